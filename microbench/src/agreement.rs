@@ -57,7 +57,6 @@ const MAY_DIFFER: &[&str] = &[
     "ucx-gid-index",
 ];
 
-/// The field with the version and commit of the program.
 const BUILD: &str = "build";
 
 /// An input that each rank reads or computes itself.
@@ -70,7 +69,6 @@ pub(crate) struct Input {
     pub(crate) advice: String,
 }
 
-/// The options and inputs that ranks compare when they meet.
 #[derive(Clone, Debug)]
 pub(crate) struct Agreement {
     inputs: Vec<Input>,

@@ -4,7 +4,6 @@ use core::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-/// SHA-256 of a list of numbers and texts.
 #[derive(Default)]
 pub(crate) struct Digester(Sha256);
 
@@ -40,7 +39,6 @@ const DIGEST_BYTES: usize = 16;
 pub(crate) struct Digest([u8; DIGEST_BYTES]);
 
 impl Digest {
-    /// Returns the digest of one text.
     pub(crate) fn of(text: &str) -> Self {
         let mut digester = Digester::default();
         digester.bytes(text.as_bytes());
@@ -54,7 +52,6 @@ impl Digest {
         digester.finish()
     }
 
-    /// Returns the digest as two numbers.
     #[cfg(any(test, feature = "mpi"))]
     pub(crate) fn words(self) -> [u64; 2] {
         let bits = u128::from_le_bytes(self.0);

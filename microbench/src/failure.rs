@@ -12,7 +12,6 @@ use crate::{exit, terminal};
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
-    /// The exit status of the process.
     status: u8,
     /// Whether every rank fails with the same error.
     everywhere: bool,
@@ -47,12 +46,10 @@ impl Failure {
         self.everywhere
     }
 
-    /// Returns the exit status of the process: one of the constants of [`exit`].
     pub(crate) fn status(&self) -> u8 {
         self.status
     }
 
-    /// Returns whether the exchange reports that a rank is lost.
     pub(crate) fn is_loss(&self) -> bool {
         self.loss
     }

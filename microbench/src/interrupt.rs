@@ -33,7 +33,6 @@ const DEFAULT_ACTION: i32 = -1;
 /// The work has stopped at the first signal.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
-/// A signal that asks this process to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interrupt(i32);
 
@@ -87,7 +86,6 @@ impl Interrupt {
         interrupt.map_or(0, |interrupt| interrupt.0.unsigned_abs().into())
     }
 
-    /// Converts a number of [`number`](Self::number) back.
     pub(crate) fn from_number(number: u64) -> Option<Self> {
         let number = i32::try_from(number).ok()?;
         [SIGINT, SIGTERM].contains(&number).then_some(Self(number))

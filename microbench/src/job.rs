@@ -10,7 +10,8 @@ use crate::agreement::{Agreement, Input};
 use crate::checkup::{Checkup, Device, Machines};
 use crate::cli::{ExchangeName, JobArgs, TransportName};
 use crate::engines;
-pub(crate) use crate::engines::{Shape, open_shm, open_ucx, open_verbs};
+pub(crate) use crate::engines::Shape;
+use crate::engines::{open_shm, open_ucx, open_verbs};
 use crate::failure::{Failure, Result};
 use crate::nodes;
 use crate::place::place;
@@ -30,17 +31,16 @@ const FOR_A_PERSON_S: u64 = 600;
 /// as it needs. The engine of libibverbs detects a loss in the next poll.
 const POLLS_TO_ASK: u32 = 128;
 
-/// The work of all ranks of a job.
 pub(crate) trait Scenario: Sync {
-    /// The result, which rank 0 has.
     type Output: Send;
 
-    /// Returns the sizes of the engines that it needs.
     fn shape(&self) -> Shape;
 
     /// Returns the inputs that each rank reads or computes itself and that must be the same on all
     /// ranks.
-    fn inputs(&self) -> Vec<Input>;
+    fn inputs(&self) -> Vec<Input> {
+        Vec::new()
+    }
 
     /// Returns the longest time that one rank measures while the others wait in a collective call.
     /// It extends the limit of collective calls.
@@ -48,14 +48,12 @@ pub(crate) trait Scenario: Sync {
         Duration::ZERO
     }
 
-    /// Does the work of one rank.
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output>;
 }
 
 /// The result of a job, on rank 0.
 pub(crate) struct Ended<O> {
     pub(crate) output: O,
-    /// Lines about how the transport was set up.
     pub(crate) transport: Vec<String>,
     /// Findings of the doctor on the other machines, and on the RDMA device of this one.
     pub(crate) doctor: Checkup,
@@ -215,7 +213,6 @@ pub(crate) fn join(
     Ok((job, node.last_line))
 }
 
-/// Returns how ranks are started, without `--two-nodes`.
 fn start(args: &JobArgs) -> Result<Start> {
     let meeting = &args.meeting;
     let rendezvous = meeting

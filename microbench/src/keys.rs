@@ -11,7 +11,6 @@ use crate::failure::{Failure, Result};
 /// The exponent of the Zipf distribution, as in YCSB.
 pub(crate) const ZIPF_EXPONENT: f64 = 0.99;
 
-/// The distribution of a rank's keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Keys {
     /// Uniform from 0 to less than this number.

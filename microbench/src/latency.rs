@@ -5,6 +5,8 @@ use hdrhistogram::Histogram;
 
 use crate::failure::Result;
 
+/// Warm-up operations before a measurement, as a divisor: a tenth of it.
+pub(crate) const WARM_UP_SHARE: usize = 10;
 /// Maximum operations between two readings of the clock for the mean.
 const BATCH: usize = 256;
 /// A batch grows while it takes less than this share (1/16) of the time limit, so that the time
@@ -24,6 +26,15 @@ pub(crate) struct Recorder {
     longest_ns: u64,
     clock_ns: u64,
     cut: bool,
+    single: bool,
+}
+
+/// When a measurement stops.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound {
+    /// Warm-up operations, which take at most a tenth of the time.
+    pub(crate) warm_up: usize,
+    pub(crate) limit_ns: u64,
 }
 
 /// The mean and the percentiles of a measurement, in nanoseconds.
@@ -64,17 +75,21 @@ impl Recorder {
         // A fixed size, so that the histogram does not allocate during a measurement.
         histogram.auto(false);
         let (batch_ns, batch_operations, longest_ns) = (0, 0, 0);
-        Ok(Self { histogram, batch_ns, batch_operations, longest_ns, clock_ns, cut: false })
+        let (cut, single) = (false, false);
+        Ok(Self { histogram, batch_ns, batch_operations, longest_ns, clock_ns, cut, single })
     }
 
-    /// Discards all measurements.
+    /// Times each operation individually, for operations of which one may exceed the time limit.
+    pub(crate) fn single(self, single: bool) -> Self {
+        Self { single, ..self }
+    }
+
     pub(crate) fn reset(&mut self) {
         self.histogram.reset();
         (self.batch_ns, self.batch_operations, self.longest_ns) = (0, 0, 0);
         self.cut = false;
     }
 
-    /// Adds the measurements of another recorder.
     pub(crate) fn add(&mut self, other: &Self) -> Result<()> {
         self.histogram.add(&other.histogram)?;
         self.batch_ns += other.batch_ns;
@@ -84,8 +99,9 @@ impl Recorder {
         Ok(())
     }
 
-    /// Runs one operation for each of `items`. Half of them, or one batch more, are for the mean.
-    /// Stops early once `limit_ns` have passed. Operation and clock share `context`.
+    /// Runs one operation for each of `items`. Half of them, or one batch more, are for the mean,
+    /// unless the recorder is [`single`](Self::single). Stops early once `limit_ns` have passed.
+    /// Operation and clock share `context`.
     pub(crate) fn run<I, X>(
         &mut self,
         mut items: impl ExactSizeIterator<Item = I>,
@@ -102,14 +118,16 @@ impl Recorder {
                 break;
             }
             // If there are few operations, half of them are for the mean.
-            let whole = batch.min(items.len().div_ceil(2));
+            let whole = if self.single { 0 } else { batch.min(items.len().div_ceil(2)) };
             let start = now(context);
             for item in items.by_ref().take(whole) {
                 operation(context, item)?;
             }
             let took = (now(context) - start).saturating_sub(self.clock_ns);
-            self.batch_ns += took;
-            self.batch_operations += whole as u64;
+            if whole > 0 {
+                self.batch_ns += took;
+                self.batch_operations += whole as u64;
+            }
             for item in items.by_ref().take(batch) {
                 let start = now(context);
                 operation(context, item)?;
@@ -117,36 +135,33 @@ impl Recorder {
                 self.longest_ns = self.longest_ns.max(took);
                 self.histogram.saturating_record(took);
             }
-            if took < limit_ns / BATCH_SHARE {
+            if took < limit_ns / BATCH_SHARE && !self.single {
                 batch = (2 * batch).min(BATCH);
             }
         }
         Ok(())
     }
 
-    /// Runs one operation for each of `items` and times each individually until `limit_ns` have
-    /// passed: for operations of which a single one may exceed the limit.
-    pub(crate) fn run_singly<I, X>(
+    /// Runs one operation for each of `items`, as [`run`](Self::run) does, after
+    /// `bound.warm_up` operations that are not recorded.
+    pub(crate) fn run_warm<I, X>(
         &mut self,
-        items: impl Iterator<Item = I>,
-        limit_ns: u64,
+        mut items: impl ExactSizeIterator<Item = I>,
+        bound: Bound,
         context: &mut X,
         mut operation: impl FnMut(&mut X, I) -> Result<()>,
         now: impl Fn(&X) -> u64,
     ) -> Result<()> {
-        let begin = now(context);
-        for item in items {
-            let start = now(context);
-            if start - begin >= limit_ns {
-                self.cut = true;
+        // Items that a shortened warm-up leaves over are not measured either.
+        let measured = items.len().saturating_sub(bound.warm_up);
+        let start = now(context);
+        for item in items.by_ref().take(bound.warm_up) {
+            operation(context, item)?;
+            if now(context) - start >= bound.limit_ns / WARM_UP_SHARE as u64 {
                 break;
             }
-            operation(context, item)?;
-            let took = (now(context) - start).saturating_sub(self.clock_ns);
-            self.longest_ns = self.longest_ns.max(took);
-            self.histogram.saturating_record(took);
         }
-        Ok(())
+        self.run(items.take(measured), bound.limit_ns, context, operation, now)
     }
 
     /// Returns the mean of individually timed operations without the fastest and the slowest tenth,
@@ -261,14 +276,12 @@ mod tests {
 
     #[test]
     fn an_operation_that_outlasts_the_limit_is_the_last() {
-        let (mut clock, mut recorder) = (0, Recorder::new(0).unwrap());
+        let (mut clock, mut recorder) = (0, Recorder::new(0).unwrap().single(true));
         let tick = |clock: &mut u64, each_ns| {
             *clock += each_ns;
             Ok(())
         };
-        recorder
-            .run_singly([100, 100, 5_000, 100].into_iter(), 1_000, &mut clock, tick, |c| *c)
-            .unwrap();
+        recorder.run([100, 100, 5_000, 100].into_iter(), 1_000, &mut clock, tick, |c| *c).unwrap();
         let latency = recorder.latency();
         assert_eq!((latency.operations, latency.p50_ns, latency.cut), (3, 100, true));
         assert!(latency.max_ns == 5_000 && (latency.mean_ns - 1_733.0).abs() < 5.0, "{latency:?}");

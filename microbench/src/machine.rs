@@ -46,7 +46,6 @@ impl Machine {
         }
     }
 
-    /// States the CPU, the number of CPUs and the kernel briefly.
     pub(crate) fn short(&self) -> String {
         let or = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "unknown".to_owned());
         let virtual_machine = if self.virtual_machine { " of a virtual machine" } else { "" };
@@ -58,7 +57,6 @@ impl Machine {
         )
     }
 
-    /// States the facts in a few lines.
     pub(crate) fn lines(&self) -> Vec<String> {
         let or = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "unknown".to_owned());
         let virtual_machine = if self.virtual_machine { " (a virtual machine)" } else { "" };

@@ -14,12 +14,12 @@ mod keys;
 mod latency;
 mod machine;
 mod markdown;
-mod means;
 #[cfg(feature = "mpi")]
 mod mpi_job;
 mod network;
 mod nodes;
 mod note;
+mod one_sided;
 mod options;
 mod output_file;
 mod place;
@@ -27,6 +27,7 @@ mod progress;
 mod report;
 mod scenario;
 mod size;
+mod table;
 mod terminal;
 mod timed;
 mod tuned;
@@ -129,13 +130,11 @@ fn command() -> Result<Command> {
     Ok(command)
 }
 
-/// Parses these arguments, the program's name first. Ends the process if they are invalid.
 fn parse(definition: &mut clap::Command, arguments: &[OsString]) -> ArgMatches {
     let matches = definition.try_get_matches_from_mut(arguments);
     matches.unwrap_or_else(|error| end_by_clap(error))
 }
 
-/// Prints an error of the command line, the help or the version, and exits.
 fn end_by_clap(error: clap::Error) -> ! {
     let status = error.exit_code();
     terminal::print_clap(error);
@@ -164,18 +163,12 @@ impl Command {
     /// Returns the place for the tuning, if the command accepts one.
     fn tuned(&mut self) -> Option<&mut Option<Tuned>> {
         match self {
-            Self::BenchLatency(args) => Some(&mut args.job.tuned),
-            Self::BenchThroughput(args) => Some(&mut args.job.tuned),
-            Self::Roundtrips(args) => Some(&mut args.job.tuned),
-            Self::Compare(args) => Some(&mut args.job.tuned),
-            Self::Explore(args) => Some(&mut args.job.tuned),
             Self::Simulate(args) => Some(&mut args.tuned),
-            _ => None,
+            _ => self.job().map(|job| &mut job.tuned),
         }
     }
 }
 
-/// Runs the command and returns its exit status.
 fn run(command: Command) -> Result<ExitCode> {
     let done = match command {
         Command::BenchLatency(args) => bench_latency::run(args),

@@ -31,11 +31,8 @@ pub(crate) struct Node {
     pub(crate) start: Start,
     /// A fresh secret; `None` if one was given.
     pub(crate) secret: Option<Secret>,
-    /// Text to print before the node waits for the other.
     pub(crate) said: String,
-    /// Line to print at the end.
     pub(crate) last_line: Option<String>,
-    /// Text of the progress line while the node waits.
     pub(crate) waits_for: String,
 }
 
@@ -129,7 +126,6 @@ fn host_part(host: &str) -> Result<String> {
     )))
 }
 
-/// Returns the failure of two nodes that did not meet, with advice.
 pub(crate) fn not_met(error: JoinError, args: &NodesArgs) -> Failure {
     let port = args.port;
     match error {
@@ -181,7 +177,6 @@ fn is_relative(program: &str) -> bool {
     program.contains('/') && !program.starts_with('/')
 }
 
-/// Returns the command that starts the second node.
 fn second_command(program: &str, host: &str, options: &Options) -> String {
     let command = [program, options.command()].map(quoted).join(" ");
     format!("{command} --two-nodes {host}{}", for_second(options))

@@ -10,7 +10,6 @@ use crate::failure::Result;
 use crate::terminal;
 use probeline_results::gather;
 
-/// The prefix of each note.
 const LABEL: &str = "note";
 
 /// A facility that is missing. A process prints each note once.
@@ -58,7 +57,6 @@ pub(crate) fn say(missing: Missing, rank: u32, why: impl fmt::Display) {
     let _ = writeln!(terminal::stderr(), "{LABEL}{rank}: {why}");
 }
 
-/// Returns whether a line of standard error is a note.
 pub(crate) fn is_note(line: &str) -> bool {
     line.strip_prefix(LABEL).is_some_and(|rest| rest.starts_with([':', ',']))
 }

@@ -15,7 +15,6 @@ use crate::digest::Digest;
 /// digest.
 const MAX_VALUE_BYTES: usize = 100;
 
-/// A command and its options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     command: String,
@@ -44,19 +43,16 @@ enum Form {
 }
 
 impl Options {
-    /// Returns the options in `matches` of the command `definition`.
     pub(crate) fn of(definition: &Command, matches: &ArgMatches) -> Self {
         let option = |option: &Arg| Given::of(option, matches);
         let command = definition.get_name().to_owned();
         Self { command, all: definition.get_arguments().filter_map(option).collect() }
     }
 
-    /// Returns the name of the command.
     pub(crate) fn command(&self) -> &str {
         &self.command
     }
 
-    /// Returns whether the user gave the option `--name`.
     pub(crate) fn is_given(&self, name: &str) -> bool {
         self.all.iter().any(|option| option.by_user && option.name == name)
     }
@@ -72,6 +68,27 @@ impl Options {
     pub(crate) fn only(mut self, keeps: impl Fn(&str) -> bool) -> Self {
         self.all.retain(|option| keeps(&option.name));
         self
+    }
+
+    /// Drops the options that the help lists under `headings`.
+    pub(crate) fn without_headings(mut self, headings: &[&str]) -> Self {
+        self.all.retain(|option| !headings.contains(&&*option.heading));
+        self
+    }
+
+    /// Gives the option `--name` this value.
+    pub(crate) fn set(&mut self, name: &str, value: impl Into<OsString>) {
+        let values = vec![value.into()];
+        match self.all.iter_mut().find(|option| option.name == name) {
+            Some(option) => (option.values, option.by_user) = (values, true),
+            None => self.all.push(Given {
+                name: name.to_owned(),
+                heading: String::new(),
+                form: Form::Value,
+                values,
+                by_user: true,
+            }),
+        }
     }
 
     /// Returns the arguments after the command's name that give these options: those that the user

@@ -41,7 +41,6 @@ impl OutputFile {
         Ok(self.file.insert(file.map_err(refused)?))
     }
 
-    /// Returns whether both paths refer to one regular file.
     pub(crate) fn is(&self, other: &Self) -> bool {
         let place = |file: &Self| {
             let known = file.file.as_ref()?.metadata().ok()?;
@@ -65,7 +64,6 @@ impl OutputFile {
         Ok(BufWriter::new(file))
     }
 
-    /// Replaces its content by `text`.
     pub(crate) fn write(&mut self, text: &str) -> Result<()> {
         let mut file = self.emptied()?;
         file.write_all(text.as_bytes())?;

@@ -5,23 +5,22 @@ use std::hash::DefaultHasher;
 
 use probeline::exchange::machine_id;
 use probeline::pin::{
-    Affinity, AffinityError, CpuId, CpuSet, HugePages, MemoryPolicy, NodeId, Placement, Topology,
+    Affinity, AffinityError, CpuId, CpuSet, MemoryPolicy, NodeId, Placement, Topology,
 };
 use probeline::transport::Exchange;
 
-use crate::cli::{HugeName, PinName, PlaceArgs};
+use crate::cli::PlaceArgs;
 use crate::failure::{Failure, Result};
 use crate::note::{self, Missing};
 use probeline_results::gather;
 
-/// Stands for the CPU of a rank that is not pinned.
 const UNPINNED: u64 = u64::MAX;
 
 /// The affinity of this process when it started, or why it cannot be read.
 pub(crate) type Given = core::result::Result<Affinity, AffinityError>;
 
 /// Pins this rank on `near` or close to it, if that node is known, and returns the node for its
-/// memory. All ranks call this with the same [`PinName`]. `said` receives a text about the places
+/// memory. All ranks call this with the same `--pin`. `said` receives a text about the places
 /// of all ranks. Ranks that cannot be pinned stay unpinned, unless pinning was requested.
 pub(crate) fn place(
     args: &PlaceArgs,
@@ -30,12 +29,8 @@ pub(crate) fn place(
     exchange: &mut dyn Exchange,
     said: &mut Vec<String>,
 ) -> Result<MemoryPolicy> {
-    let huge = match args.huge_pages() {
-        HugeName::Try => HugePages::Try,
-        HugeName::Never => HugePages::Never,
-        HugeName::Require => HugePages::Require,
-    };
-    if args.pin() == PinName::None {
+    let huge = args.huge_pages();
+    if args.pin == Some(false) {
         said.push("ranks are not pinned".to_owned());
         return Ok(MemoryPolicy { node: None, huge });
     }
@@ -46,7 +41,7 @@ pub(crate) fn place(
     let (topology, hidden) = topology(&allowed);
     note::say_once(Missing::Topology, hidden, exchange)?;
     let pinned = pin_rank(given, &topology, near, rank, ranks);
-    if args.pin_is_asked() {
+    if args.pin == Some(true) {
         insist(pinned.as_ref().err(), exchange)?;
     }
     note::say_once(Missing::Pinning, pinned.as_ref().err().map(unpinned), exchange)?;
@@ -90,7 +85,6 @@ pub(crate) fn known(near: Option<NodeId>, topology: &Topology) -> Option<NodeId>
     near.filter(|node| topology.node(*node).is_some())
 }
 
-/// Pins this rank, the `rank`th of `ranks` that share its CPUs.
 fn pin_rank(
     given: &Given,
     topology: &Topology,
@@ -107,12 +101,10 @@ fn pin_rank(
     Ok(*mine)
 }
 
-/// Returns the note for a rank that cannot be pinned.
 pub(crate) fn unpinned(why: &Failure) -> String {
     format!("{why}; containers often forbid this. Continuing without pinning.")
 }
 
-/// Returns the error for a rank that cannot be pinned although --pin was given.
 pub(crate) fn must_pin(why: &Failure) -> Failure {
     Failure::new(format!(
         "{why}: allow sched_setaffinity where ranks run, or leave out --pin cores"

@@ -42,9 +42,7 @@ pub(crate) fn waiting<R>(doing: &str, shown: bool, work: impl FnOnce() -> R) -> 
     if !is_shown(shown) {
         return work();
     }
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{elapsed} {msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    let bar = bar(None, Duration::ZERO);
     let draw = || {
         bar.set_message(probeline_results::printable::line(doing).into_owned());
         bar.tick();
@@ -78,25 +76,33 @@ fn is_shown(asked: bool) -> bool {
     asked && terminal::draws_progress()
 }
 
-/// A progress bar of known length.
 pub(crate) struct Progress {
-    total: u64,
+    /// `None` if the number of steps is unknown.
+    total: Option<u64>,
     bar: Option<ProgressBar>,
     shown: bool,
+    start: Instant,
 }
 
 impl Progress {
     /// Creates a bar of `total` steps. `shown` must be true on one rank only.
     pub(crate) fn new(total: u64, shown: bool) -> Self {
-        Self { total, bar: None, shown: is_shown(shown) }
+        Self::of(Some(total), shown)
     }
 
-    /// Starts a step of unknown duration.
+    /// Creates a line for steps of an unknown number.
+    pub(crate) fn endless(shown: bool) -> Self {
+        Self::of(None, shown)
+    }
+
+    fn of(total: Option<u64>, shown: bool) -> Self {
+        Self { total, bar: None, shown: is_shown(shown), start: Instant::now() }
+    }
+
     pub(crate) fn set(&mut self, done: u64, doing: &str) {
         self.expecting(done, doing, Duration::ZERO);
     }
 
-    /// Starts a step that takes at most `expected`.
     pub(crate) fn expecting(&mut self, done: u64, doing: &str, expected: Duration) {
         if !self.shown || (self.bar.is_none() && !is_due(elapsed(), expected)) {
             return;
@@ -115,7 +121,6 @@ impl Progress {
         }
     }
 
-    /// Runs a step that measures nothing.
     pub(crate) fn during<R>(&mut self, done: u64, doing: &str, work: impl FnOnce() -> R) -> R {
         if !self.shown {
             return work();
@@ -124,13 +129,20 @@ impl Progress {
     }
 
     fn bar(&mut self) -> &ProgressBar {
-        self.bar.get_or_insert_with(|| {
-            let target = ProgressDrawTarget::stderr();
-            let bar = ProgressBar::with_draw_target(Some(self.total), target);
-            let style = ProgressStyle::with_template("{bar:40} {percent:>3}% {elapsed} {msg}");
-            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-        })
+        self.bar.get_or_insert_with(|| bar(self.total, self.start.elapsed()))
     }
+}
+
+/// Creates a bar of `total` steps, or if that is unknown a line with the time only.
+fn bar(total: Option<u64>, elapsed: Duration) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+    let template = match total {
+        Some(_) => "{bar:40} {percent:>3}% {elapsed} {msg}",
+        None => "{elapsed} {msg}",
+    };
+    let style = ProgressStyle::with_template(template);
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.with_elapsed(elapsed)
 }
 
 impl Drop for Progress {

@@ -1,7 +1,6 @@
 //! Prints the results of a command as a table, and writes them as JSON, CSV and Markdown.
 
 use std::io;
-use std::path::Path;
 
 use comfy_table::presets::{ASCII_MARKDOWN, NOTHING};
 use comfy_table::{CellAlignment, Table, TableStyle};
@@ -29,7 +28,6 @@ const PAGE: &str = "docs/reading-the-output.md";
 /// it are reproducible.
 pub(crate) const COMMIT: Option<&str> = option_env!("PROBELINE_COMMIT");
 
-/// The results of a run.
 #[derive(Serialize)]
 pub(crate) struct Report<R: Row> {
     schema: u32,
@@ -39,7 +37,6 @@ pub(crate) struct Report<R: Row> {
     commit: Option<&'static str>,
     /// The summary: a few lines that can be quoted, printed first.
     pub(crate) summary: Vec<String>,
-    /// The options in effect, by name.
     #[serde(serialize_with = "as_map")]
     parameters: Vec<(&'static str, Value)>,
     machine: Machine,
@@ -91,7 +88,10 @@ impl<R: Row> Report<R> {
         self.parameters.push((name, value.into()));
     }
 
-    /// Adds the parameters of a job.
+    pub(crate) fn parameters(&mut self, all: Vec<(&'static str, String)>) {
+        all.into_iter().for_each(|(name, value)| self.parameter(name, value));
+    }
+
     pub(crate) fn job(&mut self, job: &JobArgs) {
         self.parameter("transport", job.transport.name());
         self.parameter("ranks", job.ranks);
@@ -110,12 +110,11 @@ impl<R: Row> Report<R> {
         }
     }
 
-    /// Prints the results and writes the files.
     pub(crate) fn publish(&self, files: Files) -> Result<()> {
         let full = files.full;
         // Written before anything is printed, because the reader of the output may close it.
         files.write(self)?;
-        terminal::unless_closed(self.print(full))
+        Ok(terminal::unless_closed(self.print(full))?)
     }
 
     /// Prints the summary, the facts, the table and the notes. With `--quiet` prints the summary
@@ -186,7 +185,6 @@ impl<R: Row> Report<R> {
         .concat()
     }
 
-    /// Formats the full output as a page of Markdown.
     fn markdown(&self) -> String {
         let list = |lines: &[String]| -> String {
             lines.iter().map(|line| format!("- {}\n", markdown::escaped(line))).collect()
@@ -294,12 +292,9 @@ pub(crate) fn some_of<T: Copy>(all: &[T], most: usize) -> Vec<T> {
     (0..most).map(|nth| all[nth * last / (most - 1).max(1)]).collect()
 }
 
-/// The files for results.
 pub(crate) struct Files {
-    json: Option<OutputFile>,
-    csv: Option<OutputFile>,
-    markdown: Option<OutputFile>,
-    /// Whether `--full` was given.
+    /// Each with its option.
+    all: Vec<(&'static str, OutputFile)>,
     full: bool,
 }
 
@@ -308,51 +303,35 @@ impl Files {
         Self::of(args, true)
     }
 
-    /// Opens the files of a job.
     pub(crate) fn of_job(args: &JobArgs) -> Result<Self> {
         Self::of(&args.output, args.reports())
     }
 
+    /// Opens the files. Refuses one path for two formats: the second would overwrite the first.
     fn of(args: &OutputArgs, writes: bool) -> Result<Self> {
-        let open = |path: Option<&Path>| path.map(|path| OutputFile::of(path, writes)).transpose();
-        let files = Self {
-            json: open(args.json.as_deref())?,
-            csv: open(args.csv.as_deref())?,
-            markdown: open(args.markdown.as_deref())?,
-            full: args.full,
-        };
-        files.check()?;
-        Ok(files)
-    }
-
-    /// Refuses one path for two formats: the second would overwrite the first.
-    fn check(&self) -> Result<()> {
-        let files = [("--json", &self.json), ("--csv", &self.csv), ("--markdown", &self.markdown)];
-        for (at, (one, file)) in files.iter().enumerate() {
-            let Some(file) = file else { continue };
-            let mut others = files[at + 1..].iter();
-            let same = others.find(|(_, other)| other.as_ref().is_some_and(|other| file.is(other)));
-            if let Some((other, _)) = same {
-                let path = file.path().display();
+        let paths = [("--json", &args.json), ("--csv", &args.csv), ("--markdown", &args.markdown)];
+        let mut all: Vec<(&str, OutputFile)> = Vec::new();
+        for (option, path) in paths {
+            let Some(path) = path else { continue };
+            let file = OutputFile::of(path, writes)?;
+            if let Some((other, same)) = all.iter().find(|(_, other)| file.is(other)) {
+                let path = same.path().display();
                 return Err(Failure::usage(format!(
-                    "{one} and {other} both name {path}: give each its own file"
+                    "{other} and {option} both name {path}: give each its own file"
                 )));
             }
+            all.push((option, file));
         }
-        Ok(())
+        Ok(Self { all, full: args.full })
     }
 
-    /// Writes the files that were given.
     pub(crate) fn write<R: Row>(self, report: &Report<R>) -> Result<()> {
-        if let Some(mut json) = self.json {
-            let text = serde_json::to_string_pretty(report)? + "\n";
-            json.write(&printable::json(&text))?;
-        }
-        if let Some(mut file) = self.csv {
-            file.write(&printable::lines(&probeline_results::csv(&report.rows)?))?;
-        }
-        if let Some(mut markdown) = self.markdown {
-            markdown.write(&report.markdown())?;
+        for (option, mut file) in self.all {
+            file.write(&match option {
+                "--json" => printable::json(&(serde_json::to_string_pretty(report)? + "\n")).into(),
+                "--csv" => printable::lines(&probeline_results::csv(&report.rows)?).into(),
+                _ => report.markdown(),
+            })?;
         }
         Ok(())
     }

@@ -3,7 +3,6 @@
 use core::fmt;
 use core::str::FromStr;
 
-/// A number of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Size(pub(crate) u64);
 

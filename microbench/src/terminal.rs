@@ -10,8 +10,6 @@ use std::io::{self, ErrorKind, IsTerminal, StderrLock, StdoutLock, Write};
 use clap::error::{ContextKind, ContextValue};
 use probeline_results::printable::{line, lines};
 
-use crate::failure::Result;
-
 /// `--quiet` sets it once, before any thread starts.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
@@ -20,12 +18,10 @@ pub(crate) fn set_quiet(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
 }
 
-/// Returns whether only answers and errors are printed.
 pub(crate) fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// Returns whether progress may be drawn on standard error.
 pub(crate) fn draws_progress() -> bool {
     !is_quiet() && io::stderr().is_terminal()
 }
@@ -55,10 +51,10 @@ impl<W: Write> Printer<W> {
 }
 
 /// Ignores the error of a closed pipe: the reader may stop early.
-pub(crate) fn unless_closed(printed: io::Result<()>) -> Result<()> {
+pub(crate) fn unless_closed(printed: io::Result<()>) -> io::Result<()> {
     match printed {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        printed => Ok(printed?),
+        printed => printed,
     }
 }
 

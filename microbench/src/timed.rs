@@ -3,13 +3,17 @@
 use probeline::transport::Transport;
 use rustix::time::{ClockId, clock_gettime};
 
-/// A transport with a clock.
+/// A transport with a clock: unless implemented otherwise, that of a machine. Ranks may then be on
+/// several machines, whose clocks differ.
 pub(crate) trait Timed: Transport {
     /// Whether the clocks of all ranks have the same origin.
-    const ONE_CLOCK: bool;
+    const ONE_CLOCK: bool = false;
 
     /// Returns nanoseconds since an arbitrary origin.
-    fn now_ns(&self) -> u64;
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        monotonic_ns()
+    }
 }
 
 impl<T: Timed> Timed for &mut T {
@@ -30,43 +34,12 @@ impl Timed for probeline::sim::Engine {
 
 impl Timed for probeline::shm::Engine {
     const ONE_CLOCK: bool = true;
-
-    #[inline]
-    fn now_ns(&self) -> u64 {
-        monotonic_ns()
-    }
 }
 
-/// The clocks of ranks differ, because they may be on several machines.
-impl Timed for probeline::verbs::Engine {
-    const ONE_CLOCK: bool = false;
-
-    #[inline]
-    fn now_ns(&self) -> u64 {
-        monotonic_ns()
-    }
-}
-
-/// The clocks of ranks differ, because they may be on several machines.
-impl Timed for probeline::ucx::Engine {
-    const ONE_CLOCK: bool = false;
-
-    #[inline]
-    fn now_ns(&self) -> u64 {
-        monotonic_ns()
-    }
-}
-
-/// The clocks of ranks differ, because they may be on several machines.
+impl Timed for probeline::verbs::Engine {}
+impl Timed for probeline::ucx::Engine {}
 #[cfg(feature = "mpi")]
-impl Timed for probeline::mpi::Engine {
-    const ONE_CLOCK: bool = false;
-
-    #[inline]
-    fn now_ns(&self) -> u64 {
-        monotonic_ns()
-    }
-}
+impl Timed for probeline::mpi::Engine {}
 
 /// Returns the machine's monotonic clock in nanoseconds, which all its processes share
 /// (clock_gettime(2)).

@@ -8,7 +8,6 @@ use probeline::tuning::Tuning;
 
 use crate::failure::{Failure, Result};
 
-/// The tuning file from which defaults are taken.
 #[derive(Clone, Debug)]
 pub(crate) struct Tuned {
     pub(crate) path: String,
@@ -20,7 +19,6 @@ pub(crate) struct Tuned {
     pub(crate) direct: bool,
 }
 
-/// Commands that use a tuning.
 const COMMANDS: [&str; 6] =
     ["bench-latency", "bench-throughput", "roundtrips", "compare", "explore", "simulate"];
 

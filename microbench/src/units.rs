@@ -46,7 +46,6 @@ pub(crate) fn thousands(number: u64) -> String {
     text
 }
 
-/// Formats three significant digits.
 pub(crate) fn significant(value: f64) -> String {
     match value {
         value if value >= 99.95 => format!("{value:.0}"),

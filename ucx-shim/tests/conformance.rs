@@ -78,7 +78,9 @@ fn run<E: Exchange>(setting: &Setting, case: &Case, exchange: &mut E) -> Result<
 
 fn open<E: Exchange>(setting: &Setting, case: &Case, exchange: &mut E) -> Result<Engine, Failure> {
     let sizes = case.sizes;
-    Builder::new(sizes)
+    Builder::new(sizes.window_words)
+        .slots(sizes.slots, sizes.slot_words)
+        .depth(sizes.depth)
         .tls(Some(setting.tls))
         .atomics(setting.atomics)
         .progress(setting.progress)

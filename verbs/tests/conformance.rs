@@ -28,8 +28,11 @@ fn open(
     whole: bool,
     exchange: &mut dyn Exchange,
 ) -> Result<Engine, Failure> {
-    Builder::new(case.sizes)
+    let sizes = case.sizes;
+    Builder::new(sizes.window_words)
         .libibverbs(machine.libibverbs())
+        .slots(sizes.slots, sizes.slot_words)
+        .depth(sizes.depth)
         .word_reads_whole(whole)
         .open_in(exchange, |_, words| Ok(Box::new(zeroes(words))))
         .map_err(|error| Failure(format!("{error} ({error:?})")))

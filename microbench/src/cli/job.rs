@@ -8,6 +8,7 @@ use probeline::table::Config;
 
 use super::{
     MeetingArgs, NodesArgs, OutputArgs, PlaceArgs, SimArgs, TransportName, UcxArgs, VerbsArgs,
+    heading,
 };
 use crate::failure::{Failure, Result};
 use crate::machine::memory_available;
@@ -22,7 +23,6 @@ pub(crate) struct JobArgs {
     #[arg(long = "ranks", value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
     ranks_asked: Option<u32>,
 
-    /// The resolved number of ranks.
     #[arg(skip)]
     pub(crate) ranks: u32,
 
@@ -34,7 +34,6 @@ pub(crate) struct JobArgs {
     #[arg(long = "transport", value_enum, value_name = "TRANSPORT")]
     transport_asked: Option<TransportName>,
 
-    /// The resolved transport.
     #[arg(skip)]
     pub(crate) transport: TransportName,
 
@@ -44,7 +43,6 @@ pub(crate) struct JobArgs {
     #[arg(long = "table-size", value_name = "SIZE")]
     table_size_asked: Option<Size>,
 
-    /// The resolved size.
     #[arg(skip)]
     pub(crate) table_size: Size,
 
@@ -57,11 +55,9 @@ pub(crate) struct JobArgs {
     #[arg(long, value_name = "FILE")]
     tuning: Option<PathBuf>,
 
-    /// The content of that file.
     #[arg(skip)]
     pub(crate) tuned: Option<Tuned>,
 
-    /// All options of the command.
     #[arg(skip)]
     pub(crate) options: Options,
 
@@ -86,12 +82,6 @@ pub(crate) struct JobArgs {
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
-
-/// Help headings of options that apply to one transport.
-const OF_VERBS: &str = "RDMA (verbs)";
-const OF_UCX: &str = "UCX (ucx)";
-const OF_SIM: &str = "Simulator (sim)";
-const OF_MACHINES: &str = "Placement (shm, verbs)";
 
 /// Two ranks are the fewest that show the cost of remote access.
 const DEFAULT_RANKS: u32 = 2;
@@ -190,14 +180,10 @@ impl JobArgs {
                  choose among ucx-shm, ucx-tcp and ucx-rc with --columns",
             ));
         }
-        let given = |heading| self.options.given_under(heading);
-        let of = [
-            (given(OF_VERBS), TransportName::Verbs, "verbs"),
-            (given(OF_UCX), TransportName::Ucx, "ucx-shm, ucx-tcp or ucx-rc"),
-            (given(OF_SIM), TransportName::Sim, "sim"),
-        ];
-        for (option, transport, columns) in of {
-            if let Some(option) = option.filter(|_| !transports.contains(&transport)) {
+        let columns = ["verbs", "ucx-shm, ucx-tcp or ucx-rc", "sim"];
+        for (&(heading, its), columns) in heading::OF_TRANSPORTS.iter().zip(columns) {
+            let chosen = transports.iter().any(|transport| its.contains(&transport.name()));
+            if let Some(option) = self.options.given_under(heading).filter(|_| !chosen) {
                 return Err(Failure::usage(format!(
                     "{option} is for the column {columns}: add it to --columns, or leave the \
                      option out"
@@ -216,24 +202,19 @@ impl JobArgs {
 
     /// Refuses options of another transport, which would have no effect.
     fn check_options(&self) -> Result<()> {
-        let given = |heading: &str, transports| {
-            self.options.given_under(heading).map(|option| (option, transports))
-        };
-        let (of_verbs, of_ucx) = (given(OF_VERBS, "verbs"), given(OF_UCX, "ucx"));
-        let of_sim = given(OF_SIM, "sim");
-        let of_machines = given(OF_MACHINES, "shm or verbs");
+        let transport = self.transport.name();
+        // The options of how ranks meet have checks of their own.
+        let of_others =
+            heading::OF_TRANSPORTS[..4].iter().filter(|(_, its)| !its.contains(&transport));
+        let mut given = of_others
+            .filter_map(|(heading, its)| Some((self.options.given_under(heading)?, its[0])));
         // UCX and MPI allocate windows themselves.
-        let pages = self.options.is_given("huge-pages");
-        let of_pages = pages.then(|| ("--huge-pages".to_owned(), "shm or verbs"));
-        let other = match self.transport {
-            TransportName::Shm => of_verbs.or(of_ucx).or(of_sim),
-            TransportName::Verbs => of_ucx.or(of_sim),
-            TransportName::Ucx => of_verbs.or(of_pages).or(of_sim),
-            #[cfg(feature = "mpi")]
-            TransportName::Mpi => of_verbs.or(of_ucx).or(of_pages).or(of_sim),
-            TransportName::Sim => of_verbs.or(of_ucx).or(of_machines),
+        let pages = self.options.is_given("huge-pages") && ["ucx", "mpi"].contains(&transport);
+        let pages = || pages.then(|| ("--huge-pages".to_owned(), "shm"));
+        let Some((option, first)) = given.next().or_else(pages) else {
+            return self.sim.check(&self.options);
         };
-        let Some((option, transport)) = other else { return self.sim.check(&self.options) };
+        let transport = if first == "shm" { "shm or verbs" } else { first };
         Err(Failure::usage(format!(
             "{option} is for --transport {transport}: add that, or leave it out"
         )))

@@ -1,17 +1,19 @@
-//! Options of how ranks meet.
+//! Options of the ranks: how they meet, on which nodes and cores.
 
 use core::time::Duration;
 use std::path::PathBuf;
 
-use clap::builder::RangedU64ValueParser;
-use clap::{Args, ValueEnum, value_parser};
+use clap::builder::{RangedU64ValueParser, TypedValueParser};
+use clap::{Args, ValueEnum, ValueHint, value_parser};
 use probeline::exchange::Server;
+use probeline::pin::HugePages;
 
+use super::{heading, one_of};
 use crate::failure::{Failure, Result};
 
 /// How ranks that this command does not start itself find each other.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Ranks started by hand, mpirun or srun")]
+#[command(next_help_heading = heading::MEETING)]
 pub(crate) struct MeetingArgs {
     /// How ranks meet [default: at --rendezvous if given, else by the service of the launcher that
     /// started several ranks, else this command starts the ranks]
@@ -57,7 +59,6 @@ pub(crate) enum ExchangeName {
 }
 
 impl MeetingArgs {
-    /// Returns the launcher's service that `--exchange` names.
     pub(crate) fn server(&self) -> Option<Server> {
         match self.exchange? {
             ExchangeName::Pmix => Some(Server::Pmix),
@@ -71,7 +72,6 @@ impl MeetingArgs {
         Duration::from_secs(self.collective_timeout)
     }
 
-    /// Refuses options that contradict each other.
     pub(super) fn check(&self, two_nodes: bool) -> Result<()> {
         let meets = self.rendezvous.is_some() || two_nodes;
         let advice = match self.exchange {
@@ -90,4 +90,53 @@ impl MeetingArgs {
 /// Parses seconds to wait for other ranks, at most a day.
 fn wait_s() -> RangedU64ValueParser {
     value_parser!(u64).range(1..=86_400)
+}
+
+/// Two nodes, one command on each.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Two nodes")]
+pub(crate) struct NodesArgs {
+    /// Run one rank on each of two nodes. Without FIRST_NODE this is the first node, which prints
+    /// the command for the second, waits for it and prints the results; with FIRST_NODE, the name
+    /// or address of the first node, this is the second
+    #[arg(long, value_name = "FIRST_NODE", num_args = 0..=1, default_missing_value = "")]
+    #[arg(value_hint = ValueHint::Hostname)]
+    #[arg(conflicts_with_all = ["rendezvous", "rank", "ranks_asked", "allow_remote"])]
+    pub(crate) two_nodes: Option<String>,
+
+    /// TCP port of the first node where the nodes meet
+    #[arg(long, default_value_t = DEFAULT_PORT, value_name = "PORT", requires = "two_nodes")]
+    #[arg(value_parser = value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+}
+
+/// Outside the range that systems use for outgoing connections.
+pub(crate) const DEFAULT_PORT: u16 = 7471;
+
+/// Cores, nodes and pages.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = heading::PLACEMENT)]
+pub(crate) struct PlaceArgs {
+    /// Pin each rank to its own core and prefer memory of that core's node, or leave both to the
+    /// kernel [default: cores, but ranks that cannot be pinned continue]
+    #[arg(long, value_name = "PIN", value_parser = one_of(&[("cores", "", true), ("none", "", false)]))]
+    pub(crate) pin: Option<bool>,
+
+    /// Use huge pages for the windows [default: try]
+    #[arg(long = "huge-pages", value_name = "HUGE_PAGES", value_parser = huge_pages())]
+    huge_pages_asked: Option<HugePages>,
+}
+
+fn huge_pages() -> impl TypedValueParser<Value = HugePages> {
+    one_of(&[
+        ("try", "If the machine has free ones", HugePages::Try),
+        ("never", "", HugePages::Never),
+        ("require", "Fail without them", HugePages::Require),
+    ])
+}
+
+impl PlaceArgs {
+    pub(crate) fn huge_pages(&self) -> HugePages {
+        self.huge_pages_asked.unwrap_or(HugePages::Try)
+    }
 }

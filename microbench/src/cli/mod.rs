@@ -1,25 +1,110 @@
 //! The options that several commands share.
 
-mod chunks;
-mod global;
 mod job;
 mod meeting;
-mod nodes;
-mod output;
-mod place;
-mod sim;
 mod transport;
-mod ucx;
-mod verbs;
 
-pub(crate) use chunks::{ChunkArgs, ChunkListArgs, max_chunks};
-pub(crate) use global::GlobalArgs;
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, RangedI64ValueParser, TypedValueParser};
+use clap::{Args, value_parser};
+
 pub(crate) use job::JobArgs;
-pub(crate) use meeting::{ExchangeName, MeetingArgs};
-pub(crate) use nodes::{DEFAULT_PORT, NodesArgs};
-pub(crate) use output::OutputArgs;
-pub(crate) use place::{HugeName, PinName, PlaceArgs};
-pub(crate) use sim::SimArgs;
-pub(crate) use transport::TransportName;
-pub(crate) use ucx::UcxArgs;
-pub(crate) use verbs::VerbsArgs;
+pub(crate) use meeting::{DEFAULT_PORT, ExchangeName, MeetingArgs, NodesArgs, PlaceArgs};
+pub(crate) use transport::{SimArgs, TransportName, UcxArgs, VerbsArgs};
+
+pub(crate) mod heading {
+    pub(crate) const VERBS: &str = "RDMA (verbs)";
+    pub(crate) const UCX: &str = "UCX (ucx)";
+    pub(crate) const SIM: &str = "Simulator (sim)";
+    pub(crate) const PLACEMENT: &str = "Placement (shm, verbs)";
+    pub(crate) const MEETING: &str = "Ranks started by hand, mpirun or srun";
+
+    /// The headings of options that only these transports have. MPI connects its ranks itself, and
+    /// the simulator has all of them in one process.
+    pub(crate) const OF_TRANSPORTS: [(&str, &[&str]); 5] = [
+        (VERBS, &["verbs"]),
+        (UCX, &["ucx"]),
+        (SIM, &["sim"]),
+        (PLACEMENT, &["shm", "verbs", "ucx", "mpi"]),
+        (MEETING, &["shm", "verbs", "ucx"]),
+    ];
+}
+
+/// Parses one of these names, each with its help and its value.
+pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
+    all: &'static [(&'static str, &'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let names = all.iter().map(|&(name, help, _)| {
+        let value = PossibleValue::new(name);
+        if help.is_empty() { value } else { value.help(help) }
+    });
+    let value = |given: String| all.iter().find(|(name, ..)| *name == given).map(|all| all.2);
+    PossibleValuesParser::new(names).try_map(move |name| value(name).ok_or("no value"))
+}
+
+/// Options of every command.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct GlobalArgs {
+    /// Print only the answer and errors: no header, no notes, no progress
+    #[arg(short, long, global = true, display_order = 1000)]
+    pub(crate) quiet: bool,
+}
+
+/// Files for the results.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Results")]
+pub(crate) struct OutputArgs {
+    /// Write the results as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+
+    /// Write the rows of the results as CSV
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+
+    /// Write the report as a page of Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+
+    /// Print every row, column, fact and note, as in the Markdown file
+    #[arg(long)]
+    pub(crate) full: bool,
+}
+
+/// One C and one M.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct ChunkArgs {
+    /// C, buckets that one chunk READ transfers: a multiple of 8
+    #[arg(short = 'C', long, default_value_t = 32, value_name = "C", value_parser = chunk_buckets)]
+    pub(crate) chunk_buckets: u32,
+
+    /// M, maximum chunks that an operation probes before it answers full
+    #[arg(short = 'M', long, default_value_t = 32, value_name = "M", value_parser = max_chunks())]
+    pub(crate) max_chunks: u32,
+}
+
+/// Several C and one M.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ChunkListArgs {
+    /// C, buckets that one chunk READ transfers: multiples of 8, separated by commas
+    #[arg(short = 'C', long, default_value = "8,16,32,64,128", value_delimiter = ',')]
+    #[arg(value_name = "C,...", value_parser = chunk_buckets)]
+    pub(crate) chunk_buckets: Vec<u32>,
+}
+
+/// The maximum C: the words that one READ of the simulator transfers, 512 KiB.
+const MOST_CHUNK_BUCKETS: u32 = 1 << 16;
+
+/// Parses C within the table's bounds, so that an invalid one fails before anything starts.
+fn chunk_buckets(text: &str) -> core::result::Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(c) if c.is_multiple_of(8) && (8..=MOST_CHUNK_BUCKETS).contains(&c) => Ok(c),
+        _ => Err(format!("C is a multiple of 8 from 8 to {MOST_CHUNK_BUCKETS}")),
+    }
+}
+
+/// Parses M within the table's bounds.
+pub(crate) fn max_chunks() -> RangedI64ValueParser<u32> {
+    value_parser!(u32).range(1..=1 << 16)
+}

@@ -1,6 +1,14 @@
-//! The transport option.
+//! The transport option, and the options of single transports.
 
-use clap::ValueEnum;
+use clap::builder::TypedValueParser;
+use clap::{Args, ValueEnum, ValueHint, value_parser};
+use probeline::ucx::Atomics;
+use probeline_profile::Shape;
+
+use super::{heading, one_of};
+use crate::failure::{Failure, Result};
+use crate::network;
+use crate::options::Options;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TransportName {
@@ -33,5 +41,172 @@ impl TransportName {
             Self::Mpi => "mpi",
             Self::Sim => "sim",
         }
+    }
+}
+
+/// The device, its port and the attributes of queue pairs.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = heading::VERBS)]
+pub(crate) struct VerbsArgs {
+    /// RDMA device, such as mlx5_0 [default: the first usable one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Option<String>,
+
+    /// Port of the device, counted from 1 as by ibv_devinfo [default: the first active one]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u8).range(1..))]
+    pub(crate) ib_port: Option<u8>,
+
+    /// Index of this node's address in the port's GID table [default: the first usable one]
+    #[arg(long, value_name = "N")]
+    pub(crate) gid_index: Option<u8>,
+
+    /// Index of the partition's key in the port's P_Key table
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) pkey_index: u16,
+
+    /// Service level on InfiniBand, 0 to 15, or priority on Ethernet, 0 to 7
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(value_parser = value_parser!(u8).range(0..=15))]
+    pub(crate) service_level: u8,
+
+    /// Traffic class; on Ethernet 4 * DSCP + ECN
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) traffic_class: u8,
+
+    /// Local ACK timeout of queue pairs: 4.096 us * 2^EXPONENT until a packet is sent again, 268 ms
+    /// by default; devices may take up to four times as long
+    #[arg(long, value_name = "EXPONENT", default_value_t = 16)]
+    #[arg(value_parser = value_parser!(u8).range(1..=31))]
+    pub(crate) timeout: u8,
+
+    /// Retry count of queue pairs, 0 to 6, after which the peer counts as lost; at 7 some devices
+    /// never give up
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    #[arg(value_parser = value_parser!(u8).range(0..=6))]
+    pub(crate) retries: u8,
+}
+
+impl VerbsArgs {
+    pub(crate) fn retry(
+        &self,
+    ) -> core::result::Result<probeline::verbs::Retry, probeline::verbs::RetryError> {
+        probeline::verbs::Retry::new(self.timeout, self.retries)
+    }
+}
+
+/// The transports and devices of UCX.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = heading::UCX)]
+pub(crate) struct UcxArgs {
+    /// Transports that UCX may use, such as posix,sysv,cma,self or tcp or rc: UCX_TLS [default: the
+    /// variable, else all]
+    #[arg(long, value_name = "NAME,...")]
+    pub(crate) ucx_tls: Option<String>,
+
+    /// Network devices that UCX may use, such as mlx5_0:1 or eth0: UCX_NET_DEVICES
+    #[arg(long, value_name = "NAME,...")]
+    pub(crate) ucx_device: Option<String>,
+
+    /// Index of this node's address in the port's GID table: UCX_IB_GID_INDEX
+    #[arg(long, value_name = "N")]
+    pub(crate) ucx_gid_index: Option<u8>,
+
+    /// Who executes atomics: UCX_ATOMIC_MODE
+    #[arg(long, value_name = "WHO", default_value = "cpu", value_parser = ucx_atomics())]
+    pub(crate) ucx_atomics: Atomics,
+}
+
+fn ucx_atomics() -> impl TypedValueParser<Value = Atomics> {
+    one_of(&[
+        ("cpu", "The CPU: consistent with its own atomics", Atomics::Cpu),
+        ("device", "The device, where it has all of them", Atomics::Device),
+    ])
+}
+
+/// How long operations take in the simulator.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = heading::SIM)]
+pub(crate) struct SimArgs {
+    /// How long operations take
+    #[arg(long, value_enum, value_name = "MODEL", default_value_t = SimModelName::Simple)]
+    sim_model: SimModelName,
+
+    /// Roundtrip between two owners in the simple model; one within an owner takes a tenth of it
+    #[arg(long = "sim-roundtrip-ns", value_name = "NS", default_value_t = 2000)]
+    #[arg(value_parser = value_parser!(u64).range(1..))]
+    roundtrip_ns: u64,
+
+    /// A network in place of a model: one of simulate's profiles, or a file
+    #[arg(long = "sim-profile", value_name = "P|FILE", conflicts_with = "sim_model")]
+    #[arg(value_hint = ValueHint::FilePath)]
+    profile: Option<String>,
+
+    /// Ranks on each machine of that network
+    #[arg(long = "sim-ranks-per-machine", value_name = "K", default_value_t = 1)]
+    #[arg(requires = "profile", value_parser = value_parser!(u32).range(1..=4096))]
+    ranks_per_machine: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SimModelName {
+    /// One roundtrip for everything
+    Simple,
+    /// The cluster of the paper, by the latencies measured there
+    Oortwijn2015,
+}
+
+impl SimArgs {
+    /// Returns the model for a job of this number of ranks.
+    pub(crate) fn model(&self, ranks: u32) -> Result<probeline::sim::Model> {
+        if let Some(name) = &self.profile {
+            let ranks_per_machine = self.ranks_per_machine;
+            let machines = ranks.div_ceil(ranks_per_machine);
+            let shape = Shape { machines, ranks_per_machine };
+            return Ok(network::profile(name)?.model(shape)?);
+        }
+        Ok(match self.sim_model {
+            SimModelName::Simple => probeline::sim::Model::simple(self.roundtrip_ns),
+            SimModelName::Oortwijn2015 => probeline::sim::Model::oortwijn2015(),
+        })
+    }
+
+    /// Returns the name or file of the network, if it replaces the model.
+    pub(crate) fn profile(&self) -> Option<&str> {
+        self.profile.as_deref()
+    }
+
+    /// Returns whether the model is the paper's cluster, with one rank per machine.
+    pub(crate) fn is_papers_cluster(&self) -> bool {
+        match &self.profile {
+            Some(name) => name == "das5-fdr" && self.ranks_per_machine == 1,
+            None => self.sim_model == SimModelName::Oortwijn2015,
+        }
+    }
+
+    /// Returns the machine of a rank in the network.
+    pub(crate) fn machine(&self, rank: u32) -> u64 {
+        u64::from(rank / self.ranks_per_machine)
+    }
+
+    /// Describes the model.
+    pub(crate) fn about(&self) -> String {
+        if let Some(name) = &self.profile {
+            return format!("profile {name}, {} ranks a machine", self.ranks_per_machine);
+        }
+        match self.sim_model {
+            SimModelName::Simple => format!("{} ns roundtrip between two", self.roundtrip_ns),
+            SimModelName::Oortwijn2015 => "latencies as on DAS-5 in the paper".to_owned(),
+        }
+    }
+
+    /// Refuses a roundtrip that has no effect.
+    pub(super) fn check(&self, options: &Options) -> Result<()> {
+        let simple = self.profile.is_none() && self.sim_model == SimModelName::Simple;
+        if simple || !options.is_given("sim-roundtrip-ns") {
+            return Ok(());
+        }
+        Err(Failure::usage(
+            "--sim-roundtrip-ns is for --sim-model simple: leave out one of the two options",
+        ))
     }
 }

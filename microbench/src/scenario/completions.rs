@@ -1,8 +1,10 @@
 //! `completions`: prints shell completion scripts for this command.
 
-use clap::{Arg, Args, Command, ValueEnum};
+use clap::builder::TypedValueParser;
+use clap::{Arg, Args, Command};
 use clap_complete::{Shell, generate};
 
+use crate::cli::one_of;
 use crate::failure::Result;
 use crate::terminal;
 
@@ -15,29 +17,21 @@ fish:  probeline completions fish > ~/.config/fish/completions/probeline.fish";
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CompletionsArgs {
     /// The shell that will run the script
-    #[arg(value_enum, value_name = "SHELL")]
-    shell: ShellName,
+    #[arg(value_name = "SHELL", value_parser = shell())]
+    shell: Shell,
 }
 
-/// The supported shells: a test runs the script in each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ShellName {
-    Bash,
-    Zsh,
-    Fish,
+/// Parses one of the supported shells: a test runs the script in each.
+fn shell() -> impl TypedValueParser<Value = Shell> {
+    one_of(&[("bash", "", Shell::Bash), ("zsh", "", Shell::Zsh), ("fish", "", Shell::Fish)])
 }
 
 /// Prints the script for the command line of this `definition`.
 pub(crate) fn run(args: CompletionsArgs, definition: &Command) -> Result<()> {
-    let shell = match args.shell {
-        ShellName::Bash => Shell::Bash,
-        ShellName::Zsh => Shell::Zsh,
-        ShellName::Fish => Shell::Fish,
-    };
     let mut script = Vec::new();
-    generate(shell, &mut offered(definition), definition.get_name(), &mut script);
+    generate(args.shell, &mut offered(definition), definition.get_name(), &mut script);
     let script = String::from_utf8(script)?;
-    terminal::unless_closed(write!(terminal::stdout(), "{script}"))
+    Ok(terminal::unless_closed(write!(terminal::stdout(), "{script}"))?)
 }
 
 /// Returns the command without its hidden options, because clap_complete would offer them. The

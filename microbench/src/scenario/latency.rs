@@ -16,21 +16,17 @@ use probeline_limits::remote::WORDS;
 use probeline_results::{Note, Row};
 
 pub(super) use self::filling::fill;
-use self::raw::Raw;
-pub(super) use self::raw::{after, peer};
 use self::rounds::Rounds;
 use self::row::LatencyRow;
 use self::summary::Paper;
-use super::{OPERATIONS, shape};
-use crate::agreement::Input;
-use crate::cli::{ChunkListArgs, JobArgs, TransportName, max_chunks};
+use super::{OPERATIONS, peer, report_job, seconds};
+use crate::cli::{ChunkListArgs, JobArgs, max_chunks};
 use crate::failure::{Failure, Result};
-use crate::job::{self, Scenario, Shape};
-use crate::latency::{Recorder, clock_cost_ns};
-use crate::means::TableArgs;
+use crate::job::{Scenario, Shape};
+use crate::latency::{WARM_UP_SHARE, clock_cost_ns};
 use crate::progress::Progress;
-use crate::report::{Files, Report};
 use crate::size::Size;
+use crate::table::{TableArgs, shape};
 use crate::timed::Timed;
 
 /// Inserts advance in steps of this share of the table. The last step before a load factor is
@@ -38,14 +34,11 @@ use crate::timed::Timed;
 const STEP: f64 = 0.02;
 /// Maximum measured operations in a step, so that a large table takes no longer than a small one.
 const MEASURED: u64 = 200_000;
-/// Warm-up operations before a measurement, as a divisor: a tenth of it.
-const WARM_UP_SHARE: usize = 10;
 /// Minimum inserts of a round: one for the mean and one timed individually.
 const FEWEST: u64 = 2;
 /// Inserts in flight while the table is filled with the keys for which the time limit was too
 /// short.
 pub(super) const FILLING: u32 = 32;
-/// Inserts in one call of the batch interface.
 const BATCH: usize = 1024;
 /// Maximum one-sided operations in flight while filling: a READ of each insert, and a claim or a
 /// read-ahead.
@@ -89,31 +82,18 @@ pub(crate) struct LatencyArgs {
     pub(crate) job: JobArgs,
 }
 
-pub(super) fn seconds(text: &str) -> core::result::Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.001..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("seconds from 0.001 to 3600".to_owned()),
-    }
-}
-
 pub(crate) fn run(mut args: LatencyArgs) -> Result<()> {
     args.job.settle(Size::mib(32), Size::mib(1), &args.chunks.chunk_buckets)?;
     args.check()?;
-    let files = Files::of_job(&args.job)?;
-    // Created before the run, which would show in the reported load of the machine.
-    let mut report = Report::new("bench-latency");
-    let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
-    let (rows, clock_ns) = ended.output;
-    report.transport = ended.transport;
-    report.doctor.extend(ended.doctor);
-    report.job(&args.job);
+    let Some((mut report, files, output)) = report_job("bench-latency", &args.job, &args)? else {
+        return Ok(());
+    };
+    let (rows, clock_ns) = output;
     report.parameter("max_chunks", args.max_chunks);
     report.parameter("ops", args.ops);
     report.parameter("seconds_per_measurement", args.seconds_per_measurement);
     report.parameter("rounds", args.rounds);
-    for (name, value) in args.table.parameters(&args.config(8)) {
-        report.parameter(name, value);
-    }
+    report.parameters(args.table.parameters(&args.config(8)));
     report.rows = rows;
     let paper = args.paper(report.doctor.machines());
     report.summary = args.summary(&report.rows, paper);
@@ -146,8 +126,7 @@ impl LatencyArgs {
     }
 
     fn config(&self, chunk_buckets: u32) -> Config {
-        let simulated = self.job.transport == TransportName::Sim;
-        self.table.config(self.job.config(chunk_buckets, self.max_chunks), simulated)
+        self.table.config(&self.job, chunk_buckets, self.max_chunks)
     }
 
     /// Returns each load factor, the number of keys at it, and how many of the last inserts are
@@ -164,7 +143,6 @@ impl LatencyArgs {
         })
     }
 
-    /// Returns the notes on the columns.
     fn notes(&self, clock_ns: u64, rows: &[LatencyRow], paper: Option<Paper>) -> Vec<Note> {
         let mut notes = vec![
             format!("p50, p99: operations timed one by one, minus {clock_ns} ns for the clock")
@@ -220,20 +198,11 @@ impl LatencyArgs {
     }
 }
 
-/// The time and operation limits of measurements.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     clock_ns: u64,
     measurement_ns: u64,
     round_ns: u64,
-}
-
-/// When a measurement stops.
-#[derive(Clone, Copy, Debug)]
-struct Bound {
-    /// Warm-up operations, which take at most a tenth of the time.
-    warm_up: usize,
-    limit_ns: u64,
 }
 
 impl LatencyArgs {
@@ -251,11 +220,11 @@ impl Scenario for LatencyArgs {
         let longest = self.chunks.chunk_buckets.iter().chain(&WORDS).max();
         let slot_words = longest.copied().unwrap_or(8).next_multiple_of(8);
         let slots = free_slot().0 + 1;
-        Shape { slots, depth: FILLING_DEPTH, ..shape(&self.config(8), slot_words, 0, 0) }
-    }
-
-    fn inputs(&self) -> Vec<Input> {
-        Vec::new()
+        Shape {
+            slots,
+            depth: FILLING_DEPTH,
+            ..shape(&self.config(8), OPERATIONS, slot_words, 0, 0)
+        }
     }
 
     /// Returns the time of READ, WRITE, CAS and FAA, one after the other. It exceeds that of the
@@ -273,101 +242,24 @@ impl Scenario for LatencyArgs {
         let steps = raw::ROWS + self.chunks.chunk_buckets.len() * self.load_factors.len();
         let mut progress = Progress::new(steps as u64, measures);
         if measures {
-            let (operations, seed) = (self.ops as usize, self.job.seed);
-            let (engine, progress) = (&mut *engine, &mut progress);
-            let raw = Raw { engine, limits, operations, seed, progress, rows: Vec::new() };
-            rows.extend(raw.rows()?);
+            rows.extend(raw::rows(self, limits, engine, &mut progress)?);
         }
         exchange.barrier()?;
-        for &chunk_buckets in &self.chunks.chunk_buckets {
+        for (turn, &chunk_buckets) in self.chunks.chunk_buckets.iter().enumerate() {
             let config = self.config(chunk_buckets);
             let mut table = self.table.open(&mut *engine, config, OPERATIONS, exchange)?;
             table.clear(exchange)?;
             let config = *table.config();
             table.into_transport();
-            let rounds = Rounds::new(&self.table, config, limits, self.rounds, self.job.seed)?;
-            rows.extend(self.fill(engine, rounds, exchange, &mut progress)?);
+            let done = raw::ROWS + turn * self.load_factors.len();
+            let rounds = Rounds::new(self, config, limits)?;
+            rows.extend(rounds.rows(engine, done as u64, &mut progress, exchange)?);
         }
         Ok((rows, limits.clock_ns))
-    }
-}
-
-impl LatencyArgs {
-    /// Fills the table from one load factor to the next. Rank 0 measures at each.
-    fn fill<T: Timed>(
-        &self,
-        engine: &mut T,
-        mut rounds: Rounds<'_>,
-        exchange: &mut dyn Exchange,
-        progress: &mut Progress,
-    ) -> Result<Vec<LatencyRow>> {
-        let config = self.config(rounds.chunk_buckets());
-        let buckets = config.buckets_per_owner * u64::from(exchange.owners());
-        let c = config.chunk_buckets;
-        let turn = self.chunks.chunk_buckets.iter().position(|&other| other == c).unwrap_or(0);
-        let mut rows = Vec::new();
-        for (step, (alpha, target, measured)) in self.steps(buckets).enumerate() {
-            let done = (raw::ROWS + turn * self.load_factors.len() + step) as u64;
-            let doing = format!("find-or-put, C {c}, load factor {alpha}");
-            progress.during(done, &format!("filling the table for {doing}"), || {
-                rounds.prepare(engine, target - measured, exchange)
-            })?;
-            if exchange.me() == Owner(0) {
-                progress.expecting(done, &doing, rounds.longest());
-                rows.extend(rounds.at(engine, alpha, target, measured)?);
-            } else {
-                rounds.skip(target);
-            }
-        }
-        exchange.barrier()?;
-        rows.splice(0..0, rounds.floors());
-        Ok(rows)
     }
 }
 
 /// Returns the slot after those of the table.
 fn free_slot() -> Slot {
     Slot(Config::slots(FILLING))
-}
-
-/// Applies one operation to each item and measures all but the first few, which are warm-up.
-fn measure<I, X>(
-    recorder: &mut Recorder,
-    mut items: impl ExactSizeIterator<Item = I>,
-    bound: Bound,
-    context: &mut X,
-    mut operation: impl FnMut(&mut X, I) -> Result<()>,
-    now: impl Fn(&X) -> u64,
-) -> Result<()> {
-    // Items that a shortened warm-up leaves over are not measured either.
-    let measured = items.len().saturating_sub(bound.warm_up);
-    let start = now(context);
-    for item in items.by_ref().take(bound.warm_up) {
-        operation(context, item)?;
-        if now(context) - start >= bound.limit_ns / WARM_UP_SHARE as u64 {
-            break;
-        }
-    }
-    recorder.run(items.take(measured), bound.limit_ns, context, operation, now)
-}
-
-/// Returns the median, or `None` for no values.
-pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let upper = values.get(values.len() / 2)?;
-    let lower = values.get((values.len() - 1) / 2)?;
-    Some(f64::midpoint(*lower, *upper))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_is_the_middle_value() {
-        assert_eq!(median(vec![]), None);
-        assert_eq!(median(vec![3.0]), Some(3.0));
-        assert_eq!(median(vec![9.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(vec![4.0, 1.0, 9.0, 2.0]), Some(3.0));
-    }
 }

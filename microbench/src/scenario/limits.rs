@@ -15,16 +15,14 @@ use probeline_results::{Note, Row};
 pub(crate) use self::beside::TableLimit;
 use self::cores::Cores;
 use self::row::OfTransport;
-use super::gather;
-use crate::agreement::Input;
+use super::{gather, peer, report_job, seconds};
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
-use crate::job::{self, Scenario, Shape};
+use crate::job::{Scenario, Shape};
 use crate::machine::memory_available;
-use crate::means::MOST_IN_FLIGHT;
 use crate::progress::Progress;
-use crate::report::{Files, Report};
 use crate::size::Size;
+use crate::table::MOST_IN_FLIGHT;
 use crate::timed::Timed;
 
 /// Larger than any cache.
@@ -43,7 +41,6 @@ pub(crate) struct LimitsArgs {
     #[arg(long = "size", value_name = "SIZE")]
     size_asked: Option<Size>,
 
-    /// The resolved size.
     #[arg(skip)]
     size: Size,
 
@@ -93,30 +90,19 @@ enum CoresName {
     All,
 }
 
-fn seconds(text: &str) -> core::result::Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.001..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("seconds from 0.001 to 3600".to_owned()),
-    }
-}
-
 pub(crate) fn run(mut args: LimitsArgs) -> Result<()> {
     args.job.settle(Size::mib(32), Size::mib(1), &[])?;
     args.settle_windows();
     // Found before the job pins this thread.
     let cores = Cores::find()?;
     args.settle_size(&cores)?;
-    let files = Files::of_job(&args.job)?;
-    // Created before the run, which would show in the reported load of the machine.
-    let mut report = Report::new("limits");
-    let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
+    let Some((mut report, files, output)) = report_job("limits", &args.job, &args)? else {
+        return Ok(());
+    };
     // Measured after the transport, so that the other ranks need not wait.
     let (mut rows, given) = cores.rows(&args)?;
-    rows.extend(row::of_transport(&args.job, &ended.output));
-    report.transport = ended.transport;
-    report.doctor.extend(ended.doctor);
+    rows.extend(row::of_transport(&args.job, &output));
     report.transport.extend(given);
-    report.job(&args.job);
     report.parameter("memory_bytes", args.size.0);
     report.parameter("in_flight", args.in_flight);
     report.parameter("seconds_per_measurement", args.seconds_per_measurement);
@@ -193,7 +179,6 @@ impl LimitsArgs {
 }
 
 impl Scenario for LimitsArgs {
-    /// The rows of each round.
     type Output = Vec<Vec<OfTransport>>;
 
     fn shape(&self) -> Shape {
@@ -203,10 +188,6 @@ impl Scenario for LimitsArgs {
             slot_words: WORDS[WORDS.len() - 1],
             depth: self.in_flight,
         }
-    }
-
-    fn inputs(&self) -> Vec<Input> {
-        Vec::new()
     }
 
     fn longest_alone(&self) -> Duration {
@@ -270,12 +251,6 @@ fn goes_on(mine: bool, exchange: &mut dyn Exchange) -> Result<bool> {
     Ok(gather(exchange, [u64::from(mine)])?.first().is_some_and(|[first]| *first != 0))
 }
 
-/// Returns the owner whose window operations access.
-fn peer(ranks: u32) -> Owner {
-    Owner(1 % ranks.max(1))
-}
-
-/// Returns the maximum operations of one measurement of the transport.
 fn operations(job: &JobArgs) -> u64 {
     match job.transport {
         TransportName::Sim => SIMULATED,

@@ -14,40 +14,66 @@ pub(crate) mod topology;
 pub(crate) mod tune;
 
 use probeline::table::{Config, Operation, Table};
-use probeline::transport::Exchange;
+use probeline::transport::{Exchange, Owner};
+use probeline_results::Row;
 pub(crate) use probeline_results::gather;
 
-use crate::engines::Shape;
+use crate::cli::JobArgs;
 use crate::failure::{Failure, Result};
-use crate::means::MeansTable;
+use crate::job::{self, Scenario};
+use crate::report::{Files, Report};
 use crate::size::Size;
+use crate::table::HeapTable;
 use crate::timed::Timed;
 
 /// Operations of blocking calls: one operation, and a previous one whose read-ahead may still
 /// complete.
 const OPERATIONS: u32 = 2;
-/// READs of two chunks, each split in two, of two operations, and claims.
-const DEPTH: u32 = 16;
+fn seconds(text: &str) -> core::result::Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.001..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("seconds from 0.001 to 3600".to_owned()),
+    }
+}
+
+/// Returns the owner whose words rank 0 accesses when it measures single operations.
+fn peer(owners: u32) -> Owner {
+    Owner(1 % owners.max(1))
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let upper = values.get(values.len() / 2)?;
+    let lower = values.get((values.len() - 1) / 2)?;
+    Some(f64::midpoint(*lower, *upper))
+}
+
+/// A report without its rows, its files, and the output of a scenario.
+type Reported<R, O> = (Report<R>, Files, O);
+
+/// Runs a scenario of a job, whose result rank 0 reports.
+fn report_job<S: Scenario, R: Row>(
+    command: &'static str,
+    job: &JobArgs,
+    scenario: &S,
+) -> Result<Option<Reported<R, S::Output>>> {
+    let files = Files::of_job(job)?;
+    // Created before the run, which would show in the reported load of the machine.
+    let mut report = Report::new(command);
+    let Some(ended) = job::run(job, scenario)? else { return Ok(None) };
+    report.transport = ended.transport;
+    report.doctor.extend(ended.doctor);
+    report.job(job);
+    Ok(Some((report, files, ended.output)))
+}
 
 /// Opens a table for blocking calls together with the other ranks. All commands use the same table
 /// type, because each one takes seconds to compile for each transport.
-fn open<T: Timed>(engine: T, config: Config, exchange: &mut dyn Exchange) -> Result<MeansTable<T>> {
+fn open<T: Timed>(engine: T, config: Config, exchange: &mut dyn Exchange) -> Result<HeapTable<T>> {
     let storage = vec![Operation::EMPTY; OPERATIONS as usize];
     Ok(Table::open(engine, config, storage, exchange)?.with_cache(Vec::new()))
 }
 
-/// Returns the shape of engines for blocking calls on a table, with `more` words after it and
-/// `more_slots` slots after the table's.
-fn shape(config: &Config, slot_words: u32, more: u64, more_slots: u32) -> Shape {
-    Shape {
-        window_words: config.words() + more,
-        slots: Config::slots(OPERATIONS) + more_slots,
-        slot_words,
-        depth: DEPTH,
-    }
-}
-
-/// Creates the failure of a table that is too small for its keys.
 fn full(config: &Config, owners: u32, held: u64) -> Failure {
     let buckets = config.buckets_per_owner * u64::from(owners);
     let size = Size((buckets * 16).next_power_of_two());
@@ -81,4 +107,17 @@ fn no_room(config: &Config, owners: u32, held: u64) -> String {
          are",
         seen.min(buckets)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_value() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0]), Some(3.0));
+        assert_eq!(median(vec![9.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 9.0, 2.0]), Some(3.0));
+    }
 }

@@ -61,12 +61,13 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     if terminal::is_quiet() {
         lines.clear();
     }
-    terminal::unless_closed(match page {
+    let printed = match page {
         Some(page) => {
             print(terminal::stderr(), &lines).and_then(|()| writeln!(terminal::stdout(), "{page}"))
         }
         None => print(terminal::stdout(), &lines),
-    })
+    };
+    Ok(terminal::unless_closed(printed)?)
 }
 
 fn write_page(file: &Path, page: &str) -> core::result::Result<(), Error> {

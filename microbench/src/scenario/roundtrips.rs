@@ -6,16 +6,15 @@ use probeline::transport::{Exchange, Owner};
 use probeline_results::format::{fixed, text};
 use probeline_results::{Layout, Note, Row, row};
 
-use super::{open, shape, too_few_chunks};
-use crate::agreement::Input;
+use super::{OPERATIONS, open, report_job, too_few_chunks};
 use crate::cli::{ChunkListArgs, JobArgs, max_chunks};
 use crate::failure::{Failure, Result};
-use crate::job::{self, Scenario, Shape};
+use crate::job::{Scenario, Shape};
 use crate::keys::nth;
-use crate::means::MeansTable;
 use crate::progress::Progress;
-use crate::report::{Files, Report, aligned, some_of};
+use crate::report::{aligned, some_of};
 use crate::size::Size;
+use crate::table::{HeapTable, shape};
 use crate::timed::Timed;
 
 /// The paper measured at intervals of 0.02 until 0.92, its limit with C = 8 (section 4.1).
@@ -42,7 +41,6 @@ pub(crate) struct RoundtripsArgs {
 }
 
 row! {
-    /// The inserts from one load factor to the next.
     pub(crate) struct RoundtripsRow {
         chunk_buckets: u32 => ("C", text),
         load_factor: f64 => (
@@ -59,15 +57,11 @@ row! {
 
 pub(crate) fn run(mut args: RoundtripsArgs) -> Result<()> {
     args.job.settle(Size::mib(32), Size::mib(1), &args.chunks.chunk_buckets)?;
-    let files = Files::of_job(&args.job)?;
-    // Created before the run, which would show in the reported load of the machine.
-    let mut report = Report::new("roundtrips");
-    let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
-    report.transport = ended.transport;
-    report.doctor.extend(ended.doctor);
-    report.job(&args.job);
+    let Some((mut report, files, output)) = report_job("roundtrips", &args.job, &args)? else {
+        return Ok(());
+    };
     report.parameter("max_chunks", args.max_chunks);
-    report.rows = ended.output;
+    report.rows = output;
     report.summary = summary(&report.rows);
     report.notes =
         vec![Note::on(&["out", "eff"], "chunk READs that an insert posts and waits for, means")];
@@ -99,7 +93,6 @@ fn summary(rows: &[RoundtripsRow]) -> Vec<String> {
     [title].into_iter().chain(lines).collect()
 }
 
-/// Returns every C once, in the order of the rows.
 fn chunk_buckets(rows: &[RoundtripsRow]) -> Vec<u32> {
     let mut all: Vec<u32> = rows.iter().map(|row| row.chunk_buckets).collect();
     all.dedup();
@@ -114,7 +107,7 @@ impl RoundtripsArgs {
     #[allow(clippy::cast_precision_loss)]
     fn fill<T: Timed>(
         &self,
-        table: &mut MeansTable<T>,
+        table: &mut HeapTable<T>,
         progress: &mut Progress,
         done: u64,
     ) -> Result<Vec<RoundtripsRow>> {
@@ -187,11 +180,7 @@ impl Scenario for RoundtripsArgs {
 
     fn shape(&self) -> Shape {
         let slot_words = self.chunks.chunk_buckets.iter().copied().max().unwrap_or(8);
-        shape(&self.config(8), slot_words.next_multiple_of(8), 0, 0)
-    }
-
-    fn inputs(&self) -> Vec<Input> {
-        Vec::new()
+        shape(&self.config(8), OPERATIONS, slot_words, 0, 0)
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {

@@ -16,10 +16,10 @@ use probeline_simulate::{Optimizations, Way, each_at_once, latency, throughput};
 
 use crate::cli::{OutputArgs, max_chunks};
 use crate::failure::Result;
-use crate::means::{MOST_ENTRIES, MOST_IN_FLIGHT, ReadAheadName};
 use crate::network;
 use crate::progress::{Progress, redrawing};
 use crate::report::{Files, Report};
+use crate::table::{MOST_ENTRIES, MOST_IN_FLIGHT, ReadAheadName};
 use crate::tuned::Tuned;
 use plan::Run;
 use row::SimulateRow;

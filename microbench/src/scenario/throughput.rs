@@ -8,19 +8,18 @@ use probeline::table::{Config, Stats};
 use probeline::transport::{Exchange, Owner};
 use probeline_results::format::{fixed, millions, percent, text};
 use probeline_results::{Note, Row, gather_values, row};
-use serde::{Deserialize, Serialize};
 
 use super::limits::TableLimit;
-use crate::agreement::Input;
+use super::report_job;
 use crate::cli::{ChunkArgs, JobArgs, TransportName};
 use crate::failure::{Failure, Result};
-use crate::job::{self, Scenario, Shape};
+use crate::job::{Scenario, Shape};
 use crate::keys::Keys;
 use crate::machine::memory_available;
-use crate::means::{BatchArgs, BatchOutcome, MeansArgs, MeansTable, find_or_put_all};
 use crate::progress::Progress;
-use crate::report::{Files, Report, aligned};
+use crate::report::aligned;
 use crate::size::Size;
+use crate::table::{BatchArgs, BatchOutcome, HeapTable, PipelineArgs, find_or_put_all, shape};
 use crate::timed::Timed;
 use crate::units;
 
@@ -56,7 +55,7 @@ pub(crate) struct ThroughputArgs {
     calls: BatchArgs,
 
     #[command(flatten)]
-    means: MeansArgs,
+    pipeline: PipelineArgs,
 
     // Last, because its headings in the help apply to all options after them.
     #[command(flatten)]
@@ -117,15 +116,7 @@ row! {
 
 impl Row for ThroughputRow {}
 
-/// The result of one rank in one run.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct RankRun {
-    start_ns: u64,
-    end_ns: u64,
-    stats: Stats,
-}
-
-/// The result of one run of all ranks.
+/// A run of all ranks.
 struct Run {
     took_ns: u64,
     /// The sum of the times of all ranks, in nanoseconds.
@@ -133,43 +124,21 @@ struct Run {
     stats: Stats,
 }
 
-impl Run {
-    /// Combines the results of all ranks. Ranks leave a barrier at different times: with
-    /// `one_clock` a run takes from the first start to the last end, otherwise as long as the
-    /// slowest rank.
-    fn of(ranks: &[RankRun], one_clock: bool) -> Self {
-        let times = || ranks.iter().map(|rank| rank.end_ns - rank.start_ns);
-        let start = ranks.iter().map(|rank| rank.start_ns).min().unwrap_or(0);
-        let end = ranks.iter().map(|rank| rank.end_ns).max().unwrap_or(0);
-        let slowest = times().max().unwrap_or(0);
-        Self {
-            took_ns: if one_clock { end.saturating_sub(start) } else { slowest },
-            rank_ns: times().sum(),
-            stats: ranks.iter().map(|rank| rank.stats).sum(),
-        }
-    }
-}
-
 pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
     args.job.settle(Size::mib(128), Size::mib(128), &[args.chunks.chunk_buckets])?;
     args.check()?;
-    let files = Files::of_job(&args.job)?;
-    // Created before the run, which would show in the reported load of the machine.
-    let mut report = Report::new("bench-throughput");
-    let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
-    report.transport = ended.transport;
-    report.doctor.extend(ended.doctor);
-    report.job(&args.job);
+    let Some((mut report, files, output)) = report_job("bench-throughput", &args.job, &args)?
+    else {
+        return Ok(());
+    };
     report.parameter("chunk_buckets", args.chunks.chunk_buckets);
     report.parameter("max_chunks", args.chunks.max_chunks);
     report.parameter("ops_per_rank", args.ops);
     report.parameter("key_range", args.key_range);
     report.parameter("runs", args.repeat);
     report.parameter("batch", args.calls.size());
-    for (name, value) in args.means.parameters(&args.config()) {
-        report.parameter(name, value);
-    }
-    let (rows, limit) = ended.output;
+    report.parameters(args.pipeline.parameters(&args.config()));
+    let (rows, limit) = output;
     report.rows = rows;
     report.summary = args.summary(&report.rows);
     report.notes = args.notes(&report.rows, limit.as_ref());
@@ -197,13 +166,13 @@ impl Workload {
 
 impl ThroughputArgs {
     fn config(&self) -> Config {
-        let sizes = self.job.config(self.chunks.chunk_buckets, self.chunks.max_chunks);
-        self.means.config(sizes, self.job.transport == TransportName::Sim)
+        let ChunkArgs { chunk_buckets, max_chunks } = self.chunks;
+        self.pipeline.table.config(&self.job, chunk_buckets, max_chunks)
     }
 
     /// Checks that the keys, which are drawn before the clock starts, fit in memory with the table.
     fn check(&self) -> Result<()> {
-        self.means.check(&[self.chunks.chunk_buckets])?;
+        self.pipeline.table.check(&[self.chunks.chunk_buckets])?;
         let keys = u64::from(self.ops) * u64::from(self.job.ranks) * 8;
         match memory_available() {
             Some(available) if self.job.bytes_here(self.job.table_size.0 + keys) > available => {
@@ -219,7 +188,6 @@ impl ThroughputArgs {
         }
     }
 
-    /// Returns the title and a line for each workload.
     fn summary(&self, rows: &[ThroughputRow]) -> Vec<String> {
         let title = format!(
             "bench-throughput: {}, {} ranks, {} find-or-puts of each",
@@ -279,10 +247,10 @@ impl ThroughputArgs {
         Duration::try_from_secs_f64(before.or(least).unwrap_or(0.0)).unwrap_or(Duration::MAX)
     }
 
-    /// Executes one run of all ranks. Returns the sums of their counters and the time of the
-    /// slowest.
+    /// Executes one run of all ranks, which leave a barrier at different times: with one clock a run
+    /// takes from the first start to the last end, otherwise as long as the slowest rank.
     fn once<T: Timed>(
-        table: &mut MeansTable<T>,
+        table: &mut HeapTable<T>,
         keys: &[u64],
         outcomes: &mut [BatchOutcome],
         exchange: &mut dyn Exchange,
@@ -293,11 +261,19 @@ impl ThroughputArgs {
         }
         table.reset_stats();
         exchange.barrier()?;
-        let start = table.transport().now_ns();
+        let start_ns = table.transport().now_ns();
         find_or_put_all(table, keys, outcomes)?;
-        let end = table.transport().now_ns();
-        let mine = RankRun { start_ns: start, end_ns: end, stats: *table.stats() };
-        Ok(Run::of(&gather_values(exchange, &mine)?, T::ONE_CLOCK))
+        let end_ns = table.transport().now_ns();
+        let ranks = gather_values(exchange, &(start_ns, end_ns, *table.stats()))?;
+        let first_ns = ranks.iter().map(|rank| rank.0).min().unwrap_or(0);
+        let last_ns = ranks.iter().map(|rank| rank.1).max().unwrap_or(0);
+        let times_ns = || ranks.iter().map(|rank| rank.1 - rank.0);
+        let slowest_ns = times_ns().max().unwrap_or(0);
+        Ok(Run {
+            took_ns: if T::ONE_CLOCK { last_ns.saturating_sub(first_ns) } else { slowest_ns },
+            rank_ns: times_ns().sum(),
+            stats: ranks.iter().map(|rank| rank.2).sum(),
+        })
     }
 
     #[allow(clippy::cast_precision_loss)]
@@ -340,11 +316,7 @@ impl Scenario for ThroughputArgs {
     type Output = (Vec<ThroughputRow>, Option<TableLimit>);
 
     fn shape(&self) -> Shape {
-        self.means.shape(&self.config(), self.chunks.chunk_buckets, 0, 0)
-    }
-
-    fn inputs(&self) -> Vec<Input> {
-        Vec::new()
+        shape(&self.config(), self.pipeline.in_flight, self.chunks.chunk_buckets, 0, 0)
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
@@ -354,7 +326,7 @@ impl Scenario for ThroughputArgs {
         let mut progress = Progress::new(steps as u64, me == Owner(0));
         progress.expecting(0, "the limit of find-or-puts", TableLimit::LONGEST);
         let limit = TableLimit::measure(engine, &self.config(), &self.job, exchange)?;
-        let open = || self.means.open(engine, self.config(), exchange);
+        let open = || self.pipeline.open(engine, self.config(), exchange);
         let mut table = progress.during(0, "opening the table", open)?;
         let mut outcomes = self.calls.outcomes();
         let buckets = table.layout().buckets();

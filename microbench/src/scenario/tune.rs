@@ -29,15 +29,14 @@ use self::network::Network;
 use self::row::TuneRow;
 use super::latency::{FILLING, FILLING_DEPTH};
 use super::open;
-use crate::agreement::Input;
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
-use crate::means::MOST_IN_FLIGHT;
 use crate::output_file::OutputFile;
 use crate::progress::waiting;
 use crate::report::{Files, Report};
 use crate::size::Size;
+use crate::table::MOST_IN_FLIGHT;
 use crate::timed::Timed;
 
 /// Candidates for C: 64 B to 4 KiB.
@@ -93,7 +92,7 @@ pub(crate) struct TuneArgs {
     rounds: u32,
 
     /// Time for each measurement of the transport: seconds, 0.001 to 3600
-    #[arg(long, default_value_t = 0.005, value_name = "SECONDS", value_parser = super::latency::seconds)]
+    #[arg(long, default_value_t = 0.005, value_name = "SECONDS", value_parser = super::seconds)]
     seconds_per_measurement: f64,
 
     /// Measure all candidates, and compare the recommendation with the best
@@ -382,10 +381,6 @@ impl Scenario for TuneArgs {
             slot_words: CHUNK_BUCKETS[CHUNK_BUCKETS.len() - 1],
             depth: (4 * self.in_flight).max(FILLING_DEPTH),
         }
-    }
-
-    fn inputs(&self) -> Vec<Input> {
-        Vec::new()
     }
 
     /// Rank 0 measures READs and claims for a profile alone, one kind after the other.

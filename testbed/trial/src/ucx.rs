@@ -58,7 +58,9 @@ impl UcxArgs {
             AtomicsBy::Cpu => Atomics::Cpu,
             AtomicsBy::Device => Atomics::Device,
         };
-        Builder::new(sizes)
+        Builder::new(sizes.window_words)
+            .slots(sizes.slots, sizes.slot_words)
+            .depth(sizes.depth)
             .tls(self.ucx.as_deref())
             .device(self.ucx_device.as_deref())
             .gid_index(self.ucx_gid_index)

@@ -46,9 +46,11 @@ impl Builder {
     {
         let own = self.create(exchange.owners());
         let mine = own.as_ref().ok().map(|own| &own.info);
-        let all = ConnectionInfo::gather(mine, exchange);
-        let (own, all) = (own?, all?);
-        let engine = self.connect(own, &all, exchange.me());
+        let all = match ConnectionInfo::gather(mine, exchange) {
+            Ok(all) => all,
+            Err(error) => return Err(own.err().unwrap_or(error.into())),
+        };
+        let engine = own.and_then(|own| self.connect(own, &all, exchange.me()));
         let mut engine = together(exchange, engine)?;
         let connected = engine.connect_windows().and_then(|()| self.check_gid(&engine));
         engine.while_progressing(|| together(exchange, connected))?;

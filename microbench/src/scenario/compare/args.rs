@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use clap::{Args, ValueEnum};
-use probeline::table::{Config, Operation, Table};
+use probeline::table::Config;
 
 use super::barrier::Barrier;
 use super::column::ColumnName;
@@ -12,9 +12,9 @@ use super::measured::Column;
 use crate::cli::{ChunkArgs, JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Shape};
-use crate::means::{AlgorithmArgs, BatchOutcome, MeansTable};
-use crate::scenario::latency::seconds;
+use crate::scenario::seconds;
 use crate::size::Size;
+use crate::table::{self, AlgorithmArgs, BatchOutcome, HeapTable};
 use crate::timed::Timed;
 
 /// Default of `--table-size`; the second one if all columns are in one job.
@@ -24,9 +24,7 @@ const TABLE_SIZE_HELP: &str = "Memory for the table's buckets, all ranks togethe
                                [default: 64MiB, or 1MiB if all columns are in one job]";
 /// Default of `--meet-timeout`: the longest time for the ranks of a column to open their engines.
 const MEET_S: u64 = 60;
-/// The longest READ that is measured.
 const MAX_READ_WORDS: u32 = 512;
-/// Operations of one batch call.
 pub(super) const BATCH: usize = 64;
 /// Operations of a batch in flight, unless the CPU executes them itself.
 const IN_FLIGHT: u32 = 32;
@@ -96,25 +94,18 @@ pub(crate) struct CompareArgs {
 
 impl CompareArgs {
     pub(super) fn config(&self) -> Config {
-        let sizes = self.job.config(self.chunks.chunk_buckets, self.chunks.max_chunks);
-        self.algorithm.config(sizes, self.job.transport == TransportName::Sim)
+        self.algorithm.config(&self.job, self.chunks.chunk_buckets, self.chunks.max_chunks)
     }
 
     pub(super) fn shape(&self) -> Shape {
         let words = self.chunks.chunk_buckets.max(MAX_READ_WORDS).max(self.job.ranks);
-        Shape {
-            window_words: self.config().words() + Barrier::words(self.job.ranks),
-            slots: Config::slots(IN_FLIGHT) + Barrier::SLOTS,
-            slot_words: words.next_multiple_of(8),
-            // Each operation posts a READ and a read-ahead, and each of them may be split in two.
-            depth: 4 * IN_FLIGHT,
-        }
+        let more_words = Barrier::words(self.job.ranks);
+        table::shape(&self.config(), IN_FLIGHT, words, more_words, Barrier::SLOTS)
     }
 
     /// Opens a table over `engine`, whose windows are 0.
-    pub(super) fn table<T: Timed>(&self, engine: T, config: Config) -> Result<MeansTable<T>> {
-        let storage = vec![Operation::EMPTY; IN_FLIGHT as usize];
-        Ok(Table::new(engine, config, storage)?.with_cache(Vec::new()))
+    pub(super) fn table<T: Timed>(&self, engine: T, config: Config) -> Result<HeapTable<T>> {
+        table::attach(engine, config, IN_FLIGHT)
     }
 
     /// Returns storage for the outcomes of a batch, or none for blocking calls.
@@ -180,7 +171,6 @@ impl CompareArgs {
         }
     }
 
-    /// Returns the transports of the columns.
     pub(super) fn transports(&self) -> Vec<TransportName> {
         let columns = self.columns();
         let names = columns.iter().map(|column| column.name.transport());
@@ -198,58 +188,50 @@ impl CompareArgs {
 
     /// Returns the options that the ranks of all columns get, because their own defaults may
     /// differ.
-    pub(super) fn more(&self) -> Vec<String> {
+    pub(super) fn of_ranks(&self) -> Vec<(&'static str, String)> {
         // A rank waits in the exchange while all other columns measure.
         let asleep = self.step_timeout * (2 + u64::try_from(self.columns().len()).unwrap_or(1));
-        let options = [
-            ("--ranks", self.job.ranks.to_string()),
-            ("--table-size", self.job.table_size.to_string()),
-            ("--seed", self.job.seed.to_string()),
-            ("--step-timeout", self.step_timeout.to_string()),
-            ("--collective-timeout", asleep.min(86_400).to_string()),
+        let mut options = vec![
+            ("ranks", self.job.ranks.to_string()),
+            ("table-size", self.job.table_size.to_string()),
+            ("seed", self.job.seed.to_string()),
+            ("step-timeout", self.step_timeout.to_string()),
+            ("collective-timeout", asleep.min(86_400).to_string()),
         ];
-        let options = options.into_iter();
-        let mut more: Vec<String> =
-            options.flat_map(|(name, value)| [name.to_owned(), value]).collect();
         if !self.quick {
-            let measured = [
-                ("--ops", self.operations().to_string()),
-                ("--seconds-per-measurement", self.time().as_secs_f64().to_string()),
-                ("--sleep", self.sleep().as_secs_f64().to_string()),
-            ];
-            more.extend(measured.into_iter().flat_map(|(name, value)| [name.to_owned(), value]));
+            options.extend([
+                ("ops", self.operations().to_string()),
+                ("seconds-per-measurement", self.time().as_secs_f64().to_string()),
+                ("sleep", self.sleep().as_secs_f64().to_string()),
+            ]);
         }
-        more
+        options
     }
 
     pub(super) fn rounds(&self) -> u32 {
         if self.quick { 2 } else { self.rounds }
     }
 
+    /// Returns a default: with `--quick`, in one job, or else.
+    fn default<D>(&self, [quick, one_job, other]: [D; 3]) -> D {
+        match (self.quick, self.one_job) {
+            (true, _) => quick,
+            (false, true) => one_job,
+            (false, false) => other,
+        }
+    }
+
     pub(super) fn operations(&self) -> u64 {
-        let default = match (self.quick, self.one_job) {
-            (true, _) => 200,
-            (false, true) => 300,
-            (false, false) => 50_000,
-        };
-        self.ops_asked.map_or(default, u64::from)
+        self.ops_asked.map_or_else(|| self.default([200, 300, 50_000]), u64::from)
     }
 
     pub(super) fn time(&self) -> Duration {
-        let default = match (self.quick, self.one_job) {
-            (true, _) => 0.002,
-            (false, true) => 0.5,
-            (false, false) => 0.05,
-        };
+        let default = self.default([0.002, 0.5, 0.05]);
         Duration::from_secs_f64(self.seconds_asked.unwrap_or(default))
     }
 
     pub(super) fn sleep(&self) -> Duration {
-        let default = match (self.quick, self.one_job) {
-            (true, _) => 0.01,
-            (false, true) => 0.5,
-            (false, false) => 0.05,
-        };
+        let default = self.default([0.01, 0.5, 0.05]);
         Duration::from_secs_f64(self.sleep_asked.unwrap_or(default))
     }
 

@@ -6,7 +6,8 @@ use core::time::Duration;
 
 use probeline::transport::{Completion, Local, Owner, RemoteWord, Segment, Slot, Token};
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
+use crate::one_sided::{late, wait};
 use crate::timed::Timed;
 
 /// How long a rank polls on after the barrier if a peer's last WRITE may need that to complete.
@@ -14,17 +15,13 @@ const LINGER_NS: u64 = 5_000_000;
 /// Time between two READs of the own words in a barrier with a pause. Such a READ costs a device,
 /// or a CPU that emulates one, as much as that of a peer's words.
 const READ_NS: u64 = 20_000_000;
-/// Polls between two readings of the clock.
-const POLLS_PER_CLOCK: u32 = 64;
 
 /// Words in each window, one for each owner, in which the owner counts the barriers it has entered.
 pub(super) struct Barrier {
-    /// The first of these words.
     first_word: u64,
     /// The staging slot of the own count; the next slot is the landing slot of all counts.
     slot: Slot,
     entered: u64,
-    /// The longest wait for the other ranks.
     limit_ns: u64,
 }
 
@@ -32,7 +29,6 @@ impl Barrier {
     /// Slots that it needs, each with a word for each owner.
     pub(super) const SLOTS: u32 = 2;
 
-    /// Returns the number of words that it needs in each window.
     pub(super) fn words(owners: u32) -> u64 {
         u64::from(owners).next_multiple_of(8)
     }
@@ -43,7 +39,6 @@ impl Barrier {
         Self { first_word, slot, entered: 0, limit_ns }
     }
 
-    /// Returns the deadline of an operation that is posted now.
     pub(super) fn until_ns<T: Timed>(&self, engine: &T) -> u64 {
         engine.now_ns().saturating_add(self.limit_ns)
     }
@@ -102,33 +97,10 @@ impl Barrier {
     }
 }
 
-/// Polls until the one operation in flight completes, and returns its result.
-pub(super) fn wait<T: Timed>(engine: &mut T, until_ns: u64) -> Result<u64> {
-    let mut completion = [Completion::default()];
-    loop {
-        for _ in 0..POLLS_PER_CLOCK {
-            if engine.poll(&mut completion)? > 0 {
-                return Ok(completion[0].result?);
-            }
-        }
-        if engine.now_ns() > until_ns {
-            return Err(late());
-        }
-    }
-}
-
-/// Polls without an operation in flight.
 fn poll_for<T: Timed>(engine: &mut T, pause_ns: u64) -> Result<()> {
     let start_ns = engine.now_ns();
     while engine.now_ns() - start_ns < pause_ns {
         engine.poll(&mut [Completion::default()])?;
     }
     Ok(())
-}
-
-fn late() -> Failure {
-    Failure::new(
-        "an operation did not complete, or a rank did not enter a barrier, within --step-timeout: \
-         raise it, or read in standard error why another rank failed",
-    )
 }

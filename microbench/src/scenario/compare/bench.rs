@@ -5,29 +5,25 @@ use core::time::Duration;
 use std::thread;
 
 use probeline::table::{Bucket, Config};
-use probeline::transport::{Exchange, Local, Owner, RemoteWord, Segment, Slot, Token};
+use probeline::transport::{Exchange, Owner, Slot};
 use probeline_limits::remote::{Meter, Operation, Plan};
-use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
 
 use super::CompareArgs;
-use super::barrier::{Barrier, wait};
-use super::measured::Sample;
-use super::step::{DEPTH, OwnerDoes, Place, Step};
+use super::barrier::Barrier;
+use super::measured::{Capabilities, Sample};
+use super::step::{DEPTH, OwnerDoes, Place, Step, What};
 use crate::failure::{Failure, Result};
 use crate::keys::nth;
-use crate::latency::{Recorder, clock_cost_ns};
-use crate::means::{MeansTable, find_or_put_all};
-use crate::scenario::latency::{after, peer};
+use crate::latency::{Recorder, WARM_UP_SHARE, clock_cost_ns};
+use crate::one_sided::{Access, Chain};
 use crate::scenario::throughput::Workload;
-use crate::scenario::{full, gather};
+use crate::scenario::{full, gather, peer};
+use crate::table::{HeapTable, find_or_put_all};
 use crate::timed::Timed;
 
 /// Hits in a row after which the table expects no insert: eight times the operations that its
 /// estimate of the share of inserts follows (64).
 const SETTLE: usize = 512;
-/// The warm-up is a tenth of a measurement.
-const WARM_UP_SHARE: u64 = 10;
 /// The table's header, which must not change.
 const HEADER_WORDS: u64 = 8;
 /// Fewer completed operations show that one waited for the sleeping owner.
@@ -53,8 +49,8 @@ impl<'a, T: Timed> Bench<'a, T> {
         Self { args, engine, config, barrier, clock_ns }
     }
 
-    pub(super) fn engine(&self) -> &T {
-        &self.engine
+    pub(super) fn capabilities(&self) -> Capabilities {
+        Capabilities::of(&self.args.job, &self.engine)
     }
 
     /// Takes part in a step. All ranks call it with the same arguments; rank 0 returns the sample.
@@ -64,16 +60,13 @@ impl<'a, T: Timed> Bench<'a, T> {
         round: u64,
         exchange: &mut dyn Exchange,
     ) -> Result<Option<Sample>> {
-        match step {
-            Step::Latency { operation, place, owner } => {
-                self.latency(&self.primitive(operation, place, round), owner)
-            }
-            Step::Rate { operation, place, owner } => {
-                self.rate(&self.primitive(operation, place, round), owner)
-            }
-            Step::Found { owner } => self.one_at_a_time(owner, false, round, exchange),
-            Step::Inserted { owner } => self.one_at_a_time(owner, true, round, exchange),
-            Step::Workload { workload, batched } => {
+        let (owner, seed) = (step.owner, self.args.job.seed ^ round);
+        match step.what {
+            What::Latency(operation, place) => self.latency(operation, place, seed, owner),
+            What::Rate(operation, place) => self.rate(operation, place, seed, owner),
+            What::Found => self.one_at_a_time(owner, false, seed, exchange),
+            What::Inserted => self.one_at_a_time(owner, true, seed, exchange),
+            What::Workload { workload, batched } => {
                 self.workload(workload, batched, exchange).map(Some)
             }
         }
@@ -83,68 +76,91 @@ impl<'a, T: Timed> Bench<'a, T> {
         self.engine.geometry().me == Owner(0)
     }
 
-    fn primitive(&self, operation: Operation, place: Place, round: u64) -> Primitive {
-        let words: Range<u64> = match place {
+    fn words(&self, place: Place) -> Range<u64> {
+        match place {
             Place::Hot => HEADER_WORDS..HEADER_WORDS + 1,
             Place::Random => HEADER_WORDS..self.config.words(),
-        };
-        let owner = peer(self.engine.geometry().owners);
-        Primitive { operation, owner, words, seed: self.args.job.seed ^ round }
+        }
     }
 
     /// Returns the longest time of a measurement: a quarter of the owner's sleep, so that
     /// operations that complete in time have not waited for it.
     fn limit(&self, owner: OwnerDoes) -> Duration {
         match owner {
-            OwnerDoes::Poll => self.args.time(),
             OwnerDoes::Sleep => (self.args.sleep() / 4).min(self.args.time()),
+            OwnerDoes::Poll | OwnerDoes::Work => self.args.time(),
         }
     }
 
-    fn latency(&mut self, primitive: &Primitive, owner: OwnerDoes) -> Result<Option<Sample>> {
-        let mut chain = primitive.chain();
-        let mut recorder = Recorder::new(self.clock_ns)?;
+    /// Creates the recorder of operations one at a time. One that waits for a sleeping owner
+    /// exceeds the limit.
+    fn recorder(&self, owner: OwnerDoes) -> Result<Recorder> {
+        Ok(Recorder::new(self.clock_ns)?.single(owner == OwnerDoes::Sleep))
+    }
+
+    /// Measures operations on words that are 0 and stay 0: a CAS replaces 0 by 0, and a FAA adds 0.
+    fn latency(
+        &mut self,
+        operation: Operation,
+        place: Place,
+        seed: u64,
+        owner: OwnerDoes,
+    ) -> Result<Option<Sample>> {
+        let access = match operation {
+            Operation::Read { words } => Access::Read { words },
+            Operation::Swap => Access::Swap(0),
+            Operation::Add => Access::Add(0),
+        };
+        let peer = peer(self.engine.geometry().owners);
+        let mut chain = Chain::new(access, peer, self.words(place), Slot(0), seed);
+        let mut recorder = self.recorder(owner)?;
         let limit_ns = nanoseconds(self.limit(owner));
-        let count = self.args.operations();
-        if self.is_measuring() {
-            chain.end_by(self.barrier.until_ns(&self.engine));
+        let (measures, count) = (self.is_measuring(), usize::try_from(self.args.operations())?);
+        if measures {
+            chain.until_ns = self.barrier.until_ns(&self.engine);
             let start_ns = self.engine.now_ns();
             for _ in 0..count / WARM_UP_SHARE {
                 chain.next(&mut self.engine)?;
-                if self.engine.now_ns() - start_ns > limit_ns / WARM_UP_SHARE {
+                if self.engine.now_ns() - start_ns > limit_ns / WARM_UP_SHARE as u64 {
                     break;
                 }
             }
         }
         self.barrier.enter(&mut self.engine, Duration::ZERO)?;
-        if self.is_measuring() {
-            chain.end_by(self.barrier.until_ns(&self.engine));
-            let engine = &mut self.engine;
+        if measures {
+            chain.until_ns = self.barrier.until_ns(&self.engine);
             let next = |engine: &mut T, _| chain.next(engine);
-            // The command line limits the count to a u32.
-            let items = 0..usize::try_from(count).unwrap_or(usize::MAX);
-            match owner {
-                OwnerDoes::Poll => recorder.run(items, limit_ns, engine, next, T::now_ns)?,
-                OwnerDoes::Sleep => {
-                    recorder.run_singly(items, limit_ns, engine, next, T::now_ns)?
-                }
-            }
+            recorder.run(0..count, limit_ns, &mut self.engine, next, T::now_ns)?;
         }
         self.finish(owner)?;
-        Ok(self.is_measuring().then(|| self.sample(&recorder, owner)))
+        Ok(measures.then(|| self.sample(&recorder, owner)))
     }
 
-    fn rate(&mut self, primitive: &Primitive, owner: OwnerDoes) -> Result<Option<Sample>> {
+    /// Measures the rate with [`DEPTH`] in flight, or the engine's depth if that is less.
+    fn rate(
+        &mut self,
+        operation: Operation,
+        place: Place,
+        seed: u64,
+        owner: OwnerDoes,
+    ) -> Result<Option<Sample>> {
         let (limit, count) = (self.limit(owner), self.args.operations());
-        let mut sample = None;
+        let (owners, words) = ([peer(self.engine.geometry().owners)], self.words(place));
+        let rate = |engine: &mut T, time, operations| -> Result<Sample> {
+            let plan = Plan { owners: &owners, words: words.clone(), time, operations };
+            let mut meter = Meter::new(engine, T::now_ns, plan, seed)?;
+            let rate = meter.rate(operation, meter.deepest().min(DEPTH))?;
+            Ok(Sample::of_rate(rate.operations, rate.per_second))
+        };
         if self.is_measuring() {
-            let share = u32::try_from(WARM_UP_SHARE).unwrap_or(1);
-            primitive.rate(&mut self.engine, limit / share, count / WARM_UP_SHARE)?;
+            let warm_up = limit / u32::try_from(WARM_UP_SHARE)?;
+            rate(&mut self.engine, warm_up, count / WARM_UP_SHARE as u64)?;
         }
         self.barrier.enter(&mut self.engine, Duration::ZERO)?;
+        let mut sample = None;
         if self.is_measuring() {
             let start_ns = self.engine.now_ns();
-            let rate = primitive.rate(&mut self.engine, limit, count)?;
+            let rate = rate(&mut self.engine, limit, count)?;
             let took_ns = self.engine.now_ns() - start_ns;
             let few = rate.operations < FEW * u64::from(DEPTH);
             let waited_for_owner = few && self.waited(took_ns, owner);
@@ -182,43 +198,37 @@ impl<'a, T: Timed> Bench<'a, T> {
         &mut self,
         owner: OwnerDoes,
         new: bool,
-        round: u64,
+        seed: u64,
         exchange: &mut dyn Exchange,
     ) -> Result<Option<Sample>> {
-        let (count, limit_ns) = (self.args.operations(), nanoseconds(self.limit(owner)));
-        let warm_up = usize::try_from(count / WARM_UP_SHARE).unwrap_or(0);
+        let (count, limit_ns) = (usize::try_from(self.args.operations())?, self.limit(owner));
+        let limit_ns = nanoseconds(limit_ns);
         let (measures, sleep) = (self.is_measuring(), self.args.sleep());
-        let mut recorder = Recorder::new(self.clock_ns)?;
+        let mut recorder = self.recorder(owner)?;
         let mut table = self.args.table(&mut self.engine, self.config)?;
-        let data = homed_at_peer(&table, self.args.job.seed ^ round, warm_up as u64 + count)?;
-        let (first, measured) = data.split_at(warm_up);
+        let data = homed_at_peer(&table, seed, count / WARM_UP_SHARE + count)?;
+        let (first, measured) = data.split_at(count / WARM_UP_SHARE);
+        let mut outcomes = self.args.outcomes(true);
         let barrier = &mut self.barrier;
         let mut work = || -> Result<()> {
             if measures {
                 let before = if new { first } else { &data };
-                find_or_put_all(&mut table, before, &mut self.args.outcomes(true))?;
+                find_or_put_all(&mut table, before, &mut outcomes)?;
                 // After inserts only, the table must first learn to expect hits.
                 for _ in 0..if new { 0 } else { SETTLE.div_ceil(data.len().max(1)) } {
-                    find_or_put_all(&mut table, &data, &mut self.args.outcomes(true))?;
+                    find_or_put_all(&mut table, &data, &mut outcomes)?;
                 }
             }
             barrier.enter(table.transport_mut()?, Duration::ZERO)?;
             table.reset_stats();
-            let find_or_put = |table: &mut MeansTable<&mut T>, &data: &u64| {
-                table.find_or_put(data)?;
-                Ok(())
-            };
-            let now = |table: &MeansTable<&mut T>| table.transport().now_ns();
-            let (table, items) = (&mut table, measured.iter());
-            match owner {
-                OwnerDoes::Poll if measures => {
-                    recorder.run(items, limit_ns, table, find_or_put, now)?;
-                }
-                OwnerDoes::Sleep if measures => {
-                    recorder.run_singly(items, limit_ns, table, find_or_put, now)?;
-                }
-                OwnerDoes::Sleep => thread::sleep(sleep),
-                OwnerDoes::Poll => {}
+            if measures {
+                let find_or_put = |table: &mut HeapTable<&mut T>, &data: &u64| {
+                    Ok(table.find_or_put(data).map(drop)?)
+                };
+                let now = |table: &HeapTable<&mut T>| table.transport().now_ns();
+                recorder.run(measured.iter(), limit_ns, &mut table, find_or_put, now)?;
+            } else if owner == OwnerDoes::Sleep {
+                thread::sleep(sleep);
             }
             barrier.enter(table.transport_mut()?, PAUSE)
         };
@@ -239,7 +249,6 @@ impl<'a, T: Timed> Bench<'a, T> {
         Ok(measures.then(|| self.sample(&recorder, owner)))
     }
 
-    /// Measures a workload by all ranks.
     fn workload(
         &mut self,
         workload: Workload,
@@ -253,7 +262,7 @@ impl<'a, T: Timed> Bench<'a, T> {
         let mut outcomes = self.args.outcomes(batched);
         let mut table = self.args.table(&mut self.engine, self.config)?;
         let barrier = &mut self.barrier;
-        let mut work = || -> Result<[u64; 2]> {
+        let mut work = || -> Result<u64> {
             for &key in keys.iter().take(keys.len() / 100) {
                 table.find(key)?;
             }
@@ -263,114 +272,35 @@ impl<'a, T: Timed> Bench<'a, T> {
             find_or_put_all(&mut table, &keys, &mut outcomes)?;
             let end_ns = table.transport().now_ns();
             barrier.enter(table.transport_mut()?, PAUSE)?;
-            Ok([start_ns, end_ns])
+            Ok(end_ns - start_ns)
         };
         let worked = work();
         let stats = *table.stats();
         // Also after a failure, because all ranks take part.
         table.clear(exchange)?;
         table.into_transport();
-        let [start_ns, end_ns] = *worked.as_ref().unwrap_or(&[0; 2]);
-        let mine = [start_ns, end_ns, stats.inserted.operations, stats.full.operations];
-        let ranks = gather(exchange, mine)?;
+        let took_ns = *worked.as_ref().unwrap_or(&0);
+        let ranks = gather(exchange, [took_ns, stats.inserted.operations, stats.full.operations])?;
         worked?;
         // All ranks start together. Clocks of different machines cannot be compared.
-        let longest_ns = ranks.iter().map(|[start_ns, end_ns, ..]| end_ns - start_ns).max();
-        let inserted = ranks.iter().map(|&[.., inserted, _]| inserted).sum();
+        let longest_ns = ranks.iter().map(|&[took_ns, ..]| took_ns).max().unwrap_or(0);
+        let inserted = ranks.iter().map(|&[_, inserted, _]| inserted).sum();
         if ranks.iter().any(|&[.., full]| full > 0) {
             return Err(full(&self.config, owners, inserted));
         }
         Ok(Sample {
             inserted_share: Some(ratio(inserted, all)),
-            ..Sample::of_rate(all, 1e9 * ratio(all, longest_ns.unwrap_or(0)))
+            ..Sample::of_rate(all, 1e9 * ratio(all, longest_ns))
         })
     }
 }
 
-/// One kind of operation on words that are 0 and stay 0: a CAS replaces 0 by 0, and a FAA adds 0.
-struct Primitive {
-    operation: Operation,
-    owner: Owner,
-    words: Range<u64>,
-    seed: u64,
-}
-
-/// Operations one at a time. The address of each depends on the result of the previous one, as far
-/// as the CPU knows, so that they do not overlap.
-struct Chain {
-    operation: Operation,
-    owner: Owner,
-    first: u64,
-    last: u64,
-    rng: SmallRng,
-    result: u64,
-    until_ns: u64,
-}
-
-impl Primitive {
-    fn length(&self) -> u32 {
-        match self.operation {
-            Operation::Read { words } => words,
-            Operation::Swap | Operation::Add => 1,
-        }
-    }
-
-    /// Returns an endless chain of this operation.
-    fn chain(&self) -> Chain {
-        Chain {
-            operation: self.operation,
-            owner: self.owner,
-            first: self.words.start,
-            last: self.words.end - u64::from(self.length()),
-            rng: SmallRng::seed_from_u64(self.seed),
-            result: 0,
-            until_ns: u64::MAX,
-        }
-    }
-
-    /// Measures the rate with [`DEPTH`] in flight, or the engine's depth if that is less.
-    fn rate<T: Timed>(&self, engine: &mut T, time: Duration, operations: u64) -> Result<Sample> {
-        let plan = Plan { owners: &[self.owner], words: self.words.clone(), time, operations };
-        let mut meter = Meter::new(engine, T::now_ns, plan, self.seed)?;
-        let depth = meter.deepest().min(DEPTH);
-        let rate = meter.rate(self.operation, depth)?;
-        Ok(Sample::of_rate(rate.operations, rate.per_second))
-    }
-}
-
-impl Chain {
-    /// Sets the deadline of the next operations.
-    fn end_by(&mut self, until_ns: u64) {
-        self.until_ns = until_ns;
-    }
-
-    /// Executes the next operation.
-    fn next<T: Timed>(&mut self, engine: &mut T) -> Result<()> {
-        let index = after(self.result, self.rng.random_range(self.first..=self.last));
-        let start = RemoteWord { owner: self.owner, index };
-        let Operation::Read { words } = self.operation else {
-            match self.operation {
-                Operation::Add => engine.fetch_add(Token(0), start, 0)?,
-                _ => engine.compare_and_swap(Token(0), start, 0, 0)?,
-            }
-            self.result = wait(engine, self.until_ns)?;
-            return Ok(());
-        };
-        let into = Local { slot: Slot(0), start: 0, words };
-        engine.read(Token(0), Segment { start, words }, into)?;
-        wait(engine, self.until_ns)?;
-        self.result = engine.landed(into)?.first().copied().unwrap_or(0);
-        Ok(())
-    }
-}
-
-/// Returns `count` keys whose home is the next owner.
-fn homed_at_peer<T: Timed>(table: &MeansTable<T>, seed: u64, count: u64) -> Result<Vec<u64>> {
+fn homed_at_peer<T: Timed>(table: &HeapTable<T>, seed: u64, count: usize) -> Result<Vec<u64>> {
     let layout = table.layout();
     let peer = peer(layout.owners());
     let mut data = Vec::new();
     let mut n = 0;
-    while (data.len() as u64) < count {
+    while data.len() < count {
         let next = nth(seed, n);
         if layout.home(Bucket::new(next)?).owner == peer.0 {
             data.push(next);

@@ -33,10 +33,8 @@ pub(super) enum ColumnName {
     Sim,
 }
 
-/// The command that starts the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Launcher {
-    /// This command itself.
     Own,
     /// mpirun of Open MPI, with these MCA parameters.
     OpenMpi(&'static [(&'static str, &'static str)]),
@@ -45,13 +43,7 @@ pub(super) enum Launcher {
 }
 
 /// Open MPI uses UCX without a fast network only if it may use any.
-const OSC_UCX: &[(&str, &str)] = &[
-    ("osc", "ucx"),
-    ("pml", "ucx"),
-    ("opal_common_ucx_tls", "any"),
-    ("opal_common_ucx_devices", "any"),
-];
-const OSC_UCX_INTRINSIC: &[(&str, &str)] = &[
+static OSC_UCX: [(&str, &str); 5] = [
     ("osc", "ucx"),
     ("pml", "ucx"),
     ("opal_common_ucx_tls", "any"),
@@ -62,36 +54,36 @@ const OSC_UCX_INTRINSIC: &[(&str, &str)] = &[
 const OSC_RDMA: &[(&str, &str)] = &[("osc", "rdma"), ("btl_vader_single_copy_mechanism", "none")];
 
 impl ColumnName {
-    /// Returns the name for `--columns`.
     pub(super) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Returns the options of its ranks.
-    pub(super) fn options(self) -> &'static [&'static str] {
+    pub(super) fn options(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Self::Shm => &["--transport", "shm"],
-            Self::ShmPosted => &["--transport", "shm", "--direct", "off"],
-            Self::Verbs => &["--transport", "verbs"],
-            Self::UcxShm => &["--transport", "ucx", "--ucx-tls", "posix,sysv,cma,self"],
-            Self::UcxTcp => &["--transport", "ucx", "--ucx-tls", "tcp,self"],
-            Self::UcxRc => &["--transport", "ucx", "--ucx-tls", "rc,self"],
-            _ if self.is_mpi() => &["--transport", "mpi"],
-            _ => &["--transport", "sim"],
+            Self::Shm => &[("transport", "shm")],
+            Self::ShmPosted => &[("transport", "shm"), ("direct", "off")],
+            Self::Verbs => &[("transport", "verbs")],
+            Self::UcxShm => &[("transport", "ucx"), ("ucx-tls", "posix,sysv,cma,self")],
+            Self::UcxTcp => &[("transport", "ucx"), ("ucx-tls", "tcp,self")],
+            Self::UcxRc => &[("transport", "ucx"), ("ucx-tls", "rc,self")],
+            _ if self.is_mpi() => &[("transport", "mpi")],
+            _ => &[("transport", "sim")],
         }
     }
 
-    /// Returns the transport of its ranks.
-    pub(super) fn transport(self) -> &'static str {
-        self.options()[1]
+    pub(super) fn option(self, name: &str) -> Option<&'static str> {
+        self.options().iter().find(|(given, _)| *given == name).map(|(_, value)| *value)
     }
 
-    /// Returns the launcher of its ranks.
+    pub(super) fn transport(self) -> &'static str {
+        self.option("transport").unwrap_or_default()
+    }
+
     pub(super) fn launcher(self) -> Launcher {
         match self {
             Self::OscSm => Launcher::OpenMpi(&[("osc", "sm")]),
-            Self::OscUcx => Launcher::OpenMpi(OSC_UCX),
-            Self::OscUcxIntrinsic => Launcher::OpenMpi(OSC_UCX_INTRINSIC),
+            Self::OscUcx => Launcher::OpenMpi(OSC_UCX.split_at(4).0),
+            Self::OscUcxIntrinsic => Launcher::OpenMpi(&OSC_UCX),
             Self::OscRdma => Launcher::OpenMpi(OSC_RDMA),
             Self::OscPt2pt => Launcher::OpenMpi(&[("osc", "pt2pt")]),
             Self::Mpich => Launcher::Mpich,
@@ -104,17 +96,14 @@ impl ColumnName {
         self != Self::Sim
     }
 
-    /// Returns whether an MPI launcher starts its ranks.
     pub(super) fn is_mpi(self) -> bool {
         self.launcher() != Launcher::Own
     }
 
-    /// Returns whether it can be in one job with other columns.
     pub(super) fn shares_a_job(self) -> bool {
         !matches!(self, Self::ShmPosted | Self::Sim)
     }
 
-    /// Returns whether its operations can access windows on other machines.
     pub(super) fn reaches_other_machines(self) -> bool {
         self.shares_a_job() && !matches!(self, Self::Shm | Self::UcxShm | Self::OscSm)
     }
@@ -143,7 +132,6 @@ impl ColumnName {
         Some(missing.join(" or "))
     }
 
-    /// Returns whether it is a component of Open MPI.
     pub(super) fn is_osc(self) -> bool {
         matches!(self.launcher(), Launcher::OpenMpi(_))
     }

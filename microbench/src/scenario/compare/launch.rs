@@ -2,30 +2,16 @@
 
 use core::str::FromStr;
 use std::env;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::CompareArgs;
 use super::column::{ColumnName, Launcher};
+use crate::cli::heading;
 use crate::options::Options;
 
-/// Options of this command that the ranks of its columns do not get, or get with other values.
-const OWN_OPTIONS: [&str; 14] = [
-    "columns",
-    "worker",
-    "rounds",
-    "json",
-    "csv",
-    "markdown",
-    "ranks",
-    "table-size",
-    "seed",
-    "ops",
-    "seconds-per-measurement",
-    "sleep",
-    "step-timeout",
-    "collective-timeout",
-];
+/// Options of this command that the ranks of its columns do not get.
+const OWN_OPTIONS: [&str; 6] = ["columns", "worker", "rounds", "json", "csv", "markdown"];
 
 /// A build of this command for one MPI library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,11 +31,8 @@ impl FromStr for Worker {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (mpi, path) = text.split_once('=').unwrap_or((text, ""));
-        let mpi = match mpi {
-            "openmpi" => Mpi::Open,
-            "mpich" => Mpi::Mpich,
-            _ => return Err("write openmpi=PATH or mpich=PATH".to_owned()),
-        };
+        let mpi = [Mpi::Open, Mpi::Mpich].into_iter().find(|known| known.name() == mpi);
+        let mpi = mpi.ok_or("write openmpi=PATH or mpich=PATH")?;
         if path.is_empty() {
             return Err("the path of a build with --features mpi is missing".to_owned());
         }
@@ -65,21 +48,18 @@ impl Mpi {
         }
     }
 
-    /// Returns the names that distributions and source builds give the launcher.
-    fn launchers(self) -> [&'static str; 2] {
-        match self {
+    /// Returns the launcher, which distributions and source builds name differently.
+    fn launcher(self) -> Result<PathBuf, String> {
+        let names = match self {
             Self::Open => ["mpirun.openmpi", "mpirun"],
             Self::Mpich => ["mpiexec.mpich", "mpiexec.hydra"],
-        }
-    }
-
-    fn launcher(self) -> Result<PathBuf, String> {
+        };
         let paths = env::var_os("PATH").unwrap_or_default();
-        let found = self.launchers().into_iter().find_map(|name| {
-            env::split_paths(&paths).map(|folder| folder.join(name)).find(|path| path.is_file())
-        });
-        found.ok_or_else(|| {
-            let [first, second] = self.launchers();
+        let mut files = names
+            .iter()
+            .flat_map(|name| env::split_paths(&paths).map(move |folder| folder.join(name)));
+        files.find(|path| path.is_file()).ok_or_else(|| {
+            let [first, second] = names;
             format!("neither {first} nor {second} is in PATH: install the library's programs")
         })
     }
@@ -111,15 +91,9 @@ fn beside(exe: &Path, mpi: &str) -> Option<PathBuf> {
 }
 
 /// Returns the command that starts rank 0 of a column, or a launcher that starts all ranks. The
-/// error states what is missing. `given` are the options of this process, `more` those for all
-/// columns.
-pub(super) fn command(
-    column: ColumnName,
-    ranks: u32,
-    workers: &[Worker],
-    given: &Options,
-    more: &[String],
-) -> Result<Command, String> {
+/// error states what is missing.
+pub(super) fn command(column: ColumnName, args: &CompareArgs) -> Result<Command, String> {
+    let ranks = args.job.ranks.to_string();
     let mut command = match column.launcher() {
         Launcher::Own => {
             let exe = env::current_exe().map_err(|error| format!("this program: {error}"))?;
@@ -128,50 +102,40 @@ pub(super) fn command(
         Launcher::OpenMpi(parameters) => {
             let mut command = Command::new(Mpi::Open.launcher()?);
             // In all columns, ranks pin themselves and do not yield while they poll.
-            command.args(["--oversubscribe", "--bind-to", "none", "-n", &ranks.to_string()]);
+            command.args(["--oversubscribe", "--bind-to", "none", "-n", &ranks]);
             command.args(["--mca", "mpi_yield_when_idle", "0"]);
             for (name, value) in parameters {
                 command.args(["--mca", name, value]);
             }
-            command.arg(Mpi::Open.worker(workers)?);
+            command.arg(Mpi::Open.worker(&args.worker)?);
             command
         }
         Launcher::Mpich => {
             let mut command = Command::new(Mpi::Mpich.launcher()?);
-            command.args(["-n", &ranks.to_string()]).arg(Mpi::Mpich.worker(workers)?);
+            command.args(["-n", &ranks]).arg(Mpi::Mpich.worker(&args.worker)?);
             command
         }
     };
-    command.args(["compare", "--serve"]).args(column.options()).args(more);
-    command.args(forwarded(given, column));
+    let mut options = of_column(&args.job.options, column);
+    for (name, value) in args.of_ranks() {
+        options.set(name, value);
+    }
+    command.args(["compare", "--serve"]).args(options.to_argv());
     Ok(command)
 }
 
-/// Returns the arguments to pass on to the ranks of a column: neither this command's own options
-/// nor those of other transports.
-fn forwarded(given: &Options, column: ColumnName) -> Vec<OsString> {
-    let of_column = |name: &str| {
-        let transports = of_transport(name);
-        transports.is_none_or(|its| its.contains(&column.transport()))
-            && !column.options().contains(&&*format!("--{name}"))
-    };
-    given.clone().only(|name| of_column(name) && !OWN_OPTIONS.contains(&name)).to_argv()
-}
-
-/// Returns the transports that have an option, or `None` if all have it.
-fn of_transport(option: &str) -> Option<&'static [&'static str]> {
-    match option {
-        "device" | "ib-port" | "gid-index" | "pkey-index" | "service-level" | "traffic-class"
-        | "timeout" | "retries" => Some(&["verbs"]),
-        "sim-model" | "sim-roundtrip-ns" | "sim-profile" | "sim-ranks-per-machine" => {
-            Some(&["sim"])
-        }
-        // MPI connects its ranks itself, and the simulator has all of them in one process.
-        "exchange" | "secret-file" | "meet-timeout" => Some(&["shm", "verbs", "ucx"]),
-        "pin" | "huge-pages" => Some(&["shm", "verbs", "ucx", "mpi"]),
-        _ if option.starts_with("ucx-") => Some(&["ucx"]),
-        _ => None,
+/// Returns the options of a column's ranks: those that the user gave, without this command's own
+/// ones and those of other transports, and those of the column.
+fn of_column(given: &Options, column: ColumnName) -> Options {
+    let others = heading::OF_TRANSPORTS.iter();
+    let others = others.filter(|(_, its)| !its.contains(&column.transport()));
+    let others: Vec<&str> = others.map(|(heading, _)| *heading).collect();
+    let mut options =
+        given.clone().without_headings(&others).only(|name| !OWN_OPTIONS.contains(&name));
+    for (name, value) in column.options() {
+        options.set(name, *value);
     }
+    options
 }
 
 #[cfg(test)]
@@ -181,22 +145,34 @@ mod tests {
 
     fn kept(line: &str, column: ColumnName) -> String {
         let words: Vec<&str> = ["compare"].into_iter().chain(line.split_whitespace()).collect();
-        let kept = forwarded(&parsed(&words).unwrap(), column);
+        let kept = of_column(&parsed(&words).unwrap(), column).to_argv();
         kept.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn ranks_get_the_options_of_their_transport() {
-        let line = "--columns shm,verbs --device=rxe0 --quick --pin none -C 8 --ranks 2 --json a \
-                    --sim-roundtrip-ns 5 --direct off --ucx-device rxe0:1 --meet-timeout 9";
-        let all = "--chunk-buckets 8 --quick --direct off";
+        let line = "--columns shm,verbs --device=rxe0 --quick --pin none -C 8 --json a \
+                    --sim-roundtrip-ns 5 --direct on --ucx-device rxe0:1 --meet-timeout 9";
+        let all = "--chunk-buckets 8 --quick --direct";
         for (column, expected) in [
-            (ColumnName::Shm, format!("{all} --meet-timeout 9 --pin none")),
-            (ColumnName::ShmPosted, "--chunk-buckets 8 --quick --meet-timeout 9 --pin none".into()),
-            (ColumnName::Verbs, format!("{all} --meet-timeout 9 --pin none --device rxe0")),
-            (ColumnName::Sim, format!("{all} --sim-roundtrip-ns 5")),
-            (ColumnName::UcxRc, format!("{all} --meet-timeout 9 --pin none --ucx-device rxe0:1")),
-            (ColumnName::OscSm, format!("{all} --pin none")),
+            (ColumnName::Shm, format!("{all} on --meet-timeout 9 --pin none --transport shm")),
+            (
+                ColumnName::ShmPosted,
+                format!("{all} off --meet-timeout 9 --pin none --transport shm"),
+            ),
+            (
+                ColumnName::Verbs,
+                format!("{all} on --meet-timeout 9 --pin none --device rxe0 --transport verbs"),
+            ),
+            (ColumnName::Sim, format!("{all} on --sim-roundtrip-ns 5 --transport sim")),
+            (
+                ColumnName::UcxRc,
+                format!(
+                    "{all} on --meet-timeout 9 --pin none --ucx-device rxe0:1 --transport ucx \
+                     --ucx-tls rc,self"
+                ),
+            ),
+            (ColumnName::OscSm, format!("{all} on --pin none --transport mpi")),
         ] {
             assert_eq!(kept(line, column), expected);
         }

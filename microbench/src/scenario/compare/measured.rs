@@ -1,14 +1,15 @@
 //! A column of the comparison and its samples.
 
+use probeline::transport::{AtomicScope, Transport};
 use probeline_limits::remote::Operation;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::column::ColumnName;
-use super::step::{OwnerDoes, Place, Step, steps};
-use super::worker::Capabilities;
+use super::step::{OwnerDoes, Place, Step, What, steps};
+use crate::cli::JobArgs;
 use crate::latency::Latency;
-use crate::scenario::latency::median;
+use crate::scenario::median;
 
 /// The result of one step over one column in one round; percentiles only if operations were timed
 /// one by one.
@@ -32,7 +33,41 @@ pub(super) struct Sample {
     pub(super) some_waited_for_owner: bool,
 }
 
-/// Which operations waited for a sleeping owner.
+/// The capabilities of a column's engines, and the sizes that they measure with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Capabilities {
+    /// Number of steps that its version knows.
+    steps: usize,
+    ranks: u32,
+    buckets_per_rank: u64,
+    seed: u64,
+    depth: u32,
+    /// The transport's atomics are atomic with those of the CPU.
+    cpu_atomics: bool,
+    word_reads_whole: bool,
+    /// Operations stall unless the owner of the words polls.
+    needs_owner_progress: bool,
+    /// A poll may wait for the owner of the words.
+    poll_may_wait: bool,
+}
+
+impl Capabilities {
+    pub(super) fn of<T: Transport>(job: &JobArgs, engine: &T) -> Self {
+        let caps = engine.caps();
+        Self {
+            steps: steps().len(),
+            ranks: job.ranks,
+            buckets_per_rank: job.buckets_per_owner(),
+            seed: job.seed,
+            depth: caps.depth,
+            cpu_atomics: caps.atomics == AtomicScope::Cpu,
+            word_reads_whole: caps.word_reads_whole,
+            needs_owner_progress: caps.needs_owner_progress,
+            poll_may_wait: caps.poll_may_wait,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waited {
     No,
@@ -62,7 +97,6 @@ impl Sample {
         self.p50_ns.map_or(self.mean_ns, |ns| ns as f64).max(f64::MIN_POSITIVE)
     }
 
-    /// Creates the sample of operations that were timed one by one.
     pub(super) fn of_latency(latency: &Latency) -> Self {
         Self {
             operations: latency.operations,
@@ -78,7 +112,6 @@ impl Sample {
         }
     }
 
-    /// Creates the sample of a rate.
     pub(super) fn of_rate(operations: u64, ops_per_s: f64) -> Self {
         Self { operations, ops_per_s, mean_ns: 1e9 / ops_per_s, ..Self::default() }
     }
@@ -90,7 +123,6 @@ pub(super) fn ratio(samples: &[Sample], others: &[Sample]) -> Option<f64> {
     median(samples.iter().zip(others).map(|(one, other)| one.time_ns() / other.time_ns()).collect())
 }
 
-/// Returns the median time over the rounds, in nanoseconds.
 pub(super) fn median_time_ns(samples: &[Sample]) -> Option<f64> {
     median(samples.iter().map(Sample::time_ns).collect())
 }
@@ -102,11 +134,9 @@ pub(super) struct Column {
     pub(super) requested: bool,
     /// What its engines can do; `None` until they are open.
     pub(super) capabilities: Option<Capabilities>,
-    /// Lines about how its transport was set up.
     pub(super) transport: Vec<String>,
     /// The reason why it has not measured everything.
     pub(super) error: Option<String>,
-    /// The samples of each step, by round.
     samples: Vec<Vec<Sample>>,
 }
 
@@ -116,7 +146,6 @@ impl Column {
         Self { name, requested, capabilities: None, transport: Vec::new(), error: None, samples }
     }
 
-    /// Returns whether it can measure the next step.
     pub(super) fn is_up(&self) -> bool {
         self.capabilities.is_some() && self.error.is_none()
     }
@@ -126,7 +155,6 @@ impl Column {
         self.error.is_some() && (self.requested || self.capabilities.is_some())
     }
 
-    /// Returns whether it has measured anything.
     pub(super) fn has_measured(&self) -> bool {
         self.samples.iter().any(|samples| !samples.is_empty())
     }
@@ -145,15 +173,15 @@ impl Column {
         self.samples.get(step).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the samples of a step.
     pub(super) fn samples_of(&self, step: Step) -> &[Sample] {
-        step.index().map_or(&[], |index| self.samples(index))
+        let index = steps().iter().position(|other| *other == step);
+        index.map_or(&[], |index| self.samples(index))
     }
 
     /// Returns whether operations waited for a sleeping owner; `None` if that was not measured.
     fn waited(&self, operation: Operation) -> Option<Waited> {
-        let (place, owner) = (Place::Random, OwnerDoes::Sleep);
-        let samples = self.samples_of(Step::Latency { operation, place, owner });
+        let what = What::Latency(operation, Place::Random);
+        let samples = self.samples_of(Step { what, owner: OwnerDoes::Sleep });
         (!samples.is_empty()).then(|| Waited::in_most(samples))
     }
 
@@ -176,13 +204,11 @@ impl Column {
         format!("{name}: {}; {reads}, {swaps}", self.transport.join("; "))
     }
 
-    /// Returns what the times of a measured column include.
     pub(super) fn includes(&self) -> Option<String> {
         let (name, includes) = (self.name.name(), self.name.includes());
         self.has_measured().then(|| format!("{name} includes: {includes}"))
     }
 
-    /// Returns the column in the JSON.
     pub(super) fn value(&self) -> Value {
         let all = |operation| Some(self.waited(operation)? == Waited::All);
         let state = match &self.error {
@@ -216,8 +242,9 @@ mod tests {
         assert_eq!(column.line(), unmeasured);
 
         let at = |operation| {
-            let (place, owner) = (Place::Random, OwnerDoes::Sleep);
-            Step::Latency { operation, place, owner }.index().unwrap()
+            let what = What::Latency(operation, Place::Random);
+            let step = Step { what, owner: OwnerDoes::Sleep };
+            steps().iter().position(|other| *other == step).unwrap()
         };
         let waited = Sample { waited_for_owner: true, ..Sample::default() };
         let some = Sample { some_waited_for_owner: true, ..Sample::default() };

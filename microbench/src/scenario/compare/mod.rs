@@ -23,12 +23,13 @@ use self::column::ColumnName;
 use self::measured::{Column, Sample};
 use self::row::rows;
 use self::step::steps;
-use super::latency::peer;
+use self::worker::Turn;
+use super::peer;
 use crate::checkup::{Checkup, Device};
 use crate::failure::{Failure, Result};
-use crate::means;
 use crate::progress::Progress;
 use crate::report::{Files, Report};
+use crate::table;
 
 pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
     let chunk_buckets = [args.chunks.chunk_buckets];
@@ -69,9 +70,7 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
     report.parameter("ops", args.operations());
     report.parameter("seconds_per_measurement", args.time().as_secs_f64());
     report.parameter("sleep", args.sleep().as_secs_f64());
-    for (name, value) in means::of_algorithm(&args.config()) {
-        report.parameter(name, value);
-    }
+    report.parameters(table::of_algorithm(&args.config()));
     report.summary = summary::lines(&columns, args.job.ranks);
     report.notes = notes(&args, &columns);
     report.publish(files)?;
@@ -83,19 +82,17 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
     }
 }
 
-/// Returns the device of the column verbs, if that was measured.
 fn device(columns: &[Column]) -> Option<Device> {
     let verbs = columns.iter().find(|column| column.name == ColumnName::Verbs && column.is_up())?;
     Device::in_lines(&verbs.transport)
 }
 
 /// Measures every step over every column in each round, the columns in turn. Each round starts with
-/// another column. `measure` receives column, step and round, and returns the sample or the reason
-/// why the column has failed.
+/// another column. `measure` returns the sample or the reason why the column has failed.
 fn take_turns(
     args: &CompareArgs,
     columns: &mut [Column],
-    mut measure: impl FnMut(usize, usize, u64) -> core::result::Result<Sample, String>,
+    mut measure: impl FnMut(Turn) -> core::result::Result<Sample, String>,
 ) {
     let (steps, rounds) = (steps(), u64::from(args.rounds()));
     let mut progress = Progress::new(rounds * steps.len() as u64, true);
@@ -110,10 +107,10 @@ fn take_turns(
                 }
                 let doing = format!("{} over {}", step.name(), column.name.name());
                 progress.expecting(done, &doing, args.time());
-                match measure(turn, at, round) {
+                match measure((turn, at, round)) {
                     Ok(sample) => column.add(at, sample),
                     Err(error) => {
-                        let step = format!("{}, owner {}", step.name(), step.owner());
+                        let step = format!("{}, owner {}", step.name(), step.owner.name());
                         column.error = Some(format!("in round {}, {step}: {error}", round + 1));
                     }
                 }

@@ -4,60 +4,36 @@
 use core::slice;
 use core::time::Duration;
 use std::process;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 
 use probeline::pin::{Affinity, MemoryPolicy};
 use probeline::transport::{Exchange, Owner};
+use probeline_results::gather_values;
 
 use super::bench::Bench;
 use super::column::ColumnName;
-use super::measured::{Column, Sample};
+use super::measured::{Capabilities, Column, Sample};
 use super::step::{Step, steps};
-use super::worker::Capabilities;
+use super::worker::{Turn, announced};
 use super::{CompareArgs, device, take_turns};
 use crate::checkup::{Checkup, Machines};
 use crate::failure::{Failure, Result};
 use crate::place::{Given, place};
 use crate::progress::waiting;
-use crate::scenario::gather;
 use crate::timed::Timed;
-use crate::{exit, job, terminal};
+use crate::{engines, exit, job, terminal};
 
-/// The column by which rank 0 announces the end.
-const FINISH: u64 = u64::MAX;
-/// Length of the errors that ranks exchange.
-const ERROR_BYTES: usize = 512;
+type Measure<'a> = Box<dyn FnMut(Step, u64, &mut dyn Exchange) -> Result<Option<Sample>> + 'a>;
 
-/// A [`Bench`] on an engine of any kind.
-trait AnyBench {
-    fn capabilities(&self) -> Capabilities;
-
-    fn measure(
-        &mut self,
-        step: Step,
-        round: u64,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Option<Sample>>;
+struct Opened<'a> {
+    measure: Measure<'a>,
+    capabilities: Capabilities,
+    line: String,
 }
 
-impl<T: Timed> AnyBench for (Bench<'_, T>, &CompareArgs) {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::of(self.1, self.0.engine())
-    }
-
-    fn measure(
-        &mut self,
-        step: Step,
-        round: u64,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Option<Sample>> {
-        Bench::measure(&mut self.0, step, round, exchange)
-    }
-}
-
-/// The bench of a column, and a line about its transport.
-type Opened<'a> = (Box<dyn AnyBench + 'a>, String);
+/// The sample on rank 0, or why the column has failed on one rank.
+type Measured = core::result::Result<Option<Sample>, String>;
 
 /// The columns, and the doctor's findings on each machine.
 type Compared = (Vec<Column>, Checkup);
@@ -112,19 +88,24 @@ fn compare_over<'a, E: Exchange>(
     for column in &mut columns {
         let doing = format!("opening {}", column.name.name());
         let opened = waiting(&doing, is_rank_0, || open(args, column.name, memory, exchange));
-        benches.push(agree(opened, &placement, column, exchange)?);
+        let error = first_error(&opened, exchange)?;
+        benches.push(opened.ok().filter(|_| error.is_none()).map(|opened| {
+            column.capabilities = Some(opened.capabilities);
+            column.transport = placement.iter().cloned().chain([opened.line]).collect();
+            opened.measure
+        }));
+        column.error = error;
     }
-    let (watchdog, limit) = (Watchdog::start()?, args.step_timeout());
-    let mut ranks = Ranks { benches, exchange, watchdog, limit };
-    match is_rank_0 {
-        true => ranks.lead(args, &mut columns)?,
-        false => ranks.follow()?,
+    let mut ranks = Ranks { benches, steps: steps(), exchange, limit: args.step_timeout() };
+    if is_rank_0 {
+        ranks.lead(args, &mut columns)?;
+    } else {
+        while ranks.turn(None)?.is_some() {}
     }
     let doctor = machines.tell(device(&columns), ranks.exchange)?;
     Ok(is_rank_0.then_some((columns, doctor)))
 }
 
-/// Opens the engine of a column.
 fn open<'a, E: Exchange>(
     args: &'a CompareArgs,
     column: ColumnName,
@@ -133,18 +114,18 @@ fn open<'a, E: Exchange>(
 ) -> Result<Opened<'a>> {
     let shape = args.shape();
     match column {
-        ColumnName::Shm => Ok(boxed(args, job::open_shm(shape, memory, exchange)?)),
+        ColumnName::Shm => Ok(Opened::new(args, engines::open_shm(shape, memory, exchange)?)),
         ColumnName::Verbs => {
-            Ok(boxed(args, job::open_verbs(&args.job.verbs, shape, memory, exchange)?))
+            Ok(Opened::new(args, engines::open_verbs(&args.job.verbs, shape, memory, exchange)?))
         }
         ColumnName::UcxShm | ColumnName::UcxTcp | ColumnName::UcxRc => {
-            let tls = column.options().last().copied();
-            let (engine, line) = job::open_ucx(&args.job.ucx, tls, shape, exchange)?;
+            let tls = column.option("ucx-tls");
+            let (engine, line) = engines::open_ucx(&args.job.ucx, tls, shape, exchange)?;
             match column.lacks(slice::from_ref(&line)) {
                 Some(missing) => Err(Failure::new(format!(
                     "UCX does not use {missing} ({line}): leave the column out"
                 ))),
-                None => Ok(boxed(args, (engine, line))),
+                None => Ok(Opened::new(args, (engine, line))),
             }
         }
         _ => Err(Failure::new(format!("{}: its ranks must meet over MPI", column.name()))),
@@ -165,178 +146,101 @@ fn open_among_members<'a>(
         _ if column.is_mpi() => None,
         _ => return open(args, column, memory, members),
     };
-    let (engine, line) = crate::engines::open_mpi(single, args.shape(), members)?;
+    let (engine, line) = engines::open_mpi(single, args.shape(), members)?;
     match column.lacks(slice::from_ref(&line)) {
         Some(missing) => Err(Failure::new(format!(
             "the launcher did not choose {missing} ({line}): leave the column out, or give the \
              launcher the parameters for it, such as --mca osc ucx"
         ))),
-        None => Ok(boxed(args, (engine, line))),
+        None => Ok(Opened::new(args, (engine, line))),
     }
 }
 
-fn boxed<'a, T: Timed + 'a>(args: &'a CompareArgs, (engine, line): (T, String)) -> Opened<'a> {
-    (Box::new((Bench::new(args, engine), args)), line)
-}
-
-/// Keeps a bench if all ranks have opened theirs; otherwise records the error in the column.
-fn agree<'a>(
-    opened: Result<Opened<'a>>,
-    placement: &[String],
-    column: &mut Column,
-    exchange: &mut dyn Exchange,
-) -> Result<Option<Box<dyn AnyBench + 'a>>> {
-    let error = opened.as_ref().err().map(ToString::to_string);
-    if let Some(error) = first_error(error, exchange)? {
-        column.error = Some(error);
-        return Ok(None);
+impl<'a> Opened<'a> {
+    fn new<T: Timed + 'a>(args: &'a CompareArgs, (engine, line): (T, String)) -> Self {
+        let mut bench = Bench::new(args, engine);
+        let capabilities = bench.capabilities();
+        let measure =
+            move |step, round, exchange: &mut dyn Exchange| bench.measure(step, round, exchange);
+        Self { measure: Box::new(measure), capabilities, line }
     }
-    let (bench, line) = opened?;
-    column.capabilities = Some(bench.capabilities());
-    column.transport = placement.iter().cloned().chain([line]).collect();
-    Ok(Some(bench))
 }
 
 /// Returns the error of the first rank that has failed, the same on all ranks.
-fn first_error(mine: Option<String>, exchange: &mut dyn Exchange) -> Result<Option<String>> {
-    let mut text = [0_u8; ERROR_BYTES];
-    let error = mine.unwrap_or_default();
-    let length = error.len().min(ERROR_BYTES);
-    text[..length].copy_from_slice(&error.as_bytes()[..length]);
-    let mut all = vec![0; ERROR_BYTES * exchange.owners() as usize];
-    exchange.all_gather(&text, &mut all)?;
-    let failed = (0..).zip(all.chunks_exact(ERROR_BYTES)).find(|(_, text)| text[0] != 0);
-    Ok(failed.map(|(rank, text)| {
-        let text = String::from_utf8_lossy(text);
-        format!("rank {rank}: {}", text.trim_end_matches('\0'))
-    }))
+fn first_error<R>(mine: &Result<R>, exchange: &mut dyn Exchange) -> Result<Option<String>> {
+    let error = mine.as_ref().err().map(ToString::to_string);
+    let all = (0..).zip(gather_values(exchange, &error)?);
+    Ok(all.into_iter().find_map(|(rank, error): (u32, _)| Some(format!("rank {rank}: {}", error?))))
 }
 
-/// The state with which a rank takes part in the steps.
 struct Ranks<'a, 'e> {
-    /// The bench of each column; `None` for a column that has failed.
-    benches: Vec<Option<Box<dyn AnyBench + 'a>>>,
+    /// By column; `None` for a column that has failed.
+    benches: Vec<Option<Measure<'a>>>,
+    steps: Vec<Step>,
     exchange: &'e mut dyn Exchange,
-    watchdog: Watchdog,
-    /// The longest time of a step.
     limit: Duration,
 }
 
 impl Ranks<'_, '_> {
     /// Announces each step and takes part in it, on rank 0.
     fn lead(&mut self, args: &CompareArgs, columns: &mut [Column]) -> Result<()> {
-        let steps = steps();
         let mut job_error = None;
-        take_turns(args, columns, |column, step, round| {
+        take_turns(args, columns, |turn| {
             if let Some(error) = &job_error {
                 return Err(format!("the job has failed: {error}"));
             }
-            let announced = gather(self.exchange, [column as u64, step as u64, round]);
-            let measured = announced
-                .map_err(Failure::from)
-                .and_then(|_| self.measure(column, steps.get(step).copied(), round));
-            match measured {
-                Ok(Ok(sample)) => sample.ok_or_else(|| "rank 0 has no sample: a bug".to_owned()),
-                Ok(Err(error)) => Err(error),
-                Err(failure) => {
-                    job_error = Some(failure.to_string());
-                    Err(failure.to_string())
-                }
-            }
+            let measured = self.turn(Some(turn)).map_err(|failure| failure.to_string());
+            job_error = measured.as_ref().err().cloned();
+            let sample = measured?.unwrap_or(Ok(None))?;
+            sample.ok_or_else(|| "rank 0 has no sample: a bug".to_owned())
         });
         match job_error {
             // The other ranks have failed too; what was measured before is reported.
             Some(_) => Ok(()),
-            None => Ok(gather(self.exchange, [FINISH, 0, 0]).map(drop)?),
+            None => self.turn(None).map(drop),
         }
     }
 
-    /// Takes part in each step that rank 0 announces, on the other ranks.
-    fn follow(&mut self) -> Result<()> {
-        let steps = steps();
-        loop {
-            let announced = gather(self.exchange, [0, 0, 0])?;
-            let Some([column, step, round]) = announced.first().copied() else { return Ok(()) };
-            if column == FINISH {
-                return Ok(());
-            }
-            let [column, step] = [column, step].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
-            // Rank 0 reports the error of a column.
-            let _ = self.measure(column, steps.get(step).copied(), round)?;
-        }
-    }
-
-    /// Takes part in a step of a column. A column that fails on one rank is dropped on all; its
-    /// error is the inner one.
-    fn measure(
-        &mut self,
-        column: usize,
-        step: Option<Step>,
-        round: u64,
-    ) -> Result<core::result::Result<Option<Sample>, String>> {
+    /// Takes part in the turn that rank 0 announces (`mine` of rank 0), or returns `None` at the
+    /// end. A column that fails on one rank is dropped on all.
+    fn turn(&mut self, mine: Option<Turn>) -> Result<Option<Measured>> {
+        let Some((column, step, round)) = announced(mine, self.exchange)? else { return Ok(None) };
         let unknown =
             || Failure::new("a column or step is unknown: use one version of probeline everywhere");
         let slot = self.benches.get_mut(column).ok_or_else(unknown)?;
-        let (bench, step) = slot.as_mut().zip(step).ok_or_else(unknown)?;
-        let guard = self.watchdog.guard(self.limit);
-        let measured = bench.measure(step, round, self.exchange);
-        drop(guard);
-        let error = measured.as_ref().err().map(ToString::to_string);
-        match first_error(error, self.exchange)? {
-            None => Ok(Ok(measured?)),
+        let (measure, step) = slot.as_mut().zip(self.steps.get(step)).ok_or_else(unknown)?;
+        let measured = within(self.limit + GRACE, || measure(*step, round, self.exchange));
+        Ok(Some(match first_error(&measured, self.exchange)? {
+            None => Ok(measured?),
             Some(error) => {
                 *slot = None;
-                Ok(Err(error))
+                Err(error)
             }
-        }
+        }))
     }
 }
 
 /// Added to the time that the engines allow themselves, so that they can report what was late.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A thread that ends this process if a library does not return: no other process of the job can.
-struct Watchdog(Sender<Option<Duration>>);
-
-/// Must be dropped in time.
-struct Guard<'a>(&'a Watchdog);
-
-impl Watchdog {
-    fn start() -> Result<Self> {
-        let (sender, limits) = channel();
-        thread::Builder::new().name("watchdog".to_owned()).spawn(move || watch(&limits))?;
-        Ok(Self(sender))
-    }
-
-    /// Ends the process unless the guard is dropped within `limit` and [`GRACE`].
-    fn guard(&self, limit: Duration) -> Guard<'_> {
-        // The thread receives as long as this lives.
-        let _ = self.0.send(Some(limit + GRACE));
-        Guard(self)
-    }
-}
-
-impl Drop for Guard<'_> {
-    fn drop(&mut self) {
-        let _ = self.0.0.send(None);
-    }
-}
-
-fn watch(limits: &Receiver<Option<Duration>>) {
-    let mut limit = None;
-    loop {
-        let next = match limit {
-            None => limits.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(limit) => limits.recv_timeout(limit),
-        };
-        match next {
-            Ok(next) => limit = next,
-            Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) => break,
+/// Executes `work`. Ends this process if a library does not return within `limit`: no other process
+/// of the job can.
+fn within<R>(limit: Duration, work: impl FnOnce() -> R) -> R {
+    let (returned, waits) = channel::<()>();
+    let watch = move || {
+        if waits.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            let text = "probeline: a library call has not returned within --step-timeout: leave \
+                        out the column that was measured, or raise --step-timeout";
+            // Ignores an error: the process ends in any case.
+            let _ = terminal::stderr().line(text);
+            process::exit(exit::FAILED.into());
         }
-    }
-    let text = "probeline: a library call has not returned within --step-timeout: leave out the \
-                column that was measured, or raise --step-timeout";
-    let _ = terminal::stderr().line(text);
-    process::exit(exit::FAILED.into());
+    };
+    thread::scope(|scope| {
+        // Without the thread, the launcher or the user must end the process.
+        let _ = thread::Builder::new().name("watchdog".to_owned()).spawn_scoped(scope, watch);
+        let result = work();
+        drop(returned);
+        result
+    })
 }

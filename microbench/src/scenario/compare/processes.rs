@@ -12,20 +12,18 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::launch::command;
-use super::measured::{Column, Sample};
-use super::worker::{Capabilities, Request, Response};
+use super::measured::{Capabilities, Column, Sample};
+use super::worker::{Response, Turn, request};
 use super::{CompareArgs, take_turns};
 use crate::note;
 use crate::progress::waiting;
 
-/// The longest time for the ranks to exit after the last step.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(15);
 /// The longest time for a launcher to terminate its ranks before it is killed.
 const TERM_TIMEOUT: Duration = Duration::from_secs(2);
 /// Added to the time that the ranks allow themselves for a step, so that they can report what was
 /// late.
 const GRACE: Duration = Duration::from_secs(5);
-/// Time between two checks whether a process has exited.
 const PAUSE: Duration = Duration::from_millis(5);
 /// The beginning of a column's standard error that is kept.
 const MAX_STDERR_BYTES: usize = 1 << 14;
@@ -33,32 +31,26 @@ const MAX_STDERR_BYTES: usize = 1 << 14;
 /// Starts the ranks of all columns on this machine, measures all steps, and lets the ranks exit.
 pub(super) fn compare_processes(args: &CompareArgs) -> Vec<Column> {
     let mut columns = args.columns();
-    let given = &args.job.options;
     let mut processes = Vec::new();
     for column in &mut columns {
-        let started = command(column.name, args.job.ranks, &args.worker, given, &args.more());
-        let started = started.and_then(|command| {
+        let started = command(column.name, args).and_then(|command| {
             waiting(&format!("starting {}", column.name.name()), true, || {
                 ColumnProcess::start(command, args.meet_timeout(), args.step_timeout())
             })
         });
-        processes.push(match started {
-            Ok((process, capabilities)) => {
-                column.capabilities = Some(capabilities);
-                Some(process)
-            }
-            Err(error) => {
-                column.error = Some(error);
-                None
-            }
-        });
+        let started = started.map_err(|error| column.error = Some(error)).ok();
+        processes.push(started.map(|(process, capabilities)| {
+            column.capabilities = Some(capabilities);
+            process
+        }));
     }
-    take_turns(args, &mut columns, |at, step, round| {
-        let process = processes[at].as_mut().ok_or_else(|| "it has exited".to_owned())?;
-        let sample = process.measure(step, round);
+    take_turns(args, &mut columns, |turn| {
+        let slot = &mut processes[turn.0];
+        let process = slot.as_mut().ok_or_else(|| "it has exited".to_owned())?;
+        let sample = process.measure(turn);
         if sample.is_err() {
             // Ends its processes, so that they do not disturb other columns.
-            processes[at] = None;
+            *slot = None;
         }
         sample
     });
@@ -123,8 +115,8 @@ impl ColumnProcess {
     ///
     /// # Errors
     /// Why the column cannot measure any more.
-    fn measure(&mut self, step: usize, round: u64) -> Result<Sample, String> {
-        self.request(Request::Measure { step, round });
+    fn measure(&mut self, turn: Turn) -> Result<Sample, String> {
+        self.request(Some(turn));
         match self.response(self.step_timeout)? {
             Response::Measured(sample) => Ok(*sample),
             other => Err(unexpected(&other)),
@@ -133,7 +125,7 @@ impl ColumnProcess {
 
     /// Lets the ranks exit; returns how their transport was set up.
     fn finish(mut self) -> Result<Vec<String>, String> {
-        self.request(Request::Finish);
+        self.request(None);
         let response = self.response(EXIT_TIMEOUT)?;
         self.requests = None;
         let status = wait(&mut self.process, EXIT_TIMEOUT);
@@ -143,10 +135,10 @@ impl ColumnProcess {
         }
     }
 
-    fn request(&mut self, request: Request) {
+    fn request(&mut self, turn: Option<Turn>) {
         if let Some(requests) = &mut self.requests {
             // A process that does not read has printed why, or has exited.
-            let _ = writeln!(requests, "{}", request.line()).and_then(|()| requests.flush());
+            let _ = writeln!(requests, "{}", request(turn)).and_then(|()| requests.flush());
         }
     }
 

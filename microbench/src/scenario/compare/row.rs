@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::measured::{self, Sample, Waited, median_time_ns, ratio};
 use super::step::{OwnerDoes, steps};
-use crate::scenario::latency::median;
+use crate::scenario::median;
 use crate::units::{rate, significant, time};
 
 #[derive(Clone, Debug, Serialize)]
@@ -27,7 +27,6 @@ pub(crate) struct CompareRow {
     samples: Vec<Sample>,
 }
 
-/// Returns the rows of all columns, step by step.
 pub(super) fn rows(columns: &[measured::Column]) -> Vec<CompareRow> {
     let mut rows = Vec::new();
     for (at, step) in steps().into_iter().enumerate() {
@@ -38,7 +37,7 @@ pub(super) fn rows(columns: &[measured::Column]) -> Vec<CompareRow> {
             let Some(row) = CompareRow::new(samples, baseline, step.is_latency()) else { continue };
             rows.push(CompareRow {
                 measured: step.name(),
-                owner: step.owner(),
+                owner: step.owner.name(),
                 column: column.name.name(),
                 ..row
             });
@@ -47,7 +46,6 @@ pub(super) fn rows(columns: &[measured::Column]) -> Vec<CompareRow> {
     rows
 }
 
-/// Returns the samples of the fastest column.
 fn fastest<'a>(
     columns: impl Iterator<Item = &'a measured::Column>,
     step: usize,
@@ -92,7 +90,6 @@ impl CompareRow {
         })
     }
 
-    /// Formats the cell without the p99.
     fn brief_cell(&self) -> String {
         self.compared(match self.unit {
             "ns" => time(self.median),
@@ -109,13 +106,11 @@ impl CompareRow {
         }
     }
 
-    /// Returns the line of the table that this cell is in.
     fn line(&self) -> [&str; 3] {
         [&self.measured, self.owner, self.unit]
     }
 }
 
-/// The columns before those of the transports.
 impl Columns for CompareRow {
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new("operation", |row| row.measured.clone()),

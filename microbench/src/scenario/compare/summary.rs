@@ -6,9 +6,9 @@ use probeline_limits::remote::Operation;
 
 use super::column::ColumnName;
 use super::measured::{Column, Sample, median_time_ns, ratio};
-use super::step::{OwnerDoes, Place, Step};
+use super::step::{OwnerDoes, Place, Step, What};
 use crate::report::aligned;
-use crate::scenario::latency::median;
+use crate::scenario::median;
 use crate::scenario::throughput::Workload;
 use crate::units::{rate, time};
 
@@ -20,18 +20,21 @@ const PIPELINED_TARGET: f64 = 15.0;
 const INSERT_TARGET: f64 = 0.5;
 
 const fn mixed(batched: bool) -> Step {
-    Step::Workload { workload: Workload::Mixed, batched }
+    Step { what: What::Workload { workload: Workload::Mixed, batched }, owner: OwnerDoes::Work }
+}
+
+const fn polled(what: What) -> Step {
+    Step { what, owner: OwnerDoes::Poll }
 }
 
 /// Returns the steps that the summary shows of each column, with their heads.
 fn shown() -> [(&'static str, Step); 6] {
-    let latency =
-        |operation| Step::Latency { operation, place: Place::Random, owner: OwnerDoes::Poll };
+    let latency = |operation| polled(What::Latency(operation, Place::Random));
     [
         ("READ 64 B", latency(Operation::Read { words: 8 })),
         ("CAS", latency(Operation::Swap)),
-        ("found", Step::Found { owner: OwnerDoes::Poll }),
-        ("inserted", Step::Inserted { owner: OwnerDoes::Poll }),
+        ("found", polled(What::Found)),
+        ("inserted", polled(What::Inserted)),
         ("mixed, blocking", mixed(false)),
         ("mixed, pipelined", mixed(true)),
     ]
@@ -67,7 +70,6 @@ fn cells(column: &Column) -> Vec<String> {
     [column.name.name()].into_iter().chain(shown().map(cell)).collect()
 }
 
-/// Returns a line for each ratio whose columns were measured.
 fn targets(columns: &[Column], ranks: u32) -> Vec<String> {
     let mut lines = Vec::new();
     if ranks == 2 {
@@ -103,7 +105,7 @@ fn shm_by_open_mpi(columns: &[Column], batched: bool, target: f64) -> Option<Str
 
 fn insert_by_osc_ucx(columns: &[Column]) -> Option<String> {
     let by_osc_ucx = |owner| {
-        let of = |name| samples_of(columns, name, Step::Inserted { owner });
+        let of = |name| samples_of(columns, name, Step { what: What::Inserted, owner });
         ratio(of(ColumnName::Verbs)?, of(ColumnName::OscUcx)?)
     };
     let (polls, sleeps) = (by_osc_ucx(OwnerDoes::Poll)?, by_osc_ucx(OwnerDoes::Sleep)?);
@@ -121,9 +123,13 @@ fn samples_of(columns: &[Column], name: ColumnName, step: Step) -> Option<&[Samp
 mod tests {
     use super::*;
 
+    fn index(step: Step) -> usize {
+        super::super::step::steps().iter().position(|other| *other == step).unwrap()
+    }
+
     fn measured(name: ColumnName, step: Step, mean_ns: f64) -> Column {
         let mut column = Column::new(name, true);
-        column.add(step.index().unwrap(), Sample { mean_ns, ..Sample::default() });
+        column.add(index(step), Sample { mean_ns, ..Sample::default() });
         column
     }
 
@@ -132,7 +138,7 @@ mod tests {
         let mut shm = Column::new(ColumnName::Shm, true);
         for (_, step) in &shown()[..5] {
             let sample = Sample { p50_ns: Some(120), ops_per_s: 3e6, ..Sample::default() };
-            shm.add(step.index().unwrap(), sample);
+            shm.add(index(*step), sample);
         }
         let absent = |name, requested| {
             let mut column = Column::new(name, requested);
@@ -166,9 +172,9 @@ mod tests {
     #[test]
     fn inserts_over_verbs_are_compared_with_those_over_osc_ucx() {
         let mut columns = [(ColumnName::Verbs, 300.0), (ColumnName::OscUcx, 1_000.0)]
-            .map(|(name, ns)| measured(name, Step::Inserted { owner: OwnerDoes::Poll }, ns));
+            .map(|(name, ns)| measured(name, polled(What::Inserted), ns));
         assert!(targets(&columns, 2).is_empty());
-        let sleeps = Step::Inserted { owner: OwnerDoes::Sleep }.index().unwrap();
+        let sleeps = index(Step { what: What::Inserted, owner: OwnerDoes::Sleep });
         for (column, mean_ns) in columns.iter_mut().zip([300.0, 50_000.0]) {
             column.add(sleeps, Sample { mean_ns, ..Sample::default() });
         }

@@ -3,41 +3,29 @@
 
 use std::io::{self, BufRead, Write};
 
-use probeline::transport::{AtomicScope, Exchange, Owner};
+use probeline::transport::{Exchange, Owner};
+use probeline_results::gather_values;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
 use super::CompareArgs;
 use super::bench::Bench;
-use super::measured::Sample;
-use super::step::{Step, steps};
-use crate::agreement::Input;
+use super::measured::{Capabilities, Sample};
+use super::step::steps;
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
-use crate::scenario::gather;
 use crate::timed::Timed;
 
 /// Starts the line of a response, because libraries print to standard output too.
 const MARK: &str = "probeline-compare ";
 
-/// The step number that makes the other ranks finish.
-const FINISH: u64 = u64::MAX;
+/// A measurement: the numbers of the column, of the step and of the round.
+pub(super) type Turn = (usize, usize, u64);
 
-/// A request to a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Request {
-    /// Measure the step of this number, in this round.
-    Measure { step: usize, round: u64 },
-    /// Finish: there are no more steps.
-    Finish,
-}
-
-/// A response of a column.
+/// A response of a column. A request is a [`Turn`], or `None` if there are no more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Response {
-    /// The engines are open.
     Ready(Capabilities),
-    /// The result of a step.
     Measured(Box<Sample>),
     /// The last response: how the transport was set up.
     Finished(Vec<String>),
@@ -45,60 +33,21 @@ pub(super) enum Response {
     Failed(String),
 }
 
-/// The capabilities of a column's engines, and the sizes that they measure with.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Capabilities {
-    /// Number of steps that its version knows.
-    pub(super) steps: usize,
-    pub(super) ranks: u32,
-    pub(super) buckets_per_rank: u64,
-    pub(super) seed: u64,
-    pub(super) depth: u32,
-    /// The transport's atomics are atomic with those of the CPU.
-    pub(super) cpu_atomics: bool,
-    pub(super) word_reads_whole: bool,
-    /// Operations stall unless the owner of the words polls.
-    pub(super) needs_owner_progress: bool,
-    /// A poll may wait for the owner of the words.
-    pub(super) poll_may_wait: bool,
+pub(super) fn request(turn: Option<Turn>) -> String {
+    // JSON can hold every request.
+    serde_json::to_string(&turn).unwrap_or_default()
 }
 
-impl Capabilities {
-    pub(super) fn of<T: Timed>(args: &CompareArgs, engine: &T) -> Self {
-        let caps = engine.caps();
-        Self {
-            steps: steps().len(),
-            ranks: args.job.ranks,
-            buckets_per_rank: args.job.buckets_per_owner(),
-            seed: args.job.seed,
-            depth: caps.depth,
-            cpu_atomics: caps.atomics == AtomicScope::Cpu,
-            word_reads_whole: caps.word_reads_whole,
-            needs_owner_progress: caps.needs_owner_progress,
-            poll_may_wait: caps.poll_may_wait,
-        }
+/// Reads the next request; `None` also if the command has closed the pipe.
+fn read(from: &mut impl BufRead) -> io::Result<Option<Turn>> {
+    let mut line = String::new();
+    if from.read_line(&mut line)? == 0 {
+        return Ok(None);
     }
-}
-
-impl Request {
-    /// Formats the request as a line.
-    pub(super) fn line(self) -> String {
-        // JSON can hold every request.
-        serde_json::to_string(&self).unwrap_or_default()
-    }
-
-    /// Reads the next request; [`Request::Finish`] if the command has closed the pipe.
-    fn read(from: &mut impl BufRead) -> io::Result<Self> {
-        let mut line = String::new();
-        if from.read_line(&mut line)? == 0 {
-            return Ok(Self::Finish);
-        }
-        Ok(serde_json::from_str(&line)?)
-    }
+    Ok(serde_json::from_str(&line)?)
 }
 
 impl Response {
-    /// Prints the response.
     fn print(&self) -> io::Result<()> {
         let text = serde_json::to_string(self)?;
         let mut out = io::stdout().lock();
@@ -106,7 +55,6 @@ impl Response {
         out.flush()
     }
 
-    /// Parses a line, if it is a response.
     pub(super) fn from_line(line: &str) -> Option<Self> {
         serde_json::from_str(line.strip_prefix(MARK)?).ok()
     }
@@ -133,7 +81,11 @@ fn is_rank_0() -> Result<bool> {
     Ok(probeline::exchange::Launch::from_env()?.is_none_or(|launch| launch.rank == 0))
 }
 
-/// A rank of a column.
+/// Returns the turn, or the end, that rank 0 announces: `mine` of rank 0. All ranks call it.
+pub(super) fn announced(mine: Option<Turn>, exchange: &mut dyn Exchange) -> Result<Option<Turn>> {
+    Ok(gather_values(exchange, &mine)?.into_iter().next().flatten())
+}
+
 struct Worker<'a>(&'a CompareArgs);
 
 impl Scenario for Worker<'_> {
@@ -143,53 +95,26 @@ impl Scenario for Worker<'_> {
         self.0.shape()
     }
 
-    fn inputs(&self) -> Vec<Input> {
-        Vec::new()
-    }
-
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<()> {
         let mut bench = Bench::new(self.0, engine);
-        if exchange.me() != Owner(0) {
-            return follow(&mut bench, exchange);
+        let steps = steps();
+        let leads = exchange.me() == Owner(0);
+        if leads {
+            Response::Ready(bench.capabilities()).print()?;
         }
-        Response::Ready(Capabilities::of(self.0, bench.engine())).print()?;
-        let mut requests = io::stdin().lock();
-        while let Request::Measure { step, round } = Request::read(&mut requests)? {
-            let sample = lead(&mut bench, (step, round), exchange)?;
-            Response::Measured(Box::new(sample)).print()?;
+        loop {
+            let mine = if leads { read(&mut io::stdin().lock())? } else { None };
+            let Some((_, step, round)) = announced(mine, exchange)? else { return Ok(()) };
+            let unknown = || {
+                Failure::new(format!(
+                    "step {step} is unknown: use one version of probeline for all columns"
+                ))
+            };
+            let step = *steps.get(step).ok_or_else(unknown)?;
+            if let Some(sample) = bench.measure(step, round, exchange)?.filter(|_| leads) {
+                Response::Measured(Box::new(sample)).print()?;
+            }
         }
-        gather(exchange, [FINISH, 0])?;
-        Ok(())
-    }
-}
-
-/// Takes part in one step on rank 0.
-fn lead<T: Timed>(
-    bench: &mut Bench<'_, T>,
-    (step, round): (usize, u64),
-    exchange: &mut dyn Exchange,
-) -> Result<Sample> {
-    let Some(&what) = steps().get(step) else {
-        let message =
-            format!("step {step} is unknown: use one version of probeline for all columns");
-        return Err(Failure::new(message));
-    };
-    gather(exchange, [step as u64, round])?;
-    let sample = bench.measure(what, round, exchange)?;
-    sample.ok_or_else(|| Failure::new("rank 0 has no sample: this is a bug"))
-}
-
-/// Takes part in all steps on the other ranks.
-fn follow<T: Timed>(bench: &mut Bench<'_, T>, exchange: &mut dyn Exchange) -> Result<()> {
-    let steps: Vec<Step> = steps();
-    loop {
-        let requests = gather(exchange, [0, 0])?;
-        let Some([step, round]) = requests.first().copied() else { return Ok(()) };
-        // `FINISH` is the number of no step.
-        let Some(&what) = usize::try_from(step).ok().and_then(|step| steps.get(step)) else {
-            return Ok(());
-        };
-        bench.measure(what, round, exchange)?;
     }
 }
 
@@ -199,13 +124,12 @@ mod tests {
 
     #[test]
     fn requests_and_responses_survive_a_line() {
-        let request = Request::Measure { step: 7, round: 3 };
-        let mut lines =
-            io::Cursor::new(format!("{}\n{}\n", request.line(), Request::Finish.line()));
-        assert_eq!(Request::read(&mut lines).unwrap(), request);
-        assert_eq!(Request::read(&mut lines).unwrap(), Request::Finish);
-        assert_eq!(Request::read(&mut lines).unwrap(), Request::Finish);
-        assert!(Request::read(&mut io::Cursor::new("measure\n")).is_err());
+        let turn = Some((1, 7, 3));
+        let mut lines = io::Cursor::new(format!("{}\n{}\n", request(turn), request(None)));
+        assert_eq!(read(&mut lines).unwrap(), turn);
+        assert_eq!(read(&mut lines).unwrap(), None);
+        assert_eq!(read(&mut lines).unwrap(), None);
+        assert!(read(&mut io::Cursor::new("measure\n")).is_err());
 
         let sample = Sample { operations: 9, p50_ns: Some(46), mean_ns: 0.1, ..Sample::default() };
         let response = Response::Measured(Box::new(sample));

@@ -10,13 +10,12 @@ use super::frontier::Frontier;
 use serde::{Deserialize, Serialize};
 
 use crate::failure;
-use crate::means::MeansTable;
+use crate::table::HeapTable;
 use crate::timed::Timed;
 
 /// Arcs and states between two readings of the clock, which cost as much as several arcs.
 const CLOCK_INTERVAL: usize = 4_096;
 
-/// Counts of one rank.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Counts {
     pub(super) states: u64,
@@ -32,9 +31,7 @@ pub(super) struct Counts {
 
 /// Why a rank cannot continue with a level. All ranks then stop at the end of the round.
 pub(super) enum Stop {
-    /// A marking does not fit the packing.
     Overflow(Overflow),
-    /// The table is full.
     Full,
 }
 
@@ -68,7 +65,7 @@ impl Expansion {
     /// level. All successors have been looked up in the table when it returns.
     pub(super) fn expand<T: Timed>(
         &mut self,
-        table: &mut MeansTable<T>,
+        table: &mut HeapTable<T>,
         frontier: &mut Frontier,
         counts: &mut Counts,
         round_ns: u64,
@@ -105,7 +102,7 @@ impl Expansion {
     /// if the table was full for one of them.
     fn put<T: Timed>(
         &mut self,
-        table: &mut MeansTable<T>,
+        table: &mut HeapTable<T>,
         frontier: &mut Frontier,
         counts: &mut Counts,
     ) -> failure::Result<bool> {
@@ -113,7 +110,9 @@ impl Expansion {
         let data = self.successors.get(..pending).unwrap_or_default();
         let outcomes = self.outcomes.get_mut(..pending).unwrap_or_default();
         if self.batch == 1 {
-            put_each(table, data, outcomes);
+            for (&data, outcome) in data.iter().zip(&mut *outcomes) {
+                *outcome = table.find_or_put(data);
+            }
         } else {
             table.find_or_put_batch(data, outcomes)?;
         }
@@ -130,17 +129,6 @@ impl Expansion {
             }
         }
         Ok(!full)
-    }
-}
-
-/// Puts each state of `data` in the table by single calls.
-fn put_each<T: Timed>(
-    table: &mut MeansTable<T>,
-    data: &[u64],
-    outcomes: &mut [Result<Outcome, OperationError>],
-) {
-    for (&data, outcome) in data.iter().zip(outcomes) {
-        *outcome = table.find_or_put(data);
     }
 }
 

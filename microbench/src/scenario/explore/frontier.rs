@@ -8,7 +8,7 @@ use probeline::transport::{
 };
 
 use crate::failure::Result;
-use crate::means::MeansTable;
+use crate::table::HeapTable;
 use crate::timed::Timed;
 
 /// Words of each window, after the table, in which a rank exposes the states that it has found. A
@@ -39,12 +39,10 @@ impl Frontier {
         Self { current: Vec::new(), next: Vec::new(), first_word, first_slot, landing }
     }
 
-    /// Takes a state of the current level.
     pub(super) fn pop(&mut self) -> Option<u64> {
         self.current.pop()
     }
 
-    /// Adds a state to the next level.
     pub(super) fn push(&mut self, state: u64) {
         self.next.push(state);
     }
@@ -54,7 +52,6 @@ impl Frontier {
         self.current.len() as u64
     }
 
-    /// States that this rank has found for the next level.
     pub(super) fn found(&self) -> u64 {
         self.next.len() as u64
     }
@@ -64,7 +61,7 @@ impl Frontier {
     /// between.
     pub(super) fn spread<T: Timed>(
         &mut self,
-        table: &mut MeansTable<T>,
+        table: &mut HeapTable<T>,
         found: &[u64],
         exchange: &mut dyn Exchange,
     ) -> Result<()> {
@@ -98,10 +95,9 @@ impl Frontier {
         }
     }
 
-    /// READs this rank's share of all exposed states.
     fn take<T: Timed>(
         &mut self,
-        table: &mut MeansTable<T>,
+        table: &mut HeapTable<T>,
         exposed: &[u64],
         me: Owner,
     ) -> Result<()> {

@@ -16,17 +16,17 @@ use probeline_results::gather_values;
 
 use self::expansion::Counts;
 use self::row::ExploreRow;
-use self::search::{Ended, Searched, search};
+use self::search::{Ended, search};
 use super::limits::TableLimit;
+use super::report_job;
 use crate::agreement::Input;
-use crate::cli::{ChunkArgs, JobArgs, TransportName};
+use crate::cli::{ChunkArgs, JobArgs};
 use crate::digest::Digest;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::job::{self, Scenario, Shape};
-use crate::means::{MOST_BATCH, MeansArgs, MeansTable};
-use crate::report::{Files, Report};
+use crate::job::{Scenario, Shape};
 use crate::size::Size;
+use crate::table::{HeapTable, MOST_BATCH, PipelineArgs, shape};
 use crate::timed::Timed;
 
 #[derive(Args, Clone, Debug)]
@@ -42,7 +42,7 @@ pub(crate) struct ExploreArgs {
     expand: ExpandArgs,
 
     #[command(flatten)]
-    means: MeansArgs,
+    pipeline: PipelineArgs,
 
     // Last, because its headings in the help apply to all options after them.
     #[command(flatten)]
@@ -64,7 +64,6 @@ struct ExpandArgs {
     known_states: Option<u32>,
 }
 
-/// The resolved options.
 #[derive(Clone, Copy, Debug)]
 struct Expand {
     batch: u32,
@@ -83,7 +82,7 @@ impl ExpandArgs {
 
 impl ExploreArgs {
     fn expand(&self) -> Expand {
-        self.expand.resolve(self.means.is_paper())
+        self.expand.resolve(self.pipeline.table.is_paper())
     }
 }
 
@@ -108,30 +107,24 @@ struct Exploration {
 
 pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     args.job.settle(Size::mib(128), Size::mib(128), &[args.chunks.chunk_buckets])?;
-    args.means.check(&[args.chunks.chunk_buckets])?;
-    let files = Files::of_job(&args.job)?;
+    args.pipeline.table.check(&[args.chunks.chunk_buckets])?;
     let net = Net::load(&args.model)?;
     let packing = Packing::new(&net)?;
     let exploration = Exploration { args, net, packing };
     let args = &exploration.args;
-    // Created before the run, which would show in the reported load of the machine.
-    let mut report = Report::new("explore");
     // The other ranks exit with success: a launcher would end rank 0 before its report if another
     // rank failed.
-    let Some(ended) = job::run(&args.job, &exploration)? else { return Ok(ExitCode::SUCCESS) };
-    report.transport = ended.transport;
-    report.doctor.extend(ended.doctor);
-    report.job(&args.job);
+    let Some((mut report, files, output)) = report_job("explore", &args.job, &exploration)? else {
+        return Ok(ExitCode::SUCCESS);
+    };
     report.parameter("chunk_buckets", args.chunks.chunk_buckets);
     report.parameter("max_chunks", args.chunks.max_chunks);
     report.parameter("batch", args.expand().batch);
     report.parameter("known_states", args.expand().known_states);
-    for (name, value) in args.means.parameters(&exploration.config()) {
-        report.parameter(name, value);
-    }
+    report.parameters(args.pipeline.parameters(&exploration.config()));
     report.parameter("places", exploration.net.places().len());
     report.parameter("transitions", exploration.net.transitions().len());
-    let Explored { row, limit, stopped_by } = ended.output;
+    let Explored { row, limit, stopped_by } = output;
     report.summary = row.summary(stopped_by);
     report.notes = row::notes(limit.as_ref());
     report.rows = vec![row];
@@ -139,7 +132,6 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     Ok(stopped_by.map_or(ExitCode::SUCCESS, Interrupt::exit_code))
 }
 
-/// The result of an exploration.
 pub(crate) struct Explored {
     row: ExploreRow,
     limit: Option<TableLimit>,
@@ -152,7 +144,8 @@ impl Scenario for Exploration {
 
     fn shape(&self) -> Shape {
         let slot_words = self.args.chunks.chunk_buckets.max(frontier::READ_WORDS);
-        self.args.means.shape(&self.config(), slot_words, frontier::SHARE_WORDS, frontier::READS)
+        let in_flight = self.args.pipeline.in_flight;
+        shape(&self.config(), in_flight, slot_words, frontier::SHARE_WORDS, frontier::READS)
     }
 
     fn inputs(&self) -> Vec<Input> {
@@ -177,20 +170,19 @@ impl Scenario for Exploration {
         Interrupt::watch(exchange)?;
         let limit = TableLimit::measure(engine, &self.config(), &self.args.job, exchange)?;
         let start = engine.now_ns();
-        let mut table = self.args.means.open(engine, self.config(), exchange)?;
+        let mut table = self.args.pipeline.open(engine, self.config(), exchange)?;
         let mut packing = self.packing.clone();
         // The window is new, so the table is empty. Each search widens a field for good, so there
         // are at most 63.
         let ended = loop {
             match search(self, &mut table, &packing, exchange)? {
-                Searched::Ended(ended) => break ended,
-                Searched::Overflowed(overflow) => {
+                Ok(ended) => break ended,
+                Err(overflow) => {
                     packing = packing
                         .grown(&self.net, overflow)
                         .map_err(|error| Failure::from(error).everywhere())?;
                 }
             }
-
             table.clear(exchange)?;
             table.reset_stats();
         };
@@ -208,14 +200,13 @@ impl Scenario for Exploration {
 impl Exploration {
     fn config(&self) -> Config {
         let ChunkArgs { chunk_buckets, max_chunks } = self.args.chunks;
-        let sizes = self.args.job.config(chunk_buckets, max_chunks);
-        self.args.means.config(sizes, self.args.job.transport == TransportName::Sim)
+        self.args.pipeline.table.config(&self.args.job, chunk_buckets, max_chunks)
     }
 
     #[allow(clippy::cast_precision_loss)]
     fn row<T: Timed>(
         &self,
-        table: &mut MeansTable<T>,
+        table: &mut HeapTable<T>,
         packing: &Packing,
         ended: &Ended,
         took_ns: u64,

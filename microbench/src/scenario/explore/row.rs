@@ -89,7 +89,6 @@ row! {
 
 impl Row for ExploreRow {}
 
-/// Returns the notes on the columns.
 pub(super) fn notes(limit: Option<&TableLimit>) -> Vec<Note> {
     ExploreRow::notes().into_iter().chain(limit.map(|limit| limit.note().into())).collect()
 }

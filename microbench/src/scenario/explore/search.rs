@@ -4,7 +4,6 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use probeline::table::Config;
 use probeline::transport::{Exchange, Owner};
 use probeline_petri::{FiringRule, Overflow, Packing};
@@ -15,9 +14,9 @@ use super::expansion::{Counts, Expansion, Stop};
 use super::frontier::Frontier;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::means::MeansTable;
+use crate::progress::Progress;
 use crate::scenario::full;
-use crate::terminal;
+use crate::table::HeapTable;
 use crate::timed::Timed;
 use crate::units::{rate_of, thousands};
 
@@ -26,35 +25,26 @@ use crate::units::{rate_of, thousands};
 const ROUND_NS: u64 = 100_000_000;
 const ROUND_NS_PER_RANK: u64 = 1_000_000;
 
-/// How a search ended.
-pub(super) enum Searched {
-    Ended(Ended),
-    /// A marking did not fit the packing; the same one on every rank.
-    Overflowed(Overflow),
-}
-
-/// The result of a search.
 pub(super) struct Ended {
-    /// The counts of this rank.
     pub(super) counts: Counts,
-    /// States that no rank has expanded.
     pub(super) open: u64,
-    /// The signal that stopped the search; `None` if all states were expanded.
     pub(super) stopped_by: Option<Interrupt>,
 }
 
-/// Searches all states that are reachable from the initial marking. The table is empty.
+/// Searches all states that are reachable from the initial marking. The table is empty. The inner
+/// error is a marking that does not fit the packing, the same one on every rank.
 pub(super) fn search<T: Timed>(
     exploration: &Exploration,
-    table: &mut MeansTable<T>,
+    table: &mut HeapTable<T>,
     packing: &Packing,
     exchange: &mut dyn Exchange,
-) -> Result<Searched> {
+) -> Result<core::result::Result<Ended, Overflow>> {
     let rule = FiringRule::new(&exploration.net, packing);
     let mut expansion = Expansion::new(rule, &exploration.args.expand());
     let first_word = table.config().words();
-    let mut frontier = Frontier::new(first_word, Config::slots(exploration.args.means.in_flight));
-    let mut progress = ProgressLine::new(exchange.me() == Owner(0));
+    let mut frontier =
+        Frontier::new(first_word, Config::slots(exploration.args.pipeline.in_flight));
+    let (mut progress, start) = (Progress::endless(exchange.me() == Owner(0)), Instant::now());
     let mut counts = Counts::default();
     if exchange.me() == Owner(0) {
         match packing.pack(&exploration.net.initial()) {
@@ -83,7 +73,8 @@ pub(super) fn search<T: Timed>(
         let stop = expansion.expand(table, &mut frontier, &mut counts, round_ns)?;
         round = Round::agree(stop.as_ref(), &frontier, exchange)?;
         let (found, open) = (round.found(), round.open + round.found());
-        progress.set(counts.levels + 1, states + found, open);
+        let level = counts.levels + 1;
+        progress.set(0, &doing(level, states + found, open, start.elapsed()));
         counts.levels += u64::from(round.open == 0);
         if round.full {
             let held = states + found;
@@ -92,11 +83,11 @@ pub(super) fn search<T: Timed>(
                 .everywhere());
         }
         if let Some(overflow) = round.overflow {
-            return Ok(Searched::Overflowed(overflow));
+            return Ok(Err(overflow));
         }
         if open == 0 || round.interrupt.is_some() {
             let stopped_by = round.interrupt.filter(|_| open > 0);
-            return Ok(Searched::Ended(Ended { counts, open, stopped_by }));
+            return Ok(Ok(Ended { counts, open, stopped_by }));
         }
     }
 }
@@ -114,7 +105,6 @@ struct Round {
 }
 
 impl Round {
-    /// Exchanges the progress; all ranks call it.
     fn agree(
         stop: Option<&Stop>,
         frontier: &Frontier,
@@ -148,57 +138,9 @@ impl Round {
     }
 }
 
-/// Time before the progress line appears.
-const QUIET_FOR: Duration = Duration::from_secs(2);
-/// Time between two updates of the progress line.
-const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
-
-/// The progress line on standard error, if that is a terminal: level, states, frontier and rate.
-struct ProgressLine {
-    start: Instant,
-    /// When the next update is due; `None` if the line is not shown.
-    due: Option<Instant>,
-    line: Option<ProgressBar>,
-}
-
-impl ProgressLine {
-    /// `shown` is true on one rank only.
-    fn new(shown: bool) -> Self {
-        let start = Instant::now();
-        let shown = shown && terminal::draws_progress();
-        Self { start, due: shown.then_some(start + QUIET_FOR), line: None }
-    }
-
-    /// Updates the line: the ranks are at `level`, have found `states`, and have not expanded
-    /// `open` of them.
-    fn set(&mut self, level: u64, states: u64, open: u64) {
-        let now = Instant::now();
-        if self.due.is_none_or(|due| now < due) {
-            return;
-        }
-        self.due = Some(now + UPDATE_INTERVAL);
-        let line = self.line.get_or_insert_with(|| {
-            let line = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{elapsed} {msg}");
-            line.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
-                .with_elapsed(now - self.start)
-        });
-        let per_s = rate_of("states", rate(states, now - self.start));
-        let (states, open) = (thousands(states), thousands(open));
-        line.set_message(format!("level {level}: {states} states, {open} to expand, {per_s}"));
-        line.tick();
-    }
-}
-
 #[allow(clippy::cast_precision_loss)]
-fn rate(states: u64, time: Duration) -> f64 {
-    states as f64 / time.as_secs_f64()
-}
-
-impl Drop for ProgressLine {
-    fn drop(&mut self) {
-        if let Some(line) = &self.line {
-            line.finish_and_clear();
-        }
-    }
+fn doing(level: u64, states: u64, open: u64, time: Duration) -> String {
+    let per_s = rate_of("states", states as f64 / time.as_secs_f64());
+    let (states, open) = (thousands(states), thousands(open));
+    format!("level {level}: {states} states, {open} to expand, {per_s}")
 }

@@ -7,14 +7,13 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 use probeline::table::{Bucket, Config, Layout, Outcome, Probing};
 use probeline::transport::{Exchange, ExchangeError, LINE_WORDS, Owner};
 
-use super::BATCH;
-use super::rounds::batching;
+use super::{BATCH, FILLING};
 use crate::failure::Result;
 use crate::keys::nth;
 use crate::scenario::{gather, too_few_chunks};
+use crate::table::attach;
 use crate::timed::Timed;
 
-/// Buckets in a cache line.
 const LINE_BUCKETS: u64 = LINE_WORDS as u64;
 
 /// Puts the keys of these numbers into the table. All ranks call it between two phases of
@@ -31,7 +30,7 @@ pub(in crate::scenario) fn fill<T: Timed>(
     exchange: &mut dyn Exchange,
 ) -> Result<()> {
     exchange.barrier()?;
-    let mut table = batching(engine, config)?;
+    let mut table = attach(engine, config, FILLING)?;
     let held = numbers.end;
     let mut left = Vec::new();
     for data in numbers.map(|n| nth(seed, n)) {
@@ -97,9 +96,9 @@ fn any(mine: u64, exchange: &mut dyn Exchange) -> core::result::Result<bool, Exc
 #[cfg(test)]
 mod tests {
 
-    use super::super::{FILLING, FILLING_DEPTH};
+    use super::super::FILLING_DEPTH;
     use super::*;
-    use crate::means::MeansTable;
+    use crate::table::HeapTable;
 
     /// find-or-put finds every key that the owners stored. Filling one by one and by owners
     /// occupies the same buckets if these do not depend on the order of inserts.
@@ -120,7 +119,7 @@ mod tests {
             let outputs = probeline::sim::stage::run(&cluster, |mut engine, mut exchange| {
                 fill(&mut engine, config, 7, 0..filled / 2, &mut exchange).unwrap();
                 fill(&mut engine, config, 7, filled / 2..filled, &mut exchange).unwrap();
-                let mut table = batching(&mut engine, config).unwrap();
+                let mut table = attach(&mut engine, config, FILLING).unwrap();
                 let held = table.len(&mut exchange).unwrap();
                 let found = (0..filled).all(|n| table.find(nth(7, n)).unwrap());
                 let by_owners: Vec<bool> = occupied(&table);
@@ -138,7 +137,7 @@ mod tests {
         }
     }
 
-    fn occupied<T: Timed>(table: &MeansTable<T>) -> Vec<bool> {
+    fn occupied<T: Timed>(table: &HeapTable<T>) -> Vec<bool> {
         table.transport().window()[8..].iter().map(|word| word.load(Acquire) != 0).collect()
     }
 }

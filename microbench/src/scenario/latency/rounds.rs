@@ -2,23 +2,23 @@
 
 use core::time::Duration;
 
-use probeline::table::{Bucket, Config, Layout, Operation, Outcome, Position, Stats, Table};
-use probeline::transport::{Exchange, Local, RemoteWord, Segment, Token};
+use probeline::table::{Bucket, Config, Layout, Outcome, Position, Stats};
+use probeline::transport::{Exchange, Owner, RemoteWord, Segment, Token};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::filling::fill;
-use super::raw::{after, finish, read};
 use super::row::LatencyRow;
-use super::{BATCH, Bound, FILLING, Limits, WARM_UP_SHARE, free_slot, measure, median};
+use super::{BATCH, FILLING, LatencyArgs, Limits, free_slot};
 use crate::failure::{Failure, Result};
 use crate::keys::nth;
-use crate::latency::Recorder;
-use crate::means::{MeansTable, TableArgs};
-use crate::scenario::{OPERATIONS, too_few_chunks};
+use crate::latency::{Bound, Recorder, WARM_UP_SHARE};
+use crate::one_sided::{after, read, wait};
+use crate::progress::Progress;
+use crate::scenario::{OPERATIONS, median, too_few_chunks};
+use crate::table::{HeapTable, attach};
 use crate::timed::Timed;
 
-/// The minimum C.
 const LEAST_CHUNK: u32 = 8;
 /// Finds of random keys per cache entry before a measurement. With two, one entry in seven stays
 /// unused.
@@ -26,14 +26,10 @@ const FINDS_PER_ENTRY: usize = 2;
 /// Series at a load factor: inserts, finds, and the floor of each.
 const SERIES: u32 = 4;
 
-/// A table that one rank measures, and its contents.
 pub(super) struct Rounds<'a> {
-    args: &'a TableArgs,
+    args: &'a LatencyArgs,
     config: Config,
     limits: Limits,
-    rounds: u32,
-    seed: u64,
-    /// The number of keys in the table.
     held: u64,
     rng: SmallRng,
     floors: [Recorder; 2],
@@ -93,56 +89,47 @@ impl Series {
 
 impl<'a> Rounds<'a> {
     /// Creates the state for an empty table of this configuration.
-    pub(super) fn new(
-        args: &'a TableArgs,
-        config: Config,
-        limits: Limits,
-        rounds: u32,
-        seed: u64,
-    ) -> Result<Self> {
+    pub(super) fn new(args: &'a LatencyArgs, config: Config, limits: Limits) -> Result<Self> {
         let recorder = || Recorder::new(limits.clock_ns);
-        Ok(Self {
-            args,
-            config,
-            limits,
-            rounds,
-            seed,
-            held: 0,
-            rng: SmallRng::seed_from_u64(seed),
-            floors: [recorder()?, recorder()?],
-            round: recorder()?,
-        })
+        let (floors, round) = ([recorder()?, recorder()?], recorder()?);
+        let rng = SmallRng::seed_from_u64(args.job.seed);
+        Ok(Self { args, config, limits, held: 0, rng, floors, round })
     }
 
-    pub(super) fn chunk_buckets(&self) -> u32 {
-        self.config.chunk_buckets
-    }
-
-    /// Has the owners fill the table up to `held` keys. All ranks call this.
-    pub(super) fn prepare<T: Timed>(
-        &mut self,
+    /// Fills the table from one load factor to the next. Rank 0 measures at each, and the progress
+    /// has reached `done` before.
+    pub(super) fn rows<T: Timed>(
+        mut self,
         engine: &mut T,
-        held: u64,
+        done: u64,
+        progress: &mut Progress,
         exchange: &mut dyn Exchange,
-    ) -> Result<()> {
-        let numbers = self.held..held;
-        self.held = held;
-        fill(engine, self.config, self.seed, numbers, exchange)
-    }
-
-    /// Returns the longest time that `at` measures.
-    pub(super) fn longest(&self) -> Duration {
-        SERIES * Duration::from_nanos(self.limits.measurement_ns)
-    }
-
-    /// Updates the state as `at` on the measuring rank does.
-    pub(super) fn skip(&mut self, target: u64) {
-        self.held = target;
+    ) -> Result<Vec<LatencyRow>> {
+        let (config, seed) = (self.config, self.args.job.seed);
+        let buckets = config.buckets_per_owner * u64::from(exchange.owners());
+        let mut rows = Vec::new();
+        for (done, (alpha, target, measured)) in (done..).zip(self.args.steps(buckets)) {
+            let doing = format!("find-or-put, C {}, load factor {alpha}", config.chunk_buckets);
+            let numbers = self.held..target - measured;
+            self.held = numbers.end;
+            progress.during(done, &format!("filling the table for {doing}"), || {
+                fill(engine, config, seed, numbers, exchange)
+            })?;
+            if exchange.me() == Owner(0) {
+                let longest = SERIES * Duration::from_nanos(self.limits.measurement_ns);
+                progress.expecting(done, &doing, longest);
+                rows.extend(self.at(engine, alpha, target, measured)?);
+            }
+            self.held = target;
+        }
+        exchange.barrier()?;
+        rows.splice(0..0, self.floors());
+        Ok(rows)
     }
 
     /// Inserts `measured` new keys in rounds, until the table has `target`, and finds as many old
     /// ones.
-    pub(super) fn at<T: Timed>(
+    fn at<T: Timed>(
         &mut self,
         engine: &mut T,
         load_factor: f64,
@@ -150,13 +137,13 @@ impl<'a> Rounds<'a> {
         measured: u64,
     ) -> Result<[LatencyRow; 2]> {
         // A new table for each load factor, so that its adaptive estimates start there.
-        let mut table = self.args.again(engine, self.config, OPERATIONS)?;
+        let mut table = self.args.table.again(engine, self.config, OPERATIONS)?;
         self.fill_cache(&mut table)?;
         let (mut inserted, mut found) = (Series::new(&self.limits)?, Series::new(&self.limits)?);
-        let rounds = u64::from(self.rounds);
+        let rounds = u64::from(self.args.rounds);
         for round in 0..rounds {
             let end = target - measured + measured * (round + 1) / rounds;
-            let new: Vec<u64> = (self.held..end).map(|n| nth(self.seed, n)).collect();
+            let new: Vec<u64> = (self.held..end).map(|n| nth(self.args.job.seed, n)).collect();
             let floor = self.floor(&mut table, &new, true)?;
             let stats = self.insert(&mut table, &new)?;
             inserted.add(&self.round, floor, &stats)?;
@@ -173,12 +160,12 @@ impl<'a> Rounds<'a> {
     }
 
     fn any_held(&mut self) -> u64 {
-        nth(self.seed, self.rng.random_range(0..self.held))
+        nth(self.args.job.seed, self.rng.random_range(0..self.held))
     }
 
     /// Finds enough keys to fill most of the cache, for at most the time of a measurement.
-    fn fill_cache<T: Timed>(&mut self, table: &mut MeansTable<&mut T>) -> Result<()> {
-        let finds = if self.held == 0 { 0 } else { FINDS_PER_ENTRY * self.args.cache };
+    fn fill_cache<T: Timed>(&mut self, table: &mut HeapTable<&mut T>) -> Result<()> {
+        let finds = if self.held == 0 { 0 } else { FINDS_PER_ENTRY * self.args.table.cache };
         let start_ns = table.transport().now_ns();
         for _ in 0..finds {
             table.find(self.any_held())?;
@@ -189,8 +176,7 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// Returns the floors, combined over all load factors.
-    pub(super) fn floors(&self) -> [LatencyRow; 2] {
+    fn floors(&self) -> [LatencyRow; 2] {
         let c = self.config.chunk_buckets;
         let read = format!("floor READ {} B", self.floor_words() * 8);
         let names = [read.clone(), format!("{read} + CAS")];
@@ -202,7 +188,7 @@ impl<'a> Rounds<'a> {
 
     /// Returns the minimum words that the READ of an operation transfers.
     fn floor_words(&self) -> u32 {
-        if self.args.adaptive_chunks { LEAST_CHUNK } else { self.config.chunk_buckets }
+        if self.args.table.adaptive_chunks { LEAST_CHUNK } else { self.config.chunk_buckets }
     }
 
     /// Returns the trimmed mean time in nanoseconds of a chunk READ without a table, or, with
@@ -211,35 +197,34 @@ impl<'a> Rounds<'a> {
     /// words, so that the CPU's caches do not hold them.
     fn floor<T: Timed>(
         &mut self,
-        table: &mut MeansTable<&mut T>,
+        table: &mut HeapTable<&mut T>,
         data: &[u64],
         claims: bool,
     ) -> Result<Option<f64>> {
         let words = self.floor_words();
         let chunks = chunks(table.layout(), words, data)?;
         let mut last = 0;
-        let into = Local { slot: free_slot(), start: 0, words };
         let operation = |engine: &mut &mut T, chunk: &Segment| {
             let index = after(last, chunk.start.index);
             let start = RemoteWord { index, ..chunk.start };
-            read(engine, Segment { start, ..*chunk })?;
-            last = engine.landed(into)?.first().copied().unwrap_or(0);
+            last = read(engine, Segment { start, ..*chunk }, free_slot())?;
             if claims {
                 engine.compare_and_swap(Token(0), start, last, last)?;
-                last = finish(engine)?;
+                last = wait(engine, u64::MAX)?;
             }
             Ok(())
         };
         self.round.reset();
         let bound = bound(&self.limits, data.len());
         let now = |engine: &&mut T| engine.now_ns();
-        measure(&mut self.round, chunks.iter(), bound, table.transport_mut()?, operation, now)?;
+        let engine = table.transport_mut()?;
+        self.round.run_warm(chunks.iter(), bound, engine, operation, now)?;
         self.floors[usize::from(claims)].add(&self.round)?;
         Ok(self.round.trimmed_mean_ns())
     }
 
     /// Inserts new keys in order, as many as the time permits.
-    fn insert<T: Timed>(&mut self, table: &mut MeansTable<&mut T>, data: &[u64]) -> Result<Stats> {
+    fn insert<T: Timed>(&mut self, table: &mut HeapTable<&mut T>, data: &[u64]) -> Result<Stats> {
         let (config, mut held) = (self.config, self.held);
         let stats = self.operate(table, data, |table, data| {
             inserted(&config, table.layout().owners(), table.find_or_put(data)?, &mut held)
@@ -249,7 +234,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Finds keys in the table, as many as the time permits.
-    fn find<T: Timed>(&mut self, table: &mut MeansTable<&mut T>, data: &[u64]) -> Result<Stats> {
+    fn find<T: Timed>(&mut self, table: &mut HeapTable<&mut T>, data: &[u64]) -> Result<Stats> {
         self.operate(table, data, |table, data| match table.find_or_put(data)? {
             Outcome::Found => Ok(()),
             other => Err(Failure::new(format!("data {data} was lost: {other:?}"))),
@@ -259,28 +244,28 @@ impl<'a> Rounds<'a> {
     /// Measures `operation` on each key. Returns the table's statistics.
     fn operate<T: Timed>(
         &mut self,
-        table: &mut MeansTable<&mut T>,
+        table: &mut HeapTable<&mut T>,
         data: &[u64],
-        mut operation: impl FnMut(&mut MeansTable<&mut T>, u64) -> Result<()>,
+        mut operation: impl FnMut(&mut HeapTable<&mut T>, u64) -> Result<()>,
     ) -> Result<Stats> {
         self.round.reset();
         table.reset_stats();
         let bound = bound(&self.limits, data.len());
-        let operation = |table: &mut MeansTable<_>, &data: &u64| operation(table, data);
-        let now = |table: &MeansTable<&mut T>| table.transport().now_ns();
-        measure(&mut self.round, data.iter(), bound, table, operation, now)?;
+        let operation = |table: &mut HeapTable<_>, &data: &u64| operation(table, data);
+        let now = |table: &HeapTable<&mut T>| table.transport().now_ns();
+        self.round.run_warm(data.iter(), bound, table, operation, now)?;
         Ok(*table.stats())
     }
 
     /// Inserts keys in batches until the table has `target`, without measuring: those for which the
     /// time of the rounds was too short.
-    fn insert_rest<T: Timed>(&mut self, table: &mut MeansTable<&mut T>, target: u64) -> Result<()> {
+    fn insert_rest<T: Timed>(&mut self, table: &mut HeapTable<&mut T>, target: u64) -> Result<()> {
         let owners = table.layout().owners();
-        let mut many = batching(&mut **table.transport_mut()?, self.config)?;
+        let mut many = attach(&mut **table.transport_mut()?, self.config, FILLING)?;
         let mut ends = vec![Ok(Outcome::Absent); BATCH];
         while self.held < target {
             let next = self.held..target.min(self.held + BATCH as u64);
-            let data: Vec<u64> = next.map(|n| nth(self.seed, n)).collect();
+            let data: Vec<u64> = next.map(|n| nth(self.args.job.seed, n)).collect();
             let ends = &mut ends[..data.len()];
             many.find_or_put_batch(&data, ends)?;
             for end in ends {
@@ -304,13 +289,6 @@ fn chunks(layout: &Layout, words: u32, data: &[u64]) -> Result<Vec<Segment>> {
     data.iter().map(chunk).collect()
 }
 
-/// Opens a table for batches over an engine whose windows already contain one.
-pub(super) fn batching<T: Timed>(engine: T, config: Config) -> Result<MeansTable<T>> {
-    let storage = vec![Operation::EMPTY; FILLING as usize];
-    Ok(Table::new(engine, config, storage)?.with_cache(Vec::new()))
-}
-
-/// Counts an inserted key.
 fn inserted(config: &Config, owners: u32, outcome: Outcome, held: &mut u64) -> Result<()> {
     match outcome {
         Outcome::Inserted => {
@@ -322,7 +300,6 @@ fn inserted(config: &Config, owners: u32, outcome: Outcome, held: &mut u64) -> R
     }
 }
 
-/// Returns the bound of a round with this many operations.
 fn bound(limits: &Limits, operations: usize) -> Bound {
     Bound { warm_up: operations / WARM_UP_SHARE, limit_ns: limits.round_ns }
 }

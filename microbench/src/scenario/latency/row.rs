@@ -38,7 +38,6 @@ row! {
 }
 
 impl LatencyRow {
-    /// Creates the row of an operation without a table.
     pub(super) fn new(operation: &str, latency: Latency) -> Self {
         Self {
             operation: operation.to_owned(),

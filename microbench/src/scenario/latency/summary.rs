@@ -109,7 +109,6 @@ fn line(row: &LatencyRow, paper: Option<Paper>) -> Vec<String> {
     ]
 }
 
-/// Returns the rows that the summary quotes.
 fn quoted(rows: &[LatencyRow]) -> Vec<&LatencyRow> {
     let of = |name: &&str| rows.iter().find(|row| row.operation == *name);
     let mut all: Vec<&LatencyRow> = OPERATIONS.iter().filter_map(of).collect();
@@ -144,7 +143,6 @@ fn load_factors(rows: &[LatencyRow]) -> Vec<f64> {
     distinct(rows.iter().filter_map(|row| row.load_factor))
 }
 
-/// Removes duplicates and keeps the order.
 fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut distinct = Vec::new();
     all.for_each(|value| {

@@ -63,13 +63,11 @@ impl TableLimit {
         self.ranks.iter().map(of_rank).sum()
     }
 
-    /// Returns the note of a report without a limit.
     pub(crate) fn none() -> String {
         "of limit: not measured; the table is too small to measure the limit of its memory"
             .to_owned()
     }
 
-    /// Returns the note that defines the limit.
     pub(crate) fn note(&self) -> String {
         let what = match self.over {
             TransportName::Shm => {

@@ -27,7 +27,6 @@ pub(super) struct Cores {
     cpus: Vec<Option<CpuId>>,
     /// At least one element; `None` lets the kernel choose the node.
     nodes: Vec<Option<NodeId>>,
-    /// Why the machine's topology is unknown.
     hidden: Option<String>,
 }
 
@@ -55,7 +54,6 @@ impl Cores {
         Ok(Self { given, cpus, nodes, hidden })
     }
 
-    /// Returns the number of nodes over which the memory is spread.
     pub(super) fn nodes(&self) -> u64 {
         self.nodes.len() as u64
     }
@@ -91,7 +89,6 @@ impl Cores {
         Ok((rows, given))
     }
 
-    /// Returns the CPUs that measure at once, for each requested choice of cores.
     fn kinds(&self, names: &[CoresName]) -> Vec<&[Option<CpuId>]> {
         let cpus = |name: &CoresName| match name {
             CoresName::One => &self.cpus[..1],
@@ -124,7 +121,7 @@ impl Cores {
         let affinity = self.given.as_ref().map_err(Clone::clone);
         let pinned = affinity.and_then(|affinity| cpu.map_or(Ok(()), |cpu| affinity.pin(cpu)));
         match pinned.map_err(Failure::from) {
-            Err(why) if args.job.place.pin_is_asked() => Err(place::must_pin(&why)),
+            Err(why) if args.job.place.pin == Some(true) => Err(place::must_pin(&why)),
             Err(why) => {
                 note::say(Missing::Pinning, 0, place::unpinned(&why));
                 Ok(())
@@ -160,7 +157,6 @@ impl Cores {
     }
 }
 
-/// Returns the name of the pages for a row.
 fn name(pages: Pages) -> String {
     match pages {
         Pages::Transparent { huge_bytes, mapped_bytes } if huge_bytes == mapped_bytes => {
@@ -173,7 +169,6 @@ fn name(pages: Pages) -> String {
     }
 }
 
-/// States the requested pages and those in use.
 fn line(asked: PagesName, pages: Pages) -> String {
     match (asked, pages) {
         (PagesName::Huge, Pages::Base { .. }) => {

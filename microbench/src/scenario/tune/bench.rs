@@ -11,10 +11,10 @@ use rand::{Rng, SeedableRng};
 
 use crate::failure::{Failure, Result};
 use crate::keys::nth;
-use crate::means::{MeansTable, find_or_put_all};
 use crate::progress::Progress;
 use crate::scenario::latency::fill;
 use crate::scenario::{gather, too_few_chunks};
+use crate::table::{HeapTable, find_or_put_all};
 use crate::timed::Timed;
 
 /// Operations in one call of the batch interface.
@@ -150,7 +150,7 @@ impl<'e, T: Timed> Bench<'e, T> {
         Ok(sum as f64 / (self.ranks * keys.len().max(1) as u64) as f64)
     }
 
-    fn table(&mut self, candidate: &Candidate) -> Result<MeansTable<&mut T>> {
+    fn table(&mut self, candidate: &Candidate) -> Result<HeapTable<&mut T>> {
         let config = Config {
             chunk_buckets: candidate.chunk_buckets,
             max_chunks: candidate.max_chunks,

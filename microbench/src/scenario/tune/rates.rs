@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use probeline::transport::{Exchange, Owner};
-use probeline_limits::remote::{Meter, Operation, Plan, kinds};
+use probeline_limits::remote::{Meter, Operation, Plan};
 use probeline_tune::Rates;
 
 use super::bench::lower_quartile;
@@ -33,7 +33,8 @@ pub(super) fn measure<T: Timed>(
     let operations = if job.transport == TransportName::Sim { SIMULATED } else { u64::MAX };
     let plan = Plan { owners: &owners, words, time, operations };
     let asked = |(kind, depth): &_| *kind != Operation::Add && *depth <= deepest;
-    let kinds = kinds(engine, &plan.words).into_iter().filter(asked);
+    let kinds = Meter::new(&mut *engine, T::now_ns, plan.clone(), 0)?.kinds();
+    let kinds = kinds.into_iter().filter(asked);
     let mut all: Vec<(Operation, u32, Vec<f64>)> =
         kinds.map(|(operation, depth)| (operation, depth, Vec::new())).collect();
     let mut progress = Progress::new(ROUNDS * all.len() as u64, exchange.me() == Owner(0));

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum, value_parser};
 use probeline::table::{
     CacheEntry, ChunkChoice, Config, OneRoundtrip, Operation, OperationError, Outcome, Probing,
@@ -10,6 +11,7 @@ use probeline::table::{
 use probeline::transport::{Exchange, Owner};
 use probeline_limits::remote;
 
+use crate::cli::{JobArgs, TransportName, one_of};
 use crate::engines::Shape;
 use crate::failure::{Failure, Result};
 use crate::timed::Timed;
@@ -24,11 +26,12 @@ pub(crate) const MOST_BATCH: i64 = 1 << 20;
 const DEFAULT_BATCH: u32 = 1024;
 /// Maximum entries of a cache: 16 GiB.
 pub(crate) const MOST_ENTRIES: u64 = 1 << 30;
+/// Two operations of blocking calls, one of which may be a read-ahead of the previous call.
+const MIN_DEPTH: u32 = 16;
 /// The time, and the maximum number of READs, for the measurement of the cost of READs of one size.
 const COST_TIME: Duration = Duration::from_millis(5);
 const COST_READS: u64 = 200;
 
-/// The algorithm of one operation.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Hiding latency")]
 pub(crate) struct AlgorithmArgs {
@@ -44,17 +47,17 @@ pub(crate) struct AlgorithmArgs {
 
     /// When the home bucket is claimed along with the first READ, so that an insert takes one
     /// roundtrip; with --paper off
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = OneRoundtripName::Auto)]
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = one_roundtrip())]
     #[arg(default_value_if("paper", "true", "off"))]
-    one_roundtrip: OneRoundtripName,
+    one_roundtrip: OneRoundtrip,
 
     /// Let the CPU load and claim the words that it can address itself [default: on; off with
     /// --paper and on the simulator, whose time stands still meanwhile]
-    #[arg(long, value_enum, value_name = "SWITCH")]
-    direct: Option<Switch>,
+    #[arg(long, value_name = "SWITCH")]
+    #[arg(value_parser = one_of(&[("on", "", true), ("off", "", false)]))]
+    direct: Option<bool>,
 }
 
-/// The options of batch calls.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Hiding latency")]
 pub(crate) struct BatchArgs {
@@ -67,7 +70,6 @@ pub(crate) struct BatchArgs {
 }
 
 impl BatchArgs {
-    /// Returns the operations in one call.
     pub(crate) fn size(&self) -> u32 {
         self.batch
     }
@@ -86,8 +88,8 @@ pub(crate) struct TableArgs {
     algorithm: AlgorithmArgs,
 
     /// Order in which buckets are probed
-    #[arg(long, value_enum, value_name = "ORDER", default_value_t = ProbingName::Linear)]
-    probing: ProbingName,
+    #[arg(long, value_name = "ORDER", default_value = "linear", value_parser = probing())]
+    probing: Probing,
 
     /// Choose C for each operation, at most -C, from the measured cost of READs and what recent
     /// operations needed; without effect on words that the CPU addresses itself
@@ -102,9 +104,9 @@ pub(crate) struct TableArgs {
 /// The options of a table with many operations in flight.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Hiding latency")]
-pub(crate) struct MeansArgs {
+pub(crate) struct PipelineArgs {
     #[command(flatten)]
-    table: TableArgs,
+    pub(crate) table: TableArgs,
 
     /// Operations in flight of each rank that use READs and claims, 2 to 16384
     #[arg(long, default_value_t = 32, value_name = "N")]
@@ -112,14 +114,16 @@ pub(crate) struct MeansArgs {
     pub(crate) in_flight: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ProbingName {
-    /// From the home bucket on, as in the paper
-    Linear,
-    /// The home bucket's cache line, wrapping around, then the next lines
-    Lines,
-    /// As lines, but further lines by a second hash; needs C = 8
-    Jump,
+fn probing() -> impl TypedValueParser<Value = Probing> {
+    one_of(&[
+        ("linear", "From the home bucket on, as in the paper", Probing::Linear),
+        (
+            "lines",
+            "The home bucket's cache line, wrapping around, then the next lines",
+            Probing::Lines,
+        ),
+        ("jump", "As lines, but further lines by a second hash; needs C = 8", Probing::Jump),
+    ])
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -141,19 +145,12 @@ impl ReadAheadName {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum OneRoundtripName {
-    /// As in the paper
-    Off,
-    On,
-    /// While at least one claim in four succeeds
-    Auto,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Switch {
-    On,
-    Off,
+fn one_roundtrip() -> impl TypedValueParser<Value = OneRoundtrip> {
+    one_of(&[
+        ("off", "As in the paper", OneRoundtrip::Off),
+        ("on", "", OneRoundtrip::On),
+        ("auto", "While at least one claim in four succeeds", OneRoundtrip::Auto),
+    ])
 }
 
 fn entries(text: &str) -> core::result::Result<usize, String> {
@@ -165,39 +162,34 @@ fn entries(text: &str) -> core::result::Result<usize, String> {
 }
 
 /// A table with its operations and its cache on the heap.
-pub(crate) type MeansTable<T> = Table<T, Vec<Operation>, Vec<CacheEntry>>;
+pub(crate) type HeapTable<T> = Table<T, Vec<Operation>, Vec<CacheEntry>>;
 
 impl AlgorithmArgs {
-    /// Returns the configuration of a table of these sizes. `simulated` is whether time is virtual.
-    pub(crate) fn config(&self, sizes: Config, simulated: bool) -> Config {
-        let buckets = sizes.buckets_per_owner;
+    /// Returns the configuration of the table of a job.
+    pub(crate) fn config(&self, job: &JobArgs, chunk_buckets: u32, max_chunks: u32) -> Config {
+        let buckets = job.buckets_per_owner();
         let base = if self.paper { Config::paper(buckets) } else { Config::new(buckets) };
-        let direct = base.direct && !simulated;
+        let simulated = job.transport == TransportName::Sim;
         Config {
-            first_word: sizes.first_word,
-            chunk_buckets: sizes.chunk_buckets,
-            max_chunks: sizes.max_chunks,
+            chunk_buckets,
+            max_chunks,
             read_ahead: self.read_ahead.read_ahead(),
-            one_roundtrip: match self.one_roundtrip {
-                OneRoundtripName::Off => OneRoundtrip::Off,
-                OneRoundtripName::On => OneRoundtrip::On,
-                OneRoundtripName::Auto => OneRoundtrip::Auto,
-            },
-            direct: self.direct.map_or(direct, |switch| switch == Switch::On),
+            one_roundtrip: self.one_roundtrip,
+            direct: self.direct.unwrap_or(base.direct && !simulated),
             ..base
         }
     }
 }
 
 impl TableArgs {
-    /// Returns the configuration of a table of these sizes. `simulated` is whether time is virtual.
-    pub(crate) fn config(&self, sizes: Config, simulated: bool) -> Config {
-        let probing = match self.probing {
-            ProbingName::Linear => Probing::Linear,
-            ProbingName::Lines => Probing::Lines,
-            ProbingName::Jump => Probing::Jump,
-        };
-        Config { probing, ..self.algorithm.config(sizes, simulated) }
+    /// Returns the configuration of the table of a job.
+    pub(crate) fn config(&self, job: &JobArgs, chunk_buckets: u32, max_chunks: u32) -> Config {
+        let config = self.algorithm.config(job, chunk_buckets, max_chunks);
+        Config { probing: self.probing, ..config }
+    }
+
+    pub(crate) fn is_paper(&self) -> bool {
+        self.algorithm.paper
     }
 
     /// Refuses options that contradict each other, before anything starts.
@@ -209,21 +201,20 @@ impl TableArgs {
             ));
         }
         match chunk_buckets.iter().find(|&&c| c != 8) {
-            Some(c) if self.probing == ProbingName::Jump => Err(Failure::usage(format!(
+            Some(c) if self.probing == Probing::Jump => Err(Failure::usage(format!(
                 "--probing jump goes from line to line, 8 buckets each, but C = {c}: add -C 8"
             ))),
             _ => Ok(()),
         }
     }
 
-    /// Opens the table together with the other ranks.
     pub(crate) fn open<T: Timed>(
         &self,
         mut engine: T,
         mut config: Config,
         operations: u32,
         exchange: &mut dyn Exchange,
-    ) -> Result<MeansTable<T>> {
+    ) -> Result<HeapTable<T>> {
         if self.adaptive_chunks {
             let cost = read_cost(&mut engine, config.chunk_buckets, exchange)?;
             config.chunk_choice = ChunkChoice::Adaptive(cost);
@@ -238,7 +229,7 @@ impl TableArgs {
         engine: T,
         config: Config,
         operations: u32,
-    ) -> Result<MeansTable<T>> {
+    ) -> Result<HeapTable<T>> {
         Ok(Table::new(engine, config, storage(operations))?.with_cache(self.empty_cache()))
     }
 
@@ -256,56 +247,40 @@ impl TableArgs {
     }
 }
 
+/// Opens a table without a cache over an engine whose windows contain one, or are 0.
+pub(crate) fn attach<T: Timed>(engine: T, config: Config, operations: u32) -> Result<HeapTable<T>> {
+    Ok(Table::new(engine, config, storage(operations))?.with_cache(Vec::new()))
+}
+
 fn storage(operations: u32) -> Vec<Operation> {
     vec![Operation::EMPTY; operations as usize]
 }
 
-impl MeansArgs {
-    /// Returns the configuration of a table of these sizes. `simulated` is whether time is virtual.
-    pub(crate) fn config(&self, sizes: Config, simulated: bool) -> Config {
-        self.table.config(sizes, simulated)
+/// Returns the shape of engines for this number of operations on a table, with `more_words` words
+/// after it and `more_slots` slots after the table's.
+pub(crate) fn shape(
+    config: &Config,
+    operations: u32,
+    slot_words: u32,
+    more_words: u64,
+    more_slots: u32,
+) -> Shape {
+    Shape {
+        window_words: config.words() + more_words,
+        slots: Config::slots(operations) + more_slots,
+        slot_words: slot_words.next_multiple_of(8),
+        // Each operation posts a READ and a read-ahead, each split in two, or a claim.
+        depth: (4 * operations).max(MIN_DEPTH),
     }
+}
 
-    /// Returns the shape of engines for a table of this configuration, with `more_words` words
-    /// after it and `more_slots` slots after the table's.
-    pub(crate) fn shape(
-        &self,
-        config: &Config,
-        slot_words: u32,
-        more_words: u64,
-        more_slots: u32,
-    ) -> Shape {
-        Shape {
-            window_words: config.words() + more_words,
-            slots: Config::slots(self.in_flight) + more_slots,
-            slot_words: slot_words.next_multiple_of(8),
-            depth: self.depth(),
-        }
-    }
-
-    /// Returns the maximum one-sided operations in flight: for each operation a READ and a
-    /// read-ahead, each split in two, or a claim.
-    pub(crate) fn depth(&self) -> u32 {
-        4 * self.in_flight
-    }
-
-    /// Returns whether `--paper` was given.
-    pub(crate) fn is_paper(&self) -> bool {
-        self.table.algorithm.paper
-    }
-
-    /// Refuses options that contradict each other, before anything starts.
-    pub(crate) fn check(&self, chunk_buckets: &[u32]) -> Result<()> {
-        self.table.check(chunk_buckets)
-    }
-
-    /// Opens the table together with the other ranks.
+impl PipelineArgs {
     pub(crate) fn open<T: Timed>(
         &self,
         engine: T,
         config: Config,
         exchange: &mut dyn Exchange,
-    ) -> Result<MeansTable<T>> {
+    ) -> Result<HeapTable<T>> {
         self.table.open(engine, config, self.in_flight, exchange)
     }
 
@@ -317,7 +292,6 @@ impl MeansArgs {
     }
 }
 
-/// Returns the algorithm in effect, by name.
 pub(crate) fn of_algorithm(config: &Config) -> Vec<(&'static str, String)> {
     vec![
         ("read_ahead", format!("{:?}", config.read_ahead).to_lowercase()),
@@ -329,7 +303,7 @@ pub(crate) fn of_algorithm(config: &Config) -> Vec<(&'static str, String)> {
 /// Executes find-or-put of each key of `data` in batches of the length of `outcomes`, or by
 /// blocking calls if that is empty. Stops at the first error.
 pub(crate) fn find_or_put_all<T: Timed>(
-    table: &mut MeansTable<T>,
+    table: &mut HeapTable<T>,
     data: &[u64],
     outcomes: &mut [BatchOutcome],
 ) -> Result<()> {
@@ -349,7 +323,6 @@ pub(crate) fn find_or_put_all<T: Timed>(
     Ok(())
 }
 
-/// The outcome of an operation, or its error.
 pub(crate) type BatchOutcome = core::result::Result<Outcome, OperationError>;
 
 /// Measures the cost of READs from the next rank by size, on all ranks at the same time.
