@@ -28,10 +28,10 @@
 //! ```
 #![no_std]
 
-use core::error::Error;
 use core::ffi::{CStr, c_void};
-use core::fmt;
 use core::ptr::NonNull;
+
+use thiserror::Error;
 
 /// A shared library, and the advice for a user whose machine lacks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,13 +74,18 @@ impl Handle {
 }
 
 /// Why a library's calls cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// The dynamic loader cannot load the library: it is not installed, or one of its own
     /// dependencies is missing.
+    #[error(
+        "cannot load {}: {}. If it is installed, LD_DEBUG=libs shows what is missing",
+        text(.0.file), .0.if_missing
+    )]
     Library(SharedLibrary),
     /// The library has no symbol of this name.
+    #[error("{} has no {}: {}", text(library.file), text(name), library.if_too_old)]
     Symbol {
         /// The library.
         library: SharedLibrary,
@@ -89,24 +94,9 @@ pub enum LoadError {
     },
 }
 
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |name: &'static CStr| name.to_str().unwrap_or("(not UTF-8)");
-        match self {
-            Self::Library(library) => write!(
-                f,
-                "cannot load {}: {}. If it is installed, LD_DEBUG=libs shows what is missing",
-                text(library.file),
-                library.if_missing
-            ),
-            Self::Symbol { library, name } => {
-                write!(f, "{} has no {}: {}", text(library.file), text(name), library.if_too_old)
-            }
-        }
-    }
+fn text(name: &'static CStr) -> &'static str {
+    name.to_str().unwrap_or("(not UTF-8)")
 }
-
-impl Error for LoadError {}
 
 /// Declares a table of C functions and the functions that fill it.
 ///

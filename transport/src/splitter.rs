@@ -3,9 +3,9 @@
 #![allow(unsafe_code)]
 
 use core::cell::Cell;
-use core::error::Error;
-use core::fmt;
 use core::sync::atomic::AtomicU64;
+
+use thiserror::Error;
 
 use crate::{
     Caps, Completion, Fault, Geometry, Local, OpError, PostError, RemoteWord, Request, Segment,
@@ -457,7 +457,11 @@ impl<T: StableMemory> Transport for Channel<'_, '_, T> {
 unsafe impl<T: StableMemory> StableMemory for Channel<'_, '_, T> {}
 
 /// The engine or the storage is too small for a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "the channels need {needed} {size}, there are {found}: open a larger engine, or plan smaller \
+     parts"
+)]
 pub struct SplitError {
     /// The size that lacks.
     pub size: &'static str,
@@ -472,16 +476,3 @@ impl SplitError {
         if needed <= found { Ok(()) } else { Err(Self { size, needed, found }) }
     }
 }
-
-impl fmt::Display for SplitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { size, needed, found } = self;
-        write!(
-            f,
-            "the channels need {needed} {size}, there are {found}: open a larger engine, or "
-        )?;
-        f.write_str("plan smaller parts")
-    }
-}
-
-impl Error for SplitError {}

@@ -27,7 +27,6 @@ pub struct CompletionQueue(Arc<Created>, PhantomData<Cell<()>>);
 pub(crate) struct Created {
     queue: NonNull<sys::ibv_cq>,
     context: Context,
-    entries: u32,
 }
 
 // SAFETY: any thread may destroy it; polling takes the one CompletionQueue by `&mut`.
@@ -49,13 +48,7 @@ impl CompletionQueue {
         // SAFETY: the context is open while the queue holds it. No completion channel, vector 0.
         let queue = unsafe { create(context.as_ptr(), asked, ptr::null_mut(), ptr::null_mut(), 0) };
         let queue = NonNull::new(queue).ok_or_else(|| VerbFailed::last("ibv_create_cq"))?;
-        Ok(Self(Arc::new(Created { queue, context: context.clone(), entries }), PhantomData))
-    }
-
-    /// The requested number of entries.
-    #[must_use]
-    pub fn entries(&self) -> u32 {
-        self.0.entries
+        Ok(Self(Arc::new(Created { queue, context: context.clone() }), PhantomData))
     }
 
     pub(crate) fn created(&self) -> &Arc<Created> {
@@ -102,7 +95,7 @@ impl Drop for Created {
 
 impl fmt::Debug for CompletionQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CompletionQueue").field("entries", &self.entries()).finish_non_exhaustive()
+        f.debug_struct("CompletionQueue").finish_non_exhaustive()
     }
 }
 

@@ -1,11 +1,11 @@
 //! GIDs, the addresses of ports, and the choice among those of a port.
 
 use alloc::vec::Vec;
-use core::error::Error;
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use probeline_verbs_sys as sys;
+use thiserror::Error;
 
 use crate::{Context, LinkLayer, Port, VerbFailed};
 
@@ -38,18 +38,26 @@ pub enum GidKind {
 }
 
 /// The reason why a port has no GID that can be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GidError {
     /// The table is empty.
+    #[error("its GID table is empty: give the network interface below it an IP address")]
     Empty,
     /// The table could not be read.
+    #[error("{0}")]
     Unreadable(VerbFailed),
     /// No GID is of RoCE v2.
+    #[error("none of its GIDs is RoCE v2: enable it in the driver, or choose a GID by its index")]
     NoRoceV2,
     /// All GIDs of RoCE v2 are link-local, which do not come from an IP address.
+    #[error(
+        "all of its RoCE v2 GIDs are link-local: give the network interface below it an IP \
+         address, or choose a GID by its index"
+    )]
     OnlyLinkLocal,
     /// There is no entry with the requested index.
+    #[error("its GID table has no entry {0}: `ibv_devinfo -v` lists them")]
     NoSuchIndex(u8),
 }
 
@@ -153,30 +161,6 @@ impl fmt::Display for Gid {
         self.ipv6().fmt(f)
     }
 }
-
-impl fmt::Display for GidError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str(
-                "its GID table is empty: give the network interface below it an IP address",
-            ),
-            Self::NoRoceV2 => f.write_str(
-                "none of its GIDs is RoCE v2: enable it in the driver, or choose a GID by its \
-                 index",
-            ),
-            Self::OnlyLinkLocal => f.write_str(
-                "all of its RoCE v2 GIDs are link-local: give the network interface below it an \
-                 IP address, or choose a GID by its index",
-            ),
-            Self::Unreadable(failed) => failed.fmt(f),
-            Self::NoSuchIndex(index) => {
-                write!(f, "its GID table has no entry {index}: `ibv_devinfo -v` lists them")
-            }
-        }
-    }
-}
-
-impl Error for GidError {}
 
 #[cfg(test)]
 mod tests {

@@ -70,8 +70,6 @@ bitflags! {
         const REMOTE_READ = sys::IBV_ACCESS_REMOTE_READ;
         /// Peers may perform atomics on it.
         const REMOTE_ATOMIC = sys::IBV_ACCESS_REMOTE_ATOMIC;
-        /// The device may reorder its writes to it. Ignored by devices that cannot.
-        const RELAXED_ORDERING = sys::IBV_ACCESS_RELAXED_ORDERING;
     }
 }
 
@@ -127,12 +125,12 @@ impl<M: Memory> MemoryRegion<M> {
     ) -> Result<Self, VerbFailed> {
         let words = memory.words();
         let (start, len, bytes) = (NonNull::from(words).cast(), words.len(), size_of_val(words));
-        let verbs = domain.context().verbs();
+        let (register, access) = (domain.context().verbs().ibv_reg_mr, access.code());
         // SAFETY: `memory` keeps the words mapped and in place (its trait's contract) until drop,
         // which deregisters first. All other accesses are atomic.
         let region = unsafe {
             let start: NonNull<AtomicU64> = start;
-            sys::ibv_reg_mr(verbs, domain.as_ptr(), start.as_ptr().cast(), bytes, access.code())
+            register(domain.as_ptr(), start.as_ptr().cast(), bytes, access.cast_signed())
         };
         let region = NonNull::new(region).ok_or_else(|| VerbFailed::last("ibv_reg_mr"))?;
         // SAFETY: the library filled it, and only deregistering changes it.
@@ -205,9 +203,12 @@ pub struct LocalRange {
 /// The address and key of a peer's region, which the peer has sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteRegion {
-    pub(crate) address: u64,
-    pub(crate) words: u64,
-    pub(crate) key: u32,
+    /// The address of the first word in the peer's process.
+    pub address: u64,
+    /// The number of words.
+    pub words: u64,
+    /// The key, which the peer's device demands.
+    pub key: u32,
 }
 
 /// The address of a word of a peer's region.
@@ -218,33 +219,6 @@ pub struct RemoteAddress {
 }
 
 impl RemoteRegion {
-    /// The length of the encoding.
-    pub const BYTES: usize = 20;
-
-    /// Encodes the region for an exchange: address, words, key, little-endian.
-    #[must_use]
-    pub fn to_bytes(self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        let (address, rest) = bytes.split_at_mut(8);
-        let (words, key) = rest.split_at_mut(8);
-        address.copy_from_slice(&self.address.to_le_bytes());
-        words.copy_from_slice(&self.words.to_le_bytes());
-        key.copy_from_slice(&self.key.to_le_bytes());
-        bytes
-    }
-
-    /// Decodes a region that [`to_bytes`](Self::to_bytes) has encoded.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
-        let [a0, a1, a2, a3, a4, a5, a6, a7, rest @ ..] = *bytes;
-        let [w0, w1, w2, w3, w4, w5, w6, w7, key @ ..] = rest;
-        Self {
-            address: u64::from_le_bytes([a0, a1, a2, a3, a4, a5, a6, a7]),
-            words: u64::from_le_bytes([w0, w1, w2, w3, w4, w5, w6, w7]),
-            key: u32::from_le_bytes(key),
-        }
-    }
-
     /// The address of word `start`; `None` if the `words` words from there on are not all within
     /// the region.
     #[inline]
@@ -254,24 +228,6 @@ impl RemoteRegion {
         let address = self.address.wrapping_add(start.wrapping_mul(WORD_BYTES as u64));
         (end <= self.words).then_some(RemoteAddress { address, key: self.key })
     }
-
-    /// The same words with another key, which the peer must have sent.
-    #[must_use]
-    pub fn with_key(self, key: u32) -> Self {
-        Self { key, ..self }
-    }
-
-    /// The same address and key with another number of words.
-    #[must_use]
-    pub fn with_words(self, words: u64) -> Self {
-        Self { words, ..self }
-    }
-
-    /// The key.
-    #[must_use]
-    pub fn key(&self) -> u32 {
-        self.key
-    }
 }
 
 #[cfg(test)]
@@ -279,13 +235,6 @@ mod tests {
     use super::*;
 
     const REGION: RemoteRegion = RemoteRegion { address: 0x7000, words: 64, key: 0xabcd_0123 };
-
-    #[test]
-    fn a_region_is_decoded_as_it_was_encoded() {
-        assert_eq!(RemoteRegion::from_bytes(&REGION.to_bytes()), REGION);
-        let odd = RemoteRegion { address: u64::MAX - 6, words: 1 << 40, key: 1 };
-        assert_eq!(RemoteRegion::from_bytes(&odd.to_bytes()), odd);
-    }
 
     #[test]
     fn only_words_of_the_region_have_an_address() {

@@ -50,8 +50,8 @@ pub struct ReadyToSend(());
 /// ```
 /// ```compile_fail,E0382
 /// fn twice(pair: probeline_verbs::QueuePair<probeline_verbs::Reset>, port: &probeline_verbs::Port) {
-///     let _ = pair.init(port, probeline_verbs::Access::WINDOW);
-///     let _ = pair.init(port, probeline_verbs::Access::WINDOW);
+///     let _ = pair.init(port, 0, probeline_verbs::Access::WINDOW);
+///     let _ = pair.init(port, 0, probeline_verbs::Access::WINDOW);
 /// }
 /// ```
 /// It may be sent to another thread and is used by one thread at a time:
@@ -236,20 +236,12 @@ impl QueuePair<Reset> {
         Ok(Self::in_state(Owned { pair, parts, _of_one_thread: PhantomData }))
     }
 
-    /// RESET to INIT: sets the port, and the operations that the peer may perform.
-    ///
-    /// # Errors
-    /// [`VerbFailed`].
-    pub fn init(self, port: &Port, access: Access) -> Result<QueuePair<Init>, VerbFailed> {
-        self.init_in_partition(port, 0, access)
-    }
-
-    /// As [`init`](Self::init), in the partition whose key is the entry `pkey_index` of the port's
-    /// table.
+    /// RESET to INIT: sets the port, the entry of its partition key table (mostly 0), and the
+    /// operations that the peer may perform.
     ///
     /// # Errors
     /// [`VerbFailed`]: EINVAL if there is no such entry.
-    pub fn init_in_partition(
+    pub fn init(
         mut self,
         port: &Port,
         pkey_index: u16,

@@ -1,8 +1,9 @@
 //! The retries of a queue pair.
 
-use core::error::Error;
 use core::fmt;
 use core::time::Duration;
+
+use thiserror::Error;
 
 /// The time for which a queue pair waits for an acknowledgement, and the number of its retries. No
 /// value makes it wait forever.
@@ -13,12 +14,14 @@ pub struct Retry {
 }
 
 /// A value with which a queue pair may wait forever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RetryError {
     /// 0 disables the timer; the field has five bits.
+    #[error("timeout {0} is not between 1 (8 us) and 31; 0 waits forever")]
     Timeout(u8),
     /// The field has three bits, and Soft-RoCE retries forever with its largest value.
+    #[error("retry count {0} is not between 0 and 6; some devices retry forever with 7")]
     Count(u8),
 }
 
@@ -70,24 +73,6 @@ impl fmt::Display for Retry {
         write!(f, "timeout {timeout}, {count} retries: a lost peer fails after {bound:.1?}")
     }
 }
-
-impl fmt::Display for RetryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Timeout(value) => {
-                write!(f, "timeout {value} is not between 1 (8 us) and 31; 0 waits forever")
-            }
-            Self::Count(value) => {
-                write!(
-                    f,
-                    "retry count {value} is not between 0 and 6; some devices retry forever with 7"
-                )
-            }
-        }
-    }
-}
-
-impl Error for RetryError {}
 
 #[cfg(test)]
 mod tests {

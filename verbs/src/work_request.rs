@@ -1,12 +1,12 @@
 //! Work requests, and lists of them that are posted together.
 
 use alloc::vec::Vec;
-use core::error::Error;
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr;
 
 use probeline_verbs_sys as sys;
+use thiserror::Error;
 
 use crate::{LocalRange, RemoteAddress};
 
@@ -218,16 +218,9 @@ pub struct WorkRequestList {
 unsafe impl Send for WorkRequestList {}
 
 /// The list is full: post it, then push again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the list of work requests is full")]
 pub struct ListFull;
-
-impl fmt::Display for ListFull {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the list of work requests is full")
-    }
-}
-
-impl Error for ListFull {}
 
 impl WorkRequestList {
     /// An empty list for `capacity` requests.

@@ -50,7 +50,7 @@ fn two(inline_words: u32, access: Access, pair_access: Access) -> Two {
     let make = |access| {
         let queue = CompletionQueue::new(&context, REQUESTS).unwrap();
         let pair = QueuePair::new(&domain, &queue, capacity).unwrap();
-        (pair.init(&port, access).unwrap(), queue)
+        (pair.init(&port, 0, access).unwrap(), queue)
     };
     let ((pair, completions), (answers, answered)) = (make(Access::PRIVATE), make(pair_access));
     let path = Path { gid_index: index, rd_atomic: 16, psn: 5, ..Path::over(&port) };
@@ -136,7 +136,7 @@ fn each_operation_has_its_fields() {
         ]
     );
     let (local, remote) = (&two.local, &two.remote);
-    let key = remote.remote().key();
+    let key = remote.remote().key;
     let remotes = [16, 50, 3, 3, 50, 50].map(|word| (Two::address(remote, word), key));
     assert_eq!(seen.iter().map(|seen| seen.remote).collect::<Vec<_>>(), remotes);
     let ranges =
@@ -280,13 +280,13 @@ fn operations_without_access_rights_fail() {
 #[test]
 fn wrong_keys_and_ranges_fail() {
     for wrong in [
-        |region: RemoteRegion| region.with_key(region.key() + 1),
-        |region: RemoteRegion| region.with_key(0),
-        |region: RemoteRegion| region.with_words(1 << 20),
+        |region: RemoteRegion| RemoteRegion { key: region.key + 1, ..region },
+        |region: RemoteRegion| RemoteRegion { key: 0, ..region },
+        |region: RemoteRegion| RemoteRegion { words: 1 << 20, ..region },
     ] {
         let mut two = with_all_access();
         let region = wrong(two.remote.remote());
-        let count = if region.key() == two.remote.remote().key() { WORDS } else { 4 };
+        let count = if region.key == two.remote.remote().key { WORDS } else { 4 };
         let into = two.local.local(0, count).unwrap();
         let request = WorkRequest::read(1, region.at(16, count).unwrap(), into);
         assert_eq!(two.outcome(request), Err(Status::RemoteAccess));

@@ -87,11 +87,11 @@ fn unbounded_retries() -> Result<()> {
 
 fn wrong_key(pair: &Pair) -> RemoteRegion {
     let region = pair.remote.remote();
-    region.with_key(region.key() ^ 0x5555)
+    RemoteRegion { key: region.key ^ 0x5555, ..region }
 }
 
 fn too_long(pair: &Pair) -> RemoteRegion {
-    pair.remote.remote().with_words(2 * WORDS)
+    RemoteRegion { words: 2 * WORDS, ..pair.remote.remote() }
 }
 
 fn read(pair: &Pair, from: RemoteRegion, start: u64, words: u32) -> WorkRequest {
@@ -130,7 +130,8 @@ impl Pair {
         let entries = (4 * REQUESTS).min(limits.completions);
         let completions = CompletionQueue::new(context, entries)?;
         let capacity = Capacity { requests, inline_words: 8 };
-        let pair = || QueuePair::new(&domain, &completions, capacity)?.init(port, Access::WINDOW);
+        let pair =
+            || QueuePair::new(&domain, &completions, capacity)?.init(port, 0, Access::WINDOW);
         let (near, far) = (pair()?, pair()?);
         let gid = context.choose_gid(port, None)?;
         let path = Path {

@@ -7,18 +7,20 @@
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::error::Error;
-use core::fmt::{self, Display};
+use core::fmt::Display;
 
 use probeline_transport::{Exchange, ExchangeError, LINE_WORDS, MAX_OWNERS, Owner, Sizes};
+use thiserror::Error;
 
 /// Why the owners of a job cannot open engines together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SetupError {
     /// A size is invalid, or memory for it is missing. The text states which, and what to choose.
+    #[error("{0}")]
     Sizes(&'static str),
     /// The depth is 0 or larger than the engine supports.
+    #[error("the depth is {found}: choose at least 1 and at most {max}")]
     Depth {
         /// The given depth.
         found: u32,
@@ -26,18 +28,25 @@ pub enum SetupError {
         max: u32,
     },
     /// The job has more owners than an engine connects, [`MAX_OWNERS`].
+    #[error("the job has {found} ranks, at most {MAX_OWNERS} can be connected: start fewer ranks")]
     TooManyOwners {
         /// The number of owners of the job.
         found: u32,
     },
     /// getrandom(2) failed.
+    #[error("getrandom failed with errno {errno}; a sandbox may forbid it")]
     Random {
         /// `errno`.
         errno: i32,
     },
     /// The exchange failed.
-    Exchange(ExchangeError),
+    #[error("cannot agree with the other owners: {0}")]
+    Exchange(#[from] ExchangeError),
     /// An owner was opened with other sizes or options than this one.
+    #[error(
+        "{owner} was opened with {theirs} {what}, this one with {mine}: start every owner with the \
+         same options and the same build"
+    )]
     Differs {
         /// The other owner.
         owner: Owner,
@@ -49,6 +58,7 @@ pub enum SetupError {
         theirs: String,
     },
     /// Another owner could not open its engine; its own error states why.
+    #[error("{0} could not open its engine: see its own message")]
     PeerFailed(Owner),
 }
 
@@ -59,48 +69,6 @@ impl SetupError {
     /// The window is larger than a machine can address.
     pub const WINDOW_TOO_LARGE: Self =
         Self::Sizes("the window does not fit the address space: choose a smaller one");
-}
-
-impl Display for SetupError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Sizes(what) => f.write_str(what),
-            Self::Depth { found, max } => {
-                write!(f, "the depth is {found}: choose at least 1 and at most {max}")
-            }
-            Self::TooManyOwners { found } => write!(
-                f,
-                "the job has {found} ranks, at most {MAX_OWNERS} can be connected: start fewer ranks"
-            ),
-            Self::Random { errno } => {
-                write!(f, "getrandom failed with errno {errno}; a sandbox may forbid it")
-            }
-            Self::Exchange(error) => write!(f, "cannot agree with the other owners: {error}"),
-            Self::Differs { owner, what, mine, theirs } => write!(
-                f,
-                "{owner} was opened with {theirs} {what}, this one with {mine}: \
-                 start every owner with the same options and the same build"
-            ),
-            Self::PeerFailed(owner) => {
-                write!(f, "{owner} could not open its engine: see its own message")
-            }
-        }
-    }
-}
-
-impl Error for SetupError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Exchange(source) => Some(source),
-            _ => None,
-        }
-    }
-}
-
-impl From<ExchangeError> for SetupError {
-    fn from(error: ExchangeError) -> Self {
-        Self::Exchange(error)
-    }
 }
 
 /// Checks the sizes of an engine whose largest depth is `max_depth`.

@@ -134,7 +134,7 @@ fn open(context: &Context) -> Result<Reader, Box<dyn Error>> {
     let port = context.port(1)?;
     let path = Path { rd_atomic: 16, ..Path::over(&port) };
     let capacity = Capacity { requests: BATCH as u32, inline_words: 0 };
-    let pair = QueuePair::new(&domain, &completions, capacity)?.init(&port, Access::WINDOW)?;
+    let pair = QueuePair::new(&domain, &completions, capacity)?.init(&port, 0, Access::WINDOW)?;
     let peer = Peer { queue_pair: pair.number(), psn: 0, lid: port.lid, gid: Default::default() };
     let pair = pair.ready_to_receive(&peer, &path)?.ready_to_send(&path)?;
     Ok(Reader { pair, completions, local, remote: window.remote(), _window: window })

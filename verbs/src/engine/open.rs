@@ -190,7 +190,7 @@ impl Builder {
     ) -> Result<QueuePair<Init>, VerbFailed> {
         let capacity = Capacity { requests: self.sizes.depth + OWN_REQUESTS, inline_words };
         let pair = QueuePair::<Reset>::new(domain, completions, capacity)?;
-        pair.init_in_partition(port, self.pkey_index, Access::WINDOW)
+        pair.init(port, self.pkey_index, Access::WINDOW)
     }
 
     pub(super) fn caps(&self, atomics: AtomicCapability) -> Caps {

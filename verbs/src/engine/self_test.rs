@@ -1,11 +1,10 @@
 //! The test of a device's atomics, made when an engine is opened.
 
-use core::error::Error;
-use core::fmt;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 
 use probeline_engine::Deadline;
+use thiserror::Error;
 
 use super::connection::{Connection, SCRATCH};
 use super::private::{OwnWord, Private};
@@ -25,25 +24,35 @@ const LOADS_PER_STORE: u32 = 16;
 const FIRST_STORED: u64 = 1;
 
 /// The reason why the self-test failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SelfTestFailed {
     /// A request was not posted.
+    #[error("{0}")]
     Post(PostFailed),
     /// Polling failed.
+    #[error("{0}")]
     Poll(VerbFailed),
     /// A request failed.
+    #[error("a request to this port itself failed: {0}")]
     Status(Status),
     /// A request did not complete in time.
+    #[error("a request to this port itself never completed")]
     TimedOut,
     /// Values have the wrong byte order, as with old firmware.
+    #[error("{operation}: values are in big-endian order, not the host's")]
     ByteOrder {
         /// The operation.
         operation: &'static str,
     },
     /// The test could not run: the engine cannot access its own words.
+    #[error("the engine cannot access its own words")]
     NotRun,
     /// A failed compare-and-swap has overwritten a store of the CPU with the old value.
+    #[error(
+        "a compare-and-swap that failed wrote the old value back: {found:#x} where the CPU had \
+         stored {stored:#x} meanwhile"
+    )]
     StoreUndone {
         /// The last value that the CPU stored.
         stored: u64,
@@ -51,11 +60,13 @@ pub enum SelfTestFailed {
         found: u64,
     },
     /// The operation completed without changing the word.
+    #[error("{operation} completes without changing the word")]
     NoEffect {
         /// The operation.
         operation: &'static str,
     },
     /// A wrong value.
+    #[error("{operation}: {found:#018x} instead of {expected:#018x}")]
     Wrong {
         /// The operation, or its result.
         operation: &'static str,
@@ -65,36 +76,6 @@ pub enum SelfTestFailed {
         found: u64,
     },
 }
-
-impl fmt::Display for SelfTestFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Post(failed) => failed.fmt(f),
-            Self::Poll(failed) => failed.fmt(f),
-            Self::Status(status) => {
-                write!(f, "a request to this port itself failed: {status}")
-            }
-            Self::TimedOut => f.write_str("a request to this port itself never completed"),
-            Self::ByteOrder { operation } => {
-                write!(f, "{operation}: values are in big-endian order, not the host's")
-            }
-            Self::NotRun => f.write_str("the engine cannot access its own words"),
-            Self::StoreUndone { stored, found } => write!(
-                f,
-                "a compare-and-swap that failed wrote the old value back: {found:#x} where the CPU \
-                 had stored {stored:#x} meanwhile"
-            ),
-            Self::NoEffect { operation } => {
-                write!(f, "{operation} completes without changing the word")
-            }
-            Self::Wrong { operation, expected, found } => {
-                write!(f, "{operation}: {found:#018x} instead of {expected:#018x}")
-            }
-        }
-    }
-}
-
-impl Error for SelfTestFailed {}
 
 /// The self-test, whose requests go to this engine's own scratch word.
 pub(super) struct SelfTest<'a> {

@@ -2,12 +2,6 @@
 use crate::bindings::*;
 
 unsafe extern "C" {
-    pub fn ibv_wc_status_str(status: ibv_wc_status) -> *const core::ffi::c_char;
-}
-unsafe extern "C" {
-    pub fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex;
-}
-unsafe extern "C" {
     pub fn ibv_get_device_list(num_devices: *mut core::ffi::c_int) -> *mut *mut ibv_device;
 }
 unsafe extern "C" {
@@ -17,22 +11,10 @@ unsafe extern "C" {
     pub fn ibv_get_device_name(device: *mut ibv_device) -> *const core::ffi::c_char;
 }
 unsafe extern "C" {
-    pub fn ibv_get_device_guid(device: *mut ibv_device) -> __be64;
-}
-unsafe extern "C" {
     pub fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context;
 }
 unsafe extern "C" {
     pub fn ibv_close_device(context: *mut ibv_context) -> core::ffi::c_int;
-}
-unsafe extern "C" {
-    pub fn ibv_get_async_event(
-        context: *mut ibv_context,
-        event: *mut ibv_async_event,
-    ) -> core::ffi::c_int;
-}
-unsafe extern "C" {
-    pub fn ibv_ack_async_event(event: *mut ibv_async_event);
 }
 unsafe extern "C" {
     pub fn ibv_query_device(
@@ -45,14 +27,6 @@ unsafe extern "C" {
         context: *mut ibv_context,
         port_num: u8,
         port_attr: *mut _compat_ibv_port_attr,
-    ) -> core::ffi::c_int;
-}
-unsafe extern "C" {
-    pub fn ibv_query_gid(
-        context: *mut ibv_context,
-        port_num: u8,
-        index: core::ffi::c_int,
-        gid: *mut ibv_gid,
     ) -> core::ffi::c_int;
 }
 unsafe extern "C" {
@@ -72,15 +46,6 @@ unsafe extern "C" {
     pub fn ibv_dealloc_pd(pd: *mut ibv_pd) -> core::ffi::c_int;
 }
 unsafe extern "C" {
-    pub fn ibv_reg_mr_iova2(
-        pd: *mut ibv_pd,
-        addr: *mut core::ffi::c_void,
-        length: usize,
-        iova: u64,
-        access: core::ffi::c_uint,
-    ) -> *mut ibv_mr;
-}
-unsafe extern "C" {
     pub fn ibv_reg_mr(
         pd: *mut ibv_pd,
         addr: *mut core::ffi::c_void,
@@ -90,12 +55,6 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     pub fn ibv_dereg_mr(mr: *mut ibv_mr) -> core::ffi::c_int;
-}
-unsafe extern "C" {
-    pub fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel;
-}
-unsafe extern "C" {
-    pub fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> core::ffi::c_int;
 }
 unsafe extern "C" {
     pub fn ibv_create_cq(
@@ -110,16 +69,6 @@ unsafe extern "C" {
     pub fn ibv_destroy_cq(cq: *mut ibv_cq) -> core::ffi::c_int;
 }
 unsafe extern "C" {
-    pub fn ibv_get_cq_event(
-        channel: *mut ibv_comp_channel,
-        cq: *mut *mut ibv_cq,
-        cq_context: *mut *mut core::ffi::c_void,
-    ) -> core::ffi::c_int;
-}
-unsafe extern "C" {
-    pub fn ibv_ack_cq_events(cq: *mut ibv_cq, nevents: core::ffi::c_uint);
-}
-unsafe extern "C" {
     pub fn ibv_create_qp(pd: *mut ibv_pd, qp_init_attr: *mut ibv_qp_init_attr) -> *mut ibv_qp;
 }
 unsafe extern "C" {
@@ -130,19 +79,5 @@ unsafe extern "C" {
     ) -> core::ffi::c_int;
 }
 unsafe extern "C" {
-    pub fn ibv_query_qp(
-        qp: *mut ibv_qp,
-        attr: *mut ibv_qp_attr,
-        attr_mask: core::ffi::c_int,
-        init_attr: *mut ibv_qp_init_attr,
-    ) -> core::ffi::c_int;
-}
-unsafe extern "C" {
     pub fn ibv_destroy_qp(qp: *mut ibv_qp) -> core::ffi::c_int;
-}
-unsafe extern "C" {
-    pub fn ibv_fork_init() -> core::ffi::c_int;
-}
-unsafe extern "C" {
-    pub fn ibv_event_type_str(event: ibv_event_type) -> *const core::ffi::c_char;
 }

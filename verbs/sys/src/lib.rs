@@ -1,4 +1,4 @@
-//! Raw bindings to libibverbs for RC queue pairs: the types, constants and calls of
+//! Raw bindings to libibverbs for one-sided operations of RC queue pairs: the types, constants and calls of
 //! `infiniband/verbs.h` under the same names, without linking the library.
 //!
 //! - Types and constants are generated from rdma-core 44 on 64-bit x86 and committed. Compile-time
@@ -43,26 +43,15 @@
     reason = "written by bindgen, with the names of C"
 )]
 mod bindings;
-mod context;
 #[allow(unreachable_pub, reason = "written by bindgen")]
 mod declarations;
-mod extended;
+mod inline;
 mod library;
-mod poll;
-mod post;
-mod query;
-mod register;
 
 pub use bindings::*;
-pub use context::verbs_get_ctx;
-pub use extended::{
-    ibv_create_qp_ex, ibv_wr_abort, ibv_wr_atomic_cmp_swp, ibv_wr_atomic_fetch_add,
-    ibv_wr_complete, ibv_wr_rdma_read, ibv_wr_rdma_write, ibv_wr_set_inline_data, ibv_wr_set_sge,
-    ibv_wr_start,
+pub use inline::{
+    IBV_QPF_GRH_REQUIRED, ibv_poll_cq, ibv_post_send, ibv_query_device_ex, ibv_query_gid_ex,
+    ibv_query_port,
 };
 pub use library::{LIBIBVERBS, Verbs};
-pub use poll::{ibv_poll_cq, ibv_req_notify_cq};
-pub use post::{ibv_post_recv, ibv_post_send};
 pub use probeline_dylib::LoadError;
-pub use query::{IBV_QPF_GRH_REQUIRED, ibv_query_device_ex, ibv_query_gid_ex, ibv_query_port};
-pub use register::{IBV_ACCESS_OPTIONAL_RANGE, ibv_reg_mr};

@@ -1,6 +1,6 @@
 //! The control calls, which are looked up in the shared library at run time.
 
-use core::ffi::{c_char, c_int, c_uint, c_void};
+use core::ffi::{c_char, c_int, c_void};
 
 use probeline_dylib::SharedLibrary;
 
@@ -32,14 +32,10 @@ probeline_dylib::calls! {
     fn ibv_free_device_list(list: *mut *mut ibv_device);
     /// Returns the kernel's name of a device, which is valid as long as the device.
     fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char;
-    /// Returns the GUID of the node, in network byte order.
-    fn ibv_get_device_guid(device: *mut ibv_device) -> __be64;
     /// Opens a device. On failure, returns null and sets errno.
     fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context;
     /// Closes a device. All objects created on it must be destroyed before.
     fn ibv_close_device(context: *mut ibv_context) -> c_int;
-    /// Makes registered memory safe for fork(2). Must be called before any other call.
-    fn ibv_fork_init() -> c_int;
     /// Queries the attributes of a device.
     fn ibv_query_device(context: *mut ibv_context, device_attr: *mut ibv_device_attr) -> c_int;
     /// Queries the older, shorter attributes of a port. C programs that use this name call the
@@ -48,13 +44,6 @@ probeline_dylib::calls! {
         context: *mut ibv_context,
         port_num: u8,
         port_attr: *mut _compat_ibv_port_attr,
-    ) -> c_int;
-    /// Queries an entry of a port's GID table.
-    fn ibv_query_gid(
-        context: *mut ibv_context,
-        port_num: u8,
-        index: c_int,
-        gid: *mut ibv_gid,
     ) -> c_int;
     /// Queries an entry of a port's GID table with its type; see
     /// [`ibv_query_gid_ex`](crate::ibv_query_gid_ex).
@@ -70,37 +59,16 @@ probeline_dylib::calls! {
     fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd;
     /// Frees a protection domain that nothing uses.
     fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int;
-    /// Registers memory without optional access bits. C programs that use this name call the
-    /// macro, [`ibv_reg_mr`](crate::ibv_reg_mr).
+    /// Registers memory under its own address, without optional access bits, for which C programs
+    /// that use this name call another function. On failure, returns null and sets errno.
     fn ibv_reg_mr(
         pd: *mut ibv_pd,
         addr: *mut c_void,
         length: usize,
         access: c_int,
     ) -> *mut ibv_mr;
-    /// Registers memory under the remote address `iova`. Ignores optional access bits that the
-    /// kernel does not support.
-    fn ibv_reg_mr_iova2(
-        pd: *mut ibv_pd,
-        addr: *mut c_void,
-        length: usize,
-        iova: u64,
-        access: c_uint,
-    ) -> *mut ibv_mr;
     /// Deregisters a memory region.
     fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int;
-    /// Creates a channel for completion events. On failure, returns null and sets errno.
-    fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel;
-    /// Destroys a channel that no completion queue uses.
-    fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int;
-    /// Waits for the next event of a channel, unless its file descriptor is non-blocking.
-    fn ibv_get_cq_event(
-        channel: *mut ibv_comp_channel,
-        cq: *mut *mut ibv_cq,
-        cq_context: *mut *mut c_void,
-    ) -> c_int;
-    /// Acknowledges events. `ibv_destroy_cq` waits until all are acknowledged.
-    fn ibv_ack_cq_events(cq: *mut ibv_cq, nevents: c_uint);
     /// Creates a completion queue of at least `cqe` entries. On failure, returns null and sets
     /// errno.
     fn ibv_create_cq(
@@ -114,26 +82,8 @@ probeline_dylib::calls! {
     fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int;
     /// Creates a queue pair. On failure, returns null and sets errno.
     fn ibv_create_qp(pd: *mut ibv_pd, qp_init_attr: *mut ibv_qp_init_attr) -> *mut ibv_qp;
-    /// Returns the extended interface of a queue pair created with `send_ops_flags`; null for
-    /// others.
-    fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex;
     /// Modifies the attributes of a queue pair that `attr_mask` selects, its state included.
     fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int;
-    /// Queries the attributes of a queue pair.
-    fn ibv_query_qp(
-        qp: *mut ibv_qp,
-        attr: *mut ibv_qp_attr,
-        attr_mask: c_int,
-        init_attr: *mut ibv_qp_init_attr,
-    ) -> c_int;
     /// Destroys a queue pair.
     fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int;
-    /// Waits for the next asynchronous event of a device, unless its `async_fd` is non-blocking.
-    fn ibv_get_async_event(context: *mut ibv_context, event: *mut ibv_async_event) -> c_int;
-    /// Acknowledges an asynchronous event. Destroying the object it concerns waits for this.
-    fn ibv_ack_async_event(event: *mut ibv_async_event);
-    /// Returns the static description of a completion status.
-    fn ibv_wc_status_str(status: ibv_wc_status) -> *const c_char;
-    /// Returns the static description of an asynchronous event type.
-    fn ibv_event_type_str(event: ibv_event_type) -> *const c_char;
 }

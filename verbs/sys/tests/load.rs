@@ -19,7 +19,7 @@ fn main() {
     let library = (!installed()).then_some("libibverbs is not installed");
     let devices = library.or_else(|| no_rdma().then_some("this kernel has no RDMA support"));
     run(&[
-        ("the_library_loads_and_answers", library, the_library_loads_and_answers),
+        ("the_library_loads", library, the_library_loads),
         ("the_devices_have_names", devices, the_devices_have_names),
         ("each_call_is_looked_up_once_and_each_is_needed", None, each_call_is_looked_up_once),
     ]);
@@ -72,16 +72,8 @@ fn no_rdma() -> bool {
     false
 }
 
-fn the_library_loads_and_answers() {
-    let verbs = Verbs::load().unwrap();
-    // SAFETY: these calls return static strings for any number.
-    let (status, event) = unsafe {
-        let status = (verbs.ibv_wc_status_str)(IBV_WC_WR_FLUSH_ERR);
-        let event = (verbs.ibv_event_type_str)(IBV_EVENT_QP_FATAL);
-        (CStr::from_ptr(status), CStr::from_ptr(event))
-    };
-    assert_eq!(status, c"Work Request Flushed Error");
-    assert_eq!(event, c"local work queue catastrophic error");
+fn the_library_loads() {
+    Verbs::load().unwrap();
 }
 
 /// Tests the list and the names in it; the list may be empty.
@@ -112,7 +104,7 @@ fn each_call_is_looked_up_once() {
     };
     assert!(all.is_ok());
     assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len());
-    assert!(names.len() > 30);
+    assert!(names.len() > 15);
     for &missing in &names {
         // SAFETY: as above.
         let table = unsafe {

@@ -17,7 +17,6 @@ pub(super) fn symbol(name: &CStr) -> *mut c_void {
         b"ibv_get_device_list" => get_device_list as *mut c_void,
         b"ibv_free_device_list" => free_device_list as *mut c_void,
         b"ibv_get_device_name" => get_device_name as *mut c_void,
-        b"ibv_get_device_guid" => get_device_guid as *mut c_void,
         b"ibv_open_device" => open_device as *mut c_void,
         b"ibv_close_device" => close_device as *mut c_void,
         b"ibv_query_device" => query_device as *mut c_void,
@@ -84,12 +83,6 @@ extern "C" fn free_device_list(_list: *mut *mut ibv_device) {}
 extern "C" fn get_device_name(device: *mut ibv_device) -> *const c_char {
     // SAFETY: the stand-in created the object and never frees it.
     unsafe { (&raw const (*device).name).cast() }
-}
-
-extern "C" fn get_device_guid(device: *mut ibv_device) -> __be64 {
-    // SAFETY: the stand-in created the object and never frees it.
-    let listed = unsafe { Listed::of(device) };
-    (0x5254_0000_0000_0000 | listed.device as u64).to_be()
 }
 
 extern "C" fn open_device(device: *mut ibv_device) -> *mut ibv_context {

@@ -1,7 +1,7 @@
 //! A provider and a library that only record their calls.
 
 use core::cell::RefCell;
-use core::ffi::{CStr, c_int, c_uint, c_void};
+use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr;
 
@@ -11,19 +11,12 @@ use probeline_verbs_sys::*;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Call {
     PostSend { qp: usize, wr: usize },
-    PostRecv { qp: usize, wr: usize },
     PollCq { cq: usize, num_entries: c_int, wc: usize },
-    ReqNotifyCq { cq: usize, solicited_only: c_int },
     ProviderQueryPort { context: usize, port_num: u8, bytes: usize },
     LibraryQueryPort { context: usize, port_num: u8 },
     ProviderQueryDevice { context: usize, input: usize, bytes: usize },
     LibraryQueryDevice { context: usize },
     QueryGid { context: usize, port_num: u32, gid_index: u32, flags: u32, bytes: usize },
-    RegMr { pd: usize, addr: usize, length: usize, access: c_int },
-    RegMrIova2 { pd: usize, addr: usize, length: usize, iova: u64, access: c_uint },
-    ProviderCreateQp { context: usize, attr: usize },
-    LibraryCreateQp { pd: usize, attr: usize },
-    Wr { qp: usize, op: &'static str, arguments: Vec<u64> },
 }
 
 thread_local! {
@@ -50,7 +43,7 @@ fn note(call: Call) -> c_int {
 /// A queue pair and a completion queue on a context, extended or not.
 pub(crate) struct StandIn {
     extended: *mut verbs_context,
-    qp: *mut ibv_qp_ex,
+    qp: *mut ibv_qp,
     cq: *mut ibv_cq,
 }
 
@@ -73,7 +66,7 @@ impl StandIn {
         unsafe {
             (*stand_in.extended).sz = size_of::<verbs_context>();
             (*context).abi_compat = ptr::without_provenance_mut(usize::MAX);
-            (*stand_in.qp).qp_base.context = context;
+            (*stand_in.qp).context = context;
             (*stand_in.cq).context = context;
         }
         stand_in
@@ -84,26 +77,13 @@ impl StandIn {
         unsafe { &mut *self.extended }
     }
 
-    pub(crate) fn qp_ex(&mut self) -> &mut ibv_qp_ex {
-        // SAFETY: created in `new`, live until drop, and borrowed as long as `self`.
-        unsafe { &mut *self.qp }
-    }
-
     pub(crate) fn context(&self) -> *mut ibv_context {
         // SAFETY: created in `new`, and live until drop.
         unsafe { &raw mut (*self.extended).context }
     }
 
-    pub(crate) fn extended_pointer(&self) -> *mut verbs_context {
-        self.extended
-    }
-
-    pub(crate) fn qp_ex_pointer(&self) -> *mut ibv_qp_ex {
-        self.qp
-    }
-
     pub(crate) fn qp(&self) -> *mut ibv_qp {
-        self.qp.cast()
+        self.qp
     }
 
     pub(crate) fn cq(&self) -> *mut ibv_cq {
@@ -136,9 +116,6 @@ pub(crate) fn symbol(name: &CStr) -> *mut c_void {
         b"ibv_query_port" => library_query_port as *mut c_void,
         b"ibv_query_device" => library_query_device as *mut c_void,
         b"_ibv_query_gid_ex" => query_gid as *mut c_void,
-        b"ibv_reg_mr" => reg_mr as *mut c_void,
-        b"ibv_reg_mr_iova2" => reg_mr_iova2 as *mut c_void,
-        b"ibv_create_qp" => library_create_qp as *mut c_void,
         _ => unexpected as *mut c_void,
     }
 }
@@ -157,22 +134,8 @@ pub(crate) extern "C" fn post_send(
     note(Call::PostSend { qp: qp.addr(), wr: wr.addr() })
 }
 
-pub(crate) extern "C" fn post_recv(
-    qp: *mut ibv_qp,
-    wr: *mut ibv_recv_wr,
-    bad_wr: *mut *mut ibv_recv_wr,
-) -> c_int {
-    // SAFETY: the tests pass a place that can be written.
-    unsafe { *bad_wr = wr.wrapping_add(1) };
-    note(Call::PostRecv { qp: qp.addr(), wr: wr.addr() })
-}
-
 pub(crate) extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
     note(Call::PollCq { cq: cq.addr(), num_entries, wc: wc.addr() })
-}
-
-pub(crate) extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
-    note(Call::ReqNotifyCq { cq: cq.addr(), solicited_only })
 }
 
 pub(crate) extern "C" fn provider_query_port(
@@ -221,89 +184,4 @@ extern "C" fn query_gid(
     bytes: usize,
 ) -> c_int {
     note(Call::QueryGid { context: context.addr(), port_num, gid_index, flags, bytes })
-}
-
-extern "C" fn reg_mr(
-    pd: *mut ibv_pd,
-    addr: *mut c_void,
-    length: usize,
-    access: c_int,
-) -> *mut ibv_mr {
-    note(Call::RegMr { pd: pd.addr(), addr: addr.addr(), length, access });
-    ptr::null_mut()
-}
-
-extern "C" fn reg_mr_iova2(
-    pd: *mut ibv_pd,
-    addr: *mut c_void,
-    length: usize,
-    iova: u64,
-    access: c_uint,
-) -> *mut ibv_mr {
-    note(Call::RegMrIova2 { pd: pd.addr(), addr: addr.addr(), length, iova, access });
-    ptr::null_mut()
-}
-
-pub(crate) extern "C" fn provider_create_qp(
-    context: *mut ibv_context,
-    attr: *mut ibv_qp_init_attr_ex,
-) -> *mut ibv_qp {
-    note(Call::ProviderCreateQp { context: context.addr(), attr: attr.addr() });
-    ptr::without_provenance_mut(0x100)
-}
-
-extern "C" fn library_create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
-    note(Call::LibraryCreateQp { pd: pd.addr(), attr: attr.addr() });
-    ptr::without_provenance_mut(0x200)
-}
-
-fn note_wr(qp: *mut ibv_qp_ex, op: &'static str, arguments: &[u64]) -> c_int {
-    note(Call::Wr { qp: qp.addr(), op, arguments: arguments.to_vec() })
-}
-
-pub(crate) extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
-    note_wr(qp, "start", &[]);
-}
-
-pub(crate) extern "C" fn wr_rdma_read(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64) {
-    note_wr(qp, "rdma_read", &[rkey.into(), remote_addr]);
-}
-
-pub(crate) extern "C" fn wr_rdma_write(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64) {
-    note_wr(qp, "rdma_write", &[rkey.into(), remote_addr]);
-}
-
-pub(crate) extern "C" fn wr_atomic_cmp_swp(
-    qp: *mut ibv_qp_ex,
-    rkey: u32,
-    remote_addr: u64,
-    compare: u64,
-    swap: u64,
-) {
-    note_wr(qp, "atomic_cmp_swp", &[rkey.into(), remote_addr, compare, swap]);
-}
-
-pub(crate) extern "C" fn wr_atomic_fetch_add(
-    qp: *mut ibv_qp_ex,
-    rkey: u32,
-    remote_addr: u64,
-    add: u64,
-) {
-    note_wr(qp, "atomic_fetch_add", &[rkey.into(), remote_addr, add]);
-}
-
-pub(crate) extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32) {
-    note_wr(qp, "set_sge", &[lkey.into(), addr, length.into()]);
-}
-
-pub(crate) extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut c_void, length: usize) {
-    note_wr(qp, "set_inline_data", &[addr.addr() as u64, length as u64]);
-}
-
-pub(crate) extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
-    note_wr(qp, "complete", &[])
-}
-
-pub(crate) extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
-    note_wr(qp, "abort", &[]);
 }

@@ -1,17 +1,38 @@
-//! Queries that are inline functions in C.
+//! The calls that are inline functions in C.
 
 use core::ffi::c_int;
+use core::mem::offset_of;
 
-use crate::bindings::{
-    IB_UVERBS_QPF_GRH_REQUIRED, ib_uverbs_query_port_flags, ibv_context, ibv_device_attr_ex,
-    ibv_gid_entry, ibv_port_attr, ibv_query_device_ex_input,
-};
-use crate::context::extended_op;
+use crate::bindings::*;
 use crate::library::Verbs;
 
 /// The bit of `ibv_port_attr.flags` that states that packets need a global route header, so that an
 /// address handle must contain a GID.
 pub const IBV_QPF_GRH_REQUIRED: ib_uverbs_query_port_flags = IB_UVERBS_QPF_GRH_REQUIRED;
+
+/// The value of `abi_compat` in a context that is the last field of a [`verbs_context`]
+/// (`__VERBS_ABI_IS_EXTENDED`).
+const EXTENDED: usize = usize::MAX;
+
+/// Returns the operation in the field `$op` of the [`verbs_context`] that contains a context
+/// (`verbs_get_ctx_op`): `None` if the library is older than the field or the provider has no such
+/// operation.
+///
+/// Callers need an unsafe block and an open context that ibv_open_device returned.
+macro_rules! extended_op {
+    ($context:expr, $op:ident) => {
+        if (*$context).abi_compat.addr() != EXTENDED {
+            None
+        } else {
+            let extended = $context.byte_sub(offset_of!(verbs_context, context));
+            let extended = extended.cast::<verbs_context>();
+            // New fields are added at the front of the struct, so a field exists if it lies within
+            // the last `sz` bytes.
+            let bytes_from_end = size_of::<verbs_context>() - offset_of!(verbs_context, $op);
+            if (*extended).sz < bytes_from_end { None } else { (*extended).$op }
+        }
+    };
+}
 
 /// Queries the attributes of a port, counted from 1 (ibv_query_port(3)). Returns 0 or an errno.
 ///
@@ -89,4 +110,47 @@ pub unsafe fn ibv_query_device_ex(
         attr.write_bytes(0, 1);
         (verbs.ibv_query_device)(context, &raw mut (*attr).orig_attr)
     }
+}
+
+/// Posts a list of send work requests (ibv_post_send(3)). Returns 0, or an errno with `*bad_wr`
+/// pointing to the first request that was not posted.
+///
+/// # Safety
+/// `qp` is live, and no other thread uses it at the same time. `wr` is the head of a
+/// null-terminated list. The scatter/gather list of each request has `num_sge` entries, whose
+/// memory stays registered until the request completes. With `IBV_SEND_INLINE` the memory needs to
+/// be readable only until this call returns. `bad_wr` can be written.
+#[inline]
+pub unsafe fn ibv_post_send(
+    qp: *mut ibv_qp,
+    wr: *mut ibv_send_wr,
+    bad_wr: *mut *mut ibv_send_wr,
+) -> c_int {
+    // SAFETY: a live queue pair points to its open context.
+    let Some(post_send) = (unsafe { (*(*qp).context).ops.post_send }) else {
+        // SAFETY: `bad_wr` can be written, by the contract.
+        unsafe { *bad_wr = wr };
+        return libc::EOPNOTSUPP;
+    };
+    // SAFETY: the caller upholds the contract for these arguments, which is that of the provider's
+    // function.
+    unsafe { post_send(qp, wr, bad_wr) }
+}
+
+/// Polls up to `num_entries` completions (ibv_poll_cq(3)). Returns the number of completions
+/// written to `wc`, or a negative number on failure.
+///
+/// A completion with an error has only `wr_id`, `status`, `qp_num` and `vendor_err`. A successful
+/// completion has only the fields that its opcode defines.
+///
+/// # Safety
+/// `cq` is live, and no other thread uses it at the same time. `wc` has room for `num_entries`.
+#[inline]
+pub unsafe fn ibv_poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
+    // SAFETY: a live completion queue points to its open context.
+    let Some(poll_cq) = (unsafe { (*(*cq).context).ops.poll_cq }) else {
+        return -libc::EOPNOTSUPP;
+    };
+    // SAFETY: as in `ibv_post_send`.
+    unsafe { poll_cq(cq, num_entries, wc) }
 }
