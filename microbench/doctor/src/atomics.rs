@@ -3,8 +3,9 @@
 use probeline_verbs::{AtomicCapability, OpenError, SelfTestFailed};
 
 use crate::facts::{Facts, Trial};
+use crate::finding::{Check, Finding, Subject};
+use crate::note::Note;
 use crate::root::Root;
-use crate::{Finding, Note, Subject};
 
 /// The value of most devices, which an engine requests by default.
 const USUAL_READS: u8 = 16;
@@ -21,65 +22,61 @@ pub(crate) fn checks(root: &Root, subject: &Subject, facts: &Facts) -> Vec<Findi
 }
 
 fn capability(subject: &Subject, facts: &Facts) -> Finding {
-    const CHECK: &str = "atomics";
+    let check = Check::new("atomics", subject, Note::DEVICE_ATOMICS);
     match facts.atomics {
-        AtomicCapability::None => Finding::broken(CHECK, subject, "none (atomic_cap NONE)")
-            .consequence(
+        AtomicCapability::None => check
+            .broken(
+                "none (atomic_cap NONE)",
                 "without a compare-and-swap nothing is inserted: engines do not open on it",
+                ANOTHER,
             )
-            .command(ANOTHER)
             .note(Note::DEVICES_WITHOUT_ATOMICS),
-        AtomicCapability::Device => {
-            Finding::fine(CHECK, subject, "with each other on this device (atomic_cap HCA)")
-                .consequence("an owner claims buckets of its own part through the device as well")
-                .note(Note::DEVICE_ATOMICS)
-        }
-        AtomicCapability::Global => {
-            Finding::fine(CHECK, subject, "with the CPU's too (atomic_cap GLOB)")
-                .note(Note::DEVICE_ATOMICS)
-        }
+        AtomicCapability::Device => check
+            .fine("with each other on this device (atomic_cap HCA)")
+            .consequence("an owner claims buckets of its own part through the device as well"),
+        AtomicCapability::Global => check.fine("with the CPU's too (atomic_cap GLOB)"),
     }
 }
 
 fn trial(subject: &Subject, trial: &Trial) -> Finding {
-    const CHECK: &str = "atomics-tried";
+    let check = Check::new("atomics-tried", subject, Note::ATOMIC_BYTE_ORDER);
     let error = match trial {
         Trial::Passed => {
-            let seen = "compare-and-swap and fetch-and-add over a queue pair to itself: they take \
-                        effect, and return old values in the host's byte order";
-            return Finding::fine(CHECK, subject, seen).note(Note::ATOMIC_BYTE_ORDER);
+            return check.fine(
+                "compare-and-swap and fetch-and-add over a queue pair to itself: they take effect, \
+                 and return old values in the host's byte order",
+            );
         }
         Trial::NotTried(why) => {
-            return Finding::not_seen(CHECK, subject, format!("not tried: {why}"))
-                .command("probeline doctor")
-                .note(Note::ATOMIC_BYTE_ORDER);
+            return check.not_seen(format_args!("not tried: {why}")).command("probeline doctor");
         }
         Trial::Failed(error) => error,
     };
-    let finding = Finding::broken(CHECK, subject, error.to_string());
-    match error {
-        OpenError::SelfTest { source: SelfTestFailed::ByteOrder { .. }, .. } => finding
-            .consequence("claims would be compared with the wrong bytes, and lost")
-            .command(format!("a newer kernel, or {ANOTHER}"))
-            .note(Note::ATOMIC_BYTE_ORDER),
-        OpenError::SelfTest { source: SelfTestFailed::NoEffect { .. }, .. } => finding
-            .consequence("inserts would report success without storing anything")
-            .command(format!("a newer driver or firmware, or {ANOTHER}"))
-            .note(Note::DEVICES_WITHOUT_ATOMICS),
-        OpenError::SelfTest { .. } => finding
-            .consequence("nothing that the table does on it could be relied on")
-            .command(ANOTHER)
-            .note(Note::DEVICES_WITHOUT_ATOMICS),
+    let (consequence, command, note) = match error {
+        OpenError::SelfTest { source: SelfTestFailed::ByteOrder { .. }, .. } => (
+            "claims would be compared with the wrong bytes, and lost",
+            format!("a newer kernel, or {ANOTHER}"),
+            Note::ATOMIC_BYTE_ORDER,
+        ),
+        OpenError::SelfTest { source: SelfTestFailed::NoEffect { .. }, .. } => (
+            "inserts would report success without storing anything",
+            format!("a newer driver or firmware, or {ANOTHER}"),
+            Note::DEVICES_WITHOUT_ATOMICS,
+        ),
+        OpenError::SelfTest { .. } => (
+            "no result of the table on it could be relied on",
+            ANOTHER.to_owned(),
+            Note::DEVICES_WITHOUT_ATOMICS,
+        ),
         // Opening registers only a few pages. The kernel reports a limit of 0 as EPERM.
-        OpenError::Verb(failed) if [EPERM, ENOMEM].contains(&failed.errno) => finding
-            .consequence("not even a few pages could be locked, as for the smallest engine")
-            .command("sudo prlimit --pid $$ --memlock=unlimited:unlimited")
-            .note(Note::LOCKED_MEMORY),
-        _ => finding
-            .consequence("no engine can be opened on it")
-            .command("sudo dmesg | tail -50")
-            .note(Note::NO_DEVICE),
-    }
+        OpenError::Verb(failed) if [EPERM, ENOMEM].contains(&failed.errno) => (
+            "not even a few pages could be locked, as for the smallest engine",
+            "sudo prlimit --pid $$ --memlock=unlimited:unlimited".to_owned(),
+            Note::LOCKED_MEMORY,
+        ),
+        _ => ("no engine can be opened on it", "sudo dmesg | tail -50".to_owned(), Note::NO_DEVICE),
+    };
+    check.broken(error.to_string(), consequence, command).note(note)
 }
 
 /// errno(3).
@@ -87,10 +84,10 @@ const EPERM: i32 = 1;
 const ENOMEM: i32 = 12;
 
 fn pci_atomics(root: &Root, subject: &Subject, facts: &Facts) -> Finding {
-    const CHECK: &str = "pci-atomics";
+    let check = Check::new("pci-atomics", subject, Note::PCI_ATOMICS);
     let caps = match facts.pci_atomics {
         Ok(caps) => caps,
-        Err(failed) => return Finding::not_seen(CHECK, subject, failed).note(Note::PCI_ATOMICS),
+        Err(failed) => return check.not_seen(failed),
     };
     let seen = match (caps.compare_and_swap, caps.fetch_add) {
         (true, true) => "compare-and-swap and fetch-and-add of 8 bytes",
@@ -99,35 +96,36 @@ fn pci_atomics(root: &Root, subject: &Subject, facts: &Facts) -> Finding {
         (false, false) => "none, or not told",
     };
     let claimed = facts.atomics == AtomicCapability::Global || caps.compare_and_swap;
-    let finding = if claimed && root.is_virtual() {
-        Finding::look(CHECK, subject, format!("{seen}, in a virtual machine"))
-            .consequence(
-                "kernels have switched them on where no root port is seen to take them: do not \
-                 rely on atomics being atomic with the CPU's",
-            )
-            .command("probeline bench-latency --transport verbs --direct off")
-    } else {
-        Finding::fine(CHECK, subject, seen)
-    };
-    finding.note(Note::PCI_ATOMICS)
+    if !claimed || !root.is_virtual() {
+        return check.fine(seen);
+    }
+    check.look(
+        format!("{seen}, in a virtual machine"),
+        "kernels have switched them on where no root port is seen to take them: do not rely on \
+         atomics being atomic with the CPU's",
+        "probeline bench-latency --transport verbs --direct off",
+    )
 }
 
 fn outstanding(subject: &Subject, facts: &Facts) -> Finding {
-    const CHECK: &str = "outstanding-reads";
+    let check = Check::new("outstanding-reads", subject, Note::OUTSTANDING_READS);
     let (initiator, responder) = (facts.initiator_rd_atomic, facts.responder_rd_atomic);
     let least = initiator.min(responder);
     let seen = format!("{initiator} asked, {responder} answered at once on a queue pair");
-    let finding = match least {
-        0 => Finding::broken(CHECK, subject, seen)
-            .consequence("READs and atomics that are posted never complete")
-            .command(format!("ibv_devinfo -v; a newer driver or firmware, or {ANOTHER}")),
-        1..USUAL_READS => Finding::look(CHECK, subject, seen)
-            .consequence(format!(
+    match least {
+        0 => check.broken(
+            seen,
+            "READs and atomics that are posted never complete",
+            format!("ibv_devinfo -v; a newer driver or firmware, or {ANOTHER}"),
+        ),
+        1..USUAL_READS => check.look(
+            seen,
+            format!(
                 "of more than {least} READs and claims in flight to one owner the others wait: the \
                  rate to one owner is at most {least} a roundtrip"
-            ))
-            .command("probeline tune --transport verbs, for how many in flight gain anything"),
-        _ => Finding::fine(CHECK, subject, seen),
-    };
-    finding.note(Note::OUTSTANDING_READS)
+            ),
+            "probeline tune --transport verbs, for how many in flight gain anything",
+        ),
+        _ => check.fine(seen),
+    }
 }

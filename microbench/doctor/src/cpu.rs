@@ -3,8 +3,8 @@
 use probeline_pin::CpuSet;
 
 use crate::cgroup;
+use crate::finding::{Check, Finding};
 use crate::root::{Root, Unseen};
-use crate::{Finding, Note, Subject};
 
 const CPUS: &str = "sys/devices/system/cpu";
 const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
@@ -16,45 +16,31 @@ const QUICK_CLOCKS: [&str; 5] =
 /// Clocks that need a system call, and some of them a device access.
 const SLOW_CLOCKS: [&str; 6] = ["hpet", "acpi_pm", "xen", "pit", "jiffies", "refined-jiffies"];
 
-pub(crate) fn checks(root: &Root) -> Vec<Finding> {
-    vec![cores(root), load(root), governor(root), clock(root), numa_balancing(root)]
-}
-
 /// Returns the CPUs that this process may run on.
 pub(crate) fn allowed(root: &Root) -> Result<CpuSet, Unseen> {
     let path = "proc/self/status";
     root.parsed(path, &root.field(path, "Cpus_allowed_list")?)
 }
 
-fn cores(root: &Root) -> Finding {
-    const CHECK: &str = "cores";
-    let machine = &Subject::Machine;
-    let cpus = match allowed(root) {
-        Ok(cpus) => cpus,
-        Err(unseen) => {
-            return Finding::not_seen(CHECK, machine, unseen).command("nproc").note(Note::CORES);
-        }
-    };
+pub(crate) fn cores(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen> {
+    let cpus = allowed(root)?;
     let count = cpus.len();
     let seen = format!("this process may use {} ({cpus})", cpus_in_words(count));
-    let turns = "a rank polls without pause, so that ranks which share a core take turns in slices \
-                 of milliseconds";
-    let finding = match cgroup::cpus(root) {
-        Some(quota) if quota < as_f64(count) => {
-            let seen = format!("{seen}, and the time of {} at most", tenths(quota));
-            Finding::look(CHECK, machine, seen)
-                .consequence("ranks are stopped for the rest of each period once that is used up")
-                .command(
-                    "fewer ranks, or a larger quota: docker run --cpus, cpu.max or \
-                     cpu.cfs_quota_us of the cgroup",
-                )
-        }
-        _ if count < 2 => Finding::look(CHECK, machine, seen)
-            .consequence(turns)
-            .command("ask for more: taskset, the job's --cpus-per-task, the machine's settings"),
-        _ => Finding::fine(CHECK, machine, seen),
-    };
-    finding.note(Note::CORES)
+    Ok(match cgroup::cpus(root) {
+        Some(quota) if quota < as_f64(count) => check.look(
+            format!("{seen}, and the time of {} at most", tenths(quota)),
+            "ranks are stopped for the rest of each period once that is used up",
+            "fewer ranks, or a larger quota: docker run --cpus, cpu.max or cpu.cfs_quota_us of the \
+             cgroup",
+        ),
+        _ if count < 2 => check.look(
+            seen,
+            "a rank polls without pause, so that ranks which share a core take turns in slices of \
+             milliseconds",
+            "ask for more: taskset, the job's --cpus-per-task, the machine's settings",
+        ),
+        _ => check.fine(seen),
+    })
 }
 
 /// Formats a number of CPUs.
@@ -74,139 +60,89 @@ fn tenths(cpus: f64) -> String {
     }
 }
 
-fn load(root: &Root) -> Finding {
-    const CHECK: &str = "load";
-    let machine = &Subject::Machine;
+pub(crate) fn load(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen> {
     let path = "proc/loadavg";
-    let first = |text: String| text.split(' ').next().unwrap_or_default().to_owned();
-    let load = root.text(path).and_then(|text| root.parsed::<f64>(path, &first(text)));
-    let (load, cpus) = match (load, allowed(root)) {
-        (Ok(load), Ok(cpus)) if load.is_finite() => (load, cpus.len()),
-        (Ok(load), Ok(_)) => {
-            let why = format!("the load is {load}");
-            return Finding::not_seen(CHECK, machine, why).note(Note::CORES);
-        }
-        (Err(unseen), _) | (_, Err(unseen)) => {
-            return Finding::not_seen(CHECK, machine, unseen).command("uptime").note(Note::CORES);
-        }
-    };
+    let text = root.text(path)?;
+    let load: f64 = root.parsed(path, text.split(' ').next().unwrap_or_default())?;
+    let cpus = allowed(root)?.len();
     let seen = format!("{load:.1} in the last minute, on {}", cpus_in_words(cpus));
-    // A quiet machine of any size has a load below half of its CPUs.
-    if load < 0.5 * as_f64(cpus) {
-        return Finding::fine(CHECK, machine, seen).note(Note::CORES);
-    }
-    Finding::look(CHECK, machine, seen)
-        .consequence("others want the CPUs too: latencies contain waits for a core")
-        .command("top -o %CPU")
-        .note(Note::CORES)
+    Ok(match load {
+        load if !load.is_finite() => check.not_seen(format_args!("the load is {load}")),
+        // A quiet machine of any size has a load below half of its CPUs.
+        load if load < 0.5 * as_f64(cpus) => check.fine(seen),
+        _ => check.look(
+            seen,
+            "others want the CPUs too: latencies contain waits for a core",
+            "top -o %CPU",
+        ),
+    })
 }
 
-/// The frequency scaling of a CPU.
-struct Scaling {
-    governor: String,
-    /// The energy preference of drivers that choose the frequency themselves.
-    preference: Option<String>,
+/// Returns whether a CPU with this governor may lower its frequency. Drivers that choose frequencies
+/// themselves have an energy preference.
+fn slow_governor(root: &Root, cpu: &str, governor: &str) -> bool {
+    let path = format!("{CPUS}/{cpu}/cpufreq/energy_performance_preference");
+    let prefers_performance = || root.text(&path).is_ok_and(|word| word == "performance");
+    governor != "performance" && !(governor == "powersave" && prefers_performance())
 }
 
-impl Scaling {
-    fn of(root: &Root, cpu: &str) -> Result<Self, Unseen> {
-        let path = |name| format!("{CPUS}/{cpu}/cpufreq/{name}");
-        let governor = root.text(&path("scaling_governor"))?;
-        Ok(Self { governor, preference: root.text(&path("energy_performance_preference")).ok() })
-    }
-
-    fn is_quick(&self) -> bool {
-        let preference = self.preference.as_deref();
-        self.governor == "performance"
-            || (self.governor == "powersave" && preference == Some("performance"))
-    }
-}
-
-fn governor(root: &Root) -> Finding {
-    const CHECK: &str = "governor";
-    let machine = &Subject::Machine;
+pub(crate) fn governor(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen> {
     let number = |name: &str| name.strip_prefix("cpu").is_some_and(|id| id.parse::<u32>().is_ok());
     let cpus = root.names(CPUS).into_iter().filter(|name| number(name));
-    let seen: Vec<_> = cpus.filter_map(|cpu| Scaling::of(root, &cpu).ok()).collect();
-    let Some(first) = seen.first() else {
-        let why = if root.is_virtual() {
+    let governor = |cpu: &str| root.text(&format!("{CPUS}/{cpu}/cpufreq/scaling_governor")).ok();
+    let seen: Vec<_> = cpus.filter_map(|cpu| Some((governor(&cpu)?, cpu))).collect();
+    let slow = || seen.iter().filter(|(governor, cpu)| slow_governor(root, cpu, governor));
+    Ok(match (seen.first(), slow().next()) {
+        (None, _) => check.not_seen(if root.is_virtual() {
             "a virtual machine, whose host decides how fast its CPUs run"
         } else {
             "the kernel scales no frequencies, or does not show how"
-        };
-        return Finding::not_seen(CHECK, machine, why)
-            .command("cpupower frequency-info, on the host")
-            .note(Note::CPU_GOVERNOR);
-    };
-    let slow: Vec<_> = seen.iter().filter(|scaling| !scaling.is_quick()).collect();
-    let Some(example) = slow.first() else {
-        let seen = format!("{} on all CPUs", first.governor);
-        return Finding::fine(CHECK, machine, seen).note(Note::CPU_GOVERNOR);
-    };
-    let all = cpus_in_words(seen.len());
-    let words = format!("{} on {} of {all}", example.governor, slow.len());
-    Finding::look(CHECK, machine, words)
-        .consequence("clocks rise only after a while of work: latencies vary from run to run")
-        .command("sudo cpupower frequency-set --governor performance")
-        .note(Note::CPU_GOVERNOR)
+        }),
+        (Some((governor, _)), None) => check.fine(format!("{governor} on all CPUs")),
+        (_, Some((governor, _))) => check.look(
+            format!("{governor} on {} of {}", slow().count(), cpus_in_words(seen.len())),
+            "clocks rise only after a while of work: latencies vary from run to run",
+            "sudo cpupower frequency-set --governor performance",
+        ),
+    })
 }
 
-fn clock(root: &Root) -> Finding {
-    const CHECK: &str = "clock";
-    let machine = &Subject::Machine;
-    let name = match root.text(&format!("{CLOCK}/current_clocksource")) {
-        Ok(name) => name,
-        Err(unseen) => {
-            return Finding::not_seen(CHECK, machine, unseen).note(Note::CLOCK_SOURCE);
-        }
-    };
+pub(crate) fn clock(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen> {
+    let name = root.text(&format!("{CLOCK}/current_clocksource"))?;
     if QUICK_CLOCKS.contains(&&*name) {
-        return Finding::fine(CHECK, machine, name).note(Note::CLOCK_SOURCE);
+        return Ok(check.fine(name));
     }
     if !SLOW_CLOCKS.contains(&&*name) {
-        let why = format!("a clock not known here: {name}");
-        return Finding::not_seen(CHECK, machine, why).note(Note::CLOCK_SOURCE);
+        return Ok(check.not_seen(format_args!("an unknown clock: {name}")));
     }
     let others = root.text(&format!("{CLOCK}/available_clocksource")).unwrap_or_default();
     let better = others.split_whitespace().find(|name| QUICK_CLOCKS.contains(name));
-    let finding = Finding::look(CHECK, machine, name)
-        .consequence("each reading is a system call, and each latency contains two of them")
-        .note(Note::CLOCK_SOURCE);
-    match better {
-        Some(better) => {
-            finding.command(format!("echo {better} | sudo tee /{CLOCK}/current_clocksource"))
-        }
+    let command = match better {
+        Some(better) => format!("echo {better} | sudo tee /{CLOCK}/current_clocksource"),
         // The kernel has rejected the fast clock, or a boot option has.
-        None => finding.command(
+        None => {
             "sudo dmesg | grep -i -e tsc -e clocksource, which says why there is no quicker one; \
-             clocksource=tsc tsc=reliable on the kernel's command line where that was a mistake",
-        ),
-    }
+                 clocksource=tsc tsc=reliable on the kernel's command line where that was a mistake"
+                .to_owned()
+        }
+    };
+    let consequence = "each reading is a system call, and each latency contains two of them";
+    Ok(check.look(name, consequence, command))
 }
 
-fn numa_balancing(root: &Root) -> Finding {
-    const CHECK: &str = "numa-balancing";
+pub(crate) fn numa_balancing(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen> {
     let path = "proc/sys/kernel/numa_balancing";
-    let machine = &Subject::Machine;
     if !root.has(path) && root.has("proc/sys/kernel/osrelease") {
-        let seen = "this kernel has none";
-        return Finding::fine(CHECK, machine, seen).note(Note::NUMA_BALANCING);
+        return Ok(check.fine("this kernel has none"));
     }
-    let on = match root.number::<u32>(path) {
-        Ok(on) => on != 0,
-        Err(unseen) => {
-            return Finding::not_seen(CHECK, machine, unseen).note(Note::NUMA_BALANCING);
-        }
-    };
-    let nodes = root.nodes().len();
-    let finding = match (on, nodes) {
-        (false, _) => Finding::fine(CHECK, machine, "off"),
-        (true, 0 | 1) => Finding::fine(CHECK, machine, "on, and there is one node only"),
-        (true, nodes) => Finding::look(CHECK, machine, format!("on, over {nodes} nodes"))
-            .consequence(
-                "the kernel unmaps pages now and then to see who uses them: page faults in runs",
-            )
-            .command("echo 0 | sudo tee /proc/sys/kernel/numa_balancing"),
-    };
-    finding.note(Note::NUMA_BALANCING)
+    let on = root.number::<u32>(path)? != 0;
+    Ok(match (on, root.nodes().len()) {
+        (false, _) => check.fine("off"),
+        (true, 0 | 1) => check.fine("on, and there is one node only"),
+        (true, nodes) => check.look(
+            format!("on, over {nodes} nodes"),
+            "the kernel unmaps pages now and then to see who uses them: page faults in runs",
+            "echo 0 | sudo tee /proc/sys/kernel/numa_balancing",
+        ),
+    })
 }

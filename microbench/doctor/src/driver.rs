@@ -5,15 +5,14 @@ use core::fmt;
 use probeline_verbs::AtomicCapability;
 
 use crate::facts::Facts;
+use crate::finding::{Check, Finding, Subject};
+use crate::note::Note;
 use crate::root::Root;
-use crate::{Finding, Note, Subject};
 
 const RXE_VENDOR: u32 = 0xff_ffff;
 const SIW_VENDOR: u32 = 0x62_6d74;
 /// The part number of Connect-IB, the first device of mlx5.
 const CONNECT_IB: u32 = 4113;
-const SOFTWARE_ATOMICS: &str =
-    "probeline bench-latency --transport ucx, where the owner's CPU does them";
 
 /// The kernel's driver of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,77 +66,133 @@ impl fmt::Display for Driver {
     }
 }
 
+/// A known problem of drivers.
+struct Problem {
+    modules: &'static [&'static str],
+    /// Whether it concerns a device with these facts.
+    concerns: fn(&Facts) -> bool,
+    /// Extends the name of the driver.
+    seen: &'static str,
+    consequence: &'static str,
+    command: &'static str,
+    note: Note,
+}
+
+const SOFTWARE_ATOMICS: &str =
+    "probeline bench-latency --transport ucx, where the owner's CPU does them";
+/// Stands for the command that examines the device.
+const EXAMINE: &str = "probeline doctor --device";
+const ANY: fn(&Facts) -> bool = |_| true;
+const WITHOUT_ATOMICS: fn(&Facts) -> bool = |facts| facts.atomics == AtomicCapability::None;
+
+const PROBLEMS: [Problem; 7] = [
+    Problem {
+        modules: &["mlx5_core"],
+        concerns: |facts| facts.part == CONNECT_IB,
+        seen: ", Connect-IB",
+        consequence: "old kernels and firmware return the old values of atomics in big-endian order: \
+                      see the test of its atomics",
+        command: EXAMINE,
+        note: Note::ATOMIC_BYTE_ORDER,
+    },
+    Problem {
+        modules: &["mlx4_core"],
+        concerns: ANY,
+        seen: ", ConnectX-3 or older",
+        consequence: "all of its atomics together are limited to some 2.7 million a second, and it \
+                      gets no newer firmware",
+        command: "another card for more; probeline limits --transport verbs shows how many",
+        note: Note::FIRMWARE_VERSION,
+    },
+    Problem {
+        modules: &["efa", "mana"],
+        concerns: ANY,
+        seen: "",
+        consequence: "it does READs and WRITEs and no atomics",
+        command: SOFTWARE_ATOMICS,
+        note: Note::DEVICES_WITHOUT_ATOMICS,
+    },
+    Problem {
+        modules: &["ionic", "ionic_rdma", "pds_core"],
+        concerns: ANY,
+        seen: "",
+        consequence: "some have reported atomics as done that changed nothing: see the test of its \
+                      atomics",
+        command: EXAMINE,
+        note: Note::DEVICES_WITHOUT_ATOMICS,
+    },
+    Problem {
+        modules: &["bnxt_en", "bnxt_re", "qede", "qedr"],
+        concerns: WITHOUT_ATOMICS,
+        seen: "",
+        consequence: "it has atomics only where the PCI Express path to memory takes AtomicOps",
+        command: "sudo lspci -vv | grep AtomicOps; another slot, or the firmware setup",
+        note: Note::PCI_ATOMICS,
+    },
+    Problem {
+        modules: &["erdma"],
+        concerns: WITHOUT_ATOMICS,
+        seen: "",
+        consequence: "this one has no atomics: they are a capability of the instance's device",
+        command: SOFTWARE_ATOMICS,
+        note: Note::DEVICES_WITHOUT_ATOMICS,
+    },
+    Problem {
+        modules: &["ice", "irdma", "i40e"],
+        concerns: WITHOUT_ATOMICS,
+        seen: "",
+        consequence: "old ones of these have no atomics, newer ones with a newer kernel",
+        command: "a newer kernel; until then --transport ucx, where the owner's CPU does atomics",
+        note: Note::DEVICES_WITHOUT_ATOMICS,
+    },
+];
+
 /// Checks the driver and its known problems.
 pub(crate) fn check(root: &Root, driver: &Driver, subject: &Subject, facts: &Facts) -> Finding {
-    const CHECK: &str = "driver";
+    let check = Check::new("driver", subject, Note::DEVICES_WITHOUT_ATOMICS);
     let name = driver.to_string();
-    let look = |seen: String| Finding::look(CHECK, subject, seen);
-    let Driver::Module(module) = driver else {
-        return match driver {
-            Driver::SoftRoce => soft_roce(root, look(format!("{name}, no hardware"))),
-            Driver::SoftIwarp => look(format!("{name}, no hardware"))
-                .consequence("it has no atomics, without which nothing is inserted")
-                .command("rdma link add rxe0 type rxe netdev INTERFACE, Soft-RoCE in its place")
-                .note(Note::DEVICES_WITHOUT_ATOMICS),
-            _ => Finding::not_seen(CHECK, subject, "sysfs does not show its driver")
-                .command("rdma link show; ls -l /sys/class/infiniband/*/device/driver"),
-        };
-    };
-    match module.as_str() {
-        "mlx5_core" if facts.part == CONNECT_IB => look(format!("{name}, Connect-IB"))
-            .consequence(
-                "old kernels and firmware return the old values of atomics in big-endian order: \
-                 see what its trial says",
-            )
-            .command(format!("probeline doctor --device {subject}"))
-            .note(Note::ATOMIC_BYTE_ORDER),
-        "mlx4_core" => look(format!("{name}, ConnectX-3 or older"))
-            .consequence(
-                "all of its atomics together are limited to some 2.7 million a second, and it has \
-                 no newer firmware to come",
-            )
-            .command("another card for more; probeline limits --transport verbs shows how many")
-            .note(Note::FIRMWARE_VERSION),
-        "efa" | "mana" => look(name)
-            .consequence("it does READs and WRITEs and no atomics")
-            .command(SOFTWARE_ATOMICS)
-            .note(Note::DEVICES_WITHOUT_ATOMICS),
-        "ionic" | "ionic_rdma" | "pds_core" => look(name)
-            .consequence("some have reported atomics as done that changed nothing: see its trial")
-            .command(format!("probeline doctor --device {subject}"))
-            .note(Note::DEVICES_WITHOUT_ATOMICS),
-        "bnxt_en" | "bnxt_re" | "qede" | "qedr" if facts.atomics == AtomicCapability::None => {
-            look(name)
-                .consequence(
-                    "it has atomics only where the PCI Express path to memory takes AtomicOps",
-                )
-                .command("sudo lspci -vv | grep AtomicOps; another slot, or the firmware setup")
-                .note(Note::PCI_ATOMICS)
+    let module = match driver {
+        Driver::Module(module) => module.as_str(),
+        Driver::SoftRoce => return soft_roce(root, &check, &name),
+        Driver::SoftIwarp => {
+            return check.look(
+                format!("{name}, no hardware"),
+                "it has no atomics, without which nothing is inserted",
+                "rdma link add rxe0 type rxe netdev INTERFACE, Soft-RoCE in its place",
+            );
         }
-        "erdma" if facts.atomics == AtomicCapability::None => look(name)
-            .consequence("this one has no atomics: they are a capability of the instance's device")
-            .command(SOFTWARE_ATOMICS)
-            .note(Note::DEVICES_WITHOUT_ATOMICS),
-        "ice" | "irdma" | "i40e" if facts.atomics == AtomicCapability::None => look(name)
-            .consequence("old ones of these have no atomics, newer ones with a newer kernel")
-            .command(format!("a newer kernel; until then {SOFTWARE_ATOMICS}"))
-            .note(Note::DEVICES_WITHOUT_ATOMICS),
-        _ => Finding::fine(CHECK, subject, name),
-    }
+        Driver::Unknown => {
+            let finding = check.without_note().not_seen("sysfs does not show its driver");
+            return finding.command("rdma link show; ls -l /sys/class/infiniband/*/device/driver");
+        }
+    };
+    let concerns = |of: &&Problem| of.modules.contains(&module) && (of.concerns)(facts);
+    let Some(problem) = PROBLEMS.iter().find(concerns) else {
+        return check.without_note().fine(name);
+    };
+    let command = match problem.command {
+        EXAMINE => format!("{EXAMINE} {subject}"),
+        command => command.to_owned(),
+    };
+    let seen = format!("{name}{}", problem.seen);
+    check.look(seen, problem.consequence, command).note(problem.note)
 }
 
 /// Soft-RoCE copies with the CPU, so the CPU's copy instructions determine whether words are copied
 /// atomically.
-fn soft_roce(root: &Root, finding: Finding) -> Finding {
+fn soft_roce(root: &Root, check: &Check<'_>, name: &str) -> Finding {
     let flags = root.field("proc/cpuinfo", "flags").unwrap_or_default();
     let tears = root.is_virtual() && flags.split(' ').any(|flag| flag == "erms");
-    let words = if tears { ", and READs may bring torn words" } else { "" };
-    finding
-        .consequence(format!(
-            "right, and good for trials; its speed is that of the kernel and says nothing of \
-             RDMA{words}"
-        ))
-        .command("ibv_devices, and --device NAME where it shows a card")
+    let words = if tears { ", and READs may return torn words" } else { "" };
+    check
+        .look(
+            format!("{name}, no hardware"),
+            format!(
+                "right, and good for trials; its speed is that of the kernel and says nothing of \
+                 RDMA{words}"
+            ),
+            "ibv_devices, and --device NAME where it shows a card",
+        )
         .note(Note::SOFT_ROCE)
 }
 
@@ -183,41 +238,33 @@ const KINDS: [Kind; 12] = [
 
 /// Checks the version of the firmware.
 pub(crate) fn firmware(driver: &Driver, subject: &Subject, facts: &Facts) -> Finding {
-    const CHECK: &str = "firmware";
+    let check = Check::new("firmware", subject, Note::FIRMWARE_VERSION);
     let version = &facts.firmware;
     if driver.is_software() {
-        return Finding::fine(CHECK, subject, "none, it is software");
+        return check.without_note().fine("none, it is software");
     }
     if version.is_empty() {
-        return Finding::not_seen(CHECK, subject, "the driver names no version")
-            .command("ethtool -i INTERFACE; cat /sys/class/infiniband/*/fw_ver")
-            .note(Note::FIRMWARE_VERSION);
+        return check
+            .not_seen("the driver names no version")
+            .command("ethtool -i INTERFACE; cat /sys/class/infiniband/*/fw_ver");
     }
-    let fine = || Finding::fine(CHECK, subject, version).note(Note::FIRMWARE_VERSION);
     if !driver.is_mlx5() && !driver.is_mlx4() {
-        return fine();
+        return check.fine(version);
     }
-    let Some(numbers) = numbers(version) else {
-        let why = format!("{version:?} is no version such as 20.31.1014");
-        return Finding::not_seen(CHECK, subject, why).note(Note::FIRMWARE_VERSION);
+    let Some([family, rest @ ..]) = numbers(version) else {
+        return check.not_seen(format_args!("{version:?} is no version such as 20.31.1014"));
     };
-    let [family, rest @ ..] = numbers;
     match Kind::of(driver, facts) {
-        Some(Kind { name, least, .. }) if rest < *least => {
-            let [minor, patch] = least;
-            Finding::look(CHECK, subject, format!("{version}, of {name}"))
-                .consequence(format!(
-                    "older than {family}.{minor}.{patch:04}, the oldest that DPDK still supports: \
-                     measure nothing before it is renewed"
-                ))
-                .command("sudo mlxup, or mstflint with the card's image")
-                .note(Note::FIRMWARE_VERSION)
-        }
-        Some(Kind { name, .. }) => {
-            let seen = format!("{version}, of {name}");
-            Finding::fine(CHECK, subject, seen).note(Note::FIRMWARE_VERSION)
-        }
-        None => fine(),
+        Some(Kind { name, least: least @ [minor, patch], .. }) if rest < *least => check.look(
+            format!("{version}, of {name}"),
+            format!(
+                "older than {family}.{minor}.{patch:04}, the oldest that DPDK still supports: \
+                 measure nothing before it is renewed"
+            ),
+            "sudo mlxup, or mstflint with the card's image",
+        ),
+        Some(Kind { name, .. }) => check.fine(format!("{version}, of {name}")),
+        None => check.fine(version),
     }
 }
 
@@ -232,17 +279,13 @@ fn numbers(version: &str) -> Option<[u32; 3]> {
 pub(crate) fn settings(bus: Option<&str>, subject: &Subject) -> Finding {
     let device = bus.unwrap_or("PCI_ADDRESS");
     let names = "PCI_WR_ORDERING PCI_ATOMIC_MODE MAX_ACC_OUT_READ CQE_COMPRESSION";
-    Finding::not_seen(
-        "firmware-settings",
-        subject,
-        format!("{names}: probeline does not read them"),
-    )
-    .consequence(
-        "with PCI_WR_ORDERING=1 the device reorders writes to any memory; the others change \
+    Check::new("firmware-settings", subject, Note::WRITE_ORDERING)
+        .not_seen(format_args!("{names}: probeline does not read them"))
+        .consequence(
+            "with PCI_WR_ORDERING=1 the device reorders writes to any memory; the others change \
              rates and latencies",
-    )
-    .command(format!("sudo mlxconfig -d {device} query {names}"))
-    .note(Note::WRITE_ORDERING)
+        )
+        .command(format!("sudo mlxconfig -d {device} query {names}"))
 }
 
 #[cfg(test)]

@@ -58,33 +58,81 @@ impl Verdict {
     pub const ALL: [Self; 4] = [Self::Fine, Self::LookAtThis, Self::Broken, Self::NotSeen];
 }
 
-impl Finding {
-    fn new(
-        verdict: Verdict,
-        check: &'static str,
-        subject: &Subject,
+/// A check of one subject, which makes its findings.
+#[derive(Clone, Copy)]
+pub(crate) struct Check<'s> {
+    name: &'static str,
+    subject: &'s Subject,
+    note: Option<Note>,
+    /// Completes findings that something could not be observed: the consequence, and the command
+    /// that shows it.
+    unseen: [Option<&'static str>; 2],
+}
+
+impl Check<'static> {
+    /// A check of the machine.
+    pub(crate) const fn of_machine(name: &'static str, note: Option<Note>) -> Self {
+        Self { name, subject: &Subject::Machine, note, unseen: [None; 2] }
+    }
+}
+
+impl<'s> Check<'s> {
+    pub(crate) const fn new(name: &'static str, subject: &'s Subject, note: Note) -> Self {
+        Self { name, subject, note: Some(note), unseen: [None; 2] }
+    }
+
+    pub(crate) const fn without_note(self) -> Self {
+        Self { note: None, ..self }
+    }
+
+    /// Sets the command that shows what this process could not observe.
+    pub(crate) const fn shown_by(self, command: &'static str) -> Self {
+        Self { unseen: [self.unseen[0], Some(command)], ..self }
+    }
+
+    /// Sets the consequence that matters if it could not be observed.
+    pub(crate) const fn matters(self, consequence: &'static str) -> Self {
+        Self { unseen: [Some(consequence), self.unseen[1]], ..self }
+    }
+
+    fn finding(&self, verdict: Verdict, seen: String) -> Finding {
+        let (check, subject, note) = (self.name, self.subject.clone(), self.note);
+        Finding { check, subject, verdict, seen, consequence: None, command: None, note }
+    }
+
+    pub(crate) fn fine(&self, seen: impl Into<String>) -> Finding {
+        self.finding(Verdict::Fine, seen.into())
+    }
+
+    /// It may be slow, which has this consequence; `command` fixes it.
+    pub(crate) fn look(
+        &self,
         seen: impl Into<String>,
-    ) -> Self {
-        let (subject, seen) = (subject.clone(), seen.into());
-        Self { check, subject, verdict, seen, consequence: None, command: None, note: None }
+        consequence: impl Into<String>,
+        command: impl Into<String>,
+    ) -> Finding {
+        let finding = self.finding(Verdict::LookAtThis, seen.into());
+        finding.consequence(consequence).command(command)
     }
 
-    pub(crate) fn fine(check: &'static str, subject: &Subject, seen: impl Into<String>) -> Self {
-        Self::new(Verdict::Fine, check, subject, seen)
+    /// A table cannot work, which has this consequence; `command` fixes it.
+    pub(crate) fn broken(
+        &self,
+        seen: impl Into<String>,
+        consequence: impl Into<String>,
+        command: impl Into<String>,
+    ) -> Finding {
+        let finding = self.finding(Verdict::Broken, seen.into());
+        finding.consequence(consequence).command(command)
     }
 
-    pub(crate) fn look(check: &'static str, subject: &Subject, seen: impl Into<String>) -> Self {
-        Self::new(Verdict::LookAtThis, check, subject, seen)
+    pub(crate) fn not_seen(&self, why: impl fmt::Display) -> Finding {
+        let [consequence, command] = self.unseen.map(|text| text.map(str::to_owned));
+        Finding { consequence, command, ..self.finding(Verdict::NotSeen, why.to_string()) }
     }
+}
 
-    pub(crate) fn broken(check: &'static str, subject: &Subject, seen: impl Into<String>) -> Self {
-        Self::new(Verdict::Broken, check, subject, seen)
-    }
-
-    pub(crate) fn not_seen(check: &'static str, subject: &Subject, why: impl fmt::Display) -> Self {
-        Self::new(Verdict::NotSeen, check, subject, why.to_string())
-    }
-
+impl Finding {
     /// Sets the consequence for a table.
     pub(crate) fn consequence(mut self, consequence: impl Into<String>) -> Self {
         self.consequence = Some(consequence.into());
@@ -97,12 +145,7 @@ impl Finding {
         self
     }
 
-    /// Completes a finding unless its verdict is [`Verdict::Fine`].
-    pub(crate) fn unless_fine(self, complete: impl FnOnce(Self) -> Self) -> Self {
-        if self.verdict == Verdict::Fine { self } else { complete(self) }
-    }
-
-    /// Sets the note with more information.
+    /// Sets another note than that of the check.
     pub(crate) fn note(mut self, note: Note) -> Self {
         self.note = Some(note);
         self
@@ -176,8 +219,7 @@ mod tests {
     #[test]
     fn a_finding_fits_in_one_line() {
         let port = Subject::Port("mlx5_0".to_owned(), 1);
-        let finding = Finding::look("mtu", &port, "1024\nB").consequence("slow").command("ip link");
-        let finding = finding.note(Note::MTU);
+        let finding = Check::new("mtu", &port, Note::MTU).look("1024\nB", "slow", "ip link");
         let line = finding.line("notes/");
         assert_eq!(line, "look at this  mlx5_0/1, mtu: 1024 B; slow. Do: ip link (notes/mtu.md)");
         let lines = finding.lines("notes/");
@@ -185,17 +227,19 @@ mod tests {
             lines,
             ["look at this  mlx5_0/1, mtu: 1024 B; slow", "Do: ip link (notes/mtu.md)"]
         );
-        let line = Finding::fine("mtu", &Subject::Machine, "yes").line("notes");
+        let line = Check::of_machine("mtu", None).fine("yes").line("notes");
         assert_eq!(line, "fine          machine, mtu: yes");
     }
 
     #[test]
     fn json_has_the_same_content() {
-        let finding = Finding::broken("gid", &Subject::Device("a".to_owned()), "none");
-        let json = serde_json::to_value(finding.note(Note::GIDS)).unwrap();
+        let device = Subject::Device("a".to_owned());
+        let finding =
+            Check::new("gid", &device, Note::GIDS).broken("none", "no peer", "ip address");
+        let json = serde_json::to_value(finding).unwrap();
         let expected = serde_json::json!({
             "check": "gid", "subject": "a", "verdict": "broken", "seen": "none",
-            "consequence": null, "command": null, "note": "firmware-notes/gids.md",
+            "consequence": "no peer", "command": "ip address", "note": "firmware-notes/gids.md",
         });
         assert_eq!(json, expected);
         for verdict in Verdict::ALL {

@@ -28,7 +28,6 @@ mod cpu;
 mod driver;
 mod facts;
 mod finding;
-mod locked_memory;
 mod memory;
 mod note;
 mod pci;
@@ -45,8 +44,35 @@ pub use note::{FOLDER, Note};
 pub use survey::{ANSWER, Questions, survey};
 
 use driver::{Driver, Kind};
-use port::Looked;
-use root::Root;
+use finding::Check;
+use port::PortCheck;
+use root::{Root, Unseen};
+
+/// A check of files. If it cannot read one, the machine's finding is not seen.
+type FileCheck = fn(&Root, &Check<'_>) -> Result<Finding, Unseen>;
+
+/// The checks of the machine, which need no query of libibverbs.
+const MACHINE: [(Check<'static>, FileCheck); 10] = [
+    (Check::of_machine("cores", Some(Note::CORES)).shown_by("nproc"), cpu::cores),
+    (Check::of_machine("load", Some(Note::CORES)).shown_by("uptime"), cpu::load),
+    (
+        Check::of_machine("governor", Some(Note::CPU_GOVERNOR))
+            .shown_by("cpupower frequency-info, on the host"),
+        cpu::governor,
+    ),
+    (Check::of_machine("clock", Some(Note::CLOCK_SOURCE)), cpu::clock),
+    (Check::of_machine("numa-balancing", Some(Note::NUMA_BALANCING)), cpu::numa_balancing),
+    (Check::of_machine("memory", None).shown_by("free -h"), memory::available),
+    (Check::of_machine("huge-pages", Some(Note::HUGE_PAGES)), memory::huge_pages),
+    (Check::of_machine("shared-memory-pages", Some(Note::HUGE_PAGES)), memory::shared_huge_pages),
+    (Check::of_machine("dev-shm", Some(Note::SHARED_MEMORY)), memory::dev_shm),
+    (
+        Check::of_machine("locked-memory", Some(Note::LOCKED_MEMORY))
+            .matters(memory::LOCKS)
+            .shown_by("ulimit -l"),
+        memory::locked,
+    ),
+];
 
 /// Examines a machine.
 #[derive(Clone, Debug)]
@@ -64,17 +90,16 @@ impl Doctor {
     /// Returns the RDMA devices that the kernel shows, independent of libibverbs.
     #[must_use]
     pub fn devices(&self) -> Vec<String> {
-        presence::devices_of_kernel(&self.root)
+        self.root.rdma_devices()
     }
 
     /// Returns the findings that need no query of libibverbs. Only reads files.
     #[must_use]
     pub fn machine(&self) -> Vec<Finding> {
-        let mut all = cpu::checks(&self.root);
-        all.extend(memory::checks(&self.root));
-        // The limit of locked memory matters only if there is a device to register memory with.
-        all.push(locked_memory::check(&self.root, !self.devices().is_empty()));
-        all
+        let run = |(check, run): &(Check<'_>, FileCheck)| {
+            run(&self.root, check).unwrap_or_else(|unseen| check.not_seen(unseen))
+        };
+        MACHINE.iter().map(run).collect()
     }
 
     /// Returns all findings: on the machine, on the presence of RDMA devices, and on each of them.
@@ -110,9 +135,9 @@ impl Doctor {
             driver::firmware(&driver, &subject, facts),
         ];
         all.extend(atomics::checks(root, &subject, facts));
-        all.push(pci::node(root, name));
+        all.push(pci::node(root, &subject));
         if !driver.is_software() {
-            let slot = pci::Slot::of(root, name);
+            let slot = pci::Slot::of(root, &subject);
             all.extend(slot.checks(fastest(facts)));
             if driver.is_mlx5() {
                 all.push(driver::settings(slot.address.as_deref(), &subject));
@@ -120,9 +145,11 @@ impl Doctor {
         }
         let kind = Kind::of(&driver, facts);
         for port in &facts.ports {
-            let looked =
-                Looked { root, device: name, driver: &driver, kind, facts: port, another: active };
-            all.extend(looked.checks());
+            let subject = Subject::Port(name.to_owned(), port.port.number);
+            let (driver, another) = (&driver, active);
+            let check =
+                PortCheck { root, device: name, subject, driver, kind, facts: port, another };
+            all.extend(check.checks());
         }
         all
     }
@@ -139,15 +166,15 @@ fn fastest(facts: &Facts) -> Option<f64> {
 }
 
 fn unanswered(subject: &Subject, untold: &Untold) -> Finding {
-    const CHECK: &str = "device";
-    let finding = match untold {
-        Untold::Failed(failed) => Finding::broken(CHECK, subject, failed.to_string())
-            .command("ls -l /dev/infiniband; groups; in a container --device=/dev/infiniband"),
-        Untold::Silent(patience) => {
-            let seen =
-                format!("no answer within {} s, or none since another hangs", patience.as_secs());
-            Finding::broken(CHECK, subject, seen).command("sudo dmesg | tail -50")
-        }
+    let (seen, command) = match untold {
+        Untold::Failed(failed) => (
+            failed.to_string(),
+            "ls -l /dev/infiniband; groups; in a container --device=/dev/infiniband",
+        ),
+        Untold::Silent(patience) => (
+            format!("no answer within {} s, or none since another hangs", patience.as_secs()),
+            "sudo dmesg | tail -50",
+        ),
     };
-    finding.consequence("nothing can go over it").note(Note::NO_DEVICE)
+    Check::new("device", subject, Note::NO_DEVICE).broken(seen, "no engine can use it", command)
 }

@@ -1,8 +1,9 @@
-//! Checks the amount of memory for a table and the pages that back it.
+//! Checks the memory for a table, the pages that back it, and how much of it this process may lock:
+//! registered memory is locked in RAM.
 
 use crate::cgroup;
+use crate::finding::{Check, Finding};
 use crate::root::{Root, Unseen, size};
-use crate::{Finding, Note, Subject};
 
 const TRANSPARENT: &str = "sys/kernel/mm/transparent_hugepage";
 /// Pages of 2 MiB that hold the default table of most commands.
@@ -11,41 +12,34 @@ const ENOUGH_PAGES: u64 = 64;
 const LEAST_DEV_SHM: u64 = 1 << 30;
 /// The default table of most commands has 128 MiB, and each rank needs some more memory.
 const LEAST_AVAILABLE: u64 = 512 << 20;
-const SMALL_PAGES: &str = "with 4 KiB pages a device has more translations than fit its cache, and \
-                           a miss of the CPU walks the page table too";
-const SMALL_SHARED: &str = "over shm, with 4 KiB pages, a miss walks the page table too: random \
-                            reads at about half the rate";
+/// The default table over verbs needs to lock more than this, with everything else that is
+/// registered.
+const LEAST_LOCKED: u64 = 2 << 20;
+const LIMITS: &str = "proc/self/limits";
+/// The bit of CAP_IPC_LOCK, which lifts the limit (capabilities(7)).
+const CAP_IPC_LOCK: u32 = 14;
 
-pub(crate) fn checks(root: &Root) -> Vec<Finding> {
-    vec![available(root), huge_pages(root), shared_huge_pages(root), dev_shm(root)]
-}
+pub(crate) const SMALL_PAGES: &str = "with 4 KiB pages a device has more translations than fit its cache, and a miss of the CPU walks \
+     the page table too";
+pub(crate) const SMALL_SHARED: &str = "over shm, with 4 KiB pages, a miss walks the page table too: random reads at about half the rate";
+pub(crate) const LOCKS: &str =
+    "a device's window and slots are locked in RAM; shared memory locks nothing";
 
-fn available(root: &Root) -> Finding {
-    const CHECK: &str = "memory";
-    let machine = &Subject::Machine;
-    let available = match root.memory("MemAvailable") {
-        Ok(bytes) => bytes,
-        Err(unseen) => return Finding::not_seen(CHECK, machine, unseen).command("free -h"),
-    };
-    let limit = cgroup::memory(root);
-    let seen = match limit {
-        Some(limit) if limit < available => {
-            format!(
-                "{} available, of which this container may have {}",
-                size(available),
-                size(limit)
-            )
-        }
-        _ => format!("{} available", size(available)),
-    };
-    if limit.unwrap_or(available).min(available) >= LEAST_AVAILABLE {
-        return Finding::fine(CHECK, machine, seen);
+pub(crate) fn available(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen> {
+    let available = root.memory("MemAvailable")?;
+    let limit = cgroup::memory(root).filter(|limit| *limit < available);
+    let mut seen = format!("{} available", size(available));
+    if let Some(limit) = limit {
+        seen += &format!(", of which this container may have {}", size(limit));
     }
-    Finding::look(CHECK, machine, seen)
-        .consequence(
-            "too little for the default table of most commands, and a table in swap is none",
-        )
-        .command("a smaller table by --table-size")
+    if limit.unwrap_or(available) >= LEAST_AVAILABLE {
+        return Ok(check.fine(seen));
+    }
+    Ok(check.look(
+        seen,
+        "too little for the default table of most commands, and a table in swap is none",
+        "a smaller table by --table-size",
+    ))
 }
 
 /// Returns the free huge pages of 2 MiB in all pools.
@@ -60,60 +54,98 @@ fn free_pages(root: &Root) -> Result<u64, Unseen> {
 }
 
 /// Checks the pages of private memory and of memory that a device registers.
-fn huge_pages(root: &Root) -> Finding {
-    let path = format!("{TRANSPARENT}/enabled");
-    let finding = pages(root, "huge-pages", &path, &["always", "madvise"]);
-    finding.note(Note::HUGE_PAGES).unless_fine(|finding| {
-        finding.consequence(SMALL_PAGES).command(format!("echo madvise | sudo tee /{path}"))
-    })
+pub(crate) fn huge_pages(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen> {
+    pages(root, check, ["enabled", "madvise", SMALL_PAGES], &["always", "madvise"])
 }
 
 /// Checks the pages of windows that several processes share.
-fn shared_huge_pages(root: &Root) -> Finding {
-    let path = format!("{TRANSPARENT}/shmem_enabled");
+pub(crate) fn shared_huge_pages(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen> {
     let given = ["always", "within_size", "advise", "force"];
-    let finding = pages(root, "shared-memory-pages", &path, &given);
-    finding.note(Note::HUGE_PAGES).unless_fine(|finding| {
-        finding.consequence(SMALL_SHARED).command(format!("echo advise | sudo tee /{path}"))
+    pages(root, check, ["shmem_enabled", "advise", SMALL_SHARED], &given)
+}
+
+/// Checks whether memory gets huge pages, from a pool or because the setting is one of `given`.
+fn pages(
+    root: &Root,
+    check: &Check<'_>,
+    [setting, recommended, consequence]: [&'static str; 3],
+    given: &[&str],
+) -> Result<Finding, Unseen> {
+    let path = format!("{TRANSPARENT}/{setting}");
+    let free = free_pages(root).unwrap_or(0);
+    let seen = format!("{free} of 2 MiB free in pools");
+    let command = format!("echo {recommended} | sudo tee /{path}");
+    Ok(match root.chosen(&path) {
+        Ok(word) if free >= ENOUGH_PAGES || given.contains(&&*word) => {
+            check.fine(format!("{seen}, transparent ones: {word}"))
+        }
+        Ok(word) => check.look(format!("{seen}, transparent ones: {word}"), consequence, command),
+        Err(_) if free >= ENOUGH_PAGES => check.fine(seen),
+        Err(unseen) => check.not_seen(unseen).consequence(consequence).command(command),
     })
 }
 
-/// Checks whether memory gets huge pages, from a pool or because the setting in `path` is one of
-/// `given`.
-fn pages(root: &Root, check: &'static str, path: &str, given: &[&str]) -> Finding {
-    let machine = &Subject::Machine;
-    let (pool, transparent) = (free_pages(root), root.chosen(path));
-    let free = pool.unwrap_or(0);
-    let seen = format!("{free} of 2 MiB free in pools");
-    match transparent {
-        Ok(word) if free >= ENOUGH_PAGES || given.contains(&&*word) => {
-            Finding::fine(check, machine, format!("{seen}, transparent ones: {word}"))
-        }
-        Ok(word) => Finding::look(check, machine, format!("{seen}, transparent ones: {word}")),
-        Err(_) if free >= ENOUGH_PAGES => Finding::fine(check, machine, seen),
-        Err(unseen) => Finding::not_seen(check, machine, unseen),
-    }
-}
-
-fn dev_shm(root: &Root) -> Finding {
-    const CHECK: &str = "dev-shm";
-    let machine = &Subject::Machine;
+pub(crate) fn dev_shm(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen> {
     let seen = match rustix::fs::statvfs(root.path("dev/shm")) {
         Ok(seen) => seen,
         Err(error) => {
-            let why = format!("/dev/shm could not be asked for its size: {error}");
-            return Finding::not_seen(CHECK, machine, why).note(Note::SHARED_MEMORY);
+            return Ok(check.not_seen(format_args!("the size of /dev/shm is unknown: {error}")));
         }
     };
     let bytes = seen.f_bavail.saturating_mul(seen.f_frsize);
     let free = format!("{} free", size(bytes));
     if bytes >= LEAST_DEV_SHM {
-        return Finding::fine(CHECK, machine, free).note(Note::SHARED_MEMORY);
+        return Ok(check.fine(free));
     }
-    Finding::look(CHECK, machine, free)
-        .consequence(
-            "shm takes none of it, but UCX and MPI do, and end with a bus error when it is full",
-        )
-        .command("sudo mount -o remount,size=50% /dev/shm, or docker run --shm-size=4g")
-        .note(Note::SHARED_MEMORY)
+    Ok(check.look(
+        free,
+        "shm takes none of it, but UCX and MPI do, and end with a bus error when it is full",
+        "sudo mount -o remount,size=50% /dev/shm, or docker run --shm-size=4g",
+    ))
+}
+
+/// The limit of locked memory matters only if there is a device to register memory with.
+pub(crate) fn locked(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen> {
+    let limit = locked_limit(root)?;
+    let words = limit.map_or_else(|| "no limit".to_owned(), |b| format!("{} at most", size(b)));
+    if root.rdma_devices().is_empty() {
+        let seen = format!("{words}, and no device to register it with");
+        return Ok(check.fine(seen).consequence(LOCKS));
+    }
+    let command = "sudo prlimit --pid $$ --memlock=unlimited:unlimited, in the shell that starts the \
+                   ranks";
+    Ok(match (limit, root.memory("MemTotal")) {
+        (None, _) => check.fine(words),
+        _ if may_exceed(root) => {
+            check.fine(format!("{words}, which does not bind a process with CAP_IPC_LOCK"))
+        }
+        (Some(bytes), _) if bytes < LEAST_LOCKED => check.broken(
+            words,
+            "registering even a small table's memory fails with ENOMEM",
+            command,
+        ),
+        // A table rarely uses more than half of the memory.
+        (Some(bytes), Ok(memory)) if bytes >= memory / 2 => check.fine(words),
+        _ => check.look(
+            words,
+            "a larger table than that cannot be registered: opening it fails with ENOMEM",
+            command,
+        ),
+    })
+}
+
+/// Returns the bytes that may be locked; `None` without a limit.
+fn locked_limit(root: &Root) -> Result<Option<u64>, Unseen> {
+    let text = root.text(LIMITS)?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Max locked memory"));
+    match line.and_then(|line| line.split_whitespace().next()) {
+        Some("unlimited") => Ok(None),
+        // The parser rejects a missing or malformed number, with an error that names the file.
+        word => root.parsed(LIMITS, word.unwrap_or_default()).map(Some),
+    }
+}
+
+fn may_exceed(root: &Root) -> bool {
+    let effective = root.field("proc/self/status", "CapEff").unwrap_or_default();
+    u64::from_str_radix(&effective, 16).is_ok_and(|bits| bits >> CAP_IPC_LOCK & 1 == 1)
 }

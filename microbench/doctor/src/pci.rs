@@ -1,11 +1,12 @@
 //! Checks where a device is plugged in: the link of its slot, its PCI requests, its node, and the
 //! IOMMU.
 
-use crate::cpu;
-use crate::root::Root;
-use crate::{Finding, Note, Subject};
-
 use probeline_pin::Topology;
+
+use crate::cpu;
+use crate::finding::{Check, Finding, Subject};
+use crate::note::Note;
+use crate::root::Root;
 
 /// Bytes of configuration space that every user may read.
 const FOR_EVERYBODY: usize = 64;
@@ -19,7 +20,7 @@ const LEAST_REQUEST: u32 = 512;
 /// A device's place on the bus.
 pub(crate) struct Slot<'a> {
     root: &'a Root,
-    device: &'a str,
+    subject: &'a Subject,
     /// Its directory in sysfs.
     path: String,
     /// Its address on the bus, such as `0000:3b:00.0`.
@@ -27,26 +28,22 @@ pub(crate) struct Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
-    pub(crate) fn of(root: &'a Root, device: &'a str) -> Self {
-        let path = format!("sys/class/infiniband/{device}/device");
+    /// `subject` is the device.
+    pub(crate) fn of(root: &'a Root, subject: &'a Subject) -> Self {
+        let path = format!("sys/class/infiniband/{subject}/device");
         let uevent = root.text(&format!("{path}/uevent")).unwrap_or_default();
         let address = uevent.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME="));
         let is_address =
             |text: &&str| text.chars().all(|c| c.is_ascii_hexdigit() || ":.".contains(c));
         let address = address.filter(is_address).map(str::to_owned);
-        Self { root, device, path, address }
+        Self { root, subject, path, address }
     }
 
     /// Checks the slot. `gbit_s` is the rate of the fastest active port.
-    pub(crate) fn checks(&self, gbit_s: Option<f64>) -> Vec<Finding> {
-        let mut all = vec![self.link(gbit_s)];
-        all.extend(self.requests());
-        all.push(self.iommu());
-        all
-    }
-
-    fn subject(&self) -> Subject {
-        Subject::Device(self.device.to_owned())
+    pub(crate) fn checks(&self, gbit_s: Option<f64>) -> [Finding; 4] {
+        let control = self.device_control();
+        let control = control.as_ref().copied().map_err(String::as_str);
+        [self.link(gbit_s), self.request_size(control), self.order(control), self.iommu()]
     }
 
     fn address(&self) -> &str {
@@ -54,37 +51,26 @@ impl<'a> Slot<'a> {
     }
 
     fn link(&self, gbit_s: Option<f64>) -> Finding {
-        const CHECK: &str = "pcie-link";
-        let subject = self.subject();
+        let check = Check::new("pcie-link", self.subject, Note::PCIE_LINK);
         let Some((now, most)) = self.lanes("current").zip(self.lanes("max")) else {
-            return Finding::not_seen(CHECK, &subject, "sysfs shows no link of it")
-                .command(format!("sudo lspci -vvs {} | grep LnkSta", self.address()))
-                .note(Note::PCIE_LINK);
+            return check
+                .not_seen("sysfs shows no link of it")
+                .command(format!("sudo lspci -vvs {} | grep LnkSta", self.address()));
         };
         let seen = format!("x{} at {} GT/s", now.width, now.gigatransfers);
-        let finding = match gbit_s {
-            _ if now.width < most.width || now.gigatransfers < most.gigatransfers => {
-                let seen = format!("{seen} of x{} at {}", most.width, most.gigatransfers);
-                Finding::look(CHECK, &subject, seen)
-                    .consequence(format!(
-                        "{:.0} Gbit/s at most, and more time for each READ",
-                        now.gbit_s()
-                    ))
-                    .command(
-                        "another slot, or the slot's settings in the firmware setup (bifurcation)",
-                    )
-            }
-            Some(port) if now.gbit_s() < port => {
-                let slot = format!("{seen}, {:.0} Gbit/s", now.gbit_s());
-                Finding::look(CHECK, &subject, slot)
-                    .consequence(format!(
-                        "the port carries {port} Gbit/s, which this slot does not"
-                    ))
-                    .command("a slot of a later generation or with more lanes")
-            }
-            _ => Finding::fine(CHECK, &subject, seen),
-        };
-        finding.note(Note::PCIE_LINK)
+        match gbit_s {
+            _ if now.width < most.width || now.gigatransfers < most.gigatransfers => check.look(
+                format!("{seen} of x{} at {}", most.width, most.gigatransfers),
+                format!("{:.0} Gbit/s at most, and more time for each READ", now.gbit_s()),
+                "another slot, or the slot's settings in the firmware setup (bifurcation)",
+            ),
+            Some(port) if now.gbit_s() < port => check.look(
+                format!("{seen}, {:.0} Gbit/s", now.gbit_s()),
+                format!("the port carries {port} Gbit/s, which this slot does not"),
+                "a slot of a later generation or with more lanes",
+            ),
+            _ => check.fine(seen),
+        }
     }
 
     fn lanes(&self, which: &str) -> Option<Link> {
@@ -97,59 +83,53 @@ impl<'a> Slot<'a> {
         known.then_some(Link { gigatransfers, width })
     }
 
-    /// Checks the maximum read request size and relaxed ordering.
-    fn requests(&self) -> [Finding; 2] {
-        let (size, ordering) = ("read-request", "relaxed-ordering");
-        let subject = self.subject();
-        let control = match self.device_control() {
-            Ok(control) => control,
-            Err(why) => {
-                let show = format!("sudo lspci -vvs {} | grep -A2 DevCtl:", self.address());
-                let not_seen = |check| Finding::not_seen(check, &subject, &why).command(&show);
-                let order = match self.root.owing_to_order() {
-                    Some(owing) => not_seen(ordering).consequence(format!("{owing} it bandwidth")),
-                    None => not_seen(ordering),
-                };
-                return [
-                    not_seen(size).note(Note::READ_REQUEST_SIZE),
-                    order.note(Note::WRITE_ORDERING),
-                ];
-            }
-        };
+    /// Returns the command that shows the device control register.
+    fn show_control(&self) -> String {
+        format!("sudo lspci -vvs {} | grep -A2 DevCtl:", self.address())
+    }
+
+    /// Checks the maximum read request size.
+    fn request_size(&self, control: Result<u16, &str>) -> Finding {
+        let check = Check::new("read-request", self.subject, Note::READ_REQUEST_SIZE);
         // Bits 14 to 12 of the device control register; 6 and 7 are reserved.
-        let bytes = match control >> 12 & 7 {
-            code @ 0..=5 => Some(128_u32 << code),
-            _ => None,
+        let bytes = match control.map(|control| control >> 12 & 7) {
+            Ok(code @ 0..=5) => 128_u32 << code,
+            Ok(_) => return check.not_seen("a reserved code"),
+            Err(why) => return check.not_seen(why).command(self.show_control()),
         };
-        let request = match bytes {
-            None => Finding::not_seen(size, &subject, "a reserved code"),
-            Some(bytes @ LEAST_REQUEST..) => Finding::fine(size, &subject, format!("{bytes} B")),
-            Some(bytes) => Finding::look(size, &subject, format!("{bytes} B"))
-                .consequence(
-                    "to answer a READ of a longer chunk the device asks the memory several times",
-                )
-                .command(format!("sudo setpci -s {} CAP_EXP+8.w=5000:7000", self.address())),
-        };
-        let order = self.order(control >> 4 & 1 == 1);
-        [request.note(Note::READ_REQUEST_SIZE), order.note(Note::WRITE_ORDERING)]
+        if bytes >= LEAST_REQUEST {
+            return check.fine(format!("{bytes} B"));
+        }
+        check.look(
+            format!("{bytes} B"),
+            "to answer a READ of a longer chunk the device asks the memory several times",
+            format!("sudo setpci -s {} CAP_EXP+8.w=5000:7000", self.address()),
+        )
     }
 
     /// Checks whether the card may use relaxed ordering, given the CPU.
-    fn order(&self, relaxed: bool) -> Finding {
-        const CHECK: &str = "relaxed-ordering";
+    fn order(&self, control: Result<u16, &str>) -> Finding {
+        let check = Check::new("relaxed-ordering", self.subject, Note::WRITE_ORDERING);
+        let owing = self.root.owing_to_order();
+        let relaxed = match control {
+            Ok(control) => control >> 4 & 1 == 1,
+            Err(why) => {
+                let consequence = owing.map(|owing| format!("{owing} it bandwidth"));
+                return Finding { consequence, ..check.not_seen(why) }.command(self.show_control());
+            }
+        };
         let seen = if relaxed { "allowed on the bus" } else { "not allowed on the bus" };
-        let fine = || Finding::fine(CHECK, &self.subject(), seen);
-        match (self.root.owing_to_order(), relaxed) {
-            (Some(owing), true) => fine().consequence(format!(
+        match (owing, relaxed) {
+            (Some(owing), true) => check.fine(seen).consequence(format!(
                 "{owing} it bandwidth, and regions are registered without it: it takes \
                  PCI_WR_ORDERING=1"
             )),
-            (Some(owing), false) => Finding::look(CHECK, &self.subject(), seen)
-                .consequence(format!(
-                    "{owing} it bandwidth: what READs of long chunks bring is slower"
-                ))
-                .command(format!("sudo setpci -s {} CAP_EXP+8.w=0010:0010", self.address())),
-            (None, _) => fine().consequence(
+            (Some(owing), false) => check.look(
+                seen,
+                format!("{owing} it bandwidth: READs of long chunks are slower"),
+                format!("sudo setpci -s {} CAP_EXP+8.w=0010:0010", self.address()),
+            ),
+            (None, _) => check.fine(seen).consequence(
                 "regions are registered without it, and a claim waits for nothing it could pass",
             ),
         }
@@ -166,71 +146,59 @@ impl<'a> Slot<'a> {
     }
 
     fn iommu(&self) -> Finding {
-        const CHECK: &str = "iommu";
-        let (subject, root) = (self.subject(), self.root);
-        let pass = "iommu=pt in GRUB_CMDLINE_LINUX of /etc/default/grub, then sudo update-grub and \
-                    a reboot";
+        let check = Check::new("iommu", self.subject, Note::IOMMU);
+        let root = self.root;
+        if !root.has(&format!("{}/uevent", self.path)) {
+            return check.not_seen("sysfs does not show where it is plugged in");
+        }
         if !root.has(&format!("{}/iommu_group", self.path)) {
-            let finding = if root.has(&format!("{}/uevent", self.path)) {
-                let host = if root.is_virtual() { "; what the host has is not seen" } else { "" };
-                Finding::fine(CHECK, &subject, format!("none before it{host}"))
-            } else {
-                Finding::not_seen(CHECK, &subject, "sysfs does not show where it is plugged in")
-            };
-            return finding.note(Note::IOMMU);
+            let host = if root.is_virtual() { "; that of the host is not seen" } else { "" };
+            return check.fine(format!("none before it{host}"));
         }
         let kind = root.text(&format!("{}/iommu_group/type", self.path));
         let command_line = root.text("proc/cmdline").unwrap_or_default();
-        let passed = || command_line.split(' ').any(|word| word == "iommu=pt");
-        let finding = match kind.as_deref() {
-            Ok("identity") => Finding::fine(CHECK, &subject, "passes addresses through (identity)"),
-            Ok(kind @ ("DMA" | "DMA-FQ")) => {
-                Finding::look(CHECK, &subject, format!("translates addresses ({kind})"))
-                    .consequence(
-                        "random buckets miss its cache of translations: time for every READ",
-                    )
-                    .command(pass)
+        match kind.as_deref() {
+            Ok("identity") => check.fine("passes addresses through (identity)"),
+            Ok(kind @ ("DMA" | "DMA-FQ")) => check.look(
+                format!("translates addresses ({kind})"),
+                "random buckets miss its cache of translations: time for every READ",
+                "iommu=pt in GRUB_CMDLINE_LINUX of /etc/default/grub, then sudo update-grub and a \
+                 reboot",
+            ),
+            Ok(kind) => check.not_seen(format_args!("an unknown type: {kind}")),
+            Err(_) if command_line.split(' ').any(|word| word == "iommu=pt") => {
+                check.fine("iommu=pt at boot")
             }
-            Ok(kind) => {
-                Finding::not_seen(CHECK, &subject, format!("a type not known here: {kind}"))
-            }
-            Err(_) if passed() => Finding::fine(CHECK, &subject, "iommu=pt at boot"),
-            Err(unseen) => Finding::not_seen(CHECK, &subject, unseen).command("cat /proc/cmdline"),
-        };
-        finding.note(Note::IOMMU)
+            Err(unseen) => check.not_seen(unseen).command("cat /proc/cmdline"),
+        }
     }
 }
 
 /// Checks the NUMA node of a device against the CPUs of this process.
-pub(crate) fn node(root: &Root, device: &str) -> Finding {
-    const CHECK: &str = "numa-node";
-    let subject = Subject::Device(device.to_owned());
-    let topology = Topology::from_sysfs(&root.sys());
-    let node = probeline_pin::device_node(&root.sys(), device);
-    let nodes = topology.as_ref().map_or(0, |topology| topology.nodes().len());
-    let finding = match (node, topology) {
-        (Err(error), _) | (_, Err(error)) => Finding::not_seen(CHECK, &subject, error),
-        (Ok(None), Ok(_)) if nodes == 1 => Finding::fine(CHECK, &subject, "there is one node only"),
-        (Ok(None), Ok(_)) => Finding::not_seen(CHECK, &subject, "the machine does not say")
-            .command("lstopo; numactl --hardware"),
-        (Ok(Some(node)), Ok(topology)) => match (topology.node(node), cpu::allowed(root)) {
-            (None, _) => Finding::not_seen(CHECK, &subject, format!("{node}, which is not online")),
-            (_, Err(unseen)) => Finding::not_seen(CHECK, &subject, unseen),
-            (Some(its), Ok(allowed)) if its.cpus.intersection(&allowed).is_empty() => {
-                let seen = format!("{node}, and this process may use CPUs {allowed} of others");
-                Finding::look(CHECK, &subject, seen)
-                    .consequence(
-                        "each operation goes over the link between sockets, there and back",
-                    )
-                    .command(format!(
-                        "numactl --cpunodebind={0} --membind={0} probeline ...",
-                        node.0
-                    ))
-            }
-            _ => Finding::fine(CHECK, &subject, format!("{node}, where this process may run")),
-        },
+pub(crate) fn node(root: &Root, subject: &Subject) -> Finding {
+    let check = Check::new("numa-node", subject, Note::NUMA_NODE);
+    let device = probeline_pin::device_node(&root.sys(), &subject.to_string());
+    let (topology, node) = match (Topology::from_sysfs(&root.sys()), device) {
+        (_, Err(error)) | (Err(error), _) => return check.not_seen(error),
+        (Ok(topology), Ok(None)) if topology.nodes().len() == 1 => {
+            return check.fine("there is one node only");
+        }
+        (Ok(_), Ok(None)) => {
+            let finding = check.not_seen("the machine does not say");
+            return finding.command("lstopo; numactl --hardware");
+        }
+        (Ok(topology), Ok(Some(node))) => (topology, node),
     };
-    finding.note(Note::NUMA_NODE)
+    match (topology.node(node), cpu::allowed(root)) {
+        (None, _) => check.not_seen(format_args!("{node}, which is not online")),
+        (_, Err(unseen)) => check.not_seen(unseen),
+        (Some(its), Ok(allowed)) if its.cpus.intersection(&allowed).is_empty() => check.look(
+            format!("{node}, and this process may use CPUs {allowed} of others"),
+            "each operation goes over the link between sockets, there and back",
+            format!("numactl --cpunodebind={0} --membind={0} probeline ...", node.0),
+        ),
+        _ => check.fine(format!("{node}, where this process may run")),
+    }
 }
 
 #[derive(Clone, Copy)]

@@ -1,102 +1,74 @@
 //! Checks whether there is an RDMA device, and if not, what is missing.
 
-use probeline_verbs::LoadError;
+use crate::facts::Survey;
+use crate::finding::{Check, Finding};
+use crate::note::Note;
+use crate::root::{Root, Unseen};
 
-use crate::facts::{Survey, Surveyed};
-use crate::root::Root;
-use crate::{Finding, Note, Subject};
-
-const CLASS: &str = "sys/class/infiniband";
 const PCI: &str = "sys/bus/pci/devices";
 /// The alternative transports without a device.
 const OVER_SHM: &str = "--transport verbs has nothing to go over; shm goes between this machine's \
                         processes and needs none";
 const INSTALL: &str = "sudo apt-get install libibverbs1 ibverbs-providers";
 
-/// Returns the kernel's RDMA devices.
-pub(crate) fn devices_of_kernel(root: &Root) -> Vec<String> {
-    root.names(CLASS)
-}
+const LIBRARY: Check<'_> = Check::of_machine("libibverbs", None);
+const DEVICE: Check<'_> = Check::of_machine("device", None);
+const FORK: Check<'_> = Check::of_machine("fork", Some(Note::FORK));
 
 pub(crate) fn checks(root: &Root, survey: &Survey) -> Vec<Finding> {
-    let kernel = devices_of_kernel(root);
-    match survey {
-        Survey::NoLibrary(error) => vec![no_library(error, &kernel), without_device(root, &kernel)],
-        Survey::NoList(failed) => {
-            let finding = broken_library(failed.to_string()).command("ls -l /dev/infiniband");
-            vec![finding, without_device(root, &kernel)]
+    let kernel = root.rdma_devices();
+    let broken = |seen: String, command| LIBRARY.broken(seen, OVER_SHM, command);
+    let library = match survey {
+        Survey::Devices(_) => LIBRARY.fine("loaded"),
+        Survey::NoLibrary(error) if kernel.is_empty() => {
+            LIBRARY.look(error.to_string(), OVER_SHM, INSTALL).note(Note::NO_DEVICE)
         }
+        Survey::NoLibrary(error) => {
+            let seen = format!("{error}; the kernel has {}", kernel.join(", "));
+            broken(seen, INSTALL).note(Note::NO_DEVICE)
+        }
+        Survey::NoList(failed) => broken(failed.to_string(), "ls -l /dev/infiniband"),
         Survey::Silent(patience) => {
             let seen = format!("no answer within {} s", patience.as_secs());
-            vec![broken_library(seen).command("sudo dmesg | tail -50").note(Note::NO_DEVICE)]
+            return vec![broken(seen, "sudo dmesg | tail -50").note(Note::NO_DEVICE)];
         }
-        Survey::Devices(devices) if devices.is_empty() => {
-            vec![loaded(), without_device(root, &kernel)]
-        }
-        Survey::Devices(devices) => vec![loaded(), found(devices), fork(root)],
-    }
-}
-
-fn loaded() -> Finding {
-    Finding::fine("libibverbs", &Subject::Machine, "loaded")
-}
-
-fn broken_library(seen: String) -> Finding {
-    Finding::broken("libibverbs", &Subject::Machine, seen).consequence(OVER_SHM)
-}
-
-fn no_library(error: &LoadError, kernel: &[String]) -> Finding {
-    const CHECK: &str = "libibverbs";
-    let finding = if kernel.is_empty() {
-        Finding::look(CHECK, &Subject::Machine, error.to_string())
-    } else {
-        let seen = format!("{error}; the kernel has {}", kernel.join(", "));
-        Finding::broken(CHECK, &Subject::Machine, seen)
     };
-    finding.consequence(OVER_SHM).command(INSTALL).note(Note::NO_DEVICE)
-}
-
-fn found(devices: &[Surveyed]) -> Finding {
-    let names: Vec<&str> = devices.iter().map(|device| &*device.name).collect();
-    Finding::fine("device", &Subject::Machine, names.join(", "))
+    match survey {
+        Survey::Devices(devices) if !devices.is_empty() => {
+            let names: Vec<&str> = devices.iter().map(|device| &*device.name).collect();
+            let fork = fork(root).unwrap_or_else(|unseen| FORK.not_seen(unseen));
+            vec![library, DEVICE.fine(names.join(", ")), fork]
+        }
+        _ => vec![library, without_device(root, &kernel).note(Note::NO_DEVICE)],
+    }
 }
 
 /// Returns the finding for an empty list of libibverbs.
 fn without_device(root: &Root, kernel: &[String]) -> Finding {
-    const CHECK: &str = "device";
-    let machine = &Subject::Machine;
     if !kernel.is_empty() {
         let seen = format!("the kernel has {}, libibverbs shows none", kernel.join(", "));
-        return Finding::broken(CHECK, machine, seen)
-            .consequence(OVER_SHM)
-            .command(unlisted(root))
-            .note(Note::NO_DEVICE);
+        return DEVICE.broken(seen, OVER_SHM, unlisted(root));
     }
-    let cards: Vec<Card> = root.names(PCI).iter().filter_map(|at| Card::at(root, at)).collect();
-    let Some(card) = cards.first() else {
-        let finding = if !root.has("sys/devices") {
+    let Some(card) = root.names(PCI).iter().find_map(|at| Card::at(root, at)) else {
+        if !root.has("sys/devices") {
             let why =
                 "libibverbs shows no RDMA device, and /sys, which would show cards, is not here";
-            Finding::not_seen(CHECK, machine, why)
-        } else if root.has(PCI) {
-            let seen = "no RDMA device, and no card that is known to be one";
-            Finding::look(CHECK, machine, seen)
-        } else {
-            let seen = "no RDMA device, and no PCI bus to have a card on";
-            Finding::look(CHECK, machine, seen)
+            let finding = DEVICE.not_seen(why).consequence(OVER_SHM);
+            return finding.command(trial_without_card(root));
+        }
+        let seen = match root.has(PCI) {
+            true => "no RDMA device, and no card that is known to be one",
+            false => "no RDMA device, and no PCI bus to have a card on",
         };
-        return finding
-            .consequence(OVER_SHM)
-            .command(trial_without_card(root))
-            .note(Note::NO_DEVICE);
+        return DEVICE.look(seen, OVER_SHM, trial_without_card(root));
     };
     let driver = card.driver.as_deref().unwrap_or("none");
     let seen = format!("no RDMA device, but a card at {} (driver {driver})", card.address);
-    let mend = match driver {
+    let command = match driver {
         "vfio-pci" => "it is given to virtual machines: look inside the one that has it".to_owned(),
         _ => format!("sudo modprobe {} ib_uverbs", card.module),
     };
-    Finding::look(CHECK, machine, seen).consequence(OVER_SHM).command(mend).note(Note::NO_DEVICE)
+    DEVICE.look(seen, OVER_SHM, command)
 }
 
 /// Returns the action that makes libibverbs list a device that the kernel has.
@@ -188,28 +160,19 @@ impl Card {
 }
 
 /// Before Linux 5.12 a parent's pinned pages may move when it forks.
-fn fork(root: &Root) -> Finding {
-    const CHECK: &str = "fork";
-    let machine = &Subject::Machine;
-    let release = match root.text("proc/sys/kernel/osrelease") {
-        Ok(release) => release,
-        Err(unseen) => return Finding::not_seen(CHECK, machine, unseen).note(Note::FORK),
-    };
+fn fork(root: &Root) -> Result<Finding, Unseen> {
+    let release = root.text("proc/sys/kernel/osrelease")?;
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     let version = numbers.next().and_then(Result::ok).zip(numbers.next().and_then(Result::ok));
-    let Some(version) = version else {
-        let why = format!("{release:?} is no version of Linux");
-        return Finding::not_seen(CHECK, machine, why).note(Note::FORK);
-    };
-    if version >= (5, 12) {
-        let seen = format!("kernel {release} keeps a parent's registered pages in place");
-        return Finding::fine(CHECK, machine, seen).note(Note::FORK);
-    }
-    Finding::look(CHECK, machine, format!("kernel {release}, older than 5.12"))
-        .consequence(
-            "a process that forks gets new copies of pages that the device goes on writing the old \
-             ones of",
-        )
-        .command("export RDMAV_FORK_SAFE=1")
-        .note(Note::FORK)
+    Ok(match version {
+        None => FORK.not_seen(format_args!("{release:?} is no version of Linux")),
+        Some((5, 12..) | (6.., _)) => {
+            FORK.fine(format!("kernel {release} keeps a parent's registered pages in place"))
+        }
+        Some(_) => FORK.look(
+            format!("kernel {release}, older than 5.12"),
+            "a process that forks gets new copies of pages, and the device writes the old ones",
+            "export RDMAV_FORK_SAFE=1",
+        ),
+    })
 }

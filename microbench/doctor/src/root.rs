@@ -116,6 +116,11 @@ impl Root {
         names
     }
 
+    /// Returns the RDMA devices that the kernel shows.
+    pub(crate) fn rdma_devices(&self) -> Vec<String> {
+        self.names("sys/class/infiniband")
+    }
+
     /// Returns the folders of the NUMA nodes; empty on a kernel without NUMA.
     pub(crate) fn nodes(&self) -> Vec<String> {
         let dir = "sys/devices/system/node";
