@@ -1,48 +1,18 @@
 //! Gathers values of all ranks over the exchange of a job.
 
-use core::fmt;
-
 use probeline_transport::{Exchange, ExchangeError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// The reason why values were not gathered.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum GatherError {
     /// The job cannot continue.
-    Exchange(ExchangeError),
+    #[error("{0}")]
+    Exchange(#[from] ExchangeError),
     /// A value cannot be converted to or from JSON, for example because a rank has another build.
-    Value(serde_json::Error),
-}
-
-impl fmt::Display for GatherError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exchange(error) => error.fmt(f),
-            Self::Value(error) => write!(f, "cannot gather a value of every rank: {error}"),
-        }
-    }
-}
-
-impl core::error::Error for GatherError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Exchange(error) => Some(error),
-            Self::Value(error) => Some(error),
-        }
-    }
-}
-
-impl From<ExchangeError> for GatherError {
-    fn from(error: ExchangeError) -> Self {
-        Self::Exchange(error)
-    }
-}
-
-impl From<serde_json::Error> for GatherError {
-    fn from(error: serde_json::Error) -> Self {
-        Self::Value(error)
-    }
+    #[error("cannot gather a value of every rank: {0}")]
+    Value(#[from] serde_json::Error),
 }
 
 /// Gathers `N` numbers of every rank, in the order of ranks, in one collective call.

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 use std::collections::VecDeque;
 
-use probeline_profile::Shape;
+use probeline_profile::{MissingQuantity, Profile, Shape};
 use probeline_sim::{Cluster, Engine, Model, Rng};
 use probeline_table::{Bucket, CacheEntry, Config, Finished, Layout, Operation, Table};
 use probeline_transport::{Owner, Transport};
@@ -16,31 +16,50 @@ pub(crate) type Rank = Table<Engine, Vec<Operation>, Vec<CacheEntry>>;
 
 /// The cluster and the table on it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
-    pub(crate) model: Model,
-    pub(crate) shape: Shape,
-    pub(crate) way: Way,
-    pub(crate) buckets_per_owner: u64,
-    pub(crate) chunk_buckets: u32,
-    /// The probe limit in buckets: C times M.
-    pub(crate) reach: u32,
-    pub(crate) seed: u64,
-    /// Ranks start at random times within this many nanoseconds.
-    pub(crate) spread_ns: u64,
+pub struct Setup {
+    /// The times of operations.
+    pub model: Model,
+    /// The machines and their ranks.
+    pub shape: Shape,
+    /// The algorithm of operations.
+    pub way: Way,
+    /// C.
+    pub chunk_buckets: u32,
+    /// M, the maximum chunks that an operation probes. The program of the paper's authors has 64.
+    pub max_chunks: u32,
+    /// Buckets of each owner, a multiple of 8.
+    pub buckets_per_owner: u64,
+    /// The seed of the keys and of the simulator.
+    pub seed: u64,
 }
 
-impl Plan {
-    fn owners(&self) -> u32 {
+impl Setup {
+    /// Returns the paper's cluster of this shape.
+    pub(crate) fn paper(
+        profile: &Profile,
+        shape: Shape,
+        chunk_buckets: u32,
+        buckets_per_owner: u64,
+    ) -> Result<Self, MissingQuantity> {
+        let (model, way) = (profile.paper_model(shape)?, Way::Paper);
+        Ok(Self { model, shape, way, chunk_buckets, max_chunks: 64, buckets_per_owner, seed: 1 })
+    }
+
+    /// Returns the number of ranks.
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
         self.shape.machines.saturating_mul(self.shape.ranks_per_machine)
     }
 
     fn table(&self) -> Config {
-        self.way.config(self.buckets_per_owner, self.chunk_buckets, self.reach, &self.model)
+        let Self { chunk_buckets, max_chunks, buckets_per_owner, .. } = *self;
+        let reach = chunk_buckets.saturating_mul(max_chunks);
+        self.way.config(buckets_per_owner, chunk_buckets, reach, &self.model)
     }
 
     fn cluster(&self) -> probeline_sim::Config {
         probeline_sim::Config {
-            owners: self.owners(),
+            owners: self.ranks(),
             window_words: self.table().words(),
             slots: Config::slots(self.way.operations()),
             slot_words: self.chunk_buckets,
@@ -52,12 +71,13 @@ impl Plan {
     }
 
     /// Returns the bytes of the cluster and all ranks, within a tenth.
-    pub(crate) fn bytes(&self) -> u64 {
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
         let rank = size_of::<Rank>()
             + self.way.operations() as usize * size_of::<Operation>()
             + self.way.in_flight() as usize * size_of::<Finished>()
             + self.way.cache_entries() * size_of::<CacheEntry>();
-        let ranks = u64::from(self.owners()).saturating_mul(rank as u64);
+        let ranks = u64::from(self.ranks()).saturating_mul(rank as u64);
         self.cluster().bytes().saturating_add(ranks)
     }
 }
@@ -72,21 +92,22 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    pub(crate) fn open(plan: &Plan) -> Result<Self, Error> {
-        let (way, config, owners) = (plan.way, plan.table(), plan.owners());
-        let cluster = Cluster::new(plan.cluster())?;
-        let mut offsets = Rng::new(plan.seed, 0);
+    /// Creates the cluster. Ranks start at random times within `spread_ns` nanoseconds.
+    pub(crate) fn open(setup: &Setup, spread_ns: u64) -> Result<Self, Error> {
+        let (way, config, owners) = (setup.way, setup.table(), setup.ranks());
+        let cluster = Cluster::new(setup.cluster())?;
+        let mut offsets = Rng::new(setup.seed, 0);
         let mut ranks = VecDeque::with_capacity(owners as usize);
         for owner in (0..owners).map(Owner) {
             let mut engine = cluster.engine(owner)?;
-            engine.spend(offsets.up_to(plan.spread_ns));
+            engine.spend(offsets.up_to(spread_ns));
             let operations = vec![Operation::EMPTY; way.operations() as usize];
             let table = Table::new(engine, config, operations)?;
             ranks.push_back(table.with_cache(vec![CacheEntry::EMPTY; way.cache_entries()]));
         }
         let ranks: Vec<Rank> = ranks.into();
         let layout = *ranks.first().ok_or(Error::Full { buckets: 0, held: 0 })?.layout();
-        Ok(Self { cluster, ranks, layout, seed: plan.seed, filled: 0 })
+        Ok(Self { cluster, ranks, layout, seed: setup.seed, filled: 0 })
     }
 
     /// Returns the number of keys that fill the table.

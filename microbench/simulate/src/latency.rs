@@ -1,36 +1,23 @@
 //! Simulates the latency of inserts by C and load factor: Table 1, left, and Fig. 2 of the paper.
 
-use probeline_profile::{Profile, Shape};
-use probeline_sim::Model;
+use probeline_profile::{MissingQuantity, Profile, Shape};
 use probeline_table::{Bucket, Outcome};
 
-use crate::cluster::{Plan, Rank, Ranks};
+use crate::cluster::{Rank, Ranks, Setup};
 use crate::keys::Keys;
-use crate::{Error, Progress, Way};
+use crate::{Error, Progress};
 
 /// The experiment: one rank inserts, while the others wait for it at a barrier.
 #[derive(Clone, Debug)]
 pub struct LatencyPlan {
-    /// The times of operations.
-    pub model: Model,
-    /// The machines and their ranks; the paper has two machines of one rank.
-    pub shape: Shape,
-    /// The algorithm of operations.
-    pub way: Way,
-    /// C.
-    pub chunk_buckets: u32,
-    /// M, the maximum chunks that an operation probes. The program of the paper's authors has 64.
-    pub max_chunks: u32,
+    /// The cluster and the table; the paper has two machines of one rank.
+    pub setup: Setup,
     /// Load factors in percent, in ascending order. Each mean is over the inserts from 2 percentage
     /// points below the load factor.
     pub load_percents: Vec<u32>,
-    /// Buckets of each owner, a multiple of 8.
-    pub buckets_per_owner: u64,
     /// The rank performs and measures one in this number of inserts; the others only fill the
     /// table.
     pub one_in: u32,
-    /// The seed of the keys and of the simulator.
-    pub seed: u64,
 }
 
 impl LatencyPlan {
@@ -42,37 +29,12 @@ impl LatencyPlan {
         profile: &Profile,
         shape: Shape,
         chunk_buckets: u32,
-    ) -> Result<Self, probeline_profile::MissingQuantity> {
+    ) -> Result<Self, MissingQuantity> {
         Ok(Self {
-            model: profile.paper_model(shape)?,
-            shape,
-            way: Way::Paper,
-            chunk_buckets,
-            max_chunks: 64,
+            setup: Setup::paper(profile, shape, chunk_buckets, 1 << 21)?,
             load_percents: (1..=46).map(|step| 2 * step).collect(),
-            buckets_per_owner: 1 << 21,
             one_in: 2,
-            seed: 1,
         })
-    }
-
-    /// Returns the bytes of the cluster and its table, within a tenth.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.cluster().bytes()
-    }
-
-    fn cluster(&self) -> Plan {
-        Plan {
-            model: self.model,
-            shape: self.shape,
-            way: self.way,
-            buckets_per_owner: self.buckets_per_owner,
-            chunk_buckets: self.chunk_buckets,
-            reach: self.chunk_buckets.saturating_mul(self.max_chunks),
-            seed: self.seed,
-            spread_ns: 0,
-        }
     }
 }
 
@@ -127,8 +89,8 @@ struct Experiment<'p> {
 
 impl<'p> Experiment<'p> {
     fn open(plan: &'p LatencyPlan) -> Result<Self, Error> {
-        let ranks = Ranks::open(&plan.cluster())?;
-        Ok(Self { plan, ranks, keys: Keys::new(plan.seed, 0, 0), held: 0, turn: 0 })
+        let ranks = Ranks::open(&plan.setup, 0)?;
+        Ok(Self { plan, ranks, keys: Keys::new(plan.setup.seed, 0, 0), held: 0, turn: 0 })
     }
 
     fn count(&self, load_percent: u32) -> u64 {
@@ -157,7 +119,7 @@ impl<'p> Experiment<'p> {
         let total = stats.total();
         let each = |sum: u64| sum as f64 / total.operations.max(1) as f64;
         Ok(LatencyRow {
-            chunk_buckets: self.plan.chunk_buckets,
+            chunk_buckets: self.plan.setup.chunk_buckets,
             load_percent,
             operations: total.operations,
             full: stats.full.operations,

@@ -15,6 +15,7 @@ mod limit;
 mod throughput;
 mod way;
 
+pub use cluster::Setup;
 pub use each::{MOST_AT_ONCE, each, each_at_once};
 pub use error::Error;
 pub use latency::{LatencyPlan, LatencyRow, latency};

@@ -4,11 +4,10 @@ use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use probeline_profile::paper::Workload;
-use probeline_profile::{Profile, Shape};
-use probeline_sim::Model;
+use probeline_profile::{MissingQuantity, Profile, Shape};
 use probeline_table::{Finished, Intent, Outcome, OutcomeStats, SubmitError, Tag};
 
-use crate::cluster::{Plan, Rank, Ranks};
+use crate::cluster::{Rank, Ranks, Setup};
 use crate::keys::Keys;
 use crate::limit::{Limit, Load, Snapshot};
 use crate::{Error, Progress, Way};
@@ -16,26 +15,14 @@ use crate::{Error, Progress, Way};
 /// The experiment: all ranks at once.
 #[derive(Clone, Debug)]
 pub struct ThroughputPlan {
-    /// The times of operations.
-    pub model: Model,
-    /// The machines and their ranks.
-    pub shape: Shape,
-    /// The algorithm of operations.
-    pub way: Way,
+    /// The cluster and the table.
+    pub setup: Setup,
     /// The mix of operations.
     pub workload: Workload,
-    /// C; the paper has 32.
-    pub chunk_buckets: u32,
-    /// M; the program of the paper's authors has 64.
-    pub max_chunks: u32,
     /// The load factor of the table when ranks start, in percent.
     pub load_percent: u32,
-    /// Buckets of each owner, a multiple of 8.
-    pub buckets_per_owner: u64,
     /// Measured operations of each rank.
     pub operations: u32,
-    /// The seed of the keys and of the simulator.
-    pub seed: u64,
 }
 
 impl ThroughputPlan {
@@ -48,51 +35,22 @@ impl ThroughputPlan {
         profile: &Profile,
         shape: Shape,
         workload: Workload,
-    ) -> Result<Self, probeline_profile::MissingQuantity> {
-        Ok(Self {
-            model: profile.paper_model(shape)?,
-            shape,
-            way: Way::Paper,
-            workload,
-            chunk_buckets: 32,
-            max_chunks: 64,
-            load_percent: 1,
-            buckets_per_owner: 1 << 13,
-            operations: 400,
-            seed: 1,
-        })
-    }
-
-    /// Returns the bytes of the cluster and its table, within a tenth.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.cluster().bytes()
+    ) -> Result<Self, MissingQuantity> {
+        let setup = Setup::paper(profile, shape, 32, 1 << 13)?;
+        Ok(Self { setup, workload, load_percent: 1, operations: 400 })
     }
 
     /// Returns the warm-up operations of each rank. All operations in flight complete twice in that
     /// time, so that completions no longer come in one burst.
     fn warm(&self) -> u32 {
-        WARM.max(self.way.in_flight().saturating_mul(2))
+        WARM.max(self.setup.way.in_flight().saturating_mul(2))
     }
 
     /// Returns the operations that each rank starts until its measured ones are complete.
     #[must_use]
     pub fn begun(&self) -> u64 {
-        let in_flight = u64::from(self.way.in_flight());
+        let in_flight = u64::from(self.setup.way.in_flight());
         u64::from(self.warm()) + u64::from(self.operations) + in_flight
-    }
-
-    fn cluster(&self) -> Plan {
-        Plan {
-            model: self.model,
-            shape: self.shape,
-            way: self.way.under_load(&self.model),
-            buckets_per_owner: self.buckets_per_owner,
-            chunk_buckets: self.chunk_buckets,
-            reach: self.chunk_buckets.saturating_mul(self.max_chunks),
-            seed: self.seed,
-            spread_ns: SPREAD_NS,
-        }
     }
 }
 
@@ -142,7 +100,9 @@ const STEPS_PER_CALL: u64 = 1 << 14;
 /// # Errors
 /// [`Error`], for example if an operation finds no room within M chunks.
 pub fn throughput(plan: &ThroughputPlan, progress: Progress<'_>) -> Result<ThroughputRow, Error> {
-    let mut ranks = Ranks::open(&plan.cluster())?;
+    let Setup { way, model, .. } = plan.setup;
+    let setup = Setup { way: way.under_load(&model), ..plan.setup };
+    let mut ranks = Ranks::open(&setup, SPREAD_NS)?;
     ranks.fill(ranks.layout.buckets() * u64::from(plan.load_percent) / 100)?;
     let mut workers: Vec<Worker> = (0..)
         .zip(&ranks.ranks)
@@ -216,10 +176,10 @@ struct Worker {
 
 impl Worker {
     fn new(plan: &ThroughputPlan, rank: u32, filled: u64, table: &Rank) -> Self {
-        let in_flight = plan.way.in_flight();
+        let in_flight = plan.setup.way.in_flight();
         let nothing = Finished::default();
         Self {
-            keys: Keys::new(plan.seed, rank, filled),
+            keys: Keys::new(plan.setup.seed, rank, filled),
             drawn: None,
             inserts_percent: plan.workload.inserts_percent(),
             in_flight,
@@ -280,7 +240,8 @@ impl Worker {
         let outcome = finished.result?;
         self.running -= 1;
         if outcome == Outcome::Full {
-            let ThroughputPlan { max_chunks, chunk_buckets, load_percent, .. } = *plan;
+            let Setup { max_chunks, chunk_buckets, .. } = plan.setup;
+            let load_percent = plan.load_percent;
             return Err(Error::Reach { max_chunks, chunk_buckets, load_percent });
         }
         if !self.is_done() && self.is_warm() {
@@ -311,7 +272,7 @@ impl Worker {
 fn row(plan: &ThroughputPlan, ranks: &Ranks, workers: &[Worker], warm: &Snapshot) -> ThroughputRow {
     let counted: f64 = workers.iter().map(Worker::counted).sum();
     let sum = |of: fn(&Worker) -> u64| workers.iter().map(of).sum::<u64>() as f64;
-    let cut = plan.way == Way::Paper && workers.iter().all(|worker| worker.sum_us > 0);
+    let cut = plan.setup.way == Way::Paper && workers.iter().all(|worker| worker.sum_us > 0);
     let cut_of = |worker: &Worker| worker.counted() * 1e6 / worker.sum_us.max(1) as f64;
     let totals = ranks.ranks.iter().map(|rank| rank.stats().total());
     let stats = totals.fold(OutcomeStats::default(), |sum, total| sum.plus(&total));
@@ -319,9 +280,9 @@ fn row(plan: &ThroughputPlan, ranks: &Ranks, workers: &[Worker], warm: &Snapshot
     let end = Snapshot::of(&ranks.cluster);
     // With very few measured operations all complete at once; the load then counts from the start.
     let start = if warm.at_ns < end.at_ns { *warm } else { Snapshot::default() };
-    let load = Load::between(plan.shape, &start, &end);
+    let load = Load::between(plan.setup.shape, &start, &end);
     ThroughputRow {
-        shape: plan.shape,
+        shape: plan.setup.shape,
         workload: plan.workload,
         operations: workers.iter().map(|worker| u64::from(worker.wanted - worker.warm)).sum(),
         inserted: sum(|worker| worker.inserted) / counted.max(1.0),
@@ -332,6 +293,6 @@ fn row(plan: &ThroughputPlan, ranks: &Ranks, workers: &[Worker], warm: &Snapshot
         effective_roundtrips: each(stats.effective_roundtrips),
         mean_chunk_buckets: Some(load.words_per_read).filter(|&words| words > 0.0),
         load,
-        limit: Limit::nearest(&plan.model, &load),
+        limit: Limit::nearest(&plan.setup.model, &load),
     }
 }

@@ -11,19 +11,19 @@ fn a_cluster_uses_the_predicted_memory() {
     let das5 = Profile::built_in("das5-fdr").unwrap();
     let shape = Shape { machines: 8, ranks_per_machine: 8 };
     let mut plan = ThroughputPlan::paper(&das5, shape, Workload::Mixed).unwrap();
-    plan.way = Way::Beyond(Optimizations {
+    plan.setup.way = Way::Beyond(Optimizations {
         in_flight: 1024,
         cache_entries: 4096,
         one_roundtrip: OneRoundtrip::Off,
         read_ahead: ReadAhead::Likely,
     });
     plan.operations = 1100;
-    plan.buckets_per_owner = 1 << 15;
+    plan.setup.buckets_per_owner = 1 << 15;
     throughput(&plan, &|_| {}).unwrap();
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     let peak: f64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
-    let said = plan.bytes() as f64 / 1024.0;
+    let said = plan.setup.bytes() as f64 / 1024.0;
     println!("{said:.0} KiB said, {peak} KiB taken");
     assert!((0.9..1.1).contains(&(said / peak)), "{said:.0} KiB said, {peak} KiB taken");
 }

@@ -51,10 +51,10 @@ fn latencies_are_the_papers(shape: Shape, theirs_ns: fn(&paper::Latency) -> f64)
 
 fn run(shape: Shape, workload: Workload, way: Way) -> ThroughputRow {
     let mut plan = ThroughputPlan::paper(&das5(), shape, workload).unwrap();
-    plan.way = way;
+    plan.setup.way = way;
     plan.operations = 200;
     if way != Way::Paper {
-        plan.model = das5().model(shape).unwrap();
+        plan.setup.model = das5().model(shape).unwrap();
     }
     throughput(&plan, &quiet).unwrap()
 }
@@ -105,7 +105,7 @@ fn nic_load_covers_the_same_period_as_throughput() {
     let simple = Model::simple(200);
     let model = Model { owners_per_node: 2, local: simple.remote, ..simple };
     let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::Mixed).unwrap();
-    (plan.model, plan.operations) = (model, 40);
+    (plan.setup.model, plan.operations) = (model, 40);
     let row = throughput(&plan, &quiet).unwrap();
     let reads_per_s = row.ops_per_s * row.outgoing_roundtrips / 4.0;
     let ratio = row.load.reads_per_s / reads_per_s;
@@ -119,11 +119,11 @@ fn many_in_flight_do_not_exceed_the_nic_limit() {
     let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::WriteIntensive).unwrap();
     let (one_roundtrip, read_ahead) = (OneRoundtrip::Off, ReadAhead::Likely);
     let means = Optimizations { in_flight: 256, cache_entries: 0, one_roundtrip, read_ahead };
-    (plan.way, plan.model) = (Way::Beyond(means), das5().model(shape).unwrap());
-    (plan.operations, plan.buckets_per_owner) = (256, 1 << 16);
+    (plan.setup.way, plan.setup.model) = (Way::Beyond(means), das5().model(shape).unwrap());
+    (plan.operations, plan.setup.buckets_per_owner) = (256, 1 << 16);
     let row = throughput(&plan, &quiet).unwrap();
     // The other half of the inserts stay within a machine and use its CPUs.
-    let most = 2.0 * 2.0 * plan.model.nic.target.atomics_per_s as f64 / row.inserted;
+    let most = 2.0 * 2.0 * plan.setup.model.nic.target.atomics_per_s as f64 / row.inserted;
     assert!(row.ops_per_s < 1.2 * most, "{most}: {row:?}");
 }
 
@@ -156,7 +156,7 @@ fn the_same_seed_gives_the_same_figures_and_another_gives_others() {
     let of = |seed| {
         let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::Mixed).unwrap();
         plan.operations = 50;
-        plan.seed = seed;
+        plan.setup.seed = seed;
         throughput(&plan, &quiet).unwrap()
     };
     assert_eq!(of(7), of(7));
@@ -168,7 +168,7 @@ fn the_same_seed_gives_the_same_figures_and_another_gives_others() {
 fn a_full_probe_sequence_is_an_error() {
     let shape = Shape { machines: 2, ranks_per_machine: 2 };
     let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::WriteIntensive).unwrap();
-    (plan.chunk_buckets, plan.max_chunks, plan.load_percent) = (8, 1, 90);
+    (plan.setup.chunk_buckets, plan.setup.max_chunks, plan.load_percent) = (8, 1, 90);
     let error = throughput(&plan, &quiet).unwrap_err();
     assert_eq!(error, Error::Reach { max_chunks: 1, chunk_buckets: 8, load_percent: 90 });
     let said = error.to_string();

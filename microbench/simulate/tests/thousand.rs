@@ -22,7 +22,7 @@ fn a_thousand_owners_fit_in_a_gibibyte() {
         }),
     ] {
         let mut plan = ThroughputPlan::paper(&das5, shape, Workload::Mixed).unwrap();
-        plan.way = way;
+        plan.setup.way = way;
         plan.operations = 30;
         let row = throughput(&plan, &|_| {}).unwrap();
         assert_eq!(row.operations, 1_024 * 30);

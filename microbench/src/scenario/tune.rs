@@ -2,14 +2,10 @@
 //! with measurements, and verifies the model's predictions.
 
 mod bench;
-mod calibration;
-mod choice;
-mod expected;
-mod network;
 mod notes;
-mod rates;
 mod row;
-mod verification;
+mod runs;
+mod transport;
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -25,8 +21,8 @@ use probeline_tune::{Candidate, Goal, Lengths, Model, Rates, Space, Timing, Work
 use serde_json::Value;
 
 use self::bench::Bench;
-use self::network::Network;
 use self::row::TuneRow;
+use self::transport::Network;
 use super::latency::{FILLING, FILLING_DEPTH};
 use super::open;
 use crate::cli::{JobArgs, TransportName};
@@ -207,7 +203,7 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
     report.summary = args.summary(&tuned);
     report.notes = args.notes(&tuned);
     report.rows = tuned.rows;
-    report.rates = expected::rates(&tuned.model.rates);
+    report.rates = row::rates(&tuned.model.rates);
     report.candidates = tuned.candidates;
     report.publish(files)
 }
@@ -392,11 +388,11 @@ impl Scenario for TuneArgs {
         let time = self.time();
         // An operation posts two requests at once: a READ, and a read-ahead or a claim.
         let deepest = 2 * self.in_flight;
-        let rates = rates::measure(engine, &self.job, deepest, time, exchange)?;
+        let rates = transport::rates(engine, &self.job, deepest, time, exchange)?;
         let network = match self.profile_out {
             Some(_) => {
                 let depths = self.space(false).depths;
-                Some(network::measure(engine, &self.job, &depths, time, exchange)?)
+                Some(transport::network(engine, &self.job, &depths, time, exchange)?)
             }
             None => None,
         };

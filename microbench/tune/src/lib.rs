@@ -8,14 +8,14 @@
 #![forbid(unsafe_code)]
 
 mod candidate;
-mod choice;
 mod fit;
+mod goal;
 mod lengths;
 mod model;
 mod rates;
 
 pub use candidate::{Candidate, Space};
-pub use choice::{Goal, Timing};
+pub use goal::{Goal, Timing};
 pub use lengths::{Lengths, reach};
 pub use model::{Model, Overhead, Own, Workload};
 pub use rates::Rates;

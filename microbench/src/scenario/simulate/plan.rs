@@ -2,7 +2,7 @@
 
 use probeline_profile::paper::{self, WORKLOADS};
 use probeline_profile::{MissingQuantity, Profile, Shape};
-use probeline_simulate::{LatencyPlan, MOST_AT_ONCE, ThroughputPlan, Way};
+use probeline_simulate::{LatencyPlan, MOST_AT_ONCE, Setup, ThroughputPlan, Way};
 
 use super::{Experiment, SimulateArgs};
 use crate::failure::{Failure, Result};
@@ -48,48 +48,36 @@ pub(super) fn chunk_buckets(text: &str) -> core::result::Result<u32, String> {
 
 impl Run {
     pub(super) fn name(&self) -> String {
+        let Setup { shape: Shape { machines, ranks_per_machine }, chunk_buckets, .. } =
+            self.setup();
         match self {
-            Self::Latency(plan) => format!("latency, C = {}", plan.chunk_buckets),
+            Self::Latency(_) => format!("latency, C = {chunk_buckets}"),
             Self::Throughput(plan) => {
-                let Shape { machines, ranks_per_machine } = plan.shape;
                 format!("{} on {machines} x {ranks_per_machine}", plan.workload.name())
             }
         }
     }
 
-    /// Returns the memory in bytes of the ranks' engines, operations, caches and windows.
-    fn bytes(&self) -> u64 {
+    fn setup(&self) -> &Setup {
         match self {
-            Self::Latency(plan) => plan.bytes(),
-            Self::Throughput(plan) => plan.bytes(),
-        }
-    }
-
-    fn ranks(&self) -> u32 {
-        match self {
-            Self::Latency(plan) => ranks(plan.shape),
-            Self::Throughput(plan) => ranks(plan.shape),
+            Self::Latency(plan) => &plan.setup,
+            Self::Throughput(plan) => &plan.setup,
         }
     }
 
     /// Returns the estimated work of the run, in units of the time to fill one bucket.
     pub(super) fn weight(&self) -> f64 {
+        let ranks = f64::from(self.setup().ranks());
         match self {
             Self::Latency(plan) => {
-                let buckets = plan.buckets_per_owner as f64 * f64::from(ranks(plan.shape));
+                let buckets = plan.setup.buckets_per_owner as f64 * ranks;
                 let filled = plan.load_percents.last().map_or(0.0, |&percent| f64::from(percent));
                 let measured = 2.0 * plan.load_percents.len() as f64 / f64::from(plan.one_in);
                 buckets * (filled + measured * INSERT_WEIGHT) / 100.0
             }
-            Self::Throughput(plan) => {
-                f64::from(plan.operations) * f64::from(ranks(plan.shape)) * OPERATION_WEIGHT
-            }
+            Self::Throughput(plan) => f64::from(plan.operations) * ranks * OPERATION_WEIGHT,
         }
     }
-}
-
-fn ranks(shape: Shape) -> u32 {
-    shape.machines.saturating_mul(shape.ranks_per_machine)
 }
 
 impl SimulateArgs {
@@ -111,15 +99,12 @@ impl SimulateArgs {
         if self.experiment != Experiment::Latency {
             for (shape, workload) in self.throughputs() {
                 let mut plan = ThroughputPlan::paper(profile, shape, workload)?;
-                plan.way = self.way();
-                plan.model = self.model(profile, shape)?;
-                plan.chunk_buckets = self.throughput_chunk_buckets;
-                plan.max_chunks = self.max_chunks;
+                plan.setup.chunk_buckets = self.throughput_chunk_buckets;
+                self.adapt(profile, &mut plan.setup)?;
                 plan.load_percent = self.filled;
                 plan.operations = self.ops;
                 let room = plan.begun() * BUCKETS_OF_OPERATION;
-                plan.buckets_per_owner = plan.buckets_per_owner.max(room);
-                plan.seed = self.seed;
+                plan.setup.buckets_per_owner = plan.setup.buckets_per_owner.max(room);
                 runs.push(Run::Throughput(plan));
             }
         }
@@ -130,8 +115,8 @@ impl SimulateArgs {
     /// windows of all ranks may need more memory than the machine has.
     pub(super) fn at_once(&self, runs: &[Run]) -> Result<usize> {
         // Runs with too many ranks are refused for that reason, not for their memory.
-        let fewer = runs.iter().filter(|run| run.ranks() <= MOST_RANKS);
-        let mut bytes: Vec<u64> = fewer.map(Run::bytes).collect();
+        let fewer = runs.iter().map(Run::setup).filter(|setup| setup.ranks() <= MOST_RANKS);
+        let mut bytes: Vec<u64> = fewer.map(Setup::bytes).collect();
         let available = heap_available().unwrap_or(u64::MAX);
         if let Some(at_once) = fit(&mut bytes, available) {
             return Ok(at_once);
@@ -169,40 +154,40 @@ impl SimulateArgs {
                 (means.in_flight > 1).then_some(many)
             }
         };
-        if let Some((what, mend)) = overlaps.filter(|_| by_cpu) {
+        if let Some((what, fix)) = overlaps.filter(|_| by_cpu) {
             return Err(Failure::usage(format!(
-                "within one machine the profile {} has what one access of a CPU takes and not how \
-                 many a CPU does at once, which is what {what} lives on there: {mend}, give --machines 2 \
-                 or more, or measure it with bench-throughput --ranks N",
+                "within one machine the profile {} has the time of one access of a CPU and not how \
+                 many a CPU does at once, on which {what} depends there: {fix}, give --machines 2 or \
+                 more, or measure it with bench-throughput --ranks N",
                 profile.name()
             )));
         }
         Ok(())
     }
 
-    /// Beyond the paper, no operation needs the CPU of another rank.
-    fn model(
+    /// Sets what the options determine for all experiments. Beyond the paper, no operation needs
+    /// the CPU of another rank.
+    fn adapt(
         &self,
         profile: &Profile,
-        shape: Shape,
-    ) -> core::result::Result<probeline::sim::Model, MissingQuantity> {
-        match self.way() {
-            Way::Paper => profile.paper_model(shape),
-            Way::Beyond(_) | Way::Tuned(_) => profile.model(shape),
+        setup: &mut Setup,
+    ) -> core::result::Result<(), MissingQuantity> {
+        setup.way = self.way();
+        if setup.way != Way::Paper {
+            setup.model = profile.model(setup.shape)?;
         }
+        (setup.max_chunks, setup.seed) = (self.max_chunks, self.seed);
+        Ok(())
     }
 
     fn latency_plan(&self, profile: &Profile, shape: Shape, chunk: u32) -> Result<LatencyPlan> {
         let mut plan = LatencyPlan::paper(profile, shape, chunk)?;
-        plan.model = self.model(profile, shape)?;
-        plan.way = self.way();
-        plan.max_chunks = self.max_chunks;
-        let each = LATENCY_BUCKETS / u64::from(ranks(shape).max(1));
-        plan.buckets_per_owner = each.max(LEAST_BUCKETS).next_multiple_of(8);
+        self.adapt(profile, &mut plan.setup)?;
+        let each = LATENCY_BUCKETS / u64::from(plan.setup.ranks().max(1));
+        plan.setup.buckets_per_owner = each.max(LEAST_BUCKETS).next_multiple_of(8);
         if !self.paper {
             plan.load_percents.clone_from(&self.load_factors);
         }
-        plan.seed = self.seed;
         Ok(plan)
     }
 
@@ -291,7 +276,7 @@ mod tests {
         let das5 = Profile::built_in("das5-fdr").unwrap();
         let shape = Shape { machines: 48, ranks_per_machine: 16 };
         let mut plan = LatencyPlan::paper(&das5, shape, 32).unwrap();
-        plan.buckets_per_owner = LATENCY_BUCKETS / 768;
+        plan.setup.buckets_per_owner = LATENCY_BUCKETS / 768;
         let whole = Run::Latency(plan.clone()).weight();
         plan.load_percents = vec![50, 60, 70, 80, 90];
         let latency = Run::Latency(plan).weight();

@@ -4,10 +4,13 @@ use probeline_profile::Shape;
 use probeline_profile::paper;
 use probeline_results::format::{fixed, text};
 use probeline_results::{Layout, Row, row};
-use probeline_simulate::{LatencyPlan, LatencyRow, Limit, ThroughputPlan, ThroughputRow, Way};
+use probeline_simulate::{
+    LatencyPlan, LatencyRow, Limit, Setup, ThroughputPlan, ThroughputRow, Way,
+};
 
 row! {
     /// A latency or a throughput, and the paper's figure for it.
+    #[derive(Default)]
     pub(crate) struct SimulateRow {
         pub(super) experiment: String,
         /// The workload of a throughput; `None` for a latency.
@@ -80,8 +83,19 @@ fn million(rate: &Option<f64>) -> String {
 }
 
 impl SimulateRow {
+    fn of(setup: &Setup, load_percent: u32) -> Self {
+        Self {
+            way: setup.way.name().to_owned(),
+            machines: setup.shape.machines,
+            ranks_per_machine: setup.shape.ranks_per_machine,
+            chunk_buckets: setup.chunk_buckets,
+            load_factor: f64::from(load_percent) / 100.0,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn latency(plan: &LatencyPlan, row: &LatencyRow) -> Self {
-        let theirs_ns: Option<fn(&paper::Latency) -> f64> = match plan.shape {
+        let theirs_ns: Option<fn(&paper::Latency) -> f64> = match plan.setup.shape {
             Shape { machines: 2, ranks_per_machine: 1 } => Some(|figure| figure.remote_ns),
             Shape { machines: 1, ranks_per_machine: 2 } => Some(|figure| figure.local_ns),
             _ => None,
@@ -95,36 +109,22 @@ impl SimulateRow {
         let paper_out = figure.map(|figure| figure.outgoing_roundtrips);
         Self {
             experiment: "latency".to_owned(),
-            way: plan.way.name().to_owned(),
-            machines: plan.shape.machines,
-            ranks_per_machine: plan.shape.ranks_per_machine,
-            workload: None,
-            chunk_buckets: row.chunk_buckets,
-            mean_chunk_buckets: None,
-            load_factor: f64::from(row.load_percent) / 100.0,
             operations: row.operations,
             full: row.full,
             mean_latency_ns: row.mean_ns,
             outgoing_roundtrips: row.outgoing_roundtrips,
             effective_roundtrips: row.effective_roundtrips,
-            ops_per_s: None,
-            truncated_ops_per_s: None,
-            limit: None,
-            nearest_limit: None,
-            limit_used: None,
-            nic_reads_per_s: None,
-            nic_atomics_per_s: None,
             paper_mean_latency_ns: paper_ns,
             paper_outgoing_roundtrips: paper_out,
-            paper_ops_per_s: None,
-            paper_runs: None,
             by_paper: paper_ns.map(|paper| row.mean_ns / paper),
             roundtrips_by_paper: paper_out.map(|paper| row.outgoing_roundtrips / paper),
-            spares_claims: false,
+            ..Self::of(&plan.setup, row.load_percent)
         }
     }
 
+    /// A throughput run in which an operation found no room fails and has no row.
     pub(super) fn throughput(plan: &ThroughputPlan, row: &ThroughputRow, truncates: bool) -> Self {
+        let Setup { way, model, .. } = plan.setup;
         let figure = paper::throughputs().into_iter().find(|figure| {
             (figure.workload, figure.machines, figure.ranks_per_machine)
                 == (row.workload, row.shape.machines, row.shape.ranks_per_machine)
@@ -134,20 +134,12 @@ impl SimulateRow {
         let (limit, name) = (row.limit.as_ref(), |limit: &Limit| limit.name.clone());
         // Runs with several operations in flight have no truncated rate and are compared as they
         // are.
-        let compared =
-            if truncates && plan.way == Way::Paper { truncated } else { Some(row.ops_per_s) };
+        let compared = if truncates && way == Way::Paper { truncated } else { Some(row.ops_per_s) };
         Self {
             experiment: "throughput".to_owned(),
-            way: plan.way.name().to_owned(),
-            machines: row.shape.machines,
-            ranks_per_machine: row.shape.ranks_per_machine,
             workload: Some(row.workload.name().to_owned()),
-            chunk_buckets: plan.chunk_buckets,
             mean_chunk_buckets: row.mean_chunk_buckets,
-            load_factor: f64::from(plan.load_percent) / 100.0,
             operations: row.operations,
-            // A throughput run in which an operation found no room fails and has no row.
-            full: 0,
             mean_latency_ns: row.mean_ns,
             outgoing_roundtrips: row.outgoing_roundtrips,
             effective_roundtrips: row.effective_roundtrips,
@@ -158,13 +150,11 @@ impl SimulateRow {
             limit_used: limit.map(|limit| limit.used),
             nic_reads_per_s: Some(row.load.reads_per_s),
             nic_atomics_per_s: Some(row.load.atomics_per_s),
-            paper_mean_latency_ns: None,
-            paper_outgoing_roundtrips: None,
             paper_ops_per_s: paper_ops,
             paper_runs: figure.map(|figure| figure.runs),
             by_paper: compared.zip(paper_ops).map(|(model, paper)| model / paper),
-            roundtrips_by_paper: None,
-            spares_claims: plan.way.under_load(&plan.model) != plan.way,
+            spares_claims: way.under_load(&model) != way,
+            ..Self::of(&plan.setup, plan.load_percent)
         }
     }
 }

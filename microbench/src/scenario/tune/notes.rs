@@ -2,8 +2,8 @@
 
 use probeline_tune::Model;
 
-use super::row::{TuneRow, ahead_name, claim_name};
-use super::verification::PAPER_DEPTH;
+use super::row::{ahead_name, claim_name};
+use super::runs::PAPER_DEPTH;
 use super::{AS_EXPECTED, BATCHED_BY_CPU, Sweep, TuneArgs, Tuned};
 use crate::units::{rate, time};
 use probeline_results::Note;
@@ -34,20 +34,20 @@ impl TuneArgs {
         lines.extend(tuned.rows.first().map(|row| {
             format!(
                 "measured: {} by {} ranks, {} each; {:.2} x the {} that the model expected",
-                rate(row.ops_per_s()),
+                rate(row.ops_per_s),
                 self.job.ranks,
-                time(row.latency_ns()),
-                row.times_expected(),
-                rate(row.ops_per_s() / row.times_expected())
+                time(row.latency_ns),
+                row.times_expected,
+                rate(row.ops_per_s / row.times_expected)
             )
         }));
         let paper = tuned.rows.iter().find(|row| row.is_paper());
         lines.extend(tuned.rows.first().zip(paper).map(|(best, paper)| {
             format!(
                 "beside: {:.2} x the {} of the paper's algorithm, {} each",
-                best.ops_per_s() / paper.ops_per_s(),
-                rate(paper.ops_per_s()),
-                time(paper.latency_ns())
+                best.ops_per_s / paper.ops_per_s,
+                rate(paper.ops_per_s),
+                time(paper.latency_ns)
             )
         }));
         lines.extend(tuned.sweep.as_ref().map(|sweep| {
@@ -131,7 +131,7 @@ impl TuneArgs {
 
     /// Returns a note if the repeated run of the recommendation exceeded the latency limit.
     fn late(&self, tuned: &Tuned) -> Option<String> {
-        let latency_us = tuned.rows.first()?.latency_ns() / 1e3;
+        let latency_us = tuned.rows.first()?.latency_ns / 1e3;
         self.max_latency_us.filter(|most| latency_us > *most).map(|most| {
             format!(
                 "late: the repeated run took {latency_us:.3} us, more than --max-latency-us {most}"
@@ -178,7 +178,7 @@ fn repetition(tuned: &Tuned) -> Option<String> {
         return None;
     }
     let expected_ns = tuned.model.time_ns(best);
-    let off = tuned.rows.first().map_or(1.0, TuneRow::times_expected);
+    let off = tuned.rows.first().map_or(1.0, |row| row.times_expected);
     let without_ns = tuned.model.without(best, &tuned.calibration).time_ns(best);
     Some(format!(
         "blind: {} expected without the short runs of its C and depth; measured {:.3} of that",

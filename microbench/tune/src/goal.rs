@@ -71,7 +71,8 @@ impl Goal {
     }
 
     /// Returns the cost to minimize, or `None` beyond the bound.
-    fn cost(self, (candidate, ns): &Timing) -> Option<f64> {
+    #[must_use]
+    pub fn cost(self, (candidate, ns): &Timing) -> Option<f64> {
         let latency_ns = ns * f64::from(candidate.depth.max(1));
         match self {
             Self::Latency => Some(latency_ns),
