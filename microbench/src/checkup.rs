@@ -257,19 +257,13 @@ fn patience(limit: Duration) -> Duration {
 /// Formats a machine's findings as JSON of at most `most` bytes. Omits findings without a problem
 /// first and broken ones last.
 fn fitting(host: Option<String>, mut findings: Vec<Finding>, most: usize) -> String {
-    let weight = |finding: &Finding| match finding.verdict {
-        Verdict::Broken => 0,
-        Verdict::LookAtThis => 1,
-        Verdict::NotSeen => 2,
-        Verdict::Fine => 3,
-    };
     let mut left_out = 0;
     loop {
         let note = missing(format!("{left_out} more findings: probeline doctor there shows them"));
         let shown = findings.iter().chain((left_out > 0).then_some(&note)).collect();
         let machine = OfMachine { host: host.clone(), ranks: Vec::new(), findings: shown };
         let text = serde_json::to_string(&machine).unwrap_or_default();
-        let least = (0..findings.len()).max_by_key(|at| weight(&findings[*at]));
+        let least = (0..findings.len()).max_by_key(|at| findings[*at].verdict.urgency());
         let Some(least) = least.filter(|_| text.len() > most) else { return text };
         findings.remove(least);
         left_out += 1;

@@ -43,7 +43,6 @@ pub(crate) fn cores(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen> {
     })
 }
 
-/// Formats a number of CPUs.
 fn cpus_in_words(count: usize) -> String {
     format!("{count} CPU{}", if count == 1 { "" } else { "s" })
 }

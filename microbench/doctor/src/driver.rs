@@ -41,7 +41,6 @@ impl Driver {
         }
     }
 
-    /// Returns whether the device is software.
     pub(crate) fn is_software(&self) -> bool {
         matches!(self, Self::SoftRoce | Self::SoftIwarp)
     }
@@ -66,7 +65,6 @@ impl fmt::Display for Driver {
     }
 }
 
-/// A known problem of drivers.
 struct Problem {
     modules: &'static [&'static str],
     /// Whether it concerns a device with these facts.
@@ -236,7 +234,6 @@ const KINDS: [Kind; 12] = [
     Kind::new(40, "ConnectX-8", [0, 0], 800),
 ];
 
-/// Checks the version of the firmware.
 pub(crate) fn firmware(driver: &Driver, subject: &Subject, facts: &Facts) -> Finding {
     let check = Check::new("firmware", subject, Note::FIRMWARE_VERSION);
     let version = &facts.firmware;

@@ -56,6 +56,17 @@ pub enum Verdict {
 impl Verdict {
     /// All verdicts.
     pub const ALL: [Self; 4] = [Self::Fine, Self::LookAtThis, Self::Broken, Self::NotSeen];
+
+    /// Returns the sort key of findings: those that need action come first.
+    #[must_use]
+    pub fn urgency(self) -> u8 {
+        match self {
+            Self::Broken => 0,
+            Self::LookAtThis => 1,
+            Self::NotSeen => 2,
+            Self::Fine => 3,
+        }
+    }
 }
 
 /// A check of one subject, which makes its findings.
@@ -70,7 +81,6 @@ pub(crate) struct Check<'s> {
 }
 
 impl Check<'static> {
-    /// A check of the machine.
     pub(crate) const fn of_machine(name: &'static str, note: Option<Note>) -> Self {
         Self { name, subject: &Subject::Machine, note, unseen: [None; 2] }
     }
@@ -133,7 +143,6 @@ impl<'s> Check<'s> {
 }
 
 impl Finding {
-    /// Sets the consequence for a table.
     pub(crate) fn consequence(mut self, consequence: impl Into<String>) -> Self {
         self.consequence = Some(consequence.into());
         self

@@ -17,7 +17,6 @@ const PCI_EXPRESS: u8 = 0x10;
 /// The memory read of a chunk READ with C = 64, in bytes.
 const LEAST_REQUEST: u32 = 512;
 
-/// A device's place on the bus.
 pub(crate) struct Slot<'a> {
     root: &'a Root,
     subject: &'a Subject,
@@ -88,7 +87,6 @@ impl<'a> Slot<'a> {
         format!("sudo lspci -vvs {} | grep -A2 DevCtl:", self.address())
     }
 
-    /// Checks the maximum read request size.
     fn request_size(&self, control: Result<u16, &str>) -> Finding {
         let check = Check::new("read-request", self.subject, Note::READ_REQUEST_SIZE);
         // Bits 14 to 12 of the device control register; 6 and 7 are reserved.
@@ -135,7 +133,6 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Reads the device control register of the PCI Express capability.
     fn device_control(&self) -> Result<u16, String> {
         let path = format!("{}/config", self.path);
         let config = self.root.bytes(&path).map_err(|unseen| unseen.to_string())?;

@@ -44,17 +44,14 @@ impl Root {
         self.0.join(path)
     }
 
-    /// Returns the path of `/sys`.
     pub(crate) fn sys(&self) -> PathBuf {
         self.path("sys")
     }
 
-    /// Returns whether the path exists.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.path(path).exists()
     }
 
-    /// Returns the content of a file.
     pub(crate) fn bytes(&self, path: &str) -> Result<Vec<u8>, Unseen> {
         let whole = self.path(path);
         let unseen = |error| Unseen::new(path, error);
@@ -79,7 +76,6 @@ impl Root {
         }
     }
 
-    /// Returns the number in a file.
     pub(crate) fn number<T: FromStr>(&self, path: &str) -> Result<T, Unseen> {
         self.parsed(path, &self.text(path)?)
     }
@@ -116,7 +112,6 @@ impl Root {
         names
     }
 
-    /// Returns the RDMA devices that the kernel shows.
     pub(crate) fn rdma_devices(&self) -> Vec<String> {
         self.names("sys/class/infiniband")
     }

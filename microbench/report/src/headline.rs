@@ -5,7 +5,6 @@ use crate::origin::transport;
 use crate::run::{Fields, Run};
 use crate::simulated;
 
-/// Returns the sentence.
 pub(crate) fn headline(run: &Run) -> String {
     let finding = match run.command.as_str() {
         "bench-latency" => latency(run),
@@ -23,7 +22,6 @@ pub(crate) fn headline(run: &Run) -> String {
     format!("{what}: {finding}.")
 }
 
-/// Describes the command, the transport, the ranks and the table.
 fn subject(run: &Run) -> String {
     let mut what = run.command.clone();
     if run.transport().is_some() {
@@ -137,7 +135,7 @@ fn tune(run: &Run) -> Option<String> {
         false => format!("C = {} and M = {}", row.chunk_buckets()?, row.count("max_chunks")?),
     };
     Some(format!(
-        "recommends {by} with {} in flight, which then did {}, {} of what was expected",
+        "recommends {by} with {} in flight, which then did {}, {} of the prediction",
         row.count("in_flight")?,
         rate(row.number("ops_per_s")?),
         significant(row.number("times_expected")?)

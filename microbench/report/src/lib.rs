@@ -19,7 +19,7 @@ mod slug;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub use error::Error;
+pub use error::{Error, Problem};
 
 use probeline_results::printable;
 
@@ -87,7 +87,7 @@ impl Report {
     pub fn write_svgs(&self, folder: &Path) -> Result<usize, Error> {
         let failed = |file: &Path| {
             let file = file.to_owned();
-            move |source| Error::Write { file, source }
+            move |error| Problem::Write(error).of(file)
         };
         fs::create_dir_all(folder).map_err(failed(folder))?;
         let svgs = self.svgs();

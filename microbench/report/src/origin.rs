@@ -20,7 +20,6 @@ const EFFORT: [&str; 9] = [
 /// Maximum differences that a name lists.
 const MOST: usize = 2;
 
-/// The names of some runs.
 pub(crate) struct Origins {
     names: Vec<(usize, String)>,
 }
@@ -112,7 +111,6 @@ pub(crate) fn transport(run: &Run) -> String {
     run.transport().unwrap_or_else(|| run.command.clone())
 }
 
-/// Describes a parameter.
 pub(crate) fn parameter(name: &str, value: &Value) -> String {
     match (name, value) {
         ("ranks", Value::Number(ranks)) => format!("{ranks} ranks"),

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::error::Category;
 use serde_json::{Map, Value};
 
-use crate::error::Error;
+use crate::error::{Error, Problem};
 
 use Field::{Number, Text};
 
@@ -58,7 +58,6 @@ impl Fields {
         (load - 0.5).abs() * 1e6 + chunk_buckets
     }
 
-    /// Returns C, if the row has one.
     pub(crate) fn chunk_buckets(&self) -> Option<u32> {
         u32::try_from(self.count("chunk_buckets")?).ok()
     }
@@ -76,7 +75,6 @@ pub(crate) struct Run {
     pub(crate) schema: u64,
     pub(crate) command: String,
     pub(crate) version: Option<String>,
-    /// The commit of the source.
     pub(crate) commit: Option<String>,
     /// The summary: lines with aligned columns.
     #[serde(default)]
@@ -102,7 +100,6 @@ pub(crate) struct Run {
 /// The doctor's findings on one machine.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub(crate) struct Examined {
-    /// The host name, if the file has it.
     pub(crate) host: Option<String>,
     /// The ranks of the run on this machine.
     #[serde(default)]
@@ -111,39 +108,36 @@ pub(crate) struct Examined {
 }
 
 impl Run {
-    /// Reads a run from a file.
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
-        let file = path.to_owned();
-        let bytes = content(path)?;
-        let text = String::from_utf8_lossy(&bytes);
-        if text.trim().is_empty() {
-            return Err(Error::Empty { file });
-        }
-        let run: Self = serde_json::from_str(&text).map_err(|source| match source.classify() {
-            Category::Data => Error::NotARun { file: file.clone(), source },
-            _ => Error::NotJson { file: file.clone(), source },
-        })?;
-        run.check(path)?;
+        let run = content(path).and_then(|bytes| Self::parse(&bytes));
+        let run = run.map_err(|problem| problem.of(path))?;
         Ok(Self { files: vec![path.display().to_string()], ..run })
     }
 
-    fn check(&self, path: &Path) -> Result<(), Error> {
-        let (file, command) = (path.to_owned(), self.command.clone());
-        if self.schema != u64::from(SCHEMA) {
-            return Err(Error::OtherSchema { file, schema: self.schema });
+    fn parse(bytes: &[u8]) -> Result<Self, Problem> {
+        let text = String::from_utf8_lossy(bytes);
+        if text.trim().is_empty() {
+            return Err(Problem::Empty);
         }
-        let known = NEEDED.iter().find(|(name, _)| *name == command);
-        let empty = match &*command {
-            "doctor" => self.doctor.is_none(),
-            _ => self.rows.is_empty() && (known.is_some() || self.more.is_empty()),
+        let run: Self = serde_json::from_str(&text).map_err(|error| match error.classify() {
+            Category::Data => Problem::NotARun(error),
+            _ => Problem::NotJson(error),
+        })?;
+        if run.schema != u64::from(SCHEMA) {
+            return Err(Problem::OtherSchema(run.schema));
+        }
+        let known = NEEDED.iter().find(|(name, _)| *name == run.command);
+        let empty = match &*run.command {
+            "doctor" => run.doctor.is_none(),
+            _ => run.rows.is_empty() && (known.is_some() || run.more.is_empty()),
         };
         if empty {
-            return Err(Error::NoRows { file, command });
+            return Err(Problem::NoRows(run.command));
         }
         let mut fields = known.map_or(&[][..], |(_, fields)| fields).iter();
-        match fields.find(|field| !self.rows.iter().any(|row| field.is_in(row))) {
-            Some(field) => Err(Error::NoField { file, command, field: field.name() }),
-            None => Ok(()),
+        match fields.find(|field| !run.rows.iter().any(|row| field.is_in(row))) {
+            Some(field) => Err(Problem::NoField { field: field.name(), command: run.command }),
+            None => Ok(run),
         }
     }
 
@@ -210,21 +204,18 @@ impl Field {
     }
 }
 
-/// Reads the bytes of a file.
-fn content(path: &Path) -> Result<Vec<u8>, Error> {
-    let file = path.to_owned();
-    let failed = |source| Error::Read { file: file.clone(), source };
+fn content(path: &Path) -> Result<Vec<u8>, Problem> {
     // Opening a FIFO would block until it has a writer, and a device may have no end.
-    if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(Error::NotAFile { file });
+    if !fs::metadata(path).map_err(Problem::Read)?.is_file() {
+        return Err(Problem::NotAFile);
     }
     let mut bytes = Vec::new();
-    let opened = File::open(path).map_err(failed)?;
-    let read = opened.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
-    match u64::try_from(read) {
-        Ok(read) if read <= MAX_BYTES => Ok(bytes),
-        _ => Err(Error::TooLarge { file, most: MAX_BYTES }),
+    let opened = File::open(path).map_err(Problem::Read)?;
+    opened.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(Problem::Read)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(Problem::TooLarge(MAX_BYTES));
     }
+    Ok(bytes)
 }
 
 #[cfg(test)]

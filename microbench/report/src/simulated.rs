@@ -51,7 +51,6 @@ fn throughput(run: &Run) -> Option<String> {
     ))
 }
 
-/// States the throughput of a cluster.
 fn does(machines: u64, ranks: u64, ops_per_s: f64) -> String {
     let counted = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     let each = if machines == 1 { "does" } else { "each do" };

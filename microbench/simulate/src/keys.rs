@@ -40,7 +40,6 @@ impl Keys {
         filled(self.seed, self.random.below(self.held))
     }
 
-    /// Returns a new key.
     pub(crate) fn new_one(&mut self) -> u64 {
         self.next += 1;
         filled(self.seed, self.next)

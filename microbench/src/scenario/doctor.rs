@@ -56,7 +56,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
         known(&doctor, &survey, device)?;
     }
     let mut findings = doctor.examine(&survey);
-    findings.sort_by_key(|finding| urgency(finding.verdict));
+    findings.sort_by_key(|finding| finding.verdict.urgency());
     // Created before anything is printed, because the reader of the output may close it.
     let mut report = Report::<NoRow>::new("doctor");
     report.parameter("device", args.device.clone());
@@ -84,16 +84,6 @@ fn print(findings: &[Finding], notes: &str) -> io::Result<()> {
         more.iter().try_for_each(|line| out.line(&format!("    {line}")))?;
     }
     Ok(())
-}
-
-/// Returns the sort key of findings: those that need action come first.
-fn urgency(verdict: Verdict) -> u8 {
-    match verdict {
-        Verdict::Broken => 0,
-        Verdict::LookAtThis => 1,
-        Verdict::NotSeen => 2,
-        Verdict::Fine => 3,
-    }
 }
 
 /// Fails if neither libibverbs nor the kernel has the device: its name is misspelt.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
-use probeline_report::{Error, Report, TITLE};
+use probeline_report::{Error, Problem, Report, TITLE};
 
 use crate::failure::Result;
 use crate::progress::waiting;
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
 }
 
 fn write_page(file: &Path, page: &str) -> core::result::Result<(), Error> {
-    fs::write(file, page).map_err(|source| Error::Write { file: file.to_owned(), source })
+    fs::write(file, page).map_err(|error| Problem::Write(error).of(file))
 }
 
 fn print(mut out: Printer<impl Write>, lines: &[String]) -> io::Result<()> {

@@ -8,9 +8,10 @@ mod verdict;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueEnum, ValueHint, value_parser};
 use probeline::table::OneRoundtrip;
-use probeline_profile::paper::Workload;
+use probeline_profile::paper::{WORKLOADS, Workload};
 use probeline_profile::{Given, Kind, Profile, Quantity, UnknownQuantity};
 use probeline_simulate::{Optimizations, Way, each_at_once, latency, throughput};
 
@@ -60,9 +61,9 @@ pub(crate) struct SimulateArgs {
     experiment: Experiment,
 
     /// Workloads of throughputs, separated by commas
-    #[arg(long, value_delimiter = ',', value_name = "W,...", value_enum)]
+    #[arg(long, value_delimiter = ',', value_name = "W,...", value_parser = workload())]
     #[arg(default_value = "mixed,read-intensive,write-intensive")]
-    workload: Vec<WorkloadName>,
+    workload: Vec<Workload>,
 
     /// Use everything beyond the paper: many operations in flight, one-roundtrip inserts, a cache,
     /// adaptive C, chunks that start on lines
@@ -179,21 +180,11 @@ impl OneRoundtripName {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum WorkloadName {
-    Mixed,
-    ReadIntensive,
-    WriteIntensive,
-}
-
-impl WorkloadName {
-    fn workload(self) -> Workload {
-        match self {
-            Self::Mixed => Workload::Mixed,
-            Self::ReadIntensive => Workload::ReadIntensive,
-            Self::WriteIntensive => Workload::WriteIntensive,
-        }
-    }
+/// Parses one of the paper's workloads by its name.
+fn workload() -> impl TypedValueParser<Value = Workload> {
+    let by_name = |name: String| WORKLOADS.into_iter().find(|workload| workload.name() == name);
+    PossibleValuesParser::new(WORKLOADS.map(Workload::name))
+        .try_map(move |name| by_name(name).ok_or("an unknown workload"))
 }
 
 fn assumed(text: &str) -> core::result::Result<(String, u64), String> {
@@ -315,15 +306,15 @@ impl SimulateArgs {
         report.parameter("seed", self.seed);
         report.tuned(self.tuned.as_ref());
         if self.way() != Way::Paper {
-            let read_ahead = self.read_ahead.to_possible_value();
-            let read_ahead = read_ahead.map_or(String::new(), |value| value.get_name().to_owned());
-            report.parameter("read_ahead", read_ahead);
+            report.parameter("read_ahead", name(self.read_ahead));
             report.parameter("in_flight", self.in_flight);
             report.parameter("cache_entries", self.cache);
-            let one_roundtrip = self.one_roundtrip.to_possible_value();
-            let one_roundtrip =
-                one_roundtrip.map_or(String::new(), |value| value.get_name().to_owned());
-            report.parameter("one_roundtrip", one_roundtrip);
+            report.parameter("one_roundtrip", name(self.one_roundtrip));
         }
     }
+}
+
+/// Returns the name of an option's value.
+fn name(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }

@@ -145,20 +145,16 @@ fn within(text: &str, least: f64, most: f64) -> core::result::Result<f64, String
 /// The result, which only rank 0 has.
 pub(crate) struct Tuned {
     model: Model,
-    /// Short runs that calibrate the model.
     calibration: Vec<Timing>,
     recommended: Candidate,
     /// Measurements of the candidates among which the choice is made.
     contenders: Vec<Timing>,
     rows: Vec<TuneRow>,
-    /// The network measured for `--profile-out`.
     network: Option<Network>,
-    /// Every candidate with its predicted time.
     candidates: Vec<Value>,
     sweep: Option<Sweep>,
 }
 
-/// The result of a sweep.
 pub(crate) struct Sweep {
     candidates: usize,
     /// The number of candidates that were measured again, next to the recommendation.
@@ -217,8 +213,8 @@ impl TuneArgs {
         }
         if self.direct() && self.job.transport != TransportName::Shm {
             return Err(Failure::usage(format!(
-                "--direct on is for shm, where the CPU reaches all buckets; over {} the model has \
-                 only what goes by READs: leave it out",
+                "--direct on is for shm, where the CPU accesses all buckets; over {} the model \
+                 has READs and claims only: leave it out",
                 self.job.transport.name()
             )));
         }
@@ -262,7 +258,6 @@ impl TuneArgs {
         self.direct_asked.map_or(shm, |switch| switch == Switch::On)
     }
 
-    /// Returns the duration of each measurement of the transport.
     fn time(&self) -> Duration {
         Duration::from_secs_f64(self.seconds_per_measurement)
     }

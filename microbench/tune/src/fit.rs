@@ -31,7 +31,6 @@ pub(crate) struct Fitted {
 }
 
 impl Fit {
-    /// Creates a fit without measurements.
     pub(crate) fn new() -> Self {
         let (squares, sides) = ([[0.0; UNKNOWNS]; UNKNOWNS], [0.0; UNKNOWNS]);
         let mut fit = Self { squares, sides, least_constant: f64::NEG_INFINITY };

@@ -37,7 +37,6 @@ pub(super) fn of_each(ranks: u64) -> String {
     format!("{} a machine", ranks_name(ranks))
 }
 
-/// Returns the workloads with which clusters were simulated.
 pub(super) fn workloads(runs: &[Run]) -> Vec<&str> {
     distinct(rows(runs, &COMMANDS).filter_map(|(_, row)| row.text("workload")))
 }
@@ -109,7 +108,6 @@ impl<'s> Base<'s> {
     }
 }
 
-/// Plots the speedup of lines of several clusters.
 fn speedup_plot(workload: &str, rates: &[Series]) -> Option<Plot> {
     let lines = distinct(rates.iter().map(|series| series.line.as_str()));
     let bases: Vec<Base> = lines.into_iter().filter_map(|line| Base::of(rates, line)).collect();

@@ -20,12 +20,12 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
     Chapter::new(
         [
             "depth",
-            "What the transport and the memory do at best",
+            "Limits of the transport and of the memory",
             "The machine's own limits, without a table: the rates that the measurements above are \
              compared with.",
         ],
         of_transport(runs).into_iter().chain(of_memory(runs)),
-        "What transport and memory do at best: no run of limits is here. `probeline limits --json \
+        "Limits of transport and memory: no run of limits is here. `probeline limits --json \
          FILE` makes one.",
     )
 }

@@ -12,7 +12,6 @@ const ALONE: [&str; 6] =
 const MIDDLE: f64 = 0.5;
 /// Points of a curve that are closer than this share of both axes are merged.
 const NEAR: f64 = 1.0 / 300.0;
-/// The rows of the tables.
 const PERCENTILES: [(f64, &str); 7] = [
     (0.0, "min"),
     (0.5, "50%"),
@@ -43,7 +42,6 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
     )
 }
 
-/// Returns the load factor nearest to the middle, and the highest.
 fn loads(runs: &[Run]) -> Vec<f64> {
     let rows = runs.iter().flat_map(|run| &run.rows).filter(|row| curve(row).is_some());
     let of_table = rows.filter(|row| row.text("operation").is_some());
@@ -54,7 +52,6 @@ fn loads(runs: &[Run]) -> Vec<f64> {
     distinct(middle.into_iter().chain(all.last().copied()))
 }
 
-/// Plots the one-sided operations without a table.
 fn alone(runs: &[Run]) -> Option<Plot> {
     let series = curves(runs, |row| {
         let name = row.text("operation").filter(|name| ALONE.contains(name))?;

@@ -12,9 +12,7 @@ const IDLE: [&str; 4] = ["truncate_us", "throughput_chunk_buckets", "in_flight",
 /// The two kinds of roundtrips.
 #[derive(Clone, Copy)]
 pub(super) enum Roundtrips {
-    /// Chunk READs waited for.
     Effective,
-    /// Chunk READs posted.
     Outgoing,
 }
 

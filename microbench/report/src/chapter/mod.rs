@@ -14,7 +14,6 @@ use crate::origin::{Origins, transport};
 use crate::plot::{Plot, Series, chunk_name};
 use crate::run::{Fields, Run};
 
-/// A group of related plots.
 pub(crate) struct Chapter {
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,
@@ -103,7 +102,6 @@ fn series(
 struct Names(Vec<String>);
 
 impl Names {
-    /// Returns the place of a name on its axis.
     fn place(&mut self, name: String) -> f64 {
         let at = self.0.iter().position(|other| *other == name).unwrap_or_else(|| {
             self.0.push(name);
@@ -113,12 +111,10 @@ impl Names {
     }
 }
 
-/// Returns each row of the runs of these commands.
 fn rows<'r>(runs: &'r [Run], commands: &[&str]) -> impl Iterator<Item = (&'r Run, &'r Fields)> {
     of(runs, commands).into_iter().flat_map(|run| run.rows.iter().map(move |row| (run, row)))
 }
 
-/// Returns the runs of these commands.
 fn of<'r>(runs: &'r [Run], commands: &[&str]) -> Vec<&'r Run> {
     runs.iter().filter(|run| commands.contains(&run.command.as_str())).collect()
 }

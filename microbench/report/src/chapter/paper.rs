@@ -13,7 +13,6 @@ const REMOTE: &str = "paper, 2 machines";
 const CLUSTER: &str = "paper, clusters";
 /// Load factors that differ by less than this are equal.
 const SAME: f64 = 1e-6;
-/// C of the paper's throughputs.
 const THROUGHPUT_CHUNK_BUCKETS: u32 = 32;
 
 /// A group of the paper's figures by C and load factor, and the runs' values.

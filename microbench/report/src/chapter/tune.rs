@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Chapter, of};
 use crate::origin::transport;
-use crate::plot::{Form, Guide, Kind, Plot, Series, Spec, Table, chunk_name};
+use crate::plot::{Form, Guide, Kind, Plot, Series, Spec, Table};
 use crate::run::{Fields, Run};
 
 const EXPECTED: &str = "expected";
@@ -20,12 +20,19 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
              chooses, beside the measurements.",
         ],
         of(runs, &["tune"]).into_iter().filter_map(Tuned::of).flat_map(plots),
-        "What a network and a workload want: no run of tune is here. `probeline tune --json FILE` \
-         makes one, with --sweep also of what all candidates do.",
+        "Recommended parameters: no run of tune is here. `probeline tune --json FILE` \
+         makes one, with --sweep also of all candidates.",
     )
 }
 
-/// One run of `tune`.
+/// The names of rows in the legend, and the candidates that they are.
+const KINDS: [(&str, fn(&str) -> bool); 4] = [
+    ("beside it", |name| ![RECOMMENDED, "paper", "sweep"].contains(&name)),
+    ("the best of the sweep, again", |name| name == "sweep"),
+    ("the paper's algorithm", |name| name == "paper"),
+    (RECOMMENDED, |name| name == RECOMMENDED),
+];
+
 struct Tuned<'r> {
     run: &'r Run,
     recommended: &'r Fields,
@@ -63,33 +70,22 @@ const RATE: Measure = Measure {
     scale: 1e-6,
 };
 
-/// A dimension of candidates.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Choice {
-    ChunkBuckets,
-    InFlight,
-    Cache,
+/// A dimension of candidates: its field, and the name of a value.
+#[derive(Clone, Copy)]
+struct Choice {
+    field: &'static str,
+    name: fn(u64) -> String,
 }
 
-impl Choice {
-    fn field(self) -> &'static str {
-        match self {
-            Self::ChunkBuckets => "chunk_buckets",
-            Self::InFlight => "in_flight",
-            Self::Cache => "cache_entries",
-        }
-    }
-
-    fn name(self, row: &Fields) -> Option<String> {
-        let count = row.count(self.field())?;
-        Some(match (self, count) {
-            (Self::ChunkBuckets, _) => chunk_name(u32::try_from(count).ok()?),
-            (Self::InFlight, _) => format!("{count} in flight"),
-            (Self::Cache, 0) => "no cache".to_owned(),
-            (Self::Cache, _) => format!("a cache of {count}"),
-        })
-    }
-}
+const CHUNK: Choice = Choice { field: "chunk_buckets", name: |c| format!("C = {c}") };
+const IN_FLIGHT: Choice = Choice { field: "in_flight", name: |n| format!("{n} in flight") };
+const CACHE: Choice = Choice {
+    field: "cache_entries",
+    name: |entries| match entries {
+        0 => "no cache".to_owned(),
+        entries => format!("a cache of {entries}"),
+    },
+};
 
 impl<'r> Tuned<'r> {
     fn of(run: &'r Run) -> Option<Self> {
@@ -104,47 +100,45 @@ impl<'r> Tuned<'r> {
         self.recommended.get("direct") == Some(&Value::Bool(true))
     }
 
-    /// Returns the candidates that differ from the recommendation only in `free`.
-    fn alike<'a>(
-        &self,
-        rows: impl Iterator<Item = &'a Fields>,
-        free: [Choice; 2],
-    ) -> Vec<&'a Fields> {
-        let kept = ["read_ahead", "one_roundtrip", "direct"];
-        let choices = [Choice::ChunkBuckets, Choice::InFlight, Choice::Cache];
-        let choices = choices.into_iter().filter(|choice| !free.contains(choice));
-        let kept: Vec<&str> = kept.into_iter().chain(choices.map(Choice::field)).collect();
-        let same =
-            |row: &&Fields| kept.iter().all(|name| row.get(name) == self.recommended.get(name));
-        rows.filter(same).collect()
+    /// Returns whether a candidate differs from the recommendation only in `free`.
+    fn is_alike(&self, row: &Fields, free: [Choice; 2]) -> bool {
+        let kept = ["read_ahead", "one_roundtrip", "direct"].into_iter();
+        let choices = [CHUNK, IN_FLIGHT, CACHE].map(|choice| choice.field);
+        let choices = choices.into_iter().filter(|field| free.iter().all(|of| of.field != *field));
+        kept.chain(choices).all(|name| row.get(name) == self.recommended.get(name))
     }
 
     /// Returns for each `hue` a line of predictions by `x` and one of measurements, and the
     /// recommendation as a separate point.
     fn series(&self, x: Choice, hue: Choice, measure: Measure) -> Vec<Series> {
-        let expected = self.alike(self.candidates.iter(), [x, hue]);
+        let [expected, measured] = measure.fields;
+        let swept = self.candidates.iter().filter(|row| self.is_alike(row, [x, hue]));
         // The neighbours of the recommendation. The finalists of a sweep are among its
         // measurements.
         let beside = self.run.rows.iter().filter(|row| row.text("candidate") != Some("sweep"));
-        let beside = self.alike(beside, [x, hue]);
-        let swept = expected.iter().copied().filter(|row| row.number(measure.fields[1]).is_some());
-        let measured: Vec<&Fields> = match swept.clone().next() {
-            Some(_) => swept.collect(),
-            None => beside,
-        };
-        let mut all = Vec::new();
-        let [of_expected, of_measured] = measure.fields;
-        for (rows, field, line) in
-            [(&expected, of_expected, EXPECTED), (&measured, of_measured, MEASURED)]
+        let beside = beside.filter(|row| self.is_alike(row, [x, hue]));
+        let is_swept = swept.clone().any(|row| row.number(measured).is_some());
+        let measurements: Vec<&Fields> =
+            if is_swept { swept.clone().collect() } else { beside.collect() };
+        let mut all: Vec<Series> = Vec::new();
+        for (row, field, line) in swept
+            .map(|row| (row, expected, EXPECTED))
+            .chain(measurements.into_iter().map(|row| (row, measured, MEASURED)))
         {
-            for &row in rows {
-                self.add(&mut all, row, [x, hue], (field, measure.scale), line);
-            }
+            let (Some(point), Some(value)) =
+                (point(row, x, (field, measure.scale)), row.count(hue.field))
+            else {
+                continue;
+            };
+            let chunk_buckets = row.chunk_buckets().filter(|_| hue.field == CHUNK.field);
+            self.one(&(hue.name)(value), line, chunk_buckets, vec![point]).join(&mut all);
         }
         for series in &mut all {
             series.points.sort_by(|one, other| one[0].total_cmp(&other[0]));
+            // The same candidate may be in several rows.
+            series.points.dedup_by(|one, other| one[0].total_cmp(&other[0]).is_eq());
         }
-        let point = self.point(self.recommended, x, (of_measured, measure.scale));
+        let point = point(self.recommended, x, (measured, measure.scale));
         let chunk_buckets = self.recommended.chunk_buckets();
         let one = |point| self.one(RECOMMENDED, MEASURED, chunk_buckets, vec![point]);
         all.extend(point.map(one));
@@ -160,32 +154,6 @@ impl<'r> Tuned<'r> {
     ) -> Series {
         let (hue, line, transport) = (hue.to_owned(), line.to_owned(), transport(self.run));
         Series { hue, line, transport, chunk_buckets, points }
-    }
-
-    fn add(
-        &self,
-        all: &mut Vec<Series>,
-        row: &Fields,
-        [x, hue]: [Choice; 2],
-        value: (&str, f64),
-        line: &str,
-    ) {
-        let (Some(point), Some(name)) = (self.point(row, x, value), hue.name(row)) else { return };
-        match all.iter_mut().find(|series| series.hue == name && series.line == line) {
-            // The same candidate may be in several rows.
-            Some(same) if same.points.iter().any(|other| other[0].total_cmp(&point[0]).is_eq()) => {
-            }
-            Some(same) => same.points.push(point),
-            None => {
-                let chunk_buckets = row.chunk_buckets().filter(|_| hue == Choice::ChunkBuckets);
-                all.push(self.one(&name, line, chunk_buckets, vec![point]));
-            }
-        }
-    }
-
-    fn point(&self, row: &Fields, x: Choice, (field, scale): (&str, f64)) -> Option<[f64; 2]> {
-        let value = row.number(field).filter(|value| *value > 0.0)?;
-        Some([row.number(x.field())?, value * scale])
     }
 
     fn plot(
@@ -214,11 +182,10 @@ impl<'r> Tuned<'r> {
         .plot(self.series(x.0, hue, of))
     }
 
-    /// Describes the recommendation.
     fn others(&self) -> String {
         let count = |name| self.recommended.count(name).unwrap_or(0);
         let text = |name| self.recommended.text(name).unwrap_or("unknown");
-        let cache = Choice::Cache.name(self.recommended).unwrap_or_default();
+        let cache = (CACHE.name)(count("cache_entries"));
         let rest = format!("{} in flight, {cache}", count("in_flight"));
         if self.is_direct() {
             return format!("everything by the CPU itself, {rest}");
@@ -234,15 +201,6 @@ impl<'r> Tuned<'r> {
 
     /// Plots the measurement of each candidate against its prediction.
     fn met(&self, of: Measure) -> Option<Plot> {
-        // The name of each row's candidate in the legend.
-        let kind = |name: &str| match name {
-            RECOMMENDED => RECOMMENDED,
-            "paper" => "the paper's algorithm",
-            "sweep" => "the best of the sweep, again",
-            _ => "beside it",
-        };
-        let kinds =
-            ["beside it", "the best of the sweep, again", "the paper's algorithm", RECOMMENDED];
         let point = |row: &Fields| {
             let [expected, measured] = of.fields.map(|field| row.number(field));
             let point = [expected? * of.scale, measured? * of.scale];
@@ -250,9 +208,8 @@ impl<'r> Tuned<'r> {
         };
         let swept = self.candidates.iter().filter_map(point).collect();
         let mut series = vec![self.one("swept", "", None, swept)];
-        for hue in kinds {
-            let is = |row: &&Fields| row.text("candidate").map(kind) == Some(hue);
-            let rows = self.run.rows.iter().filter(is);
+        for (hue, is) in KINDS {
+            let rows = self.run.rows.iter().filter(|row| row.text("candidate").is_some_and(is));
             series.push(self.one(hue, "", None, rows.filter_map(point).collect()));
         }
         let spec = Spec {
@@ -287,6 +244,12 @@ impl<'r> Tuned<'r> {
     }
 }
 
+/// Returns the value of a candidate by one of its dimensions.
+fn point(row: &Fields, x: Choice, (field, scale): (&str, f64)) -> Option<[f64; 2]> {
+    let value = row.number(field).filter(|value| *value > 0.0)?;
+    Some([row.number(x.field)?, value * scale])
+}
+
 /// Plots by C and by operations in flight, and measurements against predictions.
 fn plots(tuned: Tuned<'_>) -> Vec<Plot> {
     let goal = match tuned.run.parameters.text("goal") {
@@ -295,15 +258,15 @@ fn plots(tuned: Tuned<'_>) -> Vec<Plot> {
     };
     let mut plots = Vec::new();
     // C has no effect if the CPU accesses all buckets itself.
-    let hue = if tuned.is_direct() { Choice::Cache } else { Choice::ChunkBuckets };
+    let hue = if tuned.is_direct() { CACHE } else { CHUNK };
     if !tuned.is_direct() {
-        let title = format!("What C does: {}", goal.name);
-        let x = (Choice::ChunkBuckets, "C");
-        plots.extend(tuned.plot("chunk", &title, x, Choice::InFlight, goal));
+        let title = format!("Effect of C: {}", goal.name);
+        let x = (CHUNK, "C");
+        plots.extend(tuned.plot("chunk", &title, x, IN_FLIGHT, goal));
     }
     for of in [RATE, LATENCY] {
-        let title = format!("What more in flight does: {}", of.name);
-        let x = (Choice::InFlight, "operations in flight");
+        let title = format!("Effect of operations in flight: {}", of.name);
+        let x = (IN_FLIGHT, "operations in flight");
         plots.extend(tuned.plot(&format!("depth-{}", of.id), &title, x, hue, of));
     }
     plots.extend(tuned.met(goal));

@@ -59,7 +59,7 @@ pub(super) fn run(run: &Run, runs: &[Run]) -> Markup {
                 }
             }
             @if let Some(other) = same_doctor {
-                p.aside { "The doctor found what it found before " (link(other)) "." }
+                p.aside { "The doctor found the same as in " (link(other)) "." }
             } @else {
                 (doctor(run))
             }
@@ -72,7 +72,7 @@ pub(super) fn run(run: &Run, runs: &[Run]) -> Markup {
             }
             @if !run.notes.is_empty() {
                 details {
-                    summary { "What the numbers mean" }
+                    summary { "Notes" }
                     ul { @for note in &run.notes { li { (note) } } }
                 }
             }
@@ -126,7 +126,6 @@ fn parameters(parameters: &Fields) -> Markup {
     html! { ul.given { @for (name, value) in given { li { (parameter(name, value)) } } } }
 }
 
-/// Returns the doctor's findings on each machine.
 fn doctor(run: &Run) -> Markup {
     let Some(machines) = &run.doctor else {
         return html! {
@@ -164,7 +163,6 @@ fn examined(machine: &Examined, of_several: bool) -> Markup {
     }
 }
 
-/// Formats ranks; consecutive ones as a range.
 fn ranges(ranks: &[u32]) -> String {
     let mut ranks = ranks.to_vec();
     ranks.sort_unstable();
@@ -251,7 +249,6 @@ fn rows(rows: &[Fields]) -> Markup {
     }
 }
 
-/// Returns the label of a field.
 fn label(name: &str) -> String {
     name.replace('_', " ")
 }

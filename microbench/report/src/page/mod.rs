@@ -12,7 +12,6 @@ use crate::run::Run;
 const STYLE: &str = include_str!("../assets/page.css");
 const SCRIPT: &str = include_str!("../assets/page.js");
 
-/// Returns the whole page.
 pub(crate) fn page(title: &str, runs: &[Run], chapters: &[Chapter], dashes: &Dashes) -> String {
     let shown: Vec<&Chapter> =
         chapters.iter().filter(|chapter| !chapter.plots.is_empty()).collect();
@@ -194,7 +193,7 @@ fn left_out(chapters: &[Chapter]) -> Markup {
         @if !missing.is_empty() {
             section id="left-out" {
                 h2 { "Left out" }
-                p.lead { "What a reader may look for, and no run here has." }
+                p.lead { "Plots for which no run here has data." }
                 ul { @for text in missing { li { (with_code(text)) } } }
             }
         }

@@ -53,9 +53,7 @@ pub(crate) struct Axis {
     /// The quantity, with its unit.
     pub(crate) title: String,
     pub(crate) scale: Scale,
-    /// The first and the last place.
     range: [f64; 2],
-    /// Places and their labels.
     pub(crate) ticks: Vec<(f64, String)>,
 }
 
@@ -67,7 +65,6 @@ const WIDE: f64 = 12.0;
 const WIDE_COUNTS: f64 = 8.0;
 /// The maximum number of counts that all get a tick.
 const MOST_COUNTS: usize = 9;
-/// The approximate number of ticks of an axis.
 const TICKS: f64 = 5.0;
 const NINES: [(f64, &str); 9] = [
     (0.0, "0"),
@@ -82,7 +79,6 @@ const NINES: [(f64, &str); 9] = [
 ];
 
 impl Axis {
-    /// Creates an axis that includes these values.
     pub(crate) fn new(title: &str, kind: &Kind, values: &[f64]) -> Self {
         let (least, most) = bounds(values.iter().copied());
         let positive = bounds(values.iter().copied().filter(|value| *value > 0.0));
@@ -132,7 +128,6 @@ impl Axis {
     }
 }
 
-/// A scale, a range of places, and ticks.
 type Marked = (Scale, [f64; 2], Vec<(f64, String)>);
 
 fn from_zero(most: f64) -> Marked {

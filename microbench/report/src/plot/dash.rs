@@ -68,7 +68,6 @@ fn kinship(one: &str, other: &str) -> Option<usize> {
     more.starts_with(", ").then_some(more.len())
 }
 
-/// Returns the distinct names of lines.
 fn lines(all: &[Series]) -> Vec<&str> {
     let mut lines: Vec<&str> = Vec::new();
     for series in all {

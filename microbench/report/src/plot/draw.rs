@@ -5,7 +5,6 @@ use maud::{Markup, html};
 use super::look::{FAINT, GRID, INK, Look, line, marker, markers, polyline};
 use super::{Dashes, Form, Plot, Scale};
 
-/// Tenths of a pixel per pixel.
 const TENTHS: i32 = 10;
 const WIDTH: i32 = 440 * TENTHS;
 const HEIGHT: i32 = 290 * TENTHS;
@@ -21,7 +20,6 @@ const MOST_LINES: usize = 200;
 const TEXT: i32 = 12 * TENTHS;
 const TICK: i32 = 4 * TENTHS;
 
-/// Thickness of axes.
 const THIN: i32 = 10;
 
 /// The width of a letter at the largest size of a page.
@@ -60,12 +58,10 @@ impl<'p> Sheet<'p> {
         self.bottom + BELOW
     }
 
-    /// Returns the position of a share of the x axis.
     fn x(&self, share: f64) -> i32 {
         along(share, self.left, RIGHT)
     }
 
-    /// Returns the position of a share of the y axis.
     fn y(&self, share: f64) -> i32 {
         along(share, self.bottom, TOP)
     }

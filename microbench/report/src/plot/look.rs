@@ -5,7 +5,6 @@ use maud::{Markup, html};
 
 use super::{Dashes, Series};
 
-/// A colour on white and on black.
 type Colour = (&'static str, &'static str);
 
 /// The colours of series, from Okabe and Ito's palette for all kinds of colour vision, made darker
@@ -76,7 +75,6 @@ impl Look {
         self.colour as f64 / COLOURS.len() as f64
     }
 
-    /// Returns its colour on white.
     pub(super) fn rgb(&self) -> &'static str {
         COLOURS[self.colour].0
     }
@@ -114,7 +112,6 @@ pub(super) fn line(
     }
 }
 
-/// Groups the markers of a series.
 pub(super) fn markers(hollow: bool, markers: Markup) -> Markup {
     html! { g class=(if hollow { "markers hollow" } else { "markers" }) { (markers) } }
 }

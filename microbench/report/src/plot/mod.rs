@@ -16,7 +16,6 @@ pub(crate) use table::Table;
 /// The form in which a plot shows its points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Markers connected by lines.
     Lines,
     /// Steps of many points, few of which have markers.
     Curves,
@@ -170,7 +169,6 @@ impl Series {
     }
 }
 
-/// Returns the name of C for a series.
 pub(crate) fn chunk_name(chunk_buckets: u32) -> String {
     format!("C = {chunk_buckets}")
 }
@@ -181,7 +179,6 @@ fn span(values: &[f64]) -> [f64; 2] {
     values.iter().fold([least, most], |[least, most], value| [least.min(*value), most.max(*value)])
 }
 
-/// Returns the x or the y values of all series.
 pub(crate) fn values(series: &[Series], at: usize) -> Vec<f64> {
     series.iter().flat_map(|series| series.points.iter().map(|point| point[at])).collect()
 }

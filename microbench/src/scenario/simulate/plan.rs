@@ -213,9 +213,7 @@ impl SimulateArgs {
     }
 
     fn throughputs(&self) -> Vec<(Shape, paper::Workload)> {
-        let wanted = WORKLOADS
-            .into_iter()
-            .filter(|&workload| self.workload.iter().any(|name| name.workload() == workload));
+        let wanted = WORKLOADS.into_iter().filter(|workload| self.workload.contains(workload));
         let shapes = self.shapes();
         wanted
             .flat_map(|workload| {

@@ -1,9 +1,7 @@
 //! The combined progress of several runs that start in order.
 
-/// Steps of the progress bar.
 pub(super) const STEPS: u64 = 1000;
 
-/// The progress of each run.
 pub(super) struct Shares {
     /// The work of each run, relative to that of the others.
     weights: Vec<f64>,
@@ -17,7 +15,6 @@ impl Shares {
         Self { weights, done }
     }
 
-    /// Returns the completed steps of all runs together.
     pub(super) fn steps(&self) -> u64 {
         let done: f64 =
             self.weights.iter().zip(&self.done).map(|(weight, done)| weight * done).sum();

@@ -13,11 +13,9 @@ use crate::units::{rate, time};
 /// paper's throughputs, and M of its latencies.
 const PROFILE: &str = "das5-fdr";
 const PARAMETERS: (u32, u32, u32) = (32, 64, 1);
-/// Accepted deviations from the paper's figures.
 const LATENCY: f64 = 0.05;
 const ROUNDTRIPS: f64 = 0.02;
 const THROUGHPUT: f64 = 0.15;
-/// The maximum number of places that a note names.
 const MOST_NAMED: usize = 3;
 /// The smallest share of the paper's throughput at which a line quotes the paper's.
 const COMPARABLE: f64 = 0.1;
@@ -39,7 +37,6 @@ pub(super) fn summary(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRo
     lines.take(MOST_LINES).collect()
 }
 
-/// Returns the notes on the columns.
 pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]) -> Vec<Note> {
     let mut notes = vec![
         Note::on(&["out", "eff"], "chunk READs that an operation posts and waits for"),
@@ -78,7 +75,6 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
     notes
 }
 
-/// Counts the profile's quantities by kind.
 fn numbers(profile: &Profile) -> String {
     let kinds = [Kind::Fitted, Kind::Measured, Kind::Published, Kind::Assumed];
     let count = |kind: &Kind| profile.given().filter(|(_, given)| given.kind == *kind).count();

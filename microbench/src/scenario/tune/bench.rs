@@ -17,7 +17,6 @@ use crate::scenario::{gather, too_few_chunks};
 use crate::table::{HeapTable, find_or_put_all};
 use crate::timed::Timed;
 
-/// Operations in one call of the batch interface.
 const BATCH: usize = 1024;
 /// Inserts advance the load factor in steps of this share of the table. The nominal load factor is
 /// in the middle of a step.

@@ -29,7 +29,6 @@ row! {
 
 impl Row for TuneRow {}
 
-/// The name of the paper's algorithm among candidates.
 pub(super) const PAPER: &str = "paper";
 
 pub(super) fn ahead_name(ahead: ReadAhead) -> &'static str {

@@ -18,7 +18,6 @@ use crate::timed::Timed;
 
 /// C of the short run that always reads the next chunk ahead.
 const AHEAD_CHUNK: u32 = 32;
-/// The paper's C (section 4.2).
 const PAPER_CHUNK: u32 = 32;
 /// The paper's operations are blocking calls.
 pub(super) const PAPER_DEPTH: u32 = 1;
