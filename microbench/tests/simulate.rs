@@ -319,7 +319,7 @@ fn a_tuning_on_one_machine_has_one_operation_in_flight() {
     let one = ["simulate", "--profile", "shm", "--machines", "1", "--ranks-per-machine", "2"];
     let few = ["--ops", "50", "--load-factors", "0.5", "-C", "8", "--tuning", &file];
     let refused = run(&[&one[..], &few].concat()).failed();
-    assert!(refused.contains("lives on there: give --in-flight 1, give"), "{refused}");
+    assert!(refused.contains("depends there: give --in-flight 1, give"), "{refused}");
     run(&[&one[..], &few, &["--in-flight", "1"]].concat()).printed();
 }
 
@@ -342,7 +342,7 @@ fn invalid_simulations_are_refused() {
         ("--profile shm --machines 1 --beyond-paper", "not how many a CPU does at once"),
         (
             "--profile shm --machines 1 --beyond-paper",
-            "lives on there: leave it out, give --machines 2",
+            "depends there: leave it out, give --machines 2",
         ),
         ("--profile connectx6-200g", "remote.atomic_ns (a compare-and-swap's roundtrip)"),
         ("--set nic.colour=3", "there is no quantity"),

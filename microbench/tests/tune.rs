@@ -380,7 +380,7 @@ fn meaningless_options_are_refused() {
         (&["simulate", "--paper", "--tuning", &file], "leave out one of the two"),
         (
             &["simulate", "--profile", "shm", "--machines", "1", "--tuning", &file],
-            "a --tuning with many in flight lives on there",
+            "a --tuning with many in flight depends there",
         ),
         (&["bench-throughput", "--tuning", &broken], "broken.toml, line 2: unknown field `C`"),
         (&["explore", "kanban:1", "--tuning", &absent], "absent.toml: "),
