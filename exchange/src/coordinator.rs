@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use crate::error::JoinError;
 use crate::handshake::{HandshakeError, SeenKeys, respond};
 use crate::limits::{HANDSHAKE_LIMIT, deadline, whole_seconds};
-use crate::link::{Kind, Link, MAX_JOIN_BYTES, RENDEZVOUS_BYTES};
+use crate::link::{Frame, Kind, Link, MAX_JOIN_BYTES, RENDEZVOUS_BYTES};
 use crate::pending::{
     LISTEN_BACKLOG, MAX_PENDING, Pending, Stage, next_eviction, raise_descriptor_limit, victim,
 };
@@ -79,30 +79,13 @@ struct Coordinator<'a> {
     listener: &'a TcpListener,
     spec: &'a JobSpec,
     until: Instant,
-    /// Sorted by arrival.
     pending: Vec<Pending>,
     /// The ranks that have joined, from rank 1.
     members: Vec<Option<Link>>,
     refusals: Refusals,
     seen: SeenKeys,
-    /// The reason why no connection can be accepted at present.
-    shortage: Option<Shortage>,
-}
-
-/// The system lacked a descriptor or memory for another connection.
-struct Shortage {
-    error: io::Error,
-    /// When to try again.
-    again: Instant,
-}
-
-/// The result of the search for a place for another connection.
-enum Place {
-    Free,
-    /// The pending connection of this index can be evicted.
-    Of(usize),
-    /// No connection can be evicted at present.
-    None,
+    /// The lack of a descriptor or memory for another connection, and when to try again.
+    shortage: Option<(io::Error, Instant)>,
 }
 
 impl<'a> Coordinator<'a> {
@@ -131,7 +114,7 @@ impl<'a> Coordinator<'a> {
     }
 
     fn missing(&mut self) -> JoinError {
-        if let Some(Shortage { error, .. }) = self.shortage.take() {
+        if let Some((error, _)) = self.shortage.take() {
             let doing = "accepting the other ranks, which needs more open files";
             return JoinError::System { doing, error };
         }
@@ -170,7 +153,8 @@ impl<'a> Coordinator<'a> {
             if ready.next() == Some(true) {
                 pending.socket().pump(RENDEZVOUS_BYTES);
             }
-            self.advance(pending)?;
+            let pending = self.advance(pending)?;
+            self.pending.extend(pending);
         }
         match ready.next() {
             Some(true) => self.accept_waiting()?,
@@ -187,7 +171,7 @@ impl<'a> Coordinator<'a> {
             0..MAX_PENDING => now,
             _ => next_eviction(&self.pending).unwrap_or(now + TICK),
         };
-        self.shortage.as_ref().map_or(place, |shortage| shortage.again.max(place))
+        self.shortage.as_ref().map_or(place, |(_, again)| *again.max(&place))
     }
 
     /// Accepts connections while there is room, at most [`MAX_PENDING`], so that a flood of
@@ -199,17 +183,12 @@ impl<'a> Coordinator<'a> {
                 self.shortage = None;
                 break;
             }
-            let place = match self.pending.len() {
-                0..MAX_PENDING => Place::Free,
-                _ => self.find_place()?,
-            };
-            if matches!(place, Place::None) {
+            if self.pending.len() >= MAX_PENDING && !self.make_room()? {
                 break;
             }
             match self.listener.accept() {
                 Ok((stream, _)) => {
                     self.shortage = None;
-                    self.evict(&place);
                     self.add(stream)?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -218,7 +197,8 @@ impl<'a> Coordinator<'a> {
                 }
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) if is_shortage(&error) => {
-                    if !self.make_room(error)? {
+                    self.shortage = Some((error, Instant::now() + TICK));
+                    if !self.make_room()? {
                         break;
                     }
                 }
@@ -234,49 +214,23 @@ impl<'a> Coordinator<'a> {
         Ok(ready.map_err(JoinError::system(WAITING))? == [true])
     }
 
-    /// Evicts a connection to free a descriptor, and postpones accepting. Returns whether a
-    /// descriptor was freed.
-    fn make_room(&mut self, error: io::Error) -> Result<bool, JoinError> {
-        self.shortage = Some(Shortage { error, again: Instant::now() + TICK });
-        let place = self.find_place()?;
-        self.evict(&place);
-        Ok(!matches!(place, Place::None))
-    }
-
-    /// Selects a connection to evict. Its first message may have arrived since the last poll(2),
-    /// so this reads from each candidate once more. [`Place::Free`] if a candidate is no longer
-    /// pending after that.
-    fn find_place(&mut self) -> Result<Place, JoinError> {
+    /// Frees the place of a pending connection. Returns `false` if none can be evicted at present.
+    fn make_room(&mut self) -> Result<bool, JoinError> {
         let now = Instant::now();
         while let Some(index) = victim(&self.pending, now) {
-            let pending = self.pending.len();
-            self.reread(index)?;
-            if self.pending.len() < pending {
-                return Ok(Place::Free);
+            // Its first message may have arrived since the last poll(2).
+            let mut pending = self.pending.remove(index);
+            pending.socket().pump(RENDEZVOUS_BYTES);
+            let Some(pending) = self.advance(pending)? else { return Ok(true) };
+            if pending.is_evictable(now) {
+                if !matches!(pending.stage, Stage::Refused(_)) {
+                    self.refusals.add(Refusal::Evicted);
+                }
+                return Ok(true);
             }
-            if victim(&self.pending, now) == Some(index) {
-                return Ok(Place::Of(index));
-            }
+            self.pending.push(pending);
         }
-        Ok(Place::None)
-    }
-
-    /// Reads from one pending connection and advances it; its position does not change.
-    fn reread(&mut self, index: usize) -> Result<(), JoinError> {
-        let mut later = self.pending.split_off(index);
-        let mut later = later.drain(..);
-        let Some(mut pending) = later.next() else { return Ok(()) };
-        pending.socket().pump(RENDEZVOUS_BYTES);
-        let result = self.advance(pending);
-        self.pending.extend(later);
-        result
-    }
-
-    fn evict(&mut self, place: &Place) {
-        let Place::Of(index) = *place else { return };
-        if !matches!(self.pending.remove(index).stage, Stage::Refused(_)) {
-            self.refusals.add(Refusal::Evicted);
-        }
+        Ok(false)
     }
 
     /// Adds a connection, and reads the bytes that have arrived: a member's first message.
@@ -286,11 +240,15 @@ impl<'a> Coordinator<'a> {
             return Ok(());
         };
         socket.pump(RENDEZVOUS_BYTES);
-        self.advance(Pending::new(deadline(HANDSHAKE_LIMIT), Stage::Handshake(socket)))
+        let pending = Pending::new(deadline(HANDSHAKE_LIMIT), Stage::Handshake(socket));
+        let pending = self.advance(pending)?;
+        self.pending.extend(pending);
+        Ok(())
     }
 
-    /// Processes the bytes of a connection, which stays pending, becomes a member or is dropped.
-    fn advance(&mut self, mut pending: Pending) -> Result<(), JoinError> {
+    /// Processes the bytes of a connection. Returns it unless it has become a member, was closed or
+    /// its time is over.
+    fn advance(&mut self, mut pending: Pending) -> Result<Option<Pending>, JoinError> {
         let until = pending.until;
         match pending.stage {
             Stage::Handshake(mut socket) => {
@@ -299,57 +257,48 @@ impl<'a> Coordinator<'a> {
                 // turn.
                 socket.push();
                 match result {
-                    Ok(None) => {
-                        pending.stage = Stage::Handshake(socket);
-                        self.keep(pending);
-                    }
+                    Ok(None) => pending.stage = Stage::Handshake(socket),
                     Ok(Some(session)) => {
                         pending.stage = Stage::Joining(Link::new(Owner(0), socket, session));
-                        self.advance(pending)?;
+                        return self.advance(pending);
                     }
-                    Err(error) => self.refuse(until, refusal(error)?, socket),
+                    Err(error) => return Ok(Some(self.refuse(until, refusal(error)?, socket))),
                 }
             }
             Stage::Joining(mut link) => match link.receive() {
-                Ok(None) => {
-                    pending.stage = Stage::Joining(link);
-                    self.keep(pending);
+                Ok(None) => pending.stage = Stage::Joining(link),
+                Ok(Some(Frame { kind: Kind::Join, payload })) => {
+                    return self.admit(until, link, &payload);
                 }
-                Ok(Some(frame)) if frame.kind == Kind::Join => {
-                    self.admit(until, link, &frame.payload)?;
-                }
-                _ => self.refuse(until, Refusal::Garbage, link.socket),
+                _ => return Ok(Some(self.refuse(until, Refusal::Garbage, link.socket))),
             },
-            Stage::Refused(ref mut socket) => {
-                discard_and_shut_down(socket);
-                self.keep(pending);
-            }
+            Stage::Refused(ref mut socket) => discard_and_shut_down(socket),
         }
-        Ok(())
-    }
-
-    /// Keeps a connection pending, unless it was closed or its time is over.
-    fn keep(&mut self, mut pending: Pending) {
         let closed = pending.socket().closed;
-        if !closed && Instant::now() < pending.until {
-            return self.pending.push(pending);
+        if !closed && Instant::now() < until {
+            return Ok(Some(pending));
         }
         if !matches!(pending.stage, Stage::Refused(_)) {
             self.refusals.add(if closed { Refusal::Closed } else { Refusal::Silent });
         }
+        Ok(None)
     }
 
-    fn refuse(&mut self, until: Instant, reason: Refusal, socket: Socket) {
+    fn refuse(&mut self, until: Instant, reason: Refusal, socket: Socket) -> Pending {
         self.refusals.add(reason);
-        self.pending.push(Pending::new(until, Stage::Refused(socket)));
+        Pending::new(until, Stage::Refused(socket))
     }
 
     /// Admits a peer that knows the secret, if its rank, size and parameters fit. Otherwise sends it
     /// this rank's specification, in which it finds the reason.
-    fn admit(&mut self, until: Instant, mut link: Link, join: &[u8]) -> Result<(), JoinError> {
+    fn admit(
+        &mut self,
+        until: Instant,
+        mut link: Link,
+        join: &[u8],
+    ) -> Result<Option<Pending>, JoinError> {
         let Some((rank, size, parameters)) = parse_join(join) else {
-            self.refuse(until, Refusal::Garbage, link.socket);
-            return Ok(());
+            return Ok(Some(self.refuse(until, Refusal::Garbage, link.socket)));
         };
         let agreed = self.spec.compare(rank, size, parameters);
         let place = rank.checked_sub(1).and_then(|index| self.members.get_mut(index as usize));
@@ -361,7 +310,7 @@ impl<'a> Coordinator<'a> {
                 link.owner = Owner(rank);
                 link.send(Kind::Admitted, &whole_seconds(left).to_le_bytes());
                 *place = Some(link);
-                return Ok(());
+                return Ok(None);
             }
             None if agreed.is_ok() => self.refusals.add(Refusal::OutOfRange),
             Some(_) if agreed.is_ok() => self.refusals.add(Refusal::RankTaken),
@@ -369,8 +318,14 @@ impl<'a> Coordinator<'a> {
         }
         link.send(Kind::Refused, &self.spec.join_payload());
         link.flush();
-        self.pending.push(Pending::new(until, Stage::Refused(link.socket)));
-        agreed
+        let refused = Pending::new(until, Stage::Refused(link.socket));
+        match agreed {
+            Ok(()) => Ok(Some(refused)),
+            Err(error) => {
+                self.pending.push(refused);
+                Err(error)
+            }
+        }
     }
 
     /// Sends the result of the rendezvous to the members.

@@ -8,6 +8,7 @@
 //! [`MIN_SERVICE`] is evicted: the oldest one of the address with the most unproved connections.
 //! Proved connections are not evicted.
 
+use core::cmp::Reverse;
 use core::net::{IpAddr, Ipv6Addr};
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -90,6 +91,10 @@ impl Pending {
     fn evictable_from(&self) -> Instant {
         self.since + MIN_SERVICE
     }
+
+    pub(crate) fn is_evictable(&self, now: Instant) -> bool {
+        self.is_unproved() && self.evictable_from() <= now
+    }
 }
 
 impl Stage {
@@ -101,16 +106,14 @@ impl Stage {
     }
 }
 
-/// The index of the connection to evict for a new one; `pending` is sorted, the oldest first.
+/// The index of the connection to evict for a new one.
 pub(crate) fn victim(pending: &[Pending], now: Instant) -> Option<usize> {
-    let unproved = || pending.iter().enumerate().filter(|(_, one)| one.is_unproved());
     let mut of_source = BTreeMap::new();
-    unproved().for_each(|(_, one)| *of_source.entry(one.source).or_insert(0_usize) += 1);
-    unproved()
-        .filter(|(_, one)| one.evictable_from() <= now)
-        // Selects the first maximum: `max_by_key` returns the last one.
-        .rev()
-        .max_by_key(|(_, one)| of_source.get(&one.source))
+    let unproved = pending.iter().filter(|one| one.is_unproved());
+    unproved.for_each(|one| *of_source.entry(one.source).or_insert(0_usize) += 1);
+    let evictable = pending.iter().enumerate().filter(|(_, one)| one.is_evictable(now));
+    evictable
+        .max_by_key(|(_, one)| (of_source.get(&one.source), Reverse(one.since)))
         .map(|(index, _)| index)
 }
 

@@ -59,10 +59,9 @@ fn a_member_whose_first_message_is_unread_is_not_evicted() {
     let _silent = connect_pending(&mut coordinator);
     let mut member = send_first_message(&mut coordinator, 0, member);
     thread::sleep(MIN_SERVICE);
-    let place = coordinator.find_place().unwrap();
-    assert!(matches!(place, Place::Of(1)), "the silent connection is evicted");
-    coordinator.evict(&place);
-    assert!(matches!(coordinator.find_place().unwrap(), Place::None));
+    assert!(coordinator.make_room().unwrap(), "the silent connection is evicted");
+    assert_eq!((coordinator.pending.len(), coordinator.refusals.count(Refusal::Evicted)), (1, 1));
+    assert!(!coordinator.make_room().unwrap());
     // The coordinator has answered.
     wait([(&member).into()], deadline(LIMIT)).unwrap();
     member.pump(RENDEZVOUS_BYTES);
@@ -78,8 +77,9 @@ fn a_closed_connection_frees_its_place() {
     drop(leaves);
     wait([(&*coordinator.pending[0].socket()).into()], deadline(LIMIT)).unwrap();
     thread::sleep(MIN_SERVICE);
-    assert!(matches!(coordinator.find_place().unwrap(), Place::Free));
+    assert!(coordinator.make_room().unwrap());
     assert_eq!((coordinator.pending.len(), coordinator.refusals.count(Refusal::Closed)), (1, 1));
+    assert_eq!(coordinator.refusals.total(), 1);
 }
 
 /// Calls `action` while this process cannot open another file.
@@ -126,7 +126,7 @@ pub(crate) fn a_shortage_ends_when_no_connection_waits() {
     wait([(&listener).into()], deadline(LIMIT)).unwrap();
     at_the_limit(|| coordinator.accept_waiting()).unwrap();
     let Some(shortage) = &coordinator.shortage else { panic!("no file was lacking") };
-    let again = shortage.again;
+    let again = shortage.1;
     drop(listener.accept().unwrap());
     drop(waiting);
     while Instant::now() < again {
