@@ -49,21 +49,13 @@ impl Affinity {
         }
         Err(AffinityError::Elsewhere { cpu, now })
     }
-
-    /// Allows the calling thread all allowed CPUs again, for threads and processes that it starts.
-    ///
-    /// # Errors
-    /// [`AffinityError::Unpin`].
-    pub fn unpin(&self) -> Result<(), AffinityError> {
-        set_mask(&self.allowed).map_err(|errno| AffinityError::Unpin { errno })
-    }
 }
 
 fn set_cpu(cpu: CpuId) -> Result<(), i32> {
     let id = cpu.0 as usize;
     if id >= MASK_BITS {
         // core_affinity panics for such a CPU.
-        return set_mask(&CpuSet::from_iter([cpu]));
+        return set_mask(cpu);
     }
     if core_affinity::set_for_current(CoreId { id }) {
         return Ok(());
@@ -96,8 +88,9 @@ fn current_mask() -> Result<CpuSet, i32> {
     }
 }
 
-fn set_mask(cpus: &CpuSet) -> Result<(), i32> {
-    let mask = mask_of(cpus);
+/// Pins the calling thread to `cpu` by a mask of any length.
+fn set_mask(cpu: CpuId) -> Result<(), i32> {
+    let mask = mask_of(cpu);
     // SAFETY: the kernel reads the stated bytes, which `mask` has; `cpu_set_t` is an array of
     // `c_ulong`.
     let done = unsafe { libc::sched_setaffinity(0, size_of_val(&*mask), mask.as_ptr().cast()) };
@@ -109,12 +102,9 @@ fn cpus_of(mask: &[c_ulong]) -> CpuSet {
     (0..CpuSet::MAX_CPUS).take(mask.len() * WORD_BITS as usize).filter(bit).map(CpuId).collect()
 }
 
-fn mask_of(cpus: &CpuSet) -> Vec<c_ulong> {
-    let words = cpus.last().map_or(0, |last| last.0 / WORD_BITS + 1);
-    let mut mask = vec![0; words as usize];
-    for CpuId(cpu) in cpus.iter() {
-        mask[(cpu / WORD_BITS) as usize] |= 1 << (cpu % WORD_BITS);
-    }
+fn mask_of(CpuId(cpu): CpuId) -> Vec<c_ulong> {
+    let mut mask = vec![0; (cpu / WORD_BITS) as usize];
+    mask.push(1 << (cpu % WORD_BITS));
     mask
 }
 
@@ -135,9 +125,6 @@ pub enum AffinityError {
     /// The kernel accepted the CPU, but the mask is another one.
     #[error("pinned to {cpu}, but the thread may run on {now}; another program changed its mask")]
     Elsewhere { cpu: CpuId, now: CpuSet },
-    /// The kernel refused the allowed CPUs.
-    #[error("cannot restore the affinity mask: {}", Errno(*.errno))]
-    Unpin { errno: i32 },
 }
 
 #[cfg(test)]
@@ -156,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_thread_runs_on_its_cpu_and_an_unpinned_one_on_all() {
+    fn a_pinned_thread_runs_on_its_cpu() {
         in_thread(|| {
             let affinity = Affinity::take().unwrap();
             assert!(!affinity.allowed().is_empty());
@@ -168,8 +155,6 @@ mod tests {
                 // A mask read after pinning has only this CPU.
                 assert_eq!(Affinity::take().unwrap().allowed(), &only(cpu));
             }
-            affinity.unpin().unwrap();
-            assert_eq!(Affinity::take().unwrap(), affinity);
         });
     }
 
@@ -192,7 +177,6 @@ mod tests {
                 let affinity = Affinity { allowed: only(cpu) };
                 let refused = AffinityError::Pin { cpu, errno: libc::EINVAL };
                 assert_eq!(affinity.pin(cpu), Err(refused));
-                assert_eq!(affinity.unpin(), Err(AffinityError::Unpin { errno: libc::EINVAL }));
             }
         });
     }
@@ -242,8 +226,11 @@ mod tests {
             spare in 0..3_usize,
         ) {
             let cpus: CpuSet = ids.into_iter().map(CpuId).collect();
-            let mut mask = mask_of(&cpus);
-            mask.extend(core::iter::repeat_n(0, spare));
+            let words = cpus.iter().last().map_or(0, |last| mask_of(last).len());
+            let mut mask = vec![0; words + spare];
+            for one in cpus.iter().map(mask_of) {
+                mask.iter_mut().zip(one).for_each(|(word, bits)| *word |= bits);
+            }
             prop_assert_eq!(cpus_of(&mask), cpus);
         }
     }

@@ -52,12 +52,6 @@ impl CpuSet {
         self.0.first().copied()
     }
 
-    /// The highest CPU.
-    #[must_use]
-    pub fn last(&self) -> Option<CpuId> {
-        self.0.last().copied()
-    }
-
     /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         self.0.iter().copied()
