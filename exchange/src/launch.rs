@@ -131,11 +131,7 @@ impl Launch {
         Self::from_lookup(variable)
     }
 
-    /// As [`from_env`](Self::from_env), with variables from `lookup`.
-    ///
-    /// # Errors
-    /// As [`from_env`](Self::from_env).
-    pub fn from_lookup(
+    fn from_lookup(
         lookup: impl Fn(&'static str) -> Option<String>,
     ) -> Result<Option<Self>, LaunchError> {
         let launchers = [
