@@ -46,21 +46,13 @@ pub(crate) fn parse(text: &str) -> Result<Net, PnmlError> {
     };
     let document =
         Document::parse_with_options(text, options).map_err(|error| malformed(text, error))?;
-    let mut reader = Reader {
-        document: &document,
-        objects: HashMap::new(),
-        places: Vec::new(),
-        transitions: Vec::new(),
-        references: Vec::new(),
-        resolved: Vec::new(),
-        arcs: Vec::new(),
-    };
-    let net = reader.net()?;
+    let net = find_net(document.root_element())?;
+    let mut reader = Reader::default();
     reader.collect(net)?;
     reader.resolve_references()?;
     reader.connect()?;
     let (places, transitions) = (reader.places, reader.transitions);
-    Net::new(places, transitions).map_err(|error| fault_at(&document, net, PnmlFault::Net(error)))
+    Net::new(places, transitions).map_err(|error| fault_at(net, PnmlFault::Net(error)))
 }
 
 fn malformed(text: &str, error: roxmltree::Error) -> PnmlError {
@@ -85,8 +77,30 @@ fn malformed(text: &str, error: roxmltree::Error) -> PnmlError {
     }
 }
 
-fn fault_at(document: &Document<'_>, node: Node<'_, '_>, fault: PnmlFault) -> PnmlError {
-    PnmlError { line: document.text_pos_at(node.range().start).row as usize, fault }
+fn fault_at(node: Node<'_, '_>, fault: PnmlFault) -> PnmlError {
+    PnmlError { line: node.document().text_pos_at(node.range().start).row as usize, fault }
+}
+
+/// Finds the only net and checks its type.
+fn find_net<'a, 'input>(root: Node<'a, 'input>) -> Result<Node<'a, 'input>, PnmlError> {
+    if !root.has_tag_name((PNML, "pnml")) {
+        let root_name = root.tag_name().name().to_owned();
+        return Err(fault_at(root, PnmlFault::NotPnml { root: root_name }));
+    }
+    let mut nets = elements(root).filter(|node| node.tag_name().name() == "net");
+    let net = nets.next().ok_or_else(|| fault_at(root, PnmlFault::NoNet))?;
+    if let Some(second) = nets.next() {
+        return Err(fault_at(second, PnmlFault::SeveralNets));
+    }
+    let net_type = attribute(net, "type")?.trim();
+    if net_type == PT_NET {
+        return Ok(net);
+    }
+    let kind = net_type.rsplit('/').next().unwrap_or(net_type);
+    if COLOURED_NETS.contains(&kind) {
+        return Err(fault_at(net, PnmlFault::Coloured { sign: format!("type {net_type}") }));
+    }
+    Err(fault_at(net, PnmlFault::NetType { net_type: net_type.to_owned() }))
 }
 
 /// The object that an identifier names.
@@ -106,8 +120,8 @@ struct Reference<'a, 'input> {
     target: &'a str,
 }
 
+#[derive(Default)]
 struct Reader<'a, 'input> {
-    document: &'a Document<'input>,
     objects: HashMap<&'a str, Object>,
     places: Vec<Place>,
     transitions: Vec<Transition>,
@@ -118,29 +132,6 @@ struct Reader<'a, 'input> {
 }
 
 impl<'a, 'input> Reader<'a, 'input> {
-    /// Finds the only net and checks its type.
-    fn net(&self) -> Result<Node<'a, 'input>, PnmlError> {
-        let root = self.document.root_element();
-        if !root.has_tag_name((PNML, "pnml")) {
-            let root_name = root.tag_name().name().to_owned();
-            return Err(self.fault(root, PnmlFault::NotPnml { root: root_name }));
-        }
-        let mut nets = elements(root).filter(|node| node.tag_name().name() == "net");
-        let net = nets.next().ok_or_else(|| self.fault(root, PnmlFault::NoNet))?;
-        if let Some(second) = nets.next() {
-            return Err(self.fault(second, PnmlFault::SeveralNets));
-        }
-        let net_type = self.attribute(net, "type")?.trim();
-        if net_type == PT_NET {
-            return Ok(net);
-        }
-        let kind = net_type.rsplit('/').next().unwrap_or(net_type);
-        if COLOURED_NETS.contains(&kind) {
-            return Err(self.fault(net, PnmlFault::Coloured { sign: format!("type {net_type}") }));
-        }
-        Err(self.fault(net, PnmlFault::NetType { net_type: net_type.to_owned() }))
-    }
-
     /// Collects the objects of the net and of its nested pages, in the file's order.
     fn collect(&mut self, net: Node<'a, 'input>) -> Result<(), PnmlError> {
         self.register_if_named(net)?;
@@ -168,14 +159,14 @@ impl<'a, 'input> Reader<'a, 'input> {
                 self.register_if_named(node)
             }
             name if SKIPPED.contains(&name) => Ok(()),
-            _ => Err(self.unknown(node)),
+            _ => Err(unknown(node)),
         }
     }
 
     fn place(&mut self, node: Node<'a, 'input>) -> Result<(), PnmlError> {
         let id = self.register(node, Object::Place(self.places.len()))?;
-        let [marking] = self.labels(node, ["initialMarking"])?;
-        let initial = self.count(marking, 0)?;
+        let [marking] = labels(node, ["initialMarking"])?;
+        let initial = count(marking, 0)?;
         let name = child(node, "name").and_then(|name| child(name, "text")).map(text_of);
         let name = name.as_deref().map(str::trim).filter(|name| !name.is_empty()).unwrap_or(id);
         self.places.push(Place { id: id.to_owned(), name: name.to_owned(), initial });
@@ -184,35 +175,34 @@ impl<'a, 'input> Reader<'a, 'input> {
 
     fn transition(&mut self, node: Node<'a, 'input>) -> Result<(), PnmlError> {
         let id = self.register(node, Object::Transition(self.transitions.len()))?.to_owned();
-        let [] = self.labels(node, [])?;
+        let [] = labels(node, [])?;
         self.transitions.push(Transition { id, inputs: Vec::new(), outputs: Vec::new() });
         Ok(())
     }
 
     fn reference(&mut self, node: Node<'a, 'input>) -> Result<(), PnmlError> {
         self.register(node, Object::Reference(self.references.len()))?;
-        let target = self.attribute(node, "ref")?;
+        let target = attribute(node, "ref")?;
         self.references.push(Reference { node, target });
         Ok(())
     }
 
     /// Follows every reference to its place or transition.
     fn resolve_references(&mut self) -> Result<(), PnmlError> {
-        self.resolved = vec![None; self.references.len()];
         // A walk stops at a reference of an earlier walk, so each reference is walked once.
-        let mut walked_by = vec![None; self.references.len()];
+        self.resolved = vec![None; self.references.len()];
         for first in 0..self.references.len() {
             let mut walk = Vec::new();
             let mut at = first;
             let end = loop {
-                if let Some(end) = self.resolved[at] {
-                    break end;
-                }
                 let Reference { node, target } = self.references[at];
-                if walked_by[at] == Some(first) {
-                    return Err(self.fault(node, PnmlFault::Cycle));
+                match self.resolved[at] {
+                    Some(Object::Other) => return Err(fault_at(node, PnmlFault::Cycle)),
+                    Some(end) => break end,
+                    None => {}
                 }
-                walked_by[at] = Some(first);
+                // Marks a reference of this walk.
+                self.resolved[at] = Some(Object::Other);
                 walk.push(at);
                 match self.find(node, target)? {
                     Object::Reference(next) => at = next,
@@ -220,31 +210,21 @@ impl<'a, 'input> Reader<'a, 'input> {
                 }
             };
             for at in walk {
-                self.check_reference(self.references[at].node, end)?;
+                check_reference(self.references[at].node, end)?;
                 self.resolved[at] = Some(end);
             }
         }
         Ok(())
     }
 
-    fn check_reference(&self, node: Node<'_, '_>, end: Object) -> Result<(), PnmlError> {
-        let for_place = node.tag_name().name() == "referencePlace";
-        match end {
-            Object::Place(_) if for_place => Ok(()),
-            Object::Transition(_) if !for_place => Ok(()),
-            _ => Err(self.fault(node, PnmlFault::WrongReference)),
-        }
-    }
-
     /// Adds the arcs to their transitions.
     fn connect(&mut self) -> Result<(), PnmlError> {
         for node in core::mem::take(&mut self.arcs) {
-            let [inscription, kind, arc_kind] =
-                self.labels(node, ["inscription", "type", "arctype"])?;
-            self.check_kind(node, kind.or(arc_kind))?;
-            let weight = self.count(inscription, 1)?;
+            let [inscription, kind, arc_kind] = labels(node, ["inscription", "type", "arctype"])?;
+            check_kind(node, kind.or(arc_kind))?;
+            let weight = count(inscription, 1)?;
             if weight == 0 {
-                return Err(self.fault(node, PnmlFault::NoWeight));
+                return Err(fault_at(node, PnmlFault::NoWeight));
             }
             match (self.end(node, "source")?, self.end(node, "target")?) {
                 (Object::Place(place), Object::Transition(transition)) => {
@@ -253,36 +233,18 @@ impl<'a, 'input> Reader<'a, 'input> {
                 (Object::Transition(transition), Object::Place(place)) => {
                     self.transitions[transition].outputs.push(Arc { place, weight });
                 }
-                _ => return Err(self.fault(node, PnmlFault::SameKind)),
+                _ => return Err(fault_at(node, PnmlFault::SameKind)),
             }
         }
         Ok(())
     }
 
     /// Returns the place or transition at one end of an arc.
-    fn end(&self, arc: Node<'a, 'input>, attribute: &'static str) -> Result<Object, PnmlError> {
-        let id = self.attribute(arc, attribute)?;
+    fn end(&self, arc: Node<'a, 'input>, end: &'static str) -> Result<Object, PnmlError> {
+        let id = attribute(arc, end)?;
         match self.find(arc, id)? {
             Object::Reference(index) => Ok(self.resolved[index].unwrap_or(Object::Other)),
             object => Ok(object),
-        }
-    }
-
-    /// Rejects arcs that do more than move tokens. Tools write the kind as an attribute `type`, or
-    /// as an element with a value or a text.
-    fn check_kind(&self, arc: Node<'_, '_>, label: Option<Node<'_, '_>>) -> Result<(), PnmlError> {
-        let of_label = label.map(|label| match label.attribute("value") {
-            Some(value) => value.to_owned(),
-            None => {
-                label.descendants().filter(Node::is_text).filter_map(|text| text.text()).collect()
-            }
-        });
-        let kind = arc.attribute("type").map(str::to_owned).or(of_label);
-        match kind {
-            Some(kind) if kind.trim() != "normal" => {
-                Err(self.fault(arc, PnmlFault::ArcKind { kind: kind.trim().to_owned() }))
-            }
-            _ => Ok(()),
         }
     }
 
@@ -290,7 +252,7 @@ impl<'a, 'input> Reader<'a, 'input> {
     fn find(&self, node: Node<'_, '_>, id: &str) -> Result<Object, PnmlError> {
         match self.objects.get(id) {
             None | Some(Object::Other) => {
-                Err(self.fault(node, PnmlFault::Dangling { id: id.to_owned() }))
+                Err(fault_at(node, PnmlFault::Dangling { id: id.to_owned() }))
             }
             Some(object) => Ok(*object),
         }
@@ -298,11 +260,9 @@ impl<'a, 'input> Reader<'a, 'input> {
 
     /// Registers a node under its identifier, which must be unique.
     fn register(&mut self, node: Node<'a, 'input>, object: Object) -> Result<&'a str, PnmlError> {
-        let id = self.attribute(node, "id")?;
+        let id = attribute(node, "id")?;
         match self.objects.entry(id) {
-            Entry::Occupied(_) => {
-                Err(self.fault(node, PnmlFault::DuplicateId { id: id.to_owned() }))
-            }
+            Entry::Occupied(_) => Err(fault_at(node, PnmlFault::DuplicateId { id: id.to_owned() })),
             Entry::Vacant(entry) => {
                 entry.insert(object);
                 Ok(id)
@@ -318,68 +278,84 @@ impl<'a, 'input> Reader<'a, 'input> {
         }
         Ok(())
     }
+}
 
-    fn attribute(
-        &self,
-        node: Node<'a, 'input>,
-        attribute: &'static str,
-    ) -> Result<&'a str, PnmlError> {
-        node.attribute(attribute).ok_or_else(|| {
-            let element = node.tag_name().name().to_owned();
-            self.fault(node, PnmlFault::MissingAttribute { element, attribute })
-        })
+fn check_reference(node: Node<'_, '_>, end: Object) -> Result<(), PnmlError> {
+    let for_place = node.tag_name().name() == "referencePlace";
+    match end {
+        Object::Place(_) if for_place => Ok(()),
+        Object::Transition(_) if !for_place => Ok(()),
+        _ => Err(fault_at(node, PnmlFault::WrongReference)),
     }
+}
 
-    /// Returns a node's labels of these names, at most one of each. Any other label is an error.
-    fn labels<const N: usize>(
-        &self,
-        node: Node<'a, 'input>,
-        names: [&'static str; N],
-    ) -> Result<[Option<Node<'a, 'input>>; N], PnmlError> {
-        let mut found = [None; N];
-        for child in elements(node) {
-            let name = child.tag_name().name();
-            match names.iter().position(|&wanted| wanted == name) {
-                Some(index) if found[index].is_none() => found[index] = Some(child),
-                Some(index) => {
-                    return Err(self.fault(child, PnmlFault::Repeated { label: names[index] }));
-                }
-                None if SKIPPED.contains(&name) => {}
-                None => return Err(self.unknown(child)),
-            }
+/// Rejects arcs that do more than move tokens. Tools write the kind as an attribute `type`, or
+/// as an element with a value or a text.
+fn check_kind(arc: Node<'_, '_>, label: Option<Node<'_, '_>>) -> Result<(), PnmlError> {
+    let of_label = label.map(|label| match label.attribute("value") {
+        Some(value) => value.to_owned(),
+        None => label.descendants().filter(Node::is_text).filter_map(|text| text.text()).collect(),
+    });
+    let kind = arc.attribute("type").map(str::to_owned).or(of_label);
+    match kind {
+        Some(kind) if kind.trim() != "normal" => {
+            Err(fault_at(arc, PnmlFault::ArcKind { kind: kind.trim().to_owned() }))
         }
-        Ok(found)
+        _ => Ok(()),
     }
+}
 
-    /// Returns the number in a marking or inscription; `default` if it has none.
-    fn count(&self, label: Option<Node<'a, 'input>>, default: u64) -> Result<u64, PnmlError> {
-        let Some(label) = label else { return Ok(default) };
-        let [Some(text)] = self.labels(label, ["text"])? else { return Ok(default) };
-        let content = text_of(text);
-        match content.trim().parse() {
-            Ok(count) if count <= MAX_TOKENS => Ok(count),
-            _ => Err(self.fault(text, PnmlFault::Count { text: content.trim().to_owned() })),
-        }
-    }
-
-    /// Returns the error of an unknown element. It names the kind of net or arc if the element
-    /// shows it.
-    fn unknown(&self, node: Node<'_, '_>) -> PnmlError {
+fn attribute<'a>(node: Node<'a, '_>, attribute: &'static str) -> Result<&'a str, PnmlError> {
+    node.attribute(attribute).ok_or_else(|| {
         let element = node.tag_name().name().to_owned();
-        let parent = node.parent_element().map_or("", |parent| parent.tag_name().name());
-        let is_sort = element == "type" && parent == "place";
-        if is_sort || COLOURED_LABELS.contains(&element.as_str()) {
-            return self.fault(node, PnmlFault::Coloured { sign: format!("a <{element}>") });
-        }
-        if element.to_ascii_lowercase().ends_with("arc") {
-            return self.fault(node, PnmlFault::ArcKind { kind: element });
-        }
-        self.fault(node, PnmlFault::Unknown { element, parent: parent.to_owned() })
-    }
+        fault_at(node, PnmlFault::MissingAttribute { element, attribute })
+    })
+}
 
-    fn fault(&self, node: Node<'_, '_>, fault: PnmlFault) -> PnmlError {
-        fault_at(self.document, node, fault)
+/// Returns a node's labels of these names, at most one of each. Any other label is an error.
+fn labels<'a, 'input, const N: usize>(
+    node: Node<'a, 'input>,
+    names: [&'static str; N],
+) -> Result<[Option<Node<'a, 'input>>; N], PnmlError> {
+    let mut found = [None; N];
+    for child in elements(node) {
+        let name = child.tag_name().name();
+        match names.iter().position(|&wanted| wanted == name) {
+            Some(index) if found[index].is_none() => found[index] = Some(child),
+            Some(index) => {
+                return Err(fault_at(child, PnmlFault::Repeated { label: names[index] }));
+            }
+            None if SKIPPED.contains(&name) => {}
+            None => return Err(unknown(child)),
+        }
     }
+    Ok(found)
+}
+
+/// Returns the number in a marking or inscription; `default` if it has none.
+fn count(label: Option<Node<'_, '_>>, default: u64) -> Result<u64, PnmlError> {
+    let Some(label) = label else { return Ok(default) };
+    let [Some(text)] = labels(label, ["text"])? else { return Ok(default) };
+    let content = text_of(text);
+    match content.trim().parse() {
+        Ok(count) if count <= MAX_TOKENS => Ok(count),
+        _ => Err(fault_at(text, PnmlFault::Count { text: content.trim().to_owned() })),
+    }
+}
+
+/// Returns the error of an unknown element. It names the kind of net or arc if the element
+/// shows it.
+fn unknown(node: Node<'_, '_>) -> PnmlError {
+    let element = node.tag_name().name().to_owned();
+    let parent = node.parent_element().map_or("", |parent| parent.tag_name().name());
+    let is_sort = element == "type" && parent == "place";
+    if is_sort || COLOURED_LABELS.contains(&element.as_str()) {
+        return fault_at(node, PnmlFault::Coloured { sign: format!("a <{element}>") });
+    }
+    if element.to_ascii_lowercase().ends_with("arc") {
+        return fault_at(node, PnmlFault::ArcKind { kind: element });
+    }
+    fault_at(node, PnmlFault::Unknown { element, parent: parent.to_owned() })
 }
 
 fn elements<'a, 'input>(node: Node<'a, 'input>) -> impl Iterator<Item = Node<'a, 'input>> {
