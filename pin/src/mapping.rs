@@ -69,13 +69,11 @@ impl Mapping {
     /// # Errors
     /// [`MappingError`]: a failed call, or required huge pages that are not available.
     pub fn anonymous(bytes: usize, policy: &MemoryPolicy) -> Result<Self, MappingError> {
-        let refused = match Self::hugetlb(bytes, policy) {
-            Ok((mapping, _)) => return Ok(mapping),
-            Err(error) => error,
-        };
-        Plan::new(bytes, policy, PRIVATE_THP)
-            .and_then(|plan| Self::plain(bytes, policy, &plan, None))
-            .map_err(|error| error.after(refused))
+        Self::hugetlb(bytes, policy).map(|(mapping, _)| mapping).or_else(|refused| {
+            Plan::new(bytes, policy, PRIVATE_THP)
+                .and_then(|plan| Self::plain(policy, &plan, None))
+                .map_err(|error| error.after(refused))
+        })
     }
 
     /// Memory of at least `bytes` bytes that peers map by the descriptor: a memfd of mode 0600,
@@ -85,17 +83,15 @@ impl Mapping {
     /// # Errors
     /// As for [`anonymous`](Self::anonymous).
     pub fn shared(bytes: usize, policy: &MemoryPolicy) -> Result<(Self, OwnedFd), MappingError> {
-        let refused = match Self::hugetlb(bytes, policy) {
-            Ok(both) => return Ok(both),
-            Err(error) => error,
-        };
-        let create = || {
-            let plan = Plan::new(bytes, policy, SHARED_THP)?;
-            let file = memfd(MemfdFlags::empty(), bytes)?;
-            size_and_seal(&file, plan.length)?;
-            Ok((Self::plain(bytes, policy, &plan, Some(file.as_fd()))?, file))
-        };
-        create().map_err(|error: MappingError| error.after(refused))
+        Self::hugetlb(bytes, policy).or_else(|refused| {
+            let create = || {
+                let plan = Plan::new(bytes, policy, SHARED_THP)?;
+                let file = memfd(MemfdFlags::empty(), bytes)?;
+                size_and_seal(&file, plan.length)?;
+                Ok((Self::plain(policy, &plan, Some(file.as_fd()))?, file))
+            };
+            create().map_err(|error: MappingError| error.after(refused))
+        })
     }
 
     /// The memory of a peer, of at least `bytes` bytes, by its [`shared`](Self::shared)
@@ -114,10 +110,10 @@ impl Mapping {
             return Err(MappingError::Short { needed_bytes: bytes, found_bytes: length });
         }
         let align = transparent_bytes(SHARED_THP).unwrap_or(1);
-        let mut mapping = Self::map(bytes, length, align, Some(file))?;
-        mapping.populate(Some(file))?;
-        mapping.pages = mapping.pages_seen(None);
-        Ok(mapping)
+        Self::map(
+            &Plan { bytes, length, align, node: None, advice: None, reason: None },
+            Some(file),
+        )
     }
 
     /// The requested words of the memory: `bytes / 8`.
@@ -155,28 +151,23 @@ impl Mapping {
         }
         let length = round_up(bytes, page_bytes)?;
         size_and_seal(&file, length)?;
-        let mut mapping = Self::map(bytes, length, 1, Some(file.as_fd()))?;
-        mapping.bind(policy.node)?;
-        mapping.populate(Some(file.as_fd()))?;
-        mapping.pages = match mapping.pages_seen(None) {
-            Pages::Unknown { .. } => Pages::HugeTlb { page_bytes },
-            seen => seen,
-        };
+        let node = policy.node;
+        let plan = Plan { bytes, length, align: 1, node, advice: None, reason: None };
+        let mut mapping = Self::map(&plan, Some(file.as_fd()))?;
+        if matches!(mapping.pages, Pages::Unknown { .. }) {
+            mapping.pages = Pages::HugeTlb { page_bytes };
+        }
         Ok((mapping, file))
     }
 
     /// Memory in base pages or transparent huge pages.
     fn plain(
-        bytes: usize,
         policy: &MemoryPolicy,
         plan: &Plan,
         file: Option<BorrowedFd<'_>>,
     ) -> Result<Self, MappingError> {
-        let mut mapping = Self::map(bytes, plan.length, plan.align, file)?;
-        mapping.bind(policy.node)?;
-        mapping.advise(plan.advice);
-        mapping.populate(file)?;
-        mapping.pages = mapping.pages_seen(plan.reason);
+        let bytes = plan.bytes;
+        let mapping = Self::map(plan, file)?;
         match mapping.pages {
             Pages::Transparent { huge_bytes, .. } if huge_bytes == plan.length => Ok(mapping),
             _ if policy.huge != HugePages::Require => Ok(mapping),
@@ -190,14 +181,10 @@ impl Mapping {
         }
     }
 
-    /// Maps `length` bytes of `file`, or of private zeroes, at a multiple of `align` if the kernel
-    /// follows the hint.
-    fn map(
-        bytes: usize,
-        length: usize,
-        align: usize,
-        file: Option<BorrowedFd<'_>>,
-    ) -> Result<Self, MappingError> {
+    /// Maps `file`, or private zeroes, at a multiple of `align` if the kernel follows the hint, and
+    /// provides all pages.
+    fn map(plan: &Plan, file: Option<BorrowedFd<'_>>) -> Result<Self, MappingError> {
+        let &Plan { bytes, length, align, .. } = plan;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let hint = if align > page_size() { aligned_hint(length, align) } else { ptr::null_mut() };
         // SAFETY: without MAP_FIXED the kernel chooses free addresses; no other mapping is
@@ -212,7 +199,19 @@ impl Mapping {
         let Some(start) = NonNull::new(start) else { return Err(MappingError::Size { bytes }) };
         let pages = Pages::Base { page_bytes: page_size(), reason: None };
         let words = bytes / size_of::<AtomicU64>();
-        Ok(Self { start, length, words, pages, policy_refused: None })
+        let mut mapping = Self { start, length, words, pages, policy_refused: None };
+        mapping.bind(plan.node)?;
+        if let Some(advice) = plan.advice {
+            // SAFETY: the range is this mapping's own; the two advices used change no contents. A
+            // kernel without transparent huge pages refuses them; smaps shows the result.
+            let _ = unsafe { madvise(start.as_ptr().cast(), length, advice) };
+        }
+        mapping.populate(file)?;
+        mapping.pages = match area_at(start.addr().get()) {
+            Ok(area) => Pages::seen(&area, length, plan.reason),
+            Err(error) => Pages::Unknown { errno: error.raw_os_error().unwrap_or(libc::ENOENT) },
+        };
+        Ok(mapping)
     }
 
     /// Prefers `node`. The policy is a preference, so a refusal is recorded and is not an error. A
@@ -226,13 +225,6 @@ impl Mapping {
             }
             bound => bound.map_err(|errno| MappingError::Bind { node, errno }),
         }
-    }
-
-    /// Advises the kernel of the page size. A kernel without transparent huge pages refuses this;
-    /// smaps shows the result.
-    fn advise(&self, advice: Advice) {
-        // SAFETY: the range is this mapping's own; the two advices used change no contents.
-        let _ = unsafe { madvise(self.start.as_ptr().cast(), self.length, advice) };
     }
 
     /// Provides every page now. If memory is short, madvise(2) returns `EFAULT` or `ENOMEM`,
@@ -264,14 +256,6 @@ impl Mapping {
             .step_by(words_of_a_page)
             .for_each(|word| word.store(0, Ordering::Relaxed));
     }
-
-    /// The pages as the kernel reports them; `reason` is why they may be base pages.
-    fn pages_seen(&self, reason: Option<NoHuge>) -> Pages {
-        match area_at(self.start.addr().get()) {
-            Ok(area) => Pages::seen(&area, self.length, reason),
-            Err(error) => Pages::Unknown { errno: error.raw_os_error().unwrap_or(libc::ENOENT) },
-        }
-    }
 }
 
 impl Drop for Mapping {
@@ -281,16 +265,20 @@ impl Drop for Mapping {
     }
 }
 
-/// The layout of a mapping without hugetlb pages.
+/// The layout of a mapping.
 struct Plan {
+    /// The requested bytes.
+    bytes: usize,
     length: usize,
     align: usize,
-    advice: Advice,
+    node: Option<NodeId>,
+    advice: Option<Advice>,
     /// The reason why the pages may be base pages.
     reason: Option<NoHuge>,
 }
 
 impl Plan {
+    /// A mapping without hugetlb pages.
     fn new(bytes: usize, policy: &MemoryPolicy, setting: &str) -> Result<Self, MappingError> {
         let huge = match (policy.huge, transparent_bytes(setting)) {
             (HugePages::Never, _) => Err(None),
@@ -306,7 +294,8 @@ impl Plan {
             Ok(_) => (Advice::LinuxHugepage, Some(NoHuge::NotGiven)),
             Err(reason) => (Advice::LinuxNoHugepage, reason),
         };
-        Ok(Self { length: round_up(bytes, align)?, align, advice, reason })
+        let length = round_up(bytes, align)?;
+        Ok(Self { bytes, length, align, node: policy.node, advice: Some(advice), reason })
     }
 }
 

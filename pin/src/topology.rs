@@ -202,17 +202,12 @@ struct Bytes(u64);
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-        for (unit, shift) in UNITS {
-            let whole = self.0 >> shift;
-            if whole == 0 {
-                continue;
-            }
-            let tenths = ((self.0 - (whole << shift)) * 10) >> shift;
-            return match tenths {
-                0 => write!(f, "{whole} {unit}"),
-                _ => write!(f, "{whole}.{tenths} {unit}"),
-            };
+        let (unit, shift) =
+            UNITS.into_iter().find(|(_, shift)| self.0 >> shift > 0).unwrap_or(("B", 0));
+        let tenths = (u128::from(self.0) * 10) >> shift;
+        match (tenths / 10, tenths % 10) {
+            (whole, 0) => write!(f, "{whole} {unit}"),
+            (whole, tenth) => write!(f, "{whole}.{tenth} {unit}"),
         }
-        write!(f, "{} B", self.0)
     }
 }
