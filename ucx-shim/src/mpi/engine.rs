@@ -2,6 +2,7 @@
 
 use core::ffi::c_int;
 use core::fmt;
+use core::mem::ManuallyDrop;
 use core::sync::atomic::AtomicU64;
 use std::rc::Rc;
 use std::thread;
@@ -16,7 +17,7 @@ use super::error::SUCCESS;
 use super::in_flight::{First, InFlight, Operands};
 use super::info::Info;
 use super::request::EndlessReceive;
-use super::window::{ControlWords, Window};
+use super::window::{Call, ControlWords, Window};
 use super::world::{Name, Runtime};
 
 /// While operations are in flight, only every such poll checks a peer and lets MPI progress peers'
@@ -36,8 +37,8 @@ pub struct Engine {
     geometry: Geometry,
     info: Info,
     control: ControlWords,
-    /// `None` only while the engine is dropped.
-    window: Option<Window>,
+    /// Taken only when the engine is dropped.
+    window: ManuallyDrop<Window>,
     name: Name,
     runtime: Rc<Runtime>,
     slots: Slots,
@@ -66,7 +67,7 @@ impl Engine {
             caps,
             geometry,
             info,
-            window: Some(window),
+            window: ManuallyDrop::new(window),
             name,
             runtime,
             slots,
@@ -105,8 +106,7 @@ impl Engine {
     /// Waits until all operations on `owner` have completed.
     #[inline(always)]
     fn flush(&mut self, owner: Owner) -> Result<(), OpError> {
-        let Some(window) = &self.window else { return Err(OpError::Flushed) };
-        match window.flush(owner) {
+        match self.window.flush(owner) {
             SUCCESS => {
                 self.in_flight.end_all_of(owner);
                 Ok(())
@@ -131,7 +131,7 @@ impl Engine {
     #[inline]
     fn lost_by(&self, owner: Owner) -> Option<Owner> {
         let at = usize::try_from(self.control.lost_by(owner)).ok()?;
-        lost_owner(self.window.as_ref()?.own_words().get(at)?, self.geometry.owners)
+        lost_owner(self.window.own_words().get(at)?, self.geometry.owners)
     }
 
     /// Moves completions to `out`; if no operation has completed, waits for the owner of the first
@@ -175,19 +175,18 @@ impl Engine {
             Some(Fault::OwnerLost(owner)) => owner,
             _ => self.geometry.me,
         };
-        let (Some(window), [_, word, _]) = (&self.window, self.operands.at(0)) else {
-            return Ok(());
-        };
+        let [_, word, _] = self.operands.at(0);
         // SAFETY: a word of the first place, and no operation is in flight.
         unsafe { word.write(lost_word(because)) };
         let at = self.control.lost_by(self.geometry.me);
         let stays = |owner: &Owner| *owner != self.geometry.me && self.lost_by(*owner).is_none();
         for owner in (0..self.geometry.owners).map(Owner).filter(stays) {
             // SAFETY: as above; the word does not change until the flush.
-            let codes = unsafe { [window.put(word, 1, owner, at), window.flush(owner)] };
-            codes
-                .into_iter()
-                .try_for_each(|code| if code == SUCCESS { Ok(()) } else { Err(code) })?;
+            let put = unsafe { self.window.start(owner, at, Call::Put(word, 1)) };
+            let flushed = self.window.flush(owner);
+            if let Some(&code) = [put, flushed].iter().find(|&&code| code != SUCCESS) {
+                return Err(code);
+            }
         }
         Ok(())
     }
@@ -221,32 +220,23 @@ impl Transport for Engine {
         if self.in_flight.is_full() {
             return Err(PostError::Full);
         }
-        let window = self.window.as_ref().ok_or(PostError::Closed)?;
         let Segment { start: RemoteWord { owner, index }, words } = request.remote();
         let place = self.in_flight.next_place();
-        let code = match request {
-            // SAFETY: a checked range of a slot, which stays busy until a flush of `owner` has
-            // ended the operation. The caller makes sure that no other operation in flight uses the
-            // range; if one does, MPI writes the words of either.
-            Request::Read { into, .. } => unsafe {
-                window.get(self.slots.address(into), words, owner, index)
-            },
-            // SAFETY: as for a READ.
-            Request::Write { from, .. } => unsafe {
-                window.put(self.slots.address(from), words, owner, index)
-            },
-            // SAFETY: the words of a place whose last operation has ended, and of this operation
-            // alone until a flush of `owner` has ended it.
-            Request::CompareAndSwap { expected, desired, .. } => unsafe {
-                let (result, operands) = self.operands.fill(place, [desired, expected]);
-                window.compare_and_swap(result, operands, owner, index)
-            },
-            // SAFETY: as for a compare-and-swap.
-            Request::FetchAdd { addend, .. } => unsafe {
-                let (result, [addend, _]) = self.operands.fill(place, [addend, 0]);
-                window.fetch_add(result, addend, owner, index)
-            },
+        let slots = &self.slots;
+        // SAFETY: the last operation at the place has ended.
+        let fill = |operands| unsafe { self.operands.fill(place, operands) };
+        let call = match request {
+            Request::Read { into, .. } => Call::Get(slots.address(into), words),
+            Request::Write { from, .. } => Call::Put(slots.address(from), words),
+            Request::CompareAndSwap { expected, desired, .. } => {
+                Call::CompareAndSwap(fill([desired, expected]))
+            }
+            Request::FetchAdd { addend, .. } => Call::FetchAdd(fill([addend, 0])),
         };
+        // SAFETY: the words of an atomic are its own, and a checked range of a slot stays busy,
+        // until a flush of `owner` has ended the operation. The caller makes sure that no other
+        // operation in flight uses the range; if one does, MPI writes the words of either.
+        let code = unsafe { self.window.start(owner, index, call) };
         self.in_flight.push(Operation::new(token, &request));
         if let Some(local) = request.local() {
             self.slots.hold_until(local.slot, self.in_flight.posted());
@@ -289,9 +279,8 @@ impl Transport for Engine {
 
     #[inline]
     fn window(&self) -> &[AtomicU64] {
-        let words = self.window.as_ref().map(Window::own_words).unwrap_or_default();
         let len = usize::try_from(self.geometry.window_words).unwrap_or(usize::MAX);
-        words.get(..len).unwrap_or_default()
+        self.window.own_words().get(..len).unwrap_or_default()
     }
 
     /// This owner's words, by the unified memory model. MPI gives no access to those of others.
@@ -311,9 +300,9 @@ impl Drop for Engine {
         } else {
             self.shut_down();
         }
-        if let Some(window) = self.window.take() {
-            self.runtime.retire(self.name, window);
-        }
+        // SAFETY: this is the only place that takes the window, and nothing uses it afterwards.
+        let window = unsafe { ManuallyDrop::take(&mut self.window) };
+        self.runtime.retire(self.name, window);
     }
 }
 

@@ -159,18 +159,14 @@ impl Operands {
     /// # Safety
     /// The last operation at `place` has ended.
     #[inline]
-    pub(super) unsafe fn fill(
-        &self,
-        place: usize,
-        operands: [u64; 2],
-    ) -> (*mut u64, [*const u64; 2]) {
-        let [result, first, second] = self.at(place);
+    pub(super) unsafe fn fill(&self, place: usize, operands: [u64; 2]) -> [*mut u64; 3] {
+        let words @ [_, first, second] = self.at(place);
         // SAFETY: words of this memory, because places are; MPI does not use them, by the contract.
         unsafe {
             first.write(operands[0]);
             second.write(operands[1]);
         }
-        (result, [first.cast_const(), second.cast_const()])
+        words
     }
 
     /// The result of the operation at `place`, which has completed.

@@ -8,7 +8,7 @@ use probeline_transport::{Exchange, Owner};
 
 use super::exchange::Members;
 use super::in_flight::Operands;
-use super::window::{ControlWords, Window};
+use super::window::{Call, ControlWords, Window};
 use super::{MpiError, OpenError};
 use crate::NeedsOwner;
 
@@ -106,26 +106,26 @@ impl Trial<'_> {
     /// Reads whether `owner` is asleep.
     fn read(&self, owner: Owner) -> Result<u64, MpiError> {
         let [into, ..] = self.operands.at(0);
-        // SAFETY: an unused word, until the flush in `finish`.
-        let code = unsafe { self.window.get(into, 1, owner, self.control.asleep()) };
-        MpiError::check("MPI_Get", code)?;
-        self.finish(owner)
+        self.run("MPI_Get", owner, self.control.asleep(), Call::Get(into, 1))
     }
 
-    /// Compares a word that is always 0 with 0 and swaps 0 in.
+    /// Compares a word that is always 0 with 0 and swaps 0 in: the operands are zero since they
+    /// were allocated.
     fn compare_and_swap(&self, owner: Owner) -> Result<u64, MpiError> {
-        let [old, desired, expected] = self.operands.at(0);
-        // SAFETY: unused words, until the flush in `finish`; the operands are zero since they were
-        // allocated.
-        let code = unsafe {
-            let operands = [desired.cast_const(), expected.cast_const()];
-            self.window.compare_and_swap(old, operands, owner, self.control.tried())
-        };
-        MpiError::check("MPI_Compare_and_swap", code)?;
-        self.finish(owner)
+        let call = Call::CompareAndSwap(self.operands.at(0));
+        self.run("MPI_Compare_and_swap", owner, self.control.tried(), call)
     }
 
-    fn finish(&self, owner: Owner) -> Result<u64, MpiError> {
+    /// Runs an operation and returns its result.
+    fn run(
+        &self,
+        name: &'static str,
+        owner: Owner,
+        index: u64,
+        call: Call,
+    ) -> Result<u64, MpiError> {
+        // SAFETY: words of the first place, which nothing else uses until the flush.
+        MpiError::check(name, unsafe { self.window.start(owner, index, call) })?;
         MpiError::check("MPI_Win_flush", self.window.flush(owner))?;
         Ok(self.operands.result(0))
     }

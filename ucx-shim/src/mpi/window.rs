@@ -1,6 +1,6 @@
 //! A window of MPI: the words that all members access, and the calls on them.
 
-use core::ffi::{CStr, c_int};
+use core::ffi::{CStr, c_int, c_void};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -54,6 +54,19 @@ impl ControlWords {
     pub(super) fn tried(self) -> u64 {
         self.asleep() + 1
     }
+}
+
+/// A call of MPI that starts an operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Call {
+    /// A READ of this number of words.
+    Get(*mut u64, u32),
+    /// A WRITE of this number of words.
+    Put(*const u64, u32),
+    /// The words have the result, the desired and the expected value.
+    CompareAndSwap([*mut u64; 3]),
+    /// The first two words have the result and the addend.
+    FetchAdd([*mut u64; 3]),
 }
 
 /// An allocated window in one epoch, from `MPI_Win_lock_all` until it is freed.
@@ -172,84 +185,46 @@ impl Window {
         unsafe { core::slice::from_raw_parts(self.base.as_ptr(), self.words) }
     }
 
-    /// Starts a READ of `words` words of `owner` from the word `from`; returns an MPI code.
+    /// Starts an operation on the words of `owner` from the word `index` on; returns an MPI code.
     ///
     /// # Safety
-    /// `to` has room for the words, and nothing else accesses it until a `flush` of `owner` has
+    /// The words of `call` are live, and nothing else accesses them, until a `flush` of `owner` has
     /// returned.
-    #[inline]
-    pub(super) unsafe fn get(&self, to: *mut u64, words: u32, owner: Owner, from: u64) -> c_int {
-        let (rank, count, at) = arguments(owner, words, from);
-        let word_type = self.word_type;
+    #[inline(always)]
+    #[allow(clippy::cast_possible_wrap, clippy::cast_possible_truncation, reason = "in memory")]
+    pub(super) unsafe fn start(&self, owner: Owner, index: u64, call: Call) -> c_int {
+        let (rank, at) = (rank(owner), index as ffi::MPI_Aint);
+        let (word_type, window) = (self.word_type, self.handle);
         // SAFETY: the contract above; the epoch is open as long as the window exists.
         unsafe {
-            ffi::MPI_Get(to.cast(), count, word_type, rank, at, count, word_type, self.handle)
-        }
-    }
-
-    /// Starts a WRITE of `words` words to `owner` from the word `to` on; returns an MPI code.
-    ///
-    /// # Safety
-    /// `from` has the words, which do not change until a `flush` of `owner` has returned.
-    #[inline]
-    pub(super) unsafe fn put(&self, from: *const u64, words: u32, owner: Owner, to: u64) -> c_int {
-        let (rank, count, at) = arguments(owner, words, to);
-        let word_type = self.word_type;
-        // SAFETY: as for `get`.
-        unsafe {
-            ffi::MPI_Put(from.cast(), count, word_type, rank, at, count, word_type, self.handle)
-        }
-    }
-
-    /// Starts a compare-and-swap of the word `index` of `owner`; returns an MPI code.
-    ///
-    /// # Safety
-    /// Nothing else accesses the words `result`, `desired` and `expected` until a `flush` of
-    /// `owner` has returned.
-    #[inline]
-    pub(super) unsafe fn compare_and_swap(
-        &self,
-        result: *mut u64,
-        [desired, expected]: [*const u64; 2],
-        owner: Owner,
-        index: u64,
-    ) -> c_int {
-        let (rank, _, at) = arguments(owner, 1, index);
-        // SAFETY: as for `get`.
-        unsafe {
-            let (desired, expected, result) = (desired.cast(), expected.cast(), result.cast());
-            let (word_type, handle) = (self.word_type, self.handle);
-            ffi::MPI_Compare_and_swap(desired, expected, result, word_type, rank, at, handle)
-        }
-    }
-
-    /// Starts a fetch-and-add on the word `index` of `owner`; returns an MPI code.
-    ///
-    /// # Safety
-    /// As for [`compare_and_swap`](Self::compare_and_swap).
-    #[inline]
-    pub(super) unsafe fn fetch_add(
-        &self,
-        result: *mut u64,
-        addend: *const u64,
-        owner: Owner,
-        index: u64,
-    ) -> c_int {
-        let (rank, _, at) = arguments(owner, 1, index);
-        // SAFETY: as for `get`.
-        unsafe {
-            let (addend, result) = (addend.cast(), result.cast());
-            let (word_type, sum, handle) = (self.word_type, self.sum, self.handle);
-            ffi::MPI_Fetch_and_op(addend, result, word_type, rank, at, sum, handle)
+            match call {
+                Call::Get(to, words) => {
+                    let (to, count) = (to.cast(), words as c_int);
+                    ffi::MPI_Get(to, count, word_type, rank, at, count, word_type, window)
+                }
+                Call::Put(from, words) => {
+                    let (from, count) = (from.cast(), words as c_int);
+                    ffi::MPI_Put(from, count, word_type, rank, at, count, word_type, window)
+                }
+                Call::CompareAndSwap(words) => {
+                    let [result, desired, expected] = words.map(<*mut u64>::cast::<c_void>);
+                    ffi::MPI_Compare_and_swap(
+                        desired, expected, result, word_type, rank, at, window,
+                    )
+                }
+                Call::FetchAdd(words) => {
+                    let [result, addend, _] = words.map(<*mut u64>::cast::<c_void>);
+                    ffi::MPI_Fetch_and_op(addend, result, word_type, rank, at, self.sum, window)
+                }
+            }
         }
     }
 
     /// Waits until all operations on `owner` have completed at both owners; returns an MPI code.
     #[inline]
     pub(super) fn flush(&self, owner: Owner) -> c_int {
-        let (rank, _, _) = arguments(owner, 0, 0);
         // SAFETY: a window with an open epoch.
-        unsafe { ffi::MPI_Win_flush(rank, self.handle) }
+        unsafe { ffi::MPI_Win_flush(rank(owner), self.handle) }
     }
 
     /// Ends the epoch and frees the memory. All members call it.
@@ -263,12 +238,11 @@ impl Window {
     }
 }
 
-/// The arguments in MPI's types. The engine checks owners and ranges: the number of ranks fits an
-/// int, and the words lie in memory.
+/// The engine checks owners, and the number of ranks fits an int.
 #[inline]
-#[allow(clippy::cast_possible_wrap, clippy::cast_possible_truncation, reason = "checked ranges")]
-fn arguments(owner: Owner, words: u32, index: u64) -> (c_int, c_int, ffi::MPI_Aint) {
-    (owner.0 as c_int, words as c_int, index as ffi::MPI_Aint)
+#[allow(clippy::cast_possible_wrap, reason = "a checked owner")]
+fn rank(owner: Owner) -> c_int {
+    owner.0 as c_int
 }
 
 /// An info object, freed when dropped.

@@ -11,6 +11,7 @@ use probeline_ucx_sys::{
 };
 
 use super::Engine;
+use super::request_pool::Call;
 
 /// The control word to which every owner adds 1 when engines are opened, and which measurements
 /// read.
@@ -64,38 +65,25 @@ impl Engine {
     ) -> Option<usize> {
         let number = self.control.iter().position(|state| *state != ControlState::InFlight)?;
         let index = self.caps.depth + u32::try_from(number).ok()?;
-        let (ucp, pool) = (&self.ucp, &self.parts.pool);
+        let pool = &self.parts.pool;
         let peer = self.parts.peers.get(owner.0 as usize)?;
-        let word = pool.scratch(index)?.as_ptr();
-        let at = peer.control_word(SCRATCH);
-        // SAFETY of the calls below: `word` belongs to this operation, which was not in flight,
-        // until the operation has ended; the addresses are those of control words.
-        let posted = match operation {
-            ControlOperation::Read => pool.copy(index, |params| {
-                // SAFETY: see above.
-                unsafe { peer.get(ucp, (word, 1), at, params) }
-            }),
-            ControlOperation::Write { index: to, value } => {
-                // SAFETY: see above.
-                unsafe { word.write(value) };
-                let to = peer.control_word(to);
-                pool.copy_and_flush(
-                    index,
-                    // SAFETY: see above.
-                    |params| unsafe { peer.put(ucp, (word, 1), to, params) },
-                    // SAFETY: the parameters are those of the pool.
-                    |params| unsafe { peer.flush(ucp, params) },
-                )
+        let word = pool.scratch(index)?;
+        let (at, call) = match operation {
+            ControlOperation::Read => (SCRATCH, Call::Get(word.as_ptr(), 1)),
+            ControlOperation::Write { index, value } => {
+                word.set(value);
+                (index, Call::PutAndFlush(word.as_ptr(), 1))
             }
-            ControlOperation::Add(addend) => pool.atomic(index, addend, 0, |operand, params| {
-                // SAFETY: see above; the pool owns the operand and the result.
-                unsafe { peer.atomic(ucp, (UCP_ATOMIC_OP_ADD, operand), at, params) }
-            }),
-            ControlOperation::CompareAndSwap => pool.atomic(index, 0, 0, |operand, params| {
-                // SAFETY: as for `Add`.
-                unsafe { peer.atomic(ucp, (UCP_ATOMIC_OP_CSWAP, operand), at, params) }
-            }),
+            ControlOperation::Add(operand) => {
+                (SCRATCH, Call::Atomic { code: UCP_ATOMIC_OP_ADD, operand, swap: 0 })
+            }
+            ControlOperation::CompareAndSwap => {
+                (SCRATCH, Call::Atomic { code: UCP_ATOMIC_OP_CSWAP, operand: 0, swap: 0 })
+            }
         };
+        // SAFETY: `word` belongs to this operation, which is not in flight, until the operation has
+        // ended; the address is that of a control word.
+        let posted = unsafe { pool.post(&self.ucp, index, (peer, peer.control_word(at)), call) };
         let ended = posted.is_null();
         if !ended {
             pool.track(index, posted);

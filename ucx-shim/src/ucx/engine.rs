@@ -21,9 +21,9 @@ use super::Info;
 use super::control::{CONTROL_OPERATIONS, CONTROL_WORDS, ControlState};
 use super::error::op_error;
 use super::peer::{EndpointState, Peer};
-use super::request_pool::RequestPool;
+use super::request_pool::{Call, RequestPool};
 use super::watch::Watch;
-use super::window::{Registration, Window};
+use super::window::{Mapping, Window};
 use super::worker::{ProgressThread, Worker};
 
 /// If all operations complete when they are posted, a poll progresses the worker and checks the
@@ -47,14 +47,14 @@ pub(super) struct Parts {
     /// An endpoint has failed.
     pub(super) any_failed: Rc<Cell<bool>>,
     pub(super) pool: RequestPool,
-    pub(super) _registration: Registration,
+    pub(super) _registration: Mapping,
     pub(super) slots: Slots,
     /// The control words and the window.
     pub(super) window: Window,
     pub(super) watch: Watch,
 }
 
-/// An operation that has completed successfully.
+/// An operation that completed successfully when it was posted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ended {
     token: Token,
@@ -336,39 +336,20 @@ impl Transport for Engine {
         let Segment { start: RemoteWord { owner, index: word }, words } = request.remote();
         let peer = self.parts.peers.get(owner.0 as usize).ok_or(PostError::UnknownOwner)?;
         let Parts { slots, pool, .. } = &*self.parts;
-        let atomic = |code, operand, swap| {
-            pool.atomic(index, operand, swap, |operand, params| {
-                // SAFETY: a checked word; the pool keeps operand and result until the operation has
-                // ended or the worker is destroyed.
-                unsafe { peer.atomic(&self.ucp, (code, operand), peer.word(word), params) }
-            })
-        };
-        let result = match request {
-            Request::Read { into, .. } => {
-                let landing = (slots.address(into), words as usize);
-                pool.copy(index, |params| {
-                    // SAFETY: checked ranges; the slot stays busy until the operation has ended,
-                    // and lives until the worker is destroyed.
-                    unsafe { peer.get(&self.ucp, landing, peer.word(word), params) }
-                })
-            }
-            Request::Write { from, .. } => {
-                let staged = (slots.address(from).cast_const(), words as usize);
-                // A put completes when its slot can be reused; the flush completes when the words
-                // have arrived.
-                pool.copy_and_flush(
-                    index,
-                    // SAFETY: as for a READ.
-                    |params| unsafe { peer.put(&self.ucp, staged, peer.word(word), params) },
-                    // SAFETY: the parameters are those of the pool.
-                    |params| unsafe { peer.flush(&self.ucp, params) },
-                )
-            }
+        let words = words as usize;
+        let call = match request {
+            Request::Read { into, .. } => Call::Get(slots.address(into), words),
+            Request::Write { from, .. } => Call::PutAndFlush(slots.address(from), words),
             Request::CompareAndSwap { expected, desired, .. } => {
-                atomic(UCP_ATOMIC_OP_CSWAP, expected, desired)
+                Call::Atomic { code: UCP_ATOMIC_OP_CSWAP, operand: expected, swap: desired }
             }
-            Request::FetchAdd { addend, .. } => atomic(UCP_ATOMIC_OP_ADD, addend, 0),
+            Request::FetchAdd { addend, .. } => {
+                Call::Atomic { code: UCP_ATOMIC_OP_ADD, operand: addend, swap: 0 }
+            }
         };
+        // SAFETY: the ledger's next index is of no operation in flight. Checked ranges; the slot
+        // stays busy until the operation has ended, and lives until the worker is destroyed.
+        let result = unsafe { pool.post(&self.ucp, index, (peer, peer.word(word)), call) };
         self.posted(index, result, Operation::new(token, &request));
         Ok(())
     }

@@ -21,10 +21,10 @@ use super::control::{
 };
 use super::engine::Parts;
 use super::info::transports;
-use super::peer::{EndpointState, Peer, PeerAddress};
+use super::peer::{EndpointState, Peer};
 use super::request_pool::RequestPool;
 use super::watch::{Watch, machine};
-use super::window::{Registration, Window};
+use super::window::{Mapping, Window};
 use super::worker::{ProgressThread, Worker};
 use super::{Builder, CallFailed, Engine, Info, OpenError, Progress};
 use crate::NeedsOwner;
@@ -44,13 +44,14 @@ impl Builder {
     where
         E: Exchange + ?Sized,
     {
-        let own = self.create(exchange.owners());
-        let mine = own.as_ref().ok().map(|own| &own.info);
+        let created = self.create(exchange.owners());
+        let mine = created.as_ref().ok().map(|(_, info)| info);
         let all = match ConnectionInfo::gather(mine, exchange) {
             Ok(all) => all,
-            Err(error) => return Err(own.err().unwrap_or(error.into())),
+            Err(error) => return Err(created.err().unwrap_or(error.into())),
         };
-        let engine = own.and_then(|own| self.connect(own, &all, exchange.me()));
+        let engine =
+            created.and_then(|(parts, info)| self.connect(parts, &info, all, exchange.me()));
         let mut engine = together(exchange, engine)?;
         let connected = engine.connect_windows().and_then(|()| self.check_gid(&engine));
         engine.while_progressing(|| together(exchange, connected))?;
@@ -64,8 +65,8 @@ impl Builder {
         Ok(engine)
     }
 
-    /// Creates the objects of this owner.
-    fn create(&self, owners: u32) -> Result<Own, OpenError> {
+    /// Creates the objects of this owner, without peers, and its connection info.
+    fn create(&self, owners: u32) -> Result<(Parts, ConnectionInfo), OpenError> {
         self.check()?;
         let ucp = Ucp::load().map_err(OpenError::Library)?;
         let context = Context::open(ucp, &self.settings(), self.progress, owners)?;
@@ -78,8 +79,8 @@ impl Builder {
         let window = Window::allocate(&context, words)?;
         let slots = Slots::new(self.sizes.slots, self.sizes.slot_words)
             .ok_or(SetupError::NO_SLOT_MEMORY)?;
-        // SAFETY: `Own` and `Parts` drop the registration before the slots.
-        let registration = unsafe { Registration::of(&context, slots.memory()) }?;
+        // SAFETY: `Parts` drops the registration before the slots.
+        let registration = unsafe { Mapping::of(&context, slots.memory()) }?;
         let pool = RequestPool::new(self.sizes.depth + CONTROL_OPERATIONS, context.request_bytes)?;
         let info = ConnectionInfo {
             window_words: self.sizes.window_words,
@@ -92,46 +93,45 @@ impl Builder {
             worker: for_peers.as_ref().unwrap_or(&worker).address()?,
             key: window.pack_key()?,
         };
-        Ok(Own { info, worker, for_peers, pool, registration, slots, window })
-    }
-
-    /// Connects to all owners.
-    fn connect(&self, own: Own, all: &[ConnectionInfo], me: Owner) -> Result<Engine, OpenError> {
-        let mine = &own.info;
-        let owners = || (0..).map(Owner).zip(all);
-        owners().try_for_each(|(owner, theirs)| mine.agree(owner, theirs))?;
-        let is_near = |theirs: &ConnectionInfo| theirs.machine == mine.machine;
-        let processes = owners()
-            .filter(|(owner, theirs)| *owner != me && is_near(theirs))
-            .map(|(owner, theirs)| (owner, theirs.pid));
-        let watch = Watch::of(processes)?;
-        let shared_memory = allows_shared_memory(self.tls_in_force().as_deref());
-        // Operations of an owner on its own window go through one worker, so that the caller
-        // progresses them.
-        let own_worker = own.worker.address()?;
-        let addresses = owners().map(|(owner, theirs)| PeerAddress {
-            worker: if owner == me { &own_worker } else { &theirs.worker },
-            key: &theirs.key,
-            memory: theirs.address,
-            reports_loss: owner != me && !(shared_memory && is_near(theirs)),
-        });
         let any_failed = Rc::new(Cell::new(false));
-        let endpoints = EndpointState::of_all(all.len(), &any_failed);
-        let Own { info: _, worker, for_peers, pool, registration, slots, window } = own;
-        let mut parts = Parts {
-            peers: Vec::with_capacity(all.len()),
+        let parts = Parts {
+            peers: Vec::with_capacity(owners as usize),
             progress_thread: None,
             worker,
             for_peers,
-            endpoints,
+            endpoints: EndpointState::of_all(owners, &any_failed),
             any_failed,
             pool,
             _registration: registration,
             slots,
             window,
-            watch,
+            watch: Watch::default(),
         };
-        if let Err(error) = self.add_peers(&mut parts, addresses) {
+        Ok((parts, info))
+    }
+
+    /// Connects to all owners.
+    fn connect(
+        &self,
+        mut parts: Parts,
+        mine: &ConnectionInfo,
+        mut all: Vec<ConnectionInfo>,
+        me: Owner,
+    ) -> Result<Engine, OpenError> {
+        let is_near = |theirs: &ConnectionInfo| theirs.machine == mine.machine;
+        let owners = || (0..).map(Owner).zip(&all);
+        owners().try_for_each(|(owner, theirs)| mine.agree(owner, theirs))?;
+        let near = owners().filter(|(owner, theirs)| *owner != me && is_near(theirs));
+        parts.watch = Watch::of(near.map(|(owner, theirs)| (owner, theirs.pid)))?;
+        // Operations of an owner on its own window go through one worker, so that the caller
+        // progresses them.
+        let own_worker = parts.worker.address()?;
+        if let Some(own) = all.get_mut(me.0 as usize) {
+            own.worker = own_worker;
+        }
+        let shared_memory = allows_shared_memory(self.tls_in_force().as_deref());
+        let reports_loss = |owner, theirs: &_| owner != me && !(shared_memory && is_near(theirs));
+        if let Err(error) = self.add_peers(&mut parts, &all, reports_loss) {
             parts.leak();
             return Err(error);
         }
@@ -148,14 +148,16 @@ impl Builder {
     }
 
     /// Creates the endpoints, in the order of owners, and starts the progress thread.
-    fn add_peers<'a>(
+    fn add_peers(
         &self,
         parts: &mut Parts,
-        addresses: impl Iterator<Item = PeerAddress<'a>>,
+        all: &[ConnectionInfo],
+        reports_loss: impl Fn(Owner, &ConnectionInfo) -> bool,
     ) -> Result<(), OpenError> {
-        for ((owner, address), state) in (0..).map(Owner).zip(addresses).zip(&*parts.endpoints) {
+        for ((owner, info), state) in (0..).map(Owner).zip(all).zip(&*parts.endpoints) {
+            let state = reports_loss(owner, info).then_some(state);
             // SAFETY: the parts drop peers, worker and states in this order.
-            let peer = unsafe { Peer::connect(&parts.worker, address, state) };
+            let peer = unsafe { Peer::connect(&parts.worker, info, state) };
             parts.peers.push(peer.map_err(|source| {
                 let tls = self.tls_in_force().unwrap_or_else(|| "all".into());
                 OpenError::NoConnection { owner, tls, source }
@@ -180,17 +182,6 @@ impl Builder {
         }
         Err(OpenError::NoGid)
     }
-}
-
-/// The objects of an owner before it knows the others. Dropped in this order, as [`Parts`] are.
-struct Own {
-    info: ConnectionInfo,
-    worker: Worker,
-    for_peers: Option<Worker>,
-    pool: RequestPool,
-    registration: Registration,
-    slots: Slots,
-    window: Window,
 }
 
 impl Engine {

@@ -8,12 +8,12 @@ use std::rc::Rc;
 use probeline_transport::WORD_BYTES;
 use probeline_ucx_sys::{
     UCP_EP_PARAM_FIELD_ERR_HANDLER, UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-    UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, UCP_ERR_HANDLING_MODE_NONE, UCP_ERR_HANDLING_MODE_PEER, Ucp,
-    ucp_atomic_op_t, ucp_ep_h, ucp_ep_params_t, ucp_err_handler_t, ucp_request_param_t, ucp_rkey_h,
-    ucs_status_ptr_t, ucs_status_t,
+    UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, UCP_ERR_HANDLING_MODE_NONE, UCP_ERR_HANDLING_MODE_PEER,
+    ucp_ep_h, ucp_ep_params_t, ucp_err_handler_t, ucp_rkey_h, ucs_status_t,
 };
 
 use super::CallFailed;
+use super::connection_info::ConnectionInfo;
 use super::control::CONTROL_WORDS;
 use super::worker::Worker;
 
@@ -27,7 +27,7 @@ pub(super) struct EndpointState {
 
 impl EndpointState {
     /// The states of `owners` endpoints, none of which has failed.
-    pub(super) fn of_all(owners: usize, any_failed: &Rc<Cell<bool>>) -> Rc<[Self]> {
+    pub(super) fn of_all(owners: u32, any_failed: &Rc<Cell<bool>>) -> Rc<[Self]> {
         let state = || Self { failed: Cell::new(false), any_failed: Rc::clone(any_failed) };
         (0..owners).map(|_| state()).collect()
     }
@@ -52,41 +52,29 @@ pub(super) struct Peer {
     address: u64,
 }
 
-/// The part of an owner's connection info that is needed to connect to it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PeerAddress<'a> {
-    /// The address of its worker.
-    pub(super) worker: &'a [u8],
-    /// The packed key of its memory.
-    pub(super) key: &'a [u8],
-    /// The address of its control words.
-    pub(super) memory: u64,
-    /// Whether UCX can report that the owner is lost, which it cannot over shared memory.
-    pub(super) reports_loss: bool,
-}
-
 impl Peer {
-    /// Creates an endpoint of `worker`, whose failure is stored in `state`.
+    /// Creates an endpoint of `worker`. If UCX reports the loss of this owner, which it does not
+    /// over shared memory, `state` receives it.
     ///
     /// # Safety
     /// `state` is dropped after `worker`, and the result before.
     pub(super) unsafe fn connect(
         worker: &Worker,
-        address: PeerAddress<'_>,
-        state: &EndpointState,
+        info: &ConnectionInfo,
+        state: Option<&EndpointState>,
     ) -> Result<Self, CallFailed> {
         // SAFETY: the contract above.
-        let endpoint = unsafe { create_endpoint(worker, address, state) }?;
+        let endpoint = unsafe { create_endpoint(worker, &info.worker, state) }?;
         let ucp = worker.context.ucp;
         let mut handle = ptr::null_mut();
         // SAFETY: a live endpoint, a live pointer, and a key that its owner packed, whole: a key
         // contains its own length.
         let status = unsafe {
-            (ucp.ucp_ep_rkey_unpack)(endpoint, address.key.as_ptr().cast(), &raw mut handle)
+            (ucp.ucp_ep_rkey_unpack)(endpoint, info.key.as_ptr().cast(), &raw mut handle)
         };
         CallFailed::check(&ucp, "ucp_ep_rkey_unpack", status)?;
         let key = Key { destroy: ucp.ucp_rkey_destroy, handle };
-        Ok(Self { endpoint, key, address: address.memory })
+        Ok(Self { endpoint, key, address: info.address })
     }
 
     /// The address of word `index` of the owner's window; the caller has checked the index.
@@ -100,90 +88,23 @@ impl Peer {
     pub(super) fn control_word(&self, index: usize) -> u64 {
         self.address + (index.min(CONTROL_WORDS - 1) * WORD_BYTES) as u64
     }
-
-    /// Posts a READ.
-    ///
-    /// # Safety
-    /// `into` has room for `words` words until the operation has ended, `from` is the address of as
-    /// many words of this owner, and `params` are those of a request pool of the same worker.
-    #[inline(always)]
-    pub(super) unsafe fn get(
-        &self,
-        ucp: &Ucp,
-        (into, words): (*mut u64, usize),
-        from: u64,
-        params: *const ucp_request_param_t,
-    ) -> ucs_status_ptr_t {
-        let (into, bytes, key) = (into.cast(), words * WORD_BYTES, self.key.handle);
-        // SAFETY: a live endpoint and a key unpacked for it; the rest is the contract above.
-        unsafe { (ucp.ucp_get_nbx)(self.endpoint, into, bytes, from, key, params) }
-    }
-
-    /// Posts a WRITE, which completes when its buffer can be reused.
-    ///
-    /// # Safety
-    /// As for [`get`](Self::get): `from` has `words` words until the operation has ended.
-    #[inline(always)]
-    pub(super) unsafe fn put(
-        &self,
-        ucp: &Ucp,
-        (from, words): (*const u64, usize),
-        to: u64,
-        params: *const ucp_request_param_t,
-    ) -> ucs_status_ptr_t {
-        let (from, bytes, key) = (from.cast(), words * WORD_BYTES, self.key.handle);
-        // SAFETY: as in `get`.
-        unsafe { (ucp.ucp_put_nbx)(self.endpoint, from, bytes, to, key, params) }
-    }
-
-    /// Posts a flush, which completes when all earlier operations on the owner have taken effect.
-    ///
-    /// # Safety
-    /// `params` are those of a request pool of the same worker.
-    #[inline(always)]
-    pub(super) unsafe fn flush(
-        &self,
-        ucp: &Ucp,
-        params: *const ucp_request_param_t,
-    ) -> ucs_status_ptr_t {
-        // SAFETY: a live endpoint; the rest is the contract above.
-        unsafe { (ucp.ucp_ep_flush_nbx)(self.endpoint, params) }
-    }
-
-    /// Posts an atomic on the word at the address `at`.
-    ///
-    /// # Safety
-    /// As for [`get`](Self::get): `operand` and the reply buffer in `params` are words that stay
-    /// until the operation has ended.
-    #[inline(always)]
-    pub(super) unsafe fn atomic(
-        &self,
-        ucp: &Ucp,
-        (code, operand): (ucp_atomic_op_t, *const c_void),
-        at: u64,
-        params: *const ucp_request_param_t,
-    ) -> ucs_status_ptr_t {
-        let key = self.key.handle;
-        // SAFETY: as in `get`.
-        unsafe { (ucp.ucp_atomic_op_nbx)(self.endpoint, code, operand, 1, at, key, params) }
-    }
 }
 
 /// # Safety
 /// As for [`Peer::connect`].
 unsafe fn create_endpoint(
     worker: &Worker,
-    address: PeerAddress<'_>,
-    state: &EndpointState,
+    address: &[u8],
+    state: Option<&EndpointState>,
 ) -> Result<ucp_ep_h, CallFailed> {
     // SAFETY: a struct of integers, pointers and optional functions, for which zero is valid; UCP
     // reads only the fields in the mask.
     let mut params: ucp_ep_params_t = unsafe { core::mem::zeroed() };
     params.field_mask =
         (UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE).into();
-    params.address = address.worker.as_ptr().cast();
+    params.address = address.as_ptr().cast();
     params.err_mode = UCP_ERR_HANDLING_MODE_NONE;
-    if address.reports_loss {
+    if let Some(state) = state {
         params.field_mask |= u64::from(UCP_EP_PARAM_FIELD_ERR_HANDLER);
         params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
         let arg = (&raw const *state).cast_mut().cast();
@@ -194,7 +115,7 @@ unsafe fn create_endpoint(
     // SAFETY: a live worker, the address of another one, and live pointers. The state outlives the
     // endpoint, by the contract above.
     let status =
-        unsafe { (ucp.ucp_ep_create)(worker.handle, &raw const params, &raw mut endpoint) };
+        unsafe { (ucp.ucp_ep_create)(worker.calls.handle, &raw const params, &raw mut endpoint) };
     CallFailed::check(ucp, "ucp_ep_create", status)?;
     Ok(endpoint)
 }

@@ -5,93 +5,75 @@
 //! written once too. UCP calls back only within calls on the worker, hence in the thread that uses
 //! the engine; its callback writes to cells.
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::ffi::c_void;
-use core::ptr::NonNull;
 use std::rc::Rc;
 
-use probeline_engine::{Memory, SetupError};
+use probeline_engine::{Memory, Ring, SetupError};
 use probeline_transport::{LINE_BYTES, LINE_WORDS, WORD_BYTES};
 use probeline_ucx_sys::{
     UCP_OP_ATTR_FIELD_CALLBACK, UCP_OP_ATTR_FIELD_DATATYPE, UCP_OP_ATTR_FIELD_REPLY_BUFFER,
     UCP_OP_ATTR_FIELD_REQUEST, UCP_OP_ATTR_FIELD_USER_DATA, UCS_ERR_INVALID_PARAM, UCS_OK,
-    UCS_PTR_IS_PTR, UCS_PTR_STATUS, ucp_dt_make_contig, ucp_request_param_t, ucs_status_ptr_t,
-    ucs_status_t,
+    UCS_PTR_IS_PTR, UCS_PTR_STATUS, Ucp, ucp_atomic_op_t, ucp_dt_make_contig, ucp_request_param_t,
+    ucs_status_ptr_t, ucs_status_t,
 };
+
+use super::peer::Peer;
 
 /// The result for an invalid index, for which no call was made.
 const NOT_MADE: ucs_status_ptr_t =
     core::ptr::without_provenance_mut((UCS_ERR_INVALID_PARAM as isize).cast_unsigned());
 /// The requests of one operation: a WRITE is a put and a flush.
 const REQUESTS: usize = 2;
-/// The words of one operation, a cache line: the operand and the result of an atomic, and the word
-/// of a control operation.
-const OWN_WORDS: usize = LINE_WORDS as usize;
-const OPERAND: usize = 0;
-const RESULT: usize = 1;
-const SCRATCH: usize = 2;
 
-/// The indices of the operations that have completed and have not been taken, in order.
+/// The calls of one operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Call {
+    /// A get of this number of words.
+    Get(*mut u64, usize),
+    /// A put of this number of words, which completes when they can be overwritten, and a flush,
+    /// which completes when they have arrived.
+    PutAndFlush(*const u64, usize),
+    /// An atomic on a word. The result replaces `swap`, the desired value of a compare-and-swap.
+    Atomic { code: ucp_atomic_op_t, operand: u64, swap: u64 },
+}
+
+/// The completed operations.
 #[derive(Debug)]
-struct Ended {
-    /// The length is a power of two and covers all operations, each of which is in it at most once.
-    ring: Box<[Cell<u32>]>,
-    pushed: Cell<u32>,
-    taken: Cell<u32>,
+struct Completed {
+    /// The indices of those that have not been taken, in order. It has room for all operations.
+    indices: RefCell<Ring<u32>>,
     /// The number of requests that UCP has not completed. The count wraps: a request may complete
     /// before the call that created it has returned.
     open_requests: Cell<u32>,
 }
 
-impl Ended {
-    fn new(operations: u32) -> Self {
-        let ring = vec![Cell::new(0); operations.next_power_of_two() as usize].into();
-        let [pushed, taken, open_requests] = [const { Cell::new(0) }; 3];
-        Self { ring, pushed, taken, open_requests }
-    }
-
-    #[inline]
-    fn push(&self, index: u32) {
-        let pushed = self.pushed.get();
-        match self.ring.get(pushed as usize & (self.ring.len() - 1)) {
-            Some(place) => {
-                place.set(index);
-                self.pushed.set(pushed.wrapping_add(1));
-            }
-            None => debug_assert!(false, "the mask leaves a place of the ring"),
-        }
-    }
-
-    #[inline]
-    fn pop(&self) -> Option<u32> {
-        let taken = self.taken.get();
-        if taken == self.pushed.get() {
-            return None;
-        }
-        let index = self.ring.get(taken as usize & (self.ring.len() - 1))?.get();
-        self.taken.set(taken.wrapping_add(1));
-        Some(index)
-    }
-
+impl Completed {
     fn count_request(&self, change: i32) {
         self.open_requests.set(self.open_requests.get().wrapping_add_signed(change));
     }
 }
 
-/// The state of the requests of one operation.
+/// The state of one operation, in a cache line of its own.
 #[derive(Debug)]
-struct RequestState {
+#[repr(align(64))]
+struct State {
     index: u32,
     /// The number of requests that have not completed. It is 1 while the operation is not in
     /// flight, so that an operation of one request that completes immediately does not change it.
     open: Cell<u8>,
     /// The first status that is an error.
     status: Cell<ucs_status_t>,
+    /// The operand and the result of an atomic, which UCP accesses until the operation has ended.
+    operand: Cell<u64>,
+    result: Cell<u64>,
+    /// The word of a control operation.
+    scratch: Cell<u64>,
     /// Receives the index when the last request has completed.
-    ended: Rc<Ended>,
+    completed: Rc<Completed>,
 }
 
-impl RequestState {
+impl State {
     #[inline]
     fn end_one(&self, status: ucs_status_t) {
         if status != UCS_OK && self.status.get() == UCS_OK {
@@ -99,16 +81,43 @@ impl RequestState {
         }
         let open = self.open.get().saturating_sub(1);
         self.open.set(open);
-        if open == 0 {
-            self.ended.push(self.index);
+        if open > 0 {
+            return;
+        }
+        match self.completed.indices.try_borrow_mut() {
+            Ok(mut indices) => indices.push(self.index),
+            Err(_) => debug_assert!(false, "UCP calls back within calls on the worker only"),
         }
     }
 
-    /// Returns the status and resets the state for the next operation of this index.
+    /// Processes the result of a call: an open request, or the status of a completed one.
     #[inline]
-    fn take(&self) -> ucs_status_t {
-        self.open.set(1);
-        self.status.replace(UCS_OK)
+    fn track(&self, result: ucs_status_ptr_t) {
+        if UCS_PTR_IS_PTR(result) {
+            self.completed.count_request(1);
+        } else {
+            self.end_one(UCS_PTR_STATUS(result));
+        }
+    }
+
+    /// Makes both calls of a WRITE. The result is null if both have completed successfully.
+    #[inline]
+    fn put_and_flush(
+        &self,
+        put: impl FnOnce() -> ucs_status_ptr_t,
+        flush: impl FnOnce() -> ucs_status_ptr_t,
+    ) -> ucs_status_ptr_t {
+        self.open.set(2);
+        let (put, flush) = (put(), flush());
+        if put.is_null() && flush.is_null() {
+            self.open.set(1);
+            return put;
+        }
+        // The caller gets the result that is not null. If both failed, the status is that of the
+        // put.
+        let (first, last) = if flush.is_null() { (flush, put) } else { (put, flush) };
+        self.track(first);
+        last
     }
 }
 
@@ -118,10 +127,10 @@ unsafe extern "C" fn request_ended(
     status: ucs_status_t,
     user_data: *mut c_void,
 ) {
-    // SAFETY: the state that `params` has put into the parameters of the request. The pool keeps it
-    // until the worker that calls this is destroyed.
-    let state = unsafe { &*user_data.cast::<RequestState>() };
-    state.ended.count_request(-1);
+    // SAFETY: the state that `Params::new` has put into the parameters of the request. The pool
+    // keeps it until the worker that calls this is destroyed.
+    let state = unsafe { &*user_data.cast::<State>() };
+    state.completed.count_request(-1);
     state.end_one(status);
 }
 
@@ -135,15 +144,33 @@ struct Params {
     flush: ucp_request_param_t,
 }
 
+impl Params {
+    fn new(state: &State, [first, second]: [*mut c_void; REQUESTS]) -> Self {
+        // SAFETY: a struct of integers, pointers and optional functions, for which zero is valid;
+        // UCP reads only the fields in the mask.
+        let mut copy: ucp_request_param_t = unsafe { core::mem::zeroed() };
+        copy.op_attr_mask =
+            UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+        copy.request = first;
+        copy.cb.send = Some(request_ended);
+        copy.user_data = (&raw const *state).cast_mut().cast();
+        let mut atomic = copy;
+        atomic.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+        atomic.datatype = ucp_dt_make_contig(WORD_BYTES as u64);
+        atomic.reply_buffer = state.result.as_ptr().cast();
+        let mut flush = copy;
+        flush.request = second;
+        Self { copy, atomic, flush }
+    }
+}
+
 /// The requests of all operations that can be in flight, by index.
 pub(super) struct RequestPool {
     params: Box<[Params]>,
     /// Reference-counted, so that pointers to the states stay valid when the pool moves.
-    states: Rc<[RequestState]>,
-    ended: Rc<Ended>,
+    states: Rc<[State]>,
+    completed: Rc<Completed>,
     _requests: Memory,
-    /// The words of each operation.
-    words: Memory,
 }
 
 impl RequestPool {
@@ -154,146 +181,116 @@ impl RequestPool {
     }
 
     fn allocate(operations: u32, request_bytes: usize) -> Option<Self> {
-        let count = operations as usize;
         let request_words = request_bytes.div_ceil(LINE_BYTES) * LINE_WORDS as usize;
         // A pointer to a request points to its end, hence one line more for each.
         let stride = request_words + LINE_WORDS as usize;
-        let requests = Memory::new(stride.checked_mul(count * REQUESTS)?)?;
-        let words = Memory::new(OWN_WORDS * count)?;
-        let ended = Rc::new(Ended::new(operations));
-        let states: Rc<[_]> = (0..operations)
-            .map(|index| {
-                let (open, status) = (Cell::new(1), Cell::new(UCS_OK));
-                RequestState { index, open, status, ended: Rc::clone(&ended) }
-            })
-            .collect();
-        let params_of = |state: &RequestState| {
-            let index = state.index as usize;
-            let request = |number: usize| {
-                let end = (index * REQUESTS + number) * stride + request_words;
+        let requests = Memory::new(stride.checked_mul(operations as usize * REQUESTS)?)?;
+        let completed = Rc::new(Completed {
+            indices: RefCell::new(Ring::new(operations)),
+            open_requests: Cell::new(0),
+        });
+        let state = |index| State {
+            index,
+            open: Cell::new(1),
+            status: Cell::new(UCS_OK),
+            operand: Cell::new(0),
+            result: Cell::new(0),
+            scratch: Cell::new(0),
+            completed: Rc::clone(&completed),
+        };
+        let states: Rc<[_]> = (0..operations).map(state).collect();
+        let params = states.iter().map(|state| {
+            let request = |number| {
+                let end = (state.index as usize * REQUESTS + number) * stride + request_words;
                 requests.at(end, 0).map(|end| end.as_ptr().cast())
             };
-            let result = words.at(index * OWN_WORDS + RESULT, 1)?;
-            Some(params(state, [request(0)?, request(1)?], result))
-        };
-        let params = states.iter().map(params_of).collect::<Option<_>>()?;
-        Some(Self { params, states, ended, _requests: requests, words })
+            Some(Params::new(state, [request(0)?, request(1)?]))
+        });
+        let params = params.collect::<Option<_>>()?;
+        Some(Self { params, states, completed, _requests: requests })
     }
 
-    /// Calls `call` for a READ. Its result is null if the operation has completed successfully;
-    /// otherwise the caller passes it to [`track`](Self::track).
-    #[inline]
-    pub(super) fn copy(
+    /// Makes the calls of operation `index` on the words at the address `at` of `peer`. The result
+    /// is null if the operation has completed successfully; otherwise the caller passes it to
+    /// [`track`](Self::track).
+    ///
+    /// # Safety
+    /// The operation is not in flight. `at` is the address of as many words of the peer as `call`
+    /// has, and the peer is one of the worker that uses this pool. The words of the call stay until
+    /// the operation has ended or the worker is destroyed.
+    #[inline(always)]
+    pub(super) unsafe fn post(
         &self,
+        ucp: &Ucp,
         index: u32,
-        call: impl FnOnce(*const ucp_request_param_t) -> ucs_status_ptr_t,
+        (peer, at): (&Peer, u64),
+        call: Call,
     ) -> ucs_status_ptr_t {
-        let Some(params) = self.params.get(index as usize) else { return NOT_MADE };
-        call(&raw const params.copy)
-    }
-
-    /// Calls `put` and `flush` for a WRITE. The result is as that of [`copy`](Self::copy).
-    #[inline]
-    pub(super) fn copy_and_flush(
-        &self,
-        index: u32,
-        put: impl FnOnce(*const ucp_request_param_t) -> ucs_status_ptr_t,
-        flush: impl FnOnce(*const ucp_request_param_t) -> ucs_status_ptr_t,
-    ) -> ucs_status_ptr_t {
-        let (Some(params), Some(state)) =
-            (self.params.get(index as usize), self.states.get(index as usize))
-        else {
+        let index = index as usize;
+        let (Some(params), Some(state)) = (self.params.get(index), self.states.get(index)) else {
             return NOT_MADE;
         };
-        state.open.set(2);
-        let put = put(&raw const params.copy);
-        let flush = flush(&raw const params.flush);
-        if put.is_null() && flush.is_null() {
-            state.open.set(1);
-            return put;
+        let (endpoint, key) = (peer.endpoint, peer.key.handle);
+        match call {
+            Call::Get(into, words) => {
+                let (into, bytes) = (into.cast(), words * WORD_BYTES);
+                // SAFETY: a live endpoint, a key unpacked for it, and parameters of this pool; the
+                // rest is the contract above.
+                unsafe { (ucp.ucp_get_nbx)(endpoint, into, bytes, at, key, &raw const params.copy) }
+            }
+            Call::PutAndFlush(from, words) => {
+                let (from, bytes, copy) = (from.cast(), words * WORD_BYTES, &raw const params.copy);
+                state.put_and_flush(
+                    // SAFETY: as for a get.
+                    || unsafe { (ucp.ucp_put_nbx)(endpoint, from, bytes, at, key, copy) },
+                    // SAFETY: as for a get.
+                    || unsafe { (ucp.ucp_ep_flush_nbx)(endpoint, &raw const params.flush) },
+                )
+            }
+            Call::Atomic { code, operand, swap } => {
+                state.operand.set(operand);
+                state.result.set(swap);
+                let (operand, params) = (state.operand.as_ptr().cast(), &raw const params.atomic);
+                // SAFETY: as for a get; the pool keeps the operand and the result.
+                unsafe { (ucp.ucp_atomic_op_nbx)(endpoint, code, operand, 1, at, key, params) }
+            }
         }
-        // Null would state that both have completed successfully, so the caller gets a result that
-        // is not null. If both failed, the status is that of the put.
-        let (first, last) = if flush.is_null() { (flush, put) } else { (put, flush) };
-        self.track(index, first);
-        last
     }
 
-    /// Calls `call` for an atomic with a pointer to `operand`. `swap` is the desired value of a
-    /// compare-and-swap, which the result replaces. The result is as that of [`copy`](Self::copy).
-    #[inline]
-    pub(super) fn atomic(
-        &self,
-        index: u32,
-        operand: u64,
-        swap: u64,
-        call: impl FnOnce(*const c_void, *const ucp_request_param_t) -> ucs_status_ptr_t,
-    ) -> ucs_status_ptr_t {
-        let Some(params) = self.params.get(index as usize) else { return NOT_MADE };
-        let Some(words) = self.words.at(index as usize * OWN_WORDS, 2) else { return NOT_MADE };
-        // SAFETY: two words of this operation, which is not in flight yet.
-        unsafe {
-            words.add(OPERAND).write(operand);
-            words.add(RESULT).write(swap);
-        }
-        call(words.as_ptr().cast(), &raw const params.atomic)
-    }
-
-    /// Processes the result of a call: an open request, or the status of a completed one.
+    /// Processes the result of a post that has not completed successfully.
     pub(super) fn track(&self, index: u32, result: ucs_status_ptr_t) {
         match self.states.get(index as usize) {
-            Some(state) if UCS_PTR_IS_PTR(result) => state.ended.count_request(1),
-            Some(state) => state.end_one(UCS_PTR_STATUS(result)),
+            Some(state) => state.track(result),
             None => debug_assert!(false, "the pool has no operation {index}"),
         }
     }
 
     /// Whether UCP has completed all requests.
     pub(super) fn is_idle(&self) -> bool {
-        self.ended.open_requests.get() == 0
+        self.completed.open_requests.get() == 0
     }
 
     /// Takes the next completed operation, and its status.
     #[inline]
     pub(super) fn take(&self) -> Option<(u32, ucs_status_t)> {
-        let index = self.ended.pop()?;
-        Some((index, self.states.get(index as usize)?.take()))
+        let mut indices = self.completed.indices.try_borrow_mut().ok()?;
+        let index = *indices.first()?;
+        indices.pop();
+        let state = self.states.get(index as usize)?;
+        state.open.set(1);
+        Some((index, state.status.replace(UCS_OK)))
     }
 
     /// The word of a control operation.
-    pub(super) fn scratch(&self, index: u32) -> Option<NonNull<u64>> {
-        self.words.at(index as usize * OWN_WORDS + SCRATCH, 1)
+    pub(super) fn scratch(&self, index: u32) -> Option<&Cell<u64>> {
+        Some(&self.states.get(index as usize)?.scratch)
     }
 
     /// The result of a completed atomic; `None` if there is no such operation.
     #[inline]
     pub(super) fn result(&self, index: u32) -> Option<u64> {
-        let result = self.words.at(index as usize * OWN_WORDS + RESULT, 1)?;
-        // SAFETY: the operation has completed, so UCP does not access its words.
-        Some(unsafe { result.read() })
+        Some(self.states.get(index as usize)?.result.get())
     }
-}
-
-fn params(
-    state: &RequestState,
-    [first, second]: [*mut c_void; REQUESTS],
-    result: NonNull<u64>,
-) -> Params {
-    // SAFETY: a struct of integers, pointers and optional functions, for which zero is valid; UCP
-    // reads only the fields in the mask.
-    let mut copy: ucp_request_param_t = unsafe { core::mem::zeroed() };
-    copy.op_attr_mask =
-        UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-    copy.request = first;
-    copy.cb.send = Some(request_ended);
-    copy.user_data = (&raw const *state).cast_mut().cast();
-    let mut atomic = copy;
-    atomic.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-    atomic.datatype = ucp_dt_make_contig(WORD_BYTES as u64);
-    atomic.reply_buffer = result.as_ptr().cast();
-    let mut flush = copy;
-    flush.request = second;
-    Params { copy, atomic, flush }
 }
 
 #[cfg(test)]
@@ -362,9 +359,9 @@ mod tests {
     }
 
     impl Request {
-        fn of(params: *const ucp_request_param_t) -> Self {
-            // SAFETY: the parameters of a live pool, whose callback is that of sends.
-            let (params, callback) = unsafe { (&*params, (*params).cb.send.unwrap()) };
+        fn of(params: &ucp_request_param_t) -> Self {
+            // SAFETY: the callback is that of sends.
+            let callback = unsafe { params.cb.send.unwrap() };
             Self { handle: params.request, callback, user_data: params.user_data }
         }
     }
@@ -378,15 +375,15 @@ mod tests {
         order: EndOrder,
     ) -> Option<ucs_status_t> {
         let (put_request, flush_request) = (Cell::new(None), Cell::new(None));
-        let answer = pool.copy_and_flush(
-            0,
-            |params| {
-                let request = Request::of(params);
+        let params = &pool.params[0];
+        let answer = pool.states[0].put_and_flush(
+            || {
+                let request = Request::of(&params.copy);
                 put_request.set(Some(request));
                 put.pointer(&request)
             },
-            |params| {
-                let request = Request::of(params);
+            || {
+                let request = Request::of(&params.flush);
                 flush_request.set(Some(request));
                 if order == EndOrder::PutInFlush {
                     put.end(&put_request.get().unwrap());
@@ -452,15 +449,11 @@ mod tests {
     fn assert_reset(pool: &RequestPool, case: &str) {
         for status in [UCS_OK, UCS_ERR_CANCELED] {
             let next = Posted::Request(status);
-            let request = Cell::new(None);
-            let answer = pool.copy(0, |params| {
-                request.set(Some(Request::of(params)));
-                next.pointer(&Request::of(params))
-            });
-            pool.track(0, answer);
+            let request = Request::of(&pool.params[0].copy);
+            pool.track(0, next.pointer(&request));
             assert_eq!(pool.take(), None, "{case}");
             assert!(!pool.is_idle(), "{case}");
-            next.end(&request.get().unwrap());
+            next.end(&request);
             assert_eq!((pool.take(), pool.is_idle()), (Some((0, status)), true), "{case}");
         }
     }

@@ -22,8 +22,7 @@ use super::{CallFailed, OpenError};
 /// A window in memory that UCX has allocated.
 #[derive(Debug)]
 pub(super) struct Window {
-    context: Rc<Context>,
-    handle: ucp_mem_h,
+    mapping: Mapping,
     first: NonNull<AtomicU64>,
     words: usize,
 }
@@ -34,16 +33,15 @@ impl Window {
         const TOO_LARGE: SetupError = SetupError::WINDOW_TOO_LARGE;
         let words = usize::try_from(words).map_err(|_| TOO_LARGE)?;
         let bytes = words.checked_mul(WORD_BYTES).ok_or(TOO_LARGE)?;
-        let handle = map(context, ptr::null_mut(), bytes, UCP_MEM_MAP_ALLOCATE)?;
+        let mapping = Mapping::new(context, ptr::null_mut(), bytes, UCP_MEM_MAP_ALLOCATE)?;
         // SAFETY: a struct of integers and a pointer, for which zero is valid.
         let mut found: ucp_mem_attr_t = unsafe { core::mem::zeroed() };
         found.field_mask = (UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH).into();
         // SAFETY: mapped above, and a live struct whose mask is set.
-        let status = unsafe { (context.ucp.ucp_mem_query)(handle, &raw mut found) };
+        let status = unsafe { (context.ucp.ucp_mem_query)(mapping.handle, &raw mut found) };
         let first = NonNull::new(found.address.cast::<AtomicU64>());
         let window = Self {
-            context: Rc::clone(context),
-            handle,
+            mapping,
             first: first.unwrap_or(NonNull::dangling()),
             words: if first.is_some() { words } else { 0 },
         };
@@ -73,12 +71,12 @@ impl Window {
 
     /// The key that peers need to access the words.
     pub(super) fn pack_key(&self) -> Result<Vec<u8>, CallFailed> {
-        let ucp = &self.context.ucp;
+        let Mapping { context, handle } = &self.mapping;
+        let ucp = &context.ucp;
         let (mut key, mut bytes) = (ptr::null_mut(), 0);
         // SAFETY: a context, memory mapped in it, and live pointers for the results.
-        let status = unsafe {
-            (ucp.ucp_rkey_pack)(self.context.handle, self.handle, &raw mut key, &raw mut bytes)
-        };
+        let status =
+            unsafe { (ucp.ucp_rkey_pack)(context.handle, *handle, &raw mut key, &raw mut bytes) };
         CallFailed::check(ucp, "ucp_rkey_pack", status)?;
         // SAFETY: the key has this number of bytes until it is released, below.
         let copy = unsafe { slice::from_raw_parts(key.cast::<u8>(), bytes) }.to_vec();
@@ -88,59 +86,52 @@ impl Window {
     }
 }
 
-impl Drop for Window {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `allocate` and unmapped once. The engine drops its workers before, so
-        // that none of its operations uses the memory; UCX refuses those of peers.
-        unsafe { (self.context.ucp.ucp_mem_unmap)(self.context.handle, self.handle) };
-    }
-}
-
-/// The registration of private memory.
+/// Registered memory. The registration of private memory is dropped before the memory.
 #[derive(Debug)]
-pub(super) struct Registration {
+pub(super) struct Mapping {
     context: Rc<Context>,
     handle: ucp_mem_h,
 }
 
-impl Registration {
+impl Mapping {
+    /// Registers private memory.
+    ///
     /// # Safety
     /// The result is dropped before the memory.
     pub(super) unsafe fn of(context: &Rc<Context>, memory: &Memory) -> Result<Self, OpenError> {
-        let first = memory.first().as_ptr().cast();
-        let handle = map(context, first, memory.len() * WORD_BYTES, 0)?;
+        Self::new(context, memory.first().as_ptr().cast(), memory.len() * WORD_BYTES, 0)
+    }
+
+    fn new(
+        context: &Rc<Context>,
+        address: *mut c_void,
+        length: usize,
+        flags: u32,
+    ) -> Result<Self, OpenError> {
+        // SAFETY: a struct of integers and a pointer, for which zero is valid; UCP reads only the
+        // fields in the mask.
+        let mut params: ucp_mem_map_params_t = unsafe { core::mem::zeroed() };
+        params.field_mask = (UCP_MEM_MAP_PARAM_FIELD_ADDRESS
+            | UCP_MEM_MAP_PARAM_FIELD_LENGTH
+            | UCP_MEM_MAP_PARAM_FIELD_FLAGS)
+            .into();
+        params.address = address;
+        params.length = length;
+        params.flags = flags;
+        let (ucp, mut handle) = (&context.ucp, ptr::null_mut());
+        // SAFETY: an open context and live pointers. Memory that UCX does not allocate is private
+        // memory, which the caller of `of` keeps until the mapping is dropped.
+        let status =
+            unsafe { (ucp.ucp_mem_map)(context.handle, &raw const params, &raw mut handle) };
+        CallFailed::check(ucp, "ucp_mem_map", status)?;
         Ok(Self { context: Rc::clone(context), handle })
     }
 }
 
-impl Drop for Registration {
+impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped in `of` and unmapped once; the memory is alive, by the contract there.
+        // SAFETY: mapped in `new` and unmapped once. The engine drops its workers before, so that
+        // none of its operations uses the memory; UCX refuses those of peers.
         unsafe { (self.context.ucp.ucp_mem_unmap)(self.context.handle, self.handle) };
     }
-}
-
-fn map(
-    context: &Context,
-    address: *mut c_void,
-    length: usize,
-    flags: u32,
-) -> Result<ucp_mem_h, OpenError> {
-    // SAFETY: a struct of integers and a pointer, for which zero is valid; UCP reads only the fields
-    // in the mask.
-    let mut params: ucp_mem_map_params_t = unsafe { core::mem::zeroed() };
-    params.field_mask = (UCP_MEM_MAP_PARAM_FIELD_ADDRESS
-        | UCP_MEM_MAP_PARAM_FIELD_LENGTH
-        | UCP_MEM_MAP_PARAM_FIELD_FLAGS)
-        .into();
-    params.address = address;
-    params.length = length;
-    params.flags = flags;
-    let mut handle = ptr::null_mut();
-    // SAFETY: an open context and live pointers. Memory that UCX does not allocate is private memory
-    // of the caller, which it keeps until the registration ends.
-    let status =
-        unsafe { (context.ucp.ucp_mem_map)(context.handle, &raw const params, &raw mut handle) };
-    CallFailed::check(&context.ucp, "ucp_mem_map", status)?;
-    Ok(handle)
 }

@@ -21,7 +21,7 @@ use super::{CallFailed, OpenError};
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) context: Rc<Context>,
-    pub(super) handle: ucp_worker_h,
+    pub(super) calls: WorkerCalls,
 }
 
 impl Worker {
@@ -37,7 +37,7 @@ impl Worker {
         let status =
             unsafe { (ucp.ucp_worker_create)(context.handle, &raw const params, &raw mut handle) };
         CallFailed::check(ucp, "ucp_worker_create", status)?;
-        Ok(Self { context: Rc::clone(context), handle })
+        Ok(Self { context: Rc::clone(context), calls: WorkerCalls { ucp: *ucp, handle } })
     }
 
     /// The address that peers' endpoints connect to.
@@ -45,13 +45,14 @@ impl Worker {
         let ucp = &self.context.ucp;
         let (mut address, mut bytes) = (ptr::null_mut(), 0);
         // SAFETY: a live worker and live pointers for the results.
-        let status =
-            unsafe { (ucp.ucp_worker_get_address)(self.handle, &raw mut address, &raw mut bytes) };
+        let status = unsafe {
+            (ucp.ucp_worker_get_address)(self.calls.handle, &raw mut address, &raw mut bytes)
+        };
         CallFailed::check(ucp, "ucp_worker_get_address", status)?;
         // SAFETY: the address has this number of bytes until it is released, below.
         let copy = unsafe { slice::from_raw_parts(address.cast::<u8>(), bytes) }.to_vec();
         // SAFETY: the address is of this worker and is released once.
-        unsafe { (ucp.ucp_worker_release_address)(self.handle, address) };
+        unsafe { (ucp.ucp_worker_release_address)(self.calls.handle, address) };
         Ok(copy)
     }
 
@@ -59,7 +60,8 @@ impl Worker {
     fn event_fd(&self) -> Result<c_int, CallFailed> {
         let mut fd = -1;
         // SAFETY: a live worker and a live pointer for the result.
-        let status = unsafe { (self.context.ucp.ucp_worker_get_efd)(self.handle, &raw mut fd) };
+        let status =
+            unsafe { (self.context.ucp.ucp_worker_get_efd)(self.calls.handle, &raw mut fd) };
         CallFailed::check(&self.context.ucp, "ucp_worker_get_efd", status)?;
         Ok(fd)
     }
@@ -67,8 +69,7 @@ impl Worker {
     /// Progresses communication. Returns whether it made progress.
     #[inline]
     pub(super) fn progress(&self) -> bool {
-        // SAFETY: a live worker, which one thread at a time uses.
-        unsafe { (self.context.ucp.ucp_worker_progress)(self.handle) != 0 }
+        self.calls.progress()
     }
 
     /// Lends this worker to another thread.
@@ -76,8 +77,8 @@ impl Worker {
     /// # Safety
     /// The result is not used after the worker is dropped, and never at the same time as the worker
     /// or another loan of it.
-    pub(super) unsafe fn lend(&self) -> LentWorker {
-        LentWorker { ucp: self.context.ucp, handle: self.handle }
+    pub(super) unsafe fn lend(&self) -> WorkerCalls {
+        self.calls
     }
 }
 
@@ -85,25 +86,27 @@ impl Drop for Worker {
     fn drop(&mut self) {
         // SAFETY: created above and destroyed once, with its endpoints. The engine drops its keys
         // before, and afterwards nothing of the worker calls back.
-        unsafe { (self.context.ucp.ucp_worker_destroy)(self.handle) };
+        unsafe { (self.context.ucp.ucp_worker_destroy)(self.calls.handle) };
     }
 }
 
-/// A worker that another thread progresses.
+/// The calls on a worker, for the thread that uses it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LentWorker {
+pub(super) struct WorkerCalls {
     ucp: Ucp,
-    handle: ucp_worker_h,
+    pub(super) handle: ucp_worker_h,
 }
 
 // SAFETY: workers are created in serialized mode, and by the contract of `lend` one thread at a
 // time uses them.
-unsafe impl Send for LentWorker {}
+unsafe impl Send for WorkerCalls {}
 
-impl LentWorker {
+impl WorkerCalls {
     /// As [`Worker::progress`].
+    #[inline]
     pub(super) fn progress(&self) -> bool {
-        // SAFETY: the worker is alive and no other thread uses it, by the contract of `lend`.
+        // SAFETY: a live worker, which one thread at a time uses: the worker has these calls, or
+        // they are lent.
         unsafe { (self.ucp.ucp_worker_progress)(self.handle) != 0 }
     }
 
@@ -126,8 +129,7 @@ const WAIT_MS: c_int = 100;
 /// thread.
 pub(super) struct ProgressThread {
     shared: Arc<Shared>,
-    ucp: Ucp,
-    worker: ucp_worker_h,
+    worker: WorkerCalls,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -157,8 +159,7 @@ impl ProgressThread {
             .name("ucx-progress".into())
             .spawn(move || progress_until_told(lent, events, &of_thread))
             .map_err(|error| OpenError::Thread { errno: error.raw_os_error().unwrap_or(0) })?;
-        let (ucp, worker) = (worker.context.ucp, worker.handle);
-        Ok(Self { shared, ucp, worker, thread: Some(thread) })
+        Ok(Self { shared, worker: lent, thread: Some(thread) })
     }
 
     pub(super) fn shared(&self) -> Arc<Shared> {
@@ -171,7 +172,7 @@ impl Drop for ProgressThread {
         *self.shared.pause() = true;
         // SAFETY: may be called from any thread in any thread mode; the worker is alive, by the
         // contract of `start`. If it fails, the thread wakes after `WAIT_MS`.
-        unsafe { (self.ucp.ucp_worker_signal)(self.worker) };
+        unsafe { (self.worker.ucp.ucp_worker_signal)(self.worker.handle) };
         if let Some(thread) = self.thread.take() {
             // The thread cannot panic; if it did, it would have ended too.
             let _ = thread.join();
@@ -185,7 +186,7 @@ impl fmt::Debug for ProgressThread {
     }
 }
 
-fn progress_until_told(worker: LentWorker, events: c_int, shared: &Shared) {
+fn progress_until_told(worker: WorkerCalls, events: c_int, shared: &Shared) {
     loop {
         let must_end = shared.pause();
         if *must_end {
