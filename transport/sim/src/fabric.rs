@@ -22,26 +22,19 @@ use crate::{Config, Counters, Kind, Moment, OpenError, Order, Rng, What};
 /// The windows of all owners.
 pub(crate) type Windows = Arc<[Box<[AtomicU64]>]>;
 
-/// One step of an operation: its effect, or a sampling step of a READ. Each operation has at most
-/// one event in the heap, so the heap never grows.
+/// An entry of a queue: the next step of an operation, which is its effect or a sampling step of a
+/// READ, or its completion. Each operation has at most one entry in each queue, so no queue grows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Event {
-    at_ns: u64,
-    tie: u64,
-    sequence: u64,
-    record: u32,
-}
-
-/// An operation in flight, ordered as its engine reports it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Due {
-    /// The completion time in nanoseconds, or a random number if completions are shuffled.
-    key: u64,
+pub(crate) struct Entry {
+    /// The time in nanoseconds and a random number, or only one of them.
+    at: (u64, u64),
+    /// Entries at one position keep the order in which they were added.
     sequence: u64,
     record: u32,
 }
 
 /// The fabric's state for one owner's engine.
+#[derive(Default)]
 pub(crate) struct Member {
     now_ns: u64,
     taken: bool,
@@ -49,7 +42,8 @@ pub(crate) struct Member {
     /// The owner was killed, or its engine was dropped.
     gone: bool,
     posted: u64,
-    in_flight: BinaryHeap<Reverse<Due>>,
+    /// Ordered as the engine reports them.
+    in_flight: BinaryHeap<Reverse<Entry>>,
     free: Vec<u32>,
     /// The number of records with a late effect, completed or not, that has not happened yet.
     late: u32,
@@ -60,14 +54,11 @@ pub(crate) struct Fabric {
     windows: Windows,
     members: Box<[Member]>,
     records: Box<[Record]>,
-    events: BinaryHeap<Reverse<Event>>,
+    events: BinaryHeap<Reverse<Entry>>,
     network: Network,
     dice: Dice,
     chance: Rng,
-    order: Order,
-    scatter_reads: bool,
-    write_then_atomic: bool,
-    depth: u32,
+    config: Config,
     sequence: u64,
     /// The first owner lost and the time of the loss.
     lost: Option<(Owner, u64)>,
@@ -82,14 +73,9 @@ impl Fabric {
         let all = each * config.owners;
         let rng = |stream| Rng::new(config.seed, stream);
         let member = |owner: u32| Member {
-            now_ns: 0,
-            taken: false,
-            fault: None,
-            gone: false,
-            posted: 0,
             in_flight: BinaryHeap::with_capacity(config.depth as usize),
             free: (owner * each..(owner + 1) * each).rev().collect(),
-            late: 0,
+            ..Member::default()
         };
         Self {
             windows,
@@ -99,10 +85,7 @@ impl Fabric {
             network: Network::new(config.model, config.owners, rng(streams::NETWORK)),
             dice: Dice::new(config.faults, config.tears(), rng(streams::FAULTS)),
             chance: rng(streams::ORDER),
-            order: config.order,
-            scatter_reads: config.scatter_reads,
-            write_then_atomic: config.write_then_atomic,
-            depth: config.depth,
+            config: *config,
             sequence: 0,
             lost: None,
             now_ns: 0,
@@ -182,7 +165,12 @@ impl Fabric {
         }
         self.records[index as usize].start(me, (token, request), done_ns, payload);
         self.plan(index, fate, now_ns, effect_ns, behind);
-        self.queue(me, index, done_ns);
+        let at = match self.config.order {
+            Order::ByTime => (done_ns, 0),
+            Order::Shuffled => (self.chance.bits(), 0),
+        };
+        let entry = self.entry(at, index);
+        self.member(me).in_flight.push(entry);
         self.die_if_due(me);
         Ok(())
     }
@@ -190,7 +178,7 @@ impl Fabric {
     /// The position of the last WRITE of `me` to `owner` in the order of events, if an operation of
     /// this kind has to follow it.
     fn last_write(&self, me: Owner, kind: Kind, owner: Owner) -> (u64, u64) {
-        if !self.write_then_atomic || !matches!(kind, Kind::CompareAndSwap | Kind::FetchAdd) {
+        if !self.config.write_then_atomic || !kind.is_atomic() {
             return (0, 0);
         }
         let each = self.records.len() / self.members.len();
@@ -207,7 +195,7 @@ impl Fabric {
         let mut fate = self.dice.throw(kind);
         let member = &mut self.members[me.0 as usize];
         if fate.end == End::ErrorLate {
-            if member.late == self.depth {
+            if member.late == self.config.depth {
                 fate.end = End::ErrorUndone;
             } else {
                 member.late += 1;
@@ -237,7 +225,7 @@ impl Fabric {
         let at_ns = match fate.end {
             End::Fine if read => {
                 record.plan_samples(fate.repeated, fate.torn);
-                if self.scatter_reads {
+                if self.config.scatter_reads {
                     record.next_sample_ns(now_ns, &mut self.chance)
                 } else {
                     effect_ns
@@ -249,37 +237,27 @@ impl Fabric {
             End::ErrorLate => record.done_ns.saturating_add(self.dice.late_by_ns()),
         };
         let due = (at_ns, self.tie()).max(behind);
-        self.records[index as usize].scheduled = true;
-        self.records[index as usize].due = due;
-        self.push(due, index);
+        let record = &mut self.records[index as usize];
+        (record.scheduled, record.due) = (true, due);
+        self.schedule(due, index);
     }
 
-    /// Adds an event to the heap. Events with the same position happen in the order of their
-    /// pushes.
-    fn push(&mut self, (at_ns, tie): (u64, u64), record: u32) {
-        let sequence = self.next_sequence();
-        self.events.push(Reverse(Event { at_ns, tie, sequence, record }));
+    fn schedule(&mut self, at: (u64, u64), record: u32) {
+        let entry = self.entry(at, record);
+        self.events.push(entry);
     }
 
-    fn queue(&mut self, me: Owner, record: u32, done_ns: u64) {
-        let key = match self.order {
-            Order::ByTime => done_ns,
-            Order::Shuffled => self.chance.bits(),
-        };
-        let sequence = self.next_sequence();
-        self.member(me).in_flight.push(Reverse(Due { key, sequence, record }));
+    fn entry(&mut self, at: (u64, u64), record: u32) -> Reverse<Entry> {
+        self.sequence += 1;
+        Reverse(Entry { at, sequence: self.sequence, record })
     }
 
+    /// Orders events at one instant.
     fn tie(&mut self) -> u64 {
-        match self.order {
+        match self.config.order {
             Order::ByTime => 0,
             Order::Shuffled => self.chance.bits(),
         }
-    }
-
-    fn next_sequence(&mut self) -> u64 {
-        self.sequence += 1;
-        self.sequence
     }
 
     /// The time to which a poll advances its engine: now, or the time of the next completion.
@@ -303,7 +281,7 @@ impl Fabric {
     /// Executes all events up to `until_ns`, in the order of time.
     pub(crate) fn run_until(&mut self, until_ns: u64) {
         while let Some(&Reverse(event)) = self.events.peek()
-            && event.at_ns <= until_ns
+            && event.at.0 <= until_ns
         {
             self.events.pop();
             self.happen(event);
@@ -314,12 +292,13 @@ impl Fabric {
     /// Executes all events.
     pub(crate) fn settle(&mut self) {
         while let Some(Reverse(event)) = self.events.pop() {
-            self.now_ns = self.now_ns.max(event.at_ns);
+            self.now_ns = self.now_ns.max(event.at.0);
             self.happen(event);
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: Entry) {
+        let (at_ns, _) = event.at;
         let record = &mut self.records[event.record as usize];
         let owner = record.owner;
         if !record.cancelled {
@@ -327,19 +306,19 @@ impl Fabric {
             let window = &self.windows[word.owner.0 as usize];
             if record.kind() == Kind::Read {
                 let (word, value) = record.sample(window, &mut self.chance);
-                let next_ns = record.next_sample_ns(event.at_ns, &mut self.chance);
+                let next_ns = record.next_sample_ns(at_ns, &mut self.chance);
                 let more = record.samples_left > 0;
-                self.note(event.at_ns, owner, What::Sampled, word, value);
+                self.note(at_ns, owner, What::Sampled, word, value);
                 if more {
                     let tie = self.tie();
-                    self.push((next_ns, tie), event.record);
+                    self.schedule((next_ns, tie), event.record);
                     return;
                 }
             } else {
                 let kind = record.kind();
                 let old = record.apply(window);
                 self.counters.late_effects += u64::from(!record.unreported);
-                self.note(event.at_ns, owner, What::Applied(kind), word, old);
+                self.note(at_ns, owner, What::Applied(kind), word, old);
             }
         }
         let record = &mut self.records[event.record as usize];

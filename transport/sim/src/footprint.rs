@@ -2,7 +2,7 @@
 
 use core::mem::size_of;
 
-use crate::fabric::{Due, Event, Member};
+use crate::fabric::{Entry, Member};
 use crate::network::WORD_GROUPS;
 use crate::record::Record;
 use crate::{Config, Moment};
@@ -36,7 +36,7 @@ impl Config {
         let buffers = 1 + u64::from(self.tears());
         let words = u64::from(self.slot_words);
         let order = if self.scatter_reads { words * bytes_of::<u32>() } else { 0 };
-        let queues = bytes_of::<Event>() + bytes_of::<Due>() + bytes_of::<u32>();
+        let queues = 2 * bytes_of::<Entry>() + bytes_of::<u32>();
         bytes_of::<Record>() + buffers * (words * WORD_BYTES + ALLOCATION_BYTES) + order + queues
     }
 }

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use core::fmt;
+use core::mem::take;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
@@ -29,6 +30,15 @@ impl Kind {
     pub(crate) fn is_atomic(self) -> bool {
         matches!(self, Self::CompareAndSwap | Self::FetchAdd)
     }
+
+    pub(crate) fn of(request: &Request) -> Self {
+        match request {
+            Request::Read { .. } => Self::Read,
+            Request::Write { .. } => Self::Write,
+            Request::CompareAndSwap { .. } => Self::CompareAndSwap,
+            Request::FetchAdd { .. } => Self::FetchAdd,
+        }
+    }
 }
 
 impl fmt::Display for Kind {
@@ -39,17 +49,6 @@ impl fmt::Display for Kind {
             Self::CompareAndSwap => "CAS",
             Self::FetchAdd => "FAA",
         })
-    }
-}
-
-impl Kind {
-    pub(crate) fn of(request: &Request) -> Self {
-        match request {
-            Request::Read { .. } => Self::Read,
-            Request::Write { .. } => Self::Write,
-            Request::CompareAndSwap { .. } => Self::CompareAndSwap,
-            Request::FetchAdd { .. } => Self::FetchAdd,
-        }
     }
 }
 
@@ -89,45 +88,47 @@ impl Record {
         let words = config.slot_words as usize;
         let buffer = |wanted: bool| vec![0; if wanted { words } else { 0 }].into_boxed_slice();
         let in_order = if config.scatter_reads { config.slot_words } else { 0 };
+        let unused = Request::FetchAdd { at: RemoteWord::default(), addend: 0 };
+        let order = (0..in_order).collect();
+        Self::with(Owner(0), (Token(0), unused), 0, (buffer(true), buffer(config.tears()), order))
+    }
+
+    /// A record without planned events.
+    fn with(
+        owner: Owner,
+        (token, request): (Token, Request),
+        done_ns: u64,
+        (words, later, order): (Box<[u64]>, Box<[u64]>, Box<[u32]>),
+    ) -> Self {
         Self {
-            owner: Owner(0),
-            token: Token(0),
-            request: Request::FetchAdd { at: RemoteWord::default(), addend: 0 },
-            done_ns: 0,
+            owner,
+            token,
+            request,
+            done_ns,
             due: (0, 0),
             error: None,
             value: 0,
-            unreported: false,
+            unreported: true,
             scheduled: false,
             cancelled: false,
             late: false,
             samples_left: 0,
             torn: false,
-            words: buffer(true),
-            later: buffer(config.tears()),
-            order: (0..in_order).collect(),
+            words,
+            later,
+            order,
         }
     }
 
     pub(crate) fn start(
         &mut self,
         owner: Owner,
-        (token, request): (Token, Request),
+        post: (Token, Request),
         done_ns: u64,
         payload: &[u64],
     ) {
-        self.owner = owner;
-        self.token = token;
-        self.request = request;
-        self.done_ns = done_ns;
-        self.error = None;
-        self.value = 0;
-        self.unreported = true;
-        self.scheduled = false;
-        self.cancelled = false;
-        self.late = false;
-        self.samples_left = 0;
-        self.torn = false;
+        let buffers = (take(&mut self.words), take(&mut self.later), take(&mut self.order));
+        *self = Self::with(owner, post, done_ns, buffers);
         self.words[..payload.len()].copy_from_slice(payload);
     }
 
