@@ -287,7 +287,7 @@ fn a_refused_slot_fails_the_operation() {
             window_words: CONFIG.words(),
             model: Model::simple(1_000),
             atomics: AtomicScope::Device,
-            direct_reach: probeline_sim::Reach::Own,
+            direct_access: probeline_sim::DirectAccess::Own,
             owners: 1,
             ..probeline_sim::Config::default()
         };

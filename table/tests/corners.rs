@@ -19,7 +19,7 @@ use common::declared::Declared;
 use common::job::{Over, Sizes};
 use common::means::probed;
 use common::{content, own_words, probe_order, storage};
-use probeline_sim::{Cluster, Engine, Model, Order, Reach};
+use probeline_sim::{Cluster, DirectAccess, Engine, Model, Order};
 use probeline_table::{
     Bucket, Config, Finished, Intent, Layout, OneRoundtrip, Operation, OperationError, Outcome,
     Probing, ReadAhead, ReadCost, Shared, SubmitError, Table, Tag,
@@ -100,8 +100,11 @@ const SMALL: Config = Config { chunk_buckets: 8, max_chunks: 16, ..Config::new(6
 fn batch_on_a_full_part(far: usize, near: usize, room: bool, operations: u32) {
     let sim =
         probeline_sim::Config { atomics: AtomicScope::Cpu, ..sim_config(2, &SMALL, operations) };
-    let mut both =
-        tables(probeline_sim::Config { direct_reach: Reach::Own, ..sim }, SMALL, operations);
+    let mut both = tables(
+        probeline_sim::Config { direct_access: DirectAccess::Own, ..sim },
+        SMALL,
+        operations,
+    );
     let layout = *both[0].layout();
     let table = &mut both[0];
     let mut set = BTreeSet::new();
@@ -196,14 +199,14 @@ impl<T: Transport> Transport for DoorbellCounter<T> {
 #[test]
 fn a_batch_that_fits_rings_once_or_twice() {
     const CONFIG: Config = Config { max_chunks: 16, ..Config::new(1 << 16) };
-    for (direct_reach, atomics) in [
-        (Reach::None, AtomicScope::Cpu),
-        (Reach::Own, AtomicScope::Cpu),
-        (Reach::Own, AtomicScope::Device),
+    for (direct_access, atomics) in [
+        (DirectAccess::None, AtomicScope::Cpu),
+        (DirectAccess::Own, AtomicScope::Cpu),
+        (DirectAccess::Own, AtomicScope::Device),
     ] {
         let sim = probeline_sim::Config {
             depth: 128,
-            direct_reach,
+            direct_access,
             atomics,
             ..sim_config(2, &CONFIG, 64)
         };
@@ -221,7 +224,7 @@ fn a_batch_that_fits_rings_once_or_twice() {
         assert!(afar > 20 && posts as usize >= afar, "{posts} posts for {afar}");
         assert!(
             (1..=2).contains(&rings),
-            "{rings} for {posts} posts: {direct_reach:?} {atomics:?}"
+            "{rings} for {posts} posts: {direct_access:?} {atomics:?}"
         );
     }
 }
@@ -358,7 +361,8 @@ const CALLS: [Call; 3] = [
 /// that hold a stray word of 1; the places before them hold other keys.
 fn past_strays(config: Config, strays: Range<usize>, call: Call) -> [End; 3] {
     const DATA: u64 = 5;
-    let sim = probeline_sim::Config { direct_reach: Reach::All, ..sim_config(1, &config, 2) };
+    let sim =
+        probeline_sim::Config { direct_access: DirectAccess::All, ..sim_config(1, &config, 2) };
     let mut table = tables(sim, config, 2).remove(0);
     let first_bucket = usize::try_from(table.layout().first_word()).unwrap();
     for (nth, at) in probe_order(table.layout(), DATA).take(strays.end).enumerate() {
@@ -393,9 +397,9 @@ fn cpu_and_device_pass_a_stray_word_alike() {
 
 /// Returns a table on a device whose atomics are not atomic with the CPU's, so that the CPU copies
 /// chunks but claims no bucket.
-fn copying(reach: Reach, config: Config) -> Plain<Declared<Engine>> {
+fn copying(reach: DirectAccess, config: Config) -> Plain<Declared<Engine>> {
     let sim = probeline_sim::Config {
-        direct_reach: reach,
+        direct_access: reach,
         atomics: AtomicScope::Device,
         order: Order::Shuffled,
         ..sim_config(2, &config, 4)
@@ -416,7 +420,7 @@ const COPIES: Config = Config {
 fn a_chunk_copied_by_the_cpu_counts_lines_and_no_roundtrip() {
     for probing in PROBINGS {
         let config = Config { chunk_buckets: 8, ..probed(COPIES, probing) };
-        let mut table = copying(Reach::All, config);
+        let mut table = copying(DirectAccess::All, config);
         assert_eq!(table.find_or_put(7), Ok(Outcome::Inserted));
         assert_eq!(table.find_or_put(7), Ok(Outcome::Found));
         for part in [table.stats().inserted, table.stats().found] {
@@ -442,7 +446,7 @@ fn a_chunk_copied_by_the_cpu_counts_lines_and_no_roundtrip() {
 #[test]
 fn only_posted_reads_are_roundtrips() {
     for probing in PROBINGS {
-        let mut table = copying(Reach::Own, probed(COPIES, probing));
+        let mut table = copying(DirectAccess::Own, probed(COPIES, probing));
         let data: Vec<u64> = (0..480).collect();
         let mut results = vec![UNTOUCHED; data.len()];
         table.find_or_put_batch(&data, &mut results).unwrap();

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use common::account::Account;
 use common::means::setups;
 use common::{CachedTable, cache, content, key, own_words, storage};
-use probeline_sim::{Cluster, Engine, Faults, Jitter, Model, Order, Reach, Rng};
+use probeline_sim::{Cluster, DirectAccess, Engine, Faults, Jitter, Model, Order, Rng};
 use probeline_table::{
     Config, Intent, OperationError, Outcome, Shared, SubmitError, Table, TableFuture, Tag,
 };
@@ -42,7 +42,7 @@ fn cluster(seed: u64) -> Cluster {
         model: Model { jitter: Jitter::Exponential { mean_ns: 900 }, ..Model::simple(1_000) },
         faults: Faults { error_undone_ppm: 2_000, ..Faults::none() },
         atomics: [AtomicScope::Cpu, AtomicScope::Device][one_of(2)],
-        direct_reach: [Reach::None, Reach::Own, Reach::All][one_of(3)],
+        direct_access: [DirectAccess::None, DirectAccess::Own, DirectAccess::All][one_of(3)],
         ..probeline_sim::Config::default()
     })
     .unwrap()

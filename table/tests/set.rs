@@ -11,7 +11,7 @@ use common::drive::{Drive, Plan, block};
 use common::job::Sizes;
 use common::means::setups;
 use common::{CachedTable, cache, content, key, own_words, storage};
-use probeline_sim::{Cluster, Engine, Jitter, Model, Order, Reach, Rng, stage};
+use probeline_sim::{Cluster, DirectAccess, Engine, Jitter, Model, Order, Rng, stage};
 use probeline_table::{Config, Finished, Intent, OperationError, Outcome, SubmitError, Table, Tag};
 use probeline_transport::{AtomicScope, Exchange, Transport};
 use proptest::prelude::*;
@@ -34,12 +34,13 @@ fn sim_config(
 ) -> impl Strategy<Value = probeline_sim::Config> + use<> {
     let sizes = Sizes::of(owners, config);
     let depth = prop_oneof![Just(2), Just(3), Just(5), Just(24)];
-    let reach = prop_oneof![Just(Reach::None), Just(Reach::Own), Just(Reach::All)];
+    let reach =
+        prop_oneof![Just(DirectAccess::None), Just(DirectAccess::Own), Just(DirectAccess::All)];
     (any::<u64>(), depth, reach, any::<[bool; 5]>()).prop_map(
-        move |(seed, depth, direct_reach, [shuffled, scatter_reads, whole, exact, device])| {
+        move |(seed, depth, direct_access, [shuffled, scatter_reads, whole, exact, device])| {
             probeline_sim::Config {
                 depth,
-                direct_reach,
+                direct_access,
                 slots: Config::slots(MOST_OPERATIONS),
                 order: if shuffled { Order::Shuffled } else { Order::ByTime },
                 model: Model {

@@ -1,7 +1,7 @@
 //! Computes the load of the cluster and the limit with the highest utilization.
 
 use probeline_profile::Shape;
-use probeline_sim::{Cluster, Counters, Fall, Model, Nic, WORD_GROUPS};
+use probeline_sim::{Cluster, Counters, Model, Nic, Slowdown, WORD_GROUPS};
 
 /// The counters of a cluster at one time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -162,7 +162,7 @@ impl Beyond {
         (outstanding, Self::new(nic.connections, "connections", load.connections))
     }
 
-    fn new(Fall { knee, halved_by }: Fall, what: &'static str, count: f64) -> Self {
+    fn new(Slowdown { knee, halved_by }: Slowdown, what: &'static str, count: f64) -> Self {
         let excess = (count - f64::from(knee)).max(0.0);
         let times = if halved_by == 0 { 1.0 } else { 1.0 + excess / f64::from(halved_by) };
         Self { knee, what, times }
@@ -219,8 +219,8 @@ mod tests {
     #[test]
     fn beyond_a_knee_the_reduced_rate_is_the_limit() {
         let rates = Rates { copies_per_s: 111_200_000, atomics_per_s: 0 };
-        let outstanding = Fall { knee: 1_000, halved_by: 2_072 };
-        let connections = Fall { knee: 100, halved_by: 50 };
+        let outstanding = Slowdown { knee: 1_000, halved_by: 2_072 };
+        let connections = Slowdown { knee: 100, halved_by: 50 };
         let nic =
             Nic { initiator: rates, target: rates, outstanding, connections, ..Nic::default() };
         let model = Model { nic, ..Model::instant() };

@@ -371,7 +371,7 @@ impl<T: Transport> Drive<T> {
             && if setup.is_paper() {
                 is_right_of_paper(&stats, setup.config.max_chunks)
             } else {
-                let reaches = self.plan.sim.direct_reach != probeline_sim::Reach::None;
+                let reaches = self.plan.sim.direct_access != probeline_sim::DirectAccess::None;
                 is_right(&stats, setup, reaches)
             };
         if right { Ok(()) } else { Err(format!("owner {owner}: {stats:?}, {setup:?}, {member:?}")) }

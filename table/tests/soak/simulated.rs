@@ -1,7 +1,7 @@
 //! Simulated owners with operations that fail, take effect late, and execute twice, with torn
 //! READs, and with owners that die.
 
-use probeline_sim::{Engine, Faults, Jitter, Model, Order, Reach, Rng};
+use probeline_sim::{DirectAccess, Engine, Faults, Jitter, Model, Order, Rng};
 use probeline_table::{Config, OutcomeStats};
 use probeline_transport::{AtomicScope, Fault, Owner, Transport};
 
@@ -51,7 +51,8 @@ fn plan(seed: u64, mut faults: Faults) -> Plan {
         scatter_reads: from(0, 1) == 1,
         word_reads_whole: false,
         atomics: if from(0, 2) == 0 { AtomicScope::Device } else { AtomicScope::Cpu },
-        direct_reach: [Reach::None, Reach::Own, Reach::All][usize::try_from(from(0, 2)).unwrap()],
+        direct_access: [DirectAccess::None, DirectAccess::Own, DirectAccess::All]
+            [usize::try_from(from(0, 2)).unwrap()],
         ..probeline_sim::Config::default()
     };
     Plan {
@@ -140,7 +141,7 @@ fn after_a_lost_owner_every_result_and_fault_is_reported() {
         let mut plan = plan(seed, faults);
         if by_itself {
             // The death counts posts, which caches and direct CPU loads avoid.
-            plan.sim.direct_reach = Reach::None;
+            plan.sim.direct_access = DirectAccess::None;
             plan.setups.iter_mut().for_each(|setup| setup.cache_entries = 0);
         }
         plan.kill = (!by_itself).then_some((after, victim));

@@ -9,7 +9,7 @@ use probeline_transport::Owner;
 use spin::Mutex;
 
 use crate::fabric::{Fabric, Windows};
-use crate::{Config, ConfigError, Counters, Engine, Moment, OpenError};
+use crate::{Config, ConfigError, Counters, Engine, Event, OpenError};
 
 /// Decides which of several callers that share one cluster's virtual time runs next.
 ///
@@ -129,8 +129,8 @@ impl Cluster {
 
     /// The last [`Config::trace_events`] events, oldest first.
     #[must_use]
-    pub fn trace(&self) -> Vec<Moment> {
-        self.shared.fabric.lock().trace.moments()
+    pub fn trace(&self) -> Vec<Event> {
+        self.shared.fabric.lock().trace.events()
     }
 
     #[cfg(feature = "std")]

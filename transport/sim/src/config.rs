@@ -3,8 +3,11 @@
 use probeline_transport::{AtomicScope, Caps, Geometry, MAX_OWNERS, Owner};
 use thiserror::Error;
 
+use crate::fabric::{Entry, Member};
 use crate::faults::ALL_PPM;
-use crate::{Faults, Model};
+use crate::network::WORD_GROUPS;
+use crate::record::Record;
+use crate::{Event, Faults, Model};
 
 /// The order in which an engine reports its completions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +22,7 @@ pub enum Order {
 
 /// The windows that [`Transport::direct`](probeline_transport::Transport::direct) gives access to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reach {
+pub enum DirectAccess {
     /// None, not even the owner's own window.
     None,
     /// The owner's own window.
@@ -61,7 +64,7 @@ pub struct Config {
     /// The value of [`Caps::atomics`].
     pub atomics: AtomicScope,
     /// The windows that `direct` gives access to.
-    pub direct_reach: Reach,
+    pub direct_access: DirectAccess,
     /// The number of last events kept for [`Cluster::trace`](crate::Cluster::trace), at most 2^20.
     pub trace_events: u32,
 }
@@ -83,7 +86,7 @@ impl Default for Config {
             word_reads_whole: true,
             write_then_atomic: false,
             atomics: AtomicScope::Cpu,
-            direct_reach: Reach::Own,
+            direct_access: DirectAccess::Own,
             trace_events: 0,
         }
     }
@@ -102,6 +105,10 @@ const MAX_TRACE_EVENTS: u64 = 1 << 20;
 /// All windows, slots and buffers of operations in flight together: 64 GiB. A larger total is
 /// assumed to be a typing error.
 const MAX_TOTAL_WORDS: u64 = 1 << 33;
+
+const WORD_BYTES: u64 = probeline_transport::WORD_BYTES as u64;
+/// Bytes that an allocator adds to each buffer for its header and rounding.
+const ALLOCATION_BYTES: u64 = 16;
 
 impl Config {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
@@ -161,10 +168,42 @@ impl Config {
         }
     }
 
+    /// Bytes that a cluster of this configuration and all its engines occupy, within 10 %.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let words_free = if self.model.atomic_word_ns == 0 { 0 } else { WORD_GROUPS as u64 };
+        let owner = (self.window_words + words_free)
+            .saturating_mul(WORD_BYTES)
+            .saturating_add(self.slots_bytes())
+            .saturating_add(u64::from(self.records()).saturating_mul(self.record_bytes()))
+            .saturating_add(bytes_of::<Member>());
+        let trace = u64::from(self.trace_events) * bytes_of::<Event>();
+        owner.saturating_mul(self.owners.into()).saturating_add(trace)
+    }
+
+    /// Bytes of one owner's slots: their words, and 16 bytes of state for each slot.
+    fn slots_bytes(&self) -> u64 {
+        u64::from(self.slots) * (u64::from(self.slot_words) * WORD_BYTES + 2 * WORD_BYTES)
+    }
+
+    /// Bytes of one operation in flight: its record, its words, its entries in two queues and in
+    /// the list of free records.
+    fn record_bytes(&self) -> u64 {
+        let buffers = 1 + u64::from(self.tears());
+        let words = u64::from(self.slot_words);
+        let order = if self.scatter_reads { words * bytes_of::<u32>() } else { 0 };
+        let queues = 2 * bytes_of::<Entry>() + bytes_of::<u32>();
+        bytes_of::<Record>() + buffers * (words * WORD_BYTES + ALLOCATION_BYTES) + order + queues
+    }
+
     pub(crate) fn geometry(&self, me: Owner) -> Geometry {
         let Self { owners, window_words, slots, slot_words, .. } = *self;
         Geometry { me, owners, window_words, slots, slot_words }
     }
+}
+
+fn bytes_of<T>() -> u64 {
+    size_of::<T>() as u64
 }
 
 fn within(field: &'static str, value: u64, least: u64, most: u64) -> Result<(), ConfigError> {

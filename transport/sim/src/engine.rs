@@ -11,7 +11,7 @@ use probeline_transport::{
 
 use crate::cluster::{Shared, Turn};
 use crate::record::run;
-use crate::{OpenError, Reach};
+use crate::{DirectAccess, OpenError};
 
 /// The value of the landing words of a READ from its post to its completion, and after an error. It
 /// is not a canonical address, not a small number and not text.
@@ -142,10 +142,10 @@ impl Transport for Engine {
 
     fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
         self.geometry.check_segment(at).ok()?;
-        let reached = match self.shared.config.direct_reach {
-            Reach::None => false,
-            Reach::Own => at.start.owner == self.geometry.me,
-            Reach::All => true,
+        let reached = match self.shared.config.direct_access {
+            DirectAccess::None => false,
+            DirectAccess::Own => at.start.owner == self.geometry.me,
+            DirectAccess::All => true,
         };
         reached.then(|| run(&self.shared.windows[at.start.owner.0 as usize], at))
     }

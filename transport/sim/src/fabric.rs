@@ -12,12 +12,12 @@ use probeline_transport::{
     Completion, Fault, OpError, Owner, PostError, RemoteWord, Request, Segment, Token,
 };
 
-use crate::faults::{DEATH_STATUS, Dice, End, Fate};
+use crate::faults::{DEATH_STATUS, DrawnFaults, Ending, FaultInjector};
 use crate::network::{Network, Start};
 use crate::record::Record;
 use crate::rng::streams;
 use crate::trace::{Trace, digest};
-use crate::{Config, Counters, Kind, Moment, OpenError, Order, Rng, What};
+use crate::{Config, Counters, Event, EventKind, Kind, OpenError, Order, Rng};
 
 /// The windows of all owners.
 pub(crate) type Windows = Arc<[Box<[AtomicU64]>]>;
@@ -56,7 +56,7 @@ pub(crate) struct Fabric {
     records: Box<[Record]>,
     events: BinaryHeap<Reverse<Entry>>,
     network: Network,
-    dice: Dice,
+    injector: FaultInjector,
     chance: Rng,
     config: Config,
     sequence: u64,
@@ -83,7 +83,7 @@ impl Fabric {
             records: (0..all).map(|_| Record::new(config)).collect(),
             events: BinaryHeap::with_capacity(all as usize),
             network: Network::new(config.model, config.owners, rng(streams::NETWORK)),
-            dice: Dice::new(config.faults, config.tears(), rng(streams::FAULTS)),
+            injector: FaultInjector::new(config.faults, config.tears(), rng(streams::FAULTS)),
             chance: rng(streams::ORDER),
             config: *config,
             sequence: 0,
@@ -146,11 +146,11 @@ impl Fabric {
         let post_ns = if by_cpu { 0 } else { self.network.model().post_ns };
         member.now_ns = member.now_ns.saturating_add(post_ns);
         let now_ns = member.now_ns;
-        self.note(now_ns, me, What::Posted(kind), to, token.0);
+        self.note(now_ns, me, EventKind::Posted(kind), to, token.0);
 
-        let fate = self.throw(me, kind);
+        let drawn = self.draw(me, kind);
         let owner_idle = self.member(to.owner).in_flight.is_empty();
-        let factor = fate.factor;
+        let factor = drawn.factor;
         let start = Start { kind, words, from: me, to, now_ns, factor, owner_idle };
         let times = self.network.schedule(start);
         if !by_cpu {
@@ -160,11 +160,11 @@ impl Fabric {
         let behind = self.last_write(me, kind, to.owner);
         let effect_ns = times.effect_ns.max(behind.0);
         let mut done_ns = times.done_ns.max(effect_ns);
-        if fate.repeated {
-            done_ns = done_ns.saturating_add(self.dice.repeated_after_ns(done_ns - now_ns));
+        if drawn.repeated {
+            done_ns = done_ns.saturating_add(self.injector.repeated_after_ns(done_ns - now_ns));
         }
         self.records[index as usize].start(me, (token, request), done_ns, payload);
-        self.plan(index, fate, now_ns, effect_ns, behind);
+        self.plan(index, drawn, now_ns, effect_ns, behind);
         let at = match self.config.order {
             Order::ByTime => (done_ns, 0),
             Order::Shuffled => (self.chance.bits(), 0),
@@ -190,51 +190,58 @@ impl Fabric {
         writes.map(|write| write.due).max().unwrap_or_default()
     }
 
-    /// Draws the fate of an operation and counts its faults.
-    fn throw(&mut self, me: Owner, kind: Kind) -> Fate {
-        let mut fate = self.dice.throw(kind);
+    /// Draws the drawn of an operation and counts its faults.
+    fn draw(&mut self, me: Owner, kind: Kind) -> DrawnFaults {
+        let mut drawn = self.injector.draw(kind);
         let member = &mut self.members[me.0 as usize];
-        if fate.end == End::ErrorLate {
+        if drawn.ending == Ending::ErrorLate {
             if member.late == self.config.depth {
-                fate.end = End::ErrorUndone;
+                drawn.ending = Ending::ErrorUndone;
             } else {
                 member.late += 1;
             }
         }
         let counters = &mut self.counters;
         counters.posted += 1;
-        counters.slow += u64::from(fate.factor > 1);
-        counters.repeated_reads += u64::from(fate.repeated);
-        match fate.end {
-            End::Fine => {}
-            End::ErrorDone => counters.errors_done += 1,
-            End::ErrorUndone => counters.errors_undone += 1,
-            End::ErrorLate => counters.errors_late += 1,
+        counters.slow += u64::from(drawn.factor > 1);
+        counters.repeated_reads += u64::from(drawn.repeated);
+        match drawn.ending {
+            Ending::Fine => {}
+            Ending::ErrorDone => counters.errors_done += 1,
+            Ending::ErrorUndone => counters.errors_undone += 1,
+            Ending::ErrorLate => counters.errors_late += 1,
         }
-        fate
+        drawn
     }
 
     /// Schedules the first event of a record, if it has any, no earlier than `behind`.
-    fn plan(&mut self, index: u32, fate: Fate, now_ns: u64, effect_ns: u64, behind: (u64, u64)) {
+    fn plan(
+        &mut self,
+        index: u32,
+        drawn: DrawnFaults,
+        now_ns: u64,
+        effect_ns: u64,
+        behind: (u64, u64),
+    ) {
         let record = &mut self.records[index as usize];
         let read = record.kind() == Kind::Read;
-        record.late = fate.end == End::ErrorLate;
-        if fate.end != End::Fine {
+        record.late = drawn.ending == Ending::ErrorLate;
+        if drawn.ending != Ending::Fine {
             record.error = Some(OpError::RetryExceeded);
         }
-        let at_ns = match fate.end {
-            End::Fine if read => {
-                record.plan_samples(fate.repeated, fate.torn);
+        let at_ns = match drawn.ending {
+            Ending::Fine if read => {
+                record.plan_samples(drawn.repeated, drawn.torn);
                 if self.config.scatter_reads {
                     record.next_sample_ns(now_ns, &mut self.chance)
                 } else {
                     effect_ns
                 }
             }
-            End::Fine => effect_ns,
-            End::ErrorDone if !read => effect_ns,
-            End::ErrorDone | End::ErrorUndone => return,
-            End::ErrorLate => record.done_ns.saturating_add(self.dice.late_by_ns()),
+            Ending::Fine => effect_ns,
+            Ending::ErrorDone if !read => effect_ns,
+            Ending::ErrorDone | Ending::ErrorUndone => return,
+            Ending::ErrorLate => record.done_ns.saturating_add(self.injector.late_by_ns()),
         };
         let due = (at_ns, self.tie()).max(behind);
         let record = &mut self.records[index as usize];
@@ -308,7 +315,7 @@ impl Fabric {
                 let (word, value) = record.sample(window, &mut self.chance);
                 let next_ns = record.next_sample_ns(at_ns, &mut self.chance);
                 let more = record.samples_left > 0;
-                self.note(at_ns, owner, What::Sampled, word, value);
+                self.note(at_ns, owner, EventKind::Sampled, word, value);
                 if more {
                     let tie = self.tie();
                     self.schedule((next_ns, tie), event.record);
@@ -318,7 +325,7 @@ impl Fabric {
                 let kind = record.kind();
                 let old = record.apply(window);
                 self.counters.late_effects += u64::from(!record.unreported);
-                self.note(at_ns, owner, What::Applied(kind), word, old);
+                self.note(at_ns, owner, EventKind::Applied(kind), word, old);
             }
         }
         let record = &mut self.records[event.record as usize];
@@ -388,7 +395,7 @@ impl Fabric {
         let result = record.result();
         let mut value = result.unwrap_or(0);
         if result.is_ok() && kind == Kind::Read {
-            self.counters.torn_words += record.tear(&mut self.dice);
+            self.counters.torn_words += record.tear(&mut self.injector);
             let landing = request.local().and_then(|into| slots.words_mut(into));
             debug_assert!(landing.is_some(), "the post was checked");
             landing.into_iter().for_each(|landing| landing.copy_from_slice(record.words()));
@@ -400,8 +407,9 @@ impl Fabric {
         record.unreported = false;
         let owner = record.owner;
         self.network.release(owner, request.owner());
-        let what = if result.is_ok() { What::Completed(kind) } else { What::Failed(kind) };
-        self.note(at_ns, owner, what, request.remote().start, value);
+        let event =
+            if result.is_ok() { EventKind::Completed(kind) } else { EventKind::Failed(kind) };
+        self.note(at_ns, owner, event, request.remote().start, value);
         self.free_if_over(index);
         Completion { token, result }
     }
@@ -421,7 +429,7 @@ impl Fabric {
     }
 
     fn die_if_due(&mut self, me: Owner) {
-        let Some(death) = self.dice.faults().death else { return };
+        let Some(death) = self.injector.faults().death else { return };
         let owners = u64::try_from(self.members.len()).unwrap_or(u64::MAX);
         let dying = u64::from(death.owner.0) % owners == u64::from(me.0);
         if dying && self.member(me).posted == death.after_ops {
@@ -442,10 +450,10 @@ impl Fabric {
             }
             record.error = Some(OpError::Flushed);
             record.done_ns = now_ns;
-            record.cancelled = record.kind() == Kind::Read || self.dice.flushed_undone();
+            record.cancelled = record.kind() == Kind::Read || self.injector.flushed_undone();
             self.counters.flushed += 1;
         }
-        self.note(now_ns, me, What::Ended, RemoteWord { owner: me, index: 0 }, 0);
+        self.note(now_ns, me, EventKind::Ended, RemoteWord { owner: me, index: 0 }, 0);
     }
 
     /// Loses the owner: its own engine, if still open, dies, and every other engine reports the
@@ -473,7 +481,7 @@ impl Fabric {
     }
 
     #[inline]
-    fn note(&mut self, at_ns: u64, owner: Owner, what: What, word: RemoteWord, value: u64) {
-        self.trace.add(Moment { at_ns, owner, what, word, value });
+    fn note(&mut self, at_ns: u64, owner: Owner, kind: EventKind, word: RemoteWord, value: u64) {
+        self.trace.add(Event { at_ns, owner, kind, word, value });
     }
 }

@@ -89,7 +89,7 @@ fn weight(rng: &mut Rng) -> u32 {
 
 /// How one operation completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum Ending {
     Fine,
     ErrorDone,
     ErrorUndone,
@@ -98,8 +98,8 @@ pub(crate) enum End {
 
 /// The faults drawn for one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fate {
-    pub(crate) end: End,
+pub(crate) struct DrawnFaults {
+    pub(crate) ending: Ending,
     /// The factor by which the roundtrip is multiplied.
     pub(crate) factor: u32,
     pub(crate) repeated: bool,
@@ -107,13 +107,13 @@ pub(crate) struct Fate {
 }
 
 /// The random generator of faults.
-pub(crate) struct Dice {
+pub(crate) struct FaultInjector {
     faults: Faults,
     rng: Rng,
     tears: bool,
 }
 
-impl Dice {
+impl FaultInjector {
     pub(crate) fn new(faults: Faults, tears: bool, rng: Rng) -> Self {
         Self { faults, rng, tears }
     }
@@ -122,33 +122,35 @@ impl Dice {
         &self.faults
     }
 
-    pub(crate) fn throw(&mut self, kind: Kind) -> Fate {
+    pub(crate) fn draw(&mut self, kind: Kind) -> DrawnFaults {
         let read = kind == Kind::Read;
-        let end = self.end(read);
-        Fate {
-            end,
+        let ending = self.ending(read);
+        DrawnFaults {
+            ending,
             factor: if self.rng.chance(self.faults.slow_ppm) { self.faults.slow_factor } else { 1 },
-            repeated: read && end == End::Fine && self.rng.chance(self.faults.repeated_read_ppm),
+            repeated: read
+                && ending == Ending::Fine
+                && self.rng.chance(self.faults.repeated_read_ppm),
             torn: read
-                && end == End::Fine
+                && ending == Ending::Fine
                 && self.tears
                 && self.rng.chance(self.faults.torn_read_ppm),
         }
     }
 
-    fn end(&mut self, read: bool) -> End {
+    fn ending(&mut self, read: bool) -> Ending {
         let Faults { error_done_ppm, error_undone_ppm, error_late_ppm, .. } = self.faults;
         let errors_ppm = error_done_ppm + error_undone_ppm + error_late_ppm;
         if !self.rng.chance(errors_ppm) {
-            return End::Fine;
+            return Ending::Fine;
         }
         let which = self.rng.below(errors_ppm.into());
         if which < u64::from(error_done_ppm) {
-            End::ErrorDone
+            Ending::ErrorDone
         } else if which < u64::from(error_done_ppm) + u64::from(error_undone_ppm) || read {
-            End::ErrorUndone
+            Ending::ErrorUndone
         } else {
-            End::ErrorLate
+            Ending::ErrorLate
         }
     }
 
@@ -181,9 +183,9 @@ mod tests {
 
     #[test]
     fn a_torn_word_has_whole_bytes_of_both_values() {
-        let mut dice = Dice::new(Faults::none(), true, Rng::new(1, 1));
+        let mut injector = FaultInjector::new(Faults::none(), true, Rng::new(1, 1));
         for _ in 0..1_000 {
-            let torn = dice.tear(0, u64::MAX).to_le_bytes();
+            let torn = injector.tear(0, u64::MAX).to_le_bytes();
             assert!(torn.iter().all(|&byte| byte == 0 || byte == 0xff));
             assert!(torn.contains(&0) && torn.contains(&0xff));
         }
@@ -197,16 +199,18 @@ mod tests {
             error_late_ppm: 300_000,
             ..Faults::none()
         };
-        let mut dice = Dice::new(faults, false, Rng::new(1, 1));
-        let ends: alloc::vec::Vec<End> =
-            (0..100_000).map(|_| dice.throw(Kind::Write).end).collect();
-        for (end, share) in
-            [(End::ErrorDone, 10_000), (End::ErrorUndone, 20_000), (End::ErrorLate, 30_000)]
-        {
+        let mut injector = FaultInjector::new(faults, false, Rng::new(1, 1));
+        let ends: alloc::vec::Vec<Ending> =
+            (0..100_000).map(|_| injector.draw(Kind::Write).ending).collect();
+        for (end, share) in [
+            (Ending::ErrorDone, 10_000),
+            (Ending::ErrorUndone, 20_000),
+            (Ending::ErrorLate, 30_000),
+        ] {
             let found = ends.iter().filter(|&&e| e == end).count();
             assert!(found.abs_diff(share) < share / 20, "{end:?}: {found}");
         }
-        assert!((0..1_000).all(|_| dice.throw(Kind::Read).end != End::ErrorLate));
+        assert!((0..1_000).all(|_| injector.draw(Kind::Read).ending != Ending::ErrorLate));
     }
 
     #[test]

@@ -40,7 +40,6 @@ mod config;
 mod engine;
 mod fabric;
 mod faults;
-mod footprint;
 mod model;
 mod network;
 mod oortwijn2015;
@@ -52,13 +51,13 @@ pub mod stage;
 mod trace;
 
 pub use cluster::{Cluster, Turn};
-pub use config::{Config, ConfigError, OpenError, Order, Reach};
+pub use config::{Config, ConfigError, DirectAccess, OpenError, Order};
 pub use engine::{Engine, POISON};
 pub use faults::{DEATH_STATUS, Death, Faults};
 pub use model::{
-    Cost, Fall, Jitter, LongReads, Model, Nic, Prefetched, Rates, Roundtrips, Sockets, Switches,
+    Cost, Jitter, LongReads, Model, Nic, Prefetched, Rates, Roundtrips, Slowdown, Sockets, Switches,
 };
 pub use network::WORD_GROUPS;
 pub use record::Kind;
 pub use rng::Rng;
-pub use trace::{Counters, Moment, What};
+pub use trace::{Counters, Event, EventKind};

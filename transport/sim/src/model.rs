@@ -73,7 +73,7 @@ pub enum Jitter {
 /// The rate is full up to a count of `knee`. Beyond it each turn takes longer in proportion to the
 /// excess, and twice as long at `knee + halved_by`. A `halved_by` of 0 keeps the full rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fall {
+pub struct Slowdown {
     /// The highest count with the full rate.
     pub knee: u32,
     /// The excess over `knee` that halves the rate.
@@ -95,10 +95,10 @@ pub struct Nic {
     /// Bytes of a request or a response besides its words.
     pub header_bytes: u32,
     /// The decrease of `initiator` with the operations in flight of the node's ranks.
-    pub outstanding: Fall,
+    pub outstanding: Slowdown,
     /// The decrease of `initiator` and `target` with the queue pairs of the node's ranks, one for
     /// each rank and each owner on another node.
-    pub connections: Fall,
+    pub connections: Slowdown,
 }
 
 /// The switches of the network, which make some nodes further from each other than others.
@@ -258,7 +258,7 @@ impl Rates {
     }
 }
 
-impl Fall {
+impl Slowdown {
     /// The duration of a turn of `turn_ps`, in picoseconds, at this count.
     pub(crate) fn stretch(&self, turn_ps: u64, count: u64) -> u64 {
         let excess = count.saturating_sub(self.knee.into());
@@ -324,10 +324,10 @@ mod tests {
 
     #[test]
     fn a_rate_falls_beyond_the_knee() {
-        let fall = Fall { knee: 1_000, halved_by: 2_000 };
+        let fall = Slowdown { knee: 1_000, halved_by: 2_000 };
         let turns = [0, 1_000, 1_500, 3_000, 5_000].map(|count| fall.stretch(8_000, count));
         assert_eq!(turns, [8_000, 8_000, 10_000, 16_000, 24_000]);
-        assert_eq!(Fall::default().stretch(8_000, u64::MAX), 8_000);
+        assert_eq!(Slowdown::default().stretch(8_000, u64::MAX), 8_000);
         assert_eq!(fall.stretch(u64::MAX, u64::MAX), u64::MAX);
     }
 }

@@ -264,7 +264,7 @@ fn per_s_ps(count: u64, per_s: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Cost, Fall, Nic, Rates, Sockets};
+    use crate::model::{Cost, Nic, Rates, Slowdown, Sockets};
 
     const AT: RemoteWord = RemoteWord { owner: Owner(1), index: 3 };
 
@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn operations_beyond_the_knee_slow_the_nic() {
         let rates = Rates { copies_per_s: 10_000_000, atomics_per_s: 0 };
-        let outstanding = Fall { knee: 10, halved_by: 1 };
+        let outstanding = Slowdown { knee: 10, halved_by: 1 };
         let nic = Nic { initiator: rates, outstanding, ..Nic::default() };
         let mut network = network(Model { owners_per_node: 2, nic, ..Model::simple(1_000) });
         // Ten turns of 100 ns, then one of 200 ns and one of 300 ns; the thirteenth READ waits for
@@ -405,7 +405,7 @@ mod tests {
         let rates = Rates { copies_per_s: 10_000_000, atomics_per_s: 0 };
         // Two nodes with two ranks each: each node has four connections.
         for (knee, turn_ns) in [(4, 100), (3, 200)] {
-            let connections = Fall { knee, halved_by: 1 };
+            let connections = Slowdown { knee, halved_by: 1 };
             for nic in [
                 Nic { initiator: rates, connections, ..Nic::default() },
                 Nic { target: rates, connections, ..Nic::default() },

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use probeline_transport::{OpError, Owner, RemoteWord, Request, Segment, Token};
 
-use crate::faults::Dice;
+use crate::faults::FaultInjector;
 use crate::trace::digest;
 use crate::{Config, Rng};
 
@@ -75,6 +75,12 @@ pub(crate) struct Record {
     /// The number of sampling events of a READ that are still to come.
     pub(crate) samples_left: u32,
     torn: bool,
+    buffers: Buffers,
+}
+
+/// The memory of a record, allocated once.
+#[derive(Default)]
+struct Buffers {
     /// The words to write, or the words read so far.
     words: Box<[u64]>,
     /// The later sample of each word, if words may be torn.
@@ -88,9 +94,13 @@ impl Record {
         let words = config.slot_words as usize;
         let buffer = |wanted: bool| vec![0; if wanted { words } else { 0 }].into_boxed_slice();
         let in_order = if config.scatter_reads { config.slot_words } else { 0 };
+        let buffers = Buffers {
+            words: buffer(true),
+            later: buffer(config.tears()),
+            order: (0..in_order).collect(),
+        };
         let unused = Request::FetchAdd { at: RemoteWord::default(), addend: 0 };
-        let order = (0..in_order).collect();
-        Self::with(Owner(0), (Token(0), unused), 0, (buffer(true), buffer(config.tears()), order))
+        Self::with(Owner(0), (Token(0), unused), 0, buffers)
     }
 
     /// A record without planned events.
@@ -98,7 +108,7 @@ impl Record {
         owner: Owner,
         (token, request): (Token, Request),
         done_ns: u64,
-        (words, later, order): (Box<[u64]>, Box<[u64]>, Box<[u32]>),
+        buffers: Buffers,
     ) -> Self {
         Self {
             owner,
@@ -114,9 +124,7 @@ impl Record {
             late: false,
             samples_left: 0,
             torn: false,
-            words,
-            later,
-            order,
+            buffers,
         }
     }
 
@@ -127,9 +135,8 @@ impl Record {
         done_ns: u64,
         payload: &[u64],
     ) {
-        let buffers = (take(&mut self.words), take(&mut self.later), take(&mut self.order));
-        *self = Self::with(owner, post, done_ns, buffers);
-        self.words[..payload.len()].copy_from_slice(payload);
+        *self = Self::with(owner, post, done_ns, take(&mut self.buffers));
+        self.buffers.words[..payload.len()].copy_from_slice(payload);
     }
 
     /// Sets the number of sampling events: one for each sweep, or one for each word and sweep if
@@ -137,9 +144,10 @@ impl Record {
     pub(crate) fn plan_samples(&mut self, repeated: bool, torn: bool) {
         let sweeps = 1 + u32::from(repeated) + u32::from(torn);
         self.torn = torn;
-        self.samples_left = if self.order.is_empty() { sweeps } else { sweeps * self.len() };
+        self.samples_left =
+            if self.buffers.order.is_empty() { sweeps } else { sweeps * self.len() };
         // The previous READ in this record may have had another length.
-        for (place, index) in (0..self.len()).zip(self.order.iter_mut()) {
+        for (place, index) in (0..self.len()).zip(self.buffers.order.iter_mut()) {
             *index = place;
         }
     }
@@ -170,9 +178,12 @@ impl Record {
         self.samples_left -= 1;
         let start = self.word();
         let source = run(window, self.request.remote());
-        if self.order.is_empty() {
-            let into =
-                if self.torn && self.samples_left == 0 { &mut self.later } else { &mut self.words };
+        if self.buffers.order.is_empty() {
+            let into = if self.torn && self.samples_left == 0 {
+                &mut self.buffers.later
+            } else {
+                &mut self.buffers.words
+            };
             for (into, from) in into.iter_mut().zip(source) {
                 *into = from.load(Acquire);
             }
@@ -181,7 +192,8 @@ impl Record {
         let last_sweep = self.samples_left < self.len();
         let index = self.draw_word(rng);
         let word = source[index as usize].load(Acquire);
-        let into = if self.torn && last_sweep { &mut self.later } else { &mut self.words };
+        let into =
+            if self.torn && last_sweep { &mut self.buffers.later } else { &mut self.buffers.words };
         into[index as usize] = word;
         (RemoteWord { index: start.index + u64::from(index), ..start }, word)
     }
@@ -190,8 +202,8 @@ impl Record {
     fn draw_word(&mut self, rng: &mut Rng) -> u32 {
         let unsampled = self.samples_left % self.len();
         let drawn = u32::try_from(rng.up_to(unsampled.into())).unwrap_or(0);
-        self.order.swap(drawn as usize, unsampled as usize);
-        self.order[unsampled as usize]
+        self.buffers.order.swap(drawn as usize, unsampled as usize);
+        self.buffers.order[unsampled as usize]
     }
 
     /// Applies a WRITE or an atomic to `window` and returns the old value of the first word.
@@ -203,7 +215,7 @@ impl Record {
             Request::Read { .. } => first.load(Acquire),
             Request::Write { .. } => {
                 let old = first.load(Acquire);
-                for (to, &word) in target.iter().zip(&self.words) {
+                for (to, &word) in target.iter().zip(&self.buffers.words) {
                     to.store(word, Release);
                 }
                 old
@@ -220,15 +232,15 @@ impl Record {
     }
 
     /// Tears the words that changed between their two samples and returns their number.
-    pub(crate) fn tear(&mut self, dice: &mut Dice) -> u64 {
+    pub(crate) fn tear(&mut self, injector: &mut FaultInjector) -> u64 {
         if !self.torn {
             return 0;
         }
         let len = self.len() as usize;
         let mut torn = 0;
-        for (word, &later) in self.words[..len].iter_mut().zip(&self.later) {
+        for (word, &later) in self.buffers.words[..len].iter_mut().zip(&self.buffers.later) {
             if *word != later {
-                *word = dice.tear(*word, later);
+                *word = injector.tear(*word, later);
                 torn += 1;
             }
         }
@@ -237,7 +249,7 @@ impl Record {
 
     /// The words that a READ has sampled.
     pub(crate) fn words(&self) -> &[u64] {
-        &self.words[..self.len() as usize]
+        &self.buffers.words[..self.len() as usize]
     }
 
     /// The result that the completion carries.

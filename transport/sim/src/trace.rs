@@ -1,4 +1,4 @@
-//! What a run leaves: counts of its events, a hash of all events, and the last events in full.
+//! EventKind a run leaves: counts of its events, a hash of all events, and the last events in full.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -54,7 +54,7 @@ pub struct Counters {
 
 /// The kind of a traced event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum EventKind {
     /// An operation was accepted; the value is its token.
     Posted(Kind),
     /// A READ sampled words; the value is the word, or a hash of several words.
@@ -70,33 +70,45 @@ pub enum What {
     Ended,
 }
 
+impl EventKind {
+    /// The code in the hash, the verb, and the kind of the operation.
+    fn parts(self) -> (u64, &'static str, Kind) {
+        match self {
+            Self::Posted(kind) => (0, "posts", kind),
+            Self::Sampled => (1, "samples", Kind::Read),
+            Self::Applied(kind) => (2, "applies", kind),
+            Self::Completed(kind) => (3, "completes", kind),
+            Self::Failed(kind) => (4, "fails", kind),
+            Self::Ended => (5, "ends", Kind::Read),
+        }
+    }
+}
+
 /// One traced event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct Event {
     /// The time, in virtual nanoseconds.
     pub at_ns: u64,
     /// The owner of the engine that the event concerns.
     pub owner: Owner,
     /// The kind of the event.
-    pub what: What,
+    pub kind: EventKind,
     /// The first word of the operation, or the sampled word.
     pub word: RemoteWord,
-    /// The value that the variant of [`What`] describes.
+    /// The value that the variant of [`EventKind`] describes.
     pub value: u64,
 }
 
-impl fmt::Display for Moment {
+impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at_ns, owner, what, word, value } = *self;
-        write!(f, "{at_ns:>12} ns  {owner}  ")?;
-        match what {
-            What::Posted(kind) => write!(f, "posts      {kind:<5}")?,
-            What::Sampled => f.write_str("samples    READ ")?,
-            What::Applied(kind) => write!(f, "takes in   {kind:<5}")?,
-            What::Completed(kind) => write!(f, "completes  {kind:<5}")?,
-            What::Failed(kind) => write!(f, "fails      {kind:<5}")?,
-            What::Ended => return f.write_str("ends"),
+        let Self { at_ns, owner, kind, word, value } = *self;
+        let (_, verb, of) = kind.parts();
+        write!(f, "{at_ns:>12} ns  {owner}  {verb}")?;
+        if kind == EventKind::Ended {
+            return Ok(());
         }
+        let column = 11 - verb.len();
+        write!(f, "{:column$}{of:<5}", "")?;
         write!(f, "  {} word {}  {value:#x}", word.owner, word.index)
     }
 }
@@ -104,7 +116,7 @@ impl fmt::Display for Moment {
 /// The running hash and the ring of the last events.
 pub(crate) struct Trace {
     hash: u64,
-    last: Vec<Moment>,
+    last: Vec<Event>,
     capacity: usize,
     oldest: usize,
 }
@@ -116,16 +128,17 @@ impl Trace {
     }
 
     #[inline]
-    pub(crate) fn add(&mut self, moment: Moment) {
-        let Moment { at_ns, owner, what, word, value } = moment;
+    pub(crate) fn add(&mut self, event: Event) {
+        let Event { at_ns, owner, kind, word, value } = event;
+        let (code, _, of) = kind.parts();
         let who = u64::from(owner.0) << 32 | u64::from(word.owner.0);
-        for part in [at_ns, who, code(what), word.index, value] {
+        for part in [at_ns, who, code << 8 | of as u64, word.index, value] {
             self.hash = fold(self.hash, part);
         }
         if self.last.len() < self.capacity {
-            self.last.push(moment);
+            self.last.push(event);
         } else if let Some(oldest) = self.last.get_mut(self.oldest) {
-            *oldest = moment;
+            *oldest = event;
             self.oldest = (self.oldest + 1) % self.capacity;
         }
     }
@@ -135,7 +148,7 @@ impl Trace {
     }
 
     /// The retained events, oldest first.
-    pub(crate) fn moments(&self) -> Vec<Moment> {
+    pub(crate) fn events(&self) -> Vec<Event> {
         let (newer, older) = self.last.split_at(self.oldest);
         [older, newer].concat()
     }
@@ -155,56 +168,44 @@ fn fold(hash: u64, part: u64) -> u64 {
     (hash.rotate_left(23) ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn code(what: What) -> u64 {
-    let (what, kind) = match what {
-        What::Posted(kind) => (0, kind),
-        What::Sampled => (1, Kind::Read),
-        What::Applied(kind) => (2, kind),
-        What::Completed(kind) => (3, kind),
-        What::Failed(kind) => (4, kind),
-        What::Ended => (5, Kind::Read),
-    };
-    what << 8 | kind as u64
-}
-
 #[cfg(test)]
 mod tests {
     use alloc::string::ToString;
 
     use super::*;
 
-    fn moment(at_ns: u64) -> Moment {
+    fn event(at_ns: u64) -> Event {
         let word = RemoteWord { owner: Owner(1), index: 5 };
-        Moment { at_ns, owner: Owner(0), what: What::Posted(Kind::Read), word, value: 7 }
+        Event { at_ns, owner: Owner(0), kind: EventKind::Posted(Kind::Read), word, value: 7 }
     }
 
     #[test]
     fn the_ring_keeps_the_last_events_in_order() {
         for (capacity, kept) in [(0, 0..0), (3, 7..10), (20, 0..10)] {
             let mut trace = Trace::new(capacity);
-            (0..10).for_each(|at| trace.add(moment(at)));
-            let at: Vec<u64> = trace.moments().iter().map(|m| m.at_ns).collect();
+            (0..10).for_each(|at| trace.add(event(at)));
+            let at: Vec<u64> = trace.events().iter().map(|m| m.at_ns).collect();
             assert_eq!(at, kept.collect::<Vec<u64>>());
         }
     }
 
     #[test]
     fn every_field_and_the_order_change_the_hash() {
-        let base = moment(1);
+        let base = event(1);
         let word = |owner, index| RemoteWord { owner: Owner(owner), index };
         let variants = [
             base,
-            Moment { at_ns: 2, ..base },
-            Moment { owner: Owner(2), ..base },
-            Moment { what: What::Posted(Kind::Write), ..base },
-            Moment { what: What::Sampled, ..base },
-            Moment { word: word(2, 5), ..base },
-            Moment { word: word(1, 6), ..base },
-            Moment { value: 8, ..base },
+            Event { at_ns: 2, ..base },
+            Event { owner: Owner(2), ..base },
+            Event { kind: EventKind::Posted(Kind::Write), ..base },
+            Event { kind: EventKind::Sampled, ..base },
+            Event { word: word(2, 5), ..base },
+            Event { word: word(1, 6), ..base },
+            Event { value: 8, ..base },
         ];
-        let hash = |moments: &[Moment]| {
+        let hash = |events: &[Event]| {
             let mut trace = Trace::new(0);
-            moments.iter().for_each(|&m| trace.add(m));
+            events.iter().for_each(|&m| trace.add(m));
             trace.hash()
         };
         let mut seen: Vec<u64> = variants.iter().map(|&m| hash(&[m])).collect();
@@ -218,7 +219,7 @@ mod tests {
 
     #[test]
     fn an_event_prints_as_one_line() {
-        let line = moment(12).to_string();
+        let line = event(12).to_string();
         assert_eq!(line, "          12 ns  owner 0  posts      READ   owner 1 word 5  0x7");
     }
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Replay, cluster, engines, local, pick, seeds, segment, word};
-use probeline_sim::{Config, Faults, Jitter, Model, Order, Reach, Rng, stage};
+use probeline_sim::{Config, DirectAccess, Faults, Jitter, Model, Order, Rng, stage};
 use probeline_transport::conformance::{
     Case, CountingAllocator, Failure, Report, Rig, Verdict, allocations, cases,
 };
@@ -83,8 +83,8 @@ fn jittered_and_slow() {
 fn shuffled() {
     let config = Config { order: Order::Shuffled, scatter_reads: true, ..Config::default() };
     let config = Config { write_then_atomic: true, ..config };
-    suite(Config { model: jittered(), direct_reach: Reach::All, ..config }, &[]);
-    suite(Config { model: Model::instant(), direct_reach: Reach::None, ..config }, &[]);
+    suite(Config { model: jittered(), direct_access: DirectAccess::All, ..config }, &[]);
+    suite(Config { model: Model::instant(), direct_access: DirectAccess::None, ..config }, &[]);
 }
 
 #[test]

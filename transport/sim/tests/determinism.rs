@@ -150,7 +150,7 @@ fn the_trace_keeps_the_last_events() {
         lines,
         [
             "           0 ns  owner 0  posts      FAA    owner 1 word 4  0x0",
-            "           0 ns  owner 0  takes in   FAA    owner 1 word 4  0x1",
+            "           0 ns  owner 0  applies    FAA    owner 1 word 4  0x1",
             "           0 ns  owner 0  completes  FAA    owner 1 word 4  0x1",
         ]
     );

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Replay, cluster, engines, local, pick, seeds, segment, word};
 use probeline_sim::{
-    Config, Cost, Counters, Engine, Fall, Model, Nic, Rates, Rng, Roundtrips, Switches,
+    Config, Cost, Counters, Engine, Model, Nic, Rates, Rng, Roundtrips, Slowdown, Switches,
 };
 use probeline_transport::{Completion, Token, Transport};
 
@@ -26,7 +26,7 @@ fn network(rng: &mut Rng) -> (u32, Model) {
     };
     let per_s = |rng: &mut Rng| 1_000_000 + rng.below(20_000_000);
     let rates = |rng: &mut Rng| Rates { copies_per_s: per_s(rng), atomics_per_s: per_s(rng) };
-    let fall = |rng: &mut Rng| Fall { knee: 4 + pick(rng, 64), halved_by: 1 + pick(rng, 64) };
+    let fall = |rng: &mut Rng| Slowdown { knee: 4 + pick(rng, 64), halved_by: 1 + pick(rng, 64) };
     let model = Model {
         post_ns: rng.below(100),
         completion_ns: rng.below(50),
@@ -193,7 +193,7 @@ fn a_limit_that_does_not_bind_changes_nothing() {
         let (owners, model) = network(&mut Rng::new(seed, 1));
         let none = Model { nic: Nic::default(), ..model };
         let most = Rates { copies_per_s: u64::MAX, atomics_per_s: u64::MAX };
-        let never = Fall { knee: u32::MAX, halved_by: 1 };
+        let never = Slowdown { knee: u32::MAX, halved_by: 1 };
         let nic = Nic { initiator: most, target: most, outstanding: never, ..Nic::default() };
         let wide = Model { nic, ..model };
         // A turn takes at least a picosecond, which rounds to a nanosecond of waiting.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{cluster, engines, local, next, word, write};
-use probeline_sim::{Config, Jitter, Model, Order, Reach, stage};
+use probeline_sim::{Config, DirectAccess, Jitter, Model, Order, stage};
 use probeline_transport::conformance::{CountingAllocator, Report, cases};
 use probeline_transport::{AtomicScope, OwnRead, PostError, Token, Transport, read_own};
 
@@ -42,8 +42,9 @@ fn a_channel_of_a_channel_passes_the_suite_beside_busy_channels() {
 }
 
 /// Returns the words of owner 0 after owner 1 wrote them, and whether owner 0 posted a READ.
-fn read_live(atomics: AtomicScope, direct_reach: Reach) -> (Vec<u64>, bool) {
-    let config = Config { atomics, direct_reach, model: Model::simple(1_000), ..Config::default() };
+fn read_live(atomics: AtomicScope, direct_access: DirectAccess) -> (Vec<u64>, bool) {
+    let config =
+        Config { atomics, direct_access, model: Model::simple(1_000), ..Config::default() };
     let mut engines = engines(&cluster(config));
     write(&mut engines[1], &[5, 6, 7], word(0, 9)).unwrap();
     let (engine, into) = (&mut engines[0], local(2, 8, 3));
@@ -66,7 +67,7 @@ fn read_live(atomics: AtomicScope, direct_reach: Reach) -> (Vec<u64>, bool) {
 #[test]
 fn the_own_window_is_loaded_only_if_loads_are_coherent() {
     let words = vec![5, 6, 7];
-    assert_eq!(read_live(AtomicScope::Cpu, Reach::Own), (words.clone(), false));
-    assert_eq!(read_live(AtomicScope::Cpu, Reach::None), (words.clone(), true));
-    assert_eq!(read_live(AtomicScope::Device, Reach::Own), (words, true));
+    assert_eq!(read_live(AtomicScope::Cpu, DirectAccess::Own), (words.clone(), false));
+    assert_eq!(read_live(AtomicScope::Cpu, DirectAccess::None), (words.clone(), true));
+    assert_eq!(read_live(AtomicScope::Device, DirectAccess::Own), (words, true));
 }

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use common::{add, cluster, next, read, segment, word};
 use probeline_sim::stage::{self, StageError};
-use probeline_sim::{Config, Jitter, Model, OpenError, What};
+use probeline_sim::{Config, EventKind, Jitter, Model, OpenError};
 use probeline_transport::{Exchange, ExchangeError, Fault, Owner, Transport};
 
 fn of(owners: u32) -> Config {
@@ -62,8 +62,8 @@ fn effects_are_in_the_order_of_time() {
     let effects: Vec<u64> = cluster
         .trace()
         .iter()
-        .filter(|moment| matches!(moment.what, What::Applied(_) | What::Sampled))
-        .map(|moment| moment.at_ns)
+        .filter(|event| matches!(event.kind, EventKind::Applied(_) | EventKind::Sampled))
+        .map(|event| event.at_ns)
         .collect();
     assert_eq!(effects.len(), 1_600 + 4 * 10 * 4);
     assert!(effects.is_sorted());

@@ -1,7 +1,7 @@
 //! Conversion of a profile to the simulator's model.
 
 use probeline_sim::{
-    Cost, Fall, Jitter, LongReads, Model, Nic, Prefetched, Rates, Roundtrips, Sockets, Switches,
+    Cost, Jitter, LongReads, Model, Nic, Prefetched, Rates, Roundtrips, Slowdown, Sockets, Switches,
 };
 use thiserror::Error;
 
@@ -115,7 +115,7 @@ impl Profile {
     fn nic(&self) -> Nic {
         let of = |name| self.value(name).unwrap_or(0);
         let reads_per_s = of("nic.reads_per_s");
-        let fall = |of: &str| Fall {
+        let fall = |of: &str| Slowdown {
             knee: self.count(&format!("nic.{of}_knee")),
             halved_by: self.count(&format!("nic.{of}_halved_by")),
         };
