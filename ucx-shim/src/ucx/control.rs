@@ -84,11 +84,13 @@ impl Engine {
         // SAFETY: `word` belongs to this operation, which is not in flight, until the operation has
         // ended; the address is that of a control word.
         let posted = unsafe { pool.post(&self.ucp, index, (peer, peer.control_word(at)), call) };
-        let ended = posted.is_null();
-        if !ended {
-            pool.track(index, posted);
-        }
-        let state = if ended { ControlState::Ended(UCS_OK) } else { ControlState::InFlight };
+        let state = match posted {
+            Ok(_) => ControlState::Ended(UCS_OK),
+            Err(request) => {
+                pool.track(index, request);
+                ControlState::InFlight
+            }
+        };
         *self.control.get_mut(number)? = state;
         Some(number)
     }
@@ -147,7 +149,7 @@ impl Engine {
 
     pub(super) fn progress_control(&mut self) {
         self.parts.worker.progress();
-        while let Some((index, status)) = self.parts.pool.take() {
+        while let Some((index, status, _)) = self.parts.pool.take() {
             if let Some(number) = index.checked_sub(self.caps.depth) {
                 self.end_control(number, status);
             }

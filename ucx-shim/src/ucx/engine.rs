@@ -21,7 +21,7 @@ use super::Info;
 use super::control::{CONTROL_OPERATIONS, CONTROL_WORDS, ControlState};
 use super::error::op_error;
 use super::peer::{EndpointState, Peer};
-use super::request_pool::{Call, RequestPool};
+use super::request_pool::{Call, Posted, RequestPool};
 use super::watch::Watch;
 use super::window::{Mapping, Window};
 use super::worker::{ProgressThread, Worker};
@@ -141,16 +141,13 @@ impl Engine {
         }
     }
 
-    /// Processes the result of a post: null if the operation has completed successfully, as most do
-    /// over shared memory.
+    /// Processes the result of a post. Most operations over shared memory have completed.
     #[inline(always)]
-    fn posted(&mut self, index: u32, result: ucs_status_ptr_t, operation: Operation) {
+    fn posted(&mut self, index: u32, posted: Posted, operation: Operation) {
         self.room -= 1;
-        if !result.is_null() {
-            return self.enter_in_flight(index, result, operation);
-        }
-        let Some(value) = self.result(index, operation.kind) else {
-            return self.lose_result(operation);
+        let value = match posted {
+            Ok(value) => value,
+            Err(request) => return self.enter_in_flight(index, request, operation),
         };
         if let Kind::Write(_) = operation.kind {
             publish();
@@ -161,41 +158,26 @@ impl Engine {
         self.ended.push(Ended { token: operation.token, value });
     }
 
-    /// The result of a successful operation; `None` if it is missing.
-    #[inline(always)]
-    fn result(&self, index: u32, kind: Kind) -> Option<u64> {
-        match kind {
-            Kind::Read(_) | Kind::Write(_) => Some(0),
-            Kind::Atomic => self.parts.pool.result(index),
-        }
-    }
-
-    /// Handles an operation without a result, which should be impossible: the engine faults and
-    /// completes the operation itself.
-    #[cold]
-    fn lose_result(&mut self, operation: Operation) {
-        debug_assert!(false, "an operation has no word for its result");
-        self.in_flight.insert(operation);
-        self.fail(Fault::Operation { owner: operation.owner, error: OpError::NoResult });
-    }
-
     /// Adds an operation that is in flight. Not inlined, so that the path of operations that
     /// complete immediately stays short.
     #[inline(never)]
-    fn enter_in_flight(&mut self, index: u32, result: ucs_status_ptr_t, operation: Operation) {
+    fn enter_in_flight(&mut self, index: u32, request: ucs_status_ptr_t, operation: Operation) {
         if let Some(slot) = operation.kind.slot() {
             self.parts.slots.hold(slot);
         }
         self.must_progress = true;
         let inserted = self.in_flight.insert(operation);
         debug_assert_eq!(inserted, Some(index), "there was room");
-        self.parts.pool.track(index, result);
+        self.parts.pool.track(index, request);
     }
 
     /// The completion of the operation in flight `index`; `None` for control operations, and for
     /// operations that were reported after [`Engine::is_overdue`].
     #[inline]
-    fn completion(&mut self, index: u32, status: ucs_status_t) -> Option<Completion> {
+    fn completion(
+        &mut self,
+        (index, status, value): (u32, ucs_status_t, u64),
+    ) -> Option<Completion> {
         if let Some(number) = index.checked_sub(self.caps.depth) {
             self.end_control(number, status);
             return None;
@@ -207,9 +189,10 @@ impl Engine {
         if let Kind::Write(_) = kind {
             publish();
         }
-        let result = match status {
-            UCS_OK => self.result(index, kind).ok_or(OpError::NoResult),
-            status => Err(op_error(status)),
+        let result = match (status, kind) {
+            (UCS_OK, Kind::Atomic) => Ok(value),
+            (UCS_OK, Kind::Read(_) | Kind::Write(_)) => Ok(0),
+            (status, _) => Err(op_error(status)),
         };
         if let Err(error) = result {
             self.operation_failed(owner, error);
@@ -281,8 +264,8 @@ impl Engine {
     /// Returns the completion of the next operation in flight that has completed.
     fn next_completion(&mut self) -> Option<Completion> {
         loop {
-            let (index, status) = self.parts.pool.take()?;
-            if let Some(completion) = self.completion(index, status) {
+            let completed = self.parts.pool.take()?;
+            if let Some(completion) = self.completion(completed) {
                 return Some(completion);
             }
         }
@@ -349,8 +332,8 @@ impl Transport for Engine {
         };
         // SAFETY: the ledger's next index is of no operation in flight. Checked ranges; the slot
         // stays busy until the operation has ended, and lives until the worker is destroyed.
-        let result = unsafe { pool.post(&self.ucp, index, (peer, peer.word(word)), call) };
-        self.posted(index, result, Operation::new(token, &request));
+        let posted = unsafe { pool.post(&self.ucp, index, (peer, peer.word(word)), call) };
+        self.posted(index, posted, Operation::new(token, &request));
         Ok(())
     }
 

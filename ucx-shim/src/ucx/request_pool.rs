@@ -21,10 +21,14 @@ use probeline_ucx_sys::{
 use super::peer::Peer;
 
 /// The result for an invalid index, for which no call was made.
-const NOT_MADE: ucs_status_ptr_t =
-    core::ptr::without_provenance_mut((UCS_ERR_INVALID_PARAM as isize).cast_unsigned());
+const NOT_MADE: Posted =
+    Err(core::ptr::without_provenance_mut((UCS_ERR_INVALID_PARAM as isize).cast_unsigned()));
 /// The requests of one operation: a WRITE is a put and a flush.
 const REQUESTS: usize = 2;
+
+/// The value of an operation that completed successfully when it was posted: the old value of an
+/// atomic, otherwise 0. Or what the caller passes to [`track`](RequestPool::track).
+pub(super) type Posted = Result<u64, ucs_status_ptr_t>;
 
 /// The calls of one operation.
 #[derive(Clone, Copy, Debug)]
@@ -210,9 +214,7 @@ impl RequestPool {
         Some(Self { params, states, completed, _requests: requests })
     }
 
-    /// Makes the calls of operation `index` on the words at the address `at` of `peer`. The result
-    /// is null if the operation has completed successfully; otherwise the caller passes it to
-    /// [`track`](Self::track).
+    /// Makes the calls of operation `index` on the words at the address `at` of `peer`.
     ///
     /// # Safety
     /// The operation is not in flight. `at` is the address of as many words of the peer as `call`
@@ -225,13 +227,13 @@ impl RequestPool {
         index: u32,
         (peer, at): (&Peer, u64),
         call: Call,
-    ) -> ucs_status_ptr_t {
+    ) -> Posted {
         let index = index as usize;
         let (Some(params), Some(state)) = (self.params.get(index), self.states.get(index)) else {
             return NOT_MADE;
         };
         let (endpoint, key) = (peer.endpoint, peer.key.handle);
-        match call {
+        let posted = match call {
             Call::Get(into, words) => {
                 let (into, bytes) = (into.cast(), words * WORD_BYTES);
                 // SAFETY: a live endpoint, a key unpacked for it, and parameters of this pool; the
@@ -254,7 +256,11 @@ impl RequestPool {
                 // SAFETY: as for a get; the pool keeps the operand and the result.
                 unsafe { (ucp.ucp_atomic_op_nbx)(endpoint, code, operand, 1, at, key, params) }
             }
+        };
+        if !posted.is_null() {
+            return Err(posted);
         }
+        Ok(if let Call::Atomic { .. } = call { state.result.get() } else { 0 })
     }
 
     /// Processes the result of a post that has not completed successfully.
@@ -270,26 +276,20 @@ impl RequestPool {
         self.completed.open_requests.get() == 0
     }
 
-    /// Takes the next completed operation, and its status.
+    /// Takes the next completed operation, its status, and its value if it is an atomic.
     #[inline]
-    pub(super) fn take(&self) -> Option<(u32, ucs_status_t)> {
+    pub(super) fn take(&self) -> Option<(u32, ucs_status_t, u64)> {
         let mut indices = self.completed.indices.try_borrow_mut().ok()?;
         let index = *indices.first()?;
         indices.pop();
         let state = self.states.get(index as usize)?;
         state.open.set(1);
-        Some((index, state.status.replace(UCS_OK)))
+        Some((index, state.status.replace(UCS_OK), state.result.get()))
     }
 
     /// The word of a control operation.
     pub(super) fn scratch(&self, index: u32) -> Option<&Cell<u64>> {
         Some(&self.states.get(index as usize)?.scratch)
-    }
-
-    /// The result of a completed atomic; `None` if there is no such operation.
-    #[inline]
-    pub(super) fn result(&self, index: u32) -> Option<u64> {
-        Some(self.states.get(index as usize)?.result.get())
     }
 }
 
@@ -313,13 +313,13 @@ mod tests {
 
     /// The result of a call, and the status with which its request ends if it is open.
     #[derive(Clone, Copy, Debug)]
-    enum Posted {
+    enum Answer {
         Null,
         Error(ucs_status_t),
         Request(ucs_status_t),
     }
 
-    impl Posted {
+    impl Answer {
         fn all(failed: ucs_status_t) -> [Self; 4] {
             [Self::Null, Self::Error(failed), Self::Request(UCS_OK), Self::Request(failed)]
         }
@@ -366,17 +366,22 @@ mod tests {
         }
     }
 
+    /// The next completed operation, and its status.
+    fn take(pool: &RequestPool) -> Option<(u32, ucs_status_t)> {
+        pool.take().map(|(index, status, _)| (index, status))
+    }
+
     /// Posts a WRITE whose calls have these results. Returns its status; `None` if it ended
     /// successfully when it was posted.
     fn write(
         pool: &RequestPool,
-        put: Posted,
-        flush: Posted,
+        put: Answer,
+        flush: Answer,
         order: EndOrder,
     ) -> Option<ucs_status_t> {
         let (put_request, flush_request) = (Cell::new(None), Cell::new(None));
         let params = &pool.params[0];
-        let answer = pool.states[0].put_and_flush(
+        let posted = pool.states[0].put_and_flush(
             || {
                 let request = Request::of(&params.copy);
                 put_request.set(Some(request));
@@ -391,25 +396,25 @@ mod tests {
                 flush.pointer(&request)
             },
         );
-        if answer.is_null() {
-            assert_eq!(pool.take(), None);
+        if posted.is_null() {
+            assert_eq!(take(pool), None);
             return None;
         }
-        pool.track(0, answer);
+        pool.track(0, posted);
         let mut parts = [(put, put_request), (flush, flush_request)];
         match order {
-            EndOrder::PutInFlush => parts[0].0 = Posted::Null,
+            EndOrder::PutInFlush => parts[0].0 = Answer::Null,
             EndOrder::PutFirst => {}
             EndOrder::FlushFirst => parts.reverse(),
         }
         for (part, request) in parts {
-            if let Posted::Request(_) = part {
-                assert_eq!(pool.take(), None, "it ended before its requests");
+            if let Answer::Request(_) = part {
+                assert_eq!(take(pool), None, "it ended before its requests");
             }
             part.end(&request.get().unwrap());
         }
-        let (index, status) = pool.take().expect("it does not end");
-        assert_eq!((index, pool.take()), (0, None));
+        let (index, status) = take(pool).expect("it does not end");
+        assert_eq!((index, take(pool)), (0, None));
         Some(status)
     }
 
@@ -417,12 +422,12 @@ mod tests {
     fn a_write_completes_once_and_fails_if_a_request_fails() {
         let pool = RequestPool::new(1, 100).unwrap();
         for order in [EndOrder::PutInFlush, EndOrder::PutFirst, EndOrder::FlushFirst] {
-            for put in Posted::all(PUT_FAILED) {
-                for flush in Posted::all(FLUSH_FAILED) {
+            for put in Answer::all(PUT_FAILED) {
+                for flush in Answer::all(FLUSH_FAILED) {
                     let case = format!("{put:?}, {flush:?}, {order:?}");
                     let ended = write(&pool, put, flush, order);
                     let expected = match (put, flush) {
-                        (Posted::Null, Posted::Null) => None,
+                        (Answer::Null, Answer::Null) => None,
                         // The status is that of the request that completed first.
                         _ if put.status() != UCS_OK && flush.status() != UCS_OK => {
                             assert!([PUT_FAILED, FLUSH_FAILED].contains(&ended.unwrap()), "{case}");
@@ -438,8 +443,8 @@ mod tests {
         }
         let both = write(
             &pool,
-            Posted::Error(PUT_FAILED),
-            Posted::Error(FLUSH_FAILED),
+            Answer::Error(PUT_FAILED),
+            Answer::Error(FLUSH_FAILED),
             EndOrder::PutFirst,
         );
         assert_eq!(both, Some(PUT_FAILED));
@@ -448,13 +453,13 @@ mod tests {
     /// Checks that the state of an index is reset for its next operation, a READ.
     fn assert_reset(pool: &RequestPool, case: &str) {
         for status in [UCS_OK, UCS_ERR_CANCELED] {
-            let next = Posted::Request(status);
+            let next = Answer::Request(status);
             let request = Request::of(&pool.params[0].copy);
             pool.track(0, next.pointer(&request));
-            assert_eq!(pool.take(), None, "{case}");
+            assert_eq!(take(pool), None, "{case}");
             assert!(!pool.is_idle(), "{case}");
             next.end(&request);
-            assert_eq!((pool.take(), pool.is_idle()), (Some((0, status)), true), "{case}");
+            assert_eq!((take(pool), pool.is_idle()), (Some((0, status)), true), "{case}");
         }
     }
 }
