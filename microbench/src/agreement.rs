@@ -18,7 +18,7 @@ use crate::failure::Failure;
 #[cfg(any(test, feature = "mpi"))]
 use crate::failure::Result;
 use crate::options::field;
-use crate::report::COMMIT;
+use crate::run_report::COMMIT;
 #[cfg(any(test, feature = "mpi"))]
 use probeline_results::{gather, gather_values};
 

@@ -4,33 +4,6 @@ use core::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-#[derive(Default)]
-pub(crate) struct Digester(Sha256);
-
-impl Digester {
-    /// Starts a digest. `what` separates lists of different kinds.
-    pub(crate) fn new(what: &str) -> Self {
-        let mut digester = Self::default();
-        digester.bytes(what.as_bytes());
-        digester
-    }
-
-    /// Adds the length and then the bytes, so that different lists give different input.
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        self.number(bytes.len() as u64);
-        self.0.update(bytes);
-    }
-
-    pub(crate) fn number(&mut self, number: u64) {
-        self.0.update(number.to_le_bytes());
-    }
-
-    pub(crate) fn finish(self) -> Digest {
-        let hash: [u8; 32] = self.0.finalize().into();
-        Digest(core::array::from_fn(|at| hash[at]))
-    }
-}
-
 /// 128 bits are enough to detect inputs that differ by mistake.
 const DIGEST_BYTES: usize = 16;
 
@@ -40,16 +13,24 @@ pub(crate) struct Digest([u8; DIGEST_BYTES]);
 
 impl Digest {
     pub(crate) fn of(text: &str) -> Self {
-        let mut digester = Digester::default();
-        digester.bytes(text.as_bytes());
-        digester.finish()
+        Self::of_all(&[text], [])
     }
 
     /// Returns the digest of a list of numbers. `what` separates lists of different kinds.
     pub(crate) fn of_numbers(what: &str, numbers: impl IntoIterator<Item = u64>) -> Self {
-        let mut digester = Digester::new(what);
-        numbers.into_iter().for_each(|number| digester.number(number));
-        digester.finish()
+        Self::of_all(&[what], numbers)
+    }
+
+    fn of_all(texts: &[&str], numbers: impl IntoIterator<Item = u64>) -> Self {
+        let mut hash = Sha256::new();
+        for text in texts {
+            // Lengths come first, so that different lists give different input.
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text);
+        }
+        numbers.into_iter().for_each(|number| hash.update(number.to_le_bytes()));
+        let hash: [u8; 32] = hash.finalize().into();
+        Self(core::array::from_fn(|at| hash[at]))
     }
 
     #[cfg(any(test, feature = "mpi"))]
@@ -77,11 +58,7 @@ mod tests {
 
     #[test]
     fn the_boundaries_of_texts_change_the_digest() {
-        let both = |one: &str, two: &str| {
-            let mut digester = Digester::new(one);
-            digester.bytes(two.as_bytes());
-            digester.finish()
-        };
+        let both = |one, two| Digest::of_all(&[one, two], []);
         assert_ne!(both("ab", "c"), both("a", "bc"));
         assert_ne!(Digest::of("a"), Digest::of("b"));
     }

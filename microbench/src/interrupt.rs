@@ -43,31 +43,21 @@ impl Interrupt {
     /// Rank 0 starts last: while a signal to all ranks still ends some of them, it must end rank 0
     /// too, which would otherwise report a lost rank.
     pub(crate) fn watch(exchange: &mut dyn Exchange) -> Result<()> {
-        let is_first = exchange.me() == Owner(0);
-        if !is_first {
-            start_once()?;
-        }
-        exchange.barrier()?;
-        if is_first {
-            start_once()?;
-        }
-        Ok(())
+        in_turn(exchange, |me| me != Owner(0), start_once)
     }
 
     /// Stops watching: the next signal takes its default action. If a signal was recorded, the next
     /// one already does so. All ranks call this; rank 0 stops first, for the reason given at
     /// [`watch`](Self::watch).
     pub(crate) fn stop_watching(exchange: &mut dyn Exchange) -> Result<()> {
-        let stop = || record(DEFAULT_ACTION);
-        let is_first = exchange.me() == Owner(0);
-        if is_first {
-            stop();
-        }
-        exchange.barrier()?;
-        if !is_first {
-            stop();
-        }
-        Ok(())
+        in_turn(
+            exchange,
+            |me| me == Owner(0),
+            || {
+                record(DEFAULT_ACTION);
+                Ok(())
+            },
+        )
     }
 
     /// Records that the work has stopped at the first signal. Reading its results may take any
@@ -100,6 +90,20 @@ impl Interrupt {
     pub(crate) fn exit_code(self) -> ExitCode {
         u8::try_from(128 + self.0).map_or(ExitCode::FAILURE, ExitCode::from)
     }
+}
+
+/// Calls `act` on all ranks: on those that are `first` before a barrier, on the others after it.
+fn in_turn(
+    exchange: &mut dyn Exchange,
+    first: impl Fn(Owner) -> bool,
+    act: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    if first(exchange.me()) {
+        act()?;
+        return Ok(exchange.barrier()?);
+    }
+    exchange.barrier()?;
+    act()
 }
 
 /// Starts the thread that watches, unless this process has started it.

@@ -13,7 +13,6 @@ mod job;
 mod keys;
 mod latency;
 mod machine;
-mod markdown;
 #[cfg(feature = "mpi")]
 mod mpi_job;
 mod network;
@@ -24,7 +23,7 @@ mod options;
 mod output_file;
 mod place;
 mod progress;
-mod report;
+mod run_report;
 mod scenario;
 mod size;
 mod table;

@@ -42,13 +42,7 @@ pub(crate) fn say_once(
 /// Prints what `rank` lacks, unless this process has printed it already.
 pub(crate) fn say(missing: Missing, rank: u32, why: impl fmt::Display) {
     static SAID: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
-    let [policy, pinning, topology] = &SAID;
-    let said = match missing {
-        Missing::Policy => policy,
-        Missing::Pinning => pinning,
-        Missing::Topology => topology,
-    };
-    if said.swap(true, Ordering::Relaxed) || terminal::is_quiet() {
+    if SAID[missing as usize].swap(true, Ordering::Relaxed) || terminal::is_quiet() {
         return;
     }
     let rank = if rank == 0 { String::new() } else { format!(", rank {rank}") };

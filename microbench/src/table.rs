@@ -332,16 +332,8 @@ fn read_cost<T: Timed>(engine: &mut T, most: u32, exchange: &mut dyn Exchange) -
     exchange.barrier()?;
     let words = 0..engine.geometry().window_words;
     let plan = remote::Plan { owners: &[next], words, time: COST_TIME, operations: COST_READS };
-    let mut measured = Vec::new();
-    {
-        let mut meter = remote::Meter::new(engine, T::now_ns, plan, 0)?;
-        for words in remote::WORDS.into_iter().filter(|words| (8..=most).contains(words)) {
-            let rate = meter.rate(remote::Operation::Read { words }, 1)?;
-            // The value is positive and far below 2^64.
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-            measured.push((words, (1e9 / rate.per_second) as u64));
-        }
-    }
+    let mut meter = remote::Meter::new(engine, T::now_ns, plan, 0)?;
+    let measured = meter.read_times_ns(8..=most)?;
     exchange.barrier()?;
     // If only one size fits, the cost is that of this size.
     let only = measured.first().map_or(0, |&(_, ns)| ns.saturating_mul(1_000));

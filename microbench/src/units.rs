@@ -35,15 +35,7 @@ pub(crate) fn counted(number: u64, what: &str) -> String {
 
 /// Formats a number with a comma between groups of three digits.
 pub(crate) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    indicatif::HumanCount(number).to_string()
 }
 
 pub(crate) fn significant(value: f64) -> String {

@@ -2,7 +2,7 @@
 //! and by operations in flight, without a table.
 
 use core::hint::black_box;
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 use core::time::Duration;
 
 use probeline_transport::{
@@ -160,6 +160,24 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
         let took_ns = (self.now_ns() - start_ns).max(1);
         let per_second = per_second(done, took_ns);
         Ok(Rate { operation, depth, operations: done, per_second })
+    }
+
+    /// Returns the time in nanoseconds of a READ of each size of [`WORDS`] within `sizes`, one at a
+    /// time.
+    ///
+    /// # Errors
+    /// As for [`rate`](Self::rate).
+    pub fn read_times_ns(
+        &mut self,
+        sizes: RangeInclusive<u32>,
+    ) -> Result<Vec<(u32, u64)>, RemoteError> {
+        let time = |words| {
+            let rate = self.rate(Operation::Read { words }, 1)?;
+            // The value is positive and far below 2^64.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            Ok((words, (1e9 / rate.per_second) as u64))
+        };
+        WORDS.into_iter().filter(|words| sizes.contains(words)).map(time).collect()
     }
 
     fn now_ns(&self) -> u64 {

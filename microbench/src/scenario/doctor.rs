@@ -12,7 +12,7 @@ use crate::checkup::Checkup;
 use crate::cli::OutputArgs;
 use crate::failure::{Failure, Result};
 use crate::progress::waiting;
-use crate::report::{Files, Report};
+use crate::run_report::{Files, RunReport};
 use crate::{exit, terminal};
 
 const AFTER_HELP: &str = "\
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let mut findings = doctor.examine(&survey);
     findings.sort_by_key(|finding| finding.verdict.urgency());
     // Created before anything is printed, because the reader of the output may close it.
-    let mut report = Report::<NoRow>::new("doctor");
+    let mut report = RunReport::<NoRow>::new("doctor");
     report.parameter("device", args.device.clone());
     report.summary = vec![probeline_doctor::summary(&findings)];
     report.doctor = Checkup::here(findings.clone());

@@ -7,7 +7,9 @@ mod row;
 
 use core::time::Duration;
 
+use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
+use probeline::pin::HugePages;
 use probeline::transport::{Exchange, Owner};
 use probeline_limits::remote::{Meter, Operation, Plan, WORDS};
 use probeline_results::{Note, Row};
@@ -16,7 +18,7 @@ pub(crate) use self::beside::TableLimit;
 use self::cores::Cores;
 use self::row::OfTransport;
 use super::{gather, peer, report_job, seconds};
-use crate::cli::{JobArgs, TransportName};
+use crate::cli::{JobArgs, TransportName, one_of};
 use crate::failure::{Failure, Result};
 use crate::job::{Scenario, Shape};
 use crate::machine::memory_available;
@@ -45,9 +47,9 @@ pub(crate) struct LimitsArgs {
     size: Size,
 
     /// Pages of that memory
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "PAGES,...")]
+    #[arg(long, value_delimiter = ',', value_name = "PAGES,...", value_parser = pages())]
     #[arg(default_value = "4k,huge")]
-    pages: Vec<PagesName>,
+    pages: Vec<HugePages>,
 
     /// Cores that measure at once
     #[arg(long, value_enum, value_delimiter = ',', value_name = "CORES,...")]
@@ -73,13 +75,11 @@ pub(crate) struct LimitsArgs {
     pub(crate) job: JobArgs,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum PagesName {
-    /// Base pages
-    #[value(name = "4k")]
-    Base,
-    /// Huge ones where the machine gives them
-    Huge,
+fn pages() -> impl TypedValueParser<Value = HugePages> {
+    one_of(&[
+        ("4k", "Base pages", HugePages::Never),
+        ("huge", "Huge ones where the machine gives them", HugePages::Try),
+    ])
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

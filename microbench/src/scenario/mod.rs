@@ -21,7 +21,7 @@ pub(crate) use probeline_results::gather;
 use crate::cli::JobArgs;
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario};
-use crate::report::{Files, Report};
+use crate::run_report::{Files, RunReport};
 use crate::size::Size;
 use crate::table::HeapTable;
 use crate::timed::Timed;
@@ -49,7 +49,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 }
 
 /// A report without its rows, its files, and the output of a scenario.
-type Reported<R, O> = (Report<R>, Files, O);
+type Reported<R, O> = (RunReport<R>, Files, O);
 
 /// Runs a scenario of a job, whose result rank 0 reports.
 fn report_job<S: Scenario, R: Row>(
@@ -59,7 +59,7 @@ fn report_job<S: Scenario, R: Row>(
 ) -> Result<Option<Reported<R, S::Output>>> {
     let files = Files::of_job(job)?;
     // Created before the run, which would show in the reported load of the machine.
-    let mut report = Report::new(command);
+    let mut report = RunReport::new(command);
     let Some(ended) = job::run(job, scenario)? else { return Ok(None) };
     report.transport = ended.transport;
     report.doctor.extend(ended.doctor);

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 use crate::job::{Scenario, Shape};
 use crate::keys::nth;
 use crate::progress::Progress;
-use crate::report::{aligned, some_of};
+use crate::run_report::{aligned, some_of};
 use crate::size::Size;
 use crate::table::{HeapTable, shape};
 use crate::timed::Timed;

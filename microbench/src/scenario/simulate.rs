@@ -19,7 +19,7 @@ use crate::cli::{OutputArgs, max_chunks};
 use crate::failure::Result;
 use crate::network;
 use crate::progress::{Progress, redrawing};
-use crate::report::{Files, Report};
+use crate::run_report::{Files, RunReport};
 use crate::table::{MOST_ENTRIES, MOST_IN_FLIGHT, ReadAheadName};
 use crate::tuned::Tuned;
 use plan::Run;
@@ -219,7 +219,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<()> {
     let runs = args.runs(&profile)?;
     let at_once = args.at_once(&runs)?;
     let files = Files::open(&args.output)?;
-    let mut report = Report::new("simulate");
+    let mut report = RunReport::new("simulate");
     report.transport = vec![format!("profile {}: {}", profile.name(), profile.about())];
     report.transport.extend(profile.given().map(|(quantity, Given { value, kind, source })| {
         format!("{} = {value}, {kind}: {source}", quantity.name)
@@ -294,7 +294,7 @@ impl SimulateArgs {
         self.truncate_us || self.paper
     }
 
-    fn tell_parameters(&self, report: &mut Report<SimulateRow>, profile: &Profile) {
+    fn tell_parameters(&self, report: &mut RunReport<SimulateRow>, profile: &Profile) {
         report.parameter("profile", profile.name());
         report.parameter("way", self.way().name());
         report.parameter("of_the_papers", verdict::of_the_papers(self, profile));

@@ -17,7 +17,7 @@ use crate::job::{Scenario, Shape};
 use crate::keys::Keys;
 use crate::machine::memory_available;
 use crate::progress::Progress;
-use crate::report::aligned;
+use crate::run_report::aligned;
 use crate::size::Size;
 use crate::table::{BatchArgs, BatchOutcome, HeapTable, PipelineArgs, find_or_put_all, shape};
 use crate::timed::Timed;

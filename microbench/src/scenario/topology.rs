@@ -8,7 +8,7 @@ use probeline_results::{Row, row};
 use crate::cli::OutputArgs;
 use crate::failure::{Failure, Result};
 use crate::place::known;
-use crate::report::{Files, Report};
+use crate::run_report::{Files, RunReport};
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TopologyArgs {
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
     let places =
         probeline::pin::place(&topology, affinity.allowed(), args.ranks, known(near, &topology))?;
 
-    let mut report = Report::new("topology");
+    let mut report = RunReport::new("topology");
     report.transport = found(&topology, &affinity)?;
     if let Some(device) = &args.near {
         report.transport.push(match near {

@@ -30,7 +30,7 @@ use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario, Shape};
 use crate::output_file::OutputFile;
 use crate::progress::waiting;
-use crate::report::{Files, Report};
+use crate::run_report::{Files, RunReport};
 use crate::size::Size;
 use crate::table::MOST_IN_FLIGHT;
 use crate::timed::Timed;
@@ -174,7 +174,7 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
     let mut out = open(&args.out)?;
     let mut profile_out = args.profile_out.as_deref().map(open).transpose()?;
     // Created before the run, which would show in the reported load of the machine.
-    let mut report = Report::new("tune");
+    let mut report = RunReport::new("tune");
     let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
     report.transport = ended.transport;
     report.doctor.extend(ended.doctor);

@@ -286,12 +286,7 @@ fn read_cost(seed: u64) -> Result<ReadCost> {
             operations: READS,
         };
         let mut meter = remote::Meter::new(&mut engine, Nic::now_ns, plan, seed)?;
-        for words in remote::WORDS.into_iter().filter(|words| (8..=MAX_CHUNK).contains(words)) {
-            let rate = meter.rate(remote::Operation::Read { words }, 1)?;
-            // Positive, and far below 2^64.
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-            measured.push((words, (1e9 / rate.per_second) as u64));
-        }
+        measured.extend(meter.read_times_ns(8..=MAX_CHUNK)?);
     }
     Ok(ReadCost::from_measurements(&measured).ok_or("READs of only one size were measured")?)
 }

@@ -14,7 +14,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{ArgAction, Parser, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgAction, Parser};
 use probeline_table::Probing;
 
 type Result<T> = core::result::Result<T, Box<dyn core::error::Error + Send + Sync>>;
@@ -37,8 +38,8 @@ pub(crate) struct Args {
     seconds: Duration,
 
     /// Probe orders; targets are judged by the first one, which takes turns with the other sets
-    #[arg(long, value_enum, default_value = "linear,lines,jump", value_name = "ORDER,...")]
-    #[arg(value_delimiter = ',')]
+    #[arg(long, default_value = "linear,lines,jump", value_name = "ORDER,...")]
+    #[arg(value_delimiter = ',', value_parser = orders())]
     probing: Vec<Order>,
 
     /// Leave out the other sets
@@ -63,30 +64,15 @@ pub(crate) struct Args {
     bench: bool,
 }
 
-/// A probe order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Order {
-    Linear,
-    Lines,
-    Jump,
-}
+/// A probe order and its name.
+type Order = (&'static str, Probing);
 
-impl Order {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Linear => "linear",
-            Self::Lines => "lines",
-            Self::Jump => "jump",
-        }
-    }
+const ORDERS: [Order; 3] =
+    [("linear", Probing::Linear), ("lines", Probing::Lines), ("jump", Probing::Jump)];
 
-    fn probing(self) -> Probing {
-        match self {
-            Self::Linear => Probing::Linear,
-            Self::Lines => Probing::Lines,
-            Self::Jump => Probing::Jump,
-        }
-    }
+fn orders() -> impl TypedValueParser<Value = Order> {
+    PossibleValuesParser::new(ORDERS.map(|(name, _)| name))
+        .map(|given| ORDERS.into_iter().find(|(name, _)| *name == given).unwrap_or(ORDERS[0]))
 }
 
 /// Half of a smaller table has fewer lines than the limits need.

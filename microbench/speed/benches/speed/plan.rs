@@ -12,7 +12,7 @@ use probeline_transport::Exchange;
 use serde::Serialize;
 
 use super::sets::{KINDS, Kind, Set};
-use super::table::Rank;
+use super::table::{Rank, Work};
 use super::team::{self, Keys, Member, THREADS};
 use super::{Args, Order, Result};
 
@@ -30,26 +30,6 @@ const PEER_WINDOW: f64 = 0.04;
 /// Memory of the largest other set by that of a table with as many buckets: papaya allocates 32
 /// bytes a key.
 const PEER_BYTES_PER_BYTE: u64 = 6;
-
-/// The kind of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Work {
-    /// A find of a key that the set holds.
-    Find,
-    /// A find-or-put of a key that the set holds.
-    Hit,
-    /// A find-or-put of a new key.
-    Insert,
-    /// Finds in batches.
-    FindBatch,
-    /// Inserts in batches.
-    InsertBatch,
-    /// Accesses of the table's windows without a table: the limits of the machine's memory.
-    DependentReads,
-    PrefetchedReads,
-    ReadsThenSwaps,
-}
 
 /// The limits, in the order of their measurement.
 pub(crate) const LIMITS: [Work; 3] =
@@ -185,7 +165,7 @@ struct Tables {
 impl Plan<'_> {
     fn run(mut self) -> Result<Measured> {
         for (at, &order) in self.args.probing.iter().enumerate() {
-            self.team.say(&format!("{}: opening", order.name()));
+            self.team.say(&format!("{}: opening", order.0));
             let mut tables = self.open(order)?;
             for load in LOADS {
                 self.at_load(&mut tables, load, at == 0 && !self.args.without_peers)?;
@@ -201,13 +181,13 @@ impl Plan<'_> {
         let mut alone = probeline_exchange::threads(1).remove(0);
         let mut ranks = [None, None];
         if me == 0 {
-            ranks[0] = Some(Rank::open(order.probing(), buckets, node, &mut alone)?);
+            ranks[0] = Some(Rank::open(order.1, buckets, node, &mut alone)?);
         }
-        ranks[1] = Some(Rank::open(order.probing(), buckets, node, &mut self.team.exchange)?);
+        ranks[1] = Some(Rank::open(order.1, buckets, node, &mut self.team.exchange)?);
         for (count, rank) in (1..).zip(ranks.iter().flatten()) {
             let cpus = self.places.iter().take(count).map(|place| place.cpu.to_string());
             let cpus = cpus.collect::<Vec<_>>().join(" and ");
-            let (name, pages) = (order.name(), rank.pages());
+            let (name, pages) = (order.0, rank.pages());
             self.measured.windows.push(format!("{name}, ranks on {cpus}: {pages}"));
         }
         Ok(Tables { order, ranks, _alone: alone, count: 0, next: 0 })
@@ -215,7 +195,7 @@ impl Plan<'_> {
 
     /// Fills the tables and measures everything at a load factor.
     fn at_load(&mut self, tables: &mut Tables, load: f64, with_peers: bool) -> Result<()> {
-        let name = tables.order.name();
+        let name = tables.order.0;
         self.team.say(&format!("{name}: filling to {load}"));
         let count = part(self.measured.buckets, load - WINDOW / 2.0);
         for (threads, rank) in (1..).zip(&mut tables.ranks) {
@@ -287,7 +267,7 @@ impl Plan<'_> {
                 let rate = self.team.measure(threads, keys, |keys| {
                     rank.as_mut().map_or(0, |rank| rank.work(work, keys))
                 })?;
-                let system = tables.order.name();
+                let system = tables.order.0;
                 self.measured.add(What { system, beside, threads, load, work }, rate);
             }
             tables.next = if is_insert(work) { next } else { tables.next };

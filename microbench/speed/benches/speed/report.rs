@@ -8,8 +8,9 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
-use super::plan::{LIMITS, LOADS, MAX_PEER_LOAD, Measured, Rate, What, Work};
+use super::plan::{LIMITS, LOADS, MAX_PEER_LOAD, Measured, Rate, What};
 use super::sets::{HASHBROWN, KINDS};
+use super::table::Work;
 use super::{Args, Result};
 
 /// The share of the time that other processes may have the CPUs without a note.
@@ -135,7 +136,7 @@ impl Point<'_> {
         let &(threads, name, work, by, targets) = line;
         let load = LOADS[at];
         let point = |system| Point { measured, system, threads, load };
-        let orders = args.probing.iter().map(|order| order.name());
+        let orders = args.probing.iter().map(|order| order.0);
         let ratios: Vec<_> = orders.clone().map(|order| point(order).ratio(work, by)).collect();
         let scaling = orders.take(1).find_map(|order| {
             let one = Point { threads: 1, ..point(order) };
@@ -248,7 +249,7 @@ fn number(value: Option<f64>) -> String {
 }
 
 fn ratios(args: &Args, figures: &[Figure]) -> String {
-    let orders = args.probing.iter().map(|order| order.name());
+    let orders = args.probing.iter().map(|order| order.0);
     let head: Vec<&str> =
         ["ratio", "ranks", "load"].into_iter().chain(orders).chain(["target", ""]).collect();
     let row = |figure: &Figure| {
@@ -285,7 +286,7 @@ fn notes(args: &Args, measured: &Measured) -> Vec<String> {
             .to_owned(),
     ];
     if let Some(first) = args.probing.first() {
-        notes.push(format!("Targets: judged by the probe order {}.", first.name()));
+        notes.push(format!("Targets: judged by the probe order {}.", first.0));
     }
     if measured.preempted_share > MAX_PREEMPTED {
         notes.push(format!(

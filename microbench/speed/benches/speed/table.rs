@@ -6,9 +6,9 @@ use core::sync::atomic::{AtomicU64, fence};
 use probeline_pin::{HugePages, MemoryPolicy, NodeId, Pages};
 use probeline_table::{Bucket, Config, Operation, OperationError, Outcome, Probing, Table};
 use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
+use serde::Serialize;
 
 use super::Result;
-use super::plan::Work;
 use super::team::{BLOCK, number};
 
 /// Buckets that an operation searches before it returns `Full`. At a load factor of 0.92 the longest
@@ -16,6 +16,26 @@ use super::team::{BLOCK, number};
 const MAX_PROBED: u32 = 1 << 15;
 /// Operations in flight: hardly any, because the CPU loads all words itself.
 const OPERATIONS: u32 = 2;
+
+/// The kind of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Work {
+    /// A find of a key that the set holds.
+    Find,
+    /// A find-or-put of a key that the set holds.
+    Hit,
+    /// A find-or-put of a new key.
+    Insert,
+    /// Finds in batches.
+    FindBatch,
+    /// Inserts in batches.
+    InsertBatch,
+    /// Accesses of the table's windows without a table: the limits of the machine's memory.
+    DependentReads,
+    PrefetchedReads,
+    ReadsThenSwaps,
+}
 
 /// One rank, in its thread.
 pub(crate) struct Rank {

@@ -9,7 +9,7 @@ use super::barrier::Barrier;
 use super::column::ColumnName;
 use super::launch::Worker;
 use super::measured::Column;
-use crate::cli::{ChunkArgs, JobArgs, TransportName};
+use crate::cli::{ChunkArgs, JobArgs};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Shape};
 use crate::scenario::seconds;
@@ -171,10 +171,8 @@ impl CompareArgs {
         }
     }
 
-    pub(super) fn transports(&self) -> Vec<TransportName> {
-        let columns = self.columns();
-        let names = columns.iter().map(|column| column.name.transport());
-        names.filter_map(|name| TransportName::from_str(name, false).ok()).collect()
+    pub(super) fn transports(&self) -> Vec<&'static str> {
+        self.columns().iter().map(|column| column.name.transport()).collect()
     }
 
     /// Returns the columns of the report, before any measurement.

@@ -28,7 +28,7 @@ use super::peer;
 use crate::checkup::{Checkup, Device};
 use crate::failure::{Failure, Result};
 use crate::progress::Progress;
-use crate::report::{Files, Report};
+use crate::run_report::{Files, RunReport};
 use crate::table;
 
 pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
@@ -45,7 +45,7 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
     args.check_ranks()?;
     let files = Files::of_job(&args.job)?;
     // Created before the run, which would show in the reported load of the machine.
-    let mut report = Report::new("compare");
+    let mut report = RunReport::new("compare");
     let (columns, doctor) = if args.one_job {
         let Some(compared) = one_job::compare_in_one_job(&args)? else { return Ok(()) };
         compared

@@ -7,7 +7,7 @@ use probeline_limits::remote::Operation;
 use super::column::ColumnName;
 use super::measured::{Column, Sample, median_time_ns, ratio};
 use super::step::{OwnerDoes, Place, Step, What};
-use crate::report::aligned;
+use crate::run_report::aligned;
 use crate::scenario::median;
 use crate::scenario::throughput::Workload;
 use crate::units::{rate, time};

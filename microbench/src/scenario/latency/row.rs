@@ -1,7 +1,7 @@
 //! A row of the report: one operation and its ratio to its floor.
 
 use probeline_results::format::{fixed, text};
-use probeline_results::{Layout, Row, one_line, row};
+use probeline_results::{one_line, row};
 
 use crate::latency::Latency;
 
@@ -59,11 +59,5 @@ impl LatencyRow {
             histogram: latency.histogram,
             cut: latency.cut,
         }
-    }
-}
-
-impl Row for LatencyRow {
-    fn brief(rows: &[Self]) -> Layout {
-        super::summary::brief(rows)
     }
 }

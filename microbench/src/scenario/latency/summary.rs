@@ -1,12 +1,12 @@
 //! The summary of `bench-latency`, and its short table of find-or-puts.
 
 use probeline_profile::paper::{self, Latency as Figure};
-use probeline_results::Layout;
+use probeline_results::{Layout, Row};
 
 use super::LatencyArgs;
 use super::row::LatencyRow;
 use crate::cli::TransportName;
-use crate::report::{aligned, some_of};
+use crate::run_report::{aligned, some_of};
 use crate::units::time;
 
 /// Rows that the summary quotes, if they were measured.
@@ -153,24 +153,26 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     distinct
 }
 
-/// Returns the table of find-or-puts by C and load factor: p50 and its ratio to the floor.
-pub(super) fn brief(rows: &[LatencyRow]) -> Layout {
-    let load_factors = some_of(&load_factors(rows), MOST_LOAD_FACTORS);
-    let at = load_factors.iter().map(|load_factor| format!("load {load_factor}"));
-    let head = ["p50, x floor", "C"].map(str::to_owned).into_iter().chain(at).collect();
-    let mut lines = Vec::new();
-    for operation in ["found", "inserted"] {
-        for c in some_of(&chunk_buckets(rows), MOST_CHUNK_BUCKETS) {
-            let cell = |load_factor: &f64| {
-                let mut of = rows.iter().filter(|row| is_of(row, operation, c));
-                let row = of.find(|row| row.load_factor == Some(*load_factor));
-                row.map_or_else(String::new, LatencyRow::brief_cell)
-            };
-            let name = [operation.to_owned(), c.to_string()];
-            lines.push(name.into_iter().chain(load_factors.iter().map(cell)).collect());
+impl Row for LatencyRow {
+    /// Lays out the find-or-puts by C and load factor: p50 and its ratio to the floor.
+    fn brief(rows: &[Self]) -> Layout {
+        let load_factors = some_of(&load_factors(rows), MOST_LOAD_FACTORS);
+        let at = load_factors.iter().map(|load_factor| format!("load {load_factor}"));
+        let head = ["p50, x floor", "C"].map(str::to_owned).into_iter().chain(at).collect();
+        let mut lines = Vec::new();
+        for operation in ["found", "inserted"] {
+            for c in some_of(&chunk_buckets(rows), MOST_CHUNK_BUCKETS) {
+                let cell = |load_factor: &f64| {
+                    let mut of = rows.iter().filter(|row| is_of(row, operation, c));
+                    let row = of.find(|row| row.load_factor == Some(*load_factor));
+                    row.map_or_else(String::new, LatencyRow::brief_cell)
+                };
+                let name = [operation.to_owned(), c.to_string()];
+                lines.push(name.into_iter().chain(load_factors.iter().map(cell)).collect());
+            }
         }
+        (head, lines)
     }
-    (head, lines)
 }
 
 impl LatencyRow {
@@ -264,7 +266,7 @@ mod tests {
             let rows = rows(chunks, load_factors);
             let summary = args(&[]).summary(&rows, Some(Paper::OneMachine));
             assert!((5..=12).contains(&summary.len()), "{summary:#?}");
-            let (head, lines) = brief(&rows);
+            let (head, lines) = LatencyRow::brief(&rows);
             assert!((2..=16).contains(&lines.len()) && head.len() <= 7, "{head:?} {lines:?}");
             assert!(lines.iter().flatten().all(|cell| !cell.is_empty()), "{lines:?}");
         }

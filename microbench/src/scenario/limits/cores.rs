@@ -10,7 +10,7 @@ use probeline::pin::{Affinity, CpuId, HugePages, Mapping, MemoryPolicy, NodeId, 
 use probeline_limits::memory::{Memory, measure_parts};
 
 use super::row::{LimitsRow, of_memory};
-use super::{CoresName, LimitsArgs, PagesName};
+use super::{CoresName, LimitsArgs};
 use crate::failure::{Failure, Result};
 use crate::note::{self, Missing};
 use crate::place::{self, Given};
@@ -101,11 +101,7 @@ impl Cores {
     }
 
     /// Maps the memory in equal parts on all nodes, like the windows of ranks on all nodes.
-    fn memory(&self, args: &LimitsArgs, pages: PagesName) -> Result<Vec<Mapping>> {
-        let huge = match pages {
-            PagesName::Base => HugePages::Never,
-            PagesName::Huge => HugePages::Try,
-        };
+    fn memory(&self, args: &LimitsArgs, huge: HugePages) -> Result<Vec<Mapping>> {
         let bytes = usize::try_from(args.size.0 / self.nodes())?;
         let map = |&node| Mapping::anonymous(bytes, &MemoryPolicy { node, huge });
         let parts: Vec<Mapping> =
@@ -169,9 +165,9 @@ fn name(pages: Pages) -> String {
     }
 }
 
-fn line(asked: PagesName, pages: Pages) -> String {
+fn line(asked: HugePages, pages: Pages) -> String {
     match (asked, pages) {
-        (PagesName::Huge, Pages::Base { .. }) => {
+        (HugePages::Try, Pages::Base { .. }) => {
             format!("memory measured: huge pages were asked for and not given: {pages}")
         }
         _ => format!("memory measured: {pages}"),

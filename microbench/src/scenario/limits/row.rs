@@ -6,7 +6,7 @@ use probeline_results::format::{fixed, millions, text};
 use probeline_results::{Layout, Row, row};
 
 use crate::cli::JobArgs;
-use crate::report::aligned;
+use crate::run_report::aligned;
 use crate::units::{rate, time};
 
 row! {

@@ -6,7 +6,7 @@ use probeline_simulate::Way;
 
 use super::SimulateArgs;
 use super::row::SimulateRow;
-use crate::report::some_of;
+use crate::run_report::some_of;
 use crate::units::{rate, time};
 
 /// The profile of the paper's network; then C, M and the initial load factor, in percent, of the

@@ -14,8 +14,8 @@ use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::output_file::OutputFile;
 use crate::size::Size;
+use crate::terminal;
 use crate::tuned::Tuned;
-use crate::{markdown, terminal};
 
 /// Columns of a terminal. Longer facts are truncated; the JSON has them in full.
 const WIDTH: usize = 100;
@@ -29,7 +29,7 @@ const PAGE: &str = "docs/reading-the-output.md";
 pub(crate) const COMMIT: Option<&str> = option_env!("PROBELINE_COMMIT");
 
 #[derive(Serialize)]
-pub(crate) struct Report<R: Row> {
+pub(crate) struct RunReport<R: Row> {
     schema: u32,
     command: &'static str,
     version: &'static str,
@@ -64,7 +64,7 @@ fn as_map<S: Serializer>(
     serializer.collect_map(parameters.iter().map(|(name, value)| (name, value)))
 }
 
-impl<R: Row> Report<R> {
+impl<R: Row> RunReport<R> {
     pub(crate) fn new(command: &'static str) -> Self {
         Self {
             schema: SCHEMA,
@@ -187,7 +187,7 @@ impl<R: Row> Report<R> {
 
     fn markdown(&self) -> String {
         let list = |lines: &[String]| -> String {
-            lines.iter().map(|line| format!("- {}\n", markdown::escaped(line))).collect()
+            lines.iter().map(|line| format!("- {}\n", markdown_escaped(line))).collect()
         };
         let notes: Vec<_> = self.notes.iter().map(Note::to_string).collect();
         let notes = if notes.is_empty() { String::new() } else { format!("\n{}", list(&notes)) };
@@ -199,7 +199,7 @@ impl<R: Row> Report<R> {
             format!("```text\n{}\n```\n\n", lines.join("\n"))
         };
         let (head, lines) = R::full(&self.rows);
-        let table = table(ASCII_MARKDOWN, head, lines, markdown::escaped).join("\n");
+        let table = table(ASCII_MARKDOWN, head, lines, markdown_escaped).join("\n");
         let command = self.command;
         format!("# `probeline {command}`\n\n{summary}{}\n{table}\n{notes}", list(&self.about()))
     }
@@ -251,6 +251,19 @@ fn table(
 /// Returns the text as one line that is safe for a terminal.
 fn plain(text: &str) -> String {
     printable::line(text).into_owned()
+}
+
+/// Returns the text as one line that cannot start HTML, a link, a picture or another cell.
+/// Backquotes still quote code.
+fn markdown_escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in printable::line(text).chars() {
+        if matches!(c, '\\' | '|' | '<' | '&' | '[') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
 }
 
 /// Removes the text in parentheses.
@@ -325,7 +338,7 @@ impl Files {
         Ok(Self { all, full: args.full })
     }
 
-    pub(crate) fn write<R: Row>(self, report: &Report<R>) -> Result<()> {
+    pub(crate) fn write<R: Row>(self, report: &RunReport<R>) -> Result<()> {
         for (option, mut file) in self.all {
             file.write(&match option {
                 "--json" => printable::json(&(serde_json::to_string_pretty(report)? + "\n")).into(),
@@ -361,7 +374,7 @@ mod tests {
             "one: this text names no column.".into(),
         ];
         let texts: Vec<_> = notes.iter().map(Note::to_string).collect();
-        let report = Report::<Three> { notes, ..Report::new("test") };
+        let report = RunReport::<Three> { notes, ..RunReport::new("test") };
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["notes"], serde_json::json!(texts));
         let of = |head: &[&str]| {
@@ -399,5 +412,20 @@ mod tests {
         assert_eq!(some_of(&[1, 2, 3], 3), [1, 2, 3]);
         assert_eq!(some_of(&[1, 2, 3, 4, 5, 6, 7], 4), [1, 3, 5, 7]);
         assert_eq!(some_of(&[1, 2, 3], 1), [1]);
+    }
+
+    #[test]
+    fn escaped_text_stays_in_its_cell() {
+        for (name, expected) in [
+            ("fms:2", "fms:2"),
+            ("a | b", r"a \| b"),
+            ("a\nb", r"a\\u{a}b"),
+            ("<img src=x>", r"\<img src=x>"),
+            ("![x](http://e)", r"!\[x](http://e)"),
+            ("&lt;", r"\&lt;"),
+            ("`--csv`", "`--csv`"),
+        ] {
+            assert_eq!(markdown_escaped(name), expected);
+        }
     }
 }
