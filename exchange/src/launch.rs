@@ -206,7 +206,7 @@ impl Launcher {
         self,
         lookup: Lookup<'_>,
     ) -> (&'static str, &'static str, &'static str, Option<&'static str>) {
-        // The other one may be the size of the whole job.
+        // `SLURM_NTASKS` may be the size of the whole job.
         const SLURM_STEP_SIZE: &str = "SLURM_STEP_NUM_TASKS";
         let slurm_size = lookup(SLURM_STEP_SIZE).map_or("SLURM_NTASKS", |_| SLURM_STEP_SIZE);
         match self {

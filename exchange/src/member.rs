@@ -96,8 +96,7 @@ fn attempt(
     let mut socket = connect(at, until).map_err(|error| AttemptError::Retry(error.to_string()))?;
     let session = handshake(address, spec, &mut socket, until.min(deadline(ANSWER_LIMIT)))?;
     let mut link = Link::new(Owner(0), socket, session);
-    let wait_s = request_admission(spec, &mut link, until)?;
-    wait_for_start(&mut link, deadline(Duration::from_secs(wait_s.into()) + GRACE))?;
+    join(spec, &mut link, until)?;
     Ok(link)
 }
 
@@ -136,16 +135,26 @@ fn handshake_error(error: HandshakeError, address: &str) -> AttemptError {
     })
 }
 
-/// Sends rank, size and parameters. Returns the time for which rank 0 waits for the other ranks, in
-/// seconds.
-fn request_admission(spec: &JobSpec, link: &mut Link, until: Instant) -> Result<u32, AttemptError> {
+/// Asks rank 0 for admission, and waits until all ranks have joined.
+fn join(spec: &JobSpec, link: &mut Link, until: Instant) -> Result<(), AttemptError> {
     link.send(Kind::Join, &spec.join_payload());
     let Frame { kind, payload } = next_frame(link, until)?;
-    match (kind, payload.first_chunk()) {
-        (Kind::Admitted, Some(wait_s)) => Ok(u32::from_le_bytes(*wait_s)),
-        (Kind::Refused, _) => Err(AttemptError::Final(refusal(spec, &payload))),
-        _ => Err(AttemptError::Final(JoinError::Left { rank: 0 })),
-    }
+    let error = match (kind, payload.first_chunk()) {
+        (Kind::Admitted, Some(seconds)) => {
+            let rank_0_waits = Duration::from_secs(u32::from_le_bytes(*seconds).into());
+            match next_frame(link, deadline(rank_0_waits + GRACE)) {
+                Ok(Frame { kind: Kind::Start, .. }) => return Ok(()),
+                Ok(Frame { kind: Kind::Failed, payload }) => {
+                    let reason = String::from_utf8_lossy(&payload).into_owned();
+                    JoinError::RankZeroFailed { reason }
+                }
+                _ => JoinError::Left { rank: 0 },
+            }
+        }
+        (Kind::Refused, _) => refusal(spec, &payload),
+        _ => JoinError::Left { rank: 0 },
+    };
+    Err(AttemptError::Final(error))
 }
 
 /// The reason for which rank 0, which has the specification `theirs`, refused this rank.
@@ -159,17 +168,6 @@ fn refusal(spec: &JobSpec, theirs: &[u8]) -> JoinError {
         Ok(()) if !(1..size).contains(&rank) => JoinError::RankOutOfRange { rank, size },
         Ok(()) => JoinError::RankTaken { rank },
     }
-}
-
-fn wait_for_start(link: &mut Link, until: Instant) -> Result<(), AttemptError> {
-    let error = match next_frame(link, until) {
-        Ok(Frame { kind: Kind::Start, .. }) => return Ok(()),
-        Ok(Frame { kind: Kind::Failed, payload }) => {
-            JoinError::RankZeroFailed { reason: String::from_utf8_lossy(&payload).into_owned() }
-        }
-        _ => JoinError::Left { rank: 0 },
-    };
-    Err(AttemptError::Final(error))
 }
 
 fn next_frame(link: &mut Link, until: Instant) -> Result<Frame, AttemptError> {

@@ -93,8 +93,9 @@ impl Tcp {
         result
     }
 
-    /// Gives each rank, as `out`, the parts of `each` bytes that all ranks have for it in `mine`: one
-    /// part for all of them in an all-gather, one for each in an all-to-all.
+    /// Makes a collective call. `mine` has parts of `each` bytes: one for all ranks in an all-gather,
+    /// one for each rank in an all-to-all. `out` receives the parts that all ranks have for this
+    /// rank, in the order of ranks.
     fn collective(
         &mut self,
         kind: Kind,
