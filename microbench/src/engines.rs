@@ -2,18 +2,12 @@
 
 use probeline::pin::{MemoryPolicy, PolicyRefused};
 use probeline::transport::Exchange;
+/// The sizes of the engines that a scenario needs.
+pub(crate) use probeline::transport::Sizes as Shape;
 
 use crate::cli::{UcxArgs, VerbsArgs};
 use crate::failure::Result;
 use crate::note::{self, Missing};
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
-    pub(crate) window_words: u64,
-    pub(crate) slots: u32,
-    pub(crate) slot_words: u32,
-    pub(crate) depth: u32,
-}
 
 /// Opens an engine of shared memory, and returns a line about it.
 pub(crate) fn open_shm(
@@ -21,11 +15,7 @@ pub(crate) fn open_shm(
     memory: MemoryPolicy,
     exchange: &mut impl Exchange,
 ) -> Result<(probeline::shm::Engine, String)> {
-    let engine = probeline::shm::Builder::new(shape.window_words)
-        .slots(shape.slots, shape.slot_words)
-        .depth(shape.depth)
-        .memory(memory)
-        .open(exchange)?;
+    let engine = probeline::shm::Builder::new(shape).memory(memory).open(exchange)?;
     let unbound = unbound(engine.policy_refused(), exchange)?;
     let line = format!("shm, {} ranks{unbound}, windows on {}", exchange.owners(), engine.pages());
     Ok((engine, line))
@@ -60,9 +50,7 @@ pub(crate) fn open_ucx(
     shape: Shape,
     exchange: &mut impl Exchange,
 ) -> Result<(probeline::ucx::Engine, String)> {
-    let engine = probeline::ucx::Builder::new(shape.window_words)
-        .slots(shape.slots, shape.slot_words)
-        .depth(shape.depth)
+    let engine = probeline::ucx::Builder::new(shape)
         .tls(tls)
         .device(args.ucx_device.as_deref())
         .gid_index(args.ucx_gid_index)
@@ -74,9 +62,7 @@ pub(crate) fn open_ucx(
 
 /// Returns a builder of an engine of libibverbs without a memory policy.
 pub(crate) fn verbs_builder(args: &VerbsArgs, shape: Shape) -> Result<probeline::verbs::Builder> {
-    Ok(probeline::verbs::Builder::new(shape.window_words)
-        .slots(shape.slots, shape.slot_words)
-        .depth(shape.depth)
+    Ok(probeline::verbs::Builder::new(shape)
         .device(args.device.as_deref())
         .port(args.ib_port)
         .gid_index(args.gid_index)
@@ -94,11 +80,7 @@ pub(crate) fn open_mpi(
     shape: Shape,
     members: &mut probeline::mpi::Members,
 ) -> Result<(probeline::mpi::Engine, String)> {
-    let engine = probeline::mpi::Builder::new(shape.window_words)
-        .slots(shape.slots, shape.slot_words)
-        .depth(shape.depth)
-        .acc_single_intrinsic(single)
-        .open(members)?;
+    let engine = probeline::mpi::Builder::new(shape).acc_single_intrinsic(single).open(members)?;
     let line = format!("mpi, {} ranks, {}", members.owners(), engine.info());
     Ok((engine, line))
 }

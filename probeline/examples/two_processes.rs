@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     //    collective: every rank makes them, in this order, with the same sizes.
     let config = Config::for_keys(KEYS, owners);
     let sizes = config.sizes(OPERATIONS);
-    let engine = shm::Builder::with_sizes(sizes).open(&mut job)?;
+    let engine = shm::Builder::new(sizes).open(&mut job)?;
     let mut table = Table::open(engine, config, [Operation::EMPTY; OPERATIONS as usize], &mut job)?;
 
     // 3. Work, in a poll loop of the program's own: start operations while there is storage, poll,

@@ -22,7 +22,7 @@
 //!
 //! let mut job = Alone; // a job of one rank
 //! let config = Config::for_keys(100_000, 1);
-//! let engine = shm::Builder::with_sizes(config.sizes(32)).open(&mut job)?;
+//! let engine = shm::Builder::new(config.sizes(32)).open(&mut job)?;
 //! let mut table = Table::open(engine, config, [Operation::EMPTY; 32], &mut job)?;
 //!
 //! assert_eq!(table.find_or_put(42)?, Outcome::Inserted);
@@ -40,7 +40,7 @@
 //! # use probeline::table::{Config, Finished, Intent, Operation, Outcome, Table, Tag};
 //! # let mut job = probeline::transport::Alone;
 //! # let config = Config::for_keys(100_000, 1);
-//! # let engine = shm::Builder::with_sizes(config.sizes(32)).open(&mut job)?;
+//! # let engine = shm::Builder::new(config.sizes(32)).open(&mut job)?;
 //! # let mut table = Table::open(engine, config, [Operation::EMPTY; 32], &mut job)?;
 //! let mut finished = [Finished::default(); 32];
 //! let (mut next, mut inserted) = (0, 0);

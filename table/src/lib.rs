@@ -29,7 +29,7 @@
 //!
 //! let (small, large) = (Config::new(1 << 10), Config::new(1 << 16));
 //! let plan = [small.sizes(4), large.sizes(16)];
-//! let mut engine = Builder::with_sizes(plan[0].plus(plan[1])).open(&mut Alone)?;
+//! let mut engine = Builder::new(plan[0].plus(plan[1])).open(&mut Alone)?;
 //! let mut pending = vec![Pending::EMPTY; plan[0].plus(plan[1]).depth as usize];
 //! let splitter = Splitter::new(&mut engine, plan, &mut pending)?;
 //! let [first, second] = splitter.channels().ok_or("called twice")?;

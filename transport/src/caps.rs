@@ -75,6 +75,18 @@ impl Sizes {
         Self { window_words, slots: 64, slot_words: 64, depth: 64 }
     }
 
+    /// The same sizes with this number of private slots, of `words_each` words, a multiple of 8.
+    #[must_use]
+    pub const fn with_slots(self, slots: u32, words_each: u32) -> Self {
+        Self { slots, slot_words: words_each, ..self }
+    }
+
+    /// The same sizes with at most `depth` operations in flight.
+    #[must_use]
+    pub const fn with_depth(self, depth: u32) -> Self {
+        Self { depth, ..self }
+    }
+
     /// The geometry of an engine of these sizes, which `me` opens in a job of `owners`.
     #[must_use]
     pub const fn geometry(&self, me: Owner, owners: u32) -> Geometry {

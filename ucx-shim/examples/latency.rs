@@ -33,7 +33,8 @@ use bare::Bare;
 use probeline_exchange::{Job, Limits, Options, join};
 use probeline_pin::{Affinity, CpuId};
 use probeline_transport::{
-    Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport, WORD_BYTES,
+    Completion, Exchange, Local, Owner, RemoteWord, Segment, Sizes, Slot, Token, Transport,
+    WORD_BYTES,
 };
 use probeline_ucx_shim::ucx::{Atomics, Builder, Engine, Progress};
 use shared::{MAX_WORDS, Operation, Result, median};
@@ -115,8 +116,9 @@ fn run() -> Result<()> {
 /// Measures over one set of transports. In rank 0, the largest ratio that is judged.
 fn compare(job: &mut Job, tls: &str, cpus: [CpuId; 2]) -> Result<f64> {
     let open = |job: &mut Job, progress| {
-        let builder =
-            Builder::new(1024).slots(1, MAX_WORDS).depth(1).tls(Some(tls)).atomics(Atomics::Cpu);
+        let builder = Builder::new(Sizes::new(1024).with_slots(1, MAX_WORDS).with_depth(1))
+            .tls(Some(tls))
+            .atomics(Atomics::Cpu);
         builder.progress(progress).open(job)
     };
     let mut polled = open(job, Progress::Caller)?;

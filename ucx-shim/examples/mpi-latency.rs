@@ -16,7 +16,8 @@ use std::ffi::CString;
 use std::time::Instant;
 
 use probeline_transport::{
-    Completion, Exchange, Local, Owner, PostError, RemoteWord, Segment, Slot, Token, Transport,
+    Completion, Exchange, Local, Owner, PostError, RemoteWord, Segment, Sizes, Slot, Token,
+    Transport,
 };
 use probeline_ucx_shim::mpi::{Builder, Engine, World};
 use shared::{MAX_WORDS, Operation, Result, buffer_like, median};
@@ -42,7 +43,7 @@ fn main() -> Result<()> {
     if members.owners() != 2 {
         return Err("start it with 2 ranks".into());
     }
-    let mut engine = Builder::new(1024).slots(1, MAX_WORDS).open(&mut members)?;
+    let mut engine = Builder::new(Sizes::new(1024).with_slots(1, MAX_WORDS)).open(&mut members)?;
     let slot = Local { slot: Slot(0), start: 0, words: MAX_WORDS };
     let mut plain = Loop::load(&library, engine.landed(slot)?)?;
     let mut worst: f64 = 0.0;

@@ -15,9 +15,9 @@
 //! then progresses them.
 //!
 //! ```no_run
-//! use probeline_transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};
+//! use probeline_transport::{Alone, Completion, Owner, RemoteWord, Sizes, Token, Transport};
 //!
-//! let builder = probeline_ucx_shim::ucx::Builder::new(1024).tls(Some("posix,self")).slots(16, 64);
+//! let builder = probeline_ucx_shim::ucx::Builder::new(Sizes::new(1024)).tls(Some("posix,self"));
 //! let mut engine = builder.open(&mut Alone)?;
 //! println!("{}", engine.info());
 //! let word = RemoteWord { owner: Owner(0), index: 5 };

@@ -78,9 +78,7 @@ fn run<E: Exchange>(setting: &Setting, case: &Case, exchange: &mut E) -> Result<
 
 fn open<E: Exchange>(setting: &Setting, case: &Case, exchange: &mut E) -> Result<Engine, Failure> {
     let sizes = case.sizes;
-    Builder::new(sizes.window_words)
-        .slots(sizes.slots, sizes.slot_words)
-        .depth(sizes.depth)
+    Builder::new(sizes)
         .tls(Some(setting.tls))
         .atomics(setting.atomics)
         .progress(setting.progress)

@@ -4,7 +4,7 @@
 use probeline_exchange::Job;
 use probeline_table::{Config, Operation, Outcome, Table};
 use probeline_testing::Plan;
-use probeline_transport::{Exchange, Owner, all_gather_u64};
+use probeline_transport::{Exchange, Owner, Sizes, all_gather_u64};
 use probeline_ucx_shim::ucx::{Atomics, Builder};
 
 const OWNERS: u32 = 2;
@@ -22,7 +22,8 @@ fn put_by_all(test: &str, tls: &str, atomics: Atomics) {
     let mut job = probeline_testing::start(test, OWNERS);
     // The load factor exceeds one half after the last insert.
     let config = Config::new(4096);
-    let builder = Builder::new(config.words()).slots(Config::slots(16), 64).depth(32);
+    let builder =
+        Builder::new(Sizes::new(config.words()).with_slots(Config::slots(16), 64).with_depth(32));
     let engine = builder.tls(Some(tls)).atomics(atomics).open(&mut job).unwrap();
     let storage = vec![Operation::EMPTY; 16].into_boxed_slice();
     let mut table = Table::open(engine, config, storage, &mut job).unwrap();

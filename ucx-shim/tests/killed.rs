@@ -10,8 +10,8 @@ use std::time::Instant;
 use probeline_exchange::Job;
 use probeline_testing::Plan;
 use probeline_transport::{
-    Completion, Exchange, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot,
-    Token, Transport,
+    Completion, Exchange, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Sizes,
+    Slot, Token, Transport,
 };
 use probeline_ucx_shim::ucx::{Builder, Engine, Progress};
 
@@ -68,13 +68,12 @@ fn kill_in_rounds(test: &str, tls: &str, progress: Progress) {
     let mut worst_ms = 0;
     for _ in 0..ROUNDS {
         let mut job = probeline_testing::start(test, OWNERS);
-        let engine = Builder::new(WINDOW_WORDS)
-            .slots(SLOTS, SLOT_WORDS)
-            .depth(DEPTH)
-            .tls(Some(tls))
-            .progress(progress)
-            .open(&mut job)
-            .unwrap();
+        let engine =
+            Builder::new(Sizes::new(WINDOW_WORDS).with_slots(SLOTS, SLOT_WORDS).with_depth(DEPTH))
+                .tls(Some(tls))
+                .progress(progress)
+                .open(&mut job)
+                .unwrap();
         let mut stream = Stream::new(engine, seed.rotate_left(7 * job.me().0));
         while stream.accepted < u64::from(DEPTH) {
             stream.step().unwrap();

@@ -4,7 +4,7 @@
 use std::env;
 
 use probeline_testing::Plan;
-use probeline_transport::{Exchange, Owner};
+use probeline_transport::{Exchange, Owner, Sizes};
 use probeline_ucx_shim::SetupError;
 use probeline_ucx_shim::ucx::{Builder, OpenError, Progress};
 
@@ -27,7 +27,7 @@ fn refused(test: &str, tls: &str) {
         // SAFETY: hence no other thread reads the environment.
         unsafe { env::set_var("RUST_MIN_STACK", STACK_BYTES.to_string()) };
     }
-    let builder = Builder::new(64).slots(1, 8).depth(1).tls(Some(tls));
+    let builder = Builder::new(Sizes::new(64).with_slots(1, 8).with_depth(1)).tls(Some(tls));
     // Opens twice, because the leaked objects of the first engine must not affect the second one.
     for _ in 0..2 {
         let error = builder.clone().progress(Progress::Thread).open(&mut job).unwrap_err();

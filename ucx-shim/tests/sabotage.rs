@@ -24,9 +24,7 @@ const TRIES: u32 = 20;
 fn run(case: &Case, rule: Rule) -> Vec<Result<Verdict, Failure>> {
     on_threads(threads(OWNERS), |mut member: Thread| {
         let sizes = case.sizes;
-        let engine = Builder::new(sizes.window_words)
-            .slots(sizes.slots, sizes.slot_words)
-            .depth(sizes.depth)
+        let engine = Builder::new(sizes)
             .tls(Some("posix,sysv,cma,self"))
             // True of this C library's memcpy, and needed so that no case is skipped.
             .word_reads_whole(true)

@@ -10,7 +10,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
 
-use probeline_transport::{Completion, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
+use probeline_transport::{
+    Completion, Local, Owner, RemoteWord, Segment, Sizes, Slot, Token, Transport,
+};
 use probeline_ucx_shim::ucx::{Builder, Engine};
 
 /// The time limit of the thread, even on a busy machine.
@@ -52,7 +54,10 @@ fn returns_without_system_calls(
 fn posting_and_polling_make_no_system_call() {
     let [first, second]: [_; 2] = probeline_exchange::threads(2).try_into().ok().unwrap();
     let open = |mut member| {
-        Builder::new(64).slots(2, 8).depth(4).tls(Some("posix,self")).open(&mut member).unwrap()
+        Builder::new(Sizes::new(64).with_slots(2, 8).with_depth(4))
+            .tls(Some("posix,self"))
+            .open(&mut member)
+            .unwrap()
     };
     // Its window is used while the thread sleeps.
     let (close, closes) = mpsc::channel::<()>();

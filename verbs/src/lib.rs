@@ -9,12 +9,12 @@
 //!   [`CompletionQueue`] and [`QueuePair`], for other patterns of communication.
 //!
 //! ```no_run
-//! use probeline_transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};
+//! use probeline_transport::{Alone, Completion, Owner, RemoteWord, Sizes, Token, Transport};
 //!
 //! # fn memory(words: usize) -> Box<dyn probeline_verbs::Memory + Send> {
 //! #     Box::new((0..words).map(|_| Default::default()).collect::<Vec<_>>())
 //! # }
-//! let builder = probeline_verbs::Builder::new(1024).slots(16, 64).depth(32);
+//! let builder = probeline_verbs::Builder::new(Sizes::new(1024).with_depth(32));
 //! let mut engine = builder.open_in(&mut Alone, |_, words| Ok(memory(words)))?;
 //! println!("{}", engine.link()); // device, port, MTU and the like
 //! let word = RemoteWord { owner: Owner(0), index: 5 };

@@ -28,11 +28,8 @@ fn open(
     whole: bool,
     exchange: &mut dyn Exchange,
 ) -> Result<Engine, Failure> {
-    let sizes = case.sizes;
-    Builder::new(sizes.window_words)
+    Builder::new(case.sizes)
         .libibverbs(machine.libibverbs())
-        .slots(sizes.slots, sizes.slot_words)
-        .depth(sizes.depth)
         .word_reads_whole(whole)
         .open_in(exchange, |_, words| Ok(Box::new(zeroes(words))))
         .map_err(|error| Failure(format!("{error} ({error:?})")))

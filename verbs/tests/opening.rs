@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use probeline_testing::TooManyOwners;
-use probeline_transport::{Exchange, ExchangeError, MAX_OWNERS, Owner};
+use probeline_transport::{Exchange, ExchangeError, MAX_OWNERS, Owner, Sizes};
 use probeline_verbs::{Builder, GidError, LoadError, OpenError, SetupError};
 use probeline_verbs_sys::{IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2};
 use stand_in::{Fabric, Machine, Setup};
@@ -59,7 +59,9 @@ fn assert_message(error: &OpenError, text: &str) {
 
 #[test]
 fn too_many_owners() {
-    let error = Builder::new(64).open_in(&mut TooManyOwners, |_, _| unreachable!()).unwrap_err();
+    let error = Builder::new(Sizes::new(64))
+        .open_in(&mut TooManyOwners, |_, _| unreachable!())
+        .unwrap_err();
     assert_message(&error, "4097 ranks, at most 4096 can be connected: start fewer ranks");
 
     let fabric = Fabric::new();
@@ -147,23 +149,23 @@ fn no_atomics() {
 
 #[test]
 fn impossible_sizes() {
-    type Change = fn(Builder) -> Builder;
-    let sizes: [(Change, &str); 6] = [
-        (|b| b.slots(0, 8), "at least 1 slot"),
-        (|b| b.slots(1, 7), "a multiple of 8"),
-        (|b| b.slots(1, 0), "a multiple of 8"),
-        (|b| b.depth(0), "the depth is 0: choose at least 1"),
-        (|b| b.depth((1 << 14) + 1), "at most 16384"),
-        (|b| b.rd_atomic(0), "at least 1 READ"),
-    ];
-    for (change, text) in sizes {
-        let error = of_builder(change);
+    for (sizes, text) in [
+        (Sizes::new(0), "a window needs at least 1 word"),
+        (job::SIZES.with_slots(0, 8), "at least 1 slot"),
+        (job::SIZES.with_slots(1, 7), "a multiple of 8"),
+        (job::SIZES.with_slots(1, 0), "a multiple of 8"),
+        (job::SIZES.with_depth(0), "the depth is 0: choose at least 1"),
+        (job::SIZES.with_depth((1 << 14) + 1), "at most 16384"),
+    ] {
+        let error = refusal(Setup::default(), |machine, _| {
+            Builder::new(sizes).libibverbs(machine.libibverbs())
+        });
         assert!(matches!(error, OpenError::Setup(_)), "{error:?}");
         assert_message(&error, text);
     }
-    let error =
-        refusal(Setup::default(), |machine, _| Builder::new(0).libibverbs(machine.libibverbs()));
-    assert_message(&error, "a window needs at least 1 word");
+    let error = of_builder(|builder| builder.rd_atomic(0));
+    assert!(matches!(error, OpenError::Setup(_)), "{error:?}");
+    assert_message(&error, "at least 1 READ");
 }
 
 #[test]
@@ -185,7 +187,8 @@ fn sizes_beyond_the_device_limits() {
 
 #[test]
 fn owners_with_different_options_report_each_other() {
-    let other = |change: fn(&Machine, Builder) -> Builder, setup: Setup| {
+    type Change<'a> = &'a (dyn Fn(&Machine, Builder) -> Builder + Sync);
+    let other = |change: Change<'_>, setup: Setup| {
         let fabric = Fabric::new();
         let machines = [fabric.machine(Setup::default()), fabric.machine(setup)];
         let results = job::run(&machines, |machine, member| {
@@ -197,7 +200,12 @@ fn owners_with_different_options_report_each_other() {
         fabric.judge_empty();
         results
     };
-    let slots = other(|_, builder| builder.slots(4, 24), Setup::default());
+    let sized = |sizes| {
+        let change =
+            move |machine: &Machine, _| Builder::new(sizes).libibverbs(machine.libibverbs());
+        other(&change, Setup::default())
+    };
+    let slots = sized(job::SIZES.with_slots(4, 24));
     assert_message(
         &slots[0],
         "owner 1 was opened with 24 words in a slot, this one with 16: start every",
@@ -206,10 +214,9 @@ fn owners_with_different_options_report_each_other() {
         &slots[1],
         "owner 0 was opened with 16 words in a slot, this one with 24: start every",
     );
-    let windows =
-        other(|machine, _| Builder::new(8).libibverbs(machine.libibverbs()), Setup::default());
+    let windows = sized(Sizes::new(8));
     assert_message(&windows[0], "owner 1 was opened with 8 words in a window, this one with 64");
-    let links = other(|_, builder| builder, Setup::with(|device| device.ethernet = false));
+    let links = other(&|_, builder| builder, Setup::with(|device| device.ethernet = false));
     assert!(matches!(links[0], OpenError::LinkLayers { owner: Owner(1), .. }));
     assert!(matches!(links[1], OpenError::LinkLayers { owner: Owner(0), .. }));
     assert_message(&links[1], "choose devices on one network");

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 
-use probeline_transport::Alone;
+use probeline_transport::{Alone, Sizes};
 use probeline_verbs::{
     AtomicCapability, Builder, Context, Device, DeviceList, Library, LoadError, Retry,
 };
@@ -106,13 +106,11 @@ fn try_atomics(library: Library, context: &Context, facts: &Facts) -> Trial {
     };
     // An address that other machines cannot use is sufficient for a connection to oneself.
     let index = port.gid.is_err().then_some(0);
-    let builder = Builder::new(8)
+    let builder = Builder::new(Sizes::new(8).with_slots(1, 8).with_depth(4))
         .libibverbs(library)
         .device(Some(context.name()))
         .port(Some(port.port.number))
         .gid_index(index)
-        .slots(1, 8)
-        .depth(4)
         .retry(RETRY.unwrap_or_default());
     let zeroes = |words| (0..words).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
     match builder.open_in(&mut Alone, |_, words| Ok(Box::new(zeroes(words)))) {

@@ -79,9 +79,12 @@ pub(crate) fn on_shm<R: Send>(
     sizes: Sizes,
     body: impl Fn(probeline_shm::Engine, Thread) -> R + Sync,
 ) -> Vec<R> {
-    let builder = probeline_shm::Builder::new(sizes.window_words)
-        .slots(Config::slots(sizes.operations), Sizes::SLOT_WORDS)
-        .depth(sizes.depth);
+    let builder = probeline_shm::Builder::new(probeline_transport::Sizes {
+        window_words: sizes.window_words,
+        slots: Config::slots(sizes.operations),
+        slot_words: Sizes::SLOT_WORDS,
+        depth: sizes.depth,
+    });
     thread::scope(|scope| {
         let (builder, body) = (&builder, &body);
         let owner = |mut member: Thread| {

@@ -13,7 +13,7 @@ use std::time::Instant;
 use probeline_exchange::{Job, Limits, Options, Start, join};
 use probeline_sim::Rng;
 use probeline_table::{Config, Finished, Intent, OperationError, Outcome, SubmitError, Table, Tag};
-use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
+use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Sizes, Transport};
 
 use crate::common::drive::block;
 use crate::common::means::{Setup, setups};
@@ -58,11 +58,13 @@ fn slow_soak_between_processes() {
         ..Options::default()
     })
     .unwrap();
-    let engine = probeline_shm::Builder::new(TABLE.words())
-        .slots(Config::slots(OPERATIONS), TABLE.chunk_buckets)
-        .depth(24)
-        .open(&mut job)
-        .unwrap();
+    let engine = probeline_shm::Builder::new(
+        Sizes::new(TABLE.words())
+            .with_slots(Config::slots(OPERATIONS), TABLE.chunk_buckets)
+            .with_depth(24),
+    )
+    .open(&mut job)
+    .unwrap();
     let table = open(engine, Setup::paper(TABLE), &mut job);
     let rank = Rank {
         numbers: (0..MOST_KEYS).map(|number| (key(number as u64), number)).collect(),

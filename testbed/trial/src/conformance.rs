@@ -70,12 +70,8 @@ fn run_case<E: Exchange>(args: &ConformanceArgs, case: &Case, exchange: &mut E) 
         return run_on(&mut engine, case, exchange);
     }
     let retry = retry.map_err(|error| Failure(error.to_string()))?;
-    let mut engine = probeline_verbs::Builder::new(sizes.window_words)
-        .slots(sizes.slots, sizes.slot_words)
-        .depth(sizes.depth)
-        .retry(retry)
-        .open(exchange)
-        .map_err(not_opened)?;
+    let mut engine =
+        probeline_verbs::Builder::new(sizes).retry(retry).open(exchange).map_err(not_opened)?;
     run_on(&mut engine, case, exchange)
 }
 

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use probeline_exchange::Job;
-use probeline_transport::{Completion, Exchange, Owner, RemoteWord, Token, Transport};
+use probeline_transport::{Completion, Exchange, Owner, RemoteWord, Sizes, Token, Transport};
 use probeline_verbs::Engine;
 
 use crate::job::{Deadline, JobArgs, close, complete, gather};
@@ -38,7 +38,7 @@ const FINISHED: RemoteWord = RemoteWord { owner: Owner(0), index: 5 };
 
 pub(crate) fn run(args: &ContentionArgs) -> Result<()> {
     let mut job = args.job.join(format!("{} {} {}", args.adds, args.swaps, args.depth))?;
-    let mut engine = args.job.builder(64)?.depth(args.depth).open(&mut job)?;
+    let mut engine = args.job.builder(Sizes::new(64).with_depth(args.depth))?.open(&mut job)?;
     job.barrier()?;
     if args.against_cpu {
         return against_cpu(args, job, engine);

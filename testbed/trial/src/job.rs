@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use clap::Args;
 use probeline_exchange::{Job, Limits, Options, Rendezvous, Start};
-use probeline_transport::{Completion, Exchange, Transport};
+use probeline_transport::{Completion, Exchange, Sizes, Transport};
 use probeline_verbs::{Builder, Retry};
 
 /// Bounds the wait for other ranks and for one operation. Only a hang takes this long, even on a
@@ -52,8 +52,8 @@ impl JobArgs {
         Ok(Retry::new(self.timeout, self.retries)?)
     }
 
-    pub(crate) fn builder(&self, window_words: u64) -> Result<Builder> {
-        Ok(Builder::new(window_words).retry(self.retry()?))
+    pub(crate) fn builder(&self, sizes: Sizes) -> Result<Builder> {
+        Ok(Builder::new(sizes).retry(self.retry()?))
     }
 }
 

@@ -71,7 +71,7 @@ pub(crate) fn run(args: &LatencyArgs) -> Result<()> {
     let mut job = args.job.join(format!("{parameters:?}"))?;
     let slot_words = args.words.next_multiple_of(8);
     if !args.ucx.is_chosen() {
-        let builder = args.job.builder(WINDOW_WORDS)?.slots(1, slot_words);
+        let builder = args.job.builder(Sizes::new(WINDOW_WORDS).with_slots(1, slot_words))?;
         let engine = builder.open(&mut job)?;
         return run_on(engine, args, job);
     }
@@ -159,8 +159,8 @@ pub(crate) struct RateArgs {
 pub(crate) fn run_rate(args: &RateArgs) -> Result<()> {
     let mut job = args.job.join(format!("{} {}", args.words, args.depth))?;
     let slot_words = args.words.next_multiple_of(8);
-    let builder = args.job.builder(4096)?.slots(args.depth, slot_words).depth(args.depth);
-    let mut engine = builder.open(&mut job)?;
+    let sizes = Sizes { window_words: 4096, slots: args.depth, slot_words, depth: args.depth };
+    let mut engine = args.job.builder(sizes)?.open(&mut job)?;
     job.barrier()?;
     if job.me() == Owner(0) {
         let warm_up = args.operations / 10;

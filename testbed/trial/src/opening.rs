@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use probeline_transport::{Exchange, ExchangeError, Owner};
+use probeline_transport::{Exchange, ExchangeError, Owner, Sizes};
 use probeline_verbs::{OpenError, SetupError};
 
 use crate::job::{HANG_TIMEOUT, JobArgs};
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &OpeningArgs) -> Result<()> {
         sleep(HANG_TIMEOUT);
         bail!("rank 1 was not killed");
     }
-    let builder = args.job.builder(64)?;
+    let builder = args.job.builder(Sizes::new(64))?;
     let start = Instant::now();
     let mut opened = 0;
     while start.elapsed() < HANG_TIMEOUT {

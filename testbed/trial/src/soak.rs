@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use probeline_exchange::Job;
 use probeline_table::{Config, Finished, Intent, Operation, Outcome, SubmitError, Table, Tag};
-use probeline_transport::{Exchange, Owner};
+use probeline_transport::{Exchange, Owner, Sizes};
 use probeline_verbs::Engine;
 
 use crate::job::{Deadline, JobArgs, close};
@@ -42,10 +42,10 @@ pub(crate) fn run(args: &SoakArgs) -> Result<()> {
     let mut job = args.job.join(parameters)?;
     let buckets = (args.keys * 2 / u64::from(args.job.ranks)).next_multiple_of(8).max(1024);
     let config = Config { chunk_buckets: args.chunk_buckets, ..Config::new(buckets) };
+    let slots = Config::slots(args.operations);
     let engine = args
         .job
-        .builder(config.words())?
-        .slots(Config::slots(args.operations), args.chunk_buckets)
+        .builder(Sizes::new(config.words()).with_slots(slots, args.chunk_buckets))?
         .word_reads_whole(args.trust_words)
         .open(&mut job)?;
     let operations = vec![Operation::EMPTY; args.operations as usize];

@@ -11,8 +11,8 @@ use std::time::Instant;
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use probeline_transport::{
-    Completion, Exchange, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot,
-    Token, Transport,
+    Completion, Exchange, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Sizes,
+    Slot, Token, Transport,
 };
 use probeline_verbs::Engine;
 
@@ -60,7 +60,8 @@ const READ: RemoteWord = RemoteWord { owner: Owner(1), index: 8 };
 
 pub(crate) fn run(args: &StreamArgs) -> Result<()> {
     let mut job = args.job.join("stream".into())?;
-    let builder = args.job.builder(64)?.slots(DEPTH, 8).depth(DEPTH);
+    let sizes = Sizes { window_words: 64, slots: DEPTH, slot_words: 8, depth: DEPTH };
+    let builder = args.job.builder(sizes)?;
     let mut engine = builder.open(&mut job)?;
     job.barrier()?;
     if job.me() == Owner(1) {

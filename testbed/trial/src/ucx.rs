@@ -58,9 +58,7 @@ impl UcxArgs {
             AtomicsBy::Cpu => Atomics::Cpu,
             AtomicsBy::Device => Atomics::Device,
         };
-        Builder::new(sizes.window_words)
-            .slots(sizes.slots, sizes.slot_words)
-            .depth(sizes.depth)
+        Builder::new(sizes)
             .tls(self.ucx.as_deref())
             .device(self.ucx_device.as_deref())
             .gid_index(self.ucx_gid_index)

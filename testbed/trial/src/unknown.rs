@@ -19,7 +19,9 @@ use probeline_exchange::Job;
 use probeline_table::{
     Bucket, Config, Finished, Intent, Operation, OperationError, Outcome, Table, Tag,
 };
-use probeline_transport::{Completion, Exchange, OpError, Owner, RemoteWord, Token, Transport};
+use probeline_transport::{
+    Completion, Exchange, OpError, Owner, RemoteWord, Sizes, Token, Transport,
+};
 use probeline_verbs::{Context, Engine, OpenError};
 
 use crate::job::{Deadline, HANG_TIMEOUT, JobArgs, close, complete};
@@ -135,8 +137,8 @@ impl State {
     /// Opens engines over the windows, whose content stays.
     fn open(&self, args: &UnknownArgs, job: &mut Job) -> Result<Engines> {
         let [table, adder] = self.windows;
-        let builder = args.job.builder(self.config.words())?;
-        let builder = builder.slots(Config::slots(u32::try_from(UNKNOWN)?), 8);
+        let slots = Config::slots(u32::try_from(UNKNOWN)?);
+        let builder = args.job.builder(Sizes::new(self.config.words()).with_slots(slots, 8))?;
         let engine = builder.open_in(job, memory(table))?;
         let table = Table::open(engine, self.config, [Operation::EMPTY; UNKNOWN], job)?;
         let adder = builder.open_in(job, memory(adder))?;

@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use probeline_transport::{
-    Alone, Completion, Local, Owner, PostError, RemoteWord, Segment, Slot, Token, Transport,
+    Alone, Completion, Local, Owner, PostError, RemoteWord, Segment, Sizes, Slot, Token, Transport,
 };
 
 const OPERATIONS: u32 = 10_000_000;
 
 fn main() -> Result<(), Box<dyn core::error::Error>> {
-    let mut engine = probeline_shm::Builder::new(1024).open(&mut Alone)?;
+    let mut engine = probeline_shm::Builder::new(Sizes::new(1024)).open(&mut Alone)?;
     let at = RemoteWord { owner: Owner(0), index: 16 };
     let chunk = Segment { start: at, words: 8 };
     let slot = Local { slot: Slot(0), start: 0, words: 8 };

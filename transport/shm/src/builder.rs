@@ -25,31 +25,10 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Options for a window of `window_words` words, with 64 slots of 64 words, depth 64, and huge
-    /// pages if available.
+    /// Options for an engine of these sizes, of a depth up to 2^20, with huge pages if available.
     #[must_use]
-    pub fn new(window_words: u64) -> Self {
-        Self::with_sizes(Sizes::new(window_words))
-    }
-
-    /// Options for a structure that needs these sizes.
-    #[must_use]
-    pub fn with_sizes(sizes: Sizes) -> Self {
+    pub fn new(sizes: Sizes) -> Self {
         Self { sizes, memory: MemoryPolicy::default() }
-    }
-
-    /// Sets the number of private slots and the words of each, a multiple of 8.
-    #[must_use]
-    pub fn slots(mut self, slots: u32, words_each: u32) -> Self {
-        (self.sizes.slots, self.sizes.slot_words) = (slots, words_each);
-        self
-    }
-
-    /// Sets the maximum number of operations in flight, from 1 to 2^20.
-    #[must_use]
-    pub fn depth(mut self, depth: u32) -> Self {
-        self.sizes.depth = depth;
-        self
     }
 
     /// Sets the NUMA node and the page size of the window. Slots are small and lie on the node of
@@ -70,12 +49,9 @@ impl Builder {
         check_owners(exchange.owners())?;
         let own = self.create();
         let info = own.as_ref().ok().map(|own| own.info.to_words());
-        let all = match gather_records(exchange, VERSION, info) {
-            Ok(all) => all,
-            Err(error) => return Err(own.err().unwrap_or(error.into())),
-        };
-        let me = exchange.me();
-        let mapped = own.and_then(|mut own| Ok((own.map_windows(me, &all)?, own)));
+        let all = gather_records(exchange, VERSION, info);
+        let (mut own, all, me) = (own?, all?, exchange.me());
+        let mapped = own.map_windows(me, &all).map(|windows| (windows, own));
         // All peers have mapped this window by now, or never will: its descriptor is closed.
         let (windows, Own { pages, slots, .. }) = together(exchange, mapped)?;
         let geometry = self.sizes.geometry(me, exchange.owners());

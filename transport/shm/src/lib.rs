@@ -17,9 +17,9 @@
 //! such a protocol checks its own.
 //!
 //! ```
-//! use probeline_transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};
+//! use probeline_transport::{Alone, Completion, Owner, RemoteWord, Sizes, Token, Transport};
 //!
-//! let mut engine = probeline_shm::Builder::new(1024).slots(16, 64).depth(32).open(&mut Alone)?;
+//! let mut engine = probeline_shm::Builder::new(Sizes::new(1024)).open(&mut Alone)?;
 //! let word = RemoteWord { owner: Owner(0), index: 5 };
 //! engine.compare_and_swap(Token(7), word, 0, 42)?;
 //! let mut done = [Completion::default()];

@@ -23,11 +23,7 @@ fn main() {
 
 fn open<E: Exchange>(case: &Case, exchange: &mut E) -> Result<Engine, Failure> {
     let sizes = case.sizes;
-    Builder::new(sizes.window_words)
-        .slots(sizes.slots, sizes.slot_words)
-        .depth(sizes.depth)
-        .open(exchange)
-        .map_err(|error| Failure(format!("{error} ({error:?})")))
+    Builder::new(sizes).open(exchange).map_err(|error| Failure(format!("{error} ({error:?})")))
 }
 
 fn run<E: Exchange>(case: &Case, exchange: &mut E) -> Result<Verdict, Failure> {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use probeline_shm::Builder;
 use probeline_transport::{
-    Alone, Completion, Local, Owner, PostError, RemoteWord, Segment, Slot, SlotError, Token,
+    Alone, Completion, Local, Owner, PostError, RemoteWord, Segment, Sizes, Slot, SlotError, Token,
     Transport,
 };
 use proptest::prelude::*;
@@ -120,9 +120,7 @@ impl Model {
 proptest! {
     #[test]
     fn the_engine_equals_its_model(calls in proptest::collection::vec(call(), 1..200)) {
-        let mut engine = Builder::new(WINDOW as u64)
-            .slots(SLOTS, SLOT)
-            .depth(DEPTH)
+        let mut engine = Builder::new(Sizes::new(WINDOW as u64).with_slots(SLOTS, SLOT).with_depth(DEPTH))
             .open(&mut Alone)
             .unwrap();
         let mut model = Model {

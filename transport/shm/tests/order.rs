@@ -6,7 +6,7 @@ use std::thread;
 
 use probeline_shm::Builder;
 use probeline_transport::{
-    Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport,
+    Completion, Exchange, Local, Owner, RemoteWord, Segment, Sizes, Slot, Token, Transport,
 };
 
 /// The number of checks for the other side before a round yields. On a machine that runs both sides
@@ -20,7 +20,8 @@ const ROUNDS: u64 = 5_000;
 /// Each word lies in the other owner's window, far from both threads' caches.
 fn one_side(mut member: probeline_exchange::Thread) -> Vec<u64> {
     let me = member.me().0;
-    let mut engine = Builder::new(64).slots(2, 8).depth(2).open(&mut member).unwrap();
+    let mut engine =
+        Builder::new(Sizes::new(64).with_slots(2, 8).with_depth(2)).open(&mut member).unwrap();
     let word = |owner| RemoteWord { owner: Owner(owner), index: 8 };
     let at = |owner| Segment { start: word(owner), words: 1 };
     let arrived = Segment { start: RemoteWord { owner: Owner(0), index: 0 }, words: 1 };

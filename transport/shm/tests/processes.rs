@@ -14,7 +14,7 @@ use probeline_shm::{Builder, Engine};
 use probeline_testing::Plan;
 use probeline_transport::{
     Alone, Completion, Exchange, ExchangeError, Fault, Local, Owner, PostError, RemoteWord,
-    Segment, Slot, Token, Transport,
+    Segment, Sizes, Slot, Token, Transport,
 };
 
 const WINDOW_WORDS: u64 = 64;
@@ -43,7 +43,7 @@ const CROWD: &str = "more_owners_than_cores_make_progress";
 const FORBID: &str = "the_data_path_makes_no_system_call";
 
 fn open(job: &mut Job) -> Engine {
-    Builder::new(WINDOW_WORDS).slots(4, 16).depth(8).open(job).unwrap()
+    Builder::new(Sizes::new(WINDOW_WORDS).with_slots(4, 16).with_depth(8)).open(job).unwrap()
 }
 
 fn word(owner: u32, index: u64) -> RemoteWord {
@@ -383,7 +383,9 @@ impl Exchange for FileSearch {
 
 fn another_user_cannot_open_the_memory() {
     let mut search = FileSearch(None);
-    Builder::new(WINDOW_WORDS).slots(4, 16).depth(8).open(&mut search).unwrap();
+    Builder::new(Sizes::new(WINDOW_WORDS).with_slots(4, 16).with_depth(8))
+        .open(&mut search)
+        .unwrap();
     assert!(search.0.is_some());
 }
 

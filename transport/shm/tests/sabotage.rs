@@ -19,11 +19,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 fn run(case: &Case, rule: Rule) -> Vec<Result<Verdict, Failure>> {
     on_threads(threads(OWNERS), |mut member: Thread| {
         let sizes = case.sizes;
-        let engine = Builder::new(sizes.window_words)
-            .slots(sizes.slots, sizes.slot_words)
-            .depth(sizes.depth)
-            .open(&mut member)
-            .map_err(|error| Failure(error.to_string()))?;
+        let engine =
+            Builder::new(sizes).open(&mut member).map_err(|error| Failure(error.to_string()))?;
         let mut engine = Sabotage::new(engine, rule);
         let rig = Rig::new(&mut engine, &mut member);
         case.run(&mut if rule == Rule::Nothing { rig } else { rig.patience(PATIENCE) })

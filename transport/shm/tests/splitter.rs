@@ -18,11 +18,7 @@ use probeline_transport::{
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn open<E: Exchange>(sizes: Sizes, exchange: &mut E) -> Engine {
-    Builder::new(sizes.window_words)
-        .slots(sizes.slots, sizes.slot_words)
-        .depth(sizes.depth)
-        .open(exchange)
-        .unwrap()
+    Builder::new(sizes).open(exchange).unwrap()
 }
 
 fn run<E: Exchange>(case: &Case, exchange: &mut E) -> Result<Verdict, Failure> {

@@ -33,30 +33,10 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// An engine whose window has `window_words` words, with 64 slots of 64 words and depth 64.
+    /// An engine of these sizes, of a depth up to 2^20.
     #[must_use]
-    pub fn new(window_words: u64) -> Self {
-        Self::with_sizes(Sizes::new(window_words))
-    }
-
-    /// As [`new`](Self::new), with the sizes that a structure needs.
-    #[must_use]
-    pub fn with_sizes(sizes: Sizes) -> Self {
+    pub fn new(sizes: Sizes) -> Self {
         Self { sizes, word_reads_whole: false, acc_single_intrinsic: None }
-    }
-
-    /// Sets the number of private slots and the words of each, a multiple of 8.
-    #[must_use]
-    pub fn slots(mut self, slots: u32, words_each: u32) -> Self {
-        (self.sizes.slots, self.sizes.slot_words) = (slots, words_each);
-        self
-    }
-
-    /// Sets the maximum number of operations in flight, from 1 to 2^20.
-    #[must_use]
-    pub fn depth(mut self, depth: u32) -> Self {
-        self.sizes.depth = depth;
-        self
     }
 
     /// States that a READ never brings a torn word, which MPI does not promise:
@@ -188,10 +168,11 @@ mod tests {
     #[test]
     fn memory_that_does_not_exist_is_refused() {
         let refused = |builder: Builder| builder.allocate().err().map(|error| error.to_string());
-        assert_eq!(refused(Builder::new(64)), None);
-        let too_long = refused(Builder::new(64).slots(1, 1 << 31)).unwrap();
+        assert_eq!(refused(Builder::new(Sizes::new(64))), None);
+        let too_long = refused(Builder::new(Sizes::new(64).with_slots(1, 1 << 31))).unwrap();
         assert!(too_long.contains("2^31"), "{too_long}");
-        let too_many = refused(Builder::new(64).slots(u32::MAX, (1 << 31) - 8)).unwrap();
+        let too_many =
+            refused(Builder::new(Sizes::new(64).with_slots(u32::MAX, (1 << 31) - 8))).unwrap();
         assert!(too_many.starts_with("no memory"), "{too_many}");
     }
 
@@ -199,7 +180,7 @@ mod tests {
     #[test]
     fn too_many_owners_are_refused() {
         let mut members = core::mem::ManuallyDrop::new(Members::without_mpi(MAX_OWNERS + 1));
-        let error = Builder::new(64).open(&mut members).unwrap_err();
+        let error = Builder::new(Sizes::new(64)).open(&mut members).unwrap_err();
         let too_many = SetupError::TooManyOwners { found: MAX_OWNERS + 1 };
         assert_eq!(error, OpenError::Setup(too_many));
     }

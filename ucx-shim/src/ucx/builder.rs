@@ -77,16 +77,10 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// An engine whose window has `window_words` words, with 64 slots of 64 words, depth 64, the
-    /// transports that UCX chooses, [`Atomics::Cpu`] and [`Progress::Thread`].
+    /// An engine of these sizes, of a depth up to 2^16, with the transports that UCX chooses,
+    /// [`Atomics::Cpu`] and [`Progress::Thread`].
     #[must_use]
-    pub fn new(window_words: u64) -> Self {
-        Self::with_sizes(Sizes::new(window_words))
-    }
-
-    /// As [`new`](Self::new), with the sizes that a structure needs.
-    #[must_use]
-    pub fn with_sizes(sizes: Sizes) -> Self {
+    pub fn new(sizes: Sizes) -> Self {
         Self {
             sizes,
             tls: None,
@@ -96,20 +90,6 @@ impl Builder {
             progress: Progress::Thread,
             word_reads_whole: false,
         }
-    }
-
-    /// Sets the number of private slots and the words of each, a multiple of 8.
-    #[must_use]
-    pub fn slots(mut self, slots: u32, words_each: u32) -> Self {
-        (self.sizes.slots, self.sizes.slot_words) = (slots, words_each);
-        self
-    }
-
-    /// Sets the maximum number of operations in flight, from 1 to 2^16.
-    #[must_use]
-    pub fn depth(mut self, depth: u32) -> Self {
-        self.sizes.depth = depth;
-        self
     }
 
     /// Sets the transports that UCX may use, separated by commas, such as `posix,sysv,cma,self`,
@@ -227,7 +207,8 @@ mod tests {
 
     #[test]
     fn too_many_owners_are_refused_before_any_collective_call() {
-        let error = Builder::new(64).open(&mut probeline_testing::TooManyOwners).unwrap_err();
+        let error =
+            Builder::new(Sizes::new(64)).open(&mut probeline_testing::TooManyOwners).unwrap_err();
         let too_many = SetupError::TooManyOwners { found: MAX_OWNERS + 1 };
         assert!(matches!(&error, OpenError::Setup(found) if *found == too_many), "{error:?}");
     }

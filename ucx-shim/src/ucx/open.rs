@@ -44,14 +44,11 @@ impl Builder {
     where
         E: Exchange + ?Sized,
     {
-        let created = self.create(exchange.owners());
-        let mine = created.as_ref().ok().map(|(_, info)| info);
-        let all = match ConnectionInfo::gather(mine, exchange) {
-            Ok(all) => all,
-            Err(error) => return Err(created.err().unwrap_or(error.into())),
-        };
-        let engine =
-            created.and_then(|(parts, info)| self.connect(parts, &info, all, exchange.me()));
+        let own = self.create(exchange.owners());
+        let mine = own.as_ref().ok().map(|(_, info)| info);
+        let all = ConnectionInfo::gather(mine, exchange);
+        let ((parts, info), all) = (own?, all?);
+        let engine = self.connect(parts, &info, all, exchange.me());
         let mut engine = together(exchange, engine)?;
         let connected = engine.connect_windows().and_then(|()| self.check_gid(&engine));
         engine.while_progressing(|| together(exchange, connected))?;

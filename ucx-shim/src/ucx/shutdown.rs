@@ -74,7 +74,7 @@ mod tests {
     use core::sync::atomic::Ordering::{Acquire, Release};
 
     use probeline_transport::{
-        Completion, Exchange, Local, RemoteWord, Segment, Slot, Token, Transport,
+        Completion, Exchange, Local, RemoteWord, Segment, Sizes, Slot, Token, Transport,
     };
     use probeline_ucx_sys::ucp_rkey_h;
 
@@ -108,7 +108,8 @@ mod tests {
     fn drop_busy(answers: bool) -> u32 {
         let dropped = &AtomicBool::new(false);
         let owner = |mut member: probeline_exchange::Thread| {
-            let builder = Builder::new(64).slots(1, 8).depth(QUEUED).tls(Some("tcp"));
+            let builder =
+                Builder::new(Sizes::new(64).with_slots(1, 8).with_depth(QUEUED)).tls(Some("tcp"));
             let mut engine = builder.progress(Progress::Caller).open(&mut member).unwrap();
             if member.me() == Owner(0) {
                 let destroyed = drop_with_reads(engine);

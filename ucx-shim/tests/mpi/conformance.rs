@@ -26,9 +26,7 @@ fn suite(members: &mut Members, setting: &Setting) {
 
 fn run_case(case: &Case, members: &mut Members, setting: &Setting) -> Result<Verdict, Failure> {
     let sizes = case.sizes;
-    let mut engine = Builder::new(sizes.window_words)
-        .slots(sizes.slots, sizes.slot_words)
-        .depth(sizes.depth)
+    let mut engine = Builder::new(sizes)
         .word_reads_whole(setting.whole)
         .acc_single_intrinsic(setting.single)
         .open(members)

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Instant;
 
 use probeline_transport::{
-    Completion, Exchange, ExchangeError, Owner, RemoteWord, Token, Transport,
+    Completion, Exchange, ExchangeError, Owner, RemoteWord, Sizes, Token, Transport,
 };
 use probeline_ucx_shim::mpi::{Members, World};
 
@@ -52,7 +52,7 @@ pub(crate) fn lengths_differ(world: &World, members: &mut Members, _: &Setting) 
 
 /// Engines of shared memory open over it.
 pub(crate) fn carries_shared_memory(_: &World, members: &mut Members, _: &Setting) {
-    let mut engine = probeline_shm::Builder::new(64).open(members).unwrap();
+    let mut engine = probeline_shm::Builder::new(Sizes::new(64)).open(members).unwrap();
     let at = RemoteWord { owner: Owner(0), index: 1 };
     engine.fetch_add(Token(1), at, u64::from(members.me().0) + 1).unwrap();
     let mut end = [Completion::default()];

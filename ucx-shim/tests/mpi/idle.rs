@@ -8,7 +8,9 @@ use std::path::Path;
 use std::time::Instant;
 use std::{env, process, thread};
 
-use probeline_transport::{Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
+use probeline_transport::{
+    Exchange, Local, Owner, RemoteWord, Segment, Sizes, Slot, Token, Transport,
+};
 use probeline_ucx_shim::NeedsOwner;
 use probeline_ucx_shim::mpi::{Builder, Engine, Members, World};
 
@@ -38,7 +40,7 @@ const OPERATIONS: [(&str, Post); 4] = [
 /// Prints a row of a table: which operations waited for an owner that was not in MPI. Compares the
 /// row with what the engine found when it was opened.
 pub(crate) fn table_row(_: &World, members: &mut Members, setting: &Setting) {
-    let builder = Builder::new(64).acc_single_intrinsic(setting.single);
+    let builder = Builder::new(Sizes::new(64)).acc_single_intrinsic(setting.single);
     let mut engine = builder.open(members).unwrap();
     let info = engine.info().clone();
     let NeedsOwner { reads, atomics } = info.needs_owner;

@@ -4,7 +4,7 @@ use std::fs;
 use std::process;
 use std::thread;
 
-use probeline_transport::{Exchange, Owner, RemoteWord, Token, Transport};
+use probeline_transport::{Exchange, Owner, RemoteWord, Sizes, Token, Transport};
 use probeline_ucx_shim::SetupError;
 use probeline_ucx_shim::mpi::{Builder, InitError, Members, OpenError, World};
 
@@ -18,7 +18,7 @@ const OUTLIVED: &str = "this rank was not ended";
 pub(crate) fn windows_are_freed(_: &World, members: &mut Members, setting: &Setting) {
     const WORDS: u64 = 1 << 19;
     const BYTES: u64 = WORDS * 8;
-    let builder = Builder::new(WORDS).acc_single_intrinsic(setting.single);
+    let builder = Builder::new(Sizes::new(WORDS)).acc_single_intrinsic(setting.single);
     let mut after_first = 0;
     for round in 0..12 {
         drop(builder.open(members).unwrap());
@@ -40,10 +40,10 @@ fn resident_bytes() -> u64 {
 /// All members report that sizes differ, and can continue.
 pub(crate) fn sizes_differ(_: &World, members: &mut Members, _: &Setting) {
     let mine = if members.me() == Owner(2) { 128 } else { 64 };
-    let refused = Builder::new(mine).open(members).err();
+    let refused = Builder::new(Sizes::new(mine)).open(members).err();
     assert!(matches!(refused, Some(OpenError::Setup(SetupError::Differs { .. }))), "{refused:?}");
     let slots = if members.me() == Owner(1) { 0 } else { 4 };
-    let refused = Builder::new(64).slots(slots, 8).open(members).err();
+    let refused = Builder::new(Sizes::new(64).with_slots(slots, 8)).open(members).err();
     match members.me() {
         Owner(1) => {
             assert!(matches!(refused, Some(OpenError::Setup(SetupError::Sizes(_)))), "{refused:?}")
@@ -60,7 +60,7 @@ pub(crate) fn second_world(_: &World, _: &mut Members, _: &Setting) {
 
 /// Opening is refused if the first compare-and-swap would abort the process.
 pub(crate) fn refused(world: &World, members: &mut Members, _: &Setting) {
-    let refused = Builder::new(64).open(members).err();
+    let refused = Builder::new(Sizes::new(64)).open(members).err();
     let Some(error @ OpenError::AtomicsCrash { .. }) = refused else { panic!("{refused:?}") };
     println!("{}: {error}", members.me());
     members.barrier().unwrap();
@@ -86,14 +86,15 @@ pub(crate) fn killed(_: &World, members: &mut Members, _: &Setting) {
 
 /// Rank 1 panics, with an engine open, while rank 0 waits for it.
 pub(crate) fn panics(_: &World, members: &mut Members, setting: &Setting) {
-    let _engine = Builder::new(64).acc_single_intrinsic(setting.single).open(members).unwrap();
+    let _engine =
+        Builder::new(Sizes::new(64)).acc_single_intrinsic(setting.single).open(members).unwrap();
     assert!(members.me() == Owner(0), "rank 1 panics");
     outlive_it();
 }
 
 /// Rank 1 panics while operations on rank 0, which is not in MPI, may be in flight.
 pub(crate) fn panics_in_flight(_: &World, members: &mut Members, setting: &Setting) {
-    let builder = Builder::new(64).depth(8).acc_single_intrinsic(setting.single);
+    let builder = Builder::new(Sizes::new(64).with_depth(8)).acc_single_intrinsic(setting.single);
     let mut engine = builder.open(members).unwrap();
     if members.me() == Owner(0) {
         return outlive_it();

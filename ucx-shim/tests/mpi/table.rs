@@ -1,7 +1,9 @@
 //! find-or-put over MPI, and atomics of both kinds on one word.
 
 use probeline_table::{Config, Operation, Outcome, Table};
-use probeline_transport::{Completion, Exchange, Owner, RemoteWord, Segment, Token, Transport};
+use probeline_transport::{
+    Completion, Exchange, Owner, RemoteWord, Segment, Sizes, Token, Transport,
+};
 use probeline_ucx_shim::mpi::{Builder, Engine, Members, World};
 
 use crate::settings::Setting;
@@ -12,8 +14,7 @@ const TABLE: Config = Config::new(1 << 10);
 const ADDS: u64 = 300;
 
 fn open(words: u64, members: &mut Members, setting: &Setting) -> Engine {
-    let engine = Builder::new(words)
-        .slots(16, 64)
+    let engine = Builder::new(Sizes::new(words).with_slots(16, 64))
         .acc_single_intrinsic(setting.single)
         .open(members)
         .unwrap();

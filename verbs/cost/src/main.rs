@@ -7,7 +7,7 @@ use core::sync::atomic::AtomicU64;
 use std::error::Error;
 
 use probeline_transport::{
-    Alone, Completion, Local, Owner, RemoteWord, Segment, Slot, Token, Transport,
+    Alone, Completion, Local, Owner, RemoteWord, Segment, Sizes, Slot, Token, Transport,
 };
 use probeline_verbs::{
     Access, Builder, Capacity, CompletionQueue, Context, DeviceList, Engine, Library, MemoryRegion,
@@ -152,8 +152,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         unsafe { Library::from_verbs(Verbs::from_symbols(|name| device_symbol(name.as_ptr()))?) };
     let sum = match which.as_str() {
         "engine" => {
-            let builder = Builder::new(WINDOW_WORDS).libibverbs(library);
-            let builder = builder.slots(SLOTS as u32, WORDS).depth(BATCH as u32);
+            let sizes = Sizes::new(WINDOW_WORDS).with_slots(SLOTS as u32, WORDS);
+            let builder = Builder::new(sizes.with_depth(BATCH as u32)).libibverbs(library);
             let mut engine =
                 builder.open_in(&mut Alone, |_, count| Ok(Box::new(words(count as u64))))?;
             engine_loop(&mut engine, count)

@@ -38,16 +38,9 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// An engine whose window has `window_words` words, with 64 slots of 64 words and depth 64, on
-    /// the first device that can be used.
+    /// An engine of these sizes, of a depth up to 2^14, on the first device that can be used.
     #[must_use]
-    pub fn new(window_words: u64) -> Self {
-        Self::with_sizes(Sizes::new(window_words))
-    }
-
-    /// An engine for a structure that needs these sizes, on the first device that can be used.
-    #[must_use]
-    pub fn with_sizes(sizes: Sizes) -> Self {
+    pub fn new(sizes: Sizes) -> Self {
         Self {
             library: None,
             sizes,
@@ -69,20 +62,6 @@ impl Builder {
     #[must_use]
     pub fn libibverbs(mut self, library: Library) -> Self {
         self.library = Some(library);
-        self
-    }
-
-    /// Sets the number of private slots and the words of each, a multiple of 8.
-    #[must_use]
-    pub fn slots(mut self, slots: u32, words_each: u32) -> Self {
-        (self.sizes.slots, self.sizes.slot_words) = (slots, words_each);
-        self
-    }
-
-    /// Sets the maximum number of operations in flight, from 1 to 2^14.
-    #[must_use]
-    pub fn depth(mut self, depth: u32) -> Self {
-        self.sizes.depth = depth;
         self
     }
 
@@ -205,10 +184,10 @@ impl Builder {
     ///
     /// ```compile_fail,E0593
     /// # use core::sync::atomic::AtomicU64;
-    /// # use probeline_transport::Alone;
+    /// # use probeline_transport::{Alone, Sizes};
     /// // The caller could store to these slots while the engine shows them as `&[u64]`.
     /// static KEPT: [AtomicU64; 1 << 16] = [const { AtomicU64::new(0) }; 1 << 16];
-    /// probeline_verbs::Builder::new(64).open_in(&mut Alone, |_, _part, _words| Ok(Box::new(&KEPT[..])));
+    /// probeline_verbs::Builder::new(Sizes::new(64)).open_in(&mut Alone, |_, _part, _words| Ok(Box::new(&KEPT[..])));
     /// ```
     ///
     /// # Errors
@@ -230,12 +209,9 @@ impl Builder {
     ) -> Result<Engine, OpenError> {
         check_owners(exchange.owners())?;
         let own = self.create((exchange.me(), exchange.owners()), private, window);
-        let info = own.as_ref().ok().map(Own::connection_info);
-        let all = match ConnectionInfo::gather(exchange, info) {
-            Ok(all) => all,
-            Err(error) => return Err(own.err().unwrap_or(error.into())),
-        };
-        let connected = together(exchange, own.and_then(|own| own.connect(&all)))?;
+        let all = ConnectionInfo::gather(exchange, own.as_ref().ok().map(Own::connection_info));
+        let (own, all) = (own?, all?);
+        let connected = together(exchange, own.connect(&all))?;
         let Connected { geometry, link, parts } = connected;
         Ok(Engine::new(self.caps(link.atomics), geometry, link, parts))
     }

@@ -4,7 +4,7 @@ use core::sync::atomic::AtomicU64;
 use std::thread;
 
 use probeline_exchange::Thread;
-use probeline_transport::Exchange;
+use probeline_transport::{Exchange, Sizes};
 use probeline_verbs::{Builder, Engine, OpenError};
 
 use crate::stand_in::{Fabric, Machine, Setup};
@@ -17,10 +17,12 @@ pub(crate) const SLOT_WORDS: u32 = 16;
 /// The maximum number of operations in flight.
 pub(crate) const DEPTH: u32 = 48;
 
+pub(crate) const SIZES: Sizes =
+    Sizes { window_words: WINDOW_WORDS, slots: SLOTS, slot_words: SLOT_WORDS, depth: DEPTH };
+
 /// Returns a builder with the sizes above, for the machine's devices.
 pub(crate) fn builder(machine: &Machine) -> Builder {
-    let builder = Builder::new(WINDOW_WORDS).libibverbs(machine.libibverbs());
-    builder.slots(SLOTS, SLOT_WORDS).depth(DEPTH)
+    Builder::new(SIZES).libibverbs(machine.libibverbs())
 }
 
 /// Opens an engine whose window is zero.

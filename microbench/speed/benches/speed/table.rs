@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU64, fence};
 
 use probeline_pin::{HugePages, MemoryPolicy, NodeId, Pages};
 use probeline_table::{Bucket, Config, Operation, OperationError, Outcome, Probing, Table};
-use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
+use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Sizes, Transport};
 use serde::Serialize;
 
 use super::Result;
@@ -59,11 +59,13 @@ impl Rank {
         let chunk_buckets = u32::try_from(buckets_per_owner).unwrap_or(u32::MAX).min(chunk_buckets);
         let max_chunks = MAX_PROBED / chunk_buckets;
         let config = Config { probing, chunk_buckets, max_chunks, ..defaults };
-        let engine = probeline_shm::Builder::new(config.words())
-            .slots(Config::slots(OPERATIONS), chunk_buckets)
-            .depth(2 * OPERATIONS)
-            .memory(MemoryPolicy { node, huge: HugePages::Try })
-            .open(exchange)?;
+        let engine = probeline_shm::Builder::new(
+            Sizes::new(config.words())
+                .with_slots(Config::slots(OPERATIONS), chunk_buckets)
+                .with_depth(2 * OPERATIONS),
+        )
+        .memory(MemoryPolicy { node, huge: HugePages::Try })
+        .open(exchange)?;
         let operations = vec![Operation::EMPTY; OPERATIONS as usize];
         let table = Table::open(engine, config, operations, exchange)?;
         Ok(Self { table, outcomes: vec![Ok(Outcome::Absent); BLOCK] })

@@ -6,12 +6,14 @@ use std::thread;
 use probeline_exchange::Thread;
 use probeline_pin::{HugePages, MappingError, NodeId, PolicyRefused};
 use probeline_testing::TooManyOwners;
-use probeline_transport::{Alone, ExchangeError, MAX_OWNERS, Transport};
+use probeline_transport::{Alone, ExchangeError, MAX_OWNERS, Sizes, Transport};
 
 use super::*;
 
+const SMALL: Sizes = Sizes { window_words: 64, slots: 2, slot_words: 8, depth: 4 };
+
 fn small() -> Builder {
-    Builder::new(64).slots(2, 8).depth(4)
+    Builder::new(SMALL)
 }
 
 /// Opens one engine with each builder, each in its own thread.
@@ -34,12 +36,12 @@ fn open_all(builders: &[Builder]) -> Vec<Result<(), OpenError>> {
 
 /// A window larger than any machine's memory, whose size in bytes still fits 64 bits.
 fn too_large() -> Builder {
-    Builder::new(1 << 50)
+    Builder::new(Sizes::new(1 << 50))
 }
 
 #[test]
 fn sizes_that_differ_are_reported_on_both_sides() {
-    let results = open_all(&[small(), small(), Builder::new(72).slots(2, 8)]);
+    let results = open_all(&[small(), small(), Builder::new(Sizes::new(72).with_slots(2, 8))]);
     let what = "words in the window";
     let differs = |owner, mine: &str, theirs: &str| {
         let (owner, mine, theirs) = (Owner(owner), mine.to_owned(), theirs.to_owned());
@@ -49,7 +51,7 @@ fn sizes_that_differ_are_reported_on_both_sides() {
     let text = results[0].as_ref().unwrap_err().to_string();
     assert!(text.contains("owner 2 was opened with 72 words in the window, this one with 64"));
 
-    let results = open_all(&[small(), small().slots(9, 16)]);
+    let results = open_all(&[small(), Builder::new(SMALL.with_slots(9, 16))]);
     let of_slots = |error: &OpenError| match error {
         OpenError::Setup(SetupError::Differs { what, .. }) => *what == "words in a slot",
         _ => false,
@@ -60,7 +62,8 @@ fn sizes_that_differ_are_reported_on_both_sides() {
 #[test]
 fn depth_slots_and_memory_may_differ() {
     let never = MemoryPolicy { node: None, huge: HugePages::Never };
-    let results = open_all(&[small(), small().depth(9).slots(7, 8).memory(never)]);
+    let results =
+        open_all(&[small(), Builder::new(SMALL.with_depth(9).with_slots(7, 8)).memory(never)]);
     assert_eq!(results, [Ok(()), Ok(())]);
 }
 
@@ -75,21 +78,21 @@ fn the_failure_of_one_owner_is_reported_to_all_at_once() {
 #[test]
 fn invalid_sizes_are_refused() {
     let refused = |builder: Builder| builder.open(&mut Alone).unwrap_err();
-    for builder in [
-        Builder::new(0),
-        Builder::new(u64::MAX),
-        Builder::new(u64::MAX / 8),
-        small().slots(0, 8),
-        small().slots(1, 0),
-        small().slots(1, 12),
-        small().slots(u32::MAX, u32::MAX - 7),
-        small().depth(0),
-        small().depth(u32::MAX),
+    for sizes in [
+        Sizes::new(0),
+        Sizes::new(u64::MAX),
+        Sizes::new(u64::MAX / 8),
+        SMALL.with_slots(0, 8),
+        SMALL.with_slots(1, 0),
+        SMALL.with_slots(1, 12),
+        SMALL.with_slots(u32::MAX, u32::MAX - 7),
+        SMALL.with_depth(0),
+        SMALL.with_depth(u32::MAX),
     ] {
-        let error = refused(builder.clone());
-        let refused = SetupError::Depth { found: builder.sizes.depth, max: MAX_DEPTH }.into();
+        let error = refused(Builder::new(sizes));
+        let refused = SetupError::Depth { found: sizes.depth, max: MAX_DEPTH }.into();
         let is_a_size = matches!(error, OpenError::Setup(SetupError::Sizes(_)));
-        assert!(is_a_size || error == refused, "{builder:?}: {error}");
+        assert!(is_a_size || error == refused, "{sizes:?}: {error}");
     }
     let error = refused(too_large());
     assert!(matches!(error, OpenError::Memory(MappingError::Call { .. })), "{error}");
