@@ -389,16 +389,15 @@ impl<T: StableMemory> Transport for Channel<'_, '_, T> {
                 None => break,
             };
             let is_last = polled < room.len();
-            let mut own = 0;
-            for nth in 0..polled {
-                let Some(&completion) = room.get(nth) else { break };
-                let Some(completion) = self.route(completion) else { continue };
-                if let Some(place) = room.get_mut(own) {
-                    *place = completion;
-                    own += 1;
+            let room = Cell::from_mut(room).as_slice_of_cells();
+            let mut places = room.iter();
+            for completion in room.iter().take(polled) {
+                let Some(own) = self.route(completion.get()) else { continue };
+                if let Some(place) = places.next() {
+                    place.set(own);
+                    reported += 1;
                 }
             }
-            reported += own;
             if is_last || reported == out.len() {
                 break;
             }

@@ -108,11 +108,13 @@ fn a_dropped_channel_takes_no_depth_from_the_other() {
     assert_eq!(engine.window()[3].load(Acquire), 4);
 }
 
-/// Prints the time that a channel adds to a post and a poll. The bound detects a change of
-/// complexity, not a slower machine.
+/// Compares the time of a post and a poll through a channel, about three times that of the
+/// engine. The least of many short turns, taken by both alternately, does not depend
+/// on what else the machine does.
 #[test]
-fn a_channel_costs_nanoseconds() {
-    const OPERATIONS: u32 = 100_000;
+fn a_channel_takes_less_than_six_times_its_engine() {
+    const TURNS: u32 = 200;
+    const OPERATIONS: u32 = 2_000;
     fn ns_each(transport: &mut impl Transport) -> f64 {
         let mut done = [Completion::default()];
         let start = Instant::now();
@@ -123,20 +125,14 @@ fn a_channel_costs_nanoseconds() {
         start.elapsed().as_secs_f64() * 1e9 / f64::from(OPERATIONS)
     }
     let mut engine = open(PART.plus(PART), &mut Alone);
-    let mut engine_ns = Vec::new();
-    let mut channel_ns = Vec::new();
-    for _ in 0..9 {
-        engine_ns.push(ns_each(&mut engine));
+    let [mut engine_ns, mut channel_ns] = [f64::INFINITY; 2];
+    for _ in 0..TURNS {
+        engine_ns = engine_ns.min(ns_each(&mut engine));
         let mut storage = [Pending::EMPTY; 8];
         let splitter = Splitter::new(&mut engine, [PART, PART], &mut storage).unwrap();
         let [_, mut channel] = splitter.channels().unwrap();
-        channel_ns.push(ns_each(&mut channel));
+        channel_ns = channel_ns.min(ns_each(&mut channel));
     }
-    let median = |mut all: Vec<f64>| {
-        all.sort_by(f64::total_cmp);
-        all[all.len() / 2]
-    };
-    let (engine_ns, channel_ns) = (median(engine_ns), median(channel_ns));
     println!("FAA and poll: engine {engine_ns:.1} ns, channel {channel_ns:.1} ns");
-    assert!(channel_ns < engine_ns + 1_000.0);
+    assert!(channel_ns < 6.0 * engine_ns, "{channel_ns:.1} ns, the engine {engine_ns:.1} ns");
 }
