@@ -8,7 +8,7 @@ use core::sync::atomic::AtomicU64;
 use probeline_transport::conformance::{
     Case, CountingAllocator, Failure, Report, Rig, Verdict, cases, on_threads,
 };
-use probeline_transport::{Exchange, Owner};
+use probeline_transport::{Exchange, Owner, Sizes};
 use probeline_verbs::{Builder, Engine};
 use probeline_verbs_sys::IBV_ATOMIC_GLOB;
 use stand_in::{Fabric, Machine, Setup};
@@ -23,12 +23,12 @@ const SKIPS: &[&str] = &[];
 const LEAST_SKIPS: &[&str] = &["words_are_whole_under_a_writer", "atomic_with_the_cpu"];
 
 fn open(
-    case: &Case,
+    sizes: Sizes,
     machine: &Machine,
     whole: bool,
     exchange: &mut dyn Exchange,
 ) -> Result<Engine, Failure> {
-    Builder::new(case.sizes)
+    Builder::new(sizes)
         .libibverbs(machine.libibverbs())
         .word_reads_whole(whole)
         .open_in(exchange, |_, words| Ok(Box::new(zeroes(words))))
@@ -39,18 +39,33 @@ fn zeroes(words: usize) -> Vec<AtomicU64> {
     (0..words).map(|_| AtomicU64::new(0)).collect()
 }
 
-fn run(
+/// What runs a case: on the machine of its owner, whose reads are said to be whole or not.
+type Run = fn(&Case, &Machine, bool, &mut dyn Exchange) -> Result<Verdict, Failure>;
+
+fn on_engine(
     case: &Case,
     machine: &Machine,
     whole: bool,
     exchange: &mut dyn Exchange,
 ) -> Result<Verdict, Failure> {
-    let mut engine = open(case, machine, whole, exchange)?;
+    let mut engine = open(case.sizes, machine, whole, exchange)?;
     case.run(&mut Rig::new(&mut engine, exchange))
 }
 
+/// Runs the case on a channel of a channel, beside busy channels.
+fn on_channel(
+    case: &Case,
+    machine: &Machine,
+    whole: bool,
+    exchange: &mut dyn Exchange,
+) -> Result<Verdict, Failure> {
+    let mut engine = open(case.sizes_with_channels(), machine, whole, exchange)?;
+    case.run_on_channel(&mut engine, exchange, |rig| rig)
+}
+
 /// Runs all cases, each on a new fabric with a machine for each owner, which `setup` configures.
-fn suite(fabric: impl Fn() -> Fabric, setup: impl Fn(Owner) -> Setup, whole: bool, skips: &[&str]) {
+fn suite(run: Run, fabric: impl Fn() -> Fabric, setup: impl Fn(Owner) -> Setup, whole: bool) {
+    let skips = if whole { SKIPS } else { LEAST_SKIPS };
     for owners in 1..=3 {
         let mut report = Report::new(owners);
         for case in cases(owners) {
@@ -70,17 +85,23 @@ fn suite(fabric: impl Fn() -> Fabric, setup: impl Fn(Owner) -> Setup, whole: boo
 
 #[test]
 fn on_ethernet_with_requests_executed_when_posted() {
-    suite(Fabric::new, |_| Setup::with(|device| device.atomics = IBV_ATOMIC_GLOB), true, SKIPS);
+    let setup = |_| Setup::with(|device| device.atomics = IBV_ATOMIC_GLOB);
+    suite(on_engine, Fabric::new, setup, true);
 }
 
 #[test]
 fn on_ethernet_with_requests_executed_late_and_out_of_order() {
-    suite(|| Fabric::lazy(7), |_| Setup::default(), false, LEAST_SKIPS);
+    suite(on_engine, || Fabric::lazy(7), |_| Setup::default(), false);
+}
+
+#[test]
+fn on_a_channel_of_a_channel() {
+    suite(on_channel, || Fabric::lazy(7), |_| Setup::default(), false);
 }
 
 #[test]
 fn on_infiniband() {
-    suite(Fabric::new, |_| Setup::with(|device| device.ethernet = false), false, LEAST_SKIPS);
+    suite(on_engine, Fabric::new, |_| Setup::with(|device| device.ethernet = false), false);
 }
 
 #[test]
@@ -93,5 +114,5 @@ fn on_different_devices() {
             device.gids.rotate_left(owner.0 as usize);
         })
     };
-    suite(Fabric::new, setup, false, LEAST_SKIPS);
+    suite(on_engine, Fabric::new, setup, false);
 }
