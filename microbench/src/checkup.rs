@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 pub(crate) use self::device::Device;
 use crate::failure::{Failure, Result};
 use crate::place;
-use probeline_results::gather;
+use probeline_results::{gather, gather_values};
 
 /// Maximum bytes of the findings of all ranks together, which each rank receives: a quarter of what
 /// one collective call carries. With more than 2048 ranks, each still uses the minimum of
@@ -63,7 +63,7 @@ impl Checkup {
     }
 
     /// Examines this machine without its devices: only reads files.
-    pub(crate) fn look() -> Self {
+    pub(crate) fn of_files() -> Self {
         Self::here(Doctor::new("/").machine())
     }
 
@@ -112,7 +112,7 @@ pub(crate) struct Machines {
 impl Machines {
     /// Gathers which ranks share a machine. The first rank of each machine examines it. All ranks
     /// call this. `limit` is that of collective calls.
-    pub(crate) fn look(exchange: &mut dyn Exchange, limit: Duration) -> Result<Self> {
+    pub(crate) fn examine(exchange: &mut dyn Exchange, limit: Duration) -> Result<Self> {
         Self::of(place::machine(), exchange, limit, || Doctor::new("/").machine())
     }
 
@@ -165,7 +165,7 @@ impl Machines {
     ) -> Result<Checkup> {
         let patience = self.patience;
         self.gather_findings(
-            || device.map(|device| device.look(patience)).unwrap_or_default(),
+            || device.map(|device| device.examine(patience)).unwrap_or_default(),
             exchange,
         )
     }
@@ -190,7 +190,7 @@ impl Machines {
 
     /// Combines the findings of all machines from the text of each rank, or notes why it is
     /// missing.
-    fn put_together(self, texts: Result<Vec<Vec<u8>>>) -> Checkup {
+    fn put_together(self, texts: Result<Vec<Option<Box<RawValue>>>>) -> Checkup {
         let mut ranks = self.ranks().into_iter();
         let here = ranks.next().unwrap_or_default();
         let mut checkup = Checkup { here: self.found, ranks: here, ..Checkup::default() };
@@ -207,33 +207,24 @@ impl Machines {
         checkup
     }
 
-    /// Gathers the text of each rank: spaces for ranks that did not examine a machine.
-    fn gathered(&self, exchange: &mut dyn Exchange) -> Result<Vec<Vec<u8>>> {
+    /// Gathers the findings of each rank as JSON; `None` for ranks that did not examine a machine.
+    fn gathered(&self, exchange: &mut dyn Exchange) -> Result<Vec<Option<Box<RawValue>>>> {
         if self.ranks().len() < 2 {
             return Ok(Vec::new());
         }
-        let me = exchange.me().0;
         let each = MOST_BYTES / exchange.owners().max(1) as usize;
         let most = each.clamp(*MACHINE_BYTES.start(), *MACHINE_BYTES.end());
-        let mut text = match me != 0 && self.examines(exchange) {
-            true => fitting(host_name(), self.found.clone(), most).into_bytes(),
-            false => Vec::new(),
-        };
-        let lengths = gather(exchange, [text.len() as u64])?;
-        let longest =
-            usize::try_from(lengths.into_iter().map(|[length]| length).max().unwrap_or(0))?;
-        text.resize(longest, b' ');
-        let mut all = vec![0; longest * exchange.owners() as usize];
-        exchange.all_gather(&text, &mut all)?;
-        Ok(all.chunks(longest.max(1)).map(<[u8]>::to_vec).collect())
+        let examined = exchange.me().0 != 0 && self.examines(exchange);
+        let text = examined.then(|| fitting(host_name(), self.found.clone(), most));
+        Ok(gather_values(exchange, &text.map(RawValue::from_string).transpose()?)?)
     }
 }
 
-/// Returns the findings on the machine of these ranks, from the text of the first of them.
-fn of_machine(ranks: Vec<u32>, texts: &[Vec<u8>]) -> OfMachine<Box<RawValue>> {
+/// Returns the findings on the machine of these ranks, from those of the first of them.
+fn of_machine(ranks: Vec<u32>, texts: &[Option<Box<RawValue>>]) -> OfMachine<Box<RawValue>> {
     let first = ranks.first().copied().unwrap_or_default();
-    let text = texts.get(first as usize).map_or(&[][..], Vec::as_slice);
-    let machine = serde_json::from_slice(text).unwrap_or_else(|_| {
+    let text = texts.get(first as usize).and_then(Option::as_ref).map_or("", |text| text.get());
+    let machine = serde_json::from_str(text).unwrap_or_else(|_| {
         let unread = format!(
             "cannot read the findings of rank {first}: use one version of this program everywhere"
         );
@@ -465,7 +456,7 @@ mod tests {
 
     #[test]
     fn unreadable_findings_are_reported() {
-        let machine = of_machine(vec![3], &[Vec::new(), vec![b' '; 9]]);
+        let machine = of_machine(vec![3], &[None, None]);
         let machine = serde_json::to_value(&machine).unwrap();
         assert_eq!(
             seen(&machine),

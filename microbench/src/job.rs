@@ -83,7 +83,7 @@ fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::
     let affinity = Affinity::take();
     let (world, mut members) =
         crate::mpi_job::join(args, scenario.inputs(), scenario.longest_alone())?;
-    let machines = Machines::look(&mut members, args.meeting.collective_limit())?;
+    let machines = Machines::examine(&mut members, args.meeting.collective_limit())?;
     let mut transport = Vec::new();
     place(&args.place, None, &affinity, &mut members, &mut transport)?;
     let (mut engine, line) = engines::open_mpi(None, scenario.shape(), &mut members)?;
@@ -132,7 +132,7 @@ fn run_on_machines<S: Scenario, E: Timed>(
     let affinity = Affinity::take();
     let (mut job, last_line) = join(args, scenario.inputs(), scenario.longest_alone())?;
     let me = job.me();
-    let machines = Machines::look(&mut job, args.meeting.collective_limit())?;
+    let machines = Machines::examine(&mut job, args.meeting.collective_limit())?;
     let mut transport = Vec::new();
     let memory = place(&args.place, near, &affinity, &mut job, &mut transport)?;
     let open = || open(scenario.shape(), memory, &mut job);

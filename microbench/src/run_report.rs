@@ -74,7 +74,7 @@ impl<R: Row> RunReport<R> {
             summary: Vec::new(),
             parameters: Vec::new(),
             machine: Machine::look(),
-            doctor: Checkup::look(),
+            doctor: Checkup::of_files(),
             transport: Vec::new(),
             columns: Vec::new(),
             candidates: Vec::new(),

@@ -53,8 +53,8 @@ impl Setup {
 
     fn table(&self) -> Config {
         let Self { chunk_buckets, max_chunks, buckets_per_owner, .. } = *self;
-        let reach = chunk_buckets.saturating_mul(max_chunks);
-        self.way.config(buckets_per_owner, chunk_buckets, reach, &self.model)
+        let paper = Config { chunk_buckets, max_chunks, ..Config::paper(buckets_per_owner) };
+        self.way.config(paper, &self.model)
     }
 
     fn cluster(&self) -> probeline_sim::Config {

@@ -39,7 +39,7 @@ pub enum Error {
          filled to {:.2}; give a larger M, -M, or a lower load factor, --filled",
         f64::from(*.load_percent) / 100.0
     )]
-    Reach {
+    NoRoom {
         /// M.
         max_chunks: u32,
         /// C.

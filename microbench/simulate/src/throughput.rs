@@ -242,7 +242,7 @@ impl Worker {
         if outcome == Outcome::Full {
             let Setup { max_chunks, chunk_buckets, .. } = plan.setup;
             let load_percent = plan.load_percent;
-            return Err(Error::Reach { max_chunks, chunk_buckets, load_percent });
+            return Err(Error::NoRoom { max_chunks, chunk_buckets, load_percent });
         }
         if !self.is_done() && self.is_warm() {
             let took_ns = now_ns - finished.tag.0;

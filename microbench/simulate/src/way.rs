@@ -51,15 +51,17 @@ impl Way {
         }
     }
 
+    fn optimizations(self) -> Option<Optimizations> {
+        match self {
+            Self::Paper => None,
+            Self::Beyond(optimizations) | Self::Tuned(optimizations) => Some(optimizations),
+        }
+    }
+
     /// Returns the operations in flight.
     #[must_use]
     pub fn in_flight(self) -> u32 {
-        match self {
-            Self::Paper => 1,
-            Self::Beyond(optimizations) | Self::Tuned(optimizations) => {
-                optimizations.in_flight.max(1)
-            }
-        }
+        self.optimizations().map_or(1, |of| of.in_flight.max(1))
     }
 
     /// Returns the way to use if all ranks of the cluster work at once: [`OneRoundtrip::Auto`]
@@ -80,10 +82,7 @@ impl Way {
 
     /// Returns the number of operations for which there is storage.
     pub(crate) fn operations(self) -> u32 {
-        match self {
-            Self::Paper => BLOCKING,
-            Self::Beyond(_) | Self::Tuned(_) => (self.in_flight() * BEHIND).max(BLOCKING),
-        }
+        (self.in_flight() * BEHIND).max(BLOCKING)
     }
 
     pub(crate) fn depth(self) -> u32 {
@@ -91,18 +90,11 @@ impl Way {
     }
 
     pub(crate) fn cache_entries(self) -> usize {
-        match self {
-            Self::Paper => 0,
-            Self::Beyond(optimizations) | Self::Tuned(optimizations) => {
-                optimizations.cache_entries as usize
-            }
-        }
+        self.optimizations().map_or(0, |of| of.cache_entries as usize)
     }
 
-    /// Returns the configuration of the table. `reach` is the probe limit, C times M.
-    pub(crate) fn config(self, buckets: u64, chunk: u32, reach: u32, model: &Model) -> Config {
-        let max_chunks = (reach / chunk.max(1)).max(1);
-        let paper = Config { chunk_buckets: chunk, max_chunks, ..Config::paper(buckets) };
+    /// Returns the configuration of the table, given that of the paper's algorithm.
+    pub(crate) fn config(self, paper: Config, model: &Model) -> Config {
         match self {
             Self::Paper => paper,
             Self::Beyond(optimizations) => Config {

@@ -170,7 +170,7 @@ fn a_full_probe_sequence_is_an_error() {
     let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::WriteIntensive).unwrap();
     (plan.setup.chunk_buckets, plan.setup.max_chunks, plan.load_percent) = (8, 1, 90);
     let error = throughput(&plan, &quiet).unwrap_err();
-    assert_eq!(error, Error::Reach { max_chunks: 1, chunk_buckets: 8, load_percent: 90 });
+    assert_eq!(error, Error::NoRoom { max_chunks: 1, chunk_buckets: 8, load_percent: 90 });
     let said = error.to_string();
     assert!(said.starts_with("M = 1 chunks of C = 8 do not reach"), "{said}");
     assert!(said.contains("filled to 0.90; give a larger M, -M"), "{said}");

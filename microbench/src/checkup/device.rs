@@ -25,7 +25,7 @@ impl Device {
     }
 
     /// Examines the device, for at most `patience`.
-    pub(crate) fn look(self, patience: Duration) -> Vec<Finding> {
+    pub(crate) fn examine(self, patience: Duration) -> Vec<Finding> {
         within(patience, self.0.clone(), move || self.tried())
     }
 
@@ -45,17 +45,17 @@ impl Device {
     }
 }
 
-/// Returns the findings of `look` on the device `name`, or a finding that it took longer than
-/// `patience`. `look` runs in its own thread, because a driver that hangs blocks its callers.
+/// Returns the findings of `examine` on the device `name`, or a finding that it took longer than
+/// `patience`. `examine` runs in its own thread, because a driver that hangs blocks its callers.
 pub(super) fn within(
     patience: Duration,
     name: String,
-    look: impl FnOnce() -> Vec<Finding> + Send + 'static,
+    examine: impl FnOnce() -> Vec<Finding> + Send + 'static,
 ) -> Vec<Finding> {
     let (send, found) = channel();
     // Ignores errors: the receiver may have gone, and if the thread does not start, nothing is
     // sent.
-    let _ = thread::Builder::new().spawn(move || send.send(look()));
+    let _ = thread::Builder::new().spawn(move || send.send(examine()));
     found.recv_timeout(patience).unwrap_or_else(|_| vec![silent(name, patience)])
 }
 

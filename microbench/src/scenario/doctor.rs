@@ -1,4 +1,4 @@
-//! `doctor`: checks whether this machine and its RDMA devices are set up for a one-sided table.
+//! The command `doctor`: checks whether this machine and its RDMA devices are set up for a one-sided table.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,9 +17,10 @@ use crate::{exit, terminal};
 
 const AFTER_HELP: &str = "\
 Prints how many findings there are of each verdict, then a line for each finding, broken ones first:
-what was seen, what it means for a one-sided table, how to fix or measure it, and the firmware note.
+what was observed, the consequence for a one-sided table, how to fix or measure it, and the firmware
+note.
 Ends with status 0 if nothing is broken, with 3 if something is, and with 1 or 2 if the machine could
-not be examined. Does not need root, but skips what only root may read. With --quiet only the counts
+not be examined. Does not need root privileges, but skips files that only root may read. With --quiet only the counts
 and the findings that need attention are printed.";
 
 #[derive(Args, Clone, Debug)]

@@ -1,4 +1,4 @@
-//! `simulate`: the paper's experiments at the size of a cluster, in virtual time.
+//! The command `simulate`: the options, rows and notes of the experiments of `probeline_simulate`.
 
 mod plan;
 mod row;

@@ -1,5 +1,5 @@
-//! `tune`: recommends C, M and depth for a transport and a workload, by a model that it calibrates
-//! with measurements, and verifies the model's predictions.
+//! The command `tune`: measures what the model of `probeline_tune` needs, and verifies the model's
+//! recommendation of C, M and depth for a transport and a workload.
 
 mod bench;
 mod notes;
@@ -56,7 +56,7 @@ pub(crate) struct TuneArgs {
     #[arg(long, default_value_t = 0.5, value_name = "ALPHA", value_parser = load_factor)]
     load_factor: f64,
 
-    /// Operations that insert, 0 to 1; the others find data that is there, each as likely
+    /// Operations that insert, 0 to 1; the others find keys of the table, each with the same probability
     #[arg(long, default_value_t = 0.5, value_name = "SHARE", value_parser = share)]
     insert_share: f64,
 
@@ -296,7 +296,7 @@ impl TuneArgs {
         let below = powers.take_while(|&depth| depth < self.in_flight);
         Space {
             chunk_buckets: CHUNK_BUCKETS.to_vec(),
-            reach: probeline_tune::reach(self.buckets(), self.load_factor),
+            probe_limit: probeline_tune::probe_limit(self.buckets(), self.load_factor),
             depths: match direct {
                 true if self.batches_by_cpu() => vec![1, BATCHED_BY_CPU],
                 true => vec![1],

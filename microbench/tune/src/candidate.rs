@@ -28,7 +28,7 @@ pub struct Space {
     /// The values of C.
     pub chunk_buckets: Vec<u32>,
     /// The probe limit in buckets, which C times M must be at least.
-    pub reach: u64,
+    pub probe_limit: u64,
     /// The numbers of operations in flight.
     pub depths: Vec<u32>,
     /// The entries of a cache, for the candidates that have one.
@@ -90,7 +90,7 @@ impl Space {
     /// Returns M for this C.
     #[must_use]
     pub fn max_chunks(&self, chunk_buckets: u32) -> u32 {
-        let chunks = self.reach.div_ceil(u64::from(chunk_buckets.max(1)));
+        let chunks = self.probe_limit.div_ceil(u64::from(chunk_buckets.max(1)));
         u32::try_from(chunks).unwrap_or(1 << 16).clamp(1, 1 << 16)
     }
 

@@ -64,11 +64,11 @@ impl Lengths {
 /// million.
 #[must_use]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-pub fn reach(buckets: u64, load_factor: f64) -> u64 {
+pub fn probe_limit(buckets: u64, load_factor: f64) -> u64 {
     let alpha = load_factor.clamp(0.01, 0.95);
     let fall = alpha - 1.0 - alpha.ln();
-    let reach = (buckets as f64 / FULL).ln() / fall;
-    (reach.ceil() as u64).clamp(8, buckets.max(8))
+    let probe_limit = (buckets as f64 / FULL).ln() / fall;
+    (probe_limit.ceil() as u64).clamp(8, buckets.max(8))
 }
 
 fn count(counts: &mut Vec<u64>, length: usize) {
@@ -116,9 +116,12 @@ mod tests {
         for alpha in [0.1, 0.5, 0.9] {
             let lengths = Lengths::at(alpha);
             let longest = lengths.of(true).chain(lengths.of(false)).map(|(n, _)| n).max();
-            let reach = reach(BUCKETS as u64, alpha);
-            assert!(longest.is_some_and(|longest| u64::from(longest) <= reach), "{alpha}: {reach}");
+            let probe_limit = probe_limit(BUCKETS as u64, alpha);
+            assert!(
+                longest.is_some_and(|longest| u64::from(longest) <= probe_limit),
+                "{alpha}: {probe_limit}"
+            );
         }
-        assert_eq!(reach(4, 0.9), 8);
+        assert_eq!(probe_limit(4, 0.9), 8);
     }
 }

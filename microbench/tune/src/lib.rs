@@ -16,6 +16,6 @@ mod rates;
 
 pub use candidate::{Candidate, Space};
 pub use goal::{Goal, Timing};
-pub use lengths::{Lengths, reach};
+pub use lengths::{Lengths, probe_limit};
 pub use model::{Model, Overhead, Own, Workload};
 pub use rates::Rates;

@@ -1,7 +1,7 @@
 //! Choices on synthetic networks.
 
 use probeline_table::{OneRoundtrip, ReadAhead};
-use probeline_tune::{Candidate, Goal, Lengths, Model, Rates, Space, Workload, reach};
+use probeline_tune::{Candidate, Goal, Lengths, Model, Rates, Space, Workload, probe_limit};
 
 const BUCKETS: u64 = 1 << 24;
 const ANY: Goal = Goal::Throughput { most_latency_ns: f64::INFINITY };
@@ -28,7 +28,7 @@ fn model(rates: Rates, load_factor: f64, insert_share: f64) -> Model {
 fn space(load_factor: f64) -> Space {
     Space {
         chunk_buckets: vec![8, 16, 32, 64, 128, 256, 512],
-        reach: reach(BUCKETS, load_factor),
+        probe_limit: probe_limit(BUCKETS, load_factor),
         depths: vec![1, 2, 4, 8, 16, 32, 64],
         cache_entries: 1 << 10,
         direct: false,
@@ -316,8 +316,8 @@ fn neighbours_are_one_step_away_with_the_same_probe_limit() {
     for from in space.candidates() {
         for (name, to) in space.neighbours(&from) {
             assert_ne!(from, to, "{name}");
-            let reach = u64::from(to.chunk_buckets) * u64::from(to.max_chunks);
-            assert!(reach >= space.reach, "{name}: {to:?}");
+            let buckets = u64::from(to.chunk_buckets) * u64::from(to.max_chunks);
+            assert!(buckets >= space.probe_limit, "{name}: {to:?}");
         }
     }
 }

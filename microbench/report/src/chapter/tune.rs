@@ -25,13 +25,18 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
     )
 }
 
-/// The names of rows in the legend, and the candidates that they are.
-const KINDS: [(&str, fn(&str) -> bool); 4] = [
-    ("beside it", |name| ![RECOMMENDED, "paper", "sweep"].contains(&name)),
-    ("the best of the sweep, again", |name| name == "sweep"),
-    ("the paper's algorithm", |name| name == "paper"),
-    (RECOMMENDED, |name| name == RECOMMENDED),
-];
+/// The names of rows in the legend.
+const KINDS: [&str; 4] =
+    ["beside it", "the best of the sweep, again", "the paper's algorithm", RECOMMENDED];
+
+fn kind(candidate: &str) -> &'static str {
+    match candidate {
+        RECOMMENDED => RECOMMENDED,
+        "paper" => KINDS[2],
+        "sweep" => KINDS[1],
+        _ => KINDS[0],
+    }
+}
 
 struct Tuned<'r> {
     run: &'r Run,
@@ -208,8 +213,9 @@ impl<'r> Tuned<'r> {
         };
         let swept = self.candidates.iter().filter_map(point).collect();
         let mut series = vec![self.one("swept", "", None, swept)];
-        for (hue, is) in KINDS {
-            let rows = self.run.rows.iter().filter(|row| row.text("candidate").is_some_and(is));
+        for hue in KINDS {
+            let is = |row: &&Fields| row.text("candidate").map(kind) == Some(hue);
+            let rows = self.run.rows.iter().filter(is);
             series.push(self.one(hue, "", None, rows.filter_map(point).collect()));
         }
         let spec = Spec {

@@ -51,7 +51,7 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
         compared
     } else {
         let columns = processes::compare_processes(&args);
-        let found = device(&columns).map(|device| device.look(probeline_doctor::ANSWER));
+        let found = device(&columns).map(|device| device.examine(probeline_doctor::ANSWER));
         (columns, Checkup::here(found.unwrap_or_default()))
     };
     report.transport = columns.iter().map(Column::line).collect();

@@ -79,7 +79,7 @@ fn compare_over<'a, E: Exchange>(
     exchange: &mut E,
     open: impl Fn(&'a CompareArgs, ColumnName, MemoryPolicy, &mut E) -> Result<Opened<'a>>,
 ) -> Result<Option<Compared>> {
-    let machines = Machines::look(exchange, args.job.meeting.collective_limit())?;
+    let machines = Machines::examine(exchange, args.job.meeting.collective_limit())?;
     let is_rank_0 = exchange.me() == Owner(0);
     let mut placement = Vec::new();
     let memory = place(&args.job.place, None, affinity, exchange, &mut placement)?;
