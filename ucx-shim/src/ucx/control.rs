@@ -50,8 +50,8 @@ pub(super) enum ControlOperation {
     Read,
     /// WRITE of `value` to the word `index`.
     Write { index: usize, value: u64 },
-    /// Fetch-and-add on [`SCRATCH`].
-    Add(u64),
+    /// Fetch-and-add of 1 on [`SCRATCH`].
+    Add,
     /// Compare-and-swap of 0 by 0 on [`SCRATCH`], which changes nothing.
     CompareAndSwap,
 }
@@ -74,8 +74,8 @@ impl Engine {
                 word.set(value);
                 (index, Call::PutAndFlush(word.as_ptr(), 1))
             }
-            ControlOperation::Add(operand) => {
-                (SCRATCH, Call::Atomic { code: UCP_ATOMIC_OP_ADD, operand, swap: 0 })
+            ControlOperation::Add => {
+                (SCRATCH, Call::Atomic { code: UCP_ATOMIC_OP_ADD, operand: 1, swap: 0 })
             }
             ControlOperation::CompareAndSwap => {
                 (SCRATCH, Call::Atomic { code: UCP_ATOMIC_OP_CSWAP, operand: 0, swap: 0 })

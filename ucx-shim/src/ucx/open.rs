@@ -186,7 +186,7 @@ impl Engine {
     fn connect_windows(&mut self) -> Result<(), OpenError> {
         let mut found = Vec::new();
         for owner in (0..self.geometry.owners).map(Owner) {
-            for operation in [ControlOperation::Add(1), ControlOperation::Read] {
+            for operation in [ControlOperation::Add, ControlOperation::Read] {
                 match self.run_control(owner, operation, Deadline::after(CONNECT_TIMEOUT)) {
                     Some(UCS_OK) => {}
                     Some(status) => {
