@@ -146,7 +146,9 @@ impl Engine {
     /// Returns the deadline for a working device to complete a request that is posted now. The
     /// specification allows a device four times the time of its timer.
     pub(super) fn device_deadline(&self) -> Deadline {
-        Deadline::after(self.link.retry.bound().saturating_mul(4).saturating_add(DEVICE_PATIENCE))
+        Deadline::after(
+            self.link.path.retry.bound().saturating_mul(4).saturating_add(DEVICE_PATIENCE),
+        )
     }
 }
 

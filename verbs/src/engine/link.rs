@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use crate::{AtomicCapability, GidEntry, LinkLayer, Mtu, Retry};
+use crate::{AtomicCapability, GidEntry, LinkLayer, Path};
 
 /// The connection parameters of this owner: the options of its builder, and the values that the
 /// owners have negotiated.
@@ -11,27 +11,15 @@ use crate::{AtomicCapability, GidEntry, LinkLayer, Mtu, Retry};
 pub struct Link {
     /// The name of the device.
     pub device: String,
-    /// The number of its port.
-    pub port: u8,
     /// The link layer of the port.
     pub link_layer: LinkLayer,
     /// The address of the port.
     pub gid: GidEntry,
-    /// Whether packets carry a global route header.
-    pub global: bool,
     /// The index of the partition key in the port's table.
     pub pkey_index: u16,
-    /// The service level on InfiniBand, the priority on Ethernet.
-    pub service_level: u8,
-    /// The traffic class, on Ethernet DSCP and ECN.
-    pub traffic_class: u8,
-    /// The payload of a packet: the smallest MTU of all owners' ports.
-    pub mtu: Mtu,
-    /// READs and atomics that a queue pair has outstanding at once: the smallest limit of all
-    /// owners.
-    pub rd_atomic: u8,
-    /// The timeout and the number of retries of a request.
-    pub retry: Retry,
+    /// The parameters of all connections: the options, and the lowest MTU and number of outstanding
+    /// READs and atomics of all owners.
+    pub path: Path,
     /// The scope of the device's atomics.
     pub atomics: AtomicCapability,
     /// The maximum number of words that a WRITE carries inline.
@@ -43,14 +31,18 @@ pub struct Link {
 impl fmt::Display for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let GidEntry { index, gid, kind } = self.gid;
-        write!(f, "{}, port {}, {}, GID {index} {gid}", self.device, self.port, self.link_layer)?;
+        write!(
+            f,
+            "{}, port {}, {}, GID {index} {gid}",
+            self.device, self.path.port, self.link_layer
+        )?;
         if self.link_layer == LinkLayer::Ethernet {
             write!(f, " ({kind})")?;
         }
         let extras = [
             ("partition key", u32::from(self.pkey_index)),
-            ("service level", self.service_level.into()),
-            ("traffic class", self.traffic_class.into()),
+            ("service level", self.path.service_level.into()),
+            ("traffic class", self.path.traffic_class.into()),
         ];
         for (what, value) in extras.into_iter().filter(|(_, value)| *value != 0) {
             write!(f, ", {what} {value}")?;
@@ -59,10 +51,10 @@ impl fmt::Display for Link {
             f,
             ", MTU {}, {} READs or atomics outstanding on each of {} queue pairs, {}, WRITE \
              inline up to {} B, atomics with {}",
-            self.mtu,
-            self.rd_atomic,
+            self.path.mtu,
+            self.path.rd_atomic,
             self.queue_pairs,
-            self.retry,
+            self.path.retry,
             self.inline_words * 8,
             match self.atomics {
                 AtomicCapability::Global => "the CPU too",

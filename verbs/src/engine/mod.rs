@@ -121,7 +121,7 @@ impl Engine {
             not_posted: Vec::with_capacity(depth),
             post_error: OpError::Flushed,
             polled: [WorkCompletion::default(); BATCH],
-            keepalive: Keepalive::new(geometry, link.retry.bound(), monotonic_now()),
+            keepalive: Keepalive::new(geometry, link.path.retry.bound(), monotonic_now()),
             fault: None,
             drain_deadline: None,
             device_silent: false,
@@ -261,7 +261,7 @@ impl Transport for Engine {
             Request::FetchAdd { addend, .. } => WorkRequest::fetch_add(id, remote, addend, local),
         };
         if let Some(local) = request.local() {
-            self.parts.private.hold(local.slot);
+            self.parts.private.slots.hold(local.slot);
         }
         self.push(owner, &work_request);
         Ok(())
@@ -291,12 +291,12 @@ impl Transport for Engine {
 
     #[inline]
     fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
-        self.parts.private.landed(at)
+        self.parts.private.slots.landed(at, u64::MAX)
     }
 
     #[inline]
     fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
-        self.parts.private.staged(at)
+        self.parts.private.slots.staged(at, u64::MAX)
     }
 
     #[inline]

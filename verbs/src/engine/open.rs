@@ -78,16 +78,18 @@ impl Builder {
         };
         let link = Link {
             device: context.name().to_string(),
-            port: port.number,
             link_layer: port.link_layer,
             gid,
-            global: info.global,
             pkey_index: self.pkey_index,
-            service_level: self.service_level,
-            traffic_class: self.traffic_class,
-            mtu: port.mtu,
-            rd_atomic: info.initiator_rd_atomic,
-            retry: self.retry,
+            path: Path {
+                gid_index: gid.index,
+                traffic_class: self.traffic_class,
+                service_level: self.service_level,
+                rd_atomic: info.initiator_rd_atomic,
+                psn: info.psn,
+                retry: self.retry,
+                ..Path::over(&port)
+            },
             atomics: limits.atomics,
             inline_words,
             queue_pairs: owners + 1,
@@ -263,17 +265,7 @@ impl Own {
         owners().try_for_each(|(owner, theirs)| self.info.agree(owner, theirs))?;
         self.negotiate(all);
         let Geometry { me, owners: count, .. } = self.geometry;
-        let path = Path {
-            port: self.link.port,
-            global: self.link.global,
-            gid_index: self.link.gid.index,
-            traffic_class: self.link.traffic_class,
-            service_level: self.link.service_level,
-            mtu: self.link.mtu,
-            rd_atomic: self.link.rd_atomic,
-            psn: self.info.psn,
-            retry: self.link.retry,
-        };
+        let path = self.link.path;
         let loopback = self.loopback.number();
         let mut connections = Vec::with_capacity(all.len());
         for ((owner, theirs), pair) in owners().zip(self.pairs) {
@@ -291,19 +283,18 @@ impl Own {
             window: self.window,
         };
         let device = self.link.device.clone();
-        parts
-            .self_test(me, self.link.retry)
-            .map_err(|source| OpenError::SelfTest { device, source })?;
+        parts.self_test(me, path.retry).map_err(|source| OpenError::SelfTest { device, source })?;
         Ok(Connected { geometry: self.geometry, link: self.link, parts })
     }
 
     /// Sets the parameters of all paths to the lowest values that any owner supports.
     fn negotiate(&mut self, all: &[ConnectionInfo]) {
+        let path = &mut self.link.path;
         for theirs in all {
-            self.link.mtu = self.link.mtu.min(theirs.mtu);
-            self.link.global |= theirs.global;
+            path.mtu = path.mtu.min(theirs.mtu);
+            path.global |= theirs.global;
             let rd_atomic = theirs.initiator_rd_atomic.min(theirs.responder_rd_atomic);
-            self.link.rd_atomic = self.link.rd_atomic.min(rd_atomic).max(1);
+            path.rd_atomic = path.rd_atomic.min(rd_atomic).max(1);
         }
     }
 }

@@ -82,7 +82,7 @@ impl Engine {
         };
         let value = match operation.kind {
             Kind::Read(slot) | Kind::Write(slot) => {
-                self.parts.private.release(slot);
+                self.parts.private.slots.release(slot);
                 Ok(0)
             }
             Kind::Atomic => self.parts.private.result(index).ok_or(OpError::NoResult),
@@ -122,7 +122,7 @@ impl Engine {
     fn not_posted_completion(&mut self) -> Option<Completion> {
         let operation = self.ledger.remove(self.not_posted.pop()?)?;
         if let Some(slot) = operation.kind.slot() {
-            self.parts.private.release(slot);
+            self.parts.private.slots.release(slot);
         }
         Some(Completion { token: operation.token, result: Err(self.post_error) })
     }

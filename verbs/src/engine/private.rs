@@ -10,7 +10,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use probeline_engine::{Memory as HeapMemory, PrivateMemory, SetupError, Slots};
-use probeline_transport::{LINE_BYTES, LINE_WORDS, Local, Sizes, Slot, SlotError};
+use probeline_transport::{LINE_BYTES, LINE_WORDS, Local, Sizes};
 use volatile::VolatilePtr;
 use volatile::access::ReadOnly;
 
@@ -83,7 +83,7 @@ unsafe impl PrivateMemory for MemoryRegion<Allocation> {
 /// access.
 #[derive(Debug)]
 pub(super) struct Private {
-    slots: Slots<MemoryRegion<Allocation>>,
+    pub(super) slots: Slots<MemoryRegion<Allocation>>,
     /// The index of the first own word, on a cache line.
     base: u64,
     /// The index of the first word of slot 0.
@@ -158,22 +158,10 @@ impl Private {
     }
 
     /// The slot range `at`, which the caller has checked, for the device. Its slot is to be
-    /// [held](Self::hold).
+    /// [held](Slots::hold).
     #[inline]
     pub(super) fn slot_range(&self, at: Local) -> Option<LocalRange> {
         self.region().local(self.index(at), at.words)
-    }
-
-    /// Keeps `slot` busy with one more operation.
-    #[inline]
-    pub(super) fn hold(&mut self, slot: Slot) {
-        self.slots.hold(slot);
-    }
-
-    /// Releases `slot` for one operation, which the device has completed.
-    #[inline]
-    pub(super) fn release(&mut self, slot: Slot) {
-        self.slots.release(slot);
     }
 
     /// The words of the slot range `at`, if a WRITE can carry them inline.
@@ -189,15 +177,5 @@ impl Private {
             *copy = word.load(Relaxed);
         }
         Some(copies)
-    }
-
-    #[inline]
-    pub(super) fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
-        self.slots.landed(at, u64::MAX)
-    }
-
-    #[inline]
-    pub(super) fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
-        self.slots.staged(at, u64::MAX)
     }
 }
