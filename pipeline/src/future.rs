@@ -8,9 +8,9 @@ use core::task::{Context, Poll};
 
 use probeline_transport::Transport;
 
-use crate::driver::Pipeline;
 use crate::machine::{Machine, Run};
 use crate::operation::Operation;
+use crate::pipeline::Pipeline;
 
 /// A data structure whose operations run in a pipeline.
 pub trait Host {
@@ -121,29 +121,29 @@ impl<M: Machine> Stage<M> {
             Self::Ended => Poll::Pending,
             Self::New { machine, round } => {
                 // A poll of the transport may free storage.
-                if *round == Some(pipeline.rounds()) {
+                if *round == Some(pipeline.rounds) {
                     pipeline.make_progress()?;
                 }
-                *round = Some(pipeline.rounds());
+                *round = Some(pipeline.rounds);
                 match pipeline.start_for_future(*machine) {
                     Some(Err(error)) => {
                         *self = Self::Ended;
                         return Poll::Ready(Err(error));
                     }
-                    Some(Ok(index)) => *self = Self::Started { index, round: pipeline.rounds() },
+                    Some(Ok(index)) => *self = Self::Started { index, round: pipeline.rounds },
                     None => {}
                 }
                 Poll::Pending
             }
             Self::Started { index, round } => {
                 let mut taken = pipeline.take(*index)?;
-                if taken.is_none() && *round == pipeline.rounds() {
+                if taken.is_none() && *round == pipeline.rounds {
                     pipeline.make_progress()?;
                     taken = pipeline.take(*index)?;
                 }
                 match taken {
                     None => {
-                        *round = pipeline.rounds();
+                        *round = pipeline.rounds;
                         Poll::Pending
                     }
                     Some(result) => {

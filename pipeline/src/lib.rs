@@ -55,11 +55,12 @@ mod error;
 mod future;
 mod machine;
 mod operation;
+mod pipeline;
 mod port;
 
-pub use driver::{Batch, Pipeline, Pull};
 pub use error::{Error, OperationsError};
 pub use future::{Host, OperationFuture};
 pub use machine::{Completed, Machine, Next, Run, Step, Stop};
 pub use operation::{Finished, Operation, Tag};
+pub use pipeline::{Batch, Pipeline, Pull};
 pub use port::Port;

@@ -51,14 +51,12 @@ pub struct Operation<M: Machine> {
 /// The receiver of an operation's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Waiter {
-    /// The blocking call in progress, which fetches the result by the operation's index.
-    Call,
     /// A future, which fetches the result by the operation's index.
     Future,
     /// The next `poll_into`, which reports the result under this tag.
     Tag(Tag),
-    /// The batch in progress, which stores the result at this index.
-    Batch(usize),
+    /// The call or batch of this number, which stores the result at this index.
+    Batch { place: usize, batch: u32 },
     /// No receiver: the future was dropped.
     Abandoned,
 }
@@ -162,6 +160,12 @@ impl List {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.head == NONE
+    }
+
+    /// Returns the operation at the front; no operation has this index if the list is empty.
+    #[inline]
+    pub(crate) fn first(&self) -> u32 {
+        self.head
     }
 
     /// Returns the operation at the back.

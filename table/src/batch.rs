@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::direct::{Direct, Look, line_at, look};
 use crate::error::{OperationError, SubmitError};
 use crate::find_or_put::{FindOrPut, Intent, Outcome};
-use crate::layout::Position;
+use crate::layout::{Layout, Position};
 use crate::line::{Line, prefetch};
 use crate::probe::{LINE_BUCKETS, Probing};
 use crate::walk::Walk;
@@ -23,12 +23,17 @@ use crate::walk::Walk;
 type Results = [Result<Outcome, OperationError>];
 type Pulling<'b, T, C> = probeline_pipeline::Batch<'b, T, Context<C>, FindOrPut>;
 
-/// Lines prefetched ahead of the one looked at. This is more than the cache misses that a core has
-/// outstanding (`firmware-notes/prefetch-depth.md`), so that each line has arrived when it is
-/// looked at.
-const AHEAD: usize = 32;
+/// Lines prefetched ahead of the one looked at, as many as the cache misses that a core has
+/// outstanding (`firmware-notes/prefetch-depth.md`).
+const AHEAD: usize = 16;
+/// Keys hashed at once.
+const CHUNK: usize = 32;
+/// Keys hashed and not looked at: a chunk, and the lines prefetched ahead of it. A power of two.
+const RING: usize = 64;
+/// Keys followed at once beyond their home lines.
+const WALKERS: usize = 32;
 /// Keys in a block. The transport is polled after each block, because only a poll detects lost
-/// owners. No line is prefetched at the end of a block, which costs less than 1 % of it.
+/// owners.
 const BLOCK: usize = 4096;
 /// Operations left to the pipeline that end a block early: enough to amortize a doorbell.
 const REMOTE: usize = 64;
@@ -37,18 +42,48 @@ const REMOTE: usize = 64;
 pub(crate) struct Batch<'b> {
     data: &'b [u64],
     intent: Intent,
-    /// The first key not started.
+    /// The first key of the block, and the first key not started.
+    block: usize,
     next: usize,
-    /// Indices of the keys whose lines the CPU cannot address, left to the pipeline.
-    remote: [usize; REMOTE + AHEAD],
-    remote_count: usize,
+    /// Keys of the block whose lines the CPU cannot address, left to the pipeline. It has room for
+    /// all keys that the CPU has started when `REMOTE` is checked, and for a further chunk.
+    remote: Keys<{ REMOTE + 2 * RING + WALKERS }>,
     /// Whether to poll the transport before the next block.
     poll: bool,
 }
 
+/// Indices of keys in their block.
+struct Keys<const N: usize> {
+    keys: [u16; N],
+    count: usize,
+}
+
+impl<const N: usize> Keys<N> {
+    const EMPTY: Self = Self { keys: [0; N], count: 0 };
+
+    #[inline]
+    fn push(&mut self, key: usize) {
+        match self.keys.get_mut(self.count) {
+            // Less than a block.
+            #[allow(clippy::cast_possible_truncation)]
+            Some(place) => {
+                *place = key as u16;
+                self.count += 1;
+            }
+            None => debug_assert!(false, "no room for another key"),
+        }
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<usize> {
+        self.count = self.count.checked_sub(1)?;
+        self.keys.get(self.count).map(|key| usize::from(*key))
+    }
+}
+
 impl<'b> Batch<'b> {
     pub(crate) fn new(data: &'b [u64], intent: Intent) -> Self {
-        Self { data, intent, next: 0, remote: [0; REMOTE + AHEAD], remote_count: 0, poll: false }
+        Self { data, intent, block: 0, next: 0, remote: Keys::EMPTY, poll: false }
     }
 
     /// Writes the next operation for the pipeline to `into`.
@@ -62,11 +97,10 @@ impl<'b> Batch<'b> {
             return self.pull_any(at, into);
         }
         loop {
-            if let Some(count) = self.remote_count.checked_sub(1) {
-                self.remote_count = count;
-                let place = self.remote.get(count).copied().unwrap_or_default();
+            if let Some(key) = self.remote.pop() {
+                let place = self.block + key;
                 if let Some(bucket) = self.bucket(place, at.results) {
-                    into.reset(bucket, self.intent, at.shared);
+                    *into = FindOrPut::new(bucket, self.intent, at.shared);
                     return Pull::Start(place);
                 }
             } else if replace(&mut self.poll, false) {
@@ -93,7 +127,7 @@ impl<'b> Batch<'b> {
             let place = self.next;
             self.next += 1;
             if let Some(bucket) = self.bucket(place, at.results) {
-                into.reset(bucket, self.intent, at.shared);
+                *into = FindOrPut::new(bucket, self.intent, at.shared);
                 return Pull::Start(place);
             }
         }
@@ -114,122 +148,194 @@ impl<'b> Batch<'b> {
 
     /// Runs the next block of keys, as far as the CPU can address their lines.
     fn run_block<T: Transport, C: AsMut<[CacheEntry]>>(&mut self, at: &mut Pulling<'_, T, C>) {
-        // Constants of a block are generic parameters of the loop that runs it.
-        match (at.shared.layout.probing(), self.intent) {
-            (Probing::Linear, Intent::Find) => self.run_ring::<true, true, T, C>(at),
-            (Probing::Linear, Intent::FindOrPut) => self.run_ring::<true, false, T, C>(at),
-            (_, Intent::Find) => self.run_ring::<false, true, T, C>(at),
-            (_, Intent::FindOrPut) => self.run_ring::<false, false, T, C>(at),
+        let parts = Parts::new(at.transport, at.shared.layout);
+        self.block = self.next;
+        let end = self.data.len().min(self.next + BLOCK);
+        let mut walkers = Walkers::EMPTY;
+        if at.shared.cache.is_on() {
+            self.follow_cache(end, &mut walkers, &parts, at);
+        } else {
+            // Constants of a block are generic parameters of the loop that runs it.
+            match (at.shared.layout.probing() == Probing::Linear, self.intent == Intent::Find) {
+                (true, true) => self.look_home::<true, true, T, C>(end, &mut walkers, &parts, at),
+                (true, false) => self.look_home::<true, false, T, C>(end, &mut walkers, &parts, at),
+                (false, true) => self.look_home::<false, true, T, C>(end, &mut walkers, &parts, at),
+                (false, false) => {
+                    self.look_home::<false, false, T, C>(end, &mut walkers, &parts, at)
+                }
+            }
+        }
+        while walkers.count > 0 {
+            self.walk(&mut walkers, &parts, at);
         }
     }
 
-    /// Looks at the prefetched lines in order. Each place of the ring holds one operation until it
-    /// completes; the next key then takes the place.
-    fn run_ring<const LINEAR: bool, const FIND: bool, T: Transport, C: AsMut<[CacheEntry]>>(
+    /// Looks at the home line of each key up to `end`, and follows those that it does not decide.
+    #[inline(never)]
+    fn look_home<'t, const LINEAR: bool, const FIND: bool, T: Transport, C: AsMut<[CacheEntry]>>(
         &mut self,
+        mut end: usize,
+        walkers: &mut Walkers<'t>,
+        parts: &Parts<'t, T>,
         at: &mut Pulling<'_, T, C>,
     ) {
         let intent = if FIND { Intent::Find } else { Intent::FindOrPut };
-        let parts = Parts::new(at.transport, at.shared);
-        let mut end = self.data.len().min(self.next + BLOCK);
-        let mut ring = Ring::EMPTY;
-        let [mut found, mut inserted, mut absent] = [0; 3];
-        let (mut turn, mut running) = (0, 0);
-        while running > 0 || self.next < end {
-            let nth = turn % AHEAD;
-            turn += 1;
-            if let Some(line) = ring.lines[nth] {
-                let (bucket, place) = (ring.buckets[nth], ring.places[nth]);
-                let first = ring.firsts[nth];
-                let ended = if first < LINE_BUCKETS {
-                    let buckets = if LINEAR { LINE_BUCKETS - first } else { LINE_BUCKETS };
-                    // No probe limit is less than a line.
-                    look(line, bucket, intent, first, 0..buckets).map(|(_, outcome)| outcome)
-                } else {
-                    None
-                };
-                if let Some(outcome) = ended {
-                    match outcome {
-                        Outcome::Found => found += 1,
-                        Outcome::Inserted => inserted += 1,
-                        Outcome::Absent | Outcome::Full => absent += 1,
-                    }
-                    put(at.results, place, Ok(outcome));
-                } else {
-                    let next = if first < LINE_BUCKETS {
-                        let mut walk = at.shared.walk(bucket, intent);
-                        walk.pass_seen_line(&at.shared.layout);
-                        ring.firsts[nth] = LINE_BUCKETS;
-                        ring.walks[nth] = walk;
-                        None
-                    } else {
-                        match at.shared.look(&mut ring.walks[nth], line) {
-                            Look::Done(outcome) => Some(outcome),
-                            Look::Passed => None,
-                        }
-                    };
-                    if let Some(outcome) = next {
-                        put(at.results, place, Ok(outcome));
-                    } else {
-                        ring.lines[nth] = parts.line(ring.walks[nth].probe.at);
-                        if ring.lines[nth].is_some() {
-                            continue;
-                        }
-                        self.leave(place);
-                    }
-                }
-                running -= 1;
+        let mut homes = Homes::EMPTY;
+        let [mut decided, mut found] = [0; 2];
+        let mut looked = self.block;
+        while looked < end {
+            let hashed = end.min(self.next + CHUNK);
+            self.hash(hashed, &mut homes, parts, at);
+            if self.remote.count >= REMOTE {
+                end = hashed;
             }
-            ring.lines[nth] = None;
-            if self.remote_count >= REMOTE {
-                end = self.next;
+            if looked == self.block {
+                (looked..looked + AHEAD).for_each(|place| prefetch(homes.lines[place % RING]));
             }
-            while self.next < end {
-                let place = self.next;
-                self.next += 1;
-                let Some(bucket) = self.bucket(place, at.results) else { continue };
-                ring.places[nth] = place;
-                ring.buckets[nth] = bucket;
-                let home;
-                if at.shared.cache.is_on() {
-                    let mut walk = at.shared.walk(bucket, intent);
-                    if at.shared.follow_cache(&mut walk) {
-                        put(at.results, place, Ok(Outcome::Found));
-                        continue;
-                    }
-                    home = walk.probe.at;
-                    ring.firsts[nth] = LINE_BUCKETS;
-                    ring.walks[nth] = walk;
-                } else {
-                    home = at.shared.layout.home(bucket);
-                    ring.firsts[nth] = at.shared.layout.offset_in_line(home);
-                }
-                ring.lines[nth] = parts.line(home);
-                if ring.lines[nth].is_none() {
-                    self.leave(place);
-                    if self.remote_count >= REMOTE {
-                        end = self.next;
-                    }
+            // The last lines of a chunk wait for the next one, which prefetches lines meanwhile.
+            let until = if hashed == end { end } else { hashed - AHEAD };
+            for place in looked..until {
+                // At the end of the block this is an old line, which does no harm.
+                prefetch(homes.lines[(place + AHEAD) % RING]);
+                let nth = place % RING;
+                let (bucket, first) = (homes.buckets[nth], u32::from(homes.firsts[nth]));
+                if first == LINE_BUCKETS {
                     continue;
                 }
-                running += 1;
-                break;
+                // Linear probing ends at the end of the line, the other orders wrap around in it.
+                // No probe limit is less than a line.
+                let places = if LINEAR { u8::MAX >> (first % 8) } else { u8::MAX };
+                match look(homes.lines[nth], bucket, intent, first, places) {
+                    Some((_, outcome)) => {
+                        decided += 1;
+                        found += u64::from(outcome == Outcome::Found);
+                        put(at.results, place, Ok(outcome));
+                    }
+                    None => {
+                        self.pass_home(place, bucket, walkers, parts, at);
+                    }
+                }
             }
+            looked = until;
         }
-        at.shared.stats.count_home(Outcome::Found, found);
-        at.shared.stats.count_home(Outcome::Inserted, inserted);
-        at.shared.stats.count_home(Outcome::Absent, absent);
+        at.shared.stats.add_direct(Outcome::Found, found, found);
+        let other = if intent == Intent::Find { Outcome::Absent } else { Outcome::Inserted };
+        at.shared.stats.add_direct(other, decided - found, decided - found);
     }
 
-    /// Leaves the key at `place` to the pipeline. `remote` has room for a full ring.
-    #[cold]
-    fn leave(&mut self, place: usize) {
-        match self.remote.get_mut(self.remote_count) {
-            Some(remote) => {
-                *remote = place;
-                self.remote_count += 1;
+    /// Hashes the next keys, up to `end`. A loop of its own leaves more of the core's out-of-order
+    /// window to the loop that waits for the lines.
+    #[inline(always)]
+    fn hash<'t, T: Transport, C: AsMut<[CacheEntry]>>(
+        &mut self,
+        end: usize,
+        homes: &mut Homes<'t>,
+        parts: &Parts<'t, T>,
+        at: &mut Pulling<'_, T, C>,
+    ) {
+        for place in self.next..end {
+            let mut first = LINE_BUCKETS;
+            if let Some(bucket) = self.bucket(place, at.results) {
+                let home = at.shared.layout.home(bucket);
+                if let Some(line) = parts.line(home) {
+                    homes.buckets[place % RING] = bucket;
+                    homes.lines[place % RING] = line;
+                    first = at.shared.layout.offset_in_line(home);
+                } else {
+                    self.remote.push(place - self.block);
+                }
             }
-            None => debug_assert!(false, "more operations leave the CPU's reach than the ring has"),
+            // At most 8.
+            #[allow(clippy::cast_possible_truncation)]
+            let first = first as u8;
+            homes.firsts[place % RING] = first;
+        }
+        self.next = end;
+    }
+
+    /// Follows the keys up to `end` from what the cache knows of their probe orders.
+    fn follow_cache<'t, T: Transport, C: AsMut<[CacheEntry]>>(
+        &mut self,
+        end: usize,
+        walkers: &mut Walkers<'t>,
+        parts: &Parts<'t, T>,
+        at: &mut Pulling<'_, T, C>,
+    ) {
+        while self.next < end && self.remote.count < REMOTE {
+            let place = self.next;
+            self.next += 1;
+            let Some(bucket) = self.bucket(place, at.results) else { continue };
+            let mut walk = at.shared.walk(bucket, self.intent);
+            if at.shared.follow_cache(&mut walk) {
+                put(at.results, place, Ok(Outcome::Found));
+            } else {
+                self.start_walker(place, walk, walkers, parts, at);
+            }
+        }
+    }
+
+    /// Adds a key to `walkers` whose home line holds other keys.
+    // Not inlined, to leave the registers to the loop over home lines.
+    #[inline(never)]
+    fn pass_home<'t, T: Transport, C: AsMut<[CacheEntry]>>(
+        &mut self,
+        place: usize,
+        bucket: Bucket,
+        walkers: &mut Walkers<'t>,
+        parts: &Parts<'t, T>,
+        at: &mut Pulling<'_, T, C>,
+    ) {
+        let mut walk = at.shared.walk(bucket, self.intent);
+        walk.pass_seen_line(&at.shared.layout);
+        self.start_walker(place, walk, walkers, parts, at);
+    }
+
+    /// Adds a key to `walkers`, and prefetches its next line.
+    #[inline]
+    fn start_walker<'t, T: Transport, C: AsMut<[CacheEntry]>>(
+        &mut self,
+        place: usize,
+        walk: Walk,
+        walkers: &mut Walkers<'t>,
+        parts: &Parts<'t, T>,
+        at: &mut Pulling<'_, T, C>,
+    ) {
+        let Some(line) = parts.line(walk.probe.at) else {
+            return self.remote.push(place - self.block);
+        };
+        prefetch(line);
+        // Each call passes at least one line within the probe limit of each key.
+        while walkers.count == WALKERS {
+            self.walk(walkers, parts, at);
+        }
+        walkers.push(Walker { place, line, walk });
+    }
+
+    /// Looks at the next line of each of `walkers`.
+    #[inline(never)]
+    fn walk<'t, T: Transport, C: AsMut<[CacheEntry]>>(
+        &mut self,
+        walkers: &mut Walkers<'t>,
+        parts: &Parts<'t, T>,
+        at: &mut Pulling<'_, T, C>,
+    ) {
+        let mut nth = 0;
+        while nth < walkers.count
+            && let Some(walker) = walkers.list.get_mut(nth)
+        {
+            match at.shared.look(&mut walker.walk, walker.line) {
+                Look::Done(outcome) => put(at.results, walker.place, Ok(outcome)),
+                Look::Passed => {
+                    if let Some(line) = parts.line(walker.walk.probe.at) {
+                        prefetch(line);
+                        walker.line = line;
+                        nth += 1;
+                        continue;
+                    }
+                    self.remote.push(walker.place - self.block);
+                }
+            }
+            walkers.remove(nth);
         }
     }
 }
@@ -242,66 +348,96 @@ fn put(results: &mut Results, place: usize, result: Result<Outcome, OperationErr
     }
 }
 
-/// Operations whose lines were prefetched, as one array per field. Storing an operation as one
-/// value would go through memory: halves are stored and the whole is loaded, which stalls a core
-/// until all earlier stores are done.
-struct Ring<'t> {
-    places: [usize; AHEAD],
-    buckets: [Bucket; AHEAD],
-    lines: [Option<&'t Line>; AHEAD],
-    /// The home bucket's offset in its line; `LINE_BUCKETS` if the operation continues from
-    /// `walks`.
-    firsts: [u32; AHEAD],
-    walks: [Walk; AHEAD],
+/// Keys that were hashed and whose home lines were not looked at, as one array per field; a key is
+/// at its place modulo `RING`.
+struct Homes<'t> {
+    buckets: [Bucket; RING],
+    lines: [&'t Line; RING],
+    /// The home bucket's offset in its line; `LINE_BUCKETS` if the key has no line here.
+    firsts: [u8; RING],
 }
 
-impl Ring<'_> {
-    const EMPTY: Self = Self {
-        places: [0; AHEAD],
-        buckets: [Bucket::ANY; AHEAD],
-        lines: [None; AHEAD],
-        firsts: [0; AHEAD],
-        walks: [Walk::IDLE; AHEAD],
-    };
+impl Homes<'_> {
+    const EMPTY: Self =
+        Self { buckets: [Bucket::ANY; RING], lines: [&NO_LINE; RING], firsts: [0; RING] };
 }
+
+/// A key that is followed beyond its home line, and its next line, which was prefetched.
+#[derive(Clone, Copy)]
+struct Walker<'t> {
+    place: usize,
+    line: &'t Line,
+    walk: Walk,
+}
+
+struct Walkers<'t> {
+    list: [Walker<'t>; WALKERS],
+    count: usize,
+}
+
+impl<'t> Walkers<'t> {
+    const EMPTY: Self =
+        Self { list: [Walker { place: 0, line: &NO_LINE, walk: Walk::IDLE }; WALKERS], count: 0 };
+
+    #[inline]
+    fn push(&mut self, walker: Walker<'t>) {
+        match self.list.get_mut(self.count) {
+            Some(free) => {
+                *free = walker;
+                self.count += 1;
+            }
+            None => debug_assert!(false, "no room for another walker"),
+        }
+    }
+
+    /// Replaces a walker by the last one.
+    #[inline]
+    fn remove(&mut self, nth: usize) {
+        self.count = self.count.saturating_sub(1);
+        if let Some(last) = self.list.get(self.count).copied()
+            && let Some(place) = self.list.get_mut(nth)
+        {
+            *place = last;
+        }
+    }
+}
+
+/// Fills places that hold no line.
+static NO_LINE: Line = [const { AtomicU64::new(0) }; LINE_BUCKETS as usize];
 
 /// Owners whose parts are looked up once per block instead of once per line: enough for the ranks
 /// of most machines.
 const PARTS: usize = 8;
 
-/// The words of the owners' parts, as far as the CPU can address them.
+/// The lines of the owners' parts, as far as the CPU can address them.
 struct Parts<'t, T> {
     transport: &'t T,
-    layout: crate::layout::Layout,
+    layout: Layout,
     /// One slice for each of the first owners; empty if the CPU cannot address the part as a whole.
-    words: [&'t [AtomicU64]; PARTS],
+    lines: [&'t [Line]; PARTS],
 }
 
 impl<'t, T: Transport> Parts<'t, T> {
-    fn new<C>(transport: &'t T, context: &Context<C>) -> Self {
-        let layout = context.layout;
-        let mut parts: [&[AtomicU64]; PARTS] = [&[]; PARTS];
+    fn new(transport: &'t T, layout: Layout) -> Self {
+        let mut parts: [&[Line]; PARTS] = [&[]; PARTS];
         for (owner, part) in (0..layout.owners()).zip(&mut parts) {
             let words = u32::try_from(layout.buckets_per_owner());
             let start = layout.word(Position { owner, index: 0 });
             let words = words.ok().and_then(|words| transport.direct(Segment { start, words }));
-            *part = words.unwrap_or_default();
+            *part = words.unwrap_or_default().as_chunks().0;
         }
-        Self { transport, layout, words: parts }
+        Self { transport, layout, lines: parts }
     }
 
-    /// Returns the line of the bucket at `at` and prefetches it; `None` if the CPU cannot address
-    /// it.
+    /// Returns the line of the bucket at `at`; `None` if the CPU cannot address it.
     #[inline(always)]
     fn line(&self, at: Position) -> Option<&'t Line> {
-        let start = at.index & !u64::from(LINE_BUCKETS - 1);
         // A part is mapped into this process, so its indices fit a usize.
         #[allow(clippy::cast_possible_truncation)]
-        let part = self.words.get(at.owner as usize).and_then(|part| part.get(start as usize..));
-        let Some(line) = part.and_then(<[_]>::first_chunk) else {
-            return line_at(self.transport, &self.layout, at);
-        };
-        prefetch(line);
-        Some(line)
+        let nth = (at.index / u64::from(LINE_BUCKETS)) as usize;
+        match self.lines.get(at.owner as usize).and_then(|part| part.get(nth)) {
+            None => line_at(self.transport, &self.layout, at),
+            line => line,
+        }
     }
 }

@@ -6,11 +6,11 @@ use crate::bucket::Bucket;
 use crate::cache::{Cache, CacheEntry};
 use crate::config::Config;
 use crate::direct::{Direct, Look, reaches_any};
-use crate::find_or_put::Intent;
+use crate::find_or_put::{Intent, Outcome};
 use crate::layout::Layout;
 use crate::line::Line;
 use crate::policy::Policy;
-use crate::stats::Stats;
+use crate::stats::{OutcomeStats, Stats};
 use crate::walk::Walk;
 
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ impl<C: AsMut<[CacheEntry]>> Context<C> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn walk(&self, bucket: Bucket, intent: Intent) -> Walk {
         Walk::new(bucket, intent, self.probe_limit, &self.layout)
     }
@@ -83,7 +83,8 @@ impl<C: AsMut<[CacheEntry]>> Context<C> {
     pub(crate) fn follow_cache(&mut self, walk: &mut Walk) -> bool {
         let found = self.cache.is_on() && self.cache.follow(walk, &self.layout);
         if found {
-            self.stats.count_cached();
+            let hit = OutcomeStats { operations: 1, cache_hits: 1, ..OutcomeStats::ZERO };
+            self.stats.add(Outcome::Found, &hit);
         }
         found
     }
@@ -93,7 +94,7 @@ impl<C: AsMut<[CacheEntry]>> Context<C> {
     pub(crate) fn look(&mut self, walk: &mut Walk, line: &Line) -> Look {
         let look = self.cache.look(walk, line, &self.layout);
         if let Look::Done(outcome) = look {
-            self.stats.count_direct(outcome, walk.lines);
+            self.stats.add_direct(outcome, 1, walk.lines.into());
         }
         look
     }

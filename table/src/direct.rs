@@ -4,7 +4,6 @@
 //! The paper also uses memory operations within a machine (section 1). The CPU's compare-and-swap
 //! is used only if the transport's atomics are atomic with it (`AtomicScope::Cpu`).
 
-use core::ops::Range;
 use core::sync::atomic::Ordering::SeqCst;
 
 use probeline_transport::{AtomicScope, Caps, Segment, Transport};
@@ -78,8 +77,9 @@ pub(crate) fn line_at<'t>(
     words.first_chunk()
 }
 
-/// Looks at the `places` of `line`, counted from bucket `first` on and wrapping around. Claims the
-/// first empty bucket if the intent is find-or-put.
+/// Looks at those buckets of `line` whose bits are set in `places`. Bit 0 stands for bucket `first`
+/// of the line, and the order wraps around. Claims the first empty bucket if the intent is
+/// find-or-put.
 ///
 /// Returns the deciding place and the outcome, or `None` if all places hold other keys.
 #[inline]
@@ -88,28 +88,30 @@ pub(crate) fn look(
     bucket: Bucket,
     intent: Intent,
     first: u32,
-    mut places: Range<u32>,
+    places: u8,
 ) -> Option<(u32, Outcome)> {
+    let mut places = places;
     // Each iteration that does not return passes at least one more place.
     loop {
         let seen = see(line, bucket);
-        // Bits in probe order; the places that wrap around are beyond `places.end`.
-        let ends = (seen.wanted | !seen.occupied).rotate_right(first);
-        let nth = (u32::from(ends) & u32::MAX << places.start).trailing_zeros();
-        if nth >= places.end {
+        let wanted = seen.wanted.rotate_right(first);
+        let ends = (wanted | !seen.occupied.rotate_right(first)) & places;
+        if ends == 0 {
             return None;
         }
-        let at = (first + nth) & (LINE_BUCKETS - 1);
-        if seen.wanted >> at & 1 == 1 {
+        let nth = ends.trailing_zeros();
+        let end = ends & ends.wrapping_neg();
+        if wanted & end != 0 {
             return Some((nth, Outcome::Found));
         }
         if intent == Intent::Find {
             return Some((nth, Outcome::Absent));
         }
+        let at = (first + nth) % LINE_BUCKETS;
         match line.get(at as usize)?.compare_exchange(0, bucket.word(), SeqCst, SeqCst) {
             Ok(_) => return Some((nth, Outcome::Inserted)),
             Err(occupant) if occupant == bucket.word() => return Some((nth, Outcome::Found)),
-            Err(_) => places.start = nth + 1,
+            Err(_) => places &= !end & !(end - 1),
         }
     }
 }

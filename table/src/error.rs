@@ -1,15 +1,14 @@
 //! Errors of keys, configurations, operations and collective calls.
 
-use core::error::Error;
-use core::fmt;
-
 use probeline_pipeline::{Error as Pipeline, OperationsError};
 use probeline_transport::{ExchangeError, Fault, OpError, Owner, PostError, SlotError};
+use thiserror::Error;
 
 use crate::bucket::MAX_DATA;
 
 /// A key that does not fit in the 63 bits of a bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("data {} has more than 63 bits: 0 to {MAX_DATA} is allowed", self.data())]
 pub struct DataOutOfRange {
     /// Low and high half. A single u64 would make an operation's result half as large again, and a
     /// batch writes one result for each key.
@@ -34,19 +33,12 @@ impl DataOutOfRange {
     }
 }
 
-impl fmt::Display for DataOutOfRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "data {} has more than 63 bits: 0 to {MAX_DATA} is allowed", self.data())
-    }
-}
-
-impl Error for DataOutOfRange {}
-
 /// An invalid configuration, with the allowed range. The call changed nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// C is not a multiple of 8, or exceeds a part, a slot or the largest READ.
+    #[error("C is {found} buckets a chunk: a multiple of 8 from 8 to {most} is allowed here")]
     ChunkBuckets {
         /// C as given.
         found: u32,
@@ -54,11 +46,13 @@ pub enum ConfigError {
         most: u32,
     },
     /// `Probing::Jump` needs a C of 8, the buckets of one line.
+    #[error("C is {found} buckets a chunk, but probing jumps from line to line: give 8")]
     JumpChunk {
         /// C as given.
         found: u32,
     },
     /// M is 0 or too large.
+    #[error("M is {found} chunks: 1 to {most} is allowed")]
     MaxChunks {
         /// M as given.
         found: u32,
@@ -66,11 +60,16 @@ pub enum ConfigError {
         most: u32,
     },
     /// The table does not start on a cache line.
+    #[error("the table's first word is {found}: a multiple of 8 is needed")]
     FirstWord {
         /// The word as given.
         found: u64,
     },
     /// The transport's window is shorter than its geometry states: a defect of the transport.
+    #[error(
+        "the transport has a window of {found} words, but its geometry says {expected}: this is a \
+         defect of the transport"
+    )]
     Window {
         /// Words of the window.
         found: u64,
@@ -78,6 +77,7 @@ pub enum ConfigError {
         expected: u64,
     },
     /// The table does not fit the windows.
+    #[error("{found} buckets for each owner do not fit: 8 to {most}, a multiple of 8, do")]
     Buckets {
         /// Buckets in each part, as given.
         found: u64,
@@ -85,6 +85,7 @@ pub enum ConfigError {
         most: u64,
     },
     /// No storage for operations, or more than the transport has slots for (two each).
+    #[error("storage for {found} operations: 1 to {most} is allowed, two slots for each")]
     Operations {
         /// Operations given.
         found: usize,
@@ -92,60 +93,24 @@ pub enum ConfigError {
         most: u32,
     },
     /// The transport's depth is too small for the two READs of a chunk that straddles two parts.
+    #[error("the transport's depth is {found}: at least 2 is needed")]
     Depth {
         /// The transport's depth.
         found: u32,
     },
 }
 
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::ChunkBuckets { found, most } => write!(
-                f,
-                "C is {found} buckets a chunk: a multiple of 8 from 8 to {most} is allowed here"
-            ),
-            Self::JumpChunk { found } => {
-                write!(
-                    f,
-                    "C is {found} buckets a chunk, but probing jumps from line to line: give 8"
-                )
-            }
-            Self::MaxChunks { found, most } => {
-                write!(f, "M is {found} chunks: 1 to {most} is allowed")
-            }
-            Self::FirstWord { found } => {
-                write!(f, "the table's first word is {found}: a multiple of 8 is needed")
-            }
-            Self::Window { found, expected } => write!(
-                f,
-                "the transport has a window of {found} words, but its geometry says {expected}: this is a defect of the transport"
-            ),
-            Self::Buckets { found, most } => write!(
-                f,
-                "{found} buckets for each owner do not fit: 8 to {most}, a multiple of 8, do"
-            ),
-            Self::Operations { found, most } => write!(
-                f,
-                "storage for {found} operations: 1 to {most} is allowed, two slots for each"
-            ),
-            Self::Depth { found } => {
-                write!(f, "the transport's depth is {found}: at least 2 is needed")
-            }
-        }
-    }
-}
-
-impl Error for ConfigError {}
-
 /// The reason why an operation was not started. The call changed nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SubmitError {
     /// All storage for operations is in use: poll, then submit again.
+    #[error("{}", Pipeline::Busy)]
     Busy,
     /// The key does not fit in a bucket.
+    #[error("{0}")]
     Data(DataOutOfRange),
     /// The storage for operations has become shorter than when the table was opened.
+    #[error("{}", Pipeline::Storage { found: *found, expected: *expected })]
     Storage {
         /// Operations that it stores now.
         found: u32,
@@ -167,18 +132,6 @@ impl SubmitError {
     }
 }
 
-impl fmt::Display for SubmitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Busy => Pipeline::Busy.fmt(f),
-            Self::Data(error) => error.fmt(f),
-            Self::Storage { found, expected } => Pipeline::Storage { found, expected }.fmt(f),
-        }
-    }
-}
-
-impl Error for SubmitError {}
-
 impl From<DataOutOfRange> for SubmitError {
     fn from(error: DataOutOfRange) -> Self {
         Self::Data(error)
@@ -186,9 +139,10 @@ impl From<DataOutOfRange> for SubmitError {
 }
 
 /// The reason why a batch did not run to completion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BatchError {
     /// The number of outcomes differs from the number of keys. The call changed nothing.
+    #[error("a batch of {data} data has room for {outcomes} outcomes: give as many outcomes")]
     Lengths {
         /// Number of keys.
         data: usize,
@@ -196,75 +150,35 @@ pub enum BatchError {
         outcomes: usize,
     },
     /// The batch stopped; outcomes that were not stored are unknown.
-    Operation(OperationError),
-}
-
-impl fmt::Display for BatchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Lengths { data, outcomes } => write!(
-                f,
-                "a batch of {data} data has room for {outcomes} outcomes: give as many outcomes"
-            ),
-            Self::Operation(error) => write!(f, "the batch has stopped: {error}"),
-        }
-    }
-}
-
-impl Error for BatchError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Lengths { .. } => None,
-            Self::Operation(error) => Some(error),
-        }
-    }
+    #[error("the batch has stopped: {0}")]
+    Operation(#[source] OperationError),
 }
 
 /// The reason why an operation completed without an outcome.
 ///
 /// Unless the operation was refused, it may or may not have taken effect. Repeating it is safe; the
 /// repetition may find what the first attempt inserted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OperationError {
     /// The operation was not started.
-    Refused(SubmitError),
+    #[error("{0}")]
+    Refused(#[from] SubmitError),
     /// One of its one-sided operations failed.
-    Failed(OpError),
+    #[error("{}", Pipeline::Failed(*.0))]
+    Failed(#[source] OpError),
     /// The transport did not accept one of its one-sided operations.
-    Post(PostError),
+    #[error("{}", Pipeline::Post(*.0))]
+    Post(#[source] PostError),
     /// The transport refused access to a slot that no operation in flight uses.
-    Slot(SlotError),
+    #[error("{}", Pipeline::Slot(*.0))]
+    Slot(#[from] SlotError),
     /// The transport's window is shorter than when the table was opened.
+    #[error("the transport's window has become shorter")]
     Window,
     /// The transport died.
-    Fault(Fault),
-}
-
-impl fmt::Display for OperationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(error) => error.fmt(f),
-            Self::Failed(error) => Pipeline::Failed(*error).fmt(f),
-            Self::Post(error) => Pipeline::Post(*error).fmt(f),
-            Self::Slot(error) => Pipeline::Slot(*error).fmt(f),
-            Self::Window => f.write_str("the transport's window has become shorter"),
-            Self::Fault(fault) => Pipeline::Fault(*fault).fmt(f),
-        }
-    }
-}
-
-impl Error for OperationError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Refused(error) => Some(error),
-            Self::Failed(error) => Some(error),
-            Self::Post(error) => Some(error),
-            Self::Slot(error) => Some(error),
-            Self::Window => None,
-            Self::Fault(error) => Some(error),
-        }
-    }
+    #[error("{}", Pipeline::Fault(*.0))]
+    Fault(#[from] Fault),
 }
 
 impl From<Pipeline> for OperationError {
@@ -288,40 +202,29 @@ impl From<OperationsError> for ConfigError {
     }
 }
 
-impl From<Fault> for OperationError {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-impl From<SlotError> for OperationError {
-    fn from(error: SlotError) -> Self {
-        Self::Slot(error)
-    }
-}
-
-impl From<SubmitError> for OperationError {
-    fn from(error: SubmitError) -> Self {
-        Self::Refused(error)
-    }
-}
-
 /// The reason why a collective call returned no result.
 ///
 /// After an error in `clear` or `retain` the table's content is undefined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CollectiveError {
     /// The exchange failed.
-    Exchange(ExchangeError),
+    #[error("a collective call failed: {0}")]
+    Exchange(#[from] ExchangeError),
     /// A one-sided operation of the call failed.
-    Operation(OperationError),
+    #[error("an operation of a collective call failed: {0}")]
+    Operation(#[from] OperationError),
     /// An owner failed in its part of the call; its own error gives the reason.
+    #[error("{owner} could not do its part of a collective call; it says why itself")]
     PartFailed {
         /// The owner that failed.
         owner: Owner,
     },
     /// An owner opened the table with different parameters.
+    #[error(
+        "{owner} opened another table: its {what} is {theirs}, here it is {mine}; \
+         start all of them with the same parameters"
+    )]
     Differs {
         /// The owner whose parameters differ.
         owner: Owner,
@@ -334,84 +237,15 @@ pub enum CollectiveError {
     },
 }
 
-impl fmt::Display for CollectiveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exchange(error) => write!(f, "a collective call failed: {error}"),
-            Self::Operation(error) => {
-                write!(f, "an operation of a collective call failed: {error}")
-            }
-            Self::PartFailed { owner } => {
-                write!(f, "{owner} could not do its part of a collective call; it says why itself")
-            }
-            Self::Differs { owner, what, mine, theirs } => write!(
-                f,
-                "{owner} opened another table: its {what} is {theirs}, here it is {mine}; \
-                 start all of them with the same parameters"
-            ),
-        }
-    }
-}
-
-impl Error for CollectiveError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Exchange(error) => Some(error),
-            Self::Operation(error) => Some(error),
-            Self::PartFailed { .. } | Self::Differs { .. } => None,
-        }
-    }
-}
-
-impl From<ExchangeError> for CollectiveError {
-    fn from(error: ExchangeError) -> Self {
-        Self::Exchange(error)
-    }
-}
-
-impl From<OperationError> for CollectiveError {
-    fn from(error: OperationError) -> Self {
-        Self::Operation(error)
-    }
-}
-
 /// The reason why a table was not opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
     /// The configuration is invalid on this engine.
-    Config(ConfigError),
+    #[error("cannot open the table: {0}")]
+    Config(#[from] ConfigError),
     /// The owners did not agree, or the collective call failed.
-    Collective(CollectiveError),
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Config(error) => write!(f, "cannot open the table: {error}"),
-            Self::Collective(error) => write!(f, "cannot open the table: {error}"),
-        }
-    }
-}
-
-impl Error for OpenError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Config(error) => Some(error),
-            Self::Collective(error) => Some(error),
-        }
-    }
-}
-
-impl From<ConfigError> for OpenError {
-    fn from(error: ConfigError) -> Self {
-        Self::Config(error)
-    }
-}
-
-impl From<CollectiveError> for OpenError {
-    fn from(error: CollectiveError) -> Self {
-        Self::Collective(error)
-    }
+    #[error("cannot open the table: {0}")]
+    Collective(#[from] CollectiveError),
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::direct::{Direct, Look};
 use crate::error::OperationError;
 use crate::layout::{Layout, Position};
 use crate::probe::{LINE_BUCKETS, Probe};
-use crate::stats::Cost;
+use crate::stats::{Cost, OutcomeStats};
 use crate::walk::Walk;
 
 /// The outcome of an operation.
@@ -250,47 +250,13 @@ impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
 
 impl FindOrPut {
     /// Creates an operation at the home of `bucket`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new<C: AsMut<[CacheEntry]>>(
         bucket: Bucket,
         intent: Intent,
         context: &Context<C>,
     ) -> Self {
         Self::at(context.walk(bucket, intent), Stage::Lookup)
-    }
-
-    /// As `new`, in place. It writes field by field, because a copy would wait for all earlier
-    /// stores.
-    #[inline(always)]
-    pub(crate) fn reset<C: AsMut<[CacheEntry]>>(
-        &mut self,
-        bucket: Bucket,
-        intent: Intent,
-        context: &Context<C>,
-    ) {
-        self.walk.reset(bucket, intent, context.probe_limit, &context.layout);
-        self.stage = Stage::Lookup;
-        self.one_roundtrip = OneRoundtripState::None;
-        self.chunk = 0;
-        self.requested = 0;
-        self.landing[0] = 0;
-        self.landing[1] = 0;
-        self.by_cpu[0] = false;
-        self.by_cpu[1] = false;
-        self.cost.reset();
-    }
-
-    /// Creates an operation from a walk that has already looked up the cache and, if the CPU may
-    /// claim, all lines that the CPU can address.
-    #[inline]
-    pub(crate) fn from_walk<C: AsMut<[CacheEntry]>>(
-        walk: Walk,
-        context: &Context<C>,
-        transport: &impl Transport,
-    ) -> Self {
-        let mut operation = Self::at(walk, Stage::Scan);
-        operation.search(context, transport);
-        operation
     }
 
     /// Creates an operation that starts at `walk`, even if that is not the home of its bucket.
@@ -303,11 +269,12 @@ impl FindOrPut {
     /// one-roundtrip claim is on.
     #[cfg(test)]
     pub(crate) fn believing_its_read<C>(mut self, context: &Context<C>) -> Self {
-        (self.chunk_buckets, self.ahead_from) = context.policy.chunks();
+        self.start_search(context);
         (self.stage, self.one_roundtrip) = (Stage::OneRoundtrip, OneRoundtripState::Lost);
         self
     }
 
+    #[inline(always)]
     const fn at(walk: Walk, stage: Stage) -> Self {
         Self {
             walk,
@@ -316,21 +283,35 @@ impl FindOrPut {
             chunk_buckets: LINE_BUCKETS,
             ahead_from: u32::MAX,
             chunk: 0,
-            start: walk.probe.at,
-            cursor: walk.passed,
+            start: Position { owner: 0, index: 0 },
+            cursor: 0,
             requested: 0,
             landing: [0; 2],
             by_cpu: [false; 2],
-            cost: Cost::ZERO,
+            cost: Cost {
+                chunks_copied: 0,
+                copies_scanned: 0,
+                lines: 0,
+                claims: 0,
+                claims_lost: 0,
+                confirms: 0,
+            },
         }
+    }
+
+    fn start_search<C>(&mut self, context: &Context<C>) {
+        // By field: the walk was written so just before, and a load of both fields at once would
+        // wait for all earlier stores.
+        self.start.owner = self.walk.probe.at.owner;
+        self.start.index = self.walk.probe.at.index;
+        self.cursor = self.walk.passed;
+        (self.chunk_buckets, self.ahead_from) = context.policy.chunks();
     }
 
     /// Continues with READs from the position of the walk.
     #[inline]
     fn search<C: AsMut<[CacheEntry]>>(&mut self, context: &Context<C>, transport: &impl Transport) {
-        self.start = self.walk.probe.at;
-        self.cursor = self.walk.passed;
-        (self.chunk_buckets, self.ahead_from) = context.policy.chunks();
+        self.start_search(context);
         // A CPU load returns at once, so a claim beside it saves nothing.
         let claims = self.walk.intent == Intent::FindOrPut
             && context.policy.claims_in_one_roundtrip()
@@ -551,12 +532,20 @@ impl FindOrPut {
     fn end<C>(&mut self, outcome: Outcome, context: &mut Context<C>) -> Outcome {
         let buckets = self.buckets_before(self.chunk) + u64::from(self.cursor) + 1;
         let decided = self.one_roundtrip == OneRoundtripState::Decided;
-        self.cost.lines += self.walk.lines;
-        self.cost.effective = if decided { 0 } else { self.chunk + 1 };
-        self.cost.outgoing = self.requested;
-        self.cost.one_roundtrip_claims = u32::from(self.one_roundtrip != OneRoundtripState::None);
-        self.cost.one_roundtrip_claims_decided = u32::from(decided);
-        context.stats.count(outcome, &self.cost);
+        let (cost, waited) = (&self.cost, if decided { 0 } else { self.chunk + 1 });
+        let cost = OutcomeStats {
+            operations: 1,
+            effective_roundtrips: waited.saturating_sub(cost.copies_scanned).into(),
+            outgoing_roundtrips: self.requested.saturating_sub(cost.chunks_copied).into(),
+            claims: cost.claims.into(),
+            claims_lost: cost.claims_lost.into(),
+            confirms: cost.confirms.into(),
+            one_roundtrip_claims: (self.one_roundtrip != OneRoundtripState::None).into(),
+            one_roundtrip_claims_decided: decided.into(),
+            lines: u64::from(cost.lines) + u64::from(self.walk.lines),
+            cache_hits: 0,
+        };
+        context.stats.add(outcome, &cost);
         let is_at_home = self.walk.left == context.probe_limit && buckets == 1;
         context.policy.ended(outcome, self.walk.intent, buckets, is_at_home);
         outcome

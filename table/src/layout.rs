@@ -5,7 +5,7 @@
 
 use probeline_transport::{Owner, RemoteWord, Segment};
 
-use crate::bucket::{Bucket, DATA_BITS, MAX_DATA};
+use crate::bucket::Bucket;
 use crate::probe::{LINE_BUCKETS, Probing};
 
 /// Words of the header that precedes the buckets of each part: one cache line.
@@ -82,7 +82,8 @@ impl Layout {
     #[inline]
     #[must_use]
     pub fn home(&self, bucket: Bucket) -> Position {
-        let (owner, rest) = scale(bucket.hash(), u64::from(self.owners));
+        // The shift drops the occupied bit, so that the 63 bits of the hash are the fraction.
+        let (owner, rest) = scale(bucket.word() << 1, u64::from(self.owners));
         let (index, _) = scale(rest, self.buckets_per_owner);
         // The integer part is less than `owners`, which is a u32.
         #[allow(clippy::cast_possible_truncation)]
@@ -119,7 +120,7 @@ impl Layout {
         let line = u64::from(LINE_BUCKETS);
         let lines_per_owner = self.buckets_per_owner / line;
         let lines = lines_per_owner.saturating_mul(u64::from(self.owners));
-        let second = bucket.hash().wrapping_mul(SECOND_HASH) & MAX_DATA;
+        let second = bucket.hash().wrapping_mul(SECOND_HASH) << 1;
         let (stride, _) = scale(second, lines.saturating_sub(1));
         let stride = stride + 1;
         let owner = stride.checked_div(lines_per_owner).unwrap_or(0);
@@ -172,18 +173,19 @@ impl Layout {
     }
 }
 
-/// Returns the integer part of `whole` times `fraction` / 2^63, and the fraction that remains.
+/// Returns the integer part of `whole` times `fraction` / 2^64, and the fraction that remains.
 #[inline]
 fn scale(fraction: u64, whole: u64) -> (u64, u64) {
     let product = u128::from(fraction) * u128::from(whole);
-    // `fraction` is below 2^63, so the integer part is less than `whole`.
+    // The integer part is less than `whole`.
     #[allow(clippy::cast_possible_truncation)]
-    ((product >> DATA_BITS) as u64, product as u64 & MAX_DATA)
+    ((product >> 64) as u64, product as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bucket::MAX_DATA;
     use proptest::prelude::*;
 
     fn linear(layout: &Layout, at: Position) -> u64 {

@@ -47,7 +47,7 @@ pub(crate) struct Probe {
     pub(crate) rotation: u32,
     /// Distance from one line to the next in a jump order; 0 until it is computed.
     stride: Position,
-    /// The line at which the present orbit of jumps by `stride` began.
+    /// The line at which the present orbit of jumps by `stride` began, once that is computed.
     orbit: Position,
 }
 
@@ -60,36 +60,13 @@ impl Probe {
     };
 
     /// Returns the start of the probe order of `bucket`, at its home.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of(bucket: Bucket, layout: &Layout) -> Self {
         let home = layout.home(bucket);
-        if layout.probing() == Probing::Linear {
-            return Self { at: home, ..Self::NOWHERE };
-        }
-        let line = u64::from(LINE_BUCKETS - 1);
-        let at = Position { owner: home.owner, index: home.index & !line };
-        // Below 8.
-        #[allow(clippy::cast_possible_truncation)]
-        let rotation = (home.index & line) as u32;
-        Self { at, rotation, stride: Position::default(), orbit: at }
-    }
-
-    /// As `of`, in place: it writes field by field.
-    #[inline(always)]
-    pub(crate) fn reset(&mut self, bucket: Bucket, layout: &Layout) {
-        let Position { owner, index } = layout.home(bucket);
-        let in_line = index & u64::from(LINE_BUCKETS - 1);
-        let offset = if layout.probing() == Probing::Linear { 0 } else { in_line };
-        self.at.owner = owner;
-        self.at.index = index - offset;
-        // Below 8.
-        #[allow(clippy::cast_possible_truncation)]
-        let rotation = offset as u32;
-        self.rotation = rotation;
-        self.stride.owner = 0;
-        self.stride.index = 0;
-        self.orbit.owner = owner;
-        self.orbit.index = index - offset;
+        let rotation =
+            if layout.probing() == Probing::Linear { 0 } else { layout.offset_in_line(home) };
+        let at = Position { owner: home.owner, index: home.index - u64::from(rotation) };
+        Self { at, rotation, ..Self::NOWHERE }
     }
 
     /// Advances past the next `buckets` buckets: whole lines for `Lines`, one line for `Jump`.
@@ -107,6 +84,7 @@ impl Probe {
     fn jump(&mut self, bucket: Bucket, layout: &Layout) {
         if self.stride == Position::default() {
             self.stride = layout.stride(bucket);
+            self.orbit = self.at;
         }
         self.at = layout.plus(self.at, self.stride);
         if self.at == self.orbit {

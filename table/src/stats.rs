@@ -62,51 +62,22 @@ impl Stats {
         if total.operations == 0 { 0.0 } else { total.cache_hits as f64 / total.operations as f64 }
     }
 
+    /// Adds the cost of operations with this outcome.
     #[inline]
-    fn of(&mut self, outcome: Outcome) -> &mut OutcomeStats {
-        match outcome {
+    pub(crate) fn add(&mut self, outcome: Outcome, cost: &OutcomeStats) {
+        let stats = match outcome {
             Outcome::Found => &mut self.found,
             Outcome::Inserted => &mut self.inserted,
             Outcome::Full => &mut self.full,
             Outcome::Absent => &mut self.absent,
-        }
+        };
+        *stats = stats.plus(cost);
     }
 
-    /// Counts an operation that the cache answered.
+    /// Counts `operations` that the CPU decided after looking at `lines` lines in all.
     #[inline]
-    pub(crate) fn count_cached(&mut self) {
-        self.found.operations += 1;
-        self.found.cache_hits += 1;
-    }
-
-    /// Counts operations with this outcome that the first line decided, in place.
-    pub(crate) fn count_home(&mut self, outcome: Outcome, operations: u64) {
-        let stats = self.of(outcome);
-        stats.operations += operations;
-        stats.lines += operations;
-    }
-
-    /// Counts an operation that looked at `lines` lines, all by the CPU.
-    #[inline]
-    pub(crate) fn count_direct(&mut self, outcome: Outcome, lines: u32) {
-        let stats = self.of(outcome);
-        stats.operations += 1;
-        stats.lines += u64::from(lines);
-    }
-
-    /// Counts an operation that completed with READs and atomics.
-    #[inline]
-    pub(crate) fn count(&mut self, outcome: Outcome, cost: &Cost) {
-        let stats = self.of(outcome);
-        stats.operations += 1;
-        stats.effective_roundtrips += u64::from(cost.effective.saturating_sub(cost.copies_scanned));
-        stats.outgoing_roundtrips += u64::from(cost.outgoing.saturating_sub(cost.chunks_copied));
-        stats.claims += u64::from(cost.claims);
-        stats.claims_lost += u64::from(cost.claims_lost);
-        stats.confirms += u64::from(cost.confirms);
-        stats.one_roundtrip_claims += u64::from(cost.one_roundtrip_claims);
-        stats.one_roundtrip_claims_decided += u64::from(cost.one_roundtrip_claims_decided);
-        stats.lines += u64::from(cost.lines);
+    pub(crate) fn add_direct(&mut self, outcome: Outcome, operations: u64, lines: u64) {
+        self.add(outcome, &OutcomeStats { operations, lines, ..OutcomeStats::ZERO });
     }
 }
 
@@ -122,12 +93,9 @@ impl core::iter::Sum for Stats {
     }
 }
 
-/// The cost of one operation with READs and atomics.
+/// What an operation with READs and atomics has cost so far, beyond its chunks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
-    /// Chunks waited for, and chunks requested.
-    pub(crate) effective: u32,
-    pub(crate) outgoing: u32,
     /// Chunks that the CPU copied in place of READs, and the scanned ones among them.
     pub(crate) chunks_copied: u32,
     pub(crate) copies_scanned: u32,
@@ -135,8 +103,6 @@ pub(crate) struct Cost {
     pub(crate) claims: u32,
     pub(crate) claims_lost: u32,
     pub(crate) confirms: u32,
-    pub(crate) one_roundtrip_claims: u32,
-    pub(crate) one_roundtrip_claims_decided: u32,
 }
 
 /// Costs do not influence behaviour: the model check treats operations that differ only in cost as
@@ -146,33 +112,22 @@ impl core::hash::Hash for Cost {
     fn hash<H: core::hash::Hasher>(&self, _: &mut H) {}
 }
 
-impl Cost {
-    #[inline(always)]
-    pub(crate) fn reset(&mut self) {
-        self.chunks_copied = 0;
-        self.copies_scanned = 0;
-        self.lines = 0;
-        self.claims = 0;
-        self.claims_lost = 0;
-        self.confirms = 0;
-    }
-
+impl OutcomeStats {
     pub(crate) const ZERO: Self = Self {
-        effective: 0,
-        outgoing: 0,
-        chunks_copied: 0,
-        copies_scanned: 0,
-        lines: 0,
+        operations: 0,
+        effective_roundtrips: 0,
+        outgoing_roundtrips: 0,
         claims: 0,
         claims_lost: 0,
         confirms: 0,
         one_roundtrip_claims: 0,
         one_roundtrip_claims_decided: 0,
+        lines: 0,
+        cache_hits: 0,
     };
-}
 
-impl OutcomeStats {
     /// Returns the sum of two sets of counters.
+    #[inline]
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {

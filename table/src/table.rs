@@ -132,28 +132,30 @@ where
     #[inline]
     fn call(&mut self, data: u64, intent: Intent) -> Result<Outcome, OperationError> {
         let bucket = Bucket::new(data).map_err(SubmitError::Data)?;
-        let (_, context) = self.pipeline.parts();
-        let mut walk = context.walk(bucket, intent);
-        if context.follow_cache(&mut walk) {
-            self.poll_sometimes()?;
-            return Ok(Outcome::Found);
-        }
-        if context.direct == Direct::Claims {
-            self.poll_sometimes()?;
+        let context = self.pipeline.shared_mut();
+        if context.direct == Direct::Claims || context.cache.is_on() {
+            let mut walk = context.walk(bucket, intent);
+            let (found, looks) =
+                (context.follow_cache(&mut walk), context.direct == Direct::Claims);
+            if found || looks {
+                self.poll_sometimes()?;
+            }
+            if found {
+                return Ok(Outcome::Found);
+            }
             if let Some(fault) = self.pipeline.fault() {
                 self.context_mut().stats.failed += 1;
                 return Err(fault.into());
             }
             let (transport, context) = self.pipeline.parts();
             // Each iteration passes one line within the probe limit.
-            while let Some(line) = walk.line(transport, &context.layout) {
+            while looks && let Some(line) = walk.line(transport, &context.layout) {
                 if let Look::Done(outcome) = context.look(&mut walk, line) {
                     return Ok(outcome);
                 }
             }
         }
-        let (transport, context) = self.pipeline.parts();
-        let operation = FindOrPut::from_walk(walk, context, transport);
+        let operation = FindOrPut::new(bucket, intent, self.pipeline.shared());
         self.pipeline.call(operation)
     }
 

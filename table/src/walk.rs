@@ -34,20 +34,9 @@ impl Walk {
     };
 
     /// Starts at the home of `bucket`, to look at up to `limit` buckets.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(bucket: Bucket, intent: Intent, limit: u64, layout: &Layout) -> Self {
         Self { bucket, intent, probe: Probe::of(bucket, layout), passed: 0, left: limit, lines: 0 }
-    }
-
-    /// As `new`, in place: it writes field by field.
-    #[inline(always)]
-    pub(crate) fn reset(&mut self, bucket: Bucket, intent: Intent, limit: u64, layout: &Layout) {
-        self.bucket = bucket;
-        self.intent = intent;
-        self.probe.reset(bucket, layout);
-        self.passed = 0;
-        self.left = limit;
-        self.lines = 0;
     }
 
     /// Returns the position of the next bucket.
@@ -89,9 +78,8 @@ impl Walk {
         let first = layout.offset_in_line(self.probe.at) + self.probe.rotation;
         let buckets = self.buckets_in_line(layout);
         let end = u64::from(buckets).min(self.left);
-        // At most 8.
-        #[allow(clippy::cast_possible_truncation)]
-        let ended = look(line, self.bucket, self.intent, first, self.passed..end as u32);
+        let places = u8::MAX << self.passed & u8::MAX >> (u64::from(LINE_BUCKETS) - end);
+        let ended = look(line, self.bucket, self.intent, first, places);
         if let Some((nth, outcome)) = ended {
             self.passed = nth;
             return Look::Done(outcome);

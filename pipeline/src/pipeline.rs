@@ -1,0 +1,387 @@
+//! The pipeline: operations in flight, started with tags, by blocking calls, in batches or by
+//! futures.
+
+use core::hash::{Hash, Hasher};
+use core::marker::PhantomData;
+
+use probeline_transport::{Completion, Fault, Token, Transport};
+
+use crate::driver::{BatchResults, Keep, Lists, POLL_BATCH, Polled, put};
+use crate::error::{Error, OperationsError};
+use crate::machine::{Machine, Run};
+use crate::operation::{Finished, Operation, State, Tag, Waiter};
+
+/// Runs operations of machine `M` over the engine `T`, in the storage `S`, with a shared context
+/// `X`.
+///
+/// It uses the engine's slots from 0 on, [`Machine::SLOTS`] for each operation. Every blocking call
+/// returns, because every one-sided operation that a transport accepts completes.
+///
+/// A model checker clones and hashes it to explore its behaviour: the hash covers everything that
+/// determines it.
+#[derive(Clone, Debug)]
+pub struct Pipeline<T, S, X, M: Machine> {
+    pub(crate) transport: T,
+    pub(crate) shared: X,
+    pub(crate) operations: S,
+    /// Operations that the storage held at first.
+    pub(crate) capacity: u32,
+    /// Whether a completion was lost because the storage became shorter during a poll.
+    pub(crate) is_broken: bool,
+    pub(crate) lists: Lists,
+    pub(crate) fault: Option<Fault>,
+    /// Number of calls and batches; wraps.
+    batches: u32,
+    /// Number of polls of the transport; wraps.
+    pub(crate) rounds: u32,
+    pub(crate) completions: [Completion; POLL_BATCH],
+    machine: PhantomData<M>,
+}
+
+/// The parts of the pipeline that a batch uses to find the next operation to start.
+#[derive(Debug)]
+pub struct Batch<'b, T, X, M: Machine> {
+    /// The transport.
+    pub transport: &'b T,
+    /// The context that all operations share.
+    pub shared: &'b mut X,
+    /// The results, for operations that complete without being started.
+    pub results: &'b mut [Result<M::Outcome, M::Error>],
+    /// Whether the transport is dead: every operation that is started then fails.
+    pub is_dead: bool,
+}
+
+/// The next action of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pull {
+    /// Start the operation that was written, and store its result at this index.
+    Start(usize),
+    /// Poll the transport, then pull again.
+    Poll,
+    /// No operation is left to start.
+    End,
+}
+
+pub(crate) type ResultOf<M> = Result<<M as Machine>::Outcome, <M as Machine>::Error>;
+type FinishedOf<M> = Finished<<M as Machine>::Outcome, <M as Machine>::Error>;
+
+impl<T, S, X, M> Pipeline<T, S, X, M>
+where
+    T: Transport,
+    S: AsMut<[Operation<M>]>,
+    M: Run<X>,
+{
+    /// Creates a pipeline without operations in flight. Operations left in the storage are
+    /// discarded.
+    ///
+    /// # Errors
+    /// [`OperationsError`]: no storage, or more than the engine has slots for.
+    pub fn new(transport: T, shared: X, mut operations: S) -> Result<Self, OperationsError> {
+        let storage = operations.as_mut();
+        let (found, most) = (storage.len(), Operation::<M>::most(transport.geometry()));
+        let Some(capacity @ 1..) = u32::try_from(found).ok().filter(|count| *count <= most) else {
+            return Err(OperationsError { found, most });
+        };
+        storage.fill_with(|| Operation::EMPTY);
+        let mut lists = Lists::EMPTY;
+        for index in (0..capacity).rev() {
+            lists.free.push_front(storage, index);
+        }
+        Ok(Self {
+            transport,
+            shared,
+            operations,
+            capacity,
+            is_broken: false,
+            lists,
+            fault: None,
+            batches: 0,
+            rounds: 0,
+            completions: [Completion { token: Token(0), result: Ok(0) }; POLL_BATCH],
+            machine: PhantomData,
+        })
+    }
+
+    /// Starts an operation whose result [`poll_into`](Self::poll_into) reports under `tag`.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while all storage is in use; [`Error::Storage`].
+    // Inlined so that the machine is written where it is stored: a copy of it would wait for all
+    // earlier stores.
+    #[inline(always)]
+    pub fn submit(&mut self, tag: Tag, machine: M) -> Result<(), M::Error> {
+        self.start_kept(machine, Waiter::Tag(tag)).map(drop)
+    }
+
+    /// Starts an operation whose result stays in its storage, and returns its index.
+    #[inline(always)]
+    fn start_kept(&mut self, machine: M, waiter: Waiter) -> Result<u32, M::Error> {
+        self.check_storage()?;
+        let operations = self.operations.as_mut();
+        let index = self.lists.free.first();
+        let operation = operations.get_mut(index as usize).ok_or(Error::Busy)?;
+        operation.machine = machine;
+        self.start(index, waiter, &mut Keep);
+        Ok(index)
+    }
+
+    /// Polls the transport once and moves the results of submitted operations into `out`. Returns
+    /// the filled part of `out`. Never blocks.
+    ///
+    /// # Errors
+    /// [`Error::Fault`] if the transport is dead and every result was reported; [`Error::Storage`].
+    #[inline]
+    pub fn poll_into<'o>(
+        &mut self,
+        out: &'o mut [FinishedOf<M>],
+    ) -> Result<&'o [FinishedOf<M>], M::Error> {
+        self.check_storage()?;
+        let mut polled = Polled { out, count: 0 };
+        self.report(&mut polled);
+        self.progress(&mut polled)?;
+        let Polled { out, count } = polled;
+        match self.fault {
+            Some(fault) if count == 0 && self.lists.ended.is_empty() => {
+                Err(Error::Fault(fault).into())
+            }
+            _ => Ok(out.get(..count).unwrap_or_default()),
+        }
+    }
+
+    /// Runs one operation and blocks until it completes.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] if all storage holds unreported results; otherwise the error of the
+    /// operation.
+    #[inline(always)]
+    pub fn call(&mut self, machine: M) -> ResultOf<M> {
+        let mut result = [Err(Error::Busy.into())];
+        let mut is_started = false;
+        self.run_batch(&mut result, |_, into| {
+            if is_started {
+                return Pull::End;
+            }
+            is_started = true;
+            *into = machine;
+            Pull::Start(0)
+        })?;
+        let [result] = result;
+        result
+    }
+
+    /// Runs the operations that `pull` writes to the storage that it receives, as many at once as
+    /// the storage allows. Stores each result at its index of `results`; `pull` may also store
+    /// results itself.
+    ///
+    /// Operations submitted before continue. If their results hold all storage, operations of the
+    /// batch fail with [`Error::Busy`].
+    ///
+    /// # Errors
+    /// [`Error::Storage`], which leaves operations without a result.
+    #[inline]
+    pub fn run_batch(
+        &mut self,
+        results: &mut [ResultOf<M>],
+        mut pull: impl FnMut(&mut Batch<'_, T, X, M>, &mut M) -> Pull,
+    ) -> Result<(), M::Error> {
+        self.batches = self.batches.wrapping_add(1);
+        let mut batch = BatchResults { results, batch: self.batches, running: 0 };
+        loop {
+            self.check_storage()?;
+            let has_more = self.start_pulled(&mut batch, &mut pull);
+            if batch.running == 0 && !has_more {
+                return Ok(());
+            }
+            self.progress(&mut batch)?;
+        }
+    }
+
+    /// Starts operations of a batch while there is storage. Returns whether the batch may have more
+    /// after a poll.
+    #[inline(always)]
+    fn start_pulled(
+        &mut self,
+        batch: &mut BatchResults<'_, M>,
+        pull: &mut impl FnMut(&mut Batch<'_, T, X, M>, &mut M) -> Pull,
+    ) -> bool {
+        loop {
+            let index = self.lists.free.first();
+            let mut unused;
+            let (machine, refused) = match self.operations.as_mut().get_mut(index as usize) {
+                Some(operation) => (&mut operation.machine, self.fault.map(Error::Fault)),
+                None if self.lists.active > 0 => return true,
+                // Only polls by the caller can free storage.
+                None => {
+                    unused = M::IDLE;
+                    (&mut unused, Some(Error::Busy))
+                }
+            };
+            let mut parts = Batch {
+                transport: &self.transport,
+                shared: &mut self.shared,
+                results: &mut *batch.results,
+                is_dead: self.fault.is_some(),
+            };
+            match (pull(&mut parts, machine), refused) {
+                (Pull::Start(place), None) => {
+                    batch.running += 1;
+                    self.start(index, Waiter::Batch { place, batch: batch.batch }, batch);
+                }
+                (Pull::Start(place), Some(error)) => {
+                    if error != Error::Busy {
+                        M::on_error(&mut self.shared);
+                    }
+                    put(batch.results, place, Err(error.into()));
+                }
+                (Pull::Poll, _) => return true,
+                (Pull::End, _) => return false,
+            }
+        }
+    }
+
+    /// Polls the transport once, for callers that wait for no operation.
+    #[inline]
+    pub fn make_progress(&mut self) -> Result<(), M::Error> {
+        self.progress(&mut Keep)
+    }
+
+    /// Polls until no operation is in flight. Results of submitted operations remain to be
+    /// reported.
+    ///
+    /// # Errors
+    /// [`Error::Fault`] if the transport is dead; [`Error::Storage`].
+    pub fn quiesce(&mut self) -> Result<(), M::Error> {
+        while self.lists.active > 0 {
+            self.progress(&mut Keep)?;
+        }
+        self.fault.map_or(Ok(()), |fault| Err(Error::Fault(fault).into()))
+    }
+
+    /// Checks that the storage has not become shorter.
+    #[inline]
+    pub(crate) fn check_storage(&mut self) -> Result<(), Error> {
+        let found = self.operations.as_mut().len();
+        if found < self.capacity as usize || self.is_broken {
+            let found = u32::try_from(found).unwrap_or(u32::MAX);
+            return Err(Error::Storage { found, expected: self.capacity });
+        }
+        Ok(())
+    }
+
+    /// Starts an operation for a future and returns its index or an error. Returns `None` if no
+    /// storage is free now but an active operation will free some.
+    pub(crate) fn start_for_future(&mut self, machine: M) -> Option<Result<u32, M::Error>> {
+        if self.lists.free.is_empty() && self.lists.active > 0 {
+            return None;
+        }
+        Some(self.start_kept(machine, Waiter::Future))
+    }
+
+    /// Takes the result of an operation that was started for a future, and releases its storage.
+    pub(crate) fn take(&mut self, index: u32) -> Result<Option<ResultOf<M>>, M::Error> {
+        self.check_storage()?;
+        match self.operations.as_mut().get(index as usize) {
+            Some(Operation { state: State::Done(result), queued: false, .. }) => {
+                let result = *result;
+                self.release(index);
+                Ok(Some(result))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Abandons an operation whose future was dropped before it completed.
+    pub(crate) fn abandon(&mut self, index: u32) {
+        if !matches!(self.take(index), Ok(Some(_)))
+            && let Some(operation) = self.operations.as_mut().get_mut(index as usize)
+        {
+            operation.waiter = Waiter::Abandoned;
+        }
+    }
+
+    /// Returns the number of operations that have started and whose result was not taken.
+    #[inline]
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.lists.in_flight
+    }
+
+    /// Returns the fault of the transport, if it is dead.
+    #[inline]
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault
+    }
+}
+
+impl<T, S, X, M: Machine> Pipeline<T, S, X, M> {
+    /// Returns the transport, for reading.
+    #[inline]
+    #[must_use]
+    pub fn transport(&self) -> &T {
+        &self.transport
+    }
+
+    /// Returns the transport, for posts of the caller while no operation is in flight here
+    /// ([`quiesce`](Self::quiesce)). They must have completed before the pipeline is used again.
+    #[inline]
+    #[must_use]
+    pub fn transport_mut(&mut self) -> &mut T {
+        &mut self.transport
+    }
+
+    /// Returns the transport. Operations in flight are discarded.
+    #[must_use]
+    pub fn into_transport(self) -> T {
+        self.transport
+    }
+
+    /// Returns the shared context.
+    #[inline]
+    #[must_use]
+    pub fn shared(&self) -> &X {
+        &self.shared
+    }
+
+    /// Returns the shared context, for changes.
+    #[inline]
+    #[must_use]
+    pub fn shared_mut(&mut self) -> &mut X {
+        &mut self.shared
+    }
+
+    /// Returns the transport, for reading, and the shared context.
+    #[inline]
+    #[must_use]
+    pub fn parts(&mut self) -> (&T, &mut X) {
+        (&self.transport, &mut self.shared)
+    }
+
+    /// Replaces the shared context.
+    #[must_use]
+    pub fn map_shared<Y>(self, map: impl FnOnce(X) -> Y) -> Pipeline<T, S, Y, M> {
+        Pipeline {
+            transport: self.transport,
+            shared: map(self.shared),
+            operations: self.operations,
+            capacity: self.capacity,
+            is_broken: self.is_broken,
+            lists: self.lists,
+            fault: self.fault,
+            batches: self.batches,
+            rounds: self.rounds,
+            completions: self.completions,
+            machine: self.machine,
+        }
+    }
+}
+
+impl<T: Hash, S: Hash, X: Hash, M: Machine> Hash for Pipeline<T, S, X, M> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.transport.hash(hasher);
+        self.shared.hash(hasher);
+        self.operations.hash(hasher);
+        self.lists.hash(hasher);
+        self.fault.is_some().hash(hasher);
+    }
+}
