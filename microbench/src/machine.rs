@@ -6,6 +6,8 @@ use std::path::Path;
 use probeline::pin::Topology;
 use serde::Serialize;
 
+use crate::size::Size;
+
 /// Facts about the machine; `None` for those that cannot be read.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
@@ -93,6 +95,12 @@ pub(crate) fn memory_available() -> Option<u64> {
     let pools = nodes.flat_map(|node| &node.huge_pages);
     let huge: u64 = pools.map(|pool| pool.free * pool.page_bytes).sum();
     Some(heap_available()? + huge)
+}
+
+/// Returns the bytes that a table can use if they are fewer than `bytes`.
+pub(crate) fn less_than(bytes: u64) -> Option<Size> {
+    let available = memory_available().filter(|available| *available < bytes)?;
+    Some(Size::mib(available >> 20))
 }
 
 /// Returns the bytes that other allocations can use.

@@ -188,10 +188,6 @@ impl TableArgs {
         Config { probing: self.probing, ..config }
     }
 
-    pub(crate) fn is_paper(&self) -> bool {
-        self.algorithm.paper
-    }
-
     /// Refuses options that contradict each other, before anything starts.
     pub(crate) fn check(&self, chunk_buckets: &[u32]) -> Result<()> {
         if self.adaptive_chunks && chunk_buckets.contains(&8) {

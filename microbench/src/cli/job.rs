@@ -11,7 +11,7 @@ use super::{
     heading,
 };
 use crate::failure::{Failure, Result};
-use crate::machine::memory_available;
+use crate::machine::less_than;
 use crate::options::Options;
 use crate::size::Size;
 use crate::tuned::Tuned;
@@ -255,12 +255,11 @@ impl JobArgs {
                  {ranks} ranks takes {least} at least"
             )));
         }
-        match memory_available() {
-            Some(available) if self.bytes_here(size.0) > available => Err(Failure::usage(format!(
-                "--table-size {size} is too large: this machine has {} of memory available",
-                Size::mib(available >> 20)
+        match less_than(self.bytes_here(size.0)) {
+            Some(available) => Err(Failure::usage(format!(
+                "--table-size {size} is too large: this machine has {available} of memory available"
             ))),
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 

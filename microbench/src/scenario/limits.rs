@@ -21,7 +21,7 @@ use super::{gather, peer, report_job, seconds};
 use crate::cli::{JobArgs, TransportName, one_of};
 use crate::failure::{Failure, Result};
 use crate::job::{Scenario, Shape};
-use crate::machine::memory_available;
+use crate::machine::{less_than, memory_available};
 use crate::progress::Progress;
 use crate::size::Size;
 use crate::table::MOST_IN_FLIGHT;
@@ -126,8 +126,7 @@ impl LimitsArgs {
     }
 
     fn settle_size(&mut self, cores: &Cores) -> Result<()> {
-        let available = memory_available();
-        let half = available.map_or(SIZE, |bytes| Size(bytes / 2));
+        let half = memory_available().map_or(SIZE, |bytes| Size(bytes / 2));
         let fits = if half.0 >= SIZE.0 { SIZE } else { half };
         self.size = self.size_asked.unwrap_or(fits);
         let least = Size(probeline_limits::memory::MIN_BYTES as u64 * cores.nodes());
@@ -137,13 +136,12 @@ impl LimitsArgs {
                 self.size
             )));
         }
-        match available {
-            Some(available) if self.size.0 > available => Err(Failure::usage(format!(
-                "--size {} is too large: this machine has {} of memory available",
-                self.size,
-                Size::mib(available >> 20)
+        match less_than(self.size.0) {
+            Some(available) => Err(Failure::usage(format!(
+                "--size {} is too large: this machine has {available} of memory available",
+                self.size
             ))),
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::cli::{ChunkArgs, JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{Scenario, Shape};
 use crate::keys::Keys;
-use crate::machine::memory_available;
+use crate::machine::less_than;
 use crate::progress::Progress;
 use crate::run_report::aligned;
 use crate::size::Size;
@@ -174,17 +174,14 @@ impl ThroughputArgs {
     fn check(&self) -> Result<()> {
         self.pipeline.table.check(&[self.chunks.chunk_buckets])?;
         let keys = u64::from(self.ops) * u64::from(self.job.ranks) * 8;
-        match memory_available() {
-            Some(available) if self.job.bytes_here(self.job.table_size.0 + keys) > available => {
-                Err(Failure::usage(format!(
-                    "--ops {} is too much: the keys of all ranks take {}, and this machine has {} of \
-                     memory available for them and the table",
-                    self.ops,
-                    Size::mib(keys >> 20),
-                    Size::mib(available >> 20)
-                )))
-            }
-            _ => Ok(()),
+        match less_than(self.job.bytes_here(self.job.table_size.0 + keys)) {
+            Some(available) => Err(Failure::usage(format!(
+                "--ops {} is too much: the keys of all ranks take {}, and this machine has \
+                 {available} of memory available for them and the table",
+                self.ops,
+                Size::mib(keys >> 20)
+            ))),
+            None => Ok(()),
         }
     }
 

@@ -5,7 +5,7 @@ use core::mem;
 use probeline::table::{OperationError, Outcome};
 use probeline_petri::{FiringRule, Overflow};
 
-use super::Expand;
+use super::ExpandArgs;
 use super::frontier::Frontier;
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +48,7 @@ pub(super) struct Expansion {
 }
 
 impl Expansion {
-    pub(super) fn new(rule: FiringRule, args: &Expand) -> Self {
+    pub(super) fn new(rule: FiringRule, args: ExpandArgs) -> Self {
         let batch = args.batch as usize;
         let capacity = batch + rule.max_successors();
         Self {

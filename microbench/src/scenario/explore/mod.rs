@@ -52,38 +52,19 @@ pub(crate) struct ExploreArgs {
 /// How the table looks up successors.
 #[derive(Args, Clone, Copy, Debug)]
 struct ExpandArgs {
-    /// Successors of one batch call, and those that the last state has beyond them; 1 makes single
-    /// calls [default: 512, or 1 with --paper]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=MOST_BATCH))]
-    batch: Option<u32>,
+    /// Successors of one batch call, and those that the last state has beyond them; 1 is single
+    /// calls, as with --paper
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    #[arg(default_value_if("paper", "true", "1"))]
+    #[arg(value_parser = value_parser!(u32).range(1..=MOST_BATCH))]
+    batch: u32,
 
     /// States, 8 bytes each, that a rank remembers to have put in the table and does not put again:
-    /// a filter before the table, by states and not by buckets as --cache is; 0 or a power of two
-    /// from 2 on [default: 131072, or 0 with --paper]
-    #[arg(long, value_name = "STATES", value_parser = known_states)]
-    known_states: Option<u32>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Expand {
-    batch: u32,
+    /// a filter before the table, by states and not by buckets as --cache is; a power of two from 2
+    /// on, or 0, as with --paper
+    #[arg(long, value_name = "STATES", default_value_t = 1 << 17, value_parser = known_states)]
+    #[arg(default_value_if("paper", "true", "0"))]
     known_states: u32,
-}
-
-impl ExpandArgs {
-    fn resolve(&self, paper: bool) -> Expand {
-        let (batch, known_states) = if paper { (1, 0) } else { (512, 1 << 17) };
-        Expand {
-            batch: self.batch.unwrap_or(batch),
-            known_states: self.known_states.unwrap_or(known_states),
-        }
-    }
-}
-
-impl ExploreArgs {
-    fn expand(&self) -> Expand {
-        self.expand.resolve(self.pipeline.table.is_paper())
-    }
 }
 
 /// Parses a power of two, so that the top bits of a hash are an index.
@@ -119,8 +100,8 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     };
     report.parameter("chunk_buckets", args.chunks.chunk_buckets);
     report.parameter("max_chunks", args.chunks.max_chunks);
-    report.parameter("batch", args.expand().batch);
-    report.parameter("known_states", args.expand().known_states);
+    report.parameter("batch", args.expand.batch);
+    report.parameter("known_states", args.expand.known_states);
     report.parameters(args.pipeline.parameters(&exploration.config()));
     report.parameter("places", exploration.net.places().len());
     report.parameter("transitions", exploration.net.transitions().len());

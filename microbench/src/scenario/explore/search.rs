@@ -40,7 +40,7 @@ pub(super) fn search<T: Timed>(
     exchange: &mut dyn Exchange,
 ) -> Result<core::result::Result<Ended, Overflow>> {
     let rule = FiringRule::new(&exploration.net, packing);
-    let mut expansion = Expansion::new(rule, &exploration.args.expand());
+    let mut expansion = Expansion::new(rule, exploration.args.expand);
     let first_word = table.config().words();
     let mut frontier =
         Frontier::new(first_word, Config::slots(exploration.args.pipeline.in_flight));
