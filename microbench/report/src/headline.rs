@@ -45,6 +45,14 @@ fn tally(run: &Run) -> String {
     }
 }
 
+/// Returns the row with the largest value.
+fn most<'r>(
+    rows: impl Iterator<Item = &'r Fields>,
+    value: impl Fn(&Fields) -> f64,
+) -> Option<&'r Fields> {
+    rows.max_by(|one, other| value(one).total_cmp(&value(other)))
+}
+
 fn latency(run: &Run) -> Option<String> {
     let of = |operation: &str| {
         let rows = run.rows.iter().filter(|row| row.text("operation") == Some(operation));
@@ -68,8 +76,7 @@ fn latency(run: &Run) -> Option<String> {
 }
 
 fn throughput(run: &Run) -> Option<String> {
-    let by_rate = |row: &&Fields| row.number("median_ops_per_s").unwrap_or(0.0);
-    let best = run.rows.iter().max_by(|one, other| by_rate(one).total_cmp(&by_rate(other)))?;
+    let best = most(run.rows.iter(), |row| row.number("median_ops_per_s").unwrap_or(0.0))?;
     let mixed = run.rows.iter().find(|row| row.text("workload") == Some("mixed"));
     let row = mixed.unwrap_or(best);
     let share = row
@@ -85,11 +92,7 @@ fn throughput(run: &Run) -> Option<String> {
 fn roundtrips(run: &Run) -> Option<String> {
     let least = run.rows.iter().filter_map(Fields::chunk_buckets).min()?;
     let rows = run.rows.iter().filter(|row| row.chunk_buckets() == Some(least));
-    let last = rows.max_by(|one, other| {
-        one.number("load_factor")
-            .unwrap_or(0.0)
-            .total_cmp(&other.number("load_factor").unwrap_or(0.0))
-    })?;
+    let last = most(rows, |row| row.number("load_factor").unwrap_or(0.0))?;
     Some(format!(
         "at load factor {} an insert waits for {} READs of C = {least}",
         last.number("load_factor")?,

@@ -4,7 +4,7 @@
 use super::{Sample, distinct, ranks_name, rows, series};
 use crate::number::plain;
 use crate::origin::Origins;
-use crate::plot::{Form, Guide, Kind, Plot, Series, Spec};
+use crate::plot::{Guide, Kind, Plot, Series, Spec};
 use crate::run::{Fields, Run};
 
 const COMMANDS: [&str; 1] = ["simulate"];
@@ -47,8 +47,8 @@ fn millions(_: &Run, row: &Fields) -> Option<f64> {
 
 /// Completes the description of a plot by machines.
 pub(super) fn spec([id, title, caption]: [String; 3], y: (&'static str, Kind)) -> Spec {
-    let (x, form, guide) = (("machines", Kind::Counts), Form::Lines, Guide::None);
-    Spec { id, title, caption, form, x, y, guide }
+    let (x, guide) = (("machines", Kind::Counts), Guide::None);
+    Spec { id, title, caption, x, y, guide }
 }
 
 /// Adds plots of throughput and speedup for each workload.

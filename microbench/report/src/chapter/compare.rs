@@ -2,7 +2,7 @@
 
 use super::{Chapter, Names, Sample, of, series};
 use crate::origin::Origins;
-use crate::plot::{Form, Guide, Kind, Plot, Spec};
+use crate::plot::{Guide, Kind, Plot, Spec};
 use crate::run::Run;
 
 /// The units of the two plots of a run, with their names, titles and what their values are.
@@ -63,7 +63,6 @@ fn plot(run: &Run, [unit, id, title, what]: [&str; 4]) -> Option<Plot> {
              and are left out.",
             run.number
         ),
-        form: Form::Dots,
         x: ("times the fastest", Kind::Ratios),
         y: ("operation", Kind::Names(names.0)),
         guide: Guide::Upright,

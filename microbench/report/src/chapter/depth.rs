@@ -2,7 +2,7 @@
 
 use super::{Chapter, Names, Sample, of, ranks_name, series};
 use crate::origin::Origins;
-use crate::plot::{Form, Guide, Kind, Plot, Spec};
+use crate::plot::{Guide, Kind, Plot, Spec};
 use crate::run::Run;
 
 /// The operations of a transport that the plots show.
@@ -48,7 +48,6 @@ fn of_transport(runs: &[Run]) -> Option<Plot> {
                   on one word. With one in flight the result of each determines the place of the \
                   next. Medians of rounds. The run's rows have more sizes."
             .to_owned(),
-        form: Form::Lines,
         x: ("operations in flight", Kind::Counts),
         y: ("million a second", Kind::Fitting),
         guide: Guide::None,
@@ -84,7 +83,6 @@ fn of_memory(runs: &[Run]) -> Option<Plot> {
                   address is the value of the access before; independent: as many at once as the \
                   CPU finds by itself; prefetched: requested some operations before."
             .to_owned(),
-        form: Form::Dots,
         x: ("million a second", Kind::Log),
         y: ("accesses", Kind::Names(names.0)),
         guide: Guide::None,

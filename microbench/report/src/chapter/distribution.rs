@@ -2,7 +2,7 @@
 
 use super::{Chapter, Sample, distinct, series};
 use crate::origin::Origins;
-use crate::plot::{Axis, Form, Guide, Kind, Plot, Series, Spec, Table, chunk_name};
+use crate::plot::{Axis, Guide, Kind, Plot, Series, Spec, Table, chunk_name};
 use crate::run::{Fields, Run};
 
 /// Operations without a table that the plots show, if they were measured.
@@ -123,7 +123,6 @@ fn plot(id: String, title: String, what: &str, series: Vec<Series>) -> Option<Pl
             "Nanoseconds. {what}. A curve begins at the fastest operation and ends at the slowest; \
              latencies below the clock's resolution are shown as 1 ns."
         ),
-        form: Form::Curves,
         x: ("share of operations that were faster", Kind::Nines),
         y: ("ns", Kind::Log),
         guide: Guide::None,

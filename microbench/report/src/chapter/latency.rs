@@ -2,7 +2,7 @@
 
 use super::{Chapter, Sample, of, series};
 use crate::origin::{Origins, transport};
-use crate::plot::{Form, Guide, Kind, Series, Spec};
+use crate::plot::{Guide, Kind, Series, Spec};
 use crate::run::{Fields, Run};
 
 pub(super) const LOAD_FACTOR: (&str, Kind) = ("load factor", Kind::Between);
@@ -132,7 +132,6 @@ fn latency_spec(id: &str, title: &str, operation: &str) -> Spec {
              rank 0; {included}. They go to all owners equally, its own part included. Means of \
              whole batches; of a simulated run, of virtual time."
         ),
-        form: Form::Lines,
         x: LOAD_FACTOR,
         y: ("mean, ns", Kind::Fitting),
         guide: Guide::None,
@@ -158,7 +157,7 @@ impl Roundtrips {
         }
         .map(str::to_owned);
         let (x, y) = (LOAD_FACTOR, ("READs per insert", Kind::FromZero));
-        Spec { id, title, caption, form: Form::Lines, x, y, guide: Guide::None }
+        Spec { id, title, caption, x, y, guide: Guide::None }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Chapter, Names, Sample, cluster, ranks_name, series, throughput};
 use crate::origin::Origins;
-use crate::plot::{Form, Guide, Kind, Plot, Spec};
+use crate::plot::{Guide, Kind, Plot, Spec};
 use crate::run::Run;
 
 pub(super) fn chapter(runs: &[Run]) -> Chapter {
@@ -46,7 +46,6 @@ fn rates(runs: &[Run]) -> Option<Plot> {
                   the same operations need; measured at the start of each run, on the table's own \
                   windows. Nothing else that an operation does is in the limit."
             .to_owned(),
-        form: Form::Dots,
         x: ("of the limit", Kind::FromZero),
         y: ("workload", Kind::Names(names.0)),
         guide: Guide::Upright,
@@ -74,7 +73,6 @@ fn floors(runs: &[Run], operation: &str, title: &str) -> Option<Plot> {
              the find-or-put: medians of rounds in which both take turns. Above 1 it needs less \
              than its floor, for example where the CPU itself loads only the bytes that it needs."
         ),
-        form: Form::Lines,
         x: ("load factor", Kind::Between),
         y: ("floor / find-or-put", Kind::FromZero),
         guide: Guide::Level,

@@ -4,7 +4,7 @@ use probeline_profile::paper::{self, Latency as Figure, SOURCE};
 
 use super::latency::{Clusters, LOAD_FACTOR, Roundtrips, latency, roundtrips};
 use super::{Chapter, cluster, distinct};
-use crate::plot::{Form, Guide, Kind, Plot, Series, Spec, chunk_name};
+use crate::plot::{Guide, Kind, Plot, Series, Spec, chunk_name};
 use crate::run::Run;
 
 /// The transports by which the page filters the paper's figures.
@@ -108,7 +108,7 @@ fn group(all: &[Compared], y: &'static str, caption: &str, ratio: [&str; 3]) -> 
 
 fn by_load_factor(texts: [&str; 3], y: (&'static str, Kind), guide: Guide) -> Spec {
     let [id, title, caption] = texts.map(str::to_owned);
-    Spec { id, title, caption, form: Form::Lines, x: LOAD_FACTOR, y, guide }
+    Spec { id, title, caption, x: LOAD_FACTOR, y, guide }
 }
 
 impl Compared {

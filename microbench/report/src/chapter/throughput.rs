@@ -2,7 +2,7 @@
 
 use super::{Chapter, Sample, cluster, series};
 use crate::origin::Origins;
-use crate::plot::{Form, Guide, Kind, Series, Spec};
+use crate::plot::{Guide, Kind, Series, Spec};
 use crate::run::Run;
 
 /// Parameters of the ranks. Runs that differ only in these form one series.
@@ -118,7 +118,6 @@ impl Rate {
             id,
             title: capital(&title),
             caption: caption.to_owned(),
-            form: Form::Lines,
             x: ("ranks", Kind::Counts),
             y: (y, Kind::Fitting),
             guide: if speedup { Guide::Proportional } else { Guide::None },

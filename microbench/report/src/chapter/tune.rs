@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Chapter, of};
 use crate::origin::transport;
-use crate::plot::{Form, Guide, Kind, Plot, Series, Spec, Table};
+use crate::plot::{Guide, Kind, Plot, Series, Spec, Table};
 use crate::run::{Fields, Run};
 
 const EXPECTED: &str = "expected";
@@ -179,7 +179,6 @@ impl<'r> Tuned<'r> {
                 of.name,
                 self.others()
             ),
-            form: Form::Lines,
             x: (x.1, Kind::Counts),
             y: (of.title, Kind::Fitting),
             guide: Guide::None,
@@ -226,7 +225,6 @@ impl<'r> Tuned<'r> {
                  same. swept: all candidates, each measured a few times.",
                 self.run.number, of.name
             ),
-            form: Form::Dots,
             x: (of.axes[0], Kind::Log),
             y: (of.axes[1], Kind::Log),
             guide: Guide::Diagonal,

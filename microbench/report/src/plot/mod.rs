@@ -30,8 +30,7 @@ pub(crate) struct Spec {
     pub(crate) title: String,
     /// Units, and what the values include.
     pub(crate) caption: String,
-    pub(crate) form: Form,
-    /// The titles and kinds of both axes. Names have their title in the table alone.
+    /// The titles and kinds of both axes, which determine the form. Names have their title in the table alone.
     pub(crate) x: (&'static str, Kind),
     pub(crate) y: (&'static str, Kind),
     pub(crate) guide: Guide,
@@ -70,8 +69,12 @@ impl Spec {
     /// Returns the plot of the series. It has the points that both axes include, and the series
     /// that have any. Returns `None` if there are none.
     pub(crate) fn plot(self, mut series: Vec<Series>) -> Option<Plot> {
-        let Self { id, title, caption, form, x: (x_title, x_kind), y: (y_title, y_kind), guide } =
-            self;
+        let Self { id, title, caption, x: (x_title, x_kind), y: (y_title, y_kind), guide } = self;
+        let form = match (&x_kind, &y_kind) {
+            (_, Kind::Names(_)) | (Kind::Log, Kind::Log) => Form::Dots,
+            (Kind::Nines, _) => Form::Curves,
+            _ => Form::Lines,
+        };
         let (mut xs, mut ys) = (values(&series, 0), values(&series, 1));
         let guide = guide.ends(&mut xs, &mut ys);
         let x = Axis::new(x_title, &x_kind, &xs);
@@ -195,6 +198,6 @@ fn made_up(series: &[(&str, &str)]) -> Plot {
     };
     let (id, title, caption) = (String::new(), String::new(), String::new());
     let (x, y) = (("", Kind::Between), ("", Kind::Between));
-    let spec = Spec { id, title, caption, form: Form::Lines, x, y, guide: Guide::None };
+    let spec = Spec { id, title, caption, x, y, guide: Guide::None };
     spec.plot(series.iter().map(one).collect()).unwrap()
 }
