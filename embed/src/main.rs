@@ -52,7 +52,7 @@ extern "C" fn rust_eh_personality() {}
 
 const BUCKETS: u64 = 4096;
 /// Number of keys: 90 % of the buckets, so that probing crosses chunks and wraps around.
-const DATA: u64 = BUCKETS * 9 / 10;
+const KEYS: u64 = BUCKETS * 9 / 10;
 
 // SAFETY: this is the only `main` in the program, with the signature that the C runtime calls.
 #[unsafe(no_mangle)]
@@ -86,19 +86,19 @@ fn fill_and_query(config: Config) -> Option<()> {
     let mut entries = [CacheEntry::EMPTY; 64];
     let table = Table::open(Memory::new(), config, &mut operations[..], &mut Alone).ok()?;
     let mut table = table.with_cache(&mut entries[..]);
-    for data in 0..DATA / 4 {
-        expect(table.find_or_put(data) == Ok(Outcome::Inserted))?;
+    for key in 0..KEYS / 4 {
+        expect(table.find_or_put(key) == Ok(Outcome::Inserted))?;
     }
     let (found, inserted) = submit_all(&mut table)?;
-    expect((found, inserted) == (DATA / 4, DATA / 2 - DATA / 4))?;
+    expect((found, inserted) == (KEYS / 4, KEYS / 2 - KEYS / 4))?;
     insert_batches(&mut table)?;
-    for data in 0..DATA {
-        expect(table.find(data) == Ok(true))?;
+    for key in 0..KEYS {
+        expect(table.find(key) == Ok(true))?;
     }
-    expect(table.find(DATA) == Ok(false))?;
+    expect(table.find(KEYS) == Ok(false))?;
     expect(table.find_or_put(u64::MAX).is_err())?;
-    expect(table.len(&mut Alone) == Ok(DATA))?;
-    expect(table.retain(&mut Alone, |data| data % 3 == 0) == Ok(DATA - DATA.div_ceil(3)))?;
+    expect(table.len(&mut Alone) == Ok(KEYS))?;
+    expect(table.retain(&mut Alone, |key| key % 3 == 0) == Ok(KEYS - KEYS.div_ceil(3)))?;
     expect(table.find(3) == Ok(true) && table.find(4) == Ok(false))?;
     #[cfg(feature = "canary")]
     assert!(table.find(5) != Ok(true), "a panic that the proof must notice");
@@ -111,15 +111,15 @@ fn fill_and_query(config: Config) -> Option<()> {
 /// Inserts the second half of the keys in batches.
 fn insert_batches(table: &mut Embedded<'_>) -> Option<()> {
     const BATCH: u64 = 64;
-    let mut next = DATA / 2;
-    while next < DATA {
-        let size = BATCH.min(DATA - next);
-        let (mut data, mut results) = ([0; BATCH as usize], [Ok(Outcome::Full); BATCH as usize]);
-        for (place, data) in (next..).zip(&mut data) {
-            *data = place;
+    let mut next = KEYS / 2;
+    while next < KEYS {
+        let size = BATCH.min(KEYS - next);
+        let (mut keys, mut results) = ([0; BATCH as usize], [Ok(Outcome::Full); BATCH as usize]);
+        for (place, key) in (next..).zip(&mut keys) {
+            *key = place;
         }
-        let (data, results) = (data.get(..size as usize)?, results.get_mut(..size as usize)?);
-        table.find_or_put_batch(data, results).ok()?;
+        let (keys, results) = (keys.get(..size as usize)?, results.get_mut(..size as usize)?);
+        table.find_or_put_batch(keys, results).ok()?;
         expect(results.iter().all(|result| *result == Ok(Outcome::Inserted)))?;
         next += size;
     }
@@ -142,8 +142,8 @@ type Embedded<'s> = Table<Memory, &'s mut [Operation], &'s mut [CacheEntry]>;
 /// Submits the first half of the keys, and counts the keys found and inserted.
 fn submit_all(table: &mut Embedded<'_>) -> Option<(u64, u64)> {
     let (mut next, mut found, mut inserted) = (0, 0, 0);
-    while found + inserted < DATA / 2 {
-        while next < DATA / 2 && table.submit(Tag(next), next, Intent::FindOrPut).is_ok() {
+    while found + inserted < KEYS / 2 {
+        while next < KEYS / 2 && table.submit(Tag(next), next, Intent::FindOrPut).is_ok() {
             next += 1;
         }
         let mut out = [Finished::default(); 4];

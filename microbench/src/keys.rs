@@ -4,7 +4,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 
-use probeline::table::MAX_DATA;
+use probeline::table::MAX_KEY;
 
 use crate::failure::{Failure, Result};
 
@@ -41,7 +41,7 @@ impl Keys {
 #[inline]
 pub(crate) fn nth(seed: u64, n: u64) -> u64 {
     // A seed has 2^40 consecutive keys, modulo the 63 bits that a bucket holds.
-    (seed << 40).wrapping_add(n) & MAX_DATA
+    (seed << 40).wrapping_add(n) & MAX_KEY
 }
 
 #[cfg(test)]

@@ -296,22 +296,22 @@ pub(crate) fn of_algorithm(config: &Config) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Executes find-or-put of each key of `data` in batches of the length of `outcomes`, or by
+/// Executes find-or-put of each key of `keys` in batches of the length of `outcomes`, or by
 /// blocking calls if that is empty. Stops at the first error.
 pub(crate) fn find_or_put_all<T: Timed>(
     table: &mut HeapTable<T>,
-    data: &[u64],
+    keys: &[u64],
     outcomes: &mut [BatchOutcome],
 ) -> Result<()> {
     if outcomes.is_empty() {
-        for &data in data {
-            table.find_or_put(data)?;
+        for &key in keys {
+            table.find_or_put(key)?;
         }
         return Ok(());
     }
-    for data in data.chunks(outcomes.len()) {
-        let outcomes = &mut outcomes[..data.len()];
-        table.find_or_put_batch(data, outcomes)?;
+    for keys in keys.chunks(outcomes.len()) {
+        let outcomes = &mut outcomes[..keys.len()];
+        table.find_or_put_batch(keys, outcomes)?;
         for outcome in outcomes {
             (*outcome)?;
         }

@@ -40,7 +40,7 @@ const REMOTE: usize = 64;
 
 /// A batch in progress.
 pub(crate) struct Batch<'b> {
-    data: &'b [u64],
+    keys: &'b [u64],
     intent: Intent,
     /// The first key of the block, and the first key not started.
     block: usize,
@@ -82,8 +82,8 @@ impl<const N: usize> Keys<N> {
 }
 
 impl<'b> Batch<'b> {
-    pub(crate) fn new(data: &'b [u64], intent: Intent) -> Self {
-        Self { data, intent, block: 0, next: 0, remote: Keys::EMPTY, poll: false }
+    pub(crate) fn new(keys: &'b [u64], intent: Intent) -> Self {
+        Self { keys, intent, block: 0, next: 0, remote: Keys::EMPTY, poll: false }
     }
 
     /// Writes the next operation for the pipeline to `into`.
@@ -107,7 +107,7 @@ impl<'b> Batch<'b> {
                 return Pull::Poll;
             } else if at.is_dead {
                 return self.pull_any(at, into);
-            } else if self.next >= self.data.len() {
+            } else if self.next >= self.keys.len() {
                 return Pull::End;
             } else {
                 self.run_block(at);
@@ -123,7 +123,7 @@ impl<'b> Batch<'b> {
         at: &mut Pulling<'_, T, C>,
         into: &mut FindOrPut,
     ) -> Pull {
-        while self.next < self.data.len() {
+        while self.next < self.keys.len() {
             let place = self.next;
             self.next += 1;
             if let Some(bucket) = self.bucket(place, at.results) {
@@ -137,10 +137,10 @@ impl<'b> Batch<'b> {
     /// Returns the bucket of the key at `place`, or stores the error of a key beyond 63 bits.
     #[inline(always)]
     fn bucket(&self, place: usize, results: &mut Results) -> Option<Bucket> {
-        match Bucket::new(*self.data.get(place)?) {
+        match Bucket::new(*self.keys.get(place)?) {
             Ok(bucket) => Some(bucket),
             Err(refused) => {
-                put(results, place, Err(SubmitError::Data(refused).into()));
+                put(results, place, Err(SubmitError::Key(refused).into()));
                 None
             }
         }
@@ -150,7 +150,7 @@ impl<'b> Batch<'b> {
     fn run_block<T: Transport, C: AsMut<[CacheEntry]>>(&mut self, at: &mut Pulling<'_, T, C>) {
         let parts = Parts::new(at.transport, at.shared.layout);
         self.block = self.next;
-        let end = self.data.len().min(self.next + BLOCK);
+        let end = self.keys.len().min(self.next + BLOCK);
         let mut walkers = Walkers::EMPTY;
         if at.shared.cache.is_on() {
             self.follow_cache(end, &mut walkers, &parts, at);

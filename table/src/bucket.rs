@@ -1,17 +1,17 @@
 //! A bucket: one 64-bit word that is empty or holds a 63-bit key, and is written once.
 //!
-//! Paper section 3.1: the top bit marks an occupied bucket, the other bits are the data. The key is
+//! Paper section 3.1: the top bit marks an occupied bucket, the other bits are the key. The key is
 //! stored after mixing by a bijection on 63 bits. The stored word is therefore its own hash, and
 //! the words of structured keys have few zero bytes, which make torn words ambiguous.
 
-use crate::error::DataOutOfRange;
+use crate::error::KeyOutOfRange;
 
 /// Bits of a key.
-pub const DATA_BITS: u32 = 63;
+pub const KEY_BITS: u32 = 63;
 /// The largest key.
-pub const MAX_DATA: u64 = (1 << DATA_BITS) - 1;
+pub const MAX_KEY: u64 = (1 << KEY_BITS) - 1;
 
-const OCCUPIED: u64 = 1 << DATA_BITS;
+const OCCUPIED: u64 = 1 << KEY_BITS;
 /// Added before mixing, so that key 0 does not mix to 0.
 const OFFSET: u64 = 0x2545_f491_4f6c_dd1d;
 /// Multipliers of MurmurHash3's 64-bit finalizer. They are odd, hence invertible modulo 2^63.
@@ -43,16 +43,16 @@ impl Bucket {
     /// An arbitrary bucket that initializes storage.
     pub(crate) const ANY: Self = Self(OCCUPIED);
 
-    /// Returns the bucket that holds the key `data`.
+    /// Returns the bucket that holds `key`.
     ///
     /// # Errors
-    /// [`DataOutOfRange`] if `data` exceeds [`MAX_DATA`].
+    /// [`KeyOutOfRange`] if `key` exceeds [`MAX_KEY`].
     #[inline]
-    pub fn new(data: u64) -> Result<Self, DataOutOfRange> {
-        if data > MAX_DATA {
-            return Err(DataOutOfRange::new(data));
+    pub fn new(key: u64) -> Result<Self, KeyOutOfRange> {
+        if key > MAX_KEY {
+            return Err(KeyOutOfRange::new(key));
         }
-        Ok(Self(OCCUPIED | mix(data)))
+        Ok(Self(OCCUPIED | mix(key)))
     }
 
     /// Returns the occupied bucket of a word of the table, or `None` if it is empty.
@@ -74,13 +74,13 @@ impl Bucket {
     #[inline]
     #[must_use]
     pub fn hash(self) -> u64 {
-        self.0 & MAX_DATA
+        self.0 & MAX_KEY
     }
 
     /// Returns the key.
     #[inline]
     #[must_use]
-    pub fn data(self) -> u64 {
+    pub fn key(self) -> u64 {
         unmix(self.hash())
     }
 
@@ -118,22 +118,22 @@ impl Bucket {
     }
 }
 
-const fn mix(data: u64) -> u64 {
-    let mut x = data.wrapping_add(OFFSET) & MAX_DATA;
+const fn mix(key: u64) -> u64 {
+    let mut x = key.wrapping_add(OFFSET) & MAX_KEY;
     x ^= x >> FOLD;
-    x = x.wrapping_mul(FACTOR_1) & MAX_DATA;
+    x = x.wrapping_mul(FACTOR_1) & MAX_KEY;
     x ^= x >> FOLD;
-    x = x.wrapping_mul(FACTOR_2) & MAX_DATA;
+    x = x.wrapping_mul(FACTOR_2) & MAX_KEY;
     x ^ (x >> FOLD)
 }
 
 const fn unmix(mixed: u64) -> u64 {
     let mut x = mixed ^ (mixed >> FOLD);
-    x = x.wrapping_mul(INVERSE_2) & MAX_DATA;
+    x = x.wrapping_mul(INVERSE_2) & MAX_KEY;
     x ^= x >> FOLD;
-    x = x.wrapping_mul(INVERSE_1) & MAX_DATA;
+    x = x.wrapping_mul(INVERSE_1) & MAX_KEY;
     x ^= x >> FOLD;
-    x.wrapping_sub(OFFSET) & MAX_DATA
+    x.wrapping_sub(OFFSET) & MAX_KEY
 }
 
 /// Computes the inverse of an odd number modulo 2^64 (and so modulo 2^63) by Newton's iteration.
@@ -155,16 +155,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_bucket_returns_its_key(data in 0..=MAX_DATA) {
-            let bucket = Bucket::new(data).unwrap();
-            prop_assert_eq!(bucket.data(), data);
+        fn a_bucket_returns_its_key(key in 0..=MAX_KEY) {
+            let bucket = Bucket::new(key).unwrap();
+            prop_assert_eq!(bucket.key(), key);
             prop_assert_eq!(Bucket::from_word(bucket.word()), Some(bucket));
         }
 
         #[test]
-        fn every_data_bit_moves_about_half_of_the_hash(data in 0..=MAX_DATA, bit in 0..DATA_BITS) {
-            let hash = |data| Bucket::new(data).unwrap().hash();
-            let flipped = (hash(data) ^ hash(data ^ 1 << bit)).count_ones();
+        fn every_key_bit_moves_about_half_of_the_hash(key in 0..=MAX_KEY, bit in 0..KEY_BITS) {
+            let hash = |key| Bucket::new(key).unwrap().hash();
+            let flipped = (hash(key) ^ hash(key ^ 1 << bit)).count_ones();
             // Expected 31.5 bits, standard deviation 4; the test allows six of them on each side.
             prop_assert!((8..=55).contains(&flipped), "{} bits", flipped);
         }
@@ -194,16 +194,16 @@ mod tests {
 
     #[test]
     fn data_beyond_63_bits_is_refused() {
-        assert_eq!(Bucket::new(MAX_DATA).unwrap().data(), MAX_DATA);
-        assert_eq!(Bucket::new(1 << 63), Err(DataOutOfRange::new(1 << 63)));
-        assert_eq!(Bucket::new(u64::MAX), Err(DataOutOfRange::new(u64::MAX)));
+        assert_eq!(Bucket::new(MAX_KEY).unwrap().key(), MAX_KEY);
+        assert_eq!(Bucket::new(1 << 63), Err(KeyOutOfRange::new(1 << 63)));
+        assert_eq!(Bucket::new(u64::MAX), Err(KeyOutOfRange::new(u64::MAX)));
     }
 
     #[test]
     fn consecutive_data_spreads_evenly() {
         let mut counts = [0_u32; 256];
-        for data in 0..256 * 1024 {
-            counts[usize::try_from(Bucket::new(data).unwrap().hash() >> 55).unwrap()] += 1;
+        for key in 0..256 * 1024 {
+            counts[usize::try_from(Bucket::new(key).unwrap().hash() >> 55).unwrap()] += 1;
         }
         // Chi-squared with 255 degrees of freedom: expected 255, standard deviation 22.6.
         let chi: f64 = counts.iter().map(|&c| (f64::from(c) - 1024.0).powi(2) / 1024.0).sum();

@@ -254,7 +254,7 @@ where
                 hole = false;
                 continue;
             };
-            if !keep(bucket.data()) {
+            if !keep(bucket.key()) {
                 self.store(at, 0)?;
                 removed += 1;
                 hole = true;
@@ -270,7 +270,7 @@ where
         let mut at = Position::default();
         for _ in 0..self.layout().buckets() {
             let word = self.load(at)?;
-            if Bucket::from_word(word).is_some_and(|bucket| !keep(bucket.data())) {
+            if Bucket::from_word(word).is_some_and(|bucket| !keep(bucket.key())) {
                 self.store(at, 0)?;
                 return Ok(1 + self.sweep_ring(at, keep)?);
             }
@@ -298,7 +298,7 @@ where
                 at = self.layout().advance(at, 1);
                 let word = self.load(at)?;
                 let Some(bucket) = Bucket::from_word(word) else { continue };
-                if keep(bucket.data()) {
+                if keep(bucket.key()) {
                     moved |= self.move_home(at, bucket)?;
                 } else {
                     self.store(at, 0)?;

@@ -4,30 +4,30 @@ use probeline_pipeline::{Error as Pipeline, OperationsError};
 use probeline_transport::{ExchangeError, Fault, OpError, Owner, PostError, SlotError};
 use thiserror::Error;
 
-use crate::bucket::MAX_DATA;
+use crate::bucket::MAX_KEY;
 
 /// A key that does not fit in the 63 bits of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("data {} has more than 63 bits: 0 to {MAX_DATA} is allowed", self.data())]
-pub struct DataOutOfRange {
+#[error("key {} has more than 63 bits: 0 to {MAX_KEY} is allowed", self.key())]
+pub struct KeyOutOfRange {
     /// Low and high half. A single u64 would make an operation's result half as large again, and a
     /// batch writes one result for each key.
     halves: [u32; 2],
 }
 
-impl DataOutOfRange {
-    /// Creates the error for `data`.
+impl KeyOutOfRange {
+    /// Creates the error for `key`.
     #[must_use]
-    pub const fn new(data: u64) -> Self {
+    pub const fn new(key: u64) -> Self {
         // Each half is 32 bits.
         #[allow(clippy::cast_possible_truncation)]
-        let halves = [data as u32, (data >> 32) as u32];
+        let halves = [key as u32, (key >> 32) as u32];
         Self { halves }
     }
 
     /// Returns the key.
     #[must_use]
-    pub fn data(&self) -> u64 {
+    pub fn key(&self) -> u64 {
         let [low, high] = self.halves.map(u64::from);
         high << 32 | low
     }
@@ -108,7 +108,7 @@ pub enum SubmitError {
     Busy,
     /// The key does not fit in a bucket.
     #[error("{0}")]
-    Data(DataOutOfRange),
+    Key(KeyOutOfRange),
     /// The storage for operations has become shorter than when the table was opened.
     #[error("{}", Pipeline::Storage { found: *found, expected: *expected })]
     Storage {
@@ -132,9 +132,9 @@ impl SubmitError {
     }
 }
 
-impl From<DataOutOfRange> for SubmitError {
-    fn from(error: DataOutOfRange) -> Self {
-        Self::Data(error)
+impl From<KeyOutOfRange> for SubmitError {
+    fn from(error: KeyOutOfRange) -> Self {
+        Self::Key(error)
     }
 }
 
@@ -142,10 +142,10 @@ impl From<DataOutOfRange> for SubmitError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BatchError {
     /// The number of outcomes differs from the number of keys. The call changed nothing.
-    #[error("a batch of {data} data has room for {outcomes} outcomes: give as many outcomes")]
+    #[error("a batch of {keys} keys has room for {outcomes} outcomes: give as many outcomes")]
     Lengths {
         /// Number of keys.
-        data: usize,
+        keys: usize,
         /// Number of outcomes.
         outcomes: usize,
     },
@@ -256,6 +256,6 @@ mod tests {
     #[test]
     fn a_result_is_two_words() {
         assert!(size_of::<Result<Outcome, OperationError>>() <= 16);
-        assert_eq!(DataOutOfRange::new(u64::MAX - 1).data(), u64::MAX - 1);
+        assert_eq!(KeyOutOfRange::new(u64::MAX - 1).key(), u64::MAX - 1);
     }
 }

@@ -56,20 +56,20 @@ where
     }
 
     /// As [`Table::find_or_put`]. The operation starts at the first poll.
-    pub fn find_or_put(&self, data: u64) -> TableFuture<'_, T, S, C> {
-        self.run(data, Intent::FindOrPut)
+    pub fn find_or_put(&self, key: u64) -> TableFuture<'_, T, S, C> {
+        self.run(key, Intent::FindOrPut)
     }
 
     /// As [`Table::find`]: the outcome is [`Outcome::Found`](crate::Outcome::Found) or
     /// [`Outcome::Absent`](crate::Outcome::Absent).
-    pub fn find(&self, data: u64) -> TableFuture<'_, T, S, C> {
-        self.run(data, Intent::Find)
+    pub fn find(&self, key: u64) -> TableFuture<'_, T, S, C> {
+        self.run(key, Intent::Find)
     }
 
-    fn run(&self, data: u64, intent: Intent) -> TableFuture<'_, T, S, C> {
-        let operation = match (Bucket::new(data), self.0.try_borrow()) {
+    fn run(&self, key: u64, intent: Intent) -> TableFuture<'_, T, S, C> {
+        let operation = match (Bucket::new(key), self.0.try_borrow()) {
             (Ok(bucket), Ok(table)) => Ok(FindOrPut::new(bucket, intent, table.pipeline.shared())),
-            (Err(refused), _) => Err(SubmitError::Data(refused).into()),
+            (Err(refused), _) => Err(SubmitError::Key(refused).into()),
             // Only a poll borrows the table, and a poll runs no code of the caller.
             (Ok(_), Err(_)) => Err(SubmitError::Busy.into()),
         };

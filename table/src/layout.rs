@@ -185,7 +185,7 @@ fn scale(fraction: u64, whole: u64) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bucket::MAX_DATA;
+    use crate::bucket::MAX_KEY;
     use proptest::prelude::*;
 
     fn linear(layout: &Layout, at: Position) -> u64 {
@@ -195,11 +195,11 @@ mod tests {
     proptest! {
         #[test]
         fn chunks_cover_the_ring_in_order(
-            owners in 1_u32..6, eighths in 1_u64..20, chunk in 1_u32..20, data in 0..=MAX_DATA,
+            owners in 1_u32..6, eighths in 1_u64..20, chunk in 1_u32..20, key in 0..=MAX_KEY,
         ) {
             let layout = Layout::new(owners, eighths * 8, 24, Probing::Linear);
             let chunk = (chunk * 8).min(u32::try_from(eighths * 8).unwrap());
-            let mut start = layout.home(Bucket::new(data).unwrap());
+            let mut start = layout.home(Bucket::new(key).unwrap());
             let home = linear(&layout, start);
             prop_assert!(home < layout.buckets());
             for i in 0..4 {
@@ -226,7 +226,7 @@ mod tests {
             let layout = Layout::new(owners, 1000, 0, Probing::Linear);
             let mut counts = vec![0_u32; owners as usize];
             for i in 0..1000 * u64::from(owners) {
-                let bucket = Bucket::new(seed.wrapping_add(i) & MAX_DATA).unwrap();
+                let bucket = Bucket::new(seed.wrapping_add(i) & MAX_KEY).unwrap();
                 counts[layout.home(bucket).owner as usize] += 1;
             }
             // Binomial: the standard deviation is below 32; the test allows six of them.

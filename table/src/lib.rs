@@ -74,13 +74,12 @@ mod stats;
 mod table;
 mod walk;
 
-pub use bucket::{Bucket, DATA_BITS, MAX_DATA};
+pub use bucket::{Bucket, KEY_BITS, MAX_KEY};
 pub use cache::CacheEntry;
 pub use chunk_choice::ReadCost;
 pub use config::Config;
 pub use error::{
-    BatchError, CollectiveError, ConfigError, DataOutOfRange, OpenError, OperationError,
-    SubmitError,
+    BatchError, CollectiveError, ConfigError, KeyOutOfRange, OpenError, OperationError, SubmitError,
 };
 pub use find_or_put::{Intent, Outcome};
 pub use future::{Shared, TableFuture};

@@ -104,18 +104,18 @@ impl Probe {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bucket::MAX_DATA;
+    use crate::bucket::MAX_KEY;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
     proptest! {
         #[test]
         fn a_probe_order_visits_every_bucket_once(
-            owners in 1_u32..6, lines in 1_u64..20, data in 0..=MAX_DATA, way in 0..3,
+            owners in 1_u32..6, lines in 1_u64..20, key in 0..=MAX_KEY, way in 0..3,
         ) {
             let probing = [Probing::Linear, Probing::Lines, Probing::Jump][way as usize];
             let layout = Layout::new(owners, lines * 8, 8, probing);
-            let bucket = Bucket::new(data).unwrap();
+            let bucket = Bucket::new(key).unwrap();
             let mut probe = Probe::of(bucket, &layout);
             let mut seen = BTreeSet::new();
             for line in 0..lines * u64::from(owners) {
@@ -139,8 +139,8 @@ mod tests {
     fn keys_of_one_home_line_jump_to_different_lines() {
         let layout = Layout::new(3, 40 * 8, 8, Probing::Jump);
         let mut seconds = BTreeSet::new();
-        for data in 0..40_000 {
-            let bucket = Bucket::new(data).unwrap();
+        for key in 0..40_000 {
+            let bucket = Bucket::new(key).unwrap();
             let mut probe = Probe::of(bucket, &layout);
             if probe.at == Position::default() {
                 probe.pass(8, bucket, &layout);

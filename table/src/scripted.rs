@@ -19,30 +19,30 @@ use crate::error::{OperationError, SubmitError};
 use crate::find_or_put::{FindOrPut, Intent, Outcome};
 use crate::table::Finished;
 
-fn bucket(data: u64) -> Bucket {
-    Bucket::new(data).unwrap()
+fn bucket(key: u64) -> Bucket {
+    Bucket::new(key).unwrap()
 }
 
 /// Returns the `nth` key whose home is this bucket of owner 0.
 fn at_home(pipeline: &Scripted, home: u64, nth: usize) -> u64 {
-    let is_there = |data: &u64| {
-        let position = pipeline.shared().layout.home(bucket(*data));
+    let is_there = |key: &u64| {
+        let position = pipeline.shared().layout.home(bucket(*key));
         position.owner == 0 && position.index == home
     };
     (0..).filter(is_there).nth(nth).unwrap()
 }
 
-fn operation(pipeline: &Scripted, data: u64, intent: Intent) -> FindOrPut {
-    FindOrPut::new(bucket(data), intent, pipeline.shared())
+fn operation(pipeline: &Scripted, key: u64, intent: Intent) -> FindOrPut {
+    FindOrPut::new(bucket(key), intent, pipeline.shared())
 }
 
-fn put(pipeline: &mut Scripted, tag: u64, data: u64) -> Result<(), SubmitError> {
-    let operation = operation(pipeline, data, Intent::FindOrPut);
+fn put(pipeline: &mut Scripted, tag: u64, key: u64) -> Result<(), SubmitError> {
+    let operation = operation(pipeline, key, Intent::FindOrPut);
     pipeline.submit(Tag(tag), operation).map_err(SubmitError::from_operation)
 }
 
-fn call(pipeline: &mut Scripted, data: u64, intent: Intent) -> Result<Outcome, OperationError> {
-    let operation = operation(pipeline, data, intent);
+fn call(pipeline: &mut Scripted, key: u64, intent: Intent) -> Result<Outcome, OperationError> {
+    let operation = operation(pipeline, key, intent);
     pipeline.call(operation)
 }
 
@@ -150,9 +150,9 @@ fn operations_that_wait_for_room_are_not_starved() {
 #[test]
 fn an_operation_that_fails_while_it_waits_for_room_is_reported_once() {
     let mut pipeline = pipeline(1, 16, 2, 2, 3);
-    let data = [0, 1].map(|nth| at_home(&pipeline, 0, nth));
-    put(&mut pipeline, 7, data[0]).unwrap();
-    put(&mut pipeline, 8, data[1]).unwrap();
+    let keys = [0, 1].map(|nth| at_home(&pipeline, 0, nth));
+    put(&mut pipeline, 7, keys[0]).unwrap();
+    put(&mut pipeline, 8, keys[1]).unwrap();
     assert_eq!(pipeline.transport_mut().posted.len(), 3, "no room for the second's READ ahead");
     pipeline.transport_mut().fail(2, OpError::RetryExceeded);
     assert_eq!(poll(&mut pipeline), [(8, FAILED)], "though it waited for room");
@@ -186,25 +186,25 @@ fn a_failed_read_ahead_fails_an_operation_whose_claim_is_in_flight() {
 #[test]
 fn a_refused_half_chunk_fails_the_operation() {
     let mut pipeline = pipeline(2, 16, 1, 1, 8);
-    let data = at_home(&pipeline, 12, 0);
+    let key = at_home(&pipeline, 12, 0);
     pipeline.transport_mut().refuse = Some((1, PostError::OutOfRange));
-    put(&mut pipeline, 7, data).unwrap();
+    put(&mut pipeline, 7, key).unwrap();
     assert_eq!(pipeline.transport_mut().posted.len(), 1);
     let refused = Err(OperationError::Post(PostError::OutOfRange));
     assert_eq!(poll(&mut pipeline), [(7, refused)]);
-    assert_eq!(put(&mut pipeline, 8, data), Err(SubmitError::Busy), "half of it is in flight");
+    assert_eq!(put(&mut pipeline, 8, key), Err(SubmitError::Busy), "half of it is in flight");
     pipeline.transport_mut().end(0);
     assert_eq!(poll(&mut pipeline), []);
-    put(&mut pipeline, 8, data).unwrap();
+    put(&mut pipeline, 8, key).unwrap();
     assert_eq!(pipeline.transport_mut().posted.len(), 2);
 }
 
 #[test]
 fn a_half_chunk_posted_to_a_dying_transport_fails() {
     let mut pipeline = pipeline(2, 16, 1, 1, 8);
-    let data = at_home(&pipeline, 12, 0);
+    let key = at_home(&pipeline, 12, 0);
     pipeline.transport_mut().refuse = Some((1, PostError::Closed));
-    put(&mut pipeline, 7, data).unwrap();
+    put(&mut pipeline, 7, key).unwrap();
     pipeline.transport_mut().die(FAULT);
     assert_eq!(poll(&mut pipeline), [(7, Err(OperationError::Failed(OpError::Flushed)))]);
     assert_eq!(pipeline.poll_into(&mut [Finished::default()]), Err(DEAD));
@@ -294,13 +294,13 @@ proptest! {
         let (mut running, mut inserted) = (BTreeSet::new(), BTreeSet::new());
         let mut check = |pipeline: &mut Scripted, running: &mut BTreeSet<(u64, u64)>| {
             for (tag, result) in poll(pipeline) {
-                let data = tag % 40;
-                prop_assert!(running.remove(&(tag, data)), "{} was reported twice", tag);
+                let key = tag % 40;
+                prop_assert!(running.remove(&(tag, key)), "{} was reported twice", tag);
                 if result == INSERTED {
-                    prop_assert!(inserted.insert(data), "{} was inserted twice", data);
+                    prop_assert!(inserted.insert(key), "{} was inserted twice", key);
                 }
-                prop_assert!(result != Ok(Outcome::Found) || failures > 0 || inserted.contains(&data)
-                    || running.iter().any(|&(_, other)| other == data));
+                prop_assert!(result != Ok(Outcome::Found) || failures > 0 || inserted.contains(&key)
+                    || running.iter().any(|&(_, other)| other == key));
             }
             Ok(())
         };

@@ -107,7 +107,7 @@ where
         self.pipeline.shared_mut()
     }
 
-    /// Finds the key `data`, or inserts it into the first empty bucket of its probe order (paper
+    /// Finds `key`, or inserts it into the first empty bucket of its probe order (paper
     /// Fig. 1).
     ///
     /// Blocks until the operation completes; the transport bounds the wait.
@@ -115,23 +115,23 @@ where
     /// # Errors
     /// [`OperationError`]: refused, or of unknown outcome.
     #[inline]
-    pub fn find_or_put(&mut self, data: u64) -> Result<Outcome, OperationError> {
-        self.call(data, Intent::FindOrPut)
+    pub fn find_or_put(&mut self, key: u64) -> Result<Outcome, OperationError> {
+        self.call(key, Intent::FindOrPut)
     }
 
-    /// Returns whether the table contains the key `data`. Blocks until the operation completes; the
+    /// Returns whether the table contains `key`. Blocks until the operation completes; the
     /// transport bounds the wait.
     ///
     /// # Errors
     /// As for [`find_or_put`](Self::find_or_put).
     #[inline]
-    pub fn find(&mut self, data: u64) -> Result<bool, OperationError> {
-        Ok(self.call(data, Intent::Find)? == Outcome::Found)
+    pub fn find(&mut self, key: u64) -> Result<bool, OperationError> {
+        Ok(self.call(key, Intent::Find)? == Outcome::Found)
     }
 
     #[inline]
-    fn call(&mut self, data: u64, intent: Intent) -> Result<Outcome, OperationError> {
-        let bucket = Bucket::new(data).map_err(SubmitError::Data)?;
+    fn call(&mut self, key: u64, intent: Intent) -> Result<Outcome, OperationError> {
+        let bucket = Bucket::new(key).map_err(SubmitError::Key)?;
         let context = self.pipeline.shared_mut();
         if context.direct == Direct::Claims || context.cache.is_on() {
             let mut walk = context.walk(bucket, intent);
@@ -169,7 +169,7 @@ where
         self.pipeline.make_progress()
     }
 
-    /// Runs [`find_or_put`](Self::find_or_put) for each key of `data` and stores each result at the
+    /// Runs [`find_or_put`](Self::find_or_put) for each key of `keys` and stores each result at the
     /// same index of `outcomes`.
     ///
     /// As many operations are in flight as the storage and the transport's depth allow, in any
@@ -185,10 +185,10 @@ where
     /// [`BatchError`] if the lengths differ. The result of each key is in `outcomes`.
     pub fn find_or_put_batch(
         &mut self,
-        data: &[u64],
+        keys: &[u64],
         outcomes: &mut [Result<Outcome, OperationError>],
     ) -> Result<(), BatchError> {
-        self.batch(data, Intent::FindOrPut, outcomes)
+        self.batch(keys, Intent::FindOrPut, outcomes)
     }
 
     /// As [`find_or_put_batch`](Self::find_or_put_batch), for [`find`](Self::find): outcomes are
@@ -198,22 +198,22 @@ where
     /// As for [`find_or_put_batch`](Self::find_or_put_batch).
     pub fn find_batch(
         &mut self,
-        data: &[u64],
+        keys: &[u64],
         outcomes: &mut [Result<Outcome, OperationError>],
     ) -> Result<(), BatchError> {
-        self.batch(data, Intent::Find, outcomes)
+        self.batch(keys, Intent::Find, outcomes)
     }
 
     fn batch(
         &mut self,
-        data: &[u64],
+        keys: &[u64],
         intent: Intent,
         outcomes: &mut [Result<Outcome, OperationError>],
     ) -> Result<(), BatchError> {
-        if data.len() != outcomes.len() {
-            return Err(BatchError::Lengths { data: data.len(), outcomes: outcomes.len() });
+        if keys.len() != outcomes.len() {
+            return Err(BatchError::Lengths { keys: keys.len(), outcomes: outcomes.len() });
         }
-        let mut batch = Batch::new(data, intent);
+        let mut batch = Batch::new(keys, intent);
         self.pipeline
             .run_batch(outcomes, |at, into| batch.pull(at, into))
             .map_err(BatchError::Operation)
@@ -222,11 +222,11 @@ where
     /// Starts an operation whose result [`poll_into`](Self::poll_into) reports under `tag`.
     ///
     /// # Errors
-    /// [`SubmitError::Busy`] while all storage is in use; [`SubmitError::Data`] if `data` exceeds
+    /// [`SubmitError::Busy`] while all storage is in use; [`SubmitError::Key`] if `key` exceeds
     /// 63 bits.
     #[inline]
-    pub fn submit(&mut self, tag: Tag, data: u64, intent: Intent) -> Result<(), SubmitError> {
-        let operation = FindOrPut::new(Bucket::new(data)?, intent, self.pipeline.shared());
+    pub fn submit(&mut self, tag: Tag, key: u64, intent: Intent) -> Result<(), SubmitError> {
+        let operation = FindOrPut::new(Bucket::new(key)?, intent, self.pipeline.shared());
         self.pipeline.submit(tag, operation).map_err(SubmitError::from_operation)
     }
 
@@ -313,7 +313,7 @@ where
     /// owners insert, it contains every key that was there before the call.
     pub fn local(&self) -> impl Iterator<Item = u64> + '_ {
         let words = self.buckets().iter().map(|bucket| bucket.load(Acquire));
-        words.filter_map(Bucket::from_word).map(Bucket::data)
+        words.filter_map(Bucket::from_word).map(Bucket::key)
     }
 }
 

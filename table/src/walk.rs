@@ -133,11 +133,11 @@ mod tests {
     proptest! {
         #[test]
         fn passing_buckets_follows_the_order_of_lines(
-            data in 0..1_u64 << 63, way in 0..3, lines in 1_u64..9,
+            key in 0..1_u64 << 63, way in 0..3, lines in 1_u64..9,
         ) {
             let probing = [Probing::Linear, Probing::Lines, Probing::Jump][way as usize];
             let layout = Layout::new(2, lines * 8, 8, probing);
-            let bucket = Bucket::new(data).unwrap();
+            let bucket = Bucket::new(key).unwrap();
             let mut walk = Walk::new(bucket, Intent::Find, layout.buckets(), &layout);
             let mut probe = Probe::of(bucket, &layout);
             let mut steps = 0;

@@ -6,12 +6,12 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use common::extensions::{Setup, probed, setups};
 use common::job::{AnyTable, Over, Sizes, on_shm};
-use common::means::{Setup, probed, setups};
 use common::{cache, content, home, own_words, storage};
 use probeline_sim::{Cluster, Rng, stage};
 use probeline_table::{
-    ChunkChoice, CollectiveError, Config, ConfigError, Finished, Intent, Layout, MAX_DATA,
+    ChunkChoice, CollectiveError, Config, ConfigError, Finished, Intent, Layout, MAX_KEY,
     OneRoundtrip, OpenError, Outcome, Probing, ReadAhead, ReadCost, Table, Tag,
 };
 use probeline_transport::{Exchange, Owner, Transport};
@@ -153,7 +153,7 @@ fn operations_in_flight_take_effect_and_are_reported() {
     let calls: [(Call, u64); 3] = [
         (|table, exchange| assert_eq!(table.len(exchange), Ok(12)), 12),
         (|table, exchange| table.clear(exchange).unwrap(), 0),
-        (|table, exchange| assert_eq!(table.retain(exchange, |data| data < 5), Ok(7)), 5),
+        (|table, exchange| assert_eq!(table.retain(exchange, |key| key < 5), Ok(7)), 5),
     ];
     for (over, (call, left)) in BOTH.into_iter().flat_map(|over| calls.map(|call| (over, call))) {
         over.run(Sizes::of(3, &CONFIG), |engine, exchange| {
@@ -195,8 +195,8 @@ fn an_engine_is_returned_idle() {
     }
 }
 
-fn random_data(rng: &mut Rng) -> u64 {
-    rng.bits() & MAX_DATA
+fn random_key(rng: &mut Rng) -> u64 {
+    rng.bits() & MAX_KEY
 }
 
 fn table_setups(owners: u32) -> impl Strategy<Value = Vec<Setup>> {
@@ -238,19 +238,19 @@ enum Homes {
 }
 
 /// Returns `count` different keys, the same on all owners.
-fn data(layout: &Layout, homes: Homes, count: usize, seed: u64) -> Vec<u64> {
+fn keys(layout: &Layout, homes: Homes, count: usize, seed: u64) -> Vec<u64> {
     let part = usize::try_from(layout.buckets_per_owner()).unwrap();
     let (mut rng, mut all) = (Rng::new(seed, 1), BTreeSet::new());
     while all.len() < count {
-        let data = random_data(&mut rng);
-        let home = home(layout, data);
+        let key = random_key(&mut rng);
+        let home = home(layout, key);
         let fits = match homes {
             Homes::Anywhere => true,
             Homes::BeforeBorders(buckets) => part - home % part <= buckets,
             Homes::With(Owner(owner)) => home / part == owner as usize % layout.owners() as usize,
         };
         if fits {
-            all.insert(data);
+            all.insert(key);
         }
     }
     all.into_iter().collect()
@@ -278,20 +278,20 @@ impl Moments {
     }
 }
 
-/// Inserts this owner's share of `data`. Returns the number of keys inserted.
-fn put(table: &mut AnyTable<'_>, data: &[u64]) -> u64 {
-    let put = |&data: &u64| match table.find_or_put(data).unwrap() {
+/// Inserts this owner's share of `keys`. Returns the number of keys inserted.
+fn put(table: &mut AnyTable<'_>, keys: &[u64]) -> u64 {
+    let put = |&key: &u64| match table.find_or_put(key).unwrap() {
         Outcome::Inserted => 1,
         Outcome::Found => 0,
-        outcome => panic!("{data} ended {outcome:?}"),
+        outcome => panic!("{key} ended {outcome:?}"),
     };
-    data.iter().map(put).sum()
+    keys.iter().map(put).sum()
 }
 
 /// Finds all keys, so that a cache contains them.
-fn see_all(table: &mut AnyTable<'_>, data: &[u64]) {
-    for &data in data {
-        assert_eq!(table.find(data), Ok(true));
+fn see_all(table: &mut AnyTable<'_>, keys: &[u64]) {
+    for &key in keys {
+        assert_eq!(table.find(key), Ok(true));
     }
 }
 
@@ -301,9 +301,9 @@ fn sizes_of(setups: &[Setup]) -> (Sizes, u64) {
     (Sizes::of(owners, &config), config.buckets_per_owner * u64::from(owners))
 }
 
-fn share(data: &[u64], exchange: &dyn Exchange) -> Vec<u64> {
+fn share(keys: &[u64], exchange: &dyn Exchange) -> Vec<u64> {
     let (me, owners) = (exchange.me().0 as usize, exchange.owners() as usize);
-    data.iter().copied().skip(me).step_by(owners).collect()
+    keys.iter().copied().skip(me).step_by(owners).collect()
 }
 
 proptest! {
@@ -320,7 +320,7 @@ proptest! {
         let count = share_of(buckets, load);
         over.run(sizes, |engine, exchange| {
             let mut table = open_as(&setups, engine, exchange);
-            let all = data(table.layout(), Homes::Anywhere, count, seed);
+            let all = keys(table.layout(), Homes::Anywhere, count, seed);
             for _ in 0..2 {
                 assert_eq!(table.len(exchange), Ok(0));
                 assert_eq!(table.load_factor(exchange), Ok(0.0));
@@ -332,8 +332,8 @@ proptest! {
                 see_all(&mut table, &all);
                 table.clear(exchange).unwrap();
                 assert_eq!(table.local().count(), 0);
-                for &data in &all {
-                    assert_eq!(table.find(data), Ok(false));
+                for &key in &all {
+                    assert_eq!(table.find(key), Ok(false));
                 }
             }
             exchange.barrier().unwrap();
@@ -359,26 +359,26 @@ proptest! {
     ) {
         let (sizes, buckets) = sizes_of(&setups);
         let count = share_of(buckets, load);
-        let keep = |round: usize, data: u64| {
-            Rng::new(data, seed ^ round as u64).chance(kept_ppm[round])
+        let keep = |round: usize, key: u64| {
+            Rng::new(key, seed ^ round as u64).chance(kept_ppm[round])
         };
         let moments = over.run(sizes, |engine, exchange| {
             let mut table = open_as(&setups, engine, exchange);
             let layout = *table.layout();
-            let all = data(&layout, homes, count, seed);
+            let all = keys(&layout, homes, count, seed);
             let (mut parts, mut inserted) = (Vec::new(), 0);
             for round in 0..kept_ppm.len() {
                 inserted += put(&mut table, &share(&all, exchange));
                 assert_eq!(table.len(exchange), Ok(count as u64));
                 see_all(&mut table, &all);
-                let removed = table.retain(exchange, |data| keep(round, data)).unwrap();
+                let removed = table.retain(exchange, |key| keep(round, key)).unwrap();
                 parts.push(own_words(&table));
                 exchange.barrier().unwrap();
-                let kept = all.iter().filter(|&&data| keep(round, data)).count() as u64;
+                let kept = all.iter().filter(|&&key| keep(round, key)).count() as u64;
                 assert_eq!(removed, count as u64 - kept);
                 assert_eq!(table.len(exchange), Ok(kept));
-                for &data in &all {
-                    assert_eq!(table.find(data), Ok(keep(round, data)));
+                for &key in &all {
+                    assert_eq!(table.find(key), Ok(keep(round, key)));
                 }
                 exchange.barrier().unwrap();
             }
@@ -389,10 +389,10 @@ proptest! {
             Moments { layout, parts, inserted }
         });
         let layout = moments[0].layout;
-        let all = data(&layout, homes, count, seed);
+        let all = keys(&layout, homes, count, seed);
         let mut inserted = count;
         for round in 0..kept_ppm.len() {
-            let kept: BTreeSet<u64> = all.iter().copied().filter(|&data| keep(round, data)).collect();
+            let kept: BTreeSet<u64> = all.iter().copied().filter(|&key| keep(round, key)).collect();
             inserted += count - kept.len();
             prop_assert_eq!(Moments::content(&moments, round), Ok(kept));
         }

@@ -34,9 +34,9 @@ fn storage() -> [Operation; 4] {
 
 /// Inserts a key, repeating failed operations, which had no effect. Returns `None` when the
 /// transport is dead.
-fn insert(table: &mut Table<probeline_sim::Engine, [Operation; 4]>, data: u64) -> Option<()> {
+fn insert(table: &mut Table<probeline_sim::Engine, [Operation; 4]>, key: u64) -> Option<()> {
     loop {
-        match table.find_or_put(data) {
+        match table.find_or_put(key) {
             Ok(outcome) => return (outcome != Outcome::Full).then_some(()),
             Err(OperationError::Failed(_)) => {}
             Err(_) => return None,
@@ -97,11 +97,11 @@ fn retains(seed: u64, config: Config) -> usize {
         let mut table = Table::open(engine, config, storage(), &mut exchange).ok()?;
         let me = u64::from(exchange.me().0);
         // Enough keys for clusters that extend into the next owner's part.
-        for data in 0..48 {
-            insert(&mut table, 3 * data + me)?;
+        for key in 0..48 {
+            insert(&mut table, 3 * key + me)?;
         }
         exchange.barrier().ok()?;
-        let removed = table.retain(&mut exchange, |data| data % 2 == 0);
+        let removed = table.retain(&mut exchange, |key| key % 2 == 0);
         // The owners are still in step: this matches the same call of the others, not one of their
         // barriers.
         let mut all = [9; 3];
@@ -256,12 +256,12 @@ fn refuses(config: Config, refuse: Call) -> bool {
         let mut table = Table::open(engine, config, storage(), &mut exchange).unwrap();
         let me = u64::from(exchange.me().0);
         // Enough keys for clusters that extend into the next owner's part.
-        for data in 0..48 {
-            assert_eq!(table.find_or_put(3 * data + me), Ok(Outcome::Inserted));
+        for key in 0..48 {
+            assert_eq!(table.find_or_put(3 * key + me), Ok(Outcome::Inserted));
         }
         exchange.barrier().unwrap();
         table.transport_mut().unwrap().refuse = (exchange.me() == Owner(1)).then_some(refuse);
-        let removed = table.retain(&mut exchange, |data| data % 2 == 0);
+        let removed = table.retain(&mut exchange, |key| key % 2 == 0);
         let left = removed.and_then(|_| table.len(&mut exchange));
         (removed, left, table.transport().refused.get())
     })

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use common::storage;
 use probeline_sim::{Cluster, Engine};
 use probeline_table::{
-    Config, ConfigError, DataOutOfRange, Finished, Intent, MAX_DATA, Operation, OperationError,
+    Config, ConfigError, Finished, Intent, KeyOutOfRange, MAX_KEY, Operation, OperationError,
     Outcome, Stats, SubmitError, Table, Tag,
 };
 use probeline_transport::{Owner, Transport};
@@ -149,24 +149,24 @@ fn the_papers_parameters_are_the_default() {
 #[test]
 fn data_beyond_63_bits_changes_nothing() {
     let mut table = new(*SIM, CONFIG, 1).unwrap();
-    let too_large = DataOutOfRange::new(1 << 63);
-    assert!(too_large.to_string().contains(&format!("0 to {MAX_DATA}")), "{too_large}");
-    for data in [1 << 63, u64::MAX] {
-        let error = SubmitError::Data(DataOutOfRange::new(data));
+    let too_large = KeyOutOfRange::new(1 << 63);
+    assert!(too_large.to_string().contains(&format!("0 to {MAX_KEY}")), "{too_large}");
+    for key in [1 << 63, u64::MAX] {
+        let error = SubmitError::Key(KeyOutOfRange::new(key));
         let refused = OperationError::Refused(error);
-        assert_eq!(table.find_or_put(data), Err(refused));
-        assert_eq!(table.find(data), Err(refused));
-        assert_eq!(table.submit(Tag(1), data, Intent::FindOrPut), Err(error));
+        assert_eq!(table.find_or_put(key), Err(refused));
+        assert_eq!(table.find(key), Err(refused));
+        assert_eq!(table.submit(Tag(1), key, Intent::FindOrPut), Err(error));
         assert_eq!(refused.source().map(ToString::to_string), Some(error.to_string()));
     }
     assert_eq!((table.transport().in_flight(), *table.stats()), (0, Stats::default()));
     assert_eq!(table.local().count(), 0);
     // The only storage is still free.
-    for data in [0, MAX_DATA] {
-        assert_eq!(table.find(data), Ok(false));
-        assert_eq!(table.find_or_put(data), Ok(Outcome::Inserted));
-        assert_eq!(table.find_or_put(data), Ok(Outcome::Found));
-        assert_eq!(table.find(data), Ok(true));
+    for key in [0, MAX_KEY] {
+        assert_eq!(table.find(key), Ok(false));
+        assert_eq!(table.find_or_put(key), Ok(Outcome::Inserted));
+        assert_eq!(table.find_or_put(key), Ok(Outcome::Found));
+        assert_eq!(table.find(key), Ok(true));
     }
 }
 
@@ -179,7 +179,7 @@ fn a_busy_table_completes_its_operations() {
     let in_flight = table.transport().in_flight();
     assert_eq!(table.submit(Tag(3), 3, Intent::FindOrPut), Err(SubmitError::Busy));
     assert!(SubmitError::Busy.to_string().contains("poll"));
-    let too_large = SubmitError::Data(DataOutOfRange::new(u64::MAX));
+    let too_large = SubmitError::Key(KeyOutOfRange::new(u64::MAX));
     assert_eq!(table.submit(Tag(4), u64::MAX, Intent::Find), Err(too_large));
     assert_eq!(table.transport().in_flight(), in_flight);
 

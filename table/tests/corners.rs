@@ -16,8 +16,8 @@ use std::thread;
 
 use common::account::End;
 use common::declared::Declared;
+use common::extensions::probed;
 use common::job::{Over, Sizes};
-use common::means::probed;
 use common::{content, own_words, probe_order, storage};
 use probeline_sim::{Cluster, DirectAccess, Engine, Model, Order};
 use probeline_table::{
@@ -63,8 +63,8 @@ fn at_home(
     from: u64,
 ) -> impl Iterator<Item = u64> + use<> {
     let layout = *layout;
-    (from..).filter(move |&data| {
-        let home = layout.home(Bucket::new(data).unwrap());
+    (from..).filter(move |&key| {
+        let home = layout.home(Bucket::new(key).unwrap());
         home.owner == owner && homes.contains(&home.index)
     })
 }
@@ -109,33 +109,33 @@ fn batch_on_a_full_part(far: usize, near: usize, room: bool, operations: u32) {
     let table = &mut both[0];
     let mut set = BTreeSet::new();
     // From the first line on, these keys fill this part and then the next.
-    for data in at_home(&layout, 0, 0..8, 0).take(if room { 64 } else { 128 }) {
-        assert_eq!(table.find_or_put(data), Ok(Outcome::Inserted));
-        set.insert(data);
+    for key in at_home(&layout, 0, 0..8, 0).take(if room { 64 } else { 128 }) {
+        assert_eq!(table.find_or_put(key), Ok(Outcome::Inserted));
+        set.insert(key);
     }
     assert_eq!(table.local().count(), 64);
-    let mut data: Vec<u64> = at_home(&layout, 0, 0..8, BATCH).take(far).collect();
-    data.extend(at_home(&layout, 0, 56..64, BATCH).take(near));
-    data.extend(at_home(&layout, 1, 0..64, BATCH).take(1));
-    data.extend(set.iter().copied().take(20));
-    data.extend(at_home(&layout, 0, 8..56, BATCH).take(120));
+    let mut keys: Vec<u64> = at_home(&layout, 0, 0..8, BATCH).take(far).collect();
+    keys.extend(at_home(&layout, 0, 56..64, BATCH).take(near));
+    keys.extend(at_home(&layout, 1, 0..64, BATCH).take(1));
+    keys.extend(set.iter().copied().take(20));
+    keys.extend(at_home(&layout, 0, 8..56, BATCH).take(120));
 
-    let mut results = vec![UNTOUCHED; data.len()];
-    table.find_or_put_batch(&data, &mut results).unwrap();
+    let mut results = vec![UNTOUCHED; keys.len()];
+    table.find_or_put_batch(&keys, &mut results).unwrap();
     let with = |outcome| results.iter().filter(|&&end| end == Ok(outcome)).count();
     let counts = [Outcome::Found, Outcome::Inserted, Outcome::Full].map(with);
     let fit = 128 - set.len();
-    assert_eq!(counts, [20, fit, data.len() - 20 - fit], "{far} far, {near} near: {results:?}");
-    for (&data, &end) in data.iter().zip(&results) {
-        assert_eq!(set.contains(&data), end == Ok(Outcome::Found));
+    assert_eq!(counts, [20, fit, keys.len() - 20 - fit], "{far} far, {near} near: {results:?}");
+    for (&key, &end) in keys.iter().zip(&results) {
+        assert_eq!(set.contains(&key), end == Ok(Outcome::Found));
     }
-    let inserted = data.iter().zip(&results).filter(|&(_, &end)| end == Ok(Outcome::Inserted));
-    set.extend(inserted.map(|(&data, _)| data));
+    let inserted = keys.iter().zip(&results).filter(|&(_, &end)| end == Ok(Outcome::Inserted));
+    set.extend(inserted.map(|(&key, _)| key));
 
-    let mut found = vec![UNTOUCHED; data.len()];
-    both[0].find_batch(&data, &mut found).unwrap();
-    for (data, &end) in data.iter().zip(&found) {
-        let outcome = if set.contains(data) { Outcome::Found } else { Outcome::Absent };
+    let mut found = vec![UNTOUCHED; keys.len()];
+    both[0].find_batch(&keys, &mut found).unwrap();
+    for (key, &end) in keys.iter().zip(&found) {
+        let outcome = if set.contains(key) { Outcome::Found } else { Outcome::Absent };
         assert_eq!(end, Ok(outcome));
     }
     let ring: Vec<u64> = both.iter().flat_map(own_words).collect();
@@ -213,14 +213,14 @@ fn a_batch_that_fits_rings_once_or_twice() {
         let cluster = Cluster::new(sim).unwrap();
         let engine = DoorbellCounter::new(cluster.engine(Owner(0)).unwrap());
         let mut table = Table::new(engine, CONFIG, storage(64)).unwrap();
-        let data: [u64; 64] = core::array::from_fn(|data| data as u64);
+        let keys: [u64; 64] = core::array::from_fn(|key| key as u64);
         let mut results = [UNTOUCHED; 64];
-        table.find_batch(&data, &mut results).unwrap();
+        table.find_batch(&keys, &mut results).unwrap();
         assert_eq!(results, [Ok(Outcome::Absent); 64]);
 
         let DoorbellCounter { posts, rings, .. } = *table.transport();
-        let home = |data: &&u64| table.layout().home(Bucket::new(**data).unwrap());
-        let afar = data.iter().filter(|data| home(data).owner == 1).count();
+        let home = |key: &&u64| table.layout().home(Bucket::new(**key).unwrap());
+        let afar = keys.iter().filter(|key| home(key).owner == 1).count();
         assert!(afar > 20 && posts as usize >= afar, "{posts} posts for {afar}");
         assert!(
             (1..=2).contains(&rings),
@@ -337,22 +337,22 @@ fn extreme_measurements_overflow_nothing() {
 type Call = fn(&mut Plain<Engine>, u64, Intent) -> End;
 
 const CALLS: [Call; 3] = [
-    |table, data, intent| match intent {
-        Intent::FindOrPut => table.find_or_put(data),
+    |table, key, intent| match intent {
+        Intent::FindOrPut => table.find_or_put(key),
         Intent::Find => {
-            table.find(data).map(|found| if found { Outcome::Found } else { Outcome::Absent })
+            table.find(key).map(|found| if found { Outcome::Found } else { Outcome::Absent })
         }
     },
-    |table, data, intent| {
+    |table, key, intent| {
         let mut end = [UNTOUCHED];
         match intent {
-            Intent::FindOrPut => table.find_or_put_batch(&[data], &mut end).unwrap(),
-            Intent::Find => table.find_batch(&[data], &mut end).unwrap(),
+            Intent::FindOrPut => table.find_or_put_batch(&[key], &mut end).unwrap(),
+            Intent::Find => table.find_batch(&[key], &mut end).unwrap(),
         }
         end[0]
     },
-    |table, data, intent| {
-        table.submit(Tag(0), data, intent).unwrap();
+    |table, key, intent| {
+        table.submit(Tag(0), key, intent).unwrap();
         poll_ends(table, 1)[0].result
     },
 ];
@@ -360,18 +360,17 @@ const CALLS: [Call; 3] = [
 /// Returns the results of two find-or-puts and a find. `strays` are the places of the probe order
 /// that hold a stray word of 1; the places before them hold other keys.
 fn past_strays(config: Config, strays: Range<usize>, call: Call) -> [End; 3] {
-    const DATA: u64 = 5;
+    const KEY: u64 = 5;
     let sim =
         probeline_sim::Config { direct_access: DirectAccess::All, ..sim_config(1, &config, 2) };
     let mut table = tables(sim, config, 2).remove(0);
     let first_bucket = usize::try_from(table.layout().first_word()).unwrap();
-    for (nth, at) in probe_order(table.layout(), DATA).take(strays.end).enumerate() {
+    for (nth, at) in probe_order(table.layout(), KEY).take(strays.end).enumerate() {
         let other = Bucket::new(1_000 + nth as u64).unwrap().word();
         let word = if strays.contains(&nth) { 1 } else { other };
         table.transport().window()[first_bucket + at].store(word, SeqCst);
     }
-    [Intent::FindOrPut, Intent::FindOrPut, Intent::Find]
-        .map(|intent| call(&mut table, DATA, intent))
+    [Intent::FindOrPut, Intent::FindOrPut, Intent::Find].map(|intent| call(&mut table, KEY, intent))
 }
 
 /// A stray word is neither empty nor an occupied bucket. An operation must not retry it forever.
@@ -429,9 +428,9 @@ fn a_chunk_copied_by_the_cpu_counts_lines_and_no_roundtrip() {
         }
         assert_eq!(table.stats().inserted.claims, 1);
 
-        let data: Vec<u64> = (0..500).collect();
-        let mut results = vec![UNTOUCHED; data.len()];
-        table.find_or_put_batch(&data, &mut results).unwrap();
+        let keys: Vec<u64> = (0..500).collect();
+        let mut results = vec![UNTOUCHED; keys.len()];
+        table.find_or_put_batch(&keys, &mut results).unwrap();
         let total = table.stats().total();
         assert_eq!(total.operations, 502);
         assert_eq!([total.outgoing_roundtrips, total.effective_roundtrips], [0, 0], "{probing:?}");
@@ -447,11 +446,11 @@ fn a_chunk_copied_by_the_cpu_counts_lines_and_no_roundtrip() {
 fn only_posted_reads_are_roundtrips() {
     for probing in PROBINGS {
         let mut table = copying(DirectAccess::Own, probed(COPIES, probing));
-        let data: Vec<u64> = (0..480).collect();
-        let mut results = vec![UNTOUCHED; data.len()];
-        table.find_or_put_batch(&data, &mut results).unwrap();
-        for data in 0..100 {
-            table.find_or_put(data).unwrap();
+        let keys: Vec<u64> = (0..480).collect();
+        let mut results = vec![UNTOUCHED; keys.len()];
+        table.find_or_put_batch(&keys, &mut results).unwrap();
+        for key in 0..100 {
+            table.find_or_put(key).unwrap();
         }
         let (total, reads) = (table.stats().total(), table.transport().posts.reads);
         assert!(reads > 200 && total.lines > 200, "{reads} READs, {} lines", total.lines);

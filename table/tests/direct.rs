@@ -4,8 +4,8 @@
 mod common;
 
 use common::declared::{Declared, Posts};
+use common::extensions::probed;
 use common::job::{Sizes, on_shm};
-use common::means::probed;
 use common::{CachedTable, cache, key, storage};
 use probeline_sim::Rng;
 use probeline_table::{
@@ -24,8 +24,8 @@ fn put_all<T: Transport>(table: &mut CachedTable<T>, seed: u64) {
     let mut rng = Rng::new(seed, 500);
     let mut results = [Ok(Outcome::Absent); 40];
     for _ in 0..KEYS / 10 {
-        let data: [u64; 40] = core::array::from_fn(|_| key(rng.below(KEYS)));
-        table.find_or_put_batch(&data, &mut results).unwrap();
+        let keys: [u64; 40] = core::array::from_fn(|_| key(rng.below(KEYS)));
+        table.find_or_put_batch(&keys, &mut results).unwrap();
         assert!(results.iter().all(Result::is_ok), "{results:?}");
         table.find_or_put(key(rng.below(KEYS))).unwrap();
         table.find(key(rng.below(KEYS))).unwrap();

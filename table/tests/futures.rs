@@ -9,7 +9,7 @@ use core::task::{Context, Poll, Waker};
 use std::collections::BTreeSet;
 
 use common::account::Account;
-use common::means::setups;
+use common::extensions::setups;
 use common::{CachedTable, cache, content, key, own_words, storage};
 use probeline_sim::{Cluster, DirectAccess, Engine, Faults, Jitter, Model, Order, Rng};
 use probeline_table::{
@@ -50,7 +50,7 @@ fn cluster(seed: u64) -> Cluster {
 
 fn shared(seed: u64) -> Vec<Shared<Engine, Storage, Cache>> {
     let cluster = cluster(seed);
-    let open = |(owner, setup): (Owner, common::means::Setup)| {
+    let open = |(owner, setup): (Owner, common::extensions::Setup)| {
         let engine = cluster.engine(owner).unwrap();
         let table = Table::new(engine, setup.config, storage(OPERATIONS)).unwrap();
         Shared::new(table.with_cache(cache(setup.cache_entries)))
@@ -77,12 +77,12 @@ fn concurrent_futures_agree_with_a_set() {
             let owner = usize::try_from(rng.below(OWNERS.into())).unwrap();
             let mine = &mut running[owner];
             if mine.len() < FUTURES && rng.chance(700_000) {
-                let data = key(rng.below(200));
+                let key = key(rng.below(200));
                 let find = rng.chance(300_000);
                 let intent = if find { Intent::Find } else { Intent::FindOrPut };
-                account.begin(tag, data, intent);
+                account.begin(tag, key, intent);
                 let table = &tables[owner];
-                mine.push((tag, if find { table.find(data) } else { table.find_or_put(data) }));
+                mine.push((tag, if find { table.find(key) } else { table.find_or_put(key) }));
             }
             most = most.max(mine.len());
             if mine.is_empty() {
@@ -144,7 +144,7 @@ fn a_future_that_was_not_polled_does_nothing() {
         let mut future = tables[0].find_or_put(u64::MAX);
         poll(&mut future)
     };
-    assert!(matches!(refused, Poll::Ready(Err(OperationError::Refused(SubmitError::Data(_))))));
+    assert!(matches!(refused, Poll::Ready(Err(OperationError::Refused(SubmitError::Key(_))))));
 }
 
 /// Awaits futures in a task, with a waker that is called at each pending poll.
@@ -165,8 +165,8 @@ fn tasks_await_futures() {
     let tables = shared(3);
     let task = async {
         let mut results = Vec::new();
-        for data in [5, 6, 5] {
-            results.push(tables[0].find_or_put(data).await);
+        for key in [5, 6, 5] {
+            results.push(tables[0].find_or_put(key).await);
         }
         results.push(tables[0].find(7).await);
         results

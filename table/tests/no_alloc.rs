@@ -8,8 +8,8 @@ use core::hint::black_box;
 use core::pin::Pin;
 use core::task::{Context, Waker};
 
+use common::extensions::probed;
 use common::job::{Sizes, on_shm};
-use common::means::probed;
 use common::{cache, storage};
 use probeline_table::{
     CacheEntry, ChunkChoice, Config, Finished, Intent, OneRoundtrip, Operation, Outcome, Probing,
@@ -31,7 +31,7 @@ fn allocations_in(call: impl FnOnce()) -> u64 {
 
 const OPERATIONS: u32 = 8;
 const CONFIG: Config = Config { chunk_buckets: 16, max_chunks: 8, ..Config::paper(1_024) };
-const MEANS: Config = Config {
+const EXTENSIONS: Config = Config {
     probing: Probing::Lines,
     chunk_choice: ChunkChoice::Adaptive(ReadCost { base_ps: 1_000_000, bucket_ps: 1_000 }),
     read_ahead: ReadAhead::Likely,
@@ -44,18 +44,18 @@ const KEYS: u64 = 2_500;
 type ShmTable = Table<probeline_shm::Engine, Vec<Operation>, Vec<CacheEntry>>;
 
 fn blocking(table: &mut ShmTable) {
-    for data in 0..KEYS / 2 {
-        table.find_or_put(data).unwrap();
-        table.find(data + KEYS / 4).unwrap();
+    for key in 0..KEYS / 2 {
+        table.find_or_put(key).unwrap();
+        table.find(key + KEYS / 4).unwrap();
     }
 }
 
 fn batches(table: &mut ShmTable) {
     let mut results = [Ok(Outcome::Absent); 100];
     for first in (0..KEYS).step_by(50) {
-        let data: [u64; 100] = core::array::from_fn(|i| first + i as u64);
-        table.find_or_put_batch(&data, &mut results).unwrap();
-        table.find_batch(&data, &mut results).unwrap();
+        let keys: [u64; 100] = core::array::from_fn(|i| first + i as u64);
+        table.find_or_put_batch(&keys, &mut results).unwrap();
+        table.find_batch(&keys, &mut results).unwrap();
         assert!(results.iter().all(Result::is_ok));
     }
 }
@@ -93,7 +93,7 @@ fn collective(table: &mut ShmTable, exchange: &mut dyn Exchange) {
     table.agree(exchange).unwrap();
     assert!(table.len(exchange).unwrap() > 2_000);
     assert!(table.load_factor(exchange).unwrap() > 0.9);
-    table.retain(exchange, |data| data % 3 > 0).unwrap();
+    table.retain(exchange, |key| key % 3 > 0).unwrap();
     table.clear(exchange).unwrap();
 }
 
@@ -126,9 +126,9 @@ fn nothing_allocates_with(config: Config, cache_entries: usize) {
 fn nothing_allocates_after_opening() {
     for cache_entries in [0, 64] {
         nothing_allocates_with(CONFIG, cache_entries);
-        nothing_allocates_with(MEANS, cache_entries);
-        nothing_allocates_with(Config { direct: true, ..MEANS }, cache_entries);
-        nothing_allocates_with(probed(MEANS, Probing::Jump), cache_entries);
+        nothing_allocates_with(EXTENSIONS, cache_entries);
+        nothing_allocates_with(Config { direct: true, ..EXTENSIONS }, cache_entries);
+        nothing_allocates_with(probed(EXTENSIONS, Probing::Jump), cache_entries);
     }
     assert_eq!(allocations_in(|| drop(black_box(vec![1; 8]))), 1, "the counter counts");
 }

@@ -8,8 +8,8 @@ use std::sync::Mutex;
 
 use common::account::Account;
 use common::drive::{Drive, Plan, block};
+use common::extensions::setups;
 use common::job::Sizes;
-use common::means::setups;
 use common::{CachedTable, cache, content, key, own_words, storage};
 use probeline_sim::{Cluster, DirectAccess, Engine, Jitter, Model, Order, Rng, stage};
 use probeline_table::{Config, Finished, Intent, OperationError, Outcome, SubmitError, Table, Tag};
@@ -113,12 +113,12 @@ proptest! {
         let mut drive = Drive::new(plan, |engine| engine);
         let (mut set, mut rng) = (HashSet::new(), Rng::new(sim.seed, 7));
         for _ in 0..submits {
-            let data = key(rng.below(keys));
+            let key = key(rng.below(keys));
             let owner = usize::try_from(rng.below(sim.owners.into())).unwrap();
-            let (is_there, has_room) = drive.look(data);
-            prop_assert_eq!(is_there, set.contains(&data));
+            let (is_there, has_room) = drive.look(key);
+            prop_assert_eq!(is_there, set.contains(&key));
             if rng.chance(300_000) {
-                prop_assert_eq!(drive.tables[owner].find(data), Ok(is_there));
+                prop_assert_eq!(drive.tables[owner].find(key), Ok(is_there));
                 continue;
             }
             let expected = match (is_there, has_room) {
@@ -129,15 +129,15 @@ proptest! {
             if rng.chance(300_000) {
                 // Either of the two may execute first.
                 let mut results = [Ok(Outcome::Absent); 2];
-                drive.tables[owner].find_or_put_batch(&[data; 2], &mut results).unwrap();
+                drive.tables[owner].find_or_put_batch(&[key; 2], &mut results).unwrap();
                 let other = if has_room { Outcome::Found } else { expected };
                 prop_assert!(results.contains(&Ok(expected)) && results.contains(&Ok(other)), "{:?}", results);
                 prop_assert!(expected != other || results[0] == results[1], "{:?}", results);
             } else {
-                prop_assert_eq!(drive.tables[owner].find_or_put(data), Ok(expected));
+                prop_assert_eq!(drive.tables[owner].find_or_put(key), Ok(expected));
             }
             if expected == Outcome::Inserted {
-                set.insert(data);
+                set.insert(key);
             }
         }
         let found: HashSet<u64> = drive.tables.iter().flat_map(Table::local).collect();
@@ -179,17 +179,17 @@ fn body(plan: &Plan, table: &mut CachedTable<Engine>, account: &Mutex<Account>) 
     let mut out = vec![Finished::default(); plan.poll_room as usize];
     let mut running = 0;
     for tag in (me..plan.submits).step_by(usize::try_from(owners).unwrap()) {
-        let data = key(rng.below(plan.keys));
+        let key = key(rng.below(plan.keys));
         let find = rng.chance(plan.finds_ppm);
         let intent = if find { Intent::Find } else { Intent::FindOrPut };
-        account().begin(tag, data, intent);
+        account().begin(tag, key, intent);
         if rng.chance(300_000) {
-            match table.submit(Tag(tag), data, intent) {
+            match table.submit(Tag(tag), key, intent) {
                 Ok(()) => running += 1,
                 Err(_) => account().refused(tag),
             }
         } else {
-            match block(table, data, intent) {
+            match block(table, key, intent) {
                 Err(OperationError::Refused(SubmitError::Busy)) => account().refused(tag),
                 end => _ = account().end(tag, end).unwrap(),
             }

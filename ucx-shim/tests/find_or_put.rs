@@ -8,7 +8,7 @@ use probeline_transport::{Exchange, Owner, Sizes, all_gather_u64};
 use probeline_ucx_shim::ucx::{Atomics, Builder};
 
 const OWNERS: u32 = 2;
-const DATA: u64 = 4_000;
+const KEYS: u64 = 4_000;
 
 fn main() {
     probeline_testing::run(&[
@@ -29,18 +29,18 @@ fn put_by_all(test: &str, tls: &str, atomics: Atomics) {
     let mut table = Table::open(engine, config, storage, &mut job).unwrap();
     job.barrier().unwrap();
     // The processes insert in opposite orders, so that they insert the same keys at the same time.
-    let mut data: Vec<u64> = (0..DATA).map(|datum| datum * 0x9e37_79b9).collect();
+    let mut keys: Vec<u64> = (0..KEYS).map(|key| key * 0x9e37_79b9).collect();
     if job.me() != Owner(0) {
-        data.reverse();
+        keys.reverse();
     }
-    let mut outcomes = vec![Ok(Outcome::Full); data.len()];
-    table.find_or_put_batch(&data, &mut outcomes).unwrap();
+    let mut outcomes = vec![Ok(Outcome::Full); keys.len()];
+    table.find_or_put_batch(&keys, &mut outcomes).unwrap();
     let count = |wanted| outcomes.iter().filter(|outcome| **outcome == Ok(wanted)).count() as u64;
     let (inserted, found) = (count(Outcome::Inserted), count(Outcome::Found));
-    assert_eq!(inserted + found, DATA, "all inserted or found");
-    assert_eq!(sum(&mut job, inserted), DATA, "each inserted once");
-    let mut again = vec![Ok(Outcome::Full); data.len()];
-    table.find_batch(&data, &mut again).unwrap();
+    assert_eq!(inserted + found, KEYS, "all inserted or found");
+    assert_eq!(sum(&mut job, inserted), KEYS, "each inserted once");
+    let mut again = vec![Ok(Outcome::Full); keys.len()];
+    table.find_batch(&keys, &mut again).unwrap();
     assert!(again.iter().all(|outcome| *outcome == Ok(Outcome::Found)), "all keys are found");
     job.barrier().unwrap();
     drop(table);

@@ -116,8 +116,8 @@ impl Ranks {
     }
 
     /// Puts a key in the first empty bucket of its probe order, in no virtual time.
-    pub(crate) fn put(&mut self, datum: u64) -> Result<(), Error> {
-        let bucket = Bucket::new(datum).map_err(probeline_table::SubmitError::Data)?;
+    pub(crate) fn put(&mut self, key: u64) -> Result<(), Error> {
+        let bucket = Bucket::new(key).map_err(probeline_table::SubmitError::Key)?;
         let mut at = self.layout.home(bucket);
         for _ in 0..self.layout.buckets() {
             let word = self.layout.word(at);

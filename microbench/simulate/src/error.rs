@@ -26,10 +26,10 @@ pub enum Error {
     #[error(transparent)]
     Fault(#[from] Fault),
     /// The outcome of an operation contradicts the contents of the table.
-    #[error("datum {datum:#x} was {outcome:?}, which the table's content rules out")]
+    #[error("key {key:#x} was {outcome:?}, which the table's content rules out")]
     Outcome {
         /// The key of the operation.
-        datum: u64,
+        key: u64,
         /// The outcome.
         outcome: Outcome,
     },

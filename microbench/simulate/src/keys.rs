@@ -2,7 +2,7 @@
 //! twice.
 
 use probeline_sim::Rng;
-use probeline_table::MAX_DATA;
+use probeline_table::MAX_KEY;
 
 /// Bits of the number of a key: first the keys that fill the table, then a range for each rank.
 const SEED_BITS: u32 = 40;
@@ -12,7 +12,7 @@ const RANK_BITS: u32 = 26;
 
 /// Returns the `n`th key that fills the table.
 pub(crate) fn filled(seed: u64, n: u64) -> u64 {
-    (seed << SEED_BITS).wrapping_add(n) & MAX_DATA
+    (seed << SEED_BITS).wrapping_add(n) & MAX_KEY
 }
 
 /// The keys of one rank: new ones, and those that fill the table.

@@ -104,15 +104,15 @@ impl<'p> Experiment<'p> {
         let mut ns = 0;
         while self.held < until {
             self.fill((self.held + u64::from(self.plan.one_in) - 1).min(until))?;
-            let datum = self.next_datum();
+            let key = self.next_key();
             let rank = self.rank()?;
             let start_ns = rank.transport().now_ns();
-            let outcome = rank.find_or_put(datum)?;
+            let outcome = rank.find_or_put(key)?;
             ns += rank.transport().now_ns() - start_ns;
             match outcome {
                 Outcome::Inserted => self.held += 1,
                 Outcome::Full => self.check_full()?,
-                _ => return Err(Error::Outcome { datum, outcome }),
+                _ => return Err(Error::Outcome { key, outcome }),
             }
         }
         let stats = *self.rank()?.stats();
@@ -140,8 +140,8 @@ impl<'p> Experiment<'p> {
 
     fn fill(&mut self, until: u64) -> Result<(), Error> {
         while self.held < until {
-            let datum = self.keys.new_one();
-            self.ranks.put(datum)?;
+            let key = self.keys.new_one();
+            self.ranks.put(key)?;
             self.held += 1;
         }
         Ok(())
@@ -149,17 +149,17 @@ impl<'p> Experiment<'p> {
 
     /// Returns a new key whose home is in the window of the owner whose turn it is. With many
     /// owners, returns any new key, because the share of the rank's own window is small.
-    fn next_datum(&mut self) -> u64 {
+    fn next_key(&mut self) -> u64 {
         let owners = self.ranks.layout.owners().max(1);
         if owners > MOST_PARTS {
             return self.keys.new_one();
         }
         self.turn = (self.turn + 1) % owners;
         loop {
-            let datum = self.keys.new_one();
-            let home = Bucket::new(datum).map(|bucket| self.ranks.layout.home(bucket).owner);
+            let key = self.keys.new_one();
+            let home = Bucket::new(key).map(|bucket| self.ranks.layout.home(bucket).owner);
             if home.is_ok_and(|owner| owner == self.turn) {
-                return datum;
+                return key;
             }
         }
     }

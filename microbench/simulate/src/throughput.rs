@@ -208,13 +208,13 @@ impl Worker {
     fn begin(&mut self, table: &mut Rank) -> Result<(), Error> {
         while self.running < self.in_flight {
             let drawn = self.drawn.take();
-            let datum = drawn.unwrap_or_else(|| self.keys.draw(self.inserts_percent));
+            let key = drawn.unwrap_or_else(|| self.keys.draw(self.inserts_percent));
             let now_ns = table.transport().now_ns();
-            match table.submit(Tag(now_ns), datum, Intent::FindOrPut) {
+            match table.submit(Tag(now_ns), key, Intent::FindOrPut) {
                 Ok(()) => self.running += 1,
                 // Read-aheads that have not completed occupy the remaining storage.
                 Err(SubmitError::Busy) => {
-                    self.drawn = Some(datum);
+                    self.drawn = Some(key);
                     return Ok(());
                 }
                 Err(error) => return Err(error.into()),

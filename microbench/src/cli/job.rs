@@ -46,7 +46,7 @@ pub(crate) struct JobArgs {
     #[arg(skip)]
     pub(crate) table_size: Size,
 
-    /// Seed of the data and of the simulator; without effect on explore
+    /// Seed of the keys and of the simulator; without effect on explore
     #[arg(long, default_value_t = 1, value_name = "SEED")]
     pub(crate) seed: u64,
 

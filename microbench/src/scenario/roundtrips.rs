@@ -112,7 +112,7 @@ impl RoundtripsArgs {
         done: u64,
     ) -> Result<Vec<RoundtripsRow>> {
         let buckets = table.layout().buckets();
-        let (mut data, mut held) = (0, 0);
+        let (mut next, mut held) = (0, 0);
         let mut rows = Vec::new();
         for step in 1..=LAST_STEP {
             let load_factor = step as f64 / STEPS_PER_TABLE as f64;
@@ -123,7 +123,7 @@ impl RoundtripsArgs {
             // disturb it.
             progress.during(done + step - 1, &doing, || {
                 while held < buckets * step / STEPS_PER_TABLE {
-                    match table.find_or_put(nth(self.job.seed, data))? {
+                    match table.find_or_put(nth(self.job.seed, next))? {
                         Outcome::Inserted => held += 1,
                         // More operations found no room than there are buckets, so hardly any
                         // further key would fit.
@@ -133,10 +133,10 @@ impl RoundtripsArgs {
                         }
                         Outcome::Full => {}
                         other => {
-                            return Err(Failure::new(format!("new data {data} was {other:?}")));
+                            return Err(Failure::new(format!("new key {next} was {other:?}")));
                         }
                     }
-                    data += 1;
+                    next += 1;
                 }
                 Ok(())
             })?;

@@ -140,7 +140,7 @@ pub(crate) struct SimulateArgs {
     #[arg(long, default_value_t = 400, value_name = "N", value_parser = value_parser!(u32).range(1..=1 << 20))]
     ops: u32,
 
-    /// Seed of the data and of the simulator
+    /// Seed of the keys and of the simulator
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = value_parser!(u64).range(0..1 << 20))]
     seed: u64,
 

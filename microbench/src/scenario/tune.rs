@@ -41,7 +41,7 @@ const CHUNK_BUCKETS: [u32; 7] = [8, 16, 32, 64, 128, 256, 512];
 /// tables there are fewer: one entry per this number of keys.
 const CACHE_ENTRIES: u32 = 1 << 14;
 const CACHE_ENTRIES_SIMULATED: u32 = 1 << 8;
-const DATA_EACH_ENTRY: f64 = 16.0;
+const KEYS_PER_ENTRY: f64 = 16.0;
 /// Operations in flight of a batch that the CPU executes itself, independent of `--in-flight`.
 const BATCHED_BY_CPU: u32 = 32;
 /// Rounds of a sweep over all candidates, and the number of candidates in the last rounds.
@@ -312,8 +312,8 @@ impl TuneArgs {
     fn cache_entries(&self) -> u32 {
         let simulated = self.job.transport == TransportName::Sim;
         let most = if simulated { CACHE_ENTRIES_SIMULATED } else { CACHE_ENTRIES };
-        let data = self.buckets() as f64 * self.load_factor;
-        let entries = ((data / DATA_EACH_ENTRY) as u32).clamp(1, most);
+        let keys = self.buckets() as f64 * self.load_factor;
+        let entries = ((keys / KEYS_PER_ENTRY) as u32).clamp(1, most);
         1 << entries.ilog2()
     }
 

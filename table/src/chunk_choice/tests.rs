@@ -193,7 +193,7 @@ fn an_empty_table_starts_with_one_line_and_expect_resets_to_it() {
     for _ in 0..FIRST_INTERVAL {
         chooser.ended(100);
     }
-    assert_eq!(chooser.chunk_buckets(), 104, "the table is full of others' data");
+    assert_eq!(chooser.chunk_buckets(), 104, "the table is full of others' keys");
     chooser.expect(1);
     assert_eq!((chooser.chunk_buckets(), chooser.ahead_from()), first);
 }

@@ -48,7 +48,7 @@ where
         let mut removed = 0;
         for bucket in self.part()? {
             let occupant = Bucket::from_word(bucket.load(Acquire));
-            if occupant.is_some_and(|occupant| !keep(occupant.data())) {
+            if occupant.is_some_and(|occupant| !keep(occupant.key())) {
                 bucket.store(0, Release);
                 removed += 1;
             }

@@ -46,16 +46,16 @@ fn an_insert_in_one_roundtrip_is_not_found_by_its_own_read() {
 #[test]
 fn an_operation_that_has_failed_is_not_revived_by_its_claim() {
     let mut pipeline = claiming(pipeline(1, 16, 2, 1, 2));
-    let [other, data] = [0, 1].map(|nth| at_home(&pipeline, 0, nth));
+    let [other, key] = [0, 1].map(|nth| at_home(&pipeline, 0, nth));
     pipeline.transport_mut().windows[0][0].store(bucket(other).word(), SeqCst);
-    put(&mut pipeline, 7, data).unwrap();
+    put(&mut pipeline, 7, key).unwrap();
     assert_eq!(pipeline.transport_mut().posted.len(), 2, "no room for the READ ahead");
     pipeline.transport_mut().fail(1, OpError::RetryExceeded);
     pipeline.transport_mut().end(0);
     assert_eq!(poll(&mut pipeline), [(7, FAILED)], "though its claim went on to the next bucket");
     assert_idle(&mut pipeline);
     pipeline.transport_mut().runs = true;
-    assert_eq!(call(&mut pipeline, data, Intent::FindOrPut), INSERTED);
+    assert_eq!(call(&mut pipeline, key, Intent::FindOrPut), INSERTED);
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn storage_that_shrinks_for_a_while_loses_nothing() {
     let mut pipeline: Pipeline<Script, _, Context<[CacheEntry; 0]>, FindOrPut> =
         Pipeline::new(script, context, storage).unwrap();
     let operation =
-        |data| FindOrPut::new(bucket(data), Intent::FindOrPut, &script::parts(1, 8, 1, 2, 8).1);
+        |key| FindOrPut::new(bucket(key), Intent::FindOrPut, &script::parts(1, 8, 1, 2, 8).1);
     for tag in 0..2 {
         pipeline.submit(Tag(tag), operation(tag)).unwrap();
     }
@@ -65,7 +65,7 @@ fn a_pipeline_that_lost_storage_during_a_poll_refuses_all_calls() {
     let mut pipeline: Pipeline<Script, _, Context<[CacheEntry; 0]>, FindOrPut> =
         Pipeline::new(script, context, storage).unwrap();
     let operation =
-        |data| FindOrPut::new(bucket(data), Intent::FindOrPut, &script::parts(1, 8, 1, 1, 8).1);
+        |key| FindOrPut::new(bucket(key), Intent::FindOrPut, &script::parts(1, 8, 1, 1, 8).1);
     pipeline.transport_mut().on_poll = Some(Box::new({
         let shown = Rc::clone(&shown);
         move || shown.set(0)

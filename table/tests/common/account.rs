@@ -25,7 +25,7 @@ struct Known {
 }
 
 struct Running {
-    data: u64,
+    key: u64,
     intent: Intent,
     /// Whether the key was known to be present when the operation started.
     was_present: bool,
@@ -40,10 +40,10 @@ pub(crate) struct Account {
 
 impl Account {
     /// Records the start of an operation, under a unique tag.
-    pub(crate) fn begin(&mut self, tag: u64, data: u64, intent: Intent) {
-        let known = self.known.entry(data).or_default();
+    pub(crate) fn begin(&mut self, tag: u64, key: u64, intent: Intent) {
+        let known = self.known.entry(key).or_default();
         known.tried |= intent == Intent::FindOrPut;
-        let running = Running { data, intent, was_present: known.present };
+        let running = Running { key, intent, was_present: known.present };
         assert!(self.running.insert(tag, running).is_none(), "the test used tag {tag} twice");
     }
 
@@ -54,10 +54,10 @@ impl Account {
 
     /// Records the result of an operation. Returns its key and intent.
     pub(crate) fn end(&mut self, tag: u64, end: End) -> Result<(u64, Intent), Wrong> {
-        let Some(Running { data, intent, was_present }) = self.running.remove(&tag) else {
+        let Some(Running { key, intent, was_present }) = self.running.remove(&tag) else {
             return Err(format!("tag {tag} ended {end:?}, but is not running"));
         };
-        let known = self.known.entry(data).or_default();
+        let known = self.known.entry(key).or_default();
         let is_put = intent == Intent::FindOrPut;
         let right = match end {
             Ok(Outcome::Found) => known.tried,
@@ -72,17 +72,17 @@ impl Account {
         known.unknown |= is_put && end.is_err();
         if !right || (known.present && known.full) {
             return Err(format!(
-                "{intent:?} of {data} ended {end:?}; known to be there before: {was_present}, \
+                "{intent:?} of {key} ended {end:?}; known to be there before: {was_present}, \
                  inserted {} times, full: {}",
                 known.inserted, known.full
             ));
         }
-        Ok((data, intent))
+        Ok((key, intent))
     }
 
     /// Returns the set of keys known to be present.
     pub(crate) fn present(&self) -> BTreeSet<u64> {
-        self.known.iter().filter(|(_, known)| known.present).map(|(&data, _)| data).collect()
+        self.known.iter().filter(|(_, known)| known.present).map(|(&key, _)| key).collect()
     }
 
     /// Compares the results of all operations with the content of the table.
@@ -90,8 +90,8 @@ impl Account {
         if let Some(tag) = self.running.keys().next() {
             return Err(format!("tag {tag} never ended, one of {}", self.running.len()));
         }
-        for (data, known) in &self.known {
-            let is_there = content.contains(data);
+        for (key, known) in &self.known {
+            let is_there = content.contains(key);
             let right = if known.present {
                 is_there && (known.unknown || known.inserted == 1)
             } else {
@@ -99,14 +99,14 @@ impl Account {
             };
             if !right {
                 return Err(format!(
-                    "{data} in the table: {is_there}, known to be: {}, inserted {} times, \
+                    "{key} in the table: {is_there}, known to be: {}, inserted {} times, \
                      ended in error: {}",
                     known.present, known.inserted, known.unknown
                 ));
             }
         }
-        match content.iter().find(|data| !self.known.contains_key(data)) {
-            Some(data) => Err(format!("{data} is in the table, and nobody put it there")),
+        match content.iter().find(|key| !self.known.contains_key(key)) {
+            Some(key) => Err(format!("{key} is in the table, and nobody put it there")),
             None => Ok(()),
         }
     }

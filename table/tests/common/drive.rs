@@ -8,7 +8,7 @@ use probeline_table::{
 use probeline_transport::{Exchange, ExchangeError, Fault, Owner, PostError, Transport};
 
 use super::account::{Account, End};
-use super::means::Setup;
+use super::extensions::Setup;
 use super::{CachedTable, Wrong, cache, content, key, own_words, probe_order, storage};
 
 /// The parameters of a run.
@@ -137,14 +137,14 @@ impl<T: Transport> Drive<T> {
             return Ok(());
         }
         if self.rng.chance(500_000)
-            && let Some((data, intent)) = self.work(owner)
+            && let Some((key, intent)) = self.work(owner)
         {
             if self.rng.chance(self.plan.blocking_ppm) {
-                self.block(owner, data, intent)
+                self.block(owner, key, intent)
             } else if self.rng.chance(self.plan.batch_ppm) {
-                self.batch(owner, data, intent)
+                self.batch(owner, key, intent)
             } else {
-                self.submit(owner, data, intent)
+                self.submit(owner, key, intent)
             }
         } else {
             self.poll(owner)
@@ -176,26 +176,26 @@ impl<T: Transport> Drive<T> {
         self.next_tag * self.members.len() as u64 + owner as u64
     }
 
-    fn submit(&mut self, owner: usize, data: u64, intent: Intent) -> Result<(), Wrong> {
+    fn submit(&mut self, owner: usize, key: u64, intent: Intent) -> Result<(), Wrong> {
         let tag = self.tag(owner);
-        self.account.begin(tag, data, intent);
-        match self.tables[owner].submit(Tag(tag), data, intent) {
+        self.account.begin(tag, key, intent);
+        match self.tables[owner].submit(Tag(tag), key, intent) {
             Ok(()) => self.members[owner].running += 1,
             Err(SubmitError::Busy) => {
                 self.account.refused(tag);
-                self.members[owner].again.push((data, intent));
+                self.members[owner].again.push((key, intent));
             }
             Err(error) => return Err(error.to_string()),
         }
         Ok(())
     }
 
-    fn block(&mut self, owner: usize, data: u64, intent: Intent) -> Result<(), Wrong> {
+    fn block(&mut self, owner: usize, key: u64, intent: Intent) -> Result<(), Wrong> {
         let tag = self.tag(owner);
-        self.account.begin(tag, data, intent);
-        let end = block(&mut self.tables[owner], data, intent);
+        self.account.begin(tag, key, intent);
+        let end = block(&mut self.tables[owner], key, intent);
         let submitted = self.members[owner].running;
-        self.called(owner, tag, (data, intent), end, submitted)
+        self.called(owner, tag, (key, intent), end, submitted)
     }
 
     /// Records the result of a blocking call; `submitted` operations were not reported at its
@@ -204,13 +204,13 @@ impl<T: Transport> Drive<T> {
         &mut self,
         owner: usize,
         tag: u64,
-        (data, intent): (u64, Intent),
+        (key, intent): (u64, Intent),
         end: End,
         submitted: u32,
     ) -> Result<(), Wrong> {
         if end == Err(OperationError::Refused(SubmitError::Busy)) {
             self.account.refused(tag);
-            self.members[owner].again.push((data, intent));
+            self.members[owner].again.push((key, intent));
             if submitted == self.plan.operations {
                 return Ok(());
             }
@@ -224,41 +224,41 @@ impl<T: Transport> Drive<T> {
     /// keys beyond 63 bits.
     fn batch(&mut self, owner: usize, first: u64, intent: Intent) -> Result<(), Wrong> {
         let most = if self.rng.chance(200_000) { 200 } else { 12 };
-        let (mut data, mut copies) = (vec![first], vec![false]);
+        let (mut keys, mut copies) = (vec![first], vec![false]);
         for _ in 0..self.rng.up_to(most) {
             let is_copy = self.rng.chance(100_000);
             if self.rng.chance(100_000) {
-                data.push(1 << 63 | self.rng.bits());
+                keys.push(1 << 63 | self.rng.bits());
             } else if is_copy {
-                data.push(data[usize::try_from(self.rng.below(data.len() as u64)).unwrap()]);
+                keys.push(keys[usize::try_from(self.rng.below(keys.len() as u64)).unwrap()]);
             } else {
-                data.extend(self.work(owner).map(|(data, _)| data));
+                keys.extend(self.work(owner).map(|(key, _)| key));
             }
-            copies.resize(data.len(), is_copy);
+            copies.resize(keys.len(), is_copy);
         }
         let mut tags = Vec::new();
-        for &data in &data {
+        for &key in &keys {
             tags.push(self.tag(owner));
-            if Bucket::new(data).is_ok() {
-                self.account.begin(tags[tags.len() - 1], data, intent);
+            if Bucket::new(key).is_ok() {
+                self.account.begin(tags[tags.len() - 1], key, intent);
             }
         }
-        let mut results = vec![UNTOUCHED; data.len()];
+        let mut results = vec![UNTOUCHED; keys.len()];
         let table = &mut self.tables[owner];
         let called = match intent {
-            Intent::FindOrPut => table.find_or_put_batch(&data, &mut results),
-            Intent::Find => table.find_batch(&data, &mut results),
+            Intent::FindOrPut => table.find_or_put_batch(&keys, &mut results),
+            Intent::Find => table.find_batch(&keys, &mut results),
         };
         called.map_err(|error| error.to_string())?;
         let submitted = self.members[owner].running;
-        for (((&data, tag), end), is_copy) in data.iter().zip(tags).zip(results).zip(copies) {
+        for (((&key, tag), end), is_copy) in keys.iter().zip(tags).zip(results).zip(copies) {
             let again = self.members[owner].again.len();
-            match (Bucket::new(data), end) {
-                (_, UNTOUCHED) => return Err(format!("no end of {data} in a batch")),
-                (Ok(_), _) => self.called(owner, tag, (data, intent), end, submitted)?,
+            match (Bucket::new(key), end) {
+                (_, UNTOUCHED) => return Err(format!("no end of {key} in a batch")),
+                (Ok(_), _) => self.called(owner, tag, (key, intent), end, submitted)?,
                 (Err(refused), _) => {
-                    if end != Err(OperationError::Refused(SubmitError::Data(refused))) {
-                        return Err(format!("{data} ended {end:?}"));
+                    if end != Err(OperationError::Refused(SubmitError::Key(refused))) {
+                        return Err(format!("{key} ended {end:?}"));
                     }
                 }
             }
@@ -284,8 +284,8 @@ impl<T: Transport> Drive<T> {
         if tag % self.members.len() as u64 != owner as u64 {
             return Err(format!("owner {owner} was told of tag {tag}, which is another's"));
         }
-        let (data, intent) = self.account.end(tag, end)?;
-        self.check_memory(data, end)?;
+        let (key, intent) = self.account.end(tag, end)?;
+        self.check_memory(key, end)?;
         let member = &mut self.members[owner];
         member.running -= 1;
         match end {
@@ -296,7 +296,7 @@ impl<T: Transport> Drive<T> {
             Err(OperationError::Fault(_)) => member.failed += 1,
             Err(_) => {
                 member.failed += 1;
-                member.again.push((data, intent));
+                member.again.push((key, intent));
             }
         }
         Ok(())
@@ -314,24 +314,24 @@ impl<T: Transport> Drive<T> {
     }
 
     /// Checks a result against the memory at the moment of its report.
-    fn check_memory(&self, data: u64, end: End) -> Result<(), Wrong> {
-        let (is_there, has_room) = self.look(data);
+    fn check_memory(&self, key: u64, end: End) -> Result<(), Wrong> {
+        let (is_there, has_room) = self.look(key);
         let right = match end {
             Ok(Outcome::Found | Outcome::Inserted) => is_there,
             Ok(Outcome::Full) => !is_there && !has_room,
             Ok(Outcome::Absent) | Err(_) => true,
         };
-        if right { Ok(()) } else { Err(format!("{data} ended {end:?}; there: {is_there}")) }
+        if right { Ok(()) } else { Err(format!("{key} ended {end:?}; there: {is_there}")) }
     }
 
-    /// Returns whether the chunks of `data` hold it, and whether they have an empty bucket before
+    /// Returns whether the chunks of `key` hold it, and whether they have an empty bucket before
     /// it.
-    pub(crate) fn look(&self, data: u64) -> (bool, bool) {
+    pub(crate) fn look(&self, key: u64) -> (bool, bool) {
         let layout = *self.tables[0].layout();
         let config = self.plan.setups[0].config;
         let reach = u64::from(config.chunk_buckets) * u64::from(config.max_chunks);
-        let word = Bucket::new(data).unwrap().word();
-        let order = probe_order(&layout, data);
+        let word = Bucket::new(key).unwrap().word();
+        let order = probe_order(&layout, key);
         for at in order.take(usize::try_from(reach).unwrap()) {
             let at = at as u64;
             let owner = usize::try_from(at / layout.buckets_per_owner()).unwrap();
@@ -351,7 +351,7 @@ impl<T: Transport> Drive<T> {
         let ring: Vec<u64> = self.tables.iter().flat_map(own_words).collect();
         let content = content(self.tables[0].layout(), &ring)?;
         if content.len() != self.tables.iter().map(|table| table.local().count()).sum::<usize>()
-            || !self.tables.iter().flat_map(Table::local).all(|data| content.contains(&data))
+            || !self.tables.iter().flat_map(Table::local).all(|key| content.contains(&key))
         {
             return Err("`local` differs from the words".into());
         }
@@ -453,11 +453,11 @@ fn is_right(stats: &Stats, setup: &Setup, reaches: bool) -> bool {
 }
 
 /// Makes a blocking call.
-pub(crate) fn block<T: Transport>(table: &mut CachedTable<T>, data: u64, intent: Intent) -> End {
+pub(crate) fn block<T: Transport>(table: &mut CachedTable<T>, key: u64, intent: Intent) -> End {
     let outcome = |found| if found { Outcome::Found } else { Outcome::Absent };
     match intent {
-        Intent::FindOrPut => table.find_or_put(data),
-        Intent::Find => table.find(data).map(outcome),
+        Intent::FindOrPut => table.find_or_put(key),
+        Intent::Find => table.find(key).map(outcome),
     }
 }
 

@@ -5,13 +5,13 @@
 pub(crate) mod account;
 pub(crate) mod declared;
 pub(crate) mod drive;
+pub(crate) mod extensions;
 pub(crate) mod job;
-pub(crate) mod means;
 
 use core::sync::atomic::Ordering::Acquire;
 use std::collections::BTreeSet;
 
-use probeline_table::{Bucket, CacheEntry, Layout, MAX_DATA, Operation, Probing, Table};
+use probeline_table::{Bucket, CacheEntry, Layout, MAX_KEY, Operation, Probing, Table};
 use probeline_transport::Transport;
 
 /// The error of a run, for the message of a failed test.
@@ -64,17 +64,17 @@ where
     words.iter().map(|word| word.load(Acquire)).collect()
 }
 
-/// Returns the home of `data` as an index in the ring, counted from owner 0's first bucket.
-pub(crate) fn home(layout: &Layout, data: u64) -> usize {
-    let at = layout.home(Bucket::new(data).unwrap());
+/// Returns the home of `key` as an index in the ring, counted from owner 0's first bucket.
+pub(crate) fn home(layout: &Layout, key: u64) -> usize {
+    let at = layout.home(Bucket::new(key).unwrap());
     usize::try_from(u64::from(at.owner) * layout.buckets_per_owner() + at.index).unwrap()
 }
 
-/// Returns the probe order of `data` as indices in the ring, counted from owner 0's first bucket.
-pub(crate) fn probe_order(layout: &Layout, data: u64) -> impl Iterator<Item = usize> + use<> {
-    let (home, buckets) = (home(layout, data), usize::try_from(layout.buckets()).unwrap());
+/// Returns the probe order of `key` as indices in the ring, counted from owner 0's first bucket.
+pub(crate) fn probe_order(layout: &Layout, key: u64) -> impl Iterator<Item = usize> + use<> {
+    let (home, buckets) = (home(layout, key), usize::try_from(layout.buckets()).unwrap());
     let (probing, lines, rotation) = (layout.probing(), buckets / 8, home % 8);
-    let stride = if probing == Probing::Jump { stride(data, lines) } else { 1 };
+    let stride = if probing == Probing::Jump { stride(key, lines) } else { 1 };
     let (mut line, mut first) = (home / 8, home / 8);
     (0..buckets).map(move |nth| {
         if probing == Probing::Linear {
@@ -94,9 +94,9 @@ pub(crate) fn probe_order(layout: &Layout, data: u64) -> impl Iterator<Item = us
 
 /// Returns the stride in lines, from 1 to one less than all lines: the second hash as a fraction of
 /// 2^63.
-fn stride(data: u64, lines: usize) -> usize {
-    let first = u128::from(Bucket::new(data).unwrap().hash());
-    let second = (first * 0x9e37_79b9_7f4a_7c15) & u128::from(MAX_DATA);
+fn stride(key: u64, lines: usize) -> usize {
+    let first = u128::from(Bucket::new(key).unwrap().hash());
+    let second = (first * 0x9e37_79b9_7f4a_7c15) & u128::from(MAX_KEY);
     1 + usize::try_from((second * lines.saturating_sub(1) as u128) >> 63).unwrap()
 }
 
@@ -111,13 +111,13 @@ pub(crate) fn content(layout: &Layout, ring: &[u64]) -> Result<BTreeSet<u64>, Wr
         .enumerate()
         .filter_map(|(at, &word)| Bucket::from_word(word).map(|bucket| (at, bucket)))
     {
-        let data = bucket.data();
-        if !set.insert(data) {
-            return Err(format!("{data} is in two buckets, one of them {at}"));
+        let key = bucket.key();
+        if !set.insert(key) {
+            return Err(format!("{key} is in two buckets, one of them {at}"));
         }
-        let mut before = probe_order(layout, data).take_while(|&probe| probe != at);
+        let mut before = probe_order(layout, key).take_while(|&probe| probe != at);
         if let Some(empty) = before.find(|&probe| ring[probe] == 0) {
-            return Err(format!("{data}, in bucket {at}, lies behind the empty one {empty}"));
+            return Err(format!("{key}, in bucket {at}, lies behind the empty one {empty}"));
         }
     }
     Ok(set)
@@ -133,5 +133,5 @@ pub(crate) fn key(number: u64) -> u64 {
     let n = number / 4;
     let ones = (0..7).filter(|byte| n >> (3 + byte) & 1 == 1).map(|byte| 1 << (8 * byte));
     let top = (n & 7) << 4 | n >> 10;
-    Bucket::from_word(1 << 63 | top << 56 | ones.sum::<u64>()).unwrap().data()
+    Bucket::from_word(1 << 63 | top << 56 | ones.sum::<u64>()).unwrap().key()
 }

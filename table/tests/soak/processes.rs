@@ -16,7 +16,7 @@ use probeline_table::{Config, Finished, Intent, OperationError, Outcome, SubmitE
 use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Sizes, Transport};
 
 use crate::common::drive::block;
-use crate::common::means::{Setup, setups};
+use crate::common::extensions::{Setup, setups};
 use crate::common::{CachedTable, cache, content, key, storage};
 
 const TEST: &str = "processes::slow_soak_between_processes";
@@ -143,7 +143,7 @@ impl Rank {
         if self.job.me() == Owner(0) {
             println!(
                 "{RANKS} ranks, {:.1} s: {operations} operations in {rounds} rounds, {lost} \
-                 claims lost, {direct} lines looked at, {cached} answers of caches; {removed} data \
+                 claims lost, {direct} lines looked at, {cached} answers of caches; {removed} keys \
                  removed by {} clears and {} retains; {full} found no room",
                 begin.elapsed().as_secs_f64(),
                 rounds / ROUNDS,
@@ -214,14 +214,14 @@ impl Rank {
         self.flags[number] |= if intent == Intent::FindOrPut { TRIED } else { 0 };
         let is_known = self.before[number] || self.flags[number] & SEEN > 0;
         let tag = number << 1 | usize::from(is_known);
-        let data = key(number as u64);
+        let key = key(number as u64);
         if !blocks {
-            return self.table.submit(Tag(tag as u64), data, intent).is_ok();
+            return self.table.submit(Tag(tag as u64), key, intent).is_ok();
         }
         if self.rng.chance(50_000) {
             self.batch(number, intent);
         }
-        match block(&mut self.table, data, intent) {
+        match block(&mut self.table, key, intent) {
             Err(OperationError::Refused(SubmitError::Busy)) => {}
             end => self.end(tag, end.unwrap()),
         }
@@ -232,11 +232,11 @@ impl Rank {
     fn batch(&mut self, number: usize, intent: Intent) {
         let last = (number + 20).min(MOST_KEYS);
         let numbers: Vec<usize> = (number..last).chain(number..last).collect();
-        let data: Vec<u64> = numbers.iter().map(|&number| key(number as u64)).collect();
-        let mut results = vec![Ok(Outcome::Full); data.len()];
+        let keys: Vec<u64> = numbers.iter().map(|&number| key(number as u64)).collect();
+        let mut results = vec![Ok(Outcome::Full); keys.len()];
         let called = match intent {
-            Intent::FindOrPut => self.table.find_or_put_batch(&data, &mut results),
-            Intent::Find => self.table.find_batch(&data, &mut results),
+            Intent::FindOrPut => self.table.find_or_put_batch(&keys, &mut results),
+            Intent::Find => self.table.find_batch(&keys, &mut results),
         };
         called.unwrap();
         for (number, end) in numbers.into_iter().zip(results) {
@@ -280,9 +280,9 @@ impl Rank {
     /// in the table and the number of keys that found no empty bucket.
     fn compare(&mut self) -> (u64, u64) {
         let len = self.table.len(&mut self.job).unwrap();
-        for data in self.table.local() {
-            let number = self.numbers[&data];
-            assert!(self.flags[number] & HERE == 0, "{data} is twice in one part");
+        for key in self.table.local() {
+            let number = self.numbers[&key];
+            assert!(self.flags[number] & HERE == 0, "{key} is twice in one part");
             self.flags[number] |= HERE;
         }
         self.check_order(len);
@@ -298,7 +298,7 @@ impl Rank {
                 && (here == 1 || count(SEEN) == 0)
                 && (here == 0 || count(FULL) == 0)
                 && (inserted == 0 || count(TRIED) > 0);
-            assert!(right, "datum {number}, there before: {before}, flags by rank: {flags:?}");
+            assert!(right, "key {number}, there before: {before}, flags by rank: {flags:?}");
             *before = here == 1;
             there += here as u64;
             without_room += u64::from(count(FULL) > 0);
@@ -333,7 +333,7 @@ impl Rank {
 
     /// Removes about a third of the keys.
     fn retain(&mut self, round: u64) -> u64 {
-        let keep = |data: u64| Rng::new(data, round).below(3) > 0;
+        let keep = |key: u64| Rng::new(key, round).below(3) > 0;
         let removed = self.table.retain(&mut self.job, keep).unwrap();
         let mut expected = 0;
         for (number, before) in self.before.iter_mut().enumerate() {

@@ -7,7 +7,7 @@ use probeline_transport::{AtomicScope, Fault, Owner, Transport};
 
 use crate::common::declared::Declared;
 use crate::common::drive::{Drive, Plan};
-use crate::common::means::setups;
+use crate::common::extensions::setups;
 use crate::common::{Replay, Wrong, seeds};
 
 /// Returns a plan of random sizes with `faults`; the number of keys is between a half and three

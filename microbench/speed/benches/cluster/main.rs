@@ -19,7 +19,7 @@ use clap::{ArgAction, Parser};
 use probeline_limits::remote;
 use probeline_sim::{Cluster, Engine, Model};
 use probeline_table::{
-    Bucket, CacheEntry, ChunkChoice, Config, MAX_DATA, OneRoundtrip, Operation, Outcome, ReadAhead,
+    Bucket, CacheEntry, ChunkChoice, Config, MAX_KEY, OneRoundtrip, Operation, Outcome, ReadAhead,
     ReadCost, Table,
 };
 use probeline_transport::{Owner, RemoteWord, Transport};
@@ -190,9 +190,9 @@ fn cache(scale: Scale) -> Result<Figure> {
             let config = Config::paper(scale.buckets_per_owner);
             let mut job = Job::open(scale, config, entries, false)?;
             job.fill(CACHE_LOAD)?;
-            let data: Vec<u64> = wanted.iter().map(|&n| job.datum(n)).collect();
+            let wanted: Vec<u64> = wanted.iter().map(|&n| job.key(n)).collect();
             // The first half warms the cache up.
-            let (first, measured) = data.split_at(data.len() / 2);
+            let (first, measured) = wanted.split_at(wanted.len() / 2);
             job.find(first)?;
             *mean = job.find(measured)?;
         }
@@ -255,7 +255,7 @@ fn adaptive(scale: Scale, step: u64) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// The mean time of inserts up to each load factor. All data is inserted by the table, unless its
+/// The mean time of inserts up to each load factor. All keys are inserted by the table, unless its
 /// operations learn nothing from earlier ones.
 fn inserts(scale: Scale, config: Config, loads: &[u64]) -> Result<Vec<f64>> {
     let mut job = Job::open(scale, config, 0, false)?;
@@ -297,7 +297,7 @@ fn each<I: Sync, O: Send>(all: &[I], run: impl Fn(&I) -> Result<O> + Sync) -> Re
     probeline_simulate::each_at_once(all, threads, run)
 }
 
-/// A table of which one owner works, and how many data it holds.
+/// A table of which one owner works, and how many keys it holds.
 struct Job {
     table: Table<Nic, Vec<Operation>, Vec<CacheEntry>>,
     peer: Engine,
@@ -318,12 +318,12 @@ impl Job {
         Ok(Self { table, peer, held: 0, seed: scale.seed })
     }
 
-    /// The `n`th datum; the table permutes data by itself.
-    fn datum(&self, n: u64) -> u64 {
-        (self.seed << 40).wrapping_add(n) & MAX_DATA
+    /// The `n`th key; the table permutes keys by itself.
+    fn key(&self, n: u64) -> u64 {
+        (self.seed << 40).wrapping_add(n) & MAX_KEY
     }
 
-    /// The data up to a load factor that the table does not hold yet.
+    /// The keys up to a load factor that the table does not hold yet.
     fn missing(&mut self, percent: u64) -> core::ops::Range<u64> {
         let count = self.table.layout().buckets() * percent / 100;
         let missing = self.held..count.max(self.held);
@@ -331,12 +331,12 @@ impl Job {
         missing
     }
 
-    /// Fills up to a load factor without taking time: stores each datum in the first empty bucket of
+    /// Fills up to a load factor without taking time: stores each key in the first empty bucket of
     /// its probe order.
     fn fill(&mut self, percent: u64) -> Result<()> {
         let layout = *self.table.layout();
         for n in self.missing(percent) {
-            let bucket = Bucket::new(self.datum(n))?;
+            let bucket = Bucket::new(self.key(n))?;
             let mut at = layout.home(bucket);
             while self.word(layout.word(at))?.load(Relaxed) != 0 {
                 at = layout.advance(at, 1);
@@ -352,29 +352,29 @@ impl Job {
         Ok(window.get(usize::try_from(at.index)?).ok_or("a bucket is beyond the window")?)
     }
 
-    /// Inserts new data up to a load factor, one after the other; returns their mean time in
+    /// Inserts new keys up to a load factor, one after the other; returns their mean time in
     /// nanoseconds.
     fn insert(&mut self, percent: u64) -> Result<f64> {
         let missing = self.missing(percent);
         let (count, start_ns) = (missing.end - missing.start, self.now_ns());
         for n in missing {
-            let outcome = self.table.find_or_put(self.datum(n))?;
+            let outcome = self.table.find_or_put(self.key(n))?;
             if outcome != Outcome::Inserted {
-                return Err(format!("new data was {outcome:?}, not inserted").into());
+                return Err(format!("a new key was {outcome:?}, not inserted").into());
             }
         }
         Ok((self.now_ns() - start_ns) as f64 / count.max(1) as f64)
     }
 
-    /// Finds data that the table holds, one after the other; returns their mean time in nanoseconds.
-    fn find(&mut self, data: &[u64]) -> Result<f64> {
+    /// Finds keys that the table holds, one after the other; returns their mean time in nanoseconds.
+    fn find(&mut self, keys: &[u64]) -> Result<f64> {
         let start_ns = self.now_ns();
-        for &datum in data {
-            if !self.table.find(datum)? {
-                return Err("data in the table was not found".into());
+        for &key in keys {
+            if !self.table.find(key)? {
+                return Err("a key in the table was not found".into());
             }
         }
-        Ok((self.now_ns() - start_ns) as f64 / data.len().max(1) as f64)
+        Ok((self.now_ns() - start_ns) as f64 / keys.len().max(1) as f64)
     }
 
     fn now_ns(&self) -> u64 {

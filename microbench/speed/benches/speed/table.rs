@@ -99,7 +99,7 @@ impl Rank {
         let part = usize::try_from(layout.buckets_per_owner()).unwrap_or(usize::MAX);
         for word in self.table.transport().window().iter().skip(first).take(part) {
             let bucket = Bucket::from_word(word.load(Relaxed));
-            if bucket.is_some_and(|bucket| number(bucket.data()) >= count) {
+            if bucket.is_some_and(|bucket| number(bucket.key()) >= count) {
                 word.store(0, Relaxed);
             }
         }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use probeline_exchange::Thread;
 use probeline_pin::{Affinity, Placement};
 use probeline_results::gather;
-use probeline_table::{Bucket, MAX_DATA};
+use probeline_table::{Bucket, MAX_KEY};
 use probeline_transport::Exchange;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -31,12 +31,12 @@ const MAX_KEYS: usize = 1 << 24;
 /// Returns the nth key, a uniform number of 63 bits: always the first ones are in a set, so that no
 /// array has to record which. The table's own permutation of keys makes it; all are different.
 pub(crate) fn key(n: u64) -> u64 {
-    Bucket::new(n & MAX_DATA).map_or(0, Bucket::hash)
+    Bucket::new(n & MAX_KEY).map_or(0, Bucket::hash)
 }
 
 /// Returns the n of a key.
 pub(crate) fn number(key: u64) -> u64 {
-    Bucket::from_word(key | !MAX_DATA).map_or(0, Bucket::data)
+    Bucket::from_word(key | !MAX_KEY).map_or(0, Bucket::key)
 }
 
 /// The keys of a measurement, by number.
@@ -233,8 +233,8 @@ mod tests {
 
     #[test]
     fn numbers_come_back_from_keys_of_63_bits() {
-        for n in (0..10_000).chain((0..10_000).map(|n| MAX_DATA - n)) {
-            assert!(key(n) <= MAX_DATA);
+        for n in (0..10_000).chain((0..10_000).map(|n| MAX_KEY - n)) {
+            assert!(key(n) <= MAX_KEY);
             assert_eq!(number(key(n)), n);
         }
     }

@@ -206,24 +206,24 @@ impl<'a, T: Timed> Bench<'a, T> {
         let (measures, sleep) = (self.is_measuring(), self.args.sleep());
         let mut recorder = self.recorder(owner)?;
         let mut table = self.args.table(&mut self.engine, self.config)?;
-        let data = homed_at_peer(&table, seed, count / WARM_UP_SHARE + count)?;
-        let (first, measured) = data.split_at(count / WARM_UP_SHARE);
+        let keys = homed_at_peer(&table, seed, count / WARM_UP_SHARE + count)?;
+        let (first, measured) = keys.split_at(count / WARM_UP_SHARE);
         let mut outcomes = self.args.outcomes(true);
         let barrier = &mut self.barrier;
         let mut work = || -> Result<()> {
             if measures {
-                let before = if new { first } else { &data };
+                let before = if new { first } else { &keys };
                 find_or_put_all(&mut table, before, &mut outcomes)?;
                 // After inserts only, the table must first learn to expect hits.
-                for _ in 0..if new { 0 } else { SETTLE.div_ceil(data.len().max(1)) } {
-                    find_or_put_all(&mut table, &data, &mut outcomes)?;
+                for _ in 0..if new { 0 } else { SETTLE.div_ceil(keys.len().max(1)) } {
+                    find_or_put_all(&mut table, &keys, &mut outcomes)?;
                 }
             }
             barrier.enter(table.transport_mut()?, Duration::ZERO)?;
             table.reset_stats();
             if measures {
-                let find_or_put = |table: &mut HeapTable<&mut T>, &data: &u64| {
-                    Ok(table.find_or_put(data).map(drop)?)
+                let find_or_put = |table: &mut HeapTable<&mut T>, &key: &u64| {
+                    Ok(table.find_or_put(key).map(drop)?)
                 };
                 let now = |table: &HeapTable<&mut T>| table.transport().now_ns();
                 recorder.run(measured.iter(), limit_ns, &mut table, find_or_put, now)?;
@@ -298,16 +298,16 @@ impl<'a, T: Timed> Bench<'a, T> {
 fn homed_at_peer<T: Timed>(table: &HeapTable<T>, seed: u64, count: usize) -> Result<Vec<u64>> {
     let layout = table.layout();
     let peer = peer(layout.owners());
-    let mut data = Vec::new();
+    let mut keys = Vec::new();
     let mut n = 0;
-    while data.len() < count {
+    while keys.len() < count {
         let next = nth(seed, n);
         if layout.home(Bucket::new(next)?).owner == peer.0 {
-            data.push(next);
+            keys.push(next);
         }
         n += 1;
     }
-    Ok(data)
+    Ok(keys)
 }
 
 fn nanoseconds(time: Duration) -> u64 {

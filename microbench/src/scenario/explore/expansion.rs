@@ -107,18 +107,18 @@ impl Expansion {
         counts: &mut Counts,
     ) -> failure::Result<bool> {
         let pending = mem::take(&mut self.pending);
-        let data = self.successors.get(..pending).unwrap_or_default();
+        let keys = self.successors.get(..pending).unwrap_or_default();
         let outcomes = self.outcomes.get_mut(..pending).unwrap_or_default();
         if self.batch == 1 {
-            for (&data, outcome) in data.iter().zip(&mut *outcomes) {
-                *outcome = table.find_or_put(data);
+            for (&key, outcome) in keys.iter().zip(&mut *outcomes) {
+                *outcome = table.find_or_put(key);
             }
         } else {
-            table.find_or_put_batch(data, outcomes)?;
+            table.find_or_put_batch(keys, outcomes)?;
         }
         counts.find_or_puts += pending as u64;
         let mut full = false;
-        for (&state, &mut outcome) in data.iter().zip(outcomes) {
+        for (&state, &mut outcome) in keys.iter().zip(outcomes) {
             match outcome? {
                 Outcome::Inserted => {
                     frontier.push(state);

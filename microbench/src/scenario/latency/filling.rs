@@ -33,18 +33,18 @@ pub(in crate::scenario) fn fill<T: Timed>(
     let mut table = attach(engine, config, FILLING)?;
     let held = numbers.end;
     let mut left = Vec::new();
-    for data in numbers.map(|n| nth(seed, n)) {
-        if !store(table.transport(), *table.layout(), &config, Bucket::new(data)?) {
-            left.push(data);
+    for key in numbers.map(|n| nth(seed, n)) {
+        if !store(table.transport(), *table.layout(), &config, Bucket::new(key)?) {
+            left.push(key);
         }
     }
     // No rank reads the table before this barrier, and no owner stores after it.
     exchange.barrier()?;
     let mut full = 0;
     let mut ends = vec![Ok(Outcome::Absent); BATCH];
-    for data in left.chunks(BATCH) {
-        let ends = &mut ends[..data.len()];
-        table.find_or_put_batch(data, ends)?;
+    for keys in left.chunks(BATCH) {
+        let ends = &mut ends[..keys.len()];
+        table.find_or_put_batch(keys, ends)?;
         for end in ends {
             full += u64::from((*end)? == Outcome::Full);
         }

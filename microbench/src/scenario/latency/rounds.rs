@@ -193,16 +193,16 @@ impl<'a> Rounds<'a> {
 
     /// Returns the trimmed mean time in nanoseconds of a chunk READ without a table, or, with
     /// `claims`, of a READ and then a CAS of its first word that leaves the word unchanged. The
-    /// accesses go to the owners where the search for `data` starts, in that order, but to other
+    /// accesses go to the owners where the search for `keys` starts, in that order, but to other
     /// words, so that the CPU's caches do not hold them.
     fn floor<T: Timed>(
         &mut self,
         table: &mut HeapTable<&mut T>,
-        data: &[u64],
+        keys: &[u64],
         claims: bool,
     ) -> Result<Option<f64>> {
         let words = self.floor_words();
-        let chunks = chunks(table.layout(), words, data)?;
+        let chunks = chunks(table.layout(), words, keys)?;
         let mut last = 0;
         let operation = |engine: &mut &mut T, chunk: &Segment| {
             let index = after(last, chunk.start.index);
@@ -215,7 +215,7 @@ impl<'a> Rounds<'a> {
             Ok(())
         };
         self.round.reset();
-        let bound = bound(&self.limits, data.len());
+        let bound = bound(&self.limits, keys.len());
         let now = |engine: &&mut T| engine.now_ns();
         let engine = table.transport_mut()?;
         self.round.run_warm(chunks.iter(), bound, engine, operation, now)?;
@@ -224,20 +224,20 @@ impl<'a> Rounds<'a> {
     }
 
     /// Inserts new keys in order, as many as the time permits.
-    fn insert<T: Timed>(&mut self, table: &mut HeapTable<&mut T>, data: &[u64]) -> Result<Stats> {
+    fn insert<T: Timed>(&mut self, table: &mut HeapTable<&mut T>, keys: &[u64]) -> Result<Stats> {
         let (config, mut held) = (self.config, self.held);
-        let stats = self.operate(table, data, |table, data| {
-            inserted(&config, table.layout().owners(), table.find_or_put(data)?, &mut held)
+        let stats = self.operate(table, keys, |table, key| {
+            inserted(&config, table.layout().owners(), table.find_or_put(key)?, &mut held)
         })?;
         self.held = held;
         Ok(stats)
     }
 
     /// Finds keys in the table, as many as the time permits.
-    fn find<T: Timed>(&mut self, table: &mut HeapTable<&mut T>, data: &[u64]) -> Result<Stats> {
-        self.operate(table, data, |table, data| match table.find_or_put(data)? {
+    fn find<T: Timed>(&mut self, table: &mut HeapTable<&mut T>, keys: &[u64]) -> Result<Stats> {
+        self.operate(table, keys, |table, key| match table.find_or_put(key)? {
             Outcome::Found => Ok(()),
-            other => Err(Failure::new(format!("data {data} was lost: {other:?}"))),
+            other => Err(Failure::new(format!("key {key} was lost: {other:?}"))),
         })
     }
 
@@ -245,15 +245,15 @@ impl<'a> Rounds<'a> {
     fn operate<T: Timed>(
         &mut self,
         table: &mut HeapTable<&mut T>,
-        data: &[u64],
+        keys: &[u64],
         mut operation: impl FnMut(&mut HeapTable<&mut T>, u64) -> Result<()>,
     ) -> Result<Stats> {
         self.round.reset();
         table.reset_stats();
-        let bound = bound(&self.limits, data.len());
-        let operation = |table: &mut HeapTable<_>, &data: &u64| operation(table, data);
+        let bound = bound(&self.limits, keys.len());
+        let operation = |table: &mut HeapTable<_>, &key: &u64| operation(table, key);
         let now = |table: &HeapTable<&mut T>| table.transport().now_ns();
-        self.round.run_warm(data.iter(), bound, table, operation, now)?;
+        self.round.run_warm(keys.iter(), bound, table, operation, now)?;
         Ok(*table.stats())
     }
 
@@ -265,9 +265,9 @@ impl<'a> Rounds<'a> {
         let mut ends = vec![Ok(Outcome::Absent); BATCH];
         while self.held < target {
             let next = self.held..target.min(self.held + BATCH as u64);
-            let data: Vec<u64> = next.map(|n| nth(self.args.job.seed, n)).collect();
-            let ends = &mut ends[..data.len()];
-            many.find_or_put_batch(&data, ends)?;
+            let keys: Vec<u64> = next.map(|n| nth(self.args.job.seed, n)).collect();
+            let ends = &mut ends[..keys.len()];
+            many.find_or_put_batch(&keys, ends)?;
             for end in ends {
                 inserted(&self.config, owners, (*end)?, &mut self.held)?;
             }
@@ -278,15 +278,15 @@ impl<'a> Rounds<'a> {
 }
 
 /// Returns for each key a whole chunk of the owner where its search starts.
-fn chunks(layout: &Layout, words: u32, data: &[u64]) -> Result<Vec<Segment>> {
+fn chunks(layout: &Layout, words: u32, keys: &[u64]) -> Result<Vec<Segment>> {
     let last = layout.buckets_per_owner() - u64::from(words);
-    let chunk = |&data: &u64| {
-        let home = layout.home(Bucket::new(data)?);
+    let chunk = |&key: &u64| {
+        let home = layout.home(Bucket::new(key)?);
         let mirrored = layout.buckets_per_owner() - 1 - home.index;
         let start = layout.word(Position { index: mirrored.min(last), ..home });
         Ok(Segment { start, words })
     };
-    data.iter().map(chunk).collect()
+    keys.iter().map(chunk).collect()
 }
 
 fn inserted(config: &Config, owners: u32, outcome: Outcome, held: &mut u64) -> Result<()> {
@@ -296,7 +296,7 @@ fn inserted(config: &Config, owners: u32, outcome: Outcome, held: &mut u64) -> R
             Ok(())
         }
         Outcome::Full => Err(too_few_chunks(config, owners, *held)),
-        other => Err(Failure::new(format!("new data {held} was {other:?}"))),
+        other => Err(Failure::new(format!("new key {held} was {other:?}"))),
     }
 }
 

@@ -27,7 +27,7 @@ const LEAST_BUCKETS: u64 = 1 << 12;
 const BUCKETS_OF_OPERATION: u64 = 16;
 /// Cost of an operation relative to the cost of filling a bucket, which takes 0.1 us. An insert of
 /// a single rank takes about 1 us. An operation of hundreds of ranks takes about 3.3 us, because
-/// their data exceed every CPU cache.
+/// their keys exceed every CPU cache.
 const INSERT_WEIGHT: f64 = 10.0;
 const OPERATION_WEIGHT: f64 = 33.0;
 /// The maximum memory, in bytes, of all runs that execute at the same time. A run that executes

@@ -87,7 +87,7 @@ impl<'e, T: Timed> Bench<'e, T> {
         self.inserts as f64 / self.operations.max(1) as f64
     }
 
-    /// Runs `candidates` in turn, in a different order each round, because each leaves its data in
+    /// Runs `candidates` in turn, in a different order each round, because each leaves its keys in
     /// the CPU's caches for the next one.
     ///
     /// Returns, on all ranks, the lower quartile of the time in nanoseconds that a rank takes for
@@ -141,7 +141,7 @@ impl<'e, T: Timed> Bench<'e, T> {
         }
         if stats.inserted.operations != self.inserts as u64 {
             return Err(Failure::new(
-                "data that is there was not found, or new data was".to_owned(),
+                "a key that is there was not found, or a new key was".to_owned(),
             ));
         }
         let all = gather(exchange, [took])?;
