@@ -94,19 +94,13 @@ pub(crate) fn memory_available() -> Option<u64> {
     let nodes = topology.iter().flat_map(Topology::nodes);
     let pools = nodes.flat_map(|node| &node.huge_pages);
     let huge: u64 = pools.map(|pool| pool.free * pool.page_bytes).sum();
-    Some(heap_available()? + huge)
+    Some(probeline::pin::memory_available()? + huge)
 }
 
 /// Returns the bytes that a table can use if they are fewer than `bytes`.
 pub(crate) fn less_than(bytes: u64) -> Option<Size> {
     let available = memory_available().filter(|available| *available < bytes)?;
     Some(Size::mib(available >> 20))
-}
-
-/// Returns the bytes that other allocations can use.
-pub(crate) fn heap_available() -> Option<u64> {
-    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-    Some(kib(&meminfo, "MemAvailable")? * 1024)
 }
 
 fn line(path: &str) -> Option<String> {

@@ -27,7 +27,9 @@ mod topology;
 
 pub use affinity::{Affinity, AffinityError};
 pub use cpuset::{CpuId, CpuListError, CpuSet};
-pub use mapping::{HugePages, Mapping, MappingError, MemoryPolicy, NoHuge, Pages};
+pub use mapping::{
+    HugePages, Mapping, MappingError, MemoryPolicy, NoHuge, Pages, memory_available,
+};
 pub use numa::{NodeId, NumaError, PolicyRefused, may_bind, node_of};
 pub use placement::{MAX_RANKS, Placement, PlacementError, Sharing, place};
 pub use sysfs::{TopologyError, device_node};

@@ -7,7 +7,7 @@ mod pages;
 mod tests;
 
 pub use error::MappingError;
-pub use pages::{NoHuge, Pages};
+pub use pages::{NoHuge, Pages, memory_available};
 
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
@@ -295,6 +295,9 @@ impl Plan {
             Err(reason) => (Advice::LinuxNoHugepage, reason),
         };
         let length = round_up(bytes, align)?;
+        if let Some(available_bytes) = memory_available().filter(|&most| bytes as u64 > most) {
+            return Err(MappingError::Unavailable { bytes, available_bytes });
+        }
         Ok(Self { bytes, length, align, node: policy.node, advice: Some(advice), reason })
     }
 }

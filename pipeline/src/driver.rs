@@ -104,6 +104,7 @@ where
             transport: &mut self.transport,
             token: fields.pack().0,
             first_slot: index * M::SLOTS,
+            slots: M::SLOTS,
             // An operation in a queue posts only when its turn comes.
             room: if operation.queued { 0 } else { room },
             posted: 0,
@@ -115,8 +116,10 @@ where
             }
         };
         operation.in_flight += port.posted;
+        let can_complete = operation.in_flight > 0 || operation.queued;
         match next {
-            Ok(Step::Wait) => {}
+            Ok(Step::Wait) if can_complete => {}
+            Ok(Step::Wait) => self.fail(index, Error::Idle, sink),
             Ok(Step::Done(outcome)) => self.end(index, Ok(outcome), sink),
             Ok(Step::Yield) => {
                 if !operation.queued {

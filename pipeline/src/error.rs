@@ -20,6 +20,9 @@ pub enum Error {
     /// The transport refused access to a slot that no operation in flight uses.
     #[error("the transport refused access to an idle slot: {0}")]
     Slot(#[from] SlotError),
+    /// The machine waits for a completion, and none of its one-sided operations is in flight.
+    #[error("the operation waits for a completion and has posted nothing: fix its machine")]
+    Idle,
     /// The transport is dead.
     #[error("the transport is dead: {0}")]
     Fault(#[from] Fault),

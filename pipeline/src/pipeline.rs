@@ -306,6 +306,14 @@ where
         self.lists.in_flight
     }
 
+    /// Returns whether an operation is free, so that the next `submit` is not refused for lack of
+    /// storage.
+    #[inline]
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        !self.lists.free.is_empty()
+    }
+
     /// Returns the fault of the transport, if it is dead.
     #[inline]
     #[must_use]

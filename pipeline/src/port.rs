@@ -19,6 +19,8 @@ pub struct Port<'p, T> {
     /// The token of part 0.
     pub(crate) token: u64,
     pub(crate) first_slot: u32,
+    /// Slots of the operation.
+    pub(crate) slots: u32,
     /// Posts that the transport has room for.
     pub(crate) room: u32,
     pub(crate) posted: u16,
@@ -39,11 +41,12 @@ impl<T: Transport> Port<'_, T> {
         if posts > self.transport.caps().depth { PostError::Full.into() } else { Stop::NoRoom }
     }
 
-    /// Returns the `nth` of the operation's [`Machine::SLOTS`](crate::Machine::SLOTS) slots.
+    /// Returns the `nth` of the operation's [`Machine::SLOTS`](crate::Machine::SLOTS) slots. Beyond
+    /// them it returns a slot that no engine has, so that its use fails.
     #[inline]
     #[must_use]
     pub fn slot(&self, nth: u32) -> Slot {
-        Slot(self.first_slot + nth)
+        if nth < self.slots { Slot(self.first_slot + nth) } else { Slot(u32::MAX) }
     }
 
     /// Posts an operation; a READ or WRITE uses one of the operation's slots.

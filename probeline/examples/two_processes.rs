@@ -13,13 +13,13 @@ use probeline::shm;
 use probeline::table::{Config, Finished, Intent, Operation, Outcome, Table, Tag};
 use probeline::transport::Exchange;
 
-/// Keys that both ranks insert between them; each tries all.
+/// Keys; each rank inserts all of them, so each is new on one rank and found on the other.
 const KEYS: u64 = 100_000;
 /// Operations in flight of each rank.
 const OPERATIONS: u32 = 32;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // 1. Join the job: who takes part.
+    // 1. Join the job.
     let mut job = join(Options::spawn(2))?;
     let (me, owners) = (job.me(), job.owners());
 
@@ -38,8 +38,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut finished = [Finished::default(); OPERATIONS as usize];
     while next.is_some() || table.in_flight() > 0 {
         while let Some(key) = next
-            && table.submit(Tag(key), key, Intent::FindOrPut).is_ok()
+            && table.has_room()
         {
+            table.submit(Tag(key), key, Intent::FindOrPut)?;
             next = keys.next();
         }
         for operation in table.poll_into(&mut finished)? {

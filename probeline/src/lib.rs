@@ -45,7 +45,8 @@
 //! let mut finished = [Finished::default(); 32];
 //! let (mut next, mut inserted) = (0, 0);
 //! while next < 1000 || table.in_flight() > 0 {
-//!     while next < 1000 && table.submit(Tag(next), next, Intent::FindOrPut).is_ok() {
+//!     while next < 1000 && table.has_room() {
+//!         table.submit(Tag(next), next, Intent::FindOrPut)?;
 //!         next += 1;
 //!     }
 //!     for operation in table.poll_into(&mut finished)? {

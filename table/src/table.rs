@@ -254,6 +254,14 @@ where
         self.pipeline.poll_into(out)
     }
 
+    /// Returns whether an operation is free, so that [`submit`](Self::submit) does not return
+    /// [`SubmitError::Busy`].
+    #[inline]
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.pipeline.has_room()
+    }
+
     /// Returns the number of operations submitted and not yet reported.
     #[inline]
     #[must_use]

@@ -175,6 +175,18 @@ impl Area {
     }
 }
 
+/// Returns the bytes of memory and swap that programs can still use, without huge pages, as
+/// proc_meminfo(5) estimates them; `None` where `/proc` is hidden.
+#[must_use]
+pub fn memory_available() -> Option<u64> {
+    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
+    let kib = |name: &str| -> Option<u64> {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim_end_matches("kB").trim().parse().ok()
+    };
+    Some((kib("MemAvailable:")? + kib("SwapFree:").unwrap_or(0)) * 1024)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,6 @@ use probeline_simulate::{LatencyPlan, MOST_AT_ONCE, Setup, ThroughputPlan, Way};
 
 use super::{Experiment, SimulateArgs};
 use crate::failure::{Failure, Result};
-use crate::machine::heap_available;
 
 /// One run of the simulator; a latency run yields several rows of the report, a throughput run one.
 pub(super) enum Run {
@@ -117,7 +116,7 @@ impl SimulateArgs {
         // Runs with too many ranks are refused for that reason, not for their memory.
         let fewer = runs.iter().map(Run::setup).filter(|setup| setup.ranks() <= MOST_RANKS);
         let mut bytes: Vec<u64> = fewer.map(Setup::bytes).collect();
-        let available = heap_available().unwrap_or(u64::MAX);
+        let available = probeline::pin::memory_available().unwrap_or(u64::MAX);
         if let Some(at_once) = fit(&mut bytes, available) {
             return Ok(at_once);
         }
