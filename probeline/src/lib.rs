@@ -92,25 +92,36 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[doc(inline)]
 pub use probeline_pipeline as pipeline;
+#[doc(inline)]
 pub use probeline_table as table;
+#[doc(inline)]
 pub use probeline_transport as transport;
 
 #[cfg(feature = "exchange")]
+#[doc(inline)]
 pub use probeline_exchange as exchange;
 #[cfg(feature = "pin")]
+#[doc(inline)]
 pub use probeline_pin as pin;
 #[cfg(feature = "shm")]
+#[doc(inline)]
 pub use probeline_shm as shm;
 #[cfg(feature = "sim")]
+#[doc(inline)]
 pub use probeline_sim as sim;
 #[cfg(feature = "tuning")]
+#[doc(inline)]
 pub use probeline_tuning as tuning;
 #[cfg(feature = "mpi")]
+#[doc(inline)]
 pub use probeline_ucx_shim::mpi;
 #[cfg(feature = "ucx")]
+#[doc(inline)]
 pub use probeline_ucx_shim::ucx;
 #[cfg(feature = "verbs")]
+#[doc(inline)]
 pub use probeline_verbs as verbs;
 
 /// Compiles and runs the examples of the README and the guide.
