@@ -207,5 +207,7 @@ pub(super) fn same<V: PartialEq + fmt::Debug>(
     if found == expected {
         return Ok(());
     }
-    Err(Failure(format!("{what}: found {found:x?}, expected {expected:x?} (numbers in hexadecimal)")))
+    Err(Failure(format!(
+        "{what}: found {found:x?}, expected {expected:x?} (numbers in hexadecimal)"
+    )))
 }
