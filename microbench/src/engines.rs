@@ -1,9 +1,7 @@
 //! Opens engines of all transports according to the options.
 
 use probeline::pin::{MemoryPolicy, PolicyRefused};
-use probeline::transport::Exchange;
-/// The sizes of the engines that a scenario needs.
-pub(crate) use probeline::transport::Sizes as Shape;
+use probeline::transport::{Exchange, Sizes};
 
 use crate::cli::{UcxArgs, VerbsArgs};
 use crate::failure::Result;
@@ -11,11 +9,11 @@ use crate::note::{self, Missing};
 
 /// Opens an engine of shared memory, and returns a line about it.
 pub(crate) fn open_shm(
-    shape: Shape,
+    sizes: Sizes,
     memory: MemoryPolicy,
     exchange: &mut impl Exchange,
 ) -> Result<(probeline::shm::Engine, String)> {
-    let engine = probeline::shm::Builder::new(shape).memory(memory).open(exchange)?;
+    let engine = probeline::shm::Builder::new(sizes).memory(memory).open(exchange)?;
     let unbound = unbound(engine.policy_refused(), exchange)?;
     let line = format!("shm, {} ranks{unbound}, windows on {}", exchange.owners(), engine.pages());
     Ok((engine, line))
@@ -24,13 +22,13 @@ pub(crate) fn open_shm(
 /// Opens an engine of libibverbs, and returns a line about it.
 pub(crate) fn open_verbs(
     args: &VerbsArgs,
-    shape: Shape,
+    sizes: Sizes,
     memory: MemoryPolicy,
     exchange: &mut impl Exchange,
 ) -> Result<(probeline::verbs::Engine, String)> {
     // The device accesses the windows; the CPU hardly does.
     let memory = MemoryPolicy { node: None, ..memory };
-    let engine = verbs_builder(args, shape)?.memory(memory).open(exchange)?;
+    let engine = verbs_builder(args, sizes)?.memory(memory).open(exchange)?;
     let unbound = unbound(engine.policy_refused(), exchange)?;
     let line = format!("verbs, {} ranks{unbound}, {}", exchange.owners(), engine.link());
     Ok((engine, line))
@@ -47,10 +45,10 @@ fn unbound(refused: Option<PolicyRefused>, exchange: &mut impl Exchange) -> Resu
 pub(crate) fn open_ucx(
     args: &UcxArgs,
     tls: Option<&str>,
-    shape: Shape,
+    sizes: Sizes,
     exchange: &mut impl Exchange,
 ) -> Result<(probeline::ucx::Engine, String)> {
-    let engine = probeline::ucx::Builder::new(shape)
+    let engine = probeline::ucx::Builder::new(sizes)
         .tls(tls)
         .device(args.ucx_device.as_deref())
         .gid_index(args.ucx_gid_index)
@@ -61,8 +59,8 @@ pub(crate) fn open_ucx(
 }
 
 /// Returns a builder of an engine of libibverbs without a memory policy.
-pub(crate) fn verbs_builder(args: &VerbsArgs, shape: Shape) -> Result<probeline::verbs::Builder> {
-    Ok(probeline::verbs::Builder::new(shape)
+pub(crate) fn verbs_builder(args: &VerbsArgs, sizes: Sizes) -> Result<probeline::verbs::Builder> {
+    Ok(probeline::verbs::Builder::new(sizes)
         .device(args.device.as_deref())
         .port(args.ib_port)
         .gid_index(args.gid_index)
@@ -77,10 +75,10 @@ pub(crate) fn verbs_builder(args: &VerbsArgs, shape: Shape) -> Result<probeline:
 #[cfg(feature = "mpi")]
 pub(crate) fn open_mpi(
     single: Option<bool>,
-    shape: Shape,
+    sizes: Sizes,
     members: &mut probeline::mpi::Members,
 ) -> Result<(probeline::mpi::Engine, String)> {
-    let engine = probeline::mpi::Builder::new(shape).acc_single_intrinsic(single).open(members)?;
+    let engine = probeline::mpi::Builder::new(sizes).acc_single_intrinsic(single).open(members)?;
     let line = format!("mpi, {} ranks, {}", members.owners(), engine.info());
     Ok((engine, line))
 }

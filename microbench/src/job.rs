@@ -4,13 +4,12 @@ use core::time::Duration;
 
 use probeline::exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
 use probeline::pin::{Affinity, MemoryPolicy, NodeId};
-use probeline::transport::{Exchange, Owner, Transport};
+use probeline::transport::{Exchange, Owner, Sizes, Transport};
 
 use crate::agreement::{Agreement, Input};
 use crate::checkup::{Checkup, Device, Machines};
 use crate::cli::{ExchangeName, JobArgs, TransportName};
 use crate::engines;
-pub(crate) use crate::engines::Shape;
 use crate::engines::{open_shm, open_ucx, open_verbs};
 use crate::failure::{Failure, Result};
 use crate::nodes;
@@ -34,7 +33,7 @@ const POLLS_TO_ASK: u32 = 128;
 pub(crate) trait Scenario: Sync {
     type Output: Send;
 
-    fn shape(&self) -> Shape;
+    fn sizes(&self) -> Sizes;
 
     /// Returns the inputs that each rank reads or computes itself and that must be the same on all
     /// ranks.
@@ -65,8 +64,8 @@ pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<En
         TransportName::Shm => run_on_machines(args, scenario, None, open_shm, no_device),
         TransportName::Verbs => run_verbs(args, scenario),
         TransportName::Ucx => {
-            let open = |shape, _, job: &mut Job| {
-                open_ucx(&args.ucx, args.ucx.ucx_tls.as_deref(), shape, job)
+            let open = |sizes, _, job: &mut Job| {
+                open_ucx(&args.ucx, args.ucx.ucx_tls.as_deref(), sizes, job)
             };
             run_on_machines(args, scenario, None, open, no_device)
         }
@@ -86,7 +85,7 @@ fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::
     let machines = Machines::examine(&mut members, args.meeting.collective_limit())?;
     let mut transport = Vec::new();
     place(&args.place, None, &affinity, &mut members, &mut transport)?;
-    let (mut engine, line) = engines::open_mpi(None, scenario.shape(), &mut members)?;
+    let (mut engine, line) = engines::open_mpi(None, scenario.sizes(), &mut members)?;
     transport.push(line);
     let output = scenario.run(&mut engine, &mut members).unwrap_or_else(|failure| {
         // Printed first: the other ranks may wait for this one in a collective call, until its
@@ -101,7 +100,7 @@ fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::
 
 fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
     let device = args.verbs.device.as_deref();
-    let builder = engines::verbs_builder(&args.verbs, scenario.shape())?;
+    let builder = engines::verbs_builder(&args.verbs, scenario.sizes())?;
     if args.meeting.rendezvous.is_none() && args.meeting.server().is_none() && !is_launched()? {
         // Fails before ranks are started. Ranks that meet over TCP may be on several machines. They
         // fail together when they open their engines.
@@ -109,7 +108,7 @@ fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S
     }
     let near =
         device.and_then(|name| probeline::pin::device_node("/sys".as_ref(), name).ok().flatten());
-    let open = |shape, memory, job: &mut Job| open_verbs(&args.verbs, shape, memory, job);
+    let open = |sizes, memory, job: &mut Job| open_verbs(&args.verbs, sizes, memory, job);
     run_on_machines(args, scenario, near, open, |engine| Some(Device::named(&engine.link().device)))
 }
 
@@ -125,7 +124,7 @@ fn run_on_machines<S: Scenario, E: Timed>(
     args: &JobArgs,
     scenario: &S,
     near: Option<NodeId>,
-    open: impl FnOnce(Shape, MemoryPolicy, &mut Job) -> Result<(E, String)>,
+    open: impl FnOnce(Sizes, MemoryPolicy, &mut Job) -> Result<(E, String)>,
     device: impl FnOnce(&E) -> Option<Device>,
 ) -> Result<Option<Ended<S::Output>>> {
     // Read before any thread is pinned: afterwards the mask is that of the pinned thread.
@@ -135,7 +134,7 @@ fn run_on_machines<S: Scenario, E: Timed>(
     let machines = Machines::examine(&mut job, args.meeting.collective_limit())?;
     let mut transport = Vec::new();
     let memory = place(&args.place, near, &affinity, &mut job, &mut transport)?;
-    let open = || open(scenario.shape(), memory, &mut job);
+    let open = || open(scenario.sizes(), memory, &mut job);
     let (mut engine, line) = waiting("opening the transport", me == Owner(0), open)?;
     transport.push(line);
     let output = scenario
@@ -251,13 +250,13 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
              launcher and --rendezvous or --two-nodes",
         ));
     }
-    let shape = scenario.shape();
+    let sizes = scenario.sizes();
     let config = probeline::sim::Config {
         owners: args.ranks,
-        window_words: shape.window_words,
-        slots: shape.slots,
-        slot_words: shape.slot_words,
-        depth: shape.depth,
+        window_words: sizes.window_words,
+        slots: sizes.slots,
+        slot_words: sizes.slot_words,
+        depth: sizes.depth,
         seed: args.seed,
         model: args.sim.model(args.ranks)?,
         ..probeline::sim::Config::default()

@@ -8,11 +8,10 @@ use probeline::table::{
     CacheEntry, ChunkChoice, Config, OneRoundtrip, Operation, OperationError, Outcome, Probing,
     ReadAhead, ReadCost, Table,
 };
-use probeline::transport::{Exchange, Owner};
+use probeline::transport::{Exchange, Owner, Sizes};
 use probeline_limits::remote;
 
 use crate::cli::{JobArgs, TransportName, one_of};
-use crate::engines::Shape;
 use crate::failure::{Failure, Result};
 use crate::timed::Timed;
 
@@ -252,16 +251,16 @@ fn storage(operations: u32) -> Vec<Operation> {
     vec![Operation::EMPTY; operations as usize]
 }
 
-/// Returns the shape of engines for this number of operations on a table, with `more_words` words
+/// Returns the sizes of engines for this number of operations on a table, with `more_words` words
 /// after it and `more_slots` slots after the table's.
-pub(crate) fn shape(
+pub(crate) fn engine_sizes(
     config: &Config,
     operations: u32,
     slot_words: u32,
     more_words: u64,
     more_slots: u32,
-) -> Shape {
-    Shape {
+) -> Sizes {
+    Sizes {
         window_words: config.words() + more_words,
         slots: Config::slots(operations) + more_slots,
         slot_words: slot_words.next_multiple_of(8),

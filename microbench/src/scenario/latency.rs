@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use clap::Args;
 use probeline::table::Config;
-use probeline::transport::{Exchange, Owner, Slot};
+use probeline::transport::{Exchange, Owner, Sizes, Slot};
 use probeline_limits::remote::WORDS;
 use probeline_results::{Note, Row};
 
@@ -22,11 +22,11 @@ use self::summary::Paper;
 use super::{OPERATIONS, peer, report_job, seconds};
 use crate::cli::{ChunkListArgs, JobArgs, max_chunks};
 use crate::failure::{Failure, Result};
-use crate::job::{Scenario, Shape};
+use crate::job::Scenario;
 use crate::latency::{WARM_UP_SHARE, clock_cost_ns};
 use crate::progress::Progress;
 use crate::size::Size;
-use crate::table::{TableArgs, shape};
+use crate::table::{TableArgs, engine_sizes};
 use crate::timed::Timed;
 
 /// Inserts advance in steps of this share of the table. The last step before a load factor is
@@ -216,14 +216,14 @@ impl LatencyArgs {
 impl Scenario for LatencyArgs {
     type Output = (Vec<LatencyRow>, u64);
 
-    fn shape(&self) -> Shape {
+    fn sizes(&self) -> Sizes {
         let longest = self.chunks.chunk_buckets.iter().chain(&WORDS).max();
         let slot_words = longest.copied().unwrap_or(8).next_multiple_of(8);
         let slots = free_slot().0 + 1;
-        Shape {
+        Sizes {
             slots,
             depth: FILLING_DEPTH,
-            ..shape(&self.config(8), OPERATIONS, slot_words, 0, 0)
+            ..engine_sizes(&self.config(8), OPERATIONS, slot_words, 0, 0)
         }
     }
 

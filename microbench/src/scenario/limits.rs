@@ -10,7 +10,7 @@ use core::time::Duration;
 use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum};
 use probeline::pin::HugePages;
-use probeline::transport::{Exchange, Owner};
+use probeline::transport::{Exchange, Owner, Sizes};
 use probeline_limits::remote::{Meter, Operation, Plan, WORDS};
 use probeline_results::{Note, Row};
 
@@ -20,7 +20,7 @@ use self::row::OfTransport;
 use super::{gather, peer, report_job, seconds};
 use crate::cli::{JobArgs, TransportName, one_of};
 use crate::failure::{Failure, Result};
-use crate::job::{Scenario, Shape};
+use crate::job::Scenario;
 use crate::machine::{less_than, memory_available};
 use crate::progress::Progress;
 use crate::size::Size;
@@ -179,8 +179,8 @@ impl LimitsArgs {
 impl Scenario for LimitsArgs {
     type Output = Vec<Vec<OfTransport>>;
 
-    fn shape(&self) -> Shape {
-        Shape {
+    fn sizes(&self) -> Sizes {
+        Sizes {
             window_words: self.job.buckets_per_owner(),
             slots: self.in_flight,
             slot_words: WORDS[WORDS.len() - 1],

@@ -2,19 +2,19 @@
 
 use clap::Args;
 use probeline::table::{Config, Outcome};
-use probeline::transport::{Exchange, Owner};
+use probeline::transport::{Exchange, Owner, Sizes};
 use probeline_results::format::{fixed, text};
 use probeline_results::{Layout, Note, Row, row};
 
 use super::{OPERATIONS, open, report_job, too_few_chunks};
 use crate::cli::{ChunkListArgs, JobArgs, max_chunks};
 use crate::failure::{Failure, Result};
-use crate::job::{Scenario, Shape};
+use crate::job::Scenario;
 use crate::keys::nth;
 use crate::progress::Progress;
 use crate::run_report::{aligned, some_of};
 use crate::size::Size;
-use crate::table::{HeapTable, shape};
+use crate::table::{HeapTable, engine_sizes};
 use crate::timed::Timed;
 
 /// The paper measured at intervals of 0.02 until 0.92, its limit with C = 8 (section 4.1).
@@ -178,9 +178,9 @@ impl Row for RoundtripsRow {
 impl Scenario for RoundtripsArgs {
     type Output = Vec<RoundtripsRow>;
 
-    fn shape(&self) -> Shape {
+    fn sizes(&self) -> Sizes {
         let slot_words = self.chunks.chunk_buckets.iter().copied().max().unwrap_or(8);
-        shape(&self.config(8), OPERATIONS, slot_words, 0, 0)
+        engine_sizes(&self.config(8), OPERATIONS, slot_words, 0, 0)
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {

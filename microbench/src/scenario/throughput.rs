@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use clap::{Args, ValueEnum};
 use probeline::table::{Config, Stats};
-use probeline::transport::{Exchange, Owner};
+use probeline::transport::{Exchange, Owner, Sizes};
 use probeline_results::format::{fixed, millions, percent, text};
 use probeline_results::{Note, Row, gather_values, row};
 
@@ -13,13 +13,15 @@ use super::limits::TableLimit;
 use super::report_job;
 use crate::cli::{ChunkArgs, JobArgs, TransportName};
 use crate::failure::{Failure, Result};
-use crate::job::{Scenario, Shape};
+use crate::job::Scenario;
 use crate::keys::Keys;
 use crate::machine::less_than;
 use crate::progress::Progress;
 use crate::run_report::aligned;
 use crate::size::Size;
-use crate::table::{BatchArgs, BatchOutcome, HeapTable, PipelineArgs, find_or_put_all, shape};
+use crate::table::{
+    BatchArgs, BatchOutcome, HeapTable, PipelineArgs, engine_sizes, find_or_put_all,
+};
 use crate::timed::Timed;
 use crate::units;
 
@@ -312,8 +314,8 @@ impl ThroughputArgs {
 impl Scenario for ThroughputArgs {
     type Output = (Vec<ThroughputRow>, Option<TableLimit>);
 
-    fn shape(&self) -> Shape {
-        shape(&self.config(), self.pipeline.in_flight, self.chunks.chunk_buckets, 0, 0)
+    fn sizes(&self) -> Sizes {
+        engine_sizes(&self.config(), self.pipeline.in_flight, self.chunks.chunk_buckets, 0, 0)
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, value_parser};
 use probeline::table::Config;
-use probeline::transport::{Exchange, Owner};
+use probeline::transport::{Exchange, Owner, Sizes};
 use probeline::tuning::{Expected, Tuning};
 use probeline_tune::{Candidate, Goal, Lengths, Model, Rates, Space, Timing, Workload};
 use serde_json::Value;
@@ -27,7 +27,7 @@ use super::latency::{FILLING, FILLING_DEPTH};
 use super::open;
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
-use crate::job::{self, Scenario, Shape};
+use crate::job::{self, Scenario};
 use crate::output_file::OutputFile;
 use crate::progress::waiting;
 use crate::run_report::{Files, RunReport};
@@ -365,8 +365,8 @@ const LEAST_BUCKETS: u64 = 1 << 14;
 impl Scenario for TuneArgs {
     type Output = Tuned;
 
-    fn shape(&self) -> Shape {
-        Shape {
+    fn sizes(&self) -> Sizes {
+        Sizes {
             window_words: self.config().words(),
             slots: Config::slots(self.in_flight.max(FILLING)),
             slot_words: CHUNK_BUCKETS[CHUNK_BUCKETS.len() - 1],

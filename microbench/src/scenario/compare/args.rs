@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use clap::{Args, ValueEnum};
 use probeline::table::Config;
+use probeline::transport::Sizes;
 
 use super::barrier::Barrier;
 use super::column::ColumnName;
@@ -11,7 +12,7 @@ use super::launch::Worker;
 use super::measured::Column;
 use crate::cli::{ChunkArgs, JobArgs};
 use crate::failure::{Failure, Result};
-use crate::job::{self, Shape};
+use crate::job;
 use crate::scenario::seconds;
 use crate::size::Size;
 use crate::table::{self, AlgorithmArgs, BatchOutcome, HeapTable};
@@ -97,10 +98,10 @@ impl CompareArgs {
         self.algorithm.config(&self.job, self.chunks.chunk_buckets, self.chunks.max_chunks)
     }
 
-    pub(super) fn shape(&self) -> Shape {
+    pub(super) fn sizes(&self) -> Sizes {
         let words = self.chunks.chunk_buckets.max(MAX_READ_WORDS).max(self.job.ranks);
         let more_words = Barrier::words(self.job.ranks);
-        table::shape(&self.config(), IN_FLIGHT, words, more_words, Barrier::SLOTS)
+        table::engine_sizes(&self.config(), IN_FLIGHT, words, more_words, Barrier::SLOTS)
     }
 
     /// Opens a table over `engine`, whose windows are 0.

@@ -112,15 +112,15 @@ fn open<'a, E: Exchange>(
     memory: MemoryPolicy,
     exchange: &mut E,
 ) -> Result<Opened<'a>> {
-    let shape = args.shape();
+    let sizes = args.sizes();
     match column {
-        ColumnName::Shm => Ok(Opened::new(args, engines::open_shm(shape, memory, exchange)?)),
+        ColumnName::Shm => Ok(Opened::new(args, engines::open_shm(sizes, memory, exchange)?)),
         ColumnName::Verbs => {
-            Ok(Opened::new(args, engines::open_verbs(&args.job.verbs, shape, memory, exchange)?))
+            Ok(Opened::new(args, engines::open_verbs(&args.job.verbs, sizes, memory, exchange)?))
         }
         ColumnName::UcxShm | ColumnName::UcxTcp | ColumnName::UcxRc => {
             let tls = column.option("ucx-tls");
-            let (engine, line) = engines::open_ucx(&args.job.ucx, tls, shape, exchange)?;
+            let (engine, line) = engines::open_ucx(&args.job.ucx, tls, sizes, exchange)?;
             match column.lacks(slice::from_ref(&line)) {
                 Some(missing) => Err(Failure::new(format!(
                     "UCX does not use {missing} ({line}): leave the column out"
@@ -146,7 +146,7 @@ fn open_among_members<'a>(
         _ if column.is_mpi() => None,
         _ => return open(args, column, memory, members),
     };
-    let (engine, line) = engines::open_mpi(single, args.shape(), members)?;
+    let (engine, line) = engines::open_mpi(single, args.sizes(), members)?;
     match column.lacks(slice::from_ref(&line)) {
         Some(missing) => Err(Failure::new(format!(
             "the launcher did not choose {missing} ({line}): leave the column out, or give the \

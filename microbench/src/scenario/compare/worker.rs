@@ -3,7 +3,7 @@
 
 use std::io::{self, BufRead, Write};
 
-use probeline::transport::{Exchange, Owner};
+use probeline::transport::{Exchange, Owner, Sizes};
 use probeline_results::gather_values;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use super::bench::Bench;
 use super::measured::{Capabilities, Sample};
 use super::step::steps;
 use crate::failure::{Failure, Result};
-use crate::job::{self, Scenario, Shape};
+use crate::job::{self, Scenario};
 use crate::timed::Timed;
 
 /// Starts the line of a response, because libraries print to standard output too.
@@ -91,8 +91,8 @@ struct Worker<'a>(&'a CompareArgs);
 impl Scenario for Worker<'_> {
     type Output = ();
 
-    fn shape(&self) -> Shape {
-        self.0.shape()
+    fn sizes(&self) -> Sizes {
+        self.0.sizes()
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<()> {

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueHint, value_parser};
 use probeline::table::{Config, Stats};
-use probeline::transport::Exchange;
+use probeline::transport::{Exchange, Sizes};
 use probeline_petri::{Net, Packing};
 use probeline_results::gather_values;
 
@@ -24,9 +24,9 @@ use crate::cli::{ChunkArgs, JobArgs};
 use crate::digest::Digest;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::job::{Scenario, Shape};
+use crate::job::Scenario;
 use crate::size::Size;
-use crate::table::{HeapTable, MOST_BATCH, PipelineArgs, shape};
+use crate::table::{HeapTable, MOST_BATCH, PipelineArgs, engine_sizes};
 use crate::timed::Timed;
 
 #[derive(Args, Clone, Debug)]
@@ -123,10 +123,10 @@ pub(crate) struct Explored {
 impl Scenario for Exploration {
     type Output = Explored;
 
-    fn shape(&self) -> Shape {
+    fn sizes(&self) -> Sizes {
         let slot_words = self.args.chunks.chunk_buckets.max(frontier::READ_WORDS);
         let in_flight = self.args.pipeline.in_flight;
-        shape(&self.config(), in_flight, slot_words, frontier::SHARE_WORDS, frontier::READS)
+        engine_sizes(&self.config(), in_flight, slot_words, frontier::SHARE_WORDS, frontier::READS)
     }
 
     fn inputs(&self) -> Vec<Input> {
