@@ -116,8 +116,8 @@ pub enum JoinError {
     Launch(#[from] LaunchError),
     /// No launcher has started this process, so its rank and size are unknown.
     #[error(
-        "no launcher gives this process a rank: start it with mpirun or srun, or give rank and \
-         size"
+        "no launcher gives this process a rank: start it with mpirun or srun, join with \
+         Options::spawn(n) to start n ranks on this machine, or give rank and size"
     )]
     NotLaunched,
     /// The launcher runs no PMI server, and no rendezvous was given.

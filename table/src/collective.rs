@@ -57,12 +57,12 @@ const TRIES: u32 = 8;
 impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
     /// Opens the table together with all other owners and checks that their parameters are equal.
     ///
-    /// An owner that cannot open it does not block the others: they report that its parameters
-    /// differ.
+    /// An owner that cannot open it does not block the others: they report
+    /// [`CollectiveError::NotOpened`].
     ///
     /// # Errors
-    /// [`OpenError`]: an invalid configuration, a failed exchange, or an owner whose parameters
-    /// differ.
+    /// [`OpenError`]: an invalid configuration, a failed exchange, or an owner without a table
+    /// or with other parameters.
     pub fn open(
         transport: T,
         config: Config,
@@ -95,7 +95,8 @@ where
     /// Checks that all owners opened the same table.
     ///
     /// # Errors
-    /// [`CollectiveError::Differs`] names the first owner whose parameters differ.
+    /// [`CollectiveError::Differs`] names the first owner whose parameters differ, and
+    /// [`CollectiveError::NotOpened`] the first one without a table.
     pub fn agree(
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
@@ -114,6 +115,9 @@ where
         for owner in 0..self.layout().owners() {
             for (at, (&what, &mine)) in (0..).zip(AGREED.iter().zip(&mine)) {
                 let theirs = self.read_word(self.header(owner, at))?;
+                if at == 0 && theirs == 0 {
+                    return Err(CollectiveError::NotOpened { owner: Owner(owner) });
+                }
                 if theirs != mine {
                     return Err(CollectiveError::Differs {
                         owner: Owner(owner),

@@ -110,7 +110,8 @@ impl Config {
         Sizes {
             window_words: self.first_word.saturating_add(self.words()),
             slots: Self::slots(operations),
-            slot_words: self.chunk_buckets,
+            // The engine accepts whole lines only; the table itself reports a C that is none.
+            slot_words: self.chunk_buckets.div_ceil(LINE_BUCKETS).saturating_mul(LINE_BUCKETS),
             depth: operations.saturating_mul(POSTS_PER_OPERATION),
         }
     }
@@ -222,6 +223,16 @@ mod tests {
             let less = Geometry { window_words: window_words - 8, ..geometry };
             assert!(config.check(&Caps { depth, ..CAPS }, &less, 4).is_err());
         }
+    }
+
+    #[test]
+    fn the_table_reports_an_odd_chunk_to_an_engine_of_its_sizes() {
+        let config = Config { chunk_buckets: 12, ..Config::new(64) };
+        let Sizes { window_words, slots, slot_words, depth } = config.sizes(4);
+        assert_eq!(slot_words, 16, "an engine takes whole lines only");
+        let geometry = Geometry { window_words, slots, slot_words, ..GEOMETRY };
+        let refused = Err(ConfigError::ChunkBuckets { found: 12, most: 16 });
+        assert_eq!(config.check(&Caps { depth, ..CAPS }, &geometry, 4), refused);
     }
 
     #[test]

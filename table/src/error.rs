@@ -1,10 +1,13 @@
 //! Errors of keys, configurations, operations and collective calls.
 
+use core::fmt;
+
 use probeline_pipeline::{Error as Pipeline, OperationsError};
 use probeline_transport::{ExchangeError, Fault, OpError, Owner, PostError, SlotError};
 use thiserror::Error;
 
 use crate::bucket::MAX_KEY;
+use crate::probe::LINE_BUCKETS;
 
 /// A key that does not fit in the 63 bits of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -38,7 +41,10 @@ impl KeyOutOfRange {
 #[non_exhaustive]
 pub enum ConfigError {
     /// C is not a multiple of 8, or exceeds a part, a slot or the largest READ.
-    #[error("C is {found} buckets a chunk: a multiple of 8 from 8 to {most} is allowed here")]
+    #[error(
+        "chunk_buckets (C) is {found}: it must be a multiple of 8, from 8 to {most} with these parts, \
+         slots and READs"
+    )]
     ChunkBuckets {
         /// C as given.
         found: u32,
@@ -46,13 +52,13 @@ pub enum ConfigError {
         most: u32,
     },
     /// `Probing::Jump` needs a C of 8, the buckets of one line.
-    #[error("C is {found} buckets a chunk, but probing jumps from line to line: give 8")]
+    #[error("chunk_buckets (C) is {found}: it must be 8 with Probing::Jump")]
     JumpChunk {
         /// C as given.
         found: u32,
     },
     /// M is 0 or too large.
-    #[error("M is {found} chunks: 1 to {most} is allowed")]
+    #[error("max_chunks (M) is {found}: it must be 1 to {most}")]
     MaxChunks {
         /// M as given.
         found: u32,
@@ -60,7 +66,7 @@ pub enum ConfigError {
         most: u32,
     },
     /// The table does not start on a cache line.
-    #[error("the table's first word is {found}: a multiple of 8 is needed")]
+    #[error("first_word is {found}: it must be a multiple of 8")]
     FirstWord {
         /// The word as given.
         found: u64,
@@ -76,8 +82,8 @@ pub enum ConfigError {
         /// Words of the window according to the geometry.
         expected: u64,
     },
-    /// The table does not fit the windows.
-    #[error("{found} buckets for each owner do not fit: 8 to {most}, a multiple of 8, do")]
+    /// The number of buckets is 0, not a multiple of 8, or too large for the windows.
+    #[error("buckets_per_owner is {found}: {}", BucketsAdvice { found: *found, most: *most })]
     Buckets {
         /// Buckets in each part, as given.
         found: u64,
@@ -85,7 +91,7 @@ pub enum ConfigError {
         most: u64,
     },
     /// No storage for operations, or more than the transport has slots for (two each).
-    #[error("storage for {found} operations: 1 to {most} is allowed, two slots for each")]
+    #[error("storage for {found} operations: {}", StorageAdvice { found: *found, most: *most })]
     Operations {
         /// Operations given.
         found: usize,
@@ -93,11 +99,58 @@ pub enum ConfigError {
         most: u32,
     },
     /// The transport's depth is too small for the two READs of a chunk that straddles two parts.
-    #[error("the transport's depth is {found}: at least 2 is needed")]
+    #[error(
+        "the transport's depth is {found}: at least 2 is needed; open the engine with \
+         config.sizes(operations)"
+    )]
     Depth {
         /// The transport's depth.
         found: u32,
     },
+}
+
+/// Advice about a number of buckets that the windows do not hold.
+struct BucketsAdvice {
+    found: u64,
+    most: u64,
+}
+
+impl fmt::Display for BucketsAdvice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { found, most } = *self;
+        let line = u64::from(LINE_BUCKETS);
+        let below = found / line * line;
+        match (below, below.checked_add(line)) {
+            (0, _) => write!(f, "it must be a multiple of 8, such as 8"),
+            (below, _) if below == found => write!(
+                f,
+                "the windows have room for {most}; open the engine with config.sizes(operations)"
+            ),
+            (below, None) => write!(f, "it must be a multiple of 8, such as {below}"),
+            (below, Some(above)) => {
+                write!(f, "it must be a multiple of 8, such as {below} or {above}")
+            }
+        }
+    }
+}
+
+/// Advice about storage for no operations, or for more than the transport has slots for.
+struct StorageAdvice {
+    found: usize,
+    most: u32,
+}
+
+impl fmt::Display for StorageAdvice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self { found: 0, .. } => write!(f, "pass storage for at least 1"),
+            Self { found, most } => write!(
+                f,
+                "the engine has slots for {most}, two for each; open it with \
+                 config.sizes({found}), or pass less storage"
+            ),
+        }
+    }
 }
 
 /// The reason why an operation was not started. The call changed nothing.
@@ -215,9 +268,18 @@ pub enum CollectiveError {
     #[error("an operation of a collective call failed: {0}")]
     Operation(#[from] OperationError),
     /// An owner failed in its part of the call; its own error gives the reason.
-    #[error("{owner} could not do its part of a collective call; it says why itself")]
+    #[error("{owner} could not do its part of a collective call: see its error")]
     PartFailed {
         /// The owner that failed.
+        owner: Owner,
+    },
+    /// An owner has no table here. It could not open its table, and its own error gives the reason,
+    /// or it opened the table at another first word.
+    #[error(
+        "{owner} could not open its table: see its error; if it has none, its first_word differs"
+    )]
+    NotOpened {
+        /// The owner without a table.
         owner: Owner,
     },
     /// An owner opened the table with different parameters.

@@ -61,7 +61,7 @@ fn the_first_word_begins_a_line() {
         |first_word| new(*SIM, Config { first_word, ..CONFIG }, 1),
         &[0, 8],
         &[refused(1), refused(7), refused(9), refused(u64::MAX)],
-        &["first word", "multiple of 8"],
+        &["first_word is", "multiple of 8"],
     );
 }
 
@@ -70,12 +70,15 @@ fn buckets_fit_the_windows() {
     let make =
         |buckets_per_owner| new(*SIM, Config { buckets_per_owner, chunk_buckets: 8, ..CONFIG }, 1);
     let refused = |found| (found, ConfigError::Buckets { found, most: 136 });
-    limits(
-        make,
-        &[8, 16, 128, 136],
-        &[refused(0), refused(4), refused(132), refused(144), refused(u64::MAX - 7)],
-        &["buckets", "8 to 136", "multiple of 8"],
-    );
+    let allowed = [8, 16, 128, 136];
+    let odd = [refused(0), refused(4), refused(132)];
+    limits(make, &allowed, &odd, &["buckets_per_owner is", "a multiple of 8, such as"]);
+    let too_many = [refused(144), refused(u64::MAX - 7)];
+    limits(make, &allowed, &too_many, &["room for 136", "config.sizes(operations)"]);
+    for (found, nearest) in [(0, "8"), (4, "8"), (132, "128 or 136"), (1_001, "1000 or 1008")] {
+        let (_, error) = refused(found);
+        assert!(error.to_string().ends_with(&format!("such as {nearest}")), "{error}");
+    }
     let nowhere = |first_word| Config { first_word, buckets_per_owner: 8, ..CONFIG };
     for first_word in [144, 152, u64::MAX - 7] {
         let none = ConfigError::Buckets { found: 8, most: 0 };
@@ -91,7 +94,7 @@ fn a_chunk_fits_a_part_and_a_slot() {
         |chunk_buckets| new(*SIM, Config { chunk_buckets, ..CONFIG }, 1),
         &[8, 16, 40, 48],
         &[slot(0), slot(1), slot(7), slot(12), slot(56), slot(u32::MAX)],
-        &["C is", "8 to 48", "multiple of 8"],
+        &["chunk_buckets (C) is", "8 to 48", "multiple of 8"],
     );
     let part = refused(24);
     limits(
@@ -109,7 +112,7 @@ fn chunks_are_one_to_65536() {
         |max_chunks| new(*SIM, Config { max_chunks, ..CONFIG }, 1),
         &[1, 2, 65_535, 65_536],
         &[refused(0), refused(65_537), refused(u32::MAX)],
-        &["M is", "1 to 65536"],
+        &["max_chunks (M) is", "1 to 65536"],
     );
 }
 
@@ -120,9 +123,11 @@ fn operations_have_two_slots_each() {
     limits(
         |operations| new(*SIM, CONFIG, operations),
         &[1, 2, 3],
-        &[refused(0), refused(4), refused(100)],
-        &["storage for", "1 to 3", "two slots"],
+        &[refused(4), refused(100)],
+        &["storage for", "slots for 3, two for each", "config.sizes("],
     );
+    let none = [refused(0)];
+    limits(|operations| new(*SIM, CONFIG, operations), &[], &none, &["storage for at least 1"]);
 }
 
 #[test]
@@ -131,7 +136,7 @@ fn the_transport_holds_the_two_reads_of_a_chunk() {
         |depth| new(probeline_sim::Config { depth, ..*SIM }, CONFIG, 1),
         &[2, 3],
         &[(1, ConfigError::Depth { found: 1 })],
-        &["depth is 1", "at least 2"],
+        &["depth is 1", "at least 2", "config.sizes"],
     );
 }
 
@@ -147,7 +152,7 @@ fn the_papers_parameters_are_the_default() {
 }
 
 #[test]
-fn data_beyond_63_bits_changes_nothing() {
+fn a_key_beyond_63_bits_changes_nothing() {
     let mut table = new(*SIM, CONFIG, 1).unwrap();
     let too_large = KeyOutOfRange::new(1 << 63);
     assert!(too_large.to_string().contains(&format!("0 to {MAX_KEY}")), "{too_large}");

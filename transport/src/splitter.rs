@@ -126,8 +126,8 @@ impl<'e, T: StableMemory, const N: usize> Splitter<'e, T, N> {
         SplitError::check("window words", total.window_words, geometry.window_words)?;
         SplitError::check("slots", total.slots.into(), geometry.slots.into())?;
         SplitError::check("words in a slot", total.slot_words.into(), geometry.slot_words.into())?;
-        SplitError::check("depth", total.depth.into(), caps.depth.into())?;
-        SplitError::check("entries of storage", total.depth.into(), storage.len() as u64)?;
+        SplitError::check("operations in flight (depth)", total.depth.into(), caps.depth.into())?;
+        SplitError::check(SplitError::STORAGE, total.depth.into(), storage.len() as u64)?;
         let pending = Cell::from_mut(storage).as_slice_of_cells();
         let mut before = Sizes::default();
         let parts = plan.map(|sizes| {
@@ -457,10 +457,7 @@ unsafe impl<T: StableMemory> StableMemory for Channel<'_, '_, T> {}
 
 /// The engine or the storage is too small for a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error(
-    "the channels need {needed} {size}, there are {found}: open a larger engine, or plan smaller \
-     parts"
-)]
+#[error("the channels need {needed} {size}, there are {found}: {}", self.advice())]
 pub struct SplitError {
     /// The size that lacks.
     pub size: &'static str,
@@ -471,6 +468,16 @@ pub struct SplitError {
 }
 
 impl SplitError {
+    const STORAGE: &'static str = "entries of storage";
+
+    fn advice(&self) -> &'static str {
+        if self.size == Self::STORAGE {
+            "pass longer storage"
+        } else {
+            "open a larger engine, or plan smaller parts"
+        }
+    }
+
     fn check(size: &'static str, needed: u64, found: u64) -> Result<(), Self> {
         if needed <= found { Ok(()) } else { Err(Self { size, needed, found }) }
     }

@@ -53,16 +53,24 @@ fn a_plan_must_fit() {
         (Sizes { window_words: 13, ..PART }, ("window words", 29)),
         (Sizes { slots: 3, ..PART }, ("slots", 5)),
         (Sizes { slot_words: 16, ..PART }, ("words in a slot", 16)),
-        (Sizes { depth: 5, ..PART }, ("depth", 9)),
+        (Sizes { depth: 5, ..PART }, ("operations in flight (depth)", 9)),
     ] {
         assert_eq!(error(&mut engine, part, &mut storage), Some(lacks));
     }
     assert_eq!(error(&mut engine, PART, &mut storage[..7]), Some(("entries of storage", 8)));
     assert_eq!(error(&mut engine, PART, &mut storage), None);
-    let error = SplitError { size: "slots", needed: 5, found: 4 };
-    let text =
-        "the channels need 5 slots, there are 4: open a larger engine, or plan smaller parts";
-    assert_eq!(error.to_string(), text);
+    for (error, text) in [
+        (
+            SplitError { size: "slots", needed: 5, found: 4 },
+            "the channels need 5 slots, there are 4: open a larger engine, or plan smaller parts",
+        ),
+        (
+            SplitError { size: "entries of storage", needed: 8, found: 7 },
+            "the channels need 8 entries of storage, there are 7: pass longer storage",
+        ),
+    ] {
+        assert_eq!(error.to_string(), text);
+    }
 }
 
 #[test]
