@@ -14,9 +14,10 @@ use crate::cache::CacheEntry;
 use crate::context::Context;
 use crate::direct::{Direct, Look, line_at, look};
 use crate::error::{OperationError, SubmitError};
-use crate::find_or_put::{FindOrPut, Intent, Outcome};
+use crate::find_or_put::FindOrPut;
 use crate::layout::{Layout, Position};
 use crate::line::{Line, prefetch};
+use crate::outcome::{Intent, Outcome};
 use crate::probe::{LINE_BUCKETS, Probing};
 use crate::walk::Walk;
 

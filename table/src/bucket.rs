@@ -7,7 +7,7 @@
 use crate::error::KeyOutOfRange;
 
 /// Bits of a key.
-pub const KEY_BITS: u32 = 63;
+const KEY_BITS: u32 = 63;
 /// The largest key.
 pub const MAX_KEY: u64 = (1 << KEY_BITS) - 1;
 

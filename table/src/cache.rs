@@ -8,9 +8,9 @@ use core::sync::atomic::Ordering::Acquire;
 
 use crate::bucket::Bucket;
 use crate::direct::Look;
-use crate::find_or_put::Outcome;
 use crate::layout::{Layout, Position};
 use crate::line::Line;
+use crate::outcome::Outcome;
 use crate::walk::Walk;
 
 /// Maximum number of cache lookups for one operation. An operation with more occupied buckets in

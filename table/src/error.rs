@@ -313,7 +313,7 @@ pub enum OpenError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::find_or_put::Outcome;
+    use crate::outcome::Outcome;
 
     #[test]
     fn a_result_is_two_words() {

@@ -4,56 +4,21 @@
 //! and claims buckets by compare-and-swap. It has two landing slots: one for the chunk that it
 //! scans and one for the chunk read ahead.
 
-use core::ops::Range;
-use core::sync::atomic::Ordering::SeqCst;
+mod chunks;
 
-use probeline_pipeline::{Completed, Machine, Next, Port, Run, Step, Stop};
-use probeline_transport::{Local, RemoteWord, Segment, Transport};
+use probeline_pipeline::{Completed, Machine, Next, Port, Run, Step};
+use probeline_transport::Transport;
 
-use crate::bucket::{Bucket, Sight};
+use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
 use crate::context::Context;
 use crate::direct::{Direct, Look};
 use crate::error::OperationError;
-use crate::layout::{Layout, Position};
-use crate::probe::{LINE_BUCKETS, Probe};
+use crate::layout::Position;
+use crate::outcome::{Intent, Outcome};
+use crate::probe::LINE_BUCKETS;
 use crate::stats::{Cost, OutcomeStats};
 use crate::walk::Walk;
-
-/// The outcome of an operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// The table already contained the key.
-    Found,
-    /// The table did not contain the key; it was inserted.
-    Inserted,
-    /// The table did not contain the key, and no bucket within the probe limit was empty. The table
-    /// is unchanged.
-    Full,
-    /// The table did not contain the key. Only a find has this outcome.
-    #[default]
-    Absent,
-}
-
-/// What an operation does if the table does not contain the key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Intent {
-    /// Nothing: the operation only searches.
-    Find,
-    /// Inserts the key into the first empty bucket of its probe order.
-    FindOrPut,
-}
-
-impl Intent {
-    /// Returns the outcome if all buckets within the probe limit hold other keys.
-    #[inline]
-    pub(crate) fn outcome_at_limit(self) -> Outcome {
-        match self {
-            Self::Find => Outcome::Absent,
-            Self::FindOrPut => Outcome::Full,
-        }
-    }
-}
 
 /// One find or find-or-put.
 ///
@@ -91,9 +56,6 @@ const CLAIM: u8 = 2;
 const CONFIRM: u8 = 3;
 /// The part of a claim of the home bucket along with the first READ.
 const ONE_ROUNDTRIP: u8 = 4;
-
-/// Words that the CPU copies at once in place of a READ: two cache lines, on the stack.
-const PIECE_WORDS: u32 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {
@@ -324,122 +286,6 @@ impl FindOrPut {
         };
     }
 
-    /// Returns the chunk to request now, if any: the chunk that the operation needs or, with
-    /// read-ahead, the one after it (Fig. 1, lines 3 and 5-6).
-    #[inline]
-    fn due(&self) -> Option<u32> {
-        let ahead = self.chunk + 1 + u32::from(self.chunk >= self.ahead_from);
-        let due = self.requested < ahead && self.buckets_before(self.requested) < self.walk.left;
-        due.then_some(self.requested)
-    }
-
-    /// Requests a chunk. It posts all of the chunk's READs or none, except for segments that the
-    /// CPU can address, which the CPU copies.
-    #[inline]
-    fn request<C: AsMut<[CacheEntry]>>(
-        &mut self,
-        chunk: u32,
-        context: &mut Context<C>,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Result<(), Stop> {
-        let intent = self.walk.intent;
-        // Posts may find no room, so the walk advances only after they succeed.
-        let further = chunk.checked_sub(1).map(|before| {
-            let mut probe = self.walk.probe;
-            probe.pass(self.words(before), self.walk.bucket, &context.layout);
-            probe
-        });
-        let start = further.map_or(self.walk.probe.at, |probe| probe.at);
-        let words = self.words(chunk);
-        let parity = usize::from(chunk & 1 == 1);
-        let (first, second) = context.layout.chunk(start, words);
-        let slot = port.slot(chunk & 1);
-        let mut reads = [
-            Some((first, Local { slot, start: 0, words: first.words })),
-            second.map(|second| (second, Local { slot, start: first.words, words: second.words })),
-        ];
-        if context.direct.copies(intent) {
-            for read in &mut reads {
-                if let Some((from, into)) = *read
-                    && copy(port, from, into)?
-                {
-                    *read = None;
-                }
-            }
-        }
-        let posts = reads.iter().map(|read| u32::from(read.is_some())).sum();
-        port.reserve(posts)?;
-        for (from, into) in reads.into_iter().flatten() {
-            port.read(u8::from(parity == 1), from, into)?;
-            self.landing[parity] += 1;
-        }
-        if let Some(probe) = further {
-            self.walk.probe = probe;
-        }
-        if chunk == self.chunk {
-            self.start = start;
-        }
-        self.by_cpu[parity] = posts == 0;
-        if posts == 0 {
-            self.cost.chunks_copied += 1;
-            self.cost.lines += words.div_ceil(LINE_BUCKETS);
-        }
-        self.requested += 1;
-        Ok(())
-    }
-
-    /// Scans the present chunk, which has landed.
-    #[inline]
-    fn scan_landed<C: AsMut<[CacheEntry]>>(
-        &mut self,
-        context: &mut Context<C>,
-        port: &Port<'_, impl Transport>,
-    ) -> Result<Decision, Stop> {
-        let (chunk, cursor, start) = (self.chunk, self.cursor, self.start);
-        let landed = Local { slot: port.slot(chunk & 1), start: 0, words: self.words(chunk) };
-        let words = port.landed(landed)?;
-        // Counted once per chunk, even if it is scanned again.
-        if core::mem::take(&mut self.by_cpu[self.parity()]) {
-            self.cost.copies_scanned += 1;
-        }
-        let decision = self.scan(words, context.words_whole);
-        if context.cache.is_on() {
-            for nth in self.shown(chunk, cursor, decision, context.learns_all()) {
-                let offset = self.offset(nth);
-                let word = words.get(offset as usize).copied();
-                if let Some(bucket) = word.and_then(Bucket::from_word) {
-                    let at = context.layout.advance(start, u64::from(offset));
-                    context.cache.learn(at, bucket, &context.layout);
-                }
-            }
-        }
-        Ok(decision)
-    }
-
-    /// Scans a chunk's words from the cursor on (lines 8-18). If words may be torn, no decision
-    /// rests on a word that a tear could have produced.
-    #[inline]
-    fn scan(&mut self, words: &[u64], whole: bool) -> Decision {
-        while let Some(&word) = words.get(self.offset(self.cursor) as usize) {
-            let bucket = self.walk.bucket;
-            let sight = if whole { bucket.sight(word) } else { bucket.sight_torn(word) };
-            return match sight {
-                Sight::Other => {
-                    self.cursor += 1;
-                    continue;
-                }
-                _ if self.awaits_one_roundtrip() => Decision::AwaitOneRoundtrip,
-                Sight::Wanted => Decision::Done(Outcome::Found),
-                Sight::Empty => self.on_empty(),
-                Sight::Unclear => {
-                    self.cost.confirms += 1;
-                    Decision::Confirm
-                }
-            };
-        }
-        self.next_chunk()
-    }
-
     /// Returns whether the cursor is at the bucket of a one-roundtrip claim. The READ may show
     /// the effect of that claim, so only the claim's result decides.
     #[inline]
@@ -503,18 +349,6 @@ impl FindOrPut {
         Decision::Rescan
     }
 
-    #[inline]
-    fn next_chunk(&mut self) -> Decision {
-        if self.buckets_before(self.chunk + 1) >= self.walk.left {
-            return Decision::Done(self.walk.intent.outcome_at_limit());
-        }
-        self.chunk += 1;
-        self.cursor = 0;
-        // The start if this chunk was read ahead; otherwise `request` sets it.
-        self.start = self.walk.probe.at;
-        Decision::NextChunk
-    }
-
     /// Sets the stage for a decision, and returns the outcome if the operation is done.
     #[inline]
     fn take(&mut self, decision: Decision) -> Option<Outcome> {
@@ -567,66 +401,4 @@ impl FindOrPut {
             context.cache.learn(at, bucket, &context.layout);
         }
     }
-
-    /// Returns which buckets, in probe order, a scan of `chunk` from `cursor` on has shown to be
-    /// occupied. If words may be torn, that is only the bucket at which the scan stopped.
-    #[inline]
-    fn shown(&self, chunk: u32, cursor: u32, decision: Decision, whole: bool) -> Range<u32> {
-        let passed = if self.chunk == chunk { self.cursor } else { self.words(chunk) };
-        let found = u32::from(decision == Decision::Done(Outcome::Found));
-        let from = if whole { cursor } else { passed };
-        from..passed + found
-    }
-
-    #[inline]
-    fn at_cursor(&self, layout: &Layout) -> RemoteWord {
-        layout.word(layout.advance(self.start, u64::from(self.offset(self.cursor))))
-    }
-
-    #[inline]
-    fn parity(&self) -> usize {
-        usize::from(self.chunk & 1 == 1)
-    }
-
-    /// Returns the number of buckets of a chunk: C, or the rest of the probe limit.
-    #[inline]
-    fn words(&self, chunk: u32) -> u32 {
-        let left = self.walk.left.saturating_sub(self.buckets_before(chunk));
-        // At most C, which is a u32.
-        #[allow(clippy::cast_possible_truncation)]
-        let words = left.min(u64::from(self.chunk_buckets)) as u32;
-        words
-    }
-
-    #[inline]
-    fn buckets_before(&self, chunk: u32) -> u64 {
-        u64::from(chunk) * u64::from(self.chunk_buckets)
-    }
-
-    /// Returns the offset in the chunk of the `nth` bucket of the probe order.
-    #[inline]
-    fn offset(&self, nth: u32) -> u32 {
-        let rotation = self.walk.probe.rotation;
-        if rotation == 0 { nth } else { Probe::offset(rotation, nth) }
-    }
-}
-
-/// Executes a READ with CPU loads. Returns false if the CPU cannot address the words.
-fn copy(port: &mut Port<'_, impl Transport>, from: Segment, into: Local) -> Result<bool, Stop> {
-    let mut piece = [0; PIECE_WORDS as usize];
-    let mut done = 0;
-    while done < from.words {
-        let words = (from.words - done).min(PIECE_WORDS);
-        let start = RemoteWord { index: from.start.index + u64::from(done), ..from.start };
-        let Some(source) = port.direct(Segment { start, words }) else { return Ok(false) };
-        for (word, source) in piece.iter_mut().zip(source) {
-            *word = source.load(SeqCst);
-        }
-        let part = Local { start: into.start + done, words, ..into };
-        for (target, word) in port.staged(part)?.iter_mut().zip(piece) {
-            *target = word;
-        }
-        done += words;
-    }
-    Ok(true)
 }

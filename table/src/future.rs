@@ -8,7 +8,8 @@ use probeline_transport::Transport;
 use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
 use crate::error::SubmitError;
-use crate::find_or_put::{FindOrPut, Intent};
+use crate::find_or_put::FindOrPut;
+use crate::outcome::Intent;
 use crate::table::{Operation, Table};
 
 /// A table whose operations are futures, for the tasks of one thread. As many run at once as the

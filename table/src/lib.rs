@@ -66,6 +66,7 @@ mod layout;
 mod line;
 #[cfg(test)]
 mod model;
+mod outcome;
 mod policy;
 mod probe;
 #[cfg(test)]
@@ -74,16 +75,16 @@ mod stats;
 mod table;
 mod walk;
 
-pub use bucket::{Bucket, KEY_BITS, MAX_KEY};
+pub use bucket::{Bucket, MAX_KEY};
 pub use cache::CacheEntry;
 pub use chunk_choice::ReadCost;
 pub use config::Config;
 pub use error::{
     BatchError, CollectiveError, ConfigError, KeyOutOfRange, OpenError, OperationError, SubmitError,
 };
-pub use find_or_put::{Intent, Outcome};
 pub use future::{Shared, TableFuture};
 pub use layout::{Layout, Position};
+pub use outcome::{Intent, Outcome};
 pub use policy::{ChunkChoice, OneRoundtrip, ReadAhead};
 pub use probe::Probing;
 pub use probeline_pipeline::Tag;

@@ -2,7 +2,7 @@
 
 use crate::chunk_choice::{Chooser, ReadCost};
 use crate::config::Config;
-use crate::find_or_put::{Intent, Outcome};
+use crate::outcome::{Intent, Outcome};
 
 /// The choice of C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

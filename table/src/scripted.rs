@@ -16,7 +16,8 @@ use self::claims::claiming;
 use self::script::{Scripted, pipeline};
 use crate::bucket::Bucket;
 use crate::error::{OperationError, SubmitError};
-use crate::find_or_put::{FindOrPut, Intent, Outcome};
+use crate::find_or_put::FindOrPut;
+use crate::outcome::{Intent, Outcome};
 use crate::table::Finished;
 
 fn bucket(key: u64) -> Bucket {

@@ -1,6 +1,6 @@
 //! Counters of the cost of operations, by outcome.
 
-use crate::find_or_put::Outcome;
+use crate::outcome::Outcome;
 
 /// Sums over the operations with one outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,14 +52,6 @@ impl Stats {
         [self.found, self.inserted, self.full, self.absent]
             .iter()
             .fold(OutcomeStats::default(), |sum, part| sum.plus(part))
-    }
-
-    /// Returns the fraction of operations that the cache answered, 0 to 1; 0 without operations.
-    #[must_use]
-    #[allow(clippy::cast_precision_loss)]
-    pub fn cache_hit_rate(&self) -> f64 {
-        let total = self.total();
-        if total.operations == 0 { 0.0 } else { total.cache_hits as f64 / total.operations as f64 }
     }
 
     /// Adds the cost of operations with this outcome.

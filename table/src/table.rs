@@ -12,8 +12,9 @@ use crate::config::Config;
 use crate::context::Context;
 use crate::direct::{Direct, Look};
 use crate::error::{BatchError, ConfigError, OperationError, SubmitError};
-use crate::find_or_put::{FindOrPut, Intent, Outcome};
+use crate::find_or_put::FindOrPut;
 use crate::layout::{HEADER_WORDS, Layout};
+use crate::outcome::{Intent, Outcome};
 use crate::stats::Stats;
 
 /// Storage for one operation in flight; the caller of a table provides an array of them, such as

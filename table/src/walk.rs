@@ -4,9 +4,9 @@ use probeline_transport::Transport;
 
 use crate::bucket::Bucket;
 use crate::direct::{Look, line_at, look};
-use crate::find_or_put::Intent;
 use crate::layout::{Layout, Position};
 use crate::line::Line;
+use crate::outcome::Intent;
 use crate::probe::{LINE_BUCKETS, Probe, Probing};
 
 /// The progress of an operation. All buckets passed so far hold other keys permanently.

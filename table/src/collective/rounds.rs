@@ -9,8 +9,8 @@ use super::{TOKEN, TRIES};
 use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
 use crate::error::{CollectiveError, OperationError};
-use crate::find_or_put::Intent;
 use crate::layout::Position;
+use crate::outcome::Intent;
 use crate::table::{Operation, Table};
 use crate::walk::Walk;
 

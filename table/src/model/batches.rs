@@ -8,7 +8,8 @@ use std::rc::Rc;
 use super::wire::{Action, Wire};
 use super::{KEYS, Mutant, Scenario, put};
 use crate::direct::Direct;
-use crate::find_or_put::{FindOrPut, Intent, Outcome};
+use crate::find_or_put::FindOrPut;
+use crate::outcome::{Intent, Outcome};
 use probeline_pipeline::Pull;
 
 /// The choices of one execution: those of the previous one, except that the last choice with a
