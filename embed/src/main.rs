@@ -18,7 +18,7 @@ use core::task::{Context, Poll, Waker};
 
 use memory::Memory;
 use probeline_table::{
-    CacheEntry, ChunkChoice, Config, Finished, OneRoundtrip, Intent, Operation, OperationError,
+    CacheEntry, ChunkChoice, Config, Finished, Intent, OneRoundtrip, Operation, OperationError,
     Outcome, Probing, ReadAhead, ReadCost, Shared, Table, Tag,
 };
 use probeline_transport::Alone;
