@@ -1,6 +1,7 @@
 //! The scenarios of the model check: requests, shapes of the table, and options.
 
-use super::{Checker, KEYS, Mutant, Request, Scenario, find, put};
+use super::checker::Checker;
+use super::{KEYS, Mutant, Request, Scenario, find, put};
 use crate::direct::Direct;
 use crate::probe::Probing;
 

@@ -106,7 +106,7 @@ impl Account {
             }
         }
         match content.iter().find(|key| !self.known.contains_key(key)) {
-            Some(key) => Err(format!("{key} is in the table, and nobody put it there")),
+            Some(key) => Err(format!("{key} is in the table, and no operation inserted it")),
             None => Ok(()),
         }
     }
