@@ -30,13 +30,11 @@ roundtrips *args:
 # (glibc asks for huge pages for the other sets, as the table's windows have them)
 bench-speed *args:
     GLIBC_TUNABLES=glibc.malloc.hugetlb=1 \
-        cargo bench --quiet --package probeline-speed --bench speed -- "$@"; memory=$?; \
-    just bench-cluster $(printf '%s\n' "$@" | grep -x -e --check); model=$?; \
-    [ $memory = 0 ] && exit $model; exit $memory
+        cargo bench --quiet --package probeline-speed --bench speed -- "$@"
 
 # Its second half: the paper's algorithm and three optimizations in virtual time on its cluster
 bench-cluster *args:
-    cargo bench --quiet --package probeline-speed --bench cluster -- "$@"
+    cargo bench --quiet --package probeline-speed --bench speed -- --cluster "$@"
 
 # What this machine's memory and a transport do at best, measured now
 limits *args:

@@ -47,7 +47,6 @@ pub(crate) trait Set: Send + Sync {
 }
 
 /// A kind of set.
-#[derive(Clone, Copy)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// Whether threads can use it at the same time.
@@ -60,34 +59,24 @@ pub(crate) const HASHBROWN: &str = "hashbrown";
 
 /// All kinds, in the order of measurements.
 pub(crate) const KINDS: [Kind; 5] = [
-    Kind {
-        name: HASHBROWN,
-        is_concurrent: false,
-        create: |keys| {
-            Arc::new(Mutex::new(Hashbrown::with_capacity_and_hasher(keys, Hash::default())))
-        },
-    },
-    Kind {
-        name: "dashmap",
-        is_concurrent: true,
-        create: |keys| Arc::new(Dashmap::with_capacity_and_hasher(keys, Hash::default())),
-    },
-    Kind {
-        name: "scc HashSet",
-        is_concurrent: true,
-        create: |keys| Arc::new(Scc::with_capacity_and_hasher(keys, Hash::default())),
-    },
-    Kind {
-        name: "scc HashIndex",
-        is_concurrent: true,
-        create: |keys| Arc::new(SccIndex::with_capacity_and_hasher(keys, Hash::default())),
-    },
-    Kind {
-        name: "papaya",
-        is_concurrent: true,
-        create: |keys| Arc::new(Papaya::with_capacity_and_hasher(keys, Hash::default())),
-    },
+    kind(HASHBROWN, false, |keys| {
+        Arc::new(Mutex::new(Hashbrown::with_capacity_and_hasher(keys, Hash::default())))
+    }),
+    kind("dashmap", true, |keys| {
+        Arc::new(Dashmap::with_capacity_and_hasher(keys, Hash::default()))
+    }),
+    kind("scc HashSet", true, |keys| {
+        Arc::new(Scc::with_capacity_and_hasher(keys, Hash::default()))
+    }),
+    kind("scc HashIndex", true, |keys| {
+        Arc::new(SccIndex::with_capacity_and_hasher(keys, Hash::default()))
+    }),
+    kind("papaya", true, |keys| Arc::new(Papaya::with_capacity_and_hasher(keys, Hash::default()))),
 ];
+
+const fn kind(name: &'static str, is_concurrent: bool, create: fn(usize) -> Arc<dyn Set>) -> Kind {
+    Kind { name, is_concurrent, create }
+}
 
 type Hashbrown = hashbrown::HashSet<u64, Hash>;
 type Dashmap = dashmap::DashSet<u64, Hash>;
@@ -149,37 +138,5 @@ impl Set for Papaya {
     fn find(&self, keys: &[u64]) -> usize {
         let set = self.pin();
         keys.iter().filter(|key| set.contains(*key)).count()
-    }
-}
-
-// Cargo sets `test` for a benchmark without a harness too, and there the tests are left out.
-#[cfg(test)]
-#[allow(dead_code, unused_imports)]
-mod tests {
-    use core::hash::BuildHasher;
-
-    use super::super::team::key;
-    use super::*;
-
-    #[test]
-    fn all_of_them_are_sets() {
-        let keys: Vec<u64> = (0..1000).map(key).collect();
-        for kind in KINDS {
-            let set = (kind.create)(1000);
-            assert_eq!(set.insert(&keys[..600]), 600, "{}", kind.name);
-            assert_eq!(set.insert(&keys), 400);
-            assert_eq!(Arc::clone(&set).find(&keys), 1000);
-            assert_eq!(set.find(&[key(1000), key(0)]), 1);
-        }
-    }
-
-    /// Each bit of the hashes is 1 in half of them.
-    #[test]
-    fn the_hasher_mixes_all_bits() {
-        let hashes: Vec<u64> = (0..100_000).map(|n| Hash::default().hash_one(key(n))).collect();
-        for bit in 0..64 {
-            let ones = hashes.iter().filter(|hash| *hash >> bit & 1 == 1).count();
-            assert!((49_000..51_000).contains(&ones), "bit {bit}: {ones}");
-        }
     }
 }

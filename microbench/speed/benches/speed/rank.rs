@@ -3,10 +3,10 @@
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU64, fence};
 
+use probeline_exchange::Thread;
 use probeline_pin::{HugePages, MemoryPolicy, NodeId, Pages};
 use probeline_table::{Bucket, Config, Operation, OperationError, Outcome, Probing, Table};
 use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Sizes, Transport};
-use serde::Serialize;
 
 use super::Result;
 use super::team::{BLOCK, number};
@@ -18,8 +18,7 @@ const MAX_PROBED: u32 = 1 << 15;
 const OPERATIONS: u32 = 2;
 
 /// The kind of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Work {
     /// A find of a key that the set holds.
     Find,
@@ -41,6 +40,8 @@ pub(crate) enum Work {
 pub(crate) struct Rank {
     table: Table<probeline_shm::Engine, Vec<Operation>>,
     outcomes: Vec<core::result::Result<Outcome, OperationError>>,
+    /// The job ends with it.
+    _exchange: Thread,
 }
 
 impl Rank {
@@ -50,7 +51,7 @@ impl Rank {
         probing: Probing,
         buckets: u64,
         node: Option<NodeId>,
-        exchange: &mut dyn Exchange,
+        mut exchange: Thread,
     ) -> Result<Self> {
         let buckets_per_owner = buckets / u64::from(exchange.owners());
         let defaults = Config::new(buckets_per_owner);
@@ -59,16 +60,15 @@ impl Rank {
         let chunk_buckets = u32::try_from(buckets_per_owner).unwrap_or(u32::MAX).min(chunk_buckets);
         let max_chunks = MAX_PROBED / chunk_buckets;
         let config = Config { probing, chunk_buckets, max_chunks, ..defaults };
-        let engine = probeline_shm::Builder::new(
-            Sizes::new(config.words())
-                .with_slots(Config::slots(OPERATIONS), chunk_buckets)
-                .with_depth(2 * OPERATIONS),
-        )
-        .memory(MemoryPolicy { node, huge: HugePages::Try })
-        .open(exchange)?;
+        let sizes = Sizes::new(config.words())
+            .with_slots(Config::slots(OPERATIONS), chunk_buckets)
+            .with_depth(2 * OPERATIONS);
+        let engine = probeline_shm::Builder::new(sizes)
+            .memory(MemoryPolicy { node, huge: HugePages::Try })
+            .open(&mut exchange)?;
         let operations = vec![Operation::EMPTY; OPERATIONS as usize];
-        let table = Table::open(engine, config, operations, exchange)?;
-        Ok(Self { table, outcomes: vec![Ok(Outcome::Absent); BLOCK] })
+        let table = Table::open(engine, config, operations, &mut exchange)?;
+        Ok(Self { table, outcomes: vec![Ok(Outcome::Absent); BLOCK], _exchange: exchange })
     }
 
     /// Returns the pages of this rank's window.
@@ -84,9 +84,9 @@ impl Rank {
         let words = u32::try_from(geometry.window_words).unwrap_or(u32::MAX);
         let window = |owner| {
             let start = RemoteWord { owner: Owner(owner), index: 0 };
-            engine.direct(Segment { start, words }).ok_or("the CPU cannot load words of a window")
+            Ok(engine.direct(Segment { start, words }).ok_or("the CPU cannot load a window")?)
         };
-        Ok((0..geometry.owners).map(window).collect::<core::result::Result<_, _>>()?)
+        (0..geometry.owners).map(window).collect()
     }
 
     /// Empties the buckets of this rank's part whose keys are not among the first `count`.
@@ -108,7 +108,7 @@ impl Rank {
 
     /// Does `work` with all keys; returns how many had the expected outcome.
     pub(crate) fn work(&mut self, work: Work, keys: &[u64]) -> usize {
-        let Self { table, outcomes } = self;
+        let Self { table, outcomes, .. } = self;
         let Some(outcomes) = outcomes.get_mut(..keys.len()) else { return 0 };
         let (done, expected) = match work {
             Work::Find => return keys.iter().filter(|key| table.find(**key) == Ok(true)).count(),

@@ -1,60 +1,32 @@
-//! The second half of `just bench-speed`: three optimizations of the table in virtual time, on the
-//! latency model of the paper's cluster, each beside the paper's own algorithm.
+//! Three optimizations of the table in virtual time, on the latency model of the paper's cluster,
+//! each beside the paper's own algorithm.
 //!
 //! Two owners on as many nodes (`oortwijn2015`), of which one works; half of all operations go to its
-//! own part. The same seed gives the same numbers. `probeline simulate` and `bench-latency
-//! --transport sim --sim-model oortwijn2015` measure other load factors, chunks and workloads.
-#![forbid(unsafe_code)]
-
-mod nic;
+//! own part. All times repeat. `probeline simulate` and `bench-latency --transport sim --sim-model
+//! oortwijn2015` measure other load factors, chunks and workloads.
 
 use core::num::NonZero;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
-use std::io::Write;
-use std::process::ExitCode;
 use std::thread;
 
-use clap::{ArgAction, Parser};
 use probeline_limits::remote;
 use probeline_sim::{Cluster, Engine, Model};
 use probeline_table::{
     Bucket, CacheEntry, ChunkChoice, Config, MAX_KEY, OneRoundtrip, Operation, Outcome, ReadAhead,
     ReadCost, Table,
 };
-use probeline_transport::{Owner, RemoteWord, Transport};
+use probeline_transport::{
+    Owner, PostError, RemoteWord, Request, Token, Transport, forward_transport,
+};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand_distr::{Distribution, Zipf};
 
-use nic::Nic;
+use super::{Result, Row, Target};
 
-type Result<T, E = Box<dyn core::error::Error + Send + Sync>> = core::result::Result<T, E>;
-
-/// Measure optimizations of the table on the latency model of the paper's cluster
-#[derive(Clone, Debug, Parser)]
-#[command(name = "bench-cluster", version)]
-pub(crate) struct Args {
-    /// Seed of all keys
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u64).range(0..1 << SEED_BITS))]
-    seed: u64,
-
-    /// Measure half of the table, and fewer load factors
-    #[arg(long)]
-    quick: bool,
-
-    /// Exit with status 1 if a target is missed
-    #[arg(long)]
-    check: bool,
-
-    // `cargo bench` adds it.
-    #[arg(long, hide = true, action = ArgAction::SetTrue)]
-    bench: bool,
-}
-
-/// Seeds are below 2 to this power.
-const SEED_BITS: u32 = 20;
+/// Of all keys.
+const SEED: u64 = 1;
 const OWNERS: u64 = 2;
 /// The largest C.
 const MAX_CHUNK: u32 = 128;
@@ -88,60 +60,25 @@ const ADAPTIVE_TARGET: f64 = 1.02;
 const CHUNKS: [u32; 8] = [8, 16, 24, 32, 48, 64, 96, MAX_CHUNK];
 const ADAPTIVE_LOADS: (u64, u64) = (10, 92);
 
-/// A ratio of mean times.
-struct Figure {
-    name: String,
-    ratio: f64,
-    target: Option<f64>,
-}
-
-fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok((text, status)) => {
-            // The reader may close the pipe.
-            let _ = writeln!(std::io::stdout(), "{text}");
-            status
-        }
-        Err(error) => {
-            eprintln!("bench-cluster: {error}");
-            ExitCode::from(2)
-        }
-    }
-}
-
-/// Measures everything; returns the report, and failure if a target was missed that had to be checked.
-pub(crate) fn run(args: &Args) -> Result<(String, ExitCode)> {
-    let scale = Scale { seed: args.seed, buckets_per_owner: 1 << if args.quick { 17 } else { 18 } };
-    let step = if args.quick { 10 } else { STEP };
-    let figures = [claims(scale)?, vec![cache(scale)?], adaptive(scale, step)?]
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>();
-    let is_missed = |figure: &Figure| figure.target.is_some_and(|target| figure.ratio > target);
-    let mut lines = vec![format!(
-        "Virtual time on the model of the paper's cluster (oortwijn2015): {} buckets, seed {}; \
-         ratios of mean times",
-        OWNERS << scale.buckets_per_owner.ilog2(),
-        scale.seed
-    )];
-    for figure in &figures {
-        let verdict = match figure.target {
-            None => String::new(),
-            Some(target) if is_missed(figure) => format!("target <= {target:.2}  MISSED"),
-            Some(target) => format!("target <= {target:.2}  met"),
-        };
-        lines.push(format!("{:7.4}  {}  {verdict}", figure.ratio, figure.name).trim_end().into());
-    }
-    let missed = args.check && figures.iter().any(is_missed);
-    Ok((lines.join("\n"), if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS }))
-}
-
-/// The size of the tables, and the seed of their keys.
+/// How much is measured.
 #[derive(Clone, Copy)]
-struct Scale {
-    seed: u64,
+pub(crate) struct Scale {
     /// A power of two.
-    buckets_per_owner: u64,
+    pub(crate) buckets_per_owner: u64,
+    /// From one load factor of the adaptive C to the next.
+    pub(crate) step: usize,
+}
+
+/// Measures everything; the same on each run.
+pub(crate) fn run(scale: Scale) -> Result<Vec<Row>> {
+    Ok([claims(scale)?, vec![cache(scale)?], adaptive(scale)?].concat())
+}
+
+/// A ratio of mean times in nanoseconds.
+fn row(name: &str, case: String, times_ns: (f64, f64), target: Option<f64>) -> Row {
+    let (measured, baseline) = times_ns;
+    let target = target.map(Target::AtMost);
+    Row { name: name.to_owned(), case, unit: "ns", measured, baseline, target }
 }
 
 /// The paper's algorithm with this C.
@@ -153,42 +90,41 @@ fn paper(scale: Scale, chunk_buckets: u32) -> Config {
 /// Inserts with the home bucket claimed along with the first READ. In the model READs posted at once
 /// are 1311 ns apart and a claim waits for nothing; the paper's latencies do not show whether claims
 /// take the turns of READs too, so the ratios are given for both.
-fn claims(scale: Scale) -> Result<Vec<Figure>> {
+fn claims(scale: Scale) -> Result<Vec<Row>> {
     const CLAIMS: [OneRoundtrip; 3] = [OneRoundtrip::Off, OneRoundtrip::On, OneRoundtrip::Auto];
     let all = [false, true].map(|shares_turns| CLAIMS.map(|claim| (shares_turns, claim)));
     let means = each(all.as_flattened(), |&(shares_turns, one_roundtrip)| {
         let config = Config { one_roundtrip, ..paper(scale, 8) };
-        let mut job = Job::open(scale, config, 0, shares_turns)?;
+        let mut job = Job::open(config, 0, SEED, shares_turns)?;
         job.fill(CLAIM_LOAD - 2 * STEP)?;
         // Lets the automatic choice see the table.
         job.insert(CLAIM_LOAD - STEP)?;
         job.insert(CLAIM_LOAD)
     })?;
-    let mut figures = Vec::new();
+    let mut rows = Vec::new();
     let (means, _) = means.as_chunks::<3>();
-    for (&[off, on, auto], shares_turns) in means.iter().zip([false, true]) {
-        let turns = if shares_turns { ", if a claim takes a READ's turn at the NIC" } else { "" };
-        figures.extend([(on, "on"), (auto, "auto")].map(|(mean, how)| Figure {
-            name: format!("insert in one roundtrip ({how}) by the paper's, load 0.5, C = 8{turns}"),
-            ratio: mean / off,
-            target: (!shares_turns).then_some(CLAIM_TARGET),
-        }));
+    for (&[off, on, auto], turns) in means.iter().zip(["", ", taking a READ's turn"]) {
+        let target = turns.is_empty().then_some(CLAIM_TARGET);
+        let name = format!("insert in one roundtrip{turns} / the paper's");
+        rows.extend(
+            [(on, "on"), (auto, "auto")].map(|(mean, how)| {
+                row(&name, format!("load 0.5, C = 8, {how}"), (mean, off), target)
+            }),
+        );
     }
-    Ok(figures)
+    Ok(rows)
 }
 
-/// Finds of Zipf-distributed keys with a cache of buckets.
-fn cache(scale: Scale) -> Result<Figure> {
+/// Finds of Zipf-distributed keys with a cache of buckets. A hit takes no virtual time.
+fn cache(scale: Scale) -> Result<Row> {
     let keys = scale.buckets_per_owner * OWNERS * CACHE_LOAD / 100;
     let entries = [0, usize::try_from(keys / KEYS_PER_ENTRY)?];
-    let seeds: Vec<u64> = (0..TABLES).map(|nth| scale.seed | nth << SEED_BITS).collect();
+    let seeds: Vec<u64> = (0..TABLES).map(|nth| SEED | nth << 20).collect();
     let means = each(&seeds, |&seed| {
         let wanted = zipf(keys, seed)?;
         let mut means = [0.0; 2];
         for (mean, &entries) in means.iter_mut().zip(&entries) {
-            let scale = Scale { seed, ..scale };
-            let config = Config::paper(scale.buckets_per_owner);
-            let mut job = Job::open(scale, config, entries, false)?;
+            let mut job = Job::open(Config::paper(scale.buckets_per_owner), entries, seed, false)?;
             job.fill(CACHE_LOAD)?;
             let wanted: Vec<u64> = wanted.iter().map(|&n| job.key(n)).collect();
             // The first half warms the cache up.
@@ -198,15 +134,10 @@ fn cache(scale: Scale) -> Result<Figure> {
         }
         Ok(means)
     })?;
-    let sum = |at: usize| means.iter().map(|means| means[at]).sum::<f64>();
-    Ok(Figure {
-        name: format!(
-            "find, Zipf {ZIPF_EXPONENT}, cache of 1/{KEYS_PER_ENTRY} of the keys by none, load 0.5 \
-             (a hit takes no virtual time)"
-        ),
-        ratio: sum(1) / sum(0),
-        target: Some(CACHE_TARGET),
-    })
+    let mean = |at: usize| means.iter().map(|means| means[at]).sum::<f64>() / TABLES as f64;
+    let name = format!("find with a cache of 1/{KEYS_PER_ENTRY} of the keys / without");
+    let case = format!("load 0.5, Zipf {ZIPF_EXPONENT}");
+    Ok(row(&name, case, (mean(1), mean(0)), Some(CACHE_TARGET)))
 }
 
 /// Twice as many keys, by number, as there are, a power of two.
@@ -226,39 +157,32 @@ fn zipf(keys: u64, seed: u64) -> Result<Vec<u64>> {
 }
 
 /// Inserts with an adaptive C beside each fixed C while a table fills.
-fn adaptive(scale: Scale, step: u64) -> Result<Vec<Figure>> {
-    let cost = read_cost(scale.seed)?;
+fn adaptive(scale: Scale) -> Result<Vec<Row>> {
+    let chunk_choice = ChunkChoice::Adaptive(read_cost()?);
     let (from, to) = ADAPTIVE_LOADS;
-    let loads: Vec<u64> = (from..to).step_by(usize::try_from(step)?).chain([to]).collect();
-    let fixed = CHUNKS.map(|chunk| paper(scale, chunk));
-    let chunk_choice = ChunkChoice::Adaptive(cost);
+    let loads: Vec<u64> = (from..to).step_by(scale.step).chain([to]).collect();
     let chosen = Config { chunk_choice, ..paper(scale, MAX_CHUNK) };
-    let mut figures = Vec::new();
-    for (read_ahead, name) in [(ReadAhead::Always, "always"), (ReadAhead::Likely, "where likely")] {
-        let configs: Vec<_> = fixed
-            .into_iter()
-            .chain([chosen])
-            .map(|config| Config { read_ahead, ..config })
-            .collect();
-        let means = each(&configs, |&config| inserts(scale, config, &loads))?;
+    let mut rows = Vec::new();
+    for (read_ahead, how) in [(ReadAhead::Always, "always"), (ReadAhead::Likely, "likely")] {
+        let configs = CHUNKS.map(|chunk| paper(scale, chunk)).into_iter().chain([chosen]);
+        let configs: Vec<_> = configs.map(|config| Config { read_ahead, ..config }).collect();
+        let means = each(&configs, |&config| inserts(config, &loads))?;
         let Some((adaptive, fixed)) = means.split_last() else { continue };
-        let by_best = adaptive.iter().enumerate().map(|(at, adaptive)| {
-            let best = fixed.iter().map(|means| means[at]).fold(f64::INFINITY, f64::min);
-            adaptive / best
+        let by_best = adaptive.iter().enumerate().map(|(at, &adaptive)| {
+            (adaptive, fixed.iter().map(|means| means[at]).fold(f64::INFINITY, f64::min))
         });
-        figures.push(Figure {
-            name: format!("insert, adaptive C by the best fixed C, worst load, read ahead {name}"),
-            ratio: by_best.fold(0.0, f64::max),
-            target: Some(ADAPTIVE_TARGET),
-        });
+        let worst = by_best.max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
+        let case = format!("worst load, read ahead {how}");
+        let name = "insert with adaptive C / with the best fixed C";
+        rows.extend(worst.map(|times| row(name, case, times, Some(ADAPTIVE_TARGET))));
     }
-    Ok(figures)
+    Ok(rows)
 }
 
 /// The mean time of inserts up to each load factor. All keys are inserted by the table, unless its
 /// operations learn nothing from earlier ones.
-fn inserts(scale: Scale, config: Config, loads: &[u64]) -> Result<Vec<f64>> {
-    let mut job = Job::open(scale, config, 0, false)?;
+fn inserts(config: Config, loads: &[u64]) -> Result<Vec<f64>> {
+    let mut job = Job::open(config, 0, SEED, false)?;
     let learns =
         config.read_ahead != ReadAhead::Always || config.chunk_choice != ChunkChoice::Fixed;
     let mean = |&percent: &u64| {
@@ -272,10 +196,10 @@ fn inserts(scale: Scale, config: Config, loads: &[u64]) -> Result<Vec<f64>> {
 }
 
 /// The cost of READs by size, measured; half of them of each owner's part.
-fn read_cost(seed: u64) -> Result<ReadCost> {
+fn read_cost() -> Result<ReadCost> {
     const READS: u64 = 64;
     const WORDS: u64 = 1 << 12;
-    let (mut engine, _peer) = engines(WORDS, seed, false)?;
+    let (mut engine, _peer) = engines(WORDS, SEED, false)?;
     let mut measured = Vec::new();
     // One owner after the other: at random one would come more often, which costs more than size.
     for owner in [Owner(0), Owner(1)] {
@@ -285,7 +209,7 @@ fn read_cost(seed: u64) -> Result<ReadCost> {
             time: Duration::MAX,
             operations: READS,
         };
-        let mut meter = remote::Meter::new(&mut engine, Nic::now_ns, plan, seed)?;
+        let mut meter = remote::Meter::new(&mut engine, Nic::now_ns, plan, SEED)?;
         measured.extend(meter.read_times_ns(8..=MAX_CHUNK)?);
     }
     Ok(ReadCost::from_measurements(&measured).ok_or("READs of only one size were measured")?)
@@ -306,16 +230,11 @@ struct Job {
 }
 
 impl Job {
-    fn open(
-        scale: Scale,
-        config: Config,
-        cache_entries: usize,
-        shares_turns: bool,
-    ) -> Result<Self> {
-        let (engine, peer) = engines(config.words(), scale.seed, shares_turns)?;
+    fn open(config: Config, cache: usize, seed: u64, shares_turns: bool) -> Result<Self> {
+        let (engine, peer) = engines(config.words(), seed, shares_turns)?;
         let table = Table::new(engine, config, vec![Operation::EMPTY; OPERATIONS as usize])?;
-        let table = table.with_cache(vec![CacheEntry::EMPTY; cache_entries]);
-        Ok(Self { table, peer, held: 0, seed: scale.seed })
+        let table = table.with_cache(vec![CacheEntry::EMPTY; cache]);
+        Ok(Self { table, peer, held: 0, seed })
     }
 
     /// The `n`th key; the table permutes keys by itself.
@@ -397,5 +316,78 @@ fn engines(words: u64, seed: u64, shares_turns: bool) -> Result<(Nic, Engine)> {
     })?;
     let turn_ns =
         if shares_turns { 1_000_000_000_u64.div_ceil(model.initiator.copies_per_s) } else { 0 };
-    Ok((Nic::new(cluster.engine(Owner(0))?, turn_ns), cluster.engine(Owner(1))?))
+    Ok((Nic { engine: cluster.engine(Owner(0))?, turn_ns, free_ns: 0 }, cluster.engine(Owner(1))?))
+}
+
+/// A simulated engine in which claims may take the turns of READs at the NIC. In the model the two
+/// have turns of their own.
+struct Nic {
+    engine: Engine,
+    /// The time from one turn to the next; 0 leaves turns to the model.
+    turn_ns: u64,
+    /// The start of the next free turn.
+    free_ns: u64,
+}
+
+impl Nic {
+    fn now_ns(&self) -> u64 {
+        self.engine.now_ns()
+    }
+
+    /// Waits for the turn of an operation on `owner`'s window; the CPU accesses the own one.
+    ///
+    /// The CPU posts as late as the NIC would send. That is equivalent, because the caller would
+    /// otherwise only wait for the first completion, which takes longer than all these turns.
+    fn wait_for_turn(&mut self, owner: Owner) {
+        if self.turn_ns == 0 || owner == self.engine.geometry().me {
+            return;
+        }
+        let now_ns = self.engine.now_ns();
+        let turn_ns = now_ns.max(self.free_ns);
+        self.engine.spend(turn_ns - now_ns);
+        self.free_ns = turn_ns + self.turn_ns;
+    }
+}
+
+impl Transport for Nic {
+    forward_transport!(engine: caps, geometry, in_flight, kick, poll, landed, staged, window, direct);
+
+    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        self.wait_for_turn(request.owner());
+        self.engine.post(token, request)
+    }
+}
+
+// Cargo sets `test` for a benchmark without a harness too, and there the tests are left out.
+#[cfg(test)]
+#[allow(dead_code, unused_imports)]
+mod tests {
+    use probeline_transport::{Completion, Local, Segment, Slot};
+
+    use super::*;
+
+    /// When a claim and a READ complete that are posted to `owner` one after the other.
+    fn completed_ns(shares_turns: bool, owner: Owner) -> Vec<u64> {
+        let (mut nic, _peer) = engines(8, 1, shares_turns).unwrap();
+        let at = RemoteWord { owner, index: 0 };
+        nic.compare_and_swap(Token(0), at, 0, 1).unwrap();
+        let into = Local { slot: Slot(0), start: 0, words: 8 };
+        nic.read(Token(1), Segment { start: at, words: 8 }, into).unwrap();
+        let mut ends = vec![0; 2];
+        while nic.in_flight() > 0 {
+            let mut end = [Completion::default()];
+            if nic.poll(&mut end).unwrap() == 1 {
+                ends[usize::try_from(end[0].token.0).unwrap()] = nic.now_ns();
+            }
+        }
+        ends
+    }
+
+    #[test]
+    fn a_read_waits_for_the_claim_before_it_only_where_they_share_turns() {
+        assert_eq!(completed_ns(false, Owner(1)), [3_745, 3_405]);
+        assert_eq!(completed_ns(true, Owner(1)), [3_745, 1_311 + 3_405]);
+        let own = completed_ns(false, Owner(0));
+        assert_eq!(completed_ns(true, Owner(0)), own);
+    }
 }
