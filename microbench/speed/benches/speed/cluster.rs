@@ -7,10 +7,8 @@
 
 use core::num::NonZero;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use core::time::Duration;
 use std::thread;
 
-use probeline_limits::remote;
 use probeline_sim::{Cluster, Engine, Model};
 use probeline_table::{
     Bucket, CacheEntry, ChunkChoice, Config, MAX_KEY, OneRoundtrip, Operation, Outcome, ReadAhead,
@@ -158,7 +156,9 @@ fn zipf(keys: u64, seed: u64) -> Result<Vec<u64>> {
 
 /// Inserts with an adaptive C beside each fixed C while a table fills.
 fn adaptive(scale: Scale) -> Result<Vec<Row>> {
-    let chunk_choice = ChunkChoice::Adaptive(read_cost()?);
+    let read = Model::oortwijn2015().remote.read;
+    let cost = ReadCost { base_ps: read.base_ns * 1_000, bucket_ps: read.word_ps };
+    let chunk_choice = ChunkChoice::Adaptive(cost);
     let (from, to) = ADAPTIVE_LOADS;
     let loads: Vec<u64> = (from..to).step_by(scale.step).chain([to]).collect();
     let chosen = Config { chunk_choice, ..paper(scale, MAX_CHUNK) };
@@ -193,26 +193,6 @@ fn inserts(config: Config, loads: &[u64]) -> Result<Vec<f64>> {
         job.insert(percent)
     };
     loads.iter().map(mean).collect()
-}
-
-/// The cost of READs by size, measured; half of them of each owner's part.
-fn read_cost() -> Result<ReadCost> {
-    const READS: u64 = 64;
-    const WORDS: u64 = 1 << 12;
-    let (mut engine, _peer) = engines(WORDS, SEED, false)?;
-    let mut measured = Vec::new();
-    // One owner after the other: at random one would come more often, which costs more than size.
-    for owner in [Owner(0), Owner(1)] {
-        let plan = remote::Plan {
-            owners: &[owner],
-            words: 0..WORDS,
-            time: Duration::MAX,
-            operations: READS,
-        };
-        let mut meter = remote::Meter::new(&mut engine, Nic::now_ns, plan, SEED)?;
-        measured.extend(meter.read_times_ns(8..=MAX_CHUNK)?);
-    }
-    Ok(ReadCost::from_measurements(&measured).ok_or("READs of only one size were measured")?)
 }
 
 /// Runs each of `all` on a cluster of its own, as many at a time as there are CPUs.

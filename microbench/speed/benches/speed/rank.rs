@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, fence};
 use probeline_exchange::Thread;
 use probeline_pin::{HugePages, MemoryPolicy, NodeId, Pages};
 use probeline_table::{Bucket, Config, Operation, OperationError, Outcome, Probing, Table};
-use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Sizes, Transport};
+use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
 
 use super::Result;
 use super::team::{BLOCK, number};
@@ -60,10 +60,7 @@ impl Rank {
         let chunk_buckets = u32::try_from(buckets_per_owner).unwrap_or(u32::MAX).min(chunk_buckets);
         let max_chunks = MAX_PROBED / chunk_buckets;
         let config = Config { probing, chunk_buckets, max_chunks, ..defaults };
-        let sizes = Sizes::new(config.words())
-            .with_slots(Config::slots(OPERATIONS), chunk_buckets)
-            .with_depth(2 * OPERATIONS);
-        let engine = probeline_shm::Builder::new(sizes)
+        let engine = probeline_shm::Builder::new(config.sizes(OPERATIONS))
             .memory(MemoryPolicy { node, huge: HugePages::Try })
             .open(&mut exchange)?;
         let operations = vec![Operation::EMPTY; OPERATIONS as usize];
