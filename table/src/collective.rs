@@ -13,21 +13,19 @@
 //! An owner whose own part fails still makes all barriers of the call, so that owners stay in step.
 //! It publishes the failure to the others in its header.
 
+mod clusters;
 mod rounds;
+mod words;
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use probeline_transport::{
-    Completion, Exchange, Local, Owner, PostError, RemoteWord, Segment, Slot, SlotError, Token,
-    Transport,
-};
+use probeline_transport::{Exchange, Owner, RemoteWord, Transport};
 
 use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
 use crate::config::Config;
 use crate::error::{CollectiveError, OpenError, OperationError};
-use crate::layout::Position;
 use crate::probe::Probing;
 use crate::table::{Operation, Table};
 
@@ -212,123 +210,6 @@ where
         Ok(removed)
     }
 
-    /// Collects garbage with linear probing: each owner sweeps its own clusters independently.
-    fn retain_by_clusters(
-        &mut self,
-        quiet: Result<(), OperationError>,
-        exchange: &mut (impl Exchange + ?Sized),
-        mut keep: impl FnMut(u64) -> bool,
-    ) -> Result<u64, CollectiveError> {
-        let empty = quiet.and_then(|()| self.first_empty());
-        let has_room = empty.map(|empty| u64::from(empty.is_some()));
-        let parts_with_room = self.sum(has_room, exchange);
-        let removed = match (parts_with_room, empty.ok().flatten()) {
-            (Err(error), _) => Err(error),
-            (Ok(_), Some(empty)) => self.sweep(empty, &mut keep).map_err(Into::into),
-            (Ok(0), None) if exchange.me() == Owner(0) => {
-                self.sweep_full(&mut keep).map_err(Into::into)
-            }
-            (Ok(_), None) => Ok(0),
-        };
-        self.sum(removed, exchange)
-    }
-
-    /// Sweeps the clusters that begin in this owner's part, starting at the empty bucket `from`,
-    /// and moves each kept key to the first empty bucket of its probe order.
-    ///
-    /// That bucket is at or before the key's present one, because a key's home is in its own
-    /// cluster. The owner of the next part skips the front of its part, up to the first empty
-    /// bucket: this owner sweeps it.
-    fn sweep(
-        &mut self,
-        from: Position,
-        keep: &mut impl FnMut(u64) -> bool,
-    ) -> Result<u64, OperationError> {
-        let mut removed = 0;
-        let mut hole = false;
-        let mut at = from;
-        // At most one pass around the ring.
-        for _ in 1..self.layout().buckets() {
-            at = self.layout().advance(at, 1);
-            let word = self.load(at)?;
-            let Some(bucket) = Bucket::from_word(word) else {
-                if at.owner != from.owner {
-                    break;
-                }
-                hole = false;
-                continue;
-            };
-            if !keep(bucket.key()) {
-                self.store(at, 0)?;
-                removed += 1;
-                hole = true;
-            } else if hole {
-                self.move_home(at, bucket)?;
-            }
-        }
-        Ok(removed)
-    }
-
-    /// As `sweep`, for a table without an empty bucket: the sweep starts at the first key removed.
-    fn sweep_full(&mut self, keep: &mut impl FnMut(u64) -> bool) -> Result<u64, OperationError> {
-        let mut at = Position::default();
-        for _ in 0..self.layout().buckets() {
-            let word = self.load(at)?;
-            if Bucket::from_word(word).is_some_and(|bucket| !keep(bucket.key())) {
-                self.store(at, 0)?;
-                return Ok(1 + self.sweep_ring(at, keep)?);
-            }
-            at = self.layout().advance(at, 1);
-        }
-        Ok(0)
-    }
-
-    /// Sweeps the whole ring as one cluster that begins behind `from`, which has just been emptied.
-    ///
-    /// Probe orders may cross `from`. A hole may therefore open in front of a key after the sweep
-    /// has passed that key. The sweep is repeated until no key moves. It terminates because each
-    /// move brings a key nearer to its home.
-    fn sweep_ring(
-        &mut self,
-        from: Position,
-        keep: &mut impl FnMut(u64) -> bool,
-    ) -> Result<u64, OperationError> {
-        let mut removed = 0;
-        let mut moved = true;
-        while moved {
-            moved = false;
-            let mut at = from;
-            for _ in 0..self.layout().buckets() {
-                at = self.layout().advance(at, 1);
-                let word = self.load(at)?;
-                let Some(bucket) = Bucket::from_word(word) else { continue };
-                if keep(bucket.key()) {
-                    moved |= self.move_home(at, bucket)?;
-                } else {
-                    self.store(at, 0)?;
-                    removed += 1;
-                }
-            }
-        }
-        Ok(removed)
-    }
-
-    /// Moves the bucket at `from` to the first empty bucket of its probe order. Returns false if it
-    /// is already there.
-    fn move_home(&mut self, from: Position, bucket: Bucket) -> Result<bool, OperationError> {
-        let mut to = self.layout().home(bucket);
-        // Stops at `from` at the latest.
-        while to != from && self.load(to)? != 0 {
-            to = self.layout().advance(to, 1);
-        }
-        if to == from {
-            return Ok(false);
-        }
-        self.store(to, bucket.word())?;
-        self.store(from, 0)?;
-        Ok(true)
-    }
-
     /// Returns the sum of `mine` over all owners, or an error if the part of any owner failed. All
     /// owners make both barriers.
     fn sum<E: Into<CollectiveError>>(
@@ -401,23 +282,6 @@ where
         Ok(())
     }
 
-    /// Returns this owner's buckets.
-    fn part(&self) -> Result<&[AtomicU64], OperationError> {
-        let window = self.transport().window();
-        let first = usize::try_from(self.layout().first_word()).ok();
-        let count = usize::try_from(self.layout().buckets_per_owner()).ok();
-        let part = first.zip(count).and_then(|(first, count)| window.get(first..)?.get(..count));
-        part.ok_or(OperationError::Window)
-    }
-
-    /// Returns this owner's buckets to functions that return no error: [`Table::new`] has checked
-    /// the length of the window, which is fixed.
-    pub(crate) fn buckets(&self) -> &[AtomicU64] {
-        let part = self.part();
-        debug_assert!(part.is_ok(), "the window has become shorter");
-        part.unwrap_or_default()
-    }
-
     /// Returns the number of this owner's occupied buckets.
     fn occupied(&self) -> Result<u64, OperationError> {
         let occupied = |bucket: &&AtomicU64| Bucket::from_word(bucket.load(Acquire)).is_some();
@@ -428,74 +292,7 @@ where
         self.transport().geometry().me.0
     }
 
-    fn first_empty(&self) -> Result<Option<Position>, OperationError> {
-        let index = self.part()?.iter().position(|bucket| bucket.load(Acquire) == 0);
-        Ok(index.map(|index| Position { owner: self.me(), index: index as u64 }))
-    }
-
     fn quiesce(&mut self) -> Result<(), OperationError> {
         self.pipeline.quiesce()
     }
-
-    /// Returns the bucket at `at` if this owner holds it. Buckets of other owners are accessed
-    /// through the transport.
-    fn own(&self, at: Position) -> Option<&AtomicU64> {
-        if at.owner != self.me() {
-            return None;
-        }
-        self.part().ok()?.get(usize::try_from(at.index).ok()?)
-    }
-
-    fn load(&mut self, at: Position) -> Result<u64, OperationError> {
-        match self.own(at) {
-            Some(bucket) => Ok(bucket.load(Acquire)),
-            None => self.read_word(self.layout().word(at)),
-        }
-    }
-
-    fn store(&mut self, at: Position, word: u64) -> Result<(), OperationError> {
-        match self.own(at) {
-            Some(bucket) => bucket.store(word, Release),
-            None => self.write_word(self.layout().word(at), word)?,
-        }
-        Ok(())
-    }
-
-    fn read_word(&mut self, at: RemoteWord) -> Result<u64, OperationError> {
-        let from = Segment { start: at, words: 1 };
-        let posted = self.pipeline.transport_mut().read(TOKEN, from, LANDING);
-        self.finish(posted)?;
-        match self.transport().landed(LANDING)? {
-            [word] => Ok(*word),
-            _ => Err(SlotError::OutOfRange.into()),
-        }
-    }
-
-    fn write_word(&mut self, at: RemoteWord, word: u64) -> Result<(), OperationError> {
-        match self.pipeline.transport_mut().staged(LANDING)? {
-            [staged] => *staged = word,
-            _ => return Err(SlotError::OutOfRange.into()),
-        }
-        let to = Segment { start: at, words: 1 };
-        let posted = self.pipeline.transport_mut().write(TOKEN, LANDING, to);
-        self.finish(posted).map(drop)
-    }
-
-    /// Polls until the one posted operation has completed, and returns the word that an atomic
-    /// found. The transport bounds the wait. If the post found the transport closed, the poll
-    /// returns the fault.
-    fn finish(&mut self, posted: Result<(), PostError>) -> Result<u64, OperationError> {
-        match posted {
-            Ok(()) | Err(PostError::Closed) => {}
-            Err(refused) => return Err(OperationError::Post(refused)),
-        }
-        let mut end = [Completion::default()];
-        while self.pipeline.transport_mut().poll(&mut end)? == 0 {}
-        let [end] = end;
-        end.result.map_err(OperationError::Failed)
-    }
 }
-
-/// Slot 0 belongs to an operation of the pipeline, which is idle during a collective call.
-const LANDING: Local = Local { slot: Slot(0), start: 0, words: 1 };
-const TOKEN: Token = Token(0);

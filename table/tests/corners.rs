@@ -220,8 +220,8 @@ fn a_batch_that_fits_rings_once_or_twice() {
 
         let DoorbellCounter { posts, rings, .. } = *table.transport();
         let home = |key: &&u64| table.layout().home(Bucket::new(**key).unwrap());
-        let afar = keys.iter().filter(|key| home(key).owner == 1).count();
-        assert!(afar > 20 && posts as usize >= afar, "{posts} posts for {afar}");
+        let remote = keys.iter().filter(|key| home(key).owner == 1).count();
+        assert!(remote > 20 && posts as usize >= remote, "{posts} posts for {remote} keys");
         assert!(
             (1..=2).contains(&rings),
             "{rings} for {posts} posts: {direct_access:?} {atomics:?}"

@@ -175,7 +175,7 @@ fn tasks_await_futures() {
     let waker = Waker::from(Arc::clone(&woken));
     let mut task = Box::pin(task);
     for polls in 0..10_000 {
-        assert!(woken.0.load(SeqCst) >= polls, "pending, and nobody was woken");
+        assert!(woken.0.load(SeqCst) >= polls, "pending, and the waker was not called");
         if let Poll::Ready(results) = task.as_mut().poll(&mut Context::from_waker(&waker)) {
             let [inserted, found] = [Ok(Outcome::Inserted), Ok(Outcome::Found)];
             let right = results

@@ -3,9 +3,9 @@
 
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use probeline_transport::{Exchange, RemoteWord, Transport};
+use probeline_transport::{Exchange, Transport};
 
-use super::{TOKEN, TRIES};
+use super::TRIES;
 use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
 use crate::error::{CollectiveError, OperationError};
@@ -89,11 +89,5 @@ where
                 return Ok(false);
             }
         }
-    }
-
-    /// Claims a bucket by compare-and-swap, because other owners claim at the same time.
-    fn claim(&mut self, at: RemoteWord, bucket: Bucket) -> Result<bool, OperationError> {
-        let posted = self.pipeline.transport_mut().compare_and_swap(TOKEN, at, 0, bucket.word());
-        Ok(self.finish(posted)? == 0)
     }
 }

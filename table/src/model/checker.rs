@@ -333,7 +333,7 @@ impl<'a> Checker<'a> {
             }
             // A failed operation may have inserted it.
             if is_there && count == 0 && world.failures == self.scenario.failures {
-                return Err(format!("key {key} is there, and no client was told"));
+                return Err(format!("key {key} is there, and no client reported it"));
             }
         }
         Ok(())

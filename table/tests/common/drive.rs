@@ -282,7 +282,9 @@ impl<T: Transport> Drive<T> {
 
     fn end(&mut self, owner: usize, tag: u64, end: End) -> Result<(), Wrong> {
         if tag % self.members.len() as u64 != owner as u64 {
-            return Err(format!("owner {owner} was told of tag {tag}, which is another's"));
+            return Err(format!(
+                "owner {owner} received the result of tag {tag}, which is another's"
+            ));
         }
         let (key, intent) = self.account.end(tag, end)?;
         self.check_memory(key, end)?;
@@ -329,10 +331,10 @@ impl<T: Transport> Drive<T> {
     pub(crate) fn look(&self, key: u64) -> (bool, bool) {
         let layout = *self.tables[0].layout();
         let config = self.plan.setups[0].config;
-        let reach = u64::from(config.chunk_buckets) * u64::from(config.max_chunks);
+        let limit = u64::from(config.chunk_buckets) * u64::from(config.max_chunks);
         let word = Bucket::new(key).unwrap().word();
         let order = probe_order(&layout, key);
-        for at in order.take(usize::try_from(reach).unwrap()) {
+        for at in order.take(usize::try_from(limit).unwrap()) {
             let at = at as u64;
             let owner = usize::try_from(at / layout.buckets_per_owner()).unwrap();
             let index = layout.first_word() + at % layout.buckets_per_owner();
