@@ -1,7 +1,6 @@
 //! An exchange of threads of one process: a mutex, a condition variable and a bounded wait.
 
 use core::fmt;
-use core::mem;
 use core::time::Duration;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -45,7 +44,7 @@ pub fn threads_within(owners: u32, limit: Duration) -> Vec<Thread> {
     let round = Round {
         finished: 0,
         given: vec![None; owners as usize],
-        result: Arc::default(),
+        result: vec![Vec::new(); owners as usize],
         ended: None,
     };
     let shared = Arc::new(Shared { owners, round: Mutex::new(round), changed: Condvar::new() });
@@ -58,17 +57,14 @@ struct Shared {
     changed: Condvar,
 }
 
-/// All contributions to a call, by owner.
-type Contributions = Arc<Vec<Vec<u8>>>;
-
 struct Round {
     /// The number of calls that all members have made.
     finished: u64,
     /// Contributions to the present call, by owner.
     given: Vec<Option<(Call, Vec<u8>)>>,
-    /// The result of the last finished call. It stays until all members have made the next call, so
-    /// until every member has taken it.
-    result: Contributions,
+    /// The contributions to the last finished call, by owner. They stay until all members have made
+    /// the next call, so until every member has copied them.
+    result: Vec<Vec<u8>>,
     /// The first error, which ends the job.
     ended: Option<ExchangeError>,
 }
@@ -85,16 +81,19 @@ impl Round {
     /// # Errors
     /// The members have made different calls.
     fn finish(&mut self) -> Result<(), ExchangeError> {
-        let given = self.given.iter_mut().filter_map(mem::take);
-        let (calls, contributions): (Vec<_>, Vec<_>) = given.unzip();
-        if calls.windows(2).any(|pair| pair[0] != pair[1]) {
-            return Err(ExchangeError::System { errno: Errno::PROTO.raw_os_error() });
+        let mut given = self.given.iter().flatten();
+        if let Some((first, expected)) = given.clone().next() {
+            if given.any(|(call, _)| call != first) {
+                return Err(ExchangeError::System { errno: Errno::PROTO.raw_os_error() });
+            }
+            for (owner, (_, bytes)) in (0..).map(Owner).zip(self.given.iter().flatten()) {
+                check_length(owner, bytes.len(), expected.len())?;
+            }
         }
-        let expected = contributions.first().map_or(0, Vec::len);
-        for (owner, bytes) in (0..).map(Owner).zip(&contributions) {
-            check_length(owner, bytes.len(), expected)?;
+        // A barrier, in which all contributions are empty, allocates nothing.
+        for (result, given) in self.result.iter_mut().zip(&mut self.given) {
+            *result = given.take().map(|(_, bytes)| bytes).unwrap_or_default();
         }
-        self.result = Arc::new(contributions);
         self.finished += 1;
         Ok(())
     }
@@ -115,8 +114,14 @@ impl Shared {
 }
 
 impl Thread {
-    /// Makes the present call: waits until all members have made it.
-    fn meet(&self, call: Call, mine: &[u8]) -> Result<Contributions, ExchangeError> {
+    /// Makes the present call: waits until all members have made it, and passes their contributions
+    /// to `copy`.
+    fn meet(
+        &self,
+        call: Call,
+        mine: &[u8],
+        copy: impl FnOnce(&[Vec<u8>]),
+    ) -> Result<(), ExchangeError> {
         let mut round = self.shared.lock();
         if let Some(error) = round.ended {
             return Err(error);
@@ -132,7 +137,8 @@ impl Thread {
         round = woken.unwrap_or_else(PoisonError::into_inner).0;
         // A finished call succeeds, even if an error ended the job after it.
         if round.finished > present {
-            return Ok(Arc::clone(&round.result));
+            copy(&round.result);
+            return Ok(());
         }
         let missing = round.missing();
         drop(round);
@@ -155,11 +161,11 @@ impl Exchange for Thread {
         checked.inspect_err(|error| {
             self.shared.end(*error);
         })?;
-        let given = self.meet(Call::AllGather, mine)?;
-        for (place, given) in all.chunks_exact_mut(mine.len().max(1)).zip(given.iter()) {
-            place.copy_from_slice(given);
-        }
-        Ok(())
+        self.meet(Call::AllGather, mine, |given| {
+            for (place, given) in all.chunks_exact_mut(mine.len().max(1)).zip(given) {
+                place.copy_from_slice(given);
+            }
+        })
     }
 
     fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
@@ -167,15 +173,15 @@ impl Exchange for Thread {
         let each = each.inspect_err(|error| {
             self.shared.end(*error);
         })?;
-        let given = self.meet(Call::AllToAll, mine)?;
-        for (place, given) in theirs.chunks_exact_mut(each.max(1)).zip(given.iter()) {
-            place.copy_from_slice(&given[self.me.0 as usize * each..][..each]);
-        }
-        Ok(())
+        self.meet(Call::AllToAll, mine, |given| {
+            for (place, given) in theirs.chunks_exact_mut(each.max(1)).zip(given) {
+                place.copy_from_slice(&given[self.me.0 as usize * each..][..each]);
+            }
+        })
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
-        self.meet(Call::AllGather, &[]).map(drop)
+        self.meet(Call::AllGather, &[], |_| ())
     }
 }
 
