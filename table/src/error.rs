@@ -244,7 +244,10 @@ impl From<Pipeline> for OperationError {
             Pipeline::Storage { found, expected } => {
                 Self::Refused(SubmitError::Storage { found, expected })
             }
-            _ => Self::Refused(SubmitError::Busy),
+            refused => {
+                debug_assert_eq!(refused, Pipeline::Busy, "find-or-put waits only for its posts");
+                Self::Refused(SubmitError::Busy)
+            }
         }
     }
 }
