@@ -54,7 +54,7 @@ fn trial(subject: &Subject, trial: &Trial) -> Finding {
     };
     let (consequence, command, note) = match error {
         OpenError::SelfTest { source: SelfTestFailed::ByteOrder { .. }, .. } => (
-            "claims would be compared with the wrong bytes, and lost",
+            "claims would compare the wrong bytes, and fail",
             format!("a newer kernel, or {ANOTHER}"),
             Note::ATOMIC_BYTE_ORDER,
         ),
@@ -64,13 +64,13 @@ fn trial(subject: &Subject, trial: &Trial) -> Finding {
             Note::DEVICES_WITHOUT_ATOMICS,
         ),
         OpenError::SelfTest { .. } => (
-            "no result of the table on it could be relied on",
+            "results of a table over it would be unreliable",
             ANOTHER.to_owned(),
             Note::DEVICES_WITHOUT_ATOMICS,
         ),
         // Opening registers only a few pages. The kernel reports a limit of 0 as EPERM.
         OpenError::Verb(failed) if [EPERM, ENOMEM].contains(&failed.errno) => (
-            "not even a few pages could be locked, as for the smallest engine",
+            "not even the few pages of the smallest engine could be locked",
             "sudo prlimit --pid $$ --memlock=unlimited:unlimited".to_owned(),
             Note::LOCKED_MEMORY,
         ),
@@ -93,7 +93,7 @@ fn pci_atomics(root: &Root, subject: &Subject, facts: &Facts) -> Finding {
         (true, true) => "compare-and-swap and fetch-and-add of 8 bytes",
         (true, false) => "compare-and-swap of 8 bytes",
         (false, true) => "fetch-and-add of 8 bytes",
-        (false, false) => "none, or not told",
+        (false, false) => "none, or not reported",
     };
     let claimed = facts.atomics == AtomicCapability::Global || caps.compare_and_swap;
     if !claimed || !root.is_virtual() {
@@ -101,8 +101,8 @@ fn pci_atomics(root: &Root, subject: &Subject, facts: &Facts) -> Finding {
     }
     check.look(
         format!("{seen}, in a virtual machine"),
-        "kernels have switched them on where no root port is seen to take them: do not rely on \
-         atomics being atomic with the CPU's",
+        "some kernels enable them although no visible root port supports them: do not rely on \
+         atomics that are atomic with the CPU's",
         "probeline bench-latency --transport verbs --direct off",
     )
 }
@@ -111,7 +111,7 @@ fn outstanding(subject: &Subject, facts: &Facts) -> Finding {
     let check = Check::new("outstanding-reads", subject, Note::OUTSTANDING_READS);
     let (initiator, responder) = (facts.initiator_rd_atomic, facts.responder_rd_atomic);
     let least = initiator.min(responder);
-    let seen = format!("{initiator} asked, {responder} answered at once on a queue pair");
+    let seen = format!("{initiator} as initiator, {responder} as responder, per queue pair");
     match least {
         0 => check.broken(
             seen,
@@ -121,10 +121,11 @@ fn outstanding(subject: &Subject, facts: &Facts) -> Finding {
         1..USUAL_READS => check.look(
             seen,
             format!(
-                "of more than {least} READs and claims in flight to one owner the others wait: the \
-                 rate to one owner is at most {least} a roundtrip"
+                "at most {least} READs and claims to one owner execute at once, and others wait: \
+                 the rate to one owner is at most {least} per roundtrip"
             ),
-            "probeline tune --transport verbs, for how many in flight gain anything",
+            "probeline tune --transport verbs, which finds the number in flight up to which \
+             throughput rises",
         ),
         _ => check.fine(seen),
     }

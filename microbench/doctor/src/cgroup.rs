@@ -5,10 +5,10 @@ use crate::root::Root;
 /// The groups of this process, one hierarchy per line.
 const OF_THIS_PROCESS: &str = "proc/self/cgroup";
 const MOUNTED: &str = "sys/fs/cgroup";
-/// Maximum hierarchies and levels that are read. Version 1 has a dozen controllers, and launchers
-/// nest about five groups.
-const MOST_HIERARCHIES: usize = 32;
-const MOST_LEVELS: usize = 64;
+/// The maximum numbers of hierarchies and levels that are read. Version 1 has a dozen controllers,
+/// and launchers nest about five groups.
+const MAX_HIERARCHIES: usize = 32;
+const MAX_LEVELS: usize = 64;
 
 /// Returns the CPU time that this process may use, in CPUs; `None` without a limit.
 pub(crate) fn cpus(root: &Root) -> Option<f64> {
@@ -57,15 +57,15 @@ fn least<T: PartialOrd>(
 /// own group, as the root of the mount; the path then names groups above it.
 fn dirs(root: &Root, controller: Option<&str>) -> Vec<String> {
     let text = root.text(OF_THIS_PROCESS).unwrap_or_default();
-    let mut lines = text.lines().take(MOST_HIERARCHIES).filter_map(|line| {
-        let (_, behind_number) = line.split_once(':')?;
-        behind_number.split_once(':')
+    let mut lines = text.lines().take(MAX_HIERARCHIES).filter_map(|line| {
+        let (_, after_number) = line.split_once(':')?;
+        after_number.split_once(':')
     });
-    let is_it = |controllers: &str| match controller {
+    let matches = |controllers: &str| match controller {
         Some(name) => controllers.split(',').any(|its| its == name),
         None => controllers.is_empty(),
     };
-    let (controllers, path) = lines.find(|(its, _)| is_it(its)).unwrap_or_default();
+    let (controllers, path) = lines.find(|(its, _)| matches(its)).unwrap_or_default();
     let mounts: &[String] = &match controller {
         // `cpu` is a link to `cpu,cpuacct` where both controllers share a mount.
         Some(name) => vec![format!("{MOUNTED}/{name}"), format!("{MOUNTED}/{controllers}")],
@@ -82,7 +82,7 @@ fn below(mount: &str, path: &str) -> Vec<String> {
         return dirs;
     }
     let names = path.split('/').filter(|name| !["", "."].contains(name));
-    for name in names.take(MOST_LEVELS) {
+    for name in names.take(MAX_LEVELS) {
         dirs.extend(dirs.last().map(|above| format!("{above}/{name}")));
     }
     dirs
@@ -101,7 +101,7 @@ mod tests {
             assert_eq!(below("cpu", path), ["cpu"], "{path}");
         }
         assert_eq!(below("cpu", "/..7/a.."), ["cpu", "cpu/..7", "cpu/..7/a.."]);
-        assert_eq!(below("cpu", &"/a".repeat(1000)).len(), 1 + MOST_LEVELS);
+        assert_eq!(below("cpu", &"/a".repeat(1000)).len(), 1 + MAX_LEVELS);
     }
 
     #[test]

@@ -10,7 +10,7 @@ const CPUS: &str = "sys/devices/system/cpu";
 const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
 
 /// Clocks that a process reads without a system call (kernel documentation, timers/timekeeping).
-const QUICK_CLOCKS: [&str; 5] =
+const FAST_CLOCKS: [&str; 5] =
     ["tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page", "timebase"];
 
 /// Clocks that need a system call, and some of them a device access.
@@ -28,16 +28,16 @@ pub(crate) fn cores(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen> {
     let seen = format!("this process may use {} ({cpus})", cpus_in_words(count));
     Ok(match cgroup::cpus(root) {
         Some(quota) if quota < as_f64(count) => check.look(
-            format!("{seen}, and the time of {} at most", tenths(quota)),
-            "ranks are stopped for the rest of each period once that is used up",
+            format!("{seen}, but the CPU time of {} at most", tenths(quota)),
+            "the kernel stops ranks for the rest of each period when that time is used up",
             "fewer ranks, or a larger quota: docker run --cpus, cpu.max or cpu.cfs_quota_us of the \
              cgroup",
         ),
         _ if count < 2 => check.look(
             seen,
-            "a rank polls without pause, so that ranks which share a core take turns in slices of \
-             milliseconds",
-            "ask for more: taskset, the job's --cpus-per-task, the machine's settings",
+            "ranks poll continuously, so ranks that share a core run alternately, for \
+             milliseconds at a time",
+            "allow more CPUs: taskset, the job's --cpus-per-task, the machine's settings",
         ),
         _ => check.fine(seen),
     })
@@ -67,11 +67,11 @@ pub(crate) fn load(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen> {
     let seen = format!("{load:.1} in the last minute, on {}", cpus_in_words(cpus));
     Ok(match load {
         load if !load.is_finite() => check.not_seen(format_args!("the load is {load}")),
-        // A quiet machine of any size has a load below half of its CPUs.
+        // The load of an idle machine of any size is below half of its CPUs.
         load if load < 0.5 * as_f64(cpus) => check.fine(seen),
         _ => check.look(
             seen,
-            "others want the CPUs too: latencies contain waits for a core",
+            "other processes use the CPUs too: latencies include waits for a core",
             "top -o %CPU",
         ),
     })
@@ -93,14 +93,14 @@ pub(crate) fn governor(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen
     let slow = || seen.iter().filter(|(governor, cpu)| slow_governor(root, cpu, governor));
     Ok(match (seen.first(), slow().next()) {
         (None, _) => check.not_seen(if root.is_virtual() {
-            "a virtual machine, whose host decides how fast its CPUs run"
+            "a virtual machine: its host controls the CPU frequency"
         } else {
-            "the kernel scales no frequencies, or does not show how"
+            "the kernel shows no frequency governor"
         }),
         (Some((governor, _)), None) => check.fine(format!("{governor} on all CPUs")),
         (_, Some((governor, _))) => check.look(
             format!("{governor} on {} of {}", slow().count(), cpus_in_words(seen.len())),
-            "clocks rise only after a while of work: latencies vary from run to run",
+            "the frequency rises only after some time of load: latencies vary from run to run",
             "sudo cpupower frequency-set --governor performance",
         ),
     })
@@ -108,20 +108,20 @@ pub(crate) fn governor(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen
 
 pub(crate) fn clock(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen> {
     let name = root.text(&format!("{CLOCK}/current_clocksource"))?;
-    if QUICK_CLOCKS.contains(&&*name) {
+    if FAST_CLOCKS.contains(&&*name) {
         return Ok(check.fine(name));
     }
     if !SLOW_CLOCKS.contains(&&*name) {
         return Ok(check.not_seen(format_args!("an unknown clock: {name}")));
     }
     let others = root.text(&format!("{CLOCK}/available_clocksource")).unwrap_or_default();
-    let better = others.split_whitespace().find(|name| QUICK_CLOCKS.contains(name));
+    let better = others.split_whitespace().find(|name| FAST_CLOCKS.contains(name));
     let command = match better {
         Some(better) => format!("echo {better} | sudo tee /{CLOCK}/current_clocksource"),
         // The kernel has rejected the fast clock, or a boot option has.
         None => {
-            "sudo dmesg | grep -i -e tsc -e clocksource, which says why there is no quicker one; \
-                 clocksource=tsc tsc=reliable on the kernel's command line where that was a mistake"
+            "sudo dmesg | grep -i -e tsc -e clocksource, which shows why there is no faster one; \
+             if the kernel is wrong: clocksource=tsc tsc=reliable on its command line"
                 .to_owned()
         }
     };
@@ -132,15 +132,15 @@ pub(crate) fn clock(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen> {
 pub(crate) fn numa_balancing(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen> {
     let path = "proc/sys/kernel/numa_balancing";
     if !root.has(path) && root.has("proc/sys/kernel/osrelease") {
-        return Ok(check.fine("this kernel has none"));
+        return Ok(check.fine("this kernel has no NUMA balancing"));
     }
     let on = root.number::<u32>(path)? != 0;
     Ok(match (on, root.nodes().len()) {
         (false, _) => check.fine("off"),
-        (true, 0 | 1) => check.fine("on, and there is one node only"),
+        (true, 0 | 1) => check.fine("on, but there is only one node"),
         (true, nodes) => check.look(
             format!("on, over {nodes} nodes"),
-            "the kernel unmaps pages now and then to see who uses them: page faults in runs",
+            "the kernel unmaps pages periodically to sample accesses: page faults during runs",
             "echo 0 | sudo tee /proc/sys/kernel/numa_balancing",
         ),
     })

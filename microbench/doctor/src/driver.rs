@@ -67,9 +67,9 @@ impl fmt::Display for Driver {
 
 struct Problem {
     modules: &'static [&'static str],
-    /// Whether it concerns a device with these facts.
+    /// Whether a device with these facts has the problem.
     concerns: fn(&Facts) -> bool,
-    /// Extends the name of the driver.
+    /// The text after the name of the driver.
     seen: &'static str,
     consequence: &'static str,
     command: &'static str,
@@ -77,8 +77,8 @@ struct Problem {
 }
 
 const SOFTWARE_ATOMICS: &str =
-    "probeline bench-latency --transport ucx, where the owner's CPU does them";
-/// Stands for the command that examines the device.
+    "probeline bench-latency --transport ucx, where the owner's CPU executes them";
+/// A placeholder for the command that examines the device.
 const EXAMINE: &str = "probeline doctor --device";
 const ANY: fn(&Facts) -> bool = |_| true;
 const WITHOUT_ATOMICS: fn(&Facts) -> bool = |facts| facts.atomics == AtomicCapability::None;
@@ -97,16 +97,16 @@ const PROBLEMS: [Problem; 7] = [
         modules: &["mlx4_core"],
         concerns: ANY,
         seen: ", ConnectX-3 or older",
-        consequence: "all of its atomics together are limited to some 2.7 million a second, and it \
-                      gets no newer firmware",
-        command: "another card for more; probeline limits --transport verbs shows how many",
+        consequence: "its atomics are limited to about 2.7 million per second in total, and there \
+                      is no newer firmware",
+        command: "another card for a higher rate; probeline limits --transport verbs measures it",
         note: Note::FIRMWARE_VERSION,
     },
     Problem {
         modules: &["efa", "mana"],
         concerns: ANY,
         seen: "",
-        consequence: "it does READs and WRITEs and no atomics",
+        consequence: "it supports READ and WRITE, but no atomics",
         command: SOFTWARE_ATOMICS,
         note: Note::DEVICES_WITHOUT_ATOMICS,
     },
@@ -114,8 +114,8 @@ const PROBLEMS: [Problem; 7] = [
         modules: &["ionic", "ionic_rdma", "pds_core"],
         concerns: ANY,
         seen: "",
-        consequence: "some have reported atomics as done that changed nothing: see the test of its \
-                      atomics",
+        consequence: "some have reported success for atomics that changed nothing: see the test \
+                      of its atomics",
         command: EXAMINE,
         note: Note::DEVICES_WITHOUT_ATOMICS,
     },
@@ -123,7 +123,7 @@ const PROBLEMS: [Problem; 7] = [
         modules: &["bnxt_en", "bnxt_re", "qede", "qedr"],
         concerns: WITHOUT_ATOMICS,
         seen: "",
-        consequence: "it has atomics only where the PCI Express path to memory takes AtomicOps",
+        consequence: "it has atomics only if the PCI Express path to memory supports AtomicOps",
         command: "sudo lspci -vv | grep AtomicOps; another slot, or the firmware setup",
         note: Note::PCI_ATOMICS,
     },
@@ -131,7 +131,7 @@ const PROBLEMS: [Problem; 7] = [
         modules: &["erdma"],
         concerns: WITHOUT_ATOMICS,
         seen: "",
-        consequence: "this one has no atomics: they are a capability of the instance's device",
+        consequence: "this device has no atomics: only the devices of some instances have them",
         command: SOFTWARE_ATOMICS,
         note: Note::DEVICES_WITHOUT_ATOMICS,
     },
@@ -139,8 +139,9 @@ const PROBLEMS: [Problem; 7] = [
         modules: &["ice", "irdma", "i40e"],
         concerns: WITHOUT_ATOMICS,
         seen: "",
-        consequence: "old ones of these have no atomics, newer ones with a newer kernel",
-        command: "a newer kernel; until then --transport ucx, where the owner's CPU does atomics",
+        consequence: "older devices of this driver have no atomics; newer ones need a newer kernel",
+        command: "a newer kernel; until then --transport ucx, where the owner's CPU executes \
+                  atomics",
         note: Note::DEVICES_WITHOUT_ATOMICS,
     },
 ];
@@ -155,8 +156,8 @@ pub(crate) fn check(root: &Root, driver: &Driver, subject: &Subject, facts: &Fac
         Driver::SoftIwarp => {
             return check.look(
                 format!("{name}, no hardware"),
-                "it has no atomics, without which nothing is inserted",
-                "rdma link add rxe0 type rxe netdev INTERFACE, Soft-RoCE in its place",
+                "it has no atomics, which inserts need",
+                "use Soft-RoCE instead: rdma link add rxe0 type rxe netdev INTERFACE",
             );
         }
         Driver::Unknown => {
@@ -186,10 +187,10 @@ fn soft_roce(root: &Root, check: &Check<'_>, name: &str) -> Finding {
         .look(
             format!("{name}, no hardware"),
             format!(
-                "right, and good for trials; its speed is that of the kernel and says nothing of \
-                 RDMA{words}"
+                "correct and suitable for trials; its speed is that of the kernel, not of RDMA \
+                 hardware{words}"
             ),
-            "ibv_devices, and --device NAME where it shows a card",
+            "--device NAME, if ibv_devices lists a card",
         )
         .note(Note::SOFT_ROCE)
 }
@@ -238,25 +239,25 @@ pub(crate) fn firmware(driver: &Driver, subject: &Subject, facts: &Facts) -> Fin
     let check = Check::new("firmware", subject, Note::FIRMWARE_VERSION);
     let version = &facts.firmware;
     if driver.is_software() {
-        return check.without_note().fine("none, it is software");
+        return check.without_note().fine("none: the device is software");
     }
     if version.is_empty() {
         return check
-            .not_seen("the driver names no version")
+            .not_seen("the driver reports no version")
             .command("ethtool -i INTERFACE; cat /sys/class/infiniband/*/fw_ver");
     }
     if !driver.is_mlx5() && !driver.is_mlx4() {
         return check.fine(version);
     }
     let Some([family, rest @ ..]) = numbers(version) else {
-        return check.not_seen(format_args!("{version:?} is no version such as 20.31.1014"));
+        return check.not_seen(format_args!("{version:?} is not a version such as 20.31.1014"));
     };
     match Kind::of(driver, facts) {
         Some(Kind { name, least: least @ [minor, patch], .. }) if rest < *least => check.look(
             format!("{version}, of {name}"),
             format!(
                 "older than {family}.{minor}.{patch:04}, the oldest that DPDK still supports: \
-                 measure nothing before it is renewed"
+                 update it before you measure"
             ),
             "sudo mlxup, or mstflint with the card's image",
         ),

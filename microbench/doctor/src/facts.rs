@@ -26,12 +26,12 @@ pub struct Surveyed {
     /// Its name, such as `mlx5_0`.
     pub name: String,
     /// Its facts, or why there are none.
-    pub facts: Result<Facts, Untold>,
+    pub facts: Result<Facts, NoFacts>,
 }
 
 /// Why there are no facts about a device.
 #[derive(Clone, Debug)]
-pub enum Untold {
+pub enum NoFacts {
     /// The device could not be opened or queried.
     Failed(VerbFailed),
     /// The device, or one before it, did not answer within this time.
@@ -83,7 +83,7 @@ pub enum Trial {
 
 impl Facts {
     /// Queries an open device for everything except the test of its atomics.
-    pub(crate) fn ask(context: &Context) -> Result<Self, VerbFailed> {
+    pub(crate) fn query(context: &Context) -> Result<Self, VerbFailed> {
         let (identity, limits) = (context.identity()?, context.limits()?);
         let port = |number| {
             let port = context.port(number)?;
@@ -98,7 +98,7 @@ impl Facts {
             initiator_rd_atomic: limits.initiator_rd_atomic,
             pci_atomics: context.pci_atomics(),
             ports: (1..=limits.ports).map(port).collect::<Result<_, _>>()?,
-            trial: Trial::NotTried("it was not asked for"),
+            trial: Trial::NotTried("it was not requested"),
         })
     }
 }

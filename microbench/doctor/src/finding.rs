@@ -17,9 +17,9 @@ pub struct Finding {
     pub verdict: Verdict,
     /// What was observed, or why it could not be observed.
     pub seen: String,
-    /// The consequence for a one-sided table, if it needs to be explained.
+    /// The consequence for the table, if it needs to be explained.
     pub consequence: Option<String>,
-    /// The command that fixes it, or that shows what this process could not observe.
+    /// The command that fixes the problem, or that shows what this process could not observe.
     pub command: Option<String>,
     /// The note with more information.
     pub note: Option<Note>,
@@ -75,8 +75,8 @@ pub(crate) struct Check<'s> {
     name: &'static str,
     subject: &'s Subject,
     note: Option<Note>,
-    /// Completes findings that something could not be observed: the consequence, and the command
-    /// that shows it.
+    /// The consequence, and the command that shows more, of findings that something could not be
+    /// observed.
     unseen: [Option<&'static str>; 2],
 }
 
@@ -100,7 +100,7 @@ impl<'s> Check<'s> {
         Self { unseen: [self.unseen[0], Some(command)], ..self }
     }
 
-    /// Sets the consequence that matters if it could not be observed.
+    /// Sets the consequence of findings that something could not be observed.
     pub(crate) const fn matters(self, consequence: &'static str) -> Self {
         Self { unseen: [Some(consequence), self.unseen[1]], ..self }
     }
@@ -114,7 +114,8 @@ impl<'s> Check<'s> {
         self.finding(Verdict::Fine, seen.into())
     }
 
-    /// It may be slow, which has this consequence; `command` fixes it.
+    /// Creates a finding of a possible problem: what was observed, its consequence, and the
+    /// command that fixes it.
     pub(crate) fn look(
         &self,
         seen: impl Into<String>,
@@ -125,7 +126,8 @@ impl<'s> Check<'s> {
         finding.consequence(consequence).command(command)
     }
 
-    /// A table cannot work, which has this consequence; `command` fixes it.
+    /// Creates a finding of a problem that prevents correct operation: what was observed, its
+    /// consequence, and the command that fixes it.
     pub(crate) fn broken(
         &self,
         seen: impl Into<String>,
@@ -148,13 +150,13 @@ impl Finding {
         self
     }
 
-    /// Sets the command that fixes or shows it.
+    /// Sets the command that fixes the problem or shows more.
     pub(crate) fn command(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
         self
     }
 
-    /// Sets another note than that of the check.
+    /// Replaces the note of the check.
     pub(crate) fn note(mut self, note: Note) -> Self {
         self.note = Some(note);
         self

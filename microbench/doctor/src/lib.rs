@@ -2,8 +2,9 @@
 //! operations only. Each finding has a verdict and, if there is a problem, a command that fixes it.
 //!
 //! Facts come from `/proc`, `/sys` and `/dev` below a given root, and from libibverbs by
-//! [`survey`]. No check needs root privileges: a finding reports what only root may read as not
-//! seen, with the command that shows it. A [`Finding`] that needs an explanation names a [`Note`].
+//! [`survey`]. No check needs root privileges: if only root may read a fact, the verdict is
+//! *not seen*, and the finding has the command that shows it. A [`Finding`] that needs an
+//! explanation names a [`Note`].
 //!
 //! ```
 //! use probeline_doctor::{Doctor, Questions, survey};
@@ -38,7 +39,7 @@ mod survey;
 
 use std::path::PathBuf;
 
-pub use facts::{Facts, PortFacts, Survey, Surveyed, Trial, Untold};
+pub use facts::{Facts, NoFacts, PortFacts, Survey, Surveyed, Trial};
 pub use finding::{Finding, Subject, Verdict, summary};
 pub use note::{FOLDER, Note};
 pub use survey::{ANSWER, Questions, survey};
@@ -48,7 +49,7 @@ use finding::Check;
 use port::PortCheck;
 use root::{Root, Unseen};
 
-/// A check of files. If it cannot read one, the machine's finding is not seen.
+/// A check of files. If it cannot read one, the verdict of the finding is *not seen*.
 type FileCheck = fn(&Root, &Check<'_>) -> Result<Finding, Unseen>;
 
 /// The checks of the machine, which need no query of libibverbs.
@@ -127,7 +128,7 @@ impl Doctor {
         let subject = Subject::Device(name.to_owned());
         let facts = match &surveyed.facts {
             Ok(facts) => facts,
-            Err(untold) => return vec![unanswered(&subject, untold)],
+            Err(why) => return vec![unanswered(&subject, why)],
         };
         let driver = Driver::of(root, name, Some(facts.vendor));
         let mut all = vec![
@@ -165,14 +166,17 @@ fn fastest(facts: &Facts) -> Option<f64> {
     active.filter_map(|port| port.port.gbit_s()).reduce(f64::max)
 }
 
-fn unanswered(subject: &Subject, untold: &Untold) -> Finding {
-    let (seen, command) = match untold {
-        Untold::Failed(failed) => (
+fn unanswered(subject: &Subject, why: &NoFacts) -> Finding {
+    let (seen, command) = match why {
+        NoFacts::Failed(failed) => (
             failed.to_string(),
             "ls -l /dev/infiniband; groups; in a container --device=/dev/infiniband",
         ),
-        Untold::Silent(patience) => (
-            format!("no answer within {} s, or none since another hangs", patience.as_secs()),
+        NoFacts::Silent(timeout) => (
+            format!(
+                "no answer within {} s, or not queried because an earlier device hangs",
+                timeout.as_secs()
+            ),
             "sudo dmesg | tail -50",
         ),
     };

@@ -30,14 +30,14 @@ pub(crate) fn available(root: &Root, check: &Check<'_>) -> Result<Finding, Unsee
     let limit = cgroup::memory(root).filter(|limit| *limit < available);
     let mut seen = format!("{} available", size(available));
     if let Some(limit) = limit {
-        seen += &format!(", of which this container may have {}", size(limit));
+        seen += &format!(", but this container is limited to {}", size(limit));
     }
     if limit.unwrap_or(available) >= LEAST_AVAILABLE {
         return Ok(check.fine(seen));
     }
     Ok(check.look(
         seen,
-        "too little for the default table of most commands, and a table in swap is none",
+        "too little for the default table of most commands; a swapped table is unusably slow",
         "a smaller table by --table-size",
     ))
 }
@@ -73,13 +73,15 @@ fn pages(
 ) -> Result<Finding, Unseen> {
     let path = format!("{TRANSPARENT}/{setting}");
     let free = free_pages(root).unwrap_or(0);
-    let seen = format!("{free} of 2 MiB free in pools");
+    let seen = format!("{free} huge pages of 2 MiB free in pools");
     let command = format!("echo {recommended} | sudo tee /{path}");
     Ok(match root.chosen(&path) {
         Ok(word) if free >= ENOUGH_PAGES || given.contains(&&*word) => {
-            check.fine(format!("{seen}, transparent ones: {word}"))
+            check.fine(format!("{seen}, transparent huge pages: {word}"))
         }
-        Ok(word) => check.look(format!("{seen}, transparent ones: {word}"), consequence, command),
+        Ok(word) => {
+            check.look(format!("{seen}, transparent huge pages: {word}"), consequence, command)
+        }
         Err(_) if free >= ENOUGH_PAGES => check.fine(seen),
         Err(unseen) => check.not_seen(unseen).consequence(consequence).command(command),
     })
@@ -99,7 +101,7 @@ pub(crate) fn dev_shm(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen>
     }
     Ok(check.look(
         free,
-        "shm takes none of it, but UCX and MPI do, and end with a bus error when it is full",
+        "shm does not use it, but UCX and MPI do, and crash with a bus error when it is full",
         "sudo mount -o remount,size=50% /dev/shm, or docker run --shm-size=4g",
     ))
 }
@@ -109,7 +111,7 @@ pub(crate) fn locked(root: &Root, check: &Check<'_>) -> Result<Finding, Unseen> 
     let limit = locked_limit(root)?;
     let words = limit.map_or_else(|| "no limit".to_owned(), |b| format!("{} at most", size(b)));
     if root.rdma_devices().is_empty() {
-        let seen = format!("{words}, and no device to register it with");
+        let seen = format!("{words}, and no device to register memory with");
         return Ok(check.fine(seen).consequence(LOCKS));
     }
     let command = "sudo prlimit --pid $$ --memlock=unlimited:unlimited, in the shell that starts the \

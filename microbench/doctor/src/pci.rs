@@ -1,5 +1,4 @@
-//! Checks where a device is plugged in: the link of its slot, its PCI requests, its node, and the
-//! IOMMU.
+//! Checks the PCI slot of a device: its link, its requests, its NUMA node, and the IOMMU.
 
 use probeline_pin::Topology;
 
@@ -8,14 +7,14 @@ use crate::finding::{Check, Finding, Subject};
 use crate::note::Note;
 use crate::root::Root;
 
-/// Bytes of configuration space that every user may read.
-const FOR_EVERYBODY: usize = 64;
-/// Maximum capabilities to follow: each takes at least 4 of the 192 bytes.
-const MOST_CAPABILITIES: u32 = 48;
+/// The bytes of configuration space that unprivileged users may read.
+const UNPRIVILEGED_BYTES: usize = 64;
+/// The maximum number of capabilities to follow: each takes at least 4 of the 192 bytes.
+const MAX_CAPABILITIES: u32 = 48;
 /// The ID of the PCI Express capability (PCI code and ID assignment specification).
 const PCI_EXPRESS: u8 = 0x10;
 /// The memory read of a chunk READ with C = 64, in bytes.
-const LEAST_REQUEST: u32 = 512;
+const MIN_REQUEST_BYTES: u32 = 512;
 
 pub(crate) struct Slot<'a> {
     root: &'a Root,
@@ -53,19 +52,19 @@ impl<'a> Slot<'a> {
         let check = Check::new("pcie-link", self.subject, Note::PCIE_LINK);
         let Some((now, most)) = self.lanes("current").zip(self.lanes("max")) else {
             return check
-                .not_seen("sysfs shows no link of it")
+                .not_seen("sysfs shows no PCI Express link")
                 .command(format!("sudo lspci -vvs {} | grep LnkSta", self.address()));
         };
         let seen = format!("x{} at {} GT/s", now.width, now.gigatransfers);
         match gbit_s {
             _ if now.width < most.width || now.gigatransfers < most.gigatransfers => check.look(
-                format!("{seen} of x{} at {}", most.width, most.gigatransfers),
+                format!("{seen}, of x{} at {} GT/s", most.width, most.gigatransfers),
                 format!("{:.0} Gbit/s at most, and more time for each READ", now.gbit_s()),
                 "another slot, or the slot's settings in the firmware setup (bifurcation)",
             ),
             Some(port) if now.gbit_s() < port => check.look(
                 format!("{seen}, {:.0} Gbit/s", now.gbit_s()),
-                format!("the port carries {port} Gbit/s, which this slot does not"),
+                format!("the port supports {port} Gbit/s, more than this slot"),
                 "a slot of a later generation or with more lanes",
             ),
             _ => check.fine(seen),
@@ -95,49 +94,49 @@ impl<'a> Slot<'a> {
             Ok(_) => return check.not_seen("a reserved code"),
             Err(why) => return check.not_seen(why).command(self.show_control()),
         };
-        if bytes >= LEAST_REQUEST {
+        if bytes >= MIN_REQUEST_BYTES {
             return check.fine(format!("{bytes} B"));
         }
         check.look(
             format!("{bytes} B"),
-            "to answer a READ of a longer chunk the device asks the memory several times",
+            "the device splits the memory read of a longer chunk into several requests",
             format!("sudo setpci -s {} CAP_EXP+8.w=5000:7000", self.address()),
         )
     }
 
-    /// Checks whether the card may use relaxed ordering, given the CPU.
+    /// Checks whether the bus allows relaxed ordering, and whether the CPU gains from it.
     fn order(&self, control: Result<u16, &str>) -> Finding {
         let check = Check::new("relaxed-ordering", self.subject, Note::WRITE_ORDERING);
-        let owing = self.root.owing_to_order();
+        let gains = self.root.gains_from_relaxed_ordering();
         let relaxed = match control {
             Ok(control) => control >> 4 & 1 == 1,
             Err(why) => {
-                let consequence = owing.map(|owing| format!("{owing} it bandwidth"));
+                let consequence = gains.map(|gains| format!("{gains} bandwidth from it"));
                 return Finding { consequence, ..check.not_seen(why) }.command(self.show_control());
             }
         };
         let seen = if relaxed { "allowed on the bus" } else { "not allowed on the bus" };
-        match (owing, relaxed) {
-            (Some(owing), true) => check.fine(seen).consequence(format!(
-                "{owing} it bandwidth, and regions are registered without it: it takes \
-                 PCI_WR_ORDERING=1"
+        match (gains, relaxed) {
+            (Some(gains), true) => check.fine(seen).consequence(format!(
+                "{gains} bandwidth from it, but regions are registered without it: only \
+                 PCI_WR_ORDERING=1 enables it"
             )),
-            (Some(owing), false) => check.look(
+            (Some(gains), false) => check.look(
                 seen,
-                format!("{owing} it bandwidth: READs of long chunks are slower"),
+                format!("{gains} bandwidth from it: READs of long chunks are slower"),
                 format!("sudo setpci -s {} CAP_EXP+8.w=0010:0010", self.address()),
             ),
-            (None, _) => check.fine(seen).consequence(
-                "regions are registered without it, and a claim waits for nothing it could pass",
-            ),
+            (None, _) => check
+                .fine(seen)
+                .consequence("regions are registered without it, and it would not speed up claims"),
         }
     }
 
     fn device_control(&self) -> Result<u16, String> {
         let path = format!("{}/config", self.path);
         let config = self.root.bytes(&path).map_err(|unseen| unseen.to_string())?;
-        if config.len() <= FOR_EVERYBODY {
-            return Err("root alone may read it".to_owned());
+        if config.len() <= UNPRIVILEGED_BYTES {
+            return Err("only root may read it".to_owned());
         }
         device_control(&config).ok_or_else(|| "it has no PCI Express capability".to_owned())
     }
@@ -146,11 +145,11 @@ impl<'a> Slot<'a> {
         let check = Check::new("iommu", self.subject, Note::IOMMU);
         let root = self.root;
         if !root.has(&format!("{}/uevent", self.path)) {
-            return check.not_seen("sysfs does not show where it is plugged in");
+            return check.not_seen("sysfs does not show its PCI slot");
         }
         if !root.has(&format!("{}/iommu_group", self.path)) {
-            let host = if root.is_virtual() { "; that of the host is not seen" } else { "" };
-            return check.fine(format!("none before it{host}"));
+            let host = if root.is_virtual() { "; the host may have one" } else { "" };
+            return check.fine(format!("no IOMMU translates its addresses{host}"));
         }
         let kind = root.text(&format!("{}/iommu_group/type", self.path));
         let command_line = root.text("proc/cmdline").unwrap_or_default();
@@ -158,7 +157,7 @@ impl<'a> Slot<'a> {
             Ok("identity") => check.fine("passes addresses through (identity)"),
             Ok(kind @ ("DMA" | "DMA-FQ")) => check.look(
                 format!("translates addresses ({kind})"),
-                "random buckets miss its cache of translations: time for every READ",
+                "accesses to random buckets miss the IOTLB, which delays every READ",
                 "iommu=pt in GRUB_CMDLINE_LINUX of /etc/default/grub, then sudo update-grub and a \
                  reboot",
             ),
@@ -178,10 +177,10 @@ pub(crate) fn node(root: &Root, subject: &Subject) -> Finding {
     let (topology, node) = match (Topology::from_sysfs(&root.sys()), device) {
         (_, Err(error)) | (Err(error), _) => return check.not_seen(error),
         (Ok(topology), Ok(None)) if topology.nodes().len() == 1 => {
-            return check.fine("there is one node only");
+            return check.fine("there is only one node");
         }
         (Ok(_), Ok(None)) => {
-            let finding = check.not_seen("the machine does not say");
+            let finding = check.not_seen("the machine does not report it");
             return finding.command("lstopo; numactl --hardware");
         }
         (Ok(topology), Ok(Some(node))) => (topology, node),
@@ -190,8 +189,8 @@ pub(crate) fn node(root: &Root, subject: &Subject) -> Finding {
         (None, _) => check.not_seen(format_args!("{node}, which is not online")),
         (_, Err(unseen)) => check.not_seen(unseen),
         (Some(its), Ok(allowed)) if its.cpus.intersection(&allowed).is_empty() => check.look(
-            format!("{node}, and this process may use CPUs {allowed} of others"),
-            "each operation goes over the link between sockets, there and back",
+            format!("{node}, but this process may use only CPUs {allowed} of other nodes"),
+            "each operation crosses the link between sockets twice",
             format!("numactl --cpunodebind={0} --membind={0} probeline ...", node.0),
         ),
         _ => check.fine(format!("{node}, where this process may run")),
@@ -220,8 +219,8 @@ fn device_control(config: &[u8]) -> Option<u16> {
         return None;
     }
     let mut at = usize::from(byte(0x34)? & 0xfc);
-    for _ in 0..MOST_CAPABILITIES {
-        if at < FOR_EVERYBODY {
+    for _ in 0..MAX_CAPABILITIES {
+        if at < UNPRIVILEGED_BYTES {
             return None;
         }
         if byte(at)? == PCI_EXPRESS {

@@ -20,12 +20,12 @@ pub(crate) struct PortCheck<'a> {
     pub(crate) another: bool,
 }
 
-/// A link below this fraction of the maximum rate of its generation has more likely come up wrong
-/// than belongs to a slow card.
-const UNLIKELY: f64 = 0.25;
+/// A rate below this fraction of the maximum of the card's generation suggests a degraded link
+/// rather than a slow card.
+const SUSPECT_RATE_SHARE: f64 = 0.25;
 
 /// Counters of retransmitted packets, of mlx5 and of Soft-RoCE.
-const SENT_AGAIN: [&str; 6] = [
+const RETRANSMISSION_COUNTERS: [&str; 6] = [
     "local_ack_timeout_err",
     "packet_seq_err",
     "out_of_sequence",
@@ -40,7 +40,7 @@ impl PortCheck<'_> {
         if !self.facts.port.active {
             return vec![link];
         }
-        let mut all = vec![link, self.rate(), self.mtu(), self.gid(), self.lost()];
+        let mut all = vec![link, self.rate(), self.mtu(), self.gid(), self.retransmissions()];
         if self.is_ethernet() && !self.driver.is_software() {
             all.push(self.lossless());
         }
@@ -84,11 +84,11 @@ impl PortCheck<'_> {
             PortState::Init | PortState::Armed => {
                 "sudo systemctl start opensm, on one machine of the subnet".to_owned()
             }
-            _ => "see that the cable is in at both ends; ibstat, iblinkinfo".to_owned(),
+            _ => "check that the cable is plugged in at both ends; ibstat, iblinkinfo".to_owned(),
         };
         match self.another {
-            true => check.look(seen, "another port is active, and would be used", command),
-            false => check.broken(seen, "no packet leaves or arrives", command),
+            true => check.look(seen, "another port is active and is used instead", command),
+            false => check.broken(seen, "the port cannot send or receive packets", command),
         }
     }
 
@@ -96,18 +96,18 @@ impl PortCheck<'_> {
         let check = self.check("rate", Note::LINK_STATE);
         let port = &self.facts.port;
         let (Some(gbit_s), Some(lanes)) = (port.gbit_s(), port.lanes) else {
-            let finding = check.not_seen("codes that this program does not know");
+            let finding = check.not_seen("the speed or width has an unknown code");
             return finding.command(format!("cat /{}", self.path("rate")));
         };
         let plural = if lanes == 1 { "" } else { "s" };
         let seen = format!("{gbit_s} Gbit/s over {lanes} lane{plural}");
         if self.driver.is_software() {
-            return check.fine(format!("{seen}, as it says; it is software"));
+            return check.fine(format!("{seen}, nominal: the device is software"));
         }
         if lanes == 1 && !self.is_ethernet() {
             return check.look(
                 seen,
-                "InfiniBand links have 4 lanes, or 2 where a port is split: some have failed",
+                "InfiniBand links have 4 lanes, or 2 if a port is split: some lanes have failed",
                 format!("iblinkinfo; another cable; sudo mlxlink -d {}", self.device),
             );
         }
@@ -117,20 +117,21 @@ impl PortCheck<'_> {
             false => format!("iblinkinfo; sudo mlxlink -d {}", self.device),
         };
         let Some(Kind { name, gbit_s: most, .. }) = self.kind else {
-            let finding = check.not_seen(format_args!("{seen}; whether that is all that it can"));
+            let finding =
+                check.not_seen(format_args!("{seen}; the maximum rate of the card is unknown"));
             return finding.command(show);
         };
         match gbit_s / f64::from(*most) {
             1.0.. => check.fine(seen),
-            share if share < UNLIKELY => check.look(
-                format!("{seen}, of up to {most} that cards of {name} carry"),
-                "the card is a slow one, or its cable, module or switch held the link back",
+            share if share < SUSPECT_RATE_SHARE => check.look(
+                format!("{seen}; cards of {name} support up to {most} Gbit/s"),
+                "the card is a slow model, or its cable, module or switch limits the link",
                 show,
             ),
             _ => check
                 .not_seen(format_args!(
-                    "{seen}; whether that is all that this card can: of {name} there are cards of \
-                     up to {most}"
+                    "{seen}; the maximum rate of this card is unknown, cards of {name} support up \
+                     to {most} Gbit/s"
                 ))
                 .command(show),
         }
@@ -154,7 +155,9 @@ impl PortCheck<'_> {
         };
         check.look(
             format!("{} of {}", port.mtu, port.max_mtu),
-            format!("the answer to a READ has several packets where C is more than {buckets}"),
+            format!(
+                "the response to a chunk READ takes several packets if C is more than {buckets}"
+            ),
             command,
         )
     }
@@ -171,13 +174,13 @@ impl PortCheck<'_> {
         let add_address = || format!("sudo ip address add ADDRESS/PREFIX dev {}", self.interface());
         let (consequence, command) = match error {
             GidError::Unreadable(_) => (
-                "no address can be chosen",
+                "no GID can be selected",
                 format!("grep . /{}; sudo dmesg | tail -50", self.path("gids/*")),
             ),
-            GidError::Empty => ("peers have no address to connect to", add_address()),
+            GidError::Empty => ("peers have no GID to connect to", add_address()),
             GidError::OnlyLinkLocal => ("engines open only with --gid-index N", add_address()),
             _ => (
-                "RoCE v1 stays within one switch; engines open with --gid-index N only",
+                "RoCE v1 is not routed between subnets; engines open only with --gid-index N",
                 format!("cat /{}", self.path("gid_attrs/types/*")),
             ),
         };
@@ -185,10 +188,11 @@ impl PortCheck<'_> {
     }
 
     /// Reports packets that were retransmitted since the device came up.
-    fn lost(&self) -> Finding {
+    fn retransmissions(&self) -> Finding {
         let check = self.check("sent-again", Note::LOSSY_ETHERNET);
         let count = |name: &&str| self.root.number(&self.path(&format!("hw_counters/{name}")));
-        let counted = SENT_AGAIN.iter().filter_map(|name| Some((*name, count(name).ok()?)));
+        let counted =
+            RETRANSMISSION_COUNTERS.iter().filter_map(|name| Some((*name, count(name).ok()?)));
         let counted: Vec<(&str, u64)> = counted.collect();
         if counted.is_empty() {
             let finding = check.not_seen("the driver shows none of the known counters");
@@ -197,19 +201,21 @@ impl PortCheck<'_> {
         let some = counted.iter().filter(|(_, count)| *count > 0);
         let some: Vec<String> = some.map(|(name, count)| format!("{name} {count}")).collect();
         if some.is_empty() {
-            return check.fine("nothing since the device came up");
+            return check.fine("none since the device came up");
         }
         check.look(
             format!("{} since the device came up", some.join(", ")),
-            "packets or their answers were lost: each costs a timeout of milliseconds",
+            "packets or acknowledgements were lost: each loss may cost a timeout of milliseconds",
             format!("grep . /{}, before and after a run", self.path("hw_counters/*")),
         )
     }
 
     fn lossless(&self) -> Finding {
         self.check("lossless", Note::LOSSY_ETHERNET)
-            .not_seen("whether switch and card are set to lose no packet (PFC, ECN)")
-            .consequence("a lost packet costs a READ a timeout, and repeats READs behind it")
+            .not_seen("probeline does not read whether switch and card are lossless (PFC, ECN)")
+            .consequence(
+                "a lost packet delays a READ by a timeout, and the READs after it are repeated",
+            )
             .command(format!("mlnx_qos -i {}", self.interface()))
     }
 }

@@ -6,9 +6,9 @@ use crate::note::Note;
 use crate::root::{Root, Unseen};
 
 const PCI: &str = "sys/bus/pci/devices";
-/// The alternative transports without a device.
-const OVER_SHM: &str = "--transport verbs has nothing to go over; shm goes between this machine's \
-                        processes and needs none";
+/// The consequence of a missing device.
+const OVER_SHM: &str = "--transport verbs needs an RDMA device; --transport shm connects \
+                        processes of this machine without one";
 const INSTALL: &str = "sudo apt-get install libibverbs1 ibverbs-providers";
 
 const LIBRARY: Check<'_> = Check::of_machine("libibverbs", None);
@@ -28,8 +28,8 @@ pub(crate) fn checks(root: &Root, survey: &Survey) -> Vec<Finding> {
             broken(seen, INSTALL).note(Note::NO_DEVICE)
         }
         Survey::NoList(failed) => broken(failed.to_string(), "ls -l /dev/infiniband"),
-        Survey::Silent(patience) => {
-            let seen = format!("no answer within {} s", patience.as_secs());
+        Survey::Silent(timeout) => {
+            let seen = format!("no answer within {} s", timeout.as_secs());
             return vec![broken(seen, "sudo dmesg | tail -50").note(Note::NO_DEVICE)];
         }
     };
@@ -46,51 +46,52 @@ pub(crate) fn checks(root: &Root, survey: &Survey) -> Vec<Finding> {
 /// Returns the finding for an empty list of libibverbs.
 fn without_device(root: &Root, kernel: &[String]) -> Finding {
     if !kernel.is_empty() {
-        let seen = format!("the kernel has {}, libibverbs shows none", kernel.join(", "));
+        let seen = format!("the kernel has {}, but libibverbs lists none", kernel.join(", "));
         return DEVICE.broken(seen, OVER_SHM, unlisted(root));
     }
     let Some(card) = root.names(PCI).iter().find_map(|at| Card::at(root, at)) else {
         if !root.has("sys/devices") {
-            let why =
-                "libibverbs shows no RDMA device, and /sys, which would show cards, is not here";
+            let why = "libibverbs lists no RDMA device, and /sys, which lists cards, is missing";
             let finding = DEVICE.not_seen(why).consequence(OVER_SHM);
             return finding.command(trial_without_card(root));
         }
         let seen = match root.has(PCI) {
-            true => "no RDMA device, and no card that is known to be one",
-            false => "no RDMA device, and no PCI bus to have a card on",
+            true => "no RDMA device, and no card that is known to support RDMA",
+            false => "no RDMA device, and no PCI bus",
         };
         return DEVICE.look(seen, OVER_SHM, trial_without_card(root));
     };
     let driver = card.driver.as_deref().unwrap_or("none");
     let seen = format!("no RDMA device, but a card at {} (driver {driver})", card.address);
     let command = match driver {
-        "vfio-pci" => "it is given to virtual machines: look inside the one that has it".to_owned(),
+        "vfio-pci" => "the card is assigned to a virtual machine: run probeline doctor in that \
+                       machine"
+            .to_owned(),
         _ => format!("sudo modprobe {} ib_uverbs", card.module),
     };
     DEVICE.look(seen, OVER_SHM, command)
 }
 
-/// Returns the action that makes libibverbs list a device that the kernel has.
+/// Returns the command after which libibverbs lists a device that the kernel has.
 fn unlisted(root: &Root) -> String {
     if root.names("sys/class/infiniband_verbs").is_empty() {
         return "sudo modprobe ib_uverbs".to_owned();
     }
     if root.names("dev/infiniband").is_empty() {
-        return "let the container have /dev/infiniband: docker run --device=/dev/infiniband \
+        return "give the container access to /dev/infiniband: docker run --device=/dev/infiniband \
                 --cap-add=IPC_LOCK"
             .to_owned();
     }
     format!("{INSTALL}, or the vendor's provider")
 }
 
-/// Whether the kernel has Soft-RoCE, which makes RDMA devices of network interfaces.
+/// Whether the kernel has Soft-RoCE, which provides RDMA devices on network interfaces.
 enum SoftRoce {
-    There,
+    Available,
     /// All modules of the kernel are visible, and Soft-RoCE is not among them.
     Missing,
-    /// The folder where the modules should be: a container has its host's kernel without the module
-    /// files.
+    /// The missing folder of the kernel's modules: a container has its host's kernel without the
+    /// module files.
     NotSeen(String),
 }
 
@@ -104,7 +105,7 @@ impl SoftRoce {
             || built_in.lines().any(|path| path.ends_with("/rdma_rxe.ko"))
             || root.has("sys/module/rdma_rxe");
         match there {
-            true => Self::There,
+            true => Self::Available,
             false if release.is_empty() || !root.has(&modules) => Self::NotSeen(modules),
             false => Self::Missing,
         }
@@ -119,13 +120,13 @@ fn trial_without_card(root: &Root) -> String {
         interface.as_deref().unwrap_or("lo")
     );
     match SoftRoce::of(root) {
-        SoftRoce::There => format!("for a trial with Soft-RoCE: {soft_roce}"),
+        SoftRoce::Available => format!("for a trial with Soft-RoCE: {soft_roce}"),
         SoftRoce::Missing => {
             "this kernel has no Soft-RoCE; for a trial in virtual machines: just vm-test".to_owned()
         }
         SoftRoce::NotSeen(modules) => format!(
-            "for a trial in virtual machines: just vm-test; or with Soft-RoCE, if the kernel has it, \
-             which is not seen, as /{modules} is not here: {soft_roce}, on the host of a container"
+            "for a trial in virtual machines: just vm-test; or with Soft-RoCE, if the kernel has \
+             it (/{modules} is missing): {soft_roce}, on the host if this is a container"
         ),
     }
 }
@@ -134,7 +135,7 @@ fn trial_without_card(root: &Root) -> String {
 struct Card {
     address: String,
     driver: Option<String>,
-    /// The kernel module that makes an RDMA device of it.
+    /// The kernel module that provides its RDMA device.
     module: &'static str,
 }
 
@@ -165,13 +166,14 @@ fn fork(root: &Root) -> Result<Finding, Unseen> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     let version = numbers.next().and_then(Result::ok).zip(numbers.next().and_then(Result::ok));
     Ok(match version {
-        None => FORK.not_seen(format_args!("{release:?} is no version of Linux")),
+        None => FORK.not_seen(format_args!("{release:?} is not a version of Linux")),
         Some((5, 12..) | (6.., _)) => {
             FORK.fine(format!("kernel {release} keeps a parent's registered pages in place"))
         }
         Some(_) => FORK.look(
             format!("kernel {release}, older than 5.12"),
-            "a process that forks gets new copies of pages, and the device writes the old ones",
+            "after fork(2) the parent may get new copies of its pages, while the device accesses \
+             the old ones",
             "export RDMAV_FORK_SAFE=1",
         ),
     })

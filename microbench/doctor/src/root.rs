@@ -1,4 +1,4 @@
-//! The root of the file system that facts are read from: `/`, except in tests.
+//! The root of the file system from which facts are read: `/`, except in tests.
 
 use core::fmt;
 use core::str::FromStr;
@@ -6,8 +6,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Maximum bytes of a file to read: `/proc/cpuinfo` of a thousand CPUs has 1.5 MiB.
-const MOST_BYTES: u64 = 4 << 20;
+/// The maximum number of bytes to read of a file: `/proc/cpuinfo` of a thousand CPUs has 1.5 MiB.
+const MAX_BYTES: u64 = 4 << 20;
 
 /// Family and model of Intel's Emerald Rapids (Linux, intel-family.h).
 const EMERALD_RAPIDS: [&str; 2] = ["6", "207"];
@@ -57,11 +57,11 @@ impl Root {
         let unseen = |error| Unseen::new(path, error);
         // Opening a FIFO would block until it has a writer.
         if !fs::metadata(&whole).map_err(unseen)?.is_file() {
-            return Err(Unseen::new(path, "it is no file"));
+            return Err(Unseen::new(path, "it is not a regular file"));
         }
         let mut bytes = Vec::new();
         let file = File::open(&whole).map_err(unseen)?;
-        file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(unseen)?;
+        file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(unseen)?;
         Ok(bytes)
     }
 
@@ -69,9 +69,9 @@ impl Root {
     /// error.
     pub(crate) fn text(&self, path: &str) -> Result<String, Unseen> {
         let text = String::from_utf8(self.bytes(path)?);
-        let text = text.map_err(|_| Unseen::new(path, "it is no text"))?;
+        let text = text.map_err(|_| Unseen::new(path, "it is not UTF-8 text"))?;
         match text.trim() {
-            "" => Err(Unseen::new(path, "there is nothing in it")),
+            "" => Err(Unseen::new(path, "it is empty")),
             text => Ok(text.to_owned()),
         }
     }
@@ -82,7 +82,7 @@ impl Root {
 
     /// Parses `word` of the file `path` as a number.
     pub(crate) fn parsed<T: FromStr>(&self, path: &str, word: &str) -> Result<T, Unseen> {
-        word.parse().map_err(|_| Unseen::new(path, "it holds no number where one should be"))
+        word.parse().map_err(|_| Unseen::new(path, "it contains no number where one is expected"))
     }
 
     /// Returns the text after `name:` in the lines of a file.
@@ -100,7 +100,7 @@ impl Root {
         let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
         inside
             .map(|(word, _)| word.to_owned())
-            .ok_or_else(|| Unseen::new(path, "nothing is chosen"))
+            .ok_or_else(|| Unseen::new(path, "no choice is selected"))
     }
 
     /// Returns the names in a directory, sorted; empty if it does not exist.
@@ -136,14 +136,15 @@ impl Root {
         flags.split(' ').any(|flag| flag == "hypervisor")
     }
 
-    /// Names these processors if they complete device writes faster with relaxed
-    /// ordering: those for which UCX enables it by default (its cpu.h).
-    pub(crate) fn owing_to_order(&self) -> Option<&'static str> {
+    /// Returns the subject and verb of a sentence if the processors complete device writes faster
+    /// with relaxed ordering. These are the processors for which UCX enables it by default (its
+    /// cpu.h).
+    pub(crate) fn gains_from_relaxed_ordering(&self) -> Option<&'static str> {
         let field = |name| self.field("proc/cpuinfo", name).unwrap_or_default();
         match &*field("vendor_id") {
-            "AuthenticAMD" => Some("AMD's processors owe"),
+            "AuthenticAMD" => Some("AMD's processors gain"),
             "GenuineIntel" if [field("cpu family"), field("model")] == EMERALD_RAPIDS => {
-                Some("Intel's Emerald Rapids owes")
+                Some("Intel's Emerald Rapids gains")
             }
             _ => None,
         }
@@ -155,7 +156,7 @@ impl Root {
         let size = self.field(path, name)?;
         let kib = size.strip_suffix("kB").and_then(|kib| kib.trim().parse::<u64>().ok());
         let bytes = kib.and_then(|kib| kib.checked_mul(1024));
-        bytes.ok_or_else(|| Unseen::new(path, format_args!("{name} is no size")))
+        bytes.ok_or_else(|| Unseen::new(path, format_args!("{name} is not a size")))
     }
 }
 

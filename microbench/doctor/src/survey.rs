@@ -1,4 +1,4 @@
-//! Queries libibverbs for the devices, with a timeout on each answer.
+//! Queries libibverbs for the devices, with a timeout for each answer.
 
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
@@ -10,11 +10,11 @@ use probeline_verbs::{
     AtomicCapability, Builder, Context, Device, DeviceList, Library, LoadError, Retry,
 };
 
-use crate::facts::{Facts, Survey, Surveyed, Trial, Untold};
+use crate::facts::{Facts, NoFacts, Survey, Surveyed, Trial};
 
-/// The longest wait for the list, and for each device. A healthy device answers within a second.
-/// The test of a device that accepts requests and never completes them takes 7 s. The driver of
-/// hardware that hangs gives up its commands only after a minute.
+/// The maximum time to wait for the list, and for each device. A healthy device answers within a
+/// second. The test of a device that accepts requests and never completes them takes 7 s. The
+/// driver of hardware that hangs cancels its commands only after a minute.
 pub const ANSWER: Duration = Duration::from_secs(20);
 
 /// 67 ms and three retries: the peer is the device itself.
@@ -23,7 +23,7 @@ const RETRY: Option<Retry> = match Retry::new(14, 3) {
     Err(_) => None,
 };
 
-/// What to query.
+/// The devices to query, and whether to test their atomics.
 #[derive(Clone, Debug, Default)]
 pub struct Questions {
     /// Query only this device.
@@ -35,28 +35,28 @@ pub struct Questions {
 enum Answer {
     Ended(Survey),
     Listed(Vec<String>),
-    Told(Surveyed),
+    Device(Surveyed),
 }
 
 /// Queries the library that `load` returns in a separate thread. A device that hangs blocks that
-/// thread and not the caller, who waits for each answer at most `patience`.
-pub fn survey<L>(load: L, questions: &Questions, patience: Duration) -> Survey
+/// thread and not the caller, who waits for each answer at most `timeout`.
+pub fn survey<L>(load: L, questions: &Questions, timeout: Duration) -> Survey
 where
     L: FnOnce() -> Result<Library, LoadError> + Send + 'static,
 {
     let (send, answers) = channel();
     let questions = questions.clone();
     thread::spawn(move || {
-        if let Some(survey) = ask(load, &questions, &send) {
+        if let Some(survey) = query(load, &questions, &send) {
             // Ignores an error: the receiver may be gone.
             let _ = send.send(Answer::Ended(survey));
         }
     });
-    collect(&answers, patience)
+    collect(&answers, timeout)
 }
 
 /// Returns a survey that ended early; devices are sent one by one.
-fn ask<L>(load: L, questions: &Questions, send: &Sender<Answer>) -> Option<Survey>
+fn query<L>(load: L, questions: &Questions, send: &Sender<Answer>) -> Option<Survey>
 where
     L: FnOnce() -> Result<Library, LoadError>,
 {
@@ -73,8 +73,8 @@ where
     let names = devices.iter().map(Device::name).collect();
     send.send(Answer::Listed(names)).ok()?;
     for device in devices {
-        let facts = facts(library, &device, questions.trial).map_err(Untold::Failed);
-        send.send(Answer::Told(Surveyed { name: device.name(), facts })).ok()?;
+        let facts = facts(library, &device, questions.trial).map_err(NoFacts::Failed);
+        send.send(Answer::Device(Surveyed { name: device.name(), facts })).ok()?;
     }
     None
 }
@@ -85,7 +85,7 @@ fn facts(
     trial: bool,
 ) -> Result<Facts, probeline_verbs::VerbFailed> {
     let context = device.open()?;
-    let mut facts = Facts::ask(&context)?;
+    let mut facts = Facts::query(&context)?;
     if trial {
         facts.trial = try_atomics(library, &context, &facts);
     }
@@ -96,10 +96,10 @@ fn facts(
 /// and checks the result.
 fn try_atomics(library: Library, context: &Context, facts: &Facts) -> Trial {
     if facts.atomics == AtomicCapability::None {
-        return Trial::NotTried("the device says that it has none");
+        return Trial::NotTried("the device reports none");
     }
     if facts.initiator_rd_atomic.min(facts.responder_rd_atomic) == 0 {
-        return Trial::NotTried("it takes no READ or atomic at a time");
+        return Trial::NotTried("it supports no outstanding READ or atomic");
     }
     let Some(port) = facts.ports.iter().find(|port| port.port.active) else {
         return Trial::NotTried("no port is active");
@@ -119,24 +119,24 @@ fn try_atomics(library: Library, context: &Context, facts: &Facts) -> Trial {
     }
 }
 
-fn collect(answers: &Receiver<Answer>, patience: Duration) -> Survey {
-    let names = match answers.recv_timeout(patience) {
+fn collect(answers: &Receiver<Answer>, timeout: Duration) -> Survey {
+    let names = match answers.recv_timeout(timeout) {
         Ok(Answer::Listed(names)) => names,
         Ok(Answer::Ended(survey)) => return survey,
         // The list is sent first. A thread that has terminated sends nothing more.
-        Ok(Answer::Told(_)) | Err(_) => return Survey::Silent(patience),
+        Ok(Answer::Device(_)) | Err(_) => return Survey::Silent(timeout),
     };
     let mut received = Vec::with_capacity(names.len());
     let mut hangs = false;
     for name in names {
         let answer =
-            if hangs { Err(RecvTimeoutError::Timeout) } else { answers.recv_timeout(patience) };
+            if hangs { Err(RecvTimeoutError::Timeout) } else { answers.recv_timeout(timeout) };
         match answer {
-            Ok(Answer::Told(surveyed)) => received.push(surveyed),
+            Ok(Answer::Device(surveyed)) => received.push(surveyed),
             _ => {
                 // The devices after it are not queried.
                 hangs = true;
-                received.push(Surveyed { name, facts: Err(Untold::Silent(patience)) });
+                received.push(Surveyed { name, facts: Err(NoFacts::Silent(timeout)) });
             }
         }
     }
@@ -152,7 +152,7 @@ mod tests {
 
     fn silent(survey: &Survey) -> Vec<(&str, bool)> {
         let Survey::Devices(devices) = survey else { panic!("{survey:?}") };
-        let is_silent = |facts: &Result<Facts, Untold>| matches!(facts, Err(Untold::Silent(_)));
+        let is_silent = |facts: &Result<Facts, NoFacts>| matches!(facts, Err(NoFacts::Silent(_)));
         devices.iter().map(|device| (device.name.as_str(), is_silent(&device.facts))).collect()
     }
 
@@ -183,8 +183,8 @@ mod tests {
         let names = ["mlx5_0", "mlx5_1", "mlx5_2"].map(str::to_owned).to_vec();
         send.send(Answer::Listed(names)).unwrap();
         let failed = probeline_verbs::VerbFailed { verb: "ibv_open_device", errno: 13 };
-        let received = Surveyed { name: "mlx5_0".to_owned(), facts: Err(Untold::Failed(failed)) };
-        send.send(Answer::Told(received)).unwrap();
+        let received = Surveyed { name: "mlx5_0".to_owned(), facts: Err(NoFacts::Failed(failed)) };
+        send.send(Answer::Device(received)).unwrap();
         let survey = collect(&answers, MOMENT);
         assert_eq!(silent(&survey), [("mlx5_0", false), ("mlx5_1", true), ("mlx5_2", true)]);
     }

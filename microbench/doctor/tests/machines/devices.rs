@@ -41,7 +41,7 @@ fn a_healthy_device_has_fine_findings() {
     says("firmware", &["20.31.1014, of ConnectX-6"]);
     says("atomics", &["atomic_cap HCA", "notes/device-atomics.md"]);
     says("atomics-tried", &["compare-and-swap and fetch-and-add", "host's byte order"]);
-    says("outstanding-reads", &["16 asked, 16 answered"]);
+    says("outstanding-reads", &["16 as initiator, 16 as responder"]);
     says("numa-node", &["node 1, where this process may run"]);
     says("pcie-link", &["x16 at 16 GT/s"]);
     says("iommu", &["identity"]);
@@ -50,7 +50,7 @@ fn a_healthy_device_has_fine_findings() {
     says("rate", &["200 Gbit/s over 4 lanes"]);
     says("mtu", &["4096 B"]);
     says("gid", &["RoCE v2, ::ffff:10.0.0.1, index 2"]);
-    says("sent-again", &["nothing since"]);
+    says("sent-again", &["none since"]);
     let parts =
         ["probeline does not read them", "sudo mlxconfig -d 0000:3b:00.0 query PCI_WR_ORDERING"];
     expect(&findings, "mlx5_0", "firmware-settings", NotSeen, &parts);
@@ -61,14 +61,14 @@ fn a_healthy_device_has_fine_findings() {
 fn the_wrong_node_is_reported() {
     let status = |cpus| format!("CapEff:\t0\nCpus_allowed_list:\t{cpus}\n");
     let on = |cpus| Ward::healthy().file("proc/self/status", status(cpus));
-    let mend = "numactl --cpunodebind=1 --membind=1";
-    device(on("0-3"), "numa-node", LookAtThis, &["node 1", "CPUs 0-3 of others", mend]);
+    let fix = "numactl --cpunodebind=1 --membind=1";
+    device(on("0-3"), "numa-node", LookAtThis, &["node 1", "CPUs 0-3 of other nodes", fix]);
     device(on("3-4"), "numa-node", Fine, &["node 1, where"]);
-    let unsaid = || Ward::healthy().file(&card("numa_node"), "-1\n");
-    device(unsaid(), "numa-node", NotSeen, &["does not say"]);
-    let one = unsaid().without("sys/devices/system/node/node1");
+    let unreported = || Ward::healthy().file(&card("numa_node"), "-1\n");
+    device(unreported(), "numa-node", NotSeen, &["does not report it"]);
+    let one = unreported().without("sys/devices/system/node/node1");
     let one = one.file("sys/devices/system/node/node0/distance", "10\n");
-    device(one, "numa-node", Fine, &["one node only"]);
+    device(one, "numa-node", Fine, &["only one node"]);
     let gone = Ward::healthy().file(&card("numa_node"), "9\n");
     device(gone, "numa-node", NotSeen, &["node 9, which is not online"]);
     let odd = Ward::healthy().file(&card("numa_node"), "near\n");
@@ -78,14 +78,14 @@ fn the_wrong_node_is_reported() {
 #[test]
 fn slow_slots_are_reported() {
     let narrow = Ward::healthy().file(&card("current_link_width"), "8\n");
-    device(narrow, "pcie-link", LookAtThis, &["x8 at 16 GT/s of x16", "126 Gbit/s at most"]);
+    device(narrow, "pcie-link", LookAtThis, &["x8 at 16 GT/s, of x16", "126 Gbit/s at most"]);
     let slow = Ward::healthy().file(&card("current_link_speed"), "8.0 GT/s\n");
-    device(slow, "pcie-link", LookAtThis, &["x16 at 8 GT/s of x16 at 16"]);
+    device(slow, "pcie-link", LookAtThis, &["x16 at 8 GT/s, of x16 at 16"]);
     let old = ["current", "max"].iter().fold(Ward::healthy(), |ward, which| {
         let ward = ward.file(&card(&format!("{which}_link_speed")), "8.0 GT/s PCIe\n");
         ward.file(&card(&format!("{which}_link_width")), "8\n")
     });
-    device(old, "pcie-link", LookAtThis, &["63 Gbit/s", "the port carries 200 Gbit/s"]);
+    device(old, "pcie-link", LookAtThis, &["63 Gbit/s", "the port supports 200 Gbit/s"]);
     for (name, content) in [("current_link_width", "0\n"), ("max_link_speed", "Unknown\n")] {
         let virtual_function = Ward::healthy().file(&card(name), content);
         device(virtual_function, "pcie-link", NotSeen, &["lspci -vvs 0000:3b:00.0"]);
@@ -102,26 +102,26 @@ fn config(control: u16) -> [u8; 256] {
 
 #[test]
 fn request_size_and_ordering_need_root() {
-    device(Ward::healthy(), "read-request", NotSeen, &["root alone", "sudo lspci -vvs 0000:3b:00"]);
-    device(Ward::healthy(), "relaxed-ordering", NotSeen, &["root alone"]);
+    device(Ward::healthy(), "read-request", NotSeen, &["only root", "sudo lspci -vvs 0000:3b:00"]);
+    device(Ward::healthy(), "relaxed-ordering", NotSeen, &["only root"]);
     let with = |control| Ward::healthy().file(&card("config"), config(control));
     device(with(0x2910), "read-request", Fine, &["512 B"]);
     device(with(0x2910), "relaxed-ordering", Fine, &["allowed on the bus"]);
     device(with(0x5000), "read-request", Fine, &["4096 B"]);
     device(with(0x5000), "relaxed-ordering", Fine, &["not allowed"]);
-    let mend = "sudo setpci -s 0000:3b:00.0 CAP_EXP+8.w=5000:7000";
-    device(with(0x0000), "read-request", LookAtThis, &["128 B", mend]);
+    let fix = "sudo setpci -s 0000:3b:00.0 CAP_EXP+8.w=5000:7000";
+    device(with(0x0000), "read-request", LookAtThis, &["128 B", fix]);
     device(with(0x7000), "read-request", NotSeen, &["reserved"]);
     let amd = |ward: Ward| ward.file("proc/cpuinfo", "vendor_id : AuthenticAMD\nflags : fpu\n");
-    let mend = "sudo setpci -s 0000:3b:00.0 CAP_EXP+8.w=0010:0010";
-    device(amd(with(0x5000)), "relaxed-ordering", LookAtThis, &["AMD's processors owe it", mend]);
+    let fix = "sudo setpci -s 0000:3b:00.0 CAP_EXP+8.w=0010:0010";
+    device(amd(with(0x5000)), "relaxed-ordering", LookAtThis, &["AMD's processors gain", fix]);
     device(amd(with(0x2910)), "relaxed-ordering", Fine, &["allowed", "PCI_WR_ORDERING=1"]);
-    device(amd(Ward::healthy()), "relaxed-ordering", NotSeen, &["AMD's processors owe it"]);
+    device(amd(Ward::healthy()), "relaxed-ordering", NotSeen, &["AMD's processors gain"]);
     let intel = |model| {
         let cpu = format!("vendor_id : GenuineIntel\ncpu family : 6\nmodel : {model}\n");
         with(0x5000).file("proc/cpuinfo", cpu)
     };
-    device(intel(207), "relaxed-ordering", LookAtThis, &["Emerald Rapids owes it", mend]);
+    device(intel(207), "relaxed-ordering", LookAtThis, &["Emerald Rapids gains", fix]);
     device(intel(143), "relaxed-ordering", Fine, &["not allowed"]);
     let other = Ward::healthy().file(&card("config"), [0; 256]);
     device(other, "read-request", NotSeen, &["no PCI Express capability"]);
@@ -133,22 +133,22 @@ fn a_translating_iommu_is_reported() {
     device(kind("DMA-FQ\n"), "iommu", LookAtThis, &["translates addresses (DMA-FQ)", "iommu=pt"]);
     device(kind("DMA\n"), "iommu", LookAtThis, &[]);
     device(kind("blocked\n"), "iommu", NotSeen, &["blocked"]);
-    let untold = || Ward::healthy().without("sys/kernel/iommu_groups/7/type");
-    device(untold(), "iommu", NotSeen, &["cat /proc/cmdline"]);
-    device(untold().file("proc/cmdline", "quiet iommu=pt\n"), "iommu", Fine, &["at boot"]);
-    device(Ward::healthy().without(&card("iommu_group")), "iommu", Fine, &["none before it"]);
+    let unknown_type = || Ward::healthy().without("sys/kernel/iommu_groups/7/type");
+    device(unknown_type(), "iommu", NotSeen, &["cat /proc/cmdline"]);
+    device(unknown_type().file("proc/cmdline", "quiet iommu=pt\n"), "iommu", Fine, &["at boot"]);
+    device(Ward::healthy().without(&card("iommu_group")), "iommu", Fine, &["no IOMMU"]);
 }
 
 #[test]
 fn old_firmware_is_reported_by_generation() {
     let firmware = |version| Ward::healthy().device(|device| device.firmware = version);
-    let mend = "older than 20.27.0090";
-    device(firmware("20.24.1000"), "firmware", LookAtThis, &["of ConnectX-6", mend, "mlxup"]);
+    let fix = "older than 20.27.0090";
+    device(firmware("20.24.1000"), "firmware", LookAtThis, &["of ConnectX-6", fix, "mlxup"]);
     device(firmware("12.18.2000"), "firmware", LookAtThis, &["of ConnectX-4"]);
     device(firmware("16.35.4030"), "firmware", Fine, &["of ConnectX-5"]);
     device(firmware("99.1.1"), "firmware", Fine, &["99.1.1"]);
-    device(firmware("new"), "firmware", NotSeen, &["\"new\" is no version"]);
-    device(firmware(""), "firmware", NotSeen, &["names no version", "ethtool -i"]);
+    device(firmware("new"), "firmware", NotSeen, &["\"new\" is not a version"]);
+    device(firmware(""), "firmware", NotSeen, &["reports no version", "ethtool -i"]);
     let other = firmware("1.2").driver("bnxt_en");
     device(other, "firmware", Fine, &["1.2"]);
 }
@@ -203,7 +203,7 @@ fn atomics_that_are_missing_or_wrong_are_broken() {
     let findings = none.findings();
     let way = "notes/devices-without-atomics.md";
     expect(&findings, "mlx5_0", "atomics", Broken, &["atomic_cap NONE", way]);
-    expect(&findings, "mlx5_0", "atomics-tried", NotSeen, &["it has none"]);
+    expect(&findings, "mlx5_0", "atomics-tried", NotSeen, &["reports none"]);
 
     let swapped = Ward::healthy().broken(|faults| faults.atomics = Atomics::Swapped);
     let parts = ["big-endian order", "notes/atomic-byte-order.md"];
@@ -235,7 +235,7 @@ fn atomics_that_are_missing_or_wrong_are_broken() {
 fn global_atomics_are_suspect_in_virtual_machines() {
     let global = || Ward::healthy().device(|device| device.atomics = IBV_ATOMIC_GLOB);
     device(global(), "atomics", Fine, &["atomic_cap GLOB"]);
-    device(global(), "pci-atomics", Fine, &["none, or not told"]);
+    device(global(), "pci-atomics", Fine, &["none, or not reported"]);
     let guest = global().file("proc/cpuinfo", "flags : hypervisor\n");
     device(guest, "pci-atomics", LookAtThis, &["virtual machine", "notes/pci-atomics.md"]);
     let ward = Ward::healthy();
@@ -248,7 +248,12 @@ fn global_atomics_are_suspect_in_virtual_machines() {
 #[test]
 fn few_outstanding_reads_are_reported() {
     let reads = |reads| Ward::healthy().device(|device| device.reads = reads);
-    device(reads(4), "outstanding-reads", LookAtThis, &["4 asked", "at most 4 a roundtrip"]);
+    device(
+        reads(4),
+        "outstanding-reads",
+        LookAtThis,
+        &["4 as initiator", "at most 4 per roundtrip"],
+    );
     device(reads(16), "outstanding-reads", Fine, &[]);
     device(reads(0), "outstanding-reads", Broken, &["never complete"]);
 }
@@ -267,7 +272,7 @@ fn a_link_that_is_down_is_broken_if_no_other_is_up() {
     expect(&findings, "mlx5_1/1", "link", Fine, &[]);
 
     let infiniband = || down().device(|device| device.ethernet = false);
-    port(infiniband(), "link", Broken, &["down, InfiniBand", "the cable is in"]);
+    port(infiniband(), "link", Broken, &["down, InfiniBand", "the cable is plugged in"]);
     let ward = infiniband();
     let findings = changed(&ward, |facts| facts.ports[0].port.state = PortState::Init);
     expect(&findings, "mlx5_0/1", "link", Broken, &["initialising", "systemctl start opensm"]);
@@ -285,7 +290,7 @@ fn low_rates_and_small_mtus_are_reported() {
         ward.device(|device| (device.ethernet, device.link) = (false, (code, 32)))
     };
     port(lanes(1), "rate", LookAtThis, &["25 Gbit/s over 1 lane;", "have failed"]);
-    port(lanes(2), "rate", NotSeen, &["100 Gbit/s over 4 lanes; whether", "mlxlink -d mlx5_0"]);
+    port(lanes(2), "rate", NotSeen, &["100 Gbit/s over 4 lanes; the maximum", "mlxlink -d mlx5_0"]);
     port(lanes(77), "rate", NotSeen, &["cat /sys/class/infiniband/mlx5_0/ports/1/rate"]);
 }
 
@@ -293,14 +298,19 @@ fn low_rates_and_small_mtus_are_reported() {
 #[test]
 fn a_rate_is_compared_with_that_of_its_generation() {
     let link = |link| Ward::healthy().device(|device| device.link = link);
-    let parts = ["10 Gbit/s over 4 lanes, of up to 200", "of ConnectX-6 carry", "ethtool ens1"];
+    let parts = ["10 Gbit/s over 4 lanes; cards of ConnectX-6", "up to 200 Gbit/s", "ethtool ens1"];
     port(link((2, 1)), "rate", LookAtThis, &parts);
-    port(link((2, 32)), "rate", NotSeen, &["100 Gbit/s over 4 lanes; whether", "ethtool ens1"]);
+    port(link((2, 32)), "rate", NotSeen, &["100 Gbit/s over 4 lanes; the maximum", "ethtool ens1"]);
     port(link((2, 64)), "rate", Fine, &["200 Gbit/s over 4 lanes"]);
     let other = link((2, 64)).driver("bnxt_en");
-    port(other, "rate", NotSeen, &["200 Gbit/s over 4 lanes; whether that is all that it can"]);
+    port(
+        other,
+        "rate",
+        NotSeen,
+        &["200 Gbit/s over 4 lanes; the maximum rate of the card is unknown"],
+    );
     let newest = link((2, 64)).device(|device| device.firmware = "32.43.1014");
-    port(newest, "rate", NotSeen, &["of BlueField-3 there are cards of up to 400"]);
+    port(newest, "rate", NotSeen, &["cards of BlueField-3 support up to 400"]);
 }
 
 #[test]
@@ -311,10 +321,10 @@ fn gids_that_peers_cannot_use_are_broken() {
         Ward::healthy().device(|device| device.gids = gids)
     };
     let v1 = with(&[(local, IBV_GID_TYPE_ROCE_V1)]);
-    port(v1, "gid", Broken, &["RoCE v1 stays within one switch", "--gid-index", "notes/gids.md"]);
+    port(v1, "gid", Broken, &["RoCE v1 is not routed", "--gid-index", "notes/gids.md"]);
     let v2 = with(&[(local, IBV_GID_TYPE_ROCE_V2)]);
     port(v2, "gid", Broken, &["ip address add ADDRESS/PREFIX dev ens1"]);
-    port(with(&[]), "gid", Broken, &["no address"]);
+    port(with(&[]), "gid", Broken, &["no GID"]);
     // For the test of the device itself any address is sufficient.
     let v1 = with(&[(local, IBV_GID_TYPE_ROCE_V1)]);
     device(v1, "atomics-tried", Fine, &[]);

@@ -39,9 +39,9 @@ fn the_limit_of_locked_memory_matters_with_a_device() {
     let limits = |soft: &str| format!("Max locked memory         {soft}      {soft}     bytes\n");
     let with = |soft: &str| Ward::healthy().file("proc/self/limits", limits(soft));
     let check = "locked-memory";
-    let mend = "prlimit --pid $$ --memlock=unlimited";
-    machine(with("65536"), check, Broken, &["64 KiB at most", "ENOMEM", mend]);
-    machine(with("8388608"), check, LookAtThis, &["8 MiB at most", mend, "notes/locked-memory.md"]);
+    let fix = "prlimit --pid $$ --memlock=unlimited";
+    machine(with("65536"), check, Broken, &["64 KiB at most", "ENOMEM", fix]);
+    machine(with("8388608"), check, LookAtThis, &["8 MiB at most", fix, "notes/locked-memory.md"]);
     machine(with("unlimited"), check, Fine, &["no limit"]);
     // Half of the memory is enough.
     machine(with("140000000000"), check, Fine, &["130 GiB"]);
@@ -61,15 +61,15 @@ fn few_or_limited_cores_are_reported() {
     machine(with("5"), "cores", LookAtThis, &["may use 1 CPU (5)", "take turns"]);
     machine(with("all"), "cores", NotSeen, &["/proc/self/status"]);
     let quota = Ward::healthy().file("sys/fs/cgroup/cpu.max", "200000 100000\n");
-    machine(quota, "cores", LookAtThis, &["the time of 2 at most", "docker run --cpus"]);
+    machine(quota, "cores", LookAtThis, &["the CPU time of 2 at most", "docker run --cpus"]);
     let roomy = Ward::healthy().file("sys/fs/cgroup/cpu.max", "900000 100000\n");
     machine(roomy, "cores", Fine, &[]);
     let odd = Ward::healthy().file("sys/fs/cgroup/cpu.max", "900000 0\n");
     machine(odd, "cores", Fine, &[]);
     let tenths = |quota| Ward::healthy().file("sys/fs/cgroup/cpu.max", format!("{quota} 100000\n"));
-    machine(tenths(150_000), "cores", LookAtThis, &["the time of 1.5 at most"]);
-    machine(tenths(59_999), "cores", LookAtThis, &["the time of 0.5 at most"]);
-    machine(tenths(5000), "cores", LookAtThis, &["the time of less than 0.1 at most"]);
+    machine(tenths(150_000), "cores", LookAtThis, &["the CPU time of 1.5 at most"]);
+    machine(tenths(59_999), "cores", LookAtThis, &["the CPU time of 0.5 at most"]);
+    machine(tenths(5000), "cores", LookAtThis, &["the CPU time of less than 0.1 at most"]);
 }
 
 /// The smallest limit of all groups that contain the process applies, in versions 2 and 1.
@@ -79,13 +79,13 @@ fn limits_of_nested_groups_are_reported() {
     let v2 = |groups: &str| Ward::healthy().file(OF_THIS_PROCESS, groups);
     let job = |ward: Ward| ward.file("sys/fs/cgroup/slurm/job_7/cpu.max", "300000 100000\n");
     let nested = job(v2("0::/slurm/job_7/step_0\n"));
-    machine(nested, "cores", LookAtThis, &["the time of 3 at most"]);
+    machine(nested, "cores", LookAtThis, &["the CPU time of 3 at most"]);
     let tighter = job(v2("0::/slurm/job_7/step_0\n"));
     let tighter = tighter.file("sys/fs/cgroup/slurm/cpu.max", "50000 100000\n");
-    machine(tighter, "cores", LookAtThis, &["the time of 0.5 at most"]);
+    machine(tighter, "cores", LookAtThis, &["the CPU time of 0.5 at most"]);
     machine(job(v2("0::/slurm/job_8\n")), "cores", Fine, &[]);
     let little = v2("0::/a/b\n").file("sys/fs/cgroup/a/memory.max", "268435456\n");
-    machine(little, "memory", LookAtThis, &["this container may have 256 MiB"]);
+    machine(little, "memory", LookAtThis, &["this container is limited to 256 MiB"]);
 
     let groups = "4:memory:/jobs/7\n3:cpu,cpuacct:/jobs/7\n1:name=systemd:/\n0::/\n";
     let v1 = |path: &str, content: &str| {
@@ -100,14 +100,14 @@ fn limits_of_nested_groups_are_reported() {
     machine(v1("cpu,cpuacct/jobs/cpu.cfs_quota_us", "50000\n"), "cores", LookAtThis, &["of 0.5"]);
     machine(v1("cpu,cpuacct/jobs/cpu.cfs_quota_us", "-1\n"), "cores", Fine, &[]);
     let limit = "memory/jobs/7/memory.limit_in_bytes";
-    machine(v1(limit, "209715200\n"), "memory", LookAtThis, &["may have 200 MiB"]);
+    machine(v1(limit, "209715200\n"), "memory", LookAtThis, &["limited to 200 MiB"]);
     machine(v1(limit, "9223372036854771712\n"), "memory", Fine, &["238 GiB available"]);
     // In a container of version 1, the root of the mount is its own group, whatever its path
     // outside.
     let outside = v2("3:cpu,cpuacct:/docker/0123\n")
         .file("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "150000\n")
         .file("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
-    machine(outside, "cores", LookAtThis, &["the time of 1.5 at most"]);
+    machine(outside, "cores", LookAtThis, &["the CPU time of 1.5 at most"]);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn other_load_is_reported() {
     machine(load("3.9 1 1 1/1 1\n"), "load", Fine, &["3.9 in the last minute, on 8 CPUs"]);
     machine(load("4.1 1 1 1/1 1\n"), "load", LookAtThis, &["top -o %CPU"]);
     machine(load("NaN\n"), "load", NotSeen, &[]);
-    machine(load(""), "load", NotSeen, &["nothing in it"]);
+    machine(load(""), "load", NotSeen, &["it is empty"]);
 }
 
 #[test]
@@ -137,22 +137,22 @@ fn power_saving_governors_are_reported() {
             ward.without(&format!("sys/devices/system/cpu/cpu{cpu}/cpufreq"))
         })
     };
-    machine(none(), "governor", NotSeen, &["scales no frequencies"]);
+    machine(none(), "governor", NotSeen, &["no frequency governor"]);
     let guest = none().file("proc/cpuinfo", "flags\t\t: fpu hypervisor\n");
-    machine(guest, "governor", NotSeen, &["host decides"]);
+    machine(guest, "governor", NotSeen, &["host controls"]);
 }
 
 #[test]
 fn slow_clocks_are_reported() {
     let clock = "sys/devices/system/clocksource/clocksource0/current_clocksource";
-    let mend = "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current";
-    machine(Ward::healthy().file(clock, "hpet\n"), "clock", LookAtThis, &["hpet", mend]);
+    let fix = "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current";
+    machine(Ward::healthy().file(clock, "hpet\n"), "clock", LookAtThis, &["hpet", fix]);
     let gone = "sys/devices/system/clocksource/clocksource0/available_clocksource";
     let none = Ward::healthy().file(clock, "hpet\n").file(gone, "hpet acpi_pm\n");
     machine(none, "clock", LookAtThis, &["Do: sudo dmesg | grep -i -e tsc", "clocksource=tsc"]);
     machine(Ward::healthy().file(clock, "kvm-clock\n"), "clock", Fine, &[]);
     machine(Ward::healthy().file(clock, "sundial\n"), "clock", NotSeen, &["sundial"]);
-    machine(Ward::healthy().file(clock, " \n"), "clock", NotSeen, &["there is nothing in it"]);
+    machine(Ward::healthy().file(clock, " \n"), "clock", NotSeen, &["it is empty"]);
     machine(Ward::healthy().without(clock), "clock", NotSeen, &["could not be read"]);
 }
 
@@ -163,8 +163,8 @@ fn numa_balancing_is_reported() {
     machine(on, "numa-balancing", LookAtThis, &["on, over 2 nodes", "echo 0 | sudo tee"]);
     let one = Ward::healthy().file(path, "1\n").without("sys/devices/system/node/node1");
     let one = one.file("sys/devices/system/node/node0/distance", "10\n");
-    machine(one, "numa-balancing", Fine, &["one node"]);
-    machine(Ward::healthy().without(path), "numa-balancing", Fine, &["has none"]);
+    machine(one, "numa-balancing", Fine, &["only one node"]);
+    machine(Ward::healthy().without(path), "numa-balancing", Fine, &["no NUMA balancing"]);
 }
 
 #[test]
@@ -174,17 +174,22 @@ fn pages_are_checked_for_devices_and_for_shared_memory() {
         Ward::of(&empty).file(&format!("{TRANSPARENT}/{name}"), format!("{choice}\n"))
     };
     let never = transparent("enabled", "always madvise [never]");
-    machine(never, "huge-pages", LookAtThis, &["transparent ones: never", "echo madvise | sudo"]);
+    machine(
+        never,
+        "huge-pages",
+        LookAtThis,
+        &["transparent huge pages: never", "echo madvise | sudo"],
+    );
     let never = transparent("shmem_enabled", "always within_size advise [never] deny force");
-    let mend = "echo advise | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled";
-    machine(never, "shared-memory-pages", LookAtThis, &[mend, "over shm"]);
+    let fix = "echo advise | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled";
+    machine(never, "shared-memory-pages", LookAtThis, &[fix, "over shm"]);
     let few = HEALTHY.replace("hugepages: 512", "hugepages: 7");
     let never = Ward::of(&few).file(&format!("{TRANSPARENT}/enabled"), "[never]\n");
-    machine(never, "huge-pages", LookAtThis, &["14 of 2 MiB free"]);
+    machine(never, "huge-pages", LookAtThis, &["14 huge pages of 2 MiB free"]);
     // A pool that holds a table is enough.
     let pool = Ward::healthy().file(&format!("{TRANSPARENT}/enabled"), "always madvise [never]\n");
-    machine(pool, "huge-pages", Fine, &["1024 of 2 MiB free"]);
-    machine(transparent("enabled", "unknown"), "huge-pages", NotSeen, &["nothing is chosen"]);
+    machine(pool, "huge-pages", Fine, &["1024 huge pages of 2 MiB free"]);
+    machine(transparent("enabled", "unknown"), "huge-pages", NotSeen, &["no choice is selected"]);
 }
 
 #[test]
@@ -192,7 +197,7 @@ fn low_memory_is_reported() {
     let little = Ward::healthy().file("proc/meminfo", "MemAvailable: 200000 kB\n");
     machine(little, "memory", LookAtThis, &["195 MiB available", "--table-size"]);
     let contained = Ward::healthy().file("sys/fs/cgroup/memory.max", "268435456\n");
-    machine(contained, "memory", LookAtThis, &["this container may have 256 MiB"]);
+    machine(contained, "memory", LookAtThis, &["this container is limited to 256 MiB"]);
     machine(Ward::healthy().without("proc/meminfo"), "memory", NotSeen, &["/proc/meminfo"]);
     machine(Ward::healthy().without("dev/shm"), "dev-shm", NotSeen, &["/dev/shm"]);
 }
@@ -203,7 +208,7 @@ fn old_kernels_move_pages_when_they_fork() {
     machine(kernel("5.4.0-150-generic\n"), "fork", LookAtThis, &["RDMAV_FORK_SAFE=1"]);
     machine(kernel("5.12.0\n"), "fork", Fine, &[]);
     machine(kernel("7.0\n"), "fork", Fine, &[]);
-    machine(kernel("GNU\n"), "fork", NotSeen, &["no version"]);
+    machine(kernel("GNU\n"), "fork", NotSeen, &["not a version"]);
 }
 
 /// Examines the machine that runs the test.

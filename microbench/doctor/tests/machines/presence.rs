@@ -20,10 +20,10 @@ fn bare(more: &str) -> Ward {
 fn without_a_card_shared_memory_is_recommended() {
     let bus = "sys/bus/pci/devices/0000:00:00.0/class: 0x060000";
     let findings = bare(bus).findings();
-    let parts = ["no RDMA device, and no card", "shm goes between", "just vm-test"];
+    let parts = ["no RDMA device, and no card", "--transport shm connects", "just vm-test"];
     expect(&findings, "machine", "device", LookAtThis, &parts);
     expect(&findings, "machine", "libibverbs", Fine, &["loaded"]);
-    expect(&findings, "machine", "locked-memory", Fine, &["no device to register it with"]);
+    expect(&findings, "machine", "locked-memory", Fine, &["no device to register memory with"]);
     assert!(findings.iter().all(|finding| finding.verdict != Broken));
 }
 
@@ -31,8 +31,8 @@ fn without_a_card_shared_memory_is_recommended() {
 fn soft_roce_is_recommended_if_the_kernel_has_it() {
     let module = "lib/modules/6.1.0-21-amd64/kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko.xz:";
     let soft = bare(&format!("{module}\nsys/class/net/lo/mtu: 1\nsys/class/net/ens5/mtu: 1"));
-    let mend = "modprobe rdma_rxe; sudo rdma link add rxe0 type rxe netdev ens5";
-    soft.says("machine", "device", LookAtThis, &[mend]);
+    let fix = "modprobe rdma_rxe; sudo rdma link add rxe0 type rxe netdev ens5";
+    soft.says("machine", "device", LookAtThis, &[fix]);
     let built_in = "lib/modules/6.1.0-21-amd64/modules.builtin: \
                     kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko";
     bare(built_in).says("machine", "device", LookAtThis, &["for a trial with Soft-RoCE: sudo"]);
@@ -44,10 +44,10 @@ fn modules_that_are_not_visible_may_exist() {
     let modules = "lib/modules/6.1.0-21-amd64/modules.builtin: kernel/fs/ext4/ext4.ko";
     let parts = ["no PCI bus", "this kernel has no Soft-RoCE"];
     bare(modules).says("machine", "device", LookAtThis, &parts);
-    let parts = ["Soft-RoCE, if the kernel has it", "/lib/modules/6.1.0-21-amd64 is not here"];
+    let parts = ["Soft-RoCE, if the kernel has it", "/lib/modules/6.1.0-21-amd64 is missing"];
     bare("").says("machine", "device", LookAtThis, &parts);
     let no_sys = Ward::of("proc/sys/kernel/osrelease: 6.1.0-21-amd64").without("sys").unlisted();
-    no_sys.says("machine", "device", NotSeen, &["/sys, which would show cards, is not here"]);
+    no_sys.says("machine", "device", NotSeen, &["/sys, which lists cards, is missing"]);
 }
 
 #[test]
@@ -62,13 +62,13 @@ fn a_card_without_its_module_is_reported() {
     says(card("0x15b3", "0x1007", "0x020000"), "sudo modprobe mlx4_ib ib_uverbs");
     says(card("0x1d0f", "0xefa1", "0x020000"), "sudo modprobe efa ib_uverbs");
     // Many network cards have no RDMA.
-    says(card("0x8086", "0x1521", "0x020000"), "no card that is known to be one");
-    says(card("0x15b3", "what", "0x020000"), "no card that is known to be one");
+    says(card("0x8086", "0x1521", "0x020000"), "no card that is known to support RDMA");
+    says(card("0x15b3", "what", "0x020000"), "no card that is known to support RDMA");
     let lines = format!(
         "{at}/driver -> ../../drivers/vfio-pci\n{at}/vendor: 0x15b3\n{at}/device: 0x101b\n\
          {at}/class: 0x020700"
     );
-    says(bare(&lines), "given to virtual machines");
+    says(bare(&lines), "assigned to a virtual machine");
 }
 
 /// Each reason applies only if the previous ones do not.
