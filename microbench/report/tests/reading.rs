@@ -159,8 +159,8 @@ fn plots_without_data_are_omitted_and_named() {
         "Latency by load factor: no run",
         "Latency distributions: no run",
         "Speedup of find-or-puts: all runs",
-        "no run of limits is here",
-        "no run of tune is here",
+        "no run of limits was given",
+        "no run of tune was given",
         "no findings of the doctor",
     ] {
         assert!(page.contains(missing), "{missing}");
@@ -220,10 +220,10 @@ fn a_simulated_cluster_names_its_limit() {
     };
     let page = said(Value::Null);
     assert!(page.contains("in virtual time, and nothing is at its limit."));
-    assert!(page.contains("Nothing is at its limit; nearest: NIC READ rate."));
+    assert!(page.contains("No resource is used to 0.9; most used: NIC READ rate."));
     let page = said(json!("bandwidth"));
     assert!(page.contains("in virtual time, and meet the bandwidth."));
-    assert!(page.contains("Met, being used to 0.9 or more: bandwidth."));
+    assert!(page.contains("Resources used to 0.9 or more: bandwidth."));
 }
 
 #[test]

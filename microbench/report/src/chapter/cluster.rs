@@ -26,14 +26,15 @@ pub(super) fn by_machines(
         |run, row| {
             row.text("workload").filter(|of| *of == workload)?;
             let point = [row.number("machines")?, value(run, row)?];
-            let sample = Sample::new(of_each(row.count("ranks_per_machine")?), point);
+            let sample =
+                Sample::new(ranks_per_machine_name(row.count("ranks_per_machine")?), point);
             Some(Sample { chunk_buckets: run.chunk_buckets(row), ..sample })
         },
     )
 }
 
 /// Names a series by its number of ranks on each machine.
-pub(super) fn of_each(ranks: u64) -> String {
+pub(super) fn ranks_per_machine_name(ranks: u64) -> String {
     format!("{} a machine", ranks_name(ranks))
 }
 
@@ -60,18 +61,18 @@ pub(super) fn throughput(runs: &[Run], plots: &mut Vec<Plot>, missing: &mut Vec<
         let texts = [
             format!("simulated-{workload}"),
             format!("Throughput of simulated clusters, {workload}"),
-            "Million find-or-puts a second of all ranks of all machines, in virtual time, without \
-             truncation."
+            "Million find-or-puts per second of all ranks of all machines, in virtual time. \
+             Operation times are not truncated to microseconds."
                 .to_owned(),
         ];
-        let rates = spec(texts, ("million a second", Kind::Fitting)).plot(rates);
+        let rates = spec(texts, ("million per second", Kind::Fitting)).plot(rates);
         one_cluster |= rates.is_some() && speedup.is_none();
         plots.extend(rates.into_iter().chain(speedup));
     }
     if one_cluster {
         missing.push(
-            "Speedup of simulated clusters: each run here is of one cluster. Several, as of \
-             `probeline simulate --machines 2,8,48 --json FILE`, add it."
+            "Speedup of simulated clusters: each run has only one cluster. A run of several, such \
+             as `probeline simulate --machines 2,8,48 --json FILE`, adds it."
                 .to_owned(),
         );
     }
@@ -119,7 +120,7 @@ fn speedup_plot(workload: &str, rates: &[Series]) -> Option<Plot> {
         format!("simulated-{workload}-speedup"),
         format!("Speedup of simulated clusters, {workload}"),
         format!(
-            "Times the throughput of the cluster with the fewest ranks of the same run, here {}.",
+            "Throughput divided by that of the cluster with the fewest ranks of the same run: {}.",
             named(&bases)
         ),
     ];
@@ -137,7 +138,7 @@ fn named(bases: &[Base]) -> String {
     }
 }
 
-/// Plots the utilization of the limit that is used most.
+/// Plots the utilization of the resource that is used most.
 pub(super) fn limits(runs: &[Run]) -> impl Iterator<Item = Plot> {
     workloads(runs).into_iter().filter_map(|workload| {
         let series = by_machines(runs, workload, &UNCUT, |_, row| row.number("limit_used"));
@@ -147,9 +148,9 @@ pub(super) fn limits(runs: &[Run]) -> impl Iterator<Item = Plot> {
             format!("limit-simulated-{workload}"),
             format!("Simulated clusters as a share of their limit, {workload}"),
             format!(
-                "The utilization of the limit that each machine uses most; at 1 the machine is at \
-                 its limit. {}.",
-                met_or_nearest(&of_workload.collect::<Vec<_>>())
+                "The utilization of the resource that each machine uses most; at 1 it is \
+                 exhausted. {}.",
+                limiting_resources(&of_workload.collect::<Vec<_>>())
             ),
         ];
         let spec = spec(texts, ("of the limit", Kind::FromZero));
@@ -157,16 +158,16 @@ pub(super) fn limits(runs: &[Run]) -> impl Iterator<Item = Plot> {
     })
 }
 
-/// Names the limits that are met, or if there are none, the nearest ones.
-fn met_or_nearest(rows: &[&Fields]) -> String {
+/// Names the resources that are used to 0.9 or more, or if there are none, the most used ones.
+fn limiting_resources(rows: &[&Fields]) -> String {
     let met = distinct(rows.iter().filter_map(|row| row.text("limit")));
     if !met.is_empty() {
-        return format!("Met, being used to 0.9 or more: {}", met.join(", "));
+        return format!("Resources used to 0.9 or more: {}", met.join(", "));
     }
     let nearest = distinct(rows.iter().filter_map(|row| row.text("nearest_limit")));
     match nearest.is_empty() {
-        true => "Nothing is at its limit".to_owned(),
-        false => format!("Nothing is at its limit; nearest: {}", nearest.join(", ")),
+        true => "No resource is used to 0.9".to_owned(),
+        false => format!("No resource is used to 0.9; most used: {}", nearest.join(", ")),
     }
 }
 
@@ -217,11 +218,11 @@ mod tests {
             plot.series.iter().map(|series| (&*series.line, &series.points)).collect();
         let (first, second) = (vec![[2.0, 1.0], [48.0, 24.0]], vec![[48.0, 384.0]]);
         assert_eq!(shown, [("model one", &first), ("model one", &second)]);
-        assert!(plot.caption.ends_with("same run, here 2 on 2 machines."), "{}", plot.caption);
+        assert!(plot.caption.ends_with("same run: 2 on 2 machines."), "{}", plot.caption);
         assert!(here.missing.is_empty());
 
         let here = chapter(&[several, run(2, "two", &[[1, 4], [64, 16]])]);
-        let bases = "here 2 on 2 machines of model one; 4 on 1 machine of model two.";
+        let bases = "same run: 2 on 2 machines of model one; 4 on 1 machine of model two.";
         assert!(speedup(&here).unwrap().caption.ends_with(bases), "{:?}", speedup(&here));
     }
 

@@ -22,11 +22,11 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
         [
             "compare",
             "Transports side by side",
-            "The same operations over every transport, by turns in one run.",
+            "The same operations over every transport, measured alternately in one run.",
         ],
         used.iter().flat_map(|run| PLOTS.into_iter().filter_map(|kind| plot(run, kind))),
-        "Transports side by side: no run of compare is here. `probeline compare --json FILE` makes \
-         one.",
+        "Transports side by side: no run of compare was given. `probeline compare --json FILE` \
+         writes one.",
     )
 }
 

@@ -25,8 +25,8 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
              compared with.",
         ],
         of_transport(runs).into_iter().chain(of_memory(runs)),
-        "Limits of transport and memory: no run of limits is here. `probeline limits --json \
-         FILE` makes one.",
+        "Limits of transport and memory: no run of limits was given. `probeline limits --json \
+         FILE` writes one.",
     )
 }
 
@@ -43,13 +43,13 @@ fn of_transport(runs: &[Run]) -> Option<Plot> {
     );
     Spec {
         id: "depth-transport".to_owned(),
-        title: "One-sided operations a second by how many are in flight".to_owned(),
-        caption: "Million operations a second by rank 0 on random places of its peer's window, or \
-                  on one word. With one in flight the result of each determines the place of the \
-                  next. Medians of rounds. The run's rows have more sizes."
+        title: "One-sided operations per second by number in flight".to_owned(),
+        caption: "Million operations per second by rank 0 on random words of its peer's window, \
+                  or on one word. With one in flight the result of each operation determines the \
+                  address of the next. Medians of rounds. The run's rows have more sizes."
             .to_owned(),
         x: ("operations in flight", Kind::Counts),
-        y: ("million a second", Kind::Fitting),
+        y: ("million per second", Kind::Fitting),
         guide: Guide::None,
     }
     .plot(series)
@@ -78,12 +78,13 @@ fn of_memory(runs: &[Run]) -> Option<Plot> {
     }
     Spec {
         id: "depth-memory".to_owned(),
-        title: "Memory accesses a second".to_owned(),
-        caption: "Million accesses a second, each to one random line of 64 bytes. dependent: each \
-                  address is the value of the access before; independent: as many at once as the \
-                  CPU finds by itself; prefetched: requested some operations before."
+        title: "Memory accesses per second".to_owned(),
+        caption: "Million accesses per second, each to one random line of 64 bytes. dependent: \
+                  each address is the value that the previous access read; independent: the CPU \
+                  overlaps accesses by itself; prefetched: each line is prefetched some \
+                  operations ahead."
             .to_owned(),
-        x: ("million a second", Kind::Log),
+        x: ("million per second", Kind::Log),
         y: ("accesses", Kind::Names(names.0)),
         guide: Guide::None,
     }

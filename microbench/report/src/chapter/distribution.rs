@@ -24,7 +24,7 @@ const PERCENTILES: [(f64, &str); 7] = [
 
 pub(super) fn chapter(runs: &[Run]) -> Chapter {
     let loads = loads(runs);
-    let operations = [("inserted", "an insert"), ("found", "a find-or-put that finds")];
+    let operations = [("inserted", "an insert"), ("found", "a find-or-put that finds its key")];
     let of_table = operations.into_iter().flat_map(|(operation, what)| {
         loads.iter().filter_map(move |&load| of_table(runs, operation, what, load))
     });
@@ -32,13 +32,14 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
         [
             "distribution",
             "Latency distributions",
-            "Percentile curves: the further right, the rarer and the slower. Each nine is as wide \
-             as the previous one. A flat curve means that nearly all operations take the same time. \
-             Of load factors the one nearest to 0.5 and the highest are shown; the files have all.",
+            "Percentile curves: the further right, the rarer and the slower. Each further nine of \
+             the share (0.9, 0.99, ...) takes the same width. A flat curve means that nearly all \
+             operations take the same time. The load factor nearest to 0.5 and the highest one are \
+             shown; the JSON files have all.",
         ],
         alone(runs).into_iter().chain(of_table),
-        "Latency distributions: no run here has histograms. `probeline bench-latency --json FILE` \
-         makes one that has.",
+        "Latency distributions: no given run has histograms. `probeline bench-latency --json \
+         FILE` writes one that has.",
     )
 }
 
@@ -59,9 +60,9 @@ fn alone(runs: &[Run]) -> Option<Plot> {
     });
     plot(
         "distribution-one-sided".to_owned(),
-        "One-sided operations by themselves".to_owned(),
+        "One-sided operations without a table".to_owned(),
         "READ, WRITE, CAS and FAA of random words of the peer that the run's notes name, one at a \
-         time, each timed by itself",
+         time, each timed individually",
         series,
     )
 }
@@ -75,7 +76,7 @@ fn of_table(runs: &[Run], operation: &str, what: &str, load: f64) -> Option<Plot
     plot(
         format!("distribution-{operation}-{:02.0}", load * 100.0),
         format!("Latency of {what} at load factor {load}"),
-        "One find-or-put at a time, each timed by itself, measured by rank 0",
+        "One find-or-put at a time by rank 0, each timed individually",
         series,
     )
 }

@@ -63,8 +63,8 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
              C is the number of buckets that one READ transfers.",
         ],
         latencies.into_iter().filter_map(latency_plot),
-        "Latency by load factor: no run of bench-latency is here. `probeline bench-latency --json \
-         FILE` makes one.",
+        "Latency by load factor: no run of bench-latency was given. `probeline bench-latency \
+         --json FILE` writes one.",
     );
     let kinds = [Roundtrips::Effective, Roundtrips::Outgoing];
     let plots = kinds.map(|kind| kind.spec().plot(roundtrips(runs, kind, Clusters::All)));
@@ -169,8 +169,8 @@ fn no_roundtrips(runs: &[Run]) -> Option<String> {
     let (with, without): (Vec<&Run>, Vec<&Run>) =
         of(runs, &["bench-latency", "roundtrips", "simulate"]).into_iter().partition(counts);
     if with.is_empty() && without.is_empty() {
-        let text = "Roundtrips by load factor: no run of roundtrips or bench-latency is here. \
-                    `probeline roundtrips --json FILE` makes one.";
+        let text = "Roundtrips by load factor: no run of roundtrips or bench-latency was given. \
+                    `probeline roundtrips --json FILE` writes one.";
         return Some(text.to_owned());
     }
     let direct: Vec<String> = without

@@ -18,8 +18,8 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
              can do at best; 1 is the limit itself.",
         ],
         rates(runs).into_iter().chain(floors).chain(cluster::limits(runs)),
-        "Fraction of the limit: no run here has measured its limit. `probeline bench-throughput \
-         --json FILE` makes one that has.",
+        "Fraction of the limit: no given run has measured its limit. `probeline bench-throughput \
+         --json FILE` writes one that has.",
     )
 }
 
@@ -41,7 +41,7 @@ fn rates(runs: &[Run]) -> Option<Plot> {
     Spec {
         id: "limit-share".to_owned(),
         title: "Throughput as a share of its limit".to_owned(),
-        caption: "Operations a second, divided by the highest rate that the transport, or the \
+        caption: "Operations per second, divided by the highest rate that the transport, or the \
                   memory where the CPU accesses the table itself, had for the reads and claims that \
                   the same operations need; measured at the start of each run, on the table's own \
                   windows. Nothing else that an operation does is in the limit."

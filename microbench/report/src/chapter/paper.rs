@@ -86,8 +86,8 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
     let throughputs = throughput(runs);
     if throughputs.is_empty() {
         chapter.missing.push(
-            "Throughput beside the paper's: its figures are of 2 machines and more, and \
-             no run here is of as many. `probeline simulate --json FILE` makes one in virtual time."
+            "Throughput beside the paper's: its figures are of 2 machines and more, and no \
+             given run has as many. `probeline simulate --json FILE` writes one in virtual time."
                 .to_owned(),
         );
     }
@@ -170,9 +170,9 @@ fn throughput(runs: &[Run]) -> Vec<Plot> {
             (rate > 0.0).then_some(rate / 1e6)
         });
         for hue in distinct(series.iter().map(|series| series.hue.clone())) {
-            let same = figures
-                .clone()
-                .filter(|figure| cluster::of_each(u64::from(figure.ranks_per_machine)) == hue);
+            let same = figures.clone().filter(|figure| {
+                cluster::ranks_per_machine_name(u64::from(figure.ranks_per_machine)) == hue
+            });
             let points = same.map(|figure| [f64::from(figure.machines), figure.ops_per_s / 1e6]);
             let (line, transport) = (CLUSTER.to_owned(), CLUSTER.to_owned());
             let (chunk_buckets, points) = (Some(THROUGHPUT_CHUNK_BUCKETS), points.collect());
@@ -181,13 +181,13 @@ fn throughput(runs: &[Run]) -> Vec<Plot> {
         let texts = [
             format!("paper-throughput-{workload}"),
             format!("Throughput by machines, {workload}, here and in the paper"),
-            "Million find-or-puts a second of all ranks of all machines. The paper's program \
+            "Million find-or-puts per second of all ranks of all machines. The paper's program \
              truncated each operation's time to whole microseconds, which makes its figures larger \
              than the true rate; a simulated run has the same truncation with --truncate-us or \
              --paper."
                 .to_owned(),
         ];
-        cluster::spec(texts, ("million a second", Kind::Fitting)).plot(series)
+        cluster::spec(texts, ("million per second", Kind::Fitting)).plot(series)
     };
     cluster::workloads(runs).into_iter().filter_map(plot).collect()
 }

@@ -24,16 +24,16 @@ const RATES: [Rate; 2] = [
         fields: ["median_ops_per_s", "workload"],
         id: "throughput",
         what: "find-or-puts",
-        caption: "Million find-or-puts a second by all ranks at once, in a table that is empty at \
-                  first; the median of a run's repetitions, and of several runs of the same ranks.",
+        caption: "Million find-or-puts per second by all ranks at once, in a table that is empty \
+                  at first; the median of a run's repetitions, and of several runs of the same ranks.",
     },
     Rate {
         command: "explore",
         fields: ["states_per_s", "model"],
         id: "exploration",
         what: "states explored",
-        caption: "Million new states a second by all ranks at once, from the initial state to the \
-                  last, without the time to read the net.",
+        caption: "Million new states per second by all ranks at once, from the initial state to \
+                  the last, without the time to read the net.",
     },
 ];
 
@@ -57,12 +57,13 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
         [
             "throughput",
             "Throughput and speedup by ranks",
-            "Operations a second of all ranks together, and how many times that of the fewest ranks \
-             it is.",
+            "Operations per second of all ranks together, and as a multiple of the \
+             throughput of the fewest ranks.",
         ],
         plots,
-        "Throughput and speedup by ranks: no run of bench-throughput or explore is here. `probeline \
-         bench-throughput --ranks N --json FILE` makes one; one for each N shows how it scales.",
+        "Throughput and speedup by ranks: no run of bench-throughput or explore was given. \
+         `probeline bench-throughput --ranks N --json FILE` writes one; runs with several N show \
+         the speedup.",
     );
     chapter.missing.extend(missing);
     chapter
@@ -105,7 +106,9 @@ impl Rate {
     fn spec(&self, speedup: bool) -> Spec {
         let Self { id, what, caption, .. } = self;
         let (id, title, caption, y) = match speedup {
-            false => ((*id).to_owned(), format!("{what} a second"), *caption, "million a second"),
+            false => {
+                ((*id).to_owned(), format!("{what} per second"), *caption, "million per second")
+            }
             true => (
                 format!("{id}-speedup"),
                 format!("speedup of {what}"),

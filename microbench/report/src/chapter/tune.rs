@@ -20,8 +20,8 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
              chooses, beside the measurements.",
         ],
         of(runs, &["tune"]).into_iter().filter_map(Tuned::of).flat_map(plots),
-        "Recommended parameters: no run of tune is here. `probeline tune --json FILE` \
-         makes one, with --sweep also of all candidates.",
+        "Recommended parameters: no run of tune was given. `probeline tune --json FILE` writes \
+         one, with --sweep of all candidates.",
     )
 }
 
@@ -68,9 +68,9 @@ const LATENCY: Measure = Measure {
 };
 const RATE: Measure = Measure {
     id: "rate",
-    name: "operations a second",
-    title: "million a second",
-    axes: ["expected: million a second", "measured: million a second"],
+    name: "operations per second",
+    title: "million per second",
+    axes: ["expected: million per second", "measured: million per second"],
     fields: ["expected_ops_per_s", "ops_per_s"],
     scale: 1e-6,
 };

@@ -193,7 +193,7 @@ fn left_out(chapters: &[Chapter]) -> Markup {
         @if !missing.is_empty() {
             section id="left-out" {
                 h2 { "Left out" }
-                p.lead { "Plots for which no run here has data." }
+                p.lead { "Plots for which no given run has data." }
                 ul { @for text in missing { li { (with_code(text)) } } }
             }
         }
