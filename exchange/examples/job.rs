@@ -1,5 +1,5 @@
-//! One rank of a job, started in any of the supported ways, which takes the steps that its
-//! arguments name.
+//! One rank of a job, started in any of the supported ways. It executes the steps in its
+//! arguments.
 //!
 //! ```text
 //! job --ranks 3 join gather barrier                                   starts ranks 1 and 2 itself
@@ -18,7 +18,7 @@
 //! - `threads`: prints the number of threads of this process;
 //! - `kill` (this process) and `exit=STATUS`.
 //!
-//! Only rank 2 takes the step `2:barrier`.
+//! Only rank 2 executes the step `2:barrier`.
 
 use core::error::Error;
 use core::time::Duration;
@@ -54,7 +54,8 @@ fn run() -> Result<(), Box<dyn Error>> {
             Some((_, step)) => step,
             None => &step,
         };
-        take(step, &options, &mut job).map_err(|error| format!("rank {rank} {step}: {error}"))?;
+        execute(step, &options, &mut job)
+            .map_err(|error| format!("rank {rank} {step}: {error}"))?;
         println!("rank {rank} {step}: good");
     }
     if let Some(Err(failed)) = job.map(|job| job.finish(Duration::from_secs(10))) {
@@ -63,7 +64,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn take(step: &str, options: &Options, job: &mut Option<Job>) -> Result<(), Box<dyn Error>> {
+fn execute(step: &str, options: &Options, job: &mut Option<Job>) -> Result<(), Box<dyn Error>> {
     match (step, job) {
         ("join", job) => {
             let joined = join(options.clone())?;
@@ -93,7 +94,7 @@ fn take(step: &str, options: &Options, job: &mut Option<Job>) -> Result<(), Box<
                     thread::sleep(Duration::from_millis(5));
                 }
             }
-            _ => return Err("no such step, or it needs join before it".into()),
+            _ => return Err("unknown step, or a step that needs join before it".into()),
         },
     }
     Ok(())
@@ -113,14 +114,14 @@ fn threads() {
     println!("has {threads} thread{}", if threads == 1 { "" } else { "s" });
 }
 
-/// Gathers bytes that depend on rank and position, and checks the result.
+/// Gathers bytes that depend on rank and position, and checks the gathered bytes.
 fn give(job: &mut Job, bytes: usize) -> Result<(), Box<dyn Error>> {
     let byte = |owner: u32, at: usize| (owner as usize * 31 + at * 7 + at / 256).to_le_bytes()[0];
-    let of = |owner: u32| (0..bytes).map(move |at| byte(owner, at));
-    let mine: Vec<_> = of(job.me().0).collect();
+    let bytes_of = |owner: u32| (0..bytes).map(move |at| byte(owner, at));
+    let mine: Vec<_> = bytes_of(job.me().0).collect();
     let mut all = vec![0; bytes * job.owners() as usize];
     job.all_gather(&mine, &mut all)?;
-    if (0..job.owners()).flat_map(of).ne(all) {
+    if (0..job.owners()).flat_map(bytes_of).ne(all) {
         return Err("the gathered bytes are wrong".into());
     }
     Ok(())
@@ -153,7 +154,7 @@ fn read_arguments() -> Result<(Options, Vec<String>), Box<dyn Error>> {
             "--limit" => limits.rendezvous = Duration::from_secs(value.parse()?),
             "--collective-limit" => limits.collective = Duration::from_secs(value.parse()?),
             "--exchange" => server = Some(server_named(&value)?),
-            _ => return Err(format!("there is no option {option}").into()),
+            _ => return Err(format!("unknown option {option}").into()),
         }
     }
     let start = match (ranks, rank.zip(size), rendezvous) {

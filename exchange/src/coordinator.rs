@@ -41,8 +41,8 @@ const WAITING: &str = "waiting for the other ranks";
 /// The time limit for sending the last messages to refused connections, after the rendezvous.
 const DRAIN_REFUSED_LIMIT: Duration = Duration::from_millis(500);
 
-/// Meets ranks 1.. at `listener`. Calls `check` at least every [`TICK`]; its error ends the
-/// rendezvous.
+/// Admits ranks 1 to `size - 1` at `listener`. Calls `check` at least every [`TICK`]; its error
+/// ends the rendezvous.
 ///
 /// # Errors
 /// The reason why the job cannot start, which every rank that has joined receives.
@@ -54,8 +54,8 @@ pub(crate) fn admit_ranks(
     admit_and_count(listener, spec, check).map(|(links, _)| Tcp::new(spec, links))
 }
 
-/// As [`admit_ranks`]. Returns the links to the ranks, in their order, and the connections that were
-/// refused until all ranks had joined.
+/// As [`admit_ranks`], but returns the links to the ranks, in their order, and the numbers of
+/// connections that were refused before all ranks had joined.
 pub(crate) fn admit_and_count(
     listener: &TcpListener,
     spec: &JobSpec,
@@ -108,7 +108,7 @@ impl<'a> Coordinator<'a> {
             if Instant::now() >= self.until {
                 return Err(self.missing());
             }
-            self.turn()?;
+            self.process_events()?;
         }
         Ok(())
     }
@@ -126,8 +126,8 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// Sleeps until an event, and processes all events.
-    fn turn(&mut self) -> Result<(), JoinError> {
+    /// Waits for socket events until a deadline, and processes all of them.
+    fn process_events(&mut self) -> Result<(), JoinError> {
         let now = Instant::now();
         let accept_from = self.accept_from(now);
         let can_accept = accept_from <= now;
@@ -253,8 +253,8 @@ impl<'a> Coordinator<'a> {
         match pending.stage {
             Stage::Handshake(mut socket) => {
                 let result = respond(&self.spec.secret, &mut self.seen, &mut socket);
-                // Sends the answer immediately: this connection may be evicted before the next
-                // turn.
+                // Sends the answer immediately: this connection may be evicted before its next
+                // event.
                 socket.push();
                 match result {
                     Ok(None) => pending.stage = Stage::Handshake(socket),
@@ -289,8 +289,8 @@ impl<'a> Coordinator<'a> {
         Pending::new(until, Stage::Refused(socket))
     }
 
-    /// Admits a peer that knows the secret, if its rank, size and parameters fit. Otherwise sends it
-    /// this rank's specification, in which it finds the reason.
+    /// Admits a peer that knows the secret, if its rank, size and parameters fit. Otherwise sends
+    /// it this rank's specification, from which the peer derives the reason.
     fn admit(
         &mut self,
         until: Instant,
@@ -343,7 +343,8 @@ impl<'a> Coordinator<'a> {
         }
     }
 
-    /// Gives refused connections time to receive the refusal, and the members if the job failed.
+    /// Gives refused connections time to receive the refusal, and members time to receive the
+    /// error if the job failed.
     fn drain_refused(&mut self, failed: bool) {
         self.pending.retain(|pending| matches!(pending.stage, Stage::Refused(_)));
         if failed {
@@ -399,7 +400,8 @@ fn is_shortage(error: &io::Error) -> bool {
     )
 }
 
-/// Discards received bytes, and ends the stream once everything is sent; the peer closes then.
+/// Discards received bytes, and shuts down the sending side once everything is sent; the peer then
+/// closes the connection.
 fn discard_and_shut_down(socket: &mut Socket) {
     socket.incoming.clear();
     if socket.outgoing.is_empty() {
@@ -407,6 +409,8 @@ fn discard_and_shut_down(socket: &mut Socket) {
     }
 }
 
+/// Returns the reason for refusing a connection whose handshake failed.
+///
 /// # Errors
 /// The error of this rank, which ends the rendezvous.
 fn refusal(error: HandshakeError) -> Result<Refusal, JoinError> {

@@ -5,11 +5,12 @@
 //! member -> rank 0   magic (8 bytes), version (4), -> psk, e (48)
 //! rank 0 -> member   magic, version, status (1), <- e, ee (48 if the status is 0)
 //! ```
-//! Rank 0 checks the first message by its tag alone, without a Diffie-Hellman operation, so
-//! strangers cost it a hash. Creating the tag requires the secret, but an observer of the network
-//! can replay it: rank 0 refuses a repeated ephemeral key ([`SeenKeys`]), and admits a member only
-//! after a record of the session, which depends on both ephemeral keys. Integers are little endian.
-//! The first 12 bytes of either side stay the same in every version.
+//! Rank 0 checks the first message by its tag alone, without a Diffie-Hellman operation, so a
+//! message from a peer without the secret costs it only a hash. Creating the tag requires the
+//! secret, but an observer of the network can replay it: rank 0 refuses a repeated ephemeral key
+//! ([`SeenKeys`]), and admits a member only after a record of the session, which depends on both
+//! ephemeral keys. Integers are little endian. The first 12 bytes of either side stay the same in
+//! every version.
 //!
 //! Source: The Noise Protocol Framework, revision 34, sections 7.4 and 9.
 

@@ -34,11 +34,12 @@ pub enum Start {
     },
     /// mpirun, mpiexec or srun has started all ranks, and sets rank and size.
     Launched {
-        /// The rendezvous. `None` for an address that the launcher's own server transmits; without
-        /// such a server that is an error with advice.
+        /// The rendezvous. `None` to get the address from the launcher's server; joining fails if
+        /// there is none.
         rendezvous: Option<Rendezvous>,
     },
-    /// As `Launched`, with this server of the launcher.
+    /// As `Launched`, by this server of the launcher instead of the one that the environment
+    /// names.
     Served(Server),
     /// All ranks were started by hand.
     Placed {
@@ -149,9 +150,9 @@ const FINALIZE_LIMIT: Duration = Duration::from_secs(5);
 /// One rank of a job.
 ///
 /// A collective call waits at most [`Limits::collective`], ranks other than 0 a second longer, and
-/// sleeps meanwhile. If a rank dies or leaves, all waiting calls fail with its number. A result has
-/// at most [`MAX_RESULT_BYTES`](crate::MAX_RESULT_BYTES), and all contributions to an all-to-all
-/// together [`MAX_ALL_TO_ALL_BYTES`](crate::MAX_ALL_TO_ALL_BYTES); longer ones fail with
+/// sleeps meanwhile. If a rank dies or leaves, all waiting calls fail with an error that names it.
+/// A result has at most [`MAX_RESULT_BYTES`](crate::MAX_RESULT_BYTES), and all contributions to an
+/// all-to-all together [`MAX_ALL_TO_ALL_BYTES`](crate::MAX_ALL_TO_ALL_BYTES); longer ones fail with
 /// `EMSGSIZE`. Calls that differ between ranks fail with `LengthDiffers` or `EPROTO`.
 ///
 /// Dropping it leaves the job, and kills the processes that this one has started. If the ranks met
@@ -174,15 +175,16 @@ impl Job {
         self.launch
     }
 
-    /// Leaves the job after a last barrier. Waits at most `limit` for the processes that this one
-    /// has started, and at most five seconds for the launcher.
+    /// Leaves the job. Call it after the last collective call: calls in which this rank takes no
+    /// part fail. Waits at most `limit` for the processes that this one has started, and at most
+    /// five seconds for the launcher.
     ///
     /// # Errors
     /// [`RanksFailed`] lists the ranks that this process started and that failed.
     pub fn finish(self, limit: Duration) -> Result<(), RanksFailed> {
         drop(self.tcp);
         if let Some(mut pmi) = self.pmi {
-            // The job is over; a failure changes nothing.
+            // Ignores a failure: the job is over.
             let _ = pmi.finalize(deadline(FINALIZE_LIMIT));
         }
         let ranks = self.children.map(|children| children.wait(limit)).unwrap_or_default();

@@ -57,7 +57,7 @@ impl fmt::Display for Launcher {
     }
 }
 
-/// The protocol by which a launcher's server lets ranks find each other.
+/// The protocol of a launcher's server, through which ranks find each other.
 ///
 /// Rank 0 publishes the addresses at which it listens. Unless all ranks were given a secret, it
 /// also publishes a secret of 256 random bits. If all ranks are on one machine, it listens at a

@@ -1,10 +1,10 @@
-//! Joins the ranks of a job, and makes their collective calls before and between phases of
-//! one-sided work.
+//! Joins the ranks of a job, and makes the collective calls that precede and separate phases of
+//! one-sided operations.
 //!
 //! [`join`] returns a [`Job`]: an [`Exchange`](probeline_transport::Exchange) of processes that
-//! this one starts, that mpirun or srun has started, or that were started by hand. They meet over
-//! TCP. A shared secret authenticates and encrypts all traffic. [`threads`] returns an exchange of
-//! threads of one process.
+//! this one starts, that mpirun or srun has started, or that were started by hand. They connect
+//! over TCP. A shared secret authenticates and encrypts all traffic. [`threads`] returns an
+//! exchange of threads of one process.
 //!
 //! If the launcher runs a PMIx or PMI server ([`Server`]), rank 0 publishes its address and the
 //! secret there, so that the user specifies neither address, port nor secret.
@@ -19,7 +19,8 @@
 //! Without it the ranks detect a lost rank in their next collective call. Both srun lines were
 //! tested with Slurm 22.05 and libpmix 4.2 of Debian 12, with three ranks of `examples/job.rs`:
 //! munged, slurmctld and one slurmd with the option `-N localhost` ran on the loopback interface of
-//! one machine. The ranks met, and after one was killed or failed, srun terminated all others.
+//! one machine. The ranks connected, and after one was killed or failed, srun terminated all
+//! others.
 //!
 //! This crate is not used on the data path.
 #![forbid(unsafe_code)]

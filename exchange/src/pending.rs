@@ -27,7 +27,8 @@ pub(crate) const MAX_PENDING: usize = MAX_PENDING_U32 as usize;
 const MAX_PENDING_U32: u32 = 256;
 
 /// An unproved connection cannot be evicted before this time. The first message of a member usually
-/// arrives before its connection is accepted; the time is for members that the scheduler delays.
+/// arrives before its connection is accepted; this time allows for members that the scheduler
+/// delays.
 pub(crate) const MIN_SERVICE: Duration = Duration::from_millis(50);
 
 /// The length of the listen queue; the system may limit it further (somaxconn).

@@ -1,4 +1,5 @@
-//! The rendezvous through the server of a launcher, without an address, port or secret of the user.
+//! The rendezvous through the server of a launcher, without an address, port or secret from the
+//! user.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::net::TcpListener;
@@ -95,7 +96,7 @@ struct Place {
     rank: u32,
     size: u32,
     card: BusinessCard,
-    /// Of rank 0.
+    /// The socket at which rank 0 listens; `None` on other ranks.
     listener: Option<TcpListener>,
 }
 
@@ -152,8 +153,8 @@ where
     Ok(Place { rank, size, card: BusinessCard::from_text(&text)?, listener })
 }
 
-/// The maximum number of addresses of a card: the others try each in turn, and all fit the shortest
-/// value that a launcher accepts, 900 bytes of PMI-1.
+/// The maximum number of addresses in a card. Other ranks try each in turn. A card with this
+/// number fits the shortest maximum length of a value, 900 bytes of PMI-1.
 const MAX_ADDRESSES: usize = 8;
 
 /// The addresses at which rank 0 listens, and the job's secret.
@@ -228,7 +229,7 @@ mod tests {
 
     use super::*;
 
-    /// A store of threads.
+    /// A key-value store that threads share.
     #[derive(Clone)]
     struct ThreadStore {
         rank: u32,
@@ -265,7 +266,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(10);
 
-    /// Runs a job with a machine and a secret for each rank. All ranks gather.
+    /// Runs a job with a machine and a secret for each rank, and an all-gather of all ranks.
+    /// Returns whether the ranks listen on loopback.
     fn meet<const N: usize>(
         machines: [&'static str; N],
         given: [Option<&'static str>; N],

@@ -37,8 +37,8 @@ const CHECK_PAUSE: Duration = Duration::from_millis(5);
 /// The maximum time between the end of a process's connection and the end of the process.
 const EXIT_LIMIT: Duration = Duration::from_millis(200);
 
-/// Starts ranks 1 to `ranks - 1` as copies of this program with `arguments`, and meets them as rank
-/// 0 at a free port of 127.0.0.1.
+/// Starts ranks 1 to `ranks - 1` as copies of this program with `arguments`, and admits them at a
+/// free port of 127.0.0.1.
 ///
 /// # Errors
 /// The reason why the job cannot start. A process that exits before it has joined is detected
@@ -94,7 +94,7 @@ fn start(
 }
 
 /// In a process that [`spawn`] started: asks the kernel to kill it when the thread that started it
-/// ends (`PR_SET_PDEATHSIG` in prctl(2)), and returns where to meet rank 0.
+/// ends (`PR_SET_PDEATHSIG` in prctl(2)), and returns the rendezvous of its job.
 pub(crate) fn spawned_rendezvous() -> Result<Rendezvous, JoinError> {
     let read = |variable: &'static str| {
         let value = env::var_os(variable).map(|value| value.to_string_lossy().into_owned());

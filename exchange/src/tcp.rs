@@ -2,10 +2,10 @@
 //! to all members.
 //!
 //! A call waits at most [`Limits::collective`](crate::Limits). Ranks other than 0 wait a second
-//! longer for rank 0 to name the missing rank. When a rank dies or leaves, rank 0 reports its
-//! number to all others as soon as rank 0 is in a call itself or leaves, and every waiting call
-//! fails. When rank 0 dies, the others detect it themselves. A rank that leaves after the last call
-//! does not disturb ranks that are still in it. Calls sleep while they wait. There is no additional
+//! longer for rank 0 to name the missing rank. When a rank dies or leaves, rank 0 reports the rank
+//! to all others as soon as rank 0 is in a call itself or leaves, and every waiting call fails.
+//! When rank 0 dies, the others detect it themselves. A rank that leaves after the last call does
+//! not disturb ranks that are still in it. Calls sleep while they wait. There is no additional
 //! thread.
 
 use core::fmt;
@@ -44,7 +44,7 @@ pub(crate) struct Tcp {
     ended: Option<ExchangeError>,
     /// The maximum size of the links' buffers while this rank waited, in bytes.
     #[cfg(test)]
-    pub(crate) most_buffered: usize,
+    pub(crate) max_buffered: usize,
 }
 
 impl Tcp {
@@ -62,7 +62,7 @@ impl Tcp {
             links,
             ended: None,
             #[cfg(test)]
-            most_buffered: 0,
+            max_buffered: 0,
         }
     }
 
@@ -72,7 +72,7 @@ impl Tcp {
         let mut shared = std::collections::HashMap::new();
         let own: usize = self.links.iter().map(|link| link.buffered(&mut shared)).sum();
         let bytes = own + shared.values().sum::<usize>();
-        self.most_buffered = self.most_buffered.max(bytes);
+        self.max_buffered = self.max_buffered.max(bytes);
     }
 
     fn call(
@@ -107,7 +107,8 @@ impl Tcp {
         if self.me != Owner(0) {
             return self.contribute(kind, mine, out, until);
         }
-        // A row for all ranks, or for each rank; in a row the parts in the order of their senders.
+        // One row for all ranks, or one for each rank. A row contains the parts in the order of
+        // their senders.
         let row = out.len();
         let rows = mine.len() / each.max(1);
         let mut parts = vec![0; rows * row];
@@ -166,7 +167,7 @@ impl Tcp {
         self.links.iter_mut().for_each(Link::pump);
         while let Some(slow) = self.links.iter().find(|link| link.has_unsent()) {
             let slow = slow.owner;
-            self.turn(until, Some(slow))?;
+            self.wait_and_pump(until, Some(slow))?;
         }
         Ok(())
     }
@@ -214,18 +215,22 @@ impl Tcp {
                     _ => return Err(lost),
                 }
             }
-            self.turn(until, None)?;
+            self.wait_and_pump(until, None)?;
         }
     }
 
-    /// Sleeps until an event, and moves bytes.
-    fn turn(&mut self, until: Instant, missing: Option<Owner>) -> Result<(), ExchangeError> {
+    /// Waits for socket events until a deadline, then sends and receives.
+    fn wait_and_pump(
+        &mut self,
+        until: Instant,
+        missing: Option<Owner>,
+    ) -> Result<(), ExchangeError> {
         let ready = self.wait(until, missing)?;
         pump_ready(&mut self.links, &ready);
         Ok(())
     }
 
-    /// Sleeps until an event. Returns which links have one.
+    /// Waits for socket events until a deadline. Returns which links have one.
     fn wait(&mut self, until: Instant, missing: Option<Owner>) -> Result<Vec<bool>, ExchangeError> {
         #[cfg(test)]
         self.note_buffers();
@@ -319,8 +324,8 @@ impl Exchange for Tcp {
 }
 
 impl Drop for Tcp {
-    /// Sends the number of a lost rank to the ranks that wait in a call: rank 0 may leave because
-    /// its transport reported that loss. After the last call no rank reads this.
+    /// Sends the lost rank to the ranks that wait in a call: rank 0 may leave because its
+    /// transport reported that loss. After the last call no rank reads this.
     fn drop(&mut self) {
         if self.me != Owner(0) || self.ended.is_some() {
             return;

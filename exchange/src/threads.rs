@@ -62,8 +62,8 @@ struct Round {
     finished: u64,
     /// Contributions to the present call, by owner.
     given: Vec<Option<(Call, Vec<u8>)>>,
-    /// The contributions to the last finished call, by owner. They stay until all members have made
-    /// the next call, so until every member has copied them.
+    /// The contributions to the last finished call, by owner. They are kept until all members have
+    /// made the next call; by then every member has copied them.
     result: Vec<Vec<u8>>,
     /// The first error, which ends the job.
     ended: Option<ExchangeError>,
@@ -114,8 +114,8 @@ impl Shared {
 }
 
 impl Thread {
-    /// Makes the present call: waits until all members have made it, and passes their contributions
-    /// to `copy`.
+    /// Contributes `mine` to the present call, waits until all members have contributed, and passes
+    /// all contributions to `copy`.
     fn meet(
         &self,
         call: Call,

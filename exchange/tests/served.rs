@@ -217,7 +217,7 @@ fn selecting_a_missing_server_is_an_error_with_advice() {
     let ended = jobs(MPICH, 1, &["--exchange", "pmix", "join"]);
     assert!(ended.ranks[0].contains("srun --mpi=pmix"), "{ended:?}");
     let ended = jobs(OPEN_MPI, 1, &["--exchange", "pmi", "join"]);
-    assert!(ended.ranks[0].contains("start this with mpiexec of MPICH"), "{ended:?}");
+    assert!(ended.ranks[0].contains("start this program with mpiexec of MPICH"), "{ended:?}");
     assert_success(&jobs(MPICH, 2, &["--exchange", "pmi", "join", "gather"]));
     assert_success(&jobs(OPEN_MPI, 2, &["--exchange", "pmix", "join", "gather"]));
 }

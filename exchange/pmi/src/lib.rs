@@ -18,7 +18,7 @@ pub use pmi1::{DESCRIPTOR_VARIABLE, Pmi1, Pmi1Error};
 pub use pmix::{NAMESPACE_VARIABLE, Pmix, PmixError};
 pub use probeline_dylib::LoadError;
 
-/// The key-value store of a job, in which its processes publish texts before they have met.
+/// The key-value store of a job, in which its processes publish strings before they are connected.
 pub trait KvStore {
     /// The error of a call.
     type Error;
@@ -42,6 +42,6 @@ pub trait KvStore {
     /// because the process has ended.
     ///
     /// # Errors
-    /// The launcher does not answer, or the value is not a text.
+    /// The launcher does not answer, or the value is not UTF-8.
     fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, Self::Error>;
 }

@@ -31,9 +31,9 @@ const MAX_KEY_BYTES: usize = 63;
 /// The connection of this process to a launcher that speaks PMI-1.
 ///
 /// A call waits at most until the instant given to [`from_env`](Self::from_env). After an error the
-/// connection is unusable. No other code of the process, such as an MPI library, may use the same socket. Dropping the
-/// connection does not finalize it. A launcher treats a process that exits without
-/// [`finalize`](Self::finalize) as failed.
+/// connection is unusable. No other code of the process, such as an MPI library, may use the same
+/// socket. Dropping the connection does not finalize it. A launcher treats a process that exits
+/// without [`finalize`](Self::finalize) as failed.
 #[derive(Debug)]
 pub struct Pmi1 {
     stream: UnixStream,
@@ -167,7 +167,7 @@ impl KvStore for Pmi1 {
     }
 }
 
-/// Returns the time until `until`, which is not 0: the socket refuses a timeout of 0.
+/// Returns the time until `until`, which is never 0, because sockets refuse a timeout of 0.
 fn time_left(until: Instant) -> Result<Duration, Pmi1Error> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(Pmi1Error::TimedOut) } else { Ok(left) }
@@ -217,7 +217,7 @@ impl Answer {
 pub enum Pmi1Error {
     /// The environment has no [`DESCRIPTOR_VARIABLE`].
     #[error(
-        "{DESCRIPTOR_VARIABLE} is not set: start this with mpiexec of MPICH or with srun \
+        "{DESCRIPTOR_VARIABLE} is not set: start this program with mpiexec of MPICH or with srun \
          --mpi=pmi2"
     )]
     Unset,
@@ -262,14 +262,14 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     /// The time limit of actions that do not wait for a timeout, even on a busy machine.
     const LIMIT: Duration = Duration::from_secs(60);
-    const GREETING: [&str; 3] = [
+    const INIT_ANSWERS: [&str; 3] = [
         "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
         "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024",
         "cmd=my_kvsname kvsname=kvs_7",
     ];
 
-    /// Starts a launcher that answers one request with each of `answers`, and later requests not at
-    /// all. When the client closes the connection, the thread returns the requests.
+    /// Starts a launcher that answers one request with each of `answers`, and does not answer
+    /// later requests. When the client closes the connection, the thread returns the requests.
     fn launcher(answers: &[&str]) -> (UnixStream, thread::JoinHandle<Vec<String>>) {
         let (here, there) = UnixStream::pair().unwrap();
         let answers: Vec<_> = answers.iter().map(|answer| format!("{answer}\n")).collect();
@@ -286,14 +286,14 @@ mod tests {
         (here, server)
     }
 
-    fn greeted(answers: &[&str]) -> (Pmi1, thread::JoinHandle<Vec<String>>) {
-        let (stream, server) = launcher(&[&GREETING, answers].concat());
+    fn initialized(answers: &[&str]) -> (Pmi1, thread::JoinHandle<Vec<String>>) {
+        let (stream, server) = launcher(&[&INIT_ANSWERS, answers].concat());
         (Pmi1::new(stream, 7, Instant::now() + LIMIT).unwrap(), server)
     }
 
     #[test]
     fn requests_conform_to_the_protocol() {
-        let (mut client, server) = greeted(&[
+        let (mut client, server) = initialized(&[
             "cmd=put_result rc=0 msg=success",
             "cmd=barrier_out",
             "cmd=get_result rc=0 msg=success value=0a0b",
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn waiting_for_a_silent_launcher_is_bounded() {
-        let (mut client, _server) = greeted(&[]);
+        let (mut client, _server) = initialized(&[]);
         let start = Instant::now();
         client.until = start + SECOND / 5;
         let result = client.fence();
@@ -339,15 +339,15 @@ mod tests {
     #[test]
     fn sending_to_a_launcher_that_does_not_read_is_bounded() {
         let (here, there) = UnixStream::pair().unwrap();
-        let greet = thread::spawn(move || {
-            for answer in GREETING {
+        let launcher = thread::spawn(move || {
+            for answer in INIT_ANSWERS {
                 (&there).write_all(format!("{answer}\n").as_bytes()).unwrap();
             }
             there
         });
         let until = Instant::now() + LIMIT;
         let mut client = Pmi1::new(here, 7, until).unwrap();
-        let _launcher = greet.join().unwrap();
+        let _launcher = launcher.join().unwrap();
         // More bytes than the socket buffers hold.
         client.until = Instant::now() + SECOND / 5;
         let result = client.send(&vec![b'0'; 4 << 20]);

@@ -132,6 +132,6 @@ pub(crate) fn a_shortage_ends_when_no_connection_waits() {
     while Instant::now() < again {
         thread::sleep(TICK);
     }
-    coordinator.turn().unwrap();
+    coordinator.process_events().unwrap();
     assert!(matches!(coordinator.missing(), JoinError::Missing { .. }));
 }

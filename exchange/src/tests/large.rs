@@ -96,7 +96,7 @@ pub(crate) fn the_largest_job_exchanges_its_connection_information() {
     let mut all = vec![0; RECORD_BYTES * MAX_RANKS as usize];
     rank_0.all_gather(&record(0), &mut all).unwrap();
     assert!(all == records());
-    let gathered = rank_0.most_buffered;
+    let gathered = rank_0.max_buffered;
     let mut theirs = vec![0; NUMBER_BYTES * MAX_RANKS as usize];
     rank_0.all_to_all(&numbers_from(0), &mut theirs).unwrap();
     assert!(theirs == numbers_to(0));
@@ -104,11 +104,11 @@ pub(crate) fn the_largest_job_exchanges_its_connection_information() {
     println!(
         "{MAX_RANKS} ranks in {:?}; rank 0 buffered {gathered} bytes to gather, {} in all",
         start.elapsed(),
-        rank_0.most_buffered
+        rank_0.max_buffered
     );
     // One copy of the result, and some hundred bytes of frames on each link.
     assert!(gathered <= all.len() + 8192 * MAX_RANKS as usize, "{gathered}");
     // The parts, and receive buffers of at most twice that size, because vectors double their
     // capacity.
-    assert!(rank_0.most_buffered <= 3 * MAX_ALL_TO_ALL_BYTES, "{}", rank_0.most_buffered);
+    assert!(rank_0.max_buffered <= 3 * MAX_ALL_TO_ALL_BYTES, "{}", rank_0.max_buffered);
 }
