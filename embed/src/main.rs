@@ -2,7 +2,7 @@
 //! handler.
 //!
 //! The program fills a table through blocking calls, `submit` and batches, then queries it, also
-//! with futures. It exits with 0 if every result is correct. That it links proves that `table` and
+//! with futures. It exits with 0 if every result is correct. Linking it proves that `table` and
 //! `transport` need neither std nor alloc. With the feature `prove-no-panic` it links only if the
 //! optimizer has proved that no code in it can panic.
 #![no_std]
@@ -23,7 +23,7 @@ use probeline_table::{
 };
 use probeline_transport::Alone;
 
-// The C library provides the program's start and `abort`; Rust's std is not linked.
+// The C library provides the program's entry point and `abort`; Rust's std is not linked.
 #[link(name = "c")]
 unsafe extern "C" {
     #[cfg(not(feature = "prove-no-panic"))]
@@ -69,14 +69,14 @@ fn run() -> Option<()> {
     fill_and_query(chunks)?;
     let choice = ChunkChoice::Adaptive(ReadCost { base_ps: 2_000_000, bucket_ps: 5_000 });
     let (ahead, claim) = (ReadAhead::Likely, OneRoundtrip::Auto);
-    let hidden = Config {
+    let overlapped = Config {
         chunk_choice: choice,
         chunk_buckets: 32,
         read_ahead: ahead,
         one_roundtrip: claim,
         ..chunks
     };
-    fill_and_query(hidden)?;
+    fill_and_query(overlapped)?;
     fill_and_query(Config { direct: true, ..chunks })?;
     fill_and_query(Config { direct: true, probing: Probing::Jump, ..chunks })
 }
@@ -126,7 +126,8 @@ fn insert_batches(table: &mut Embedded<'_>) -> Option<()> {
     Some(())
 }
 
-/// Polls a future until it returns, which the transport bounds.
+/// Polls a future until it is ready. The number of polls is bounded, because each operation of the
+/// transport completes at its next poll.
 fn block_on(future: impl Future<Output = Result<Outcome, OperationError>>) -> Option<Outcome> {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());

@@ -22,7 +22,7 @@ use crate::tool::{Tool, wait};
 /// isa-debug-exit, plus one. A panic ends with 0.
 const POWER_OFF_STATUS: i32 = 33;
 
-/// How often `freeze` looks at QEMU's threads.
+/// The interval at which `freeze` checks QEMU's threads.
 const FREEZE_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A virtual machine of a test bed; killed when dropped.
@@ -38,7 +38,7 @@ pub(crate) struct Machine {
     killed: AtomicBool,
 }
 
-/// The state of the wire at a machine's network card.
+/// The link state of a machine's network card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Up,
@@ -96,8 +96,8 @@ impl Machine {
 
     /// Starts a command of sh(1) in the guest, as root, in `/`. Its environment has `NODE` (the
     /// number of the machine), `GID_INDEX` (of rxe0's RoCE v2 address), `SHARE` (a folder that all
-    /// machines and the host share), `HOME` and `PATH`. Waits for its end or
-    /// its output fail `limit` from now.
+    /// machines and the host share), `HOME` and `PATH`. Waiting for its exit or its output fails
+    /// after `limit`.
     pub(crate) fn start(&self, command: &str, limit: Duration) -> Result<GuestCommand> {
         let id = self.next_command.fetch_add(1, Ordering::Relaxed);
         let path = |extension| self.share.join(format!("{}-{id}.{extension}", self.number));
@@ -116,7 +116,7 @@ impl Machine {
         })
     }
 
-    /// Runs a command to its end, whatever its status.
+    /// Runs a command until it exits, and returns its status and output.
     pub(crate) fn run(&self, command: &str, limit: Duration) -> Result<Exit> {
         self.start(command, limit)?.wait()
     }
@@ -141,7 +141,8 @@ impl Machine {
         text.trim().parse().with_context(|| format!("{file} has {text}"))
     }
 
-    /// Powers the guest off; fails if that failed, or if the guest's kernel has warned.
+    /// Powers the guest off. Fails if the power-off fails, or if the guest's kernel has printed a
+    /// warning.
     pub(crate) fn power_off(&self) -> Result<()> {
         if self.killed.load(Ordering::Relaxed) {
             return Ok(());
@@ -159,14 +160,14 @@ impl Machine {
         Err(self.ended(&format!("{failure} ({status})")))
     }
 
-    /// Pulls or plugs the wire at this machine, which its kernel notices.
+    /// Disconnects or connects the link of this machine's network card, which its kernel detects.
     pub(crate) fn set_link(&self, link: Link) -> Result<()> {
         let arguments = format!("{{\"name\":\"n0\",\"up\":{}}}", link == Link::Up);
         let command = format!("{{\"execute\":\"set_link\",\"arguments\":{arguments}}}");
         qemu::execute(&self.dir, self.number, &command)
     }
 
-    /// Stops all of QEMU's threads; the wire stays up.
+    /// Stops all of QEMU's threads; the link stays up.
     pub(crate) fn freeze(&self) -> Result<()> {
         self.signal_qemu("STOP")?;
         let tasks = format!("/proc/{}/task", self.qemu().id());
@@ -217,7 +218,7 @@ impl Machine {
     }
 
     fn signal_qemu(&self, name: &str) -> Result<()> {
-        // QEMU is a child that was not waited for, so that no other process has its number.
+        // QEMU is a child that was not waited for, so no other process has its process ID.
         let pid = self.qemu().id().to_string();
         Tool::new("kill").args(["-s", name, &pid]).run(HANG_TIMEOUT).map(drop)
     }

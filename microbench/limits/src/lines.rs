@@ -34,7 +34,7 @@ impl Lines for &[&[Line]] {
     }
 }
 
-/// Maps a uniform number of 64 bits to 0 to `count`, exclusive.
+/// Maps a uniform 64-bit number to `0..count`.
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation)]
 fn scale(random: u64, count: usize) -> usize {

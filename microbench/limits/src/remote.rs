@@ -25,7 +25,7 @@ const COMPLETIONS: usize = 64;
 pub struct Plan<'a> {
     /// The owners of the windows; each is equally likely.
     pub owners: &'a [Owner],
-    /// The words of each window. They must be 0, and stay 0: a compare-and-swap replaces 0 by 0,
+    /// The words of each window. They must be 0, and stay 0: a compare-and-swap replaces 0 with 0,
     /// and a fetch-and-add adds 0. With a single word all operations contend for it.
     pub words: Range<u64>,
     /// The time of each measurement, by the engine's clock.
@@ -209,7 +209,7 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
         Ok(())
     }
 
-    /// Returns the result of an operation; of a READ its first word.
+    /// Returns the old value of an atomic, or the first word of a READ.
     fn value(&self, operation: Operation, slot: u32, old: u64) -> Result<u64, RemoteError> {
         let Operation::Read { words } = operation else { return Ok(old) };
         let landed = self.engine.landed(Local { slot: Slot(slot), start: 0, words })?;
@@ -217,7 +217,7 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
     }
 }
 
-/// Maps a uniform number of 64 bits to 0 to `count`, exclusive.
+/// Maps a uniform 64-bit number to `0..count`.
 fn below(random: u64, count: u64) -> u64 {
     ((u128::from(random) * u128::from(count)) >> 64) as u64
 }
@@ -250,7 +250,7 @@ pub enum RemoteError {
     InFlight(u32),
     /// The depth is 0, or more than the engine's depth or slots.
     #[error(
-        "{depth} operations cannot be in flight: take 1 to {deepest}, or open the engine with a \
+        "{depth} operations cannot be in flight: choose 1 to {deepest}, or open the engine with a \
          larger depth and as many slots"
     )]
     Depth {

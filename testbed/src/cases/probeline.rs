@@ -31,7 +31,7 @@ pub(super) const CASES: &[Case] = &[
     Case::test(Layer::Two, "bench_latency_on_two_nodes", two_nodes).needs(PROBELINE),
     Case::test(Layer::Icount, "find_or_put_is_near_its_floor", near_the_floor).needs(PROBELINE),
     Case::test(Layer::Two, "tune_over_soft_roce", |testbed| {
-        // Enough to see that it works.
+        // Enough rounds for a check that the command works.
         tune(testbed, "--rounds 1 --ops 100 --in-flight 4 --seconds-per-measurement 0.02").map(drop)
     })
     .needs(PROBELINE),
@@ -52,7 +52,7 @@ fn explore(testbed: &Testbed, model: &str) -> Result<String> {
     Ranks::start(testbed, "probeline", 2, &arguments)?.finish()
 }
 
-/// Checks that the row of a model starts with these figures, behind its name and ranks.
+/// Checks that the row of a model starts with these figures, after its name and number of ranks.
 pub(super) fn check_exploration(output: &str, figures: &[&str]) -> Result<()> {
     let mut rows = output.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let found = rows.any(|row| row.get(2..).is_some_and(|row| row.starts_with(figures)));
@@ -60,7 +60,7 @@ pub(super) fn check_exploration(output: &str, figures: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Ranks from mpirun's environment, rendezvous over TCP.
+/// Explores with rank and size from mpirun's environment, and a rendezvous over TCP.
 fn under_mpirun(testbed: &Testbed) -> Result<()> {
     let rendezvous = format!("--rendezvous 127.0.0.1:{}", unused_port());
     let explore = format!("explore fms:2 --transport verbs --pin none {rendezvous}");
@@ -71,7 +71,8 @@ fn under_mpirun(testbed: &Testbed) -> Result<()> {
     check_exploration(&output, &FMS_2)
 }
 
-/// Ranks from srun's environment, which is set by hand since there is no Slurm.
+/// Explores with rank and size from srun's environment, which is set by hand because the guest has
+/// no Slurm.
 fn under_srun(testbed: &Testbed) -> Result<()> {
     let rendezvous = format!("--rendezvous 127.0.0.1:{}", unused_port());
     let explore =
@@ -93,8 +94,8 @@ fn throughput(testbed: &Testbed) -> Result<()> {
     Ok(())
 }
 
-/// The counts of roundtrips are the same over verbs and in the simulator, for the paper's left table
-/// at a size that fits a virtual machine.
+/// Checks that the counts of roundtrips over verbs equal those in the simulator, in a table that
+/// is small enough for a virtual machine.
 fn roundtrips(testbed: &Testbed) -> Result<()> {
     let arguments = "roundtrips --full --table-size 128KiB -C 8,32,128";
     let verbs = format!("{arguments} --transport verbs --allow-remote --pin none");
@@ -156,7 +157,8 @@ fn check_findings(json: &str, hosts: [&str; 2]) -> Result<()> {
     Ok(())
 }
 
-/// The latency of a find-or-put that ends in its first chunk is near that of its READ and claim.
+/// Checks that a find-or-put that ends in its first chunk takes little longer than its READ and
+/// claim.
 fn near_the_floor(testbed: &Testbed) -> Result<()> {
     let options = "--table-size 256KiB -C 32,64,128 --load-factors 0.1,0.3 --ops 200 --pin none";
     let measure = |features: &str| -> Result<Vec<FloorRatio>> {
@@ -231,7 +233,7 @@ fn tune(testbed: &Testbed, options: &str) -> Result<String> {
     Ok(fs::read_to_string(testbed.dir().join("share/soft-roce.toml"))?)
 }
 
-/// `bench-latency --tuning` runs with the recommendation.
+/// Checks that `bench-latency --tuning` uses the recommendation.
 fn measure_with_tuning(testbed: &Testbed, recommended: &str) -> Result<()> {
     let options = "--table-size 256KiB --load-factors 0.5 --ops 50 --rounds 1 \
         --seconds-per-measurement 0.01 --tuning $SHARE/tuning.toml --full";
@@ -259,7 +261,7 @@ fn measure_with_tuning(testbed: &Testbed, recommended: &str) -> Result<()> {
     Ok(())
 }
 
-/// `simulate --profile` accepts the profile.
+/// Checks that `simulate --profile` accepts the profile.
 fn simulate_with_profile(testbed: &Testbed) -> Result<()> {
     let options = "--machines 2 --ranks-per-machine 1 --experiment throughput --workload mixed";
     let simulate = format!("simulate --profile $SHARE/soft-roce.toml {options} --ops 100");

@@ -1,5 +1,5 @@
 //! `trial`: runs the library against a real RDMA stack, one subcommand for each subject. The exit
-//! status is 0 if everything that the subcommand checks held.
+//! status is 0 if all checks of the subcommand passed.
 
 mod conformance;
 mod contention;
@@ -36,7 +36,7 @@ enum Trial {
     Contention(contention::ContentionArgs),
     /// Post requests that the device or the peer must refuse, and check their status
     Refusals,
-    /// Put the same keys by all ranks at once: each is inserted once, none is lost
+    /// Insert the same keys from all ranks at once, and check that each is inserted exactly once
     Soak(soak::SoakArgs),
     /// Measure the latency of READ or compare-and-swap, one at a time
     Latency(latency::LatencyArgs),

@@ -107,7 +107,7 @@ unsafe impl PrivateMemory for CpuMemory {
     }
 }
 
-/// The count of operations that keep a slot busy.
+/// The operations that keep a slot busy.
 #[derive(Clone, Copy, Debug, Default)]
 struct Busy {
     /// For operations reported in order: the slot is idle once this number has been reported.
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_writes_to_a_slot_only_while_it_is_hidden() {
+    fn a_device_writes_to_a_slot_only_while_it_is_held() {
         let mut slots = Slots::new(3, 16).unwrap();
         let at = range(1, 0, 4);
         slots.staged(at, 0).unwrap().copy_from_slice(&[1, 2, 3, 4]);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpu_uses_a_slot_while_it_is_hidden() {
+    fn the_cpu_accesses_a_slot_while_it_is_held() {
         let mut slots = Slots::for_cpu(2, 8).unwrap();
         let at = range(1, 2, 3);
         slots.hold(Slot(1));

@@ -1,4 +1,5 @@
-//! The MPI library and the components of an engine, which belong to every result measured with it.
+//! The MPI library and its components that an engine uses. Measurements report them with their
+//! results.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt;
@@ -25,12 +26,12 @@ pub struct Info {
     /// The component that implements the window.
     pub component: Component,
     /// Open MPI's "acc_single_intrinsic": whether atomics on single words are those of the device
-    /// or the CPU, without a lock of the whole window.
+    /// or the CPU, and need no lock of the whole window.
     pub acc_single_intrinsic: AccSingleIntrinsic,
     /// The mechanism with which ranks of one machine copy from each other (Open MPI's
     /// `btl_vader_single_copy_mechanism`), if there is such a choice.
     pub single_copy: Option<String>,
-    /// The operations that wait until an owner enters MPI, on any of the members.
+    /// The operations that wait until an owner enters MPI, for at least one of the ranks.
     pub needs_owner: NeedsOwner,
 }
 

@@ -66,7 +66,7 @@ impl CallFailed {
     }
 }
 
-/// The contract's name for the status of a failed operation.
+/// Maps the status of a failed operation to an error of the transport contract.
 #[cold]
 pub(super) fn op_error(status: ucs_status_t) -> OpError {
     match status {
@@ -124,7 +124,7 @@ pub enum OpenError {
     NoConnection {
         /// The owner.
         owner: Owner,
-        /// The transports that UCX may use, `all` without a choice.
+        /// The transports that UCX may use; `all` by default.
         tls: String,
         /// The failed call.
         source: CallFailed,
@@ -175,7 +175,7 @@ pub enum OpenError {
     },
     /// A thread for peers' operations, or for watching their processes, could not be started.
     #[error(
-        "cannot start a thread: {}; raise `ulimit -u`, or choose the caller's progress, which \
+        "cannot start a thread: {}; raise `ulimit -u`, or let the caller progress UCX, which \
          needs one thread less",
         io::Error::from_raw_os_error(*errno)
     )]
