@@ -7,16 +7,16 @@ use probeline::pin::{Affinity, MemoryPolicy, NodeId};
 use probeline::transport::{Exchange, Owner, Sizes, Transport};
 
 use crate::agreement::{Agreement, Input};
-use crate::checkup::{Checkup, Device, Machines};
 use crate::cli::{ExchangeName, JobArgs, TransportName};
 use crate::engines;
 use crate::engines::{open_shm, open_ucx, open_verbs};
 use crate::failure::{Failure, Result};
-use crate::nodes;
-use crate::place::place;
+use crate::findings::{Device, Findings, Machines};
+use crate::pinning::pin_rank;
 use crate::progress::waiting;
 use crate::terminal;
 use crate::timed::Timed;
+use crate::two_nodes;
 
 /// The longest wait for child processes to exit after the last barrier, when no work is left.
 const CHILDREN_LEAVE: Duration = Duration::from_secs(10);
@@ -55,7 +55,7 @@ pub(crate) struct Ended<O> {
     pub(crate) output: O,
     pub(crate) transport: Vec<String>,
     /// Findings of the doctor on the other machines, and on the RDMA device of this one.
-    pub(crate) doctor: Checkup,
+    pub(crate) doctor: Findings,
 }
 
 /// Runs a scenario; `None` on every rank but 0.
@@ -84,7 +84,7 @@ fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::
         crate::mpi_job::join(args, scenario.inputs(), scenario.longest_alone())?;
     let machines = Machines::examine(&mut members, args.meeting.collective_limit())?;
     let mut transport = Vec::new();
-    place(&args.place, None, &affinity, &mut members, &mut transport)?;
+    pin_rank(&args.place, None, &affinity, &mut members, &mut transport)?;
     let (mut engine, line) = engines::open_mpi(None, scenario.sizes(), &mut members)?;
     transport.push(line);
     let output = scenario.run(&mut engine, &mut members).unwrap_or_else(|failure| {
@@ -133,7 +133,7 @@ fn run_on_machines<S: Scenario, E: Timed>(
     let me = job.me();
     let machines = Machines::examine(&mut job, args.meeting.collective_limit())?;
     let mut transport = Vec::new();
-    let memory = place(&args.place, near, &affinity, &mut job, &mut transport)?;
+    let memory = pin_rank(&args.place, near, &affinity, &mut job, &mut transport)?;
     let open = || open(scenario.sizes(), memory, &mut job);
     let (mut engine, line) = waiting("opening the transport", me == Owner(0), open)?;
     transport.push(line);
@@ -195,7 +195,7 @@ pub(crate) fn join(
         rendezvous: Duration::from_secs(limit_s),
         collective: meeting.collective_limit() + longest_alone,
     };
-    let Some(node) = nodes::node(&args.nodes, &args.options, limit_s, given.clone())? else {
+    let Some(node) = two_nodes::node(&args.nodes, &args.options, limit_s, given.clone())? else {
         let start = start(args)?;
         let options = Options { start, parameters, secret: given, limits };
         let job =
@@ -207,7 +207,7 @@ pub(crate) fn join(
     let _ = write!(terminal::stderr(), "{}", node.said);
     let options = Options { start: node.start, parameters, secret: node.secret, limits };
     let job = waiting(&node.waits_for, true, || probeline::exchange::join(options));
-    let not_met = |error| nodes::not_met(error, &args.nodes);
+    let not_met = |error| two_nodes::not_met(error, &args.nodes);
     let job = job.map_err(|error| agreement.explain(error, not_met))?;
     Ok((job, node.last_line))
 }
@@ -291,5 +291,5 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
         Some(output) if failures.is_empty() => output,
         _ => return Err(Failure::new(failures.join("; "))),
     };
-    Ok(Ended { output, transport, doctor: Checkup::default() })
+    Ok(Ended { output, transport, doctor: Findings::default() })
 }

@@ -2,12 +2,12 @@
 #![forbid(unsafe_code)]
 
 mod agreement;
-mod checkup;
 mod cli;
 mod digest;
 mod engines;
 mod exit;
 mod failure;
+mod findings;
 mod interrupt;
 mod job;
 mod keys;
@@ -16,12 +16,11 @@ mod machine;
 #[cfg(feature = "mpi")]
 mod mpi_job;
 mod network;
-mod nodes;
 mod note;
 mod one_sided;
 mod options;
 mod output_file;
-mod place;
+mod pinning;
 mod progress;
 mod run_report;
 mod scenario;
@@ -29,7 +28,8 @@ mod size;
 mod table;
 mod terminal;
 mod timed;
-mod tuned;
+mod tuning_file;
+mod two_nodes;
 mod units;
 
 use std::ffi::OsString;
@@ -44,7 +44,7 @@ use scenario::{
     compare, completions, doctor, explore, latency as bench_latency, limits, report as page,
     roundtrips, simulate, throughput, topology, tune,
 };
-use tuned::Tuned;
+use tuning_file::TuningFile;
 
 /// A hash table spread over the memory of many processes, reached with one-sided operations only.
 #[derive(Parser)]
@@ -109,16 +109,17 @@ fn command() -> Result<Command> {
     let arguments: Vec<_> = std::env::args_os().collect();
     let mut definition = Cli::command();
     let mut matches = parse(&mut definition, &arguments);
-    let tuned = tuned::with_defaults(Cli::command(), &matches)?.map(|(tunable, tuned)| {
-        definition = tunable;
-        matches = parse(&mut definition, &arguments);
-        tuned
-    });
+    let tuning_file =
+        tuning_file::with_defaults(Cli::command(), &matches)?.map(|(tunable, file)| {
+            definition = tunable;
+            matches = parse(&mut definition, &arguments);
+            file
+        });
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| end_by_clap(error));
     let Cli { global, mut command } = cli;
     terminal::set_quiet(global.quiet);
-    if let Some((place, tuned)) = command.tuned().zip(tuned) {
-        *place = Some(tuned);
+    if let Some((option, file)) = command.tuning_file().zip(tuning_file) {
+        *option = Some(file);
     }
     if let Some(job) = command.job()
         && let Some((name, matches)) = matches.subcommand()
@@ -160,10 +161,10 @@ impl Command {
     }
 
     /// Returns the place for the tuning, if the command accepts one.
-    fn tuned(&mut self) -> Option<&mut Option<Tuned>> {
+    fn tuning_file(&mut self) -> Option<&mut Option<TuningFile>> {
         match self {
-            Self::Simulate(args) => Some(&mut args.tuned),
-            _ => self.job().map(|job| &mut job.tuned),
+            Self::Simulate(args) => Some(&mut args.tuning_file),
+            _ => self.job().map(|job| &mut job.tuning_file),
         }
     }
 }

@@ -8,14 +8,14 @@ use probeline_results::{Note, Row, SCHEMA, printable};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::checkup::Checkup;
 use crate::cli::{JobArgs, OutputArgs};
 use crate::failure::{Failure, Result};
+use crate::findings::Findings;
 use crate::machine::Machine;
 use crate::output_file::OutputFile;
 use crate::size::Size;
 use crate::terminal;
-use crate::tuned::Tuned;
+use crate::tuning_file::TuningFile;
 
 /// Columns of a terminal. Longer facts are truncated; the JSON has them in full.
 const WIDTH: usize = 100;
@@ -41,7 +41,7 @@ pub(crate) struct RunReport<R: Row> {
     parameters: Vec<(&'static str, Value)>,
     machine: Machine,
     /// Findings of the doctor on each machine and its RDMA device.
-    pub(crate) doctor: Checkup,
+    pub(crate) doctor: Findings,
     pub(crate) transport: Vec<String>,
     /// The transports that `compare` measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -74,7 +74,7 @@ impl<R: Row> RunReport<R> {
             summary: Vec::new(),
             parameters: Vec::new(),
             machine: Machine::look(),
-            doctor: Checkup::of_files(),
+            doctor: Findings::of_files(),
             transport: Vec::new(),
             columns: Vec::new(),
             candidates: Vec::new(),
@@ -98,15 +98,15 @@ impl<R: Row> RunReport<R> {
         self.parameter("table_bytes", job.table_size.0);
         self.parameter("buckets_per_rank", job.buckets_per_owner());
         self.parameter("seed", job.seed);
-        self.tuned(job.tuned.as_ref());
+        self.tuning_file(job.tuning_file.as_ref());
     }
 
     /// Adds the file of `--tuning`, and the options that override it.
-    pub(crate) fn tuned(&mut self, tuned: Option<&Tuned>) {
-        let Some(tuned) = tuned else { return };
-        self.parameter("tuning", tuned.path.as_str());
-        if !tuned.given.is_empty() {
-            self.parameter("given_besides_tuning", tuned.given.as_str());
+    pub(crate) fn tuning_file(&mut self, file: Option<&TuningFile>) {
+        let Some(file) = file else { return };
+        self.parameter("tuning", file.path.as_str());
+        if !file.given.is_empty() {
+            self.parameter("given_besides_tuning", file.given.as_str());
         }
     }
 

@@ -160,8 +160,8 @@ fn entries(text: &str) -> core::result::Result<usize, String> {
     }
 }
 
-/// A table with its operations and its cache on the heap.
-pub(crate) type HeapTable<T> = Table<T, Vec<Operation>, Vec<CacheEntry>>;
+/// A table with a cache of buckets; its operations and cache are on the heap.
+pub(crate) type CachedTable<T> = Table<T, Vec<Operation>, Vec<CacheEntry>>;
 
 impl AlgorithmArgs {
     /// Returns the configuration of the table of a job.
@@ -209,7 +209,7 @@ impl TableArgs {
         mut config: Config,
         operations: u32,
         exchange: &mut dyn Exchange,
-    ) -> Result<HeapTable<T>> {
+    ) -> Result<CachedTable<T>> {
         if self.adaptive_chunks {
             let cost = read_cost(&mut engine, config.chunk_buckets, exchange)?;
             config.chunk_choice = ChunkChoice::Adaptive(cost);
@@ -224,7 +224,7 @@ impl TableArgs {
         engine: T,
         config: Config,
         operations: u32,
-    ) -> Result<HeapTable<T>> {
+    ) -> Result<CachedTable<T>> {
         Ok(Table::new(engine, config, storage(operations))?.with_cache(self.empty_cache()))
     }
 
@@ -243,7 +243,11 @@ impl TableArgs {
 }
 
 /// Opens a table without a cache over an engine whose windows contain one, or are 0.
-pub(crate) fn attach<T: Timed>(engine: T, config: Config, operations: u32) -> Result<HeapTable<T>> {
+pub(crate) fn attach<T: Timed>(
+    engine: T,
+    config: Config,
+    operations: u32,
+) -> Result<CachedTable<T>> {
     Ok(Table::new(engine, config, storage(operations))?.with_cache(Vec::new()))
 }
 
@@ -275,7 +279,7 @@ impl PipelineArgs {
         engine: T,
         config: Config,
         exchange: &mut dyn Exchange,
-    ) -> Result<HeapTable<T>> {
+    ) -> Result<CachedTable<T>> {
         self.table.open(engine, config, self.in_flight, exchange)
     }
 
@@ -298,7 +302,7 @@ pub(crate) fn of_algorithm(config: &Config) -> Vec<(&'static str, String)> {
 /// Executes find-or-put of each key of `keys` in batches of the length of `outcomes`, or by
 /// blocking calls if that is empty. Stops at the first error.
 pub(crate) fn find_or_put_all<T: Timed>(
-    table: &mut HeapTable<T>,
+    table: &mut CachedTable<T>,
     keys: &[u64],
     outcomes: &mut [BatchOutcome],
 ) -> Result<()> {

@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::machine::less_than;
 use crate::options::Options;
 use crate::size::Size;
-use crate::tuned::Tuned;
+use crate::tuning_file::TuningFile;
 
 /// The ranks of a job, how they meet, and their transport.
 #[derive(Args, Clone, Debug)]
@@ -56,7 +56,7 @@ pub(crate) struct JobArgs {
     tuning: Option<PathBuf>,
 
     #[arg(skip)]
-    pub(crate) tuned: Option<Tuned>,
+    pub(crate) tuning_file: Option<TuningFile>,
 
     #[arg(skip)]
     pub(crate) options: Options,

@@ -8,9 +8,9 @@ use clap::Args;
 use probeline_doctor::{Doctor, Finding, Questions, Survey, Verdict, survey};
 use probeline_results::{Row, row};
 
-use crate::checkup::Checkup;
 use crate::cli::OutputArgs;
 use crate::failure::{Failure, Result};
+use crate::findings::Findings;
 use crate::progress::waiting;
 use crate::run_report::{Files, RunReport};
 use crate::{exit, terminal};
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let mut report = RunReport::<NoRow>::new("doctor");
     report.parameter("device", args.device.clone());
     report.summary = vec![probeline_doctor::summary(&findings)];
-    report.doctor = Checkup::here(findings.clone());
+    report.doctor = Findings::here(findings.clone());
     files.write(&report)?;
     terminal::unless_closed(print(&findings, &args.notes))?;
     let broken = findings.iter().any(|finding| finding.verdict == Verdict::Broken);

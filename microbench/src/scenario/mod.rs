@@ -23,7 +23,7 @@ use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario};
 use crate::run_report::{Files, RunReport};
 use crate::size::Size;
-use crate::table::HeapTable;
+use crate::table::CachedTable;
 use crate::timed::Timed;
 
 /// Operations of blocking calls: one operation, and a previous one whose read-ahead may still
@@ -69,7 +69,11 @@ fn report_job<S: Scenario, R: Row>(
 
 /// Opens a table for blocking calls together with the other ranks. All commands use the same table
 /// type, because each one takes seconds to compile for each transport.
-fn open<T: Timed>(engine: T, config: Config, exchange: &mut dyn Exchange) -> Result<HeapTable<T>> {
+fn open<T: Timed>(
+    engine: T,
+    config: Config,
+    exchange: &mut dyn Exchange,
+) -> Result<CachedTable<T>> {
     let storage = vec![Operation::EMPTY; OPERATIONS as usize];
     Ok(Table::open(engine, config, storage, exchange)?.with_cache(Vec::new()))
 }

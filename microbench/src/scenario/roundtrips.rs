@@ -14,7 +14,7 @@ use crate::keys::nth;
 use crate::progress::Progress;
 use crate::run_report::{aligned, some_of};
 use crate::size::Size;
-use crate::table::{HeapTable, engine_sizes};
+use crate::table::{CachedTable, engine_sizes};
 use crate::timed::Timed;
 
 /// The paper measured at intervals of 0.02 until 0.92, its limit with C = 8 (section 4.1).
@@ -107,7 +107,7 @@ impl RoundtripsArgs {
     #[allow(clippy::cast_precision_loss)]
     fn fill<T: Timed>(
         &self,
-        table: &mut HeapTable<T>,
+        table: &mut CachedTable<T>,
         progress: &mut Progress,
         done: u64,
     ) -> Result<Vec<RoundtripsRow>> {

@@ -21,7 +21,7 @@ use crate::network;
 use crate::progress::{Progress, redrawing};
 use crate::run_report::{Files, RunReport};
 use crate::table::{MOST_ENTRIES, MOST_IN_FLIGHT, ReadAheadName};
-use crate::tuned::Tuned;
+use crate::tuning_file::TuningFile;
 use plan::Run;
 use row::SimulateRow;
 use shares::{STEPS, Shares};
@@ -99,7 +99,7 @@ pub(crate) struct SimulateArgs {
 
     /// The content of that file.
     #[arg(skip)]
-    pub(crate) tuned: Option<Tuned>,
+    pub(crate) tuning_file: Option<TuningFile>,
 
     /// Compare throughputs with each operation's time cut to whole microseconds, as the program of
     /// the paper's authors cuts it
@@ -304,7 +304,7 @@ impl SimulateArgs {
         report.parameter("filled", f64::from(self.filled) / 100.0);
         report.parameter("ops_per_rank", self.ops);
         report.parameter("seed", self.seed);
-        report.tuned(self.tuned.as_ref());
+        report.tuning_file(self.tuning_file.as_ref());
         if self.way() != Way::Paper {
             report.parameter("read_ahead", name(self.read_ahead));
             report.parameter("in_flight", self.in_flight);

@@ -20,7 +20,7 @@ use crate::progress::Progress;
 use crate::run_report::aligned;
 use crate::size::Size;
 use crate::table::{
-    BatchArgs, BatchOutcome, HeapTable, PipelineArgs, engine_sizes, find_or_put_all,
+    BatchArgs, BatchOutcome, CachedTable, PipelineArgs, engine_sizes, find_or_put_all,
 };
 use crate::timed::Timed;
 use crate::units;
@@ -249,7 +249,7 @@ impl ThroughputArgs {
     /// Executes one run of all ranks, which leave a barrier at different times: with one clock a run
     /// takes from the first start to the last end, otherwise as long as the slowest rank.
     fn once<T: Timed>(
-        table: &mut HeapTable<T>,
+        table: &mut CachedTable<T>,
         keys: &[u64],
         outcomes: &mut [BatchOutcome],
         exchange: &mut dyn Exchange,

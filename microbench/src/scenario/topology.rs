@@ -7,7 +7,7 @@ use probeline_results::{Row, row};
 
 use crate::cli::OutputArgs;
 use crate::failure::{Failure, Result};
-use crate::place::known;
+use crate::pinning::known;
 use crate::run_report::{Files, RunReport};
 
 #[derive(Args, Clone, Debug)]

@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result};
 use crate::job;
 use crate::scenario::seconds;
 use crate::size::Size;
-use crate::table::{self, AlgorithmArgs, BatchOutcome, HeapTable};
+use crate::table::{self, AlgorithmArgs, BatchOutcome, CachedTable};
 use crate::timed::Timed;
 
 /// Default of `--table-size`; the second one if all columns are in one job.
@@ -105,7 +105,7 @@ impl CompareArgs {
     }
 
     /// Opens a table over `engine`, whose windows are 0.
-    pub(super) fn table<T: Timed>(&self, engine: T, config: Config) -> Result<HeapTable<T>> {
+    pub(super) fn table<T: Timed>(&self, engine: T, config: Config) -> Result<CachedTable<T>> {
         table::attach(engine, config, IN_FLIGHT)
     }
 

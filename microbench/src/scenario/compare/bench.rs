@@ -18,7 +18,7 @@ use crate::latency::{Recorder, WARM_UP_SHARE, clock_cost_ns};
 use crate::one_sided::{Access, Chain};
 use crate::scenario::throughput::Workload;
 use crate::scenario::{full, gather, peer};
-use crate::table::{HeapTable, find_or_put_all};
+use crate::table::{CachedTable, find_or_put_all};
 use crate::timed::Timed;
 
 /// Hits in a row after which the table expects no insert: eight times the operations that its
@@ -222,10 +222,10 @@ impl<'a, T: Timed> Bench<'a, T> {
             barrier.enter(table.transport_mut()?, Duration::ZERO)?;
             table.reset_stats();
             if measures {
-                let find_or_put = |table: &mut HeapTable<&mut T>, &key: &u64| {
+                let find_or_put = |table: &mut CachedTable<&mut T>, &key: &u64| {
                     Ok(table.find_or_put(key).map(drop)?)
                 };
-                let now = |table: &HeapTable<&mut T>| table.transport().now_ns();
+                let now = |table: &CachedTable<&mut T>| table.transport().now_ns();
                 recorder.run(measured.iter(), limit_ns, &mut table, find_or_put, now)?;
             } else if owner == OwnerDoes::Sleep {
                 thread::sleep(sleep);
@@ -295,7 +295,7 @@ impl<'a, T: Timed> Bench<'a, T> {
     }
 }
 
-fn homed_at_peer<T: Timed>(table: &HeapTable<T>, seed: u64, count: usize) -> Result<Vec<u64>> {
+fn homed_at_peer<T: Timed>(table: &CachedTable<T>, seed: u64, count: usize) -> Result<Vec<u64>> {
     let layout = table.layout();
     let peer = peer(layout.owners());
     let mut keys = Vec::new();

@@ -25,8 +25,8 @@ use self::row::rows;
 use self::step::steps;
 use self::worker::Turn;
 use super::peer;
-use crate::checkup::{Checkup, Device};
 use crate::failure::{Failure, Result};
+use crate::findings::{Device, Findings};
 use crate::progress::Progress;
 use crate::run_report::{Files, RunReport};
 use crate::table;
@@ -52,14 +52,14 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
     } else {
         let columns = processes::compare_processes(&args);
         let found = device(&columns).map(|device| device.examine(probeline_doctor::ANSWER));
-        (columns, Checkup::here(found.unwrap_or_default()))
+        (columns, Findings::here(found.unwrap_or_default()))
     };
     report.transport = columns.iter().map(Column::line).collect();
     report.transport.extend(columns.iter().filter_map(Column::includes));
     report.columns = columns.iter().map(Column::value).collect();
     report.doctor.extend(doctor);
     report.rows = rows(&columns);
-    report.tuned(args.job.tuned.as_ref());
+    report.tuning_file(args.job.tuning_file.as_ref());
     report.parameter("ranks", args.job.ranks);
     report.parameter("table_bytes", args.job.table_size.0);
     report.parameter("buckets_per_rank", args.job.buckets_per_owner());

@@ -17,9 +17,9 @@ use super::measured::{Capabilities, Column, Sample};
 use super::step::{Step, steps};
 use super::worker::{Turn, announced};
 use super::{CompareArgs, device, take_turns};
-use crate::checkup::{Checkup, Machines};
 use crate::failure::{Failure, Result};
-use crate::place::{Given, place};
+use crate::findings::{Findings, Machines};
+use crate::pinning::{InitialAffinity, pin_rank};
 use crate::progress::waiting;
 use crate::timed::Timed;
 use crate::{engines, exit, job, terminal};
@@ -36,7 +36,7 @@ struct Opened<'a> {
 type Measured = core::result::Result<Option<Sample>, String>;
 
 /// The columns, and the doctor's findings on each machine.
-type Compared = (Vec<Column>, Checkup);
+type Compared = (Vec<Column>, Findings);
 
 /// Takes part in the job; rank 0 gets the result.
 pub(super) fn compare_in_one_job(args: &CompareArgs) -> Result<Option<Compared>> {
@@ -57,7 +57,11 @@ pub(super) fn compare_in_one_job(args: &CompareArgs) -> Result<Option<Compared>>
 
 /// Takes part in a job with columns of MPI, whose ranks meet over MPI.
 #[cfg(feature = "mpi")]
-fn over_mpi(args: &CompareArgs, affinity: &Given, longest: Duration) -> Result<Option<Compared>> {
+fn over_mpi(
+    args: &CompareArgs,
+    affinity: &InitialAffinity,
+    longest: Duration,
+) -> Result<Option<Compared>> {
     let (_world, mut members) = crate::mpi_job::join(&args.job, Vec::new(), longest)?;
     let compared = compare_over(args, affinity, &mut members, open_among_members)?;
     members.barrier()?;
@@ -65,7 +69,7 @@ fn over_mpi(args: &CompareArgs, affinity: &Given, longest: Duration) -> Result<O
 }
 
 #[cfg(not(feature = "mpi"))]
-fn over_mpi(_: &CompareArgs, _: &Given, _: Duration) -> Result<Option<Compared>> {
+fn over_mpi(_: &CompareArgs, _: &InitialAffinity, _: Duration) -> Result<Option<Compared>> {
     Err(Failure::new(
         "this build has no MPI: leave out its columns, or build with --features mpi and the mpicc \
          of the library whose launcher starts the ranks",
@@ -75,14 +79,14 @@ fn over_mpi(_: &CompareArgs, _: &Given, _: Duration) -> Result<Option<Compared>>
 /// Opens the columns' engines, one after the other, and measures all steps.
 fn compare_over<'a, E: Exchange>(
     args: &'a CompareArgs,
-    affinity: &Given,
+    affinity: &InitialAffinity,
     exchange: &mut E,
     open: impl Fn(&'a CompareArgs, ColumnName, MemoryPolicy, &mut E) -> Result<Opened<'a>>,
 ) -> Result<Option<Compared>> {
     let machines = Machines::examine(exchange, args.job.meeting.collective_limit())?;
     let is_rank_0 = exchange.me() == Owner(0);
     let mut placement = Vec::new();
-    let memory = place(&args.job.place, None, affinity, exchange, &mut placement)?;
+    let memory = pin_rank(&args.job.place, None, affinity, exchange, &mut placement)?;
     let mut columns = args.columns();
     let mut benches = Vec::new();
     for column in &mut columns {

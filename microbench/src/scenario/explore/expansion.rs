@@ -10,7 +10,7 @@ use super::frontier::Frontier;
 use serde::{Deserialize, Serialize};
 
 use crate::failure;
-use crate::table::HeapTable;
+use crate::table::CachedTable;
 use crate::timed::Timed;
 
 /// Arcs and states between two readings of the clock, which cost as much as several arcs.
@@ -65,7 +65,7 @@ impl Expansion {
     /// level. All successors have been looked up in the table when it returns.
     pub(super) fn expand<T: Timed>(
         &mut self,
-        table: &mut HeapTable<T>,
+        table: &mut CachedTable<T>,
         frontier: &mut Frontier,
         counts: &mut Counts,
         round_ns: u64,
@@ -102,7 +102,7 @@ impl Expansion {
     /// if the table was full for one of them.
     fn put<T: Timed>(
         &mut self,
-        table: &mut HeapTable<T>,
+        table: &mut CachedTable<T>,
         frontier: &mut Frontier,
         counts: &mut Counts,
     ) -> failure::Result<bool> {

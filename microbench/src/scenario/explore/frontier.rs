@@ -8,7 +8,7 @@ use probeline::transport::{
 };
 
 use crate::failure::Result;
-use crate::table::HeapTable;
+use crate::table::CachedTable;
 use crate::timed::Timed;
 
 /// Words of each window, after the table, in which a rank exposes the states that it has found. A
@@ -61,7 +61,7 @@ impl Frontier {
     /// between.
     pub(super) fn spread<T: Timed>(
         &mut self,
-        table: &mut HeapTable<T>,
+        table: &mut CachedTable<T>,
         found: &[u64],
         exchange: &mut dyn Exchange,
     ) -> Result<()> {
@@ -97,7 +97,7 @@ impl Frontier {
 
     fn take<T: Timed>(
         &mut self,
-        table: &mut HeapTable<T>,
+        table: &mut CachedTable<T>,
         exposed: &[u64],
         me: Owner,
     ) -> Result<()> {

@@ -26,7 +26,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::job::Scenario;
 use crate::size::Size;
-use crate::table::{HeapTable, MOST_BATCH, PipelineArgs, engine_sizes};
+use crate::table::{CachedTable, MOST_BATCH, PipelineArgs, engine_sizes};
 use crate::timed::Timed;
 
 #[derive(Args, Clone, Debug)]
@@ -187,7 +187,7 @@ impl Exploration {
     #[allow(clippy::cast_precision_loss)]
     fn row<T: Timed>(
         &self,
-        table: &mut HeapTable<T>,
+        table: &mut CachedTable<T>,
         packing: &Packing,
         ended: &Ended,
         took_ns: u64,

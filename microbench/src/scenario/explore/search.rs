@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::scenario::full;
-use crate::table::HeapTable;
+use crate::table::CachedTable;
 use crate::timed::Timed;
 use crate::units::{rate_of, thousands};
 
@@ -35,7 +35,7 @@ pub(super) struct Ended {
 /// error is a marking that does not fit the packing, the same one on every rank.
 pub(super) fn search<T: Timed>(
     exploration: &Exploration,
-    table: &mut HeapTable<T>,
+    table: &mut CachedTable<T>,
     packing: &Packing,
     exchange: &mut dyn Exchange,
 ) -> Result<core::result::Result<Ended, Overflow>> {

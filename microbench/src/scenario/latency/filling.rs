@@ -98,7 +98,7 @@ mod tests {
 
     use super::super::FILLING_DEPTH;
     use super::*;
-    use crate::table::HeapTable;
+    use crate::table::CachedTable;
 
     /// find-or-put finds every key that the owners stored. Filling one by one and by owners
     /// occupies the same buckets if these do not depend on the order of inserts.
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    fn occupied<T: Timed>(table: &HeapTable<T>) -> Vec<bool> {
+    fn occupied<T: Timed>(table: &CachedTable<T>) -> Vec<bool> {
         table.transport().window()[8..].iter().map(|word| word.load(Acquire) != 0).collect()
     }
 }

@@ -16,7 +16,7 @@ use crate::latency::{Bound, Recorder, WARM_UP_SHARE};
 use crate::one_sided::{after, read, wait};
 use crate::progress::Progress;
 use crate::scenario::{OPERATIONS, median, too_few_chunks};
-use crate::table::{HeapTable, attach};
+use crate::table::{CachedTable, attach};
 use crate::timed::Timed;
 
 const LEAST_CHUNK: u32 = 8;
@@ -164,7 +164,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Finds enough keys to fill most of the cache, for at most the time of a measurement.
-    fn fill_cache<T: Timed>(&mut self, table: &mut HeapTable<&mut T>) -> Result<()> {
+    fn fill_cache<T: Timed>(&mut self, table: &mut CachedTable<&mut T>) -> Result<()> {
         let finds = if self.held == 0 { 0 } else { FINDS_PER_ENTRY * self.args.table.cache };
         let start_ns = table.transport().now_ns();
         for _ in 0..finds {
@@ -197,7 +197,7 @@ impl<'a> Rounds<'a> {
     /// words, so that the CPU's caches do not hold them.
     fn floor<T: Timed>(
         &mut self,
-        table: &mut HeapTable<&mut T>,
+        table: &mut CachedTable<&mut T>,
         keys: &[u64],
         claims: bool,
     ) -> Result<Option<f64>> {
@@ -224,7 +224,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Inserts new keys in order, as many as the time permits.
-    fn insert<T: Timed>(&mut self, table: &mut HeapTable<&mut T>, keys: &[u64]) -> Result<Stats> {
+    fn insert<T: Timed>(&mut self, table: &mut CachedTable<&mut T>, keys: &[u64]) -> Result<Stats> {
         let (config, mut held) = (self.config, self.held);
         let stats = self.operate(table, keys, |table, key| {
             inserted(&config, table.layout().owners(), table.find_or_put(key)?, &mut held)
@@ -234,7 +234,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Finds keys in the table, as many as the time permits.
-    fn find<T: Timed>(&mut self, table: &mut HeapTable<&mut T>, keys: &[u64]) -> Result<Stats> {
+    fn find<T: Timed>(&mut self, table: &mut CachedTable<&mut T>, keys: &[u64]) -> Result<Stats> {
         self.operate(table, keys, |table, key| match table.find_or_put(key)? {
             Outcome::Found => Ok(()),
             other => Err(Failure::new(format!("key {key} was lost: {other:?}"))),
@@ -244,22 +244,26 @@ impl<'a> Rounds<'a> {
     /// Measures `operation` on each key. Returns the table's statistics.
     fn operate<T: Timed>(
         &mut self,
-        table: &mut HeapTable<&mut T>,
+        table: &mut CachedTable<&mut T>,
         keys: &[u64],
-        mut operation: impl FnMut(&mut HeapTable<&mut T>, u64) -> Result<()>,
+        mut operation: impl FnMut(&mut CachedTable<&mut T>, u64) -> Result<()>,
     ) -> Result<Stats> {
         self.round.reset();
         table.reset_stats();
         let bound = bound(&self.limits, keys.len());
-        let operation = |table: &mut HeapTable<_>, &key: &u64| operation(table, key);
-        let now = |table: &HeapTable<&mut T>| table.transport().now_ns();
+        let operation = |table: &mut CachedTable<_>, &key: &u64| operation(table, key);
+        let now = |table: &CachedTable<&mut T>| table.transport().now_ns();
         self.round.run_warm(keys.iter(), bound, table, operation, now)?;
         Ok(*table.stats())
     }
 
     /// Inserts keys in batches until the table has `target`, without measuring: those for which the
     /// time of the rounds was too short.
-    fn insert_rest<T: Timed>(&mut self, table: &mut HeapTable<&mut T>, target: u64) -> Result<()> {
+    fn insert_rest<T: Timed>(
+        &mut self,
+        table: &mut CachedTable<&mut T>,
+        target: u64,
+    ) -> Result<()> {
         let owners = table.layout().owners();
         let mut many = attach(&mut **table.transport_mut()?, self.config, FILLING)?;
         let mut ends = vec![Ok(Outcome::Absent); BATCH];

@@ -13,7 +13,7 @@ use super::row::{LimitsRow, of_memory};
 use super::{CoresName, LimitsArgs};
 use crate::failure::{Failure, Result};
 use crate::note::{self, Missing};
-use crate::place::{self, Given};
+use crate::pinning::{self, InitialAffinity};
 use crate::progress::Progress;
 
 /// Measurements of memory in each round for each number of cores, one of which is shorter.
@@ -22,7 +22,7 @@ const MEASUREMENTS: u32 = 6;
 /// One CPU of each core that this process may use, and their memory nodes unless a container hides
 /// them.
 pub(super) struct Cores {
-    given: Given,
+    given: InitialAffinity,
     /// `None` if the core exists but its number is unknown.
     cpus: Vec<Option<CpuId>>,
     /// At least one element; `None` lets the kernel choose the node.
@@ -33,8 +33,8 @@ pub(super) struct Cores {
 impl Cores {
     pub(super) fn find() -> Result<Self> {
         let given = Affinity::take();
-        let allowed = place::allowed(&given);
-        let (topology, hidden) = place::topology(&allowed);
+        let allowed = pinning::allowed(&given);
+        let (topology, hidden) = pinning::topology(&allowed);
         let usable =
             |core: &&probeline::pin::Core| core.cpus.iter().any(|cpu| allowed.contains(cpu));
         let count = u32::try_from(topology.cores().iter().filter(usable).count())?;
@@ -117,9 +117,9 @@ impl Cores {
         let affinity = self.given.as_ref().map_err(Clone::clone);
         let pinned = affinity.and_then(|affinity| cpu.map_or(Ok(()), |cpu| affinity.pin(cpu)));
         match pinned.map_err(Failure::from) {
-            Err(why) if args.job.place.pin == Some(true) => Err(place::must_pin(&why)),
+            Err(why) if args.job.place.pin == Some(true) => Err(pinning::must_pin(&why)),
             Err(why) => {
-                note::say(Missing::Pinning, 0, place::unpinned(&why));
+                note::say(Missing::Pinning, 0, pinning::unpinned(&why));
                 Ok(())
             }
             Ok(()) => Ok(()),

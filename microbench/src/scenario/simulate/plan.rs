@@ -121,7 +121,8 @@ impl SimulateArgs {
             return Ok(at_once);
         }
         let most = bytes.first().copied().unwrap_or(0);
-        let given = self.tuned.as_ref().map_or(String::new(), |tuned| format!(" ({})", tuned.path));
+        let given =
+            self.tuning_file.as_ref().map_or(String::new(), |file| format!(" ({})", file.path));
         Err(Failure::usage(format!(
             "what all ranks have in flight, their caches{given} and their parts of the table take \
              {} MiB, and this machine has {} MiB of memory available: give fewer --machines, \

@@ -55,7 +55,7 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
                 .into(),
         );
     }
-    if args.tuned.as_ref().is_some_and(|tuned| tuned.direct) {
+    if args.tuning_file.as_ref().is_some_and(|file| file.direct) {
         notes.push(
             "direct = true: nothing chose the tuning's C, M and read-ahead; take tune --direct off"
                 .into(),

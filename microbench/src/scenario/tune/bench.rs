@@ -14,7 +14,7 @@ use crate::keys::nth;
 use crate::progress::Progress;
 use crate::scenario::latency::fill;
 use crate::scenario::{gather, too_few_chunks};
-use crate::table::{HeapTable, find_or_put_all};
+use crate::table::{CachedTable, find_or_put_all};
 use crate::timed::Timed;
 
 const BATCH: usize = 1024;
@@ -149,7 +149,7 @@ impl<'e, T: Timed> Bench<'e, T> {
         Ok(sum as f64 / (self.ranks * keys.len().max(1) as u64) as f64)
     }
 
-    fn table(&mut self, candidate: &Candidate) -> Result<HeapTable<&mut T>> {
+    fn table(&mut self, candidate: &Candidate) -> Result<CachedTable<&mut T>> {
         let config = Config {
             chunk_buckets: candidate.chunk_buckets,
             max_chunks: candidate.max_chunks,

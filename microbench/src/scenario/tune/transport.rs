@@ -16,7 +16,7 @@ use crate::cli::{JobArgs, TransportName};
 use crate::failure::Result;
 use crate::machine::Machine;
 use crate::options::Options;
-use crate::place;
+use crate::pinning;
 use crate::progress::Progress;
 use crate::timed::Timed;
 
@@ -127,7 +127,7 @@ pub(super) fn network<T: Timed>(
 ) -> Result<Network> {
     let machines = match job.transport {
         TransportName::Sim => (0..exchange.owners()).map(|rank| job.sim.machine(rank)).collect(),
-        _ => place::machines(exchange)?,
+        _ => pinning::machines(exchange)?,
     };
     let by_cpu = job.transport == TransportName::Shm;
     let owners = if by_cpu { all_owners(&machines) } else { far(&machines, exchange.me()) };

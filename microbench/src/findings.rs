@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 pub(crate) use self::device::Device;
 use crate::failure::{Failure, Result};
-use crate::place;
+use crate::pinning;
 use probeline_results::{gather, gather_values};
 
 /// Maximum bytes of the findings of all ranks together, which each rank receives: a quarter of what
@@ -36,7 +36,7 @@ const NAMELESS: &str = "this rank counts as one on a machine of its own";
 
 /// Findings by machine, starting with this one.
 #[derive(Debug, Default)]
-pub(crate) struct Checkup {
+pub(crate) struct Findings {
     here: Vec<Finding>,
     /// The ranks of the job on this machine.
     ranks: Vec<u32>,
@@ -56,7 +56,7 @@ struct OfMachine<F> {
     findings: Vec<F>,
 }
 
-impl Checkup {
+impl Findings {
     /// Findings on this machine alone.
     pub(crate) fn here(findings: Vec<Finding>) -> Self {
         Self { here: findings, ..Self::default() }
@@ -87,7 +87,7 @@ impl Checkup {
     }
 }
 
-impl Serialize for Checkup {
+impl Serialize for Findings {
     fn serialize<S: Serializer>(&self, serializer: S) -> core::result::Result<S::Ok, S::Error> {
         let mut machines = serializer.serialize_seq(Some(1 + self.elsewhere.len()))?;
         let (ranks, findings) = (self.ranks.clone(), self.here.iter().collect());
@@ -113,7 +113,7 @@ impl Machines {
     /// Gathers which ranks share a machine. The first rank of each machine examines it. All ranks
     /// call this. `limit` is that of collective calls.
     pub(crate) fn examine(exchange: &mut dyn Exchange, limit: Duration) -> Result<Self> {
-        Self::of(place::machine(), exchange, limit, || Doctor::new("/").machine())
+        Self::of(pinning::machine(), exchange, limit, || Doctor::new("/").machine())
     }
 
     fn of(
@@ -162,7 +162,7 @@ impl Machines {
         self,
         device: Option<Device>,
         exchange: &mut dyn Exchange,
-    ) -> Result<Checkup> {
+    ) -> Result<Findings> {
         let patience = self.patience;
         self.gather_findings(
             || device.map(|device| device.examine(patience)).unwrap_or_default(),
@@ -174,7 +174,7 @@ impl Machines {
         mut self,
         device: impl FnOnce() -> Vec<Finding>,
         exchange: &mut dyn Exchange,
-    ) -> Result<Checkup> {
+    ) -> Result<Findings> {
         // Other ranks may still measure.
         let met = exchange.barrier();
         if self.examines(exchange) {
@@ -190,21 +190,23 @@ impl Machines {
 
     /// Combines the findings of all machines from the text of each rank, or notes why it is
     /// missing.
-    fn put_together(self, texts: Result<Vec<Option<Box<RawValue>>>>) -> Checkup {
+    fn put_together(self, texts: Result<Vec<Option<Box<RawValue>>>>) -> Findings {
         let mut ranks = self.ranks().into_iter();
         let here = ranks.next().unwrap_or_default();
-        let mut checkup = Checkup { here: self.found, ranks: here, ..Checkup::default() };
+        let mut findings = Findings { here: self.found, ranks: here, ..Findings::default() };
         match texts {
-            Ok(texts) => checkup.elsewhere = ranks.map(|ranks| of_machine(ranks, &texts)).collect(),
+            Ok(texts) => {
+                findings.elsewhere = ranks.map(|ranks| of_machine(ranks, &texts)).collect()
+            }
             Err(failure) => {
                 let why = format!("a rank was lost after the work: {failure}");
-                checkup.elsewhere =
+                findings.elsewhere =
                     ranks.map(|ranks| missing_machine(ranks, why.clone())).collect();
-                checkup.here.push(missing(why.clone()));
-                checkup.lost = Some(why);
+                findings.here.push(missing(why.clone()));
+                findings.lost = Some(why);
             }
         }
-        checkup
+        findings
     }
 
     /// Gathers the findings of each rank as JSON; `None` for ranks that did not examine a machine.
@@ -292,7 +294,7 @@ mod tests {
     /// Returns the findings on rank 0 for ranks on these machines. Each rank reports findings that
     /// name its rank.
     fn reported(machines: &[u64]) -> Value {
-        let checkups: Vec<Checkup> = thread::scope(|scope| {
+        let checkups: Vec<Findings> = thread::scope(|scope| {
             let ranks = probeline::exchange::threads(u32::try_from(machines.len()).unwrap());
             let ranks = ranks.into_iter().zip(machines).map(|(mut exchange, machine)| {
                 scope.spawn(move || {
@@ -306,7 +308,7 @@ mod tests {
             let ranks: Vec<_> = ranks.collect();
             ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
         });
-        let mut report = Checkup::here(vec![finding(Verdict::Fine, "before the run")]);
+        let mut report = Findings::here(vec![finding(Verdict::Fine, "before the run")]);
         report.extend(checkups.into_iter().next().unwrap());
         serde_json::to_value(report).unwrap()
     }
@@ -365,7 +367,7 @@ mod tests {
     /// Rank 1 is lost after the work.
     #[test]
     fn a_rank_lost_after_the_work_loses_no_result() {
-        let ends: Vec<Result<Checkup>> = thread::scope(|scope| {
+        let ends: Vec<Result<Findings>> = thread::scope(|scope| {
             let ranks = probeline::exchange::threads(4).into_iter().map(|mut exchange| {
                 scope.spawn(move || {
                     let me = exchange.me().0;
@@ -397,7 +399,7 @@ mod tests {
 
     #[test]
     fn unidentified_machines_are_distinct() {
-        let checkups: Vec<Checkup> = thread::scope(|scope| {
+        let checkups: Vec<Findings> = thread::scope(|scope| {
             let ranks = probeline::exchange::threads(3).into_iter().map(|mut exchange| {
                 scope.spawn(move || {
                     let machine = match exchange.me().0 {
@@ -427,7 +429,7 @@ mod tests {
     #[test]
     fn a_device_that_hangs_after_the_work_loses_no_result() {
         let limit = Duration::from_secs(8);
-        let checkups: Vec<Checkup> = thread::scope(|scope| {
+        let checkups: Vec<Findings> = thread::scope(|scope| {
             let ranks =
                 probeline::exchange::threads_within(2, limit).into_iter().map(|mut exchange| {
                     scope.spawn(move || {

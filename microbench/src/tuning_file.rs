@@ -9,7 +9,7 @@ use probeline::tuning::Tuning;
 use crate::failure::{Failure, Result};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Tuned {
+pub(crate) struct TuningFile {
     pub(crate) path: String,
     /// The options that the command line overrides, by their names in the report, separated by
     /// commas.
@@ -44,7 +44,7 @@ const OPTIONS: [Tunable; 10] = [
 pub(crate) fn with_defaults(
     definition: Command,
     matches: &ArgMatches,
-) -> Result<Option<(Command, Tuned)>> {
+) -> Result<Option<(Command, TuningFile)>> {
     let Some((name, matches)) = matches.subcommand() else { return Ok(None) };
     // An error here comes from a command without the option.
     let Ok(Some(path)) = matches.try_get_one::<PathBuf>("tuning") else { return Ok(None) };
@@ -75,5 +75,5 @@ pub(crate) fn with_defaults(
         command
     });
     let path = path.display().to_string();
-    Ok(Some((definition, Tuned { path, given: given.join(", "), direct: tuning.direct })))
+    Ok(Some((definition, TuningFile { path, given: given.join(", "), direct: tuning.direct })))
 }

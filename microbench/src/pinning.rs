@@ -1,4 +1,4 @@
-//! Places ranks: assigns the core of each rank and the NUMA node of its memory.
+//! Pins each rank to a core and chooses the NUMA node of its memory.
 
 use core::hash::Hasher;
 use std::hash::DefaultHasher;
@@ -17,15 +17,15 @@ use probeline_results::gather;
 const UNPINNED: u64 = u64::MAX;
 
 /// The affinity of this process when it started, or why it cannot be read.
-pub(crate) type Given = core::result::Result<Affinity, AffinityError>;
+pub(crate) type InitialAffinity = core::result::Result<Affinity, AffinityError>;
 
 /// Pins this rank on `near` or close to it, if that node is known, and returns the node for its
 /// memory. All ranks call this with the same `--pin`. `said` receives a text about the places
 /// of all ranks. Ranks that cannot be pinned stay unpinned, unless pinning was requested.
-pub(crate) fn place(
+pub(crate) fn pin_rank(
     args: &PlaceArgs,
     near: Option<NodeId>,
-    given: &Given,
+    given: &InitialAffinity,
     exchange: &mut dyn Exchange,
     said: &mut Vec<String>,
 ) -> Result<MemoryPolicy> {
@@ -40,7 +40,7 @@ pub(crate) fn place(
     let (rank, ranks) = among_sharers(&allowed, &machine, exchange)?;
     let (topology, hidden) = topology(&allowed);
     note::say_once(Missing::Topology, hidden, exchange)?;
-    let pinned = pin_rank(given, &topology, near, rank, ranks);
+    let pinned = pin(given, &topology, near, rank, ranks);
     if args.pin == Some(true) {
         insist(pinned.as_ref().err(), exchange)?;
     }
@@ -55,7 +55,7 @@ pub(crate) fn place(
 }
 
 /// Returns the CPUs that this process may use, or an empty set if they cannot be read.
-pub(crate) fn allowed(given: &Given) -> CpuSet {
+pub(crate) fn allowed(given: &InitialAffinity) -> CpuSet {
     given.as_ref().map_or_else(|_| CpuSet::default(), |affinity| affinity.allowed().clone())
 }
 
@@ -85,8 +85,8 @@ pub(crate) fn known(near: Option<NodeId>, topology: &Topology) -> Option<NodeId>
     near.filter(|node| topology.node(*node).is_some())
 }
 
-fn pin_rank(
-    given: &Given,
+fn pin(
+    given: &InitialAffinity,
     topology: &Topology,
     near: Option<NodeId>,
     rank: u32,
