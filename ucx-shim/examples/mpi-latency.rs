@@ -22,7 +22,7 @@ use probeline_transport::{
 use probeline_ucx_shim::mpi::{Builder, Engine, World};
 use shared::{MAX_WORDS, Operation, Result, buffer_like, median};
 
-/// The default of `AT_MOST`, which holds on a machine with other work too. The aim is 1.15; some
+/// The default of `AT_MOST`, which holds on a machine with other work too. The target is 1.15; some
 /// components take 20 ns for a READ, of which 3 ns are 15%.
 const DEFAULT_AT_MOST: f64 = 1.25;
 /// The number of turns, odd for a median.

@@ -118,7 +118,7 @@ fn limits(run: &Run) -> Option<String> {
     let many = run.rows.iter().filter(|row| row.text("limit") == Some("READ 8 B"));
     let most = many.filter_map(|row| row.number("median_ops_per_s")).fold(0.0, f64::max);
     Some(format!(
-        "a READ of 8 bytes takes {} by itself, and up to {} are done when many are in flight",
+        "a READ of 8 bytes takes {} with one in flight; many in flight reach {}",
         time(alone.number("mean_ns")?),
         rate(most)
     ))
@@ -128,7 +128,7 @@ fn compare(run: &Run) -> Option<String> {
     let columns = run.more.get("columns")?.as_array()?;
     let measured = columns.iter().filter(|column| column["state"] == "measured");
     let names: Vec<&str> = measured.filter_map(|column| column["column"].as_str()).collect();
-    (!names.is_empty()).then(|| format!("{} by turns", names.join(", ")))
+    (!names.is_empty()).then(|| format!("{}, measured alternately", names.join(", ")))
 }
 
 fn tune(run: &Run) -> Option<String> {

@@ -6,7 +6,7 @@
     const boxes = form.querySelectorAll(`[data-filter="${name}"] input:checked`);
     return new Set(Array.from(boxes, (box) => box.value));
   };
-  // A series without a C, such as a READ by itself, is there whichever C are chosen.
+  // A series without a C, such as READ 8 B, is shown for every selection of C.
   const apply = () => {
     const transports = chosen("transport");
     const chunks = chosen("c");

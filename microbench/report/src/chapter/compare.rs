@@ -11,7 +11,7 @@ const PLOTS: [[&str; 4]; 2] = [
     [
         "ops/s",
         "rate",
-        "Time of an operation where many are in flight",
+        "Time of an operation with many in flight",
         "from the rate, median of the rounds",
     ],
 ];
@@ -58,9 +58,9 @@ fn plot(run: &Run, [unit, id, title, what]: [&str; 4]) -> Option<Plot> {
         id: format!("compare-{}-{id}", run.number),
         title: format!("{title}, relative to the fastest transport"),
         caption: format!(
-            "Run {}: times the time of the row's fastest transport ({what}); 1 is the fastest. \
-             polls, sleeps: what the owner does meanwhile. Simulated transports have virtual time \
-             and are left out.",
+            "Run {}: time divided by that of the row's fastest transport ({what}); 1 is the \
+             fastest. polls, sleeps: what the owner does during the measurement. Simulated \
+             transports have virtual time and are left out.",
             run.number
         ),
         x: ("times the fastest", Kind::Ratios),

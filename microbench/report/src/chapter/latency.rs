@@ -53,14 +53,14 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
     };
     let latencies = [
         ("inserted", "latency-inserted", "Mean latency of an insert"),
-        ("found", "latency-found", "Mean latency of a find-or-put that finds"),
+        ("found", "latency-found", "Mean latency of a find-or-put that finds its key"),
     ];
     let mut chapter = Chapter::new(
         [
             "latency",
             "Latency and roundtrips by load factor",
-            "How long one find-or-put takes, and how many chunk READs it needs, as the table fills. \
-             C is the number of buckets that one READ transfers.",
+            "The latency of one find-or-put, and the number of its chunk READs, by load factor. C \
+             is the number of buckets that one READ transfers.",
         ],
         latencies.into_iter().filter_map(latency_plot),
         "Latency by load factor: no run of bench-latency was given. `probeline bench-latency \
@@ -129,8 +129,8 @@ fn latency_spec(id: &str, title: &str, operation: &str) -> Spec {
         title: title.to_owned(),
         caption: format!(
             "Nanoseconds from the call of one find-or-put to its result, one at a time, measured by \
-             rank 0; {included}. They go to all owners equally, its own part included. Means of \
-             whole batches; of a simulated run, of virtual time."
+             rank 0; {included}. They access the parts of all owners uniformly, this rank's own \
+             part included. Means of whole batches; simulated runs have virtual time."
         ),
         x: LOAD_FACTOR,
         y: ("mean, ns", Kind::Fitting),
@@ -180,8 +180,8 @@ fn no_roundtrips(runs: &[Run]) -> Option<String> {
         .collect();
     (!direct.is_empty()).then(|| {
         format!(
-            "Roundtrips of run {}: its CPU accesses the whole table itself, so that it posts no chunk \
-             READ. `--direct off` or `--paper` has them.",
+            "Roundtrips of run {}: its CPU accesses the whole table itself, so that it posts no \
+             chunk READ. Runs with `--direct off` or `--paper` post them.",
             direct.join(", ")
         )
     })

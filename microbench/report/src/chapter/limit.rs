@@ -6,16 +6,18 @@ use crate::plot::{Guide, Kind, Plot, Spec};
 use crate::run::Run;
 
 pub(super) fn chapter(runs: &[Run]) -> Chapter {
-    let floors =
-        [("inserted", "Inserts beside their floor"), ("found", "Finds beside their floor")]
-            .into_iter()
-            .filter_map(|(operation, title)| floors(runs, operation, title));
+    let floors = [
+        ("inserted", "Inserts relative to their floor"),
+        ("found", "Finds relative to their floor"),
+    ]
+    .into_iter()
+    .filter_map(|(operation, title)| floors(runs, operation, title));
     Chapter::new(
         [
             "limit",
             "Fraction of the limit",
-            "What was measured, divided by what the same run found that the transport or the memory \
-             can do at best; 1 is the limit itself.",
+            "Each measurement divided by the limit of the transport or the memory that the same \
+             run measured; 1 is the limit itself.",
         ],
         rates(runs).into_iter().chain(floors).chain(cluster::limits(runs)),
         "Fraction of the limit: no given run has measured its limit. `probeline bench-throughput \
@@ -41,10 +43,10 @@ fn rates(runs: &[Run]) -> Option<Plot> {
     Spec {
         id: "limit-share".to_owned(),
         title: "Throughput as a share of its limit".to_owned(),
-        caption: "Operations per second, divided by the highest rate that the transport, or the \
-                  memory where the CPU accesses the table itself, had for the reads and claims that \
-                  the same operations need; measured at the start of each run, on the table's own \
-                  windows. Nothing else that an operation does is in the limit."
+        caption: "Operations per second, divided by the limit: the highest rate of the reads and \
+                  claims that the same operations need, over the transport, or in memory if the \
+                  CPU accesses the table itself. The limit is measured at the start of each run, \
+                  on the table's own windows, and includes no other work of an operation."
             .to_owned(),
         x: ("of the limit", Kind::FromZero),
         y: ("workload", Kind::Names(names.0)),
@@ -69,9 +71,10 @@ fn floors(runs: &[Run], operation: &str, title: &str) -> Option<Plot> {
         id: format!("floor-{operation}"),
         title: title.to_owned(),
         caption: format!(
-            "The time of {floor}, going to the same owners in the same order, divided by that of \
-             the find-or-put: medians of rounds in which both take turns. Above 1 it needs less \
-             than its floor, for example where the CPU itself loads only the bytes that it needs."
+            "The time of {floor}, to the same owners in the same order, divided by that of the \
+             find-or-put: medians of rounds in which both are measured alternately. A value above \
+             1 means that the find-or-put takes less time than its floor, for example because the \
+             CPU loads only the bytes that it needs."
         ),
         x: ("load factor", Kind::Between),
         y: ("floor / find-or-put", Kind::FromZero),

@@ -54,7 +54,7 @@ impl Chapter {
 struct Sample {
     /// What was measured: the name that colour and marker represent.
     hue: String,
-    /// Extends the name of the run, which the dash pattern represents.
+    /// The text after the name of the run, which the dash pattern represents.
     of_line: String,
     chunk_buckets: Option<u32>,
     points: Vec<[f64; 2]>,

@@ -59,8 +59,8 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
         [
             "paper-latency-ratio",
             "Mean latency, here / in the paper",
-            "The run's divided by the paper's at the same C and load factor; below 1 is faster than \
-             the paper.",
+            "The run's mean latency divided by the paper's at the same C and load factor; below 1 \
+             is faster than the paper.",
         ],
     );
     let trips = group(
@@ -70,18 +70,19 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
         [
             "paper-roundtrips-ratio",
             "Roundtrips, here / in the paper",
-            "The run's divided by the paper's at the same C and load factor; below 1 are fewer READs.",
+            "The run's number of READs divided by the paper's at the same C and load factor; \
+             below 1 means fewer READs.",
         ],
     );
     let mut chapter = Chapter::new(
         ["paper", "Beside the paper's figures", ""],
         latencies.into_iter().chain(trips),
         "Latency and roundtrips beside the paper's: they need inserts by load factor. `probeline \
-         bench-latency --json FILE` makes a run that has them.",
+         bench-latency --json FILE` writes a run that has them.",
     );
     chapter.lead = format!(
         "Hollow markers are the paper's: {SOURCE}. A latency over shared memory, or simulated on one \
-         machine, stands beside the paper's on one machine, all others beside those on two."
+         machine, is compared with the paper's on one machine, all others with those on two."
     );
     let throughputs = throughput(runs);
     if throughputs.is_empty() {

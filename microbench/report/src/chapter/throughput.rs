@@ -46,8 +46,8 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
         let rates = kind.spec(false).plot(rates);
         if rates.is_some() && speedup.is_none() {
             missing.push(format!(
-                "Speedup of {what}: all runs of one kind here have the same number of ranks. Runs \
-                 with other `--ranks`, and all else the same, add it."
+                "Speedup of {what}: all given runs of one kind have the same number of ranks. \
+                 Runs that differ only in `--ranks` add it."
             ));
         }
         plots.extend(rates.into_iter().chain(speedup));
@@ -112,8 +112,8 @@ impl Rate {
             true => (
                 format!("{id}-speedup"),
                 format!("speedup of {what}"),
-                "Times the throughput of the fewest ranks of the same series. On the dotted line \
-                 each rank adds as much as those before.",
+                "Throughput divided by that of the fewest ranks of the same series. On the dotted \
+                 line each further rank adds the same throughput.",
                 "times",
             ),
         };

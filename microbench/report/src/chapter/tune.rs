@@ -173,8 +173,8 @@ impl<'r> Tuned<'r> {
             id: format!("tune-{}-{id}", self.run.number),
             title: title.to_owned(),
             caption: format!(
-                "Run {}: {}, as predicted and as measured by all ranks at once; all else is as \
-                 recommended: {}.",
+                "Run {}: {}, as predicted and as measured by all ranks at once. The other \
+                 parameters are as recommended: {}.",
                 self.run.number,
                 of.name,
                 self.others()
@@ -219,10 +219,10 @@ impl<'r> Tuned<'r> {
         }
         let spec = Spec {
             id: format!("tune-{}-met", self.run.number),
-            title: "How near the predictions were".to_owned(),
+            title: "Accuracy of the predictions".to_owned(),
             caption: format!(
-                "Run {}: {} as measured against the model's prediction; on the line both are the \
-                 same. swept: all candidates, each measured a few times.",
+                "Run {}: {} as measured against the model's prediction; on the line both are \
+                 equal. swept: all candidates, each measured a few times.",
                 self.run.number, of.name
             ),
             x: (of.axes[0], Kind::Log),
