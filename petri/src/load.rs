@@ -53,8 +53,8 @@ fn read_bounded(file: &File) -> io::Result<Option<Vec<u8>>> {
 #[allow(missing_docs, reason = "the messages name the fields")]
 pub enum LoadError {
     /// The name is not that of a built-in model.
-    #[error(transparent)]
-    BuiltIn(BuiltInError),
+    #[error("{0}")]
+    BuiltIn(#[source] BuiltInError),
     /// The file does not exist.
     #[error("{path}: there is no such file; name a PNML file or a built-in model: {BuiltInModels}")]
     Missing { path: String },

@@ -23,7 +23,7 @@ use rustix::param::page_size;
 
 use crate::errno::Errno;
 use crate::numa::{NodeId, PolicyRefused, bind_range};
-use pages::{PRIVATE_THP, SHARED_THP, area_at, transparent_bytes};
+use pages::{PRIVATE_THP, SHARED_THP, area_at, memory_installed, transparent_bytes};
 
 /// The NUMA node and the page size of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -295,8 +295,8 @@ impl Plan {
             Err(reason) => (Advice::LinuxNoHugepage, reason),
         };
         let length = round_up(bytes, align)?;
-        if let Some(available_bytes) = memory_available().filter(|&most| bytes as u64 > most) {
-            return Err(MappingError::Unavailable { bytes, available_bytes });
+        if let Some(installed_bytes) = memory_installed().filter(|&most| bytes as u64 > most) {
+            return Err(MappingError::TooLarge { bytes, installed_bytes });
         }
         Ok(Self { bytes, length, align, node: policy.node, advice: Some(advice), reason })
     }

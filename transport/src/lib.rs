@@ -89,7 +89,8 @@ pub trait Transport {
     /// [`Caps::depth`].
     fn in_flight(&self) -> u32;
 
-    /// Posts an operation, which completes with `token`.
+    /// Posts an operation, which completes with `token`. The four methods below call it, and callers
+    /// may call it directly: an implementation writes only this one.
     ///
     /// An engine refuses a request that [`Geometry::check`] refuses. Inline this method into its
     /// callers: the kind of the request is almost always a constant there.

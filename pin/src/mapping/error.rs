@@ -12,12 +12,12 @@ pub enum MappingError {
     /// The size is 0, or larger than an address space.
     #[error("cannot map {bytes} bytes: choose another size")]
     Size { bytes: usize },
-    /// The machine has less memory available. Providing the pages would end in the OOM killer.
+    /// The machine has less memory. Providing the pages would end in the OOM killer.
     #[error(
-        "{bytes} bytes are requested where {available_bytes} bytes of memory are available: \
-         request less"
+        "cannot provide {bytes} bytes: this machine has {installed_bytes} bytes of memory and \
+         swap; request less"
     )]
-    Unavailable { bytes: usize, available_bytes: u64 },
+    TooLarge { bytes: usize, installed_bytes: u64 },
     /// A system call failed.
     #[error("cannot map {bytes} bytes: {call}: {}{}", Errno(*.errno), advice(*.errno))]
     Call { call: &'static str, bytes: usize, errno: i32 },

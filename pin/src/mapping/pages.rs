@@ -175,16 +175,26 @@ impl Area {
     }
 }
 
-/// Returns the bytes of memory and swap that programs can still use, without huge pages, as
+/// Returns the bytes of memory that programs can still use without swapping, without huge pages, as
 /// proc_meminfo(5) estimates them; `None` where `/proc` is hidden.
 #[must_use]
 pub fn memory_available() -> Option<u64> {
+    meminfo(["MemAvailable:"])
+}
+
+/// Returns the bytes of all memory and swap; `None` where `/proc` is hidden.
+pub(super) fn memory_installed() -> Option<u64> {
+    meminfo(["MemTotal:", "SwapTotal:"])
+}
+
+/// Returns the sum of these entries of `/proc/meminfo`, in bytes.
+fn meminfo<const N: usize>(names: [&str; N]) -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-    let kib = |name: &str| -> Option<u64> {
+    let kib = |name| -> Option<u64> {
         let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
         line.trim_end_matches("kB").trim().parse().ok()
     };
-    Some((kib("MemAvailable:")? + kib("SwapFree:").unwrap_or(0)) * 1024)
+    names.into_iter().map(kib).sum::<Option<u64>>().map(|kib| kib * 1024)
 }
 
 #[cfg(test)]

@@ -325,11 +325,11 @@ fn more_memory_than_the_machine_has_is_refused_before_it_is_provided() {
     let bytes = 1 << 46;
     let shared = Mapping::shared(bytes, &base()).map(|both| both.0);
     for refused in [Mapping::anonymous(bytes, &base()), shared].map(Result::unwrap_err) {
-        let MappingError::Unavailable { bytes: asked, available_bytes } = refused else {
+        let MappingError::TooLarge { bytes: asked, installed_bytes } = refused else {
             panic!("{refused}");
         };
         assert_eq!(asked, bytes);
-        assert!(available_bytes < bytes as u64 && refused.to_string().contains("request less"));
+        assert!(installed_bytes < bytes as u64 && refused.to_string().contains("request less"));
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) const CASES: &[Case] = &[
     Case::test(Layer::Loopback, "doctor_finds_faults", finds_faults).needs(PROBELINE).destructive(),
     Case::test(Layer::Tearing, "doctor_reports_torn_words", |testbed| {
         let torn = "; right, and good for trials; its speed is that of the kernel and says nothing \
-                    of RDMA, and READs may bring torn words";
+                    of RDMA, and READs may return torn words";
         let driver = format!("look at this  rxe0, driver: Soft-RoCE (rdma_rxe), no hardware{torn}");
         examine(testbed, "", WELL, &[&driver])
     })

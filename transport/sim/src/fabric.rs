@@ -190,7 +190,7 @@ impl Fabric {
         writes.map(|write| write.due).max().unwrap_or_default()
     }
 
-    /// Draws the drawn of an operation and counts its faults.
+    /// Draws the faults of an operation and counts them.
     fn draw(&mut self, me: Owner, kind: Kind) -> DrawnFaults {
         let mut drawn = self.injector.draw(kind);
         let member = &mut self.members[me.0 as usize];

@@ -1,4 +1,4 @@
-//! EventKind a run leaves: counts of its events, a hash of all events, and the last events in full.
+//! The record of a run: counts of its events, a hash of all events, and the last events in full.
 
 use alloc::vec::Vec;
 use core::fmt;

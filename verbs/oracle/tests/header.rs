@@ -33,10 +33,6 @@ fn questions() -> BTreeMap<String, i64> {
         let field = field.trim_end_matches('_');
         questions.insert(format!("offsetof({}, {field})", in_c(name)), number(bytes));
     }
-    questions.insert(
-        "IBV_ACCESS_OPTIONAL_RANGE".into(),
-        probeline_verbs_sys::IBV_ACCESS_OPTIONAL_RANGE.into(),
-    );
     questions
         .insert("IBV_QPF_GRH_REQUIRED".into(), probeline_verbs_sys::IBV_QPF_GRH_REQUIRED.into());
     questions

@@ -95,7 +95,7 @@ fn invalid_sizes_are_refused() {
         assert!(is_a_size || error == refused, "{sizes:?}: {error}");
     }
     let error = refused(too_large());
-    assert!(matches!(error, OpenError::Memory(MappingError::Unavailable { .. })), "{error}");
+    assert!(matches!(error, OpenError::Memory(MappingError::TooLarge { .. })), "{error}");
 }
 
 /// A system-call filter refuses the call as a container does.
