@@ -33,8 +33,6 @@ const MAX_CHUNK: u32 = 128;
 const MAX_PROBED: u32 = 6_144;
 /// Storage of a blocking caller: one operation, and a few whose READs ahead are still in flight.
 const OPERATIONS: u32 = 4;
-/// One-sided operations of each: the READs of two chunks, each split in two, and a claim.
-const DEPTH: u32 = 5;
 /// Load factors are in hundredths. Inserts to a load factor are measured from this much below it, as
 /// in the paper (section 4.1).
 const STEP: u64 = 2;
@@ -211,7 +209,7 @@ struct Job {
 
 impl Job {
     fn open(config: Config, cache: usize, seed: u64, shares_turns: bool) -> Result<Self> {
-        let (engine, peer) = engines(config.words(), seed, shares_turns)?;
+        let (engine, peer) = engines(&config, seed, shares_turns)?;
         let table = Table::new(engine, config, vec![Operation::EMPTY; OPERATIONS as usize])?;
         let table = table.with_cache(vec![CacheEntry::EMPTY; cache]);
         Ok(Self { table, peer, held: 0, seed })
@@ -282,14 +280,14 @@ impl Job {
 }
 
 /// The engine that works, and that of the other owner, which has to stay alive.
-fn engines(words: u64, seed: u64, shares_turns: bool) -> Result<(Nic, Engine)> {
-    let model = Model::oortwijn2015();
+fn engines(config: &Config, seed: u64, shares_turns: bool) -> Result<(Nic, Engine)> {
+    let (sizes, model) = (config.sizes(OPERATIONS), Model::oortwijn2015());
     let cluster = Cluster::new(probeline_sim::Config {
         owners: 2,
-        window_words: words,
-        slots: Config::slots(OPERATIONS),
-        slot_words: MAX_CHUNK,
-        depth: OPERATIONS * DEPTH,
+        window_words: sizes.window_words,
+        slots: sizes.slots,
+        slot_words: sizes.slot_words,
+        depth: sizes.depth,
         seed,
         model,
         ..probeline_sim::Config::default()
@@ -348,7 +346,7 @@ mod tests {
 
     /// When a claim and a READ complete that are posted to `owner` one after the other.
     fn completed_ns(shares_turns: bool, owner: Owner) -> Vec<u64> {
-        let (mut nic, _peer) = engines(8, 1, shares_turns).unwrap();
+        let (mut nic, _peer) = engines(&Config::paper(8), 1, shares_turns).unwrap();
         let at = RemoteWord { owner, index: 0 };
         nic.compare_and_swap(Token(0), at, 0, 1).unwrap();
         let into = Local { slot: Slot(0), start: 0, words: 8 };

@@ -201,7 +201,8 @@ pub(crate) fn run(args: &Args) -> Result<(String, Vec<Row>)> {
     check_memory(args)?;
     let (size, seconds) = (args.table_size >> 20, args.seconds.as_secs_f64());
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let cpu = cpuinfo.lines().find(|line| line.starts_with("model name")).unwrap_or_default();
+    let model = cpuinfo.lines().find(|line| line.starts_with("model name"));
+    let cpu = model.and_then(|line| line.split_once(": ")).map_or("unknown CPU", |(_, name)| name);
     let about = format!("{cpu}\ntable of {size} MiB, {} rounds of {seconds} s", args.rounds);
     // Whole lines for two ranks.
     let buckets = args.table_size / 8 / 16 * 16;
@@ -252,14 +253,14 @@ impl Bench<'_> {
     fn open(&mut self, order: Order) -> Result<Tables> {
         let (buckets, (name, probing)) = (self.buckets, order);
         for ranks in 1..=THREADS {
-            eprintln!("{name}: opening a table of {ranks} ranks");
+            eprintln!("{name}: opening a table of {ranks} rank(s)");
             let pages = self.team.each(ranks, move |member, exchange| {
                 // The former table of this size ends first.
                 *member.rank(ranks) = None;
                 let rank = Rank::open(probing, buckets, member.place.memory, exchange)?;
                 let (cpu, pages) = (member.place.cpu, rank.pages());
                 *member.rank(ranks) = Some(rank);
-                Ok(format!("\n{name}, {ranks} ranks, CPU {cpu}: {pages}"))
+                Ok(format!("\n{name}, {ranks} rank(s), {cpu}: {pages}"))
             })?;
             self.about += &pages.concat();
         }
