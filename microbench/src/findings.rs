@@ -32,7 +32,7 @@ const MIN_PATIENCE: Duration = Duration::from_secs(2);
 const MAX_LIMIT_PART: u32 = 2;
 
 /// A note on a machine that cannot be identified.
-const NAMELESS: &str = "this rank counts as one on a machine of its own";
+const NAMELESS: &str = "this rank is counted as a separate machine";
 
 /// Findings by machine, starting with this one.
 #[derive(Debug, Default)]

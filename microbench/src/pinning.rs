@@ -169,7 +169,7 @@ fn describe(topology: &Topology, machine: u64, all: &[[u64; 3]]) -> String {
     let cpu_shared = topology.cpus().iter().any(|cpu| on(&CpuSet::from_iter([cpu])) > 1);
     let core_shared = topology.cores().iter().any(|core| on(&core.cpus) > 1);
     let sharing = match (cpu_shared, core_shared) {
-        (true, _) => "; some share a CPU and take turns",
+        (true, _) => "; some share a CPU",
         (false, true) => "; some share a core",
         _ => "",
     };
@@ -227,9 +227,7 @@ mod tests {
         let topology = Topology::from_sysfs("/sys".as_ref()).unwrap();
         let said = |all: &[[u64; 3]]| describe(&topology, 7, all);
         assert_eq!(said(&[[7, 0, 0], [9, 0, 0]]), "ranks pinned to CPU/node 0/0 0/0 of 2 machines");
-        assert!(
-            said(&[[7, 0, 0], [7, 0, 0]]).ends_with("0/0 0/0; some share a CPU and take turns")
-        );
+        assert!(said(&[[7, 0, 0], [7, 0, 0]]).ends_with("0/0 0/0; some share a CPU"));
     }
 
     #[test]

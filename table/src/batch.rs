@@ -1,6 +1,6 @@
 //! Batches: many operations in one call.
 //!
-//! The CPU looks at the lines that it can address, several at a time so that their cache misses
+//! The CPU examines the lines that it can address, several at a time so that their cache misses
 //! overlap. The pipeline runs the other operations, so that their roundtrips overlap.
 
 use core::mem::replace;
@@ -224,7 +224,7 @@ impl<'b> Batch<'b> {
         at.shared.stats.add_direct(other, decided - found, decided - found);
     }
 
-    /// Hashes the next keys, up to `end`. A loop of its own leaves more of the core's out-of-order
+    /// Hashes the next keys, up to `end`. A separate loop leaves more of the core's out-of-order
     /// window to the loop that waits for the lines.
     #[inline(always)]
     fn hash<'t, T: Transport, C: AsMut<[CacheEntry]>>(

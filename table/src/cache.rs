@@ -71,7 +71,7 @@ impl<C: AsMut<[CacheEntry]>> Cache<C> {
         }
     }
 
-    /// Lets `walk` look at `line`, and stores the occupied buckets that it shows.
+    /// Lets `walk` examine `line`, and stores the occupied buckets that it shows.
     #[inline]
     pub(crate) fn look(&mut self, walk: &mut Walk, line: &Line, layout: &Layout) -> Look {
         if !self.is_on() {

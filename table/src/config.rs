@@ -32,10 +32,10 @@ pub struct Config {
     /// C, the buckets that one chunk READ transfers: a multiple of 8, at most one part. With
     /// adaptive C this is the maximum.
     pub chunk_buckets: u32,
-    /// M, the maximum number of chunks of `chunk_buckets` that an operation looks at, at least 1. A
+    /// M, the maximum number of chunks of `chunk_buckets` that an operation examines, at least 1. A
     /// find-or-put that finds no empty bucket in them completes as full.
     pub max_chunks: u32,
-    /// The order in which an operation looks at buckets.
+    /// The order in which an operation examines buckets.
     pub probing: Probing,
     /// Whether C is always `chunk_buckets` or adaptive.
     pub chunk_choice: ChunkChoice,

@@ -89,7 +89,7 @@ impl<C: AsMut<[CacheEntry]>> Context<C> {
         found
     }
 
-    /// Lets `walk` look at `line`, and updates the cache and the counters.
+    /// Lets `walk` examine `line`, and updates the cache and the counters.
     #[inline]
     pub(crate) fn look(&mut self, walk: &mut Walk, line: &Line) -> Look {
         let look = self.cache.look(walk, line, &self.layout);

@@ -1,4 +1,4 @@
-//! The direct path: the CPU looks at lines of the table in place, eight buckets at once, and claims
+//! The direct path: the CPU examines lines of the table in place, eight buckets at once, and claims
 //! empty buckets with its own compare-and-swap.
 //!
 //! The paper also uses memory operations within a machine (section 1). The CPU's compare-and-swap

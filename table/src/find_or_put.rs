@@ -1,6 +1,6 @@
 //! Find and find-or-put as a state machine (paper Fig. 1).
 //!
-//! An operation first looks at the lines that the CPU can address. It then reads chunks with READs
+//! An operation first examines the lines that the CPU can address. It then reads chunks with READs
 //! and claims buckets by compare-and-swap. It has two landing slots: one for the chunk that it
 //! scans and one for the chunk read ahead.
 

@@ -46,7 +46,7 @@ impl Layout {
         Self { owners, buckets_per_owner, first_word, probing }
     }
 
-    /// Returns the order in which an operation looks at buckets.
+    /// Returns the order in which an operation examines buckets.
     #[inline]
     #[must_use]
     pub fn probing(&self) -> Probing {

@@ -29,7 +29,7 @@ pub enum ReadAhead {
 /// Whether a find-or-put claims its home bucket along with its first READ.
 ///
 /// If the home is empty, an insert then takes one roundtrip instead of two. Every other operation
-/// costs one atomic more. The setting has no effect if the CPU itself looks at the home first.
+/// costs one atomic more. The setting has no effect if the CPU itself examines the home first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OneRoundtrip {
     /// Never, as in the paper.
@@ -98,7 +98,7 @@ impl Policy {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let parts = (load_factor * f64::from(ONE)) as u32;
         self.occupied = Share(parts.min(ONE));
-        // Average number of buckets that an insert looks at with linear probing (Knuth, TAOCP
+        // Average number of buckets that an insert examines with linear probing (Knuth, TAOCP
         // volume 3, section 6.4, theorem K).
         let left = (1.0 - load_factor).max(1e-3);
         let buckets = f64::midpoint(1.0, 1.0 / (left * left));

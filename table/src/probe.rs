@@ -1,4 +1,4 @@
-//! Probe orders: the order in which an operation looks at the buckets of the ring.
+//! Probe orders: the order in which an operation examines the buckets of the ring.
 
 use probeline_transport::LINE_WORDS;
 
@@ -8,7 +8,7 @@ use crate::layout::{Layout, Position};
 /// Buckets in a cache line.
 pub(crate) const LINE_BUCKETS: u32 = LINE_WORDS;
 
-/// The order in which an operation looks at buckets. All owners use the same, which the table's
+/// The order in which an operation examines buckets. All owners use the same, which the table's
 /// header records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Probing {
@@ -37,7 +37,7 @@ impl Probing {
     }
 }
 
-/// The position of one operation in its probe order: the start of the buckets that it looks at
+/// The position of one operation in its probe order: the start of the buckets that it examines
 /// next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Probe {

@@ -33,7 +33,7 @@ impl Walk {
         lines: 0,
     };
 
-    /// Starts at the home of `bucket`, to look at up to `limit` buckets.
+    /// Starts at the home of `bucket`, to examine up to `limit` buckets.
     #[inline(always)]
     pub(crate) fn new(bucket: Bucket, intent: Intent, limit: u64, layout: &Layout) -> Self {
         Self { bucket, intent, probe: Probe::of(bucket, layout), passed: 0, left: limit, lines: 0 }
@@ -60,7 +60,7 @@ impl Walk {
         line_at(transport, layout, self.probe.at)
     }
 
-    /// Returns the number of buckets to look at in the present line: all 8 or, with linear probing,
+    /// Returns the number of buckets to examine in the present line: all 8 or, with linear probing,
     /// those from the probe position on.
     #[inline]
     pub(crate) fn buckets_in_line(&self, layout: &Layout) -> u32 {

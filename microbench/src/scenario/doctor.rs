@@ -20,8 +20,8 @@ Prints how many findings there are of each verdict, then a line for each finding
 what was observed, the consequence for a one-sided table, how to fix or measure it, and the firmware
 note.
 Ends with status 0 if nothing is broken, with 3 if something is, and with 1 or 2 if the machine could
-not be examined. Does not need root privileges, but skips files that only root may read. With --quiet only the counts
-and the findings that need attention are printed.";
+not be examined. Does not need root privileges, but skips files that only root may read. With --quiet
+only the counts and the findings that need attention are printed.";
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]

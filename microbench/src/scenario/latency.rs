@@ -156,7 +156,7 @@ impl LatencyArgs {
             )
             .into(),
             format!(
-                "x floor: time / floor, median of {} rounds in which both are measured in turns",
+                "x floor: time / floor, median of {} rounds in which both alternate",
                 self.rounds
             )
             .into(),

@@ -65,7 +65,7 @@ pub(crate) struct LimitsArgs {
     #[arg(long, default_value_t = 0.05, value_name = "SECONDS", value_parser = seconds)]
     seconds_per_measurement: f64,
 
-    /// Rounds in which measurements take turns; medians are reported
+    /// Rounds in which measurements alternate; medians are reported
     #[arg(long, default_value_t = 5, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=999))]
     rounds: u32,

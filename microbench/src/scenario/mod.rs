@@ -29,6 +29,7 @@ use crate::timed::Timed;
 /// Operations of blocking calls: one operation, and a previous one whose read-ahead may still
 /// complete.
 const OPERATIONS: u32 = 2;
+
 fn seconds(text: &str) -> core::result::Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.001..=3600.0).contains(&seconds) => Ok(seconds),
@@ -58,7 +59,7 @@ fn report_job<S: Scenario, R: Row>(
     scenario: &S,
 ) -> Result<Option<Reported<R, S::Output>>> {
     let files = Files::of_job(job)?;
-    // Created before the run, which would show in the reported load of the machine.
+    // Created before the run, so that the reported load of the machine excludes it.
     let mut report = RunReport::new(command);
     let Some(ended) = job::run(job, scenario)? else { return Ok(None) };
     report.transport = ended.transport;

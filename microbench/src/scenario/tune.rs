@@ -83,7 +83,7 @@ pub(crate) struct TuneArgs {
     #[arg(long = "ops", value_name = "N", value_parser = value_parser!(u32).range(10..))]
     ops_asked: Option<u32>,
 
-    /// Rounds in which candidates take turns; lower quartiles are reported
+    /// Rounds in which candidates alternate; lower quartiles are reported
     #[arg(long, default_value_t = 15, value_name = "N", value_parser = value_parser!(u32).range(1..=999))]
     rounds: u32,
 
@@ -173,7 +173,7 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
     let open = |path| OutputFile::of(path, args.job.reports());
     let mut out = open(&args.out)?;
     let mut profile_out = args.profile_out.as_deref().map(open).transpose()?;
-    // Created before the run, which would show in the reported load of the machine.
+    // Created before the run, so that the reported load of the machine excludes it.
     let mut report = RunReport::new("tune");
     let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
     report.transport = ended.transport;

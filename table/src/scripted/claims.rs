@@ -38,7 +38,7 @@ fn an_insert_in_one_roundtrip_is_not_found_by_its_own_read() {
     pipeline.transport_mut().end(0);
     let claimed = pipeline.transport_mut().ended.pop_back().unwrap();
     pipeline.transport_mut().end(0);
-    assert_eq!(poll(&mut pipeline), [], "only the claim's answer tells");
+    assert_eq!(poll(&mut pipeline), [], "only the completion of the claim decides");
     pipeline.transport_mut().ended.push_back(claimed);
     assert_eq!(poll(&mut pipeline), [(7, INSERTED)]);
 }

@@ -49,7 +49,7 @@ pub(crate) struct CompareArgs {
     #[command(flatten)]
     pub(super) chunks: ChunkArgs,
 
-    /// Rounds; the columns take turns at each measurement, and medians are reported
+    /// Rounds; the columns alternate at each measurement, and medians are reported
     #[arg(long, default_value_t = 5, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=999))]
     rounds: u32,

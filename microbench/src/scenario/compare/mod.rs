@@ -44,7 +44,7 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
     args.job.settle_columns(&transports, args.one_job, table_size, &chunk_buckets)?;
     args.check_ranks()?;
     let files = Files::of_job(&args.job)?;
-    // Created before the run, which would show in the reported load of the machine.
+    // Created before the run, so that the reported load of the machine excludes it.
     let mut report = RunReport::new("compare");
     let (columns, doctor) = if args.one_job {
         let Some(compared) = one_job::compare_in_one_job(&args)? else { return Ok(()) };

@@ -241,8 +241,12 @@ fn within<R>(limit: Duration, work: impl FnOnce() -> R) -> R {
         }
     };
     thread::scope(|scope| {
-        // Without the thread, the launcher or the user must end the process.
-        let _ = thread::Builder::new().name("watchdog".to_owned()).spawn_scoped(scope, watch);
+        let watchdog = thread::Builder::new().name("watchdog".to_owned());
+        if let Err(error) = watchdog.spawn_scoped(scope, watch) {
+            // Ignores an error of the terminal: the measurement is more important.
+            let _ = terminal::stderr()
+                .line(&format!("note: --step-timeout has no effect, no thread starts: {error}"));
+        }
         let result = work();
         drop(returned);
         result

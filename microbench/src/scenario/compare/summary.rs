@@ -52,7 +52,7 @@ pub(super) fn lines(columns: &[Column], ranks: u32) -> Vec<String> {
     let absent = columns.iter().filter(|column| column.error.is_some() && !column.has_failed());
     let absent: Vec<_> = absent.map(|column| column.name.name()).collect();
     if !absent.is_empty() {
-        lines.push(format!("not here: {} (--full says why)", absent.join(", ")));
+        lines.push(format!("not measured: {} (reasons: --full)", absent.join(", ")));
     }
     lines.extend(targets(columns, ranks));
     lines

@@ -111,8 +111,10 @@ impl Scenario for Worker<'_> {
                 ))
             };
             let step = *steps.get(step).ok_or_else(unknown)?;
-            if let Some(sample) = bench.measure(step, round, exchange)?.filter(|_| leads) {
-                Response::Measured(Box::new(sample)).print()?;
+            match bench.measure(step, round, exchange)? {
+                Some(sample) if leads => Response::Measured(Box::new(sample)).print()?,
+                None if leads => return Err(Failure::new("rank 0 has no sample: this is a bug")),
+                _ => {}
             }
         }
     }

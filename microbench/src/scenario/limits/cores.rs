@@ -168,7 +168,7 @@ fn name(pages: Pages) -> String {
 fn line(asked: HugePages, pages: Pages) -> String {
     match (asked, pages) {
         (HugePages::Try, Pages::Base { .. }) => {
-            format!("memory measured: huge pages were asked for and not given: {pages}")
+            format!("memory measured: huge pages were requested but not available: {pages}")
         }
         _ => format!("memory measured: {pages}"),
     }

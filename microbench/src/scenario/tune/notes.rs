@@ -69,7 +69,7 @@ impl TuneArgs {
             Note::on(
                 &["measured ns"],
                 format!(
-                    "from an operation's start to its end; {} of {} rounds, candidates in turns",
+                    "from an operation's start to its end; {} of {} rounds, candidates alternating",
                     if self.rounds < 4 { "the least" } else { "lower quartile" },
                     self.rounds
                 ),

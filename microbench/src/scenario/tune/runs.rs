@@ -119,7 +119,7 @@ impl TuneArgs {
         if let Some(swept) = &swept {
             candidates.extend(self.finalists(all, swept, &recommended));
         }
-        let ns = bench.rounds(&candidates, self.rounds, "what is recommended", exchange)?;
+        let ns = bench.rounds(&candidates, self.rounds, "the recommendation", exchange)?;
         let cost = |candidate: &Candidate, ns: f64| match self.goal {
             GoalName::Latency => ns * f64::from(candidate.depth),
             GoalName::Throughput => ns,
