@@ -134,7 +134,7 @@ fn an_absent_column_that_was_not_requested_is_no_failure() {
     let options = ["compare", "--quick", "--table-size", "1MiB", "--json", &file];
     let printed = Running::start(probeline(&options).env("PATH", "")).end().printed();
     let report = json(&file);
-    let line = printed.lines().find(|line| line.starts_with("not here: ")).unwrap();
+    let line = printed.lines().find(|line| line.starts_with("not measured: ")).unwrap();
     for name in ["osc-sm", "osc-ucx", "osc-ucx-intrinsic", "osc-rdma", "mpich"] {
         assert_eq!(column(&report, name)["state"], "absent");
         let reason = column(&report, name)["reason"].as_str().unwrap();

@@ -230,15 +230,12 @@ fn peer_size(args: &Args) -> u64 {
 fn check_memory(args: &Args) -> Result<()> {
     let peers = if args.without_peers { 0 } else { PEER_BYTES_PER_BYTE * peer_size(args) };
     let needed = 2 * args.table_size + peers;
-    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok());
-    match kib {
-        Some(kib) if kib < needed >> 10 => Err(format!(
+    match probeline_pin::memory_available() {
+        Some(available) if available < needed => Err(format!(
             "two tables and the other sets need {} MiB, and {} MiB are available: take a smaller \
              --table-size or --peer-size, or --without-peers",
             needed >> 20,
-            kib >> 10
+            available >> 20
         )
         .into()),
         _ => Ok(()),
@@ -355,13 +352,26 @@ impl Bench<'_> {
         let count = part(buckets, set_load - PEER_WINDOW / 2);
         let capacity = part(buckets, set_load + PEER_WINDOW / 2);
         eprintln!("{system}: {count} keys, a load factor of {:.2}", set_load as f64 / 1e3);
-        let set = (kind.create)(usize::try_from(capacity)?);
+        let before = process_mib();
+        // Created by a pinned thread, so that its memory is on that thread's node.
+        let (create, keys) = (kind.create, usize::try_from(capacity)?);
+        let set = self.team.each(1, move |_, _| Ok(create(keys)))?.remove(0);
         let find = {
             let set = Arc::clone(&set);
             move |_: &mut Member, keys: &[u64]| set.find(keys)
         };
         let insert = move |_: &mut Member, keys: &[u64]| set.insert(keys);
         self.team.fill(most, 0..count, insert.clone())?;
+        // Fewer huge pages than the table has are in the table's favour, and so is more memory.
+        let [private, huge] = process_mib().zip(before).map_or([0; 2], |(now, before)| {
+            [now[0].saturating_sub(before[0]), now[1].saturating_sub(before[1])]
+        });
+        self.about += &format!(
+            "\n{system}, load 0.{}: {private} MiB, {huge} in huge pages; a table of as many buckets \
+             has {} MiB",
+            load / 100,
+            (buckets * 8) >> 20
+        );
         let quota = ((capacity - count) / (u64::from(self.args.rounds) * most as u64)).max(1);
         let mut next = count;
         for _ in 0..self.args.rounds {
@@ -378,6 +388,16 @@ impl Bench<'_> {
         }
         self.truncate(tables)
     }
+}
+
+/// Returns the private memory of this process and its part in huge pages, in MiB.
+fn process_mib() -> Option<[u64; 2]> {
+    let rollup = fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    let mib = |name| -> Option<u64> {
+        let line = rollup.lines().find_map(|line| line.strip_prefix(name))?;
+        Some(line.trim_end_matches("kB").trim().parse::<u64>().ok()? >> 10)
+    };
+    Some([mib("Private_Dirty:")?, mib("AnonHugePages:")?])
 }
 
 fn by_ranks(

@@ -10,7 +10,7 @@ use std::time::Instant;
 use probeline_exchange::Thread;
 use probeline_pin::{Affinity, Placement, Topology};
 use probeline_table::{Bucket, MAX_KEY};
-use probeline_transport::{Exchange, ExchangeError};
+use probeline_transport::Exchange;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -150,12 +150,12 @@ impl Team {
         let results: Vec<mpsc::Receiver<Result<R>>> = results.collect();
         let panicked = |_| Err("a thread panicked: see its message above".into());
         let results = results.into_iter().map(|result| result.recv().unwrap_or_else(panicked));
-        let mut results: Vec<Result<R>> = results.collect();
-        // A thread that fails ends the exchange of the other, which then fails too.
-        let is_cause =
-            |result: &Result<R>| result.as_ref().is_err_and(|error| !error.is::<ExchangeError>());
-        if let Some(cause) = results.iter().position(is_cause) {
-            results.swap(0, cause);
+        let results: Vec<Result<R>> = results.collect();
+        // A thread that fails ends the exchange of the other, which then fails too: report both.
+        let errors: Vec<_> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+        if errors.len() > 1 {
+            let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
+            return Err(texts.join("; ").into());
         }
         results.into_iter().collect()
     }

@@ -152,7 +152,7 @@ mod tests {
         let times = ["120", "ns"].repeat(4);
         assert_eq!(words, [&["shm"], &times[..], &["3.00", "M/s", "-"]].concat());
         assert_eq!(lines[3], "mpich: failed: there is no mpirun");
-        assert_eq!(lines[4], "not here: osc-sm (--full says why)");
+        assert_eq!(lines[4], "not measured: osc-sm (reasons: --full)");
     }
 
     #[test]
