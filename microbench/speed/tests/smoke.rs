@@ -141,3 +141,20 @@ fn a_measurement_ends_with_its_time_or_its_keys() {
     team.measure(1, Keys::Run(0..BLOCK as u64 + 1), count(Duration::ZERO)).unwrap();
     assert_eq!(counted.load(Relaxed), BLOCK + 1);
 }
+
+#[test]
+fn invalid_options_are_refused() {
+    let is_read = |options: &[&str]| Args::try_parse_from(["speed"].iter().chain(options)).is_ok();
+    assert!(is_read(&["--table-size", "4GiB", "--rounds", "9", "--probing", "jump,linear"]));
+    for invalid in [
+        ["--table-size", "0MiB"],
+        ["--table-size", "1GB"],
+        ["--table-size", "99999999999GiB"],
+        ["--peer-size", "many"],
+        ["--seconds", "0"],
+        ["--rounds", "0"],
+        ["--probing", "square"],
+    ] {
+        assert!(!is_read(&invalid), "{invalid:?}");
+    }
+}
