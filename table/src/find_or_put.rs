@@ -218,11 +218,11 @@ impl FindOrPut {
         intent: Intent,
         context: &Context<C>,
     ) -> Self {
-        Self::at(context.walk(bucket, intent), Stage::Lookup)
+        Self::starting_at(context.walk(bucket, intent))
     }
 
     /// Creates an operation that starts at `walk`, even if that is not the home of its bucket.
-    #[cfg(test)]
+    #[inline]
     pub(crate) fn starting_at(walk: Walk) -> Self {
         Self::at(walk, Stage::Lookup)
     }

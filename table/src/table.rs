@@ -134,8 +134,8 @@ where
     fn call(&mut self, key: u64, intent: Intent) -> Result<Outcome, OperationError> {
         let bucket = Bucket::new(key).map_err(SubmitError::Key)?;
         let context = self.pipeline.shared_mut();
+        let mut walk = context.walk(bucket, intent);
         if context.direct == Direct::Claims || context.cache.is_on() {
-            let mut walk = context.walk(bucket, intent);
             let (found, looks) =
                 (context.follow_cache(&mut walk), context.direct == Direct::Claims);
             if found || looks {
@@ -156,8 +156,7 @@ where
                 }
             }
         }
-        let operation = FindOrPut::new(bucket, intent, self.pipeline.shared());
-        self.pipeline.call(operation)
+        self.pipeline.call(FindOrPut::starting_at(walk))
     }
 
     #[inline]
