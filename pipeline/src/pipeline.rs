@@ -105,7 +105,8 @@ where
     /// Starts an operation whose result [`poll_into`](Self::poll_into) reports under `tag`.
     ///
     /// # Errors
-    /// [`Error::Busy`] while all storage is in use; [`Error::Storage`].
+    /// [`Error::Busy`] while all storage is in use; [`Error::Fault`] once the transport is known to
+    /// be dead; [`Error::Storage`].
     // Inlined so that the machine is written where it is stored: a copy of it would wait for all
     // earlier stores.
     #[inline(always)]
@@ -117,6 +118,9 @@ where
     #[inline(always)]
     fn start_kept(&mut self, machine: M, waiter: Waiter) -> Result<u32, M::Error> {
         self.check_storage()?;
+        if let Some(fault) = self.fault {
+            return Err(Error::Fault(fault).into());
+        }
         let operations = self.operations.as_mut();
         let index = self.lists.free.first();
         let operation = operations.get_mut(index as usize).ok_or(Error::Busy)?;

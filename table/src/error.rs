@@ -170,6 +170,9 @@ pub enum SubmitError {
         /// Operations that it stored at first.
         expected: u32,
     },
+    /// The transport died.
+    #[error("{}", Pipeline::Fault(*.0))]
+    Fault(#[source] Fault),
 }
 
 impl SubmitError {
@@ -177,6 +180,7 @@ impl SubmitError {
     pub(crate) fn from_operation(error: OperationError) -> Self {
         match error {
             OperationError::Refused(refused) => refused,
+            OperationError::Fault(fault) => Self::Fault(fault),
             other => {
                 debug_assert!(false, "a submit was refused: {other}");
                 Self::Busy
@@ -216,7 +220,7 @@ pub enum BatchError {
 pub enum OperationError {
     /// The operation was not started.
     #[error("{0}")]
-    Refused(#[from] SubmitError),
+    Refused(#[source] SubmitError),
     /// One of its one-sided operations failed.
     #[error("{}", Pipeline::Failed(*.0))]
     Failed(#[source] OpError),
@@ -232,6 +236,15 @@ pub enum OperationError {
     /// The transport died.
     #[error("{}", Pipeline::Fault(*.0))]
     Fault(#[from] Fault),
+}
+
+impl From<SubmitError> for OperationError {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::Fault(fault) => Self::Fault(fault),
+            refused => Self::Refused(refused),
+        }
+    }
 }
 
 impl From<Pipeline> for OperationError {

@@ -222,8 +222,8 @@ where
     /// Starts an operation whose result [`poll_into`](Self::poll_into) reports under `tag`.
     ///
     /// # Errors
-    /// [`SubmitError::Busy`] while all storage is in use; [`SubmitError::Key`] if `key` exceeds
-    /// 63 bits.
+    /// [`SubmitError::Busy`] while all storage is in use; [`SubmitError::Key`] if `key` exceeds 63
+    /// bits; [`SubmitError::Fault`] once the transport is known to be dead.
     #[inline]
     pub fn submit(&mut self, tag: Tag, key: u64, intent: Intent) -> Result<(), SubmitError> {
         let operation = FindOrPut::new(Bucket::new(key)?, intent, self.pipeline.shared());

@@ -157,7 +157,7 @@ fn plots_without_data_are_omitted_and_named() {
     let page = report.html(TITLE);
     for missing in [
         "Latency by load factor: no run",
-        "Latency distributions: no run",
+        "Latency distributions: no given run",
         "Speedup of find-or-puts: all runs",
         "no run of limits was given",
         "no run of tune was given",

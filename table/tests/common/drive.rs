@@ -185,6 +185,8 @@ impl<T: Transport> Drive<T> {
                 self.account.refused(tag);
                 self.members[owner].again.push((key, intent));
             }
+            // The next polls report the operations in flight, and then the fault.
+            Err(SubmitError::Fault(_)) => self.account.refused(tag),
             Err(error) => return Err(error.to_string()),
         }
         Ok(())

@@ -58,7 +58,7 @@ fn few_or_limited_cores_are_reported() {
     let allowed = |list: &str| format!("CapEff:\t0\nCpus_allowed_list:\t{list}\n");
     let with = |list: &str| Ward::healthy().file(STATUS, allowed(list));
     machine(with("4-7"), "cores", Fine, &["4 CPUs (4-7)"]);
-    machine(with("5"), "cores", LookAtThis, &["may use 1 CPU (5)", "take turns"]);
+    machine(with("5"), "cores", LookAtThis, &["may use 1 CPU (5)", "run alternately"]);
     machine(with("all"), "cores", NotSeen, &["/proc/self/status"]);
     let quota = Ward::healthy().file("sys/fs/cgroup/cpu.max", "200000 100000\n");
     machine(quota, "cores", LookAtThis, &["the CPU time of 2 at most", "docker run --cpus"]);
