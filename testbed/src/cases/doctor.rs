@@ -21,8 +21,8 @@ pub(super) const CASES: &[Case] = &[
         .needs(PROBELINE),
     Case::test(Layer::Loopback, "doctor_finds_faults", finds_faults).needs(PROBELINE).destructive(),
     Case::test(Layer::Tearing, "doctor_reports_torn_words", |testbed| {
-        let torn = "; right, and good for trials; its speed is that of the kernel and says nothing \
-                    of RDMA, and READs may return torn words";
+        let torn = "; correct and suitable for trials; its speed is that of the kernel, not of \
+                    RDMA hardware, and READs may return torn words";
         let driver = format!("look at this  rxe0, driver: Soft-RoCE (rdma_rxe), no hardware{torn}");
         examine(testbed, "", WELL, &[&driver])
     })
@@ -30,7 +30,8 @@ pub(super) const CASES: &[Case] = &[
     Case::test(Layer::Numa, "doctor_reports_the_numa_node", |testbed| {
         let near = "fine          rxe0, numa-node: node 1, where this process may";
         examine(testbed, "", WELL, &[near])?;
-        let elsewhere = "look at this  rxe0, numa-node: node 1, and this process may use CPUs 0 of";
+        let elsewhere =
+            "look at this  rxe0, numa-node: node 1, but this process may use only CPUs 0 of";
         examine(testbed, "taskset -c 0", WELL, &[elsewhere, "numactl --cpunodebind=1 --membind=1"])
     })
     .needs(PROBELINE),
@@ -62,10 +63,10 @@ fn accepts(testbed: &Testbed) -> Result<()> {
         "fine          machine, locked-memory: ",
         "look at this  rxe0, driver: Soft-RoCE (rdma_rxe), no hardware",
         "(firmware-notes/soft-roce.md)",
-        "fine          rxe0, firmware: none, it is software",
+        "fine          rxe0, firmware: none: the device is software",
         "fine          rxe0, atomics: with each other on this device (atomic_cap HCA)",
         "fine          rxe0, atomics-tried: compare-and-swap and fetch-and-add over a queue pair",
-        "fine          rxe0, outstanding-reads: 128 asked, 128 answered at once",
+        "fine          rxe0, outstanding-reads: 128 as initiator, 128 as responder",
         "fine          rxe0, numa-node: ",
         "fine          rxe0/1, link: active, Ethernet",
         "fine          rxe0/1, mtu: 4096 B",
@@ -129,12 +130,14 @@ fn finds_faults(testbed: &Testbed) -> Result<()> {
     examine(testbed, "", BROKEN, &[gid, "ip address add ADDRESS/PREFIX dev eth0"])?;
 
     node.output("ip link set eth0 down", HANG_TIMEOUT)?;
-    let link = "broken        rxe0/1, link: down, Ethernet; no packet leaves or arrives";
+    let link =
+        "broken        rxe0/1, link: down, Ethernet; the port cannot send or receive packets";
     let fix = "Do: sudo ip link set eth0 up (firmware-notes/link-state.md)";
     let untried = "not seen      rxe0, atomics-tried: not tried: no port is active";
     examine(testbed, "", BROKEN, &[link, fix, untried])?;
 
     node.output("rdma link delete rxe0", HANG_TIMEOUT)?;
-    let none = "look at this  machine, device: no RDMA device, and no card that is known to be one";
+    let none =
+        "look at this  machine, device: no RDMA device, and no card that is known to support RDMA";
     examine(testbed, "", WELL, &[none, "rdma link add rxe0 type rxe netdev eth0"])
 }
