@@ -158,7 +158,7 @@ fn plots_without_data_are_omitted_and_named() {
     for missing in [
         "Latency by load factor: no run",
         "Latency distributions: no given run",
-        "Speedup of find-or-puts: all runs",
+        "Speedup of find-or-puts: all given runs",
         "no run of limits was given",
         "no run of tune was given",
         "no findings of the doctor",

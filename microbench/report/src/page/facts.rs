@@ -129,7 +129,7 @@ fn parameters(parameters: &Fields) -> Markup {
 fn doctor(run: &Run) -> Markup {
     let Some(machines) = &run.doctor else {
         return html! {
-            p.aside { "The file has no findings of the doctor: probeline doctor looks at a machine." }
+            p.aside { "The file has no findings of the doctor: probeline doctor examines a machine." }
         };
     };
     html! { @for machine in machines { (examined(machine, machines.len() > 1)) } }
