@@ -99,7 +99,7 @@ fn missing_huge_pages_are_reported() {
     let of_memory: Vec<_> = rows.iter().filter(|row| row["of"] != "sim").collect();
     assert_eq!(of_memory.len(), 2 * 6);
     assert!(of_memory.iter().all(|row| row["of"].ends_with(" KiB pages")), "{said}");
-    assert!(said.contains("huge pages were asked for and not given: "), "{said}");
+    assert!(said.contains("huge pages were requested but not available: "), "{said}");
 }
 
 /// On a machine with one core, all cores and one core are the same.
