@@ -27,7 +27,8 @@ pub enum Error {
     #[error("the transport is dead: {0}")]
     Fault(#[from] Fault),
     /// The storage for operations has become shorter than when the pipeline was created. Operations
-    /// in flight continue when it has its length again.
+    /// in flight continue when it has its length again, unless it became shorter while a call used
+    /// it: then every later call is refused, because a completion was lost.
     #[error(
         "the storage for {expected} operations has become one for {found}: it must keep its length"
     )]

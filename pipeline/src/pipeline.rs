@@ -394,6 +394,6 @@ impl<T: Hash, S: Hash, X: Hash, M: Machine> Hash for Pipeline<T, S, X, M> {
         self.shared.hash(hasher);
         self.operations.hash(hasher);
         self.lists.hash(hasher);
-        self.fault.is_some().hash(hasher);
+        (self.fault.is_some(), self.is_broken).hash(hasher);
     }
 }

@@ -211,7 +211,7 @@ impl CompareArgs {
         if self.quick { 2 } else { self.rounds }
     }
 
-    /// Returns a default: with `--quick`, in one job, or else.
+    /// Returns the default that applies: with `--quick`, in one job, or otherwise.
     fn default<D>(&self, [quick, one_job, other]: [D; 3]) -> D {
         match (self.quick, self.one_job) {
             (true, _) => quick,
