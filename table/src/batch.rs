@@ -24,12 +24,12 @@ use crate::walk::Walk;
 type Results = [Result<Outcome, OperationError>];
 type Pulling<'b, T, C> = probeline_pipeline::Batch<'b, T, Context<C>, FindOrPut>;
 
-/// Lines prefetched ahead of the one looked at, as many as the cache misses that a core has
+/// Lines prefetched ahead of the one examined, as many as the cache misses that a core has
 /// outstanding (`firmware-notes/prefetch-depth.md`).
 const AHEAD: usize = 16;
 /// Keys hashed at once.
 const CHUNK: usize = 32;
-/// Keys hashed and not looked at: a chunk, and the lines prefetched ahead of it. A power of two.
+/// Keys hashed and not examined: a chunk, and the lines prefetched ahead of it. A power of two.
 const RING: usize = 64;
 /// Keys followed at once beyond their home lines.
 const WALKERS: usize = 32;
@@ -349,7 +349,7 @@ fn put(results: &mut Results, place: usize, result: Result<Outcome, OperationErr
     }
 }
 
-/// Keys that were hashed and whose home lines were not looked at, as one array per field; a key is
+/// Keys that were hashed and whose home lines were not examined, as one array per field; a key is
 /// at its place modulo `RING`.
 struct Homes<'t> {
     buckets: [Bucket; RING],

@@ -1,4 +1,4 @@
-//! Adaptive choice of C and of read-ahead from the buckets that recent operations looked at and
+//! Adaptive choice of C and of read-ahead from the buckets that recent operations examined and
 //! from the cost of a READ (the paper's future work, section 5).
 
 use crate::policy::ReadAhead;
@@ -140,7 +140,7 @@ impl Chooser {
         chooser
     }
 
-    /// Resets the histogram to operations that looked at `buckets` buckets each.
+    /// Resets the histogram to operations that examined `buckets` buckets each.
     pub(crate) fn expect(&mut self, buckets: u32) {
         let line = buckets.saturating_sub(1) / LINE_BUCKETS;
         self.needed = [0; LINES as usize];
@@ -176,10 +176,10 @@ impl Chooser {
         self.choice.ahead_from
     }
 
-    /// Records a completed operation that looked at `buckets_looked_at` buckets, at least one.
+    /// Records a completed operation that looked at `examined` buckets, at least one.
     #[inline]
-    pub(crate) fn ended(&mut self, buckets_looked_at: u32) {
-        let line = buckets_looked_at.saturating_sub(1) / LINE_BUCKETS;
+    pub(crate) fn ended(&mut self, examined: u32) {
+        let line = examined.saturating_sub(1) / LINE_BUCKETS;
         match self.needed.get_mut(line as usize) {
             Some(weight) => *weight += ONE,
             None => {

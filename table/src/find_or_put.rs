@@ -39,7 +39,7 @@ pub struct FindOrPut {
     /// The chunk that the operation waits for or scans, counted from 0, and its start.
     chunk: u32,
     start: Position,
-    /// Buckets of that chunk already looked at.
+    /// Buckets of that chunk already examined.
     cursor: u32,
     /// Number of chunks requested so far.
     requested: u32,

@@ -10,7 +10,7 @@ pub enum ChunkChoice {
     /// Always `Config::chunk_buckets`.
     Fixed,
     /// Chosen for each operation, up to `Config::chunk_buckets` and at most 512: the C of least
-    /// cost for the buckets that recent operations looked at, given the cost of a READ. The paper's
+    /// cost for the buckets that recent operations examined, given the cost of a READ. The paper's
     /// future work (section 5).
     Adaptive(ReadCost),
 }
@@ -133,7 +133,7 @@ impl Policy {
         }
     }
 
-    /// Records a completed operation that looked at `buckets` buckets; `is_at_home` if it looked
+    /// Records a completed operation that examined `buckets` buckets; `is_at_home` if it looked
     /// only at its home bucket.
     #[inline]
     pub(crate) fn ended(

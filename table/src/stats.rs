@@ -23,7 +23,7 @@ pub struct OutcomeStats {
     pub one_roundtrip_claims: u64,
     /// The part of `one_roundtrip_claims` that decided the outcome of their operation.
     pub one_roundtrip_claims_decided: u64,
-    /// Cache lines that the CPU looked at, or copied in place of a READ.
+    /// Cache lines that the CPU examined, or copied in place of a READ.
     pub lines: u64,
     /// Operations that the cache answered without an access to the table.
     pub cache_hits: u64,

@@ -19,7 +19,7 @@ pub(crate) struct Walk {
     pub(crate) passed: u32,
     /// Buckets left within the probe limit, including those passed since `probe`; at least 1.
     pub(crate) left: u64,
-    /// Cache lines that the CPU has looked at.
+    /// Cache lines that the CPU has examined.
     pub(crate) lines: u32,
 }
 
