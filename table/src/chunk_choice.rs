@@ -176,7 +176,7 @@ impl Chooser {
         self.choice.ahead_from
     }
 
-    /// Records a completed operation that looked at `examined` buckets, at least one.
+    /// Records a completed operation that examined this number of buckets, at least one.
     #[inline]
     pub(crate) fn ended(&mut self, examined: u32) {
         let line = examined.saturating_sub(1) / LINE_BUCKETS;
