@@ -2,42 +2,12 @@
 
 use probeline_transport::{Completion, Fault, PostError, Transport};
 
-use crate::error::Error;
-use crate::machine::{Completed, Machine, Run, Step, Stop};
-use crate::operation::{Finished, List, NONE, Operation, State, Waiter};
-use crate::pipeline::{Pipeline, ResultOf};
+use crate::error::{Error, Stop};
+use crate::machine::{Completed, Run, Step};
+use crate::operation::{List, NONE, Operation, State, Waiter};
+use crate::pipeline::{POLL_BATCH, Pipeline};
 use crate::port::{Port, TokenFields};
-
-/// Completions taken from the transport in one poll. The array stays in cache; further completions
-/// follow with the next poll.
-pub(crate) const POLL_BATCH: usize = 16;
-
-#[derive(Clone, Debug, Hash)]
-pub(crate) struct Lists {
-    /// Free operations, the one used last first.
-    pub(crate) free: List,
-    /// Operations that found the transport full, oldest first.
-    waiting: List,
-    /// Operations that continue in the next round.
-    yielded: List,
-    /// Submitted operations that are done and whose results were not reported.
-    pub(crate) ended: List,
-    /// Operations that a completion or a list can still change.
-    pub(crate) active: u32,
-    /// Operations that have started and whose results were not taken.
-    pub(crate) in_flight: u32,
-}
-
-impl Lists {
-    pub(crate) const EMPTY: Self = Self {
-        free: List::EMPTY,
-        waiting: List::EMPTY,
-        yielded: List::EMPTY,
-        ended: List::EMPTY,
-        active: 0,
-        in_flight: 0,
-    };
-}
+use crate::sink::{Polled, ResultOf, Sink};
 
 /// Whether the transport had room for the posts of a machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,6 +24,17 @@ where
     S: AsMut<[Operation<M>]>,
     M: Run<X>,
 {
+    /// Checks that the storage has not become shorter.
+    #[inline]
+    pub(crate) fn check_storage(&mut self) -> Result<(), Error> {
+        let found = self.operations.as_mut().len();
+        if found < self.capacity as usize || self.is_broken {
+            let found = u32::try_from(found).unwrap_or(u32::MAX);
+            return Err(Error::Storage { found, expected: self.capacity });
+        }
+        Ok(())
+    }
+
     /// Polls the transport once and handles the completions.
     #[inline]
     pub(crate) fn progress(&mut self, sink: &mut impl Sink<M>) -> Result<(), M::Error> {
@@ -318,67 +299,5 @@ where
                 _ => {}
             }
         }
-    }
-}
-
-/// The receiver of results that are delivered at once. Other results stay in their operations.
-pub(crate) trait Sink<M: Machine> {
-    fn take(&mut self, waiter: Waiter, result: ResultOf<M>) -> bool;
-}
-
-/// Leaves all results in their operations.
-pub(crate) struct Keep;
-
-impl<M: Machine> Sink<M> for Keep {
-    #[inline]
-    fn take(&mut self, _: Waiter, _: ResultOf<M>) -> bool {
-        false
-    }
-}
-
-/// The results that one poll reports.
-pub(crate) struct Polled<'o, O, E> {
-    pub(crate) out: &'o mut [Finished<O, E>],
-    pub(crate) count: usize,
-}
-
-impl<M: Machine> Sink<M> for Polled<'_, M::Outcome, M::Error> {
-    #[inline]
-    fn take(&mut self, waiter: Waiter, result: ResultOf<M>) -> bool {
-        let Waiter::Tag(tag) = waiter else { return false };
-        let Some(place) = self.out.get_mut(self.count) else { return false };
-        *place = Finished { tag, result };
-        self.count += 1;
-        true
-    }
-}
-
-/// The results of a call or a batch.
-pub(crate) struct BatchResults<'b, M: Machine> {
-    pub(crate) results: &'b mut [ResultOf<M>],
-    /// The number of the batch, which distinguishes it from batches that returned an error.
-    pub(crate) batch: u32,
-    /// Operations without a result so far.
-    pub(crate) running: usize,
-}
-
-impl<M: Machine> Sink<M> for BatchResults<'_, M> {
-    #[inline]
-    fn take(&mut self, waiter: Waiter, result: ResultOf<M>) -> bool {
-        let Waiter::Batch { place, batch } = waiter else { return false };
-        if batch != self.batch {
-            return false;
-        }
-        put(self.results, place, result);
-        self.running -= 1;
-        true
-    }
-}
-
-#[inline]
-pub(crate) fn put<R>(results: &mut [R], place: usize, result: R) {
-    match results.get_mut(place) {
-        Some(place) => *place = result,
-        None => debug_assert!(false, "the batch has no place {place}"),
     }
 }

@@ -49,3 +49,18 @@ pub struct OperationsError {
     /// The largest number that the engine's slots and the tokens allow.
     pub most: u32,
 }
+
+/// The reason why a machine stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The transport has no room for the posts that are due: call [`Run::advance`](crate::Run::advance) when it has.
+    NoRoom,
+    /// The operation fails.
+    Failed(Error),
+}
+
+impl<E: Into<Error>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}

@@ -57,10 +57,11 @@ mod machine;
 mod operation;
 mod pipeline;
 mod port;
+mod sink;
 
-pub use error::{Error, OperationsError};
+pub use error::{Error, OperationsError, Stop};
 pub use future::{Host, OperationFuture};
-pub use machine::{Completed, Machine, Next, Run, Step, Stop};
+pub use machine::{Completed, Machine, Next, Run, Step};
 pub use operation::{Finished, Operation, Tag};
 pub use pipeline::{Batch, Pipeline, Pull};
 pub use port::Port;

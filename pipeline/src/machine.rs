@@ -1,9 +1,9 @@
 //! The interface of an operation: a state machine that posts one-sided operations and receives
 //! their completions.
 
-use probeline_transport::{PostError, SlotError, Transport};
+use probeline_transport::Transport;
 
-use crate::error::Error;
+use crate::error::{Error, Stop};
 use crate::port::Port;
 
 /// The state of one operation of a data structure, kept in an [`Operation`](crate::Operation).
@@ -66,33 +66,6 @@ pub enum Step<O> {
     /// The operation is done with this outcome. One-sided operations of it may still be in flight:
     /// their completions are dropped, and its storage is free after the last of them.
     Done(O),
-}
-
-/// The reason why a machine stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// The transport has no room for the posts that are due: call [`Run::advance`] when it has.
-    NoRoom,
-    /// The operation fails.
-    Failed(Error),
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-impl From<PostError> for Stop {
-    fn from(error: PostError) -> Self {
-        Self::Failed(Error::Post(error))
-    }
-}
-
-impl From<SlotError> for Stop {
-    fn from(error: SlotError) -> Self {
-        Self::Failed(Error::Slot(error))
-    }
 }
 
 /// The completion of one of a machine's one-sided operations.

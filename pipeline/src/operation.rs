@@ -4,6 +4,7 @@ use core::hash::{Hash, Hasher};
 
 use probeline_transport::Geometry;
 
+use crate::error::OperationsError;
 use crate::machine::Machine;
 use crate::port::MAX_OPERATIONS;
 
@@ -83,10 +84,15 @@ impl<M: Machine> Operation<M> {
         queued: false,
     };
 
-    /// Returns the largest number of operations that the slots of an engine allow.
-    #[must_use]
-    pub fn most(geometry: &Geometry) -> u32 {
-        geometry.slots.checked_div(M::SLOTS).map_or(MAX_OPERATIONS, |most| most.min(MAX_OPERATIONS))
+    /// Checks a number of operations against the slots of an engine, and returns it.
+    ///
+    /// # Errors
+    /// [`OperationsError`]: none, or more than the engine has slots for.
+    pub fn check(found: usize, geometry: &Geometry) -> Result<u32, OperationsError> {
+        let most = geometry.slots.checked_div(M::SLOTS).unwrap_or(MAX_OPERATIONS);
+        let most = most.min(MAX_OPERATIONS);
+        let allowed = u32::try_from(found).ok().filter(|count| (1..=most).contains(count));
+        allowed.ok_or(OperationsError { found, most })
     }
 
     #[inline]
@@ -175,6 +181,33 @@ impl List {
     }
 }
 
+#[derive(Clone, Debug, Hash)]
+pub(crate) struct Lists {
+    /// Free operations, the one used last first.
+    pub(crate) free: List,
+    /// Operations that found the transport full, oldest first.
+    pub(crate) waiting: List,
+    /// Operations that continue in the next round.
+    pub(crate) yielded: List,
+    /// Submitted operations that are done and whose results were not reported.
+    pub(crate) ended: List,
+    /// Operations that a completion or a list can still change.
+    pub(crate) active: u32,
+    /// Operations that have started and whose results were not taken.
+    pub(crate) in_flight: u32,
+}
+
+impl Lists {
+    pub(crate) const EMPTY: Self = Self {
+        free: List::EMPTY,
+        waiting: List::EMPTY,
+        yielded: List::EMPTY,
+        ended: List::EMPTY,
+        active: 0,
+        in_flight: 0,
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,8 +260,15 @@ mod tests {
             slots,
             slot_words: 8,
         };
+        let check = |found, slots| Operation::<Nothing>::check(found, &geometry(slots));
         for (slots, most) in [(0, 0), (1, 0), (2, 1), (9, 4), (u32::MAX, 1 << 24)] {
-            assert_eq!(Operation::<Nothing>::most(&geometry(slots)), most);
+            for found in [0, most + 1, usize::MAX] {
+                let refused = OperationsError { found, most: u32::try_from(most).unwrap() };
+                assert_eq!(check(found, slots), Err(refused));
+            }
+            for found in [1, most] {
+                assert_eq!(check(found, slots).is_ok(), found <= most && most > 0);
+            }
         }
     }
 }

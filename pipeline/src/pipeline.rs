@@ -6,10 +6,14 @@ use core::marker::PhantomData;
 
 use probeline_transport::{Completion, Fault, Token, Transport};
 
-use crate::driver::{BatchResults, Keep, Lists, POLL_BATCH, Polled, put};
 use crate::error::{Error, OperationsError};
 use crate::machine::{Machine, Run};
-use crate::operation::{Finished, Operation, State, Tag, Waiter};
+use crate::operation::{Finished, Lists, Operation, State, Tag, Waiter};
+use crate::sink::{BatchResults, Keep, Polled, ResultOf};
+
+/// Completions taken from the transport in one poll. The array stays in cache; further completions
+/// follow with the next poll.
+pub(crate) const POLL_BATCH: usize = 16;
 
 /// Runs operations of machine `M` over the engine `T`, in the storage `S`, with a shared context
 /// `X`.
@@ -62,7 +66,6 @@ pub enum Pull {
     End,
 }
 
-pub(crate) type ResultOf<M> = Result<<M as Machine>::Outcome, <M as Machine>::Error>;
 type FinishedOf<M> = Finished<<M as Machine>::Outcome, <M as Machine>::Error>;
 
 impl<T, S, X, M> Pipeline<T, S, X, M>
@@ -78,10 +81,7 @@ where
     /// [`OperationsError`]: no storage, or more than the engine has slots for.
     pub fn new(transport: T, shared: X, mut operations: S) -> Result<Self, OperationsError> {
         let storage = operations.as_mut();
-        let (found, most) = (storage.len(), Operation::<M>::most(transport.geometry()));
-        let Some(capacity @ 1..) = u32::try_from(found).ok().filter(|count| *count <= most) else {
-            return Err(OperationsError { found, most });
-        };
+        let capacity = Operation::<M>::check(storage.len(), transport.geometry())?;
         storage.fill_with(|| Operation::EMPTY);
         let mut lists = Lists::EMPTY;
         for index in (0..capacity).rev() {
@@ -235,7 +235,7 @@ where
                     if error != Error::Busy {
                         M::on_error(&mut self.shared);
                     }
-                    put(batch.results, place, Err(error.into()));
+                    batch.put(place, Err(error.into()));
                 }
                 (Pull::Poll, _) => return true,
                 (Pull::End, _) => return false,
@@ -259,17 +259,6 @@ where
             self.progress(&mut Keep)?;
         }
         self.fault.map_or(Ok(()), |fault| Err(Error::Fault(fault).into()))
-    }
-
-    /// Checks that the storage has not become shorter.
-    #[inline]
-    pub(crate) fn check_storage(&mut self) -> Result<(), Error> {
-        let found = self.operations.as_mut().len();
-        if found < self.capacity as usize || self.is_broken {
-            let found = u32::try_from(found).unwrap_or(u32::MAX);
-            return Err(Error::Storage { found, expected: self.capacity });
-        }
-        Ok(())
     }
 
     /// Starts an operation for a future and returns its index or an error. Returns `None` if no

@@ -6,7 +6,7 @@ use probeline_transport::{
     Caps, Local, PostError, RemoteWord, Request, Segment, Slot, SlotError, Token, Transport,
 };
 
-use crate::machine::Stop;
+use crate::error::Stop;
 
 /// The transport as one operation sees it.
 ///

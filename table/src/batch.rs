@@ -15,10 +15,9 @@ use crate::context::Context;
 use crate::direct::{Direct, Look, line_at, look};
 use crate::error::{OperationError, SubmitError};
 use crate::find_or_put::FindOrPut;
-use crate::layout::{Layout, Position};
+use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
 use crate::line::{Line, prefetch};
 use crate::outcome::{Intent, Outcome};
-use crate::probe::{LINE_BUCKETS, Probing};
 use crate::walk::Walk;
 
 type Results = [Result<Outcome, OperationError>];

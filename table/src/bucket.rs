@@ -4,7 +4,7 @@
 //! stored after mixing by a bijection on 63 bits. The stored word is therefore its own hash, and
 //! the words of structured keys have few zero bytes, which make torn words ambiguous.
 
-use crate::error::KeyOutOfRange;
+use thiserror::Error;
 
 /// Bits of a key.
 const KEY_BITS: u32 = 63;
@@ -115,6 +115,33 @@ impl Bucket {
             zero_byte |= mine == 0;
         }
         if seen == self.0 && !zero_byte { Sight::Wanted } else { Sight::Unclear }
+    }
+}
+
+/// A key that does not fit in the 63 bits of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("key {} has more than 63 bits: 0 to {MAX_KEY} is allowed", self.key())]
+pub struct KeyOutOfRange {
+    /// Low and high half. A single u64 would make an operation's result half as large again, and a
+    /// batch writes one result for each key.
+    halves: [u32; 2],
+}
+
+impl KeyOutOfRange {
+    /// Creates the error for `key`.
+    #[must_use]
+    pub const fn new(key: u64) -> Self {
+        // Each half is 32 bits.
+        #[allow(clippy::cast_possible_truncation)]
+        let halves = [key as u32, (key >> 32) as u32];
+        Self { halves }
+    }
+
+    /// Returns the key.
+    #[must_use]
+    pub fn key(&self) -> u64 {
+        let [low, high] = self.halves.map(u64::from);
+        high << 32 | low
     }
 }
 

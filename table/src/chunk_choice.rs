@@ -1,8 +1,8 @@
 //! Adaptive choice of C and of read-ahead from the buckets that recent operations examined and
 //! from the cost of a READ (the paper's future work, section 5).
 
-use crate::policy::ReadAhead;
-use crate::probe::LINE_BUCKETS;
+use crate::layout::LINE_BUCKETS;
+use crate::options::{ChunkChoice, ReadAhead, ReadCost};
 
 /// Number of histogram bins, one for each number of lines that an operation needed. At a load
 /// factor of 0.92 one insert in a hundred needs more lines, and no C covers that many.
@@ -21,57 +21,6 @@ const FIRST_INTERVAL: u32 = 16;
 const FORGET: u32 = 16;
 /// Weight of the initial expectation, in operations.
 const PRIOR: u32 = 8;
-
-/// The duration of a READ as a linear function of the buckets that it transfers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadCost {
-    /// Fixed part of the duration, in picoseconds.
-    pub base_ps: u64,
-    /// Additional time for each bucket, in picoseconds.
-    pub bucket_ps: u64,
-}
-
-/// Limits of the measurements: one minute, 512 KiB and 1024 pairs at most, so that no sum of
-/// products overflows (each stays below 2^110).
-const MOST_NS: u64 = 60_000_000_000;
-const MOST_BUCKETS: u32 = 1 << 16;
-const MOST_MEASUREMENTS: usize = 1 << 10;
-const PS_PER_NS: i128 = 1_000;
-
-impl ReadCost {
-    /// Fits the cost to measured READs, given as pairs of buckets and nanoseconds, by least
-    /// squares.
-    ///
-    /// The slope and the base are never negative. Returns `None` unless two lengths were measured.
-    #[must_use]
-    pub fn from_measurements(measured: &[(u32, u64)]) -> Option<Self> {
-        let [mut n, mut x, mut y, mut xx, mut xy] = [0_i128; 5];
-        for &(buckets, ns) in measured.iter().take(MOST_MEASUREMENTS) {
-            let buckets = i128::from(buckets.min(MOST_BUCKETS));
-            let ps = i128::from(ns.min(MOST_NS)) * PS_PER_NS;
-            n += 1;
-            x += buckets;
-            y += ps;
-            xx += buckets * buckets;
-            xy += buckets * ps;
-        }
-        let spread = n * xx - x * x;
-        if spread == 0 {
-            return None;
-        }
-        let slope = (n * xy - x * y).max(0);
-        // If the best line has a negative base, fit the line through the origin instead.
-        let base = y * spread - slope * x;
-        let (base, bucket) =
-            if base < 0 { (0, xy / xx) } else { (base / (n * spread), slope / spread) };
-        Some(Self { base_ps: u64::try_from(base).ok()?, bucket_ps: u64::try_from(bucket).ok()? })
-    }
-
-    fn of(&self, lines: u32) -> u128 {
-        let buckets = u128::from(lines) * u128::from(LINE_BUCKETS);
-        u128::from(self.base_ps) + u128::from(self.bucket_ps) * buckets
-    }
-}
 
 /// Chooses C and the first chunk at which to read ahead.
 ///
@@ -110,20 +59,14 @@ struct Choice {
 type Survivors = [u32; LINES as usize + 1];
 
 impl Chooser {
-    /// Creates a chooser of C, a multiple of 8 from 8 to `most_buckets`, for READs of this cost. It
-    /// assumes an empty table at first.
-    pub(crate) fn new(cost: ReadCost, most_buckets: u32, ahead: ReadAhead) -> Self {
-        let most_lines = (most_buckets / LINE_BUCKETS).clamp(1, LINES);
-        Self::among(1, most_lines, cost, ahead)
-    }
-
-    /// Creates a chooser that keeps C at `chunk_buckets` and chooses only read-ahead.
-    pub(crate) fn fixed(chunk_buckets: u32, ahead: ReadAhead) -> Self {
-        let lines = (chunk_buckets / LINE_BUCKETS).max(1);
-        Self::among(lines, lines, ReadCost { base_ps: 1, bucket_ps: 0 }, ahead)
-    }
-
-    fn among(least_lines: u32, most_lines: u32, cost: ReadCost, ahead: ReadAhead) -> Self {
+    /// Creates a chooser of a C of at most `most_buckets`, a multiple of 8. It assumes an empty
+    /// table at first.
+    pub(crate) fn new(choice: ChunkChoice, most_buckets: u32, ahead: ReadAhead) -> Self {
+        let lines = (most_buckets / LINE_BUCKETS).max(1);
+        let (least_lines, most_lines, cost) = match choice {
+            ChunkChoice::Fixed => (lines, lines, ReadCost { base_ps: 1, bucket_ps: 0 }),
+            ChunkChoice::Adaptive(cost) => (1, lines.min(LINES), cost),
+        };
         let choice = Choice { chunk_buckets: LINE_BUCKETS, ahead_from: u32::MAX };
         let mut chooser = Self {
             cost,

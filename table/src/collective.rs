@@ -26,8 +26,8 @@ use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
 use crate::config::Config;
 use crate::error::{CollectiveError, OpenError, OperationError};
-use crate::probe::Probing;
-use crate::table::{Operation, Table};
+use crate::layout::Probing;
+use crate::table::{Operation, Table, check};
 
 /// "probelin" in ASCII, which marks a table's header.
 const MAGIC: u64 = 0x7072_6f62_656c_696e;
@@ -68,7 +68,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<Self, OpenError> {
         let count = operations.as_mut().len();
-        if let Err(error) = config.check(transport.caps(), transport.geometry(), count) {
+        if let Err(error) = check(&transport, &config, count) {
             // Makes both barriers of `agree` with a header of zeros, because the window may still
             // contain the header of an earlier table.
             let first = usize::try_from(config.first_word).unwrap_or(usize::MAX);

@@ -3,10 +3,8 @@
 use probeline_transport::{Caps, Geometry, Sizes};
 
 use crate::error::ConfigError;
-use crate::layout::HEADER_WORDS;
-use crate::policy::{ChunkChoice, OneRoundtrip, ReadAhead};
-use crate::probe::{LINE_BUCKETS, Probing};
-use crate::table::Operation;
+use crate::layout::{HEADER_WORDS, LINE_BUCKETS, Probing};
+use crate::options::{ChunkChoice, OneRoundtrip, ReadAhead};
 
 /// The largest M. Even with C = 8 it allows probing half a million buckets, far more than a table
 /// with reasonable response times needs.
@@ -124,12 +122,7 @@ impl Config {
     }
 
     /// Checks all parameters against the limits of the transport.
-    pub(crate) fn check(
-        &self,
-        caps: &Caps,
-        geometry: &Geometry,
-        operations: usize,
-    ) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self, caps: &Caps, geometry: &Geometry) -> Result<(), ConfigError> {
         self.check_place(geometry)?;
         let part = u32::try_from(self.buckets_per_owner).unwrap_or(u32::MAX);
         let most =
@@ -143,10 +136,6 @@ impl Config {
         }
         if self.max_chunks == 0 || self.max_chunks > MOST_CHUNKS {
             return Err(ConfigError::MaxChunks { found: self.max_chunks, most: MOST_CHUNKS });
-        }
-        let most = Operation::most(geometry);
-        if operations == 0 || operations > most as usize {
-            return Err(ConfigError::Operations { found: operations, most });
         }
         if caps.depth < 2 {
             return Err(ConfigError::Depth { found: caps.depth });
@@ -200,16 +189,8 @@ mod tests {
             let caps = Caps { words_per_op, ..CAPS };
             let refused = ConfigError::ChunkBuckets { found: 24, most: 16 };
             let expected = if allowed { Ok(()) } else { Err(refused) };
-            assert_eq!(config.check(&caps, &GEOMETRY, 1), expected, "{words_per_op}");
+            assert_eq!(config.check(&caps, &GEOMETRY), expected, "{words_per_op}");
         }
-        let most = 1 << 24;
-        for (slots, operations, most) in [(u32::MAX, most + 1, 1 << 24), (1, 1, 0), (0, 1, 0)] {
-            let refused = ConfigError::Operations { found: operations, most };
-            let geometry = Geometry { slots, ..GEOMETRY };
-            assert_eq!(config.check(&CAPS, &geometry, operations), Err(refused));
-        }
-        let geometry = Geometry { slots: u32::MAX, ..GEOMETRY };
-        assert_eq!(config.check(&CAPS, &geometry, most), Ok(()));
     }
 
     #[test]
@@ -219,9 +200,9 @@ mod tests {
             assert!(config.buckets_per_owner * u64::from(owners) * 3 >= keys * 4);
             let Sizes { window_words, slots, slot_words, depth } = config.sizes(4);
             let geometry = Geometry { owners, window_words, slots, slot_words, ..GEOMETRY };
-            assert_eq!(config.check(&Caps { depth, ..CAPS }, &geometry, 4), Ok(()), "{keys}");
+            assert_eq!(config.check(&Caps { depth, ..CAPS }, &geometry), Ok(()), "{keys}");
             let less = Geometry { window_words: window_words - 8, ..geometry };
-            assert!(config.check(&Caps { depth, ..CAPS }, &less, 4).is_err());
+            assert!(config.check(&Caps { depth, ..CAPS }, &less).is_err());
         }
     }
 
@@ -232,7 +213,7 @@ mod tests {
         assert_eq!(slot_words, 16, "an engine takes whole lines only");
         let geometry = Geometry { window_words, slots, slot_words, ..GEOMETRY };
         let refused = Err(ConfigError::ChunkBuckets { found: 12, most: 16 });
-        assert_eq!(config.check(&Caps { depth, ..CAPS }, &geometry, 4), refused);
+        assert_eq!(config.check(&Caps { depth, ..CAPS }, &geometry), refused);
     }
 
     #[test]
@@ -247,8 +228,8 @@ mod tests {
         let geometry = Geometry { slots: 2, ..GEOMETRY };
         let config =
             |chunk_buckets| Config { chunk_buckets, probing: Probing::Jump, ..Config::new(64) };
-        assert_eq!(config(8).check(&CAPS, &geometry, 1), Ok(()));
+        assert_eq!(config(8).check(&CAPS, &geometry), Ok(()));
         let refused = Err(ConfigError::JumpChunk { found: 16 });
-        assert_eq!(config(16).check(&CAPS, &geometry, 1), refused);
+        assert_eq!(config(16).check(&CAPS, &geometry), refused);
     }
 }

@@ -9,10 +9,9 @@ use core::sync::atomic::Ordering::SeqCst;
 use probeline_transport::{AtomicScope, Caps, Segment, Transport};
 
 use crate::bucket::Bucket;
-use crate::layout::{Layout, Position};
+use crate::layout::{LINE_BUCKETS, Layout, Position};
 use crate::line::{Line, prefetch, see};
 use crate::outcome::{Intent, Outcome};
-use crate::probe::LINE_BUCKETS;
 
 /// What the CPU itself does with words that it can address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Errors of keys, configurations, operations and collective calls.
+//! Errors of configurations, operations and collective calls.
 
 use core::fmt;
 
@@ -6,35 +6,8 @@ use probeline_pipeline::{Error as Pipeline, OperationsError};
 use probeline_transport::{ExchangeError, Fault, OpError, Owner, PostError, SlotError};
 use thiserror::Error;
 
-use crate::bucket::MAX_KEY;
-use crate::probe::LINE_BUCKETS;
-
-/// A key that does not fit in the 63 bits of a bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("key {} has more than 63 bits: 0 to {MAX_KEY} is allowed", self.key())]
-pub struct KeyOutOfRange {
-    /// Low and high half. A single u64 would make an operation's result half as large again, and a
-    /// batch writes one result for each key.
-    halves: [u32; 2],
-}
-
-impl KeyOutOfRange {
-    /// Creates the error for `key`.
-    #[must_use]
-    pub const fn new(key: u64) -> Self {
-        // Each half is 32 bits.
-        #[allow(clippy::cast_possible_truncation)]
-        let halves = [key as u32, (key >> 32) as u32];
-        Self { halves }
-    }
-
-    /// Returns the key.
-    #[must_use]
-    pub fn key(&self) -> u64 {
-        let [low, high] = self.halves.map(u64::from);
-        high << 32 | low
-    }
-}
+use crate::bucket::KeyOutOfRange;
+use crate::layout::LINE_BUCKETS;
 
 /// An invalid configuration, with the allowed range. The call changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -14,9 +14,8 @@ use crate::cache::CacheEntry;
 use crate::context::Context;
 use crate::direct::{Direct, Look};
 use crate::error::OperationError;
-use crate::layout::Position;
+use crate::layout::{LINE_BUCKETS, Position};
 use crate::outcome::{Intent, Outcome};
-use crate::probe::LINE_BUCKETS;
 use crate::stats::{Cost, OutcomeStats};
 use crate::walk::Walk;
 

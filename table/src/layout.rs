@@ -3,11 +3,12 @@
 //! Paper section 3.1: n processes own k buckets each, T = b_0 .. b_(kn-1). A chunk that crosses the
 //! end of a part is split (Fig. 1, split). Here it is also split between two owners.
 
-use probeline_transport::{Owner, RemoteWord, Segment};
+use probeline_transport::{LINE_WORDS, Owner, RemoteWord, Segment};
 
 use crate::bucket::Bucket;
-use crate::probe::{LINE_BUCKETS, Probing};
 
+/// Buckets in a cache line.
+pub(crate) const LINE_BUCKETS: u32 = LINE_WORDS;
 /// Words of the header that precedes the buckets of each part: one cache line.
 pub(crate) const HEADER_WORDS: u64 = 8;
 
@@ -19,6 +20,35 @@ pub struct Layout {
     /// The word of each window that holds the part's first bucket.
     first_word: u64,
     probing: Probing,
+}
+
+/// The order in which an operation examines buckets. All owners use the same, which the table's
+/// header records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Probing {
+    /// Linear probing from the home bucket, as in the paper (section 3.1).
+    Linear,
+    /// The cache line of the home bucket first, starting at the home bucket and wrapping around
+    /// within the line; then the following lines in the same manner.
+    ///
+    /// A chunk starts at a line boundary, so it covers one line less than an unaligned one. A chunk
+    /// of C = 8 buckets never straddles owners.
+    Lines,
+    /// As `Lines`, but each next line is at a distance given by a second hash, so that full lines
+    /// do not form clusters ("walking the line": Laarman, van de Pol and Weber, FMCAD 2010). Needs
+    /// C = 8, one line per chunk.
+    Jump,
+}
+
+impl Probing {
+    /// Returns the number of the probe order in a table's header.
+    pub(crate) fn number(self) -> u64 {
+        match self {
+            Self::Linear => 0,
+            Self::Lines => 1,
+            Self::Jump => 2,
+        }
+    }
 }
 
 /// The multiplier of the second hash, 2^64 divided by the golden ratio (Knuth's multiplicative

@@ -66,6 +66,7 @@ mod layout;
 mod line;
 #[cfg(test)]
 mod model;
+mod options;
 mod outcome;
 mod policy;
 mod probe;
@@ -75,18 +76,14 @@ mod stats;
 mod table;
 mod walk;
 
-pub use bucket::{Bucket, MAX_KEY};
+pub use bucket::{Bucket, KeyOutOfRange, MAX_KEY};
 pub use cache::CacheEntry;
-pub use chunk_choice::ReadCost;
 pub use config::Config;
-pub use error::{
-    BatchError, CollectiveError, ConfigError, KeyOutOfRange, OpenError, OperationError, SubmitError,
-};
+pub use error::{BatchError, CollectiveError, ConfigError, OpenError, OperationError, SubmitError};
 pub use future::{Shared, TableFuture};
-pub use layout::{Layout, Position};
+pub use layout::{Layout, Position, Probing};
+pub use options::{ChunkChoice, OneRoundtrip, ReadAhead, ReadCost};
 pub use outcome::{Intent, Outcome};
-pub use policy::{ChunkChoice, OneRoundtrip, ReadAhead};
-pub use probe::Probing;
 pub use probeline_pipeline::Tag;
 pub use stats::{OutcomeStats, Stats};
 pub use table::{Finished, Operation, Table};

@@ -27,10 +27,10 @@ use crate::config::Config;
 use crate::context::Context;
 use crate::direct::Direct;
 use crate::find_or_put::FindOrPut;
-use crate::layout::{Layout, Position};
+use crate::layout::{Layout, Position, Probing};
+use crate::options::OneRoundtrip;
 use crate::outcome::Intent;
-use crate::policy::OneRoundtrip;
-use crate::probe::{Probe, Probing};
+use crate::probe::Probe;
 use crate::table::Operation;
 use crate::walk::Walk;
 use wire::Wire;
@@ -111,6 +111,27 @@ struct Scenario {
     failures: u8,
     mutant: Mutant,
 }
+
+/// The paper's algorithm.
+const PAPER: Scenario = Scenario {
+    owners: 1,
+    buckets: 0,
+    chunk: 0,
+    max_chunks: 0,
+    probing: Probing::Linear,
+    filled: &[],
+    homes: [0; KEYS.len()],
+    scripts: &[],
+    one_roundtrip: [false; MOST_CLIENTS],
+    direct: [Direct::Off; MOST_CLIENTS],
+    ahead_from: 0,
+    storage: 1,
+    cache_entries: 0,
+    clears: false,
+    words_tear: false,
+    failures: 0,
+    mutant: Mutant::None,
+};
 
 type Driven = Pipeline<Wire, Storage, Context<Entries>, FindOrPut>;
 

@@ -1,50 +1,9 @@
 //! The choices that an operation makes beyond the paper's algorithm, based on recent operations.
 
-use crate::chunk_choice::{Chooser, ReadCost};
+use crate::chunk_choice::Chooser;
 use crate::config::Config;
+use crate::options::OneRoundtrip;
 use crate::outcome::{Intent, Outcome};
-
-/// The choice of C.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChunkChoice {
-    /// Always `Config::chunk_buckets`.
-    Fixed,
-    /// Chosen for each operation, up to `Config::chunk_buckets` and at most 512: the C of least
-    /// cost for the buckets that recent operations examined, given the cost of a READ. The paper's
-    /// future work (section 5).
-    Adaptive(ReadCost),
-}
-
-/// The condition for requesting the next chunk before the present one is scanned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadAhead {
-    /// Always, as in the paper (Fig. 1, lines 5-6).
-    Always,
-    /// Once an operation is at a chunk after which at least half of recent operations continued.
-    Likely,
-    /// Never.
-    Never,
-}
-
-/// Whether a find-or-put claims its home bucket along with its first READ.
-///
-/// If the home is empty, an insert then takes one roundtrip instead of two. Every other operation
-/// costs one atomic more. The setting has no effect if the CPU itself examines the home first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OneRoundtrip {
-    /// Never, as in the paper.
-    Off,
-    /// Always.
-    On,
-    /// If at least one claim in four is expected to succeed, from the fraction of inserts among
-    /// recent operations and the fraction of empty home buckets.
-    ///
-    /// A success saves a whole roundtrip. A failure costs an atomic beside a READ that the
-    /// operation waits for anyway. The table does not know the cost of an atomic: on a device with
-    /// a much lower rate of atomics than of READs, as NICs may have, `Off` gives the higher
-    /// throughput. `probeline tune` measures which is better.
-    Auto,
-}
 
 /// The state from which each operation's choices are made.
 #[derive(Clone, Debug)]
@@ -78,15 +37,10 @@ impl Share {
 impl Policy {
     /// Creates the policy of a table that is assumed to be empty.
     pub(crate) fn new(config: &Config) -> Self {
-        let chooser = match config.chunk_choice {
-            ChunkChoice::Fixed => Chooser::fixed(config.chunk_buckets, config.read_ahead),
-            ChunkChoice::Adaptive(cost) => {
-                Chooser::new(cost, config.chunk_buckets, config.read_ahead)
-            }
-        };
+        let Config { chunk_choice, chunk_buckets, read_ahead, .. } = *config;
         Self {
             one_roundtrip: config.one_roundtrip,
-            chooser,
+            chooser: Chooser::new(chunk_choice, chunk_buckets, read_ahead),
             inserts: Share(ONE),
             occupied: Share(0),
         }

@@ -1,41 +1,7 @@
 //! Probe orders: the order in which an operation examines the buckets of the ring.
 
-use probeline_transport::LINE_WORDS;
-
 use crate::bucket::Bucket;
-use crate::layout::{Layout, Position};
-
-/// Buckets in a cache line.
-pub(crate) const LINE_BUCKETS: u32 = LINE_WORDS;
-
-/// The order in which an operation examines buckets. All owners use the same, which the table's
-/// header records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Probing {
-    /// Linear probing from the home bucket, as in the paper (section 3.1).
-    Linear,
-    /// The cache line of the home bucket first, starting at the home bucket and wrapping around
-    /// within the line; then the following lines in the same manner.
-    ///
-    /// A chunk starts at a line boundary, so it covers one line less than an unaligned one. A chunk
-    /// of C = 8 buckets never straddles owners.
-    Lines,
-    /// As `Lines`, but each next line is at a distance given by a second hash, so that full lines
-    /// do not form clusters ("walking the line": Laarman, van de Pol and Weber, FMCAD 2010). Needs
-    /// C = 8, one line per chunk.
-    Jump,
-}
-
-impl Probing {
-    /// Returns the number of the probe order in a table's header.
-    pub(crate) fn number(self) -> u64 {
-        match self {
-            Self::Linear => 0,
-            Self::Lines => 1,
-            Self::Jump => 2,
-        }
-    }
-}
+use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
 
 /// The position of one operation in its probe order: the start of the buckets that it examines
 /// next.

@@ -49,14 +49,11 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
     /// # Errors
     /// [`ConfigError`] with the allowed range.
     pub fn new(transport: T, config: Config, mut operations: S) -> Result<Self, ConfigError> {
-        let geometry = *transport.geometry();
-        config.check(transport.caps(), &geometry, operations.as_mut().len())?;
-        if (transport.window().len() as u64) < geometry.window_words {
-            return Err(short_window(&transport));
-        }
+        check(&transport, &config, operations.as_mut().len())?;
+        let owners = transport.geometry().owners;
         let first_bucket = config.first_word + HEADER_WORDS;
         let buckets = config.buckets_per_owner;
-        let layout = Layout::new(geometry.owners, buckets, first_bucket, config.probing);
+        let layout = Layout::new(owners, buckets, first_bucket, config.probing);
         let context = Context::new(&transport, layout, &config, []);
         let pipeline = Pipeline::new(transport, context, operations)?;
         let mut table = Self { pipeline, config, unpolled: 0 };
@@ -64,6 +61,21 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
         table.write_header().map_err(|_| short_window(table.transport()))?;
         Ok(table)
     }
+}
+
+/// Checks the parameters of a table on this engine.
+pub(crate) fn check(
+    transport: &impl Transport,
+    config: &Config,
+    operations: usize,
+) -> Result<(), ConfigError> {
+    let geometry = transport.geometry();
+    config.check(transport.caps(), geometry)?;
+    Operation::check(operations, geometry)?;
+    if (transport.window().len() as u64) < geometry.window_words {
+        return Err(short_window(transport));
+    }
+    Ok(())
 }
 
 /// Returns the error for a window that is shorter than its geometry states. Counting, clearing and

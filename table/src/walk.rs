@@ -4,10 +4,10 @@ use probeline_transport::Transport;
 
 use crate::bucket::Bucket;
 use crate::direct::{Look, line_at, look};
-use crate::layout::{Layout, Position};
+use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
 use crate::line::Line;
 use crate::outcome::Intent;
-use crate::probe::{LINE_BUCKETS, Probe, Probing};
+use crate::probe::Probe;
 
 /// The progress of an operation. All buckets passed so far hold other keys permanently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -48,9 +48,9 @@ fn a_second_read_in_flight_costs_almost_nothing() {
 fn worst_ratio(read: (ReadCost, u64), ahead: ReadAhead) -> (f64, u32, u32) {
     const BUCKETS: usize = 1 << 20;
     let mut occupied = vec![false; BUCKETS];
-    let mut adaptive = Chooser::new(read.0, MOST_BUCKETS, ahead);
+    let mut adaptive = Chooser::new(ChunkChoice::Adaptive(read.0), MOST_BUCKETS, ahead);
     let mut fixed: Vec<Chooser> =
-        (8..=MOST_BUCKETS).step_by(8).map(|c| Chooser::fixed(c, ahead)).collect();
+        (8..=MOST_BUCKETS).step_by(8).map(|c| Chooser::new(ChunkChoice::Fixed, c, ahead)).collect();
     let (mut worst, mut hash, mut held) = ((0.0, 0), 7_u64, 0);
     for step in 1..=46 {
         let mut adaptive_ps = 0;
@@ -135,7 +135,7 @@ proptest! {
         most in 1..=200_u32, likely in 0..3,
     ) {
         let ahead = [ReadAhead::Always, ReadAhead::Likely, ReadAhead::Never][likely as usize];
-        let mut chooser = Chooser::new(ReadCost { base_ps, bucket_ps }, most * 8, ahead);
+        let mut chooser = Chooser::new(ChunkChoice::Adaptive(ReadCost { base_ps, bucket_ps }), most * 8, ahead);
         chooser.needed = [0; LINES as usize];
         chooser.left = u32::MAX;
         needed.iter().for_each(|&buckets| chooser.ended(buckets));
@@ -146,7 +146,7 @@ proptest! {
     fn the_tail_estimate_is_within_10_percent(
         further in prop::collection::vec(LINES * 8 + 1..4_000, 200..300), lines in 1..=64_u32,
     ) {
-        let mut chooser = Chooser::new(PAPER.0, 512, ReadAhead::Never);
+        let mut chooser = Chooser::new(ChunkChoice::Adaptive(PAPER.0), 512, ReadAhead::Never);
         chooser.needed = [0; LINES as usize];
         chooser.left = u32::MAX;
         further.iter().for_each(|&buckets| chooser.ended(buckets));
@@ -187,7 +187,7 @@ fn odd_measurements_give_the_nearest_nonnegative_line() {
 
 #[test]
 fn an_empty_table_starts_with_one_line_and_expect_resets_to_it() {
-    let mut chooser = Chooser::new(PAPER.0, 128, ReadAhead::Likely);
+    let mut chooser = Chooser::new(ChunkChoice::Adaptive(PAPER.0), 128, ReadAhead::Likely);
     let first = (chooser.chunk_buckets(), chooser.ahead_from());
     assert_eq!(first, (8, u32::MAX));
     for _ in 0..FIRST_INTERVAL {
@@ -204,7 +204,7 @@ fn extreme_costs_and_counts_choose_a_valid_c() {
     let free = ReadCost { base_ps: 0, bucket_ps: 0 };
     for cost in [dear, free] {
         for most in [0, 7, 8, 64, u32::MAX] {
-            let mut chooser = Chooser::new(cost, most, ReadAhead::Likely);
+            let mut chooser = Chooser::new(ChunkChoice::Adaptive(cost), most, ReadAhead::Likely);
             for buckets in [0, 1, u32::MAX].iter().cycle().take(100_000) {
                 chooser.ended(*buckets);
                 let c = chooser.chunk_buckets();
@@ -212,6 +212,6 @@ fn extreme_costs_and_counts_choose_a_valid_c() {
             }
         }
     }
-    let odd = Chooser::fixed(1 << 16, ReadAhead::Likely);
+    let odd = Chooser::new(ChunkChoice::Fixed, 1 << 16, ReadAhead::Likely);
     assert_eq!((odd.chunk_buckets(), odd.ahead_from()), (1 << 16, u32::MAX));
 }

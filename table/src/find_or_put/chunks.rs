@@ -11,9 +11,9 @@ use super::{Decision, FindOrPut};
 use crate::bucket::{Bucket, Sight};
 use crate::cache::CacheEntry;
 use crate::context::Context;
-use crate::layout::Layout;
+use crate::layout::{LINE_BUCKETS, Layout};
 use crate::outcome::Outcome;
-use crate::probe::{LINE_BUCKETS, Probe};
+use crate::probe::Probe;
 
 /// Words that the CPU copies at once in place of a READ: two cache lines, on the stack.
 const PIECE_WORDS: u32 = 16;

@@ -6,7 +6,7 @@ use core::cell::RefCell;
 use std::rc::Rc;
 
 use super::wire::{Action, Wire};
-use super::{KEYS, Mutant, Scenario, put};
+use super::{KEYS, Mutant, PAPER, Scenario, claim, put};
 use crate::direct::Direct;
 use crate::find_or_put::FindOrPut;
 use crate::outcome::{Intent, Outcome};
@@ -21,7 +21,6 @@ pub(super) struct Choices {
     next: usize,
     /// Keys that a rival has not inserted yet.
     rivals: Vec<usize>,
-    scenario: Option<Scenario>,
 }
 
 impl Choices {
@@ -46,8 +45,7 @@ impl Choices {
     }
 
     /// Completes one posted operation of `wire`, after any number of inserts by the rival.
-    pub(super) fn step(&mut self, wire: &mut Wire) {
-        let Some(scenario) = self.scenario else { return };
+    fn step(&mut self, scenario: &Scenario, wire: &mut Wire) {
         loop {
             let posted: Vec<_> = wire.posted().collect();
             if posted.is_empty() {
@@ -56,7 +54,7 @@ impl Choices {
             let which = self.choose(posted.len() + self.rivals.len());
             if let Some(rival) = which.checked_sub(posted.len()) {
                 let key = self.rivals.remove(rival);
-                insert(&scenario, wire, key);
+                insert(scenario, wire, key);
                 continue;
             }
             let (nth, posted) = posted[which];
@@ -70,7 +68,7 @@ impl Choices {
                 Action::CompareAndSwap { at, desired } => {
                     let mut memory = wire.memory();
                     let old = memory[at];
-                    super::claim(&mut memory, at, desired);
+                    claim(&mut memory, at, desired);
                     wire.set_memory(&memory);
                     let lies = scenario.mutant == Mutant::MisreportsClaims;
                     wire.complete(nth, Ok(if lies { 0 } else { old }));
@@ -103,7 +101,7 @@ fn insert(scenario: &Scenario, wire: &mut Wire, key: usize) {
 
 /// Runs a batch of find-or-puts in every execution. Returns the number of executions.
 fn check(scenario: Scenario, keys: &[usize], rivals: &[usize]) -> Result<u64, String> {
-    let choices = Rc::new(RefCell::new(Choices { scenario: Some(scenario), ..Choices::default() }));
+    let choices = Rc::new(RefCell::new(Choices::default()));
     let mut executions = 0;
     loop {
         choices.borrow_mut().rivals = rivals.to_vec();
@@ -123,7 +121,9 @@ fn run(
 ) -> Result<(), String> {
     let mut driven = scenario.drive(0);
     driven.transport_mut().set_memory(&scenario.empty_table());
-    driven.transport_mut().choices = Some(Rc::clone(choices));
+    let (chosen, of) = (Rc::clone(choices), *scenario);
+    let on_poll = move |wire: &mut Wire| chosen.borrow_mut().step(&of, wire);
+    driven.transport_mut().on_poll = Some(Rc::new(on_poll));
     let mut results = vec![Ok(Outcome::Absent); keys.len()];
     let mut places = keys.iter().enumerate();
     let batch = driven.run_batch(&mut results, |_, into| match places.next() {
@@ -168,7 +168,7 @@ const RING: Scenario = Scenario {
     max_chunks: 2,
     scripts: &[&[put(0)]],
     storage: 2,
-    ..super::scenarios::PAPER
+    ..PAPER
 };
 
 fn is_right(name: &str, scenario: Scenario, keys: &[usize], rivals: &[usize]) {

@@ -1,9 +1,9 @@
 //! The scenarios of the model check: requests, shapes of the table, and options.
 
 use super::checker::Checker;
-use super::{KEYS, Mutant, Request, Scenario, find, put};
+use super::{Mutant, PAPER, Request, Scenario, find, put};
 use crate::direct::Direct;
-use crate::probe::Probing;
+use crate::layout::Probing;
 
 type Scripts = &'static [&'static [Request]];
 /// Buckets, C and M.
@@ -23,27 +23,6 @@ const ALL: [(&str, (Scripts, &[Shape])); 5] = [
     ("three keys", THREE_KEYS),
     ("more keys than room", (&[&[put(0), put(1)], &[put(2)]], SHAPES)),
 ];
-
-/// The paper's algorithm.
-pub(super) const PAPER: Scenario = Scenario {
-    owners: 1,
-    buckets: 0,
-    chunk: 0,
-    max_chunks: 0,
-    probing: Probing::Linear,
-    filled: &[],
-    homes: [0; KEYS.len()],
-    scripts: &[],
-    one_roundtrip: [false; 3],
-    direct: [Direct::Off; 3],
-    ahead_from: 0,
-    storage: 1,
-    cache_entries: 0,
-    clears: false,
-    words_tear: false,
-    failures: 0,
-    mutant: Mutant::None,
-};
 
 /// Returns states and executions over several shapes and all placements of two homes. The ring is
 /// symmetric, so the first key's home is bucket 0. The third key shares it, which gives clusters of

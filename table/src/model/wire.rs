@@ -1,6 +1,5 @@
 //! The transport of one client: a post takes effect and completes when the checker decides.
 
-use core::cell::RefCell;
 use std::rc::Rc;
 
 use core::hash::{Hash, Hasher};
@@ -12,7 +11,6 @@ use probeline_transport::{
     Request, Segment, Slot, SlotError, Token, Transport,
 };
 
-use super::batches::Choices;
 use super::{MOST_BUCKETS, Memory};
 
 const MOST_POSTED: usize = 8;
@@ -49,6 +47,8 @@ pub(super) enum Action {
     },
 }
 
+type OnPoll = Rc<dyn Fn(&mut Wire)>;
+
 /// The transport. The owners' parts of the ring are concatenated in `memory`.
 pub(super) struct Wire {
     caps: Caps,
@@ -63,8 +63,8 @@ pub(super) struct Wire {
     posted: [Option<Posted>; MOST_POSTED],
     completed: Option<Completion>,
     pub(super) request: u8,
-    /// Chooses the completion of each poll, if no checker does so between polls.
-    pub(super) choices: Option<Rc<RefCell<Choices>>>,
+    /// Completes an operation at each poll, if no checker does so between polls.
+    pub(super) on_poll: Option<OnPoll>,
 }
 
 impl Wire {
@@ -93,7 +93,7 @@ impl Wire {
             posted: [None; MOST_POSTED],
             completed: None,
             request: 0,
-            choices: None,
+            on_poll: None,
         }
     }
 
@@ -162,7 +162,7 @@ impl Wire {
 impl Clone for Wire {
     fn clone(&self) -> Self {
         let memory = core::array::from_fn(|at| AtomicU64::new(self.memory[at].load(SeqCst)));
-        Self { memory, choices: self.choices.clone(), ..*self }
+        Self { memory, on_poll: self.on_poll.clone(), ..*self }
     }
 }
 
@@ -226,8 +226,8 @@ impl Transport for Wire {
     fn kick(&mut self) {}
 
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
-        if let Some(choices) = self.choices.clone() {
-            choices.borrow_mut().step(self);
+        if let Some(on_poll) = self.on_poll.clone() {
+            on_poll(self);
         }
         let Some(completion) = self.completed.take() else { return Ok(0) };
         out[0] = completion;

@@ -5,7 +5,8 @@ use core::sync::atomic::Ordering::SeqCst;
 use super::script::C;
 use super::*;
 use crate::config::Config;
-use crate::policy::{OneRoundtrip, Policy};
+use crate::options::OneRoundtrip;
+use crate::policy::Policy;
 
 /// Makes the operations of `pipeline` claim the home bucket along with the first READ.
 pub(super) fn claiming(mut pipeline: Scripted) -> Scripted {
