@@ -9,7 +9,7 @@ use probeline_transport::{Completion, Fault, Token, Transport};
 use crate::error::{Error, OperationsError};
 use crate::machine::{Machine, Run};
 use crate::operation::{Finished, Lists, Operation, State, Tag, Waiter};
-use crate::sink::{BatchResults, Keep, Polled, ResultOf};
+use crate::sink::{BatchResults, Keep, Polled, ResultOf, put};
 
 /// Completions taken from the transport in one poll. The array stays in cache; further completions
 /// follow with the next poll.
@@ -235,7 +235,7 @@ where
                     if error != Error::Busy {
                         M::on_error(&mut self.shared);
                     }
-                    batch.put(place, Err(error.into()));
+                    put(batch.results, place, Err(error.into()));
                 }
                 (Pull::Poll, _) => return true,
                 (Pull::End, _) => return false,

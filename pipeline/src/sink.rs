@@ -46,16 +46,6 @@ pub(crate) struct BatchResults<'b, M: Machine> {
     pub(crate) running: usize,
 }
 
-impl<M: Machine> BatchResults<'_, M> {
-    #[inline]
-    pub(crate) fn put(&mut self, place: usize, result: ResultOf<M>) {
-        match self.results.get_mut(place) {
-            Some(place) => *place = result,
-            None => debug_assert!(false, "the batch has no place {place}"),
-        }
-    }
-}
-
 impl<M: Machine> Sink<M> for BatchResults<'_, M> {
     #[inline]
     fn take(&mut self, waiter: Waiter, result: ResultOf<M>) -> bool {
@@ -63,8 +53,16 @@ impl<M: Machine> Sink<M> for BatchResults<'_, M> {
         if batch != self.batch {
             return false;
         }
-        self.put(place, result);
+        put(self.results, place, result);
         self.running -= 1;
         true
+    }
+}
+
+#[inline]
+pub(crate) fn put<R>(results: &mut [R], place: usize, result: R) {
+    match results.get_mut(place) {
+        Some(place) => *place = result,
+        None => debug_assert!(false, "the batch has no place {place}"),
     }
 }

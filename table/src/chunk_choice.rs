@@ -85,54 +85,47 @@ impl Chooser {
 
     /// Resets the histogram to operations that examined `buckets` buckets each.
     pub(crate) fn expect(&mut self, buckets: u32) {
-        let line = buckets.saturating_sub(1) / LINE_BUCKETS;
         self.needed = [0; LINES as usize];
         self.tail = Tail::default();
-        match self.needed.get_mut(line as usize) {
-            Some(weight) => *weight = PRIOR * ONE,
-            None => {
-                self.tail.weight = PRIOR * ONE;
-                self.tail.lines = u64::from(PRIOR * ONE) * (u64::from(line) + 1);
-            }
-        }
+        self.count(buckets, PRIOR * ONE);
         self.interval = FIRST_INTERVAL;
         self.left = FIRST_INTERVAL;
         self.choice = self.best();
     }
 
+    /// Fixes C and read-ahead permanently, for the model check.
     #[cfg(test)]
     pub(crate) fn force(&mut self, chunk_buckets: u32, ahead_from: u32) {
         self.choice = Choice { chunk_buckets, ahead_from };
         self.left = u32::MAX;
     }
 
-    /// Returns C for the next operation.
+    /// Returns C for the next operation, and the first chunk, counted from 0, at which the next chunk
+    /// is requested before this one is scanned; `u32::MAX` disables read-ahead.
     #[inline]
-    pub(crate) fn chunk_buckets(&self) -> u32 {
-        self.choice.chunk_buckets
-    }
-
-    /// Returns the first chunk, counted from 0, at which the next chunk is requested before this
-    /// one is scanned; `u32::MAX` disables read-ahead.
-    #[inline]
-    pub(crate) fn ahead_from(&self) -> u32 {
-        self.choice.ahead_from
+    pub(crate) fn chunks(&self) -> (u32, u32) {
+        (self.choice.chunk_buckets, self.choice.ahead_from)
     }
 
     /// Records a completed operation that examined this number of buckets, at least one.
     #[inline]
     pub(crate) fn ended(&mut self, examined: u32) {
-        let line = examined.saturating_sub(1) / LINE_BUCKETS;
-        match self.needed.get_mut(line as usize) {
-            Some(weight) => *weight += ONE,
-            None => {
-                self.tail.weight += ONE;
-                self.tail.lines += u64::from(ONE) * (u64::from(line) + 1);
-            }
-        }
+        self.count(examined, ONE);
         self.left -= 1;
         if self.left == 0 {
             self.choose();
+        }
+    }
+
+    #[inline(always)]
+    fn count(&mut self, examined: u32, weight: u32) {
+        let line = examined.saturating_sub(1) / LINE_BUCKETS;
+        match self.needed.get_mut(line as usize) {
+            Some(needed) => *needed += weight,
+            None => {
+                self.tail.weight += weight;
+                self.tail.lines += u64::from(weight) * (u64::from(line) + 1);
+            }
         }
     }
 

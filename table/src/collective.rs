@@ -263,7 +263,7 @@ where
             config.buckets_per_owner,
             u64::from(config.chunk_buckets) * u64::from(config.max_chunks),
             config.first_word,
-            config.probing.number(),
+            config.probing as u64,
         ]
     }
 

@@ -83,7 +83,7 @@ impl<C: AsMut<[CacheEntry]>> Context<C> {
     pub(crate) fn follow_cache(&mut self, walk: &mut Walk) -> bool {
         let found = self.cache.is_on() && self.cache.follow(walk, &self.layout);
         if found {
-            let hit = OutcomeStats { operations: 1, cache_hits: 1, ..OutcomeStats::ZERO };
+            let hit = OutcomeStats { operations: 1, cache_hits: 1, ..OutcomeStats::default() };
             self.stats.add(Outcome::Found, &hit);
         }
         found

@@ -266,7 +266,7 @@ impl FindOrPut {
         self.start.owner = self.walk.probe.at.owner;
         self.start.index = self.walk.probe.at.index;
         self.cursor = self.walk.passed;
-        (self.chunk_buckets, self.ahead_from) = context.policy.chunks();
+        (self.chunk_buckets, self.ahead_from) = context.policy.chooser.chunks();
     }
 
     /// Continues with READs from the position of the walk.
@@ -401,3 +401,6 @@ impl FindOrPut {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

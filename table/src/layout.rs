@@ -22,33 +22,22 @@ pub struct Layout {
     probing: Probing,
 }
 
-/// The order in which an operation examines buckets. All owners use the same, which the table's
-/// header records.
+/// The order in which an operation examines buckets. All owners use the same, whose number the
+/// table's header records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Probing {
     /// Linear probing from the home bucket, as in the paper (section 3.1).
-    Linear,
+    Linear = 0,
     /// The cache line of the home bucket first, starting at the home bucket and wrapping around
     /// within the line; then the following lines in the same manner.
     ///
     /// A chunk starts at a line boundary, so it covers one line less than an unaligned one. A chunk
     /// of C = 8 buckets never straddles owners.
-    Lines,
+    Lines = 1,
     /// As `Lines`, but each next line is at a distance given by a second hash, so that full lines
     /// do not form clusters ("walking the line": Laarman, van de Pol and Weber, FMCAD 2010). Needs
     /// C = 8, one line per chunk.
-    Jump,
-}
-
-impl Probing {
-    /// Returns the number of the probe order in a table's header.
-    pub(crate) fn number(self) -> u64 {
-        match self {
-            Self::Linear => 0,
-            Self::Lines => 1,
-            Self::Jump => 2,
-        }
-    }
+    Jump = 2,
 }
 
 /// The multiplier of the second hash, 2^64 divided by the golden ratio (Knuth's multiplicative

@@ -70,8 +70,6 @@ mod options;
 mod outcome;
 mod policy;
 mod probe;
-#[cfg(test)]
-mod scripted;
 mod stats;
 mod table;
 mod walk;

@@ -170,7 +170,7 @@ impl Scenario {
         let config = Config { one_roundtrip, ..Config::paper(part as u64) };
         let entries = Entries([CacheEntry::EMPTY; 8], self.cache_entries);
         let mut context = Context::new(&wire, self.layout(), &config, entries);
-        context.policy.force(self.chunk as u32, self.ahead_from);
+        context.policy.chooser.force(self.chunk as u32, self.ahead_from);
         context.probe_limit = self.chunk as u64 * u64::from(self.max_chunks);
         context.direct = self.direct[who];
         context.learns_torn_words = self.mutant == Mutant::LearnsTornWords;

@@ -9,7 +9,7 @@ use crate::outcome::{Intent, Outcome};
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
     one_roundtrip: OneRoundtrip,
-    chooser: Chooser,
+    pub(crate) chooser: Chooser,
     inserts: Share,
     /// Fraction of occupied home buckets among keys that were absent: the load factor.
     occupied: Share,
@@ -59,19 +59,6 @@ impl Policy {
         // Positive, and at most 500000.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         self.chooser.expect(buckets as u32);
-    }
-
-    /// Fixes C and read-ahead permanently, for the model check.
-    #[cfg(test)]
-    pub(crate) fn force(&mut self, chunk_buckets: u32, ahead_from: u32) {
-        self.chooser.force(chunk_buckets, ahead_from);
-    }
-
-    /// Returns C for the next operation, and the first chunk, counted from 0, at which it reads
-    /// ahead; `u32::MAX` disables read-ahead.
-    #[inline]
-    pub(crate) fn chunks(&self) -> (u32, u32) {
-        (self.chooser.chunk_buckets(), self.chooser.ahead_from())
     }
 
     /// Returns whether a find-or-put claims its home bucket along with the first READ.

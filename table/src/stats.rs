@@ -69,7 +69,7 @@ impl Stats {
     /// Counts `operations` that the CPU decided after looking at `lines` lines in all.
     #[inline]
     pub(crate) fn add_direct(&mut self, outcome: Outcome, operations: u64, lines: u64) {
-        self.add(outcome, &OutcomeStats { operations, lines, ..OutcomeStats::ZERO });
+        self.add(outcome, &OutcomeStats { operations, lines, ..OutcomeStats::default() });
     }
 }
 
@@ -105,19 +105,6 @@ impl core::hash::Hash for Cost {
 }
 
 impl OutcomeStats {
-    pub(crate) const ZERO: Self = Self {
-        operations: 0,
-        effective_roundtrips: 0,
-        outgoing_roundtrips: 0,
-        claims: 0,
-        claims_lost: 0,
-        confirms: 0,
-        one_roundtrip_claims: 0,
-        one_roundtrip_claims_decided: 0,
-        lines: 0,
-        cache_hits: 0,
-    };
-
     /// Returns the sum of two sets of counters.
     #[inline]
     #[must_use]

@@ -68,8 +68,8 @@ fn worst_ratio(read: (ReadCost, u64), ahead: ReadAhead) -> (f64, u32, u32) {
             occupied[at] = true;
             held += 1;
             let ended = |chooser: &mut Chooser| {
-                let chunk = chooser.chunk_buckets();
-                let ps = waited_ps(buckets, chunk, chooser.ahead_from(), read);
+                let (chunk, ahead_from) = chooser.chunks();
+                let ps = waited_ps(buckets, chunk, ahead_from, read);
                 chooser.ended(buckets);
                 ps
             };
@@ -84,7 +84,7 @@ fn worst_ratio(read: (ReadCost, u64), ahead: ReadAhead) -> (f64, u32, u32) {
             worst = (ratio, step * 2);
         }
     }
-    (worst.0, worst.1, adaptive.chunk_buckets())
+    (worst.0, worst.1, adaptive.chunks().0)
 }
 
 #[test]
@@ -188,14 +188,14 @@ fn odd_measurements_give_the_nearest_nonnegative_line() {
 #[test]
 fn an_empty_table_starts_with_one_line_and_expect_resets_to_it() {
     let mut chooser = Chooser::new(ChunkChoice::Adaptive(PAPER.0), 128, ReadAhead::Likely);
-    let first = (chooser.chunk_buckets(), chooser.ahead_from());
+    let first = chooser.chunks();
     assert_eq!(first, (8, u32::MAX));
     for _ in 0..FIRST_INTERVAL {
         chooser.ended(100);
     }
-    assert_eq!(chooser.chunk_buckets(), 104, "the table is full of others' keys");
+    assert_eq!(chooser.chunks().0, 104, "the table is full of others' keys");
     chooser.expect(1);
-    assert_eq!((chooser.chunk_buckets(), chooser.ahead_from()), first);
+    assert_eq!(chooser.chunks(), first);
 }
 
 #[test]
@@ -207,11 +207,11 @@ fn extreme_costs_and_counts_choose_a_valid_c() {
             let mut chooser = Chooser::new(ChunkChoice::Adaptive(cost), most, ReadAhead::Likely);
             for buckets in [0, 1, u32::MAX].iter().cycle().take(100_000) {
                 chooser.ended(*buckets);
-                let c = chooser.chunk_buckets();
+                let c = chooser.chunks().0;
                 assert!(c >= 8 && c.is_multiple_of(8) && c <= most.max(8));
             }
         }
     }
     let odd = Chooser::new(ChunkChoice::Fixed, 1 << 16, ReadAhead::Likely);
-    assert_eq!((odd.chunk_buckets(), odd.ahead_from()), (1 << 16, u32::MAX));
+    assert_eq!(odd.chunks(), (1 << 16, u32::MAX));
 }
