@@ -6,7 +6,8 @@ use core::sync::atomic::AtomicU64;
 
 use probeline_sim::{Cluster, Faults, Model, stage};
 use probeline_table::{
-    CollectiveError, Config, ConfigError, Operation, OperationError, Outcome, Probing, Table,
+    CollectiveError, Config, ConfigError, OpenError, Operation, OperationError, Outcome, Probing,
+    Table,
 };
 use probeline_transport::{
     Alone, AtomicScope, Exchange, ExchangeError, Fault, Local, Owner, SlotError, Transport,
@@ -148,20 +149,31 @@ fn a_lost_owner_is_named_by_the_call() {
     assert_eq!(named, [true; 3]);
 }
 
-/// An owner whose second table is invalid must not appear to have the first one still.
+/// An owner that cannot open its second table must not appear to have the first one still, and
+/// keeps step with the others.
 #[test]
 fn the_header_of_an_earlier_table_does_not_count() {
-    let results = stage::run(&cluster(1, Faults::none()), |engine, mut exchange| {
-        let table = Table::open(engine, CONFIG, storage(), &mut exchange).unwrap();
-        let bad = Config { chunk_buckets: 12, ..CONFIG };
-        let config = if exchange.me() == Owner(1) { bad } else { CONFIG };
-        let again = Table::open(table.into_transport(), config, storage(), &mut exchange);
-        let refused = again.is_err();
-        exchange.barrier().unwrap();
-        refused
-    })
-    .unwrap();
-    assert_eq!(results, [true; 3]);
+    const ODD: Config = Config { chunk_buckets: 12, ..CONFIG };
+    // The parameters of owner 1, its operations, and the words by which its window is too short.
+    for refused in [(ODD, 4, 0), (CONFIG, 0, 0), (CONFIG, 4, 1)] {
+        let errors = stage::run(&cluster(1, Faults::none()), |engine, mut exchange| {
+            let engine = Refusing::new(engine);
+            let table = Table::open(engine, CONFIG, storage(), &mut exchange).unwrap();
+            let mut engine = table.into_transport();
+            let is_refused = exchange.me() == Owner(1);
+            let (config, count, hidden) = if is_refused { refused } else { (CONFIG, 4, 0) };
+            engine.hidden_words = hidden;
+            let storage = vec![Operation::EMPTY; count];
+            let again = Table::open(engine, config, storage, &mut exchange);
+            exchange.barrier().unwrap();
+            again.err()
+        })
+        .unwrap();
+        let [first, second, third] = errors[..] else { panic!("{errors:?}") };
+        assert!(matches!(second, Some(OpenError::Config(_))), "{second:?}");
+        let missing = OpenError::Collective(CollectiveError::NotOpened { owner: Owner(1) });
+        assert_eq!([first, third], [Some(missing); 2]);
+    }
 }
 
 /// An engine that refuses access to an idle slot once, which is a defect.
