@@ -26,15 +26,11 @@ bench-throughput *args:
 roundtrips *args:
     cargo run --release --quiet -- roundtrips "$@"
 
-# The table beside the machine's limits, other sets and the paper's algorithm; wants 8 GiB of memory
+# The table beside the machine's limits and other sets; wants 8 GiB of memory
 # (glibc asks for huge pages for the other sets, as the table's windows have them)
 bench-speed *args:
     GLIBC_TUNABLES=glibc.malloc.hugetlb=1 \
         cargo bench --quiet --package probeline-speed --bench speed -- "$@"
-
-# Its second half: the paper's algorithm and three optimizations in virtual time on its cluster
-bench-cluster *args:
-    cargo bench --quiet --package probeline-speed --bench speed -- --cluster "$@"
 
 # What this machine's memory and a transport do at best, measured now
 limits *args:

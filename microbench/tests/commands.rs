@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::reported::{command, number, rise};
+use common::reported::{command, number, reported, rise};
 use common::{run, trace};
 
 #[test]
@@ -33,6 +33,20 @@ fn a_cache_answers_repeated_keys() {
         let (hits, found) = (number(&row, "cache_hit_share"), number(&row, "found_share"));
         assert!(hits > 0.1 && hits <= found, "{row}");
     }
+}
+
+/// A cache of 1/16 of the keys; a hit takes no virtual time.
+#[test]
+fn a_cache_halves_the_time_of_zipf_keys() {
+    let options = ["--workload", "zipf", "--ops", "200000", "--key-range", "32768", "--paper"];
+    let mean_ns = |entries| {
+        let run = ["bench-throughput", "--transport", "sim", "--sim-model", "oortwijn2015"];
+        let more = ["--table-size", "512KiB", "--repeat", "1", "--cache", entries];
+        let report = reported(&[&run[..], &options, &more].concat());
+        number(&report.json["rows"][0], "mean_latency_ns")
+    };
+    let (without, with) = (mean_ns("0"), mean_ns("2048"));
+    assert!(with <= 0.5 * without, "{with} {without}");
 }
 
 /// Each limit of memory on two kinds of pages; READs of 10 sizes and 4 atomics at 3 depths.

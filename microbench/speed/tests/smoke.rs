@@ -1,4 +1,4 @@
-//! The benchmark with tiny tables: it measures all ratios, and the simulated ones meet their targets.
+//! The benchmark with tiny tables: it measures all ratios.
 
 #[allow(dead_code, reason = "the benchmark's own entry")]
 #[path = "../benches/speed/main.rs"]
@@ -7,24 +7,27 @@ mod speed;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use core::time::Duration;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use clap::Parser;
-use speed::sets::KINDS;
-use speed::team::{BLOCK, Keys, Member, Team, key, number};
-use speed::{Args, Row, Target, cluster, memory};
+use speed::bench::{self, Args};
+use speed::keys::{BLOCK, Keys, key, number};
+use speed::member::{Member, run_pinned};
+use speed::rank::{VARIANTS, Work};
+use speed::ratio::{Rates, Row, What};
+use speed::sets::{Do, KINDS};
 
 /// Runs it with a table of 1 MiB.
 fn run(options: &[&str]) -> (String, Vec<Row>) {
-    let small = ["speed", "--table-size", "1MiB", "--seconds", "0.001", "--rounds", "2"];
-    memory::run(&Args::try_parse_from(small.iter().chain(options)).unwrap()).unwrap()
+    let small = ["speed", "--table-mib", "1", "--milliseconds", "1", "--rounds", "2"];
+    let args = Args::try_parse_from(small.iter().chain(options)).unwrap();
+    bench::run(&args, args.table_mib[0] << 20).unwrap()
 }
 
 /// Every ratio is there for each probe order, and none is zero.
 #[test]
 fn everything_is_measured() {
     let (about, rows) = run(&[]);
-    assert!(about.contains("table of 1 MiB, 2 rounds of 0.001 s"), "{about}");
+    assert!(about.contains("table of 1 MiB, 2 rounds of 1 ms"), "{about}");
     // Two load factors, three probe orders; the first one has targets.
     assert_eq!(rows.len(), 15 * 2 * 3);
     for row in &rows {
@@ -46,26 +49,40 @@ fn the_table_alone_is_measured() {
 }
 
 #[test]
-fn simulated_targets_are_met_by_numbers_that_repeat() {
-    let scale = cluster::Scale { buckets_per_owner: 1 << 17, step: 10 };
-    let rows = cluster::run(scale).unwrap();
-    assert_eq!(rows.iter().filter(|row| row.is_met() == Some(true)).count(), 5, "{rows:?}");
-    assert!(rows.iter().all(|row| row.is_met() != Some(false)), "{rows:?}");
-    // A claim that takes a READ's turn gains less.
-    assert!(rows[2].ratio() > rows[0].ratio() * 1.05, "{rows:?}");
-    assert_eq!(cluster::run(scale).unwrap(), rows);
+fn a_target_is_met_on_its_own_side_only() {
+    let row = |measured, is_time, target| {
+        let (case, target) = (String::new(), Some(target));
+        Row { name: "", case, is_time, measured, baseline: 1.0, target }
+    };
+    let met = |ratio, is_time, target| row(ratio, is_time, target).is_met().unwrap();
+    assert!(met(0.75, false, 0.75) && !met(0.7, false, 0.75));
+    assert!(met(1.2, true, 1.3) && !met(1.31, true, 1.3));
+    assert!(row(0.7, false, 0.75).to_string().ends_with(">= 0.75 MISSED"));
+    assert!(row(1.2, true, 1.3).to_string().ends_with("<= 1.30 met"));
 }
 
 #[test]
-fn a_target_is_met_on_its_own_side_only() {
-    let row = |ratio, target| {
-        let (name, case) = (String::new(), String::new());
-        Row { name, case, unit: "", measured: ratio, baseline: 1.0, target: Some(target) }
-    };
-    let met = |ratio, target| row(ratio, target).is_met().unwrap();
-    assert!(met(0.75, Target::AtLeast(0.75)) && !met(0.7, Target::AtLeast(0.75)));
-    assert!(met(1.2, Target::AtMost(1.3)) && !met(1.31, Target::AtMost(1.3)));
-    assert!(row(0.7, Target::AtLeast(0.75)).to_string().ends_with(">= 0.75 MISSED"));
+fn rates_are_medians_found_by_their_subject() {
+    let (system, work) = ("linear", Work::FindBatch);
+    let what = What { system, beside: None, threads: 1, load: 500, work };
+    let other = What { system: "dashmap", work: Work::Find, ..what };
+    let mut rates = Rates::default();
+    for rate in [9.0, 1.0, 2.0, 4.0] {
+        rates.add(What { work: Work::PrefetchedReads, ..what }, rate * 10e6);
+        rates.add(other, rate * 1e6);
+        rates.add(What { beside: Some("dashmap"), ..what }, rate * 2e6);
+        rates.add(What { load: 900, ..what }, rate * 3e6);
+    }
+    for rate in [1.0, 5.0, 3.0] {
+        rates.add(what, rate * 1e6);
+    }
+    assert_eq!(rates.median(what), Some(3e6));
+    assert_eq!(rates.median(What { load: 900, ..what }), Some(9e6));
+    assert_eq!(rates.median(What { threads: 2, ..what }), None);
+    // The table's rate in the rounds of the other set is compared with that set.
+    let rows = rates.rows(&VARIANTS[..1]);
+    let values: Vec<_> = rows.iter().map(|row| (row.measured, row.baseline)).collect();
+    assert_eq!(values, [(3.0, 30.0), (6.0, 3.0)]);
 }
 
 #[test]
@@ -73,10 +90,10 @@ fn all_kinds_are_sets() {
     let keys: Vec<u64> = (0..1000).map(key).collect();
     for kind in KINDS {
         let set = (kind.create)(1000);
-        assert_eq!(set.insert(&keys[..600]), 600, "{}", kind.name);
-        assert_eq!(set.insert(&keys), 400);
-        assert_eq!(set.find(&keys), 1000);
-        assert_eq!(set.find(&[key(1000), key(0)]), 1);
+        assert_eq!(set(Do::Insert, &keys[..600]), 600, "{}", kind.name);
+        assert_eq!(set(Do::Insert, &keys), 400);
+        assert_eq!(set(Do::Find, &keys), 1000);
+        assert_eq!(set(Do::Find, &[key(1000), key(0)]), 1);
     }
 }
 
@@ -111,47 +128,57 @@ fn random_keys_are_present_and_differ() {
 
 #[test]
 fn an_unexpected_outcome_is_an_error() {
-    let mut team = Team::new(Duration::from_secs(1)).unwrap();
-    let right = |_: &mut Member, keys: &[u64]| keys.len();
-    let wrong = |_: &mut Member, keys: &[u64]| keys.len() - 1;
-    assert!(team.measure(1, Keys::Run(0..3), wrong).is_err());
-    assert!(team.fill(1, 0..3, wrong).is_err());
-    assert!(team.measure(1, Keys::Run(0..3), right).unwrap() > 0.0);
-    team.fill(1, 0..3, right).unwrap();
+    let right = |keys: &[u64]| keys.len();
+    let wrong = |keys: &[u64]| keys.len() - 1;
+    let measure = |work: fn(&[u64]) -> usize| {
+        run_pinned(Duration::from_secs(1), |member| member.measure(1, &Keys::Run(0..3), work))
+    };
+    let fill = |work: fn(&[u64]) -> usize| {
+        run_pinned(Duration::from_secs(1), |member| member.fill(1, 0..3, work))
+    };
+    assert!(measure(wrong).is_err() && fill(wrong).is_err());
+    assert!(measure(right).unwrap().iter().all(|rate| *rate > 0.0) && fill(right).is_ok());
 }
 
 #[test]
 fn a_measurement_ends_with_its_time_or_its_keys() {
-    let counted = Arc::new(AtomicUsize::new(0));
-    let count = |pause: Duration| {
-        let counted = Arc::clone(&counted);
-        move |_: &mut Member, keys: &[u64]| {
+    let counted = AtomicUsize::new(0);
+    let measure = |time, count, pause| {
+        let work = |keys: &[u64]| {
             counted.fetch_add(keys.len(), Relaxed);
             std::thread::sleep(pause);
             keys.len()
-        }
+        };
+        let run = |member: &mut Member| member.measure(1, &Keys::Run(0..count as u64), work);
+        run_pinned(time, run).unwrap();
+        counted.swap(0, Relaxed)
     };
-    let mut team = Team::new(Duration::from_millis(3)).unwrap();
-    let keys = Keys::Run(0..10 * BLOCK as u64);
-    team.measure(1, keys, count(Duration::from_millis(2))).unwrap();
+    let blocks = measure(Duration::from_millis(3), 10 * BLOCK, Duration::from_millis(2)) / BLOCK;
     // One block if another process had the CPU meanwhile.
-    let blocks = counted.swap(0, Relaxed) / BLOCK;
     assert!([1, 2].contains(&blocks), "{blocks}");
-    let mut team = Team::new(Duration::from_secs(9)).unwrap();
-    team.measure(1, Keys::Run(0..BLOCK as u64 + 1), count(Duration::ZERO)).unwrap();
-    assert_eq!(counted.load(Relaxed), BLOCK + 1);
+    assert_eq!(measure(Duration::from_secs(9), BLOCK + 1, Duration::ZERO), BLOCK + 1);
+}
+
+/// The error of a thread that fails is reported, beside that of the thread that waits for it.
+#[test]
+fn the_error_of_each_thread_is_reported() {
+    let run = |member: &mut Member| match member.me {
+        0 => member.fill(2, 0..3, |keys| keys.len()),
+        _ => Err("out of order".into()),
+    };
+    let said = run_pinned(Duration::ZERO, run).unwrap_err().to_string();
+    assert!(said.ends_with("; out of order"), "{said}");
 }
 
 #[test]
 fn invalid_options_are_refused() {
     let is_read = |options: &[&str]| Args::try_parse_from(["speed"].iter().chain(options)).is_ok();
-    assert!(is_read(&["--table-size", "4GiB", "--rounds", "9", "--probing", "jump,linear"]));
+    assert!(is_read(&["--table-mib", "4096,1", "--rounds", "9", "--probing", "jump,linear"]));
     for invalid in [
-        ["--table-size", "0MiB"],
-        ["--table-size", "1GB"],
-        ["--table-size", "99999999999GiB"],
-        ["--peer-size", "many"],
-        ["--seconds", "0"],
+        ["--table-mib", "0"],
+        ["--table-mib", "99999999999"],
+        ["--peer-mib", "many"],
+        ["--milliseconds", "0"],
         ["--rounds", "0"],
         ["--probing", "square"],
     ] {

@@ -1,15 +1,17 @@
-//! A rank of the table: an engine over shared memory and the table on it.
+//! A rank of a table over shared memory, and what is measured of it.
 
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::{AtomicU64, fence};
+use core::sync::atomic::fence;
+use core::time::Duration;
 
 use probeline_exchange::Thread;
+use probeline_limits::memory::measure_parts;
 use probeline_pin::{HugePages, MemoryPolicy, NodeId, Pages};
 use probeline_table::{Bucket, Config, Operation, OperationError, Outcome, Probing, Table};
 use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
 
 use super::Result;
-use super::team::{BLOCK, number};
+use super::keys::{BLOCK, number};
 
 /// Buckets that an operation searches before it returns `Full`. At a load factor of 0.92 the longest
 /// run of occupied buckets in a linear probe is some thousands long.
@@ -17,7 +19,21 @@ const MAX_PROBED: u32 = 1 << 15;
 /// Operations in flight: hardly any, because the CPU loads all words itself.
 const OPERATIONS: u32 = 2;
 
-/// The kind of an operation.
+/// A table that is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Variant {
+    pub(crate) name: &'static str,
+    probing: Probing,
+    huge: HugePages,
+}
+
+pub(crate) const VARIANTS: [Variant; 3] = [
+    Variant { name: "linear", probing: Probing::Linear, huge: HugePages::Try },
+    Variant { name: "lines", probing: Probing::Lines, huge: HugePages::Try },
+    Variant { name: "jump", probing: Probing::Jump, huge: HugePages::Try },
+];
+
+/// What is done with keys, or with the memory of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Work {
     /// A find of a key that the set holds.
@@ -36,23 +52,35 @@ pub(crate) enum Work {
     ReadsThenSwaps,
 }
 
+impl Work {
+    /// The work of a rank.
+    pub(crate) const OF_RANKS: [Self; 5] =
+        [Self::Insert, Self::Find, Self::InsertBatch, Self::Hit, Self::FindBatch];
+    /// The limits of memory, as [`Rank::limits`] returns them.
+    pub(crate) const LIMITS: [Self; 3] =
+        [Self::DependentReads, Self::PrefetchedReads, Self::ReadsThenSwaps];
+
+    /// Returns whether it wants new keys.
+    pub(crate) fn is_insert(self) -> bool {
+        matches!(self, Self::Insert | Self::InsertBatch)
+    }
+}
+
 /// One rank, in its thread.
 pub(crate) struct Rank {
     table: Table<probeline_shm::Engine, Vec<Operation>>,
     outcomes: Vec<core::result::Result<Outcome, OperationError>>,
-    /// The job ends with it.
-    _exchange: Thread,
 }
 
 impl Rank {
-    /// Opens a table of `buckets`, all ranks together, on huge pages of the NUMA node if there are
-    /// any.
+    /// Opens a table of `buckets`, all ranks together, with memory on the NUMA node.
     pub(crate) fn open(
-        probing: Probing,
+        variant: Variant,
         buckets: u64,
         node: Option<NodeId>,
-        mut exchange: Thread,
+        exchange: &mut Thread,
     ) -> Result<Self> {
+        let Variant { probing, huge, .. } = variant;
         let buckets_per_owner = buckets / u64::from(exchange.owners());
         let defaults = Config::new(buckets_per_owner);
         // One line a step if the probe order jumps.
@@ -61,11 +89,11 @@ impl Rank {
         let max_chunks = MAX_PROBED / chunk_buckets;
         let config = Config { probing, chunk_buckets, max_chunks, ..defaults };
         let engine = probeline_shm::Builder::new(config.sizes(OPERATIONS))
-            .memory(MemoryPolicy { node, huge: HugePages::Try })
-            .open(&mut exchange)?;
+            .memory(MemoryPolicy { node, huge })
+            .open(exchange)?;
         let operations = vec![Operation::EMPTY; OPERATIONS as usize];
-        let table = Table::open(engine, config, operations, &mut exchange)?;
-        Ok(Self { table, outcomes: vec![Ok(Outcome::Absent); BLOCK], _exchange: exchange })
+        let table = Table::open(engine, config, operations, exchange)?;
+        Ok(Self { table, outcomes: vec![Ok(Outcome::Absent); BLOCK] })
     }
 
     /// Returns the pages of this rank's window.
@@ -73,17 +101,19 @@ impl Rank {
         self.table.transport().pages()
     }
 
-    /// Returns the windows of all owners.
-    pub(crate) fn windows(&self) -> Result<Vec<&[AtomicU64]>> {
+    /// Measures the limits of the memory of all owners, each for `time`: rates of [`Work::LIMITS`].
+    pub(crate) fn limits(&self, time: Duration) -> Result<[f64; Work::LIMITS.len()]> {
         let engine = self.table.transport();
         let geometry = engine.geometry();
         // The first 32 GiB of larger windows.
         let words = u32::try_from(geometry.window_words).unwrap_or(u32::MAX);
         let window = |owner| {
             let start = RemoteWord { owner: Owner(owner), index: 0 };
-            Ok(engine.direct(Segment { start, words }).ok_or("the CPU cannot load a window")?)
+            engine.direct(Segment { start, words }).ok_or("the CPU cannot load a window")
         };
-        (0..geometry.owners).map(window).collect()
+        let windows: Vec<_> = (0..geometry.owners).map(window).collect::<Result<_, _>>()?;
+        let of = measure_parts(&windows, time)?;
+        Ok([of.dependent_reads, of.prefetched_reads, of.reads_then_swaps])
     }
 
     /// Empties the buckets of this rank's part whose keys are not among the first `count`.

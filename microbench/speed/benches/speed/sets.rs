@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::FixedState;
 
-/// A set. Both methods take a slice of keys, so that a lock or a guard costs nothing.
-pub(crate) trait Set: Send + Sync {
-    /// Inserts keys; returns how many the set did not hold.
-    fn insert(&self, keys: &[u64]) -> usize;
+/// A set that inserts keys, or finds them; returns how many it did not hold, or holds. It gets many
+/// keys at once, so that a lock or a guard costs nothing.
+pub(crate) type Set = Arc<dyn Fn(Do, &[u64]) -> usize + Send + Sync>;
 
-    /// Finds keys; returns how many the set holds.
-    fn find(&self, keys: &[u64]) -> usize;
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Do {
+    Insert,
+    Find,
 }
 
 /// A kind of set.
@@ -21,99 +22,68 @@ pub(crate) struct Kind {
     /// Whether threads can use it at the same time.
     pub(crate) is_concurrent: bool,
     /// Creates an empty set with room for this number of keys.
-    pub(crate) create: fn(usize) -> Arc<dyn Set>,
+    pub(crate) create: fn(usize) -> Set,
 }
-
-pub(crate) const HASHBROWN: &str = "hashbrown";
 
 /// All kinds, in the order of measurements.
 pub(crate) const KINDS: [Kind; 5] = [
-    Kind {
-        name: HASHBROWN,
-        is_concurrent: false,
-        create: |keys| {
-            let set = hashbrown::HashSet::with_capacity_and_hasher(keys, FixedState::default());
-            // Locked once for each slice of keys.
-            Arc::new(Calls(
-                Mutex::new(set),
-                |set, keys| {
-                    let mut set = set.lock().unwrap_or_else(PoisonError::into_inner);
-                    count(keys, |key| set.insert(key))
-                },
-                |set, keys| {
-                    let set = set.lock().unwrap_or_else(PoisonError::into_inner);
-                    count(keys, |key| set.contains(&key))
-                },
-            ))
-        },
-    },
-    Kind {
-        name: "dashmap",
-        is_concurrent: true,
-        create: |keys| {
-            Arc::new(Calls(
-                dashmap::DashSet::with_capacity_and_hasher(keys, FixedState::default()),
-                |set, keys| count(keys, |key| set.insert(key)),
-                |set, keys| count(keys, |key| set.contains(&key)),
-            ))
-        },
-    },
-    Kind {
-        name: "scc HashSet",
-        is_concurrent: true,
-        create: |keys| {
-            Arc::new(Calls(
-                scc::HashSet::with_capacity_and_hasher(keys, FixedState::default()),
-                |set, keys| count(keys, |key| set.insert_sync(key).is_ok()),
-                |set, keys| count(keys, |key| set.contains_sync(&key)),
-            ))
-        },
-    },
-    // Reads without locks.
-    Kind {
-        name: "scc HashIndex",
-        is_concurrent: true,
-        create: |keys| {
-            Arc::new(Calls(
-                scc::HashIndex::with_capacity_and_hasher(keys, FixedState::default()),
-                |set, keys| count(keys, |key| set.insert_sync(key, ()).is_ok()),
-                |set, keys| count(keys, |key| set.contains(&key)),
-            ))
-        },
-    },
-    // Pinned once for each slice of keys, as its documentation advises.
-    Kind {
-        name: "papaya",
-        is_concurrent: true,
-        create: |keys| {
-            Arc::new(Calls(
-                papaya::HashSet::with_capacity_and_hasher(keys, FixedState::default()),
-                |set, keys| {
-                    let set = set.pin();
-                    count(keys, |key| set.insert(key))
-                },
-                |set, keys| {
-                    let set = set.pin();
-                    count(keys, |key| set.contains(&key))
-                },
-            ))
-        },
-    },
+    Kind { name: "hashbrown", is_concurrent: false, create: hashbrown },
+    Kind { name: "dashmap", is_concurrent: true, create: dashmap },
+    Kind { name: "scc HashSet", is_concurrent: true, create: scc_set },
+    Kind { name: "scc HashIndex", is_concurrent: true, create: scc_index },
+    Kind { name: "papaya", is_concurrent: true, create: papaya },
 ];
 
 fn count(keys: &[u64], mut holds: impl FnMut(u64) -> bool) -> usize {
     keys.iter().filter(|key| holds(**key)).count()
 }
 
-/// A set, how keys are inserted, and how they are found.
-struct Calls<S>(S, fn(&S, &[u64]) -> usize, fn(&S, &[u64]) -> usize);
+/// Locked once for each slice of keys.
+fn hashbrown(keys: usize) -> Set {
+    let set = hashbrown::HashSet::with_capacity_and_hasher(keys, FixedState::default());
+    let set = Mutex::new(set);
+    Arc::new(move |what, keys| {
+        let mut set = set.lock().unwrap_or_else(PoisonError::into_inner);
+        match what {
+            Do::Insert => count(keys, |key| set.insert(key)),
+            Do::Find => count(keys, |key| set.contains(&key)),
+        }
+    })
+}
 
-impl<S: Send + Sync> Set for Calls<S> {
-    fn insert(&self, keys: &[u64]) -> usize {
-        self.1(&self.0, keys)
-    }
+fn dashmap(keys: usize) -> Set {
+    let set = dashmap::DashSet::with_capacity_and_hasher(keys, FixedState::default());
+    Arc::new(move |what, keys| match what {
+        Do::Insert => count(keys, |key| set.insert(key)),
+        Do::Find => count(keys, |key| set.contains(&key)),
+    })
+}
 
-    fn find(&self, keys: &[u64]) -> usize {
-        self.2(&self.0, keys)
-    }
+fn scc_set(keys: usize) -> Set {
+    let set = scc::HashSet::with_capacity_and_hasher(keys, FixedState::default());
+    Arc::new(move |what, keys| match what {
+        Do::Insert => count(keys, |key| set.insert_sync(key).is_ok()),
+        Do::Find => count(keys, |key| set.contains_sync(&key)),
+    })
+}
+
+/// Reads without locks.
+fn scc_index(keys: usize) -> Set {
+    let set = scc::HashIndex::with_capacity_and_hasher(keys, FixedState::default());
+    Arc::new(move |what, keys| match what {
+        Do::Insert => count(keys, |key| set.insert_sync(key, ()).is_ok()),
+        Do::Find => count(keys, |key| set.contains(&key)),
+    })
+}
+
+/// Pinned once for each slice of keys, as its documentation advises.
+fn papaya(keys: usize) -> Set {
+    let set = papaya::HashSet::with_capacity_and_hasher(keys, FixedState::default());
+    Arc::new(move |what, keys| {
+        let set = set.pin();
+        match what {
+            Do::Insert => count(keys, |key| set.insert(key)),
+            Do::Find => count(keys, |key| set.contains(&key)),
+        }
+    })
 }

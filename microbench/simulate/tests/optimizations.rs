@@ -1,0 +1,55 @@
+//! The gain of optimizations relative to the paper's algorithm on two machines of one rank, with the
+//! latency model of the paper's cluster, in which the time of a READ is linear in its words.
+//! `probeline simulate --machines 2 --ranks-per-machine 1 --experiment latency` shows them with a
+//! profile.
+
+use probeline_profile::{Profile, Shape};
+use probeline_sim::Model;
+use probeline_simulate::{LatencyPlan, Optimizations, Way, latency};
+use probeline_table::{OneRoundtrip, ReadAhead};
+
+/// Mean times of inserts up to these load factors.
+fn means_ns(way: Way, chunk_buckets: u32, load_percents: &[u32]) -> Vec<f64> {
+    let shape = Shape { machines: 2, ranks_per_machine: 1 };
+    let profile = Profile::built_in("das5-fdr").unwrap();
+    let mut plan = LatencyPlan::paper(&profile, shape, chunk_buckets).unwrap();
+    (plan.setup.way, plan.setup.buckets_per_owner) = (way, 1 << 17);
+    plan.setup.model = Model::oortwijn2015();
+    (plan.load_percents, plan.one_in) = (load_percents.to_vec(), 1);
+    latency(&plan, &|_| ()).unwrap().iter().map(|row| row.mean_ns).collect()
+}
+
+fn optimizations(one_roundtrip: OneRoundtrip, read_ahead: ReadAhead) -> Optimizations {
+    Optimizations { in_flight: 1, cache_entries: 0, one_roundtrip, read_ahead }
+}
+
+/// The claim of the home bucket is posted along with the first READ.
+#[test]
+fn inserts_in_one_roundtrip_take_at_most_four_fifths_at_half_load() {
+    let paper = means_ns(Way::Paper, 8, &[50])[0];
+    for claim in [OneRoundtrip::On, OneRoundtrip::Auto] {
+        // The automatic choice sees the inserts up to 0.48 first.
+        let ratio =
+            means_ns(Way::Tuned(optimizations(claim, ReadAhead::Always)), 8, &[48, 50])[1] / paper;
+        println!("{claim:?}: {ratio:.3}");
+        assert!(ratio <= 0.80, "{claim:?}: {ratio:.3}");
+    }
+}
+
+/// Each operation chooses C, at most 128.
+#[test]
+fn adaptive_chunks_are_about_as_fast_as_the_best_fixed_ones() {
+    // Operations learn in the measured steps, of 0.02 each; these lead up to a full table.
+    let loads = [12, 32, 52, 72, 82, 84, 86, 88, 90, 92];
+    for read_ahead in [ReadAhead::Always, ReadAhead::Likely] {
+        let optimizations = optimizations(OneRoundtrip::Off, read_ahead);
+        let adaptive = means_ns(Way::Beyond(optimizations), 128, &loads);
+        let fixed = [8, 16, 24, 32, 48, 64, 96, 128];
+        let fixed = fixed.map(|chunk| means_ns(Way::Tuned(optimizations), chunk, &loads));
+        for (at, (load, adaptive)) in loads.into_iter().zip(adaptive).enumerate() {
+            let best = fixed.iter().map(|means| means[at]).fold(f64::INFINITY, f64::min);
+            println!("{read_ahead:?}, {load} %: {:.3}", adaptive / best);
+            assert!(adaptive <= 1.02 * best, "{read_ahead:?}, {load} %: {adaptive}, {best}");
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Measures the table on shared memory beside the limits of memory and beside other sets. At each
+//! load factor all take turns in rounds, so that other load of the machine affects all alike.
+
+use core::time::Duration;
+use std::fs;
+use std::sync::{Mutex, PoisonError};
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgAction, Parser, value_parser};
+use probeline_results::gather_values;
+use probeline_transport::Exchange;
+
+use super::Result;
+use super::keys::Keys;
+use super::member::{Member, THREADS, preempted_share, run_pinned};
+use super::rank::{Rank, VARIANTS, Variant, Work};
+use super::ratio::{LOADS, Rates, Row, What};
+use super::sets::{Do, KINDS, Kind, Set};
+
+/// The share of the buckets, in thousandths, that the inserts of some rounds fill together, centred
+/// on the load factor; their keys are then removed. A linear probe for an insert,
+/// (1 + 1/(1 - load)^2) / 2 buckets, is a quarter shorter at 0.885 than at 0.9 and two fifths longer
+/// at 0.915; the median of the rounds is from the middle.
+const WINDOW: u64 = 30;
+/// The largest load factor of the other sets: hashbrown and dashmap double at 7/8.
+const MAX_PEER_LOAD: u64 = 850;
+/// The share that the inserts of another set fill. Its keys stay: removing them leaves tombstones.
+const PEER_WINDOW: u64 = 40;
+/// Memory of the largest other set by that of a table with as many buckets: papaya allocates 32
+/// bytes a key.
+const PEER_BYTES_PER_BYTE: u64 = 6;
+
+/// Measure the table beside the machine's limits and other sets
+#[derive(Clone, Debug, Parser)]
+#[command(name = "bench-speed", version)]
+pub(crate) struct Args {
+    /// Sizes of the table in MiB, all ranks together; caches show below 2048
+    #[arg(long, default_value = "2048", value_delimiter = ',', value_name = "MIB,...")]
+    #[arg(value_parser = value_parser!(u64).range(1..=1 << 20))]
+    pub(crate) table_mib: Vec<u64>,
+
+    /// Rounds; medians are reported
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = value_parser!(u32).range(1..=999))]
+    rounds: u32,
+
+    /// Longest time of each measurement in milliseconds; inserts also end with their keys
+    #[arg(long, default_value_t = 100, value_name = "MS", value_parser = value_parser!(u64).range(1..=10_000))]
+    milliseconds: u64,
+
+    /// Tables by probe order; targets are judged by the first one, which takes turns with the other
+    /// sets
+    #[arg(
+        long,
+        default_value = "linear,lines,jump",
+        value_delimiter = ',',
+        value_name = "ORDER,..."
+    )]
+    #[arg(value_parser = variants())]
+    probing: Vec<Variant>,
+
+    /// Leave out the other sets
+    #[arg(long)]
+    without_peers: bool,
+
+    /// Size in MiB of a table with as many buckets as the other sets have keys and gaps [default: a
+    /// quarter of the table]. Smaller is in their favour, larger takes minutes to fill
+    #[arg(long, value_name = "MIB", value_parser = value_parser!(u64).range(1..=1 << 20))]
+    peer_mib: Option<u64>,
+
+    /// Exit with status 1 if a target is missed
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    // `cargo bench` adds it.
+    #[arg(long, hide = true, action = ArgAction::SetTrue)]
+    bench: bool,
+}
+
+fn variants() -> impl TypedValueParser<Value = Variant> {
+    PossibleValuesParser::new(VARIANTS.map(|variant| variant.name))
+        .try_map(|name| VARIANTS.into_iter().find(|of| of.name == name).ok_or("an unknown table"))
+}
+
+/// Measures tables of `size` bytes. Returns what was measured where, and the ratios.
+pub(crate) fn run(args: &Args, size: u64) -> Result<(String, Vec<Row>)> {
+    let peer_size = args.peer_mib.map_or(size / 4, |mib| mib << 20).min(size);
+    let peers = if args.without_peers { 0 } else { PEER_BYTES_PER_BYTE * peer_size };
+    let needed = 2 * size + peers;
+    if let Some(available) = probeline_pin::memory_available().filter(|bytes| *bytes < needed) {
+        return Err(format!(
+            "two tables and the other sets need {} MiB, and {} MiB are available: take a smaller \
+             --table-mib or --peer-mib, or --without-peers",
+            needed >> 20,
+            available >> 20
+        )
+        .into());
+    }
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo.lines().find(|line| line.starts_with("model name"));
+    let cpu = model.and_then(|line| line.split_once(": ")).map_or("unknown CPU", |(_, name)| name);
+    let Args { rounds, milliseconds, .. } = args;
+    let (mib, time, set) = (size >> 20, Duration::from_millis(*milliseconds), Mutex::new(None));
+    let about = format!("{cpu}\ntable of {mib} MiB, {rounds} rounds of {milliseconds} ms");
+    let mut results = run_pinned(time, |member| {
+        let (about, rates, set) = (about.clone(), Rates::default(), &set);
+        // Whole lines for two ranks.
+        let (buckets, peer_buckets) = (size / 128 * 16, peer_size / 8);
+        Bench { args, time, buckets, peer_buckets, member, set, rates, about }.measure()
+    })?;
+    Ok(results.swap_remove(0))
+}
+
+fn part(of: u64, thousandths: u64) -> u64 {
+    of * thousandths / 1000
+}
+
+/// Two tables of one size with the same first keys: one of a single rank and one of two ranks.
+struct Tables {
+    name: &'static str,
+    /// The ranks of this thread, by the ranks of their tables.
+    ranks: [Option<Rank>; THREADS],
+    /// Keys that stay.
+    count: u64,
+}
+
+/// A table or another set in some rounds.
+struct Subject<'a> {
+    name: &'static str,
+    /// The set that takes turns with the table.
+    beside: Option<&'static str>,
+    load: u64,
+    /// The most threads that use it.
+    threads: usize,
+    /// Keys that it holds.
+    count: u64,
+    /// Inserts of each measurement.
+    quota: u64,
+    /// The number of the next new key.
+    next: u64,
+    /// Does work with keys by this number of threads; returns how many had the expected outcome.
+    run: &'a mut dyn FnMut(usize, Work, &[u64]) -> usize,
+}
+
+impl Tables {
+    fn run(&mut self, ranks: usize, work: Work, keys: &[u64]) -> usize {
+        self.ranks[ranks - 1].as_mut().map_or(0, |rank| rank.work(work, keys))
+    }
+}
+
+/// The benchmark on one thread. All threads run it together and know all rates.
+struct Bench<'a> {
+    args: &'a Args,
+    time: Duration,
+    /// Of a table, all ranks together.
+    buckets: u64,
+    peer_buckets: u64,
+    member: &'a mut Member,
+    /// The other set that all threads use.
+    set: &'a Mutex<Option<Set>>,
+    rates: Rates,
+    about: String,
+}
+
+impl Bench<'_> {
+    fn measure(mut self) -> Result<(String, Vec<Row>)> {
+        for (at, &variant) in self.args.probing.iter().enumerate() {
+            let mut tables = self.open(variant)?;
+            for load in LOADS {
+                self.at_load(&mut tables, load)?;
+                for kind in KINDS.iter().filter(|_| at == 0 && !self.args.without_peers) {
+                    self.beside(kind, &mut tables, load)?;
+                }
+            }
+        }
+        let preempted = preempted_share() * 100.0;
+        self.about += &format!("\nother threads had the CPU of the first for {preempted:.1} %");
+        Ok((self.about, self.rates.rows(&self.args.probing)))
+    }
+
+    fn open(&mut self, variant: Variant) -> Result<Tables> {
+        let name = variant.name;
+        let mut tables = Tables { name, ranks: [None, None], count: 0 };
+        for (ranks, rank) in (1..).zip(&mut tables.ranks) {
+            self.member.say(&format!("{name}: opening a table of {ranks} rank(s)"));
+            let (mut alone, mut about) = (probeline_exchange::threads(1), String::new());
+            let Member { me, place, exchange, .. } = &mut *self.member;
+            if let Some(exchange) = if ranks == 1 { alone.get_mut(*me) } else { Some(exchange) } {
+                let opened = Rank::open(variant, self.buckets, place.memory, exchange)?;
+                about = format!("\n{name}, {ranks} rank(s), {}: {}", place.cpu, opened.pages());
+                *rank = Some(opened);
+            }
+            self.about += &gather_values(&mut self.member.exchange, &about)?.concat();
+        }
+        Ok(tables)
+    }
+
+    /// Fills the tables and measures everything at a load factor.
+    fn at_load(&mut self, tables: &mut Tables, load: u64) -> Result<()> {
+        self.member.say(&format!("{}: filling to 0.{}", tables.name, load / 100));
+        let (old, count) = (tables.count, part(self.buckets, load - WINDOW / 2));
+        for ranks in 1..=THREADS {
+            let insert = |keys: &[u64]| tables.run(ranks, Work::InsertBatch, keys);
+            self.member.fill(ranks, old..count, insert)?;
+        }
+        tables.count = count;
+        self.rounds(tables, load, &Work::OF_RANKS, None)
+    }
+
+    /// Measures `works` on the tables beside the limits of memory, or beside another set.
+    fn rounds(
+        &mut self,
+        tables: &mut Tables,
+        load: u64,
+        works: &[Work],
+        mut beside: Option<&mut Subject>,
+    ) -> Result<()> {
+        let (name, count) = (tables.name, tables.count);
+        let inserts = works.iter().filter(|work| work.is_insert()).count() as u64;
+        let measurements = inserts * u64::from(self.args.rounds) * THREADS as u64;
+        let quota = (part(self.buckets, WINDOW) * THREADS as u64 / measurements).max(1);
+        let (mut next, mut works) = (count, works.to_vec());
+        for _ in 0..self.args.rounds {
+            self.member.say(&format!("{name}: measuring at 0.{}", load / 100));
+            if beside.is_none() {
+                self.limits(tables, load)?;
+            }
+            let run = &mut |ranks, work, keys: &[u64]| tables.run(ranks, work, keys);
+            let set = beside.as_ref().map(|set| set.name);
+            let mut table =
+                Subject { name, beside: set, load, threads: THREADS, count, quota, next, run };
+            self.round(&mut table, &works)?;
+            next = table.next;
+            if let Some(set) = &mut beside {
+                self.round(set, &[Work::Find, Work::Insert])?;
+            }
+            works.rotate_left(1);
+        }
+        // Removes the keys that were inserted since the tables were filled.
+        tables.ranks.iter_mut().flatten().for_each(|rank| rank.truncate(count));
+        Ok(self.member.exchange.barrier()?)
+    }
+
+    /// Measures the limits of memory, all threads together.
+    fn limits(&mut self, tables: &Tables, load: u64) -> Result<()> {
+        let (system, beside) = (tables.name, None);
+        for (threads, rank) in (1..).zip(&tables.ranks) {
+            self.member.exchange.barrier()?;
+            let mine = rank.as_ref().map(|rank| rank.limits(self.time)).transpose()?;
+            let all = gather_values(&mut self.member.exchange, &mine.unwrap_or_default())?;
+            for (at, work) in Work::LIMITS.into_iter().enumerate() {
+                let rate = all.iter().map(|rates| rates[at]).sum();
+                self.rates.add(What { system, beside, threads, load, work }, rate);
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures each of `works` once, by one thread and by two.
+    fn round(&mut self, of: &mut Subject, works: &[Work]) -> Result<()> {
+        let Subject { name: system, beside, load, quota, .. } = *of;
+        for &work in works {
+            for threads in 1..=of.threads {
+                let mut keys = Keys::Random(of.count);
+                if work.is_insert() {
+                    keys = Keys::Run(of.next..of.next + quota);
+                    of.next += quota;
+                }
+                let run = |keys: &[u64]| (of.run)(threads, work, keys);
+                let rate = self.member.measure(threads, &keys, run)?;
+                self.rates.add(What { system, beside, threads, load, work }, rate);
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures rounds in which another set and the tables take turns.
+    fn beside(&mut self, kind: &Kind, tables: &mut Tables, load: u64) -> Result<()> {
+        let (name, threads) = (kind.name, if kind.is_concurrent { THREADS } else { 1 });
+        let set_load = load.min(MAX_PEER_LOAD);
+        let count = part(self.peer_buckets, set_load - PEER_WINDOW / 2);
+        let capacity = part(self.peer_buckets, set_load + PEER_WINDOW / 2);
+        let shown = set_load as f64 / 1e3;
+        self.member.say(&format!("{name}: {count} keys, a load factor of {shown:.2}"));
+        let set = self.share(kind, usize::try_from(capacity)?)?;
+        self.member.fill(threads, 0..count, |keys| set(Do::Insert, keys))?;
+        // Fewer huge pages than the table has are in the table's favour.
+        let (tenths, table, huge) = (load / 100, self.peer_buckets >> 17, huge_mib());
+        self.about += &format!(
+            "\n{name}, load 0.{tenths}: {huge} MiB in huge pages; a table of as many buckets has \
+             {table} MiB"
+        );
+        let quota = (capacity - count) / (u64::from(self.args.rounds) * threads as u64);
+        let run = &mut |_: usize, work: Work, keys: &[u64]| {
+            set(if work.is_insert() { Do::Insert } else { Do::Find }, keys)
+        };
+        let (quota, next, beside) = (quota.max(1), count, None);
+        let mut peer = Subject { name, beside, load, threads, count, quota, next, run };
+        self.rounds(tables, load, &[Work::FindBatch, Work::InsertBatch], Some(&mut peer))
+    }
+
+    /// Returns a set that all threads share, created by the first one and so on its NUMA node.
+    fn share(&mut self, kind: &Kind, keys: usize) -> Result<Set> {
+        let slot = || self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.member.me == 0 {
+            // The former set is freed first.
+            slot().take();
+            *slot() = Some((kind.create)(keys));
+        }
+        self.member.exchange.barrier()?;
+        Ok(slot().clone().ok_or("there is no set")?)
+    }
+}
+
+/// Returns the memory of this process in transparent huge pages, in MiB, without shared memory; 0 if
+/// the kernel does not say.
+fn huge_mib() -> u64 {
+    let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
+    let huge = rollup.lines().find_map(|line| line.strip_prefix("AnonHugePages:"));
+    huge.and_then(|kib| kib.trim_end_matches("kB").trim().parse::<u64>().ok()).unwrap_or(0) >> 10
+}

@@ -1,0 +1,54 @@
+//! The keys of a benchmark, by number. The first ones are in a set, so that no array records which.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use probeline_table::{Bucket, MAX_KEY};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+/// Operations between two readings of the clock, and of one batch. The end of a batch, with fewer
+/// and fewer operations in flight, takes the time of some tens of operations, about 1 %.
+pub(crate) const BLOCK: usize = 2048;
+/// More keys than a thread looks up in a second.
+const KEYS_PER_S: f64 = 60e6;
+/// 128 MiB of keys; a measurement ends with them.
+const MAX_KEYS: usize = 1 << 24;
+
+/// Returns the nth key, a uniform number of 63 bits. The table's own permutation of keys makes it;
+/// all are different.
+pub(crate) fn key(n: u64) -> u64 {
+    Bucket::new(n & MAX_KEY).map_or(0, Bucket::hash)
+}
+
+/// Returns the n of a key.
+pub(crate) fn number(key: u64) -> u64 {
+    Bucket::from_word(key | !MAX_KEY).map_or(0, Bucket::key)
+}
+
+/// The keys of a measurement.
+#[derive(Clone, Debug)]
+pub(crate) enum Keys {
+    /// All with these numbers in this order, divided between the threads.
+    Run(Range<u64>),
+    /// At random below this number.
+    Random(u64),
+}
+
+impl Keys {
+    /// Draws the keys of one of `parts` threads, enough for `time`.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded")]
+    pub(crate) fn draw(&self, part: usize, parts: usize, time: Duration, seed: u64) -> Vec<u64> {
+        match self {
+            Self::Run(all) => {
+                let cut = |part| all.start + (all.end - all.start) * part as u64 / parts as u64;
+                (cut(part)..cut(part + 1)).map(key).collect()
+            }
+            Self::Random(below) => {
+                let mut rng = SmallRng::seed_from_u64(seed);
+                let count = ((time.as_secs_f64() * KEYS_PER_S) as usize).clamp(BLOCK, MAX_KEYS);
+                (0..count).map(|_| key(rng.random_range(0..*below))).collect()
+            }
+        }
+    }
+}
