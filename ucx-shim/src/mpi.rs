@@ -41,6 +41,7 @@ mod exchange;
 mod in_flight;
 mod info;
 mod request;
+mod runtime;
 mod trial;
 mod window;
 mod world;

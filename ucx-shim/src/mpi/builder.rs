@@ -10,9 +10,9 @@ use super::exchange::Members;
 use super::in_flight::Operands;
 use super::info::{Component, Info, is_loaded};
 use super::request::EndlessReceive;
+use super::runtime::Name;
 use super::trial::Trial;
 use super::window::{ControlWords, Window};
-use super::world::Name;
 
 /// The maximum depth. Every operation in flight has 4 words for an atomic.
 const MAX_DEPTH: u32 = 1 << 20;

@@ -17,8 +17,8 @@ use super::error::SUCCESS;
 use super::in_flight::{First, InFlight, Operands};
 use super::info::Info;
 use super::request::EndlessReceive;
+use super::runtime::{Name, Runtime};
 use super::window::{Call, ControlWords, Window};
-use super::world::{Name, Runtime};
 
 /// While operations are in flight, only every such poll checks a peer and lets MPI progress peers'
 /// operations, which flushes need not do. Both cost as much as the rest of a poll, 60 ns at most,

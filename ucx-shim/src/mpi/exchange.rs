@@ -8,7 +8,7 @@ use ::mpi::ffi;
 use probeline_transport::{Exchange, ExchangeError, Owner};
 
 use super::request::Pending;
-use super::world::{Runtime, return_errors};
+use super::runtime::{Runtime, return_errors};
 use super::{MpiError, OpenError};
 use crate::NeedsOwner;
 

@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::thread;
 
-use probeline_engine::{Deadline, PAGE_WORDS};
+use probeline_engine::Deadline;
 use probeline_transport::Owner;
 use probeline_ucx_sys::{
     UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_CSWAP, UCS_ERR_NO_RESOURCE, UCS_OK, ucs_status_t,
@@ -20,8 +20,6 @@ pub(super) const SCRATCH: usize = 0;
 /// down writes it to all others: its own number, or that of the lost owner because of which it
 /// shuts down.
 pub(super) const LOST: usize = 8;
-/// The number of control words: a page, so that the window starts on another page.
-pub(super) const CONTROL_WORDS: usize = PAGE_WORDS;
 
 /// The maximum number of control operations in flight, whose requests follow the caller's in the
 /// pool. Measurements use two. If these never complete, two others notify the shutdown.

@@ -18,9 +18,9 @@ use probeline_ucx_sys::{
 };
 
 use super::Info;
-use super::control::{CONTROL_OPERATIONS, CONTROL_WORDS, ControlState};
+use super::control::{CONTROL_OPERATIONS, ControlState};
 use super::error::op_error;
-use super::peer::{EndpointState, Peer};
+use super::peer::{CONTROL_WORDS, EndpointState, Peer};
 use super::request_pool::{Call, Posted, RequestPool};
 use super::watch::Watch;
 use super::window::{Mapping, Window};

@@ -16,12 +16,10 @@ use probeline_ucx_sys::{UCS_OK, Ucp};
 
 use super::connection_info::ConnectionInfo;
 use super::context::{Context, allows_shared_memory, environment};
-use super::control::{
-    CONNECT_TIMEOUT, CONTROL_OPERATIONS, CONTROL_WORDS, ControlOperation, SCRATCH,
-};
+use super::control::{CONNECT_TIMEOUT, CONTROL_OPERATIONS, ControlOperation, SCRATCH};
 use super::engine::Parts;
 use super::info::transports;
-use super::peer::{EndpointState, Peer};
+use super::peer::{CONTROL_WORDS, EndpointState, Peer};
 use super::request_pool::RequestPool;
 use super::watch::{Watch, machine};
 use super::window::{Mapping, Window};

@@ -5,6 +5,7 @@ use core::ffi::c_void;
 use core::ptr;
 use std::rc::Rc;
 
+use probeline_engine::PAGE_WORDS;
 use probeline_transport::WORD_BYTES;
 use probeline_ucx_sys::{
     UCP_EP_PARAM_FIELD_ERR_HANDLER, UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
@@ -14,8 +15,10 @@ use probeline_ucx_sys::{
 
 use super::CallFailed;
 use super::connection_info::ConnectionInfo;
-use super::control::CONTROL_WORDS;
 use super::worker::Worker;
+
+/// The number of control words before a window: a page, so that the window starts on another page.
+pub(super) const CONTROL_WORDS: usize = PAGE_WORDS;
 
 /// Whether the endpoint of one owner has failed. UCX's error handler has a pointer to it.
 #[derive(Debug)]

@@ -1,0 +1,149 @@
+//! The state of MPI from `MPI_Init_thread` to `MPI_Finalize`.
+
+use core::cell::{Cell, RefCell};
+use core::time::Duration;
+use std::process;
+use std::rc::Rc;
+use std::thread;
+
+use ::mpi::ffi;
+
+use super::MpiError;
+use super::request::Pending;
+use super::window::Window;
+
+/// The name of a window of a group of members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Name {
+    /// The number of the group in this process.
+    pub(super) group: u32,
+    /// The number of the window in its group, the same for all members.
+    pub(super) serial: u64,
+}
+
+/// The state that exists as long as MPI runs.
+#[derive(Debug)]
+pub(super) struct Runtime {
+    /// The longest wait in a collective call.
+    pub(super) limit: Duration,
+    /// The communicator for the last barrier.
+    pub(super) all_ranks: ffi::MPI_Comm,
+    /// The number of groups of members that were created.
+    groups: Cell<u32>,
+    /// Windows of engines that exist.
+    live: RefCell<Vec<Name>>,
+    /// Windows whose engines are dropped. They are freed when all members have dropped theirs.
+    retired: RefCell<Vec<(Name, Window)>>,
+    /// A call of MPI failed, or a panic has dropped an engine, so that the job ends by `MPI_Abort`.
+    failed: Cell<bool>,
+}
+
+impl Runtime {
+    pub(super) fn new(limit: Duration, all_ranks: ffi::MPI_Comm) -> Rc<Self> {
+        Rc::new(Self {
+            limit,
+            all_ranks,
+            groups: Cell::new(0),
+            live: RefCell::default(),
+            retired: RefCell::default(),
+            failed: Cell::new(false),
+        })
+    }
+
+    /// The number of a new group of members, higher than those of earlier groups.
+    pub(super) fn new_group(&self) -> u32 {
+        self.groups.replace(self.groups.get() + 1)
+    }
+
+    pub(super) fn use_window(&self, name: Name) {
+        self.live.borrow_mut().push(name);
+    }
+
+    /// Takes the window of an engine that is being dropped.
+    pub(super) fn retire(&self, name: Name, window: Window) {
+        self.live.borrow_mut().retain(|live| *live != name);
+        self.retired.borrow_mut().push((name, window));
+    }
+
+    /// Makes the job end by `MPI_Abort`.
+    pub(super) fn fail(&self) {
+        self.failed.set(true);
+    }
+
+    /// The lowest serial number of a window of `group` whose engine exists; `u64::MAX` if none
+    /// does.
+    pub(super) fn in_use_from(&self, group: u32) -> u64 {
+        let live = self.live.borrow();
+        let serials = live.iter().filter(|name| name.group == group).map(|name| name.serial);
+        serials.min().unwrap_or(u64::MAX)
+    }
+
+    /// Frees the windows of `group` with serial numbers below `until`, which all members have
+    /// retired. All members call it.
+    pub(super) fn free_until(&self, group: u32, until: u64) -> Result<(), MpiError> {
+        let mut retired = self.retired.borrow_mut();
+        let done = |name: &Name| name.group == group && name.serial < until;
+        let mut done: Vec<_> = retired.extract_if(.., |(name, _)| done(name)).collect();
+        free(&mut done)
+    }
+
+    /// Waits until all members of `comm` have called it, for at most `limit`; false if one has not.
+    pub(super) fn barrier(&self, comm: ffi::MPI_Comm, limit: Duration) -> Result<bool, MpiError> {
+        // SAFETY: a communicator that lives as long as MPI; the call takes no other memory.
+        let pending =
+            unsafe { Pending::start("MPI_Ibarrier", |request| ffi::MPI_Ibarrier(comm, request))? };
+        let all_called = pending.wait(limit)?;
+        self.failed.set(self.failed.get() || !all_called);
+        Ok(all_called)
+    }
+
+    /// The error of a call that took too long.
+    pub(super) fn timed_out(&self) -> probeline_transport::ExchangeError {
+        let after_s = u32::try_from(self.limit.as_millis().div_ceil(1000)).unwrap_or(u32::MAX);
+        probeline_transport::ExchangeError::TimedOut { after_s, missing: None }
+    }
+
+    /// Frees all windows and ends MPI. All ranks call it.
+    fn finalize(&self) -> Result<(), MpiError> {
+        if !self.barrier(self.all_ranks, self.limit)? {
+            let text = "not all ranks reached the end of the job in time".to_owned();
+            return Err(MpiError { call: "MPI_Ibarrier", code: 0, text });
+        }
+        free(&mut self.retired.take())?;
+        // SAFETY: all ranks call this, by the barrier, and nothing uses MPI any more, because all
+        // its users hold this runtime.
+        MpiError::check("MPI_Finalize", unsafe { ffi::MPI_Finalize() })
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if self.failed.get() || thread::panicking() {
+            abort(1);
+        }
+        if let Err(error) = self.finalize() {
+            eprintln!("{error}");
+            abort(1);
+        }
+    }
+}
+
+/// Frees windows. Freeing is collective, so all ranks sort them in the same order: groups are
+/// created by collective calls, so that their numbers have the same order in all ranks.
+fn free(windows: &mut Vec<(Name, Window)>) -> Result<(), MpiError> {
+    windows.sort_by_key(|(name, _)| *name);
+    windows.drain(..).try_for_each(|(_, window)| window.free())
+}
+
+pub(super) fn abort(code: i32) -> ! {
+    // SAFETY: called by a `World` or `Runtime`, hence while MPI runs; ends the process.
+    unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, code) };
+    process::exit(code)
+}
+
+/// Makes calls on `comm` return errors instead of ending the job.
+pub(super) fn return_errors(comm: ffi::MPI_Comm) -> Result<(), MpiError> {
+    // SAFETY: a communicator and a constant of the library.
+    let code = unsafe { ffi::MPI_Comm_set_errhandler(comm, ffi::RSMPI_ERRORS_RETURN) };
+    MpiError::check("MPI_Comm_set_errhandler", code)
+}
