@@ -1,6 +1,6 @@
 //! Summarizes each run in one sentence.
 
-use crate::number::{bytes, rate, significant, time};
+use crate::number::{bytes, ranks_name, rate, significant, time};
 use crate::origin::transport;
 use crate::run::{Fields, Run};
 use crate::simulated;
@@ -28,7 +28,7 @@ fn subject(run: &Run) -> String {
         what.push_str(&format!(" over {}", transport(run)));
     }
     if let Some(ranks) = run.ranks() {
-        what.push_str(&if ranks == 1 { ", 1 rank".to_owned() } else { format!(", {ranks} ranks") });
+        what.push_str(&format!(", {}", ranks_name(ranks)));
     }
     if let Some(table) = run.parameters.count("table_bytes") {
         what.push_str(&format!(", {}", bytes(table)));
@@ -56,9 +56,7 @@ fn most<'r>(
 fn latency(run: &Run) -> Option<String> {
     let of = |operation: &str| {
         let rows = run.rows.iter().filter(|row| row.text("operation") == Some(operation));
-        rows.filter(|row| row.number("load_factor").is_some()).min_by(|one, other| {
-            one.distance_from_papers().total_cmp(&other.distance_from_papers())
-        })
+        Fields::nearest_to_papers(rows)
     };
     let inserted = of("inserted")?;
     let mean = time(inserted.number("mean_ns")?);

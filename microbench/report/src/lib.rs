@@ -104,6 +104,17 @@ impl Report {
     }
 }
 
+/// Returns the distinct values in the order of their first occurrence.
+fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut all = Vec::new();
+    for value in values {
+        if !all.contains(&value) {
+            all.push(value);
+        }
+    }
+    all
+}
+
 /// Replaces the `id`s of plots, which contain text from files, by distinct slugs.
 fn name_plots(chapters: &mut [Chapter]) {
     let mut slugs = Slugs::default();

@@ -45,6 +45,11 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
+/// Counts ranks in words.
+pub(crate) fn ranks_name(ranks: u64) -> String {
+    if ranks == 1 { "1 rank".to_owned() } else { format!("{ranks} ranks") }
+}
+
 /// Formats bytes in the largest unit that divides them.
 pub(crate) fn bytes(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];

@@ -11,8 +11,6 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Problem};
 
-use Field::{Number, Text};
-
 /// The maximum size of a file: a run of all cells of Fig. 2 with their histograms has some MiB.
 const MAX_BYTES: u64 = 64 << 20;
 
@@ -50,9 +48,15 @@ impl Fields {
         self.get(name)?.as_u64()
     }
 
-    /// Returns the distance of a row from load factor 0.5 and C = 8, which are the values in the
+    /// Returns the row that is nearest to load factor 0.5 and C = 8, which are the values in the
     /// paper.
-    pub(crate) fn distance_from_papers(&self) -> f64 {
+    pub(crate) fn nearest_to_papers<'r>(rows: impl Iterator<Item = &'r Self>) -> Option<&'r Self> {
+        rows.filter(|row| row.number("load_factor").is_some()).min_by(|one, other| {
+            one.distance_from_papers().total_cmp(&other.distance_from_papers())
+        })
+    }
+
+    fn distance_from_papers(&self) -> f64 {
         let load = self.number("load_factor").unwrap_or(0.0);
         let chunk_buckets = self.chunk_buckets().map_or(f64::INFINITY, f64::from);
         (load - 0.5).abs() * 1e6 + chunk_buckets
@@ -126,7 +130,7 @@ impl Run {
         if run.schema != u64::from(SCHEMA) {
             return Err(Problem::OtherSchema(run.schema));
         }
-        let known = NEEDED.iter().find(|(name, _)| *name == run.command);
+        let known = NEEDED.iter().find(|(name, ..)| *name == run.command);
         let empty = match &*run.command {
             "doctor" => run.doctor.is_none(),
             _ => run.rows.is_empty() && (known.is_some() || run.more.is_empty()),
@@ -134,9 +138,12 @@ impl Run {
         if empty {
             return Err(Problem::NoRows(run.command));
         }
-        let mut fields = known.map_or(&[][..], |(_, fields)| fields).iter();
-        match fields.find(|field| !run.rows.iter().any(|row| field.is_in(row))) {
-            Some(field) => Err(Problem::NoField { field: field.name(), command: run.command }),
+        let Some((_, texts, numbers)) = known else { return Ok(run) };
+        let in_no_row = |has: &dyn Fn(&Fields) -> bool| !run.rows.iter().any(has);
+        let text = texts.iter().find(|name| in_no_row(&|row| row.text(name).is_some()));
+        let number = || numbers.iter().find(|name| in_no_row(&|row| row.number(name).is_some()));
+        match text.or_else(number) {
+            Some(field) => Err(Problem::NoField { field, command: run.command }),
             None => Ok(run),
         }
     }
@@ -165,44 +172,20 @@ impl Run {
     }
 }
 
-/// A field and its type.
-#[derive(Clone, Copy)]
-enum Field {
-    Text(&'static str),
-    Number(&'static str),
-}
-
-/// The fields that the page needs of each command's rows; `doctor` has findings and no rows.
-const NEEDED: [(&str, &[Field]); 10] = [
-    ("bench-latency", &[Text("operation"), Number("mean_ns")]),
-    ("bench-throughput", &[Text("workload"), Number("ranks"), Number("median_ops_per_s")]),
-    (
-        "roundtrips",
-        &[Number("chunk_buckets"), Number("load_factor"), Number("effective_roundtrips")],
-    ),
-    ("explore", &[Text("model"), Number("ranks"), Number("states_per_s")]),
-    ("limits", &[Text("limit"), Number("median_ops_per_s")]),
-    ("compare", &[Text("measured"), Text("column"), Number("median")]),
-    ("simulate", &[Number("machines"), Number("mean_latency_ns")]),
-    ("tune", &[Text("candidate"), Number("ops_per_s")]),
-    ("topology", &[Number("rank")]),
-    ("doctor", &[]),
+/// The texts and the numbers that the page needs of each command's rows; `doctor` has findings and no
+/// rows.
+const NEEDED: [(&str, &[&str], &[&str]); 10] = [
+    ("bench-latency", &["operation"], &["mean_ns"]),
+    ("bench-throughput", &["workload"], &["ranks", "median_ops_per_s"]),
+    ("roundtrips", &[], &["chunk_buckets", "load_factor", "effective_roundtrips"]),
+    ("explore", &["model"], &["ranks", "states_per_s"]),
+    ("limits", &["limit"], &["median_ops_per_s"]),
+    ("compare", &["measured", "column"], &["median"]),
+    ("simulate", &[], &["machines", "mean_latency_ns"]),
+    ("tune", &["candidate"], &["ops_per_s"]),
+    ("topology", &[], &["rank"]),
+    ("doctor", &[], &[]),
 ];
-
-impl Field {
-    fn name(self) -> &'static str {
-        match self {
-            Text(name) | Number(name) => name,
-        }
-    }
-
-    fn is_in(self, row: &Fields) -> bool {
-        match self {
-            Text(name) => row.text(name).is_some(),
-            Number(name) => row.number(name).is_some(),
-        }
-    }
-}
 
 fn content(path: &Path) -> Result<Vec<u8>, Problem> {
     // Opening a FIFO would block until it has a writer, and a device may have no end.

@@ -59,10 +59,7 @@ fn does(machines: u64, ranks: u64, ops_per_s: f64) -> String {
 }
 
 fn latency(run: &Run) -> Option<String> {
-    let row =
-        run.rows.iter().filter(|row| row.number("load_factor").is_some()).min_by(
-            |one, other| one.distance_from_papers().total_cmp(&other.distance_from_papers()),
-        )?;
+    let row = Fields::nearest_to_papers(run.rows.iter())?;
     Some(format!(
         "{}, an insert at load factor {} and C = {} takes {} in virtual time{}",
         way(run),

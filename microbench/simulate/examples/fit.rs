@@ -23,7 +23,7 @@ use std::env;
 
 use probeline_profile::paper::{self, Workload};
 use probeline_profile::{Given, Kind, Profile, Shape};
-use probeline_simulate::{LatencyPlan, ThroughputPlan, each, latency, throughput};
+use probeline_simulate::{LatencyPlan, MOST_AT_ONCE, ThroughputPlan, each, latency, throughput};
 
 type Result<T> = core::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -85,7 +85,7 @@ fn print_all(profile: &Profile) -> Result<()> {
 /// Returns ln(model / paper) at each C and load factor.
 fn latencies(profile: &Profile, machines: u32) -> Result<Vec<f64>> {
     let shape = Shape { machines, ranks_per_machine: 2 / machines };
-    let rows = each(&CHUNKS, |&chunk| {
+    let rows = each(&CHUNKS, MOST_AT_ONCE, |&chunk| {
         let mut plan = LatencyPlan::paper(profile, shape, chunk)?;
         // With this size the roundtrips of different seeds are within 1 %.
         plan.setup.buckets_per_owner = 1 << 21;
@@ -110,7 +110,7 @@ fn throughputs(profile: &Profile) -> Result<Vec<f64>> {
     figures.retain(|figure| {
         figure.workload == Workload::Mixed && figure.machines <= 48 && figure.runs > 1
     });
-    each(&figures, |figure| {
+    each(&figures, MOST_AT_ONCE, |figure| {
         let shape =
             Shape { machines: figure.machines, ranks_per_machine: figure.ranks_per_machine };
         let mut plan = ThroughputPlan::paper(profile, shape, Workload::Mixed)?;

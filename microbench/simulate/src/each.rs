@@ -8,23 +8,12 @@ use std::thread;
 /// Maximum experiments at the same time, because each has a cluster in memory.
 pub const MOST_AT_ONCE: usize = 2;
 
-/// Runs each of `all` and returns the results in their order. Each has a separate cluster, so
-/// results do not depend on which experiments run at the same time.
+/// Runs each of `all`, at most `most` at the same time, and returns the results in their order. Each
+/// has a separate cluster, so results do not depend on which experiments run at the same time.
 ///
 /// # Errors
 /// The error of an experiment that failed. Experiments that have not started by then do not start.
 pub fn each<I: Sync, O: Send, E: Send>(
-    all: &[I],
-    run: impl Fn(&I) -> Result<O, E> + Sync,
-) -> Result<Vec<O>, E> {
-    each_at_once(all, MOST_AT_ONCE, run)
-}
-
-/// Runs each of `all` as [`each`] does, at most `most` at the same time.
-///
-/// # Errors
-/// The errors of [`each`].
-pub fn each_at_once<I: Sync, O: Send, E: Send>(
     all: &[I],
     most: usize,
     run: impl Fn(&I) -> Result<O, E> + Sync,

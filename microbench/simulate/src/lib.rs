@@ -16,7 +16,7 @@ mod throughput;
 mod way;
 
 pub use cluster::Setup;
-pub use each::{MOST_AT_ONCE, each, each_at_once};
+pub use each::{MOST_AT_ONCE, each};
 pub use error::Error;
 pub use latency::{LatencyPlan, LatencyRow, latency};
 pub use limit::{Limit, Load};

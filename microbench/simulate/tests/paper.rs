@@ -5,8 +5,8 @@ use probeline_profile::paper::{self, Workload};
 use probeline_profile::{Profile, Shape};
 use probeline_sim::Model;
 use probeline_simulate::{
-    Error, LatencyPlan, Optimizations, ThroughputPlan, ThroughputRow, Way, each, latency,
-    throughput,
+    Error, LatencyPlan, MOST_AT_ONCE, Optimizations, ThroughputPlan, ThroughputRow, Way, each,
+    latency, throughput,
 };
 use probeline_table::{OneRoundtrip, ReadAhead};
 
@@ -31,7 +31,7 @@ fn latencies_of_one_machine_are_the_papers_within_a_twentieth() {
 /// Compares each C, at load factors up to the largest.
 fn latencies_are_the_papers(shape: Shape, theirs_ns: fn(&paper::Latency) -> f64) {
     let figures = paper::latencies();
-    let rows = each(&[8, 16, 32, 64, 128], |&chunk| {
+    let rows = each(&[8, 16, 32, 64, 128], MOST_AT_ONCE, |&chunk| {
         let mut plan = LatencyPlan::paper(&das5(), shape, chunk).unwrap();
         plan.load_percents = vec![20, 50, 60, 70, 80, 90, 92];
         latency(&plan, &quiet)

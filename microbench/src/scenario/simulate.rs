@@ -13,7 +13,7 @@ use clap::{ArgGroup, Args, ValueEnum, ValueHint, value_parser};
 use probeline::table::OneRoundtrip;
 use probeline_profile::paper::{WORKLOADS, Workload};
 use probeline_profile::{Given, Kind, Profile, Quantity, UnknownQuantity};
-use probeline_simulate::{Optimizations, Way, each_at_once, latency, throughput};
+use probeline_simulate::{Optimizations, Way, each, latency, throughput};
 
 use crate::cli::{OutputArgs, max_chunks};
 use crate::failure::Result;
@@ -247,7 +247,7 @@ fn all(runs: &[Run], at_once: usize, truncates: bool) -> Result<Vec<SimulateRow>
         }
     };
     let simulate = || {
-        each_at_once(&numbered, at_once, |&(at, run)| {
+        each(&numbered, at_once, |&(at, run)| {
             let advance = |share: f64| draw(at, share);
             advance(0.0);
             match run {

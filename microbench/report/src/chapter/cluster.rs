@@ -1,8 +1,9 @@
 //! Plots of simulated clusters by machines: throughput, speedup and the nearest limit (paper Fig.
 //! 3).
 
-use super::{Sample, distinct, ranks_name, rows, series};
-use crate::number::plain;
+use super::{Sample, rows, series};
+use crate::distinct;
+use crate::number::{plain, ranks_name};
 use crate::origin::Origins;
 use crate::plot::{Guide, Kind, Plot, Series, Spec};
 use crate::run::{Fields, Run};

@@ -1,7 +1,6 @@
 //! Plots every transport of a comparison relative to the fastest one.
 
-use super::{Chapter, Names, Sample, of, series};
-use crate::origin::Origins;
+use super::{Chapter, Names, Sample, of, series_of_runs};
 use crate::plot::{Guide, Kind, Plot, Spec};
 use crate::run::Run;
 
@@ -33,22 +32,17 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
 fn plot(run: &Run, [unit, id, title, what]: [&str; 4]) -> Option<Plot> {
     let mut names = Names::default();
     let runs = core::slice::from_ref(run);
-    let mut series = series(
-        runs,
-        &["compare"],
-        |used| Origins::unique(used, &[]),
-        |_, row| {
-            row.text("unit").filter(|of| *of == unit)?;
-            let measured = row.text("measured")?;
-            let name = match row.text("owner").unwrap_or_default() {
-                // In a workload all ranks work.
-                "" | "works" => measured.to_owned(),
-                owner => format!("{measured}, {owner}"),
-            };
-            let times = row.number("times_fastest").filter(|times| *times > 0.0)?;
-            Some(Sample::new(row.text("column")?.to_owned(), [times, names.place(name)]))
-        },
-    );
+    let mut series = series_of_runs(runs, &["compare"], |_, row| {
+        row.text("unit").filter(|of| *of == unit)?;
+        let measured = row.text("measured")?;
+        let name = match row.text("owner").unwrap_or_default() {
+            // In a workload all ranks work.
+            "" | "works" => measured.to_owned(),
+            owner => format!("{measured}, {owner}"),
+        };
+        let times = row.number("times_fastest").filter(|times| *times > 0.0)?;
+        Some(Sample::new(row.text("column")?.to_owned(), [times, names.place(name)]))
+    });
     for series in &mut series {
         series.line.clear();
         series.transport.clone_from(&series.hue);

@@ -1,7 +1,7 @@
 //! Plots the maximum rates of a transport by operations in flight, and those of memory.
 
-use super::{Chapter, Names, Sample, of, ranks_name, series};
-use crate::origin::Origins;
+use super::{Chapter, Names, Sample, of, series_of_runs};
+use crate::number::ranks_name;
 use crate::plot::{Guide, Kind, Plot, Spec};
 use crate::run::Run;
 
@@ -31,16 +31,11 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
 }
 
 fn of_transport(runs: &[Run]) -> Option<Plot> {
-    let series = series(
-        runs,
-        &["limits"],
-        |used| Origins::unique(used, &[]),
-        |_, row| {
-            let limit = row.text("limit").filter(|limit| SHOWN.contains(limit))?;
-            let point = [row.number("in_flight")?, row.number("median_ops_per_s")? / 1e6];
-            Some(Sample::new(limit.to_owned(), point))
-        },
-    );
+    let series = series_of_runs(runs, &["limits"], |_, row| {
+        let limit = row.text("limit").filter(|limit| SHOWN.contains(limit))?;
+        let point = [row.number("in_flight")?, row.number("median_ops_per_s")? / 1e6];
+        Some(Sample::new(limit.to_owned(), point))
+    });
     Spec {
         id: "depth-transport".to_owned(),
         title: "One-sided operations per second by number in flight".to_owned(),
@@ -57,17 +52,12 @@ fn of_transport(runs: &[Run]) -> Option<Plot> {
 
 fn of_memory(runs: &[Run]) -> Option<Plot> {
     let mut names = Names::default();
-    let mut series = series(
-        runs,
-        &["limits"],
-        |used| Origins::unique(used, &[]),
-        |_, row| {
-            let hue = format!("{}, {}", row.text("of")?, cores_name(row.count("cores")?));
-            let limit = row.text("limit").filter(|limit| *limit != "index")?;
-            let rate = row.number("median_ops_per_s").filter(|rate| *rate > 0.0)?;
-            Some(Sample::new(hue, [rate / 1e6, names.place(limit.to_owned())]))
-        },
-    );
+    let mut series = series_of_runs(runs, &["limits"], |_, row| {
+        let hue = format!("{}, {}", row.text("of")?, cores_name(row.count("cores")?));
+        let limit = row.text("limit").filter(|limit| *limit != "index")?;
+        let rate = row.number("median_ops_per_s").filter(|rate| *rate > 0.0)?;
+        Some(Sample::new(hue, [rate / 1e6, names.place(limit.to_owned())]))
+    });
     let several = of(runs, &["limits"]).len() > 1;
     for series in &mut series {
         // Memory belongs to the machine, whatever transport the run used.

@@ -1,7 +1,7 @@
 //! Plots latency distributions as percentile curves, from the histograms of the runs.
 
-use super::{Chapter, Sample, distinct, series};
-use crate::origin::Origins;
+use super::{Chapter, Sample, series_of_runs};
+use crate::distinct;
 use crate::plot::{Axis, Guide, Kind, Plot, Series, Spec, Table, chunk_name};
 use crate::run::{Fields, Run};
 
@@ -84,15 +84,10 @@ fn of_table(runs: &[Run], operation: &str, what: &str, load: f64) -> Option<Plot
 /// Returns a series for each row that `pick` names, with its C.
 fn curves(runs: &[Run], pick: impl Fn(&Fields) -> Option<(String, Option<u32>)>) -> Vec<Series> {
     let commands = distinct(runs.iter().map(|run| run.command.as_str()));
-    series(
-        runs,
-        &commands,
-        |used| Origins::unique(used, &[]),
-        |_, row| {
-            let (hue, chunk_buckets) = pick(row)?;
-            Some(Sample { hue, of_line: String::new(), chunk_buckets, points: curve(row)? })
-        },
-    )
+    series_of_runs(runs, &commands, |_, row| {
+        let (hue, chunk_buckets) = pick(row)?;
+        Some(Sample { hue, of_line: String::new(), chunk_buckets, points: curve(row)? })
+    })
 }
 
 /// Returns for each latency of a histogram the share of operations that were faster, and the

@@ -1,6 +1,7 @@
 //! Plots each measurement as a share of the limit of the transport or of memory.
 
-use super::{Chapter, Names, Sample, cluster, ranks_name, series, throughput};
+use super::{Chapter, Names, Sample, cluster, series, series_of_runs, throughput};
+use crate::number::ranks_name;
 use crate::origin::Origins;
 use crate::plot::{Guide, Kind, Plot, Spec};
 use crate::run::Run;
@@ -57,8 +58,7 @@ fn rates(runs: &[Run]) -> Option<Plot> {
 
 /// Plots the floor's time / the time of find-or-put, by load factor and C.
 fn floors(runs: &[Run], operation: &str, title: &str) -> Option<Plot> {
-    let unique = |used: &[&Run]| Origins::unique(used, &[]);
-    let series = series(runs, &["bench-latency"], unique, |run, row| {
+    let series = series_of_runs(runs, &["bench-latency"], |run, row| {
         row.text("operation").filter(|of| *of == operation)?;
         let times = row.number("times_floor").filter(|times| *times > 0.0)?;
         Sample::of_chunk(run, row, [row.number("load_factor")?, 1.0 / times])

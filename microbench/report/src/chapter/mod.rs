@@ -10,6 +10,7 @@ mod paper;
 mod throughput;
 mod tune;
 
+use crate::distinct;
 use crate::origin::{Origins, transport};
 use crate::plot::{Plot, Series, chunk_name};
 use crate::run::{Fields, Run};
@@ -97,6 +98,15 @@ fn series(
     all
 }
 
+/// As [`series`], with a name for each run.
+fn series_of_runs(
+    runs: &[Run],
+    commands: &[&str],
+    sample: impl FnMut(&Run, &Fields) -> Option<Sample>,
+) -> Vec<Series> {
+    series(runs, commands, |used| Origins::unique(used, &[]), sample)
+}
+
 /// Names along an axis, in the order of their first use.
 #[derive(Default)]
 struct Names(Vec<String>);
@@ -117,20 +127,4 @@ fn rows<'r>(runs: &'r [Run], commands: &[&str]) -> impl Iterator<Item = (&'r Run
 
 fn of<'r>(runs: &'r [Run], commands: &[&str]) -> Vec<&'r Run> {
     runs.iter().filter(|run| commands.contains(&run.command.as_str())).collect()
-}
-
-/// Returns the distinct values in the order of their first occurrence.
-fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
-    let mut all = Vec::new();
-    for value in values {
-        if !all.contains(&value) {
-            all.push(value);
-        }
-    }
-    all
-}
-
-/// Counts ranks in words.
-fn ranks_name(ranks: u64) -> String {
-    if ranks == 1 { "1 rank".to_owned() } else { format!("{ranks} ranks") }
 }

@@ -3,7 +3,8 @@
 use probeline_profile::paper::{self, Latency as Figure, SOURCE};
 
 use super::latency::{Clusters, LOAD_FACTOR, Roundtrips, latency, roundtrips};
-use super::{Chapter, cluster, distinct};
+use super::{Chapter, cluster};
+use crate::distinct;
 use crate::plot::{Guide, Kind, Plot, Series, Spec, chunk_name};
 use crate::run::Run;
 

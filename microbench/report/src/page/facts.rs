@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
+use crate::distinct;
 use crate::headline::headline;
 use crate::origin::{cell, parameter};
 use crate::run::{Examined, Fields, Run};
@@ -219,12 +220,8 @@ fn brief(value: &Value) -> String {
 }
 
 fn rows(rows: &[Fields]) -> Markup {
-    let mut columns: Vec<&str> = Vec::new();
-    for (name, _) in rows.iter().flat_map(Fields::iter) {
-        if !columns.contains(&name) && !NOT_SHOWN.contains(&name) {
-            columns.push(name);
-        }
-    }
+    let names = rows.iter().flat_map(Fields::iter).map(|(name, _)| name);
+    let columns = distinct(names.filter(|name| !NOT_SHOWN.contains(name)));
     let number = |row: &Fields, name: &str| row.get(name).is_some_and(Value::is_number);
     html! {
         div.table {

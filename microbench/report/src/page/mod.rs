@@ -5,6 +5,7 @@ mod facts;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::chapter::Chapter;
+use crate::distinct;
 use crate::headline::headline;
 use crate::plot::{Dashes, Plot, Table, draw, style_sheet};
 use crate::run::Run;
@@ -67,12 +68,7 @@ fn summary(runs: &[Run]) -> Markup {
 fn filters(chapters: &[&Chapter]) -> Markup {
     let series =
         || chapters.iter().flat_map(|chapter| &chapter.plots).flat_map(|plot| &plot.series);
-    let mut transports: Vec<&str> = Vec::new();
-    for series in series() {
-        if !transports.contains(&series.transport.as_str()) {
-            transports.push(&series.transport);
-        }
-    }
+    let mut transports = distinct(series().map(|series| series.transport.as_str()));
     // Transports measured here come before the paper's.
     transports.sort_by_key(|name| name.starts_with("paper"));
     let mut chunks: Vec<u32> = series().filter_map(|series| series.chunk_buckets).collect();

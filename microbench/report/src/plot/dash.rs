@@ -1,6 +1,7 @@
 //! Assigns a dash pattern to each line, the same in all plots of a page.
 
 use super::{Form, Plot, Series};
+use crate::distinct;
 
 /// Lengths of strokes and gaps, in tenths of pixels; empty for a solid line. Dots are last, because
 /// the guide of a plot is dotted.
@@ -69,13 +70,7 @@ fn kinship(one: &str, other: &str) -> Option<usize> {
 }
 
 fn lines(all: &[Series]) -> Vec<&str> {
-    let mut lines: Vec<&str> = Vec::new();
-    for series in all {
-        if !lines.contains(&series.line.as_str()) {
-            lines.push(&series.line);
-        }
-    }
-    lines
+    distinct(all.iter().map(|series| series.line.as_str()))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use maud::{Markup, html};
 
 use super::{Dashes, Series};
+use crate::distinct;
 
 type Colour = (&'static str, &'static str);
 
@@ -56,18 +57,17 @@ impl Look {
     /// Returns the look of each series. Equal hues get equal colours and markers, and equal lines
     /// get equal dash patterns.
     pub(crate) fn of(all: &[Series], dashes: &Dashes) -> Vec<Self> {
-        let mut hues: Vec<&str> = Vec::new();
-        let mut looks = Vec::new();
-        for (series, dash) in all.iter().zip(dashes.within(all)) {
-            let hue = position(&mut hues, &series.hue);
-            looks.push(Self {
+        let hues = distinct(all.iter().map(|series| &series.hue));
+        let look = |(series, dash): (&Series, &'static str)| {
+            let hue = hues.iter().position(|hue| **hue == series.hue).unwrap_or(0);
+            Self {
                 colour: hue % COLOURS.len(),
                 marker: MARKERS[hue % MARKERS.len()],
                 dash,
                 hollow: series.transport.starts_with("paper"),
-            });
-        }
-        looks
+            }
+        };
+        all.iter().zip(dashes.within(all)).map(look).collect()
     }
 
     /// Returns a number from 0 to 1, different for each colour.
@@ -78,13 +78,6 @@ impl Look {
     pub(super) fn rgb(&self) -> &'static str {
         COLOURS[self.colour].0
     }
-}
-
-fn position<'a>(names: &mut Vec<&'a str>, name: &'a str) -> usize {
-    names.iter().position(|other| *other == name).unwrap_or_else(|| {
-        names.push(name);
-        names.len() - 1
-    })
 }
 
 pub(super) fn polyline(
