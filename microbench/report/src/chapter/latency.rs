@@ -9,12 +9,29 @@ pub(super) const LOAD_FACTOR: (&str, Kind) = ("load factor", Kind::Between);
 /// Parameters of `simulate` that affect throughputs only: a latency is that of blocking calls.
 const IDLE: [&str; 4] = ["truncate_us", "throughput_chunk_buckets", "in_flight", "filled"];
 
-/// The two kinds of roundtrips.
-#[derive(Clone, Copy)]
-pub(super) enum Roundtrips {
-    Effective,
-    Outgoing,
+/// A kind of roundtrips: the field of a row, and the texts of its plot.
+pub(super) struct Roundtrips {
+    field: &'static str,
+    id: &'static str,
+    title: &'static str,
+    caption: &'static str,
 }
+
+pub(super) const EFFECTIVE: Roundtrips = Roundtrips {
+    field: "effective_roundtrips",
+    id: "roundtrips-effective",
+    title: "Roundtrips that an insert waits for",
+    caption: "Chunk READs that an insert waits for before it finds its bucket (the paper's \
+              roundtrips), mean of the inserts from 0.02 below the load factor up to it. The claim \
+              is one more.",
+};
+const OUTGOING: Roundtrips = Roundtrips {
+    field: "outgoing_roundtrips",
+    id: "roundtrips-outgoing",
+    title: "Chunk READs that an insert posts",
+    caption: "Chunk READs posted, including those read ahead and not waited for, mean of the same \
+              inserts.",
+};
 
 /// The simulated clusters that a plot includes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,8 +83,8 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
         "Latency by load factor: no run of bench-latency was given. `probeline bench-latency \
          --json FILE` writes one.",
     );
-    let kinds = [Roundtrips::Effective, Roundtrips::Outgoing];
-    let plots = kinds.map(|kind| kind.spec().plot(roundtrips(runs, kind, Clusters::All)));
+    let plots =
+        [EFFECTIVE, OUTGOING].map(|kind| kind.spec().plot(roundtrips(runs, &kind, Clusters::All)));
     chapter.plots.extend(plots.into_iter().flatten());
     chapter.missing.extend(no_roundtrips(runs));
     chapter
@@ -87,14 +104,10 @@ pub(super) fn latency(runs: &[Run], operation: &str, clusters: Clusters) -> Vec<
 }
 
 /// Returns the chunk READs of an insert. A table whose CPU accesses all buckets itself has none.
-pub(super) fn roundtrips(runs: &[Run], kind: Roundtrips, clusters: Clusters) -> Vec<Series> {
-    let name = match kind {
-        Roundtrips::Effective => "effective_roundtrips",
-        Roundtrips::Outgoing => "outgoing_roundtrips",
-    };
+pub(super) fn roundtrips(runs: &[Run], kind: &Roundtrips, clusters: Clusters) -> Vec<Series> {
     by_chunk(runs, &["roundtrips", "bench-latency", "simulate"], clusters, |_, row| {
         let insert = row.text("operation").unwrap_or("inserted") == "inserted";
-        let counted = row.number(name).filter(|count| *count > 0.0);
+        let counted = row.number(kind.field).filter(|count| *count > 0.0);
         counted.filter(|_| insert && row.text("workload").is_none())
     })
 }
@@ -139,23 +152,8 @@ fn latency_spec(id: &str, title: &str, operation: &str) -> Spec {
 }
 
 impl Roundtrips {
-    fn spec(self) -> Spec {
-        let [id, title, caption] = match self {
-            Self::Effective => [
-                "roundtrips-effective",
-                "Roundtrips that an insert waits for",
-                "Chunk READs that an insert waits for before it finds its bucket (the paper's \
-                 roundtrips), mean of the inserts from 0.02 below the load factor up to it. The \
-                 claim is one more.",
-            ],
-            Self::Outgoing => [
-                "roundtrips-outgoing",
-                "Chunk READs that an insert posts",
-                "Chunk READs posted, including those read ahead and not waited for, mean of the \
-                 same inserts.",
-            ],
-        }
-        .map(str::to_owned);
+    fn spec(&self) -> Spec {
+        let [id, title, caption] = [self.id, self.title, self.caption].map(str::to_owned);
         let (x, y) = (LOAD_FACTOR, ("READs per insert", Kind::FromZero));
         Spec { id, title, caption, x, y, guide: Guide::None }
     }

@@ -2,7 +2,7 @@
 
 use probeline_profile::paper::{self, Latency as Figure, SOURCE};
 
-use super::latency::{Clusters, LOAD_FACTOR, Roundtrips, latency, roundtrips};
+use super::latency::{Clusters, EFFECTIVE, LOAD_FACTOR, latency, roundtrips};
 use super::{Chapter, cluster};
 use crate::distinct;
 use crate::plot::{Guide, Kind, Plot, Series, Spec, chunk_name};
@@ -44,7 +44,7 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
         },
     ];
     let trips = [Clusters::PapersOne, Clusters::PapersTwo]
-        .map(|clusters| roundtrips(runs, Roundtrips::Effective, clusters));
+        .map(|clusters| roundtrips(runs, &EFFECTIVE, clusters));
     let trips = [Compared {
         id: "paper-roundtrips",
         title: "Roundtrips of an insert, here and in the paper",

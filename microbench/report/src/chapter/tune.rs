@@ -75,17 +75,23 @@ const RATE: Measure = Measure {
     scale: 1e-6,
 };
 
-/// A dimension of candidates: its field, and the name of a value.
+/// A dimension of candidates: its field, the title of its axis, and the name of a value.
 #[derive(Clone, Copy)]
 struct Choice {
     field: &'static str,
+    title: &'static str,
     name: fn(u64) -> String,
 }
 
-const CHUNK: Choice = Choice { field: "chunk_buckets", name: |c| format!("C = {c}") };
-const IN_FLIGHT: Choice = Choice { field: "in_flight", name: |n| format!("{n} in flight") };
+const CHUNK: Choice = Choice { field: "chunk_buckets", title: "C", name: |c| format!("C = {c}") };
+const IN_FLIGHT: Choice = Choice {
+    field: "in_flight",
+    title: "operations in flight",
+    name: |n| format!("{n} in flight"),
+};
 const CACHE: Choice = Choice {
     field: "cache_entries",
+    title: "cache",
     name: |entries| match entries {
         0 => "no cache".to_owned(),
         entries => format!("a cache of {entries}"),
@@ -161,14 +167,7 @@ impl<'r> Tuned<'r> {
         Series { hue, line, transport, chunk_buckets, points }
     }
 
-    fn plot(
-        &self,
-        id: &str,
-        title: &str,
-        x: (Choice, &'static str),
-        hue: Choice,
-        of: Measure,
-    ) -> Option<Plot> {
+    fn plot(&self, id: &str, title: &str, x: Choice, hue: Choice, of: Measure) -> Option<Plot> {
         Spec {
             id: format!("tune-{}-{id}", self.run.number),
             title: title.to_owned(),
@@ -179,11 +178,11 @@ impl<'r> Tuned<'r> {
                 of.name,
                 self.others()
             ),
-            x: (x.1, Kind::Counts),
+            x: (x.title, Kind::Counts),
             y: (of.title, Kind::Fitting),
             guide: Guide::None,
         }
-        .plot(self.series(x.0, hue, of))
+        .plot(self.series(x, hue, of))
     }
 
     fn others(&self) -> String {
@@ -265,13 +264,11 @@ fn plots(tuned: Tuned<'_>) -> Vec<Plot> {
     let hue = if tuned.is_direct() { CACHE } else { CHUNK };
     if !tuned.is_direct() {
         let title = format!("Effect of C: {}", goal.name);
-        let x = (CHUNK, "C");
-        plots.extend(tuned.plot("chunk", &title, x, IN_FLIGHT, goal));
+        plots.extend(tuned.plot("chunk", &title, CHUNK, IN_FLIGHT, goal));
     }
     for of in [RATE, LATENCY] {
         let title = format!("Effect of operations in flight: {}", of.name);
-        let x = (IN_FLIGHT, "operations in flight");
-        plots.extend(tuned.plot(&format!("depth-{}", of.id), &title, x, hue, of));
+        plots.extend(tuned.plot(&format!("depth-{}", of.id), &title, IN_FLIGHT, hue, of));
     }
     plots.extend(tuned.met(goal));
     plots
