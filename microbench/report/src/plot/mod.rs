@@ -1,4 +1,4 @@
-//! Plots as data: their values and axes. [`draw`] converts them to SVG.
+//! Plots as data: their values and axes. [`draw()`] converts them to SVG.
 
 mod axis;
 mod dash;
