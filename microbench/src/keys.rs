@@ -21,7 +21,7 @@ pub(crate) enum Keys {
 
 impl Keys {
     /// Draws `count` keys for one rank. The same seed and rank give the same keys.
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(clippy::cast_possible_truncation)]
     pub(crate) fn draw(self, count: usize, seed: u64, rank: u32) -> Result<Vec<u64>> {
         let mut rng = SmallRng::seed_from_u64(seed ^ u64::from(rank) << 32);
         Ok(match self {

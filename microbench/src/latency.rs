@@ -166,7 +166,6 @@ impl Recorder {
 
     /// Returns the mean of individually timed operations without the fastest and the slowest tenth,
     /// so that interruptions of a few operations do not count. `None` if there are none.
-    #[allow(clippy::cast_precision_loss)]
     pub(crate) fn trimmed_mean_ns(&self) -> Option<f64> {
         let all = self.histogram.len() as f64;
         let (first, last) = (all * TRIMMED, all * (1.0 - TRIMMED));
@@ -182,7 +181,6 @@ impl Recorder {
 
     /// Returns the mean over whole batches, or if there are none over individually timed
     /// operations.
-    #[allow(clippy::cast_precision_loss)]
     fn mean_ns(&self) -> f64 {
         match self.batch_operations {
             0 => self.histogram.mean(),

@@ -1,9 +1,10 @@
 //! Options of the optimizations that hide latency, and the table that they configure.
 
+use core::fmt::Debug;
 use core::time::Duration;
 
 use clap::builder::TypedValueParser;
-use clap::{Args, ValueEnum, value_parser};
+use clap::{Args, value_parser};
 use probeline::table::{
     CacheEntry, ChunkChoice, Config, OneRoundtrip, Operation, OperationError, Outcome, Probing,
     ReadAhead, ReadCost, Table,
@@ -11,7 +12,7 @@ use probeline::table::{
 use probeline::transport::{Exchange, Owner, Sizes};
 use probeline_limits::remote;
 
-use crate::cli::{JobArgs, TransportName, one_of};
+use crate::cli::{JobArgs, TransportName, on_off, one_of, power_of_two};
 use crate::failure::{Failure, Result};
 use crate::timed::Timed;
 
@@ -24,7 +25,7 @@ pub(crate) const MOST_BATCH: i64 = 1 << 20;
 /// batches end, where few operations are in flight.
 const DEFAULT_BATCH: u32 = 1024;
 /// Maximum entries of a cache: 16 GiB.
-pub(crate) const MOST_ENTRIES: u64 = 1 << 30;
+pub(crate) const MOST_ENTRIES: u32 = 1 << 30;
 /// Two operations of blocking calls, one of which may be a read-ahead of the previous call.
 const MIN_DEPTH: u32 = 16;
 /// The time, and the maximum number of READs, for the measurement of the cost of READs of one size.
@@ -40,9 +41,9 @@ pub(crate) struct AlgorithmArgs {
     paper: bool,
 
     /// When the next chunk is requested before the present one is scanned; with --paper always
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = ReadAheadName::Likely)]
+    #[arg(long, value_name = "WHEN", default_value = "likely", value_parser = read_ahead())]
     #[arg(default_value_if("paper", "true", "always"))]
-    read_ahead: ReadAheadName,
+    read_ahead: ReadAhead,
 
     /// When the home bucket is claimed along with the first READ, so that an insert takes one
     /// roundtrip; with --paper off
@@ -52,8 +53,7 @@ pub(crate) struct AlgorithmArgs {
 
     /// Let the CPU load and claim the words that it can address itself [default: on; off with
     /// --paper and on the simulator, whose time stands still meanwhile]
-    #[arg(long, value_name = "SWITCH")]
-    #[arg(value_parser = one_of(&[("on", "", true), ("off", "", false)]))]
+    #[arg(long, value_name = "SWITCH", value_parser = on_off())]
     direct: Option<bool>,
 }
 
@@ -96,8 +96,9 @@ pub(crate) struct TableArgs {
     pub(crate) adaptive_chunks: bool,
 
     /// Entries of each rank's cache of occupied buckets, 16 bytes each: a power of two, or 0
-    #[arg(long, value_name = "ENTRIES", default_value = "0", value_parser = entries)]
-    pub(crate) cache: usize,
+    #[arg(long, value_name = "ENTRIES", default_value = "0")]
+    #[arg(value_parser = power_of_two(1..=MOST_ENTRIES))]
+    pub(crate) cache: u32,
 }
 
 /// The options of a table with many operations in flight.
@@ -125,23 +126,12 @@ fn probing() -> impl TypedValueParser<Value = Probing> {
     ])
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ReadAheadName {
-    /// As in the paper
-    Always,
-    /// While most operations need a further chunk
-    Likely,
-    Never,
-}
-
-impl ReadAheadName {
-    pub(crate) fn read_ahead(self) -> ReadAhead {
-        match self {
-            Self::Always => ReadAhead::Always,
-            Self::Likely => ReadAhead::Likely,
-            Self::Never => ReadAhead::Never,
-        }
-    }
+pub(crate) fn read_ahead() -> impl TypedValueParser<Value = ReadAhead> {
+    one_of(&[
+        ("always", "As in the paper", ReadAhead::Always),
+        ("likely", "While most operations need a further chunk", ReadAhead::Likely),
+        ("never", "", ReadAhead::Never),
+    ])
 }
 
 fn one_roundtrip() -> impl TypedValueParser<Value = OneRoundtrip> {
@@ -150,14 +140,6 @@ fn one_roundtrip() -> impl TypedValueParser<Value = OneRoundtrip> {
         ("on", "", OneRoundtrip::On),
         ("auto", "While at least one claim in four succeeds", OneRoundtrip::Auto),
     ])
-}
-
-fn entries(text: &str) -> core::result::Result<usize, String> {
-    match text.parse::<usize>() {
-        Ok(0) => Ok(0),
-        Ok(n) if n.is_power_of_two() && n as u64 <= MOST_ENTRIES => Ok(n),
-        _ => Err(format!("0 or a power of two, {MOST_ENTRIES} at most")),
-    }
 }
 
 /// A table with a cache of buckets; its operations and cache are on the heap.
@@ -172,7 +154,7 @@ impl AlgorithmArgs {
         Config {
             chunk_buckets,
             max_chunks,
-            read_ahead: self.read_ahead.read_ahead(),
+            read_ahead: self.read_ahead,
             one_roundtrip: self.one_roundtrip,
             direct: self.direct.unwrap_or(base.direct && !simulated),
             ..base
@@ -229,13 +211,13 @@ impl TableArgs {
     }
 
     fn empty_cache(&self) -> Vec<CacheEntry> {
-        vec![CacheEntry::EMPTY; self.cache]
+        vec![CacheEntry::EMPTY; self.cache as usize]
     }
 
     /// Returns the options in effect, by name.
     pub(crate) fn parameters(&self, config: &Config) -> Vec<(&'static str, String)> {
         let mut all = of_algorithm(config);
-        all.push(("probing", format!("{:?}", config.probing).to_lowercase()));
+        all.push(("probing", name_of(config.probing)));
         all.push(("adaptive_chunks", self.adaptive_chunks.to_string()));
         all.push(("cache_entries", self.cache.to_string()));
         all
@@ -291,10 +273,15 @@ impl PipelineArgs {
     }
 }
 
+/// Returns the name of a choice of the table as options and reports spell it.
+pub(crate) fn name_of(choice: impl Debug) -> String {
+    format!("{choice:?}").to_lowercase()
+}
+
 pub(crate) fn of_algorithm(config: &Config) -> Vec<(&'static str, String)> {
     vec![
-        ("read_ahead", format!("{:?}", config.read_ahead).to_lowercase()),
-        ("one_roundtrip", format!("{:?}", config.one_roundtrip).to_lowercase()),
+        ("read_ahead", name_of(config.read_ahead)),
+        ("one_roundtrip", name_of(config.one_roundtrip)),
         ("direct", config.direct.to_string()),
     ]
 }

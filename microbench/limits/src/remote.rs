@@ -174,7 +174,7 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
         let time = |words| {
             let rate = self.rate(Operation::Read { words }, 1)?;
             // The value is positive and far below 2^64.
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            #[allow(clippy::cast_possible_truncation)]
             Ok((words, (1e9 / rate.per_second) as u64))
         };
         WORDS.into_iter().filter(|words| sizes.contains(words)).map(time).collect()
@@ -222,7 +222,6 @@ fn below(random: u64, count: u64) -> u64 {
     ((u128::from(random) * u128::from(count)) >> 64) as u64
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn per_second(operations: u64, took_ns: u64) -> f64 {
     operations as f64 * 1e9 / took_ns as f64
 }

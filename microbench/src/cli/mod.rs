@@ -4,10 +4,11 @@ mod job;
 mod meeting;
 mod transport;
 
+use core::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedI64ValueParser, TypedValueParser};
-use clap::{Args, value_parser};
+use clap::{Args, ValueEnum, value_parser};
 
 pub(crate) use job::JobArgs;
 pub(crate) use meeting::{DEFAULT_PORT, ExchangeName, MeetingArgs, NodesArgs, PlaceArgs};
@@ -43,6 +44,42 @@ pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
     PossibleValuesParser::new(names).try_map(move |name| value(name).ok_or("no value"))
 }
 
+/// Parses on or off.
+pub(crate) fn on_off() -> impl TypedValueParser<Value = bool> {
+    one_of(&[("on", "", true), ("off", "", false)])
+}
+
+/// Returns the name of an option's value, as the command line spells it.
+pub(crate) fn name(value: impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// Parses a number within these bounds, of which an error says `what` it is.
+pub(crate) fn within(
+    what: &'static str,
+    bounds: RangeInclusive<f64>,
+) -> impl TypedValueParser<Value = f64> {
+    move |text: &str| match text.parse::<f64>() {
+        Ok(number) if bounds.contains(&number) => Ok(number),
+        _ => Err(format!("{what} from {} to {}", bounds.start(), bounds.end())),
+    }
+}
+
+/// Parses the seconds of a measurement.
+pub(crate) fn seconds() -> impl TypedValueParser<Value = f64> {
+    within("seconds", 0.001..=3600.0)
+}
+
+/// Parses 0 or a power of two within these bounds.
+pub(crate) fn power_of_two(bounds: RangeInclusive<u32>) -> impl TypedValueParser<Value = u32> {
+    move |text: &str| match text.parse::<u32>() {
+        Ok(number) if number == 0 || bounds.contains(&number) && number.is_power_of_two() => {
+            Ok(number)
+        }
+        _ => Err(format!("0 or a power of two from {} to {}", bounds.start(), bounds.end())),
+    }
+}
+
 /// Options of every command.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct GlobalArgs {
@@ -76,7 +113,7 @@ pub(crate) struct OutputArgs {
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct ChunkArgs {
     /// C, buckets that one chunk READ transfers: a multiple of 8
-    #[arg(short = 'C', long, default_value_t = 32, value_name = "C", value_parser = chunk_buckets)]
+    #[arg(short = 'C', long, default_value_t = 32, value_name = "C", value_parser = chunk_buckets(MOST_CHUNK_BUCKETS))]
     pub(crate) chunk_buckets: u32,
 
     /// M, maximum chunks that an operation probes before it answers full
@@ -89,18 +126,18 @@ pub(crate) struct ChunkArgs {
 pub(crate) struct ChunkListArgs {
     /// C, buckets that one chunk READ transfers: multiples of 8, separated by commas
     #[arg(short = 'C', long, default_value = "8,16,32,64,128", value_delimiter = ',')]
-    #[arg(value_name = "C,...", value_parser = chunk_buckets)]
+    #[arg(value_name = "C,...", value_parser = chunk_buckets(MOST_CHUNK_BUCKETS))]
     pub(crate) chunk_buckets: Vec<u32>,
 }
 
 /// The maximum C: the words that one READ of the simulator transfers, 512 KiB.
 const MOST_CHUNK_BUCKETS: u32 = 1 << 16;
 
-/// Parses C within the table's bounds, so that an invalid one fails before anything starts.
-fn chunk_buckets(text: &str) -> core::result::Result<u32, String> {
-    match text.parse::<u32>() {
-        Ok(c) if c.is_multiple_of(8) && (8..=MOST_CHUNK_BUCKETS).contains(&c) => Ok(c),
-        _ => Err(format!("C is a multiple of 8 from 8 to {MOST_CHUNK_BUCKETS}")),
+/// Parses C, `most` at most, so that an invalid one fails before anything starts.
+pub(crate) fn chunk_buckets(most: u32) -> impl TypedValueParser<Value = u32> {
+    move |text: &str| match text.parse::<u32>() {
+        Ok(c) if c.is_multiple_of(8) && (8..=most).contains(&c) => Ok(c),
+        _ => Err(format!("C is a multiple of 8 from 8 to {most}")),
     }
 }
 

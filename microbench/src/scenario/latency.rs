@@ -19,8 +19,8 @@ pub(super) use self::filling::fill;
 use self::rounds::Rounds;
 use self::row::LatencyRow;
 use self::summary::Paper;
-use super::{OPERATIONS, peer, report_job, seconds};
-use crate::cli::{ChunkListArgs, JobArgs, max_chunks};
+use super::{OPERATIONS, peer, report_job};
+use crate::cli::{ChunkListArgs, JobArgs, max_chunks, seconds};
 use crate::failure::{Failure, Result};
 use crate::job::Scenario;
 use crate::latency::{WARM_UP_SHARE, clock_cost_ns};
@@ -66,7 +66,7 @@ pub(crate) struct LatencyArgs {
 
     /// Seconds for each measurement, all its rounds together, 0.001 to 3600; it ends after them
     /// with the operations done until then
-    #[arg(long, default_value_t = 0.25, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, default_value_t = 0.25, value_name = "SECONDS", value_parser = seconds())]
     seconds_per_measurement: f64,
 
     /// Rounds of find-or-put and its floors in turn; the median multiple is reported
@@ -131,7 +131,7 @@ impl LatencyArgs {
 
     /// Returns each load factor, the number of keys at it, and how many of the last inserts are
     /// measured.
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(clippy::cast_possible_truncation)]
     fn steps(&self, buckets: u64) -> impl Iterator<Item = (f64, u64, u64)> {
         let step = ((buckets as f64 * STEP) as u64).min(MEASURED);
         let mut held = 0;
@@ -206,7 +206,7 @@ struct Limits {
 }
 
 impl LatencyArgs {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(clippy::cast_possible_truncation)]
     fn limits(&self, clock_ns: u64) -> Limits {
         let measurement_ns = (self.seconds_per_measurement * 1e9) as u64;
         Limits { clock_ns, measurement_ns, round_ns: measurement_ns / u64::from(self.rounds) }
@@ -229,7 +229,6 @@ impl Scenario for LatencyArgs {
 
     /// Returns the time of READ, WRITE, CAS and FAA, one after the other. It exceeds that of the
     /// find-or-puts at one load factor and their floors.
-    #[allow(clippy::cast_precision_loss)]
     fn longest_alone(&self) -> Duration {
         let warm_up = 1.0 / WARM_UP_SHARE as f64;
         Duration::from_secs_f64(self.seconds_per_measurement * raw::ROWS as f64 * (1.0 + warm_up))

@@ -17,8 +17,8 @@ use probeline_results::{Note, Row};
 pub(crate) use self::beside::TableLimit;
 use self::cores::Cores;
 use self::row::OfTransport;
-use super::{gather, peer, report_job, seconds};
-use crate::cli::{JobArgs, TransportName, one_of};
+use super::{gather, peer, report_job};
+use crate::cli::{JobArgs, TransportName, one_of, seconds};
 use crate::failure::{Failure, Result};
 use crate::job::Scenario;
 use crate::machine::{less_than, memory_available};
@@ -62,7 +62,7 @@ pub(crate) struct LimitsArgs {
     in_flight: u32,
 
     /// Seconds for each limit in each round, 0.001 to 3600
-    #[arg(long, default_value_t = 0.05, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, default_value_t = 0.05, value_name = "SECONDS", value_parser = seconds())]
     seconds_per_measurement: f64,
 
     /// Rounds in which measurements alternate; medians are reported

@@ -30,13 +30,6 @@ use crate::timed::Timed;
 /// complete.
 const OPERATIONS: u32 = 2;
 
-fn seconds(text: &str) -> core::result::Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.001..=3600.0).contains(&seconds) => Ok(seconds),
-        _ => Err("seconds from 0.001 to 3600".to_owned()),
-    }
-}
-
 /// Returns the owner whose words rank 0 accesses when it measures single operations.
 fn peer(owners: u32) -> Owner {
     Owner(1 % owners.max(1))

@@ -104,7 +104,6 @@ impl RoundtripsArgs {
         self.job.config(chunk_buckets, self.max_chunks)
     }
 
-    #[allow(clippy::cast_precision_loss)]
     fn fill<T: Timed>(
         &self,
         table: &mut CachedTable<T>,

@@ -10,17 +10,17 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueEnum, ValueHint, value_parser};
-use probeline::table::OneRoundtrip;
+use probeline::table::{OneRoundtrip, ReadAhead};
 use probeline_profile::paper::{WORKLOADS, Workload};
 use probeline_profile::{Given, Kind, Profile, Quantity, UnknownQuantity};
 use probeline_simulate::{Optimizations, Way, each, latency, throughput};
 
-use crate::cli::{OutputArgs, max_chunks};
+use crate::cli::{OutputArgs, chunk_buckets, max_chunks, one_of};
 use crate::failure::Result;
 use crate::network;
 use crate::progress::{Progress, redrawing};
 use crate::run_report::{Files, RunReport};
-use crate::table::{MOST_ENTRIES, MOST_IN_FLIGHT, ReadAheadName};
+use crate::table::{MOST_ENTRIES, MOST_IN_FLIGHT, name_of, read_ahead};
 use crate::tuning_file::TuningFile;
 use plan::Run;
 use row::SimulateRow;
@@ -76,21 +76,21 @@ pub(crate) struct SimulateArgs {
     in_flight: u32,
 
     /// Entries of a rank's cache, with --beyond-paper or --tuning
-    #[arg(long, default_value_t = 4096, value_name = "N", value_parser = value_parser!(u32).range(0..=MOST_ENTRIES as i64))]
+    #[arg(long, default_value_t = 4096, value_name = "N", value_parser = value_parser!(u32).range(0..=i64::from(MOST_ENTRIES)))]
     #[arg(requires = "beyond")]
     cache: u32,
 
     /// When an operation claims its home bucket along with its first READ, with --beyond-paper or
     /// --tuning: saves an insert a roundtrip and costs a find an atomic
-    #[arg(long, value_enum, default_value_t = OneRoundtripName::Auto, value_name = "WHEN")]
+    #[arg(long, default_value = "auto", value_name = "WHEN", value_parser = one_roundtrip())]
     #[arg(requires = "beyond")]
-    one_roundtrip: OneRoundtripName,
+    one_roundtrip: OneRoundtrip,
 
     /// When the next chunk is requested before the present one is scanned, with --beyond-paper or
     /// --tuning
-    #[arg(long, value_enum, default_value_t = ReadAheadName::Likely, value_name = "WHEN")]
+    #[arg(long, default_value = "likely", value_name = "WHEN", value_parser = read_ahead())]
     #[arg(requires = "beyond")]
-    read_ahead: ReadAheadName,
+    read_ahead: ReadAhead,
 
     /// Take the defaults of C, M, operations in flight, cache, read-ahead and one-roundtrip inserts
     /// from a file that probeline tune wrote
@@ -113,22 +113,22 @@ pub(crate) struct SimulateArgs {
         value_delimiter = ',',
         value_name = "F,..."
     )]
-    #[arg(value_parser = load_percent)]
+    #[arg(value_parser = percent(2, 92))]
     load_factors: Vec<u32>,
 
     /// Load factor of the table when ranks begin a throughput
-    #[arg(long, default_value = "0.01", value_name = "F", value_parser = filled_percent)]
+    #[arg(long, default_value = "0.01", value_name = "F", value_parser = percent(0, 90))]
     filled: u32,
 
     /// C of latencies, buckets that one chunk READ transfers: multiples of 8 from 8 to 4096,
     /// separated by commas; with --beyond-paper the maximum, of which each operation chooses its
     /// own
     #[arg(short = 'C', long, default_value = "8,16,32,64,128", value_delimiter = ',')]
-    #[arg(value_name = "C,...", value_parser = plan::chunk_buckets)]
+    #[arg(value_name = "C,...", value_parser = chunk_buckets(plan::MOST_CHUNK_BUCKETS))]
     chunk_buckets: Vec<u32>,
 
     /// C of throughputs
-    #[arg(long, default_value_t = 32, value_name = "C", value_parser = plan::chunk_buckets)]
+    #[arg(long, default_value_t = 32, value_name = "C", value_parser = chunk_buckets(plan::MOST_CHUNK_BUCKETS))]
     throughput_chunk_buckets: u32,
 
     /// M, maximum chunks that an operation probes before it answers full; the program of the
@@ -159,25 +159,14 @@ enum Experiment {
     All,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum OneRoundtripName {
-    /// Where inserts are many and the table is not full; with --beyond-paper not where all ranks
-    /// work and NICs have too few atomics for it
-    Auto,
-    /// Always
-    On,
-    /// Never
-    Off,
-}
-
-impl OneRoundtripName {
-    fn one_roundtrip(self) -> OneRoundtrip {
-        match self {
-            Self::Auto => OneRoundtrip::Auto,
-            Self::On => OneRoundtrip::On,
-            Self::Off => OneRoundtrip::Off,
-        }
-    }
+fn one_roundtrip() -> impl TypedValueParser<Value = OneRoundtrip> {
+    const AUTO: &str = "Where inserts are many and the table is not full; with --beyond-paper not \
+                        where all ranks work and NICs have too few atomics for it";
+    one_of(&[
+        ("auto", AUTO, OneRoundtrip::Auto),
+        ("on", "Always", OneRoundtrip::On),
+        ("off", "Never", OneRoundtrip::Off),
+    ])
 }
 
 /// Parses one of the paper's workloads by its name.
@@ -195,23 +184,16 @@ fn assumed(text: &str) -> core::result::Result<(String, u64), String> {
     Ok((name.to_owned(), value))
 }
 
-fn percent(text: &str, least: u32, most: u32) -> core::result::Result<u32, String> {
-    let share: f64 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
-    let percent = (share * 100.0).round();
-    let whole = (share * 100.0 - percent).abs() < 1e-6;
-    let found = (least..=most).find(|&known| f64::from(known) == percent && whole);
-    found.ok_or_else(|| {
-        let (least, most) = (f64::from(least) / 100.0, f64::from(most) / 100.0);
-        format!("give hundredths from {least} to {most}")
-    })
-}
-
-fn load_percent(text: &str) -> core::result::Result<u32, String> {
-    percent(text, 2, 92)
-}
-
-fn filled_percent(text: &str) -> core::result::Result<u32, String> {
-    percent(text, 0, 90)
+/// Parses a share in whole hundredths within these bounds.
+fn percent(least: u32, most: u32) -> impl TypedValueParser<Value = u32> {
+    move |text: &str| {
+        let percent = text.parse::<f64>().map_or(f64::NAN, |share| share * 100.0);
+        let near = |known: &u32| (f64::from(*known) - percent).abs() < 1e-6;
+        (least..=most).find(near).ok_or_else(|| {
+            let (least, most) = (f64::from(least) / 100.0, f64::from(most) / 100.0);
+            format!("give hundredths from {least} to {most}")
+        })
+    }
 }
 
 pub(crate) fn run(args: SimulateArgs) -> Result<()> {
@@ -285,8 +267,8 @@ impl SimulateArgs {
         Optimizations {
             in_flight: self.in_flight,
             cache_entries: self.cache,
-            one_roundtrip: self.one_roundtrip.one_roundtrip(),
-            read_ahead: self.read_ahead.read_ahead(),
+            one_roundtrip: self.one_roundtrip,
+            read_ahead: self.read_ahead,
         }
     }
 
@@ -306,15 +288,10 @@ impl SimulateArgs {
         report.parameter("seed", self.seed);
         report.tuning_file(self.tuning_file.as_ref());
         if self.way() != Way::Paper {
-            report.parameter("read_ahead", name(self.read_ahead));
+            report.parameter("read_ahead", name_of(self.read_ahead));
             report.parameter("in_flight", self.in_flight);
             report.parameter("cache_entries", self.cache);
-            report.parameter("one_roundtrip", name(self.one_roundtrip));
+            report.parameter("one_roundtrip", name_of(self.one_roundtrip));
         }
     }
-}
-
-/// Returns the name of an option's value.
-fn name(value: impl ValueEnum) -> String {
-    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }

@@ -11,7 +11,7 @@ use probeline_results::{Note, Row, gather_values, row};
 
 use super::limits::TableLimit;
 use super::report_job;
-use crate::cli::{ChunkArgs, JobArgs, TransportName};
+use crate::cli::{ChunkArgs, JobArgs, TransportName, name};
 use crate::failure::{Failure, Result};
 use crate::job::Scenario;
 use crate::keys::Keys;
@@ -160,10 +160,6 @@ impl Workload {
             Self::Zipf => Keys::Zipf(range(1000)),
         }
     }
-
-    pub(super) fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
 }
 
 impl ThroughputArgs {
@@ -275,7 +271,6 @@ impl ThroughputArgs {
         })
     }
 
-    #[allow(clippy::cast_precision_loss)]
     fn row(
         &self,
         workload: Workload,
@@ -291,7 +286,7 @@ impl ThroughputArgs {
         let (stats, total) = (median.stats, median.stats.total());
         let limit = limit.map(|limit| limit.per_second(share(stats.inserted.operations)));
         ThroughputRow {
-            workload: workload.name(),
+            workload: name(workload),
             ranks: self.job.ranks,
             operations,
             found_share: share(stats.found.operations),
@@ -338,7 +333,7 @@ impl Scenario for ThroughputArgs {
             let mut runs: Vec<Run> = Vec::new();
             for _ in 0..self.repeat {
                 let longest = self.expected(runs.last(), limit.as_ref());
-                progress.expecting(done + runs.len() as u64, &workload.name(), longest);
+                progress.expecting(done + runs.len() as u64, &name(workload), longest);
                 runs.push(Self::once(&mut table, &keys, &mut outcomes, exchange)?);
             }
             rows.push(self.row(workload, buckets, runs, limit.as_ref()));

@@ -25,7 +25,7 @@ use self::row::TuneRow;
 use self::transport::Network;
 use super::latency::{FILLING, FILLING_DEPTH};
 use super::open;
-use crate::cli::{JobArgs, TransportName};
+use crate::cli::{JobArgs, TransportName, name, on_off, seconds, within};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario};
 use crate::output_file::OutputFile;
@@ -53,11 +53,11 @@ const AS_EXPECTED: RangeInclusive<f64> = 0.8..=1.25;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TuneArgs {
     /// Buckets of the table that are occupied, 0.02 to 0.95
-    #[arg(long, default_value_t = 0.5, value_name = "ALPHA", value_parser = load_factor)]
+    #[arg(long, default_value_t = 0.5, value_name = "ALPHA", value_parser = within("a number", 0.02..=0.95))]
     load_factor: f64,
 
     /// Operations that insert, 0 to 1; the others find keys of the table, each with the same probability
-    #[arg(long, default_value_t = 0.5, value_name = "SHARE", value_parser = share)]
+    #[arg(long, default_value_t = 0.5, value_name = "SHARE", value_parser = within("a number", 0.0..=1.0))]
     insert_share: f64,
 
     /// What to optimize
@@ -65,13 +65,13 @@ pub(crate) struct TuneArgs {
     goal: GoalName,
 
     /// Maximum mean latency in microseconds if the goal is throughput
-    #[arg(long, value_name = "US", value_parser = microseconds)]
+    #[arg(long, value_name = "US", value_parser = within("a number", 0.001..=1e9))]
     max_latency_us: Option<f64>,
 
     /// Let the CPU load and claim the words that it can address itself [default: on over shm, else
     /// off]
-    #[arg(long = "direct", value_enum, value_name = "SWITCH")]
-    direct_asked: Option<Switch>,
+    #[arg(long = "direct", value_name = "SWITCH", value_parser = on_off())]
+    direct_asked: Option<bool>,
 
     /// Maximum operations in flight of each rank
     #[arg(long, default_value_t = 64, value_name = "N")]
@@ -88,7 +88,7 @@ pub(crate) struct TuneArgs {
     rounds: u32,
 
     /// Time for each measurement of the transport: seconds, 0.001 to 3600
-    #[arg(long, default_value_t = 0.005, value_name = "SECONDS", value_parser = super::seconds)]
+    #[arg(long, default_value_t = 0.005, value_name = "SECONDS", value_parser = seconds())]
     seconds_per_measurement: f64,
 
     /// Measure all candidates, and compare the recommendation with the best
@@ -115,31 +115,6 @@ enum GoalName {
     Latency,
     /// Operations a second
     Throughput,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Switch {
-    On,
-    Off,
-}
-
-fn load_factor(text: &str) -> core::result::Result<f64, String> {
-    within(text, 0.02, 0.95)
-}
-
-fn share(text: &str) -> core::result::Result<f64, String> {
-    within(text, 0.0, 1.0)
-}
-
-fn microseconds(text: &str) -> core::result::Result<f64, String> {
-    within(text, 0.001, 1e9)
-}
-
-fn within(text: &str, least: f64, most: f64) -> core::result::Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if (least..=most).contains(&number) => Ok(number),
-        _ => Err(format!("a number from {least} to {most}")),
-    }
 }
 
 /// The result, which only rank 0 has.
@@ -188,7 +163,7 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
     report.job(&args.job);
     report.parameter("load_factor", args.load_factor);
     report.parameter("insert_share", args.insert_share);
-    report.parameter("goal", args.goal_name());
+    report.parameter("goal", name(args.goal));
     report.parameter("max_latency_us", args.max_latency_us);
     report.parameter("direct", args.direct());
     report.parameter("in_flight", args.in_flight);
@@ -254,8 +229,7 @@ impl TuneArgs {
     }
 
     fn direct(&self) -> bool {
-        let shm = self.job.transport == TransportName::Shm;
-        self.direct_asked.map_or(shm, |switch| switch == Switch::On)
+        self.direct_asked.unwrap_or(self.job.transport == TransportName::Shm)
     }
 
     fn time(&self) -> Duration {
@@ -276,10 +250,6 @@ impl TuneArgs {
     fn wanted_operations(&self) -> u32 {
         let simulated = self.job.transport == TransportName::Sim;
         self.ops_asked.unwrap_or(if simulated { 500 } else { 2_000 })
-    }
-
-    fn goal_name(&self) -> &'static str {
-        if self.goal == GoalName::Latency { "latency" } else { "throughput" }
     }
 
     fn goal(&self) -> Goal {
@@ -308,7 +278,7 @@ impl TuneArgs {
     }
 
     /// Returns the entries of the cache, a power of two.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    #[allow(clippy::cast_possible_truncation)]
     fn cache_entries(&self) -> u32 {
         let simulated = self.job.transport == TransportName::Sim;
         let most = if simulated { CACHE_ENTRIES_SIMULATED } else { CACHE_ENTRIES };
@@ -339,7 +309,7 @@ impl TuneArgs {
                 self.job.transport.name(),
                 self.job.ranks,
                 self.job.table_size,
-                self.goal_name()
+                name(self.goal)
             ),
             chunk_buckets: best.chunk_buckets,
             max_chunks: best.max_chunks,

@@ -10,10 +10,9 @@ use super::barrier::Barrier;
 use super::column::ColumnName;
 use super::launch::Worker;
 use super::measured::Column;
-use crate::cli::{ChunkArgs, JobArgs};
+use crate::cli::{ChunkArgs, JobArgs, seconds};
 use crate::failure::{Failure, Result};
 use crate::job;
-use crate::scenario::seconds;
 use crate::size::Size;
 use crate::table::{self, AlgorithmArgs, BatchOutcome, CachedTable};
 use crate::timed::Timed;
@@ -60,12 +59,12 @@ pub(crate) struct CompareArgs {
 
     /// Longest time of each measurement of single operations and of rates, in seconds, 0.001 to
     /// 3600 [default: 0.05, or 0.5 in one job]. Workloads are measured to their end
-    #[arg(long = "seconds-per-measurement", value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long = "seconds-per-measurement", value_name = "SECONDS", value_parser = seconds())]
     seconds_asked: Option<f64>,
 
     /// Time that a sleeping owner sleeps, in seconds, 0.001 to 3600 [default: 0.05, or 0.5 in one
     /// job]
-    #[arg(long = "sleep", value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long = "sleep", value_name = "SECONDS", value_parser = seconds())]
     sleep_asked: Option<f64>,
 
     /// Longest time of one measurement of a column, in seconds; then it counts as hanging

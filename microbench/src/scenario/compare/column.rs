@@ -2,6 +2,8 @@
 
 use clap::ValueEnum;
 
+use crate::cli;
+
 /// A transport with its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ColumnName {
@@ -55,7 +57,7 @@ const OSC_RDMA: &[(&str, &str)] = &[("osc", "rdma"), ("btl_vader_single_copy_mec
 
 impl ColumnName {
     pub(super) fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+        cli::name(self)
     }
 
     pub(super) fn options(self) -> &'static [(&'static str, &'static str)] {

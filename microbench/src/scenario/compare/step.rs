@@ -2,6 +2,7 @@
 
 use probeline_limits::remote::Operation;
 
+use crate::cli;
 use crate::scenario::throughput::Workload;
 
 /// One measurement, and what the owner of the words does during it.
@@ -96,7 +97,11 @@ impl Step {
             What::Found => "found".to_owned(),
             What::Inserted => "inserted".to_owned(),
             What::Workload { workload, batched } => {
-                format!("{}, {}", workload.name(), if batched { "pipelined" } else { "blocking" })
+                format!(
+                    "{}, {}",
+                    cli::name(workload),
+                    if batched { "pipelined" } else { "blocking" }
+                )
             }
         }
     }

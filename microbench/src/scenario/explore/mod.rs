@@ -20,7 +20,7 @@ use self::search::{Ended, search};
 use super::limits::TableLimit;
 use super::report_job;
 use crate::agreement::Input;
-use crate::cli::{ChunkArgs, JobArgs};
+use crate::cli::{ChunkArgs, JobArgs, power_of_two};
 use crate::digest::Digest;
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -62,21 +62,10 @@ struct ExpandArgs {
     /// States, 8 bytes each, that a rank remembers to have put in the table and does not put again:
     /// a filter before the table, by states and not by buckets as --cache is; a power of two from 2
     /// on, or 0, as with --paper
-    #[arg(long, value_name = "STATES", default_value_t = 1 << 17, value_parser = known_states)]
+    #[arg(long, value_name = "STATES", default_value_t = 1 << 17)]
+    #[arg(value_parser = power_of_two(2..=1 << 28))]
     #[arg(default_value_if("paper", "true", "0"))]
     known_states: u32,
-}
-
-/// Parses a power of two, so that the top bits of a hash are an index.
-fn known_states(text: &str) -> core::result::Result<u32, String> {
-    match text.parse::<u32>() {
-        Ok(states)
-            if states == 0 || (2..=1 << 28).contains(&states) && states.is_power_of_two() =>
-        {
-            Ok(states)
-        }
-        _ => Err("must be 0 or a power of two from 2 to 268435456".to_owned()),
-    }
 }
 
 /// The net and its packing, which every rank reads and computes by itself.
@@ -184,7 +173,6 @@ impl Exploration {
         self.args.pipeline.table.config(&self.args.job, chunk_buckets, max_chunks)
     }
 
-    #[allow(clippy::cast_precision_loss)]
     fn row<T: Timed>(
         &self,
         table: &mut CachedTable<T>,

@@ -138,7 +138,6 @@ impl Round {
     }
 }
 
-#[allow(clippy::cast_precision_loss)]
 fn doing(level: u64, states: u64, open: u64, time: Duration) -> String {
     let per_s = rate_of("states", states as f64 / time.as_secs_f64());
     let (states, open) = (thousands(states), thousands(open));

@@ -70,7 +70,6 @@ impl Series {
         Ok(())
     }
 
-    #[allow(clippy::cast_precision_loss)]
     fn row(self, operation: &str, chunk_buckets: u32, load_factor: f64) -> LatencyRow {
         let [operations, effective, outgoing, cached] = self.stats;
         let mean = |sum: u64| Some(sum as f64 / operations.max(1) as f64);
@@ -165,7 +164,8 @@ impl<'a> Rounds<'a> {
 
     /// Finds enough keys to fill most of the cache, for at most the time of a measurement.
     fn fill_cache<T: Timed>(&mut self, table: &mut CachedTable<&mut T>) -> Result<()> {
-        let finds = if self.held == 0 { 0 } else { FINDS_PER_ENTRY * self.args.table.cache };
+        let finds =
+            if self.held == 0 { 0 } else { FINDS_PER_ENTRY * self.args.table.cache as usize };
         let start_ns = table.transport().now_ns();
         for _ in 0..finds {
             table.find(self.any_held())?;

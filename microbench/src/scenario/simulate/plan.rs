@@ -35,15 +35,7 @@ const MOST_BYTES_AT_ONCE: u64 = 8 << 30;
 /// The simulator refuses more ranks, whatever their memory.
 const MOST_RANKS: u32 = 4096;
 /// The maximum C. With a larger C, READs would need more memory than the table.
-const MOST_CHUNK_BUCKETS: u32 = 1 << 12;
-
-/// Parses C, a multiple of 8.
-pub(super) fn chunk_buckets(text: &str) -> core::result::Result<u32, String> {
-    match text.parse::<u32>() {
-        Ok(c) if c.is_multiple_of(8) && (8..=MOST_CHUNK_BUCKETS).contains(&c) => Ok(c),
-        _ => Err(format!("C is a multiple of 8 from 8 to {MOST_CHUNK_BUCKETS}")),
-    }
-}
+pub(super) const MOST_CHUNK_BUCKETS: u32 = 1 << 12;
 
 impl Run {
     pub(super) fn name(&self) -> String {

@@ -20,7 +20,7 @@ impl Shares {
             self.weights.iter().zip(&self.done).map(|(weight, done)| weight * done).sum();
         let all: f64 = self.weights.iter().sum();
         // The value is at most `STEPS`.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        #[allow(clippy::cast_possible_truncation)]
         let steps = (done / all * STEPS as f64) as u64;
         steps.min(STEPS)
     }

@@ -43,7 +43,7 @@ pub(super) struct Bench<'e, T> {
 impl<'e, T: Timed> Bench<'e, T> {
     /// Fills the empty table together with the other ranks. Each rank performs `operations`
     /// operations in a run, at most [`most_operations`], of which `insert_share` are inserts.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    #[allow(clippy::cast_possible_truncation)]
     pub(super) fn new(
         engine: &'e mut T,
         config: Config,
@@ -82,7 +82,6 @@ impl<'e, T: Timed> Bench<'e, T> {
     }
 
     /// Returns inserts / operations: the requested share, to the nearest whole insert.
-    #[allow(clippy::cast_precision_loss)]
     pub(super) fn insert_share(&self) -> f64 {
         self.inserts as f64 / self.operations.max(1) as f64
     }
@@ -115,7 +114,6 @@ impl<'e, T: Timed> Bench<'e, T> {
         Ok(all.into_iter().map(lower_quartile).collect())
     }
 
-    #[allow(clippy::cast_precision_loss)]
     fn once(&mut self, candidate: &Candidate, exchange: &mut dyn Exchange) -> Result<f64> {
         let inserted = self.inserts as u64 * self.ranks;
         if self.more + inserted > self.most_more {
@@ -191,7 +189,7 @@ impl<'e, T: Timed> Bench<'e, T> {
 }
 
 /// Returns the maximum operations of each rank in a run, so that its inserts fit in one step.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+#[allow(clippy::cast_possible_truncation)]
 pub(super) fn most_operations(buckets: u64, ranks: u32, insert_share: f64) -> u32 {
     if insert_share <= 0.0 {
         return u32::MAX;
@@ -201,7 +199,7 @@ pub(super) fn most_operations(buckets: u64, ranks: u32, insert_share: f64) -> u3
 }
 
 /// Returns the inserts of each rank in one step.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+#[allow(clippy::cast_possible_truncation)]
 fn inserts_of_step(buckets: u64, ranks: u64) -> u64 {
     (buckets as f64 * STEP) as u64 / ranks
 }

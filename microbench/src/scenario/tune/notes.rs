@@ -2,9 +2,9 @@
 
 use probeline_tune::Model;
 
-use super::row::{ahead_name, claim_name};
 use super::runs::PAPER_DEPTH;
 use super::{AS_EXPECTED, BATCHED_BY_CPU, Sweep, TuneArgs, Tuned};
+use crate::table::name_of;
 use crate::units::{rate, time};
 use probeline_results::Note;
 
@@ -18,8 +18,8 @@ impl TuneArgs {
                 "C {}, M {}, read-ahead {}, one-roundtrip {}",
                 best.chunk_buckets,
                 best.max_chunks,
-                ahead_name(best.read_ahead),
-                claim_name(best.one_roundtrip)
+                name_of(best.read_ahead),
+                name_of(best.one_roundtrip)
             ),
         };
         let cache = match best.cache_entries {

@@ -1,11 +1,12 @@
 //! Rows of the report: candidates with their predictions and measurements, and the rates of the
 //! transport.
 
-use probeline::table::{OneRoundtrip, ReadAhead};
 use probeline_results::format::{fixed, millions, on_off, text};
 use probeline_results::{Row, row};
 use probeline_tune::{Candidate, Model, Rates};
 use serde_json::{Value, json};
+
+use crate::table::name_of;
 
 row! {
     /// A candidate, the model's prediction and the measurement.
@@ -31,22 +32,6 @@ impl Row for TuneRow {}
 
 pub(super) const PAPER: &str = "paper";
 
-pub(super) fn ahead_name(ahead: ReadAhead) -> &'static str {
-    match ahead {
-        ReadAhead::Always => "always",
-        ReadAhead::Likely => "likely",
-        ReadAhead::Never => "never",
-    }
-}
-
-pub(super) fn claim_name(claim: OneRoundtrip) -> &'static str {
-    match claim {
-        OneRoundtrip::Off => "off",
-        OneRoundtrip::On => "on",
-        OneRoundtrip::Auto => "auto",
-    }
-}
-
 impl TuneRow {
     /// `ns` is the time in nanoseconds that a rank took for each operation.
     pub(super) fn new(
@@ -62,8 +47,8 @@ impl TuneRow {
             candidate: what.to_owned(),
             chunk_buckets: candidate.chunk_buckets,
             max_chunks: candidate.max_chunks,
-            read_ahead: ahead_name(candidate.read_ahead).to_owned(),
-            one_roundtrip: claim_name(candidate.one_roundtrip).to_owned(),
+            read_ahead: name_of(candidate.read_ahead),
+            one_roundtrip: name_of(candidate.one_roundtrip),
             in_flight: candidate.depth,
             cache_entries: candidate.cache_entries,
             direct: candidate.direct,
@@ -94,8 +79,8 @@ pub(super) fn candidates(
         json!({
             "chunk_buckets": candidate.chunk_buckets,
             "max_chunks": candidate.max_chunks,
-            "read_ahead": ahead_name(candidate.read_ahead),
-            "one_roundtrip": claim_name(candidate.one_roundtrip),
+            "read_ahead": name_of(candidate.read_ahead),
+            "one_roundtrip": name_of(candidate.one_roundtrip),
             "in_flight": candidate.depth,
             "cache_entries": candidate.cache_entries,
             "direct": candidate.direct,

@@ -27,7 +27,7 @@ const SIMULATED: u64 = 500;
 
 /// Measures READs by size and compare-and-swaps, at depths 1 to `deepest`, uniformly over the
 /// windows of all owners. Returns the same on all ranks. The windows must not be in use.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+#[allow(clippy::cast_possible_truncation)]
 pub(super) fn rates<T: Timed>(
     engine: &mut T,
     job: &JobArgs,
@@ -156,9 +156,8 @@ pub(super) fn network<T: Timed>(
                 false => 0.0,
             };
             // Ranks exchange rates as whole numbers per second.
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            #[allow(clippy::cast_possible_truncation)]
             let rates = gather(exchange, [mine as u64])?;
-            #[allow(clippy::cast_precision_loss)]
             one.rounds.push(rates.iter().map(|[rate]| *rate as f64).sum());
         }
     }
@@ -241,7 +240,7 @@ impl Network {
     }
 
     /// Returns the profile, which takes the name of its file.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    #[allow(clippy::cast_possible_truncation)]
     pub(super) fn profile(&self, job: &JobArgs, file: &Path) -> Result<Profile> {
         let by_cpu = job.transport == TransportName::Shm;
         let section = if by_cpu { "local" } else { "remote" };
