@@ -1,4 +1,4 @@
-//! An error that stops the command. It states in one line what failed and why.
+//! An error that stops the command. It states in one line what failed and why. The exit statuses.
 
 use core::error::Error;
 use core::fmt;
@@ -6,7 +6,27 @@ use core::fmt;
 use probeline::exchange::{Launch, Launcher};
 use probeline::transport::ExchangeError;
 
-use crate::{exit, terminal};
+use crate::terminal;
+
+/// The command failed; an error message states why.
+pub(crate) const FAILED: u8 = 1;
+
+/// The command line is invalid, and nothing was done. clap exits with the same status.
+pub(crate) const USAGE: u8 = 2;
+
+/// `doctor` found something broken.
+pub(crate) const BROKEN: u8 = 3;
+
+/// The list for the help: the constants above, and the statuses that shells report for SIGINT and
+/// SIGTERM (128 + 2 and 128 + 15).
+pub(crate) const STATUS_HELP: &str = "\
+Exit status:
+  0    done
+  1    failed; the error message says why
+  2    invalid command line; nothing was done
+  3    doctor found something broken
+  130  interrupted by Ctrl-C (SIGINT)
+  143  terminated by SIGTERM";
 
 /// An error that stops the command, with its causes. The text of each contains the advice.
 #[derive(Debug)]
@@ -24,12 +44,12 @@ pub(crate) type Result<T> = core::result::Result<T, Failure>;
 impl Failure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         let message = message.into();
-        Self { message, status: exit::FAILED, everywhere: false, loss: false }
+        Self { message, status: FAILED, everywhere: false, loss: false }
     }
 
     /// Creates a failure for an invalid command line, before anything is done.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self { status: exit::USAGE, ..Self::new(message) }
+        Self { status: USAGE, ..Self::new(message) }
     }
 
     /// Adds what to check if the advice does not help.

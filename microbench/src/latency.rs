@@ -67,6 +67,24 @@ pub(crate) fn clock_cost_ns(now: impl Fn() -> u64) -> u64 {
     costs[costs.len() / 2]
 }
 
+/// Runs one operation for each of `items`, for at most a tenth of `limit_ns`, without recording it.
+pub(crate) fn warm_up<I, X>(
+    items: impl Iterator<Item = I>,
+    limit_ns: u64,
+    context: &mut X,
+    mut operation: impl FnMut(&mut X, I) -> Result<()>,
+    now: impl Fn(&X) -> u64,
+) -> Result<()> {
+    let start = now(context);
+    for item in items {
+        operation(context, item)?;
+        if now(context) - start >= limit_ns / WARM_UP_SHARE as u64 {
+            break;
+        }
+    }
+    Ok(())
+}
+
 impl Recorder {
     /// Creates a recorder. It subtracts `clock_ns` from each individually timed operation and from
     /// each batch.
@@ -154,13 +172,7 @@ impl Recorder {
     ) -> Result<()> {
         // Items that a shortened warm-up leaves over are not measured either.
         let measured = items.len().saturating_sub(bound.warm_up);
-        let start = now(context);
-        for item in items.by_ref().take(bound.warm_up) {
-            operation(context, item)?;
-            if now(context) - start >= bound.limit_ns / WARM_UP_SHARE as u64 {
-                break;
-            }
-        }
+        warm_up(items.by_ref().take(bound.warm_up), bound.limit_ns, context, &mut operation, &now)?;
         self.run(items.take(measured), bound.limit_ns, context, operation, now)
     }
 

@@ -5,7 +5,6 @@ mod agreement;
 mod cli;
 mod digest;
 mod engines;
-mod exit;
 mod failure;
 mod findings;
 mod interrupt;
@@ -15,7 +14,6 @@ mod latency;
 mod machine;
 #[cfg(feature = "mpi")]
 mod mpi_job;
-mod network;
 mod note;
 mod one_sided;
 mod options;
@@ -48,7 +46,7 @@ use tuning_file::TuningFile;
 
 /// A hash table spread over the memory of many processes, reached with one-sided operations only.
 #[derive(Parser)]
-#[command(name = "probeline", version, about, bin_name = "probeline", after_help = exit::HELP)]
+#[command(name = "probeline", version, about, bin_name = "probeline", after_help = failure::STATUS_HELP)]
 struct Cli {
     #[command(flatten)]
     global: GlobalArgs,

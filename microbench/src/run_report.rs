@@ -94,6 +94,11 @@ impl<R: Row> RunReport<R> {
 
     pub(crate) fn job(&mut self, job: &JobArgs) {
         self.parameter("transport", job.transport.name());
+        self.sizes(job);
+    }
+
+    /// Adds the parameters of a job over any transport.
+    pub(crate) fn sizes(&mut self, job: &JobArgs) {
         self.parameter("ranks", job.ranks);
         self.parameter("table_bytes", job.table_size.0);
         self.parameter("buckets_per_rank", job.buckets_per_owner());

@@ -72,11 +72,6 @@ impl BatchArgs {
     pub(crate) fn size(&self) -> u32 {
         self.batch
     }
-
-    /// Returns storage for the outcomes of a batch, or none if calls are blocking.
-    pub(crate) fn outcomes(&self) -> Vec<BatchOutcome> {
-        vec![Ok(Outcome::Absent); if self.batch > 1 { self.batch as usize } else { 0 }]
-    }
 }
 
 /// The options of a table: its algorithm, probe order and cache.
@@ -196,22 +191,7 @@ impl TableArgs {
             let cost = read_cost(&mut engine, config.chunk_buckets, exchange)?;
             config.chunk_choice = ChunkChoice::Adaptive(cost);
         }
-        let table = Table::open(engine, config, storage(operations), exchange)?;
-        Ok(table.with_cache(self.empty_cache()))
-    }
-
-    /// Opens a table over the engine that [`open`](Self::open) opened with this configuration.
-    pub(crate) fn again<T: Timed>(
-        &self,
-        engine: T,
-        config: Config,
-        operations: u32,
-    ) -> Result<CachedTable<T>> {
-        Ok(Table::new(engine, config, storage(operations))?.with_cache(self.empty_cache()))
-    }
-
-    fn empty_cache(&self) -> Vec<CacheEntry> {
-        vec![CacheEntry::EMPTY; self.cache as usize]
+        open(engine, config, operations, self.cache, exchange)
     }
 
     /// Returns the options in effect, by name.
@@ -224,17 +204,30 @@ impl TableArgs {
     }
 }
 
-/// Opens a table without a cache over an engine whose windows contain one, or are 0.
+/// Opens a table together with the other ranks. All commands use the same table type, because each
+/// one takes seconds to compile for each transport.
+pub(crate) fn open<T: Timed>(
+    engine: T,
+    config: Config,
+    operations: u32,
+    cache_entries: u32,
+    exchange: &mut dyn Exchange,
+) -> Result<CachedTable<T>> {
+    let storage = vec![Operation::EMPTY; operations as usize];
+    let cache = vec![CacheEntry::EMPTY; cache_entries as usize];
+    Ok(Table::open(engine, config, storage, exchange)?.with_cache(cache))
+}
+
+/// Opens a table over an engine whose windows contain one, or are 0.
 pub(crate) fn attach<T: Timed>(
     engine: T,
     config: Config,
     operations: u32,
+    cache_entries: u32,
 ) -> Result<CachedTable<T>> {
-    Ok(Table::new(engine, config, storage(operations))?.with_cache(Vec::new()))
-}
-
-fn storage(operations: u32) -> Vec<Operation> {
-    vec![Operation::EMPTY; operations as usize]
+    let storage = vec![Operation::EMPTY; operations as usize];
+    let cache = vec![CacheEntry::EMPTY; cache_entries as usize];
+    Ok(Table::new(engine, config, storage)?.with_cache(cache))
 }
 
 /// Returns the sizes of engines for this number of operations on a table, with `more_words` words
@@ -310,6 +303,11 @@ pub(crate) fn find_or_put_all<T: Timed>(
 }
 
 pub(crate) type BatchOutcome = core::result::Result<Outcome, OperationError>;
+
+/// Returns storage for the outcomes of calls of `batch` operations, none for blocking calls.
+pub(crate) fn outcomes(batch: usize) -> Vec<BatchOutcome> {
+    vec![Ok(Outcome::Absent); if batch > 1 { batch } else { 0 }]
+}
 
 /// Measures the cost of READs from the next rank by size, on all ranks at the same time.
 fn read_cost<T: Timed>(engine: &mut T, most: u32, exchange: &mut dyn Exchange) -> Result<ReadCost> {

@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum, value_parser};
 
 pub(crate) use job::JobArgs;
 pub(crate) use meeting::{DEFAULT_PORT, ExchangeName, MeetingArgs, NodesArgs, PlaceArgs};
-pub(crate) use transport::{SimArgs, TransportName, UcxArgs, VerbsArgs};
+pub(crate) use transport::{SimArgs, TransportName, UcxArgs, VerbsArgs, network};
 
 pub(crate) mod heading {
     pub(crate) const VERBS: &str = "RDMA (verbs)";

@@ -1,13 +1,14 @@
 //! The transport option, and the options of single transports.
 
+use std::path::Path;
+
 use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum, ValueHint, value_parser};
 use probeline::ucx::Atomics;
-use probeline_profile::Shape;
+use probeline_profile::{Profile, Shape};
 
 use super::{heading, one_of};
 use crate::failure::{Failure, Result};
-use crate::network;
 use crate::options::Options;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -123,6 +124,19 @@ fn ucx_atomics() -> impl TypedValueParser<Value = Atomics> {
     ])
 }
 
+/// Returns the built-in profile of this name, or the profile in the file of this name.
+pub(crate) fn network(name: &str) -> Result<Profile> {
+    if let Some(profile) = Profile::built_in(name) {
+        return Ok(profile);
+    }
+    if Path::new(name).exists() {
+        return Ok(Profile::load(Path::new(name))?);
+    }
+    let names: Vec<_> = Profile::built_in_names().collect();
+    let names = names.join(", ");
+    Err(Failure::new(format!("there is no profile and no file {name:?}; give {names} or a file")))
+}
+
 /// How long operations take in the simulator.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = heading::SIM)]
@@ -162,7 +176,7 @@ impl SimArgs {
             let ranks_per_machine = self.ranks_per_machine;
             let machines = ranks.div_ceil(ranks_per_machine);
             let shape = Shape { machines, ranks_per_machine };
-            return Ok(network::profile(name)?.model(shape)?);
+            return Ok(network(name)?.model(shape)?);
         }
         Ok(match self.sim_model {
             SimModelName::Simple => probeline::sim::Model::simple(self.roundtrip_ns),

@@ -9,11 +9,11 @@ use probeline_doctor::{Doctor, Finding, Questions, Survey, Verdict, survey};
 use probeline_results::{Row, row};
 
 use crate::cli::OutputArgs;
-use crate::failure::{Failure, Result};
+use crate::failure::{BROKEN, Failure, Result};
 use crate::findings::Findings;
 use crate::progress::waiting;
 use crate::run_report::{Files, RunReport};
-use crate::{exit, terminal};
+use crate::terminal;
 
 const AFTER_HELP: &str = "\
 Prints how many findings there are of each verdict, then a line for each finding, broken ones first:
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     files.write(&report)?;
     terminal::unless_closed(print(&findings, &args.notes))?;
     let broken = findings.iter().any(|finding| finding.verdict == Verdict::Broken);
-    Ok(if broken { ExitCode::from(exit::BROKEN) } else { ExitCode::SUCCESS })
+    Ok(if broken { ExitCode::from(BROKEN) } else { ExitCode::SUCCESS })
 }
 
 /// Prints the counts, then each finding, with the action on a separate line.

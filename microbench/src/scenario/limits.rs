@@ -17,7 +17,7 @@ use probeline_results::{Note, Row};
 pub(crate) use self::beside::TableLimit;
 use self::cores::Cores;
 use self::row::OfTransport;
-use super::{gather, peer, report_job};
+use super::{of_rank_0, peer, report_job};
 use crate::cli::{JobArgs, TransportName, one_of, seconds};
 use crate::failure::{Failure, Result};
 use crate::job::Scenario;
@@ -195,7 +195,8 @@ impl Scenario for LimitsArgs {
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
         if exchange.me() != Owner(0) {
             // The windows must remain until rank 0 has measured everything.
-            while goes_on(false, exchange)? {}
+            // All ranks meet after each measurement, so that they wait for at most one at a time.
+            while of_rank_0(exchange, &false)? {}
             return Ok(Vec::new());
         }
         let mut progress = Progress::new(self.rounds.into(), true);
@@ -206,7 +207,7 @@ impl Scenario for LimitsArgs {
             let seed = self.job.seed ^ u64::from(round) << 32;
             rounds.push(self.round(engine, seed, announce, exchange)?);
         }
-        goes_on(false, exchange)?;
+        of_rank_0(exchange, &false)?;
         Ok(rounds)
     }
 }
@@ -236,17 +237,11 @@ impl LimitsArgs {
                 }
                 announce(&format!("{}, {depth} in flight", row::name(operation, one_word)));
                 all.push(OfTransport { rate: meter.rate(operation, depth)?, one_word });
-                goes_on(true, exchange)?;
+                of_rank_0(exchange, &true)?;
             }
         }
         Ok(all)
     }
-}
-
-/// Returns whether rank 0 continues. All ranks meet after each measurement, so that the others wait
-/// for at most one at a time.
-fn goes_on(mine: bool, exchange: &mut dyn Exchange) -> Result<bool> {
-    Ok(gather(exchange, [u64::from(mine)])?.first().is_some_and(|[first]| *first != 0))
 }
 
 fn operations(job: &JobArgs) -> u64 {

@@ -13,18 +13,19 @@ pub(crate) mod throughput;
 pub(crate) mod topology;
 pub(crate) mod tune;
 
-use probeline::table::{Config, Operation, Table};
+use probeline::table::Config;
 use probeline::transport::{Exchange, Owner};
 use probeline_results::Row;
 pub(crate) use probeline_results::gather;
+use probeline_results::gather_values;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::cli::JobArgs;
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario};
 use crate::run_report::{Files, RunReport};
 use crate::size::Size;
-use crate::table::CachedTable;
-use crate::timed::Timed;
 
 /// Operations of blocking calls: one operation, and a previous one whose read-ahead may still
 /// complete.
@@ -40,6 +41,12 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     let upper = values.get(values.len() / 2)?;
     let lower = values.get((values.len() - 1) / 2)?;
     Some(f64::midpoint(*lower, *upper))
+}
+
+/// Returns rank 0's value. All ranks call it.
+fn of_rank_0<V: Serialize + DeserializeOwned>(exchange: &mut dyn Exchange, mine: &V) -> Result<V> {
+    let first = gather_values(exchange, mine)?.into_iter().next();
+    first.ok_or_else(|| Failure::new("the job has no rank"))
 }
 
 /// A report without its rows, its files, and the output of a scenario.
@@ -59,17 +66,6 @@ fn report_job<S: Scenario, R: Row>(
     report.doctor.extend(ended.doctor);
     report.job(job);
     Ok(Some((report, files, ended.output)))
-}
-
-/// Opens a table for blocking calls together with the other ranks. All commands use the same table
-/// type, because each one takes seconds to compile for each transport.
-fn open<T: Timed>(
-    engine: T,
-    config: Config,
-    exchange: &mut dyn Exchange,
-) -> Result<CachedTable<T>> {
-    let storage = vec![Operation::EMPTY; OPERATIONS as usize];
-    Ok(Table::open(engine, config, storage, exchange)?.with_cache(Vec::new()))
 }
 
 fn full(config: &Config, owners: u32, held: u64) -> Failure {

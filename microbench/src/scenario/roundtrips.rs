@@ -6,7 +6,7 @@ use probeline::transport::{Exchange, Owner, Sizes};
 use probeline_results::format::{fixed, text};
 use probeline_results::{Layout, Note, Row, row};
 
-use super::{OPERATIONS, open, report_job, too_few_chunks};
+use super::{OPERATIONS, report_job, too_few_chunks};
 use crate::cli::{ChunkListArgs, JobArgs, max_chunks};
 use crate::failure::{Failure, Result};
 use crate::job::Scenario;
@@ -14,7 +14,7 @@ use crate::keys::nth;
 use crate::progress::Progress;
 use crate::run_report::{aligned, some_of};
 use crate::size::Size;
-use crate::table::{CachedTable, engine_sizes};
+use crate::table::{CachedTable, engine_sizes, open};
 use crate::timed::Timed;
 
 /// The paper measured at intervals of 0.02 until 0.92, its limit with C = 8 (section 4.1).
@@ -188,7 +188,8 @@ impl Scenario for RoundtripsArgs {
         let mut progress = Progress::new(LAST_STEP * chunks.len() as u64, measures);
         let mut rows = Vec::new();
         for (turn, &chunk_buckets) in (0..).zip(chunks) {
-            let mut table = open(&mut *engine, self.config(chunk_buckets), exchange)?;
+            let mut table =
+                open(&mut *engine, self.config(chunk_buckets), OPERATIONS, 0, exchange)?;
             table.clear(exchange)?;
             if measures {
                 rows.extend(self.fill(&mut table, &mut progress, turn * LAST_STEP)?);

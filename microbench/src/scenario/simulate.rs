@@ -2,7 +2,6 @@
 
 mod plan;
 mod row;
-mod shares;
 mod verdict;
 
 use std::path::PathBuf;
@@ -15,16 +14,14 @@ use probeline_profile::paper::{WORKLOADS, Workload};
 use probeline_profile::{Given, Kind, Profile, Quantity, UnknownQuantity};
 use probeline_simulate::{Optimizations, Way, each, latency, throughput};
 
-use crate::cli::{OutputArgs, chunk_buckets, max_chunks, one_of};
+use crate::cli::{OutputArgs, chunk_buckets, max_chunks, network, one_of};
 use crate::failure::Result;
-use crate::network;
 use crate::progress::{Progress, redrawing};
 use crate::run_report::{Files, RunReport};
 use crate::table::{MOST_ENTRIES, MOST_IN_FLIGHT, name_of, read_ahead};
 use crate::tuning_file::TuningFile;
 use plan::Run;
 use row::SimulateRow;
-use shares::{STEPS, Shares};
 
 #[derive(Args, Clone, Debug)]
 #[command(group(ArgGroup::new("beyond").args(["beyond_paper", "tuning"])))]
@@ -213,24 +210,31 @@ pub(crate) fn run(args: SimulateArgs) -> Result<()> {
     report.publish(files)
 }
 
+/// Steps of the progress bar for each run.
+const STEPS: u64 = 1000;
+
 /// Simulates `at_once` runs at a time, with one progress bar.
 fn all(runs: &[Run], at_once: usize, truncates: bool) -> Result<Vec<SimulateRow>> {
-    let weights: Vec<f64> = runs.iter().map(Run::weight).collect();
-    let bar = Mutex::new((Progress::new(STEPS, true), Shares::new(weights)));
+    let bar = Progress::new(STEPS * runs.len() as u64, true);
+    let bar = Mutex::new((bar, vec![0; runs.len()]));
     let numbered: Vec<_> = runs.iter().enumerate().collect();
-    let draw = |at: usize, share: f64| {
+    let draw = |at: usize, steps: u64| {
         let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
-        let (bar, shares) = &mut *bar;
-        if let Some(done) = shares.done.get_mut(at) {
-            *done = share.max(*done);
+        let (bar, done) = &mut *bar;
+        if let Some(done) = done.get_mut(at) {
+            *done = steps.max(*done);
         }
-        if let Some(doing) = runs.get(shares.oldest()) {
-            bar.set(shares.steps(), &doing.name());
+        // Names only the first run that is not complete: the name of each run that progresses
+        // would change at every step.
+        if let Some((_, run)) = done.iter().zip(runs).find(|(done, _)| **done < STEPS) {
+            bar.set(done.iter().sum(), &run.name());
         }
     };
     let simulate = || {
         each(&numbered, at_once, |&(at, run)| {
-            let advance = |share: f64| draw(at, share);
+            // The share is 0 to 1.
+            #[allow(clippy::cast_possible_truncation)]
+            let advance = |share: f64| draw(at, (share * STEPS as f64) as u64);
             advance(0.0);
             match run {
                 Run::Latency(plan) => latency(plan, &advance)
@@ -241,13 +245,13 @@ fn all(runs: &[Run], at_once: usize, truncates: bool) -> Result<Vec<SimulateRow>
         })
     };
     // Time is virtual, so a drawing thread does not affect it.
-    let rows: Vec<Vec<SimulateRow>> = redrawing(|| draw(0, 0.0), simulate)?;
+    let rows: Vec<Vec<SimulateRow>> = redrawing(|| draw(0, 0), simulate)?;
     Ok(rows.into_iter().flatten().collect())
 }
 
 impl SimulateArgs {
     fn profile(&self) -> Result<Profile> {
-        let mut profile = network::profile(&self.profile)?;
+        let mut profile = network(&self.profile)?;
         for (name, value) in &self.set {
             let source = "--set on the command line".to_owned();
             profile.set(name, Given { value: *value, kind: Kind::Assumed, source })?;

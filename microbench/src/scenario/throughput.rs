@@ -20,7 +20,7 @@ use crate::progress::Progress;
 use crate::run_report::aligned;
 use crate::size::Size;
 use crate::table::{
-    BatchArgs, BatchOutcome, CachedTable, PipelineArgs, engine_sizes, find_or_put_all,
+    BatchArgs, BatchOutcome, CachedTable, PipelineArgs, engine_sizes, find_or_put_all, outcomes,
 };
 use crate::timed::Timed;
 use crate::units;
@@ -322,7 +322,7 @@ impl Scenario for ThroughputArgs {
         let limit = TableLimit::measure(engine, &self.config(), &self.job, exchange)?;
         let open = || self.pipeline.open(engine, self.config(), exchange);
         let mut table = progress.during(0, "opening the table", open)?;
-        let mut outcomes = self.calls.outcomes();
+        let mut outcomes = outcomes(self.calls.size() as usize);
         let buckets = table.layout().buckets();
         let mut rows: Vec<ThroughputRow> = Vec::new();
         for &workload in &self.workload {

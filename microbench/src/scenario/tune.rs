@@ -24,15 +24,14 @@ use self::bench::Bench;
 use self::row::TuneRow;
 use self::transport::Network;
 use super::latency::{FILLING, FILLING_DEPTH};
-use super::open;
+use super::{OPERATIONS, report_job};
 use crate::cli::{JobArgs, TransportName, name, on_off, seconds, within};
 use crate::failure::{Failure, Result};
-use crate::job::{self, Scenario};
+use crate::job::Scenario;
 use crate::output_file::OutputFile;
 use crate::progress::waiting;
-use crate::run_report::{Files, RunReport};
 use crate::size::Size;
-use crate::table::MOST_IN_FLIGHT;
+use crate::table::{MOST_IN_FLIGHT, open};
 use crate::timed::Timed;
 
 /// Candidates for C: 64 B to 4 KiB.
@@ -144,23 +143,18 @@ pub(crate) struct Sweep {
 pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
     args.job.settle(Size::mib(128), Size::mib(1), &[])?;
     args.check()?;
-    let files = Files::of_job(&args.job)?;
     let open = |path| OutputFile::of(path, args.job.reports());
     let mut out = open(&args.out)?;
     let mut profile_out = args.profile_out.as_deref().map(open).transpose()?;
-    // Created before the run, so that the reported load of the machine excludes it.
-    let mut report = RunReport::new("tune");
-    let Some(ended) = job::run(&args.job, &args)? else { return Ok(()) };
-    report.transport = ended.transport;
-    report.doctor.extend(ended.doctor);
-    let tuned = ended.output;
+    let Some((mut report, files, tuned)) = report_job("tune", &args.job, &args)? else {
+        return Ok(());
+    };
     out.write(&args.tuning(&tuned).to_toml())?;
     if let (Some(path), Some(file), Some(network)) =
         (&args.profile_out, &mut profile_out, &tuned.network)
     {
         file.write(&network.profile(&args.job, path)?.to_toml())?;
     }
-    report.job(&args.job);
     report.parameter("load_factor", args.load_factor);
     report.parameter("insert_share", args.insert_share);
     report.parameter("goal", name(args.goal));
@@ -362,7 +356,7 @@ impl Scenario for TuneArgs {
             None => None,
         };
         let config = self.config();
-        let mut table = open(&mut *engine, config, exchange)?;
+        let mut table = open(&mut *engine, config, OPERATIONS, 0, exchange)?;
         table.clear(exchange)?;
         table.into_transport();
         let work = (self.operations(), self.insert_share);

@@ -14,8 +14,7 @@ use crate::cli::{ChunkArgs, JobArgs, seconds};
 use crate::failure::{Failure, Result};
 use crate::job;
 use crate::size::Size;
-use crate::table::{self, AlgorithmArgs, BatchOutcome, CachedTable};
-use crate::timed::Timed;
+use crate::table::{AlgorithmArgs, engine_sizes};
 
 /// Default of `--table-size`; the second one if all columns are in one job.
 pub(super) const TABLE_SIZE: Size = Size::mib(64);
@@ -27,7 +26,7 @@ const MEET_S: u64 = 60;
 const MAX_READ_WORDS: u32 = 512;
 pub(super) const BATCH: usize = 64;
 /// Operations of a batch in flight, unless the CPU executes them itself.
-const IN_FLIGHT: u32 = 32;
+pub(super) const IN_FLIGHT: u32 = 32;
 
 #[derive(Args, Clone, Debug)]
 // The columns determine these options. Users cannot set them, but the ranks of a column get them.
@@ -100,17 +99,7 @@ impl CompareArgs {
     pub(super) fn sizes(&self) -> Sizes {
         let words = self.chunks.chunk_buckets.max(MAX_READ_WORDS).max(self.job.ranks);
         let more_words = Barrier::words(self.job.ranks);
-        table::engine_sizes(&self.config(), IN_FLIGHT, words, more_words, Barrier::SLOTS)
-    }
-
-    /// Opens a table over `engine`, whose windows are 0.
-    pub(super) fn table<T: Timed>(&self, engine: T, config: Config) -> Result<CachedTable<T>> {
-        table::attach(engine, config, IN_FLIGHT)
-    }
-
-    /// Returns storage for the outcomes of a batch, or none for blocking calls.
-    pub(super) fn outcomes(&self, batched: bool) -> Vec<BatchOutcome> {
-        vec![Ok(probeline::table::Outcome::Absent); if batched { BATCH } else { 0 }]
+        engine_sizes(&self.config(), IN_FLIGHT, words, more_words, Barrier::SLOTS)
     }
 
     pub(super) fn check(&self) -> Result<()> {

@@ -4,21 +4,22 @@ use core::ops::Range;
 use core::time::Duration;
 use std::thread;
 
-use probeline::table::{Bucket, Config};
+use probeline::table::{Bucket, Config, Stats};
 use probeline::transport::{Exchange, Owner, Slot};
 use probeline_limits::remote::{Meter, Operation, Plan};
 
 use super::CompareArgs;
+use super::args::{BATCH, IN_FLIGHT};
 use super::barrier::Barrier;
 use super::measured::{Capabilities, Sample};
 use super::step::{DEPTH, OwnerDoes, Place, Step, What};
 use crate::failure::{Failure, Result};
 use crate::keys::nth;
-use crate::latency::{Recorder, WARM_UP_SHARE, clock_cost_ns};
+use crate::latency::{Recorder, WARM_UP_SHARE, clock_cost_ns, warm_up};
 use crate::one_sided::{Access, Chain};
 use crate::scenario::throughput::Workload;
 use crate::scenario::{full, gather, peer};
-use crate::table::{CachedTable, find_or_put_all};
+use crate::table::{CachedTable, attach, find_or_put_all, outcomes};
 use crate::timed::Timed;
 
 /// Hits in a row after which the table expects no insert: eight times the operations that its
@@ -118,13 +119,8 @@ impl<'a, T: Timed> Bench<'a, T> {
         let (measures, count) = (self.is_measuring(), usize::try_from(self.args.operations())?);
         if measures {
             chain.until_ns = self.barrier.until_ns(&self.engine);
-            let start_ns = self.engine.now_ns();
-            for _ in 0..count / WARM_UP_SHARE {
-                chain.next(&mut self.engine)?;
-                if self.engine.now_ns() - start_ns > limit_ns / WARM_UP_SHARE as u64 {
-                    break;
-                }
-            }
+            let next = |engine: &mut T, _| chain.next(engine);
+            warm_up(0..count / WARM_UP_SHARE, limit_ns, &mut self.engine, next, T::now_ns)?;
         }
         self.barrier.enter(&mut self.engine, Duration::ZERO)?;
         if measures {
@@ -201,22 +197,20 @@ impl<'a, T: Timed> Bench<'a, T> {
         seed: u64,
         exchange: &mut dyn Exchange,
     ) -> Result<Option<Sample>> {
-        let (count, limit_ns) = (usize::try_from(self.args.operations())?, self.limit(owner));
-        let limit_ns = nanoseconds(limit_ns);
-        let (measures, sleep) = (self.is_measuring(), self.args.sleep());
-        let mut recorder = self.recorder(owner)?;
-        let mut table = self.args.table(&mut self.engine, self.config)?;
-        let keys = homed_at_peer(&table, seed, count / WARM_UP_SHARE + count)?;
-        let (first, measured) = keys.split_at(count / WARM_UP_SHARE);
-        let mut outcomes = self.args.outcomes(true);
-        let barrier = &mut self.barrier;
-        let mut work = || -> Result<()> {
+        let (count, limit_ns) =
+            (usize::try_from(self.args.operations())?, nanoseconds(self.limit(owner)));
+        let (measures, sleep, mut recorder) =
+            (self.is_measuring(), self.args.sleep(), self.recorder(owner)?);
+        let (worked, stats) = self.on_table(exchange, |table, barrier| {
+            let keys = homed_at_peer(table, seed, count / WARM_UP_SHARE + count)?;
+            let (first, measured) = keys.split_at(count / WARM_UP_SHARE);
             if measures {
+                let mut outcomes = outcomes(BATCH);
                 let before = if new { first } else { &keys };
-                find_or_put_all(&mut table, before, &mut outcomes)?;
+                find_or_put_all(table, before, &mut outcomes)?;
                 // After inserts only, the table must first learn to expect hits.
                 for _ in 0..if new { 0 } else { SETTLE.div_ceil(keys.len().max(1)) } {
-                    find_or_put_all(&mut table, &keys, &mut outcomes)?;
+                    find_or_put_all(table, &keys, &mut outcomes)?;
                 }
             }
             barrier.enter(table.transport_mut()?, Duration::ZERO)?;
@@ -226,17 +220,12 @@ impl<'a, T: Timed> Bench<'a, T> {
                     Ok(table.find_or_put(key).map(drop)?)
                 };
                 let now = |table: &CachedTable<&mut T>| table.transport().now_ns();
-                recorder.run(measured.iter(), limit_ns, &mut table, find_or_put, now)?;
+                recorder.run(measured.iter(), limit_ns, table, find_or_put, now)?;
             } else if owner == OwnerDoes::Sleep {
                 thread::sleep(sleep);
             }
             barrier.enter(table.transport_mut()?, PAUSE)
-        };
-        let worked = work();
-        let stats = *table.stats();
-        // Also after a failure, because all ranks take part.
-        table.clear(exchange)?;
-        table.into_transport();
+        })?;
         worked?;
         let (total, expected) = (stats.total(), if new { stats.inserted } else { stats.found });
         if measures && expected.operations != total.operations {
@@ -249,6 +238,21 @@ impl<'a, T: Timed> Bench<'a, T> {
         Ok(measures.then(|| self.sample(&recorder, owner)))
     }
 
+    /// Executes `work` on a table over the engine, which is cleared also after a failure, because
+    /// all ranks take part. Returns the result of `work` and the table's statistics.
+    fn on_table<R>(
+        &mut self,
+        exchange: &mut dyn Exchange,
+        work: impl FnOnce(&mut CachedTable<&mut T>, &mut Barrier) -> Result<R>,
+    ) -> Result<(Result<R>, Stats)> {
+        let mut table = attach(&mut self.engine, self.config, IN_FLIGHT, 0)?;
+        let worked = work(&mut table, &mut self.barrier);
+        let stats = *table.stats();
+        table.clear(exchange)?;
+        table.into_transport();
+        Ok((worked, stats))
+    }
+
     fn workload(
         &mut self,
         workload: Workload,
@@ -259,26 +263,19 @@ impl<'a, T: Timed> Bench<'a, T> {
         let all = self.args.operations() * u64::from(owners);
         let count = usize::try_from(self.args.operations())?;
         let keys = workload.keys(all, None).draw(count, self.args.job.seed, me.0)?;
-        let mut outcomes = self.args.outcomes(batched);
-        let mut table = self.args.table(&mut self.engine, self.config)?;
-        let barrier = &mut self.barrier;
-        let mut work = || -> Result<u64> {
+        let mut outcomes = outcomes(if batched { BATCH } else { 1 });
+        let (worked, stats) = self.on_table(exchange, |table, barrier| {
             for &key in keys.iter().take(keys.len() / 100) {
                 table.find(key)?;
             }
             table.reset_stats();
             barrier.enter(table.transport_mut()?, Duration::ZERO)?;
             let start_ns = table.transport().now_ns();
-            find_or_put_all(&mut table, &keys, &mut outcomes)?;
+            find_or_put_all(table, &keys, &mut outcomes)?;
             let end_ns = table.transport().now_ns();
             barrier.enter(table.transport_mut()?, PAUSE)?;
             Ok(end_ns - start_ns)
-        };
-        let worked = work();
-        let stats = *table.stats();
-        // Also after a failure, because all ranks take part.
-        table.clear(exchange)?;
-        table.into_transport();
+        })?;
         let took_ns = *worked.as_ref().unwrap_or(&0);
         let ranks = gather(exchange, [took_ns, stats.inserted.operations, stats.full.operations])?;
         worked?;

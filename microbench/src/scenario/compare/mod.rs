@@ -59,11 +59,7 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
     report.columns = columns.iter().map(Column::value).collect();
     report.doctor.extend(doctor);
     report.rows = rows(&columns);
-    report.tuning_file(args.job.tuning_file.as_ref());
-    report.parameter("ranks", args.job.ranks);
-    report.parameter("table_bytes", args.job.table_size.0);
-    report.parameter("buckets_per_rank", args.job.buckets_per_owner());
-    report.parameter("seed", args.job.seed);
+    report.sizes(&args.job);
     report.parameter("chunk_buckets", args.chunks.chunk_buckets);
     report.parameter("max_chunks", args.chunks.max_chunks);
     report.parameter("rounds", args.rounds());

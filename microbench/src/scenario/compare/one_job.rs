@@ -15,14 +15,15 @@ use super::bench::Bench;
 use super::column::ColumnName;
 use super::measured::{Capabilities, Column, Sample};
 use super::step::{Step, steps};
-use super::worker::{Turn, announced};
+use super::worker::Turn;
 use super::{CompareArgs, device, take_turns};
-use crate::failure::{Failure, Result};
+use crate::failure::{FAILED, Failure, Result};
 use crate::findings::{Findings, Machines};
 use crate::pinning::{InitialAffinity, pin_rank};
 use crate::progress::waiting;
+use crate::scenario::of_rank_0;
 use crate::timed::Timed;
-use crate::{engines, exit, job, terminal};
+use crate::{engines, job, terminal};
 
 type Measure<'a> = Box<dyn FnMut(Step, u64, &mut dyn Exchange) -> Result<Option<Sample>> + 'a>;
 
@@ -208,7 +209,7 @@ impl Ranks<'_, '_> {
     /// Takes part in the turn that rank 0 announces (`mine` of rank 0), or returns `None` at the
     /// end. A column that fails on one rank is dropped on all.
     fn turn(&mut self, mine: Option<Turn>) -> Result<Option<Measured>> {
-        let Some((column, step, round)) = announced(mine, self.exchange)? else { return Ok(None) };
+        let Some((column, step, round)) = of_rank_0(self.exchange, &mine)? else { return Ok(None) };
         let unknown =
             || Failure::new("a column or step is unknown: use one version of probeline everywhere");
         let slot = self.benches.get_mut(column).ok_or_else(unknown)?;
@@ -237,7 +238,7 @@ fn within<R>(limit: Duration, work: impl FnOnce() -> R) -> R {
                         out the column that was measured, or raise --step-timeout";
             // Ignores an error: the process ends in any case.
             let _ = terminal::stderr().line(text);
-            process::exit(exit::FAILED.into());
+            process::exit(FAILED.into());
         }
     };
     thread::scope(|scope| {

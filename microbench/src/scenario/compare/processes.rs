@@ -83,9 +83,6 @@ struct ColumnProcess {
 
 impl ColumnProcess {
     /// Starts a column and waits until its ranks have opened their engines.
-    ///
-    /// # Errors
-    /// Why it cannot start.
     fn start(
         mut command: Command,
         start_timeout: Duration,
@@ -111,10 +108,7 @@ impl ColumnProcess {
         }
     }
 
-    /// Measures a step.
-    ///
-    /// # Errors
-    /// Why the column cannot measure any more.
+    /// Measures a step. After an error the column cannot measure any more.
     fn measure(&mut self, turn: Turn) -> Result<Sample, String> {
         self.request(Some(turn));
         match self.response(self.step_timeout)? {

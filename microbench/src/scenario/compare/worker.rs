@@ -4,7 +4,6 @@
 use std::io::{self, BufRead, Write};
 
 use probeline::transport::{Exchange, Owner, Sizes};
-use probeline_results::gather_values;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +13,7 @@ use super::measured::{Capabilities, Sample};
 use super::step::steps;
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario};
+use crate::scenario::of_rank_0;
 use crate::timed::Timed;
 
 /// Starts the line of a response, because libraries print to standard output too.
@@ -81,11 +81,6 @@ fn is_rank_0() -> Result<bool> {
     Ok(probeline::exchange::Launch::from_env()?.is_none_or(|launch| launch.rank == 0))
 }
 
-/// Returns the turn, or the end, that rank 0 announces: `mine` of rank 0. All ranks call it.
-pub(super) fn announced(mine: Option<Turn>, exchange: &mut dyn Exchange) -> Result<Option<Turn>> {
-    Ok(gather_values(exchange, &mine)?.into_iter().next().flatten())
-}
-
 struct Worker<'a>(&'a CompareArgs);
 
 impl Scenario for Worker<'_> {
@@ -104,7 +99,7 @@ impl Scenario for Worker<'_> {
         }
         loop {
             let mine = if leads { read(&mut io::stdin().lock())? } else { None };
-            let Some((_, step, round)) = announced(mine, exchange)? else { return Ok(()) };
+            let Some((_, step, round)) = of_rank_0(exchange, &mine)? else { return Ok(()) };
             let unknown = || {
                 Failure::new(format!(
                     "step {step} is unknown: use one version of probeline for all columns"

@@ -4,14 +4,14 @@
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use probeline::table::{Bucket, Config, Layout, Outcome, Probing};
-use probeline::transport::{Exchange, ExchangeError, LINE_WORDS, Owner};
+use probeline::table::{Bucket, Config, Layout, Probing};
+use probeline::transport::{Exchange, LINE_WORDS, Owner};
 
 use super::{BATCH, FILLING};
 use crate::failure::Result;
 use crate::keys::nth;
 use crate::scenario::{gather, too_few_chunks};
-use crate::table::attach;
+use crate::table::{attach, find_or_put_all, outcomes};
 use crate::timed::Timed;
 
 const LINE_BUCKETS: u64 = LINE_WORDS as u64;
@@ -30,7 +30,7 @@ pub(in crate::scenario) fn fill<T: Timed>(
     exchange: &mut dyn Exchange,
 ) -> Result<()> {
     exchange.barrier()?;
-    let mut table = attach(engine, config, FILLING)?;
+    let mut table = attach(engine, config, FILLING, 0)?;
     let held = numbers.end;
     let mut left = Vec::new();
     for key in numbers.map(|n| nth(seed, n)) {
@@ -40,20 +40,13 @@ pub(in crate::scenario) fn fill<T: Timed>(
     }
     // No rank reads the table before this barrier, and no owner stores after it.
     exchange.barrier()?;
-    let mut full = 0;
-    let mut ends = vec![Ok(Outcome::Absent); BATCH];
-    for keys in left.chunks(BATCH) {
-        let ends = &mut ends[..keys.len()];
-        table.find_or_put_batch(keys, ends)?;
-        for end in ends {
-            full += u64::from((*end)? == Outcome::Full);
-        }
-    }
+    find_or_put_all(&mut table, &left, &mut outcomes(BATCH))?;
+    let full = table.stats().full.operations;
     table.into_transport();
-    if any(full, exchange)? {
-        return Err(too_few_chunks(&config, exchange.owners(), held).everywhere());
+    match gather(exchange, [full])?.iter().any(|[full]| *full > 0) {
+        true => Err(too_few_chunks(&config, exchange.owners(), held).everywhere()),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// Stores a bucket that belongs in this owner's window. Returns whether the bucket is done with.
@@ -89,12 +82,9 @@ fn in_order(probing: Probing, home: u64, nth: u64) -> u64 {
     (home & !in_line) + (nth & !in_line) + ((home + nth) & in_line)
 }
 
-fn any(mine: u64, exchange: &mut dyn Exchange) -> core::result::Result<bool, ExchangeError> {
-    Ok(gather(exchange, [mine])?.iter().any(|[theirs]| *theirs > 0))
-}
-
 #[cfg(test)]
 mod tests {
+    use probeline::table::Outcome;
 
     use super::super::FILLING_DEPTH;
     use super::*;
@@ -119,7 +109,7 @@ mod tests {
             let outputs = probeline::sim::stage::run(&cluster, |mut engine, mut exchange| {
                 fill(&mut engine, config, 7, 0..filled / 2, &mut exchange).unwrap();
                 fill(&mut engine, config, 7, filled / 2..filled, &mut exchange).unwrap();
-                let mut table = attach(&mut engine, config, FILLING).unwrap();
+                let mut table = attach(&mut engine, config, FILLING, 0).unwrap();
                 let held = table.len(&mut exchange).unwrap();
                 let found = (0..filled).all(|n| table.find(nth(7, n)).unwrap());
                 let by_owners: Vec<bool> = occupied(&table);

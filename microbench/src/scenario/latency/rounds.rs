@@ -16,7 +16,7 @@ use crate::latency::{Bound, Recorder, WARM_UP_SHARE};
 use crate::one_sided::{after, read, wait};
 use crate::progress::Progress;
 use crate::scenario::{OPERATIONS, median, too_few_chunks};
-use crate::table::{CachedTable, attach};
+use crate::table::{CachedTable, attach, find_or_put_all, outcomes};
 use crate::timed::Timed;
 
 const LEAST_CHUNK: u32 = 8;
@@ -136,7 +136,7 @@ impl<'a> Rounds<'a> {
         measured: u64,
     ) -> Result<[LatencyRow; 2]> {
         // A new table for each load factor, so that its adaptive estimates start there.
-        let mut table = self.args.table.again(engine, self.config, OPERATIONS)?;
+        let mut table = attach(engine, self.config, OPERATIONS, self.args.table.cache)?;
         self.fill_cache(&mut table)?;
         let (mut inserted, mut found) = (Series::new(&self.limits)?, Series::new(&self.limits)?);
         let rounds = u64::from(self.args.rounds);
@@ -265,19 +265,17 @@ impl<'a> Rounds<'a> {
         target: u64,
     ) -> Result<()> {
         let owners = table.layout().owners();
-        let mut many = attach(&mut **table.transport_mut()?, self.config, FILLING)?;
-        let mut ends = vec![Ok(Outcome::Absent); BATCH];
-        while self.held < target {
-            let next = self.held..target.min(self.held + BATCH as u64);
-            let keys: Vec<u64> = next.map(|n| nth(self.args.job.seed, n)).collect();
-            let ends = &mut ends[..keys.len()];
-            many.find_or_put_batch(&keys, ends)?;
-            for end in ends {
-                inserted(&self.config, owners, (*end)?, &mut self.held)?;
-            }
-        }
+        let keys: Vec<u64> = (self.held..target).map(|n| nth(self.args.job.seed, n)).collect();
+        let mut many = attach(&mut **table.transport_mut()?, self.config, FILLING, 0)?;
+        find_or_put_all(&mut many, &keys, &mut outcomes(BATCH))?;
+        let stats = *many.stats();
         many.into_transport();
-        Ok(())
+        self.held = target;
+        match (stats.full.operations, stats.found.operations) {
+            (0, 0) => Ok(()),
+            (0, _) => Err(Failure::new(format!("a new key below {target} was found"))),
+            _ => Err(too_few_chunks(&self.config, owners, target)),
+        }
     }
 }
 

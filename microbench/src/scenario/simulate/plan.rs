@@ -24,11 +24,6 @@ const LEAST_BUCKETS: u64 = 1 << 12;
 /// Buckets per operation that the ranks of a throughput run start. Inserts then change the load
 /// factor by 1/16 at most. A multiple of 8.
 const BUCKETS_OF_OPERATION: u64 = 16;
-/// Cost of an operation relative to the cost of filling a bucket, which takes 0.1 us. An insert of
-/// a single rank takes about 1 us. An operation of hundreds of ranks takes about 3.3 us, because
-/// their keys exceed every CPU cache.
-const INSERT_WEIGHT: f64 = 10.0;
-const OPERATION_WEIGHT: f64 = 33.0;
 /// The maximum memory, in bytes, of all runs that execute at the same time. A run that executes
 /// alone may use all available memory.
 const MOST_BYTES_AT_ONCE: u64 = 8 << 30;
@@ -53,20 +48,6 @@ impl Run {
         match self {
             Self::Latency(plan) => &plan.setup,
             Self::Throughput(plan) => &plan.setup,
-        }
-    }
-
-    /// Returns the estimated work of the run, in units of the time to fill one bucket.
-    pub(super) fn weight(&self) -> f64 {
-        let ranks = f64::from(self.setup().ranks());
-        match self {
-            Self::Latency(plan) => {
-                let buckets = plan.setup.buckets_per_owner as f64 * ranks;
-                let filled = plan.load_percents.last().map_or(0.0, |&percent| f64::from(percent));
-                let measured = 2.0 * plan.load_percents.len() as f64 / f64::from(plan.one_in);
-                buckets * (filled + measured * INSERT_WEIGHT) / 100.0
-            }
-            Self::Throughput(plan) => f64::from(plan.operations) * ranks * OPERATION_WEIGHT,
         }
     }
 }
@@ -256,24 +237,6 @@ mod tests {
             (&mut [u64::MAX, u64::MAX], u64::MAX, Some(1)),
         ] {
             assert_eq!(fit(bytes, available), at_once, "{bytes:?}");
-        }
-    }
-
-    /// Measured: 0.8 s for a latency on 768 ranks, 2.4 s with all load factors, and 1.1 s for a
-    /// throughput.
-    #[test]
-    fn weights_are_proportional_to_measured_times() {
-        let das5 = Profile::built_in("das5-fdr").unwrap();
-        let shape = Shape { machines: 48, ranks_per_machine: 16 };
-        let mut plan = LatencyPlan::paper(&das5, shape, 32).unwrap();
-        plan.setup.buckets_per_owner = LATENCY_BUCKETS / 768;
-        let whole = Run::Latency(plan.clone()).weight();
-        plan.load_percents = vec![50, 60, 70, 80, 90];
-        let latency = Run::Latency(plan).weight();
-        let plan = ThroughputPlan::paper(&das5, shape, paper::Workload::Mixed).unwrap();
-        let throughput = Run::Throughput(plan).weight();
-        for (ratio, taken) in [(throughput / latency, 1.4), (whole / latency, 3.0)] {
-            assert!((0.6..1.7).contains(&(ratio / taken)), "{ratio:.2}, {taken}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
 
-use probeline::table::{CacheEntry, Config, Operation, Outcome, Table};
+use probeline::table::Config;
 use probeline::transport::{Exchange, Owner};
 use probeline_tune::Candidate;
 use rand::rngs::SmallRng;
@@ -13,8 +13,8 @@ use crate::failure::{Failure, Result};
 use crate::keys::nth;
 use crate::progress::Progress;
 use crate::scenario::latency::fill;
-use crate::scenario::{gather, too_few_chunks};
-use crate::table::{CachedTable, find_or_put_all};
+use crate::scenario::{OPERATIONS, gather, too_few_chunks};
+use crate::table::{CachedTable, attach, find_or_put_all, outcomes};
 use crate::timed::Timed;
 
 const BATCH: usize = 1024;
@@ -124,8 +124,7 @@ impl<'e, T: Timed> Bench<'e, T> {
         let warm_up: Vec<u64> = (0..finds).map(|_| self.any_held()).collect();
         self.more += inserted;
         let mut table = self.table(candidate)?;
-        let batch = if candidate.depth > 1 { BATCH } else { 0 };
-        let mut ends = vec![Ok(Outcome::Absent); batch];
+        let mut ends = outcomes(if candidate.depth > 1 { BATCH } else { 1 });
         find_or_put_all(&mut table, &warm_up, &mut ends)?;
         table.reset_stats();
         exchange.barrier()?;
@@ -156,9 +155,7 @@ impl<'e, T: Timed> Bench<'e, T> {
             direct: candidate.direct,
             ..self.config
         };
-        let storage = vec![Operation::EMPTY; candidate.depth.max(2) as usize];
-        let cache = vec![CacheEntry::EMPTY; candidate.cache_entries as usize];
-        Ok(Table::new(&mut *self.engine, config, storage)?.with_cache(cache))
+        attach(&mut *self.engine, config, candidate.depth.max(OPERATIONS), candidate.cache_entries)
     }
 
     /// Returns new keys and keys in the table, in random order.
@@ -204,18 +201,8 @@ fn inserts_of_step(buckets: u64, ranks: u64) -> u64 {
     (buckets as f64 * STEP) as u64 / ranks
 }
 
-/// Returns the median, or 0 for no values.
-pub(super) fn median(values: Vec<f64>) -> f64 {
-    quantile(values, 2)
-}
-
 /// Returns the lower quartile: the minimum of up to three values, or 0 for no values.
-pub(super) fn lower_quartile(values: Vec<f64>) -> f64 {
-    quantile(values, 4)
-}
-
-/// Returns the quantile below which one value in `one_in` lies.
-fn quantile(mut values: Vec<f64>, one_in: usize) -> f64 {
+pub(super) fn lower_quartile(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / one_in).copied().unwrap_or(0.0)
+    values.get(values.len() / 4).copied().unwrap_or(0.0)
 }

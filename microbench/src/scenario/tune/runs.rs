@@ -13,7 +13,7 @@ use super::{
     AS_EXPECTED, CHUNK_BUCKETS, FINALISTS, GoalName, SWEEP_ROUNDS, Sweep, TuneArgs, Tuned,
 };
 use crate::failure::{Failure, Result};
-use crate::scenario::gather;
+use crate::scenario::of_rank_0;
 use crate::timed::Timed;
 
 /// C of the short run that always reads the next chunk ahead.
@@ -94,7 +94,11 @@ impl TuneArgs {
             // Predictions may be wrong, and the latency bound applies to measured values.
             contenders.extend(Goal::Latency.best(&expected));
         }
-        let contenders = of_rank_0(&contenders, all, exchange)?;
+        // Those of rank 0: the model on another machine may round differently.
+        let places: Vec<usize> =
+            (0..all.len()).filter(|at| contenders.contains(&all[*at])).collect();
+        let places = of_rank_0(exchange, &places)?.into_iter();
+        let contenders: Vec<Candidate> = places.filter_map(|at| all.get(at)).copied().collect();
         let ns = bench.rounds(&contenders, self.rounds, "what may be best", exchange)?;
         let measured: Vec<Timing> = contenders.into_iter().zip(ns).collect();
         match goal.best(&measured) {
@@ -187,24 +191,6 @@ fn too_late(measured: &[Timing]) -> Failure {
          give more",
         latencies.reduce(f64::min).unwrap_or(0.0) / 1e3
     ))
-}
-
-/// Returns the candidates of rank 0. The model on another machine may round differently.
-fn of_rank_0(
-    mine: &[Candidate],
-    all: &[Candidate],
-    exchange: &mut dyn Exchange,
-) -> Result<Vec<Candidate>> {
-    let mut first = |mine: usize| -> Result<usize> {
-        let [first] = gather(exchange, [mine as u64])?.first().copied().unwrap_or_default();
-        Ok(usize::try_from(first).unwrap_or(usize::MAX))
-    };
-    let mut agreed = Vec::new();
-    for nth in 0..first(mine.len())? {
-        let at = all.iter().position(|candidate| Some(candidate) == mine.get(nth));
-        agreed.extend(all.get(first(at.unwrap_or(usize::MAX))?));
-    }
-    Ok(agreed)
 }
 
 /// Counts the candidates whose measured / predicted throughput is within 0.8 to 1.25, and the

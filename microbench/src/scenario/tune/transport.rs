@@ -1,23 +1,23 @@
 //! Measures the transport without a table: for the model with all ranks at once, and for a profile
 //! also with one rank alone.
 
-use core::ops::Range;
 use core::time::Duration;
 use std::path::Path;
 
 use probeline::transport::{Exchange, Owner};
 use probeline_limits::remote::{Meter, Operation, Plan, WORDS};
 use probeline_profile::{Given, Kind, Profile};
-use probeline_results::gather;
+use probeline_results::gather_values;
 use probeline_tune::Rates;
 
-use super::bench::{lower_quartile, median};
+use super::bench::lower_quartile;
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::Result;
 use crate::machine::Machine;
 use crate::options::Options;
 use crate::pinning;
 use crate::progress::Progress;
+use crate::scenario::median;
 use crate::timed::Timed;
 
 /// Rounds in which all kinds of operations are measured in turn.
@@ -27,7 +27,6 @@ const SIMULATED: u64 = 500;
 
 /// Measures READs by size and compare-and-swaps, at depths 1 to `deepest`, uniformly over the
 /// windows of all owners. Returns the same on all ranks. The windows must not be in use.
-#[allow(clippy::cast_possible_truncation)]
 pub(super) fn rates<T: Timed>(
     engine: &mut T,
     job: &JobArgs,
@@ -36,34 +35,20 @@ pub(super) fn rates<T: Timed>(
     exchange: &mut dyn Exchange,
 ) -> Result<Rates> {
     let owners: Vec<Owner> = (0..exchange.owners()).map(Owner).collect();
-    let words = 0..engine.geometry().window_words;
-    let operations = if job.transport == TransportName::Sim { SIMULATED } else { u64::MAX };
-    let plan = Plan { owners: &owners, words, time, operations };
+    let plan = plan(engine, job, &owners, time);
+    let kinds = Meter::new(&mut *engine, T::now_ns, plan, 0)?.kinds();
     let asked = |(kind, depth): &_| *kind != Operation::Add && *depth <= deepest;
-    let kinds = Meter::new(&mut *engine, T::now_ns, plan.clone(), 0)?.kinds();
-    let kinds = kinds.into_iter().filter(asked);
-    let mut all: Vec<(Operation, u32, Vec<f64>)> =
-        kinds.map(|(operation, depth)| (operation, depth, Vec::new())).collect();
-    let mut progress = Progress::new(ROUNDS * all.len() as u64, exchange.me() == Owner(0));
-    let mut done = 0;
-    for round in 0..ROUNDS {
-        let seed = job.seed ^ round << 32 ^ u64::from(exchange.me().0) << 16;
-        let mut meter = Meter::new(&mut *engine, T::now_ns, plan.clone(), seed)?;
-        for (operation, depth, times) in &mut all {
-            progress.expecting(done, "READs and claims without a table", time);
-            exchange.barrier()?;
-            // The exchange transfers whole numbers, so this is in picoseconds.
-            let ps = (1e12 / meter.rate(*operation, *depth)?.per_second) as u64;
-            let sum: u64 = gather(exchange, [ps])?.iter().map(|[ps]| ps).sum();
-            times.push(sum as f64 / 1e3 / owners.len() as f64);
-            done += 1;
-        }
-    }
+    let of = |(operation, depth)| Measurement::new(operation, depth, Who::All, Place::Random);
+    let mut all: Vec<_> = kinds.into_iter().filter(asked).map(of).collect();
+    measure(&mut all, engine, job, &owners, time, exchange)?;
     let mut rates = Rates::new();
-    for (operation, depth, times) in all {
+    for Measurement { operation, depth, rounds, .. } in all {
+        let mean_ns =
+            |rates: Vec<f64>| rates.iter().map(|rate| 1e9 / rate).sum::<f64>() / rates.len() as f64;
+        let ns = lower_quartile(rounds.into_iter().map(mean_ns).collect());
         match operation {
-            Operation::Read { words } => rates.read(words, depth, lower_quartile(times)),
-            Operation::Swap | Operation::Add => rates.swap(depth, lower_quartile(times)),
+            Operation::Read { words } => rates.read(words, depth, ns),
+            Operation::Swap | Operation::Add => rates.swap(depth, ns),
         }
     }
     Ok(rates)
@@ -88,9 +73,19 @@ struct Measurement {
     depth: u32,
     who: Who,
     place: Place,
-    /// The rate of all measuring ranks together in each round; later their median.
-    rounds: Vec<f64>,
-    per_s: f64,
+    /// The rate of each rank in each round; 0 for ranks that do not measure.
+    rounds: Vec<Vec<f64>>,
+}
+
+impl Measurement {
+    fn new(operation: Operation, depth: u32, who: Who, place: Place) -> Self {
+        Self { operation, depth, who, place, rounds: Vec::new() }
+    }
+
+    /// Returns the rate of all measuring ranks together: the median of the rounds.
+    fn per_s(&self) -> f64 {
+        median(self.rounds.iter().map(|rates| rates.iter().sum()).collect()).unwrap_or(0.0)
+    }
 }
 
 /// The ranks that measure; the others wait.
@@ -130,52 +125,55 @@ pub(super) fn network<T: Timed>(
         _ => pinning::machines(exchange)?,
     };
     let by_cpu = job.transport == TransportName::Shm;
-    let owners = if by_cpu { all_owners(&machines) } else { far(&machines, exchange.me()) };
-    let operations = if job.transport == TransportName::Sim { SIMULATED } else { u64::MAX };
-    let window = engine.geometry().window_words;
+    let owners = match by_cpu {
+        true => (0..exchange.owners()).map(Owner).collect(),
+        false => far(&machines, exchange.me()),
+    };
     let mut all = measurements(depths, by_cpu);
-    let mut progress = Progress::new(ROUNDS * all.len() as u64, exchange.me() == Owner(0));
-    let mut done = 0;
-    for round in 0..ROUNDS {
-        let seed = job.seed ^ round << 32 ^ u64::from(exchange.me().0) << 16;
-        for one in &mut all {
-            let (owners, words) = match one.place {
-                Place::Random => (&owners[..], 0..window),
-                Place::OneWord => (&[Owner(0)][..], Range { start: 0, end: 1 }),
-            };
-            let plan = Plan { owners, words, time, operations };
-            progress.expecting(done, "the network", time);
-            done += 1;
-            exchange.barrier()?;
-            let mine = match one.who == Who::All || exchange.me() == Owner(0) {
-                true => {
-                    Meter::new(&mut *engine, T::now_ns, plan, seed)?
-                        .rate(one.operation, one.depth)?
-                        .per_second
-                }
-                false => 0.0,
-            };
-            // Ranks exchange rates as whole numbers per second.
-            #[allow(clippy::cast_possible_truncation)]
-            let rates = gather(exchange, [mine as u64])?;
-            one.rounds.push(rates.iter().map(|[rate]| *rate as f64).sum());
-        }
-    }
-    for one in &mut all {
-        one.per_s = median(core::mem::take(&mut one.rounds));
-    }
+    measure(&mut all, engine, job, &owners, time, exchange)?;
     Ok(Network { all, machines: distinct(&machines), ranks: exchange.owners() })
 }
 
+/// Measures `all` in turn in each round, together with the other ranks; on random words those of
+/// `owners`.
+fn measure<T: Timed>(
+    all: &mut [Measurement],
+    engine: &mut T,
+    job: &JobArgs,
+    owners: &[Owner],
+    time: Duration,
+    exchange: &mut dyn Exchange,
+) -> Result<()> {
+    let mut progress = Progress::new(ROUNDS * all.len() as u64, exchange.me() == Owner(0));
+    let steps = all.len() as u64;
+    for round in 0..ROUNDS {
+        let seed = job.seed ^ round << 32 ^ u64::from(exchange.me().0) << 16;
+        for (done, one) in (round * steps..).zip(&mut *all) {
+            let plan = match one.place {
+                Place::Random => plan(engine, job, owners, time),
+                Place::OneWord => Plan { words: 0..1, ..plan(engine, job, &[Owner(0)], time) },
+            };
+            progress.expecting(done, "READs and claims without a table", time);
+            exchange.barrier()?;
+            let measures = one.who == Who::All || exchange.me() == Owner(0);
+            let rate = || -> Result<f64> {
+                let mut meter = Meter::new(engine, T::now_ns, plan, seed ^ done)?;
+                Ok(meter.rate(one.operation, one.depth)?.per_second)
+            };
+            let mine = measures.then(rate).transpose()?.unwrap_or(0.0);
+            one.rounds.push(gather_values(exchange, &mine)?);
+        }
+    }
+    Ok(())
+}
+
+fn plan<'o, T: Timed>(engine: &T, job: &JobArgs, owners: &'o [Owner], time: Duration) -> Plan<'o> {
+    let operations = if job.transport == TransportName::Sim { SIMULATED } else { u64::MAX };
+    Plan { owners, words: 0..engine.geometry().window_words, time, operations }
+}
+
 fn measurements(depths: &[u32], by_cpu: bool) -> Vec<Measurement> {
-    let of = |operation, depth, who, place| Measurement {
-        operation,
-        depth,
-        who,
-        place,
-        rounds: Vec::new(),
-        per_s: 0.0,
-    };
+    let of = Measurement::new;
     let reads = WORDS.map(|words| of(Operation::Read { words }, 1, Who::First, Place::Random));
     let mut all = reads.to_vec();
     all.push(of(Operation::Swap, 1, Who::First, Place::Random));
@@ -194,10 +192,6 @@ fn measurements(depths: &[u32], by_cpu: bool) -> Vec<Measurement> {
         }
     }
     all
-}
-
-fn all_owners(machines: &[u64]) -> Vec<Owner> {
-    (0..).zip(machines).map(|(owner, _)| Owner(owner)).collect()
 }
 
 /// Returns the owners on other machines, or on a single machine all other owners.
@@ -227,7 +221,7 @@ impl Network {
             (one.operation, one.who, one.place) == (operation, who, place)
                 && depth.is_none_or(|depth| depth == one.depth)
         });
-        of.map(|one| one.per_s).fold(0.0, f64::max)
+        of.map(Measurement::per_s).fold(0.0, f64::max)
     }
 
     /// Returns the rate of each machine while all ranks measure at once.
