@@ -76,7 +76,6 @@ pub(crate) struct Agreement {
 }
 
 impl Agreement {
-    /// Creates the agreement of a job in which each rank reads or computes `inputs` itself.
     pub(crate) fn of_job(args: &JobArgs, inputs: Vec<Input>) -> Self {
         let compared = args.options.text(|name| !MAY_DIFFER.contains(&name));
         let mut fields = vec![field(BUILD, build().as_bytes()), compared];

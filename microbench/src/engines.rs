@@ -7,7 +7,6 @@ use crate::cli::{UcxArgs, VerbsArgs};
 use crate::failure::Result;
 use crate::note::{self, Missing};
 
-/// Opens an engine of shared memory, and returns a line about it.
 pub(crate) fn open_shm(
     sizes: Sizes,
     memory: MemoryPolicy,
@@ -19,7 +18,6 @@ pub(crate) fn open_shm(
     Ok((engine, line))
 }
 
-/// Opens an engine of libibverbs, and returns a line about it.
 pub(crate) fn open_verbs(
     args: &VerbsArgs,
     sizes: Sizes,
@@ -41,7 +39,6 @@ fn unbound(refused: Option<PolicyRefused>, exchange: &mut impl Exchange) -> Resu
     Ok(if any { ", without a NUMA policy" } else { "" })
 }
 
-/// Opens an engine of UCX over its transports `tls`, and returns a line about it.
 pub(crate) fn open_ucx(
     args: &UcxArgs,
     tls: Option<&str>,

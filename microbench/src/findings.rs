@@ -38,17 +38,14 @@ const NAMELESS: &str = "this rank is counted as a separate machine";
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     here: Vec<Finding>,
-    /// The ranks of the job on this machine.
     ranks: Vec<u32>,
     elsewhere: Vec<OfMachine<Box<RawValue>>>,
     /// The reason why the findings of other machines are missing.
     lost: Option<String>,
 }
 
-/// Findings on one machine.
 #[derive(Debug, Serialize, Deserialize)]
 struct OfMachine<F> {
-    /// The host name.
     host: Option<String>,
     /// The ranks of the job on this machine; filled in by rank 0.
     #[serde(default)]
@@ -57,7 +54,6 @@ struct OfMachine<F> {
 }
 
 impl Findings {
-    /// Findings on this machine alone.
     pub(crate) fn here(findings: Vec<Finding>) -> Self {
         Self { here: findings, ..Self::default() }
     }
@@ -67,7 +63,6 @@ impl Findings {
         Self::here(Doctor::new("/").machine())
     }
 
-    /// Adds the findings of a job on this machine and others.
     pub(crate) fn extend(&mut self, job: Self) {
         self.here.extend(job.here);
         self.ranks.extend(job.ranks);
@@ -75,7 +70,6 @@ impl Findings {
         self.lost = self.lost.take().or(job.lost);
     }
 
-    /// Returns the number of machines.
     pub(crate) fn machines(&self) -> usize {
         1 + self.elsewhere.len()
     }
@@ -105,7 +99,6 @@ pub(crate) struct Machines {
     /// The machine number of each rank, if the machine can be identified.
     of_ranks: Vec<Option<u64>>,
     found: Vec<Finding>,
-    /// The maximum time of the examination of a device.
     patience: Duration,
 }
 
@@ -235,13 +228,11 @@ fn of_machine(ranks: Vec<u32>, texts: &[Option<Box<RawValue>>]) -> OfMachine<Box
     OfMachine { ranks, ..machine }
 }
 
-/// Creates the entry of a machine whose findings are missing.
 fn missing_machine(ranks: Vec<u32>, why: String) -> OfMachine<Box<RawValue>> {
     let finding = serde_json::value::to_raw_value(&missing(why));
     OfMachine { host: None, ranks, findings: finding.into_iter().collect() }
 }
 
-/// Returns the maximum time of the examination of a device if collective calls wait for `limit`.
 fn patience(limit: Duration) -> Duration {
     let wanted = (limit / LIMIT_PART).max(MIN_PATIENCE);
     wanted.min(limit / MAX_LIMIT_PART).min(probeline_doctor::ANSWER)
@@ -263,7 +254,6 @@ fn fitting(host: Option<String>, mut findings: Vec<Finding>, most: usize) -> Str
     }
 }
 
-/// Creates a finding that states that others are missing.
 fn missing(seen: String) -> Finding {
     Finding {
         check: "findings",

@@ -25,7 +25,6 @@ const STOP_LIMIT: Duration = Duration::from_secs(60);
 
 /// The number of the first signal received, or one of the two states below.
 static RECEIVED: AtomicI32 = AtomicI32::new(NONE);
-/// No signal has been received yet.
 const NONE: i32 = 0;
 /// No signal has been received, and the next one takes its default action.
 const DEFAULT_ACTION: i32 = -1;

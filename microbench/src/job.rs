@@ -75,7 +75,6 @@ pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<En
     }
 }
 
-/// Runs a scenario on ranks that an MPI launcher has started.
 #[cfg(feature = "mpi")]
 fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
     // Read before any thread is pinned, including MPI's own.
@@ -112,7 +111,6 @@ fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S
     run_on_machines(args, scenario, near, open, |engine| Some(Device::named(&engine.link().device)))
 }
 
-/// Returns `None`, for an engine that uses no RDMA device.
 fn no_device<E>(_: &E) -> Option<Device> {
     None
 }
@@ -141,15 +139,19 @@ fn run_on_machines<S: Scenario, E: Timed>(
         .run(&mut engine, &mut job)
         .map_err(|failure| name_first_lost(failure, &mut engine))?;
     let doctor = machines.tell(device(&engine), &mut job)?;
-    match doctor.lost_a_rank() {
-        true => leave_behind(job),
-        false => leave(job, last_line)?,
-    }
+    leave(job, last_line, &doctor)?;
     Ok((me == Owner(0)).then_some(Ended { output, transport, doctor }))
 }
 
-/// Leaves the job together with the other ranks, and prints `last_line`.
-pub(crate) fn leave(mut job: Job, last_line: Option<String>) -> Result<()> {
+/// Leaves the job together with the other ranks, and prints `last_line`. If the job has lost a rank
+/// after its results, does not wait for the others, and prints which ranks failed.
+pub(crate) fn leave(mut job: Job, last_line: Option<String>, doctor: &Findings) -> Result<()> {
+    if doctor.lost_a_rank() {
+        if let Err(failed) = job.finish(CHILDREN_LEAVE) {
+            let _ = terminal::stderr().line(&format!("after the work: {failed}"));
+        }
+        return Ok(());
+    }
     job.barrier()?;
     job.finish(CHILDREN_LEAVE)?;
     if let Some(last_line) = last_line {
@@ -157,13 +159,6 @@ pub(crate) fn leave(mut job: Job, last_line: Option<String>) -> Result<()> {
         let _ = terminal::stdout().line(&last_line);
     }
     Ok(())
-}
-
-/// Leaves a job that lost a rank after rank 0 received all results; prints which ranks failed.
-pub(crate) fn leave_behind(job: Job) {
-    if let Err(failed) = job.finish(CHILDREN_LEAVE) {
-        let _ = terminal::stderr().line(&format!("after the work: {failed}"));
-    }
 }
 
 /// Names the rank that was lost first. Ranks that exit because of that loss look lost to the

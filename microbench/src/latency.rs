@@ -37,7 +37,6 @@ pub(crate) struct Bound {
     pub(crate) limit_ns: u64,
 }
 
-/// The mean and the percentiles of a measurement, in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Latency {
     pub(crate) operations: u64,
@@ -191,8 +190,6 @@ impl Recorder {
         (all > 0.0).then(|| sum / (last - first))
     }
 
-    /// Returns the mean over whole batches, or if there are none over individually timed
-    /// operations.
     fn mean_ns(&self) -> f64 {
         match self.batch_operations {
             0 => self.histogram.mean(),

@@ -13,7 +13,6 @@ use crate::size::Size;
 pub(crate) struct Machine {
     cpu: Option<String>,
     cpus_online: Option<String>,
-    /// The last-level cache of the first CPU.
     last_level_cache_kib: Option<u64>,
     memory_mib: Option<u64>,
     kernel: Option<String>,
@@ -116,7 +115,6 @@ fn caches(folder: &str) -> Vec<(String, String)> {
     folder.flatten().filter_map(|index| cache(&index.path())).collect()
 }
 
-/// Returns the size in KiB of the cache with the highest level.
 fn last_level_kib(caches: &[(String, String)]) -> Option<u64> {
     let numbers = caches.iter().filter_map(|(level, size)| {
         let level: u32 = level.trim().parse().ok()?;

@@ -140,7 +140,6 @@ fn end_by_clap(error: clap::Error) -> ! {
 }
 
 impl Command {
-    /// Returns the options of all ranks, if the command runs in several processes.
     fn job(&mut self) -> Option<&mut JobArgs> {
         match self {
             Self::BenchLatency(args) => Some(&mut args.job),
@@ -158,7 +157,6 @@ impl Command {
         }
     }
 
-    /// Returns the place for the tuning, if the command accepts one.
     fn tuning_file(&mut self) -> Option<&mut Option<TuningFile>> {
         match self {
             Self::Simulate(args) => Some(&mut args.tuning_file),

@@ -31,12 +31,17 @@ pub(crate) fn say_once(
     exchange: &mut dyn Exchange,
 ) -> Result<bool> {
     let me = exchange.me().0;
-    let all = gather(exchange, [u64::from(why.is_some())])?;
-    let first = (0..).zip(&all).find(|(_, [misses])| *misses != 0).map(|(rank, _)| rank);
+    let first = first_rank(why.is_some(), exchange)?;
     if let Some(why) = why.filter(|_| first == Some(me)) {
         say(missing, me, why);
     }
     Ok(first.is_some())
+}
+
+/// Returns the first rank for which this is `true`. All ranks call this.
+pub(crate) fn first_rank(mine: bool, exchange: &mut dyn Exchange) -> Result<Option<u32>> {
+    let all = gather(exchange, [u64::from(mine)])?;
+    Ok((0..).zip(all).find(|(_, [is])| *is != 0).map(|(rank, _)| rank))
 }
 
 /// Prints what `rank` lacks, unless this process has printed it already.

@@ -34,7 +34,6 @@ pub(crate) struct Chain {
     owner: Owner,
     first: u64,
     last: u64,
-    /// The landing or staging slot.
     slot: Slot,
     rng: SmallRng,
     result: u64,
@@ -52,7 +51,6 @@ impl Access {
 }
 
 impl Chain {
-    /// Creates a chain of operations on these words of the owner's window.
     pub(crate) fn new(
         access: Access,
         owner: Owner,

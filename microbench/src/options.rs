@@ -64,7 +64,6 @@ impl Options {
         Some(format!("--{}", found.name))
     }
 
-    /// Keeps the options whose name `keeps` accepts.
     pub(crate) fn only(mut self, keeps: impl Fn(&str) -> bool) -> Self {
         self.all.retain(|option| keeps(&option.name));
         self
@@ -76,7 +75,6 @@ impl Options {
         self
     }
 
-    /// Gives the option `--name` this value.
     pub(crate) fn set(&mut self, name: &str, value: impl Into<OsString>) {
         let values = vec![value.into()];
         match self.all.iter_mut().find(|option| option.name == name) {

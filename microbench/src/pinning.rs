@@ -1,6 +1,7 @@
 //! Pins each rank to a core and chooses the NUMA node of its memory.
 
 use core::hash::Hasher;
+use std::collections::BTreeSet;
 use std::hash::DefaultHasher;
 
 use probeline::exchange::machine_id;
@@ -113,9 +114,7 @@ pub(crate) fn must_pin(why: &Failure) -> Failure {
 
 /// Fails on all ranks if a rank that must be pinned cannot be.
 fn insist(failure: Option<&Failure>, exchange: &mut dyn Exchange) -> Result<()> {
-    let all = gather(exchange, [u64::from(failure.is_some())])?;
-    let first = (0..).zip(&all).find(|(_, [failed])| *failed != 0).map(|(rank, _)| rank);
-    match (first, failure) {
+    match (note::first_rank(failure.is_some(), exchange)?, failure) {
         (None, _) => Ok(()),
         (Some(rank), Some(why)) if rank == exchange.me().0 => Err(must_pin(why)),
         (Some(rank), _) => {
@@ -146,7 +145,6 @@ pub(crate) fn machines(exchange: &mut dyn Exchange) -> Result<Vec<u64>> {
     Ok(gather(exchange, [machine()?])?.into_iter().map(|[machine]| machine).collect())
 }
 
-/// Returns the number of this machine, different from that of any other.
 pub(crate) fn machine() -> Result<u64> {
     Ok(hash(&machine_id()?))
 }
@@ -178,9 +176,7 @@ fn describe(topology: &Topology, machine: u64, all: &[[u64; 3]]) -> String {
         cpu => format!("{cpu}/{node}"),
     };
     let places: Vec<String> = all.iter().map(place).collect();
-    let mut machines: Vec<u64> = all.iter().map(|[machine, ..]| *machine).collect();
-    machines.sort_unstable();
-    machines.dedup();
+    let machines: BTreeSet<u64> = all.iter().map(|[machine, ..]| *machine).collect();
     let machines = match machines.len() {
         1 => String::new(),
         several => format!(" of {several} machines"),

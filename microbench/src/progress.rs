@@ -90,7 +90,6 @@ impl Progress {
         Self::of(Some(total), shown)
     }
 
-    /// Creates a line for steps of an unknown number.
     pub(crate) fn endless(shown: bool) -> Self {
         Self::of(None, shown)
     }
@@ -133,7 +132,6 @@ impl Progress {
     }
 }
 
-/// Creates a bar of `total` steps, or if that is unknown a line with the time only.
 fn bar(total: Option<u64>, elapsed: Duration) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
     let template = match total {

@@ -53,7 +53,6 @@ pub(crate) struct RunReport<R: Row> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) rates: Vec<Value>,
     pub(crate) rows: Vec<R>,
-    /// Notes that explain the columns and the results.
     pub(crate) notes: Vec<Note>,
 }
 
@@ -156,7 +155,6 @@ impl<R: Row> RunReport<R> {
         self.notes.iter().filter(is_printed).map(Note::to_string).chain([more]).collect()
     }
 
-    /// States program and machine, transport, and parameters in three short lines.
     fn facts(&self) -> Vec<String> {
         let program = format!("{}, {}", self.program(), self.machine.short());
         // The transport comes before the places of the ranks.
@@ -179,7 +177,6 @@ impl<R: Row> RunReport<R> {
         }
     }
 
-    /// States all facts about the program, the machine, the transport and the parameters.
     fn about(&self) -> Vec<String> {
         [
             &[self.program()],
@@ -271,7 +268,6 @@ fn markdown_escaped(text: &str) -> String {
     escaped
 }
 
-/// Removes the text in parentheses.
 fn without_asides(line: &str) -> String {
     let mut depth = 0_u32;
     let mut text = String::with_capacity(line.len());

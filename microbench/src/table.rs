@@ -65,13 +65,7 @@ pub(crate) struct BatchArgs {
     #[arg(long, value_name = "N", default_value_t = DEFAULT_BATCH)]
     #[arg(default_value_if("paper", "true", "1"))]
     #[arg(value_parser = value_parser!(u32).range(1..=MOST_BATCH))]
-    batch: u32,
-}
-
-impl BatchArgs {
-    pub(crate) fn size(&self) -> u32 {
-        self.batch
-    }
+    pub(crate) batch: u32,
 }
 
 /// The options of a table: its algorithm, probe order and cache.
@@ -141,7 +135,6 @@ fn one_roundtrip() -> impl TypedValueParser<Value = OneRoundtrip> {
 pub(crate) type CachedTable<T> = Table<T, Vec<Operation>, Vec<CacheEntry>>;
 
 impl AlgorithmArgs {
-    /// Returns the configuration of the table of a job.
     pub(crate) fn config(&self, job: &JobArgs, chunk_buckets: u32, max_chunks: u32) -> Config {
         let buckets = job.buckets_per_owner();
         let base = if self.paper { Config::paper(buckets) } else { Config::new(buckets) };
@@ -158,13 +151,11 @@ impl AlgorithmArgs {
 }
 
 impl TableArgs {
-    /// Returns the configuration of the table of a job.
     pub(crate) fn config(&self, job: &JobArgs, chunk_buckets: u32, max_chunks: u32) -> Config {
         let config = self.algorithm.config(job, chunk_buckets, max_chunks);
         Config { probing: self.probing, ..config }
     }
 
-    /// Refuses options that contradict each other, before anything starts.
     pub(crate) fn check(&self, chunk_buckets: &[u32]) -> Result<()> {
         if self.adaptive_chunks && chunk_buckets.contains(&8) {
             return Err(Failure::usage(

@@ -13,7 +13,6 @@ use probeline_results::printable::{line, lines};
 /// `--quiet` sets it once, before any thread starts.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Turns headers, notes and progress off if `quiet`, otherwise on.
 pub(crate) fn set_quiet(quiet: bool) {
     QUIET.store(quiet, Ordering::Relaxed);
 }

@@ -26,7 +26,6 @@ const OF_FIRST: [&str; 5] = ["two-nodes", "json", "csv", "markdown", "full"];
 /// Options whose values may differ on the second node.
 const OF_MACHINE: [&str; 4] = ["device", "ib-port", "gid-index", "pkey-index"];
 
-/// One of two nodes, before they have met.
 pub(crate) struct Node {
     pub(crate) start: Start,
     /// A fresh secret; `None` if one was given.

@@ -153,7 +153,6 @@ impl JobArgs {
         Ok(launched)
     }
 
-    /// Sets the size of each rank's window unless `--table-size` was given.
     pub(crate) fn prefer_part(&mut self, part: Size) {
         if self.table_size_asked.is_none() {
             self.table_size = Size(part.0.saturating_mul(self.ranks.into()));

@@ -87,7 +87,6 @@ impl MeetingArgs {
     }
 }
 
-/// Parses seconds to wait for other ranks, at most a day.
 fn wait_s() -> RangedU64ValueParser {
     value_parser!(u64).range(1..=86_400)
 }

@@ -44,7 +44,6 @@ pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
     PossibleValuesParser::new(names).try_map(move |name| value(name).ok_or("no value"))
 }
 
-/// Parses on or off.
 pub(crate) fn on_off() -> impl TypedValueParser<Value = bool> {
     one_of(&[("on", "", true), ("off", "", false)])
 }
@@ -65,7 +64,6 @@ pub(crate) fn within(
     }
 }
 
-/// Parses the seconds of a measurement.
 pub(crate) fn seconds() -> impl TypedValueParser<Value = f64> {
     within("seconds", 0.001..=3600.0)
 }
@@ -141,7 +139,6 @@ pub(crate) fn chunk_buckets(most: u32) -> impl TypedValueParser<Value = u32> {
     }
 }
 
-/// Parses M within the table's bounds.
 pub(crate) fn max_chunks() -> RangedI64ValueParser<u32> {
     value_parser!(u32).range(1..=1 << 16)
 }

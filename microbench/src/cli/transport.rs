@@ -170,7 +170,6 @@ enum SimModelName {
 }
 
 impl SimArgs {
-    /// Returns the model for a job of this number of ranks.
     pub(crate) fn model(&self, ranks: u32) -> Result<probeline::sim::Model> {
         if let Some(name) = &self.profile {
             let ranks_per_machine = self.ranks_per_machine;
@@ -197,12 +196,10 @@ impl SimArgs {
         }
     }
 
-    /// Returns the machine of a rank in the network.
     pub(crate) fn machine(&self, rank: u32) -> u64 {
         u64::from(rank / self.ranks_per_machine)
     }
 
-    /// Describes the model.
     pub(crate) fn about(&self) -> String {
         if let Some(name) = &self.profile {
             return format!("profile {name}, {} ranks a machine", self.ranks_per_machine);

@@ -24,7 +24,6 @@ impl Device {
         known.into_iter().find(|name| words.contains(&&**name)).map(Self)
     }
 
-    /// Examines the device, for at most `patience`.
     pub(crate) fn examine(self, patience: Duration) -> Vec<Finding> {
         within(patience, self.0.clone(), move || self.tried())
     }

@@ -26,7 +26,6 @@ fn shell() -> impl TypedValueParser<Value = Shell> {
     one_of(&[("bash", "", Shell::Bash), ("zsh", "", Shell::Zsh), ("fish", "", Shell::Fish)])
 }
 
-/// Prints the script for the command line of this `definition`.
 pub(crate) fn run(args: CompletionsArgs, definition: &Command) -> Result<()> {
     let mut script = Vec::new();
     generate(args.shell, &mut offered(definition), definition.get_name(), &mut script);

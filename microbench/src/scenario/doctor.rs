@@ -69,7 +69,6 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     Ok(if broken { ExitCode::from(BROKEN) } else { ExitCode::SUCCESS })
 }
 
-/// Prints the counts, then each finding, with the action on a separate line.
 fn print(findings: &[Finding], notes: &str) -> io::Result<()> {
     let mut out = terminal::stdout();
     let quiet = terminal::is_quiet();

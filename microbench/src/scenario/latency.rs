@@ -5,7 +5,6 @@ mod filling;
 mod raw;
 mod rounds;
 mod row;
-mod summary;
 
 use core::time::Duration;
 
@@ -17,8 +16,7 @@ use probeline_results::{Note, Row};
 
 pub(super) use self::filling::fill;
 use self::rounds::Rounds;
-use self::row::LatencyRow;
-use self::summary::Paper;
+use self::row::{LatencyRow, Paper};
 use super::{OPERATIONS, peer, report_job};
 use crate::cli::{ChunkListArgs, JobArgs, max_chunks, seconds};
 use crate::failure::{Failure, Result};
@@ -258,7 +256,6 @@ impl Scenario for LatencyArgs {
     }
 }
 
-/// Returns the slot after those of the table.
 fn free_slot() -> Slot {
     Slot(Config::slots(FILLING))
 }

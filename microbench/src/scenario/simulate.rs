@@ -166,7 +166,6 @@ fn one_roundtrip() -> impl TypedValueParser<Value = OneRoundtrip> {
     ])
 }
 
-/// Parses one of the paper's workloads by its name.
 fn workload() -> impl TypedValueParser<Value = Workload> {
     let by_name = |name: String| WORKLOADS.into_iter().find(|workload| workload.name() == name);
     PossibleValuesParser::new(WORKLOADS.map(Workload::name))
@@ -213,7 +212,6 @@ pub(crate) fn run(args: SimulateArgs) -> Result<()> {
 /// Steps of the progress bar for each run.
 const STEPS: u64 = 1000;
 
-/// Simulates `at_once` runs at a time, with one progress bar.
 fn all(runs: &[Run], at_once: usize, truncates: bool) -> Result<Vec<SimulateRow>> {
     let bar = Progress::new(STEPS * runs.len() as u64, true);
     let bar = Mutex::new((bar, vec![0; runs.len()]));

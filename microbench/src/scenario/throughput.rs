@@ -79,7 +79,6 @@ pub(super) enum Workload {
 }
 
 row! {
-    /// The result of a workload that all ranks ran at once.
     pub(crate) struct ThroughputRow {
         workload: String => ("workload", text),
         ranks: u32 => ("ranks", text, full()),
@@ -98,27 +97,20 @@ row! {
             note("a rank's time / its operations; no operation is timed alone")
         ),
         load_factor: f64 => ("load", fixed::<2>),
-        effective_roundtrips: f64 => (
-            "eff",
-            fixed::<3>,
-            full().note("chunk READs that an operation waits for")
-        ),
+        effective_roundtrips: f64 =>
+            ("eff", fixed::<3>, full().note("chunk READs that an operation waits for")),
         claims_lost: u64 => (
             "lost CAS",
             text,
             full().note("claims that failed because another rank claimed the bucket first")
         ),
-        cache_hit_share: f64 => (
-            "cached",
-            fixed::<3>,
-            full().note("the share of operations that the cache answered")
-        ),
+        cache_hit_share: f64 =>
+            ("cached", fixed::<3>, full().note("the share of operations that the cache answered")),
     }
 }
 
 impl Row for ThroughputRow {}
 
-/// A run of all ranks.
 struct Run {
     took_ns: u64,
     /// The sum of the times of all ranks, in nanoseconds.
@@ -138,7 +130,7 @@ pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
     report.parameter("ops_per_rank", args.ops);
     report.parameter("key_range", args.key_range);
     report.parameter("runs", args.repeat);
-    report.parameter("batch", args.calls.size());
+    report.parameter("batch", args.calls.batch);
     report.parameters(args.pipeline.parameters(&args.config()));
     let (rows, limit) = output;
     report.rows = rows;
@@ -215,7 +207,7 @@ impl ThroughputArgs {
             ),
             format!(
                 "calls: each rank, {}, in a table that is empty at first",
-                match self.calls.size() {
+                match self.calls.batch {
                     1 => "one at a time".to_owned(),
                     size => format!("in calls of {size} operations"),
                 }
@@ -322,7 +314,7 @@ impl Scenario for ThroughputArgs {
         let limit = TableLimit::measure(engine, &self.config(), &self.job, exchange)?;
         let open = || self.pipeline.open(engine, self.config(), exchange);
         let mut table = progress.during(0, "opening the table", open)?;
-        let mut outcomes = outcomes(self.calls.size() as usize);
+        let mut outcomes = outcomes(self.calls.batch as usize);
         let buckets = table.layout().buckets();
         let mut rows: Vec<ThroughputRow> = Vec::new();
         for &workload in &self.workload {

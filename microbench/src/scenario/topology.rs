@@ -25,11 +25,9 @@ pub(crate) struct TopologyArgs {
     output: OutputArgs,
 }
 
-/// The cell of a rank that has its own core.
 const NOTHING_SHARED: &str = "no";
 
 row! {
-    /// The core and memory node of a rank.
     struct PlaceRow {
         rank: u32 => ("rank", text),
         cpu: u32 => ("CPU", text, note("only CPUs that this process may use")),
@@ -94,7 +92,6 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
     report.publish(files)
 }
 
-/// States how many ranks have their own core, the machine, and the CPUs that this process may use.
 fn summary(topology: &Topology, affinity: &Affinity, rows: &[PlaceRow]) -> Vec<String> {
     let alone = rows.iter().filter(|row| row.sharing == NOTHING_SHARED).count();
     let ranks = format!("topology: {} ranks, {alone} of them with a core of their own", rows.len());
@@ -104,7 +101,6 @@ fn summary(topology: &Topology, affinity: &Affinity, rows: &[PlaceRow]) -> Vec<S
     lines
 }
 
-/// Describes the nodes and cores, and which of them this process may use.
 fn found(topology: &Topology, affinity: &Affinity) -> Result<Vec<String>> {
     let mut lines: Vec<String> = topology.to_string().lines().map(str::to_owned).collect();
     let groups: Vec<String> = topology.l3_groups().iter().map(ToString::to_string).collect();
@@ -114,7 +110,6 @@ fn found(topology: &Topology, affinity: &Affinity) -> Result<Vec<String>> {
     Ok(lines)
 }
 
-/// Describes caches and devices, as hwloc reports them.
 #[cfg(feature = "hwloc")]
 fn more() -> Result<Vec<String>> {
     let survey = probeline::pin::hwloc::survey()?;

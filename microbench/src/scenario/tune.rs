@@ -2,7 +2,6 @@
 //! recommendation of C, M and depth for a transport and a workload.
 
 mod bench;
-mod notes;
 mod row;
 mod runs;
 mod transport;
@@ -121,7 +120,6 @@ pub(crate) struct Tuned {
     model: Model,
     calibration: Vec<Timing>,
     recommended: Candidate,
-    /// Measurements of the candidates among which the choice is made.
     contenders: Vec<Timing>,
     rows: Vec<TuneRow>,
     network: Option<Network>,
@@ -208,7 +206,6 @@ impl TuneArgs {
         self.check_profile()
     }
 
-    /// Checks that the simulated profile has the quantities that this number of machines needs.
     fn check_profile(&self) -> Result<()> {
         let (sim, ranks) = (&self.job.sim, self.job.ranks);
         if self.job.transport != TransportName::Sim {
@@ -287,7 +284,6 @@ impl TuneArgs {
         self.goal == GoalName::Throughput && self.in_flight >= BATCHED_BY_CPU
     }
 
-    /// Returns the configuration of the table while it is filled.
     fn config(&self) -> Config {
         let least = CHUNK_BUCKETS[0];
         let max_chunks = self.space(false).max_chunks(least);

@@ -140,7 +140,6 @@ impl CompareArgs {
         Ok(one_job)
     }
 
-    /// Rejects columns that cannot be in one job, before the ranks meet.
     fn check_one_job(&self) -> Result<()> {
         let mut columns = self.columns.iter();
         if let Some(column) = columns.clone().find(|column| !column.shares_a_job()) {
@@ -222,7 +221,6 @@ impl CompareArgs {
         Duration::from_secs_f64(self.sleep_asked.unwrap_or(default))
     }
 
-    /// Returns the longest time for the ranks of a column to open their engines.
     pub(super) fn meet_timeout(&self) -> Duration {
         Duration::from_secs(self.job.meeting.meet_timeout.unwrap_or(MEET_S))
     }

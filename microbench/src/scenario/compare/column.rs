@@ -127,7 +127,6 @@ impl ColumnName {
         }
     }
 
-    /// Returns what the lines about the transport lack, or `None` if they are as required.
     pub(super) fn lacks(self, transport: &[String]) -> Option<String> {
         let contains = |name: &&str| transport.iter().any(|line| line.contains(name));
         let missing = self.required().iter().find(|any| !any.iter().any(contains))?;

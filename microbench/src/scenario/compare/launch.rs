@@ -84,7 +84,6 @@ impl Mpi {
     }
 }
 
-/// Returns the path of the build for an MPI library if this program is `exe`.
 fn beside(exe: &Path, mpi: &str) -> Option<PathBuf> {
     let folder = exe.parent()?.parent()?;
     Some(folder.join(mpi).join("release").join(exe.file_name()?))

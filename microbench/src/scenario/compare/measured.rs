@@ -24,7 +24,6 @@ pub(super) struct Sample {
     pub(super) p99_ns: Option<u64>,
     pub(super) p99_9_ns: Option<u64>,
     pub(super) max_ns: Option<u64>,
-    /// The share of find-or-puts that inserted a key.
     pub(super) inserted_share: Option<f64>,
     /// Whether the owner slept and most operations did not complete before it woke up.
     pub(super) waited_for_owner: bool,
@@ -33,10 +32,8 @@ pub(super) struct Sample {
     pub(super) some_waited_for_owner: bool,
 }
 
-/// The capabilities of a column's engines, and the sizes that they measure with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Capabilities {
-    /// Number of steps that its version knows.
     steps: usize,
     ranks: u32,
     buckets_per_rank: u64,
@@ -127,7 +124,6 @@ pub(super) fn median_time_ns(samples: &[Sample]) -> Option<f64> {
     median(samples.iter().map(Sample::time_ns).collect())
 }
 
-/// A column of the report, measured or not.
 pub(super) struct Column {
     pub(super) name: ColumnName,
     /// Whether `--columns` names it; otherwise it is measured if the machine has it.

@@ -115,7 +115,6 @@ fn take_turns(
     }
 }
 
-/// Returns the notes on the table, or none if no column was measured.
 fn notes(args: &CompareArgs, columns: &[Column]) -> Vec<Note> {
     if !columns.iter().any(Column::has_measured) {
         return Vec::new();

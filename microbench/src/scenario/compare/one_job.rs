@@ -36,7 +36,6 @@ struct Opened<'a> {
 /// The sample on rank 0, or why the column has failed on one rank.
 type Measured = core::result::Result<Option<Sample>, String>;
 
-/// The columns, and the doctor's findings on each machine.
 type Compared = (Vec<Column>, Findings);
 
 /// Takes part in the job; rank 0 gets the result.
@@ -48,15 +47,12 @@ pub(super) fn compare_in_one_job(args: &CompareArgs) -> Result<Option<Compared>>
         return over_mpi(args, &affinity, longest);
     }
     let (mut job, farewell) = job::join(&args.job, Vec::new(), longest)?;
+    let leads = job.me() == Owner(0);
     let compared = compare_over(args, &affinity, &mut job, open)?;
-    match &compared {
-        Some((_, doctor)) if doctor.lost_a_rank() => job::leave_behind(job),
-        _ => job::leave(job, farewell)?,
-    }
-    Ok(compared)
+    job::leave(job, farewell, &compared.1)?;
+    Ok(leads.then_some(compared))
 }
 
-/// Takes part in a job with columns of MPI, whose ranks meet over MPI.
 #[cfg(feature = "mpi")]
 fn over_mpi(
     args: &CompareArgs,
@@ -66,7 +62,7 @@ fn over_mpi(
     let (_world, mut members) = crate::mpi_job::join(&args.job, Vec::new(), longest)?;
     let compared = compare_over(args, affinity, &mut members, open_among_members)?;
     members.barrier()?;
-    Ok(compared)
+    Ok((members.me() == Owner(0)).then_some(compared))
 }
 
 #[cfg(not(feature = "mpi"))]
@@ -77,13 +73,12 @@ fn over_mpi(_: &CompareArgs, _: &InitialAffinity, _: Duration) -> Result<Option<
     ))
 }
 
-/// Opens the columns' engines, one after the other, and measures all steps.
 fn compare_over<'a, E: Exchange>(
     args: &'a CompareArgs,
     affinity: &InitialAffinity,
     exchange: &mut E,
     open: impl Fn(&'a CompareArgs, ColumnName, MemoryPolicy, &mut E) -> Result<Opened<'a>>,
-) -> Result<Option<Compared>> {
+) -> Result<Compared> {
     let machines = Machines::examine(exchange, args.job.meeting.collective_limit())?;
     let is_rank_0 = exchange.me() == Owner(0);
     let mut placement = Vec::new();
@@ -108,7 +103,7 @@ fn compare_over<'a, E: Exchange>(
         while ranks.turn(None)?.is_some() {}
     }
     let doctor = machines.tell(device(&columns), ranks.exchange)?;
-    Ok(is_rank_0.then_some((columns, doctor)))
+    Ok((columns, doctor))
 }
 
 fn open<'a, E: Exchange>(
@@ -137,7 +132,6 @@ fn open<'a, E: Exchange>(
     }
 }
 
-/// Opens the engine of a column among ranks that meet over MPI.
 #[cfg(feature = "mpi")]
 fn open_among_members<'a>(
     args: &'a CompareArgs,
@@ -187,7 +181,6 @@ struct Ranks<'a, 'e> {
 }
 
 impl Ranks<'_, '_> {
-    /// Announces each step and takes part in it, on rank 0.
     fn lead(&mut self, args: &CompareArgs, columns: &mut [Column]) -> Result<()> {
         let mut job_error = None;
         take_turns(args, columns, |turn| {

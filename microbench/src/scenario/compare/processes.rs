@@ -28,7 +28,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// The beginning of a column's standard error that is kept.
 const MAX_STDERR_BYTES: usize = 1 << 14;
 
-/// Starts the ranks of all columns on this machine, measures all steps, and lets the ranks exit.
 pub(super) fn compare_processes(args: &CompareArgs) -> Vec<Column> {
     let mut columns = args.columns();
     let mut processes = Vec::new();
@@ -197,7 +196,6 @@ fn is_ruler(line: &str) -> bool {
     line.bytes().all(|byte| byte == b'-')
 }
 
-/// Waits until a process has exited, or `timeout` is over.
 fn wait(process: &mut Child, timeout: Duration) -> Option<ExitStatus> {
     let until = Instant::now() + timeout;
     loop {

@@ -5,7 +5,6 @@ use probeline_limits::remote::Operation;
 use crate::cli;
 use crate::scenario::throughput::Workload;
 
-/// One measurement, and what the owner of the words does during it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Step {
     pub(super) what: What,
@@ -14,7 +13,6 @@ pub(super) struct Step {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum What {
-    /// One operation at a time.
     Latency(Operation, Place),
     /// [`DEPTH`] of them in flight.
     Rate(Operation, Place),
@@ -23,7 +21,10 @@ pub(super) enum What {
     /// find-or-put of new keys, one at a time.
     Inserted,
     /// find-or-puts of all ranks at the same time, by blocking calls or in batches.
-    Workload { workload: Workload, batched: bool },
+    Workload {
+        workload: Workload,
+        batched: bool,
+    },
 }
 
 /// The words of the owner's window that operations access.

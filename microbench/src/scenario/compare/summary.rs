@@ -27,7 +27,6 @@ const fn polled(what: What) -> Step {
     Step { what, owner: OwnerDoes::Poll }
 }
 
-/// Returns the steps that the summary shows of each column, with their heads.
 fn shown() -> [(&'static str, Step); 6] {
     let latency = |operation| polled(What::Latency(operation, Place::Random));
     [
@@ -40,7 +39,6 @@ fn shown() -> [(&'static str, Step); 6] {
     ]
 }
 
-/// States the measured columns, the failed and absent ones, and the ratios with targets.
 pub(super) fn lines(columns: &[Column], ranks: u32) -> Vec<String> {
     let mut lines = vec![format!("compare: {ranks} ranks, medians of rounds")];
     let measured: Vec<_> = columns.iter().filter(|column| column.has_measured()).collect();

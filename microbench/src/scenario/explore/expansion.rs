@@ -35,7 +35,6 @@ pub(super) enum Stop {
     Full,
 }
 
-/// Expands states: computes their successors and puts them in the table.
 pub(super) struct Expansion {
     rule: FiringRule,
     recent: RecentStates,

@@ -47,7 +47,6 @@ impl Frontier {
         self.next.push(state);
     }
 
-    /// States of the current level that this rank has not expanded yet.
     pub(super) fn open(&self) -> u64 {
         self.current.len() as u64
     }

@@ -8,7 +8,6 @@ use crate::interrupt::Interrupt;
 use crate::units::{counted, rate_of, thousands, time};
 
 row! {
-    /// An exploration.
     pub(crate) struct ExploreRow {
         pub(super) model: String => ("model", text),
         pub(super) ranks: u32 => ("ranks", text),
@@ -16,28 +15,15 @@ row! {
         pub(super) complete: bool,
         pub(super) states: u64 => ("states", text),
         pub(super) states_not_expanded: u64,
-        pub(super) arcs: u64 => (
-            "arcs",
-            text,
-            note("pairs of a state and a transition that is enabled in it")
-        ),
-        pub(super) levels: u64 => (
-            "levels",
-            text,
-            note("breadth-first levels expanded, the initial state's included")
-        ),
-        pub(super) deadlocks: u64 => (
-            "deadlocks",
-            text,
-            note("states in which no transition is enabled")
-        ),
+        pub(super) arcs: u64 =>
+            ("arcs", text, note("pairs of a state and a transition that is enabled in it")),
+        pub(super) levels: u64 =>
+            ("levels", text, note("breadth-first levels expanded, the initial state's included")),
+        pub(super) deadlocks: u64 =>
+            ("deadlocks", text, note("states in which no transition is enabled")),
         pub(super) seconds: f64,
         pub(super) states_per_s: f64 => ("states/s", fixed::<0>),
-        pub(super) load_factor: f64 => (
-            "load",
-            fixed::<3>,
-            note("occupied buckets / all buckets")
-        ),
+        pub(super) load_factor: f64 => ("load", fixed::<3>, note("occupied buckets / all buckets")),
         pub(super) known_share: f64 => (
             "known",
             fixed::<3>,
@@ -54,11 +40,8 @@ row! {
             only_if(|row| row.cache_hit_share > 0.0)
                 .note("share of find-or-puts that --cache answered")
         ),
-        pub(super) limit_share: Option<f64> => (
-            "of limit",
-            fixed::<3>,
-            only_if(|row| row.limit_share.is_some())
-        ),
+        pub(super) limit_share: Option<f64> =>
+            ("of limit", fixed::<3>, only_if(|row| row.limit_share.is_some())),
         pub(super) effective_roundtrips_per_state: f64 => (
             "eff",
             fixed::<2>,

@@ -96,11 +96,9 @@ pub(super) fn search<T: Timed>(
 struct Round {
     /// States of the next level that each rank has found.
     found: Vec<u64>,
-    /// States of this level that no rank has expanded.
     open: u64,
     full: bool,
     overflow: Option<Overflow>,
-    /// The signal that one of the ranks has received.
     interrupt: Option<Interrupt>,
 }
 

@@ -10,7 +10,8 @@ use probeline::transport::{Exchange, LINE_WORDS, Owner};
 use super::{BATCH, FILLING};
 use crate::failure::Result;
 use crate::keys::nth;
-use crate::scenario::{gather, too_few_chunks};
+use crate::note::first_rank;
+use crate::scenario::too_few_chunks;
 use crate::table::{attach, find_or_put_all, outcomes};
 use crate::timed::Timed;
 
@@ -43,9 +44,9 @@ pub(in crate::scenario) fn fill<T: Timed>(
     find_or_put_all(&mut table, &left, &mut outcomes(BATCH))?;
     let full = table.stats().full.operations;
     table.into_transport();
-    match gather(exchange, [full])?.iter().any(|[full]| *full > 0) {
-        true => Err(too_few_chunks(&config, exchange.owners(), held).everywhere()),
-        false => Ok(()),
+    match first_rank(full > 0, exchange)? {
+        Some(_) => Err(too_few_chunks(&config, exchange.owners(), held).everywhere()),
+        None => Ok(()),
     }
 }
 

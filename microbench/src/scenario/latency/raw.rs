@@ -17,7 +17,6 @@ use crate::timed::Timed;
 /// Maximum rows: READs and WRITEs, a CAS and two FAAs.
 pub(super) const ROWS: usize = 2 * WORDS.len() + 3;
 
-/// Measures all operations, one kind after the other.
 pub(super) fn rows<T: Timed>(
     args: &LatencyArgs,
     limits: Limits,

@@ -36,7 +36,6 @@ pub(super) struct Rounds<'a> {
     round: Recorder,
 }
 
-/// The measurements of one operation over all rounds.
 struct Series {
     recorder: Recorder,
     floors_ns: Vec<f64>,
@@ -87,7 +86,6 @@ impl Series {
 }
 
 impl<'a> Rounds<'a> {
-    /// Creates the state for an empty table of this configuration.
     pub(super) fn new(args: &'a LatencyArgs, config: Config, limits: Limits) -> Result<Self> {
         let recorder = || Recorder::new(limits.clock_ns);
         let (floors, round) = ([recorder()?, recorder()?], recorder()?);
@@ -186,7 +184,6 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    /// Returns the minimum words that the READ of an operation transfers.
     fn floor_words(&self) -> u32 {
         if self.args.table.adaptive_chunks { LEAST_CHUNK } else { self.config.chunk_buckets }
     }
@@ -223,7 +220,6 @@ impl<'a> Rounds<'a> {
         Ok(self.round.trimmed_mean_ns())
     }
 
-    /// Inserts new keys in order, as many as the time permits.
     fn insert<T: Timed>(&mut self, table: &mut CachedTable<&mut T>, keys: &[u64]) -> Result<Stats> {
         let (config, mut held) = (self.config, self.held);
         let stats = self.operate(table, keys, |table, key| {
@@ -233,7 +229,6 @@ impl<'a> Rounds<'a> {
         Ok(stats)
     }
 
-    /// Finds keys in the table, as many as the time permits.
     fn find<T: Timed>(&mut self, table: &mut CachedTable<&mut T>, keys: &[u64]) -> Result<Stats> {
         self.operate(table, keys, |table, key| match table.find_or_put(key)? {
             Outcome::Found => Ok(()),
@@ -241,7 +236,6 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    /// Measures `operation` on each key. Returns the table's statistics.
     fn operate<T: Timed>(
         &mut self,
         table: &mut CachedTable<&mut T>,

@@ -79,7 +79,6 @@ impl TableLimit {
     }
 }
 
-/// Measures reads and swaps of random lines of all windows by the CPU.
 fn of_memory<T: Timed>(engine: &T, config: &Config) -> Option<[f64; 2]> {
     // At most 32 GiB of a window are measured; more would not change the rate.
     let words = u32::try_from(config.words()).unwrap_or(u32::MAX);
@@ -92,7 +91,6 @@ fn of_memory<T: Timed>(engine: &T, config: &Config) -> Option<[f64; 2]> {
     Some([memory.prefetched_reads, memory.reads_then_swaps])
 }
 
-/// Measures READs of a chunk and swaps of random words of all windows.
 fn of_transport<T: Timed>(
     engine: &mut T,
     config: &Config,

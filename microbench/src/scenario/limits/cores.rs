@@ -126,7 +126,6 @@ impl Cores {
         }
     }
 
-    /// Measures with a thread on each of `cpus`, all at once.
     fn round(
         &self,
         cpus: &[Option<CpuId>],

@@ -10,7 +10,7 @@ use crate::run_report::aligned;
 use crate::units::{rate, time};
 
 row! {
-    /// The maximum rate of an access to memory or of an operation of the transport.
+    #[derive(Default)]
     pub(crate) struct LimitsRow {
         limit: String => ("limit", text),
         of: String => ("of", text),
@@ -75,7 +75,6 @@ pub(super) fn of_memory(of: &str, rounds: &[Vec<Memory>]) -> Vec<LimitsRow> {
     LIMITS.iter().map(row).collect()
 }
 
-/// A rate, and whether all operations went to one word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OfTransport {
     pub(super) rate: Rate,
@@ -116,15 +115,11 @@ impl LimitsRow {
         let at = |place: usize| rates.get(place).copied().unwrap_or(0.0);
         let median = at(rates.len() / 2);
         Self {
-            limit: String::new(),
-            of: String::new(),
-            cores: None,
-            in_flight: None,
             median_ops_per_s: median,
             least_ops_per_s: at(0),
             most_ops_per_s: at(rates.len().saturating_sub(1)),
             mean_ns: cores * 1e9 / median,
-            prefetch: None,
+            ..Self::default()
         }
     }
 }
@@ -167,7 +162,6 @@ pub(super) fn summary(transport: &str, rows: &[LimitsRow]) -> Vec<String> {
     ["limits: what memory and transport do at best".to_owned()].into_iter().chain(lines).collect()
 }
 
-/// Returns the rows of an operation of the transport with one in flight and at the highest rate.
 fn one_and_best<'r>(rows: &'r [LimitsRow], limit: &str) -> Option<[&'r LimitsRow; 2]> {
     let of = rows.iter().filter(|row| row.limit == limit && row.in_flight.is_some());
     let one = of.clone().find(|row| row.in_flight == Some(1))?;

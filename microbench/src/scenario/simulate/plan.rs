@@ -105,7 +105,6 @@ impl SimulateArgs {
         )))
     }
 
-    /// Checks that the profile has the quantities that the requested machines need.
     fn check_machines(&self, profile: &Profile) -> Result<()> {
         let of = |machines| profile.model(Shape { machines, ranks_per_machine: 1 });
         let most = self.machines.iter().copied().max().unwrap_or(1);

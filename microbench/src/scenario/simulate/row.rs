@@ -9,11 +9,9 @@ use probeline_simulate::{
 };
 
 row! {
-    /// A latency or a throughput, and the paper's figure for it.
     #[derive(Default)]
     pub(crate) struct SimulateRow {
         pub(super) experiment: String,
-        /// The workload of a throughput; `None` for a latency.
         pub(super) workload: Option<String> => {"what", SimulateRow::what},
         pub(super) machines: u32 => {"on", SimulateRow::cluster},
         pub(super) ranks_per_machine: u32,
@@ -21,37 +19,24 @@ row! {
         /// C; beyond the paper the maximum, up to which each operation chooses its own C.
         chunk_buckets: u32 => {"C", SimulateRow::chunk_cell},
         /// The mean number of buckets that a READ transfers; throughputs only.
-        mean_chunk_buckets: Option<f64> => (
-            "mean C",
-            fixed::<1>,
-            full().note("buckets per READ, a mean")
-        ),
+        mean_chunk_buckets: Option<f64> =>
+            ("mean C", fixed::<1>, full().note("buckets per READ, a mean")),
         load_factor: f64 => ("load", fixed::<2>),
         operations: u64,
-        /// The number of these operations that found no room within M chunks; latencies only.
         full: u64,
         pub(super) mean_latency_ns: f64 => ("mean ns", fixed::<0>),
         outgoing_roundtrips: f64 => ("out", fixed::<4>, full()),
         effective_roundtrips: f64 => ("eff", fixed::<4>, full()),
-        pub(super) ops_per_s: Option<f64> => (
-            "M op/s",
-            million,
-            note("find-or-puts per second of all ranks")
-        ),
+        pub(super) ops_per_s: Option<f64> =>
+            ("M op/s", million, note("find-or-puts per second of all ranks")),
         /// The throughput if each operation's time is truncated to whole microseconds.
         truncated_ops_per_s: Option<f64> => ("cut M op/s", million, full()),
         pub(super) paper_mean_latency_ns: Option<f64> => {"paper", SimulateRow::paper_cell},
         paper_outgoing_roundtrips: Option<f64>,
         pub(super) paper_ops_per_s: Option<f64>,
-        /// The number of runs whose mean is the paper's figure.
         pub(super) paper_runs: Option<u32>,
-        /// The model's mean latency or throughput divided by the paper's.
-        pub(super) by_paper: Option<f64> => (
-            "by paper",
-            fixed::<3>,
-            note("the model's figure / the authors' figure")
-        ),
-        /// The model's outgoing roundtrips divided by the paper's.
+        pub(super) by_paper: Option<f64> =>
+            ("by paper", fixed::<3>, note("the model's figure / the authors' figure")),
         pub(super) roundtrips_by_paper: Option<f64>,
         /// The limit that a throughput is at. Without one, operations wait for roundtrips only.
         limit: Option<String> => {
@@ -62,7 +47,6 @@ row! {
         /// The limit with the highest utilization, whether the throughput is at it or not.
         nearest_limit: Option<String>,
         limit_used: Option<f64>,
-        /// READs and atomics per second of one machine.
         pub(super) nic_reads_per_s: Option<f64>,
         pub(super) nic_atomics_per_s: Option<f64>,
         /// Whether `--one-roundtrip auto` did not claim along with first READs.
@@ -165,13 +149,11 @@ const MOST_BRIEF: usize = 30;
 const LOAD_FACTORS: [f64; 2] = [0.5, 0.9];
 
 impl SimulateRow {
-    /// Returns C and the load factor of a latency.
     pub(super) fn cells_name(&self) -> String {
         let is = if self.is_adaptive() { "up to" } else { "=" };
         format!("C {is} {} at {:.2}", self.chunk_buckets, self.load_factor)
     }
 
-    /// Returns whether operations choose their C.
     fn is_adaptive(&self) -> bool {
         self.way == "beyond"
     }
@@ -219,7 +201,6 @@ impl SimulateRow {
         }
     }
 
-    /// Returns the limit that the row is at, or else the nearest one in brackets.
     fn limit_cell(&self) -> String {
         match self.nearest() {
             None if self.workload.is_some() => "none".to_owned(),
@@ -250,13 +231,11 @@ impl SimulateRow {
         Some((name, used))
     }
 
-    /// Returns the share of the operations that found no room, 0 to 1.
     pub(super) fn full_share(&self) -> f64 {
         self.full as f64 / self.operations.max(1) as f64
     }
 }
 
-/// Returns the rows without latencies that repeat another row.
 fn distinct(rows: &[SimulateRow]) -> Vec<SimulateRow> {
     let repeats = |row: &SimulateRow| rows.iter().any(|other| row.repeats(other));
     rows.iter().filter(|row| !repeats(row)).cloned().collect()

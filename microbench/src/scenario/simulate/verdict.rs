@@ -86,7 +86,6 @@ fn numbers(profile: &Profile) -> String {
     )
 }
 
-/// How close the model is to a group of the paper's figures.
 struct Fit {
     line: String,
     missed: Option<String>,
@@ -123,7 +122,6 @@ pub(super) fn of_the_papers(args: &SimulateArgs, profile: &Profile) -> bool {
         && given == PARAMETERS
 }
 
-/// Counts the figures within the accepted deviation, and names the others.
 fn fit<'r>(
     what: &str,
     within: f64,
@@ -183,7 +181,6 @@ fn full(args: &SimulateArgs, rows: &[SimulateRow]) -> Option<String> {
 }
 
 impl SimulateRow {
-    /// States the result of this row, compared with the paper's figure.
     fn line(&self) -> String {
         let cluster = self.cluster();
         let Some((workload, ops_per_s)) = self.workload.as_ref().zip(self.ops_per_s) else {

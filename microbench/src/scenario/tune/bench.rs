@@ -158,7 +158,6 @@ impl<'e, T: Timed> Bench<'e, T> {
         attach(&mut *self.engine, config, candidate.depth.max(OPERATIONS), candidate.cache_entries)
     }
 
-    /// Returns new keys and keys in the table, in random order.
     fn keys(&mut self, me: u64) -> Vec<u64> {
         let first = self.held + self.more + me;
         let ranks = self.ranks;
@@ -195,7 +194,6 @@ pub(super) fn most_operations(buckets: u64, ranks: u32, insert_share: f64) -> u3
     (inserts_of_step(buckets, ranks.into()) as f64 / insert_share) as u32
 }
 
-/// Returns the inserts of each rank in one step.
 #[allow(clippy::cast_possible_truncation)]
 fn inserts_of_step(buckets: u64, ranks: u64) -> u64 {
     (buckets as f64 * STEP) as u64 / ranks

@@ -107,8 +107,6 @@ impl TuneArgs {
         }
     }
 
-    /// Measures the recommendation, its neighbours, the baseline and the best candidates of the
-    /// sweep.
     pub(super) fn verify<T: Timed>(
         &self,
         model: Model,

@@ -2,6 +2,7 @@
 //! also with one rank alone.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use probeline::transport::{Exchange, Owner};
@@ -66,7 +67,6 @@ const PLACES: [&str; 9] =
 /// The option that names a built-in network or a file.
 const SIMULATED_PROFILE: &str = "sim-profile";
 
-/// Operations per second of one kind, with `depth` in flight.
 #[derive(Clone, Debug)]
 struct Measurement {
     operation: Operation,
@@ -82,7 +82,6 @@ impl Measurement {
         Self { operation, depth, who, place, rounds: Vec::new() }
     }
 
-    /// Returns the rate of all measuring ranks together: the median of the rounds.
     fn per_s(&self) -> f64 {
         median(self.rounds.iter().map(|rates| rates.iter().sum()).collect()).unwrap_or(0.0)
     }
@@ -95,7 +94,6 @@ enum Who {
     All,
 }
 
-/// The words that operations access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// Random words of the most distant owners.
@@ -208,10 +206,7 @@ fn far(machines: &[u64], me: Owner) -> Vec<Owner> {
 }
 
 fn distinct(machines: &[u64]) -> u32 {
-    let mut all = machines.to_vec();
-    all.sort_unstable();
-    all.dedup();
-    u32::try_from(all.len()).unwrap_or(u32::MAX)
+    u32::try_from(machines.iter().collect::<BTreeSet<_>>().len()).unwrap_or(u32::MAX)
 }
 
 impl Network {
