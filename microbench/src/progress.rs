@@ -85,17 +85,10 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Creates a bar of `total` steps. `shown` must be true on one rank only.
-    pub(crate) fn new(total: u64, shown: bool) -> Self {
-        Self::of(Some(total), shown)
-    }
-
-    pub(crate) fn endless(shown: bool) -> Self {
-        Self::of(None, shown)
-    }
-
-    fn of(total: Option<u64>, shown: bool) -> Self {
-        Self { total, bar: None, shown: is_shown(shown), start: Instant::now() }
+    /// Creates a bar of `total` steps, or a line for steps of an unknown number. `shown` must be true
+    /// on one rank only.
+    pub(crate) fn new(total: impl Into<Option<u64>>, shown: bool) -> Self {
+        Self { total: total.into(), bar: None, shown: is_shown(shown), start: Instant::now() }
     }
 
     pub(crate) fn set(&mut self, done: u64, doing: &str) {

@@ -182,7 +182,7 @@ impl<R: Row> RunReport<R> {
             &[self.program()],
             &self.machine.lines()[..],
             &self.transport,
-            &[parameter_line(&self.parameters)],
+            &[self.parameters.iter().map(parameter).collect::<Vec<_>>().join(", ")],
         ]
         .concat()
     }
@@ -207,7 +207,7 @@ impl<R: Row> RunReport<R> {
     }
 }
 
-fn parameter((name, value): &(&str, Value)) -> String {
+fn parameter((name, value): &(&'static str, Value)) -> String {
     match value.as_str() {
         Some(text) => format!("{name} {text}"),
         None => format!("{name} {value}"),
@@ -220,10 +220,6 @@ fn short(given: &(&'static str, Value)) -> String {
         (Some(name), Some(bytes)) => format!("{name} {}", Size(bytes)),
         _ => parameter(given),
     }
-}
-
-fn parameter_line<'p>(parameters: impl IntoIterator<Item = &'p (&'static str, Value)>) -> String {
-    parameters.into_iter().map(parameter).collect::<Vec<_>>().join(", ")
 }
 
 /// Formats lines with aligned columns: the first column to the left, the others to the right.

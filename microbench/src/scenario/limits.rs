@@ -199,7 +199,7 @@ impl Scenario for LimitsArgs {
             while of_rank_0(exchange, &false)? {}
             return Ok(Vec::new());
         }
-        let mut progress = Progress::new(self.rounds.into(), true);
+        let mut progress = Progress::new(u64::from(self.rounds), true);
         let mut rounds = Vec::new();
         for round in 0..self.rounds {
             let announce = |doing: &str| progress.expecting(round.into(), doing, self.time());

@@ -121,12 +121,8 @@ fn open<'a, E: Exchange>(
         ColumnName::UcxShm | ColumnName::UcxTcp | ColumnName::UcxRc => {
             let tls = column.option("ucx-tls");
             let (engine, line) = engines::open_ucx(&args.job.ucx, tls, sizes, exchange)?;
-            match column.lacks(slice::from_ref(&line)) {
-                Some(missing) => Err(Failure::new(format!(
-                    "UCX does not use {missing} ({line}): leave the column out"
-                ))),
-                None => Ok(Opened::new(args, (engine, line))),
-            }
+            check(column, &line, "UCX does not use", "")?;
+            Ok(Opened::new(args, (engine, line)))
         }
         _ => Err(Failure::new(format!("{}: its ranks must meet over MPI", column.name()))),
     }
@@ -146,12 +142,18 @@ fn open_among_members<'a>(
         _ => return open(args, column, memory, members),
     };
     let (engine, line) = engines::open_mpi(single, args.sizes(), members)?;
-    match column.lacks(slice::from_ref(&line)) {
-        Some(missing) => Err(Failure::new(format!(
-            "the launcher did not choose {missing} ({line}): leave the column out, or give the \
-             launcher the parameters for it, such as --mca osc ucx"
-        ))),
-        None => Ok(Opened::new(args, (engine, line))),
+    let advice = ", or give the launcher the parameters for it, such as --mca osc ucx";
+    check(column, &line, "the launcher did not choose", advice)?;
+    Ok(Opened::new(args, (engine, line)))
+}
+
+/// Fails unless the line about a column's engine is as required.
+fn check(column: ColumnName, line: &String, cause: &str, advice: &str) -> Result<()> {
+    match column.lacks(slice::from_ref(line)) {
+        Some(missing) => {
+            Err(Failure::new(format!("{cause} {missing} ({line}): leave the column out{advice}")))
+        }
+        None => Ok(()),
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) fn search<T: Timed>(
     let first_word = table.config().words();
     let mut frontier =
         Frontier::new(first_word, Config::slots(exploration.args.pipeline.in_flight));
-    let (mut progress, start) = (Progress::endless(exchange.me() == Owner(0)), Instant::now());
+    let (mut progress, start) = (Progress::new(None, exchange.me() == Owner(0)), Instant::now());
     let mut counts = Counts::default();
     if exchange.me() == Owner(0) {
         match packing.pack(&exploration.net.initial()) {

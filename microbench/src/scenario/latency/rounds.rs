@@ -40,13 +40,13 @@ struct Series {
     recorder: Recorder,
     floors_ns: Vec<f64>,
     multiples: Vec<f64>,
-    stats: [u64; 4],
+    stats: Stats,
 }
 
 impl Series {
     fn new(limits: &Limits) -> Result<Self> {
         let recorder = Recorder::new(limits.clock_ns)?;
-        Ok(Self { recorder, floors_ns: Vec::new(), multiples: Vec::new(), stats: [0; 4] })
+        Ok(Self { recorder, floors_ns: Vec::new(), multiples: Vec::new(), stats: Stats::default() })
     }
 
     /// Adds a round. `floor_ns` is the trimmed mean of its floor.
@@ -58,26 +58,19 @@ impl Series {
             // words.
             self.multiples.push(took / floor.max(1.0));
         }
-        let total = stats.total();
-        let stats = [
-            total.operations,
-            total.effective_roundtrips,
-            total.outgoing_roundtrips,
-            total.cache_hits,
-        ];
-        self.stats = core::array::from_fn(|i| self.stats[i] + stats[i]);
+        self.stats = [self.stats, *stats].into_iter().sum();
         Ok(())
     }
 
     fn row(self, operation: &str, chunk_buckets: u32, load_factor: f64) -> LatencyRow {
-        let [operations, effective, outgoing, cached] = self.stats;
-        let mean = |sum: u64| Some(sum as f64 / operations.max(1) as f64);
+        let total = self.stats.total();
+        let mean = |sum: u64| Some(sum as f64 / total.operations.max(1) as f64);
         LatencyRow {
             chunk_buckets: Some(chunk_buckets),
             load_factor: Some(load_factor),
-            effective_roundtrips: mean(effective),
-            outgoing_roundtrips: mean(outgoing),
-            cache_hit_share: mean(cached),
+            effective_roundtrips: mean(total.effective_roundtrips),
+            outgoing_roundtrips: mean(total.outgoing_roundtrips),
+            cache_hit_share: mean(total.cache_hits),
             floor_ns: median(self.floors_ns),
             times_floor: median(self.multiples),
             ..LatencyRow::new(operation, self.recorder.latency())
