@@ -20,27 +20,30 @@ const MIN_LINES: usize = 1024;
 /// The minimum memory that can be measured, in bytes.
 pub const MIN_BYTES: usize = MIN_LINES * LINE_BYTES;
 
-/// The rates of one thread, in operations per second, each on a random line.
+/// The rates of one thread, each on random lines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Memory {
     /// Addresses computed, without an access. All other rates include this computation.
-    pub indexes: f64,
+    pub indexes: Rate,
     /// Reads whose address depends on the value of the previous read: blocking lookups.
-    pub dependent_reads: f64,
+    pub dependent_reads: Rate,
     /// Independent reads, which the CPU overlaps by itself.
-    pub independent_reads: f64,
+    pub independent_reads: Rate,
     /// Independent reads with prefetches: many finds in flight.
-    pub prefetched_reads: f64,
-    /// The fastest prefetches for them.
-    pub prefetched_reads_by: Ahead,
+    pub prefetched_reads: Rate,
     /// Compare-and-swaps, with prefetches.
-    pub swaps: f64,
-    /// The fastest prefetches for them.
-    pub swaps_by: Ahead,
+    pub swaps: Rate,
     /// A read and a compare-and-swap of the same word, with prefetches: many inserts in flight.
-    pub reads_then_swaps: f64,
-    /// The fastest prefetches for them.
-    pub reads_then_swaps_by: Ahead,
+    pub reads_then_swaps: Rate,
+}
+
+/// A rate of one kind of access.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rate {
+    /// Operations per second.
+    pub per_second: f64,
+    /// The fastest prefetches; `None` for accesses without prefetches.
+    pub by: Option<Ahead>,
 }
 
 /// How lines are prefetched.
@@ -87,65 +90,39 @@ pub enum MemoryError {
     },
 }
 
-/// Measures the whole lines of `words`: five rates for `per_measurement` each and one for a tenth
-/// of it, or a few milliseconds longer if that is too short for a block of operations.
+/// Measures the whole lines of memory in several parts, such as the windows of several owners; each
+/// part is equally likely. Measures five rates for `per_measurement` each and one for a tenth of it,
+/// or a few milliseconds longer if that is too short for a block of operations.
 ///
 /// The words keep their values, even if others change them meanwhile: a compare-and-swap replaces a
 /// value by itself, which costs the same. Every page must have been written before, as those of a
 /// `probeline_pin::Mapping` have; the kernel maps all other pages to one page of zeros.
 ///
 /// # Errors
-/// [`MemoryError::TooSmall`] for less than [`MIN_BYTES`].
-pub fn measure(words: &[AtomicU64], per_measurement: Duration) -> Result<Memory, MemoryError> {
-    let lines = whole(words);
-    enough(lines.len())?;
-    Ok(all(lines, per_measurement))
-}
-
-/// As [`measure`], for memory in several parts, such as the windows of several owners. Each part is
-/// equally likely.
-///
-/// # Errors
 /// [`MemoryError::TooSmall`] for a part of less than [`MIN_BYTES`], or without parts.
-pub fn measure_parts(
-    parts: &[&[AtomicU64]],
-    per_measurement: Duration,
-) -> Result<Memory, MemoryError> {
-    // Omits the choice of a part, which takes some time.
-    if let [only] = parts {
-        return measure(only, per_measurement);
-    }
+pub fn measure(parts: &[&[AtomicU64]], per_measurement: Duration) -> Result<Memory, MemoryError> {
     let parts: Vec<_> = parts.iter().map(|part| whole(part)).collect();
-    enough(parts.iter().map(|part| part.len()).min().unwrap_or(0))?;
-    Ok(all(&*parts, per_measurement))
-}
-
-fn enough(lines: usize) -> Result<(), MemoryError> {
+    let lines = parts.iter().map(|part| part.len()).min().unwrap_or(0);
     if lines < MIN_LINES {
         return Err(MemoryError::TooSmall { lines, least: MIN_LINES });
     }
-    Ok(())
+    // With one part, omits the choice of a part, which takes some time.
+    Ok(match parts[..] {
+        [only] => all(only, per_measurement),
+        _ => all(&*parts, per_measurement),
+    })
 }
 
 /// Measures the rates one after the other.
 fn all<L: Lines>(lines: L, time: Duration) -> Memory {
     let mut schedule = Schedule::new();
-    let indexes = schedule.best(vec![indexes(lines)], time / 10);
-    let dependent = schedule.best(vec![dependent_reads(lines)], time);
-    let independent = schedule.best(vec![independent_reads(lines)], time);
-    let reads = schedule.best(variants::prefetched_reads(lines), time);
-    let swaps = schedule.best(variants::swaps(lines), time);
-    let both = schedule.best(variants::reads_then_swaps(lines), time);
     Memory {
-        indexes: indexes.rate,
-        dependent_reads: dependent.rate,
-        independent_reads: independent.rate,
-        prefetched_reads: reads.rate,
-        prefetched_reads_by: reads.ahead,
-        swaps: swaps.rate,
-        swaps_by: swaps.ahead,
-        reads_then_swaps: both.rate,
-        reads_then_swaps_by: both.ahead,
+        indexes: schedule.best(vec![indexes(lines)], time / 10),
+        dependent_reads: schedule.best(vec![dependent_reads(lines)], time),
+        independent_reads: schedule.best(vec![independent_reads(lines)], time),
+        prefetched_reads: schedule.best(variants::prefetched_reads(lines), time),
+        swaps: schedule.best(variants::swaps(lines), time),
+        reads_then_swaps: schedule.best(variants::reads_then_swaps(lines), time),
     }
 }
 

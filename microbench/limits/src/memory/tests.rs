@@ -13,6 +13,7 @@ fn rates(memory: &Memory) -> [f64; 6] {
         memory.swaps,
         memory.reads_then_swaps,
     ]
+    .map(|rate| rate.per_second)
 }
 
 /// Returns words that are all different, some of them empty.
@@ -25,12 +26,13 @@ fn all_rates_are_measured_and_words_are_unchanged() {
     let all = words(1 << 16);
     // Only whole lines of these words are used, although the first one starts within a line.
     for from in 0..8 {
-        let memory = measure(&all[from..], MOMENT).unwrap();
+        let memory = measure(&[&all[from..]], MOMENT).unwrap();
         assert!(rates(&memory).iter().all(|rate| rate.is_finite() && *rate > 0.0), "{memory:?}");
-        for by in [memory.prefetched_reads_by, memory.swaps_by, memory.reads_then_swaps_by] {
-            assert!([8, 16, 32, 64].contains(&by.lines), "{by}");
+        for rate in [memory.prefetched_reads, memory.swaps, memory.reads_then_swaps] {
+            assert!([8, 16, 32, 64].contains(&rate.by.unwrap().lines), "{rate:?}");
         }
-        assert_ne!(memory.prefetched_reads_by.hint, Hint::Write);
+        assert_ne!(memory.prefetched_reads.by.unwrap().hint, Hint::Write);
+        assert_eq!(memory.dependent_reads.by, None);
     }
     for (now, before) in all.iter().zip(words(1 << 16)) {
         assert_eq!(now.load(Relaxed), before.into_inner());
@@ -41,7 +43,7 @@ fn all_rates_are_measured_and_words_are_unchanged() {
 fn parts_are_measured_together() {
     let all = words(1 << 16);
     let parts: Vec<_> = all.chunks(1 << 14).collect();
-    let memory = measure_parts(&parts, MOMENT).unwrap();
+    let memory = measure(&parts, MOMENT).unwrap();
     assert!(rates(&memory).iter().all(|rate| rate.is_finite() && *rate > 0.0), "{memory:?}");
 }
 
@@ -53,11 +55,11 @@ fn tiny_memory_is_refused() {
     let begun = &lines.as_flattened()[1..];
     let too_small = |lines| Err(MemoryError::TooSmall { lines, least: 1024 });
     for (words, lines) in [(&begun[..0], 0), (&begun[..6], 0), (&begun[..1023 * 8 + 7], 1023)] {
-        assert_eq!(measure(words, MOMENT), too_small(lines));
-        assert_eq!(measure_parts(&[&all, words], MOMENT), too_small(lines));
+        assert_eq!(measure(&[words], MOMENT), too_small(lines));
+        assert_eq!(measure(&[&all, words], MOMENT), too_small(lines));
     }
-    assert_eq!(measure_parts(&[], MOMENT), too_small(0));
-    assert!(measure(&lines.as_flattened()[..1024 * 8], MOMENT).is_ok());
+    assert_eq!(measure(&[], MOMENT), too_small(0));
+    assert!(measure(&[&lines.as_flattened()[..1024 * 8]], MOMENT).is_ok());
 }
 
 #[test]
@@ -65,7 +67,7 @@ fn a_measurement_takes_the_given_time() {
     let all = words(1 << 16);
     let each = Duration::from_millis(40);
     let start = std::time::Instant::now();
-    measure(&all, each).unwrap();
+    measure(&[&all], each).unwrap();
     let took = start.elapsed();
     // Five measurements and a tenth of one.
     assert!(took >= each * 5 + each / 10, "{took:?}");

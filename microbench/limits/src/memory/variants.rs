@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire};
 use core::time::Duration;
 use std::time::Instant;
 
-use super::{Ahead, Hint};
+use super::{Ahead, Hint, Rate};
 use crate::lines::Lines;
 use crate::prefetch;
 use crate::random::Random;
@@ -26,25 +26,20 @@ const ROUNDS_SHARE: u32 = 4;
 
 /// A variant, and its measured time.
 pub(super) struct Variant<'a> {
-    ahead: Ahead,
+    ahead: Option<Ahead>,
     /// Executes [`BLOCK`] operations.
     block: Box<dyn FnMut() + 'a>,
     blocks: u32,
     took: Duration,
 }
 
-pub(super) struct Best {
-    pub(super) rate: f64,
-    pub(super) ahead: Ahead,
-}
-
 impl<'a> Variant<'a> {
-    fn new(ahead: Ahead, block: impl FnMut() + 'a) -> Self {
+    fn new(ahead: Option<Ahead>, block: impl FnMut() + 'a) -> Self {
         Self { ahead, block: Box::new(block), blocks: 0, took: Duration::ZERO }
     }
 
     fn alone(block: impl FnMut() + 'a) -> Self {
-        Self::new(Ahead { lines: 0, hint: Hint::Near }, block)
+        Self::new(None, block)
     }
 
     fn run(&mut self, until: Instant) {
@@ -77,17 +72,16 @@ impl Schedule {
 
     /// Tries all variants and measures the fastest, for `time` in total. Each turn executes at
     /// least one block.
-    pub(super) fn best(&mut self, variants: Vec<Variant<'_>>, time: Duration) -> Best {
+    pub(super) fn best(&mut self, variants: Vec<Variant<'_>>, time: Duration) -> Rate {
         let each =
             time / ROUNDS_SHARE / ROUNDS / u32::try_from(variants.len()).unwrap_or(u32::MAX).max(1);
         let end = self.0 + time;
         let fastest = self.fastest(variants, each);
         self.0 = end;
-        let none = Best { rate: 0.0, ahead: Ahead { lines: 0, hint: Hint::Near } };
-        fastest.map_or(none, |mut fastest| {
+        fastest.map_or(Rate::default(), |mut fastest| {
             (fastest.blocks, fastest.took) = (0, Duration::ZERO);
             fastest.run(end);
-            Best { rate: fastest.rate(), ahead: fastest.ahead }
+            Rate { per_second: fastest.rate(), by: fastest.ahead }
         })
     }
 
@@ -185,7 +179,7 @@ fn rolling<'a, const AHEAD: usize, L: Lines + 'a>(
     let mut random = Random::with_random_seed();
     // Random numbers, because an address is computed from one faster than it is loaded.
     let mut coming: [u64; AHEAD] = array::from_fn(|_| random.next());
-    Variant::new(ahead, move || {
+    Variant::new(Some(ahead), move || {
         let mut sum = 0;
         for _ in 0..BLOCK as usize / AHEAD {
             for place in &mut coming {
@@ -233,6 +227,6 @@ mod tests {
         let mut blocks = blocks.map(Cell::into_inner);
         blocks.sort_unstable();
         assert_eq!(blocks, [ROUNDS, ROUNDS, ROUNDS + 1]);
-        assert!(best.rate.is_finite());
+        assert!(best.per_second.is_finite());
     }
 }

@@ -5,7 +5,7 @@ use core::sync::atomic::fence;
 use core::time::Duration;
 
 use probeline_exchange::Thread;
-use probeline_limits::memory::measure_parts;
+use probeline_limits::memory::measure;
 use probeline_pin::{HugePages, MemoryPolicy, NodeId, Pages};
 use probeline_table::{Bucket, Config, Operation, OperationError, Outcome, Probing, Table};
 use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
@@ -112,8 +112,9 @@ impl Rank {
             engine.direct(Segment { start, words }).ok_or("the CPU cannot load a window")
         };
         let windows: Vec<_> = (0..geometry.owners).map(window).collect::<Result<_, _>>()?;
-        let of = measure_parts(&windows, time)?;
-        Ok([of.dependent_reads, of.prefetched_reads, of.reads_then_swaps])
+        let of = measure(&windows, time)?;
+        Ok([of.dependent_reads, of.prefetched_reads, of.reads_then_swaps]
+            .map(|rate| rate.per_second))
     }
 
     /// Empties the buckets of this rank's part whose keys are not among the first `count`.

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use probeline::table::Config;
 use probeline::transport::{Exchange, Owner, RemoteWord, Segment};
-use probeline_limits::memory::measure_parts;
+use probeline_limits::memory::measure;
 use probeline_limits::remote::{Meter, Operation, Plan};
 
 use super::operations;
@@ -87,8 +87,8 @@ fn of_memory<T: Timed>(engine: &T, config: &Config) -> Option<[f64; 2]> {
         engine.direct(Segment { start, words })
     };
     let windows: Option<Vec<&[AtomicU64]>> = (0..engine.geometry().owners).map(window).collect();
-    let memory = measure_parts(&windows?, MEMORY).ok()?;
-    Some([memory.prefetched_reads, memory.reads_then_swaps])
+    let memory = measure(&windows?, MEMORY).ok()?;
+    Some([memory.prefetched_reads, memory.reads_then_swaps].map(|rate| rate.per_second))
 }
 
 fn of_transport<T: Timed>(

@@ -7,7 +7,7 @@ use std::sync::RwLock;
 use std::thread;
 
 use probeline::pin::{Affinity, CpuId, HugePages, Mapping, MemoryPolicy, NodeId, Pages};
-use probeline_limits::memory::{Memory, measure_parts};
+use probeline_limits::memory::{self, Memory};
 
 use super::row::{LimitsRow, of_memory};
 use super::{CoresName, LimitsArgs};
@@ -137,7 +137,7 @@ impl Cores {
             self.pin(cpu, args)?;
             // The gate opens after all threads have started or one of them has failed to start.
             drop(gate.read());
-            Ok(measure_parts(words, args.time())?)
+            Ok(memory::measure(words, args.time())?)
         };
         thread::scope(|scope| {
             let closed = gate.write();

@@ -1,7 +1,7 @@
 //! A row of the report of limits.
 
-use probeline_limits::memory::{Ahead, Memory};
-use probeline_limits::remote::{Operation, Rate};
+use probeline_limits::memory::{Memory, Rate};
+use probeline_limits::remote::{self, Operation};
 use probeline_results::format::{fixed, millions, text};
 use probeline_results::{Layout, Row, row};
 
@@ -36,31 +36,24 @@ row! {
     }
 }
 
-/// A limit of memory: its name, its rate, and the best prefetch distance if it uses prefetches.
-type Limit = (&'static str, fn(&Memory) -> f64, Option<fn(&Memory) -> Ahead>);
+/// A limit of memory, and its rate.
+type Limit = (&'static str, fn(&Memory) -> Rate);
 
 const LIMITS: [Limit; 6] = [
-    ("index", |memory| memory.indexes, None),
-    ("dependent reads", |memory| memory.dependent_reads, None),
-    ("independent reads", |memory| memory.independent_reads, None),
-    (
-        "prefetched reads",
-        |memory| memory.prefetched_reads,
-        Some(|memory| memory.prefetched_reads_by),
-    ),
-    ("prefetched CAS", |memory| memory.swaps, Some(|memory| memory.swaps_by)),
-    (
-        "prefetched read, CAS",
-        |memory| memory.reads_then_swaps,
-        Some(|memory| memory.reads_then_swaps_by),
-    ),
+    ("index", |memory| memory.indexes),
+    ("dependent reads", |memory| memory.dependent_reads),
+    ("independent reads", |memory| memory.independent_reads),
+    ("prefetched reads", |memory| memory.prefetched_reads),
+    ("prefetched CAS", |memory| memory.swaps),
+    ("prefetched read, CAS", |memory| memory.reads_then_swaps),
 ];
 
 /// Returns the rows of memory of one kind, `of`, from the measurements of each core in each round.
 pub(super) fn of_memory(of: &str, rounds: &[Vec<Memory>]) -> Vec<LimitsRow> {
-    let row = |&(limit, rate, by): &Limit| {
+    let row = |&(limit, rate): &Limit| {
+        let per_second = |of_core: &Memory| rate(of_core).per_second;
         let mut all: Vec<(f64, &[Memory])> =
-            rounds.iter().map(|cores| (cores.iter().map(rate).sum(), &cores[..])).collect();
+            rounds.iter().map(|cores| (cores.iter().map(per_second).sum(), &cores[..])).collect();
         all.sort_by(|one, other| one.0.total_cmp(&other.0));
         let cores = all.get(all.len() / 2).map_or(&[][..], |middle| middle.1);
         let count = u32::try_from(cores.len()).unwrap_or(u32::MAX);
@@ -68,7 +61,7 @@ pub(super) fn of_memory(of: &str, rounds: &[Vec<Memory>]) -> Vec<LimitsRow> {
             limit: limit.to_owned(),
             of: of.to_owned(),
             cores: Some(count),
-            prefetch: by.zip(cores.first()).map(|(by, first)| by(first).to_string()),
+            prefetch: cores.first().and_then(|first| Some(rate(first).by?.to_string())),
             ..LimitsRow::new(all.iter().map(|round| round.0), f64::from(count))
         }
     };
@@ -77,7 +70,7 @@ pub(super) fn of_memory(of: &str, rounds: &[Vec<Memory>]) -> Vec<LimitsRow> {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OfTransport {
-    pub(super) rate: Rate,
+    pub(super) rate: remote::Rate,
     pub(super) one_word: bool,
 }
 
