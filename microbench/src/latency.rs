@@ -29,14 +29,6 @@ pub(crate) struct Recorder {
     single: bool,
 }
 
-/// When a measurement stops.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bound {
-    /// Warm-up operations, which take at most a tenth of the time.
-    pub(crate) warm_up: usize,
-    pub(crate) limit_ns: u64,
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct Latency {
     pub(crate) operations: u64,
@@ -101,7 +93,7 @@ impl Recorder {
         Self { single, ..self }
     }
 
-    pub(crate) fn reset(&mut self) {
+    fn reset(&mut self) {
         self.histogram.reset();
         (self.batch_ns, self.batch_operations, self.longest_ns) = (0, 0, 0);
         self.cut = false;
@@ -159,20 +151,22 @@ impl Recorder {
         Ok(())
     }
 
-    /// Runs one operation for each of `items`, as [`run`](Self::run) does, after
-    /// `bound.warm_up` operations that are not recorded.
+    /// Records anew one operation for each of `items`, as [`run`](Self::run) does, after a warm-up
+    /// with the first of them.
     pub(crate) fn run_warm<I, X>(
         &mut self,
         mut items: impl ExactSizeIterator<Item = I>,
-        bound: Bound,
+        limit_ns: u64,
         context: &mut X,
         mut operation: impl FnMut(&mut X, I) -> Result<()>,
         now: impl Fn(&X) -> u64,
     ) -> Result<()> {
         // Items that a shortened warm-up leaves over are not measured either.
-        let measured = items.len().saturating_sub(bound.warm_up);
-        warm_up(items.by_ref().take(bound.warm_up), bound.limit_ns, context, &mut operation, &now)?;
-        self.run(items.take(measured), bound.limit_ns, context, operation, now)
+        let first = items.len() / (WARM_UP_SHARE + 1);
+        let measured = items.len() - first;
+        warm_up(items.by_ref().take(first), limit_ns, context, &mut operation, &now)?;
+        self.reset();
+        self.run(items.take(measured), limit_ns, context, operation, now)
     }
 
     /// Returns the mean of individually timed operations without the fastest and the slowest tenth,

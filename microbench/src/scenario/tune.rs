@@ -121,8 +121,12 @@ pub(crate) struct Tuned {
     calibration: Vec<Timing>,
     recommended: Candidate,
     contenders: Vec<Timing>,
-    rows: Vec<TuneRow>,
+    verified: Verified,
     network: Option<Network>,
+}
+
+pub(crate) struct Verified {
+    rows: Vec<TuneRow>,
     candidates: Vec<Value>,
     sweep: Option<Sweep>,
 }
@@ -165,9 +169,9 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
     report.parameter("sweep", args.sweep);
     report.summary = args.summary(&tuned);
     report.notes = args.notes(&tuned);
-    report.rows = tuned.rows;
+    report.rows = tuned.verified.rows;
     report.rates = row::rates(&tuned.model.rates);
-    report.candidates = tuned.candidates;
+    report.candidates = tuned.verified.candidates;
     report.publish(files)
 }
 
@@ -364,8 +368,9 @@ impl Scenario for TuneArgs {
         let calibration = self.calibrate(&mut model, &mut bench, exchange)?;
         let all = self.space(self.direct()).candidates();
         let (recommended, contenders) = self.choose(&model, &all, &mut bench, exchange)?;
-        let tuned = self.verify(model, (calibration, recommended), &all, &mut bench, exchange)?;
-        Ok(Tuned { network, contenders, ..tuned })
+        let verified =
+            self.verify(&model, &calibration, recommended, &all, &mut bench, exchange)?;
+        Ok(Tuned { model, calibration, recommended, contenders, verified, network })
     }
 }
 

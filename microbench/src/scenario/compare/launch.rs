@@ -16,22 +16,26 @@ const OWN_OPTIONS: [&str; 6] = ["columns", "worker", "rounds", "json", "csv", "m
 /// A build of this command for one MPI library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Worker {
-    mpi: Mpi,
+    mpi: &'static Mpi,
     path: PathBuf,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mpi {
-    Open,
-    Mpich,
+/// An MPI library, and its launchers, which distributions and source builds name differently.
+#[derive(Debug, PartialEq, Eq)]
+struct Mpi {
+    name: &'static str,
+    launchers: [&'static str; 2],
 }
+
+static OPEN_MPI: Mpi = Mpi { name: "openmpi", launchers: ["mpirun.openmpi", "mpirun"] };
+static MPICH: Mpi = Mpi { name: "mpich", launchers: ["mpiexec.mpich", "mpiexec.hydra"] };
 
 impl FromStr for Worker {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (mpi, path) = text.split_once('=').unwrap_or((text, ""));
-        let mpi = [Mpi::Open, Mpi::Mpich].into_iter().find(|known| known.name() == mpi);
+        let mpi = [&OPEN_MPI, &MPICH].into_iter().find(|known| known.name == mpi);
         let mpi = mpi.ok_or("write openmpi=PATH or mpich=PATH")?;
         if path.is_empty() {
             return Err("the path of a build with --features mpi is missing".to_owned());
@@ -41,19 +45,8 @@ impl FromStr for Worker {
 }
 
 impl Mpi {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Open => "openmpi",
-            Self::Mpich => "mpich",
-        }
-    }
-
-    /// Returns the launcher, which distributions and source builds name differently.
-    fn launcher(self) -> Result<PathBuf, String> {
-        let names = match self {
-            Self::Open => ["mpirun.openmpi", "mpirun"],
-            Self::Mpich => ["mpiexec.mpich", "mpiexec.hydra"],
-        };
+    fn launcher(&self) -> Result<PathBuf, String> {
+        let names = self.launchers;
         let paths = env::var_os("PATH").unwrap_or_default();
         let mut files = names
             .iter()
@@ -66,13 +59,13 @@ impl Mpi {
 
     /// Returns the build from `--worker` for it, or the build in the folder next to that of this
     /// program.
-    fn worker(self, given: &[Worker]) -> Result<PathBuf, String> {
-        if let Some(worker) = given.iter().find(|worker| worker.mpi == self) {
+    fn worker(&self, given: &[Worker]) -> Result<PathBuf, String> {
+        if let Some(worker) = given.iter().find(|worker| *worker.mpi == *self) {
             let there = worker.path.is_file();
             let missing = || format!("--worker: there is no file {}", worker.path.display());
             return there.then(|| worker.path.clone()).ok_or_else(missing);
         }
-        let name = self.name();
+        let name = self.name;
         let beside = env::current_exe().ok().and_then(|exe| beside(&exe, name));
         beside.filter(|path| path.is_file()).ok_or_else(|| {
             format!(
@@ -99,19 +92,19 @@ pub(super) fn command(column: ColumnName, args: &CompareArgs) -> Result<Command,
             Command::new(exe)
         }
         Launcher::OpenMpi(parameters) => {
-            let mut command = Command::new(Mpi::Open.launcher()?);
+            let mut command = Command::new(OPEN_MPI.launcher()?);
             // In all columns, ranks pin themselves and do not yield while they poll.
             command.args(["--oversubscribe", "--bind-to", "none", "-n", &ranks]);
             command.args(["--mca", "mpi_yield_when_idle", "0"]);
             for (name, value) in parameters {
                 command.args(["--mca", name, value]);
             }
-            command.arg(Mpi::Open.worker(&args.worker)?);
+            command.arg(OPEN_MPI.worker(&args.worker)?);
             command
         }
         Launcher::Mpich => {
-            let mut command = Command::new(Mpi::Mpich.launcher()?);
-            command.args(["-n", &ranks]).arg(Mpi::Mpich.worker(&args.worker)?);
+            let mut command = Command::new(MPICH.launcher()?);
+            command.args(["-n", &ranks]).arg(MPICH.worker(&args.worker)?);
             command
         }
     };
@@ -179,7 +172,7 @@ mod tests {
 
     #[test]
     fn workers_are_named_by_their_library() {
-        let worker = Worker { mpi: Mpi::Open, path: "a=b".into() };
+        let worker = Worker { mpi: &OPEN_MPI, path: "a=b".into() };
         assert_eq!("openmpi=a=b".parse(), Ok(worker));
         for text in ["", "openmpi", "mpich=", "other=a"] {
             assert!(text.parse::<Worker>().is_err(), "{text}");

@@ -8,7 +8,7 @@ use probeline_limits::remote::WORDS;
 use super::row::LatencyRow;
 use super::{LatencyArgs, Limits, free_slot};
 use crate::failure::Result;
-use crate::latency::{Bound, Recorder, WARM_UP_SHARE};
+use crate::latency::{Recorder, WARM_UP_SHARE};
 use crate::one_sided::{Access, Chain, read};
 use crate::progress::Progress;
 use crate::scenario::peer;
@@ -40,7 +40,6 @@ pub(super) fn rows<T: Timed>(
     let all = all.chain([("FAA one word".to_owned(), Access::Add(1), 0..1)]);
 
     let operations = args.ops as usize;
-    let bound = Bound { warm_up: operations / WARM_UP_SHARE, limit_ns: limits.measurement_ns };
     let longest = Duration::from_nanos(limits.measurement_ns);
     let mut rows = Vec::new();
     for (name, access, words) in all {
@@ -52,9 +51,9 @@ pub(super) fn rows<T: Timed>(
         let seed = args.job.seed ^ (rows.len() as u64) << 32;
         let mut chain = Chain::new(access, peer(geometry.owners), words, free_slot(), seed);
         let mut recorder = Recorder::new(limits.clock_ns)?;
-        let items = 0..bound.warm_up + operations;
+        let items = 0..operations + operations / WARM_UP_SHARE;
         let next = |engine: &mut T, _| chain.next(engine);
-        recorder.run_warm(items, bound, engine, next, T::now_ns)?;
+        recorder.run_warm(items, limits.measurement_ns, engine, next, T::now_ns)?;
         rows.push(LatencyRow::new(&name, recorder.latency()));
     }
     Ok(rows)

@@ -12,7 +12,7 @@ use super::row::LatencyRow;
 use super::{BATCH, FILLING, LatencyArgs, Limits, free_slot};
 use crate::failure::{Failure, Result};
 use crate::keys::nth;
-use crate::latency::{Bound, Recorder, WARM_UP_SHARE};
+use crate::latency::Recorder;
 use crate::one_sided::{after, read, wait};
 use crate::progress::Progress;
 use crate::scenario::{OPERATIONS, median, too_few_chunks};
@@ -204,11 +204,10 @@ impl<'a> Rounds<'a> {
             }
             Ok(())
         };
-        self.round.reset();
-        let bound = bound(&self.limits, keys.len());
+        let limit_ns = self.limits.round_ns;
         let now = |engine: &&mut T| engine.now_ns();
         let engine = table.transport_mut()?;
-        self.round.run_warm(chunks.iter(), bound, engine, operation, now)?;
+        self.round.run_warm(chunks.iter(), limit_ns, engine, operation, now)?;
         self.floors[usize::from(claims)].add(&self.round)?;
         Ok(self.round.trimmed_mean_ns())
     }
@@ -235,12 +234,11 @@ impl<'a> Rounds<'a> {
         keys: &[u64],
         mut operation: impl FnMut(&mut CachedTable<&mut T>, u64) -> Result<()>,
     ) -> Result<Stats> {
-        self.round.reset();
         table.reset_stats();
-        let bound = bound(&self.limits, keys.len());
+        let limit_ns = self.limits.round_ns;
         let operation = |table: &mut CachedTable<_>, &key: &u64| operation(table, key);
         let now = |table: &CachedTable<&mut T>| table.transport().now_ns();
-        self.round.run_warm(keys.iter(), bound, table, operation, now)?;
+        self.round.run_warm(keys.iter(), limit_ns, table, operation, now)?;
         Ok(*table.stats())
     }
 
@@ -287,8 +285,4 @@ fn inserted(config: &Config, owners: u32, outcome: Outcome, held: &mut u64) -> R
         Outcome::Full => Err(too_few_chunks(config, owners, *held)),
         other => Err(Failure::new(format!("new key {held} was {other:?}"))),
     }
-}
-
-fn bound(limits: &Limits, operations: usize) -> Bound {
-    Bound { warm_up: operations / WARM_UP_SHARE, limit_ns: limits.round_ns }
 }

@@ -129,7 +129,7 @@ impl TuneArgs {
             best.depth,
             self.out.display()
         )];
-        lines.extend(tuned.rows.first().map(|row| {
+        lines.extend(tuned.verified.rows.first().map(|row| {
             format!(
                 "measured: {} by {} ranks, {} each; {:.2} x the {} that the model expected",
                 rate(row.ops_per_s),
@@ -139,8 +139,8 @@ impl TuneArgs {
                 rate(row.ops_per_s / row.times_expected)
             )
         }));
-        let paper = tuned.rows.iter().find(|row| row.is_paper());
-        lines.extend(tuned.rows.first().zip(paper).map(|(best, paper)| {
+        let paper = tuned.verified.rows.iter().find(|row| row.is_paper());
+        lines.extend(tuned.verified.rows.first().zip(paper).map(|(best, paper)| {
             format!(
                 "beside: {:.2} x the {} of the paper's algorithm, {} each",
                 best.ops_per_s / paper.ops_per_s,
@@ -148,7 +148,7 @@ impl TuneArgs {
                 time(paper.latency_ns)
             )
         }));
-        lines.extend(tuned.sweep.as_ref().map(|sweep| {
+        lines.extend(tuned.verified.sweep.as_ref().map(|sweep| {
             let than = if sweep.longer < 0.0 { "less" } else { "more" };
             format!(
                 "sweep: of all {} candidates, it takes {:.1} % {than} time than the best {} others",
@@ -204,7 +204,7 @@ impl TuneArgs {
                 .into(),
             );
         }
-        notes.extend(tuned.sweep.as_ref().map(|Sweep { as_expected, .. }| {
+        notes.extend(tuned.verified.sweep.as_ref().map(|Sweep { as_expected, .. }| {
             format!(
                 "model: {} of {} candidates without a short run reached {} to {} of the expected rate",
                 as_expected.0,
@@ -228,7 +228,7 @@ impl TuneArgs {
 
     /// Returns a note if the repeated run of the recommendation exceeded the latency limit.
     fn late(&self, tuned: &Tuned) -> Option<String> {
-        let latency_us = tuned.rows.first()?.latency_ns / 1e3;
+        let latency_us = tuned.verified.rows.first()?.latency_ns / 1e3;
         self.max_latency_us.filter(|most| latency_us > *most).map(|most| {
             format!(
                 "late: the repeated run took {latency_us:.3} us, more than --max-latency-us {most}"
@@ -275,7 +275,7 @@ fn repetition(tuned: &Tuned) -> Option<String> {
         return None;
     }
     let expected_ns = tuned.model.time_ns(best);
-    let off = tuned.rows.first().map_or(1.0, |row| row.times_expected);
+    let off = tuned.verified.rows.first().map_or(1.0, |row| row.times_expected);
     let without_ns = tuned.model.without(best, &tuned.calibration).time_ns(best);
     Some(format!(
         "blind: {} expected without the short runs of its C and depth; measured {:.3} of that",

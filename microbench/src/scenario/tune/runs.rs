@@ -10,7 +10,7 @@ use probeline_tune::{Candidate, Goal, Model, Timing};
 use super::bench::Bench;
 use super::row::{PAPER, TuneRow, candidates as candidates_of};
 use super::{
-    AS_EXPECTED, CHUNK_BUCKETS, FINALISTS, GoalName, SWEEP_ROUNDS, Sweep, TuneArgs, Tuned,
+    AS_EXPECTED, CHUNK_BUCKETS, FINALISTS, GoalName, SWEEP_ROUNDS, Sweep, TuneArgs, Verified,
 };
 use crate::failure::{Failure, Result};
 use crate::scenario::of_rank_0;
@@ -109,12 +109,13 @@ impl TuneArgs {
 
     pub(super) fn verify<T: Timed>(
         &self,
-        model: Model,
-        (calibration, recommended): (Vec<Timing>, Candidate),
+        model: &Model,
+        calibration: &[Timing],
+        recommended: Candidate,
         all: &[Candidate],
         bench: &mut Bench<'_, T>,
         exchange: &mut dyn Exchange,
-    ) -> Result<Tuned> {
+    ) -> Result<Verified> {
         let (names, mut candidates) = self.beside(recommended);
         let mut sweep = || bench.rounds(all, SWEEP_ROUNDS, "all candidates", exchange);
         let swept = self.sweep.then(&mut sweep).transpose()?;
@@ -133,16 +134,15 @@ impl TuneArgs {
             candidates: all.len(),
             again,
             longer: costs[0] / best.max(1e-3) - 1.0,
-            as_expected: as_expected(&model, &calibration, all, swept.as_deref().unwrap_or(&[])),
+            as_expected: as_expected(model, calibration, all, swept.as_deref().unwrap_or(&[])),
         });
         let names = names.into_iter().chain(core::iter::repeat("sweep"));
         let rows = names.zip(candidates.iter().zip(&ns));
         let ranks = self.job.ranks;
-        let rows = rows.map(|(name, (at, &ns))| TuneRow::new(name, at, &model, ranks, ns));
+        let rows = rows.map(|(name, (at, &ns))| TuneRow::new(name, at, model, ranks, ns));
         let rows = rows.collect();
-        let candidates = candidates_of(&model, all, ranks, swept.as_deref());
-        let (contenders, network) = (Vec::new(), None);
-        Ok(Tuned { model, calibration, recommended, contenders, rows, network, candidates, sweep })
+        let candidates = candidates_of(model, all, ranks, swept.as_deref());
+        Ok(Verified { rows, candidates, sweep })
     }
 
     /// Returns the recommendation, the paper's algorithm and the neighbours, with their names.
