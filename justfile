@@ -66,7 +66,7 @@ compare-soft-roce:
     cargo run --quiet --release --package probeline-testbed --bin vm-test -- --only two::compare_in_full
     cp "${CARGO_TARGET_DIR:-target}/compare-soft-roce.md" docs/
 
-# Let shared memory have huge pages until the next boot; asks for root
+# Before Linux 6.1: let shared memory have huge pages until the next boot; asks for root
 huge-pages:
     echo advise | $([ "$(id -u)" = 0 ] || echo sudo) tee /sys/kernel/mm/transparent_hugepage/shmem_enabled
 

@@ -9,7 +9,7 @@ mod tests;
 pub use error::MappingError;
 pub use pages::{NoHuge, Pages, memory_available};
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,7 +23,13 @@ use rustix::param::page_size;
 
 use crate::errno::Errno;
 use crate::numa::{NodeId, PolicyRefused, bind_range};
-use pages::{PRIVATE_THP, SHARED_THP, area_at, memory_installed, transparent_bytes};
+use pages::{PRIVATE_THP, SHARED_THP, area_at, memory_installed, transparent_bytes, why_base};
+
+/// Makes huge pages without regard to the kernel's settings (madvise(2), Linux 6.1). `libc` defines
+/// it for glibc only.
+const MADV_COLLAPSE: c_int = 25;
+/// The number of calls while pages are busy, for example on another CPU's list.
+const COLLAPSE_ATTEMPTS: usize = 3;
 
 /// The NUMA node and the page size of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,7 +41,8 @@ pub struct MemoryPolicy {
     pub huge: HugePages,
 }
 
-/// Whether to use huge pages: hugetlb pages if enough are free, otherwise transparent ones.
+/// Whether to use huge pages: hugetlb pages if enough are free, otherwise transparent ones. Since
+/// Linux 6.1 the latter need neither root nor a setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HugePages {
     /// Only base pages, also on a system that makes all pages huge.
@@ -95,7 +102,8 @@ impl Mapping {
     }
 
     /// The memory of a peer, of at least `bytes` bytes, by its [`shared`](Self::shared)
-    /// descriptor. It stays mapped after the peer has ended.
+    /// descriptor. It stays mapped after the peer has ended. It has huge pages where the peer's
+    /// mapping has them.
     ///
     /// # Errors
     /// [`MappingError::Short`] and [`MappingError::NotSealed`] if an access could raise SIGBUS;
@@ -109,7 +117,8 @@ impl Mapping {
         if bytes == 0 || length < bytes {
             return Err(MappingError::Short { needed_bytes: bytes, found_bytes: length });
         }
-        let align = transparent_bytes(SHARED_THP).unwrap_or(1);
+        // The kernel maps a huge page of the file whole, if the addresses are aligned.
+        let align = transparent_bytes().filter(|&huge| length >= huge).unwrap_or(1);
         Self::map(
             &Plan { bytes, length, align, node: None, advice: None, reason: None },
             Some(file),
@@ -138,16 +147,15 @@ impl Mapping {
 
     /// Memory in hugetlb pages, from a file also for private use, because fallocate(2) works on it.
     fn hugetlb(bytes: usize, policy: &MemoryPolicy) -> Result<(Self, OwnedFd), MappingError> {
-        let no_huge = |reason| MappingError::NoHugePages { bytes, hugetlb_errno: None, reason };
         if policy.huge == HugePages::Never {
-            return Err(no_huge(NoHuge::NotAsked));
+            return Err(MappingError::no_huge(bytes, NoHuge::NotAsked));
         }
         let file = memfd(MemfdFlags::HUGETLB, bytes)?;
         // hugetlbfs reports its page size as the block size.
         let block_bytes = check("fstat", bytes, fstat(&file))?.st_blksize;
         let page_bytes = usize::try_from(block_bytes).unwrap_or(1);
         if policy.huge == HugePages::Try && bytes < page_bytes {
-            return Err(no_huge(NoHuge::Small));
+            return Err(MappingError::no_huge(bytes, NoHuge::Small));
         }
         let length = round_up(bytes, page_bytes)?;
         size_and_seal(&file, length)?;
@@ -174,10 +182,8 @@ impl Mapping {
             Pages::Unknown { errno } => {
                 Err(MappingError::Call { call: "read(/proc/self/smaps)", bytes, errno })
             }
-            _ => {
-                let reason = plan.reason.unwrap_or(NoHuge::NotGiven);
-                Err(MappingError::NoHugePages { bytes, hugetlb_errno: None, reason })
-            }
+            Pages::Base { reason: Some(reason), .. } => Err(MappingError::no_huge(bytes, reason)),
+            _ => Err(MappingError::no_huge(bytes, NoHuge::NotGiven)),
         }
     }
 
@@ -201,14 +207,10 @@ impl Mapping {
         let words = bytes / size_of::<AtomicU64>();
         let mut mapping = Self { start, length, words, pages, policy_refused: None };
         mapping.bind(plan.node)?;
-        if let Some(advice) = plan.advice {
-            // SAFETY: the range is this mapping's own; the two advices used change no contents. A
-            // kernel without transparent huge pages refuses them; smaps shows the result.
-            let _ = unsafe { madvise(start.as_ptr().cast(), length, advice) };
-        }
+        let reason = mapping.advise(plan);
         mapping.populate(file)?;
         mapping.pages = match area_at(start.addr().get()) {
-            Ok(area) => Pages::seen(&area, length, plan.reason),
+            Ok(area) => Pages::seen(&area, length, reason),
             Err(error) => Pages::Unknown { errno: error.raw_os_error().unwrap_or(libc::ENOENT) },
         };
         Ok(mapping)
@@ -227,14 +229,51 @@ impl Mapping {
         }
     }
 
+    /// Forbids huge pages, or makes them. Returns the reason why pages may be base pages. Refusals
+    /// are no errors: smaps shows the result.
+    fn advise(&self, plan: &Plan) -> Option<NoHuge> {
+        let Some(advice) = plan.advice else { return plan.reason };
+        // SAFETY: the range is this mapping's own; the two advices used change no contents.
+        let _ = unsafe { madvise(self.start.as_ptr().cast(), self.length, advice) };
+        if advice != Advice::LinuxHugepage {
+            return plan.reason;
+        }
+        match self.collapse(plan.align) {
+            Err(errno) if is_unsupported(errno) => plan.reason,
+            _ => Some(NoHuge::NotGiven),
+        }
+    }
+
+    /// Makes huge pages of `huge_bytes`, as far as memory suffices. The base page from which the
+    /// kernel makes each one is provided first: collapsing pages that are all there would copy them.
+    ///
+    /// # Errors
+    /// The `errno` of madvise(2). Some pages may be huge.
+    fn collapse(&self, huge_bytes: usize) -> Result<(), i32> {
+        let start = self.start.as_ptr();
+        for offset in (0..self.length).step_by(huge_bytes) {
+            let page = start.wrapping_add(offset).cast();
+            // SAFETY: the page is this mapping's own; populating changes no contents.
+            let populated = unsafe { madvise(page, page_size(), Advice::LinuxPopulateWrite) };
+            populated.map_err(|errno| errno.raw_os_error())?;
+        }
+        for _ in 0..COLLAPSE_ATTEMPTS {
+            // SAFETY: the range is this mapping's own; collapsing changes no contents.
+            match unsafe { libc::madvise(start.cast(), self.length, MADV_COLLAPSE) } {
+                0 => return Ok(()),
+                _ if Errno::last() != libc::EAGAIN => return Err(Errno::last()),
+                _ => {}
+            }
+        }
+        Err(libc::EAGAIN)
+    }
+
     /// Provides every page now. If memory is short, madvise(2) returns `EFAULT` or `ENOMEM`,
     /// whereas an access would raise SIGBUS.
     fn populate(&self, file: Option<BorrowedFd<'_>>) -> Result<(), MappingError> {
         let start = self.start.as_ptr().cast::<c_void>();
         // SAFETY: the range is this mapping's own; populating changes no contents.
         let populated = unsafe { madvise(start, self.length, Advice::LinuxPopulateWrite) };
-        // Linux before 5.14 does not support this advice, and a seccomp filter may refuse the call.
-        let is_unsupported = |errno: i32| errno == libc::EINVAL || Errno(errno).is_refusal();
         match (populated, file) {
             (Err(errno), None) if is_unsupported(errno.raw_os_error()) => {
                 self.touch();
@@ -273,25 +312,25 @@ struct Plan {
     align: usize,
     node: Option<NodeId>,
     advice: Option<Advice>,
-    /// The reason why the pages may be base pages.
+    /// The reason why the pages may be base pages, if they cannot be collapsed.
     reason: Option<NoHuge>,
 }
 
 impl Plan {
     /// A mapping without hugetlb pages.
     fn new(bytes: usize, policy: &MemoryPolicy, setting: &str) -> Result<Self, MappingError> {
-        let huge = match (policy.huge, transparent_bytes(setting)) {
+        let huge = match (policy.huge, transparent_bytes()) {
             (HugePages::Never, _) => Err(None),
-            (HugePages::Require, Err(reason)) => {
-                return Err(MappingError::NoHugePages { bytes, hugetlb_errno: None, reason });
+            (HugePages::Require, None) => {
+                return Err(MappingError::no_huge(bytes, NoHuge::Absent));
             }
-            (HugePages::Try, Err(reason)) => Err(Some(reason)),
-            (HugePages::Try, Ok(huge)) if bytes < huge => Err(Some(NoHuge::Small)),
-            (_, Ok(huge)) => Ok(huge),
+            (HugePages::Try, None) => Err(Some(NoHuge::Absent)),
+            (HugePages::Try, Some(huge)) if bytes < huge => Err(Some(NoHuge::Small)),
+            (_, Some(huge)) => Ok(huge),
         };
         let align = huge.unwrap_or(page_size());
         let (advice, reason) = match huge {
-            Ok(_) => (Advice::LinuxHugepage, Some(NoHuge::NotGiven)),
+            Ok(_) => (Advice::LinuxHugepage, Some(why_base(setting))),
             Err(reason) => (Advice::LinuxNoHugepage, reason),
         };
         let length = round_up(bytes, align)?;
@@ -300,6 +339,12 @@ impl Plan {
         }
         Ok(Self { bytes, length, align, node: policy.node, advice: Some(advice), reason })
     }
+}
+
+/// Whether an advice of madvise(2) is unknown, as MADV_POPULATE_WRITE before Linux 5.14 and
+/// MADV_COLLAPSE before 6.1, or a seccomp filter refuses the call.
+fn is_unsupported(errno: i32) -> bool {
+    errno == libc::EINVAL || Errno(errno).is_refusal()
 }
 
 /// A multiple of `align` at which `length` bytes are free. Another thread may map them first, which

@@ -3,7 +3,7 @@
 
 use crate::cgroup;
 use crate::finding::{Check, Finding};
-use crate::root::{Root, Unseen, size};
+use crate::root::{Root, Unseen, linux_version, size};
 
 const TRANSPARENT: &str = "sys/kernel/mm/transparent_hugepage";
 /// Pages of 2 MiB that hold the default table of most commands.
@@ -64,7 +64,8 @@ pub(crate) fn shared_huge_pages(root: &Root, check: &Check<'_>) -> Result<Findin
     pages(root, check, ["shmem_enabled", "advise", SMALL_SHARED], &given)
 }
 
-/// Checks whether memory gets huge pages, from a pool or because the setting is one of `given`.
+/// Checks whether memory gets huge pages: from a pool, because the setting is one of `given`, or
+/// because the kernel makes them on request.
 fn pages(
     root: &Root,
     check: &Check<'_>,
@@ -75,9 +76,15 @@ fn pages(
     let free = free_pages(root).unwrap_or(0);
     let seen = format!("{free} huge pages of 2 MiB free in pools");
     let command = format!("echo {recommended} | sudo tee /{path}");
+    // MADV_COLLAPSE of Linux 6.1 regards only the setting `deny` (madvise(2)).
+    let release = root.text("proc/sys/kernel/osrelease").unwrap_or_default();
+    let collapses = linux_version(&release) >= Some((6, 1));
     Ok(match root.chosen(&path) {
         Ok(word) if free >= ENOUGH_PAGES || given.contains(&&*word) => {
             check.fine(format!("{seen}, transparent huge pages: {word}"))
+        }
+        Ok(word) if collapses && word == "never" => {
+            check.fine(format!("{seen}, transparent huge pages: {word}, but made on request"))
         }
         Ok(word) => {
             check.look(format!("{seen}, transparent huge pages: {word}"), consequence, command)

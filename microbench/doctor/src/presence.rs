@@ -3,7 +3,7 @@
 use crate::facts::Survey;
 use crate::finding::{Check, Finding};
 use crate::note::Note;
-use crate::root::{Root, Unseen};
+use crate::root::{Root, Unseen, linux_version};
 
 const PCI: &str = "sys/bus/pci/devices";
 /// The consequence of a missing device.
@@ -163,9 +163,7 @@ impl Card {
 /// Before Linux 5.12 a parent's pinned pages may move when it forks.
 fn fork(root: &Root) -> Result<Finding, Unseen> {
     let release = root.text("proc/sys/kernel/osrelease")?;
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
-    let version = numbers.next().and_then(Result::ok).zip(numbers.next().and_then(Result::ok));
-    Ok(match version {
+    Ok(match linux_version(&release) {
         None => FORK.not_seen(format_args!("{release:?} is not a version of Linux")),
         Some((5, 12..) | (6.., _)) => {
             FORK.fine(format!("kernel {release} keeps a parent's registered pages in place"))

@@ -35,6 +35,12 @@ impl fmt::Display for Unseen {
     }
 }
 
+/// Returns the first two numbers of a release of Linux, such as `6.1.0-21-amd64`.
+pub(crate) fn linux_version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    numbers.next()?.ok().zip(numbers.next()?.ok())
+}
+
 impl Root {
     pub(crate) fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())

@@ -37,6 +37,24 @@ pub fn refusing_below<T: Send>(
     filtered(&[&of_this_architecture()[..], &call].concat(), test)
 }
 
+/// As [`refusing`], but only if the call's third argument is `value`.
+pub fn refusing_third<T: Send>(
+    number: c_long,
+    value: u32,
+    errno: i32,
+    test: impl FnOnce() -> T + Send,
+) -> T {
+    let call = [
+        load(NUMBER),
+        unless_equal(of_call(number), 3),
+        load(THIRD_ARGUMENT),
+        unless_equal(value, 1),
+        end_with(errno),
+        allow(),
+    ];
+    filtered(&[&of_this_architecture()[..], &call].concat(), test)
+}
+
 /// Makes `command` start its program under a filter that fails system calls `numbers` with `errno`.
 pub fn refuse_in<'a>(command: &'a mut Command, numbers: &[c_long], errno: i32) -> &'a mut Command {
     let program = refuse_all(numbers, errno);
@@ -84,8 +102,9 @@ pub fn errno(name: &str) -> Option<i32> {
 /// The offset of the system call number in `seccomp_data` (seccomp(2)).
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
-/// The offset of the lower half of the second argument, on a little-endian machine.
+/// The offsets of the lower halves of arguments, on a little-endian machine.
 const SECOND_ARGUMENT: u32 = 24;
+const THIRD_ARGUMENT: u32 = 32;
 
 /// `AUDIT_ARCH_*` of linux/audit.h: the ELF machine, 64 bits, little-endian.
 #[cfg(target_arch = "x86_64")]

@@ -54,6 +54,10 @@ pub enum MappingError {
 }
 
 impl MappingError {
+    pub(super) fn no_huge(bytes: usize, reason: NoHuge) -> Self {
+        Self::NoHugePages { bytes, hugetlb_errno: None, reason }
+    }
+
     /// Adds the error of mapping hugetlb pages, if huge pages were required.
     pub(super) fn after(self, hugetlb: Self) -> Self {
         match (self, hugetlb) {

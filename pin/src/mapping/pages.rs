@@ -47,11 +47,12 @@ pub enum NoHuge {
     /// The kernel has no transparent huge pages.
     #[error("no free hugetlb page, no transparent huge pages")]
     Absent,
-    /// No hugetlb page was free, and transparent ones are off for private memory.
-    #[error("no free hugetlb page, and {THP}/{PRIVATE_THP} is off")]
+    /// No hugetlb page was free, transparent ones are off for private memory, and the kernel does
+    /// not make them on request: it is older than 6.1, or a seccomp filter refuses the call.
+    #[error("no free hugetlb page, {THP}/{PRIVATE_THP} is off, {COLLAPSE}")]
     PrivateOff,
-    /// No hugetlb page was free, and transparent ones are off for shared memory.
-    #[error("no free hugetlb page, and {THP}/{SHARED_THP} is off")]
+    /// As [`PrivateOff`](Self::PrivateOff), for shared memory.
+    #[error("no free hugetlb page, {THP}/{SHARED_THP} is off, {COLLAPSE}")]
     SharedOff,
     /// No hugetlb page was free, and the kernel provided no transparent ones: memory is fragmented
     /// or short.
@@ -63,17 +64,23 @@ pub enum NoHuge {
 pub(super) const PRIVATE_THP: &str = "enabled";
 pub(super) const SHARED_THP: &str = "shmem_enabled";
 const THP: &str = "/sys/kernel/mm/transparent_hugepage";
+const COLLAPSE: &str = "and MADV_COLLAPSE (Linux 6.1) is not available";
 
-/// Returns the size of a transparent huge page, or the reason why there are none. See the kernel's
+/// Returns the size of a transparent huge page, if the kernel has them. See the kernel's
 /// Documentation/admin-guide/mm/transhuge.rst.
-pub(super) fn transparent_bytes(setting: &str) -> Result<usize, NoHuge> {
-    let read = |name: &str| fs::read_to_string(format!("{THP}/{name}")).ok();
-    let bytes = read("hpage_pmd_size").and_then(|text| text.trim().parse().ok());
-    let (Some(bytes), Some(chosen)) = (bytes, read(setting)) else { return Err(NoHuge::Absent) };
-    if chosen.contains("[never]") || chosen.contains("[deny]") {
-        return Err(if setting == SHARED_THP { NoHuge::SharedOff } else { NoHuge::PrivateOff });
+pub(super) fn transparent_bytes() -> Option<usize> {
+    let text = fs::read_to_string(format!("{THP}/hpage_pmd_size")).ok()?;
+    text.trim().parse().ok().filter(|bytes: &usize| bytes.is_power_of_two())
+}
+
+/// Returns the reason for base pages on a kernel that cannot collapse them.
+pub(super) fn why_base(setting: &str) -> NoHuge {
+    let chosen = fs::read_to_string(format!("{THP}/{setting}")).unwrap_or_default();
+    match setting {
+        _ if !chosen.contains("[never]") && !chosen.contains("[deny]") => NoHuge::NotGiven,
+        SHARED_THP => NoHuge::SharedOff,
+        _ => NoHuge::PrivateOff,
     }
-    Ok(bytes)
 }
 
 impl Pages {

@@ -3,7 +3,7 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 
-use probeline_refuse::{refusing, refusing_all};
+use probeline_refuse::{refusing, refusing_all, refusing_third};
 
 use super::*;
 
@@ -145,8 +145,17 @@ fn the_reason_for_base_pages_is_reported() {
     }
 }
 
-/// Requires huge pages: hugetlb pages if enough are free, otherwise transparent ones if they are
-/// enabled. The result must match the system's settings.
+/// Whether the kernel makes huge pages on request: since Linux 6.1, if shared memory is not
+/// excluded by the setting for tests.
+fn kernel_collapses(setting: &str) -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let numbers: Vec<u32> = release.split(['.', '-']).map_while(|part| part.parse().ok()).collect();
+    let chosen = fs::read_to_string(format!("/sys/kernel/mm/transparent_hugepage/{setting}"));
+    numbers.get(..2) >= Some(&[6, 1]) && chosen.is_ok_and(|chosen| !chosen.contains("[deny]"))
+}
+
+/// Requires huge pages: hugetlb pages if enough are free, otherwise transparent ones if the kernel
+/// makes them on request or by its settings.
 #[test]
 fn required_huge_pages_fill_the_mapping_or_the_error_has_advice() {
     let bytes = 4 * MIB;
@@ -161,22 +170,88 @@ fn required_huge_pages_fill_the_mapping_or_the_error_has_advice() {
         match outcome {
             Ok(Pages::HugeTlb { page_bytes }) => assert_eq!(page_bytes, page),
             Ok(Pages::Transparent { huge_bytes, mapped_bytes }) => {
-                assert!(transparent_bytes(setting).is_ok());
+                assert!(kernel_collapses(setting) || why_base(setting) == NoHuge::NotGiven);
                 assert_eq!(huge_bytes, mapped_bytes);
             }
             Ok(other) => panic!("required huge pages, got {other}"),
             Err(error) => {
                 // Other tests use a few pages at the same time.
                 assert!(free < 32, "pages were free: {error}");
+                assert!(!kernel_collapses(setting), "{setting}: {error}");
                 let text = error.to_string();
                 assert!(text.contains("sysctl vm.nr_hugepages"), "{text}");
-                if let Err(reason) = transparent_bytes(setting) {
-                    assert!(text.contains(&reason.to_string()), "{text}");
-                }
+                let reason = transparent_bytes().map_or(NoHuge::Absent, |_| why_base(setting));
+                assert!(text.contains(&reason.to_string()), "{text}");
             }
         }
         if let Ok(mapping) = result {
             assert_usable(&mapping, bytes);
+        }
+    }
+}
+
+#[test]
+fn peers_map_the_huge_pages_of_a_file_as_huge_pages() {
+    for bytes in [2 * MIB, 7 * MIB + 8] {
+        let (mine, file) = Mapping::shared(bytes, &policy(HugePages::Try)).unwrap();
+        let theirs = Mapping::from_fd(file.as_fd(), bytes).unwrap();
+        if let Pages::Base { page_bytes, .. } = mine.pages() {
+            assert!(!kernel_collapses(SHARED_THP), "{}", mine.pages());
+            assert_eq!(theirs.pages(), Pages::Base { page_bytes, reason: None });
+        } else {
+            assert_eq!(theirs.pages(), mine.pages());
+        }
+        assert_usable(&theirs, bytes);
+    }
+}
+
+/// As where the setting is off: without advice the kernel provides base pages.
+#[test]
+fn private_memory_is_collapsed_without_advice() {
+    let huge_bytes = transparent_bytes().unwrap_or(2 * MIB);
+    let length = 2 * huge_bytes;
+    let plan =
+        Plan { bytes: length, length, align: huge_bytes, node: None, advice: None, reason: None };
+    let mapping = Mapping::map(&plan, None).unwrap();
+    let collapsed = mapping.collapse(huge_bytes);
+    assert_eq!(collapsed.is_ok(), kernel_collapses(PRIVATE_THP), "{collapsed:?}");
+    if collapsed.is_ok() {
+        let pages = Pages::seen(&area_at(mapping.start.addr().get()).unwrap(), length, None);
+        assert_eq!(pages, Pages::Transparent { huge_bytes: length, mapped_bytes: length });
+    }
+    assert_usable(&mapping, length);
+}
+
+/// A kernel before 6.1, a seccomp filter, and lack of memory leave base pages, unless the kernel
+/// provides huge ones by its settings.
+#[test]
+fn pages_that_cannot_be_collapsed_are_populated_and_the_reason_is_reported() {
+    let bytes = 4 * MIB;
+    let unsupported = [libc::EINVAL, libc::EPERM, libc::ENOSYS];
+    let all = unsupported.into_iter().chain([libc::EAGAIN, libc::ENOMEM, libc::EBUSY]);
+    for (errno, setting) in all.flat_map(|errno| [(errno, PRIVATE_THP), (errno, SHARED_THP)]) {
+        let map = |huge| match setting {
+            PRIVATE_THP => Mapping::anonymous(bytes, &policy(huge)),
+            _ => Mapping::shared(bytes, &policy(huge)).map(|both| both.0),
+        };
+        let collapse = MADV_COLLAPSE.unsigned_abs();
+        let (tried, required) = refusing_third(libc::SYS_madvise, collapse, errno, || {
+            (map(HugePages::Try).unwrap(), map(HugePages::Require))
+        });
+        assert_eq!(resident(&tried), tried.length / page_size(), "errno {errno}");
+        assert_usable(&tried, bytes);
+        let expected = match transparent_bytes() {
+            None => NoHuge::Absent,
+            Some(_) if unsupported.contains(&errno) => why_base(setting),
+            Some(_) => NoHuge::NotGiven,
+        };
+        match (tried.pages(), required.map(|mapping| mapping.pages())) {
+            (Pages::Base { reason, .. }, Err(MappingError::NoHugePages { reason: why, .. })) => {
+                assert_eq!((reason, why), (Some(expected), expected), "errno {errno}");
+            }
+            (Pages::HugeTlb { .. }, Ok(Pages::HugeTlb { .. })) => {}
+            (Pages::Transparent { .. }, _) => assert_eq!(why_base(setting), NoHuge::NotGiven),
+            other => panic!("errno {errno}: {other:?}"),
         }
     }
 }

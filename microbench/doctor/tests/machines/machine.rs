@@ -169,7 +169,8 @@ fn numa_balancing_is_reported() {
 
 #[test]
 fn pages_are_checked_for_devices_and_for_shared_memory() {
-    let empty = HEALTHY.replace("hugepages: 512", "hugepages: 0");
+    let old = HEALTHY.replace("osrelease: 6.1", "osrelease: 6.0");
+    let empty = old.replace("hugepages: 512", "hugepages: 0");
     let transparent = |name: &str, choice: &str| {
         Ward::of(&empty).file(&format!("{TRANSPARENT}/{name}"), format!("{choice}\n"))
     };
@@ -183,9 +184,16 @@ fn pages_are_checked_for_devices_and_for_shared_memory() {
     let never = transparent("shmem_enabled", "always within_size advise [never] deny force");
     let fix = "echo advise | sudo tee /sys/kernel/mm/transparent_hugepage/shmem_enabled";
     machine(never, "shared-memory-pages", LookAtThis, &[fix, "over shm"]);
-    let few = HEALTHY.replace("hugepages: 512", "hugepages: 7");
+    let few = old.replace("hugepages: 512", "hugepages: 7");
     let never = Ward::of(&few).file(&format!("{TRANSPARENT}/enabled"), "[never]\n");
     machine(never, "huge-pages", LookAtThis, &["14 huge pages of 2 MiB free"]);
+    // Since Linux 6.1 the kernel makes huge pages on request, unless the setting denies them.
+    for (check, setting) in [("huge-pages", "enabled"), ("shared-memory-pages", "shmem_enabled")] {
+        let new = || Ward::of(&HEALTHY.replace("hugepages: 512", "hugepages: 0"));
+        let chosen = |choice| new().file(&format!("{TRANSPARENT}/{setting}"), choice);
+        machine(chosen("always [never]\n"), check, Fine, &["never, but made on request"]);
+        machine(chosen("never [deny]\n"), check, LookAtThis, &["deny", "sudo tee"]);
+    }
     // A pool that holds a table is enough.
     let pool = Ward::healthy().file(&format!("{TRANSPARENT}/enabled"), "always madvise [never]\n");
     machine(pool, "huge-pages", Fine, &["1024 huge pages of 2 MiB free"]);
