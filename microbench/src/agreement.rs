@@ -22,7 +22,6 @@ use crate::run_report::COMMIT;
 #[cfg(any(test, feature = "mpi"))]
 use probeline_results::{gather, gather_values};
 
-/// Long names of the options that may differ between ranks.
 const MAY_DIFFER: &[&str] = &[
     // `Agreement::of_job` compares the resolved values instead of the options.
     "ranks",

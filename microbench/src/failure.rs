@@ -35,7 +35,6 @@ pub(crate) struct Failure {
     status: u8,
     /// Whether every rank fails with the same error.
     everywhere: bool,
-    /// Whether the exchange reports that a rank is lost.
     loss: bool,
 }
 

@@ -31,7 +31,6 @@ const LIMIT_PART: u32 = 4;
 const MIN_PATIENCE: Duration = Duration::from_secs(2);
 const MAX_LIMIT_PART: u32 = 2;
 
-/// A note on a machine that cannot be identified.
 const NAMELESS: &str = "this rank is counted as a separate machine";
 
 /// Findings by machine, starting with this one.
@@ -40,7 +39,6 @@ pub(crate) struct Findings {
     here: Vec<Finding>,
     ranks: Vec<u32>,
     elsewhere: Vec<OfMachine<Box<RawValue>>>,
-    /// The reason why the findings of other machines are missing.
     lost: Option<String>,
 }
 

@@ -168,7 +168,6 @@ impl Given {
     }
 }
 
-/// Formats `name=value` without white space.
 pub(crate) fn field(name: &str, value: &[u8]) -> String {
     let value = escaped(value);
     match value.len() {

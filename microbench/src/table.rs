@@ -185,7 +185,6 @@ impl TableArgs {
         open(engine, config, operations, self.cache, exchange)
     }
 
-    /// Returns the options in effect, by name.
     pub(crate) fn parameters(&self, config: &Config) -> Vec<(&'static str, String)> {
         let mut all = of_algorithm(config);
         all.push(("probing", name_of(config.probing)));
@@ -249,7 +248,6 @@ impl PipelineArgs {
         self.table.open(engine, config, self.in_flight, exchange)
     }
 
-    /// Returns the options in effect, by name.
     pub(crate) fn parameters(&self, config: &Config) -> Vec<(&'static str, String)> {
         let mut all = self.table.parameters(config);
         all.push(("in_flight", self.in_flight.to_string()));

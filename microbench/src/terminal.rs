@@ -57,7 +57,6 @@ pub(crate) fn unless_closed(printed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Prints clap's output: an error, the help or the version.
 pub(crate) fn print_clap(error: clap::Error) {
     // Ignores an error: the stream may be closed.
     let _ = without_controls(error).print();

@@ -20,7 +20,6 @@ use crate::timed::Timed;
 /// The paper measured at intervals of 0.02 until 0.92, its limit with C = 8 (section 4.1).
 const STEPS_PER_TABLE: u64 = 50;
 const LAST_STEP: u64 = 46;
-/// The maximum number of lines of the summary and of columns of the short table.
 const MOST_QUOTED: usize = 10;
 /// Steps between two lines of the short table: a load factor of 0.1.
 const BRIEF_STEPS: usize = 5;

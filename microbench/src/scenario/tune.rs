@@ -133,7 +133,6 @@ pub(crate) struct Verified {
 
 pub(crate) struct Sweep {
     candidates: usize,
-    /// The number of candidates that were measured again, next to the recommendation.
     again: usize,
     /// The share by which the recommendation takes longer than the best candidate.
     longer: f64,

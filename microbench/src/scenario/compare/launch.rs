@@ -82,8 +82,6 @@ fn beside(exe: &Path, mpi: &str) -> Option<PathBuf> {
     Some(folder.join(mpi).join("release").join(exe.file_name()?))
 }
 
-/// Returns the command that starts rank 0 of a column, or a launcher that starts all ranks. The
-/// error states what is missing.
 pub(super) fn command(column: ColumnName, args: &CompareArgs) -> Result<Command, String> {
     let ranks = args.job.ranks.to_string();
     let mut command = match column.launcher() {

@@ -128,10 +128,8 @@ pub(super) struct Column {
     pub(super) name: ColumnName,
     /// Whether `--columns` names it; otherwise it is measured if the machine has it.
     pub(super) requested: bool,
-    /// What its engines can do; `None` until they are open.
     pub(super) capabilities: Option<Capabilities>,
     pub(super) transport: Vec<String>,
-    /// The reason why it has not measured everything.
     pub(super) error: Option<String>,
     samples: Vec<Vec<Sample>>,
 }

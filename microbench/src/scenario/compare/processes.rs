@@ -116,7 +116,6 @@ impl ColumnProcess {
         }
     }
 
-    /// Lets the ranks exit; returns how their transport was set up.
     fn finish(mut self) -> Result<Vec<String>, String> {
         self.request(None);
         let response = self.response(EXIT_TIMEOUT)?;

@@ -25,7 +25,6 @@ pub(super) struct Counts {
     pub(super) known: u64,
     pub(super) find_or_puts: u64,
     pub(super) deadlocks: u64,
-    /// Levels that are complete on all ranks.
     pub(super) levels: u64,
 }
 

@@ -25,7 +25,6 @@ pub(super) struct Frontier {
     current: Vec<u64>,
     next: Vec<u64>,
     first_word: u64,
-    /// READs land in the slots from this one on.
     first_slot: u32,
     /// The landing words of the READ in each slot; none for a slot without a READ.
     landing: [Local; READS as usize],

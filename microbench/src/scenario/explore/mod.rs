@@ -12,7 +12,7 @@ use clap::{Args, ValueHint, value_parser};
 use probeline::table::{Config, Stats};
 use probeline::transport::{Exchange, Sizes};
 use probeline_petri::{Net, Packing};
-use probeline_results::gather_values;
+use probeline_results::{Row, gather_values};
 
 use self::expansion::Counts;
 use self::row::ExploreRow;
@@ -96,7 +96,8 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     report.parameter("transitions", exploration.net.transitions().len());
     let Explored { row, limit, stopped_by } = output;
     report.summary = row.summary(stopped_by);
-    report.notes = row::notes(limit.as_ref());
+    report.notes = ExploreRow::notes();
+    report.notes.extend(limit.map(|limit| limit.note().into()));
     report.rows = vec![row];
     report.publish(files)?;
     Ok(stopped_by.map_or(ExitCode::SUCCESS, Interrupt::exit_code))

@@ -1,9 +1,8 @@
 //! The row of an exploration, and its summary.
 
 use probeline_results::format::{fixed, text};
-use probeline_results::{Note, Row, row};
+use probeline_results::{Row, row};
 
-use super::super::limits::TableLimit;
 use crate::interrupt::Interrupt;
 use crate::units::{counted, rate_of, thousands, time};
 
@@ -71,10 +70,6 @@ row! {
 }
 
 impl Row for ExploreRow {}
-
-pub(super) fn notes(limit: Option<&TableLimit>) -> Vec<Note> {
-    ExploreRow::notes().into_iter().chain(limit.map(|limit| limit.note().into())).collect()
-}
 
 impl ExploreRow {
     /// States the result; `stopped_by` is the signal that stopped the exploration.

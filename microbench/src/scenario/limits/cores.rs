@@ -58,7 +58,6 @@ impl Cores {
         self.nodes.len() as u64
     }
 
-    /// Returns the rows of all requested pages and cores, and a line on the pages in use.
     pub(super) fn rows(&self, args: &LimitsArgs) -> Result<(Vec<LimitsRow>, Vec<String>)> {
         if let Some(hidden) = &self.hidden {
             note::say(Missing::Topology, 0, hidden);

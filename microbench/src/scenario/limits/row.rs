@@ -84,7 +84,6 @@ pub(super) fn name(operation: Operation, one_word: bool) -> String {
     }
 }
 
-/// Returns the rows of the transport. All rounds must have the same measurements.
 pub(super) fn of_transport(job: &JobArgs, rounds: &[Vec<OfTransport>]) -> Vec<LimitsRow> {
     let Some(first) = rounds.first() else { return Vec::new() };
     let row = |(at, of_first): (usize, &OfTransport)| {

@@ -13,7 +13,6 @@ pub(super) enum Run {
     Throughput(ThroughputPlan),
 }
 
-/// The number of machines of the paper's largest cluster.
 pub(super) const PAPERS_MACHINES: u32 = 48;
 /// The number of machines on which a CPU can load every word of the table.
 const ONE: u32 = 1;

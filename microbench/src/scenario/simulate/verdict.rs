@@ -146,7 +146,6 @@ fn fit<'r>(
     Some(Fit { line, missed })
 }
 
-/// Joins the first [`MOST_NAMED`] places and counts the others.
 fn named(places: impl ExactSizeIterator<Item = String>) -> String {
     let others = places.len().saturating_sub(MOST_NAMED);
     let named = places.take(MOST_NAMED).collect::<Vec<_>>().join(", ");

@@ -226,7 +226,6 @@ impl TuneArgs {
         )
     }
 
-    /// Returns a note if the repeated run of the recommendation exceeded the latency limit.
     fn late(&self, tuned: &Tuned) -> Option<String> {
         let latency_us = tuned.verified.rows.first()?.latency_ns / 1e3;
         self.max_latency_us.filter(|most| latency_us > *most).map(|most| {

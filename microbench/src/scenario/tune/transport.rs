@@ -61,7 +61,6 @@ const SHORTEST: Operation = Operation::Read { words: WORDS[0] };
 /// If atomics on one word reach less than this share of the rate on random words, the word is the
 /// bottleneck.
 const AS_FAST: f64 = 0.9;
-/// Options that name files, ranks or addresses.
 const PLACES: [&str; 9] =
     ["out", "profile-out", "json", "csv", "markdown", "rank", "rendezvous", "secret-file", "port"];
 /// The option that names a built-in network or a file.
@@ -102,7 +101,6 @@ enum Place {
     OneWord,
 }
 
-/// The transport's measured rates, from which a profile is made.
 #[derive(Clone, Debug)]
 pub(super) struct Network {
     all: Vec<Measurement>,
@@ -219,7 +217,6 @@ impl Network {
         of.map(Measurement::per_s).fold(0.0, f64::max)
     }
 
-    /// Returns the rate of each machine while all ranks measure at once.
     fn share(&self, operation: Operation) -> f64 {
         self.best(operation, Who::All, Place::Random, None) / f64::from(self.machines.max(1))
     }
