@@ -42,6 +42,8 @@ const CACHE_ENTRIES_SIMULATED: u32 = 1 << 8;
 const KEYS_PER_ENTRY: f64 = 16.0;
 /// Operations in flight of a batch that the CPU executes itself, independent of `--in-flight`.
 const BATCHED_BY_CPU: u32 = 32;
+/// The paper's operations are blocking calls.
+const PAPER_DEPTH: u32 = 1;
 /// Rounds of a sweep over all candidates, and the number of candidates in the last rounds.
 const SWEEP_ROUNDS: u32 = 3;
 const FINALISTS: usize = 8;

@@ -6,8 +6,7 @@ use probeline_results::{Note, Row, row};
 use probeline_tune::{Candidate, Model, Rates};
 use serde_json::{Value, json};
 
-use super::runs::PAPER_DEPTH;
-use super::{AS_EXPECTED, BATCHED_BY_CPU, Sweep, TuneArgs, Tuned};
+use super::{AS_EXPECTED, BATCHED_BY_CPU, PAPER_DEPTH, Sweep, TuneArgs, Tuned};
 use crate::table::name_of;
 use crate::units::{rate, time};
 

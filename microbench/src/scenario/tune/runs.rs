@@ -10,7 +10,8 @@ use probeline_tune::{Candidate, Goal, Model, Timing};
 use super::bench::Bench;
 use super::row::{PAPER, TuneRow, candidates as candidates_of};
 use super::{
-    AS_EXPECTED, CHUNK_BUCKETS, FINALISTS, GoalName, SWEEP_ROUNDS, Sweep, TuneArgs, Verified,
+    AS_EXPECTED, CHUNK_BUCKETS, FINALISTS, GoalName, PAPER_DEPTH, SWEEP_ROUNDS, Sweep, TuneArgs,
+    Verified,
 };
 use crate::failure::{Failure, Result};
 use crate::scenario::of_rank_0;
@@ -19,8 +20,6 @@ use crate::timed::Timed;
 /// C of the short run that always reads the next chunk ahead.
 const AHEAD_CHUNK: u32 = 32;
 const PAPER_CHUNK: u32 = 32;
-/// The paper's operations are blocking calls.
-pub(super) const PAPER_DEPTH: u32 = 1;
 
 impl TuneArgs {
     /// Calibrates `model` with short runs at each depth, and returns the runs. Where the CPU
