@@ -114,13 +114,13 @@ fn insert_batches(table: &mut Embedded<'_>) -> Option<()> {
     let mut next = KEYS / 2;
     while next < KEYS {
         let size = BATCH.min(KEYS - next);
-        let (mut keys, mut results) = ([0; BATCH as usize], [Ok(Outcome::Full); BATCH as usize]);
+        let (mut keys, mut outcomes) = ([0; BATCH as usize], [Outcome::Full; BATCH as usize]);
         for (place, key) in (next..).zip(&mut keys) {
             *key = place;
         }
-        let (keys, results) = (keys.get(..size as usize)?, results.get_mut(..size as usize)?);
-        table.find_or_put_batch(keys, results).ok()?;
-        expect(results.iter().all(|result| *result == Ok(Outcome::Inserted)))?;
+        let (keys, outcomes) = (keys.get(..size as usize)?, outcomes.get_mut(..size as usize)?);
+        table.find_or_put_batch(keys, outcomes).ok()?;
+        expect(outcomes.iter().all(|outcome| *outcome == Outcome::Inserted))?;
         next += size;
     }
     Some(())

@@ -289,7 +289,7 @@ pub(crate) mod tests {
     fn a_default_that_is_given_is_the_default() {
         let text = |line: &[&str]| parsed(line).unwrap().text(|_| true);
         let given =
-            ["--read-ahead=likely", "--one-roundtrip=auto", "--probing=linear", "--batch=1024"];
+            ["--read-ahead=likely", "--one-roundtrip=auto", "--probing=lines", "--batch=1024"];
         assert_eq!(
             text(&[&["bench-throughput"][..], &given].concat()),
             text(&["bench-throughput"])

@@ -6,8 +6,8 @@ use core::time::Duration;
 use clap::builder::TypedValueParser;
 use clap::{Args, value_parser};
 use probeline::table::{
-    CacheEntry, ChunkChoice, Config, OneRoundtrip, Operation, OperationError, Outcome, Probing,
-    ReadAhead, ReadCost, Table,
+    CacheEntry, ChunkChoice, Config, OneRoundtrip, Operation, Outcome, Probing, ReadAhead,
+    ReadCost, Table,
 };
 use probeline::transport::{Exchange, Owner, Sizes};
 use probeline_limits::remote;
@@ -76,7 +76,7 @@ pub(crate) struct TableArgs {
     algorithm: AlgorithmArgs,
 
     /// Order in which buckets are probed
-    #[arg(long, value_name = "ORDER", default_value = "linear", value_parser = probing())]
+    #[arg(long, value_name = "ORDER", default_value = "lines", value_parser = probing())]
     probing: Probing,
 
     /// Choose C for each operation, at most -C, from the measured cost of READs and what recent
@@ -84,7 +84,8 @@ pub(crate) struct TableArgs {
     #[arg(long)]
     pub(crate) adaptive_chunks: bool,
 
-    /// Entries of each rank's cache of occupied buckets, 16 bytes each: a power of two, or 0
+    /// Entries of each rank's cache of occupied buckets, 16 bytes each: a power of two, or 0; without
+    /// effect on words that the CPU addresses itself
     #[arg(long, value_name = "ENTRIES", default_value = "0")]
     #[arg(value_parser = power_of_two(1..=MOST_ENTRIES))]
     pub(crate) cache: u32,
@@ -273,7 +274,7 @@ pub(crate) fn of_algorithm(config: &Config) -> Vec<(&'static str, String)> {
 pub(crate) fn find_or_put_all<T: Timed>(
     table: &mut CachedTable<T>,
     keys: &[u64],
-    outcomes: &mut [BatchOutcome],
+    outcomes: &mut [Outcome],
 ) -> Result<()> {
     if outcomes.is_empty() {
         for &key in keys {
@@ -282,20 +283,14 @@ pub(crate) fn find_or_put_all<T: Timed>(
         return Ok(());
     }
     for keys in keys.chunks(outcomes.len()) {
-        let outcomes = &mut outcomes[..keys.len()];
-        table.find_or_put_batch(keys, outcomes)?;
-        for outcome in outcomes {
-            (*outcome)?;
-        }
+        table.find_or_put_batch(keys, &mut outcomes[..keys.len()])?;
     }
     Ok(())
 }
 
-pub(crate) type BatchOutcome = core::result::Result<Outcome, OperationError>;
-
 /// Returns storage for the outcomes of calls of `batch` operations, none for blocking calls.
-pub(crate) fn outcomes(batch: usize) -> Vec<BatchOutcome> {
-    vec![Ok(Outcome::Absent); if batch > 1 { batch } else { 0 }]
+pub(crate) fn outcomes(batch: usize) -> Vec<Outcome> {
+    vec![Outcome::Absent; if batch > 1 { batch } else { 0 }]
 }
 
 /// Measures the cost of READs from the next rank by size, on all ranks at the same time.

@@ -63,5 +63,6 @@ pub use error::{Error, OperationsError, Stop};
 pub use future::{Host, OperationFuture};
 pub use machine::{Completed, Machine, Next, Run, Step};
 pub use operation::{Finished, Operation, Tag};
-pub use pipeline::{Batch, Pipeline, Pull};
+pub use pipeline::Pipeline;
 pub use port::Port;
+pub use sink::{Batch, Parts, Pull};

@@ -9,7 +9,7 @@ use probeline_transport::{Completion, Fault, Token, Transport};
 use crate::error::{Error, OperationsError};
 use crate::machine::{Machine, Run};
 use crate::operation::{Finished, Lists, Operation, State, Tag, Waiter};
-use crate::sink::{BatchResults, Keep, Polled, ResultOf, put};
+use crate::sink::{Batch, Call, Keep, Parts, Polled, Pull, ResultOf, Running};
 
 /// Completions taken from the transport in one poll. The array stays in cache; further completions
 /// follow with the next poll.
@@ -40,30 +40,6 @@ pub struct Pipeline<T, S, X, M: Machine> {
     pub(crate) rounds: u32,
     pub(crate) completions: [Completion; POLL_BATCH],
     machine: PhantomData<M>,
-}
-
-/// The parts of the pipeline that a batch uses to find the next operation to start.
-#[derive(Debug)]
-pub struct Batch<'b, T, X, M: Machine> {
-    /// The transport.
-    pub transport: &'b T,
-    /// The context that all operations share.
-    pub shared: &'b mut X,
-    /// The results, for operations that complete without being started.
-    pub results: &'b mut [Result<M::Outcome, M::Error>],
-    /// Whether the transport is dead: every operation that is started then fails.
-    pub is_dead: bool,
-}
-
-/// The next action of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pull {
-    /// Start the operation that was written, and store its result at this index.
-    Start(usize),
-    /// Poll the transport, then pull again.
-    Poll,
-    /// No operation is left to start.
-    End,
 }
 
 type FinishedOf<M> = Finished<<M as Machine>::Outcome, <M as Machine>::Error>;
@@ -159,23 +135,13 @@ where
     /// operation.
     #[inline(always)]
     pub fn call(&mut self, machine: M) -> ResultOf<M> {
-        let mut result = [Err(Error::Busy.into())];
-        let mut is_started = false;
-        self.run_batch(&mut result, |_, into| {
-            if is_started {
-                return Pull::End;
-            }
-            is_started = true;
-            *into = machine;
-            Pull::Start(0)
-        })?;
-        let [result] = result;
-        result
+        let mut call = Call { machine: Some(machine), result: Err(Error::Busy.into()) };
+        self.run_batch(&mut call)?;
+        call.result
     }
 
-    /// Runs the operations that `pull` writes to the storage that it receives, as many at once as
-    /// the storage allows. Stores each result at its index of `results`; `pull` may also store
-    /// results itself.
+    /// Runs the operations that `batch` writes to the storage that it receives, as many at once as
+    /// the storage allows, and passes it their results.
     ///
     /// Operations submitted before continue. If their results hold all storage, operations of the
     /// batch fail with [`Error::Busy`].
@@ -183,31 +149,23 @@ where
     /// # Errors
     /// [`Error::Storage`], which leaves operations without a result.
     #[inline]
-    pub fn run_batch(
-        &mut self,
-        results: &mut [ResultOf<M>],
-        mut pull: impl FnMut(&mut Batch<'_, T, X, M>, &mut M) -> Pull,
-    ) -> Result<(), M::Error> {
+    pub fn run_batch<B: Batch<T, X, M>>(&mut self, batch: &mut B) -> Result<(), M::Error> {
         self.batches = self.batches.wrapping_add(1);
-        let mut batch = BatchResults { results, batch: self.batches, running: 0 };
+        let mut running = Running { batch, number: self.batches, count: 0, over: PhantomData };
         loop {
             self.check_storage()?;
-            let has_more = self.start_pulled(&mut batch, &mut pull);
-            if batch.running == 0 && !has_more {
+            let has_more = self.start_pulled(&mut running);
+            if running.count == 0 && !has_more {
                 return Ok(());
             }
-            self.progress(&mut batch)?;
+            self.progress(&mut running)?;
         }
     }
 
     /// Starts operations of a batch while there is storage. Returns whether the batch may have more
     /// after a poll.
     #[inline(always)]
-    fn start_pulled(
-        &mut self,
-        batch: &mut BatchResults<'_, M>,
-        pull: &mut impl FnMut(&mut Batch<'_, T, X, M>, &mut M) -> Pull,
-    ) -> bool {
+    fn start_pulled<B: Batch<T, X, M>>(&mut self, running: &mut Running<'_, B, T, X>) -> bool {
         loop {
             let index = self.lists.free.first();
             let mut unused;
@@ -220,22 +178,19 @@ where
                     (&mut unused, Some(Error::Busy))
                 }
             };
-            let mut parts = Batch {
-                transport: &self.transport,
-                shared: &mut self.shared,
-                results: &mut *batch.results,
-                is_dead: self.fault.is_some(),
-            };
-            match (pull(&mut parts, machine), refused) {
+            let is_dead = self.fault.is_some();
+            let mut parts = Parts { transport: &self.transport, shared: &mut self.shared, is_dead };
+            match (running.batch.pull(&mut parts, machine), refused) {
                 (Pull::Start(place), None) => {
-                    batch.running += 1;
-                    self.start(index, Waiter::Batch { place, batch: batch.batch }, batch);
+                    running.count += 1;
+                    let waiter = Waiter::Batch { place, batch: running.number };
+                    self.start(index, waiter, running);
                 }
                 (Pull::Start(place), Some(error)) => {
                     if error != Error::Busy {
                         M::on_error(&mut self.shared);
                     }
-                    put(batch.results, place, Err(error.into()));
+                    running.batch.take(place, Err(error.into()));
                 }
                 (Pull::Poll, _) => return true,
                 (Pull::End, _) => return false,

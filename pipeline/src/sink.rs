@@ -1,5 +1,7 @@
 //! The receivers of results: a poll, and a call or batch.
 
+use core::marker::PhantomData;
+
 use crate::machine::Machine;
 use crate::operation::{Finished, Waiter};
 
@@ -37,32 +39,76 @@ impl<M: Machine> Sink<M> for Polled<'_, M::Outcome, M::Error> {
     }
 }
 
-/// The results of a call or a batch.
-pub(crate) struct BatchResults<'b, M: Machine> {
-    pub(crate) results: &'b mut [ResultOf<M>],
-    /// The number of the batch, which distinguishes it from batches that returned an error.
-    pub(crate) batch: u32,
-    /// Operations without a result so far.
-    pub(crate) running: usize,
+/// The source of a batch's operations, and the receiver of their results.
+pub trait Batch<T, X, M: Machine> {
+    /// Writes the next operation to `into`.
+    fn pull(&mut self, parts: &mut Parts<'_, T, X>, into: &mut M) -> Pull;
+
+    /// Stores the result of the operation that [`pull`](Self::pull) started with this index.
+    fn take(&mut self, place: usize, result: Result<M::Outcome, M::Error>);
 }
 
-impl<M: Machine> Sink<M> for BatchResults<'_, M> {
-    #[inline]
-    fn take(&mut self, waiter: Waiter, result: ResultOf<M>) -> bool {
-        let Waiter::Batch { place, batch } = waiter else { return false };
-        if batch != self.batch {
-            return false;
-        }
-        put(self.results, place, result);
-        self.running -= 1;
-        true
+/// The parts of the pipeline that a batch uses to find its next operation.
+#[derive(Debug)]
+pub struct Parts<'p, T, X> {
+    /// The transport.
+    pub transport: &'p T,
+    /// The context that all operations share.
+    pub shared: &'p mut X,
+    /// Whether the transport is dead: every operation that is started then fails.
+    pub is_dead: bool,
+}
+
+/// The next action of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pull {
+    /// Start the operation that was written; the batch takes its result with this index.
+    Start(usize),
+    /// Poll the transport, then pull again.
+    Poll,
+    /// No operation is left to start.
+    End,
+}
+
+/// A call: a batch of one operation.
+pub(crate) struct Call<M: Machine> {
+    pub(crate) machine: Option<M>,
+    pub(crate) result: ResultOf<M>,
+}
+
+impl<T, X, M: Machine> Batch<T, X, M> for Call<M> {
+    #[inline(always)]
+    fn pull(&mut self, _: &mut Parts<'_, T, X>, into: &mut M) -> Pull {
+        let Some(machine) = self.machine.take() else { return Pull::End };
+        *into = machine;
+        Pull::Start(0)
+    }
+
+    #[inline(always)]
+    fn take(&mut self, _: usize, result: ResultOf<M>) {
+        self.result = result;
     }
 }
 
-#[inline]
-pub(crate) fn put<R>(results: &mut [R], place: usize, result: R) {
-    match results.get_mut(place) {
-        Some(place) => *place = result,
-        None => debug_assert!(false, "the batch has no place {place}"),
+/// A batch in progress, as the receiver of results.
+pub(crate) struct Running<'b, B, T, X> {
+    pub(crate) batch: &'b mut B,
+    /// The number of the batch, which distinguishes it from batches that returned an error.
+    pub(crate) number: u32,
+    /// Operations without a result so far.
+    pub(crate) count: usize,
+    pub(crate) over: PhantomData<fn(T, X)>,
+}
+
+impl<T, X, M: Machine, B: Batch<T, X, M>> Sink<M> for Running<'_, B, T, X> {
+    #[inline]
+    fn take(&mut self, waiter: Waiter, result: ResultOf<M>) -> bool {
+        let Waiter::Batch { place, batch } = waiter else { return false };
+        if batch != self.number {
+            return false;
+        }
+        self.batch.take(place, result);
+        self.count -= 1;
+        true
     }
 }

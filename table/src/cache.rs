@@ -4,13 +4,8 @@
 //! It answers finds without a roundtrip and lets an operation skip buckets known to hold other
 //! keys. `clear` and `retain`, which do change buckets, drop its content.
 
-use core::sync::atomic::Ordering::Acquire;
-
 use crate::bucket::Bucket;
-use crate::direct::Look;
 use crate::layout::{Layout, Position};
-use crate::line::Line;
-use crate::outcome::Outcome;
 use crate::walk::Walk;
 
 /// Maximum number of cache lookups for one operation. An operation with more occupied buckets in
@@ -68,43 +63,6 @@ impl<C: AsMut<[CacheEntry]>> Cache<C> {
         #[allow(clippy::cast_possible_truncation)]
         if let Some(entry) = self.entries.as_mut().get_mut((at & mask) as usize) {
             *entry = CacheEntry { at, word: word.word() };
-        }
-    }
-
-    /// Lets `walk` examine `line`, and stores the occupied buckets that it shows.
-    #[inline]
-    pub(crate) fn look(&mut self, walk: &mut Walk, line: &Line, layout: &Layout) -> Look {
-        if !self.is_on() {
-            return walk.look(line, layout);
-        }
-        let before = *walk;
-        let look = walk.look(line, layout);
-        self.learn_line(before, walk, look, line, layout);
-        look
-    }
-
-    /// Stores the occupied buckets that `walk` passed in `line`, from `before` to `after`.
-    pub(crate) fn learn_line(
-        &mut self,
-        before: Walk,
-        after: &Walk,
-        look: Look,
-        line: &Line,
-        layout: &Layout,
-    ) {
-        let end = match look {
-            Look::Done(Outcome::Found | Outcome::Inserted) => after.passed + 1,
-            Look::Done(_) => after.passed,
-            Look::Passed => before.buckets_in_line(layout),
-        };
-        let mut walk = before;
-        while walk.passed < end {
-            let at = walk.position(layout);
-            let word = line.get(layout.offset_in_line(at) as usize).map(|word| word.load(Acquire));
-            if let Some(bucket) = word.and_then(Bucket::from_word) {
-                self.learn(at, bucket, layout);
-            }
-            walk.passed += 1;
         }
     }
 

@@ -7,7 +7,7 @@ use crate::cache::{Cache, CacheEntry};
 use crate::config::Config;
 use crate::direct::{Direct, Look, reaches_any};
 use crate::layout::Layout;
-use crate::line::Line;
+use crate::line::{Line, Narrow};
 use crate::outcome::{Intent, Outcome};
 use crate::policy::Policy;
 use crate::stats::{OutcomeStats, Stats};
@@ -89,10 +89,10 @@ impl<C: AsMut<[CacheEntry]>> Context<C> {
         found
     }
 
-    /// Lets `walk` examine `line`, and updates the cache and the counters.
+    /// Lets `walk` examine `line`, and counts an operation that ends there.
     #[inline]
     pub(crate) fn look(&mut self, walk: &mut Walk, line: &Line) -> Look {
-        let look = self.cache.look(walk, line, &self.layout);
+        let look = walk.look::<Narrow>(line, &self.layout);
         if let Look::Done(outcome) = look {
             self.stats.add_direct(outcome, 1, walk.lines.into());
         }

@@ -10,7 +10,7 @@ use probeline_transport::{AtomicScope, Caps, Segment, Transport};
 
 use crate::bucket::Bucket;
 use crate::layout::{LINE_BUCKETS, Layout, Position};
-use crate::line::{Line, prefetch, see};
+use crate::line::{Compare, Line, prefetch};
 use crate::outcome::{Intent, Outcome};
 
 /// What the CPU itself does with words that it can address.
@@ -81,8 +81,8 @@ pub(crate) fn line_at<'t>(
 /// find-or-put.
 ///
 /// Returns the deciding place and the outcome, or `None` if all places hold other keys.
-#[inline]
-pub(crate) fn look(
+#[inline(always)]
+pub(crate) fn look<C: Compare>(
     line: &Line,
     bucket: Bucket,
     intent: Intent,
@@ -92,7 +92,7 @@ pub(crate) fn look(
     let mut places = places;
     // Each iteration that does not return passes at least one more place.
     loop {
-        let seen = see(line, bucket);
+        let seen = C::see(line, bucket);
         let wanted = seen.wanted.rotate_right(first);
         let ends = (wanted | !seen.occupied.rotate_right(first)) & places;
         if ends == 0 {

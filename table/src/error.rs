@@ -182,6 +182,16 @@ pub enum BatchError {
     /// The batch stopped; outcomes that were not stored are unknown.
     #[error("the batch has stopped: {0}")]
     Operation(#[source] OperationError),
+    /// An operation failed, the first of possibly several, and the results are outcomes, which have
+    /// no place for errors.
+    #[error("key {place} of the batch (counted from 0): {error}")]
+    Failed {
+        /// The index of its key.
+        place: usize,
+        /// The reason.
+        #[source]
+        error: OperationError,
+    },
 }
 
 /// The reason why an operation completed without an outcome.

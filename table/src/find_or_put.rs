@@ -58,9 +58,9 @@ const ONE_ROUNDTRIP: u8 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {
-    /// Looks up the cache next.
+    /// Looks next at the line or, if the CPU cannot address it, looks up the cache.
     Lookup,
-    /// Looks next at lines that the CPU can address.
+    /// Looks next at the line, which was prefetched.
     Walk,
     /// Claims the home bucket next, along with the first READ.
     OneRoundtrip,
@@ -133,19 +133,19 @@ impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
                     }
                 }
                 Stage::Lookup => {
-                    if context.follow_cache(&mut self.walk) {
-                        return Ok(Step::Done(Outcome::Found));
-                    }
                     if context.direct == Direct::Claims
                         && self.walk.line(port.transport(), &context.layout).is_some()
                     {
                         self.stage = Stage::Walk;
                         return Ok(Step::Yield);
                     }
+                    if context.follow_cache(&mut self.walk) {
+                        return Ok(Step::Done(Outcome::Found));
+                    }
                     self.search(context, port.transport());
                 }
                 Stage::Walk => match self.walk.line(port.transport(), &context.layout) {
-                    None => self.search(context, port.transport()),
+                    None => self.stage = Stage::Lookup,
                     Some(line) => match context.look(&mut self.walk, line) {
                         Look::Done(outcome) => return Ok(Step::Done(outcome)),
                         Look::Passed => {

@@ -134,20 +134,19 @@ impl Layout {
     }
 
     /// Returns the distance between two lines in the jump order of `bucket`: a whole number of
-    /// lines, at least one and, if the table has several lines, less than all of them.
+    /// lines, at least one and less than all of them. In a table of one line it is 0.
+    #[inline]
     pub(crate) fn stride(&self, bucket: Bucket) -> Position {
-        let line = u64::from(LINE_BUCKETS);
-        let lines_per_owner = self.buckets_per_owner / line;
-        let lines = lines_per_owner.saturating_mul(u64::from(self.owners));
         let second = bucket.hash().wrapping_mul(SECOND_HASH) << 1;
-        let (stride, _) = scale(second, lines.saturating_sub(1));
-        let stride = stride + 1;
-        let owner = stride.checked_div(lines_per_owner).unwrap_or(0);
-        let index = (stride - owner * lines_per_owner) * line;
-        // Less than `owners` if there are two lines or more. With one line, every jump returns to
-        // it.
+        let (owner, rest) = scale(second, u64::from(self.owners));
+        let (line, _) = scale(rest, self.buckets_per_owner / u64::from(LINE_BUCKETS));
+        // Less than `owners`, which is a u32.
         #[allow(clippy::cast_possible_truncation)]
-        Position { owner: owner as u32, index }
+        let stride = Position { owner: owner as u32, index: line * u64::from(LINE_BUCKETS) };
+        if stride == Position::default() {
+            return self.advance(stride, u64::from(LINE_BUCKETS));
+        }
+        stride
     }
 
     /// Returns the offset of a bucket in its cache line, 0 to 7.

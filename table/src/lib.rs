@@ -52,6 +52,7 @@
 #![deny(unsafe_code)]
 
 mod batch;
+mod block;
 mod bucket;
 mod cache;
 mod chunk_choice;
@@ -74,6 +75,7 @@ mod stats;
 mod table;
 mod walk;
 
+pub use batch::BatchResult;
 pub use bucket::{Bucket, KeyOutOfRange, MAX_KEY};
 pub use cache::CacheEntry;
 pub use config::Config;

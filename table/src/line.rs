@@ -33,76 +33,206 @@ pub(crate) fn prefetch(words: &[AtomicU64]) {
     let _ = words;
 }
 
-/// Loads and compares the 8 buckets of a line. It takes one branch for all of them; a branch for
-/// each would be mispredicted about once an operation.
-#[inline]
-pub(crate) fn see(line: &Line, wanted: Bucket) -> Seen {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    return x86::see(line, wanted);
-    #[cfg(any(not(target_arch = "x86_64"), miri))]
-    return see_each(line, wanted);
+/// Compares the 8 buckets of a line at once. It takes one branch for all of them; a branch for each
+/// would be mispredicted about once an operation.
+///
+/// The CPU may load several buckets by one instruction. That needs no atomicity beyond the 8 bytes
+/// of a bucket: a bucket is written once, so each word shows it empty or with its key, in whatever
+/// order the words are read.
+pub(crate) trait Compare {
+    fn see(line: &Line, wanted: Bucket) -> Seen;
 }
 
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub(crate) use Each as Narrow;
+/// The comparison that every CPU of the target has.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) use x86::Sse2 as Narrow;
+
+/// Work that is compiled for each kind of comparison.
+pub(crate) trait Work {
+    type Output;
+    /// Inlined, so that it uses the instructions of its caller.
+    fn run<C: Compare>(self) -> Self::Output;
+}
+
+/// Runs `work` with the widest comparison that the CPU has.
+#[inline]
+pub(crate) fn with_widest<W: Work>(work: W) -> W::Output {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    return x86::with_widest(work);
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    return work.run::<Narrow>();
+}
+
+/// Compares one bucket after the other.
 #[cfg(any(test, not(target_arch = "x86_64"), miri))]
-fn see_each(line: &Line, wanted: Bucket) -> Seen {
-    let mut seen = Seen { wanted: 0, occupied: 0 };
-    for (bit, word) in (0..).zip(line) {
-        let word = word.load(core::sync::atomic::Ordering::SeqCst);
-        seen.wanted |= u8::from(word == wanted.word()) << bit;
-        seen.occupied |= u8::from(Bucket::from_word(word).is_some()) << bit;
+pub(crate) struct Each;
+
+#[cfg(any(test, not(target_arch = "x86_64"), miri))]
+impl Compare for Each {
+    #[inline]
+    fn see(line: &Line, wanted: Bucket) -> Seen {
+        let mut seen = Seen { wanted: 0, occupied: 0 };
+        for (bit, word) in (0..).zip(line) {
+            let word = word.load(core::sync::atomic::Ordering::SeqCst);
+            seen.wanted |= u8::from(word == wanted.word()) << bit;
+            seen.occupied |= u8::from(Bucket::from_word(word).is_some()) << bit;
+        }
+        seen
     }
-    seen
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86 {
     use core::arch::asm;
     use core::arch::x86_64::{
-        __m128i, _mm_and_si128, _mm_castps_si128, _mm_castsi128_ps, _mm_cmpeq_epi32,
-        _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi64x, _mm_shuffle_ps,
+        __m128i, __m256i, __m512i, _mm_and_si128, _mm_castps_si128, _mm_castsi128_ps,
+        _mm_cmpeq_epi32, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi64x,
+        _mm_shuffle_ps, _mm256_castsi256_pd, _mm256_cmpeq_epi64, _mm256_movemask_pd,
+        _mm256_set1_epi64x, _mm512_cmpeq_epi64_mask, _mm512_movepi64_mask, _mm512_set1_epi64,
     };
-    use core::sync::atomic::AtomicU64;
 
-    use super::{Line, Seen};
+    use super::{Compare, Line, Seen, Work};
     use crate::bucket::Bucket;
+
+    cpufeatures::new!(has_avx2, "avx2", "bmi1", "bmi2");
+    cpufeatures::new!(has_avx512, "avx2", "bmi1", "bmi2", "avx512f", "avx512dq");
+
+    pub(super) fn with_widest<W: Work>(work: W) -> W::Output {
+        if has_avx512::get() {
+            // SAFETY: the CPU has the instructions.
+            return unsafe { with_avx512(work) };
+        }
+        if has_avx2::get() {
+            // SAFETY: the CPU has the instructions.
+            return unsafe { with_avx2(work) };
+        }
+        work.run::<Sse2>()
+    }
+
+    #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq")]
+    fn with_avx512<W: Work>(work: W) -> W::Output {
+        work.run::<Avx512>()
+    }
+
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    fn with_avx2<W: Work>(work: W) -> W::Output {
+        work.run::<Avx2>()
+    }
+
+    pub(crate) struct Sse2;
+    pub(crate) struct Avx2;
+    pub(crate) struct Avx512;
+
+    impl Compare for Avx512 {
+        #[inline(always)]
+        fn see(line: &Line, wanted: Bucket) -> Seen {
+            // SAFETY: only `with_avx512` uses this type.
+            unsafe { see_512(line, wanted) }
+        }
+    }
+
+    impl Compare for Avx2 {
+        #[inline(always)]
+        fn see(line: &Line, wanted: Bucket) -> Seen {
+            // SAFETY: only `with_avx2` uses this type.
+            unsafe { see_256(line, wanted) }
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq")]
+    fn see_512(line: &Line, wanted: Bucket) -> Seen {
+        let words: __m512i;
+        // SAFETY: as in `load`.
+        unsafe {
+            asm!(
+                "vmovdqu64 {words}, [{line}]",
+                words = out(zmm_reg) words,
+                line = in(reg) line.as_ptr(),
+                options(readonly, nostack, preserves_flags),
+            );
+        }
+        let wanted = _mm512_cmpeq_epi64_mask(words, _mm512_set1_epi64(wanted.word().cast_signed()));
+        Seen { wanted, occupied: _mm512_movepi64_mask(words) }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn see_256(line: &Line, wanted: Bucket) -> Seen {
+        let (low, high): (__m256i, __m256i);
+        // SAFETY: as in `load`.
+        unsafe {
+            asm!(
+                "vmovdqu {low}, [{line}]",
+                "vmovdqu {high}, [{line} + 32]",
+                low = out(ymm_reg) low,
+                high = lateout(ymm_reg) high,
+                line = in(reg) line.as_ptr(),
+                options(readonly, nostack, preserves_flags),
+            );
+        }
+        let wanted = _mm256_set1_epi64x(wanted.word().cast_signed());
+        Seen {
+            wanted: signs_256(_mm256_cmpeq_epi64(low, wanted), _mm256_cmpeq_epi64(high, wanted)),
+            occupied: signs_256(low, high),
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn signs_256(low: __m256i, high: __m256i) -> u8 {
+        let sign = |words| _mm256_movemask_pd(_mm256_castsi256_pd(words));
+        // Four bits each.
+        #[allow(clippy::cast_possible_truncation)]
+        let signs = (sign(low) | sign(high) << 4) as u8;
+        signs
+    }
 
     /// Shuffle masks that select the low and the high halves of four 64-bit words.
     const LOW: i32 = 0b10_00_10_00;
     const HIGH: i32 = 0b11_01_11_01;
 
-    #[inline]
-    pub(super) fn see(line: &Line, wanted: Bucket) -> Seen {
-        let [a, b, c, d, e, f, g, h] = line;
-        let [ab, cd, ef, gh] = [pair(a, b), pair(c, d), pair(e, f), pair(g, h)];
-        let wanted = splat(wanted.word());
-        let first = both(equal(ab, wanted), equal(cd, wanted));
-        let second = both(equal(ef, wanted), equal(gh, wanted));
-        Seen {
-            wanted: signs(first, second),
-            // The top bit of a word is its occupied bit, and the sign of its high half.
-            occupied: signs(halves::<HIGH>(ab, cd), halves::<HIGH>(ef, gh)),
+    impl Compare for Sse2 {
+        #[inline(always)]
+        fn see(line: &Line, wanted: Bucket) -> Seen {
+            let [ab, cd, ef, gh] = load(line);
+            let wanted = splat(wanted.word());
+            let first = both(equal(ab, wanted), equal(cd, wanted));
+            let second = both(equal(ef, wanted), equal(gh, wanted));
+            Seen {
+                wanted: signs(first, second),
+                // The top bit of a word is its occupied bit, and the sign of its high half.
+                occupied: signs(halves::<HIGH>(ab, cd), halves::<HIGH>(ef, gh)),
+            }
         }
     }
 
-    /// Loads two words into one register.
-    #[inline]
-    fn pair(low: &AtomicU64, high: &AtomicU64) -> __m128i {
-        let pair;
-        // SAFETY: `low` and `high` are references, so the 8 bytes that each instruction loads are
-        // readable and aligned as an atomic is. The CPU loads 8 aligned bytes atomically (Intel SDM
-        // volume 3, 10.1.1), so a concurrent store cannot tear them. The compiler sees no access
-        // that could race.
+    /// Loads the words of a line into four registers.
+    #[inline(always)]
+    fn load(line: &Line) -> [__m128i; 4] {
+        let (ab, cd, ef, gh);
+        // SAFETY: `line` is a reference to 64 bytes, so all loads are of readable memory, aligned as
+        // an atomic is. The CPU loads each aligned 8 bytes of a wider load atomically (Intel SDM
+        // volume 3, 9.1.1 promises it for 16 bytes with AVX; every x86-64 CPU does it for the 8-byte
+        // parts), so a concurrent store cannot tear a bucket. The compiler sees no access that
+        // could race.
         unsafe {
             asm!(
-                "movq {pair}, [{low}]",
-                "movhps {pair}, [{high}]",
-                pair = out(xmm_reg) pair,
-                low = in(reg) low.as_ptr(),
-                high = in(reg) high.as_ptr(),
+                "movdqu {ab}, [{line}]",
+                "movdqu {cd}, [{line} + 16]",
+                "movdqu {ef}, [{line} + 32]",
+                "movdqu {gh}, [{line} + 48]",
+                ab = out(xmm_reg) ab,
+                cd = out(xmm_reg) cd,
+                ef = out(xmm_reg) ef,
+                gh = lateout(xmm_reg) gh,
+                line = in(reg) line.as_ptr(),
                 options(readonly, nostack, preserves_flags),
             );
         }
-        pair
+        [ab, cd, ef, gh]
     }
 
     #[inline]
@@ -154,11 +284,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    struct See<'l>(&'l Line, Bucket);
+
+    impl Work for See<'_> {
+        type Output = Seen;
+        #[inline(always)]
+        fn run<C: Compare>(self) -> Seen {
+            C::see(self.0, self.1)
+        }
+    }
+
     proptest! {
         /// Compares with words that differ from the wanted one in one half, in the top bit, or not
         /// at all.
         #[test]
-        fn see_equals_see_each(
+        fn all_comparisons_agree(
             wanted: u64, kinds: [u8; 8], others: [u64; 8],
         ) {
             let wanted = Bucket::from_word(wanted | 1 << 63).unwrap();
@@ -173,7 +313,9 @@ mod tests {
                     _ => other,
                 })
             });
-            prop_assert_eq!(see(&line, wanted), see_each(&line, wanted));
+            let expected = Each::see(&line, wanted);
+            prop_assert_eq!(Narrow::see(&line, wanted), expected);
+            prop_assert_eq!(with_widest(See(&line, wanted)), expected);
         }
     }
 }

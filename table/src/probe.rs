@@ -47,6 +47,7 @@ impl Probe {
     /// Jumps to the next line. The order visits every line of the ring once: if the stride has a
     /// common factor with the number of lines and returns to the start of the orbit, the next orbit
     /// starts one line further.
+    #[inline]
     fn jump(&mut self, bucket: Bucket, layout: &Layout) {
         if self.stride == Position::default() {
             self.stride = layout.stride(bucket);

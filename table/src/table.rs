@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::Acquire;
 use probeline_pipeline::{Host, Pipeline, Tag};
 use probeline_transport::Transport;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, BatchResult};
 use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
 use crate::config::Config;
@@ -96,7 +96,8 @@ where
     ///
     /// The cache answers finds without a roundtrip and lets an operation skip buckets known to hold
     /// other keys. It needs no coherence protocol, because an occupied bucket never changes.
-    /// [`clear`](Self::clear) and [`retain`](Self::retain) drop its content.
+    /// [`clear`](Self::clear) and [`retain`](Self::retain) drop its content. Lines that the CPU
+    /// examines itself do not use it: a look at a line costs no more than one at the cache.
     pub fn with_cache<D: AsMut<[CacheEntry]>>(self, entries: D) -> Table<T, S, D> {
         let pipeline = self.pipeline.map_shared(|context| context.with_cache(entries));
         Table { pipeline, config: self.config, unpolled: self.unpolled }
@@ -145,28 +146,23 @@ where
     #[inline]
     fn call(&mut self, key: u64, intent: Intent) -> Result<Outcome, OperationError> {
         let bucket = Bucket::new(key).map_err(SubmitError::Key)?;
-        let context = self.pipeline.shared_mut();
-        let mut walk = context.walk(bucket, intent);
-        if context.direct == Direct::Claims || context.cache.is_on() {
-            let (found, looks) =
-                (context.follow_cache(&mut walk), context.direct == Direct::Claims);
-            if found || looks {
-                self.poll_sometimes()?;
-            }
-            if found {
-                return Ok(Outcome::Found);
-            }
+        let mut walk = self.pipeline.shared().walk(bucket, intent);
+        if self.pipeline.shared().direct == Direct::Claims {
+            self.poll_sometimes()?;
             if let Some(fault) = self.pipeline.fault() {
                 self.context_mut().stats.failed += 1;
                 return Err(fault.into());
             }
             let (transport, context) = self.pipeline.parts();
             // Each iteration passes one line within the probe limit.
-            while looks && let Some(line) = walk.line(transport, &context.layout) {
+            while let Some(line) = walk.line(transport, &context.layout) {
                 if let Look::Done(outcome) = context.look(&mut walk, line) {
                     return Ok(outcome);
                 }
             }
+        } else if self.context_mut().follow_cache(&mut walk) {
+            self.poll_sometimes()?;
+            return Ok(Outcome::Found);
         }
         self.pipeline.call(FindOrPut::starting_at(walk))
     }
@@ -181,8 +177,8 @@ where
         self.pipeline.make_progress()
     }
 
-    /// Runs [`find_or_put`](Self::find_or_put) for each key of `keys` and stores each result at the
-    /// same index of `outcomes`.
+    /// Runs [`find_or_put`](Self::find_or_put) for each key of `keys` and stores its result at the
+    /// same index of `results`: an [`Outcome`], which is one byte and fastest, or a [`Result`].
     ///
     /// As many operations are in flight as the storage and the transport's depth allow, in any
     /// order, with one doorbell for all operations that can be posted at once. The CPU interleaves
@@ -193,14 +189,25 @@ where
     /// that need storage get [`SubmitError::Busy`]. Blocks until all operations complete; the
     /// transport bounds the wait.
     ///
+    /// ```
+    /// # use probeline_table::{BatchError, Operation, Outcome, Table};
+    /// # fn example<T, S>(table: &mut Table<T, S>) -> Result<(), BatchError>
+    /// # where T: probeline_transport::Transport, S: AsMut<[Operation]> {
+    /// let mut outcomes = [Outcome::Absent; 3];
+    /// table.find_or_put_batch(&[1, 2, 3], &mut outcomes)?;
+    /// let inserted = outcomes.iter().filter(|outcome| **outcome == Outcome::Inserted).count();
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
-    /// [`BatchError`] if the lengths differ. The result of each key is in `outcomes`.
-    pub fn find_or_put_batch(
+    /// [`BatchError`] if the lengths differ or, with outcomes as results, if a key fails: it returns
+    /// the first error, and leaves the outcomes of keys that failed as they were.
+    pub fn find_or_put_batch<R: BatchResult>(
         &mut self,
         keys: &[u64],
-        outcomes: &mut [Result<Outcome, OperationError>],
+        results: &mut [R],
     ) -> Result<(), BatchError> {
-        self.batch(keys, Intent::FindOrPut, outcomes)
+        self.batch(keys, Intent::FindOrPut, results)
     }
 
     /// As [`find_or_put_batch`](Self::find_or_put_batch), for [`find`](Self::find): outcomes are
@@ -208,27 +215,26 @@ where
     ///
     /// # Errors
     /// As for [`find_or_put_batch`](Self::find_or_put_batch).
-    pub fn find_batch(
+    pub fn find_batch<R: BatchResult>(
         &mut self,
         keys: &[u64],
-        outcomes: &mut [Result<Outcome, OperationError>],
+        results: &mut [R],
     ) -> Result<(), BatchError> {
-        self.batch(keys, Intent::Find, outcomes)
+        self.batch(keys, Intent::Find, results)
     }
 
-    fn batch(
+    fn batch<R: BatchResult>(
         &mut self,
         keys: &[u64],
         intent: Intent,
-        outcomes: &mut [Result<Outcome, OperationError>],
+        results: &mut [R],
     ) -> Result<(), BatchError> {
-        if keys.len() != outcomes.len() {
-            return Err(BatchError::Lengths { keys: keys.len(), outcomes: outcomes.len() });
+        if keys.len() != results.len() {
+            return Err(BatchError::Lengths { keys: keys.len(), outcomes: results.len() });
         }
-        let mut batch = Batch::new(keys, intent);
-        self.pipeline
-            .run_batch(outcomes, |at, into| batch.pull(at, into))
-            .map_err(BatchError::Operation)
+        let mut batch = Batch::new(keys, intent, results);
+        self.pipeline.run_batch(&mut batch).map_err(BatchError::Operation)?;
+        batch.error().map_or(Ok(()), Err)
     }
 
     /// Starts an operation whose result [`poll_into`](Self::poll_into) reports under `tag`.

@@ -5,7 +5,7 @@ use probeline_transport::Transport;
 use crate::bucket::Bucket;
 use crate::direct::{Look, line_at, look};
 use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
-use crate::line::Line;
+use crate::line::{Compare, Line};
 use crate::outcome::Intent;
 use crate::probe::Probe;
 
@@ -72,14 +72,14 @@ impl Walk {
 
     /// Looks at `line`, the present one. The operation completes there, or the walk advances to the
     /// next line.
-    #[inline]
-    pub(crate) fn look(&mut self, line: &Line, layout: &Layout) -> Look {
+    #[inline(always)]
+    pub(crate) fn look<C: Compare>(&mut self, line: &Line, layout: &Layout) -> Look {
         self.lines += 1;
         let first = layout.offset_in_line(self.probe.at) + self.probe.rotation;
         let buckets = self.buckets_in_line(layout);
         let end = u64::from(buckets).min(self.left);
         let places = u8::MAX << self.passed & u8::MAX >> (u64::from(LINE_BUCKETS) - end);
-        let ended = look(line, self.bucket, self.intent, first, places);
+        let ended = look::<C>(line, self.bucket, self.intent, first, places);
         if let Some((nth, outcome)) = ended {
             self.passed = nth;
             return Look::Done(outcome);

@@ -100,8 +100,9 @@ fn the_cpu_claims_if_the_scope_allows_it() {
             assert_eq!(*posts, Posts::default());
             let total = stats.total();
             assert_eq!((total.claims, total.one_roundtrip_claims), (0, 0));
-            assert!(total.lines >= total.operations - total.cache_hits);
-            assert_eq!(total.cache_hits > 0, cache_entries > 0);
+            assert!(total.lines >= total.operations);
+            // A look at a line costs no more than one at the cache.
+            assert_eq!(total.cache_hits, 0, "of {cache_entries} entries");
         }
         let inserted: u64 = owners.iter().map(|(_, stats)| stats.inserted.operations).sum();
         assert_eq!(inserted, len);
@@ -134,7 +135,7 @@ fn a_batch_of_wrong_length_is_refused() {
         let refused = table.find_or_put_batch(&[1, 2, 3], &mut results).unwrap_err().to_string();
         assert!(refused.contains('3') && refused.contains('2'), "{refused}");
         assert_eq!((results, table.local().count()), ([Ok(Outcome::Full); 2], 0));
-        table.find_or_put_batch(&[], &mut []).unwrap();
+        table.find_or_put_batch(&[], &mut results[..0]).unwrap();
         table.find_or_put_batch(&[u64::MAX, 7], &mut results).unwrap();
         assert!(matches!(results, [Err(OperationError::Refused(_)), Ok(Outcome::Inserted)]));
         assert_eq!(table.local().collect::<Vec<_>>(), [7]);

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use clap::{Args, ValueEnum};
-use probeline::table::{Config, Stats};
+use probeline::table::{Config, Outcome, Stats};
 use probeline::transport::{Exchange, Owner, Sizes};
 use probeline_results::format::{fixed, millions, percent, text};
 use probeline_results::{Note, Row, gather_values, row};
@@ -19,9 +19,7 @@ use crate::machine::less_than;
 use crate::progress::Progress;
 use crate::run_report::aligned;
 use crate::size::Size;
-use crate::table::{
-    BatchArgs, BatchOutcome, CachedTable, PipelineArgs, engine_sizes, find_or_put_all, outcomes,
-};
+use crate::table::{BatchArgs, CachedTable, PipelineArgs, engine_sizes, find_or_put_all, outcomes};
 use crate::timed::Timed;
 use crate::units;
 
@@ -239,7 +237,7 @@ impl ThroughputArgs {
     fn once<T: Timed>(
         table: &mut CachedTable<T>,
         keys: &[u64],
-        outcomes: &mut [BatchOutcome],
+        outcomes: &mut [Outcome],
         exchange: &mut dyn Exchange,
     ) -> Result<Run> {
         table.clear(exchange)?;

@@ -8,9 +8,10 @@ use std::rc::Rc;
 use super::wire::{Action, Wire};
 use super::{KEYS, Mutant, PAPER, Scenario, claim, put};
 use crate::direct::Direct;
+use crate::error::OperationError;
 use crate::find_or_put::FindOrPut;
 use crate::outcome::{Intent, Outcome};
-use probeline_pipeline::Pull;
+use probeline_pipeline::{Batch, Parts, Pull};
 
 /// The choices of one execution: those of the previous one, except that the last choice with a
 /// further option takes that option.
@@ -114,6 +115,27 @@ fn check(scenario: Scenario, keys: &[usize], rivals: &[usize]) -> Result<u64, St
     }
 }
 
+/// A batch of keys with the homes that a scenario gives them.
+struct KeysOf<'s> {
+    scenario: &'s Scenario,
+    keys: &'s [usize],
+    next: usize,
+    results: Vec<Result<Outcome, OperationError>>,
+}
+
+impl<T, X> Batch<T, X, FindOrPut> for KeysOf<'_> {
+    fn pull(&mut self, _: &mut Parts<'_, T, X>, into: &mut FindOrPut) -> Pull {
+        let Some(&key) = self.keys.get(self.next) else { return Pull::End };
+        *into = FindOrPut::starting_at(self.scenario.walk(Intent::FindOrPut, key));
+        self.next += 1;
+        Pull::Start(self.next - 1)
+    }
+
+    fn take(&mut self, place: usize, result: Result<Outcome, OperationError>) {
+        self.results[place] = result;
+    }
+}
+
 fn run(
     scenario: &Scenario,
     (keys, rivals): (&[usize], &[usize]),
@@ -124,17 +146,10 @@ fn run(
     let (chosen, of) = (Rc::clone(choices), *scenario);
     let on_poll = move |wire: &mut Wire| chosen.borrow_mut().step(&of, wire);
     driven.transport_mut().on_poll = Some(Rc::new(on_poll));
-    let mut results = vec![Ok(Outcome::Absent); keys.len()];
-    let mut places = keys.iter().enumerate();
-    let batch = driven.run_batch(&mut results, |_, into| match places.next() {
-        Some((place, &key)) => {
-            let walk = scenario.walk(Intent::FindOrPut, key);
-            *into = FindOrPut::starting_at(walk);
-            Pull::Start(place)
-        }
-        None => Pull::End,
-    });
-    batch.map_err(|error| error.to_string())?;
+    let results = vec![Ok(Outcome::Absent); keys.len()];
+    let mut batch = KeysOf { scenario, keys, next: 0, results };
+    driven.run_batch(&mut batch).map_err(|error| error.to_string())?;
+    let results = batch.results;
     driven.quiesce().map_err(|error| error.to_string())?;
     let memory = driven.transport().memory();
     scenario.check_memory(&memory)?;

@@ -92,12 +92,11 @@ pub(crate) fn probe_order(layout: &Layout, key: u64) -> impl Iterator<Item = usi
     })
 }
 
-/// Returns the stride in lines, from 1 to one less than all lines: the second hash as a fraction of
-/// 2^63.
+/// Returns the stride in lines: the second hash as a fraction of 2^63, but at least 1.
 fn stride(key: u64, lines: usize) -> usize {
     let first = u128::from(Bucket::new(key).unwrap().hash());
     let second = (first * 0x9e37_79b9_7f4a_7c15) & u128::from(MAX_KEY);
-    1 + usize::try_from((second * lines.saturating_sub(1) as u128) >> 63).unwrap()
+    usize::try_from((second * lines as u128) >> 63).unwrap().max(1)
 }
 
 /// Returns the set of keys in the ring's words.

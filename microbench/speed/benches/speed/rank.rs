@@ -7,7 +7,7 @@ use core::time::Duration;
 use probeline_exchange::Thread;
 use probeline_limits::memory::measure;
 use probeline_pin::{HugePages, MemoryPolicy, NodeId, Pages};
-use probeline_table::{Bucket, Config, Operation, OperationError, Outcome, Probing, Table};
+use probeline_table::{Bucket, Config, Operation, Outcome, Probing, Table};
 use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
 
 use super::Result;
@@ -69,7 +69,7 @@ impl Work {
 /// One rank, in its thread.
 pub(crate) struct Rank {
     table: Table<probeline_shm::Engine, Vec<Operation>>,
-    outcomes: Vec<core::result::Result<Outcome, OperationError>>,
+    outcomes: Vec<Outcome>,
 }
 
 impl Rank {
@@ -93,7 +93,7 @@ impl Rank {
             .open(exchange)?;
         let operations = vec![Operation::EMPTY; OPERATIONS as usize];
         let table = Table::open(engine, config, operations, exchange)?;
-        Ok(Self { table, outcomes: vec![Ok(Outcome::Absent); BLOCK] })
+        Ok(Self { table, outcomes: vec![Outcome::Absent; BLOCK] })
     }
 
     /// Returns the pages of this rank's window.
@@ -147,7 +147,7 @@ impl Rank {
             Work::FindBatch => (table.find_batch(keys, outcomes), Outcome::Found),
             _ => (table.find_or_put_batch(keys, outcomes), Outcome::Inserted),
         };
-        let is_expected = |outcome: &&core::result::Result<_, _>| **outcome == Ok(expected);
+        let is_expected = |outcome: &&Outcome| **outcome == expected;
         if done.is_ok() { outcomes.iter().filter(is_expected).count() } else { 0 }
     }
 }

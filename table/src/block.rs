@@ -1,0 +1,278 @@
+//! A block of a batch: the operations whose lines the CPU can address.
+//!
+//! One loop examines the home lines of all keys in turn. The operations that their home lines do
+//! not decide go to a list, with their next lines requested at once, and are followed in rounds.
+
+use core::sync::atomic::AtomicU64;
+
+use probeline_transport::{Segment, Transport};
+
+use crate::batch::{BatchResult, Keys};
+use crate::bucket::Bucket;
+use crate::direct::{Look, look};
+use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
+use crate::line::{Compare, Line, Work, prefetch};
+use crate::outcome::{Intent, Outcome};
+use crate::stats::Stats;
+use crate::walk::Walk;
+
+/// Lines prefetched ahead of the one examined, as many as the cache misses that a core has
+/// outstanding (`firmware-notes/prefetch-depth.md`).
+const AHEAD: usize = 16;
+/// Keys hashed at once. A separate loop leaves more of the core's out-of-order window to the loop
+/// that waits for the lines.
+const CHUNK: usize = 32;
+/// Keys hashed and not examined: a chunk, and the lines prefetched ahead of it. A power of two.
+const RING: usize = 64;
+/// Keys followed at once beyond their home lines.
+const WALKERS: usize = 32;
+/// Keys that a block may leave to the pipeline after it has left enough: all that were started.
+pub(crate) const OVERRUN: usize = 2 * RING + WALKERS;
+
+/// The keys of a block, and everything to run them with.
+pub(crate) struct Block<'b, 't, R> {
+    pub(crate) keys: &'b [u64],
+    /// As many as `keys`.
+    pub(crate) results: &'b mut [R],
+    pub(crate) intent: Intent,
+    pub(crate) probe_limit: u64,
+    pub(crate) layout: Layout,
+    pub(crate) lines: &'b Lines<'t>,
+    /// Receives the keys whose lines the CPU cannot address, and those beyond 63 bits.
+    pub(crate) remote: &'b mut Keys,
+    pub(crate) stats: &'b mut Stats,
+}
+
+impl<R: BatchResult> Work for Block<'_, '_, R> {
+    /// The number of keys started: all, or those before the block had left enough to the pipeline.
+    type Output = usize;
+
+    /// Runs the block. What is the same for all of its keys is a constant of the loop.
+    #[inline(always)]
+    fn run<C: Compare>(mut self) -> usize {
+        match (self.layout.probing(), self.intent) {
+            (Probing::Linear, Intent::Find) => self.examine::<C, true, true>(),
+            (Probing::Linear, Intent::FindOrPut) => self.examine::<C, true, false>(),
+            (_, Intent::Find) => self.examine::<C, false, true>(),
+            (_, Intent::FindOrPut) => self.examine::<C, false, false>(),
+        }
+    }
+}
+
+impl<'t, R: BatchResult> Block<'_, 't, R> {
+    /// Examines the home line of each key, and follows the keys that it does not decide.
+    #[inline(always)]
+    fn examine<C: Compare, const LINEAR: bool, const FIND: bool>(&mut self) -> usize {
+        let intent = if FIND { Intent::Find } else { Intent::FindOrPut };
+        let mut homes = Homes::EMPTY;
+        let mut walkers = Walkers::EMPTY;
+        let [mut decided, mut found] = [0; 2];
+        let (mut examined, mut hashed, mut end) = (0, 0, self.keys.len());
+        while examined < end {
+            let until = end.min(hashed + CHUNK);
+            self.hash(hashed..until, &mut homes);
+            hashed = until;
+            if self.remote.is_enough() {
+                end = hashed;
+            }
+            if examined == 0 {
+                (0..AHEAD).for_each(|place| prefetch(homes.lines[place]));
+            }
+            // The last lines of a chunk wait for the next one, which prefetches lines meanwhile.
+            let until = if hashed == end { end } else { hashed - AHEAD };
+            for place in examined..until {
+                // At the end of the block this is an old line, which does no harm.
+                prefetch(homes.lines[(place + AHEAD) % RING]);
+                let nth = place % RING;
+                let (bucket, first) = (homes.buckets[nth], u32::from(homes.firsts[nth]));
+                if first == LINE_BUCKETS {
+                    continue;
+                }
+                // Linear probing ends at the end of the line, the other orders wrap around in it.
+                // No probe limit is less than a line.
+                let places = if LINEAR { u8::MAX >> (first % 8) } else { u8::MAX };
+                match look::<C>(homes.lines[nth], bucket, intent, first, places) {
+                    Some((_, outcome)) => {
+                        decided += 1;
+                        found += u64::from(outcome == Outcome::Found);
+                        self.put(place, outcome);
+                    }
+                    None => self.pass_home::<C>(place, bucket, intent, &mut walkers),
+                }
+            }
+            examined = until;
+        }
+        while walkers.count > 0 {
+            self.walk::<C>(&mut walkers);
+        }
+        self.stats.add_direct(Outcome::Found, found, found);
+        let other = if FIND { Outcome::Absent } else { Outcome::Inserted };
+        self.stats.add_direct(other, decided - found, decided - found);
+        end
+    }
+
+    #[inline(always)]
+    fn hash(&mut self, places: core::ops::Range<usize>, homes: &mut Homes<'t>) {
+        for place in places {
+            let mut first = LINE_BUCKETS;
+            if let Some(&key) = self.keys.get(place)
+                && let Ok(bucket) = Bucket::new(key)
+                && let home = self.layout.home(bucket)
+                && let Some(line) = self.lines.at(home)
+            {
+                homes.buckets[place % RING] = bucket;
+                homes.lines[place % RING] = line;
+                first = self.layout.offset_in_line(home);
+            } else {
+                self.remote.push(place);
+            }
+            // At most 8.
+            #[allow(clippy::cast_possible_truncation)]
+            let first = first as u8;
+            homes.firsts[place % RING] = first;
+        }
+    }
+
+    /// Adds a key to `walkers` whose home line holds other keys.
+    #[inline(always)]
+    fn pass_home<C: Compare>(
+        &mut self,
+        place: usize,
+        bucket: Bucket,
+        intent: Intent,
+        walkers: &mut Walkers<'t>,
+    ) {
+        let mut walk = Walk::new(bucket, intent, self.probe_limit, &self.layout);
+        walk.pass_seen_line(&self.layout);
+        let Some(line) = self.lines.at(walk.probe.at) else { return self.remote.push(place) };
+        prefetch(line);
+        // Each call passes at least one line within the probe limit of each key.
+        while walkers.count == WALKERS {
+            self.walk::<C>(walkers);
+        }
+        walkers.push(Walker { place, line, walk });
+    }
+
+    /// Examines the next line of each of `walkers`.
+    #[inline(always)]
+    fn walk<C: Compare>(&mut self, walkers: &mut Walkers<'t>) {
+        let mut nth = 0;
+        while nth < walkers.count
+            && let Some(walker) = walkers.list.get_mut(nth)
+        {
+            match walker.walk.look::<C>(walker.line, &self.layout) {
+                Look::Done(outcome) => {
+                    self.stats.add_direct(outcome, 1, walker.walk.lines.into());
+                    self.put(walker.place, outcome);
+                }
+                Look::Passed => {
+                    if let Some(line) = self.lines.at(walker.walk.probe.at) {
+                        prefetch(line);
+                        walker.line = line;
+                        nth += 1;
+                        continue;
+                    }
+                    self.remote.push(walker.place);
+                }
+            }
+            walkers.remove(nth);
+        }
+    }
+
+    #[inline(always)]
+    fn put(&mut self, place: usize, outcome: Outcome) {
+        match self.results.get_mut(place) {
+            Some(place) => *place = R::of(outcome),
+            None => debug_assert!(false, "the block has no place {place}"),
+        }
+    }
+}
+
+/// Keys that were hashed and whose home lines were not examined, as one array per field; a key is
+/// at its place modulo `RING`.
+struct Homes<'t> {
+    buckets: [Bucket; RING],
+    lines: [&'t Line; RING],
+    /// The home bucket's offset in its line; `LINE_BUCKETS` if the key has no line here.
+    firsts: [u8; RING],
+}
+
+impl Homes<'_> {
+    const EMPTY: Self =
+        Self { buckets: [Bucket::ANY; RING], lines: [&NO_LINE; RING], firsts: [0; RING] };
+}
+
+/// A key that is followed beyond its home line, and its next line, which was prefetched.
+#[derive(Clone, Copy)]
+struct Walker<'t> {
+    place: usize,
+    line: &'t Line,
+    walk: Walk,
+}
+
+struct Walkers<'t> {
+    list: [Walker<'t>; WALKERS],
+    count: usize,
+}
+
+impl<'t> Walkers<'t> {
+    const EMPTY: Self =
+        Self { list: [Walker { place: 0, line: &NO_LINE, walk: Walk::IDLE }; WALKERS], count: 0 };
+
+    #[inline(always)]
+    fn push(&mut self, walker: Walker<'t>) {
+        match self.list.get_mut(self.count) {
+            Some(free) => {
+                *free = walker;
+                self.count += 1;
+            }
+            None => debug_assert!(false, "no room for another walker"),
+        }
+    }
+
+    /// Replaces a walker by the last one.
+    #[inline(always)]
+    fn remove(&mut self, nth: usize) {
+        self.count = self.count.saturating_sub(1);
+        if let Some(last) = self.list.get(self.count).copied()
+            && let Some(place) = self.list.get_mut(nth)
+        {
+            *place = last;
+        }
+    }
+}
+
+/// Fills places that hold no line.
+static NO_LINE: Line = [const { AtomicU64::new(0) }; LINE_BUCKETS as usize];
+
+/// Owners whose parts the CPU examines; those of further owners are left to the pipeline. Enough for
+/// the ranks of most machines.
+const PARTS: usize = 64;
+
+/// The lines of the owners' parts that the CPU can address.
+pub(crate) struct Lines<'t> {
+    /// One slice for each of the first owners; empty if the CPU cannot address the part.
+    parts: [&'t [Line]; PARTS],
+}
+
+impl<'t> Lines<'t> {
+    pub(crate) fn new(transport: &'t impl Transport, layout: &Layout) -> Self {
+        let mut parts: [&[Line]; PARTS] = [&[]; PARTS];
+        for (owner, part) in (0..layout.owners()).zip(&mut parts) {
+            let words = u32::try_from(layout.buckets_per_owner());
+            let start = layout.word(Position { owner, index: 0 });
+            let words = words.ok().and_then(|words| transport.direct(Segment { start, words }));
+            *part = words.unwrap_or_default().as_chunks().0;
+        }
+        Self { parts }
+    }
+
+    /// Returns the line of the bucket at `at`; `None` if the CPU cannot address it.
+    #[inline(always)]
+    fn at(&self, at: Position) -> Option<&'t Line> {
+        // A part is mapped into this process, so its indices fit a usize.
+        #[allow(clippy::cast_possible_truncation)]
+        let nth = (at.index / u64::from(LINE_BUCKETS)) as usize;
+        self.parts.get(at.owner as usize)?.get(nth)
+    }
+}
