@@ -107,6 +107,14 @@ impl<T: Copy + Default> Ring<T> {
         self.items.get(self.place(count))
     }
 
+    /// Item number `count` for changes; otherwise as [`get`](Self::get).
+    #[inline]
+    #[must_use]
+    pub fn get_mut(&mut self, count: u64) -> Option<&mut T> {
+        let place = self.place(count);
+        self.items.get_mut(place)
+    }
+
     /// Appends `item`; the caller has checked that there is room.
     #[inline]
     pub fn push(&mut self, item: T) {

@@ -77,7 +77,7 @@ impl Builder {
             atomics: AtomicScope::Cpu,
             words_per_op: self.sizes.slot_words,
             word_reads_whole: true,
-            // Each operation is executed when it is posted: the WRITE by release stores, the
+            // Operations are executed in the order of their posts: the WRITE by release stores, the
             // atomic by a sequentially consistent instruction behind them.
             write_then_atomic: true,
             needs_owner_progress: false,

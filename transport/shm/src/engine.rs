@@ -1,16 +1,18 @@
-//! The engine: the CPU executes operations when they are posted, and `poll` reports them.
+//! The engine: a post queues an operation, and the CPU executes it at the kick or the poll.
 
 use core::fmt;
-use core::sync::atomic::Ordering::{Release, SeqCst};
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU64, fence};
 
 use probeline_engine::{CpuMemory, Ring, Slots};
 use probeline_pin::{Pages, PolicyRefused};
 use probeline_transport::{
-    Caps, Completion, Fault, Geometry, Local, Owner, PostError, Request, Segment, SlotError,
-    StableMemory, Token, Transport,
+    Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Request, Segment,
+    SlotError, StableMemory, Token, Transport,
 };
 
+use crate::pending::Pending;
 use crate::window::Window;
 
 /// The number of polls after which the engine checks whether the next owner is alive.
@@ -20,6 +22,10 @@ use crate::window::Window;
 /// second if a turn of its poll loop takes less than 7 us of CPU time. A check is one failed
 /// compare-and-swap of some tens of nanoseconds: less than 1 ns for each poll.
 const POLLS_PER_CHECK: u32 = 64;
+
+/// The most operations that one poll executes and reports. The cache misses of those behind them
+/// overlap with what the caller does for these.
+const MAX_REPORTS: usize = 16;
 
 /// An open engine of one owner.
 ///
@@ -38,22 +44,20 @@ pub struct Engine {
     /// The windows by owner, including this owner's. All stay mapped until the engine is dropped,
     /// also those of lost owners.
     windows: Box<[Window]>,
+    /// The first word of each window.
+    firsts: Box<[NonNull<AtomicU64>]>,
     slots: Slots<CpuMemory>,
-    /// Operations that are executed but not reported.
-    done: Ring<Done>,
+    /// Operations that are posted and not reported. `post` checked their ranges and took their
+    /// addresses from `windows` and `slots`. A slot is busy until its operations are reported, so
+    /// that no other reference to its words exists when they are executed.
+    pending: Ring<Pending>,
+    /// Operations, counted from the first one ever posted, that the last kick has executed.
+    kicked: u64,
     polls: u32,
     /// The owner that was checked last.
     checked: u32,
     /// The lost owner that the engine's fault names.
     lost: Option<Owner>,
-}
-
-/// An executed operation.
-#[derive(Clone, Copy, Debug, Default)]
-struct Done {
-    token: Token,
-    /// The old value for atomics, otherwise 0.
-    value: u64,
 }
 
 impl Engine {
@@ -64,8 +68,21 @@ impl Engine {
         windows: Box<[Window]>,
         slots: Slots<CpuMemory>,
     ) -> Self {
-        let done = Ring::new(caps.depth);
-        Self { caps, geometry, pages, windows, slots, done, polls: 0, checked: 0, lost: None }
+        let firsts = windows.iter().map(Window::first).collect();
+        let pending = Ring::new(caps.depth);
+        Self {
+            caps,
+            geometry,
+            pages,
+            windows,
+            firsts,
+            slots,
+            pending,
+            kicked: 0,
+            polls: 0,
+            checked: 0,
+            lost: None,
+        }
     }
 
     /// The page size of this owner's window.
@@ -84,36 +101,6 @@ impl Engine {
     #[inline]
     fn own_window(&self) -> Option<&Window> {
         self.windows.get(self.geometry.me.0 as usize)
-    }
-
-    /// Executes a checked request and returns the old value of an atomic's word, otherwise 0;
-    /// `None` if its ranges do not exist.
-    #[inline(always)]
-    fn execute(&mut self, request: Request) -> Option<u64> {
-        let words = words_of(&self.windows, request.remote())?;
-        match request {
-            Request::Read { into, .. } => {
-                for (target, source) in self.slots.words_mut(into)?.iter_mut().zip(words) {
-                    *target = source.load(SeqCst);
-                }
-                Some(0)
-            }
-            Request::Write { from, .. } => {
-                for (target, source) in words.iter().zip(self.slots.words(from)?) {
-                    target.store(*source, Release);
-                }
-                // Drains the store buffer before later operations load: see the crate's memory
-                // order.
-                fence(SeqCst);
-                Some(0)
-            }
-            Request::CompareAndSwap { expected, desired, .. } => {
-                let swapped = words.first()?.compare_exchange(expected, desired, SeqCst, SeqCst);
-                let (Ok(value) | Err(value)) = swapped;
-                Some(value)
-            }
-            Request::FetchAdd { addend, .. } => Some(words.first()?.fetch_add(addend, SeqCst)),
-        }
     }
 
     /// Checks whether the next owner is alive. Checking this owner itself is harmless.
@@ -152,7 +139,7 @@ impl Transport for Engine {
 
     #[inline]
     fn in_flight(&self) -> u32 {
-        self.done.len()
+        self.pending.len()
     }
 
     #[inline(always)]
@@ -161,20 +148,37 @@ impl Transport for Engine {
             return Err(PostError::Closed);
         }
         self.geometry.check(&self.caps, &request)?;
-        if self.done.len() >= self.caps.depth {
+        if self.pending.len() >= self.caps.depth {
             return Err(PostError::Full);
         }
-        let value = self.execute(request).ok_or(PostError::OutOfRange)?;
-        if let Some(local) = request.local() {
-            self.slots.hold_until(local.slot, self.done.pushed() + 1);
-        }
-        self.done.push(Done { token, value });
+        let RemoteWord { owner, index } = request.remote().start;
+        let first = self.firsts.get(owner.0 as usize).ok_or(PostError::UnknownOwner)?;
+        #[allow(clippy::cast_possible_truncation, reason = "a checked index of mapped words")]
+        // SAFETY: the check above found the word in the window.
+        let remote = unsafe { first.add(index as usize) };
+        let local = request.local().and_then(|local| {
+            self.slots.hold_until(local.slot, self.pending.pushed() + 1);
+            NonNull::new(self.slots.address(local))
+        });
+        let local = local.unwrap_or(NonNull::dangling());
+        self.pending.push(Pending::request(token, request, remote, local));
         Ok(())
     }
 
-    /// Does nothing: there is no doorbell.
-    #[inline]
-    fn kick(&mut self) {}
+    /// Executes the operations that were posted since the last kick.
+    fn kick(&mut self) {
+        let mut has_written = false;
+        for count in self.kicked.max(self.pending.popped())..self.pending.pushed() {
+            let Some(pending) = self.pending.get_mut(count) else { continue };
+            has_written |= pending.is_write();
+            // SAFETY: an operation of this engine that is in flight.
+            unsafe { pending.finish() };
+        }
+        self.kicked = self.pending.pushed();
+        if has_written {
+            fence(SeqCst);
+        }
+    }
 
     #[inline]
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
@@ -183,26 +187,34 @@ impl Transport for Engine {
             self.check_next_owner();
         }
         let mut reported = 0;
-        for place in out {
-            let Some(&Done { token, value }) = self.done.first() else { break };
-            self.done.pop();
-            *place = Completion { token, result: Ok(value) };
+        let mut has_written = false;
+        for place in out.iter_mut().take(MAX_REPORTS) {
+            let Some(pending) = self.pending.first() else { break };
+            has_written |= pending.is_write();
+            // SAFETY: an operation of this engine that is in flight.
+            let value = unsafe { pending.execute() };
+            *place = Completion { token: pending.token, result: Ok(value) };
+            self.pending.pop();
             reported += 1;
         }
+        if has_written {
+            // Drains the store buffer before later operations load: see the crate's memory order.
+            fence(SeqCst);
+        }
         match self.lost {
-            Some(owner) if reported == 0 && self.done.is_empty() => Err(Fault::OwnerLost(owner)),
+            Some(owner) if reported == 0 && self.pending.is_empty() => Err(Fault::OwnerLost(owner)),
             _ => Ok(reported),
         }
     }
 
     #[inline]
     fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
-        self.slots.landed(at, self.done.popped())
+        self.slots.landed(at, self.pending.popped())
     }
 
     #[inline]
     fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
-        self.slots.staged(at, self.done.popped())
+        self.slots.staged(at, self.pending.popped())
     }
 
     #[inline]
@@ -218,7 +230,7 @@ impl Transport for Engine {
 }
 
 // SAFETY: slots and windows are mappings and allocations outside the engine, freed when it is
-// dropped. `Slots` creates references only to the range that a call names, `Window` only to
+// dropped. Operations access them only in `kick` and `poll`. `Slots` creates references only to the range that a call names, `Window` only to
 // atomics.
 unsafe impl StableMemory for Engine {}
 

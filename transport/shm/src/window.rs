@@ -1,5 +1,6 @@
 //! The memory of one owner: a page of control words, followed by the window.
 
+use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Release, SeqCst};
 use std::fs::OpenOptions;
@@ -85,6 +86,11 @@ impl Window {
     #[inline]
     pub(crate) fn words(&self) -> &[AtomicU64] {
         self.mapping.words().get(CONTROL_WORDS..CONTROL_WORDS + self.words).unwrap_or_default()
+    }
+
+    /// The address of the first word; all stay mapped while this value lives.
+    pub(crate) fn first(&self) -> NonNull<AtomicU64> {
+        NonNull::from(self.words()).cast()
     }
 
     pub(crate) fn pages(&self) -> Pages {

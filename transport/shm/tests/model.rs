@@ -20,6 +20,7 @@ enum Call {
     Write(Local, Segment),
     CompareAndSwap(RemoteWord, u64, u64),
     FetchAdd(RemoteWord, u64),
+    Kick,
     Poll(usize),
     Stage(Local, u64),
     Land(Local),
@@ -40,6 +41,7 @@ fn call() -> impl Strategy<Value = Call> {
         copy.clone().prop_map(|(remote, local)| Call::Write(local, remote)),
         (word.clone(), value(), value()).prop_map(|(at, a, b)| Call::CompareAndSwap(at, a, b)),
         (word, prop_oneof![value(), Just(u64::MAX)]).prop_map(|(at, a)| Call::FetchAdd(at, a)),
+        Just(Call::Kick),
         (0..4_usize).prop_map(Call::Poll),
         (copy.clone(), value()).prop_map(|((_, local), value)| Call::Stage(local, value)),
         copy.prop_map(|(_, local)| Call::Land(local)),
@@ -146,6 +148,8 @@ proptest! {
                     engine.fetch_add(token, at, addend),
                     model.atomic(token, at, |old| old.wrapping_add(addend))
                 ),
+                // Executes operations earlier, with the same results.
+                Call::Kick => engine.kick(),
                 Call::Poll(room) => {
                     let mut out = vec![Completion::default(); room];
                     let count = engine.poll(&mut out).unwrap();
@@ -165,6 +169,8 @@ proptest! {
             }
             prop_assert_eq!(engine.in_flight() as usize, model.done.len());
         }
+        // Executes the operations that are not reported.
+        engine.kick();
         let window = engine.window().iter().map(|word| word.load(core::sync::atomic::Ordering::SeqCst));
         prop_assert!(window.eq(model.window));
     }
