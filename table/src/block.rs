@@ -5,6 +5,7 @@
 
 use core::sync::atomic::AtomicU64;
 
+use arrayvec::ArrayVec;
 use probeline_transport::{Segment, Transport};
 
 use crate::batch::{BatchResult, Keys};
@@ -21,11 +22,14 @@ use crate::walk::Walk;
 const AHEAD: usize = 16;
 /// Keys hashed at once. A separate loop leaves more of the core's out-of-order window to the loop
 /// that waits for the lines.
-const CHUNK: usize = 32;
+const CHUNK: usize = 64;
 /// Keys hashed and not examined: a chunk, and the lines prefetched ahead of it. A power of two.
-const RING: usize = 64;
-/// Keys followed at once beyond their home lines.
-const WALKERS: usize = 32;
+const RING: usize = 128;
+/// Home lines examined at most between two rounds.
+const MOST_EXAMINED: usize = CHUNK + AHEAD;
+/// Keys followed at once beyond their home lines: at least `MOST_EXAMINED`, and as many again to
+/// fill a round.
+const WALKERS: usize = 2 * MOST_EXAMINED;
 /// Keys that a block may leave to the pipeline after it has left enough: all that were started.
 pub(crate) const OVERRUN: usize = 2 * RING + WALKERS;
 
@@ -65,7 +69,7 @@ impl<'t, R: BatchResult> Block<'_, 't, R> {
     fn examine<C: Compare, const LINEAR: bool, const FIND: bool>(&mut self) -> usize {
         let intent = if FIND { Intent::Find } else { Intent::FindOrPut };
         let mut homes = Homes::EMPTY;
-        let mut walkers = Walkers::EMPTY;
+        let mut walkers = Walkers::new();
         let [mut decided, mut found] = [0; 2];
         let (mut examined, mut hashed, mut end) = (0, 0, self.keys.len());
         while examined < end {
@@ -90,20 +94,22 @@ impl<'t, R: BatchResult> Block<'_, 't, R> {
                 }
                 // Linear probing ends at the end of the line, the other orders wrap around in it.
                 // No probe limit is less than a line.
-                let places = if LINEAR { u8::MAX >> (first % 8) } else { u8::MAX };
-                match look::<C>(homes.lines[nth], bucket, intent, first, places) {
-                    Some((_, outcome)) => {
+                let mask = if LINEAR { u8::MAX << (first % LINE_BUCKETS) } else { u8::MAX };
+                match look::<C>(homes.lines[nth], bucket, intent, first, mask) {
+                    Some(outcome) => {
                         decided += 1;
                         found += u64::from(outcome == Outcome::Found);
                         self.put(place, outcome);
                     }
-                    None => self.pass_home::<C>(place, bucket, intent, &mut walkers),
+                    None => self.pass_home(place, bucket, intent, &mut walkers),
                 }
             }
             examined = until;
-        }
-        while walkers.count > 0 {
-            self.walk::<C>(&mut walkers);
+            // Each round passes at least one line within the probe limit of each key.
+            let most = if examined < end { WALKERS - MOST_EXAMINED } else { 0 };
+            while walkers.len() > most {
+                self.walk::<C>(&mut walkers);
+            }
         }
         self.stats.add_direct(Outcome::Found, found, found);
         let other = if FIND { Outcome::Absent } else { Outcome::Inserted };
@@ -133,9 +139,10 @@ impl<'t, R: BatchResult> Block<'_, 't, R> {
         }
     }
 
-    /// Adds a key to `walkers` whose home line holds other keys.
-    #[inline(always)]
-    fn pass_home<C: Compare>(
+    /// Adds a key to `walkers` whose home line holds other keys, and prefetches its next line.
+    // Not inlined, to leave the registers to the loop over home lines.
+    #[inline(never)]
+    fn pass_home(
         &mut self,
         place: usize,
         bucket: Bucket,
@@ -146,20 +153,15 @@ impl<'t, R: BatchResult> Block<'_, 't, R> {
         walk.pass_seen_line(&self.layout);
         let Some(line) = self.lines.at(walk.probe.at) else { return self.remote.push(place) };
         prefetch(line);
-        // Each call passes at least one line within the probe limit of each key.
-        while walkers.count == WALKERS {
-            self.walk::<C>(walkers);
-        }
-        walkers.push(Walker { place, line, walk });
+        let added = walkers.try_push(Walker { place, line, walk });
+        debug_assert!(added.is_ok(), "no room for another walker");
     }
 
     /// Examines the next line of each of `walkers`.
     #[inline(always)]
     fn walk<C: Compare>(&mut self, walkers: &mut Walkers<'t>) {
         let mut nth = 0;
-        while nth < walkers.count
-            && let Some(walker) = walkers.list.get_mut(nth)
-        {
+        while let Some(walker) = walkers.get_mut(nth) {
             match walker.walk.look::<C>(walker.line, &self.layout) {
                 Look::Done(outcome) => {
                     self.stats.add_direct(outcome, 1, walker.walk.lines.into());
@@ -175,7 +177,7 @@ impl<'t, R: BatchResult> Block<'_, 't, R> {
                     self.remote.push(walker.place);
                 }
             }
-            walkers.remove(nth);
+            remove(walkers, nth);
         }
     }
 
@@ -210,36 +212,17 @@ struct Walker<'t> {
     walk: Walk,
 }
 
-struct Walkers<'t> {
-    list: [Walker<'t>; WALKERS],
-    count: usize,
-}
+type Walkers<'t> = ArrayVec<Walker<'t>, WALKERS>;
 
-impl<'t> Walkers<'t> {
-    const EMPTY: Self =
-        Self { list: [Walker { place: 0, line: &NO_LINE, walk: Walk::IDLE }; WALKERS], count: 0 };
-
-    #[inline(always)]
-    fn push(&mut self, walker: Walker<'t>) {
-        match self.list.get_mut(self.count) {
-            Some(free) => {
-                *free = walker;
-                self.count += 1;
-            }
-            None => debug_assert!(false, "no room for another walker"),
-        }
+/// Replaces a walker by the last one. `swap_remove` also copies the removed one.
+#[inline(always)]
+fn remove(walkers: &mut Walkers<'_>, nth: usize) {
+    if let Some(last) = walkers.last().copied()
+        && let Some(place) = walkers.get_mut(nth)
+    {
+        *place = last;
     }
-
-    /// Replaces a walker by the last one.
-    #[inline(always)]
-    fn remove(&mut self, nth: usize) {
-        self.count = self.count.saturating_sub(1);
-        if let Some(last) = self.list.get(self.count).copied()
-            && let Some(place) = self.list.get_mut(nth)
-        {
-            *place = last;
-        }
-    }
+    walkers.truncate(walkers.len().saturating_sub(1));
 }
 
 /// Fills places that hold no line.

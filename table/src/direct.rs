@@ -76,41 +76,45 @@ pub(crate) fn line_at<'t>(
     words.first_chunk()
 }
 
-/// Looks at those buckets of `line` whose bits are set in `places`. Bit 0 stands for bucket `first`
-/// of the line, and the order wraps around. Claims the first empty bucket if the intent is
-/// find-or-put.
+/// Looks at those buckets of `line` whose bits are set in `mask`, in the order from bucket `first` on,
+/// which wraps around. Claims the first empty one if the intent is find-or-put.
 ///
-/// Returns the deciding place and the outcome, or `None` if all places hold other keys.
+/// Returns `None` if all of them hold other keys. The wanted key decides even if a bucket before it
+/// looked empty: another process may have filled that one meanwhile.
 #[inline(always)]
 pub(crate) fn look<C: Compare>(
     line: &Line,
     bucket: Bucket,
     intent: Intent,
     first: u32,
-    places: u8,
-) -> Option<(u32, Outcome)> {
-    let mut places = places;
-    // Each iteration that does not return passes at least one more place.
-    loop {
-        let seen = C::see(line, bucket);
-        let wanted = seen.wanted.rotate_right(first);
-        let ends = (wanted | !seen.occupied.rotate_right(first)) & places;
-        if ends == 0 {
-            return None;
-        }
-        let nth = ends.trailing_zeros();
-        let end = ends & ends.wrapping_neg();
-        if wanted & end != 0 {
-            return Some((nth, Outcome::Found));
-        }
-        if intent == Intent::Find {
-            return Some((nth, Outcome::Absent));
-        }
-        let at = (first + nth) % LINE_BUCKETS;
+    mask: u8,
+) -> Option<Outcome> {
+    let seen = C::see(line, bucket);
+    let (wanted, empty) = (seen.wanted & mask, !seen.occupied & mask);
+    if wanted | empty == 0 {
+        return None;
+    }
+    if wanted != 0 {
+        return Some(Outcome::Found);
+    }
+    if intent == Intent::Find {
+        return Some(Outcome::Absent);
+    }
+    claim(line, bucket, first, empty)
+}
+
+/// Claims the first bucket in the order from `first` on, among those whose bits are set in `empty`.
+/// A bucket that another key has taken meanwhile is passed, one that this key has taken is found.
+#[inline(always)]
+fn claim(line: &Line, bucket: Bucket, first: u32, empty: u8) -> Option<Outcome> {
+    let mut left = empty.rotate_right(first);
+    while left != 0 {
+        let at = (first + left.trailing_zeros()) % LINE_BUCKETS;
         match line.get(at as usize)?.compare_exchange(0, bucket.word(), SeqCst, SeqCst) {
-            Ok(_) => return Some((nth, Outcome::Inserted)),
-            Err(occupant) if occupant == bucket.word() => return Some((nth, Outcome::Found)),
-            Err(_) => places &= !end & !(end - 1),
+            Ok(_) => return Some(Outcome::Inserted),
+            Err(occupant) if occupant == bucket.word() => return Some(Outcome::Found),
+            Err(_) => left &= left - 1,
         }
     }
+    None
 }

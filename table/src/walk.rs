@@ -79,9 +79,8 @@ impl Walk {
         let buckets = self.buckets_in_line(layout);
         let end = u64::from(buckets).min(self.left);
         let places = u8::MAX << self.passed & u8::MAX >> (u64::from(LINE_BUCKETS) - end);
-        let ended = look::<C>(line, self.bucket, self.intent, first, places);
-        if let Some((nth, outcome)) = ended {
-            self.passed = nth;
+        let mask = places.rotate_left(first);
+        if let Some(outcome) = look::<C>(line, self.bucket, self.intent, first, mask) {
             return Look::Done(outcome);
         }
         if self.left <= u64::from(buckets) {

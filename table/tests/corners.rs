@@ -388,7 +388,14 @@ fn cpu_and_device_pass_a_stray_word_alike() {
             assert!(by_device.iter().all(Result::is_ok), "{by_device:?}");
             for call in CALLS {
                 assert_eq!(results(false, call), by_device, "{probing:?}, {strays:?}");
-                assert_eq!(results(true, call), by_device, "{probing:?}, {strays:?} by the CPU");
+                let [first, second, found] = results(true, call);
+                assert_eq!([first, second], by_device[..2], "{probing:?}, {strays:?} by the CPU");
+                // A READ's scan stops at the stray word; the CPU sees the key behind it, if that is
+                // in the same line.
+                assert!(
+                    found == by_device[2] || found == Ok(Outcome::Found) && found == second,
+                    "{found:?}, {probing:?}, {strays:?} by the CPU"
+                );
             }
         }
     }
