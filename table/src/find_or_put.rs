@@ -107,8 +107,89 @@ impl Machine for FindOrPut {
 }
 
 impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
-    #[inline]
+    // Inlined, with the post of the first READ, into the driver: an operation begins there. What
+    // follows in few operations is a call.
+    #[inline(always)]
     fn advance(
+        &mut self,
+        context: &mut Context<C>,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<Outcome> {
+        let posts_first =
+            self.stage == Stage::Lookup && context.direct == Direct::Off && !context.cache.is_on();
+        if posts_first {
+            self.search(context, port.transport());
+            if self.stage == Stage::Scan {
+                self.request(0, context, port)?;
+                if self.due().is_none() {
+                    return Ok(Step::Wait);
+                }
+            }
+        }
+        self.proceed(context, port)
+    }
+
+    #[inline(always)]
+    fn on_completion(
+        &mut self,
+        Completed { part, word }: Completed,
+        context: &mut Context<C>,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<Outcome> {
+        let decision = match part {
+            CLAIM => Some(self.on_claim(word)),
+            CONFIRM => Some(self.on_confirm(word)),
+            ONE_ROUNDTRIP => self.on_one_roundtrip(word),
+            slot => {
+                let landing = &mut self.landing[usize::from(slot & 1)];
+                *landing = landing.saturating_sub(1);
+                let is_due = self.stage == Stage::Scan
+                    && self.landing[self.parity()] == 0
+                    && self.due().is_none();
+                return if is_due {
+                    self.scan_first(context, port)
+                } else {
+                    self.proceed(context, port)
+                };
+            }
+        };
+        if let Some(decision) = decision {
+            if context.cache.is_on() {
+                self.learn_answer(word, decision, context);
+            }
+            if let Some(outcome) = self.take(decision) {
+                return Ok(Step::Done(self.end(outcome, context)));
+            }
+        }
+        self.proceed(context, port)
+    }
+
+    fn on_error(context: &mut Context<C>) {
+        context.stats.failed += 1;
+    }
+}
+
+impl FindOrPut {
+    /// Scans the chunk whose last READ has landed, and continues.
+    #[inline(always)]
+    fn scan_first<C: AsMut<[CacheEntry]>>(
+        &mut self,
+        context: &mut Context<C>,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<Outcome> {
+        match self.scan_landed(context, port)? {
+            Decision::Done(outcome) => Ok(Step::Done(self.end(outcome, context))),
+            Decision::AwaitOneRoundtrip => Ok(Step::Wait),
+            decision => {
+                self.take(decision);
+                self.proceed(context, port)
+            }
+        }
+    }
+
+    /// Advances an operation in any stage, as far as possible.
+    #[inline(never)]
+    fn proceed<C: AsMut<[CacheEntry]>>(
         &mut self,
         context: &mut Context<C>,
         port: &mut Port<'_, impl Transport>,
@@ -176,40 +257,6 @@ impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
         }
     }
 
-    #[inline]
-    fn on_completion(
-        &mut self,
-        Completed { part, word }: Completed,
-        context: &mut Context<C>,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Next<Outcome> {
-        let decision = match part {
-            CLAIM => Some(self.on_claim(word)),
-            CONFIRM => Some(self.on_confirm(word)),
-            ONE_ROUNDTRIP => self.on_one_roundtrip(word),
-            slot => {
-                let landing = &mut self.landing[usize::from(slot & 1)];
-                *landing = landing.saturating_sub(1);
-                None
-            }
-        };
-        if let Some(decision) = decision {
-            if context.cache.is_on() {
-                self.learn_answer(word, decision, context);
-            }
-            if let Some(outcome) = self.take(decision) {
-                return Ok(Step::Done(self.end(outcome, context)));
-            }
-        }
-        self.advance(context, port)
-    }
-
-    fn on_error(context: &mut Context<C>) {
-        context.stats.failed += 1;
-    }
-}
-
-impl FindOrPut {
     /// Creates an operation at the home of `bucket`.
     #[inline(always)]
     pub(crate) fn new<C: AsMut<[CacheEntry]>>(

@@ -30,8 +30,31 @@ impl FindOrPut {
 
     /// Requests a chunk. It posts all of the chunk's READs or none, except for segments that the
     /// CPU can address, which the CPU copies.
-    #[inline]
+    #[inline(always)]
     pub(super) fn request<C: AsMut<[CacheEntry]>>(
+        &mut self,
+        chunk: u32,
+        context: &mut Context<C>,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Result<(), Stop> {
+        let start = self.walk.probe.at;
+        let words = self.words(chunk);
+        let (from, None) = context.layout.chunk(start, words) else {
+            return self.request_parts(chunk, context, port);
+        };
+        if chunk > 0 || context.direct.copies(self.walk.intent) {
+            return self.request_parts(chunk, context, port);
+        }
+        port.read(0, from, Local { slot: port.slot(0), start: 0, words })?;
+        self.landing[0] += 1;
+        self.start = start;
+        self.requested += 1;
+        Ok(())
+    }
+
+    /// As [`request`](Self::request), for any chunk.
+    #[inline(never)]
+    fn request_parts<C: AsMut<[CacheEntry]>>(
         &mut self,
         chunk: u32,
         context: &mut Context<C>,
