@@ -35,9 +35,9 @@ where
         Ok(())
     }
 
-    /// Polls the transport once and handles the completions.
+    /// Polls the transport once, handles the completions and returns their number.
     #[inline]
-    pub(crate) fn progress(&mut self, sink: &mut impl Sink<M>) -> Result<(), M::Error> {
+    pub(crate) fn progress(&mut self, sink: &mut impl Sink<M>) -> Result<usize, M::Error> {
         self.check_storage()?;
         self.rounds = self.rounds.wrapping_add(1);
         match self.transport.poll(&mut self.completions) {
@@ -47,10 +47,13 @@ where
                 }
                 self.serve_waiting(sink);
                 self.serve_yielded(sink);
+                Ok(count)
             }
-            Err(fault) => self.on_fault(fault, sink),
+            Err(fault) => {
+                self.on_fault(fault, sink);
+                Ok(0)
+            }
         }
-        Ok(())
     }
 
     /// Starts the first free operation, whose machine was written.
@@ -189,7 +192,7 @@ where
     }
 
     /// Handles an operation that was removed from its list.
-    #[inline]
+    #[inline(never)]
     fn dequeue(&mut self, index: u32, sink: &mut impl Sink<M>) -> Room {
         let Some(operation) = self.operations.as_mut().get_mut(index as usize) else {
             return Room::Enough;
@@ -256,7 +259,7 @@ where
     }
 
     /// Releases the storage of an operation whose result was taken.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(&mut self, index: u32) {
         let operations = self.operations.as_mut();
         let Some(operation) = operations.get_mut(index as usize) else { return };

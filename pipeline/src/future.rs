@@ -22,6 +22,17 @@ pub trait Host {
     type Shared;
     /// The machine of its operations.
     type Machine: Run<Self::Shared>;
+    /// The arguments of an operation, which a future keeps until it starts the operation.
+    type Arguments: Copy;
+
+    /// Creates the machine of an operation.
+    ///
+    /// # Errors
+    /// The error with which the future of an operation with invalid arguments fails.
+    fn machine(
+        arguments: Self::Arguments,
+        shared: &Self::Shared,
+    ) -> Result<Self::Machine, <Self::Machine as Machine>::Error>;
 
     /// Returns the pipeline of its operations.
     #[allow(clippy::type_complexity)]
@@ -49,13 +60,14 @@ pub trait Host {
 #[must_use = "the operation starts with the first poll"]
 pub struct OperationFuture<'h, H: Host> {
     host: &'h RefCell<H>,
-    stage: Stage<H::Machine>,
+    stage: Stage<H::Arguments>,
 }
 
-enum Stage<M: Machine> {
+#[derive(Clone, Copy)]
+enum Stage<A> {
     /// Not submitted; the round of its last poll, if any.
     New {
-        machine: M,
+        arguments: A,
         round: Option<u32>,
     },
     /// Started in the storage of this index; the round of its last poll.
@@ -63,39 +75,73 @@ enum Stage<M: Machine> {
         index: u32,
         round: u32,
     },
-    Refused(M::Error),
     Ended,
 }
 
 impl<H: Host> Unpin for OperationFuture<'_, H> {}
 
 impl<'h, H: Host> OperationFuture<'h, H> {
-    /// Creates a future that runs `machine` in the pipeline of `host`, or that fails with the given
-    /// error at its first poll.
-    pub fn new(
-        host: &'h RefCell<H>,
-        machine: Result<H::Machine, <H::Machine as Machine>::Error>,
-    ) -> Self {
-        let new = |machine| Stage::New { machine, round: None };
-        Self { host, stage: machine.map_or_else(Stage::Refused, new) }
+    /// Creates a future that runs an operation in the pipeline of `host`.
+    #[inline]
+    pub fn new(host: &'h RefCell<H>, arguments: H::Arguments) -> Self {
+        Self { host, stage: Stage::New { arguments, round: None } }
+    }
+
+    /// Starts the operation, if storage is free.
+    #[inline(always)]
+    fn start(&mut self, host: &mut H, arguments: H::Arguments, last: Option<u32>) -> Polled<H> {
+        let pipeline = host.pipeline();
+        // A poll of the transport may free storage.
+        if last == Some(pipeline.rounds) {
+            pipeline.make_progress()?;
+        }
+        if pipeline.is_full() {
+            self.stage = Stage::New { arguments, round: Some(pipeline.rounds) };
+            return Poll::Pending;
+        }
+        self.stage = Stage::Ended;
+        let index = pipeline.start_for_future(H::machine(arguments, pipeline.shared())?)?;
+        self.stage = Stage::Started { index, round: pipeline.rounds };
+        Poll::Pending
+    }
+
+    /// Takes the result of the started operation.
+    #[inline(always)]
+    fn take(&mut self, host: &mut H, index: u32, last: u32) -> Polled<H> {
+        let pipeline = host.pipeline();
+        let mut taken = pipeline.take(index)?;
+        if taken.is_none() && last == pipeline.rounds {
+            pipeline.progress_all()?;
+            taken = pipeline.take(index)?;
+        }
+        let Some(result) = taken else {
+            self.stage = Stage::Started { index, round: pipeline.rounds };
+            return Poll::Pending;
+        };
+        self.stage = Stage::Ended;
+        Poll::Ready(result)
     }
 }
 
 type Output<H> =
     Result<<<H as Host>::Machine as Machine>::Outcome, <<H as Host>::Machine as Machine>::Error>;
+type Polled<H> = Poll<Output<H>>;
 
 impl<H: Host> Future for OperationFuture<'_, H> {
     type Output = Output<H>;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if matches!(self.stage, Stage::Ended) {
-            return Poll::Pending;
-        }
-        let host = self.host;
-        let polled = match host.try_borrow_mut() {
-            Ok(mut host) => self.stage.poll(host.pipeline()),
+        let this = &mut *self;
+        let borrowed = this.host.try_borrow_mut();
+        let polled = match (&this.stage, borrowed) {
+            (&Stage::Started { index, round }, Ok(mut host)) => this.take(&mut host, index, round),
+            (&Stage::New { arguments, round }, Ok(mut host)) => {
+                this.start(&mut host, arguments, round)
+            }
+            (Stage::Ended, _) => return Poll::Pending,
             // Only another poll borrows the host, and a poll runs no code of the caller.
-            Err(_) => Poll::Pending,
+            (_, Err(_)) => Poll::Pending,
         };
         if polled.is_pending() {
             context.waker().wake_by_ref();
@@ -104,59 +150,8 @@ impl<H: Host> Future for OperationFuture<'_, H> {
     }
 }
 
-impl<M: Machine> Stage<M> {
-    fn poll<T: Transport, S: AsMut<[Operation<M>]>, X>(
-        &mut self,
-        pipeline: &mut Pipeline<T, S, X, M>,
-    ) -> Poll<Result<M::Outcome, M::Error>>
-    where
-        M: Run<X>,
-    {
-        match self {
-            Self::Refused(error) => {
-                let error = *error;
-                *self = Self::Ended;
-                Poll::Ready(Err(error))
-            }
-            Self::Ended => Poll::Pending,
-            Self::New { machine, round } => {
-                // A poll of the transport may free storage.
-                if *round == Some(pipeline.rounds) {
-                    pipeline.make_progress()?;
-                }
-                *round = Some(pipeline.rounds);
-                match pipeline.start_for_future(*machine) {
-                    Some(Err(error)) => {
-                        *self = Self::Ended;
-                        return Poll::Ready(Err(error));
-                    }
-                    Some(Ok(index)) => *self = Self::Started { index, round: pipeline.rounds },
-                    None => {}
-                }
-                Poll::Pending
-            }
-            Self::Started { index, round } => {
-                let mut taken = pipeline.take(*index)?;
-                if taken.is_none() && *round == pipeline.rounds {
-                    pipeline.make_progress()?;
-                    taken = pipeline.take(*index)?;
-                }
-                match taken {
-                    None => {
-                        *round = pipeline.rounds;
-                        Poll::Pending
-                    }
-                    Some(result) => {
-                        *self = Self::Ended;
-                        Poll::Ready(result)
-                    }
-                }
-            }
-        }
-    }
-}
-
 impl<H: Host> Drop for OperationFuture<'_, H> {
+    #[inline]
     fn drop(&mut self) {
         if let (Stage::Started { index, .. }, Ok(mut host)) =
             (&self.stage, self.host.try_borrow_mut())

@@ -15,6 +15,10 @@ use crate::sink::{Batch, Call, Keep, Parts, Polled, Pull, ResultOf, Running};
 /// follow with the next poll.
 pub(crate) const POLL_BATCH: usize = 16;
 
+/// Polls of the transport in one poll of a future, as long as each brings [`POLL_BATCH`]
+/// completions.
+const FULL_POLLS: u32 = 4;
+
 /// Runs operations of machine `M` over the engine `T`, in the storage `S`, with a shared context
 /// `X`.
 ///
@@ -201,7 +205,7 @@ where
     /// Polls the transport once, for callers that wait for no operation.
     #[inline]
     pub fn make_progress(&mut self) -> Result<(), M::Error> {
-        self.progress(&mut Keep)
+        self.progress(&mut Keep).map(drop)
     }
 
     /// Polls until no operation is in flight. Results of submitted operations remain to be
@@ -216,16 +220,31 @@ where
         self.fault.map_or(Ok(()), |fault| Err(Error::Fault(fault).into()))
     }
 
-    /// Starts an operation for a future and returns its index or an error. Returns `None` if no
-    /// storage is free now but an active operation will free some.
-    pub(crate) fn start_for_future(&mut self, machine: M) -> Option<Result<u32, M::Error>> {
-        if self.lists.free.is_empty() && self.lists.active > 0 {
-            return None;
+    /// Polls the transport until it has no more completions now, at most [`FULL_POLLS`] times: a
+    /// round of an executor can then take all results that are there.
+    pub(crate) fn progress_all(&mut self) -> Result<(), M::Error> {
+        for _ in 0..FULL_POLLS {
+            if self.progress(&mut Keep)? < POLL_BATCH {
+                break;
+            }
         }
-        Some(self.start_kept(machine, Waiter::Future))
+        Ok(())
+    }
+
+    /// Returns whether no storage is free now but an active operation will free some.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.lists.free.is_empty() && self.lists.active > 0
+    }
+
+    /// Starts an operation for a future and returns its index.
+    #[inline(always)]
+    pub(crate) fn start_for_future(&mut self, machine: M) -> Result<u32, M::Error> {
+        self.start_kept(machine, Waiter::Future)
     }
 
     /// Takes the result of an operation that was started for a future, and releases its storage.
+    #[inline(always)]
     pub(crate) fn take(&mut self, index: u32) -> Result<Option<ResultOf<M>>, M::Error> {
         self.check_storage()?;
         match self.operations.as_mut().get(index as usize) {

@@ -6,7 +6,7 @@
 
 mod chunks;
 
-use probeline_pipeline::{Completed, Machine, Next, Port, Run, Step};
+use probeline_pipeline::{Completed, Machine, Next, Port, Run, Step, Stop};
 use probeline_transport::Transport;
 
 use crate::bucket::Bucket;
@@ -119,11 +119,12 @@ impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
             self.stage == Stage::Lookup && context.direct == Direct::Off && !context.cache.is_on();
         if posts_first {
             self.search(context, port.transport());
-            if self.stage == Stage::Scan {
-                self.request(0, context, port)?;
-                if self.due().is_none() {
-                    return Ok(Step::Wait);
-                }
+            if self.stage == Stage::OneRoundtrip {
+                self.claim_home(context, port)?;
+            }
+            self.request(0, context, port)?;
+            if self.due().is_none() {
+                return Ok(Step::Wait);
             }
         }
         self.proceed(context, port)
@@ -180,11 +181,44 @@ impl FindOrPut {
         match self.scan_landed(context, port)? {
             Decision::Done(outcome) => Ok(Step::Done(self.end(outcome, context))),
             Decision::AwaitOneRoundtrip => Ok(Step::Wait),
+            Decision::Claim => {
+                self.stage = Stage::Claim;
+                self.claim(context, port)?;
+                Ok(Step::Wait)
+            }
             decision => {
                 self.take(decision);
                 self.proceed(context, port)
             }
         }
+    }
+
+    /// Claims the bucket at the cursor.
+    #[inline(always)]
+    fn claim<C>(
+        &mut self,
+        context: &Context<C>,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Result<(), Stop> {
+        let at = self.at_cursor(&context.layout);
+        port.compare_and_swap(CLAIM, at, 0, self.walk.bucket.word())?;
+        self.stage = Stage::Answer;
+        Ok(())
+    }
+
+    /// Claims the home bucket, along with the first READ, which it leaves to the caller.
+    #[inline(always)]
+    fn claim_home<C>(
+        &mut self,
+        context: &Context<C>,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Result<(), Stop> {
+        // Reserve room for the READ as well, which is posted with it.
+        port.reserve(2)?;
+        let at = self.at_cursor(&context.layout);
+        port.compare_and_swap(ONE_ROUNDTRIP, at, 0, self.walk.bucket.word())?;
+        self.stage = Stage::Scan;
+        Ok(())
     }
 
     /// Advances an operation in any stage, as far as possible.
@@ -236,18 +270,8 @@ impl FindOrPut {
                         }
                     },
                 },
-                Stage::OneRoundtrip => {
-                    // Reserve room for the READ as well, which is posted with it.
-                    port.reserve(2)?;
-                    let at = self.at_cursor(&context.layout);
-                    port.compare_and_swap(ONE_ROUNDTRIP, at, 0, self.walk.bucket.word())?;
-                    self.stage = Stage::Scan;
-                }
-                Stage::Claim => {
-                    let at = self.at_cursor(&context.layout);
-                    port.compare_and_swap(CLAIM, at, 0, self.walk.bucket.word())?;
-                    self.stage = Stage::Answer;
-                }
+                Stage::OneRoundtrip => self.claim_home(context, port)?,
+                Stage::Claim => self.claim(context, port)?,
                 Stage::Confirm => {
                     port.fetch_add(CONFIRM, self.at_cursor(&context.layout), 0)?;
                     self.stage = Stage::Answer;
@@ -307,6 +331,7 @@ impl FindOrPut {
         }
     }
 
+    #[inline(always)]
     fn start_search<C>(&mut self, context: &Context<C>) {
         // By field: the walk was written so just before, and a load of both fields at once would
         // wait for all earlier stores.
@@ -317,7 +342,7 @@ impl FindOrPut {
     }
 
     /// Continues with READs from the position of the walk.
-    #[inline]
+    #[inline(always)]
     fn search<C: AsMut<[CacheEntry]>>(&mut self, context: &Context<C>, transport: &impl Transport) {
         self.start_search(context);
         // A CPU load returns at once, so a claim beside it saves nothing.
@@ -408,7 +433,7 @@ impl FindOrPut {
     }
 
     /// Counts an operation that completes with READs and atomics.
-    #[inline]
+    #[inline(always)]
     fn end<C>(&mut self, outcome: Outcome, context: &mut Context<C>) -> Outcome {
         let buckets = self.buckets_before(self.chunk) + u64::from(self.cursor) + 1;
         let decided = self.one_roundtrip == OneRoundtripState::Decided;

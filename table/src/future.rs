@@ -5,10 +5,7 @@ use core::cell::RefCell;
 use probeline_pipeline::OperationFuture;
 use probeline_transport::Transport;
 
-use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
-use crate::error::SubmitError;
-use crate::find_or_put::FindOrPut;
 use crate::outcome::Intent;
 use crate::table::{Operation, Table};
 
@@ -16,7 +13,7 @@ use crate::table::{Operation, Table};
 /// table has storage for; the others wait for storage.
 ///
 /// [`OperationFuture`] describes who polls the transport and when wakers are called. A future fails
-/// with [`SubmitError::Busy`] if unreported results of [`Table::submit`] hold all storage.
+/// with [`SubmitError::Busy`](crate::SubmitError::Busy) if unreported results of [`Table::submit`] hold all storage.
 ///
 /// ```
 /// # use probeline_table::{CacheEntry, Operation, OperationError, Shared};
@@ -67,13 +64,8 @@ where
         self.run(key, Intent::Find)
     }
 
+    #[inline]
     fn run(&self, key: u64, intent: Intent) -> TableFuture<'_, T, S, C> {
-        let operation = match (Bucket::new(key), self.0.try_borrow()) {
-            (Ok(bucket), Ok(table)) => Ok(FindOrPut::new(bucket, intent, table.pipeline.shared())),
-            (Err(refused), _) => Err(SubmitError::Key(refused).into()),
-            // Only a poll borrows the table, and a poll runs no code of the caller.
-            (Ok(_), Err(_)) => Err(SubmitError::Busy.into()),
-        };
-        OperationFuture::new(&self.0, operation)
+        OperationFuture::new(&self.0, (key, intent))
     }
 }

@@ -353,6 +353,16 @@ where
     type Storage = S;
     type Shared = Context<C>;
     type Machine = FindOrPut;
+    type Arguments = (u64, Intent);
+
+    #[inline(always)]
+    fn machine(
+        (key, intent): (u64, Intent),
+        shared: &Context<C>,
+    ) -> Result<FindOrPut, OperationError> {
+        let bucket = Bucket::new(key).map_err(SubmitError::Key)?;
+        Ok(FindOrPut::new(bucket, intent, shared))
+    }
 
     fn pipeline(&mut self) -> &mut Pipeline<T, S, Context<C>, FindOrPut> {
         &mut self.pipeline

@@ -107,7 +107,7 @@ impl FindOrPut {
     }
 
     /// Scans the present chunk, which has landed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn scan_landed<C: AsMut<[CacheEntry]>>(
         &mut self,
         context: &mut Context<C>,
@@ -136,7 +136,7 @@ impl FindOrPut {
 
     /// Scans a chunk's words from the cursor on (lines 8-18). If words may be torn, no decision
     /// rests on a word that a tear could have produced.
-    #[inline]
+    #[inline(always)]
     fn scan(&mut self, words: &[u64], whole: bool) -> Decision {
         while let Some(&word) = words.get(self.offset(self.cursor) as usize) {
             let bucket = self.walk.bucket;

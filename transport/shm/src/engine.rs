@@ -207,7 +207,7 @@ impl Transport for Engine {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
         self.slots.landed(at, self.pending.popped())
     }
