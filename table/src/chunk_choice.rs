@@ -19,6 +19,9 @@ const FIRST_INTERVAL: u32 = 16;
 /// Each choice decays all weights by 1/16, so that about 4096 operations count. That is a fifth of
 /// the inserts that raise the load factor of 2^20 buckets by 0.02.
 const FORGET: u32 = 16;
+/// An operation reads ahead from the first chunk on after which one operation in this number
+/// continues. Beside other operations a READ in vain takes their turn; alone it delays nothing.
+const ONE_IN: [u32; 2] = [2, 8];
 /// Weight of the initial expectation, in operations.
 const PRIOR: u32 = 8;
 
@@ -38,7 +41,8 @@ pub(crate) struct Chooser {
     /// Operations until the next choice, and the interval that this count started from.
     left: u32,
     interval: u32,
-    choice: Choice,
+    /// Beside other operations, and alone.
+    choices: [Choice; 2],
 }
 
 /// The operations that needed more than `LINES` lines.
@@ -77,7 +81,7 @@ impl Chooser {
             tail: Tail::default(),
             left: 0,
             interval: 0,
-            choice,
+            choices: [choice; 2],
         };
         chooser.expect(1);
         chooser
@@ -90,21 +94,23 @@ impl Chooser {
         self.count(buckets, PRIOR * ONE);
         self.interval = FIRST_INTERVAL;
         self.left = FIRST_INTERVAL;
-        self.choice = self.best();
+        self.choices = ONE_IN.map(|one_in| self.best(one_in));
     }
 
     /// Fixes C and read-ahead permanently, for the model check.
     #[cfg(test)]
     pub(crate) fn force(&mut self, chunk_buckets: u32, ahead_from: u32) {
-        self.choice = Choice { chunk_buckets, ahead_from };
+        self.choices = [Choice { chunk_buckets, ahead_from }; 2];
         self.left = u32::MAX;
     }
 
     /// Returns C for the next operation, and the first chunk, counted from 0, at which the next chunk
-    /// is requested before this one is scanned; `u32::MAX` disables read-ahead.
+    /// is requested before this one is scanned; `u32::MAX` disables read-ahead. `is_alone` if no
+    /// other operation is in flight.
     #[inline]
-    pub(crate) fn chunks(&self) -> (u32, u32) {
-        (self.choice.chunk_buckets, self.choice.ahead_from)
+    pub(crate) fn chunks(&self, is_alone: bool) -> (u32, u32) {
+        let Choice { chunk_buckets, ahead_from } = self.choices[usize::from(is_alone)];
+        (chunk_buckets, ahead_from)
     }
 
     /// Records a completed operation that examined this number of buckets, at least one.
@@ -131,7 +137,7 @@ impl Chooser {
 
     #[inline(never)]
     fn choose(&mut self) {
-        self.choice = self.best();
+        self.choices = ONE_IN.map(|one_in| self.best(one_in));
         // Rounded up, so that every old weight decays to 0.
         for weight in self.needed.iter_mut().chain([&mut self.tail.weight]) {
             *weight -= weight.div_ceil(FORGET);
@@ -141,10 +147,11 @@ impl Chooser {
         self.left = self.interval;
     }
 
-    fn best(&self) -> Choice {
+    /// Returns the best choice with read-ahead where one operation in `one_in` continues.
+    fn best(&self, one_in: u32) -> Choice {
         let survivors = self.survivors();
         let all = u128::from(survivors[0]) * 2;
-        let mut best = self.choice;
+        let mut best = self.choices[0];
         let mut least = u128::MAX;
         for lines in self.least_lines..=self.most_lines {
             let cost = self.cost.of(lines);
@@ -152,8 +159,8 @@ impl Chooser {
             if all * cost >= least {
                 break;
             }
-            let (halves, ahead_from) = self.waits(&survivors, lines);
-            let waited = u128::from(halves) * cost;
+            let ahead_from = self.ahead_from(&survivors, lines, one_in);
+            let waited = u128::from(self.waits(&survivors, lines, ahead_from)) * cost;
             if waited < least {
                 least = waited;
                 best = Choice { chunk_buckets: lines * LINE_BUCKETS, ahead_from };
@@ -173,34 +180,46 @@ impl Chooser {
     }
 
     /// Returns the weighted number of half READs that operations wait for with chunks of `lines`
-    /// lines, and the first chunk at which to read ahead. Two READs in flight at once count half
-    /// each.
-    fn waits(&self, survivors: &Survivors, lines: u32) -> (u64, u32) {
-        let at = |line: u32| survivors.get(line as usize).copied().unwrap_or(0);
-        let mut ahead_from = u32::MAX;
-        let (mut halves, mut each) = (0, 2);
+    /// lines and read-ahead from this chunk on. Two READs in flight at once count half each.
+    fn waits(&self, survivors: &Survivors, lines: u32, ahead_from: u32) -> u64 {
+        let mut halves = 0;
         let (mut chunk, mut line) = (0, 0);
+        let each = |chunk| if chunk > ahead_from { 1 } else { 2 };
         // At most LINES + 1 iterations, because `lines` is at least 1.
         while line <= LINES {
-            halves += each * u64::from(at(line));
-            if ahead_from == u32::MAX && self.reads_ahead(at(line), at(line + lines)) {
-                (ahead_from, each) = (chunk, 1);
-            }
+            halves += each(chunk) * u64::from(weight_beyond(survivors, line));
             chunk += 1;
             line += lines;
         }
-        (halves + each * self.tail.chunks(line, lines), ahead_from)
+        halves + each(chunk) * self.tail.chunks(line, lines)
     }
 
-    /// Returns whether to read ahead at a chunk that operations of weight `present` needed, if
-    /// those of weight `next` needed the chunk after it.
-    fn reads_ahead(&self, present: u32, next: u32) -> bool {
-        match self.ahead {
-            ReadAhead::Always => true,
-            ReadAhead::Likely => present > 0 && next >= present.div_ceil(2),
-            ReadAhead::Never => false,
+    /// Returns the first chunk of `lines` lines, counted from 0, after which at least one operation
+    /// in `one_in` continues; with the other settings of read-ahead, the first or none.
+    fn ahead_from(&self, survivors: &Survivors, lines: u32, one_in: u32) -> u32 {
+        let mut line = 0;
+        for chunk in 0..=LINES {
+            let [present, next] = [line, line + lines].map(|line| weight_beyond(survivors, line));
+            let is_ahead = match self.ahead {
+                ReadAhead::Always => true,
+                ReadAhead::Likely => present > 0 && next >= present.div_ceil(one_in),
+                ReadAhead::Never => false,
+            };
+            if is_ahead {
+                return chunk;
+            }
+            line += lines;
+            if line > LINES {
+                break;
+            }
         }
+        u32::MAX
     }
+}
+
+/// Returns the weight of the operations that needed more than `line` lines.
+fn weight_beyond(survivors: &Survivors, line: u32) -> u32 {
+    survivors.get(line as usize).copied().unwrap_or(0)
 }
 
 impl Tail {

@@ -301,7 +301,7 @@ impl FindOrPut {
     /// one-roundtrip claim is on.
     #[cfg(test)]
     pub(crate) fn believing_its_read<C>(mut self, context: &Context<C>) -> Self {
-        self.start_search(context);
+        self.start_search(context, true);
         (self.stage, self.one_roundtrip) = (Stage::OneRoundtrip, OneRoundtripState::Lost);
         self
     }
@@ -331,20 +331,21 @@ impl FindOrPut {
         }
     }
 
+    /// Starts at the position of the walk; `is_alone` if no other operation is in flight.
     #[inline(always)]
-    fn start_search<C>(&mut self, context: &Context<C>) {
+    fn start_search<C>(&mut self, context: &Context<C>, is_alone: bool) {
         // By field: the walk was written so just before, and a load of both fields at once would
         // wait for all earlier stores.
         self.start.owner = self.walk.probe.at.owner;
         self.start.index = self.walk.probe.at.index;
         self.cursor = self.walk.passed;
-        (self.chunk_buckets, self.ahead_from) = context.policy.chooser.chunks();
+        (self.chunk_buckets, self.ahead_from) = context.policy.chooser.chunks(is_alone);
     }
 
     /// Continues with READs from the position of the walk.
     #[inline(always)]
     fn search<C: AsMut<[CacheEntry]>>(&mut self, context: &Context<C>, transport: &impl Transport) {
-        self.start_search(context);
+        self.start_search(context, transport.in_flight() == 0);
         // A CPU load returns at once, so a claim beside it saves nothing.
         let claims = self.walk.intent == Intent::FindOrPut
             && context.policy.claims_in_one_roundtrip()

@@ -53,3 +53,15 @@ fn adaptive_chunks_are_about_as_fast_as_the_best_fixed_ones() {
         }
     }
 }
+
+/// A READ in vain costs a lone operation almost nothing, a READ too late a roundtrip.
+#[test]
+fn likely_read_ahead_is_about_as_fast_as_always() {
+    let loads = [80, 90, 92];
+    let [always, likely] = [ReadAhead::Always, ReadAhead::Likely]
+        .map(|ahead| means_ns(Way::Tuned(optimizations(OneRoundtrip::Auto, ahead)), 32, &loads));
+    for ((load, always), likely) in loads.into_iter().zip(always).zip(likely) {
+        println!("{load} %: {:.3}", likely / always);
+        assert!(likely <= 1.02 * always, "{load} %: {likely}, {always}");
+    }
+}

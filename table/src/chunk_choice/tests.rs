@@ -68,7 +68,7 @@ fn worst_ratio(read: (ReadCost, u64), ahead: ReadAhead) -> (f64, u32, u32) {
             occupied[at] = true;
             held += 1;
             let ended = |chooser: &mut Chooser| {
-                let (chunk, ahead_from) = chooser.chunks();
+                let (chunk, ahead_from) = chooser.chunks(false);
                 let ps = waited_ps(buckets, chunk, ahead_from, read);
                 chooser.ended(buckets);
                 ps
@@ -84,7 +84,7 @@ fn worst_ratio(read: (ReadCost, u64), ahead: ReadAhead) -> (f64, u32, u32) {
             worst = (ratio, step * 2);
         }
     }
-    (worst.0, worst.1, adaptive.chunks().0)
+    (worst.0, worst.1, adaptive.chunks(false).0)
 }
 
 #[test]
@@ -103,8 +103,8 @@ fn adaptive_c_waits_at_most_2_percent_longer_than_the_best_fixed_c() {
 }
 
 /// Computes `Chooser::best` operation by operation.
-fn brute(needed: &[u32], chooser: &Chooser) -> Choice {
-    let mut best = (u128::MAX, chooser.choice);
+fn brute(needed: &[u32], chooser: &Chooser, one_in: u32) -> Choice {
+    let mut best = (u128::MAX, chooser.choices[0]);
     for lines in chooser.least_lines..=chooser.most_lines {
         let chunks = |buckets: u32| buckets.div_ceil(lines * 8);
         let reached = |chunk: u32| needed.iter().filter(|&&x| chunks(x) > chunk).count();
@@ -112,7 +112,7 @@ fn brute(needed: &[u32], chooser: &Chooser) -> Choice {
             ReadAhead::Always => 0,
             ReadAhead::Never => u32::MAX,
             ReadAhead::Likely => (0..=LINES / lines)
-                .find(|&i| reached(i) > 0 && 2 * reached(i + 1) >= reached(i))
+                .find(|&i| reached(i) > 0 && one_in as usize * reached(i + 1) >= reached(i))
                 .unwrap_or(u32::MAX),
         };
         let halves = |x: &u32| {
@@ -139,7 +139,9 @@ proptest! {
         chooser.needed = [0; LINES as usize];
         chooser.left = u32::MAX;
         needed.iter().for_each(|&buckets| chooser.ended(buckets));
-        prop_assert_eq!(chooser.best(), brute(&needed, &chooser));
+        for one_in in ONE_IN {
+            prop_assert_eq!(chooser.best(one_in), brute(&needed, &chooser, one_in));
+        }
     }
 
     #[test]
@@ -150,7 +152,7 @@ proptest! {
         chooser.needed = [0; LINES as usize];
         chooser.left = u32::MAX;
         further.iter().for_each(|&buckets| chooser.ended(buckets));
-        let (halves, _) = chooser.waits(&chooser.survivors(), lines);
+        let halves = chooser.waits(&chooser.survivors(), lines, u32::MAX);
         let chunks: u32 = further.iter().map(|x| x.div_ceil(lines * 8)).sum();
         let exact = u64::from(chunks * 2 * ONE);
         prop_assert!(halves.abs_diff(exact) <= exact / 10, "{} {}", halves, exact);
@@ -188,14 +190,14 @@ fn odd_measurements_give_the_nearest_nonnegative_line() {
 #[test]
 fn an_empty_table_starts_with_one_line_and_expect_resets_to_it() {
     let mut chooser = Chooser::new(ChunkChoice::Adaptive(PAPER.0), 128, ReadAhead::Likely);
-    let first = chooser.chunks();
+    let first = chooser.chunks(false);
     assert_eq!(first, (8, u32::MAX));
     for _ in 0..FIRST_INTERVAL {
         chooser.ended(100);
     }
-    assert_eq!(chooser.chunks().0, 104, "the table is full of others' keys");
+    assert_eq!(chooser.chunks(false).0, 104, "the table is full of others' keys");
     chooser.expect(1);
-    assert_eq!(chooser.chunks(), first);
+    assert_eq!(chooser.chunks(false), first);
 }
 
 #[test]
@@ -207,11 +209,11 @@ fn extreme_costs_and_counts_choose_a_valid_c() {
             let mut chooser = Chooser::new(ChunkChoice::Adaptive(cost), most, ReadAhead::Likely);
             for buckets in [0, 1, u32::MAX].iter().cycle().take(100_000) {
                 chooser.ended(*buckets);
-                let c = chooser.chunks().0;
+                let c = chooser.chunks(false).0;
                 assert!(c >= 8 && c.is_multiple_of(8) && c <= most.max(8));
             }
         }
     }
     let odd = Chooser::new(ChunkChoice::Fixed, 1 << 16, ReadAhead::Likely);
-    assert_eq!(odd.chunks(), (1 << 16, u32::MAX));
+    assert_eq!(odd.chunks(false), (1 << 16, u32::MAX));
 }
