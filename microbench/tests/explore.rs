@@ -114,11 +114,12 @@ fn known_states_are_not_put_again() {
 }
 
 /// Returns whether there are hits of the known states and hits of the cache. Both are counted
-/// separately, and neither is looked up in the table.
+/// separately, and neither is looked up in the table. The cache has no part in lines that the CPU
+/// examines.
 #[track_caller]
 fn hits(transport: &str, known: &str, cache: &str) -> [bool; 2] {
     let size = ["--transport", transport, "--ranks", "2", "--table-size", "1MiB"];
-    let options = ["--known-states", known, "--cache", cache];
+    let options = ["--direct", "off", "--known-states", known, "--cache", cache];
     let (rows, _) = rows(&[&["explore", "fms:2"], &size[..], &options].concat());
     let number = |column: &str| rows[0][column].parse::<f64>().unwrap();
     let (arcs, states) = (number("arcs"), number("states"));
@@ -128,7 +129,8 @@ fn hits(transport: &str, known: &str, cache: &str) -> [bool; 2] {
     assert!((arcs + 1.0 - known - puts).abs() < 1e-6, "{rows:?}");
     let hits = number("cache_hit_share") * puts;
     assert!(hits <= puts - states + 1e-6, "what is new is in no cache: {rows:?}");
-    [known > 0.1 * arcs, hits > 0.1 * puts]
+    // Few puts repeat an earlier one with --known-states.
+    [known > 0.1 * arcs, hits > 0.05 * puts]
 }
 
 #[test]
@@ -137,7 +139,7 @@ fn hits_of_known_states_and_cache_are_counted_separately() {
         assert_eq!(hits(transport, "0", "0"), [false, false]);
         assert_eq!(hits(transport, "65536", "0"), [true, false]);
         assert_eq!(hits(transport, "0", "65536"), [false, true]);
-        assert_eq!(hits(transport, "256", "65536"), [true, true]);
+        assert_eq!(hits(transport, "2", "65536"), [true, true]);
     }
 }
 

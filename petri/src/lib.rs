@@ -1,8 +1,8 @@
 //! Place/transition nets for programs that enumerate state spaces.
 //!
 //! [`Net`] reads PNML files and builds standard models. [`Packing`] packs a marking into 63 bits of
-//! a word. [`FiringRule`] computes the successors of packed markings. All three are functions of
-//! the model alone: processes that load the same model agree on every state.
+//! a word. [`FiringRule`] computes the successors of packed markings, [`Expander`] those
+//! that a breadth-first search needs. All are functions of the model alone: processes that load the same model agree on every state.
 //!
 //! This breadth-first search counts the states and arcs of a net:
 //! ```
@@ -33,6 +33,7 @@
 //! restarts.
 
 mod bounds;
+mod expander;
 mod generators;
 mod load;
 #[cfg(test)]
@@ -44,6 +45,7 @@ mod pnml;
 mod probe;
 mod successors;
 
+pub use expander::{Expanded, Expander, Successors};
 pub use generators::BuiltInError;
 pub use load::{LoadError, MAX_FILE_BYTES};
 pub use net::{Arc, MAX_TOKENS, Net, NetError, Place, Transition};

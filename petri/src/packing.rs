@@ -30,6 +30,11 @@ impl Field {
         u64::MAX.checked_shr(u64::BITS - self.bits).unwrap_or(0)
     }
 
+    /// Returns the top bit of a field of at least one bit.
+    pub(crate) fn top(self) -> u64 {
+        1 << (self.shift + self.bits - 1)
+    }
+
     /// Returns the field's tokens in `state`.
     pub(crate) fn tokens(self, state: u64) -> u64 {
         (state >> self.shift) & self.max()

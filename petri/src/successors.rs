@@ -26,7 +26,7 @@ pub struct FiringRule {
 
 /// A compiled transition.
 #[derive(Clone, Copy, Debug, Default)]
-struct Rule {
+pub(crate) struct Rule {
     /// The tokens that input places must have, in their fields.
     needs: u64,
     /// The top bits of these fields.
@@ -36,9 +36,9 @@ struct Rule {
     /// The top bits of these fields.
     gain_tops: u64,
     /// The difference between a state and its successor: gains minus losses, modulo 2^64.
-    change: u64,
+    pub(crate) change: u64,
     /// The transition's number in the net.
-    transition: u32,
+    pub(crate) transition: u32,
 }
 
 /// A place that a transition adds tokens to.
@@ -92,43 +92,27 @@ impl FiringRule {
         rule
     }
 
-    /// Returns an upper bound on the number of successors of a state.
-    pub fn max_successors(&self) -> usize {
-        self.rules.len()
+    /// Returns the rules of the transitions that a state of the packing can enable, in the order of
+    /// the net.
+    pub(crate) fn rules(&self) -> &[Rule] {
+        &self.rules
     }
 
-    /// Writes the successors of `state` to the front of `buffer` and returns their number.
-    ///
-    /// The buffer has at least [`max_successors`](Self::max_successors) words, all of which may be
-    /// overwritten. This is faster than [`successors`](Self::successors), because it does not
-    /// branch on which transitions are enabled, which a branch predictor cannot learn.
-    ///
-    /// # Errors
-    /// [`Overflow`] if a successor does not fit the packing.
+    /// Returns false if no transition overflows a field of `state`.
     #[inline]
-    pub fn successors_into(&self, state: u64, buffer: &mut [u64]) -> Result<usize, Overflow> {
-        if self.ceiling.overflows(state, state.wrapping_add(self.ceiling.change)) {
-            return self.successors_near_overflow(state, buffer);
-        }
-        let mut enabled = 0;
-        for rule in &self.rules {
-            // Always written; `enabled` advances only if the transition is enabled.
-            if let Some(next) = buffer.get_mut(enabled) {
-                *next = state.wrapping_add(rule.change);
-            }
-            enabled += usize::from(rule.is_enabled(state));
-        }
-        Ok(enabled)
+    pub(crate) fn is_near_overflow(&self, state: u64) -> bool {
+        self.ceiling.overflows(state, state.wrapping_add(self.ceiling.change))
     }
 
-    fn successors_near_overflow(&self, state: u64, buffer: &mut [u64]) -> Result<usize, Overflow> {
-        let mut buffer = buffer.iter_mut();
-        let enabled = self.successors(state, |_, next| {
-            if let Some(word) = buffer.next() {
-                *word = next;
-            }
-        })?;
-        Ok(enabled as usize)
+    /// Fires the rule at `index`, which `state` enables.
+    #[inline]
+    pub(crate) fn fire(&self, state: u64, index: usize) -> Result<u64, Overflow> {
+        let rule = &self.rules[index];
+        let next = state.wrapping_add(rule.change);
+        if rule.overflows(state, next) {
+            return Err(self.overflow(state, index));
+        }
+        Ok(next)
     }
 
     /// Calls `emit` for each transition that `state` enables, in the order of the net, with the
@@ -146,10 +130,7 @@ impl FiringRule {
             if !rule.is_enabled(state) {
                 continue;
             }
-            let next = state.wrapping_add(rule.change);
-            if rule.overflows(state, next) {
-                return Err(self.overflow(state, index));
-            }
+            let next = self.fire(state, index)?;
             enabled += 1;
             emit(rule.transition, next);
         }
@@ -181,7 +162,7 @@ impl Rule {
                 return None;
             }
             rule.needs |= arc.weight << field.shift;
-            rule.need_tops |= top(field);
+            rule.need_tops |= field.top();
         }
         Some(rule)
     }
@@ -194,12 +175,12 @@ impl Rule {
             return;
         }
         self.gains |= tokens << field.shift;
-        self.gain_tops |= top(field);
+        self.gain_tops |= field.top();
         self.change = self.change.wrapping_add(tokens << field.shift);
     }
 
     #[inline]
-    fn is_enabled(&self, state: u64) -> bool {
+    pub(crate) fn is_enabled(&self, state: u64) -> bool {
         let rest = state.wrapping_sub(self.needs);
         let borrows = (!state & self.needs) | (!(state ^ self.needs) & rest);
         borrows & self.need_tops == 0
@@ -214,11 +195,6 @@ impl Rule {
         let carries = (state & self.gains) | ((state | self.gains) & !next);
         carries & self.gain_tops != 0
     }
-}
-
-/// Returns the top bit of a field of at least one bit.
-fn top(field: Field) -> u64 {
-    1 << (field.shift + field.bits - 1)
 }
 
 /// A marking that does not fit a packing: a place holds more tokens than its field can.
@@ -239,20 +215,23 @@ mod tests {
     use super::*;
     use crate::MAX_TOKENS;
     use crate::naive::{self, Ends, net};
+    use crate::{Expanded, Expander, Successors};
 
-    /// Returns the successors, and checks that both methods agree.
+    /// Returns the successors, and checks that an expander that leaves out none agrees.
     fn fire(net: &Net, packing: &Packing, state: u64) -> Result<Vec<(u32, u64)>, Overflow> {
-        let rule = FiringRule::new(net, packing);
         let mut fired = Vec::new();
-        let enabled = rule.successors(state, |transition, next| fired.push((transition, next)));
+        let enabled = FiringRule::new(net, packing)
+            .successors(state, |transition, next| fired.push((transition, next)));
+        let expander = Expander::new(net, packing, Successors::All);
         // Old contents have no effect.
-        let mut buffer = vec![u64::MAX; rule.max_successors()];
-        let together =
-            rule.successors_into(state, &mut buffer).map(|count| buffer[..count].to_vec());
-        let after: Vec<u64> = fired.iter().map(|&(_, next)| next).collect();
-        assert_eq!(together, enabled.map(|_| after));
-        assert_eq!(enabled? as usize, fired.len());
-        Ok(fired)
+        let mut buffer = vec![u64::MAX; expander.max_successors()];
+        let expanded = expander.expand(state, &mut buffer);
+        if let Ok(Expanded { enabled, nodes }) = expanded {
+            assert_eq!((enabled, nodes), (fired.len(), fired.len()));
+            assert!(buffer.iter().zip(&fired).all(|(&node, &(_, next))| node == next));
+        }
+        assert_eq!(expanded.map(|expanded| expanded.enabled), enabled.map(|count| count as usize));
+        enabled.map(|_| fired)
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use core::mem;
 
-use probeline::table::{OperationError, Outcome};
-use probeline_petri::{FiringRule, Overflow};
+use probeline::table::Outcome;
+use probeline_petri::{Expanded, Expander, Overflow};
 
 use super::ExpandArgs;
 use super::frontier::Frontier;
@@ -21,7 +21,8 @@ pub(super) struct Counts {
     pub(super) states: u64,
     pub(super) expanded: u64,
     pub(super) arcs: u64,
-    /// Successors that were not looked up, because the rank remembers them.
+    /// Successors that were not looked up, because the rank remembers them or another state of the
+    /// level leads to them too.
     pub(super) known: u64,
     pub(super) find_or_puts: u64,
     pub(super) deadlocks: u64,
@@ -35,27 +36,30 @@ pub(super) enum Stop {
 }
 
 pub(super) struct Expansion {
-    rule: FiringRule,
+    expander: Expander,
     recent: RecentStates,
     batch: usize,
     /// The successors of the next batch, of which there are `pending`, and room for those of one
-    /// more state.
-    successors: Vec<u64>,
+    /// more state: the nodes of the frontier that they become if they are new.
+    nodes: Vec<u64>,
+    /// The states of these nodes, which are the keys of the table.
+    keys: Vec<u64>,
     pending: usize,
-    outcomes: Vec<Result<Outcome, OperationError>>,
+    outcomes: Vec<Outcome>,
 }
 
 impl Expansion {
-    pub(super) fn new(rule: FiringRule, args: ExpandArgs) -> Self {
+    pub(super) fn new(expander: Expander, args: ExpandArgs) -> Self {
         let batch = args.batch as usize;
-        let capacity = batch + rule.max_successors();
+        let capacity = batch + expander.max_successors();
         Self {
-            rule,
+            expander,
             recent: RecentStates::new(args.known_states),
             batch,
-            successors: vec![0; capacity],
+            nodes: vec![0; capacity],
+            keys: vec![0; capacity],
             pending: 0,
-            outcomes: vec![Ok(Outcome::Absent); capacity],
+            outcomes: vec![Outcome::Absent; capacity],
         }
     }
 
@@ -70,22 +74,25 @@ impl Expansion {
     ) -> failure::Result<Option<Stop>> {
         let until = table.transport().now_ns().saturating_add(round_ns);
         let mut since_clock = 0;
-        while let Some(state) = frontier.pop() {
-            let room = self.successors.get_mut(self.pending..).unwrap_or_default();
-            let enabled = match self.rule.successors_into(state, room) {
-                Ok(enabled) => enabled,
+        while let Some(node) = frontier.pop() {
+            let nodes = self.nodes.get_mut(self.pending..).unwrap_or_default();
+            let expanded = match self.expander.expand(node, nodes) {
+                Ok(expanded) => expanded,
                 Err(overflow) => return Ok(Some(Stop::Overflow(overflow))),
             };
+            let Expanded { enabled, nodes: written } = expanded;
             counts.expanded += 1;
             counts.arcs += enabled as u64;
             counts.deadlocks += u64::from(enabled == 0);
-            let new = self.recent.filter_new(room.get_mut(..enabled).unwrap_or_default());
+            let nodes = nodes.get_mut(..written).unwrap_or_default();
+            let keys = self.keys.get_mut(self.pending..).unwrap_or_default();
+            let new = self.recent.filter_new(nodes, keys, |node| self.expander.state(node));
             counts.known += (enabled - new) as u64;
             self.pending += new;
             if self.pending >= self.batch && !self.put(table, frontier, counts)? {
                 return Ok(Some(Stop::Full));
             }
-            since_clock += 1 + enabled;
+            since_clock += 1 + written;
             if since_clock >= CLOCK_INTERVAL {
                 since_clock = 0;
                 if table.transport().now_ns() >= until {
@@ -105,28 +112,19 @@ impl Expansion {
         counts: &mut Counts,
     ) -> failure::Result<bool> {
         let pending = mem::take(&mut self.pending);
-        let keys = self.successors.get(..pending).unwrap_or_default();
+        let nodes = self.nodes.get(..pending).unwrap_or_default();
+        let keys = self.keys.get(..pending).unwrap_or_default();
         let outcomes = self.outcomes.get_mut(..pending).unwrap_or_default();
         if self.batch == 1 {
             for (&key, outcome) in keys.iter().zip(&mut *outcomes) {
-                *outcome = table.find_or_put(key);
+                *outcome = table.find_or_put(key)?;
             }
         } else {
             table.find_or_put_batch(keys, outcomes)?;
         }
         counts.find_or_puts += pending as u64;
-        let mut full = false;
-        for (&state, &mut outcome) in keys.iter().zip(outcomes) {
-            match outcome? {
-                Outcome::Inserted => {
-                    frontier.push(state);
-                    counts.states += 1;
-                }
-                Outcome::Found | Outcome::Absent => {}
-                Outcome::Full => full = true,
-            }
-        }
-        Ok(!full)
+        counts.states += frontier.push_inserted(nodes, outcomes);
+        Ok(!outcomes.contains(&Outcome::Full))
     }
 }
 
@@ -150,24 +148,29 @@ impl RecentStates {
         Self { entries: entries.into(), shift: u64::BITS - states.max(1).ilog2() }
     }
 
-    /// Moves the states that it does not remember to the front, in order, and remembers them.
-    /// Returns their number.
+    /// Moves the nodes whose states it does not remember to the front, in order, stores these states
+    /// in `keys`, which is as long at least, and remembers them. Returns their number.
     #[inline]
-    fn filter_new(&mut self, states: &mut [u64]) -> usize {
-        if self.entries.is_empty() {
-            return states.len();
-        }
+    fn filter_new(
+        &mut self,
+        nodes: &mut [u64],
+        keys: &mut [u64],
+        state: impl Fn(u64) -> u64,
+    ) -> usize {
         let mut new = 0;
-        for at in 0..states.len() {
-            let state = states[at];
-            // Below the number of entries, which is 2 at least and a u32.
-            #[allow(clippy::cast_possible_truncation)]
-            let index = (state.wrapping_mul(FACTOR) >> self.shift) as usize;
-            let Some(entry) = self.entries.get_mut(index) else { continue };
+        for at in 0..nodes.len() {
+            let node = nodes[at];
+            let state = state(node);
             // Always written, and kept if the state is new: no branch to predict.
-            states[new] = state;
-            new += usize::from(*entry != state);
-            *entry = state;
+            nodes[new] = node;
+            keys[new] = state;
+            // Below the number of entries, which is a u32.
+            #[allow(clippy::cast_possible_truncation)]
+            let index = state.wrapping_mul(FACTOR).checked_shr(self.shift).unwrap_or(0) as usize;
+            match self.entries.get_mut(index) {
+                Some(entry) => new += usize::from(mem::replace(entry, state) != state),
+                None => new += 1,
+            }
         }
         new
     }
@@ -178,10 +181,11 @@ mod tests {
     use super::*;
 
     fn filtered(recent: &mut RecentStates, states: &[u64]) -> Vec<u64> {
-        let mut states = states.to_vec();
-        let new = recent.filter_new(&mut states);
-        states.truncate(new);
-        states
+        let (mut nodes, mut keys) = (states.to_vec(), vec![0; states.len()]);
+        let new = recent.filter_new(&mut nodes, &mut keys, |node| node);
+        assert_eq!(nodes[..new], keys[..new]);
+        nodes.truncate(new);
+        nodes
     }
 
     #[test]

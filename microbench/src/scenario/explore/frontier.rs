@@ -1,8 +1,10 @@
-//! The states of a level: each was found by one rank; one-sided READs distribute them evenly.
+//! The states of a level, as nodes of an [`Expander`](probeline_petri::Expander): each was found by
+//! one rank; one-sided READs distribute them evenly.
 
 use core::mem;
 use core::sync::atomic::Ordering::Release;
 
+use probeline::table::Outcome;
 use probeline::transport::{
     Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport,
 };
@@ -42,8 +44,25 @@ impl Frontier {
         self.current.pop()
     }
 
-    pub(super) fn push(&mut self, state: u64) {
-        self.next.push(state);
+    pub(super) fn push(&mut self, node: u64) {
+        self.next.push(node);
+    }
+
+    /// Adds the nodes whose outcome is `Inserted`. Returns their number.
+    pub(super) fn push_inserted(&mut self, nodes: &[u64], outcomes: &[Outcome]) -> u64 {
+        let first = self.next.len();
+        self.next.extend_from_slice(nodes);
+        let added = self.next.get_mut(first..).unwrap_or_default();
+        let mut inserted = 0;
+        for (&node, &outcome) in nodes.iter().zip(outcomes) {
+            // Always written, and kept if the state is new: no branch to predict.
+            if let Some(place) = added.get_mut(inserted) {
+                *place = node;
+            }
+            inserted += usize::from(outcome == Outcome::Inserted);
+        }
+        self.next.truncate(first + inserted);
+        inserted as u64
     }
 
     pub(super) fn open(&self) -> u64 {

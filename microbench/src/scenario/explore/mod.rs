@@ -61,7 +61,7 @@ struct ExpandArgs {
 
     /// States, 8 bytes each, that a rank remembers to have put in the table and does not put again:
     /// a filter before the table, by states and not by buckets as --cache is; a power of two from 2
-    /// on, or 0, as with --paper
+    /// on; 0, as with --paper, puts every successor, also those to which another state surely leads
     #[arg(long, value_name = "STATES", default_value_t = 1 << 17)]
     #[arg(value_parser = power_of_two(2..=1 << 28))]
     #[arg(default_value_if("paper", "true", "0"))]

@@ -26,12 +26,12 @@ row! {
         pub(super) known_share: f64 => (
             "known",
             fixed::<3>,
-            full().note("share of successors that were among --known-states")
+            full().note("share of successors that need no find-or-put: see --known-states")
         ),
         pub(super) find_or_puts_per_state: f64 => (
             "puts",
             fixed::<2>,
-            note("find-or-puts per state; successors among --known-states need none")
+            note("find-or-puts per state; known successors need none")
         ),
         pub(super) cache_hit_share: f64 => (
             "cached",

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use probeline::table::Config;
 use probeline::transport::{Exchange, Owner};
-use probeline_petri::{FiringRule, Overflow, Packing};
+use probeline_petri::{Expander, Overflow, Packing, Successors};
 use probeline_results::gather;
 
 use super::Exploration;
@@ -39,8 +39,12 @@ pub(super) fn search<T: Timed>(
     packing: &Packing,
     exchange: &mut dyn Exchange,
 ) -> Result<core::result::Result<Ended, Overflow>> {
-    let rule = FiringRule::new(&exploration.net, packing);
-    let mut expansion = Expansion::new(rule, exploration.args.expand);
+    let written = match exploration.args.expand.known_states {
+        0 => Successors::All,
+        _ => Successors::Needed,
+    };
+    let expander = Expander::new(&exploration.net, packing, written);
+    let mut expansion = Expansion::new(expander, exploration.args.expand);
     let first_word = table.config().words();
     let mut frontier =
         Frontier::new(first_word, Config::slots(exploration.args.pipeline.in_flight));
