@@ -59,9 +59,8 @@ where
     /// Starts the first free operation, whose machine was written.
     #[inline(always)]
     pub(crate) fn start(&mut self, index: u32, waiter: Waiter, sink: &mut impl Sink<M>) {
-        let operations = self.operations.as_mut();
-        self.lists.free.pop(operations);
-        let Some(operation) = operations.get_mut(index as usize) else { return };
+        let Some(operation) = self.operations.as_mut().get_mut(index as usize) else { return };
+        self.lists.free.remove_first(operation);
         operation.waiter = waiter;
         operation.state = State::Running;
         operation.generation = operation.generation.wrapping_add(1);

@@ -154,13 +154,18 @@ impl List {
     #[inline]
     pub(crate) fn pop<M: Machine>(&mut self, operations: &mut [Operation<M>]) -> Option<u32> {
         let index = self.head;
-        let operation = operations.get_mut(index as usize)?;
-        self.head = operation.next;
-        operation.next = NONE;
+        self.remove_first(operations.get_mut(index as usize)?);
+        Some(index)
+    }
+
+    /// Removes `first`, the operation at the front.
+    #[inline]
+    pub(crate) fn remove_first<M: Machine>(&mut self, first: &mut Operation<M>) {
+        self.head = first.next;
+        first.next = NONE;
         if self.head == NONE {
             self.tail = NONE;
         }
-        Some(index)
     }
 
     #[inline]

@@ -172,34 +172,51 @@ where
     fn start_pulled<B: Batch<T, X, M>>(&mut self, running: &mut Running<'_, B, T, X>) -> bool {
         loop {
             let index = self.lists.free.first();
-            let mut unused;
-            let (machine, refused) = match self.operations.as_mut().get_mut(index as usize) {
-                Some(operation) => (&mut operation.machine, self.fault.map(Error::Fault)),
-                None if self.lists.active > 0 => return true,
-                // Only polls by the caller can free storage.
-                None => {
-                    unused = M::IDLE;
-                    (&mut unused, Some(Error::Busy))
-                }
-            };
-            let is_dead = self.fault.is_some();
-            let mut parts = Parts { transport: &self.transport, shared: &mut self.shared, is_dead };
-            match (running.batch.pull(&mut parts, machine), refused) {
-                (Pull::Start(place), None) => {
+            let (transport, shared) = (&self.transport, &mut self.shared);
+            let (pull, is_refused) =
+                match (self.operations.as_mut().get_mut(index as usize), self.fault) {
+                    (Some(operation), None) => {
+                        let mut parts = Parts { transport, shared, is_dead: false };
+                        (running.batch.pull(&mut parts, &mut operation.machine), false)
+                    }
+                    (Some(_), Some(fault)) => {
+                        (self.refuse_pulled(running, Error::Fault(fault)), true)
+                    }
+                    (None, _) if self.lists.active > 0 => return true,
+                    // Only polls by the caller can free storage.
+                    (None, _) => (self.refuse_pulled(running, Error::Busy), true),
+                };
+            match pull {
+                Pull::Start(place) if !is_refused => {
                     running.count += 1;
                     let waiter = Waiter::Batch { place, batch: running.number };
                     self.start(index, waiter, running);
                 }
-                (Pull::Start(place), Some(error)) => {
-                    if error != Error::Busy {
-                        M::on_error(&mut self.shared);
-                    }
-                    running.batch.take(place, Err(error.into()));
-                }
-                (Pull::Poll, _) => return true,
-                (Pull::End, _) => return false,
+                Pull::Start(_) => {}
+                Pull::Poll => return true,
+                Pull::End => return false,
             }
         }
+    }
+
+    /// Fails the next operation of a batch.
+    #[cold]
+    fn refuse_pulled<B: Batch<T, X, M>>(
+        &mut self,
+        running: &mut Running<'_, B, T, X>,
+        error: Error,
+    ) -> Pull {
+        let is_dead = self.fault.is_some();
+        let mut parts = Parts { transport: &self.transport, shared: &mut self.shared, is_dead };
+        let mut unused = M::IDLE;
+        let pull = running.batch.pull(&mut parts, &mut unused);
+        if let Pull::Start(place) = pull {
+            if error != Error::Busy {
+                M::on_error(&mut self.shared);
+            }
+            running.batch.take(place, Err(error.into()));
+        }
+        pull
     }
 
     /// Polls the transport once, for callers that wait for no operation.

@@ -21,11 +21,11 @@ use probeline_transport::{
 };
 
 /// Operations in flight.
-const WIDTH: usize = 32;
+const WIDTH: u32 = 32;
 /// 1 MiB.
 const BUCKETS: u64 = 1 << 17;
-/// Keys of a measurement: 3 of them fill the table to 0.375.
-const KEYS: u64 = 1 << 14;
+/// Keys of a measurement, which fill the table from load factor 0.125 to 0.25.
+const KEYS: u32 = 1 << 14;
 const ROUNDS: usize = 21;
 
 type Posted<T> = Table<T, Vec<Operation>>;
@@ -90,7 +90,7 @@ impl Transport for Immediate {
         let words = self.direct(request.remote()).ok_or(PostError::OutOfRange)?;
         let old = match request {
             Request::Read { into, .. } => {
-                let start = request.remote().start.index as usize;
+                let start = usize::try_from(request.remote().start.index).unwrap_or(usize::MAX);
                 let slot = self.slot(into);
                 let target = self.slots.get_mut(slot).ok_or(PostError::OutOfRange)?;
                 let words = self.window.get(start..).unwrap_or_default();
@@ -153,8 +153,8 @@ fn open<T: Transport>(
     config.probing = Probing::Lines;
     (config.chunk_buckets, config.max_chunks) = (8, 512);
     config.direct = false;
-    let engine = engine(config.sizes(WIDTH as u32))?;
-    Ok(Table::open(engine, config, vec![Operation::EMPTY; WIDTH], &mut Alone)?)
+    let engine = engine(config.sizes(WIDTH))?;
+    Ok(Table::open(engine, config, vec![Operation::EMPTY; WIDTH as usize], &mut Alone)?)
 }
 
 fn keys(numbers: core::ops::Range<u64>) -> Vec<u64> {
@@ -163,7 +163,7 @@ fn keys(numbers: core::ops::Range<u64>) -> Vec<u64> {
 
 /// Finds all keys by `submit` and `poll_into`.
 fn submit_all<T: Transport>(table: &mut Posted<T>, keys: &[u64]) -> Result<(), Failure> {
-    let mut out = [Finished::default(); WIDTH];
+    let mut out = [Finished::default(); WIDTH as usize];
     let (mut next, mut found) = (0, 0);
     while found < keys.len() {
         while next < keys.len() && table.has_room() {
@@ -181,7 +181,8 @@ fn submit_all<T: Transport>(table: &mut Posted<T>, keys: &[u64]) -> Result<(), F
 fn await_all<T: Transport>(shared: &Shared<T, Vec<Operation>>, keys: &[u64]) {
     let mut context = Context::from_waker(Waker::noop());
     let mut left = keys.iter();
-    let mut tasks: Vec<_> = left.by_ref().take(WIDTH).map(|key| shared.find(*key)).collect();
+    let mut tasks: Vec<_> =
+        left.by_ref().take(WIDTH as usize).map(|key| shared.find(*key)).collect();
     while !tasks.is_empty() {
         tasks.retain_mut(|task| {
             let Poll::Ready(outcome) = Pin::new(&mut *task).poll(&mut context) else { return true };
@@ -208,9 +209,9 @@ fn measure<T: Transport>(
     let mut outcomes = vec![Outcome::Absent; KEYS as usize];
     for _ in 0..ROUNDS {
         let mut table = open()?;
-        let warm = keys(KEYS..2 * KEYS);
+        let warm = keys(KEYS.into()..2 * u64::from(KEYS));
         table.find_or_put_batch(&warm, &mut outcomes)?;
-        let keys = keys(0..KEYS);
+        let keys = keys(0..KEYS.into());
         let start = Instant::now();
         table.find_or_put_batch(&keys, &mut outcomes)?;
         times[0].push(ns(start, keys.len()));

@@ -437,9 +437,35 @@ impl FindOrPut {
     #[inline(always)]
     fn end<C>(&mut self, outcome: Outcome, context: &mut Context<C>) -> Outcome {
         let buckets = self.buckets_before(self.chunk) + u64::from(self.cursor) + 1;
+        let cost = &self.cost;
+        let others = cost.chunks_copied | cost.confirms | cost.lines | self.walk.lines;
+        if others == 0 {
+            let stats = context.stats.of(outcome);
+            stats.operations += 1;
+            stats.effective_roundtrips += u64::from(self.chunk) + 1;
+            if self.one_roundtrip != OneRoundtripState::None {
+                stats.one_roundtrip_claims += 1;
+            }
+            if self.one_roundtrip == OneRoundtripState::Decided {
+                stats.one_roundtrip_claims_decided += 1;
+                stats.effective_roundtrips -= u64::from(self.chunk) + 1;
+            }
+            stats.outgoing_roundtrips += u64::from(self.requested);
+            stats.claims += u64::from(cost.claims);
+            stats.claims_lost += u64::from(cost.claims_lost);
+        } else {
+            context.stats.add(outcome, &self.all_costs());
+        }
+        let is_at_home = self.walk.left == context.probe_limit && buckets == 1;
+        context.policy.ended(outcome, self.walk.intent, buckets, is_at_home);
+        outcome
+    }
+
+    /// Returns the costs of an operation that is done.
+    fn all_costs(&self) -> OutcomeStats {
         let decided = self.one_roundtrip == OneRoundtripState::Decided;
         let (cost, waited) = (&self.cost, if decided { 0 } else { self.chunk + 1 });
-        let cost = OutcomeStats {
+        OutcomeStats {
             operations: 1,
             effective_roundtrips: waited.saturating_sub(cost.copies_scanned).into(),
             outgoing_roundtrips: self.requested.saturating_sub(cost.chunks_copied).into(),
@@ -450,11 +476,7 @@ impl FindOrPut {
             one_roundtrip_claims_decided: decided.into(),
             lines: u64::from(cost.lines) + u64::from(self.walk.lines),
             cache_hits: 0,
-        };
-        context.stats.add(outcome, &cost);
-        let is_at_home = self.walk.left == context.probe_limit && buckets == 1;
-        context.policy.ended(outcome, self.walk.intent, buckets, is_at_home);
-        outcome
+        }
     }
 
     /// Stores in the cache the occupant that an atomic returned.

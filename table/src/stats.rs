@@ -57,13 +57,19 @@ impl Stats {
     /// Adds the cost of operations with this outcome.
     #[inline]
     pub(crate) fn add(&mut self, outcome: Outcome, cost: &OutcomeStats) {
-        let stats = match outcome {
+        let stats = self.of(outcome);
+        *stats = stats.plus(cost);
+    }
+
+    /// Returns the counters of the operations with this outcome.
+    #[inline]
+    pub(crate) fn of(&mut self, outcome: Outcome) -> &mut OutcomeStats {
+        match outcome {
             Outcome::Found => &mut self.found,
             Outcome::Inserted => &mut self.inserted,
             Outcome::Full => &mut self.full,
             Outcome::Absent => &mut self.absent,
-        };
-        *stats = stats.plus(cost);
+        }
     }
 
     /// Counts `operations` that the CPU decided after looking at `lines` lines in all.
