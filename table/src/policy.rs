@@ -76,7 +76,7 @@ impl Policy {
 
     /// Records a completed operation that examined `buckets` buckets; `is_at_home` if it looked
     /// only at its home bucket.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn ended(
         &mut self,
         outcome: Outcome,

@@ -217,7 +217,7 @@ impl<M: PrivateMemory> Slots<M> {
     /// # Errors
     /// [`SlotError::Busy`] if an operation uses the slot, [`SlotError::OutOfRange`] if `at` is not
     /// in a slot.
-    #[inline]
+    #[inline(always)]
     pub fn landed(&self, at: Local, reported: u64) -> Result<&[u64], SlotError> {
         self.check(at, reported)?;
         // SAFETY: initialised words of the memory, by `check`. No operation uses the slot, so no
@@ -237,7 +237,7 @@ impl<M: PrivateMemory> Slots<M> {
     }
 
     /// Fails unless `at` is a range of an idle slot.
-    #[inline]
+    #[inline(always)]
     fn check(&self, at: Local, reported: u64) -> Result<(), SlotError> {
         match self.busy.get(at.slot.0 as usize) {
             Some(busy) if self.is_in_a_slot(at) => {
