@@ -230,8 +230,8 @@ impl Transport for Engine {
 }
 
 // SAFETY: slots and windows are mappings and allocations outside the engine, freed when it is
-// dropped. Operations access them only in `kick` and `poll`. `Slots` creates references only to the range that a call names, `Window` only to
-// atomics.
+// dropped. Operations access them only in `kick` and `poll`. `Slots` creates references only to the
+// range that a call names, `Window` only to atomics.
 unsafe impl StableMemory for Engine {}
 
 impl fmt::Debug for Engine {
