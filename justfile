@@ -141,7 +141,7 @@ verbs-bindings:
 verbs-cost:
     CARGO_TARGET_DIR=target/cost verbs/cost/measure
 
-# Time and instructions of operations that become READs and atomics; wants valgrind
+# Time and instructions of operations by READs and atomics; wants valgrind
 posted-cost:
     cargo run --release --package probeline-table --example posted
     ci/posted-cost

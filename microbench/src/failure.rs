@@ -1,4 +1,5 @@
-//! An error that stops the command. It states in one line what failed and why. The exit statuses.
+//! Errors that stop the command, and the exit statuses. An error states in one line what failed and
+//! why.
 
 use core::error::Error;
 use core::fmt;

@@ -85,8 +85,8 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Creates a bar of `total` steps, or a line for steps of an unknown number. `shown` must be true
-    /// on one rank only.
+    /// Creates a bar of `total` steps, or a line for steps of an unknown number. `shown` must be
+    /// true on one rank only.
     pub(crate) fn new(total: impl Into<Option<u64>>, shown: bool) -> Self {
         Self { total: total.into(), bar: None, shown: is_shown(shown), start: Instant::now() }
     }

@@ -84,8 +84,8 @@ pub(crate) struct TableArgs {
     #[arg(long)]
     pub(crate) adaptive_chunks: bool,
 
-    /// Entries of each rank's cache of occupied buckets, 16 bytes each: a power of two, or 0; without
-    /// effect on words that the CPU addresses itself
+    /// Entries of each rank's cache of occupied buckets, 16 bytes each: a power of two, or 0;
+    /// without effect on words that the CPU addresses itself
     #[arg(long, value_name = "ENTRIES", default_value = "0")]
     #[arg(value_parser = power_of_two(1..=MOST_ENTRIES))]
     pub(crate) cache: u32,
@@ -119,7 +119,11 @@ fn probing() -> impl TypedValueParser<Value = Probing> {
 pub(crate) fn read_ahead() -> impl TypedValueParser<Value = ReadAhead> {
     one_of(&[
         ("always", "As in the paper", ReadAhead::Always),
-        ("likely", "While most operations need a further chunk", ReadAhead::Likely),
+        (
+            "likely",
+            "If one operation in two needs a further chunk; one in eight with no other in flight",
+            ReadAhead::Likely,
+        ),
         ("never", "", ReadAhead::Never),
     ])
 }

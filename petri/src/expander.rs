@@ -5,13 +5,15 @@
 //! This module leaves out a successor if another arc surely leads to it. For that, a search keeps
 //! with each state the transition by which it found the state.
 //!
-//! Let r -k-> s -t-> u be arcs with s found by k, t after k in the net, t also enabled in r, and k
-//! still enabled after that. Then the arc s -> u is left out, because u is also the successor of
-//! r + t by k. All states are still found, and at their distances from the initial state: of all
-//! arcs from the level before to a state u, take one whose transition is first in the net. If it
-//! were left out, as s -t-> u above, then r + t would be no farther than s, and its arc to u has the
-//! earlier transition k: a contradiction. (Compare sleep sets: Godefroid, Partial-Order Methods for
-//! the Verification of Concurrent Systems, 1996, chapter 5. They leave out more, but find states in
+//! Let r -k-> s -t-> u be arcs, s found by k, and t after k in the net. Let r also enable t, and
+//! let the state r' with r -t-> r' still enable k. Then the arc s -> u is left out, because r' -k->
+//! u leads to u too.
+//!
+//! All states are still found, and at their distances from the initial state. Of all arcs to a
+//! state u from the level before, take one whose transition is first in the net. If it were left
+//! out, as s -t-> u above, then r' would be no farther than s, and its arc to u has the earlier
+//! transition k: a contradiction. (Compare sleep sets: Godefroid, Partial-Order Methods for the
+//! Verification of Concurrent Systems, 1996, chapter 5. They leave out more, but find states in
 //! another order.)
 
 use crate::packing::Field;
@@ -28,12 +30,12 @@ const MAX_ORIGINS: u64 = 1023;
 #[derive(Clone, Debug)]
 pub struct Expander {
     rule: FiringRule,
-    /// The bits of a node that are the state. The bits above hold the number of its origin.
+    /// The bits of a node that are the state. The bits above hold the label of its origin.
     state_mask: u64,
     state_bits: u32,
     fields: Fields,
     blocks: Vec<Block>,
-    /// By number; the first is of nodes without a transition that found them.
+    /// By label; label 0 is the unknown origin.
     origins: Vec<Origin>,
 }
 
@@ -68,8 +70,8 @@ struct Origin {
 #[derive(Clone, Debug)]
 struct Block {
     members: u64,
-    /// For each byte of a state's mask of empty fields, and each of its values, the transitions that
-    /// need a token of one of these fields.
+    /// For each byte of a state's mask of empty fields, and each of its values, the transitions
+    /// that need a token of one of these fields.
     disabled: [[u64; 256]; 8],
     /// The difference between a state and the successor's node, modulo 2^64.
     steps: [u64; BLOCK],
@@ -88,7 +90,8 @@ struct Fields {
 
 impl Expander {
     /// Compiles the transitions of `net` for states of `packing`, which must belong to the net.
-    ///
+    /// `written` selects the successors that [`expand`](Self::expand) writes; with few spare bits
+    /// in the packing, fewer are left out.
     pub fn new(net: &Net, packing: &Packing, written: Successors) -> Self {
         let rule = FiringRule::new(net, packing);
         let state_bits = packing.bits();
@@ -136,12 +139,14 @@ impl Expander {
     }
 
     /// Writes nodes of successors of `node` to the front of `buffer`, which has at least
-    /// [`max_successors`](Self::max_successors) words: all successors, in the order of the net, but
-    /// for those that an arc from another state of the same or an earlier level leads to.
+    /// [`max_successors`](Self::max_successors) words, in the order of the net: one for each
+    /// enabled transition or, with [`Successors::Needed`], without those that the module's rule
+    /// leaves out, because another state of the same or an earlier level surely leads to the same
+    /// successor.
     ///
     /// A breadth-first search finds all states, at their distances, if it starts with a state of
-    /// unknown origin, keeps the node by which it first found each state, and expands all nodes of a
-    /// level before those of the next.
+    /// unknown origin, keeps the node by which it first found each state, and expands all nodes of
+    /// a level before those of the next.
     ///
     /// # Errors
     /// [`Overflow`] if a successor does not fit the packing, written or not.

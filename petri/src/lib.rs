@@ -1,8 +1,9 @@
 //! Place/transition nets for programs that enumerate state spaces.
 //!
 //! [`Net`] reads PNML files and builds standard models. [`Packing`] packs a marking into 63 bits of
-//! a word. [`FiringRule`] computes the successors of packed markings, [`Expander`] those
-//! that a breadth-first search needs. All are functions of the model alone: processes that load the same model agree on every state.
+//! a word. [`FiringRule`] computes the successors of packed markings, [`Expander`] those that a
+//! breadth-first search needs. All are functions of the model alone: processes that load the same
+//! model agree on every state.
 //!
 //! This breadth-first search counts the states and arcs of a net:
 //! ```

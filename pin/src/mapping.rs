@@ -25,10 +25,10 @@ use crate::errno::Errno;
 use crate::numa::{NodeId, PolicyRefused, bind_range};
 use pages::{PRIVATE_THP, SHARED_THP, area_at, memory_installed, transparent_bytes, why_base};
 
-/// Makes huge pages without regard to the kernel's settings (madvise(2), Linux 6.1). `libc` defines
-/// it for glibc only.
+/// Makes huge pages whatever the kernel's settings, except `deny` (madvise(2), Linux 6.1). `libc`
+/// defines it for glibc only.
 const MADV_COLLAPSE: c_int = 25;
-/// The number of calls while pages are busy, for example on another CPU's list.
+/// Maximum calls while the kernel answers that pages are busy, for example on another CPU's list.
 const COLLAPSE_ATTEMPTS: usize = 3;
 
 /// The NUMA node and the page size of memory.
@@ -233,7 +233,8 @@ impl Mapping {
     /// are no errors: smaps shows the result.
     fn advise(&self, plan: &Plan) -> Option<NoHuge> {
         let Some(advice) = plan.advice else { return plan.reason };
-        // SAFETY: the range is this mapping's own; the two advices used change no contents.
+        // SAFETY: the range is this mapping's own; neither kind of advice used here changes
+        // contents.
         let _ = unsafe { madvise(self.start.as_ptr().cast(), self.length, advice) };
         if advice != Advice::LinuxHugepage {
             return plan.reason;
@@ -245,7 +246,8 @@ impl Mapping {
     }
 
     /// Makes huge pages of `huge_bytes`, as far as memory suffices. The base page from which the
-    /// kernel makes each one is provided first: collapsing pages that are all there would copy them.
+    /// kernel makes each one is provided first: collapsing pages that are all there would copy
+    /// them.
     ///
     /// # Errors
     /// The `errno` of madvise(2). Some pages may be huge.
@@ -312,7 +314,7 @@ struct Plan {
     align: usize,
     node: Option<NodeId>,
     advice: Option<Advice>,
-    /// The reason why the pages may be base pages, if they cannot be collapsed.
+    /// Why pages may stay base pages if the kernel does not make huge ones on request.
     reason: Option<NoHuge>,
 }
 

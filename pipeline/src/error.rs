@@ -53,7 +53,8 @@ pub struct OperationsError {
 /// The reason why a machine stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The transport has no room for the posts that are due: call [`Run::advance`](crate::Run::advance) when it has.
+    /// The transport has no room for the posts that are due: call
+    /// [`Run::advance`](crate::Run::advance) when it has.
     NoRoom,
     /// The operation fails.
     Failed(Error),

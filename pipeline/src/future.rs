@@ -45,9 +45,10 @@ pub trait Host {
 ///
 /// **Who polls the transport.** The first poll of a future only submits its operation, so that the
 /// operations of all tasks are in flight together. If no storage is free, the future waits for it.
-/// Each later poll of the future polls the transport and advances *all* operations, unless another
-/// future has done so since this future was last polled. The transport is therefore polled once per
-/// round in which the executor polls its tasks. A single task polls it each time.
+/// Each later poll of the future takes the completions that wait in the transport, by up to 4 polls
+/// of it, and advances *all* operations, unless another future has done so since this future was
+/// last polled. The transport is therefore polled once per round in which the executor polls its
+/// tasks. A single task polls it each time.
 ///
 /// **When wakers are called.** A polled device wakes no task. A pending future therefore wakes its
 /// own task before it returns. An executor that polls only woken tasks polls every pending

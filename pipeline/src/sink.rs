@@ -1,4 +1,4 @@
-//! The receivers of results: a poll, and a call or batch.
+//! Where results go (polls, calls, batches), and where the operations of a batch come from.
 
 use core::marker::PhantomData;
 

@@ -1,6 +1,6 @@
-//! Measures what an operation costs that becomes READs and atomics, with everything in cache: over
-//! an engine that executes an operation when it is posted (the share of the pipeline and the
-//! machine), and over shared memory.
+//! Measures the cost of operations by READs and atomics, with everything in cache: over an engine
+//! that executes them at the post, which shows the cost of the pipeline and of the operation's
+//! state machine, and over shared memory.
 //!
 //! `cargo run --release -p probeline-table --example posted` prints nanoseconds an operation with
 //! 32 in flight. `posted find|insert COUNT` runs that many over the first engine, for

@@ -30,7 +30,8 @@ const MOST_EXAMINED: usize = CHUNK + AHEAD;
 /// Keys followed at once beyond their home lines: at least `MOST_EXAMINED`, and as many again to
 /// fill a round.
 const WALKERS: usize = 2 * MOST_EXAMINED;
-/// Keys that a block may leave to the pipeline after it has left enough: all that were started.
+/// Maximum keys left to the pipeline beyond `REMOTE`: those that were hashed already or are
+/// followed.
 pub(crate) const OVERRUN: usize = 2 * RING + WALKERS;
 
 /// The keys of a block, and everything to run them with.
@@ -48,7 +49,7 @@ pub(crate) struct Block<'b, 't, R> {
 }
 
 impl<R: BatchResult> Work for Block<'_, '_, R> {
-    /// The number of keys started: all, or those before the block had left enough to the pipeline.
+    /// The number of keys started: fewer than all if `REMOTE` keys were left to the pipeline.
     type Output = usize;
 
     /// Runs the block. What is the same for all of its keys is a constant of the loop.
@@ -228,8 +229,8 @@ fn remove(walkers: &mut Walkers<'_>, nth: usize) {
 /// Fills places that hold no line.
 static NO_LINE: Line = [const { AtomicU64::new(0) }; LINE_BUCKETS as usize];
 
-/// Owners whose parts the CPU examines; those of further owners are left to the pipeline. Enough for
-/// the ranks of most machines.
+/// Owners whose parts the CPU examines; those of further owners are left to the pipeline. Enough
+/// for the ranks of most machines.
 const PARTS: usize = 64;
 
 /// The lines of the owners' parts that the CPU can address.

@@ -19,8 +19,8 @@ const FIRST_INTERVAL: u32 = 16;
 /// Each choice decays all weights by 1/16, so that about 4096 operations count. That is a fifth of
 /// the inserts that raise the load factor of 2^20 buckets by 0.02.
 const FORGET: u32 = 16;
-/// An operation reads ahead from the first chunk on after which one operation in this number
-/// continues. Beside other operations a READ in vain takes their turn; alone it delays nothing.
+/// Read-ahead starts at the first chunk after which at least one operation in this number
+/// continues: with other operations in flight, which an unneeded READ delays, and without.
 const ONE_IN: [u32; 2] = [2, 8];
 /// Weight of the initial expectation, in operations.
 const PRIOR: u32 = 8;
@@ -41,7 +41,7 @@ pub(crate) struct Chooser {
     /// Operations until the next choice, and the interval that this count started from.
     left: u32,
     interval: u32,
-    /// Beside other operations, and alone.
+    /// With other operations in flight, and without.
     choices: [Choice; 2],
 }
 
@@ -104,9 +104,9 @@ impl Chooser {
         self.left = u32::MAX;
     }
 
-    /// Returns C for the next operation, and the first chunk, counted from 0, at which the next chunk
-    /// is requested before this one is scanned; `u32::MAX` disables read-ahead. `is_alone` if no
-    /// other operation is in flight.
+    /// Returns C for the next operation, and the first chunk, counted from 0, at which the next
+    /// chunk is requested before this one is scanned; `u32::MAX` disables read-ahead. `is_alone` if
+    /// no other operation is in flight.
     #[inline]
     pub(crate) fn chunks(&self, is_alone: bool) -> (u32, u32) {
         let Choice { chunk_buckets, ahead_from } = self.choices[usize::from(is_alone)];

@@ -76,8 +76,8 @@ pub(crate) fn line_at<'t>(
     words.first_chunk()
 }
 
-/// Looks at those buckets of `line` whose bits are set in `mask`, in the order from bucket `first` on,
-/// which wraps around. Claims the first empty one if the intent is find-or-put.
+/// Looks at those buckets of `line` whose bits are set in `mask`, in the order from bucket `first`
+/// on, which wraps around. Claims the first empty one if the intent is find-or-put.
 ///
 /// Returns `None` if all of them hold other keys. The wanted key decides even if a bucket before it
 /// looked empty: another process may have filled that one meanwhile.

@@ -168,18 +168,18 @@ impl From<KeyOutOfRange> for SubmitError {
     }
 }
 
-/// The reason why a batch did not run to completion.
+/// The error of a batch call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BatchError {
-    /// The number of outcomes differs from the number of keys. The call changed nothing.
-    #[error("a batch of {keys} keys has room for {outcomes} outcomes: give as many outcomes")]
+    /// The number of results differs from the number of keys. The call changed nothing.
+    #[error("a batch of {keys} keys has room for {results} results: give one for each key")]
     Lengths {
         /// Number of keys.
         keys: usize,
-        /// Number of outcomes.
-        outcomes: usize,
+        /// Number of results.
+        results: usize,
     },
-    /// The batch stopped; outcomes that were not stored are unknown.
+    /// The batch stopped early; results that were not stored are unknown.
     #[error("the batch has stopped: {0}")]
     Operation(#[source] OperationError),
     /// An operation failed, the first of possibly several, and the results are outcomes, which have

@@ -107,8 +107,8 @@ impl Machine for FindOrPut {
 }
 
 impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
-    // Inlined, with the post of the first READ, into the driver: an operation begins there. What
-    // follows in few operations is a call.
+    // Inlined into the driver up to the post of the first READ, which most operations need. The
+    // other stages are a call.
     #[inline(always)]
     fn advance(
         &mut self,
@@ -334,8 +334,8 @@ impl FindOrPut {
     /// Starts at the position of the walk; `is_alone` if no other operation is in flight.
     #[inline(always)]
     fn start_search<C>(&mut self, context: &Context<C>, is_alone: bool) {
-        // By field: the walk was written so just before, and a load of both fields at once would
-        // wait for all earlier stores.
+        // Copied field by field: they were stored separately just before, and the store buffer
+        // cannot forward them to one load of both.
         self.start.owner = self.walk.probe.at.owner;
         self.start.index = self.walk.probe.at.index;
         self.cursor = self.walk.passed;

@@ -13,7 +13,8 @@ use crate::table::{Operation, Table};
 /// table has storage for; the others wait for storage.
 ///
 /// [`OperationFuture`] describes who polls the transport and when wakers are called. A future fails
-/// with [`SubmitError::Busy`](crate::SubmitError::Busy) if unreported results of [`Table::submit`] hold all storage.
+/// with [`SubmitError::Busy`](crate::SubmitError::Busy) if unreported results of [`Table::submit`]
+/// hold all storage.
 ///
 /// ```
 /// # use probeline_table::{CacheEntry, Operation, OperationError, Shared};

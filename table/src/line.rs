@@ -213,11 +213,11 @@ mod x86 {
     #[inline(always)]
     fn load(line: &Line) -> [__m128i; 4] {
         let (ab, cd, ef, gh);
-        // SAFETY: `line` is a reference to 64 bytes, so all loads are of readable memory, aligned as
-        // an atomic is. The CPU loads each aligned 8 bytes of a wider load atomically (Intel SDM
-        // volume 3, 9.1.1 promises it for 16 bytes with AVX; every x86-64 CPU does it for the 8-byte
-        // parts), so a concurrent store cannot tear a bucket. The compiler sees no access that
-        // could race.
+        // SAFETY: `line` is a reference to 64 bytes, so all loads are of readable memory, aligned
+        // as an atomic is. The CPU loads each aligned 8 bytes of a wider load atomically (Intel SDM
+        // volume 3, 9.1.1 promises it for 16 bytes with AVX; every x86-64 CPU does it for the
+        // 8-byte parts), so a concurrent store cannot tear a bucket. The compiler sees no access
+        // that could race.
         unsafe {
             asm!(
                 "movdqu {ab}, [{line}]",

@@ -18,8 +18,8 @@ pub enum ChunkChoice {
 pub enum ReadAhead {
     /// Always, as in the paper (Fig. 1, lines 5-6).
     Always,
-    /// Once an operation is at a chunk after which at least half of recent operations continued or,
-    /// if it is the only one in flight and its READs delay no other, one in eight.
+    /// From the first chunk on after which at least one in two of recent operations continued. If
+    /// no other operation is in flight, one in eight is enough, because its READs delay no other.
     Likely,
     /// Never.
     Never,

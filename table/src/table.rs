@@ -200,8 +200,8 @@ where
     /// ```
     ///
     /// # Errors
-    /// [`BatchError`] if the lengths differ or, with outcomes as results, if a key fails: it returns
-    /// the first error, and leaves the outcomes of keys that failed as they were.
+    /// [`BatchError`] if the lengths differ or, with outcomes as results, if a key fails: it
+    /// returns the first error, and leaves the outcomes of keys that failed as they were.
     pub fn find_or_put_batch<R: BatchResult>(
         &mut self,
         keys: &[u64],
@@ -230,7 +230,7 @@ where
         results: &mut [R],
     ) -> Result<(), BatchError> {
         if keys.len() != results.len() {
-            return Err(BatchError::Lengths { keys: keys.len(), outcomes: results.len() });
+            return Err(BatchError::Lengths { keys: keys.len(), results: results.len() });
         }
         let mut batch = Batch::new(keys, intent, results);
         self.pipeline.run_batch(&mut batch).map_err(BatchError::Operation)?;

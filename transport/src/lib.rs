@@ -10,7 +10,8 @@
 //! one-sided work. Each backend has a builder of its own, which opens an engine with an exchange. A
 //! [`Splitter`] divides an engine among several structures.
 //!
-//! A backend depends on this crate alone. The feature `conformance` has the suite that it must pass.
+//! A backend depends on this crate alone. The feature `conformance` has the suite that it must
+//! pass.
 #![cfg_attr(not(any(test, feature = "conformance")), no_std)]
 #![deny(unsafe_code)]
 
@@ -89,8 +90,8 @@ pub trait Transport {
     /// [`Caps::depth`].
     fn in_flight(&self) -> u32;
 
-    /// Posts an operation, which completes with `token`. The four methods below call it, and callers
-    /// may call it directly: an implementation writes only this one.
+    /// Posts an operation, which completes with `token`. The four methods below call it, and
+    /// callers may call it directly: an implementation writes only this one.
     ///
     /// An engine refuses a request that [`Geometry::check`] refuses. Inline this method into its
     /// callers: the kind of the request is almost always a constant there.
@@ -144,10 +145,12 @@ pub trait Transport {
         self.post(token, Request::FetchAdd { at, addend })
     }
 
-    /// Rings the doorbell for everything posted so far. [`poll`](Self::poll) implies it.
+    /// Rings the doorbell for everything posted so far; an engine without a device may execute the
+    /// operations here. [`poll`](Self::poll) implies it.
     fn kick(&mut self);
 
-    /// Moves completions into `out` and returns their number, 0 if there are none yet. Never blocks.
+    /// Moves completions into `out` and returns their number, 0 if there are none yet. Never
+    /// blocks.
     ///
     /// # Errors
     /// [`Fault`] if the engine is dead and every accepted operation has been reported; the same
@@ -158,8 +161,8 @@ pub trait Transport {
     /// ([`LINE_BYTES`]).
     ///
     /// # Errors
-    /// [`SlotError::Busy`] while an operation on the slot is in flight, [`SlotError::OutOfRange`] if
-    /// the range is empty or not in a slot.
+    /// [`SlotError::Busy`] while an operation on the slot is in flight, [`SlotError::OutOfRange`]
+    /// if the range is empty or not in a slot.
     fn landed(&self, at: Local) -> Result<&[u64], SlotError>;
 
     /// A slot range to fill before a [`write`](Self::write) is posted from it. A slot starts on a
@@ -171,9 +174,10 @@ pub trait Transport {
 
     /// The part of the shared memory that this process owns, zero when the engine is opened.
     ///
-    /// Loads and stores are always allowed. Peers see a store no later than the next barrier. A load
-    /// returns a whole word if [`Caps::word_reads_whole`] promises it of READs. Read-modify-write
-    /// instructions are allowed only if [`Caps::atomics`] is [`AtomicScope::Cpu`].
+    /// Loads and stores are always allowed. Peers see a store no later than the next barrier. A
+    /// load returns a whole word if [`Caps::word_reads_whole`] promises it of READs.
+    /// Read-modify-write instructions are allowed only if [`Caps::atomics`] is
+    /// [`AtomicScope::Cpu`].
     fn window(&self) -> &[AtomicU64];
 
     /// The words of `at` if the CPU can load and store them, under the rules of

@@ -78,7 +78,7 @@ impl Geometry {
     ///
     /// # Errors
     /// [`PostError::UnknownOwner`] or [`PostError::OutOfRange`].
-    // A call of it would go through the whole request in memory; inlined, its kind is a constant.
+    // Not inlined, it would read the request from memory; inlined, its kind is a constant.
     #[inline(always)]
     pub fn check(&self, caps: &Caps, request: &Request) -> Result<(), PostError> {
         let remote = request.remote();

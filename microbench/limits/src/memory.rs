@@ -91,8 +91,8 @@ pub enum MemoryError {
 }
 
 /// Measures the whole lines of memory in several parts, such as the windows of several owners; each
-/// part is equally likely. Measures five rates for `per_measurement` each and one for a tenth of it,
-/// or a few milliseconds longer if that is too short for a block of operations.
+/// part is equally likely. Measures five rates for `per_measurement` each and one for a tenth of
+/// it, or a few milliseconds longer if that is too short for a block of operations.
 ///
 /// The words keep their values, even if others change them meanwhile: a compare-and-swap replaces a
 /// value by itself, which costs the same. Every page must have been written before, as those of a

@@ -172,8 +172,8 @@ impl Run {
     }
 }
 
-/// The texts and the numbers that the page needs of each command's rows; `doctor` has findings and no
-/// rows.
+/// The texts and the numbers that the page needs of each command's rows; `doctor` has findings and
+/// no rows.
 const NEEDED: [(&str, &[&str], &[&str]); 10] = [
     ("bench-latency", &["operation"], &["mean_ns"]),
     ("bench-throughput", &["workload"], &["ranks", "median_ops_per_s"]),

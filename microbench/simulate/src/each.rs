@@ -8,8 +8,8 @@ use std::thread;
 /// Maximum experiments at the same time, because each has a cluster in memory.
 pub const MOST_AT_ONCE: usize = 2;
 
-/// Runs each of `all`, at most `most` at the same time, and returns the results in their order. Each
-/// has a separate cluster, so results do not depend on which experiments run at the same time.
+/// Runs each of `all`, at most `most` at the same time, and returns the results in their order.
+/// Each has a separate cluster, so results do not depend on which experiments run at the same time.
 ///
 /// # Errors
 /// The error of an experiment that failed. Experiments that have not started by then do not start.

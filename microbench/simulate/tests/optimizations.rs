@@ -1,5 +1,5 @@
-//! The gain of optimizations relative to the paper's algorithm on two machines of one rank, with the
-//! latency model of the paper's cluster, in which the time of a READ is linear in its words.
+//! The gain of optimizations relative to the paper's algorithm on two machines of one rank, with
+//! the latency model of the paper's cluster, in which the time of a READ is linear in its words.
 //! `probeline simulate --machines 2 --ranks-per-machine 1 --experiment latency` shows them with a
 //! profile.
 
@@ -54,7 +54,7 @@ fn adaptive_chunks_are_about_as_fast_as_the_best_fixed_ones() {
     }
 }
 
-/// A READ in vain costs a lone operation almost nothing, a READ too late a roundtrip.
+/// An unneeded READ costs a lone operation almost nothing, a late READ a roundtrip.
 #[test]
 fn likely_read_ahead_is_about_as_fast_as_always() {
     let loads = [80, 90, 92];

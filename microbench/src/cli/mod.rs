@@ -53,7 +53,7 @@ pub(crate) fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// Parses a number within these bounds, of which an error says `what` it is.
+/// Parses a number within these bounds; `what` names it in the error.
 pub(crate) fn within(
     what: &'static str,
     bounds: RangeInclusive<f64>,
@@ -131,7 +131,7 @@ pub(crate) struct ChunkListArgs {
 /// The maximum C: the words that one READ of the simulator transfers, 512 KiB.
 const MOST_CHUNK_BUCKETS: u32 = 1 << 16;
 
-/// Parses C, `most` at most, so that an invalid one fails before anything starts.
+/// Parses C, a multiple of 8 from 8 to `most`, so that an invalid one fails before anything starts.
 pub(crate) fn chunk_buckets(most: u32) -> impl TypedValueParser<Value = u32> {
     move |text: &str| match text.parse::<u32>() {
         Ok(c) if c.is_multiple_of(8) && (8..=most).contains(&c) => Ok(c),

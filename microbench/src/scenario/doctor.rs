@@ -1,4 +1,5 @@
-//! The command `doctor`: checks whether this machine and its RDMA devices are set up for a one-sided table.
+//! The command `doctor`: checks whether this machine and its RDMA devices are set up for a
+//! one-sided table.
 
 use std::io;
 use std::path::PathBuf;

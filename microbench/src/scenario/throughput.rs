@@ -232,8 +232,8 @@ impl ThroughputArgs {
         Duration::try_from_secs_f64(before.or(least).unwrap_or(0.0)).unwrap_or(Duration::MAX)
     }
 
-    /// Executes one run of all ranks, which leave a barrier at different times: with one clock a run
-    /// takes from the first start to the last end, otherwise as long as the slowest rank.
+    /// Executes one run of all ranks, which leave a barrier at different times: with one clock a
+    /// run takes from the first start to the last end, otherwise as long as the slowest rank.
     fn once<T: Timed>(
         table: &mut CachedTable<T>,
         keys: &[u64],

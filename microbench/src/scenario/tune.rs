@@ -56,7 +56,8 @@ pub(crate) struct TuneArgs {
     #[arg(long, default_value_t = 0.5, value_name = "ALPHA", value_parser = within("a number", 0.02..=0.95))]
     load_factor: f64,
 
-    /// Operations that insert, 0 to 1; the others find keys of the table, each with the same probability
+    /// Operations that insert, 0 to 1; the others find keys of the table, each with the same
+    /// probability
     #[arg(long, default_value_t = 0.5, value_name = "SHARE", value_parser = within("a number", 0.0..=1.0))]
     insert_share: f64,
 

@@ -48,7 +48,8 @@ pub enum NoHuge {
     #[error("no free hugetlb page, no transparent huge pages")]
     Absent,
     /// No hugetlb page was free, transparent ones are off for private memory, and the kernel does
-    /// not make them on request: it is older than 6.1, or a seccomp filter refuses the call.
+    /// not make them on request: it is older than 6.1, the setting is `deny`, or a seccomp filter
+    /// refuses the call.
     #[error("no free hugetlb page, {THP}/{PRIVATE_THP} is off, {COLLAPSE}")]
     PrivateOff,
     /// As [`PrivateOff`](Self::PrivateOff), for shared memory.

@@ -145,8 +145,7 @@ fn the_reason_for_base_pages_is_reported() {
     }
 }
 
-/// Whether the kernel makes huge pages on request: since Linux 6.1, if shared memory is not
-/// excluded by the setting for tests.
+/// Whether the kernel makes huge pages on request: since Linux 6.1, unless the setting is `deny`.
 fn kernel_collapses(setting: &str) -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let numbers: Vec<u32> = release.split(['.', '-']).map_while(|part| part.parse().ok()).collect();
@@ -205,7 +204,7 @@ fn peers_map_the_huge_pages_of_a_file_as_huge_pages() {
     }
 }
 
-/// As where the setting is off: without advice the kernel provides base pages.
+/// Without advice the kernel provides base pages, as with the setting `never`.
 #[test]
 fn private_memory_is_collapsed_without_advice() {
     let huge_bytes = transparent_bytes().unwrap_or(2 * MIB);

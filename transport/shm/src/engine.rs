@@ -23,8 +23,8 @@ use crate::window::Window;
 /// compare-and-swap of some tens of nanoseconds: less than 1 ns for each poll.
 const POLLS_PER_CHECK: u32 = 64;
 
-/// The most operations that one poll executes and reports. The cache misses of those behind them
-/// overlap with what the caller does for these.
+/// The most operations that one poll executes and reports. While the caller handles these,
+/// the lines of the remaining ones arrive.
 const MAX_REPORTS: usize = 16;
 
 /// An open engine of one owner.

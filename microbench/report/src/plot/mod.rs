@@ -30,7 +30,8 @@ pub(crate) struct Spec {
     pub(crate) title: String,
     /// Units, and what the values include.
     pub(crate) caption: String,
-    /// The titles and kinds of both axes, which determine the form. Names have their title in the table alone.
+    /// The titles and kinds of both axes, which determine the form. Names have their title in the
+    /// table alone.
     pub(crate) x: (&'static str, Kind),
     pub(crate) y: (&'static str, Kind),
     pub(crate) guide: Guide,

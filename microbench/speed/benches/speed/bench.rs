@@ -18,9 +18,9 @@ use super::ratio::{LOADS, Rates, Row, What};
 use super::sets::{Do, KINDS, Kind, Set};
 
 /// The share of the buckets, in thousandths, that the inserts of some rounds fill together, centred
-/// on the load factor; their keys are then removed. A linear probe for an insert,
-/// (1 + 1/(1 - load)^2) / 2 buckets, is a quarter shorter at 0.885 than at 0.9 and two fifths longer
-/// at 0.915; the median of the rounds is from the middle.
+/// on the load factor; their keys are then removed. A linear probe for an insert, (1 + 1/(1 -
+/// load)^2) / 2 buckets, is a quarter shorter at 0.885 than at 0.9 and two fifths longer at 0.915;
+/// the median of the rounds is from the middle.
 const WINDOW: u64 = 30;
 /// The largest load factor of the other sets: hashbrown and dashmap double at 7/8.
 const MAX_PEER_LOAD: u64 = 850;
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// sets
     #[arg(
         long,
-        default_value = "linear,lines,jump",
+        default_value = "lines,linear,jump",
         value_delimiter = ',',
         value_name = "ORDER,..."
     )]
@@ -311,8 +311,8 @@ impl Bench<'_> {
     }
 }
 
-/// Returns the memory of this process in transparent huge pages, in MiB, without shared memory; 0 if
-/// the kernel does not say.
+/// Returns the memory of this process in transparent huge pages, in MiB, without shared memory; 0
+/// if the kernel does not say.
 fn huge_mib() -> u64 {
     let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
     let huge = rollup.lines().find_map(|line| line.strip_prefix("AnonHugePages:"));

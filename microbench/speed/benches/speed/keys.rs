@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 /// Operations between two readings of the clock, and of one batch. The end of a batch, with fewer
 /// and fewer operations in flight, takes the time of some tens of operations, about 1 %.
 pub(crate) const BLOCK: usize = 2048;
-/// More keys than a thread looks up in a second.
+/// Keys drawn for each second of a measurement, which may end with them earlier in cache.
 const KEYS_PER_S: f64 = 60e6;
 /// 128 MiB of keys; a measurement ends with them.
 const MAX_KEYS: usize = 1 << 24;

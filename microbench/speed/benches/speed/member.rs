@@ -75,8 +75,8 @@ impl Member {
     }
 
     /// The first `threads` threads do `work` with their parts of `keys` until the time is over;
-    /// returns their operations per second, all together. `work` returns how many keys of a block had
-    /// the expected outcome.
+    /// returns their operations per second, all together. `work` returns how many keys of a block
+    /// had the expected outcome.
     ///
     /// # Errors
     /// If one key had another outcome.
@@ -138,8 +138,8 @@ fn rate(keys: &[u64], time: Duration, mut work: impl FnMut(&[u64]) -> usize) -> 
     Ok(done as f64 / elapsed.as_secs_f64().max(1e-9))
 }
 
-/// Returns the share of the calling thread's time in which other threads had its CPU; 0 if the kernel
-/// does not say. See Documentation/scheduler/sched-stats.rst of the kernel.
+/// Returns the share of the calling thread's time in which other threads had its CPU; 0 if the
+/// kernel does not say. See Documentation/scheduler/sched-stats.rst of the kernel.
 pub(crate) fn preempted_share() -> f64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let mut ns = text.split_ascii_whitespace().map_while(|ns| ns.parse::<f64>().ok());

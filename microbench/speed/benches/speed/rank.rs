@@ -13,8 +13,8 @@ use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
 use super::Result;
 use super::keys::{BLOCK, number};
 
-/// Buckets that an operation searches before it returns `Full`. At a load factor of 0.92 the longest
-/// run of occupied buckets in a linear probe is some thousands long.
+/// Buckets that an operation searches before it returns `Full`. At a load factor of 0.92 the
+/// longest run of occupied buckets in a linear probe is some thousands long.
 const MAX_PROBED: u32 = 1 << 15;
 /// Operations in flight: hardly any, because the CPU loads all words itself.
 const OPERATIONS: u32 = 2;

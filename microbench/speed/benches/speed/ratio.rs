@@ -13,20 +13,21 @@ use Work::{
 
 /// Load factors that are measured, in thousandths.
 pub(crate) const LOADS: [u64; 2] = [500, 900];
-/// Two ranks have at least this many times the rate of one, if the machine's limit does.
+/// The target for the rate of two ranks by that of one, unless the machine's limit has a lower
+/// ratio.
 const SCALING: f64 = 1.7;
 
 /// The rate by which a rate of the table is divided.
 #[derive(Clone, Copy)]
 enum By {
-    /// That of other work on the same table or on its memory.
+    /// The rate of other work on the same table or on its memory.
     Own(Work),
-    /// The same; the ratio is one of times.
+    /// As `Own`, for a ratio of times.
     OwnTime(Work),
-    /// That of the fastest set that threads share, in the rounds in which both took turns if there
-    /// are such.
+    /// The rate of the fastest set that threads share, in the rounds in which both took turns if
+    /// there are such.
     BestSet(Work),
-    /// That of a set of one thread, likewise.
+    /// The rate of a set that one thread uses, chosen likewise.
     UnsharedSet(Work),
     /// One rank. Two should have as many times its rate as this limit allows, at most [`SCALING`].
     OneRank(Work),

@@ -99,7 +99,8 @@ impl<'a, T: Timed> Bench<'a, T> {
         Ok(Recorder::new(self.clock_ns)?.single(owner == OwnerDoes::Sleep))
     }
 
-    /// Measures operations on words that are 0 and stay 0: a CAS replaces 0 with 0, and a FAA adds 0.
+    /// Measures operations on words that are 0 and stay 0: a CAS replaces 0 with 0, and a FAA adds
+    /// 0.
     fn latency(
         &mut self,
         operation: Operation,

@@ -141,8 +141,8 @@ impl ColumnName {
     pub(super) fn includes(self) -> &'static str {
         match self {
             Self::Shm | Self::ShmPosted => {
-                "the caller's CPU accesses the owner's window when an operation is posted, and the \
-                 next poll completes it"
+                "the post requests the cache lines; the caller's CPU accesses the owner's window at \
+                 the kick or at the poll that reports the operation"
             }
             Self::Verbs => {
                 "work request, doorbell, the device's work and the poll of the completion queue; \

@@ -22,7 +22,7 @@ pub(super) struct Counts {
     pub(super) expanded: u64,
     pub(super) arcs: u64,
     /// Successors that were not looked up, because the rank remembers them or another state of the
-    /// level leads to them too.
+    /// same or an earlier level leads to them too.
     pub(super) known: u64,
     pub(super) find_or_puts: u64,
     pub(super) deadlocks: u64,
@@ -148,8 +148,8 @@ impl RecentStates {
         Self { entries: entries.into(), shift: u64::BITS - states.max(1).ilog2() }
     }
 
-    /// Moves the nodes whose states it does not remember to the front, in order, stores these states
-    /// in `keys`, which is as long at least, and remembers them. Returns their number.
+    /// Moves the nodes whose states it does not remember to the front, in order, stores these
+    /// states in `keys`, which is as long at least, and remembers them. Returns their number.
     #[inline]
     fn filter_new(
         &mut self,

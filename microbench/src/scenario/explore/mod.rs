@@ -59,10 +59,11 @@ struct ExpandArgs {
     #[arg(value_parser = value_parser!(u32).range(1..=MOST_BATCH))]
     batch: u32,
 
-    /// States, 8 bytes each, that a rank remembers to have put in the table and does not put again:
-    /// a filter before the table, by states and not by buckets as --cache is; a power of two from 2
-    /// on; 0, as with --paper, puts every successor, also those to which another state surely leads
-    // In kanban:6, 1 << 14 is 1.2 to 1.5 times as fast as 1 << 17: few successors are left to filter.
+    /// Most recent states, 8 bytes each, that a rank remembers, to skip their find-or-puts: a power
+    /// of two from 2 on. 0, as with --paper, looks up every successor, also those to which another
+    /// state leads too
+    // In kanban:6, 1 << 14 is 1.2 to 1.5 times as fast as 1 << 17: few successors are left to
+    // filter.
     #[arg(long, value_name = "STATES", default_value_t = 1 << 14)]
     #[arg(value_parser = power_of_two(2..=1 << 28))]
     #[arg(default_value_if("paper", "true", "0"))]

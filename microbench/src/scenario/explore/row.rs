@@ -26,7 +26,10 @@ row! {
         pub(super) known_share: f64 => (
             "known",
             fixed::<3>,
-            full().note("share of successors that need no find-or-put: see --known-states")
+            full().note(
+                "share of successors without a find-or-put: remembered (--known-states), or another \
+                 state leads to them"
+            )
         ),
         pub(super) find_or_puts_per_state: f64 => (
             "puts",

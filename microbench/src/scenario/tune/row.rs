@@ -1,5 +1,5 @@
-//! The rows of the report, which are candidates with their predictions and measurements; its summary
-//! and its notes.
+//! The rows of the report, which are candidates with their predictions and measurements; its
+//! summary and its notes.
 
 use probeline_results::format::{fixed, millions, on_off, text};
 use probeline_results::{Note, Row, row};

@@ -1,5 +1,5 @@
-//! Runs of the table: those that calibrate the model, those that choose the recommendation, and those
-//! that verify it.
+//! Runs of the table: those that calibrate the model, those that choose the recommendation, and
+//! those that verify it.
 
 use std::collections::BTreeSet;
 

@@ -55,8 +55,8 @@ fn storage_that_shrinks_for_a_while_loses_nothing() {
     assert_eq!(inserted, BTreeSet::from([0, 1]));
 }
 
-/// Storage that becomes shorter during a poll loses a completion: the call and all later ones return
-/// an error instead of waiting for it.
+/// Storage that becomes shorter during a poll loses a completion: the call and all later ones
+/// return an error instead of waiting for it.
 #[test]
 fn a_pipeline_that_lost_storage_during_a_poll_refuses_all_calls() {
     let shown = Rc::new(Cell::new(1));
