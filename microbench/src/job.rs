@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use probeline::exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
 use probeline::pin::{Affinity, MemoryPolicy, NodeId};
-use probeline::transport::{Exchange, Owner, Sizes, Transport};
+use probeline::transport::{Completion, Exchange, Owner, Sizes, Token, Transport};
 
 use crate::agreement::{Agreement, Input};
 use crate::cli::{ExchangeName, JobArgs, TransportName};
@@ -168,7 +168,9 @@ fn name_first_lost<E: Transport>(failure: Failure, engine: &mut E) -> Failure {
         return failure;
     }
     let polls = POLLS_TO_ASK * engine.geometry().owners;
-    let fault = (0..polls).find_map(|_| engine.poll(&mut []).err());
+    // A dead engine reports its fault after all operations in flight.
+    let mut reported = [Completion { token: Token(0), result: Ok(0) }; 16];
+    let fault = (0..polls).find_map(|_| engine.poll(&mut reported).err());
     fault.map_or(failure, Failure::from)
 }
 

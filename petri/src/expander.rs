@@ -107,13 +107,15 @@ impl Expander {
             .zip(rule.rules().chunks(BLOCK))
             .map(|(transitions, rules)| Block::new(transitions, rules, packing.fields()))
             .collect();
+        let taken: Vec<Vec<usize>> =
+            transitions.iter().map(|transition| places_taken_from(transition)).collect();
         let mut origins = vec![Origin { change: 0, commuting: vec![0; blocks.len()] }];
         for (index, first) in rule.rules().iter().enumerate().take(labels) {
             let label = origins.len() as u64;
             // The sum of a state and a change has no bit of a label.
             let step = &mut blocks[index / BLOCK].steps[index % BLOCK];
             *step = step.wrapping_add(label.checked_shl(state_bits).unwrap_or(0));
-            let commuting = commuting(&transitions, index);
+            let commuting = commuting(transitions[index], &taken, index);
             origins.push(Origin { change: first.change, commuting });
         }
         let state_mask = (1 << state_bits) - 1;
@@ -153,9 +155,12 @@ impl Expander {
     #[inline]
     pub fn expand(&self, node: u64, buffer: &mut [u64]) -> Result<Expanded, Overflow> {
         let state = self.state(node);
-        // Every label has an origin: the nodes are of this expander.
-        let origin = usize::try_from(node >> self.state_bits).unwrap_or(0);
-        let Some(origin) = self.origins.get(origin) else { return Ok(Expanded::default()) };
+        let label = usize::try_from(node >> self.state_bits).unwrap_or(0);
+        debug_assert!(label < self.origins.len(), "a node of another expander");
+        // From an unknown origin nothing is left out.
+        let Some(origin) = self.origins.get(label).or(self.origins.first()) else {
+            return Ok(Expanded::default());
+        };
         let before = state.wrapping_sub(origin.change);
         let (empty, empty_before) = (self.fields.empty(state), self.fields.empty(before));
         let near_overflow = self.rule.is_near_overflow(state);
@@ -190,18 +195,22 @@ fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Returns the masks of the transitions after `first` that take no token of its input places, so
-/// that it stays enabled if they fire.
-fn commuting(transitions: &[&Transition], first: usize) -> Vec<u64> {
-    let inputs = &transitions[first].inputs;
-    let mut masks = vec![0; transitions.len().div_ceil(BLOCK)];
-    for (index, transition) in transitions.iter().enumerate().skip(first + 1) {
-        let takes = |place| transition.effect().iter().any(|&(at, by)| at == place && by < 0);
-        if !inputs.iter().any(|input| takes(input.place)) {
-            masks[index / BLOCK] |= 1 << (index % BLOCK);
+/// Returns the masks of the transitions after `first`, the one at `index`, that take no token of its
+/// input places, so that it stays enabled if they fire; `taken` has the places that each takes from.
+fn commuting(first: &Transition, taken: &[Vec<usize>], index: usize) -> Vec<u64> {
+    let mut masks = vec![0; taken.len().div_ceil(BLOCK)];
+    for (later, taken) in taken.iter().enumerate().skip(index + 1) {
+        if !first.inputs.iter().any(|input| taken.contains(&input.place)) {
+            masks[later / BLOCK] |= 1 << (later % BLOCK);
         }
     }
     masks
+}
+
+/// Returns the places that hold fewer tokens after the transition.
+fn places_taken_from(transition: &Transition) -> Vec<usize> {
+    let effect = transition.effect();
+    effect.iter().filter(|&&(_, by)| by < 0).map(|&(place, _)| place).collect()
 }
 
 impl Block {

@@ -44,7 +44,8 @@ pub trait Host {
 /// The future of one operation of a structure that the tasks of one thread share.
 ///
 /// **Who polls the transport.** The first poll of a future only submits its operation, so that the
-/// operations of all tasks are in flight together. If no storage is free, the future waits for it.
+/// operations of all tasks are in flight together. If no storage is free, the future waits
+/// until another operation completes and its result is taken.
 /// Each later poll of the future takes the completions that wait in the transport, by up to 4 polls
 /// of it, and advances *all* operations, unless another future has done so since this future was
 /// last polled. The transport is therefore polled once per round in which the executor polls its

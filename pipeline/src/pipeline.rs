@@ -248,10 +248,19 @@ where
         Ok(())
     }
 
-    /// Returns whether no storage is free now but an active operation will free some.
+    /// Returns whether no storage is free now but active operations or other futures will free some.
     #[inline]
-    pub(crate) fn is_full(&self) -> bool {
-        self.lists.free.is_empty() && self.lists.active > 0
+    pub(crate) fn is_full(&mut self) -> bool {
+        self.lists.free.is_empty() && (self.lists.active > 0 || self.keeps_results_of_futures())
+    }
+
+    /// Returns whether a future is done whose task did not take its result yet.
+    #[cold]
+    fn keeps_results_of_futures(&mut self) -> bool {
+        let is_kept = |operation: &Operation<M>| {
+            matches!((operation.state, operation.waiter), (State::Done(_), Waiter::Future))
+        };
+        self.operations.as_mut().iter().any(is_kept)
     }
 
     /// Starts an operation for a future and returns its index.

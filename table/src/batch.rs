@@ -60,7 +60,7 @@ pub(crate) struct Batch<'b, R> {
     keys: &'b [u64],
     results: &'b mut [R],
     intent: Intent,
-    /// The first error that `results` has no place for.
+    /// The error of the first key whose error `results` has no place for.
     error: Option<BatchError>,
     /// The first key of the block, and the first key not started.
     block: usize,
@@ -78,7 +78,7 @@ impl<'b, R: BatchResult> Batch<'b, R> {
         Self { keys, results, intent, error: None, block: 0, next: 0, remote, poll: false }
     }
 
-    /// Returns the first error that the results have no place for.
+    /// Returns the error of the first key whose error the results have no place for.
     pub(crate) fn error(&self) -> Option<BatchError> {
         self.error
     }
@@ -127,10 +127,16 @@ impl<'b, R: BatchResult> Batch<'b, R> {
         };
         match (self.results.get_mut(place), stored, result) {
             (Some(place), Some(stored), _) => *place = stored,
-            (Some(_), None, Err(error)) => {
-                self.error.get_or_insert(BatchError::Failed { place, error });
-            }
+            (Some(_), None, Err(error)) => self.keep_first(place, error),
             _ => debug_assert!(false, "the batch has no place {place}"),
+        }
+    }
+
+    #[cold]
+    fn keep_first(&mut self, place: usize, error: OperationError) {
+        match self.error {
+            Some(BatchError::Failed { place: first, .. }) if first < place => {}
+            _ => self.error = Some(BatchError::Failed { place, error }),
         }
     }
 

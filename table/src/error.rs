@@ -182,8 +182,8 @@ pub enum BatchError {
     /// The batch stopped early; results that were not stored are unknown.
     #[error("the batch has stopped: {0}")]
     Operation(#[source] OperationError),
-    /// An operation failed, the first of possibly several, and the results are outcomes, which have
-    /// no place for errors.
+    /// The operation of this key failed, the first key of possibly several, and the results are
+    /// outcomes, which have no place for errors.
     #[error("key {place} of the batch (counted from 0): {error}")]
     Failed {
         /// The index of its key.

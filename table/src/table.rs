@@ -200,8 +200,8 @@ where
     /// ```
     ///
     /// # Errors
-    /// [`BatchError`] if the lengths differ or, with outcomes as results, if a key fails: it
-    /// returns the first error, and leaves the outcomes of keys that failed as they were.
+    /// [`BatchError`] if the lengths differ or, with outcomes as results, if keys fail: it is the
+    /// error of the first of them, and the outcomes of all of them stay as they were.
     pub fn find_or_put_batch<R: BatchResult>(
         &mut self,
         keys: &[u64],

@@ -135,6 +135,25 @@ fn check(tables: Vec<Shared<Engine, Storage, Cache>>, account: &Account) {
     account.check(&content).unwrap();
 }
 
+/// All storage holds results that their tasks have not taken: a further future waits for them.
+#[test]
+fn a_future_waits_for_results_that_are_not_taken() {
+    for seed in 0..20 {
+        let _replay = common::Replay(seed);
+        let tables = shared(seed);
+        let mut running: Vec<_> = (0..OPERATIONS).map(|n| tables[0].find(key(n.into()))).collect();
+        assert!(running.iter_mut().all(|future| poll(future).is_pending()));
+        let mut last = tables[0].find(key(100));
+        for _ in 0..200 {
+            assert!(poll(&mut last).is_pending());
+        }
+        for future in &mut running {
+            assert!((0..100).any(|_| poll(future).is_ready()));
+        }
+        assert!((0..100).any(|_| poll(&mut last).is_ready()));
+    }
+}
+
 #[test]
 fn a_future_that_was_not_polled_does_nothing() {
     let mut tables = shared(0);

@@ -146,7 +146,8 @@ pub trait Transport {
     }
 
     /// Rings the doorbell for everything posted so far; an engine without a device may execute the
-    /// operations here. [`poll`](Self::poll) implies it.
+    /// operations here. Polls do the same: the first one may start some of the operations, and the
+    /// following ones the others.
     fn kick(&mut self);
 
     /// Moves completions into `out` and returns their number, 0 if there are none yet. Never

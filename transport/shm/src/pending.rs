@@ -310,6 +310,9 @@ impl Rest {
 
     /// Copies all but the last 0 to 15 words, 32 bytes at a time. At least 16 words are left, and
     /// the processor has AVX.
+    // Not inlined: `vzeroupper` changes the upper halves of all vector registers, which a caller may
+    // keep across inlined code, but not across a call.
+    #[inline(never)]
     #[target_feature(enable = "avx")]
     unsafe fn copy_long(&mut self) {
         // SAFETY: the caller's contract.
