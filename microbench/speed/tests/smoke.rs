@@ -34,7 +34,7 @@ fn everything_is_measured() {
         let values = [row.measured, row.baseline, row.ratio()];
         assert!(values.iter().all(|value| *value > 0.0 && value.is_finite()), "{row}");
     }
-    assert_eq!(rows.iter().filter(|row| row.is_met().is_some()).count(), 22);
+    assert_eq!(rows.iter().filter(|row| row.is_met().is_some()).count(), 24);
     for shown in ["finds of the best concurrent set", "inserts of hashbrown", "those of one rank"] {
         assert!(rows.iter().any(|row| row.name.ends_with(shown)), "{shown}");
     }
