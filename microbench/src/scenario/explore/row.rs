@@ -26,10 +26,7 @@ row! {
         pub(super) known_share: f64 => (
             "known",
             fixed::<3>,
-            full().note(
-                "share of successors without a find-or-put: remembered (--known-states), or another \
-                 state leads to them"
-            )
+            full().note("successors without a find-or-put: remembered, or also of another state")
         ),
         pub(super) find_or_puts_per_state: f64 => (
             "puts",
