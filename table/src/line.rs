@@ -111,6 +111,13 @@ mod x86 {
         work.run::<Sse2>()
     }
 
+    /// Runs `work` with 32-byte loads, if the CPU has them, even if it has wider ones.
+    #[cfg(test)]
+    pub(super) fn with_avx2_if_there<W: Work>(work: W) -> Option<W::Output> {
+        // SAFETY: the CPU has the instructions.
+        has_avx2::get().then(|| unsafe { with_avx2(work) })
+    }
+
     #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq")]
     fn with_avx512<W: Work>(work: W) -> W::Output {
         work.run::<Avx512>()
@@ -316,6 +323,10 @@ mod tests {
             let expected = Each::see(&line, wanted);
             prop_assert_eq!(Narrow::see(&line, wanted), expected);
             prop_assert_eq!(with_widest(See(&line, wanted)), expected);
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            if let Some(seen) = x86::with_avx2_if_there(See(&line, wanted)) {
+                prop_assert_eq!(seen, expected);
+            }
         }
     }
 }
