@@ -26,15 +26,7 @@ pub fn refusing_below<T: Send>(
     errno: i32,
     test: impl FnOnce() -> T + Send,
 ) -> T {
-    let call = [
-        load(NUMBER),
-        unless_equal(of_call(number), 3),
-        load(SECOND_ARGUMENT),
-        if_at_least(bound, 1),
-        end_with(errno),
-        allow(),
-    ];
-    filtered(&[&of_this_architecture()[..], &call].concat(), test)
+    refusing_where(number, [load(SECOND_ARGUMENT), if_at_least(bound, 1)], errno, test)
 }
 
 /// As [`refusing`], but only if the call's third argument is `value`.
@@ -44,15 +36,20 @@ pub fn refusing_third<T: Send>(
     errno: i32,
     test: impl FnOnce() -> T + Send,
 ) -> T {
-    let call = [
-        load(NUMBER),
-        unless_equal(of_call(number), 3),
-        load(THIRD_ARGUMENT),
-        unless_equal(value, 1),
-        end_with(errno),
-        allow(),
-    ];
-    filtered(&[&of_this_architecture()[..], &call].concat(), test)
+    refusing_where(number, [load(THIRD_ARGUMENT), unless_equal(value, 1)], errno, test)
+}
+
+/// As [`refusing`], but only if `condition` does not jump over the next instruction.
+fn refusing_where<T: Send>(
+    number: c_long,
+    condition: [libc::sock_filter; 2],
+    errno: i32,
+    test: impl FnOnce() -> T + Send,
+) -> T {
+    let [argument, jump] = condition;
+    let number = [load(NUMBER), unless_equal(of_call(number), 3)];
+    let call = [argument, jump, end_with(errno), allow()];
+    filtered(&[&of_this_architecture()[..], &number, &call].concat(), test)
 }
 
 /// Makes `command` start its program under a filter that fails system calls `numbers` with `errno`.
