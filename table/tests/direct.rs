@@ -9,7 +9,8 @@ use common::job::{Sizes, on_shm};
 use common::{CachedTable, cache, key, storage};
 use probeline_sim::Rng;
 use probeline_table::{
-    Config, Finished, Intent, OneRoundtrip, OperationError, Outcome, Probing, Stats, Table, Tag,
+    BatchError, Config, Finished, Intent, OneRoundtrip, OperationError, Outcome, Probing, Stats,
+    SubmitError, Table, Tag,
 };
 use probeline_transport::{AtomicScope, Exchange, Transport};
 
@@ -124,6 +125,26 @@ fn without_direct_everything_is_posted() {
         let inserted: u64 = owners.iter().map(|(_, stats)| stats.inserted.operations).sum();
         assert_eq!(inserted, len);
     });
+}
+
+/// Outcomes have no place for errors: the batch returns the error of the first key that failed, and
+/// runs the others.
+#[test]
+fn a_batch_of_outcomes_names_the_first_key_that_failed() {
+    for direct in [false, true] {
+        let config = Config { direct, ..CONFIG };
+        on_shm(Sizes::of(1, &config), |engine, mut exchange| {
+            let mut table = Table::open(engine, config, storage(4), &mut exchange).unwrap();
+            let mut outcomes = [Outcome::Full; 5];
+            let keys = [1, u64::MAX, 7, u64::MAX - 1, 9];
+            let error = table.find_or_put_batch(&keys, &mut outcomes).unwrap_err();
+            let refused = |error| matches!(error, OperationError::Refused(SubmitError::Key(_)));
+            let BatchError::Failed { place: 1, error } = error else { panic!("{error}") };
+            assert!(refused(error) && error.to_string().contains(&u64::MAX.to_string()), "{error}");
+            let (inserted, untouched) = (Outcome::Inserted, Outcome::Full);
+            assert_eq!(outcomes, [inserted, untouched, inserted, untouched, inserted]);
+        });
+    }
 }
 
 /// A batch with different lengths changes nothing, and neither does a key beyond 63 bits.
