@@ -16,17 +16,14 @@
 //! Verification of Concurrent Systems, 1996, chapter 5. They leave out more, but find states in
 //! another order.)
 
-use crate::packing::Field;
+use crate::layout::Field;
+use crate::masks::{BLOCK, Disabled, Fields};
+use crate::masks::{bits, commuting, labels_above, places_taken_from, without_disabled};
 use crate::successors::Rule;
 use crate::{FiringRule, Net, Overflow, Packing, Transition};
 
-/// Transitions of one mask.
-const BLOCK: usize = u64::BITS as usize;
-/// Most transitions that nodes remember. More would leave out little more, because most states are
-/// found by the first transitions of a net; the masks take n / 8 bytes for each.
-const MAX_ORIGINS: u64 = 1023;
-
-/// Expands the nodes of a breadth-first search: states, each with the transition that found it.
+/// Expands the nodes of a breadth-first search whose states have one word: states, each with the
+/// transition that found it.
 #[derive(Clone, Debug)]
 pub struct Expander {
     rule: FiringRule,
@@ -70,22 +67,11 @@ struct Origin {
 #[derive(Clone, Debug)]
 struct Block {
     members: u64,
-    /// For each byte of a state's mask of empty fields, and each of its values, the transitions
-    /// that need a token of one of these fields.
-    disabled: [[u64; 256]; 8],
+    disabled: Disabled,
     /// The difference between a state and the successor's node, modulo 2^64.
     steps: [u64; BLOCK],
     /// The bits and rules of transitions that need several tokens of a place.
     weighted: Vec<(u64, Rule)>,
-}
-
-/// Masks of the fields of a packing.
-#[derive(Clone, Copy, Debug, Default)]
-struct Fields {
-    /// The top bit of each field.
-    tops: u64,
-    /// The other bits.
-    lower: u64,
 }
 
 impl Expander {
@@ -95,10 +81,9 @@ impl Expander {
     pub fn new(net: &Net, packing: &Packing, written: Successors) -> Self {
         let rule = FiringRule::new(net, packing);
         let state_bits = packing.bits();
-        let labels = u64::MAX.checked_shr(state_bits).unwrap_or(0).min(MAX_ORIGINS);
         let labels = match written {
             Successors::All => 0,
-            Successors::Needed => usize::try_from(labels).unwrap_or(0),
+            Successors::Needed => labels_above(state_bits),
         };
         let transitions: Vec<&Transition> =
             rule.rules().iter().map(|rule| &net.transitions()[rule.transition as usize]).collect();
@@ -122,7 +107,7 @@ impl Expander {
         Self {
             state_mask,
             state_bits,
-            fields: Fields::new(packing.fields()),
+            fields: Fields::new(packing.fields(), 0),
             blocks,
             origins,
             rule,
@@ -184,48 +169,20 @@ impl Expander {
     }
 }
 
-/// Returns the indices of the bits that are set, all below [`BLOCK`].
-#[inline]
-fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
-    core::iter::from_fn(move || {
-        let at = mask.trailing_zeros() as usize % BLOCK;
-        let any = mask != 0;
-        mask &= mask.wrapping_sub(1);
-        any.then_some(at)
-    })
-}
-
-/// Returns the masks of the transitions after `first`, the one at `index`, that take no token of its
-/// input places, so that it stays enabled if they fire; `taken` has the places that each takes from.
-fn commuting(first: &Transition, taken: &[Vec<usize>], index: usize) -> Vec<u64> {
-    let mut masks = vec![0; taken.len().div_ceil(BLOCK)];
-    for (later, taken) in taken.iter().enumerate().skip(index + 1) {
-        if !first.inputs.iter().any(|input| taken.contains(&input.place)) {
-            masks[later / BLOCK] |= 1 << (later % BLOCK);
-        }
-    }
-    masks
-}
-
-/// Returns the places that hold fewer tokens after the transition.
-fn places_taken_from(transition: &Transition) -> Vec<usize> {
-    let effect = transition.effect();
-    effect.iter().filter(|&&(_, by)| by < 0).map(|&(place, _)| place).collect()
-}
-
 impl Block {
     fn new(transitions: &[&Transition], rules: &[Rule], fields: &[Field]) -> Self {
-        let mut block =
-            Self { members: 0, disabled: [[0; 256]; 8], steps: [0; BLOCK], weighted: Vec::new() };
+        let mut block = Self {
+            members: 0,
+            disabled: Disabled::none(),
+            steps: [0; BLOCK],
+            weighted: Vec::new(),
+        };
         for (at, (transition, rule)) in transitions.iter().zip(rules).enumerate() {
             let bit = 1 << at;
             block.members |= bit;
             block.steps[at] = rule.change;
             for arc in &transition.inputs {
-                let top = fields[arc.place].top().trailing_zeros() as usize;
-                for (value, disabled) in block.disabled[top / 8].iter_mut().enumerate() {
-                    *disabled |= if value >> (top % 8) & 1 == 1 { bit } else { 0 };
-                }
+                block.disabled.add(bit, fields[arc.place]);
             }
             if transition.inputs.iter().any(|arc| arc.weight > 1) {
                 block.weighted.push((bit, *rule));
@@ -237,30 +194,9 @@ impl Block {
     /// Returns the transitions that `state` enables; `empty` has the top bits of its empty fields.
     #[inline]
     fn enabled(&self, state: u64, empty: u64) -> u64 {
-        let bytes = self.disabled.iter().zip(empty.to_le_bytes());
-        let disabled = bytes.fold(0, |all, (table, byte)| all | table[usize::from(byte)]);
-        let mut enabled = self.members & !disabled;
-        for &(bit, rule) in &self.weighted {
-            enabled &= if rule.is_enabled(state) { u64::MAX } else { !bit };
-        }
-        enabled
-    }
-}
-
-impl Fields {
-    fn new(fields: &[Field]) -> Self {
-        let used = fields.iter().filter(|field| field.bits > 0);
-        let tops = used.clone().fold(0, |all, field| all | field.top());
-        let all = used.fold(0, |all, field| all | field.max() << field.shift);
-        Self { tops, lower: all & !tops }
-    }
-
-    /// Returns the top bits of the fields of `state` that hold 0.
-    #[inline]
-    fn empty(self, state: u64) -> u64 {
-        // The sum carries into a field's top bit if and only if a lower bit is set.
-        let lower_set = (state & self.lower).wrapping_add(self.lower);
-        !(lower_set | state) & self.tops
+        let enabled = self.members & !self.disabled.of(empty);
+        let weighted = self.weighted.iter();
+        weighted.fold(enabled, |all, (bit, rule)| without_disabled(all, *bit, rule, state))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The built-in models: three families of nets that are standard benchmarks of state-space tools.
+//! The built-in models: four families of nets that are standard benchmarks of state-space tools.
 //!
 //! Their structure, and therefore their numbers of states and arcs, equal those of the Model
 //! Checking Contest's nets of the same names (<https://mcc.lip6.fr>).
@@ -18,7 +18,7 @@ struct Family {
     build: fn(&mut Builder, u64),
 }
 
-const FAMILIES: [Family; 3] = [
+const FAMILIES: [Family; 4] = [
     Family { name: "kanban", parameter: "tickets a cell", min: 1, max: 1 << 30, build: kanban },
     Family { name: "fms", parameter: "parts of each kind", min: 1, max: 1 << 30, build: fms },
     Family {
@@ -27,6 +27,13 @@ const FAMILIES: [Family; 3] = [
         min: 2,
         max: 10_000,
         build: philosophers,
+    },
+    Family {
+        name: "peterson",
+        parameter: "turns, of N + 1 processes",
+        min: 1,
+        max: 20,
+        build: peterson,
     },
 ];
 
@@ -121,6 +128,90 @@ fn philosophers(net: &mut Builder, count: u64) {
         net.transition(format!("then_right_{n}"), &[has_left, right], &[eat]);
         net.transition(format!("then_left_{n}"), &[has_right, left], &[eat]);
         net.transition(format!("put_back_{n}"), &[eat], &[think, left, right]);
+    }
+}
+
+/// Builds Peterson's mutual exclusion of `turns` + 1 processes (Peterson, "Myths about the mutual
+/// exclusion problem", 1981): a process that wants the critical section passes `turns` turns. In
+/// each it writes itself as the last one to arrive, then waits until another one arrives or until it
+/// sees, one process after the other, that no other one wants the section.
+fn peterson(net: &mut Builder, turns: u64) {
+    let (turns, processes) = (0..turns, 0..=turns);
+    let wants: Vec<[usize; 2]> = processes
+        .clone()
+        .map(|of| [net.place(format!("wants_not_{of}"), 1), net.place(format!("wants_{of}"), 0)])
+        .collect();
+    let last: Vec<Vec<usize>> = turns
+        .clone()
+        .map(|turn| {
+            let mut place = |of| net.place(format!("last_{turn}_{of}"), u64::from(of == 0));
+            processes.clone().map(&mut place).collect()
+        })
+        .collect();
+    for (me, &[no, yes]) in (0..).zip(&wants) {
+        let [idle, section] = net.places(me, [("idle", 1), ("section", 0)]);
+        let mut asks = net.place(format!("asks_{me}_0"), 0);
+        net.transition(format!("ask_{me}"), &[idle, no], &[asks, yes]);
+        for (turn, this) in (0..).zip(&last) {
+            let passed = Process { me, turn, last: this, wants: &wants }.take_turn(net, asks);
+            if turn + 1 == last.len() {
+                net.transition(format!("enter_{me}"), &[passed], &[section]);
+            } else {
+                asks = net.place(format!("asks_{me}_{}", turn + 1), 0);
+                net.transition(format!("go_on_{me}_{turn}"), &[passed], &[asks]);
+            }
+        }
+        net.transition(format!("leave_{me}"), &[section, yes], &[idle, no]);
+    }
+}
+
+/// A process in one of its turns.
+struct Process<'a> {
+    me: usize,
+    turn: usize,
+    /// The places of the last process that arrived.
+    last: &'a [usize],
+    /// For each process, the places of not wanting and of wanting the section.
+    wants: &'a [[usize; 2]],
+}
+
+impl Process<'_> {
+    /// Adds the turn of a process that is at `asks`. Returns its place after the turn.
+    fn take_turn(&self, net: &mut Builder, asks: usize) -> usize {
+        let &Self { me, turn, last, wants } = self;
+        let name = |what: &str| format!("{what}_{me}_{turn}");
+        let (waits, passed) = (net.place(name("waits"), 0), net.place(name("passed"), 0));
+        for (other, &before) in last.iter().enumerate() {
+            let id = format!("{}_after_{other}", name("arrive"));
+            net.transition(id, &[asks, before], &[waits, last[me]]);
+            if other != me {
+                let id = format!("{}_for_{other}", name("pass"));
+                net.transition(id, &[waits, before], &[passed, before]);
+            }
+        }
+        // The loop over all processes, from `look` at the first to `looked` at the last.
+        let mut look = net.place(format!("{}_0", name("looks")), 0);
+        net.transition(name("look"), &[waits, last[me]], &[look, last[me]]);
+        for (other, &[no, yes]) in wants.iter().enumerate() {
+            let [compares, looked] =
+                ["compares", "looked"].map(|at| net.place(format!("{}_{other}", name(at)), 0));
+            net.transition(format!("{}_{other}", name("compare")), &[look], &[compares]);
+            if other == me {
+                net.transition(name("skip_itself"), &[compares], &[looked]);
+            } else {
+                let tests = net.place(format!("{}_{other}", name("tests")), 0);
+                net.transition(format!("{}_{other}", name("test")), &[compares], &[tests]);
+                net.transition(format!("{}_{other}", name("alone")), &[tests, no], &[looked, no]);
+                net.transition(format!("{}_{other}", name("wait")), &[tests, yes], &[waits, yes]);
+            }
+            if other + 1 == wants.len() {
+                net.transition(name("pass"), &[looked], &[passed]);
+            } else {
+                look = net.place(format!("{}_{}", name("looks"), other + 1), 0);
+                net.transition(format!("{}_{other}", name("next")), &[looked], &[look]);
+            }
+        }
+        passed
     }
 }
 
@@ -230,6 +321,15 @@ mod tests {
     #[test]
     fn ten_philosophers_have_3_to_the_10_states() {
         assert_eq!(packed_counts("philosophers:10"), (59_049, 459_270));
+    }
+
+    /// The counts of places, transitions, states and arcs are those published by the contest for
+    /// `Peterson-PT-2`.
+    #[test]
+    fn peterson_counts_are_the_published_ones() {
+        let net = build("peterson:2").unwrap();
+        assert_eq!((net.places().len(), net.transitions().len()), (102, 126));
+        assert_eq!(naive_counts("peterson:2"), (20_754, 62_262));
     }
 
     /// The counts come from the naive rule; the contest publishes the larger instance below.

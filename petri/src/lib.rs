@@ -1,8 +1,9 @@
 //! Place/transition nets for programs that enumerate state spaces.
 //!
 //! [`Net`] reads PNML files and builds standard models. [`Packing`] packs a marking into 63 bits of
-//! a word. [`FiringRule`] computes the successors of packed markings, [`Expander`] those that a
-//! breadth-first search needs. All are functions of the model alone: processes that load the same
+//! a word, or into several words. [`FiringRule`] computes the successors of markings packed in one
+//! word, [`Expander`] those that a breadth-first search needs, and [`WideExpander`] the same of
+//! states of several words. All are functions of the model alone: processes that load the same
 //! model agree on every state.
 //!
 //! This breadth-first search counts the states and arcs of a net:
@@ -36,7 +37,9 @@
 mod bounds;
 mod expander;
 mod generators;
+mod layout;
 mod load;
+mod masks;
 #[cfg(test)]
 #[path = "tests/naive.rs"]
 mod naive;
@@ -45,14 +48,16 @@ mod packing;
 mod pnml;
 mod probe;
 mod successors;
+mod wide;
 
 pub use expander::{Expanded, Expander, Successors};
 pub use generators::BuiltInError;
 pub use load::{LoadError, MAX_FILE_BYTES};
 pub use net::{Arc, MAX_TOKENS, Net, NetError, Place, Transition};
-pub use packing::{Packing, PackingError, STATE_BITS};
+pub use packing::{Packing, PackingError, STATE_BITS, WORD_BITS};
 pub use pnml::{PnmlError, PnmlFault};
 pub use successors::{FiringRule, Overflow};
+pub use wide::WideExpander;
 
 // Compiles and runs the example of the README.
 #[cfg(doctest)]

@@ -118,7 +118,7 @@ mod tests {
     fn errors_list_the_built_in_models() {
         for model in ["absent", "absent:3", "kanban", "kanban:x", "no/such:1"] {
             let message = load(model).unwrap_err().to_string();
-            for name in ["kanban:N", "fms:N", "philosophers:N"] {
+            for name in ["kanban:N", "fms:N", "philosophers:N", "peterson:N"] {
                 assert!(message.contains(name), "{message}");
             }
         }

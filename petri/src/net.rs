@@ -72,8 +72,8 @@ impl Net {
     /// Builds the built-in model of a name such as `kanban:5`, or else reads the PNML file at this
     /// path.
     ///
-    /// The built-in models are `kanban:N`, `fms:N` and `philosophers:N`. They have the state spaces
-    /// of the Model Checking Contest's nets of these names (<https://mcc.lip6.fr>).
+    /// The built-in models are `kanban:N`, `fms:N`, `philosophers:N` and `peterson:N`. They have the
+    /// state spaces of the Model Checking Contest's nets of these names (<https://mcc.lip6.fr>).
     ///
     /// # Errors
     /// [`LoadError`] with the path and, for a PNML file, the line.

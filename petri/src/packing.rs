@@ -1,4 +1,4 @@
-//! The layout of a marking in a word: one bit field for each place.
+//! Markings as packed states: one bit field for each place, in one word or in several.
 //!
 //! The widths come from a sample of the state space and from proven bounds. If the sample was too
 //! small, firing a transition overflows a field later, and [`Packing::grown`] gives a wider layout.
@@ -6,40 +6,18 @@
 use core::cmp::Reverse;
 
 use crate::bounds::upper_bounds;
+use crate::layout::{self, Field, Tokens};
 use crate::probe::{Budget, probe};
 use crate::{Net, Overflow};
 
-/// Bits of a packed state; the top bit of the word stays 0.
+/// Bits of a state of one word; the top bit of the word stays 0. Also the largest width of a field.
 pub const STATE_BITS: u32 = 63;
+
+/// Bits of a word of a state of several words.
+pub const WORD_BITS: u32 = 64;
 
 /// Maximum number of places that an error lists.
 const MAX_LISTED: usize = 8;
-
-/// The bits of a packed state that hold one place's tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Field {
-    /// Index of the lowest bit: below [`STATE_BITS`], or at most that if the field has no bits.
-    pub(crate) shift: u32,
-    /// The width; 0 for a place that never held a token.
-    pub(crate) bits: u32,
-}
-
-impl Field {
-    /// Returns the largest token count that fits.
-    pub(crate) fn max(self) -> u64 {
-        u64::MAX.checked_shr(u64::BITS - self.bits).unwrap_or(0)
-    }
-
-    /// Returns the top bit of a field of at least one bit.
-    pub(crate) fn top(self) -> u64 {
-        1 << (self.shift + self.bits - 1)
-    }
-
-    /// Returns the field's tokens in `state`.
-    pub(crate) fn tokens(self, state: u64) -> u64 {
-        (state >> self.shift) & self.max()
-    }
-}
 
 /// The layout of a net's markings in packed states.
 ///
@@ -48,103 +26,171 @@ impl Field {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packing {
     fields: Vec<Field>,
-    /// The largest token count seen in each place.
-    seen: Vec<u64>,
-    /// An upper bound on each place's tokens, if one is known.
-    bounds: Vec<Option<u64>>,
+    /// What is known about each place.
+    places: Vec<Tokens>,
+    max_words: u32,
 }
 
 impl Packing {
-    /// Chooses the widths of a net's places. Takes at most about 0.3 s in a release build.
+    /// Packs the markings of a net in one word. Takes at most about 0.3 s in a release build.
     ///
     /// # Errors
     /// [`PackingError`] if the markings seen need more than [`STATE_BITS`].
     pub fn new(net: &Net) -> Result<Self, PackingError> {
-        Self::probed(net, Budget::default())
+        Self::wide(net, 1)
     }
 
-    fn probed(net: &Net, budget: Budget) -> Result<Self, PackingError> {
+    /// Packs the markings of a net in one word if [`STATE_BITS`] hold those seen, otherwise in as
+    /// few words as possible, at most `max_words`, of [`WORD_BITS`] each. Takes at most about 0.3 s
+    /// in a release build.
+    ///
+    /// # Errors
+    /// [`PackingError`] if the markings seen need more bits.
+    pub fn wide(net: &Net, max_words: u32) -> Result<Self, PackingError> {
+        Self::probed(net, max_words, Budget::default())
+    }
+
+    fn probed(net: &Net, max_words: u32, budget: Budget) -> Result<Self, PackingError> {
         let seen = probe(net, budget);
         let bounds = match seen.complete {
             true => seen.max.iter().copied().map(Some).collect(),
             false => upper_bounds(net),
         };
-        Self::fit(net, seen.max, bounds)
+        let known = net.places().iter().zip(seen.max).zip(bounds);
+        let known =
+            known.map(|((place, seen), bound)| Tokens { initial: place.initial, seen, bound });
+        Self::fit(net, known.collect(), max_words)
     }
 
-    /// Returns a layout that also holds the marking that overflowed this one.
+    /// Returns a layout that also holds the marking that overflowed this one. It may have more
+    /// words.
     ///
-    /// Each overflow shows that a place needs one more bit. After at most [`STATE_BITS`] calls,
-    /// each with an overflow of the previous result, the layout therefore holds all reachable
-    /// markings, or the call fails.
+    /// Each overflow shows that a place needs one more bit. After at most [`STATE_BITS`] calls for
+    /// each place, each with an overflow of the previous result, the layout therefore holds all
+    /// reachable markings, or the call fails.
     ///
     /// # Errors
-    /// [`PackingError`] if the markings seen so far need more than [`STATE_BITS`].
+    /// [`PackingError`] if the markings seen so far do not fit the words.
     pub fn grown(&self, net: &Net, overflow: Overflow) -> Result<Self, PackingError> {
-        let mut seen = self.seen.clone();
-        if let Some(seen) = seen.get_mut(overflow.place) {
-            *seen = overflow.tokens.max(*seen);
+        let mut places = self.places.clone();
+        if let Some(place) = places.get_mut(overflow.place) {
+            place.seen = overflow.tokens.max(place.seen);
         }
-        Self::fit(net, seen, self.bounds.clone())
+        Self::fit(net, places, self.max_words)
     }
 
     /// Gives each place the bits that the markings seen need, then distributes the remaining bits.
-    fn fit(net: &Net, seen: Vec<u64>, bounds: Vec<Option<u64>>) -> Result<Self, PackingError> {
-        let mut widths: Vec<u32> = seen.iter().map(|&tokens| bits_of(tokens)).collect();
-        let needed: u64 = widths.iter().copied().map(u64::from).sum();
-        let spare = match u32::try_from(needed) {
-            Ok(needed) if needed <= STATE_BITS => STATE_BITS - needed,
-            _ => return Err(PackingError::new(net, needed, &widths)),
+    fn fit(net: &Net, places: Vec<Tokens>, max_words: u32) -> Result<Self, PackingError> {
+        let needed: u64 = places.iter().map(|place| u64::from(place.bits())).sum();
+        let fields = match needed <= STATE_BITS.into() {
+            true => Some(layout::in_one_word(&places)),
+            false if max_words > 1 => layout::in_words(&places, max_words),
+            false => None,
         };
-        for _ in 0..spare {
-            let Some(place) = fullest(net, &seen, &bounds, &widths) else { break };
-            widths[place] += 1;
+        match fields {
+            Some(fields) => Ok(Self { fields, places, max_words }),
+            None => Err(PackingError::new(net, needed, &places, max_words)),
         }
-        Ok(Self { fields: lay_out(&widths), seen, bounds })
     }
 
     /// Creates a layout of exactly these widths, at most [`STATE_BITS`] together.
     #[cfg(test)]
     pub(crate) fn of_widths(widths: &[u32]) -> Self {
-        let seen: Vec<u64> = widths.iter().map(|&bits| Field { shift: 0, bits }.max()).collect();
-        Self { fields: lay_out(widths), bounds: seen.iter().copied().map(Some).collect(), seen }
+        Self::of_wide_widths(widths, 1)
     }
 
-    /// Packs a marking, one token count for each place. The top bit of the state is 0.
+    /// Creates a layout of exactly these widths in at most `max_words` words.
+    #[cfg(test)]
+    pub(crate) fn of_wide_widths(widths: &[u32], max_words: u32) -> Self {
+        let seen = widths.iter().map(|&bits| Field { bits, ..Field::default() }.max());
+        let places = seen.map(|seen| Tokens { initial: 0, seen, bound: Some(seen) }).collect();
+        Self { fields: layout::of_widths(widths, max_words), places, max_words }
+    }
+
+    /// Packs a marking, one token count for each place, in a state of one word. The top bit of the
+    /// state is 0.
     ///
     /// # Errors
     /// [`Overflow`] with the first place whose field is too narrow.
+    ///
+    /// # Panics
+    /// If the packing has several [`words`](Self::words).
     pub fn pack(&self, marking: &[u64]) -> Result<u64, Overflow> {
-        let mut state = 0;
-        for (place, (field, &tokens)) in self.fields.iter().zip(marking).enumerate() {
-            if tokens > field.max() {
-                return Err(Overflow { place, tokens });
-            }
-            state |= tokens << field.shift;
-        }
-        Ok(state)
+        let mut state = [0];
+        self.pack_wide(marking, &mut state)?;
+        Ok(state[0])
     }
 
-    /// Returns the marking of a packed state: the tokens of each place, in the net's order.
+    /// Packs a marking, one token count for each place, in a state of [`words`](Self::words) words.
+    ///
+    /// # Errors
+    /// [`Overflow`] with the first place whose field is too narrow.
+    ///
+    /// # Panics
+    /// If `state` has fewer words.
+    pub fn pack_wide(&self, marking: &[u64], state: &mut [u64]) -> Result<(), Overflow> {
+        state.fill(0);
+        for (place, (field, &tokens)) in self.fields.iter().zip(marking).enumerate() {
+            if tokens > field.max() {
+                return Err(Overflow { place, tokens, transition: None });
+            }
+            state[field.word as usize] |= tokens << field.shift;
+        }
+        Ok(())
+    }
+
+    /// Returns the marking of a state of one word: the tokens of each place, in the net's order.
+    ///
+    /// # Panics
+    /// If the packing has several [`words`](Self::words).
     pub fn unpack(&self, state: u64) -> impl Iterator<Item = u64> {
+        self.fields.iter().map(move |field| field.tokens(&[state]))
+    }
+
+    /// Returns the marking of a state of [`words`](Self::words) words: the tokens of each place, in
+    /// the net's order.
+    ///
+    /// # Panics
+    /// If `state` has fewer words.
+    pub fn unpack_wide(&self, state: &[u64]) -> impl Iterator<Item = u64> {
         self.fields.iter().map(move |field| field.tokens(state))
+    }
+
+    /// Returns the tokens of the place with this index in a state of [`words`](Self::words) words.
+    ///
+    /// # Panics
+    /// If the net has fewer places, or `state` has fewer words.
+    pub fn tokens(&self, place: usize, state: &[u64]) -> u64 {
+        self.fields[place].tokens(state)
     }
 
     /// Returns the layout and its growth state as numbers. Processes compare a hash of these
     /// numbers to check that they pack states in the same way.
     pub fn encoding(&self) -> Vec<u64> {
-        let mut numbers = vec![self.fields.len() as u64];
-        for ((field, &seen), bound) in self.fields.iter().zip(&self.seen).zip(&self.bounds) {
-            let bound = [bound.is_some().into(), bound.unwrap_or(0)];
-            numbers.extend([field.shift.into(), field.bits.into(), seen]);
-            numbers.extend(bound);
+        let mut numbers = vec![self.max_words.into(), self.fields.len() as u64];
+        for (field, place) in self.fields.iter().zip(&self.places) {
+            numbers.extend([field.word, field.shift, field.bits].map(u64::from));
+            numbers.extend([place.seen, place.bound.is_some().into(), place.bound.unwrap_or(0)]);
         }
         numbers
     }
 
-    /// Returns the number of bits that the fields use, at most [`STATE_BITS`].
+    /// Returns the number of bits that the fields use.
     pub fn bits(&self) -> u32 {
         self.fields.iter().map(|field| field.bits).sum()
+    }
+
+    /// Returns the number of words of a state, at least 1.
+    pub fn words(&self) -> usize {
+        self.fields.iter().map(|field| field.word as usize + 1).max().unwrap_or(1)
+    }
+
+    /// Returns the number of low bits of the last word that fields use. The others are 0 in every
+    /// state.
+    pub(crate) fn last_bits(&self) -> u32 {
+        let words = self.words();
+        let last = self.fields.iter().filter(|field| field.word as usize + 1 == words);
+        last.map(|field| field.end()).max().unwrap_or(0)
     }
 
     /// Returns the fields of the places.
@@ -153,41 +199,10 @@ impl Packing {
     }
 }
 
-/// Lays out fields of these widths side by side, from the lowest bit up.
-fn lay_out(widths: &[u32]) -> Vec<Field> {
-    let mut shift = 0;
-    let fields = widths.iter().map(|&bits| {
-        let field = Field { shift, bits };
-        shift += bits;
-        field
-    });
-    fields.collect()
-}
-
-/// Returns the width of a field that holds this count; 0 for no tokens.
-fn bits_of(tokens: u64) -> u32 {
-    u64::BITS - tokens.leading_zeros()
-}
-
-/// Returns the place whose field is fullest among those that may have to hold more tokens. Of
-/// equally full fields it is the one with the largest gain since the initial marking. `None` if
-/// every field holds its place's bound.
-fn fullest(net: &Net, seen: &[u64], bounds: &[Option<u64>], widths: &[u32]) -> Option<usize> {
-    let open = (0..widths.len())
-        .filter(|&place| bounds[place].is_none_or(|bound| widths[place] < bits_of(bound)));
-    open.max_by_key(|&place| {
-        // (seen + 1) / 2^width as a fixed-point number, at most 2^63.
-        let fullness = (u128::from(seen[place]) + 1) << (STATE_BITS - widths[place]);
-        let gain = seen[place].saturating_sub(net.places()[place].initial);
-        // Of equal places, the first one.
-        (fullness, gain, Reverse(place))
-    })
-}
-
-/// The error of a net whose markings do not fit [`STATE_BITS`].
+/// The error of a net whose markings do not fit the words of a state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a state needs at least {needed_bits} bits, and {STATE_BITS} fit a packed state; take a \
+    "a state needs at least {needed_bits} bits, and {available} fit a packed state; take a \
      smaller instance of the model (a net without a bound on its tokens has none); the widest \
      places are {}",
     .widest.iter().map(|(place, bits)| format!("{place} ({bits})")).collect::<Vec<_>>().join(", ")
@@ -195,18 +210,26 @@ fn fullest(net: &Net, seen: &[u64], bounds: &[Option<u64>], widths: &[u32]) -> O
 pub struct PackingError {
     /// Bits that the markings seen so far need.
     pub needed_bits: u64,
+    /// Bits of the words that a state may have. In several words, no place's bits straddle two, and
+    /// a place takes at most [`STATE_BITS`].
+    pub available: u64,
     /// The widest places, at most 8, and their bits.
     pub widest: Vec<(String, u32)>,
 }
 
 impl PackingError {
-    fn new(net: &Net, needed_bits: u64, widths: &[u32]) -> Self {
-        let mut widest: Vec<_> = net.places().iter().zip(widths.iter().copied()).collect();
+    fn new(net: &Net, needed_bits: u64, places: &[Tokens], max_words: u32) -> Self {
+        let available = match max_words {
+            0 | 1 => STATE_BITS.into(),
+            _ => u64::from(max_words) * u64::from(WORD_BITS),
+        };
+        let widths = places.iter().map(Tokens::bits);
+        let mut widest: Vec<_> = net.places().iter().zip(widths).collect();
         // The sort is stable: places of equal width stay in the model's order.
         widest.sort_by_key(|&(_, bits)| Reverse(bits));
         let widest = widest.into_iter().take(MAX_LISTED);
         let widest = widest.map(|(place, bits)| (place.to_string(), bits)).collect();
-        Self { needed_bits, widest }
+        Self { needed_bits, available, widest }
     }
 }
 
@@ -221,6 +244,10 @@ mod tests {
 
     /// A sample of only the initial marking, so that fields have to grow.
     const BLIND: Budget = Budget { states: 1, search_work: 0, walks: 0, steps: 0, walk_work: 0 };
+
+    fn overflow(place: usize, tokens: u64) -> Overflow {
+        Overflow { place, tokens, transition: None }
+    }
 
     fn widths(packing: &Packing) -> Vec<u32> {
         packing.fields().iter().map(|field| field.bits).collect()
@@ -266,7 +293,7 @@ mod tests {
     fn spare_bits_go_to_the_fullest_first() {
         // 7 tokens fill 3 bits, 4 tokens do not; 56 bits are taken by a place that never grows.
         let net = net(&[7, 4, (1 << 56) - 1], &[(&[], &[(0, 1), (1, 1)])]);
-        assert_eq!(widths(&Packing::probed(&net, BLIND).unwrap()), [4, 3, 56]);
+        assert_eq!(widths(&Packing::probed(&net, 1, BLIND).unwrap()), [4, 3, 56]);
     }
 
     #[test]
@@ -293,8 +320,8 @@ mod tests {
     fn a_count_of_2_to_63_does_not_fit() {
         let net = net(&[MAX_TOKENS], &[(&[], &[(0, MAX_TOKENS)])]);
         assert_eq!(Packing::new(&net).unwrap_err().needed_bits, 64);
-        let packing = Packing::probed(&net, BLIND).unwrap();
-        let grown = packing.grown(&net, Overflow { place: 0, tokens: 1 << 63 });
+        let packing = Packing::probed(&net, 1, BLIND).unwrap();
+        let grown = packing.grown(&net, overflow(0, 1 << 63));
         assert_eq!(grown.unwrap_err().needed_bits, 64);
     }
 
@@ -302,8 +329,48 @@ mod tests {
     fn rejects_markings_that_do_not_fit() {
         let packing = Packing::of_widths(&[2, 0, 1]);
         assert_eq!(packing.pack(&[3, 0, 1]), Ok(0b111));
-        assert_eq!(packing.pack(&[4, 0, 1]), Err(Overflow { place: 0, tokens: 4 }));
-        assert_eq!(packing.pack(&[3, 1, 1]), Err(Overflow { place: 1, tokens: 1 }));
+        assert_eq!(packing.pack(&[4, 0, 1]), Err(overflow(0, 4)));
+        assert_eq!(packing.pack(&[3, 1, 1]), Err(overflow(1, 1)));
+    }
+
+    #[test]
+    fn a_state_has_several_words_only_if_one_is_too_narrow() {
+        let words = |model: &str| Packing::wide(&Net::load(model).unwrap(), 16).unwrap().words();
+        assert_eq!(words("philosophers:12"), 1);
+        assert_eq!(words("philosophers:13"), 2);
+        assert_eq!(words("philosophers:100"), 8);
+        assert_eq!(words("peterson:2"), 2);
+        // No field straddles two words.
+        let counts = net(&[1 << 39; 3], &[]);
+        assert_eq!(Packing::wide(&counts, 16).unwrap().words(), 3);
+        let error = Packing::wide(&Net::load("philosophers:100").unwrap(), 7).unwrap_err();
+        assert_eq!((error.needed_bits, error.available), (500, 448));
+        assert!(error.to_string().contains("at least 500 bits, and 448 fit"), "{error}");
+    }
+
+    #[test]
+    fn no_field_is_wider_than_a_count_that_fires() {
+        let net = net(&[MAX_TOKENS, 1], &[(&[], &[(0, MAX_TOKENS)])]);
+        assert_eq!(Packing::wide(&net, 4).unwrap_err().needed_bits, 65);
+        let packing = Packing::probed(&net, 4, BLIND).unwrap();
+        assert_eq!(widths(&packing), [63, 1]);
+        assert_eq!(packing.words(), 1);
+    }
+
+    /// Places that were never seen marked have a bit, and the last word keeps bits for an origin.
+    #[test]
+    fn spare_bits_of_several_words_are_distributed_in_each() {
+        let net = net(
+            &[1 << 40, 1 << 40, 0],
+            &[(&[], &[(0, 1)]), (&[(0, 1)], &[(1, 1)]), (&[(1, 1 << 41)], &[(2, 1)])],
+        );
+        let packing = Packing::probed(&net, 4, BLIND).unwrap();
+        assert_eq!(packing.words(), 2);
+        // p0 and p2 share a word of 64 bits, p1 has one of 54.
+        let widths = widths(&packing);
+        assert_eq!(widths[0] + widths[2], 64);
+        assert!(widths[2] >= 1, "{widths:?}");
+        assert_eq!(widths[1], 54);
     }
 
     proptest! {
@@ -322,10 +389,58 @@ mod tests {
         }
 
         #[test]
+        fn wide_markings_unpack(
+            widths in vec(prop_oneof![0_u32..=4, 0..=STATE_BITS], 1..40),
+            words in vec(any::<u64>(), 40),
+        ) {
+            let packing = Packing::of_wide_widths(&widths, 40);
+            let fields = packing.fields();
+            let fitting = fields.iter().zip(&words).map(|(field, &word)| word & field.max());
+            let fitting: Vec<u64> = fitting.collect();
+            let mut state = vec![u64::MAX; packing.words()];
+            packing.pack_wide(&fitting, &mut state).unwrap();
+            prop_assert!(packing.unpack_wide(&state).eq(fitting.iter().copied()));
+            let all = fields.iter().map(|field| field.max()).collect::<Vec<_>>();
+            packing.pack_wide(&all, &mut state).unwrap();
+            // Fields do not overlap, and the bits above the last one are 0.
+            let ones: u32 = state.iter().map(|word| word.count_ones()).sum();
+            prop_assert_eq!(ones, packing.bits());
+            let last = state.last().map_or(0, |last| last.checked_shr(packing.last_bits()).unwrap_or(0));
+            prop_assert_eq!(last, 0);
+            prop_assert!(packing.words() == 1 || packing.bits() > STATE_BITS);
+        }
+
+        /// As `widths_grow_until_they_fit`, from one word to as many as needed.
+        #[test]
+        fn words_grow_until_they_fit(net in nets()) {
+            let (naive, _) = explore(&net, 200);
+            let mut packing = Packing::probed(&net, 6, BLIND);
+            for _ in 0..=6 * STATE_BITS {
+                let Ok(layout) = &packing else { break };
+                let mut state = vec![0; layout.words()];
+                let pack = |marking: &Vec<u64>| layout.pack_wide(marking, &mut state).err();
+                match naive.iter().find_map(pack) {
+                    Some(overflow) => packing = layout.grown(&net, overflow),
+                    None => break,
+                }
+            }
+            let fits = |marking: &Vec<u64>| marking.iter().all(|&tokens| tokens >> STATE_BITS == 0);
+            match packing {
+                Ok(layout) => {
+                    let mut state = vec![0; layout.words()];
+                    for marking in &naive {
+                        prop_assert_eq!(layout.pack_wide(marking, &mut state), Ok(()));
+                    }
+                }
+                Err(_) => prop_assert!(!naive.iter().all(fits)),
+            }
+        }
+
+        #[test]
         fn states_and_markings_correspond_one_to_one(widths in naive::widths(), word in any::<u64>()) {
             let packing = Packing::of_widths(&widths);
             let used: u32 = widths.iter().sum();
-            let state = word & (Field { shift: 0, bits: used }).max();
+            let state = word & (Field { bits: used, ..Field::default() }).max();
             let marking: Vec<u64> = packing.unpack(state).collect();
             prop_assert_eq!(packing.pack(&marking), Ok(state));
         }
@@ -337,8 +452,8 @@ mod tests {
             let (naive, _) = explore(&net, 200);
             let largest = (0..net.places().len())
                 .map(|place| naive.iter().map(|marking| marking[place]).max().unwrap());
-            let needed: u64 = largest.map(|most| u64::from(bits_of(most))).sum();
-            let mut packing = Packing::probed(&net, BLIND);
+            let needed: u64 = largest.map(|most| u64::from(layout::bits_of(most))).sum();
+            let mut packing = Packing::probed(&net, 1, BLIND);
             for _ in 0..=STATE_BITS {
                 let Ok(layout) = &packing else { break };
                 match naive.iter().find_map(|marking| layout.pack(marking).err()) {
@@ -359,15 +474,15 @@ mod tests {
 
         #[test]
         fn fields_never_overlap_nor_exceed_a_bound(net in nets()) {
-            let packing = Packing::probed(&net, BLIND);
+            let packing = Packing::probed(&net, 1, BLIND);
             prop_assume!(packing.is_ok());
             let packing = packing.unwrap();
             let mut used = 0_u64;
-            for (field, bound) in packing.fields().iter().zip(&packing.bounds) {
+            for (field, place) in packing.fields().iter().zip(&packing.places) {
                 let bits = field.max() << field.shift;
                 prop_assert_eq!(used & bits, 0);
                 used |= bits;
-                prop_assert!(bound.is_none_or(|bound| field.bits <= bits_of(bound)));
+                prop_assert!(place.bound.is_none_or(|bound| field.bits <= layout::bits_of(bound)));
             }
             prop_assert_eq!(used >> STATE_BITS, 0);
         }
@@ -375,7 +490,7 @@ mod tests {
         /// The compiled rule detects every overflow, and layouts grown by its overflows suffice.
         #[test]
         fn firing_grows_the_widths_too(net in nets()) {
-            let mut packing = Packing::probed(&net, BLIND);
+            let mut packing = Packing::probed(&net, 1, BLIND);
             let mut restarts = 0;
             while let Ok(layout) = &packing {
                 match first_overflow(&net, layout) {

@@ -7,10 +7,10 @@
 //! hide it.) A few Boolean operations on operands and result show which bits borrow or carry
 //! (Warren, Hacker's Delight, 2nd edition, section 2-16).
 
-use crate::packing::Field;
+use crate::layout::Field;
 use crate::{Net, Packing, Transition};
 
-/// The bit that no field uses: 0 in every state.
+/// The bit that no field of a state of one word uses: 0 in every such state.
 const NO_FIELD: u64 = 1 << 63;
 
 /// The transitions of a net, compiled for one packing.
@@ -43,41 +43,32 @@ pub(crate) struct Rule {
 
 /// A place that a transition adds tokens to.
 #[derive(Clone, Copy, Debug)]
-struct Gain {
+pub(crate) struct Gain {
     place: usize,
     field: Field,
     tokens: u64,
 }
 
+impl Gain {
+    /// Returns whether the field is too narrow for the gain, even in a state without tokens.
+    pub(crate) fn never_fits(&self) -> bool {
+        self.tokens > self.field.max()
+    }
+}
+
 impl FiringRule {
-    /// Compiles the transitions of `net` for states of `packing`, which must belong to the net.
+    /// Compiles the transitions of `net` for states of `packing`, which must belong to the net and
+    /// pack a state in one word.
     pub fn new(net: &Net, packing: &Packing) -> Self {
         let mut compiled = Self { rules: Vec::new(), gains: Vec::new(), ceiling: Rule::default() };
         for (number, transition) in (0..).zip(net.transitions()) {
             // No state of this packing has enough tokens for the skipped transitions.
-            let Some(rule) = Rule::with_needs(transition, packing.fields(), number) else {
-                continue;
-            };
-            compiled.add(rule, transition, packing.fields());
+            let Some(rule) = Rule::new(transition, number, packing.fields(), 0) else { continue };
+            compiled.rules.push(rule);
+            compiled.gains.push(gains(transition, packing.fields()));
         }
         compiled.ceiling = compiled.ceiling(packing.fields());
         compiled
-    }
-
-    fn add(&mut self, mut rule: Rule, transition: &Transition, fields: &[Field]) {
-        let mut gains = Vec::new();
-        for (place, change) in transition.effect() {
-            let (field, tokens) = (fields[place], change.unsigned_abs());
-            if change < 0 {
-                rule.change = rule.change.wrapping_sub(tokens << field.shift);
-            }
-            if change > 0 {
-                rule.gain(field, tokens);
-                gains.push(Gain { place, field, tokens });
-            }
-        }
-        self.rules.push(rule);
-        self.gains.push(gains.into());
     }
 
     fn ceiling(&self, fields: &[Field]) -> Rule {
@@ -137,32 +128,69 @@ impl FiringRule {
         Ok(enabled)
     }
 
-    /// Finds a place whose field is too narrow for the gains of the rule at `index`.
     #[cold]
     fn overflow(&self, state: u64, index: usize) -> Overflow {
-        let mut found = Overflow::default();
-        for gain in &self.gains[index] {
-            // The terms are below 2^63 and at most 2^62, so the sum fits a u64.
-            let tokens = gain.field.tokens(state) + gain.tokens;
-            if tokens > gain.field.max() {
-                found = Overflow { place: gain.place, tokens };
-            }
-        }
-        found
+        overflow(&self.gains[index], &[state], self.rules[index].transition)
     }
 }
 
+/// Returns the places that a transition adds tokens to.
+pub(crate) fn gains(transition: &Transition, fields: &[Field]) -> Box<[Gain]> {
+    let gained = transition.effect().into_iter().filter(|&(_, change)| change > 0);
+    let gained = gained.map(|(place, change)| Gain {
+        place,
+        field: fields[place],
+        tokens: change.unsigned_abs(),
+    });
+    gained.collect()
+}
+
+/// Returns the last place whose field in `state` is too narrow for its gain by `transition`.
+#[cold]
+pub(crate) fn overflow(gains: &[Gain], state: &[u64], transition: u32) -> Overflow {
+    let mut found = Overflow { transition: Some(transition), ..Overflow::default() };
+    for gain in gains {
+        // The terms are below 2^63 and at most 2^62, so the sum fits a u64.
+        let tokens = gain.field.tokens(state) + gain.tokens;
+        if tokens > gain.field.max() {
+            (found.place, found.tokens) = (gain.place, tokens);
+        }
+    }
+    found
+}
+
 impl Rule {
-    /// Creates a rule with the needs of a transition; `None` if a field is too narrow for them.
-    fn with_needs(transition: &Transition, fields: &[Field], number: u32) -> Option<Self> {
+    /// Compiles the part of a transition that concerns the fields of one word; `None` if one of
+    /// these is too narrow for the tokens that the transition takes.
+    pub(crate) fn new(
+        transition: &Transition,
+        number: u32,
+        fields: &[Field],
+        word: u32,
+    ) -> Option<Self> {
         let mut rule = Self { transition: number, ..Self::default() };
         for arc in &transition.inputs {
             let field = fields[arc.place];
+            if field.word != word {
+                continue;
+            }
             if arc.weight > field.max() {
                 return None;
             }
             rule.needs |= arc.weight << field.shift;
             rule.need_tops |= field.top();
+        }
+        for (place, change) in transition.effect() {
+            let (field, tokens) = (fields[place], change.unsigned_abs());
+            if field.word != word {
+                continue;
+            }
+            if change < 0 {
+                rule.change = rule.change.wrapping_sub(tokens << field.shift);
+            }
+            if change > 0 {
+                rule.gain(field, tokens);
+            }
         }
         Some(rule)
     }
@@ -189,7 +217,7 @@ impl Rule {
     /// Returns whether a place has too many tokens for its field in `next`, which is `state` plus
     /// `change`.
     #[inline]
-    fn overflows(&self, state: u64, next: u64) -> bool {
+    pub(crate) fn overflows(&self, state: u64, next: u64) -> bool {
         // Gains and losses are in different fields, and losses borrow from no other field, so the
         // carries are those of state + gains.
         let carries = (state & self.gains) | ((state | self.gains) & !next);
@@ -205,6 +233,8 @@ pub struct Overflow {
     pub place: usize,
     /// The tokens that it holds.
     pub tokens: u64,
+    /// The number of the transition that leads to the marking; `None` if no transition was fired.
+    pub transition: Option<u32>,
 }
 
 #[cfg(test)]
@@ -234,6 +264,10 @@ mod tests {
         enabled.map(|_| fired)
     }
 
+    fn overflowed(place: usize, tokens: u64, transition: u32) -> Overflow {
+        Overflow { place, tokens, transition: Some(transition) }
+    }
+
     #[test]
     fn one_arc_for_each_transition() {
         let net = net(&[1, 0], &[(&[(0, 1)], &[(1, 1)]), (&[(0, 1)], &[(1, 1)])]);
@@ -246,7 +280,7 @@ mod tests {
         let net = net(&[0], &[(&[], &[]), (&[], &[(0, 1)])]);
         let packing = Packing::of_widths(&[1]);
         assert_eq!(fire(&net, &packing, 0), Ok(vec![(0, 0), (1, 1)]));
-        assert_eq!(fire(&net, &packing, 1), Err(Overflow { place: 0, tokens: 2 }));
+        assert_eq!(fire(&net, &packing, 1), Err(overflowed(0, 2, 1)));
     }
 
     #[test]
@@ -263,7 +297,7 @@ mod tests {
         assert_eq!(fire(&takes, &packing, 1), Ok(vec![]));
         let gives = net(&[1, 0], &[(&[(0, 1)], &[(1, 6)])]);
         assert_eq!(fire(&gives, &packing, 0), Ok(vec![]));
-        assert_eq!(fire(&gives, &packing, 1), Err(Overflow { place: 1, tokens: 6 }));
+        assert_eq!(fire(&gives, &packing, 1), Err(overflowed(1, 6, 0)));
     }
 
     #[test]
@@ -279,8 +313,7 @@ mod tests {
         let net = net(&[MAX_TOKENS], &[(&[(0, MAX_TOKENS)], &[]), (&[], &[(0, MAX_TOKENS)])]);
         let packing = Packing::of_widths(&[63]);
         assert_eq!(fire(&net, &packing, 5), Ok(vec![(1, MAX_TOKENS + 5)]));
-        let overflow = Overflow { place: 0, tokens: 1 << 63 };
-        assert_eq!(fire(&net, &packing, MAX_TOKENS), Err(overflow));
+        assert_eq!(fire(&net, &packing, MAX_TOKENS), Err(overflowed(0, 1 << 63, 1)));
     }
 
     /// Generates field widths and a net of the same number of places, with weights that fit the
@@ -327,9 +360,9 @@ mod tests {
                             .collect();
                         prop_assert_eq!(fired, packed);
                     }
-                    Err(Overflow { place, tokens }) => {
-                        let after = too_many.map(|(_, after)| after[place]);
-                        prop_assert_eq!(after, Some(tokens));
+                    Err(Overflow { place, tokens, transition }) => {
+                        let after = too_many.map(|(by, after)| (Some(*by), after[place]));
+                        prop_assert_eq!(after, Some((transition, tokens)));
                         prop_assert!(tokens > packing.fields()[place].max());
                     }
                 }

@@ -31,7 +31,7 @@ use crate::timed::Timed;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ExploreArgs {
-    /// A PNML file with a place/transition net, or kanban:N, fms:N, philosophers:N
+    /// A PNML file with a place/transition net, or kanban:N, fms:N, philosophers:N, peterson:N
     #[arg(value_hint = ValueHint::FilePath)]
     model: String,
 

@@ -112,24 +112,28 @@ impl Round {
         frontier: &Frontier,
         exchange: &mut dyn Exchange,
     ) -> Result<Self> {
-        /// The place of a rank without an overflow.
-        const NO_PLACE: u64 = u64::MAX;
-        let (full, place, tokens) = match stop {
-            Some(Stop::Full) => (1, NO_PLACE, 0),
-            Some(Stop::Overflow(overflow)) => (0, overflow.place as u64, overflow.tokens),
-            None => (0, NO_PLACE, 0),
+        /// The place of a rank without an overflow, and the transition of a marking not fired.
+        const NONE: u64 = u64::MAX;
+        let [full, place, tokens, transition] = match stop {
+            Some(Stop::Full) => [1, NONE, 0, NONE],
+            Some(Stop::Overflow(Overflow { place, tokens, transition })) => {
+                [0, *place as u64, *tokens, transition.map_or(NONE, u64::from)]
+            }
+            None => [0, NONE, 0, NONE],
         };
         let signal = Interrupt::number(Interrupt::received());
-        let mine = [frontier.found(), frontier.open(), full, place, tokens, signal];
+        let mine = [frontier.found(), frontier.open(), full, place, tokens, transition, signal];
         let mut all =
             Self { found: Vec::new(), open: 0, full: false, overflow: None, interrupt: None };
-        for [found, open, full, place, tokens, signal] in gather(exchange, mine)? {
+        for [found, open, full, place, tokens, transition, signal] in gather(exchange, mine)? {
             all.found.push(found);
             all.open += open;
             all.full |= full != 0;
             all.interrupt = all.interrupt.or(Interrupt::from_number(signal));
-            if all.overflow.is_none() && place != NO_PLACE {
-                all.overflow = Some(Overflow { place: usize::try_from(place)?, tokens });
+            if all.overflow.is_none() && place != NONE {
+                let transition = u32::try_from(transition).ok();
+                all.overflow =
+                    Some(Overflow { place: usize::try_from(place)?, tokens, transition });
             }
         }
         Ok(all)
