@@ -11,7 +11,7 @@ const KEY_BITS: u32 = 63;
 /// The largest key.
 pub const MAX_KEY: u64 = (1 << KEY_BITS) - 1;
 
-const OCCUPIED: u64 = 1 << KEY_BITS;
+pub(crate) const OCCUPIED: u64 = 1 << KEY_BITS;
 /// Added before mixing, so that key 0 does not mix to 0.
 const OFFSET: u64 = 0x2545_f491_4f6c_dd1d;
 /// Multipliers of MurmurHash3's 64-bit finalizer. They are odd, hence invertible modulo 2^63.
@@ -28,7 +28,7 @@ pub struct Bucket(u64);
 
 /// What a word read from a bucket shows about the wanted key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub enum Sight {
     /// The bucket looked empty. The word may be stale, so only a claim decides.
     Empty,
     /// The bucket holds the wanted key.
@@ -37,6 +37,35 @@ pub(crate) enum Sight {
     Other,
     /// The word may be torn and may be either key. Only an atomic decides.
     Unclear,
+}
+
+/// What an operation wants of a bucket: how a bucket's word compares with it, and the word with
+/// which it claims an empty bucket.
+pub trait Wanted: Copy + PartialEq + core::hash::Hash + core::fmt::Debug {
+    /// What an operation keeps of a word that matches.
+    type Seen: Copy + Default + core::hash::Hash + core::fmt::Debug;
+    /// Whether a match is one of tags only, so that the key itself is compared elsewhere.
+    const TAGGED: bool;
+
+    /// Returns the hash that determines the home, in the low 63 bits; the top bit has no meaning.
+    fn hashed(self) -> u64;
+    /// Returns the word that claims a bucket.
+    fn word(self) -> u64;
+    /// Returns the bits of a word that are compared: all of them, unless [`TAGGED`](Self::TAGGED).
+    fn mask(self) -> u64;
+    /// Returns what these bits are compared with.
+    fn compared(self) -> u64;
+    /// Returns whether a whole, occupied word matches.
+    #[inline(always)]
+    fn matches(self, seen: u64) -> bool {
+        seen & self.mask() == self.compared()
+    }
+    /// Returns what to keep of a word that matches.
+    fn see(seen: u64) -> Self::Seen;
+    /// Compares with a word `seen` that cannot be torn.
+    fn sight(self, seen: u64) -> Sight;
+    /// Compares with a word `seen` that may be torn.
+    fn sight_torn(self, seen: u64) -> Sight;
 }
 
 impl Bucket {
@@ -83,10 +112,37 @@ impl Bucket {
     pub fn key(self) -> u64 {
         unmix(self.hash())
     }
+}
 
-    /// Compares with a word `seen` that cannot be torn.
+impl Wanted for Bucket {
+    type Seen = ();
+    const TAGGED: bool = false;
+
+    #[inline(always)]
+    fn hashed(self) -> u64 {
+        self.0
+    }
+
+    #[inline(always)]
+    fn word(self) -> u64 {
+        self.0
+    }
+
+    #[inline(always)]
+    fn mask(self) -> u64 {
+        u64::MAX
+    }
+
+    #[inline(always)]
+    fn compared(self) -> u64 {
+        self.0
+    }
+
+    #[inline(always)]
+    fn see(_: u64) -> Self::Seen {}
+
     #[inline]
-    pub(crate) fn sight(self, seen: u64) -> Sight {
+    fn sight(self, seen: u64) -> Sight {
         if seen == self.0 {
             Sight::Wanted
         } else if seen & OCCUPIED == 0 {
@@ -103,7 +159,7 @@ impl Bucket {
     /// wanted one proves another key. A word equal to the wanted one proves a match only if no
     /// wanted byte is 0.
     #[inline]
-    pub(crate) fn sight_torn(self, seen: u64) -> Sight {
+    fn sight_torn(self, seen: u64) -> Sight {
         if seen & OCCUPIED == 0 {
             return Sight::Empty;
         }

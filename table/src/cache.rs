@@ -4,7 +4,7 @@
 //! It answers finds without a roundtrip and lets an operation skip buckets known to hold other
 //! keys. `clear` and `retain`, which do change buckets, drop its content.
 
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, Wanted};
 use crate::layout::{Layout, Position};
 use crate::walk::Walk;
 
@@ -67,9 +67,9 @@ impl<C: AsMut<[CacheEntry]>> Cache<C> {
     }
 
     /// Advances `walk` past the buckets known to hold other keys. Returns true at the wanted
-    /// bucket.
+    /// bucket; if only its tag matches, the operation continues there.
     #[inline]
-    pub(crate) fn follow(&mut self, walk: &mut Walk, layout: &Layout) -> bool {
+    pub(crate) fn follow<B: Wanted>(&mut self, walk: &mut Walk<B>, layout: &Layout) -> bool {
         let Some(mask) = self.mask else { return false };
         for _ in 0..MOST_LOOKUPS {
             let at = layout.number(walk.position(layout));
@@ -79,8 +79,8 @@ impl<C: AsMut<[CacheEntry]>> Cache<C> {
             if entry.at != at || entry.word == 0 {
                 return false;
             }
-            if entry.word == walk.bucket.word() {
-                return true;
+            if walk.bucket.matches(entry.word) {
+                return !B::TAGGED;
             }
             // At the last bucket within the probe limit, leave the walk in place: the look at the
             // table decides how the operation completes.

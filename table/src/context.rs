@@ -2,7 +2,7 @@
 
 use probeline_transport::Transport;
 
-use crate::bucket::Bucket;
+use crate::bucket::Wanted;
 use crate::cache::{Cache, CacheEntry};
 use crate::config::Config;
 use crate::direct::{Direct, Look, reaches_any};
@@ -73,14 +73,14 @@ impl<C: AsMut<[CacheEntry]>> Context<C> {
     }
 
     #[inline(always)]
-    pub(crate) fn walk(&self, bucket: Bucket, intent: Intent) -> Walk {
+    pub(crate) fn walk<B: Wanted>(&self, bucket: B, intent: Intent) -> Walk<B> {
         Walk::new(bucket, intent, self.probe_limit, &self.layout)
     }
 
     /// Advances `walk` past the buckets that the cache knows. Returns true if the cache has the
     /// wanted one.
     #[inline]
-    pub(crate) fn follow_cache(&mut self, walk: &mut Walk) -> bool {
+    pub(crate) fn follow_cache(&mut self, walk: &mut Walk<impl Wanted>) -> bool {
         let found = self.cache.is_on() && self.cache.follow(walk, &self.layout);
         if found {
             let hit = OutcomeStats { operations: 1, cache_hits: 1, ..OutcomeStats::default() };
@@ -91,7 +91,7 @@ impl<C: AsMut<[CacheEntry]>> Context<C> {
 
     /// Lets `walk` examine `line`, and counts an operation that ends there.
     #[inline]
-    pub(crate) fn look(&mut self, walk: &mut Walk, line: &Line) -> Look {
+    pub(crate) fn look(&mut self, walk: &mut Walk<impl Wanted>, line: &Line) -> Look {
         let look = walk.look::<Narrow>(line, &self.layout);
         if let Look::Done(outcome) = look {
             self.stats.add_direct(outcome, 1, walk.lines.into());

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::SeqCst;
 
 use probeline_transport::{AtomicScope, Caps, Segment, Transport};
 
-use crate::bucket::Bucket;
+use crate::bucket::Wanted;
 use crate::layout::{LINE_BUCKETS, Layout, Position};
 use crate::line::{Compare, Line, prefetch};
 use crate::outcome::{Intent, Outcome};
@@ -84,7 +84,7 @@ pub(crate) fn line_at<'t>(
 #[inline(always)]
 pub(crate) fn look<C: Compare>(
     line: &Line,
-    bucket: Bucket,
+    bucket: impl Wanted,
     intent: Intent,
     first: u32,
     mask: u8,
@@ -106,13 +106,13 @@ pub(crate) fn look<C: Compare>(
 /// Claims the first bucket in the order from `first` on, among those whose bits are set in `empty`.
 /// A bucket that another key has taken meanwhile is passed, one that this key has taken is found.
 #[inline(always)]
-fn claim(line: &Line, bucket: Bucket, first: u32, empty: u8) -> Option<Outcome> {
+fn claim(line: &Line, bucket: impl Wanted, first: u32, empty: u8) -> Option<Outcome> {
     let mut left = empty.rotate_right(first);
     while left != 0 {
         let at = (first + left.trailing_zeros()) % LINE_BUCKETS;
         match line.get(at as usize)?.compare_exchange(0, bucket.word(), SeqCst, SeqCst) {
             Ok(_) => return Some(Outcome::Inserted),
-            Err(occupant) if occupant == bucket.word() => return Some(Outcome::Found),
+            Err(occupant) if bucket.matches(occupant) => return Some(Outcome::Found),
             Err(_) => left &= left - 1,
         }
     }

@@ -9,7 +9,7 @@ mod chunks;
 use probeline_pipeline::{Completed, Machine, Next, Port, Run, Step, Stop};
 use probeline_transport::Transport;
 
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, Wanted};
 use crate::cache::CacheEntry;
 use crate::context::Context;
 use crate::direct::{Direct, Look};
@@ -25,9 +25,11 @@ use crate::walk::Walk;
 /// `CONFIRM` and `ONE_ROUNDTRIP` for its atomics.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(Hash))]
-pub struct FindOrPut {
+pub struct FindOrPut<B: Wanted = Bucket> {
     /// The wanted bucket, and the start of the chunk requested last.
-    walk: Walk,
+    walk: Walk<B>,
+    /// What the walk keeps of the word that matches, once there is one.
+    seen: B::Seen,
     stage: Stage,
     one_roundtrip: OneRoundtripState,
     /// C of this operation.
@@ -102,15 +104,41 @@ enum Decision {
 impl Machine for FindOrPut {
     type Outcome = Outcome;
     type Error = OperationError;
-    const IDLE: Self = Self::at(Walk::IDLE, Stage::Lookup);
+    const IDLE: Self = Self::at(Walk::idle(Bucket::ANY), (), Stage::Lookup);
     const SLOTS: u32 = 2;
 }
 
 impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
+    #[inline(always)]
+    fn advance(
+        &mut self,
+        context: &mut Context<C>,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<Outcome> {
+        self.advance_search(context, port)
+    }
+
+    #[inline(always)]
+    fn on_completion(
+        &mut self,
+        completed: Completed,
+        context: &mut Context<C>,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<Outcome> {
+        self.on_part(completed, context, port)
+    }
+
+    fn on_error(context: &mut Context<C>) {
+        context.stats.failed += 1;
+    }
+}
+
+impl<B: Wanted> FindOrPut<B> {
+    /// As [`Run::advance`].
     // Inlined into the driver up to the post of the first READ, which most operations need. The
     // other stages are a call.
     #[inline(always)]
-    fn advance(
+    pub(crate) fn advance_search<C: AsMut<[CacheEntry]>>(
         &mut self,
         context: &mut Context<C>,
         port: &mut Port<'_, impl Transport>,
@@ -130,8 +158,9 @@ impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
         self.proceed(context, port)
     }
 
+    /// As [`Run::on_completion`].
     #[inline(always)]
-    fn on_completion(
+    pub(crate) fn on_part<C: AsMut<[CacheEntry]>>(
         &mut self,
         Completed { part, word }: Completed,
         context: &mut Context<C>,
@@ -165,12 +194,6 @@ impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
         self.proceed(context, port)
     }
 
-    fn on_error(context: &mut Context<C>) {
-        context.stats.failed += 1;
-    }
-}
-
-impl FindOrPut {
     /// Scans the chunk whose last READ has landed, and continues.
     #[inline(always)]
     fn scan_first<C: AsMut<[CacheEntry]>>(
@@ -284,7 +307,7 @@ impl FindOrPut {
     /// Creates an operation at the home of `bucket`.
     #[inline(always)]
     pub(crate) fn new<C: AsMut<[CacheEntry]>>(
-        bucket: Bucket,
+        bucket: B,
         intent: Intent,
         context: &Context<C>,
     ) -> Self {
@@ -293,8 +316,8 @@ impl FindOrPut {
 
     /// Creates an operation that starts at `walk`, even if that is not the home of its bucket.
     #[inline]
-    pub(crate) fn starting_at(walk: Walk) -> Self {
-        Self::at(walk, Stage::Lookup)
+    pub(crate) fn starting_at(walk: Walk<B>) -> Self {
+        Self::at(walk, B::Seen::default(), Stage::Lookup)
     }
 
     /// A mutant for the model check: it trusts what the first READ shows of the bucket that the
@@ -307,9 +330,10 @@ impl FindOrPut {
     }
 
     #[inline(always)]
-    const fn at(walk: Walk, stage: Stage) -> Self {
+    const fn at(walk: Walk<B>, seen: B::Seen, stage: Stage) -> Self {
         Self {
             walk,
+            seen,
             stage,
             one_roundtrip: OneRoundtripState::None,
             chunk_buckets: LINE_BUCKETS,
@@ -379,7 +403,7 @@ impl FindOrPut {
         if !awaited {
             return None;
         }
-        if old == 0 || old == self.walk.bucket.word() {
+        if old == 0 || self.walk.bucket.matches(old) {
             self.one_roundtrip = OneRoundtripState::Decided;
         }
         Some(if old == 0 { Decision::Done(Outcome::Inserted) } else { self.on_occupant(old) })
@@ -414,11 +438,18 @@ impl FindOrPut {
 
     #[inline]
     fn on_occupant(&mut self, word: u64) -> Decision {
-        if word == self.walk.bucket.word() {
-            return Decision::Done(Outcome::Found);
+        if self.walk.bucket.matches(word) {
+            return self.on_match(word);
         }
         self.cursor += 1;
         Decision::Rescan
+    }
+
+    /// Handles a word that matches: the key is found, or its tag is.
+    #[inline(always)]
+    fn on_match(&mut self, word: u64) -> Decision {
+        self.seen = B::see(word);
+        Decision::Done(Outcome::Found)
     }
 
     /// Sets the stage for a decision, and returns the outcome if the operation is done.
@@ -436,6 +467,16 @@ impl FindOrPut {
     /// Counts an operation that completes with READs and atomics.
     #[inline(always)]
     fn end<C>(&mut self, outcome: Outcome, context: &mut Context<C>) -> Outcome {
+        // A match of tags is not the end: the operation is counted when its key was compared.
+        if !B::TAGGED {
+            self.count(outcome, context);
+        }
+        outcome
+    }
+
+    /// Counts an operation with its outcome.
+    #[inline(always)]
+    pub(crate) fn count<C>(&mut self, outcome: Outcome, context: &mut Context<C>) {
         let buckets = self.buckets_before(self.chunk) + u64::from(self.cursor) + 1;
         let cost = &self.cost;
         let others = cost.chunks_copied | cost.confirms | cost.lines | self.walk.lines;
@@ -458,7 +499,6 @@ impl FindOrPut {
         }
         let is_at_home = self.walk.left == context.probe_limit && buckets == 1;
         context.policy.ended(outcome, self.walk.intent, buckets, is_at_home);
-        outcome
     }
 
     /// Returns the costs of an operation that is done.
@@ -487,7 +527,8 @@ impl FindOrPut {
         context: &mut Context<C>,
     ) {
         let is_mine = decision == Decision::Done(Outcome::Inserted);
-        let bucket = if is_mine { Some(self.walk.bucket) } else { Bucket::from_word(word) };
+        let word = if is_mine { self.walk.bucket.word() } else { word };
+        let bucket = Bucket::from_word(word);
         // After a `Rescan` the cursor is one past the bucket.
         let nth = self.cursor - u32::from(decision == Decision::Rescan);
         if let Some(bucket) = bucket {

@@ -101,8 +101,14 @@ impl Layout {
     #[inline]
     #[must_use]
     pub fn home(&self, bucket: Bucket) -> Position {
-        // The shift drops the occupied bit, so that the 63 bits of the hash are the fraction.
-        let (owner, rest) = scale(bucket.word() << 1, u64::from(self.owners));
+        self.home_of(bucket.word())
+    }
+
+    /// As [`home`](Self::home), of a hash in the low 63 bits.
+    #[inline(always)]
+    pub(crate) fn home_of(&self, hashed: u64) -> Position {
+        // The shift drops the top bit, so that the 63 bits of the hash are the fraction.
+        let (owner, rest) = scale(hashed << 1, u64::from(self.owners));
         let (index, _) = scale(rest, self.buckets_per_owner);
         // The integer part is less than `owners`, which is a u32.
         #[allow(clippy::cast_possible_truncation)]
@@ -133,11 +139,12 @@ impl Layout {
         Position { owner: owner as u32, index: next.index }
     }
 
-    /// Returns the distance between two lines in the jump order of `bucket`: a whole number of
-    /// lines, at least one and less than all of them. In a table of one line it is 0.
+    /// Returns the distance between two lines in the jump order of a hash in the low 63 bits: a
+    /// whole number of lines, at least one and less than all of them. In a table of one line it is
+    /// 0.
     #[inline]
-    pub(crate) fn stride(&self, bucket: Bucket) -> Position {
-        let second = bucket.hash().wrapping_mul(SECOND_HASH) << 1;
+    pub(crate) fn stride(&self, hashed: u64) -> Position {
+        let second = hashed.wrapping_mul(SECOND_HASH) << 1;
         let (owner, rest) = scale(second, u64::from(self.owners));
         let (line, _) = scale(rest, self.buckets_per_owner / u64::from(LINE_BUCKETS));
         // Less than `owners`, which is a u32.

@@ -4,7 +4,9 @@
 
 use core::sync::atomic::AtomicU64;
 
-use crate::bucket::Bucket;
+use crate::bucket::Wanted;
+#[cfg(any(test, not(target_arch = "x86_64"), miri))]
+use crate::bucket::OCCUPIED;
 
 /// The 8 buckets of a cache line.
 pub(crate) type Line = [AtomicU64; 8];
@@ -13,7 +15,8 @@ pub(crate) type Line = [AtomicU64; 8];
 /// bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Set for the wanted bucket; at most one bit.
+    /// Set for the wanted bucket, at most one bit; for each bucket with the wanted tag, if only tags
+    /// are compared.
     pub(crate) wanted: u8,
     /// Set for every occupied bucket.
     pub(crate) occupied: u8,
@@ -40,7 +43,7 @@ pub(crate) fn prefetch(words: &[AtomicU64]) {
 /// of a bucket: a bucket is written once, so each word shows it empty or with its key, in whatever
 /// order the words are read.
 pub(crate) trait Compare {
-    fn see(line: &Line, wanted: Bucket) -> Seen;
+    fn see(line: &Line, wanted: impl Wanted) -> Seen;
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
@@ -72,12 +75,13 @@ pub(crate) struct Each;
 #[cfg(any(test, not(target_arch = "x86_64"), miri))]
 impl Compare for Each {
     #[inline]
-    fn see(line: &Line, wanted: Bucket) -> Seen {
+    fn see(line: &Line, wanted: impl Wanted) -> Seen {
         let mut seen = Seen { wanted: 0, occupied: 0 };
         for (bit, word) in (0..).zip(line) {
             let word = word.load(core::sync::atomic::Ordering::SeqCst);
-            seen.wanted |= u8::from(word == wanted.word()) << bit;
-            seen.occupied |= u8::from(Bucket::from_word(word).is_some()) << bit;
+            let is_occupied = word & OCCUPIED != 0;
+            seen.wanted |= u8::from(is_occupied && wanted.matches(word)) << bit;
+            seen.occupied |= u8::from(is_occupied) << bit;
         }
         seen
     }
@@ -89,12 +93,12 @@ mod x86 {
     use core::arch::x86_64::{
         __m128i, __m256i, __m512i, _mm_and_si128, _mm_castps_si128, _mm_castsi128_ps,
         _mm_cmpeq_epi32, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi64x,
-        _mm_shuffle_ps, _mm256_castsi256_pd, _mm256_cmpeq_epi64, _mm256_movemask_pd,
-        _mm256_set1_epi64x, _mm512_cmpeq_epi64_mask, _mm512_movepi64_mask, _mm512_set1_epi64,
+        _mm_shuffle_ps, _mm256_and_si256, _mm256_castsi256_pd, _mm256_cmpeq_epi64, _mm256_movemask_pd,
+        _mm256_set1_epi64x, _mm512_and_si512, _mm512_cmpeq_epi64_mask, _mm512_movepi64_mask, _mm512_set1_epi64,
     };
 
     use super::{Compare, Line, Seen, Work};
-    use crate::bucket::Bucket;
+    use crate::bucket::Wanted;
 
     cpufeatures::new!(has_avx2, "avx2", "bmi1", "bmi2");
     cpufeatures::new!(has_avx512, "avx2", "bmi1", "bmi2", "avx512f", "avx512dq");
@@ -134,7 +138,7 @@ mod x86 {
 
     impl Compare for Avx512 {
         #[inline(always)]
-        fn see(line: &Line, wanted: Bucket) -> Seen {
+        fn see(line: &Line, wanted: impl Wanted) -> Seen {
             // SAFETY: only `with_avx512` uses this type.
             unsafe { see_512(line, wanted) }
         }
@@ -142,7 +146,7 @@ mod x86 {
 
     impl Compare for Avx2 {
         #[inline(always)]
-        fn see(line: &Line, wanted: Bucket) -> Seen {
+        fn see(line: &Line, wanted: impl Wanted) -> Seen {
             // SAFETY: only `with_avx2` uses this type.
             unsafe { see_256(line, wanted) }
         }
@@ -150,7 +154,7 @@ mod x86 {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq")]
-    fn see_512(line: &Line, wanted: Bucket) -> Seen {
+    fn see_512<B: Wanted>(line: &Line, wanted: B) -> Seen {
         let words: __m512i;
         // SAFETY: as in `load`.
         unsafe {
@@ -161,13 +165,19 @@ mod x86 {
                 options(readonly, nostack, preserves_flags),
             );
         }
-        let wanted = _mm512_cmpeq_epi64_mask(words, _mm512_set1_epi64(wanted.word().cast_signed()));
+        let compared = if B::TAGGED {
+            _mm512_and_si512(words, _mm512_set1_epi64(wanted.mask().cast_signed()))
+        } else {
+            words
+        };
+        let wanted = _mm512_set1_epi64(wanted.compared().cast_signed());
+        let wanted = _mm512_cmpeq_epi64_mask(compared, wanted);
         Seen { wanted, occupied: _mm512_movepi64_mask(words) }
     }
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn see_256(line: &Line, wanted: Bucket) -> Seen {
+    fn see_256<B: Wanted>(line: &Line, wanted: B) -> Seen {
         let (low, high): (__m256i, __m256i);
         // SAFETY: as in `load`.
         unsafe {
@@ -180,11 +190,16 @@ mod x86 {
                 options(readonly, nostack, preserves_flags),
             );
         }
-        let wanted = _mm256_set1_epi64x(wanted.word().cast_signed());
-        Seen {
-            wanted: signs_256(_mm256_cmpeq_epi64(low, wanted), _mm256_cmpeq_epi64(high, wanted)),
-            occupied: signs_256(low, high),
-        }
+        let occupied = signs_256(low, high);
+        let (low, high) = if B::TAGGED {
+            let mask = _mm256_set1_epi64x(wanted.mask().cast_signed());
+            (_mm256_and_si256(low, mask), _mm256_and_si256(high, mask))
+        } else {
+            (low, high)
+        };
+        let wanted = _mm256_set1_epi64x(wanted.compared().cast_signed());
+        let wanted = signs_256(_mm256_cmpeq_epi64(low, wanted), _mm256_cmpeq_epi64(high, wanted));
+        Seen { wanted, occupied }
     }
 
     #[inline]
@@ -203,16 +218,20 @@ mod x86 {
 
     impl Compare for Sse2 {
         #[inline(always)]
-        fn see(line: &Line, wanted: Bucket) -> Seen {
-            let [ab, cd, ef, gh] = load(line);
-            let wanted = splat(wanted.word());
+        fn see(line: &Line, wanted: impl Wanted) -> Seen {
+            let words @ [ab, cd, ef, gh] = load(line);
+            // The top bit of a word is its occupied bit, and the sign of its high half.
+            let occupied = signs(halves::<HIGH>(ab, cd), halves::<HIGH>(ef, gh));
+            let [ab, cd, ef, gh] = if is_tagged(&wanted) {
+                let mask = splat(wanted.mask());
+                words.map(|pair| masked(pair, mask))
+            } else {
+                words
+            };
+            let wanted = splat(wanted.compared());
             let first = both(equal(ab, wanted), equal(cd, wanted));
             let second = both(equal(ef, wanted), equal(gh, wanted));
-            Seen {
-                wanted: signs(first, second),
-                // The top bit of a word is its occupied bit, and the sign of its high half.
-                occupied: signs(halves::<HIGH>(ab, cd), halves::<HIGH>(ef, gh)),
-            }
+            Seen { wanted: signs(first, second), occupied }
         }
     }
 
@@ -246,6 +265,18 @@ mod x86 {
     fn splat(word: u64) -> __m128i {
         // SAFETY: SSE2 is part of the x86-64 baseline; the same holds for the functions below.
         unsafe { _mm_set1_epi64x(word.cast_signed()) }
+    }
+
+    /// Returns whether only the bits of a mask are compared, a constant.
+    #[inline(always)]
+    fn is_tagged<B: Wanted>(_: &B) -> bool {
+        B::TAGGED
+    }
+
+    #[inline]
+    fn masked(words: __m128i, mask: __m128i) -> __m128i {
+        // SAFETY: SSE2 is part of the x86-64 baseline.
+        unsafe { _mm_and_si128(words, mask) }
     }
 
     #[inline]
@@ -289,6 +320,7 @@ mod x86 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bucket::Bucket;
     use proptest::prelude::*;
 
     struct See<'l>(&'l Line, Bucket);

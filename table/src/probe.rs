@@ -1,6 +1,6 @@
 //! Probe orders: the order in which an operation examines the buckets of the ring.
 
-use crate::bucket::Bucket;
+use crate::bucket::Wanted;
 use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
 
 /// The position of one operation in its probe order: the start of the buckets that it examines
@@ -27,8 +27,8 @@ impl Probe {
 
     /// Returns the start of the probe order of `bucket`, at its home.
     #[inline(always)]
-    pub(crate) fn of(bucket: Bucket, layout: &Layout) -> Self {
-        let home = layout.home(bucket);
+    pub(crate) fn of(bucket: impl Wanted, layout: &Layout) -> Self {
+        let home = layout.home_of(bucket.hashed());
         let rotation =
             if layout.probing() == Probing::Linear { 0 } else { layout.offset_in_line(home) };
         let at = Position { owner: home.owner, index: home.index - u64::from(rotation) };
@@ -37,7 +37,7 @@ impl Probe {
 
     /// Advances past the next `buckets` buckets: whole lines for `Lines`, one line for `Jump`.
     #[inline]
-    pub(crate) fn pass(&mut self, buckets: u32, bucket: Bucket, layout: &Layout) {
+    pub(crate) fn pass(&mut self, buckets: u32, bucket: impl Wanted, layout: &Layout) {
         if layout.probing() == Probing::Jump {
             return self.jump(bucket, layout);
         }
@@ -48,9 +48,9 @@ impl Probe {
     /// common factor with the number of lines and returns to the start of the orbit, the next orbit
     /// starts one line further.
     #[inline]
-    fn jump(&mut self, bucket: Bucket, layout: &Layout) {
+    fn jump(&mut self, bucket: impl Wanted, layout: &Layout) {
         if self.stride == Position::default() {
-            self.stride = layout.stride(bucket);
+            self.stride = layout.stride(bucket.hashed());
             self.orbit = self.at;
         }
         self.at = layout.plus(self.at, self.stride);
@@ -71,7 +71,7 @@ impl Probe {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bucket::MAX_KEY;
+    use crate::bucket::{Bucket, MAX_KEY};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 

@@ -2,7 +2,7 @@
 
 use probeline_transport::Transport;
 
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, Wanted};
 use crate::direct::{Look, line_at, look};
 use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
 use crate::line::{Compare, Line};
@@ -11,8 +11,8 @@ use crate::probe::Probe;
 
 /// The progress of an operation. All buckets passed so far hold other keys permanently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Walk {
-    pub(crate) bucket: Bucket,
+pub(crate) struct Walk<B = Bucket> {
+    pub(crate) bucket: B,
     pub(crate) intent: Intent,
     pub(crate) probe: Probe,
     /// Buckets passed since `probe`, fewer than a line.
@@ -23,19 +23,15 @@ pub(crate) struct Walk {
     pub(crate) lines: u32,
 }
 
-impl Walk {
-    pub(crate) const IDLE: Self = Self {
-        bucket: Bucket::ANY,
-        intent: Intent::Find,
-        probe: Probe::NOWHERE,
-        passed: 0,
-        left: 1,
-        lines: 0,
-    };
+impl<B: Wanted> Walk<B> {
+    /// The walk of free storage, with any bucket.
+    pub(crate) const fn idle(bucket: B) -> Self {
+        Self { bucket, intent: Intent::Find, probe: Probe::NOWHERE, passed: 0, left: 1, lines: 0 }
+    }
 
     /// Starts at the home of `bucket`, to examine up to `limit` buckets.
     #[inline(always)]
-    pub(crate) fn new(bucket: Bucket, intent: Intent, limit: u64, layout: &Layout) -> Self {
+    pub(crate) fn new(bucket: B, intent: Intent, limit: u64, layout: &Layout) -> Self {
         Self { bucket, intent, probe: Probe::of(bucket, layout), passed: 0, left: limit, lines: 0 }
     }
 

@@ -8,7 +8,7 @@ use probeline_pipeline::{Port, Stop};
 use probeline_transport::{Local, RemoteWord, Segment, Transport};
 
 use super::{Decision, FindOrPut};
-use crate::bucket::{Bucket, Sight};
+use crate::bucket::{Bucket, Sight, Wanted};
 use crate::cache::CacheEntry;
 use crate::context::Context;
 use crate::layout::{LINE_BUCKETS, Layout};
@@ -18,7 +18,7 @@ use crate::probe::Probe;
 /// Words that the CPU copies at once in place of a READ: two cache lines, on the stack.
 const PIECE_WORDS: u32 = 16;
 
-impl FindOrPut {
+impl<B: Wanted> FindOrPut<B> {
     /// Returns the chunk to request now, if any: the chunk that the operation needs or, with
     /// read-ahead, the one after it (Fig. 1, lines 3 and 5-6).
     #[inline]
@@ -147,7 +147,7 @@ impl FindOrPut {
                     continue;
                 }
                 _ if self.awaits_one_roundtrip() => Decision::AwaitOneRoundtrip,
-                Sight::Wanted => Decision::Done(Outcome::Found),
+                Sight::Wanted => self.on_match(word),
                 Sight::Empty => self.on_empty(),
                 Sight::Unclear => {
                     self.cost.confirms += 1;
