@@ -19,6 +19,14 @@ pub trait Machine: Copy {
     const IDLE: Self;
     /// Number of engine slots for the landing and staging words of each operation ([`Port::slot`]).
     const SLOTS: u32;
+
+    /// Becomes `next`, a machine that starts in the storage in which this one has ended. A machine
+    /// that keeps something for the next operation of its storage, such as memory that it has
+    /// reserved and not used, hands it over here.
+    #[inline(always)]
+    fn succeed(&mut self, next: Self) {
+        *self = next;
+    }
 }
 
 /// Runs a [`Machine`] with a context `X` that all operations of a structure share.

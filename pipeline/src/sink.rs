@@ -41,7 +41,8 @@ impl<M: Machine> Sink<M> for Polled<'_, M::Outcome, M::Error> {
 
 /// The source of a batch's operations, and the receiver of their results.
 pub trait Batch<T, X, M: Machine> {
-    /// Writes the next operation to `into`.
+    /// Writes the next operation to `into`, which has the last machine of that storage: see
+    /// [`Machine::succeed`].
     fn pull(&mut self, parts: &mut Parts<'_, T, X>, into: &mut M) -> Pull;
 
     /// Stores the result of the operation that [`pull`](Self::pull) started with this index.
@@ -80,7 +81,7 @@ impl<T, X, M: Machine> Batch<T, X, M> for Call<M> {
     #[inline(always)]
     fn pull(&mut self, _: &mut Parts<'_, T, X>, into: &mut M) -> Pull {
         let Some(machine) = self.machine.take() else { return Pull::End };
-        *into = machine;
+        into.succeed(machine);
         Pull::Start(0)
     }
 

@@ -55,13 +55,50 @@ impl BatchResult for Result<Outcome, OperationError> {
     }
 }
 
+/// The results of a batch.
+pub(crate) struct Results<'b, R> {
+    places: &'b mut [R],
+    /// The error of the first key whose error the places have no room for.
+    error: Option<BatchError>,
+}
+
+impl<'b, R: BatchResult> Results<'b, R> {
+    pub(crate) fn new(places: &'b mut [R]) -> Self {
+        Self { places, error: None }
+    }
+
+    /// Returns the error of the first key whose error the results have no place for.
+    pub(crate) fn error(&self) -> Option<BatchError> {
+        self.error
+    }
+
+    #[inline]
+    pub(crate) fn put(&mut self, place: usize, result: Result<Outcome, OperationError>) {
+        let stored = match result {
+            Ok(outcome) => Some(R::of(outcome)),
+            Err(error) => R::of_error(error),
+        };
+        match (self.places.get_mut(place), stored, result) {
+            (Some(place), Some(stored), _) => *place = stored,
+            (Some(_), None, Err(error)) => self.keep_first(place, error),
+            _ => debug_assert!(false, "the batch has no place {place}"),
+        }
+    }
+
+    #[cold]
+    fn keep_first(&mut self, place: usize, error: OperationError) {
+        match self.error {
+            Some(BatchError::Failed { place: first, .. }) if first < place => {}
+            _ => self.error = Some(BatchError::Failed { place, error }),
+        }
+    }
+}
+
 /// A batch in progress.
 pub(crate) struct Batch<'b, R> {
     keys: &'b [u64],
-    results: &'b mut [R],
+    results: Results<'b, R>,
     intent: Intent,
-    /// The error of the first key whose error `results` has no place for.
-    error: Option<BatchError>,
     /// The first key of the block, and the first key not started.
     block: usize,
     next: usize,
@@ -75,12 +112,13 @@ impl<'b, R: BatchResult> Batch<'b, R> {
     /// Creates a batch of as many keys as results.
     pub(crate) fn new(keys: &'b [u64], intent: Intent, results: &'b mut [R]) -> Self {
         let remote = Keys::EMPTY;
-        Self { keys, results, intent, error: None, block: 0, next: 0, remote, poll: false }
+        let results = Results::new(results);
+        Self { keys, results, intent, block: 0, next: 0, remote, poll: false }
     }
 
     /// Returns the error of the first key whose error the results have no place for.
     pub(crate) fn error(&self) -> Option<BatchError> {
-        self.error
+        self.results.error
     }
 
     /// Writes the operation of the next key, whether or not the CPU can address its line.
@@ -113,30 +151,9 @@ impl<'b, R: BatchResult> Batch<'b, R> {
                 Some(Pull::Start(place))
             }
             Err(refused) => {
-                self.put(place, Err(SubmitError::Key(refused).into()));
+                self.results.put(place, Err(SubmitError::Key(refused).into()));
                 None
             }
-        }
-    }
-
-    #[inline]
-    fn put(&mut self, place: usize, result: Result<Outcome, OperationError>) {
-        let stored = match result {
-            Ok(outcome) => Some(R::of(outcome)),
-            Err(error) => R::of_error(error),
-        };
-        match (self.results.get_mut(place), stored, result) {
-            (Some(place), Some(stored), _) => *place = stored,
-            (Some(_), None, Err(error)) => self.keep_first(place, error),
-            _ => debug_assert!(false, "the batch has no place {place}"),
-        }
-    }
-
-    #[cold]
-    fn keep_first(&mut self, place: usize, error: OperationError) {
-        match self.error {
-            Some(BatchError::Failed { place: first, .. }) if first < place => {}
-            _ => self.error = Some(BatchError::Failed { place, error }),
         }
     }
 
@@ -147,7 +164,7 @@ impl<'b, R: BatchResult> Batch<'b, R> {
         let lines = Lines::new(transport, &context.layout);
         let block = Block {
             keys: self.keys.get(self.next..end).unwrap_or_default(),
-            results: self.results.get_mut(self.next..end).unwrap_or_default(),
+            results: self.results.places.get_mut(self.next..end).unwrap_or_default(),
             intent: self.intent,
             probe_limit: context.probe_limit,
             layout: context.layout,
@@ -190,7 +207,7 @@ where
 
     #[inline]
     fn take(&mut self, place: usize, result: Result<Outcome, OperationError>) {
-        self.put(place, result);
+        self.results.put(place, result);
     }
 }
 

@@ -71,6 +71,43 @@ pub enum ConfigError {
         /// The largest number that the transport's slots allow.
         most: u32,
     },
+    /// A wide table cannot claim a bucket along with the first READ.
+    #[error(
+        "one_roundtrip must be Off for wide keys: a bucket is claimed only after the key was written"
+    )]
+    WideOneRoundtrip,
+    /// A wide key has no words, or more than a slot or an operation of the transport.
+    #[error(
+        "keys of {found} words: 1 to {most} are allowed with these slots and READs; open the engine \
+         with config.sizes(operations)"
+    )]
+    EntryWords {
+        /// Words of a key.
+        found: usize,
+        /// The most words here.
+        most: u32,
+    },
+    /// References to this many entries leave too few bits of a bucket's word to the tag.
+    #[error(
+        "the references to entries leave {found} bits to the tag, at least {least} are needed: \
+         lower entries_per_owner"
+    )]
+    Tag {
+        /// Bits left.
+        found: u32,
+        /// The fewest bits.
+        least: u32,
+    },
+    /// There are no entries, or the windows are too small for them.
+    #[error("entries_per_owner is {found}: {}", EntriesAdvice { found: *found, words: *words, room: *room })]
+    Entries {
+        /// Entries in each part, as given.
+        found: u64,
+        /// Words of each window that the table takes with them.
+        words: u64,
+        /// Words that there are.
+        room: u64,
+    },
     /// The transport's depth is too small for the two READs of a chunk that straddles two parts.
     #[error(
         "the transport's depth is {found}: at least 2 is needed; open the engine with \
@@ -103,6 +140,26 @@ impl fmt::Display for BucketsAdvice {
             (below, Some(above)) => {
                 write!(f, "it must be a multiple of 8, such as {below} or {above}")
             }
+        }
+    }
+}
+
+/// Advice about a number of entries that the windows do not hold.
+struct EntriesAdvice {
+    found: u64,
+    words: u64,
+    room: u64,
+}
+
+impl fmt::Display for EntriesAdvice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self { found: 0, .. } => write!(f, "it must be at least 1"),
+            Self { words, room, .. } => write!(
+                f,
+                "with them the table takes {words} words of each window, which has {room} for it; \
+                 open the engine with config.sizes(operations)"
+            ),
         }
     }
 }

@@ -74,6 +74,7 @@ mod probe;
 mod stats;
 mod table;
 mod walk;
+mod wide;
 
 pub use batch::BatchResult;
 pub use bucket::{Bucket, KeyOutOfRange, MAX_KEY};
@@ -87,3 +88,4 @@ pub use outcome::{Intent, Outcome};
 pub use probeline_pipeline::Tag;
 pub use stats::{OutcomeStats, Stats};
 pub use table::{Finished, Operation, Table};
+pub use wide::{EntryStats, WideConfig, WideOperation, WideTable};

@@ -4,9 +4,9 @@
 
 use core::sync::atomic::AtomicU64;
 
-use crate::bucket::Wanted;
 #[cfg(any(test, not(target_arch = "x86_64"), miri))]
 use crate::bucket::OCCUPIED;
+use crate::bucket::Wanted;
 
 /// The 8 buckets of a cache line.
 pub(crate) type Line = [AtomicU64; 8];
@@ -93,8 +93,9 @@ mod x86 {
     use core::arch::x86_64::{
         __m128i, __m256i, __m512i, _mm_and_si128, _mm_castps_si128, _mm_castsi128_ps,
         _mm_cmpeq_epi32, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi64x,
-        _mm_shuffle_ps, _mm256_and_si256, _mm256_castsi256_pd, _mm256_cmpeq_epi64, _mm256_movemask_pd,
-        _mm256_set1_epi64x, _mm512_and_si512, _mm512_cmpeq_epi64_mask, _mm512_movepi64_mask, _mm512_set1_epi64,
+        _mm_shuffle_ps, _mm256_and_si256, _mm256_castsi256_pd, _mm256_cmpeq_epi64,
+        _mm256_movemask_pd, _mm256_set1_epi64x, _mm512_and_si512, _mm512_cmpeq_epi64_mask,
+        _mm512_movepi64_mask, _mm512_set1_epi64,
     };
 
     use super::{Compare, Line, Seen, Work};

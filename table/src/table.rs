@@ -80,7 +80,7 @@ pub(crate) fn check(
 
 /// Returns the error for a window that is shorter than its geometry states. Counting, clearing and
 /// collecting garbage would skip the missing words.
-fn short_window(transport: &impl Transport) -> ConfigError {
+pub(crate) fn short_window(transport: &impl Transport) -> ConfigError {
     let (found, expected) = (transport.window().len() as u64, transport.geometry().window_words);
     ConfigError::Window { found, expected }
 }

@@ -192,7 +192,7 @@ impl<B: Wanted> FindOrPut<B> {
 
     /// Returns the number of buckets of a chunk: C, or the rest of the probe limit.
     #[inline]
-    fn words(&self, chunk: u32) -> u32 {
+    pub(super) fn words(&self, chunk: u32) -> u32 {
         let left = self.walk.left.saturating_sub(self.buckets_before(chunk));
         // At most C, which is a u32.
         #[allow(clippy::cast_possible_truncation)]

@@ -1,0 +1,63 @@
+//! Searches by tags: the decisions that the key's entry makes, which are not the search's own.
+
+use super::{FindOrPut, Stage};
+use crate::cache::CacheEntry;
+use crate::context::Context;
+use crate::outcome::Intent;
+use crate::walk::Walk;
+use crate::wide::Tagged;
+
+impl FindOrPut<Tagged> {
+    /// Starts a search of the buckets of a tag. It claims none before [`claim_empty`] lets it.
+    ///
+    /// [`claim_empty`]: Self::claim_empty
+    #[inline]
+    pub(crate) fn of_tag<C: AsMut<[CacheEntry]>>(tagged: Tagged, context: &Context<C>) -> Self {
+        Self::new(tagged, Intent::Find, context)
+    }
+
+    pub(crate) const fn idle() -> Self {
+        Self::at(Walk::idle(Tagged::ANY), 0, Stage::Lookup)
+    }
+
+    pub(crate) fn tagged(&self) -> Tagged {
+        self.walk.bucket
+    }
+
+    /// Returns the word whose tag matches, after the outcome `Found`.
+    pub(crate) fn matched(&self) -> u64 {
+        self.seen
+    }
+
+    /// Passes the bucket whose tag matches and whose key is another. The search then continues.
+    pub(crate) fn pass_match(&mut self) {
+        self.cursor += 1;
+        self.stage = Stage::Scan;
+    }
+
+    /// Returns whether the search stopped at a bucket that looked empty, and not at the limit.
+    pub(crate) fn is_at_empty(&self) -> bool {
+        self.cursor < self.words(self.chunk)
+    }
+
+    /// Lets the search claim empty buckets with the word of `tagged`, the one at which it stopped
+    /// first.
+    pub(crate) fn claim_empty(&mut self, tagged: Tagged) {
+        self.walk.bucket = tagged;
+        self.walk.intent = Intent::FindOrPut;
+        self.cost.claims += 1;
+        self.stage = Stage::Claim;
+    }
+
+    /// Returns whether the search claims empty buckets.
+    pub(crate) fn may_claim(&self) -> bool {
+        self.walk.intent == Intent::FindOrPut
+    }
+
+    /// Counts a chunk's READ that has landed while the search waits for a decision.
+    pub(crate) fn on_landed(&mut self, part: u8) {
+        if let Some(landing) = self.landing.get_mut(usize::from(part)) {
+            *landing = landing.saturating_sub(1);
+        }
+    }
+}

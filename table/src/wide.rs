@@ -1,0 +1,36 @@
+//! Find-or-put of keys of any fixed number of words: buckets with tags, and a data array.
+//!
+//! A bucket's word is an occupied bit, a *tag* (bits of the key's hash that did not choose the
+//! home), and a *reference* to an entry, which holds the key. Buckets keep their rule: written
+//! once, by compare-and-swap.
+//!
+//! An entry keeps a rule of its own: its key is written, and that WRITE has completed, before a
+//! claim refers to it; it never changes again. Whoever reads the entry has seen the claimed bucket
+//! first, so the READ was posted after the WRITE completed, and the contract lets it show nothing
+//! older ([`Transport`]). A torn or stale READ of a *bucket* is harmless for the reasons that hold
+//! for narrow keys; if words may tear, a word is whole only without zero bytes, and any other word
+//! with the wanted tag is confirmed by a fetch-and-add of 0, for a torn reference could lead to an
+//! entry that was written and not claimed.
+//!
+//! - A find reads a chunk, then the entry of a matching tag: two roundtrips.
+//! - An insert writes the key to a spare entry along with the first READ, then claims: two
+//!   roundtrips at load factor 0.5. A claim that loses to a word with the same tag reads the
+//!   winner's entry; the spare entry is kept for the storage's next operation.
+//! - An entry is reused only if no WRITE or claim of it has an unknown outcome. A rank that dies
+//!   between WRITE and claim leaves an entry that nothing refers to, and blocks nobody.
+//!
+//! [`Transport`]: probeline_transport::Transport
+
+mod batch;
+mod config;
+mod context;
+mod key;
+mod machine;
+mod spares;
+mod stats;
+mod table;
+
+pub use config::WideConfig;
+pub(crate) use key::Tagged;
+pub use stats::EntryStats;
+pub use table::{WideOperation, WideTable};

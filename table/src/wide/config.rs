@@ -1,0 +1,127 @@
+//! The parameters of a wide table and their validation against a transport.
+
+use probeline_transport::{Caps, Geometry, LINE_WORDS, Sizes};
+
+use super::key::{Entries, LEAST_TAG_BITS};
+use crate::config::Config;
+use crate::error::ConfigError;
+use crate::layout::HEADER_WORDS;
+use crate::options::OneRoundtrip;
+
+/// Entries beyond the buckets of a part that [`WideConfig::new`] adds: those that clients hold and
+/// have not used.
+const SPARE_ENTRIES: u64 = 256;
+/// Words that follow the header: the counter of the entries taken, on a cache line of its own.
+const COUNTER_WORDS: u64 = LINE_WORDS as u64;
+/// Slots of an operation: two chunks, the key to write, and the entry to compare.
+const SLOTS_PER_OPERATION: u32 = 4;
+/// One-sided operations that a find-or-put usually has in flight: those of the search, the WRITE of
+/// the key, and a fetch-and-add that takes entries.
+const POSTS_PER_OPERATION: u32 = 4;
+const WORD_BITS: u64 = 64;
+
+/// The parameters of a table of keys of `W` words.
+///
+/// All owners give the same values, except for those of [`Config`] that may differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WideConfig<const W: usize> {
+    /// The buckets, whose first word is the table's. A bucket is claimed only after the key was
+    /// written to an entry, so [`Config::one_roundtrip`] is [`OneRoundtrip::Off`].
+    pub buckets: Config,
+    /// Entries in each owner's part, one for each key that the table can hold. Clients hold some
+    /// that they have not used: one for each operation, and up to 128 more until a part is nearly
+    /// exhausted. Entries that a client holds when it dies are lost until
+    /// [`retain`](super::WideTable::retain) or [`clear`](super::WideTable::clear).
+    pub entries_per_owner: u64,
+}
+
+impl<const W: usize> WideConfig<W> {
+    /// Words of an entry.
+    // No engine has longer operations than a u32 counts.
+    #[allow(clippy::cast_possible_truncation)]
+    const WORDS: u32 = if W > u32::MAX as usize { u32::MAX } else { W as u32 };
+
+    /// Returns the configuration of a table at the start of the window, with an entry for every
+    /// bucket and 256 more in each part. The buckets are those of [`Config::new`].
+    #[must_use]
+    pub const fn new(buckets_per_owner: u64) -> Self {
+        let buckets = Config { one_roundtrip: OneRoundtrip::Off, ..Config::new(buckets_per_owner) };
+        Self { buckets, entries_per_owner: buckets_per_owner.saturating_add(SPARE_ENTRIES) }
+    }
+
+    /// Returns a configuration for `total_keys` keys on `owners` owners: buckets at a load factor
+    /// of 3/4 with all keys inserted, and entries for the keys and 256 more in each part.
+    #[must_use]
+    pub const fn for_keys(total_keys: u64, owners: u32) -> Self {
+        let buckets = Config::for_keys(total_keys, owners).buckets_per_owner;
+        let owners = if owners == 0 { 1 } else { owners as u64 };
+        let entries = total_keys.div_ceil(owners).saturating_add(SPARE_ENTRIES);
+        Self { entries_per_owner: entries, ..Self::new(buckets) }
+    }
+
+    /// Returns the words of each window that the table uses: its header and counter, the buckets,
+    /// the entries, and a bit for each entry.
+    #[must_use]
+    pub const fn words(&self) -> u64 {
+        let entries = self.entries_per_owner.saturating_mul(Self::WORDS as u64);
+        let marks = self.entries_per_owner.div_ceil(WORD_BITS);
+        let words = self.buckets.words().saturating_add(COUNTER_WORDS);
+        let words = words.saturating_add(entries).saturating_add(marks);
+        words.div_ceil(LINE_WORDS as u64).saturating_mul(LINE_WORDS as u64)
+    }
+
+    /// Returns the engine sizes for this table with `operations` operations in flight.
+    #[must_use]
+    pub const fn sizes(&self, operations: u32) -> Sizes {
+        let search = self.buckets.sizes(operations);
+        let entry = Self::WORDS.div_ceil(LINE_WORDS).saturating_mul(LINE_WORDS);
+        Sizes {
+            window_words: self.buckets.first_word.saturating_add(self.words()),
+            slots: operations.saturating_mul(SLOTS_PER_OPERATION),
+            slot_words: if entry > search.slot_words { entry } else { search.slot_words },
+            depth: operations.saturating_mul(POSTS_PER_OPERATION),
+        }
+    }
+
+    /// Checks all parameters against the limits of the transport.
+    pub(crate) fn check(&self, caps: &Caps, geometry: &Geometry) -> Result<(), ConfigError> {
+        self.buckets.check(caps, geometry)?;
+        if self.buckets.one_roundtrip != OneRoundtrip::Off {
+            return Err(ConfigError::WideOneRoundtrip);
+        }
+        let most = geometry.slot_words.min(caps.words_per_op);
+        if W == 0 || Self::WORDS > most {
+            return Err(ConfigError::EntryWords { found: W, most });
+        }
+        let entries = self.entries(geometry.owners);
+        if self.entries_per_owner > 1 << 62 || entries.tag_bits() < LEAST_TAG_BITS {
+            return Err(ConfigError::Tag { found: entries.tag_bits(), least: LEAST_TAG_BITS });
+        }
+        let room = geometry.window_words.saturating_sub(self.buckets.first_word);
+        if self.entries_per_owner == 0 || self.words() > room {
+            let words = self.words();
+            return Err(ConfigError::Entries { found: self.entries_per_owner, words, room });
+        }
+        Ok(())
+    }
+
+    /// The word of each window that counts the entries taken from the owner's part.
+    pub(crate) const fn counter(&self) -> u64 {
+        self.buckets.first_word + HEADER_WORDS
+    }
+
+    pub(crate) const fn first_bucket(&self) -> u64 {
+        self.counter() + COUNTER_WORDS
+    }
+
+    pub(crate) fn entries(&self, owners: u32) -> Entries {
+        let first = self.first_bucket() + self.buckets.buckets_per_owner;
+        Entries::new(owners, self.entries_per_owner, Self::WORDS, first)
+    }
+
+    /// The word of each window that holds the first marks of entries in use, one bit each.
+    pub(crate) fn first_mark(&self) -> u64 {
+        let entries = self.entries_per_owner * u64::from(Self::WORDS);
+        self.first_bucket() + self.buckets.buckets_per_owner + entries
+    }
+}

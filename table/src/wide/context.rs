@@ -1,0 +1,52 @@
+//! The state that all operations of a wide table share.
+
+use probeline_transport::Transport;
+
+use super::config::WideConfig;
+use super::key::Entries;
+use super::spares::Spares;
+use super::stats::EntryStats;
+use crate::cache::CacheEntry;
+use crate::config::Config;
+use crate::context::Context;
+use crate::layout::Layout;
+
+#[derive(Clone, Debug)]
+pub struct WideContext {
+    /// The state of the searches.
+    pub(crate) table: Context<[CacheEntry; 0]>,
+    pub(crate) entries: Entries,
+    /// The word of each window that counts the entries taken from the owner's part.
+    pub(crate) counter: u64,
+    pub(crate) me: u32,
+    pub(crate) spares: Spares,
+    pub(crate) stats: EntryStats,
+}
+
+/// For the model check: only the spare entries determine what operations do.
+#[cfg(test)]
+impl core::hash::Hash for WideContext {
+    fn hash<H: core::hash::Hasher>(&self, hasher: &mut H) {
+        self.spares.hash(hasher);
+    }
+}
+
+impl WideContext {
+    pub(crate) fn new<const W: usize>(transport: &impl Transport, config: &WideConfig<W>) -> Self {
+        let geometry = transport.geometry();
+        let (me, owners) = (geometry.me.0, geometry.owners);
+        let buckets = &config.buckets;
+        let first = config.first_bucket();
+        let layout = Layout::new(owners, buckets.buckets_per_owner, first, buckets.probing);
+        // The CPU examines lines in operations of its own, which compare entries as well.
+        let searches = Config { direct: false, ..*buckets };
+        Self {
+            table: Context::new(transport, layout, &searches, []),
+            entries: config.entries(owners),
+            counter: config.counter(),
+            me,
+            spares: Spares::new(me, owners),
+            stats: EntryStats::default(),
+        }
+    }
+}

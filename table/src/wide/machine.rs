@@ -1,0 +1,403 @@
+//! Find and find-or-put of a wide key as a state machine: a search by tags, and beside it the
+//! key's entry.
+//!
+//! The search ([`FindOrPut`]) stops at a bucket with the wanted tag, whose entry is then read and
+//! compared, and at the first bucket that looks empty, which it claims when the WRITE of the key to
+//! a spare entry has completed. The WRITE goes out with the first READ.
+
+use probeline_pipeline::{Completed, Machine, Next, Port, Run, Step, Stop};
+use probeline_transport::{Local, Owner, RemoteWord, Transport};
+
+use super::context::WideContext;
+use super::key::{Entry, Tagged, hash};
+use super::spares::Fetch;
+use crate::error::OperationError;
+use crate::find_or_put::FindOrPut;
+use crate::outcome::{Intent, Outcome};
+
+/// Parts of the posts beyond those of the search: the WRITE of the key, the READ of an entry, and
+/// the fetch-and-add that takes entries.
+const WRITE: u8 = 5;
+const READ: u8 = 6;
+const FETCH: u8 = 7;
+/// The parts of the search's READs are below this one.
+const SEARCH_READS: u8 = 2;
+/// The slots from which the key is written, and in which an entry lands. The search has 0 and 1.
+const STAGED: u32 = 2;
+const LANDING: u32 = 3;
+
+/// One find or find-or-put of a key of `W` words.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(Hash))]
+pub struct WideFindOrPut<const W: usize> {
+    search: FindOrPut<Tagged>,
+    key: [u64; W],
+    intent: Intent,
+    stage: Stage,
+    spare: Spare,
+    kept: Kept,
+    /// The fetch-and-add in flight.
+    fetch: Option<Fetch>,
+    #[cfg(test)]
+    pub(crate) mutant: Mutant,
+}
+
+/// What the search waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Stage {
+    /// Nothing: it continues.
+    Search,
+    /// The entry that the matching word refers to is read next.
+    Match,
+    /// The READ of that entry is in flight.
+    Compare,
+    /// The search stopped at an empty bucket and waits for the key's entry.
+    Empty,
+    /// The search claims buckets.
+    Claims,
+    /// The outcome is decided. Posts of the spare entry may be in flight.
+    Ended(Outcome),
+}
+
+/// The entry for the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Spare {
+    /// None is needed: a find, or the entry is in use.
+    Unneeded,
+    /// One is needed.
+    Lacking,
+    /// The key is written next.
+    Taken(Entry),
+    /// The WRITE is in flight.
+    Writing(Entry),
+    /// The WRITE has completed.
+    Written(Entry),
+    /// Every part is exhausted.
+    Exhausted,
+}
+
+/// The entry that the storage of an operation keeps for its next one: no WRITE of it is in flight
+/// or has failed, and no claim of unknown outcome refers to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Kept {
+    entry: Option<Entry>,
+    /// [`Spares::epoch`](super::spares::Spares::epoch) when it was taken.
+    epoch: u32,
+}
+
+/// A rule that the model check must see broken.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Mutant {
+    None,
+    /// Claims a bucket while the WRITE of the key is in flight.
+    ClaimsEarly,
+    /// Takes a matching tag for the key.
+    TrustsTags,
+    /// Keeps an entry for the next key although the WRITE of this one is in flight.
+    KeepsEarly,
+}
+
+impl<const W: usize> Machine for WideFindOrPut<W> {
+    type Outcome = Outcome;
+    type Error = OperationError;
+    const IDLE: Self = Self {
+        search: FindOrPut::idle(),
+        key: [0; W],
+        intent: Intent::Find,
+        stage: Stage::Search,
+        spare: Spare::Unneeded,
+        kept: Kept { entry: None, epoch: 0 },
+        fetch: None,
+        #[cfg(test)]
+        mutant: Mutant::None,
+    };
+    const SLOTS: u32 = 4;
+
+    #[inline(always)]
+    fn succeed(&mut self, next: Self) {
+        let kept = self.kept;
+        *self = next;
+        self.kept = kept;
+    }
+}
+
+impl<const W: usize> Run<WideContext> for WideFindOrPut<W> {
+    fn advance(
+        &mut self,
+        context: &mut WideContext,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<Outcome> {
+        if self.stage == Stage::Search || self.stage == Stage::Claims {
+            let step = self.search.advance_search(&mut context.table, port)?;
+            if let Some(step) = self.take(step) {
+                // The search yields only between lines that the CPU examines.
+                self.prepare(context, port)?;
+                return Ok(step);
+            }
+        }
+        self.proceed(context, port)
+    }
+
+    fn on_completion(
+        &mut self,
+        completed: Completed,
+        context: &mut WideContext,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<Outcome> {
+        let Completed { part, word } = completed;
+        match part {
+            WRITE => {
+                if let Spare::Writing(entry) = self.spare {
+                    self.spare = Spare::Written(entry);
+                    self.kept.entry = Some(entry);
+                }
+            }
+            FETCH => self.on_fetched(word, context),
+            READ => self.on_entry(context, port)?,
+            _ if self.stage == Stage::Search || self.stage == Stage::Claims => {
+                let step = self.search.on_part(completed, &mut context.table, port)?;
+                if let Some(step) = self.take(step) {
+                    self.prepare(context, port)?;
+                    return Ok(step);
+                }
+            }
+            part if part < SEARCH_READS => self.search.on_landed(part),
+            _ => debug_assert!(false, "an atomic of a search that waits: part {part}"),
+        }
+        self.advance_waiting(context, port)
+    }
+
+    fn on_error(context: &mut WideContext) {
+        context.table.stats.failed += 1;
+        context.spares.failed();
+    }
+}
+
+impl<const W: usize> WideFindOrPut<W> {
+    #[inline]
+    pub(crate) fn new(key: &[u64; W], intent: Intent, context: &WideContext) -> Self {
+        let tagged = context.entries.tagged(hash(key));
+        let spare = if intent == Intent::Find { Spare::Unneeded } else { Spare::Lacking };
+        Self {
+            search: FindOrPut::of_tag(tagged, &context.table),
+            key: *key,
+            intent,
+            spare,
+            ..Self::IDLE
+        }
+    }
+
+    /// Continues after a completion: the search only if it waits for nothing else.
+    fn advance_waiting(
+        &mut self,
+        context: &mut WideContext,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<Outcome> {
+        if self.stage == Stage::Search || self.stage == Stage::Claims {
+            return self.advance(context, port);
+        }
+        self.proceed(context, port)
+    }
+
+    /// Takes the step of the search. Returns the operation's step, unless the search has stopped.
+    fn take(&mut self, step: Step<Outcome>) -> Option<Step<Outcome>> {
+        let Step::Done(outcome) = step else { return Some(step) };
+        let may_claim = self.stage == Stage::Claims;
+        // The search has no claim in flight when it stops.
+        if let (true, Spare::Written(entry)) = (may_claim, self.spare) {
+            self.kept.entry = Some(entry);
+        }
+        self.stage = match outcome {
+            Outcome::Found => Stage::Match,
+            Outcome::Inserted => {
+                (self.spare, self.kept.entry) = (Spare::Unneeded, None);
+                Stage::Ended(outcome)
+            }
+            _ if !self.search.is_at_empty() => Stage::Ended(self.intent.outcome_at_limit()),
+            _ if self.intent == Intent::Find => Stage::Ended(Outcome::Absent),
+            _ => Stage::Empty,
+        };
+        None
+    }
+
+    /// Advances an operation whose search has stopped.
+    fn proceed(
+        &mut self,
+        context: &mut WideContext,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<Outcome> {
+        // Each iteration ends the operation, waits, or examines at least one bucket more.
+        loop {
+            match self.stage {
+                Stage::Search | Stage::Claims => {
+                    let step = self.search.advance_search(&mut context.table, port)?;
+                    if let Some(step) = self.take(step) {
+                        self.prepare(context, port)?;
+                        return Ok(step);
+                    }
+                }
+                Stage::Match => {
+                    let entry = context.entries.entry_of(self.search.matched());
+                    port.read(READ, context.entries.segment(entry), self.local(LANDING, port))?;
+                    context.stats.entry_reads += 1;
+                    self.stage = Stage::Compare;
+                }
+                Stage::Empty => {
+                    self.prepare(context, port)?;
+                    match self.entry_to_claim_with() {
+                        Some(entry) => {
+                            // Until its outcome is known, the claim may refer to the entry.
+                            self.kept.entry = None;
+                            let tagged = context.entries.refer(self.search.tagged(), entry);
+                            self.search.claim_empty(tagged);
+                            self.stage = Stage::Claims;
+                        }
+                        None if self.spare == Spare::Exhausted => {
+                            self.stage = Stage::Ended(Outcome::Full);
+                        }
+                        None => return Ok(Step::Wait),
+                    }
+                }
+                Stage::Compare => {
+                    self.prepare(context, port)?;
+                    return Ok(Step::Wait);
+                }
+                Stage::Ended(outcome) => return Ok(self.end(outcome, context)),
+            }
+        }
+    }
+
+    /// Returns the entry that holds the key, once its WRITE has completed.
+    fn entry_to_claim_with(&self) -> Option<Entry> {
+        match self.spare {
+            Spare::Written(entry) => Some(entry),
+            #[cfg(test)]
+            Spare::Writing(entry) if self.mutant == Mutant::ClaimsEarly => Some(entry),
+            _ => None,
+        }
+    }
+
+    /// Ends the operation, unless posts of its entry are in flight: their outcome decides whether
+    /// the entry is kept.
+    fn end(&mut self, outcome: Outcome, context: &mut WideContext) -> Step<Outcome> {
+        if self.fetch.is_some() || self.is_writing() {
+            return Step::Wait;
+        }
+        self.search.count(outcome, &mut context.table);
+        Step::Done(outcome)
+    }
+
+    fn is_writing(&self) -> bool {
+        #[cfg(test)]
+        if self.mutant == Mutant::KeepsEarly {
+            return false;
+        }
+        matches!(self.spare, Spare::Writing(_))
+    }
+
+    /// Takes a spare entry and posts the WRITE of the key to it, as far as both are due.
+    fn prepare(
+        &mut self,
+        context: &mut WideContext,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Result<(), Stop> {
+        if self.spare == Spare::Lacking {
+            self.take_spare(context, port)?;
+        }
+        let Spare::Taken(entry) = self.spare else { return Ok(()) };
+        port.reserve(1)?;
+        let staged = self.local(STAGED, port);
+        for (to, word) in port.staged(staged)?.iter_mut().zip(&self.key) {
+            *to = *word;
+        }
+        port.write(WRITE, staged, context.entries.segment(entry))?;
+        #[cfg(test)]
+        let keeps = self.mutant == Mutant::KeepsEarly;
+        #[cfg(not(test))]
+        let keeps = false;
+        if !keeps {
+            self.kept.entry = None;
+        }
+        self.spare = Spare::Writing(entry);
+        Ok(())
+    }
+
+    /// Takes the entry that the storage kept, or one that the client holds, and requests more of
+    /// them in time.
+    fn take_spare(
+        &mut self,
+        context: &mut WideContext,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Result<(), Stop> {
+        if self.fetch.is_some() {
+            return Ok(());
+        }
+        port.reserve(1)?;
+        let epoch = context.spares.epoch;
+        let kept = self.kept.entry.filter(|_| self.kept.epoch == epoch);
+        let entry = kept.or_else(|| context.spares.pop(&context.entries));
+        if let Some(entry) = entry {
+            self.kept = Kept { entry: Some(entry), epoch };
+            self.spare = Spare::Taken(entry);
+        }
+        match context.spares.fetch(entry.is_none()) {
+            Some(fetch) => {
+                let at = RemoteWord { owner: Owner(fetch.owner), index: context.counter };
+                self.fetch = Some(fetch);
+                context.stats.fetches += 1;
+                port.fetch_add(FETCH, at, fetch.count)?;
+            }
+            None if entry.is_none() => self.spare = Spare::Exhausted,
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn on_fetched(&mut self, before: u64, context: &mut WideContext) {
+        let Some(fetch) = self.fetch.take() else { return };
+        let lacks = self.spare == Spare::Lacking;
+        let entry = context.spares.fetched(fetch, before, lacks, &context.entries);
+        if fetch.owner != context.me {
+            context.stats.entries_from_others += context.entries.taken(before, fetch.count);
+        }
+        if let Some(entry) = entry {
+            self.kept = Kept { entry: Some(entry), epoch: context.spares.epoch };
+            self.spare = Spare::Taken(entry);
+        }
+    }
+
+    /// Compares the entry that has landed with the key.
+    fn on_entry(
+        &mut self,
+        context: &mut WideContext,
+        port: &Port<'_, impl Transport>,
+    ) -> Result<(), Stop> {
+        if self.stage != Stage::Compare {
+            debug_assert!(false, "an entry lands that nobody waits for");
+            return Ok(());
+        }
+        let is_equal = port.landed(self.local(LANDING, port))? == self.key;
+        #[cfg(test)]
+        let is_equal = is_equal || self.mutant == Mutant::TrustsTags;
+        if is_equal {
+            self.stage = Stage::Ended(Outcome::Found);
+            return Ok(());
+        }
+        context.stats.false_entry_reads += 1;
+        self.search.pass_match();
+        self.stage = Stage::Search;
+        if self.search.may_claim() {
+            // Further claims refer to the entry again.
+            self.kept.entry = None;
+            self.stage = Stage::Claims;
+        }
+        Ok(())
+    }
+
+    fn local(&self, slot: u32, port: &Port<'_, impl Transport>) -> Local {
+        // A slot has at least `W` words, which the configuration checked.
+        let words = u32::try_from(W).unwrap_or(u32::MAX);
+        Local { slot: port.slot(slot), start: 0, words }
+    }
+}

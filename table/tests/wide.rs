@@ -1,0 +1,252 @@
+//! The wide table: against a set, its roundtrips, and how full it gets.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::job::{Sizes, on_shm};
+use probeline_sim::{Cluster, Engine};
+use probeline_table::{
+    Finished, Intent, OperationError, Outcome, SubmitError, Tag, WideConfig, WideOperation,
+    WideTable,
+};
+use probeline_transport::{Exchange, Owner};
+use proptest::prelude::*;
+
+type Wide<T, const W: usize> = WideTable<T, Vec<WideOperation<W>>, W>;
+
+fn storage<const W: usize>(operations: u32) -> Vec<WideOperation<W>> {
+    vec![WideOperation::EMPTY; operations as usize]
+}
+
+/// A roundtrip to the own part; one to others takes ten times as long.
+const ROUNDTRIP_NS: u64 = 10_000;
+
+/// A cluster whose owners' engines fit the table.
+fn cluster<const W: usize>(config: &WideConfig<W>, owners: u32, operations: u32) -> Cluster {
+    let sizes = config.sizes(operations);
+    Cluster::new(probeline_sim::Config {
+        owners,
+        window_words: sizes.window_words,
+        slots: sizes.slots,
+        slot_words: sizes.slot_words,
+        depth: sizes.depth,
+        direct_access: probeline_sim::DirectAccess::None,
+        model: probeline_sim::Model {
+            idle_poll_ns: 100,
+            ..probeline_sim::Model::simple(10 * ROUNDTRIP_NS)
+        },
+        ..probeline_sim::Config::default()
+    })
+    .unwrap()
+}
+
+fn open<const W: usize>(
+    cluster: &Cluster,
+    owner: u32,
+    config: WideConfig<W>,
+    operations: u32,
+) -> Wide<Engine, W> {
+    WideTable::new(cluster.engine(Owner(owner)).unwrap(), config, storage(operations)).unwrap()
+}
+
+/// A different key for each number; keys of near numbers differ in one word only.
+fn key<const W: usize>(number: u64) -> [u64; W] {
+    core::array::from_fn(|at| if at == W - 1 { number } else { 7 })
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(u64),
+    Find(u64),
+    PutBatch(u64, usize),
+    FindBatch(u64, usize),
+    Submit(u64, bool),
+    Poll,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let number = 0_u64..60;
+    prop::collection::vec(
+        prop_oneof![
+            number.clone().prop_map(Step::Put),
+            number.clone().prop_map(Step::Find),
+            (number.clone(), 0_usize..30).prop_map(|(first, count)| Step::PutBatch(first, count)),
+            (number.clone(), 0_usize..30).prop_map(|(first, count)| Step::FindBatch(first, count)),
+            (number, any::<bool>()).prop_map(|(number, puts)| Step::Submit(number, puts)),
+            Just(Step::Poll),
+        ],
+        1..80,
+    )
+}
+
+fn outcome(set: &mut BTreeSet<u64>, number: u64, puts: bool) -> Outcome {
+    if set.contains(&number) {
+        return Outcome::Found;
+    }
+    if !puts {
+        return Outcome::Absent;
+    }
+    set.insert(number);
+    Outcome::Inserted
+}
+
+fn is_a_set<const W: usize>(steps: Vec<Step>, owners: u32) -> Result<(), TestCaseError> {
+    let config = WideConfig::<W>::new(128);
+    let cluster = cluster(&config, owners, 4);
+    let mut table = open(&cluster, 0, config, 4);
+    let _others: Vec<_> = (1..owners).map(|owner| open(&cluster, owner, config, 4)).collect();
+    let mut set = BTreeSet::new();
+    let mut out = [Finished::default(); 4];
+    // Keys whose submitted operations may not have ended.
+    let mut submitted = BTreeSet::new();
+    for step in steps {
+        match step {
+            Step::Put(number) if !submitted.contains(&number) => {
+                let expected = outcome(&mut set, number, true);
+                match table.find_or_put(&key(number)) {
+                    Err(OperationError::Refused(SubmitError::Busy)) => {
+                        prop_assert_eq!(table.in_flight(), 4);
+                        if expected == Outcome::Inserted {
+                            set.remove(&number);
+                        }
+                    }
+                    end => prop_assert_eq!(end, Ok(expected)),
+                }
+            }
+            Step::Find(number) if !submitted.contains(&number) && table.in_flight() < 4 => {
+                prop_assert_eq!(table.find(&key(number)), Ok(set.contains(&number)));
+            }
+            Step::PutBatch(first, count) | Step::FindBatch(first, count)
+                if submitted.is_empty() =>
+            {
+                let puts = matches!(step, Step::PutBatch(..));
+                let numbers = first..first + count as u64;
+                let keys: Vec<[u64; W]> = numbers.clone().map(key).collect();
+                let mut results = vec![Outcome::Full; count];
+                let called = if puts {
+                    table.find_or_put_batch(&keys, &mut results)
+                } else {
+                    table.find_batch(&keys, &mut results)
+                };
+                prop_assert_eq!(called, Ok(()));
+                let expected: Vec<_> =
+                    numbers.map(|number| outcome(&mut set, number, puts)).collect();
+                prop_assert_eq!(results, expected);
+            }
+            Step::Submit(number, puts) if !submitted.contains(&number) => {
+                let intent = if puts { Intent::FindOrPut } else { Intent::Find };
+                let expected = outcome(&mut set.clone(), number, puts);
+                // The tag is the key's number and the expected outcome.
+                let tag = Tag(number << 8 | expected as u64);
+                if table.submit(tag, &key(number), intent).is_ok() {
+                    outcome(&mut set, number, puts);
+                    submitted.insert(number);
+                }
+            }
+            _ => {
+                for end in table.poll_into(&mut out).unwrap() {
+                    prop_assert_eq!(end.result.map(|outcome| outcome as u64), Ok(end.tag.0 & 255));
+                    submitted.remove(&(end.tag.0 >> 8));
+                }
+            }
+        }
+    }
+    while table.in_flight() > 0 {
+        for end in table.poll_into(&mut out).unwrap() {
+            prop_assert_eq!(end.result.map(|outcome| outcome as u64), Ok(end.tag.0 & 255));
+        }
+    }
+    for number in 0..100 {
+        prop_assert_eq!(table.find(&key(number)), Ok(set.contains(&number)));
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn a_wide_table_is_a_set(steps in steps(), owners in 1_u32..4) {
+        is_a_set::<1>(steps.clone(), owners)?;
+        is_a_set::<2>(steps.clone(), owners)?;
+        is_a_set::<5>(steps, owners)?;
+    }
+}
+
+/// At load factor 0.5 a find takes a chunk and an entry, an insert a chunk and a claim; the WRITE
+/// of the key and the entries taken cost no roundtrip of their own.
+#[test]
+fn a_find_and_an_insert_take_two_roundtrips() {
+    const KEYS: u64 = 512;
+    let config = WideConfig::<4>::new(1_024);
+    let sim = cluster(&config, 1, 1);
+    let mut table = open(&sim, 0, config, 1);
+    for number in 0..KEYS {
+        assert_eq!(table.find_or_put(&key(number)), Ok(Outcome::Inserted));
+    }
+    table.reset_stats();
+    let before = sim.now_ns();
+    for number in 0..KEYS / 2 {
+        assert_eq!(table.find(&key(number)), Ok(true));
+    }
+    let find_ns = (sim.now_ns() - before) / (KEYS / 2);
+    let before = sim.now_ns();
+    for number in KEYS..KEYS + KEYS / 8 {
+        assert_eq!(table.find_or_put(&key(number)), Ok(Outcome::Inserted));
+    }
+    let insert_ns = (sim.now_ns() - before) / (KEYS / 8);
+    println!("roundtrip {ROUNDTRIP_NS} ns, find {find_ns} ns, insert {insert_ns} ns");
+    println!("{:?} {:?}", table.stats(), table.entry_stats());
+    for ns in [find_ns, insert_ns] {
+        assert!((2 * ROUNDTRIP_NS..22 * ROUNDTRIP_NS / 10).contains(&ns), "{ns}");
+    }
+    let found = table.stats().found;
+    assert_eq!((found.operations, found.effective_roundtrips), (KEYS / 2, KEYS / 2));
+    assert_eq!(table.entry_stats().entry_reads, KEYS / 2);
+    assert_eq!(table.entry_stats().false_entry_reads, 0);
+}
+
+/// Every entry of every part is used before the table is full; the keys beyond are still found
+/// absent.
+#[test]
+fn full_means_full() {
+    for owners in [1, 2, 3] {
+        let config = WideConfig::<2> { entries_per_owner: 37, ..WideConfig::new(64) };
+        let cluster = cluster(&config, owners, 1);
+        let mut table = open(&cluster, 0, config, 1);
+        let _others: Vec<_> = (1..owners).map(|owner| open(&cluster, owner, config, 1)).collect();
+        let room = 37 * u64::from(owners);
+        for number in 0..room {
+            assert_eq!(table.find_or_put(&key(number)), Ok(Outcome::Inserted), "{number}");
+        }
+        for number in room..room + 10 {
+            assert_eq!(table.find_or_put(&key(number)), Ok(Outcome::Full), "{number}");
+            assert_eq!(table.find(&key(number)), Ok(false));
+        }
+        assert_eq!(table.find_or_put(&key(room - 1)), Ok(Outcome::Found));
+        assert_eq!(table.entry_stats().entries_from_others, room - 37);
+    }
+}
+
+/// Several owners insert the same keys at the same time: each is inserted once.
+#[test]
+fn owners_race_for_the_same_keys() {
+    const OWNERS: u32 = 3;
+    const KEYS: u64 = 400;
+    let config = WideConfig::<3>::for_keys(KEYS, OWNERS);
+    let sizes = Sizes { owners: OWNERS, window_words: config.words(), operations: 16, depth: 32 };
+    let inserted = on_shm(sizes, |engine, mut exchange| {
+        let mut table = WideTable::new(engine, config, storage::<3>(8)).unwrap();
+        let keys: Vec<_> = (0..KEYS).map(key).collect();
+        let mut results = vec![Outcome::Absent; keys.len()];
+        table.find_or_put_batch(&keys, &mut results).unwrap();
+        let count = results.iter().filter(|result| **result == Outcome::Inserted).count();
+        assert!(results.iter().all(|result| *result != Outcome::Full));
+        for key in &keys {
+            assert_eq!(table.find(key), Ok(true));
+        }
+        // An engine that is dropped while others use theirs is a loss to them.
+        exchange.barrier().unwrap();
+        count as u64
+    });
+    assert_eq!(inserted.iter().sum::<u64>(), KEYS);
+}
