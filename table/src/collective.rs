@@ -14,20 +14,24 @@
 //! It publishes the failure to the others in its header.
 
 mod clusters;
+mod phase;
+mod retain;
 mod rounds;
-mod words;
 
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{Acquire, Release};
+use core::sync::atomic::Ordering::Release;
 
-use probeline_transport::{Exchange, Owner, RemoteWord, Transport};
+use probeline_transport::{Exchange, Transport};
 
-use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
 use crate::config::Config;
 use crate::error::{CollectiveError, OpenError, OperationError};
-use crate::layout::Probing;
 use crate::table::{Operation, Table, check};
+
+use phase::part;
+pub(crate) use phase::{Agreed, Phase, words};
+use retain::Keys;
+pub(crate) use retain::{Occupants, Retain};
 
 /// "probelin" in ASCII, which marks a table's header.
 const MAGIC: u64 = 0x7072_6f62_656c_696e;
@@ -52,6 +56,20 @@ const FAILED: u64 = u64::MAX;
 /// is about to report a fault.
 const TRIES: u32 = 8;
 
+/// Takes part in the opening of a table that this owner cannot open: makes both barriers of `agree`
+/// with a header of zeros, because the window may still contain the header of an earlier table.
+pub(crate) fn refuse(
+    transport: &impl Transport,
+    first_word: u64,
+    exchange: &mut (impl Exchange + ?Sized),
+) {
+    let first = usize::try_from(first_word).unwrap_or(usize::MAX);
+    for word in transport.window().iter().skip(first).take(AGREED.len()) {
+        word.store(0, Release);
+    }
+    exchange.barrier().and_then(|()| exchange.barrier()).ok();
+}
+
 impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
     /// Opens the table together with all other owners and checks that their parameters are equal.
     ///
@@ -69,13 +87,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
     ) -> Result<Self, OpenError> {
         let count = operations.as_mut().len();
         if let Err(error) = check(&transport, &config, count) {
-            // Makes both barriers of `agree` with a header of zeros, because the window may still
-            // contain the header of an earlier table.
-            let first = usize::try_from(config.first_word).unwrap_or(usize::MAX);
-            for word in transport.window().iter().skip(first).take(AGREED.len()) {
-                word.store(0, Release);
-            }
-            exchange.barrier().and_then(|()| exchange.barrier()).ok();
+            refuse(&transport, config.first_word, exchange);
             return Err(error.into());
         }
         let mut table = Self::new(transport, config, operations)?;
@@ -99,34 +111,9 @@ where
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
-        let quiet = self.quiesce();
-        exchange.barrier()?;
-        let compared = quiet.map_err(Into::into).and_then(|()| self.compare());
-        // Also after a difference: an owner that left would make the READs of the others fail.
-        let parted = exchange.barrier();
-        compared?;
-        Ok(parted?)
-    }
-
-    fn compare(&mut self) -> Result<(), CollectiveError> {
+        let quiet = self.pipeline.quiesce();
         let mine = self.agreed();
-        for owner in 0..self.layout().owners() {
-            for (at, (&what, &mine)) in (0..).zip(AGREED.iter().zip(&mine)) {
-                let theirs = self.read_word(self.header(owner, at))?;
-                if at == 0 && theirs == 0 {
-                    return Err(CollectiveError::NotOpened { owner: Owner(owner) });
-                }
-                if theirs != mine {
-                    return Err(CollectiveError::Differs {
-                        owner: Owner(owner),
-                        what,
-                        mine,
-                        theirs,
-                    });
-                }
-            }
-        }
-        Ok(())
+        self.phase().agree(quiet, &mine, exchange)
     }
 
     /// Returns the number of keys in the whole table.
@@ -134,10 +121,11 @@ where
     /// # Errors
     /// [`CollectiveError`].
     pub fn len(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<u64, CollectiveError> {
-        let quiet = self.quiesce();
+        let quiet = self.pipeline.quiesce();
         exchange.barrier()?;
-        let mine = quiet.and_then(|()| self.occupied());
-        self.sum(mine, exchange)
+        let mut phase = self.phase();
+        let mine = quiet.and_then(|()| phase.occupied());
+        phase.sum(mine, exchange)
     }
 
     /// Returns the load factor: the fraction of occupied buckets in the whole table, 0 to 1.
@@ -167,13 +155,11 @@ where
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
-        let quiet = self.quiesce();
+        let quiet = self.pipeline.quiesce();
         let config = self.config;
         self.context_mut().forget(&config);
         exchange.barrier()?;
-        let emptied = self.part().map(|part| {
-            part.iter().for_each(|bucket| bucket.store(0, Release));
-        });
+        let emptied = self.phase().empty();
         exchange.barrier()?;
         Ok(quiet.and(emptied)?)
     }
@@ -195,104 +181,51 @@ where
     pub fn retain(
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
-        keep: impl FnMut(u64) -> bool,
+        mut keep: impl FnMut(u64) -> bool,
     ) -> Result<u64, CollectiveError> {
-        let quiet = self.quiesce();
+        let quiet = self.pipeline.quiesce();
         let config = self.config;
         self.context_mut().forget(&config);
         exchange.barrier()?;
-        let removed = if self.layout().probing() == Probing::Linear {
-            self.retain_by_clusters(quiet, exchange, keep)
-        } else {
-            self.retain_by_rounds(quiet, exchange, keep)
-        }?;
+        let mut retain = Retain { phase: self.phase(), occupants: Keys };
+        let removed = retain.run(quiet, exchange, |key| keep(*key))?;
         self.sample_load_factor();
         Ok(removed)
     }
 
-    /// Returns the sum of `mine` over all owners, or an error if the part of any owner failed. All
-    /// owners make both barriers.
-    fn sum<E: Into<CollectiveError>>(
-        &mut self,
-        mine: Result<u64, E>,
-        exchange: &mut (impl Exchange + ?Sized),
-    ) -> Result<u64, CollectiveError> {
-        self.sum_trying(1, mine, exchange)
+    fn agreed(&self) -> [Agreed; AGREED.len()] {
+        agreed(MAGIC, self.config(), self.layout().owners())
     }
 
-    /// As `sum`, with up to `tries` attempts of each READ.
-    fn sum_trying<E: Into<CollectiveError>>(
-        &mut self,
-        tries: u32,
-        mine: Result<u64, E>,
-        exchange: &mut (impl Exchange + ?Sized),
-    ) -> Result<u64, CollectiveError> {
-        let published = self.publish(PUBLISHED, *mine.as_ref().unwrap_or(&FAILED));
-        exchange.barrier()?;
-        let mine = mine.map_err(Into::into).and_then(|_| Ok(published?));
-        let sum = mine.and_then(|()| self.add_up(tries));
-        exchange.barrier()?;
-        sum
+    pub(crate) fn write_header(&mut self) -> Result<(), OperationError> {
+        let agreed = self.agreed();
+        self.phase().write_header(&agreed)
     }
 
-    fn add_up(&mut self, tries: u32) -> Result<u64, CollectiveError> {
-        let mut sum: u64 = 0;
-        for owner in 0..self.layout().owners() {
-            let published = self.header(owner, PUBLISHED);
-            let mut read = self.read_word(published);
-            for _ in 1..tries {
-                if !matches!(read, Err(OperationError::Failed(_))) {
-                    break;
-                }
-                read = self.read_word(published);
-            }
-            match read? {
-                FAILED => return Err(CollectiveError::PartFailed { owner: Owner(owner) }),
-                theirs => sum = sum.saturating_add(theirs),
-            }
-        }
-        Ok(sum)
+    /// Returns this owner's buckets to functions that return no error: [`Table::new`] has checked
+    /// the length of the window, which is fixed.
+    pub(crate) fn buckets(&self) -> &[AtomicU64] {
+        let part = part(self.transport(), self.layout());
+        debug_assert!(part.is_ok(), "the window has become shorter");
+        part.unwrap_or_default()
     }
 
-    fn agreed(&self) -> [u64; AGREED.len()] {
-        let config = self.config();
-        [
-            MAGIC,
-            VERSION,
-            u64::from(self.layout().owners()),
-            config.buckets_per_owner,
-            u64::from(config.chunk_buckets) * u64::from(config.max_chunks),
-            config.first_word,
-            config.probing as u64,
-        ]
+    fn phase(&mut self) -> Phase<'_, T> {
+        let (layout, first_word) = (*self.layout(), self.config.first_word);
+        Phase { transport: self.pipeline.transport_mut(), layout, first_word }
     }
+}
 
-    pub(crate) fn write_header(&self) -> Result<(), OperationError> {
-        (0..).zip(self.agreed()).try_for_each(|(at, value)| self.publish(at, value))
-    }
-
-    fn header(&self, owner: u32, at: u64) -> RemoteWord {
-        RemoteWord { owner: Owner(owner), index: self.config().first_word + at }
-    }
-
-    fn publish(&self, at: u64, value: u64) -> Result<(), OperationError> {
-        let index = usize::try_from(self.config().first_word + at).ok();
-        let word = index.and_then(|index| self.transport().window().get(index));
-        word.ok_or(OperationError::Window)?.store(value, Release);
-        Ok(())
-    }
-
-    /// Returns the number of this owner's occupied buckets.
-    fn occupied(&self) -> Result<u64, OperationError> {
-        let occupied = |bucket: &&AtomicU64| Bucket::from_word(bucket.load(Acquire)).is_some();
-        Ok(self.part()?.iter().filter(occupied).count() as u64)
-    }
-
-    fn me(&self) -> u32 {
-        self.transport().geometry().me.0
-    }
-
-    fn quiesce(&mut self) -> Result<(), OperationError> {
-        self.pipeline.quiesce()
-    }
+/// Returns the header words that all owners of a table of this kind have in common.
+pub(crate) fn agreed(magic: u64, config: &Config, owners: u32) -> [Agreed; AGREED.len()] {
+    let values = [
+        magic,
+        VERSION,
+        u64::from(owners),
+        config.buckets_per_owner,
+        u64::from(config.chunk_buckets) * u64::from(config.max_chunks),
+        config.first_word,
+        config.probing as u64,
+    ];
+    core::array::from_fn(|nth| Agreed { what: AGREED[nth], at: nth as u64, value: values[nth] })
 }

@@ -22,6 +22,8 @@
 //! [`Transport`]: probeline_transport::Transport
 
 mod batch;
+mod collective;
+mod compaction;
 mod config;
 mod context;
 mod key;

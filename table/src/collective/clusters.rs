@@ -4,28 +4,22 @@ use core::sync::atomic::Ordering::Acquire;
 
 use probeline_transport::{Exchange, Owner, Transport};
 
-use crate::bucket::Bucket;
-use crate::cache::CacheEntry;
+use super::retain::{Occupants, Retain};
+use crate::bucket::Wanted;
 use crate::error::{CollectiveError, OperationError};
 use crate::layout::Position;
-use crate::table::{Operation, Table};
 
-impl<T, S, C> Table<T, S, C>
-where
-    T: Transport,
-    S: AsMut<[Operation]>,
-    C: AsMut<[CacheEntry]>,
-{
+impl<T: Transport, O: Occupants> Retain<'_, T, O> {
     /// Collects garbage with linear probing: each owner sweeps its own clusters independently.
-    pub(super) fn retain_by_clusters(
+    pub(super) fn by_clusters(
         &mut self,
         quiet: Result<(), OperationError>,
         exchange: &mut (impl Exchange + ?Sized),
-        mut keep: impl FnMut(u64) -> bool,
+        mut keep: impl FnMut(&O::Key) -> bool,
     ) -> Result<u64, CollectiveError> {
         let empty = quiet.and_then(|()| self.first_empty());
         let has_room = empty.map(|empty| u64::from(empty.is_some()));
-        let parts_with_room = self.sum(has_room, exchange);
+        let parts_with_room = self.phase.sum(has_room, exchange);
         let removed = match (parts_with_room, empty.ok().flatten()) {
             (Err(error), _) => Err(error),
             (Ok(_), Some(empty)) => self.sweep(empty, &mut keep).map_err(Into::into),
@@ -34,12 +28,12 @@ where
             }
             (Ok(_), None) => Ok(0),
         };
-        self.sum(removed, exchange)
+        self.phase.sum(removed, exchange)
     }
 
     fn first_empty(&self) -> Result<Option<Position>, OperationError> {
-        let index = self.part()?.iter().position(|bucket| bucket.load(Acquire) == 0);
-        Ok(index.map(|index| Position { owner: self.me(), index: index as u64 }))
+        let index = self.phase.part()?.iter().position(|bucket| bucket.load(Acquire) == 0);
+        Ok(index.map(|index| Position { owner: self.phase.me(), index: index as u64 }))
     }
 
     /// Sweeps the clusters that begin in this owner's part, starting at the empty bucket `from`,
@@ -51,43 +45,46 @@ where
     fn sweep(
         &mut self,
         from: Position,
-        keep: &mut impl FnMut(u64) -> bool,
+        keep: &mut impl FnMut(&O::Key) -> bool,
     ) -> Result<u64, OperationError> {
         let mut removed = 0;
         let mut hole = false;
         let mut at = from;
         // At most one pass around the ring.
-        for _ in 1..self.layout().buckets() {
-            at = self.layout().advance(at, 1);
-            let word = self.load(at)?;
-            let Some(bucket) = Bucket::from_word(word) else {
+        for _ in 1..self.phase.layout.buckets() {
+            at = self.phase.layout.advance(at, 1);
+            let word = self.phase.load(at)?;
+            let Some((bucket, key)) = self.occupant(word)? else {
                 if at.owner != from.owner {
                     break;
                 }
                 hole = false;
                 continue;
             };
-            if !keep(bucket.key()) {
-                self.store(at, 0)?;
+            if !keep(&key) {
+                self.phase.store(at, 0)?;
                 removed += 1;
                 hole = true;
             } else if hole {
-                self.move_home(at, bucket)?;
+                self.move_home(at, bucket, word)?;
             }
         }
         Ok(removed)
     }
 
     /// As `sweep`, for a table without an empty bucket: the sweep starts at the first key removed.
-    fn sweep_full(&mut self, keep: &mut impl FnMut(u64) -> bool) -> Result<u64, OperationError> {
+    fn sweep_full(
+        &mut self,
+        keep: &mut impl FnMut(&O::Key) -> bool,
+    ) -> Result<u64, OperationError> {
         let mut at = Position::default();
-        for _ in 0..self.layout().buckets() {
-            let word = self.load(at)?;
-            if Bucket::from_word(word).is_some_and(|bucket| !keep(bucket.key())) {
-                self.store(at, 0)?;
+        for _ in 0..self.phase.layout.buckets() {
+            let word = self.phase.load(at)?;
+            if self.occupant(word)?.is_some_and(|(_, key)| !keep(&key)) {
+                self.phase.store(at, 0)?;
                 return Ok(1 + self.sweep_ring(at, keep)?);
             }
-            at = self.layout().advance(at, 1);
+            at = self.phase.layout.advance(at, 1);
         }
         Ok(0)
     }
@@ -100,21 +97,21 @@ where
     fn sweep_ring(
         &mut self,
         from: Position,
-        keep: &mut impl FnMut(u64) -> bool,
+        keep: &mut impl FnMut(&O::Key) -> bool,
     ) -> Result<u64, OperationError> {
         let mut removed = 0;
         let mut moved = true;
         while moved {
             moved = false;
             let mut at = from;
-            for _ in 0..self.layout().buckets() {
-                at = self.layout().advance(at, 1);
-                let word = self.load(at)?;
-                let Some(bucket) = Bucket::from_word(word) else { continue };
-                if keep(bucket.key()) {
-                    moved |= self.move_home(at, bucket)?;
+            for _ in 0..self.phase.layout.buckets() {
+                at = self.phase.layout.advance(at, 1);
+                let word = self.phase.load(at)?;
+                let Some((bucket, key)) = self.occupant(word)? else { continue };
+                if keep(&key) {
+                    moved |= self.move_home(at, bucket, word)?;
                 } else {
-                    self.store(at, 0)?;
+                    self.phase.store(at, 0)?;
                     removed += 1;
                 }
             }
@@ -124,17 +121,22 @@ where
 
     /// Moves the bucket at `from` to the first empty bucket of its probe order. Returns false if it
     /// is already there.
-    fn move_home(&mut self, from: Position, bucket: Bucket) -> Result<bool, OperationError> {
-        let mut to = self.layout().home(bucket);
+    fn move_home(
+        &mut self,
+        from: Position,
+        bucket: O::Wanted,
+        word: u64,
+    ) -> Result<bool, OperationError> {
+        let mut to = self.phase.layout.home_of(bucket.hashed());
         // Stops at `from` at the latest.
-        while to != from && self.load(to)? != 0 {
-            to = self.layout().advance(to, 1);
+        while to != from && self.phase.load(to)? != 0 {
+            to = self.phase.layout.advance(to, 1);
         }
         if to == from {
             return Ok(false);
         }
-        self.store(to, bucket.word())?;
-        self.store(from, 0)?;
+        self.phase.store(to, word)?;
+        self.phase.store(from, 0)?;
         Ok(true)
     }
 }

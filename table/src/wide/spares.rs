@@ -100,11 +100,6 @@ impl Spares {
         Some(Fetch { owner: self.part, count: if is_run { self.run } else { 1 }, is_run })
     }
 
-    /// Returns whether every part is exhausted.
-    pub(crate) fn is_exhausted(&self) -> bool {
-        self.parts_left == 0
-    }
-
     /// Handles the result of a fetch: the entries taken from that part before it. Returns one for
     /// an operation that `lacks` one, if the part had any left.
     pub(crate) fn fetched(

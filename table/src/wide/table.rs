@@ -48,7 +48,8 @@ where
     T: Transport,
     S: AsMut<[WideOperation<W>]>,
 {
-    /// Creates a table over `transport` without checking the parameters of the other owners.
+    /// Creates a table over `transport` without checking the parameters of the other owners;
+    /// [`open`](Self::open) includes that check.
     ///
     /// The table uses four slots for each operation, from slot 0 on, and [`WideConfig::words`]
     /// words of the window, all 0 at first, as in a fresh window.
@@ -63,7 +64,9 @@ where
         check(&transport, &config, operations.as_mut().len())?;
         let context = WideContext::new(&transport, &config);
         let pipeline = Pipeline::new(transport, context, operations)?;
-        Ok(Self { pipeline, config })
+        let mut table = Self { pipeline, config };
+        table.write_header().map_err(|_| short_window(table.transport()))?;
+        Ok(table)
     }
 
     /// Finds `key`, or inserts it into the first empty bucket of its probe order.

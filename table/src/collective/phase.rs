@@ -1,0 +1,276 @@
+//! The words of all owners between the barriers of a collective call, when no operation is in
+//! flight: the CPU accesses this owner's part, the transport the others'.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Release};
+
+use probeline_transport::{
+    Completion, Exchange, Local, Owner, PostError, RemoteWord, Segment, Slot, SlotError, Token,
+    Transport,
+};
+
+use super::{FAILED, PUBLISHED};
+use crate::bucket::OCCUPIED;
+use crate::error::{CollectiveError, OperationError};
+use crate::layout::{Layout, Position};
+
+/// Slot 0 belongs to an operation of the pipeline, which is idle during a collective call.
+const SLOT: Slot = Slot(0);
+const LANDING: Local = Local { slot: SLOT, start: 0, words: 1 };
+const TOKEN: Token = Token(0);
+
+fn slot(nth: usize) -> Slot {
+    Slot(u32::try_from(nth).unwrap_or(u32::MAX))
+}
+
+/// The words of a table during a collective call.
+pub(crate) struct Phase<'t, T> {
+    pub(crate) transport: &'t mut T,
+    pub(crate) layout: Layout,
+    /// The first word of the table's header.
+    pub(crate) first_word: u64,
+}
+
+/// A word of the header that must be equal on all owners.
+pub(crate) struct Agreed {
+    pub(crate) what: &'static str,
+    /// Its index in the header.
+    pub(crate) at: u64,
+    pub(crate) value: u64,
+}
+
+/// Returns an owner's buckets.
+pub(crate) fn part<'t>(
+    transport: &'t impl Transport,
+    layout: &Layout,
+) -> Result<&'t [AtomicU64], OperationError> {
+    words(transport, layout.first_word(), layout.buckets_per_owner())
+}
+
+/// Returns words of this owner's window.
+pub(crate) fn words(
+    transport: &impl Transport,
+    first: u64,
+    count: u64,
+) -> Result<&[AtomicU64], OperationError> {
+    let (first, count) = (usize::try_from(first).ok(), usize::try_from(count).ok());
+    let window = transport.window();
+    let words = first.zip(count).and_then(|(first, count)| window.get(first..)?.get(..count));
+    words.ok_or(OperationError::Window)
+}
+
+impl<T: Transport> Phase<'_, T> {
+    pub(crate) fn me(&self) -> u32 {
+        self.transport.geometry().me.0
+    }
+
+    /// Returns this owner's buckets.
+    pub(crate) fn part(&self) -> Result<&[AtomicU64], OperationError> {
+        part(&*self.transport, &self.layout)
+    }
+
+    /// Returns the bucket at `at` if this owner holds it. Buckets of other owners are accessed
+    /// through the transport.
+    fn own(&self, at: Position) -> Option<&AtomicU64> {
+        if at.owner != self.me() {
+            return None;
+        }
+        self.part().ok()?.get(usize::try_from(at.index).ok()?)
+    }
+
+    pub(crate) fn load(&mut self, at: Position) -> Result<u64, OperationError> {
+        match self.own(at) {
+            Some(bucket) => Ok(bucket.load(Acquire)),
+            None => self.read_word(self.layout.word(at)),
+        }
+    }
+
+    pub(crate) fn store(&mut self, at: Position, word: u64) -> Result<(), OperationError> {
+        match self.own(at) {
+            Some(bucket) => bucket.store(word, Release),
+            None => self.write_word(self.layout.word(at), word)?,
+        }
+        Ok(())
+    }
+
+    pub(crate) fn read_word(&mut self, at: RemoteWord) -> Result<u64, OperationError> {
+        match self.read(Segment { start: at, words: 1 })? {
+            [word] => Ok(*word),
+            _ => Err(SlotError::OutOfRange.into()),
+        }
+    }
+
+    /// Reads words that fit a slot.
+    pub(crate) fn read(&mut self, from: Segment) -> Result<&[u64], OperationError> {
+        let into = Local { words: from.words, ..LANDING };
+        let posted = self.transport.read(TOKEN, from, into);
+        self.finish(posted)?;
+        Ok(self.transport.landed(into)?)
+    }
+
+    /// Posts a READ to the `nth` slot.
+    pub(crate) fn post_read(&mut self, nth: usize, from: Segment) -> Result<(), OperationError> {
+        let into = Local { slot: slot(nth), start: 0, words: from.words };
+        self.transport.read(TOKEN, from, into).map_err(OperationError::Post)
+    }
+
+    /// Waits for all of `count` posted READs.
+    pub(crate) fn finish_reads(&mut self, count: usize) -> Result<(), OperationError> {
+        let (mut left, mut first_error) = (count, Ok(()));
+        while left > 0 {
+            let mut end = [Completion::default()];
+            if self.transport.poll(&mut end)? > 0 {
+                let [end] = end;
+                first_error = first_error.and(end.result.map(drop));
+                left -= 1;
+            }
+        }
+        first_error.map_err(OperationError::Failed)
+    }
+
+    /// Returns the words that a READ has brought into the `nth` slot.
+    pub(crate) fn landed(&self, nth: usize, words: u32) -> Result<&[u64], OperationError> {
+        Ok(self.transport.landed(Local { slot: slot(nth), start: 0, words })?)
+    }
+
+    fn write_word(&mut self, at: RemoteWord, word: u64) -> Result<(), OperationError> {
+        match self.transport.staged(LANDING)? {
+            [staged] => *staged = word,
+            _ => return Err(SlotError::OutOfRange.into()),
+        }
+        let to = Segment { start: at, words: 1 };
+        let posted = self.transport.write(TOKEN, LANDING, to);
+        self.finish(posted).map(drop)
+    }
+
+    /// Claims a bucket by compare-and-swap, because other owners claim at the same time.
+    pub(crate) fn claim(&mut self, at: Position, word: u64) -> Result<bool, OperationError> {
+        let at = self.layout.word(at);
+        let posted = self.transport.compare_and_swap(TOKEN, at, 0, word);
+        Ok(self.finish(posted)? == 0)
+    }
+
+    /// Adds to a word that other owners may add to at the same time.
+    pub(crate) fn add(&mut self, at: RemoteWord, addend: u64) -> Result<(), OperationError> {
+        let posted = self.transport.fetch_add(TOKEN, at, addend);
+        self.finish(posted).map(drop)
+    }
+
+    /// Polls until the one posted operation has completed, and returns the word that an atomic
+    /// found. The transport bounds the wait. If the post found the transport closed, the poll
+    /// returns the fault.
+    fn finish(&mut self, posted: Result<(), PostError>) -> Result<u64, OperationError> {
+        match posted {
+            Ok(()) | Err(PostError::Closed) => {}
+            Err(refused) => return Err(OperationError::Post(refused)),
+        }
+        let mut end = [Completion::default()];
+        while self.transport.poll(&mut end)? == 0 {}
+        let [end] = end;
+        end.result.map_err(OperationError::Failed)
+    }
+
+    pub(crate) fn header(&self, owner: u32, at: u64) -> RemoteWord {
+        RemoteWord { owner: Owner(owner), index: self.first_word + at }
+    }
+
+    pub(crate) fn publish(&self, at: u64, value: u64) -> Result<(), OperationError> {
+        match words(&*self.transport, self.first_word + at, 1)? {
+            [word] => word.store(value, Release),
+            _ => return Err(OperationError::Window),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write_header(&self, agreed: &[Agreed]) -> Result<(), OperationError> {
+        agreed.iter().try_for_each(|word| self.publish(word.at, word.value))
+    }
+
+    /// Checks that the headers of all owners agree with this owner's. All owners make both
+    /// barriers.
+    pub(crate) fn agree(
+        &mut self,
+        quiet: Result<(), OperationError>,
+        mine: &[Agreed],
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<(), CollectiveError> {
+        exchange.barrier()?;
+        let compared = quiet.map_err(Into::into).and_then(|()| self.compare(mine));
+        // Also after a difference: an owner that left would make the READs of the others fail.
+        let parted = exchange.barrier();
+        compared?;
+        Ok(parted?)
+    }
+
+    fn compare(&mut self, mine: &[Agreed]) -> Result<(), CollectiveError> {
+        for owner in 0..self.layout.owners() {
+            for &Agreed { what, at, value: mine } in mine {
+                let theirs = self.read_word(self.header(owner, at))?;
+                let owner = Owner(owner);
+                if at == 0 && theirs == 0 {
+                    return Err(CollectiveError::NotOpened { owner });
+                }
+                if theirs != mine {
+                    return Err(CollectiveError::Differs { owner, what, mine, theirs });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the sum of `mine` over all owners, or an error if the part of any owner failed. All
+    /// owners make both barriers.
+    pub(crate) fn sum<E: Into<CollectiveError>>(
+        &mut self,
+        mine: Result<u64, E>,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<u64, CollectiveError> {
+        self.sum_trying(1, mine, exchange)
+    }
+
+    /// As `sum`, with up to `tries` attempts of each READ.
+    pub(crate) fn sum_trying<E: Into<CollectiveError>>(
+        &mut self,
+        tries: u32,
+        mine: Result<u64, E>,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<u64, CollectiveError> {
+        let published = self.publish(PUBLISHED, *mine.as_ref().unwrap_or(&FAILED));
+        exchange.barrier()?;
+        let mine = mine.map_err(Into::into).and_then(|_| Ok(published?));
+        let sum = mine.and_then(|()| self.add_up(tries));
+        exchange.barrier()?;
+        sum
+    }
+
+    fn add_up(&mut self, tries: u32) -> Result<u64, CollectiveError> {
+        let mut sum: u64 = 0;
+        for owner in 0..self.layout.owners() {
+            let published = self.header(owner, PUBLISHED);
+            let mut read = self.read_word(published);
+            for _ in 1..tries {
+                if !matches!(read, Err(OperationError::Failed(_))) {
+                    break;
+                }
+                read = self.read_word(published);
+            }
+            match read? {
+                FAILED => return Err(CollectiveError::PartFailed { owner: Owner(owner) }),
+                theirs => sum = sum.saturating_add(theirs),
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Returns the number of this owner's occupied buckets.
+    pub(crate) fn occupied(&self) -> Result<u64, OperationError> {
+        let is_occupied = |bucket: &&AtomicU64| bucket.load(Acquire) & OCCUPIED != 0;
+        Ok(self.part()?.iter().filter(is_occupied).count() as u64)
+    }
+
+    /// Empties this owner's buckets.
+    pub(crate) fn empty(&self) -> Result<(), OperationError> {
+        self.part()?.iter().for_each(|bucket| bucket.store(0, Release));
+        Ok(())
+    }
+}

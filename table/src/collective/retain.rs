@@ -1,0 +1,69 @@
+//! Garbage collection: what it needs to know of a table's occupants.
+
+use probeline_transport::{Exchange, Transport};
+
+use super::phase::Phase;
+use crate::bucket::{Bucket, Wanted};
+use crate::error::{CollectiveError, OperationError};
+use crate::layout::Probing;
+
+/// What the buckets of a table hold.
+pub(crate) trait Occupants {
+    /// What decides where a bucket lies.
+    type Wanted: Wanted;
+    /// What decides whether it is kept.
+    type Key;
+
+    /// Returns the occupant of a bucket with this word, or `None` if it is empty.
+    fn of<T: Transport>(
+        &self,
+        word: u64,
+        phase: &mut Phase<'_, T>,
+    ) -> Result<Option<(Self::Wanted, Self::Key)>, OperationError>;
+}
+
+/// Buckets that hold their keys.
+pub(crate) struct Keys;
+
+impl Occupants for Keys {
+    type Wanted = Bucket;
+    type Key = u64;
+
+    fn of<T: Transport>(
+        &self,
+        word: u64,
+        _: &mut Phase<'_, T>,
+    ) -> Result<Option<(Bucket, u64)>, OperationError> {
+        Ok(Bucket::from_word(word).map(|bucket| (bucket, bucket.key())))
+    }
+}
+
+/// A garbage collection in progress.
+pub(crate) struct Retain<'t, T, O> {
+    pub(crate) phase: Phase<'t, T>,
+    pub(crate) occupants: O,
+}
+
+impl<T: Transport, O: Occupants> Retain<'_, T, O> {
+    /// Removes the keys that `keep` rejects and closes the gaps in the probe orders of the others.
+    /// Returns the number of keys removed from the whole table. Follows a barrier.
+    pub(crate) fn run(
+        &mut self,
+        quiet: Result<(), OperationError>,
+        exchange: &mut (impl Exchange + ?Sized),
+        keep: impl FnMut(&O::Key) -> bool,
+    ) -> Result<u64, CollectiveError> {
+        if self.phase.layout.probing() == Probing::Linear {
+            self.by_clusters(quiet, exchange, keep)
+        } else {
+            self.by_rounds(quiet, exchange, keep)
+        }
+    }
+
+    pub(super) fn occupant(
+        &mut self,
+        word: u64,
+    ) -> Result<Option<(O::Wanted, O::Key)>, OperationError> {
+        self.occupants.of(word, &mut self.phase)
+    }
+}

@@ -1,0 +1,245 @@
+//! Collective calls of the wide table, and iteration over its keys.
+//!
+//! As in a narrow table, every owner makes each of these calls, in the same order, with no other
+//! operation in flight. They also free the entries that no key has: those of removed keys, those
+//! that clients hold, and those that dead clients held.
+
+use probeline_transport::{Exchange, Transport};
+
+use super::compaction::Compaction;
+use super::config::WideConfig;
+use super::key::{Entries, Tagged, hash};
+use super::table::{WideOperation, WideTable, check};
+use crate::bucket::OCCUPIED;
+use crate::collective::{Agreed, Occupants, Phase, Retain, agreed, refuse};
+use crate::error::{CollectiveError, OpenError, OperationError};
+use crate::layout::Position;
+
+/// "probewid" in ASCII, which marks a wide table's header.
+const MAGIC: u64 = 0x7072_6f62_6577_6964;
+/// Words after the counter of entries that must be equal on all owners.
+const ENTRIES: u64 = 1;
+const WORDS: u64 = 2;
+/// READs in flight at once while keys are visited.
+const MOST_READS: usize = 16;
+
+/// Buckets that refer to entries of `W` words.
+pub(crate) struct EntryKeys<const W: usize> {
+    pub(crate) entries: Entries,
+}
+
+impl<const W: usize> Occupants for EntryKeys<W> {
+    type Wanted = Tagged;
+    type Key = [u64; W];
+
+    fn of<T: Transport>(
+        &self,
+        word: u64,
+        phase: &mut Phase<'_, T>,
+    ) -> Result<Option<(Tagged, [u64; W])>, OperationError> {
+        if word & OCCUPIED == 0 {
+            return Ok(None);
+        }
+        let read = phase.read(self.entries.segment(self.entries.entry_of(word)))?;
+        let key = key_of(read)?;
+        Ok(Some((self.entries.tagged(hash(&key)), key)))
+    }
+}
+
+fn key_of<const W: usize>(words: &[u64]) -> Result<[u64; W], OperationError> {
+    words.first_chunk().copied().ok_or(OperationError::Window)
+}
+
+impl<T, S, const W: usize> WideTable<T, S, W>
+where
+    T: Transport,
+    S: AsMut<[WideOperation<W>]>,
+{
+    /// Opens the table together with all other owners and checks that their parameters are equal.
+    ///
+    /// An owner that cannot open it does not block the others: they report
+    /// [`CollectiveError::NotOpened`].
+    ///
+    /// # Errors
+    /// [`OpenError`]: an invalid configuration, a failed exchange, or an owner without a table
+    /// or with other parameters.
+    pub fn open(
+        transport: T,
+        config: WideConfig<W>,
+        mut operations: S,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<Self, OpenError> {
+        let count = operations.as_mut().len();
+        if let Err(error) = check(&transport, &config, count) {
+            refuse(&transport, config.buckets.first_word, exchange);
+            return Err(error.into());
+        }
+        let mut table = Self::new(transport, config, operations)?;
+        table.agree(exchange)?;
+        Ok(table)
+    }
+
+    /// Checks that all owners opened the same table.
+    ///
+    /// # Errors
+    /// As for [`Table::agree`](crate::Table::agree).
+    pub fn agree(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<(), CollectiveError> {
+        let quiet = self.pipeline.quiesce();
+        let mine = self.agreed();
+        self.phase().agree(quiet, &mine, exchange)
+    }
+
+    /// Returns the number of keys in the whole table.
+    ///
+    /// # Errors
+    /// [`CollectiveError`].
+    pub fn len(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<u64, CollectiveError> {
+        let quiet = self.pipeline.quiesce();
+        exchange.barrier()?;
+        let mut phase = self.phase();
+        let mine = quiet.and_then(|()| phase.occupied());
+        phase.sum(mine, exchange)
+    }
+
+    /// Returns the load factor: the fraction of occupied buckets in the whole table, 0 to 1.
+    ///
+    /// # Errors
+    /// [`CollectiveError`].
+    #[allow(clippy::cast_precision_loss)]
+    pub fn load_factor(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<f64, CollectiveError> {
+        let len = self.len(exchange)?;
+        Ok(len as f64 / self.layout().buckets() as f64)
+    }
+
+    /// Removes all keys from the whole table, and frees all entries.
+    ///
+    /// After an operation of unknown outcome, call this or [`retain`](Self::retain) only when the
+    /// device has dropped everything that it had in flight: a claim or a WRITE that takes effect
+    /// late would occupy a bucket or change an entry that another key has by then.
+    ///
+    /// # Errors
+    /// [`CollectiveError`], after which the content is undefined.
+    pub fn clear(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<(), CollectiveError> {
+        let quiet = self.forget();
+        let counter = self.config.counter() - self.config.buckets.first_word;
+        exchange.barrier()?;
+        let phase = self.phase();
+        let emptied = phase.empty().and_then(|()| phase.publish(counter, 0));
+        exchange.barrier()?;
+        Ok(quiet.and(emptied)?)
+    }
+
+    /// Removes every key for which `keep` returns false, and returns the number of keys removed
+    /// from the whole table. Afterwards every entry without a key is free again, also those that
+    /// dead clients or operations of unknown outcome have left.
+    ///
+    /// `keep` must return the same result on every owner, and may be called more than once for a
+    /// key. The collection runs in place: it reads the entry of each key, moves buckets as
+    /// [`Table::retain`](crate::Table::retain) does, and then moves the entries at the end of each
+    /// part into its gaps, with a few one-sided operations a key.
+    ///
+    /// # Errors
+    /// [`CollectiveError`], after which the content is undefined. If the part of one owner fails,
+    /// the call fails on every owner.
+    pub fn retain(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+        keep: impl FnMut(&[u64; W]) -> bool,
+    ) -> Result<u64, CollectiveError> {
+        let quiet = self.forget();
+        let (entries, first_mark) = (self.pipeline.shared().entries, self.config.first_mark());
+        let counter = self.config.counter();
+        exchange.barrier()?;
+        let occupants = EntryKeys::<W> { entries };
+        let mut retain = Retain { phase: self.phase(), occupants };
+        let removed = retain.run(quiet, exchange, keep)?;
+        let mut compaction = Compaction { phase: retain.phase, entries, first_mark, counter };
+        compaction.run(exchange)?;
+        Ok(removed)
+    }
+
+    /// Calls `visit` with each key in this owner's part of the buckets. The result is exact between
+    /// barriers. While other owners insert, it contains every key that was there before the call.
+    ///
+    /// It reads the keys' entries, which are in any owner's part, up to 16 at once.
+    ///
+    /// # Errors
+    /// [`OperationError`] of a READ; then not all keys were visited.
+    pub fn for_each_local(
+        &mut self,
+        mut visit: impl FnMut(&[u64; W]),
+    ) -> Result<(), OperationError> {
+        self.pipeline.quiesce()?;
+        let entries = self.pipeline.shared().entries;
+        let buckets = self.layout().buckets_per_owner();
+        let mut phase = self.phase();
+        let geometry = phase.transport.geometry();
+        let (me, depth) = (geometry.me.0, phase.transport.caps().depth.min(geometry.slots));
+        let most = MOST_READS.min(depth as usize);
+        let mut index = 0;
+        while index < buckets {
+            let mut count = 0;
+            while index < buckets && count < most {
+                let word = phase.load(Position { owner: me, index })?;
+                index += 1;
+                if word & OCCUPIED != 0 {
+                    let from = entries.segment(entries.entry_of(word));
+                    phase.post_read(count, from).or_else(|error| {
+                        phase.finish_reads(count)?;
+                        Err(error)
+                    })?;
+                    count += 1;
+                }
+            }
+            phase.finish_reads(count)?;
+            for nth in 0..count {
+                visit(&key_of(phase.landed(nth, entries.words)?)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until no operation is in flight and drops what was learnt of the table, because it
+    /// changes.
+    fn forget(&mut self) -> Result<(), OperationError> {
+        let quiet = self.pipeline.quiesce();
+        let buckets = self.config.buckets;
+        let context = self.pipeline.shared_mut();
+        context.table.forget(&buckets);
+        context.spares.forget();
+        quiet
+    }
+
+    fn agreed(&self) -> [Agreed; 9] {
+        let config = &self.config;
+        let [a, b, c, d, e, f, g] = agreed(MAGIC, &config.buckets, self.layout().owners());
+        let counter = config.counter() - config.buckets.first_word;
+        let entries = Agreed {
+            what: "entries per owner",
+            at: counter + ENTRIES,
+            value: config.entries_per_owner,
+        };
+        let words = Agreed { what: "words of a key", at: counter + WORDS, value: W as u64 };
+        // The format comes first, which tells whether there is a table.
+        [a, b, c, d, e, f, g, entries, words]
+    }
+
+    pub(super) fn write_header(&mut self) -> Result<(), OperationError> {
+        let agreed = self.agreed();
+        self.phase().write_header(&agreed)
+    }
+
+    fn phase(&mut self) -> Phase<'_, T> {
+        let (layout, first_word) = (*self.layout(), self.config.buckets.first_word);
+        Phase { transport: self.pipeline.transport_mut(), layout, first_word }
+    }
+}
