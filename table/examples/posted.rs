@@ -178,7 +178,7 @@ fn submit_all<T: Transport>(table: &mut Posted<T>, keys: &[u64]) -> Result<(), F
 }
 
 /// Finds all keys by futures, polled in turn as an executor does.
-fn await_all<T: Transport>(shared: &Shared<T, Vec<Operation>>, keys: &[u64]) {
+fn await_all<T: Transport>(shared: &Shared<Posted<T>>, keys: &[u64]) {
     let mut context = Context::from_waker(Waker::noop());
     let mut left = keys.iter();
     let mut tasks: Vec<_> =

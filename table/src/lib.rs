@@ -14,6 +14,10 @@
 //! guarantee that a READ returns whole words ([`Caps::word_reads_whole`]), no decision rests on a
 //! word that a tear could have produced.
 //!
+//! [`WideTable`] is the same operation on keys of any fixed number of words, which the paper names
+//! and does not build: its buckets hold a tag of the key and a reference to an entry of a data
+//! array in the windows.
+//!
 //! The extensions of the paper rely on the same rule. [`Config`] switches on claims along with the
 //! first READ, direct CPU access to lines that the CPU can address, adaptive C and read-ahead, and
 //! other probe orders; [`Config::paper`] has none of these. [`Table::find_or_put_batch`] runs many
@@ -81,7 +85,7 @@ pub use bucket::{Bucket, KeyOutOfRange, MAX_KEY};
 pub use cache::CacheEntry;
 pub use config::Config;
 pub use error::{BatchError, CollectiveError, ConfigError, OpenError, OperationError, SubmitError};
-pub use future::{Shared, TableFuture};
+pub use future::{Shared, TableFuture, WideTableFuture};
 pub use layout::{Layout, Position, Probing};
 pub use options::{ChunkChoice, OneRoundtrip, ReadAhead, ReadCost};
 pub use outcome::{Intent, Outcome};

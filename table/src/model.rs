@@ -17,23 +17,22 @@ mod batches;
 mod checker;
 mod fingerprint;
 mod scenarios;
+mod subject;
+mod wide;
 mod wire;
 
-use probeline_pipeline::Pipeline;
+use core::hash::Hash;
+
+use probeline_pipeline::{Machine, Operation};
 
 use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
-use crate::config::Config;
 use crate::context::Context;
 use crate::direct::Direct;
-use crate::find_or_put::FindOrPut;
 use crate::layout::{Layout, Position, Probing};
-use crate::options::OneRoundtrip;
 use crate::outcome::Intent;
 use crate::probe::Probe;
-use crate::table::Operation;
 use crate::walk::Walk;
-use wire::Wire;
 
 const MOST_CLIENTS: usize = 3;
 const MOST_BUCKETS: usize = 16;
@@ -133,23 +132,17 @@ const PAPER: Scenario = Scenario {
     mutant: Mutant::None,
 };
 
-type Driven = Pipeline<Wire, Storage, Context<Entries>, FindOrPut>;
-
 /// Storage for the first `.1` operations.
 #[derive(Clone, Hash)]
-struct Storage([Operation; 2], usize);
+struct Storage<M: Machine>([Operation<M>; 2], usize)
+where
+    Operation<M>: Clone + Hash;
 
-impl AsMut<[Operation]> for Storage {
-    fn as_mut(&mut self) -> &mut [Operation] {
-        &mut self.0[..self.1]
-    }
-}
-
-#[derive(Clone, Debug, Hash)]
-struct Entries([CacheEntry; 8], usize);
-
-impl AsMut<[CacheEntry]> for Entries {
-    fn as_mut(&mut self) -> &mut [CacheEntry] {
+impl<M: Machine> AsMut<[Operation<M>]> for Storage<M>
+where
+    Operation<M>: Clone + Hash,
+{
+    fn as_mut(&mut self) -> &mut [Operation<M>] {
         &mut self.0[..self.1]
     }
 }
@@ -159,23 +152,25 @@ impl Scenario {
         Layout::new(self.owners, self.buckets as u64 / u64::from(self.owners), 0, self.probing)
     }
 
-    /// Creates the pipeline of one client.
-    fn drive(&self, who: usize) -> Driven {
-        let part = self.buckets / self.owners as usize;
-        let trusts = !self.words_tear || self.mutant == Mutant::TrustsTornWords;
-        let reaches = u32::from(self.direct[who] != Direct::Off);
-        let wire = Wire::new(self.owners, part, 2 * self.storage as u32, reaches, trusts);
-        let one_roundtrip =
-            if self.one_roundtrip[who] { OneRoundtrip::On } else { OneRoundtrip::Off };
-        let config = Config { one_roundtrip, ..Config::paper(part as u64) };
-        let entries = Entries([CacheEntry::EMPTY; 8], self.cache_entries);
-        let mut context = Context::new(&wire, self.layout(), &config, entries);
+    /// Gives the searches C, M and the read-ahead of the scenario.
+    fn limit<C: AsMut<[CacheEntry]>>(&self, context: &mut Context<C>) {
         context.policy.chooser.force(self.chunk as u32, self.ahead_from);
         context.probe_limit = self.chunk as u64 * u64::from(self.max_chunks);
-        context.direct = self.direct[who];
-        context.learns_torn_words = self.mutant == Mutant::LearnsTornWords;
-        let storage = Storage([Operation::EMPTY; 2], self.storage);
-        Pipeline::new(wire, context, storage).expect("sizes that fit")
+    }
+
+    /// Checks that a key has at most one place, and no empty bucket before it.
+    fn check_place(&self, memory: &Memory, key: usize, places: Vec<usize>) -> Verdict {
+        let [at] = places[..] else {
+            if places.is_empty() {
+                return Ok(());
+            }
+            return Err(format!("key {key} is in buckets {places:?}"));
+        };
+        let mut before = self.order(self.homes[key]).take_while(|&probe| probe != at);
+        match before.find(|&probe| memory[probe] == 0) {
+            Some(probe) => Err(format!("key {key} lies behind the empty bucket {probe}")),
+            None => Ok(()),
+        }
     }
 
     /// Creates the walk of an operation on a key, at the key's home.
@@ -208,24 +203,6 @@ impl Scenario {
         (0..buckets).map(move |nth| {
             if linear { (home + nth) % buckets } else { home / 8 * 8 + (home + nth) % 8 }
         })
-    }
-
-    /// Checks that each key is in at most one bucket, and that no bucket before it is empty.
-    fn check_memory(&self, memory: &Memory) -> Verdict {
-        for (key, word) in KEYS.iter().enumerate() {
-            let places: Vec<usize> = (0..MOST_BUCKETS).filter(|&at| memory[at] == *word).collect();
-            let [at] = places[..] else {
-                if places.is_empty() {
-                    continue;
-                }
-                return Err(format!("key {key} is in buckets {places:?}"));
-            };
-            let mut before = self.order(self.homes[key]).take_while(|&probe| probe != at);
-            if let Some(probe) = before.find(|&probe| memory[probe] == 0) {
-                return Err(format!("key {key} lies behind the empty bucket {probe}"));
-            }
-        }
-        Ok(())
     }
 
     /// Returns every result of a READ of these buckets that is possible now; `occupied` has a bit

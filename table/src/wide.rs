@@ -36,3 +36,10 @@ pub use config::WideConfig;
 pub(crate) use key::Tagged;
 pub use stats::EntryStats;
 pub use table::{WideOperation, WideTable};
+#[cfg(test)]
+pub(crate) use {
+    context::WideContext,
+    key::Entries,
+    machine::{Mutant as WideMutant, WideFindOrPut},
+    spares::Spares,
+};

@@ -48,7 +48,7 @@ fn cluster(seed: u64) -> Cluster {
     .unwrap()
 }
 
-fn shared(seed: u64) -> Vec<Shared<Engine, Storage, Cache>> {
+fn shared(seed: u64) -> Vec<Shared<Table<Engine, Storage, Cache>>> {
     let cluster = cluster(seed);
     let open = |(owner, setup): (Owner, common::extensions::Setup)| {
         let engine = cluster.engine(owner).unwrap();
@@ -121,7 +121,7 @@ fn finish(account: &mut Account, running: Vec<Vec<Running<'_>>>) {
 }
 
 /// Checks that all storage is free again and that the content agrees with the results.
-fn check(tables: Vec<Shared<Engine, Storage, Cache>>, account: &Account) {
+fn check(tables: Vec<Shared<Table<Engine, Storage, Cache>>>, account: &Account) {
     let mut tables: Vec<CachedTable<Engine>> = tables.into_iter().map(Shared::into_table).collect();
     for table in &mut tables {
         table.transport_mut().unwrap();

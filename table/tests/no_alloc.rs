@@ -74,7 +74,7 @@ fn poll_form(table: &mut ShmTable) {
 }
 
 /// Runs twice as many futures as there is storage for, one of which is dropped.
-fn futures(table: &Shared<probeline_shm::Engine, Vec<Operation>, Vec<CacheEntry>>) {
+fn futures(table: &Shared<ShmTable>) {
     let mut context = Context::from_waker(Waker::noop());
     let mut futures: [_; 16] = core::array::from_fn(|i| Some(table.find_or_put(i as u64)));
     let mut running = futures.len();

@@ -2,12 +2,15 @@
 
 mod common;
 
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
 use std::collections::BTreeSet;
 
 use common::job::{Sizes, on_shm};
 use probeline_sim::{Cluster, Engine};
 use probeline_table::{
-    Finished, Intent, OperationError, Outcome, SubmitError, Tag, WideConfig, WideOperation,
+    Finished, Intent, OperationError, Outcome, Shared, SubmitError, Tag, WideConfig, WideOperation,
     WideTable,
 };
 use probeline_transport::{Exchange, Owner};
@@ -249,4 +252,82 @@ fn owners_race_for_the_same_keys() {
         count as u64
     });
     assert_eq!(inserted.iter().sum::<u64>(), KEYS);
+}
+
+/// More futures than storage, polled together: each ends once, and the set is right.
+#[test]
+fn futures_of_wide_keys() {
+    let config = WideConfig::<2>::new(128);
+    let cluster = cluster(&config, 1, 4);
+    let shared = Shared::new(open(&cluster, 0, config, 4));
+    let mut context = Context::from_waker(Waker::noop());
+    let mut run = |puts: bool| {
+        let start = |number: u64| {
+            let key = key(number % 20);
+            Some(if puts { shared.find_or_put(&key) } else { shared.find(&key) })
+        };
+        let mut futures: Vec<_> = (0..30).map(start).collect();
+        let mut outcomes = Vec::new();
+        // Far more rounds than roundtrips.
+        for _ in 0..100_000 {
+            if outcomes.len() == futures.len() {
+                break;
+            }
+            for place in &mut futures {
+                if let Some(future) = place
+                    && let Poll::Ready(end) = Pin::new(future).poll(&mut context)
+                {
+                    outcomes.push(end.unwrap());
+                    *place = None;
+                }
+            }
+        }
+        outcomes
+    };
+    let count = |outcomes: Vec<Outcome>, outcome| {
+        outcomes.into_iter().filter(|other| *other == outcome).count()
+    };
+    assert_eq!(count(run(false), Outcome::Absent), 30);
+    assert_eq!(count(run(true), Outcome::Inserted), 20);
+    assert_eq!(count(run(false), Outcome::Found), 30);
+}
+
+/// A client stops for good after any of its steps: before the WRITE of its key, between the WRITE
+/// and the claim, or after the claim. The others finish, and no key is lost or doubled.
+#[test]
+fn a_client_that_stops_between_two_steps_blocks_nobody() {
+    const KEYS: u64 = 20;
+    let mut ends = BTreeSet::new();
+    for steps in 0..120 {
+        let config = WideConfig::<2>::new(64);
+        let cluster = cluster(&config, 2, 4);
+        let mut stopping = open(&cluster, 0, config, 4);
+        let mut table = open(&cluster, 1, config, 4);
+        for number in 0..4 {
+            stopping.submit(Tag(number), &key(number), Intent::FindOrPut).unwrap();
+        }
+        let mut reported = 0;
+        for _ in 0..steps {
+            reported += stopping.poll_into(&mut [Finished::default(); 4]).unwrap().len();
+        }
+        // One that had only posted may have claimed without knowing it.
+        let mut inserted = 0;
+        for number in 0..KEYS {
+            match table.find_or_put(&key(number)).unwrap() {
+                Outcome::Inserted => inserted += 1,
+                Outcome::Found => assert!(number < 4),
+                end => panic!("{number} ended {end:?}"),
+            }
+            assert_eq!(table.find_or_put(&key(number)), Ok(Outcome::Found));
+        }
+        assert!((KEYS - 4..=KEYS - reported as u64).contains(&inserted), "{steps}: {inserted}");
+        let mut local = Vec::new();
+        table.for_each_local(|key| local.push(key[1])).unwrap();
+        let all: BTreeSet<u64> = local.iter().copied().collect();
+        assert_eq!(local.len(), all.len(), "a key is there twice");
+        ends.insert((reported, inserted));
+    }
+    // It stopped before any claim, after all of them, and in between.
+    println!("reported and inserted by others: {ends:?}");
+    assert!(ends.contains(&(0, KEYS)) && ends.contains(&(4, KEYS - 4)) && ends.len() > 2);
 }

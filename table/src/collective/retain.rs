@@ -7,8 +7,11 @@ use crate::bucket::{Bucket, Wanted};
 use crate::error::{CollectiveError, OperationError};
 use crate::layout::Probing;
 
+/// The occupant of a bucket, or `None` if it is empty.
+pub(crate) type Occupant<O> = Option<(<O as Occupants>::Wanted, <O as Occupants>::Key)>;
+
 /// What the buckets of a table hold.
-pub(crate) trait Occupants {
+pub(crate) trait Occupants: Sized {
     /// What decides where a bucket lies.
     type Wanted: Wanted;
     /// What decides whether it is kept.
@@ -19,7 +22,7 @@ pub(crate) trait Occupants {
         &self,
         word: u64,
         phase: &mut Phase<'_, T>,
-    ) -> Result<Option<(Self::Wanted, Self::Key)>, OperationError>;
+    ) -> Result<Occupant<Self>, OperationError>;
 }
 
 /// Buckets that hold their keys.
@@ -60,10 +63,7 @@ impl<T: Transport, O: Occupants> Retain<'_, T, O> {
         }
     }
 
-    pub(super) fn occupant(
-        &mut self,
-        word: u64,
-    ) -> Result<Option<(O::Wanted, O::Key)>, OperationError> {
+    pub(super) fn occupant(&mut self, word: u64) -> Result<Occupant<O>, OperationError> {
         self.occupants.of(word, &mut self.phase)
     }
 }

@@ -5,6 +5,7 @@
 use core::cell::RefCell;
 use std::rc::Rc;
 
+use super::subject::{Narrow, Subject};
 use super::wire::{Action, Wire};
 use super::{KEYS, Mutant, PAPER, Scenario, claim, put};
 use crate::direct::Direct;
@@ -74,10 +75,12 @@ impl Choices {
                     let lies = scenario.mutant == Mutant::MisreportsClaims;
                     wire.complete(nth, Ok(if lies { 0 } else { old }));
                 }
-                Action::FetchAdd { at } => {
+                Action::FetchAdd { at, addend } => {
+                    assert_eq!(addend, 0, "confirmations change nothing");
                     let old = wire.memory()[at];
                     wire.complete(nth, Ok(old));
                 }
+                Action::Write { .. } => unreachable!("operations on narrow keys write nothing"),
                 Action::Answer { old } => wire.complete(nth, Ok(old)),
             }
             return;
@@ -141,7 +144,7 @@ fn run(
     (keys, rivals): (&[usize], &[usize]),
     choices: &Rc<RefCell<Choices>>,
 ) -> Result<(), String> {
-    let mut driven = scenario.drive(0);
+    let mut driven = Narrow.drive(scenario, 0);
     driven.transport_mut().set_memory(&scenario.empty_table());
     let (chosen, of) = (Rc::clone(choices), *scenario);
     let on_poll = move |wire: &mut Wire| chosen.borrow_mut().step(&of, wire);
@@ -152,7 +155,7 @@ fn run(
     let results = batch.results;
     driven.quiesce().map_err(|error| error.to_string())?;
     let memory = driven.transport().memory();
-    scenario.check_memory(&memory)?;
+    Narrow.check_memory(scenario, &memory)?;
     let waiting = choices.borrow().rivals.clone();
     for (key, word) in KEYS.iter().enumerate() {
         let of_key = keys.iter().zip(&results).filter(|(other, _)| **other == key);

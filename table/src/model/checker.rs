@@ -8,30 +8,55 @@ use probeline_pipeline::Tag;
 use probeline_transport::OpError;
 
 use super::fingerprint::fingerprint;
-use super::wire::{Action, Posted, Wire};
-use super::{Driven, KEYS, MOST_CLIENTS, Memory, Mutant, Request, Scenario, Verdict, claim};
+use super::subject::{Driven, Narrow, Subject};
+use super::wire::{Action, MOST_WRITTEN, Posted, Wire};
+use super::{KEYS, MOST_CLIENTS, Memory, Mutant, Request, Scenario, Verdict, claim};
 use crate::error::{OperationError, SubmitError};
-use crate::find_or_put::FindOrPut;
 use crate::outcome::Outcome;
 use crate::table::Finished;
 
-#[derive(Clone, Hash)]
-struct World {
+#[derive(Clone)]
+struct World<S: Subject> {
     memory: Memory,
     /// Clients, shared between worlds until they change.
-    clients: [Option<Rc<Client>>; MOST_CLIENTS],
-    /// Claims reported as failed that may still take effect, in order.
-    late: Vec<(usize, u64)>,
+    clients: [Option<Rc<Client<S>>>; MOST_CLIENTS],
+    /// Claims and WRITEs reported as failed that may still take effect, in order.
+    late: Vec<Late>,
     failures: u8,
     inserted: [u8; KEYS.len()],
     cleared: bool,
 }
 
+/// A one-sided operation that failed and may still take effect.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Late {
+    Claim { at: usize, word: u64 },
+    Write { at: usize, words: [u64; MOST_WRITTEN], count: usize },
+}
+
+impl Late {
+    fn take_effect(self, memory: &mut Memory) {
+        match self {
+            Self::Claim { at, word } => claim(memory, at, word),
+            Self::Write { at, words, count } => {
+                memory[at..at + count].copy_from_slice(&words[..count]);
+            }
+        }
+    }
+}
+
+impl<S: Subject> Hash for World<S> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        (&self.memory, &self.clients, &self.late).hash(hasher);
+        (self.failures, self.inserted, self.cleared).hash(hasher);
+    }
+}
+
 #[derive(Clone)]
-struct Client {
+struct Client<S: Subject> {
     /// Hash of the other fields.
     fingerprint: u128,
-    driven: Driven,
+    driven: Driven<S>,
     /// Number of requests completed so far.
     done: u8,
     running: bool,
@@ -39,24 +64,35 @@ struct Client {
     present: bool,
 }
 
-impl Hash for Client {
+impl<S: Subject> Hash for Client<S> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.fingerprint.hash(hasher);
     }
 }
 
-pub(super) struct Checker<'a> {
+pub(super) struct Checker<'a, S> {
     scenario: &'a Scenario,
+    subject: S,
     /// Number of executions from each visited world on, keyed by its fingerprint.
     paths: HashMap<u128, f64>,
 }
 
-impl<'a> Checker<'a> {
-    /// Returns the number of states and executions of a scenario.
+impl<'a> Checker<'a, Narrow> {
+    /// Returns the number of states and executions of a scenario with narrow keys.
     pub(super) fn check(scenario: &'a Scenario) -> Result<(usize, f64), String> {
+        Self::check_subject(scenario, Narrow)
+    }
+}
+
+impl<'a, S: Subject> Checker<'a, S> {
+    /// Returns the number of states and executions of a scenario.
+    pub(super) fn check_subject(
+        scenario: &'a Scenario,
+        subject: S,
+    ) -> Result<(usize, f64), String> {
         let client = |who| {
             (who < scenario.scripts.len()).then(|| {
-                let driven = scenario.drive(who);
+                let driven = subject.drive(scenario, who);
                 let fingerprint = fingerprint(&driven);
                 Rc::new(Client { fingerprint, driven, done: 0, running: false, present: false })
             })
@@ -69,26 +105,25 @@ impl<'a> Checker<'a> {
             inserted: [0; KEYS.len()],
             cleared: false,
         };
-        let mut checker = Self { scenario, paths: HashMap::new() };
+        let mut checker = Self { scenario, subject, paths: HashMap::new() };
         let executions = checker.explore(&start)?;
         Ok((checker.paths.len(), executions))
     }
 
     /// Returns the number of executions from this world on; 1 if nothing more can happen.
-    fn explore(&mut self, world: &World) -> Result<f64, String> {
+    fn explore(&mut self, world: &World<S>) -> Result<f64, String> {
         let fingerprint = fingerprint(world);
         if let Some(&paths) = self.paths.get(&fingerprint) {
             return Ok(paths);
         }
-        self.scenario.check_memory(&world.memory)?;
+        self.subject.check_memory(self.scenario, &world.memory)?;
         let mut next = Vec::new();
         for who in 0..self.scenario.scripts.len() {
             self.moves_of(world, who, &mut next)?;
         }
         for which in 0..world.late.len() {
             let mut after = world.clone();
-            let (at, word) = after.late.remove(which);
-            claim(&mut after.memory, at, word);
+            after.late.remove(which).take_effect(&mut after.memory);
             next.push(after);
         }
         if next.is_empty() {
@@ -106,7 +141,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Clears the table, as all clients do between two barriers.
-    fn clear(&self, world: &World) -> World {
+    fn clear(&self, world: &World<S>) -> World<S> {
         let mut after = world.clone();
         after.memory = self.scenario.empty_table();
         after.inserted = [0; KEYS.len()];
@@ -115,14 +150,14 @@ impl<'a> Checker<'a> {
             let client = after.client(who);
             client.done = 0;
             if self.scenario.mutant != Mutant::KeepsCache {
-                client.driven.shared_mut().cache.forget();
+                self.subject.forget(client.driven.shared_mut());
             }
             after.seal(who);
         }
         after
     }
 
-    fn moves_of(&self, world: &World, who: usize, next: &mut Vec<World>) -> Verdict {
+    fn moves_of(&self, world: &World<S>, who: usize, next: &mut Vec<World<S>>) -> Verdict {
         let Some(client) = &world.clients[who] else { return Ok(()) };
         if !client.running && usize::from(client.done) < self.scenario.scripts[who].len() {
             let mut after = world.clone();
@@ -149,14 +184,14 @@ impl<'a> Checker<'a> {
 
     fn moves_of_posted(
         &self,
-        world: &World,
+        world: &World<S>,
         who: usize,
         nth: usize,
         Posted { action, request, .. }: Posted,
-        next: &mut Vec<World>,
+        next: &mut Vec<World<S>>,
     ) -> Verdict {
         // A completion makes the client poll; an atomic that only takes effect does not.
-        let mut go = |completes: bool, change: &dyn Fn(&mut World)| {
+        let mut go = |completes: bool, change: &dyn Fn(&mut World<S>)| {
             let mut after = world.clone();
             change(&mut after);
             if completes {
@@ -171,10 +206,12 @@ impl<'a> Checker<'a> {
         let wanted = client.running && wire.request == request;
         let may_fail = wanted && world.failures > 0;
         match action {
-            Action::Read { from, occupied, .. } => {
+            Action::Read { from, occupied, first, .. } => {
                 let start = wire.index(from.start);
                 let buckets = start..start + from.words as usize;
-                let all = if wanted {
+                let all = if wanted && start >= self.scenario.buckets {
+                    self.brought_of_entry(world, buckets, &first)
+                } else if wanted {
                     self.scenario.brought(&world.memory, buckets, occupied)
                 } else {
                     // The operation is done, so no code reads these words.
@@ -191,14 +228,29 @@ impl<'a> Checker<'a> {
                 })?;
                 if may_fail {
                     go(true, &|after| {
-                        after.come_late(at, desired);
+                        after.come_late(Late::Claim { at, word: desired });
                         after.fail(who, nth);
                     })?;
                 }
                 Ok(())
             }
-            Action::FetchAdd { at } => go(false, &|after| {
+            Action::Write { at, words, count } => {
+                let write = Late::Write { at, words, count };
+                go(true, &|after| {
+                    write.take_effect(&mut after.memory);
+                    after.wire(who).complete(nth, Ok(0));
+                })?;
+                if may_fail {
+                    go(true, &|after| {
+                        after.come_late(write);
+                        after.fail(who, nth);
+                    })?;
+                }
+                Ok(())
+            }
+            Action::FetchAdd { at, addend } => go(false, &|after| {
                 let old = after.memory[at];
+                after.memory[at] += addend;
                 after.wire(who).set_answer(nth, old);
             }),
             Action::Answer { old } => {
@@ -213,19 +265,63 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn request(&self, client: &Client, who: usize) -> Request {
+    /// Returns every result of a READ of an entry's words that is possible now; `first` are their
+    /// values at the post.
+    fn brought_of_entry(
+        &self,
+        world: &World<S>,
+        words: core::ops::Range<usize>,
+        first: &[u64],
+    ) -> Vec<Vec<u64>> {
+        let mut writes: Vec<Late> = world.late.clone();
+        for client in world.clients.iter().flatten() {
+            writes.extend(client.driven.transport().posted().filter_map(|(_, posted)| {
+                let Action::Write { at, words, count } = posted.action else { return None };
+                Some(Late::Write { at, words, count })
+            }));
+        }
+        let mut brought = vec![Vec::new()];
+        for (nth, at) in words.enumerate() {
+            let mut values = vec![first[nth], world.memory[at]];
+            values.extend(writes.iter().filter_map(|write| match *write {
+                Late::Write { at: start, words, count } => {
+                    words[..count].get(at.checked_sub(start)?).copied()
+                }
+                Late::Claim { .. } => None,
+            }));
+            if self.scenario.words_tear {
+                const LOW: u64 = 0xff;
+                let mixed = |high: &u64| {
+                    let high = *high;
+                    values.iter().map(move |low| high & !LOW | low & LOW)
+                };
+                values = values.iter().flat_map(mixed).collect();
+            }
+            values.sort_unstable();
+            values.dedup();
+            let with = |value: &u64| {
+                let value = *value;
+                brought.clone().into_iter().map(move |mut words: Vec<u64>| {
+                    words.push(value);
+                    words
+                })
+            };
+            brought = values.iter().flat_map(with).collect();
+        }
+        brought
+    }
+
+    fn request(&self, client: &Client<S>, who: usize) -> Request {
         self.scenario.scripts[who][usize::from(client.done)]
     }
 
     /// Starts a client's next request. Returns false while its storage drains.
-    fn start(&self, world: &mut World, who: usize) -> Result<bool, String> {
+    fn start(&self, world: &mut World<S>, who: usize) -> Result<bool, String> {
         let memory = world.memory;
         let client = world.client(who);
-        let Request { intent, key } = self.scenario.scripts[who][usize::from(client.done)];
-        let mut operation = FindOrPut::starting_at(self.scenario.walk(intent, key));
-        if self.scenario.mutant == Mutant::BelievesRead && self.scenario.one_roundtrip[who] {
-            operation = operation.believing_its_read(client.driven.shared());
-        }
+        let request = self.scenario.scripts[who][usize::from(client.done)];
+        let shared = client.driven.shared();
+        let operation = self.subject.operation(self.scenario, who, request, shared);
         let wire = client.driven.transport_mut();
         wire.set_memory(&memory);
         wire.request = wire.request.wrapping_add(1);
@@ -235,13 +331,13 @@ impl<'a> Checker<'a> {
             Err(error) => return Err(error.to_string()),
         }
         client.running = true;
-        client.present = memory.contains(&KEYS[key]);
+        client.present = self.subject.is_there(self.scenario, &memory, request.key);
         self.poll(world, who)?;
         Ok(true)
     }
 
     /// Polls a client's pipeline, which handles the completion that its transport has.
-    fn poll(&self, world: &mut World, who: usize) -> Verdict {
+    fn poll(&self, world: &mut World<S>, who: usize) -> Verdict {
         let memory = world.memory;
         let client = world.client(who);
         client.driven.transport_mut().set_memory(&memory);
@@ -275,12 +371,18 @@ impl<'a> Checker<'a> {
     /// Completes at once everything that an operation has left in flight. Only the next request of
     /// the same client could observe it, and the checker chooses when that request starts. A claim
     /// may still take effect later.
-    fn drain(&self, world: &mut World, who: usize) -> Verdict {
+    fn drain(&self, world: &mut World<S>, who: usize) -> Verdict {
         let client = world.client(who);
         let posted: Vec<_> = client.driven.transport().posted().collect();
         for (nth, posted) in posted {
-            if let Action::CompareAndSwap { at, desired } = posted.action {
-                world.come_late(at, desired);
+            match posted.action {
+                Action::CompareAndSwap { at, desired } => {
+                    world.come_late(Late::Claim { at, word: desired });
+                }
+                Action::Write { at, words, count } => {
+                    world.come_late(Late::Write { at, words, count });
+                }
+                _ => {}
             }
             let client = world.client(who);
             client.driven.transport_mut().complete(nth, Ok(0));
@@ -292,10 +394,10 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    fn check_outcome(&self, world: &mut World, who: usize, outcome: Outcome) -> Verdict {
+    fn check_outcome(&self, world: &mut World<S>, who: usize, outcome: Outcome) -> Verdict {
         let Some(client) = &world.clients[who] else { return Ok(()) };
         let key = self.request(client, who).key;
-        let is_there = world.memory.contains(&KEYS[key]);
+        let is_there = self.subject.is_there(self.scenario, &world.memory, key);
         let right = match outcome {
             // The key is present at the completion: the linearization point.
             Outcome::Found => is_there,
@@ -316,7 +418,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    fn check_end(&self, world: &World) -> Verdict {
+    fn check_end(&self, world: &World<S>) -> Verdict {
         for (who, client) in world.clients.iter().enumerate() {
             let Some(client) = client else { continue };
             if usize::from(client.done) != self.scenario.scripts[who].len() {
@@ -327,7 +429,7 @@ impl<'a> Checker<'a> {
             }
         }
         for (key, &count) in world.inserted.iter().enumerate() {
-            let is_there = world.memory.contains(&KEYS[key]);
+            let is_there = self.subject.is_there(self.scenario, &world.memory, key);
             if count > 0 && !is_there {
                 return Err(format!("key {key} was inserted and is lost"));
             }
@@ -340,8 +442,8 @@ impl<'a> Checker<'a> {
     }
 }
 
-impl World {
-    fn client(&mut self, who: usize) -> &mut Client {
+impl<S: Subject> World<S> {
+    fn client(&mut self, who: usize) -> &mut Client<S> {
         Rc::make_mut(self.clients[who].as_mut().expect("a client with a script"))
     }
 
@@ -355,8 +457,8 @@ impl World {
         self.wire(who).complete(nth, Err(OpError::RetryExceeded));
     }
 
-    fn come_late(&mut self, at: usize, word: u64) {
-        self.late.push((at, word));
+    fn come_late(&mut self, late: Late) {
+        self.late.push(late);
         self.late.sort_unstable();
     }
 

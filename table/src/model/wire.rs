@@ -16,6 +16,8 @@ use super::{MOST_BUCKETS, Memory};
 const MOST_POSTED: usize = 8;
 const MOST_SLOTS: usize = 4;
 const MOST_CHUNK: usize = 8;
+/// Words of the longest WRITE.
+pub(super) const MOST_WRITTEN: usize = 2;
 
 /// A one-sided operation in flight.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -28,11 +30,19 @@ pub(super) struct Posted {
 
 #[derive(Clone, Copy, Debug, Hash)]
 pub(super) enum Action {
-    /// A READ; `occupied` has a bit for each bucket that was occupied at the post.
+    /// A READ; `occupied` has a bit for each bucket that was occupied at the post, and `first` the
+    /// first words at the post.
     Read {
         from: Segment,
         into: Local,
         occupied: u16,
+        first: [u64; MOST_WRITTEN],
+    },
+    /// A WRITE of so many of these words.
+    Write {
+        at: usize,
+        words: [u64; MOST_WRITTEN],
+        count: usize,
     },
     CompareAndSwap {
         at: usize,
@@ -40,6 +50,7 @@ pub(super) enum Action {
     },
     FetchAdd {
         at: usize,
+        addend: u64,
     },
     /// An atomic that has taken effect, with the old word.
     Answer {
@@ -62,12 +73,15 @@ pub(super) struct Wire {
     landed: [u8; MOST_SLOTS],
     posted: [Option<Posted>; MOST_POSTED],
     completed: Option<Completion>,
+    /// The slot of the WRITE in flight; a client with storage for one operation has at most one.
+    staged: Option<Slot>,
     pub(super) request: u8,
     /// Completes an operation at each poll, if no checker does so between polls.
     pub(super) on_poll: Option<OnPoll>,
 }
 
 impl Wire {
+    /// Creates the wire of `owners` windows of `part` words each.
     pub(super) fn new(owners: u32, part: usize, slots: u32, reaches: u32, whole: bool) -> Self {
         Self {
             caps: Caps {
@@ -92,6 +106,7 @@ impl Wire {
             landed: [0; MOST_SLOTS],
             posted: [None; MOST_POSTED],
             completed: None,
+            staged: None,
             request: 0,
             on_poll: None,
         }
@@ -153,9 +168,11 @@ impl Wire {
     }
 
     fn is_busy(&self, slot: Slot) -> bool {
-        self.posted().any(
-            |(_, posted)| matches!(posted.action, Action::Read { into, .. } if into.slot == slot),
-        )
+        self.posted().any(|(_, posted)| match posted.action {
+            Action::Read { into, .. } => into.slot == slot,
+            Action::Write { .. } => Some(slot) == self.staged,
+            _ => false,
+        })
     }
 }
 
@@ -203,17 +220,26 @@ impl Transport for Wire {
                 for at in into.start..into.start + into.words {
                     self.landed[into.slot.0 as usize] &= !(1 << at);
                 }
-                Action::Read { from, into, occupied }
+                let start = self.index(from.start);
+                let first = core::array::from_fn(|nth| match self.memory.get(start + nth) {
+                    Some(word) if nth < from.words as usize => word.load(SeqCst),
+                    _ => 0,
+                });
+                Action::Read { from, into, occupied, first }
             }
-            Request::Write { .. } => unreachable!("operations write nothing"),
+            Request::Write { from, to } => {
+                let slot = &self.slots[from.slot.0 as usize];
+                let words = core::array::from_fn(|nth| {
+                    if nth < from.words as usize { slot[from.start as usize + nth] } else { 0 }
+                });
+                self.staged = Some(from.slot);
+                Action::Write { at: self.index(to.start), words, count: to.words as usize }
+            }
             Request::CompareAndSwap { at, expected, desired } => {
                 assert_eq!(expected, 0, "claims are on empty buckets");
                 Action::CompareAndSwap { at: self.index(at), desired }
             }
-            Request::FetchAdd { at, addend } => {
-                assert_eq!(addend, 0, "confirmations change nothing");
-                Action::FetchAdd { at: self.index(at) }
-            }
+            Request::FetchAdd { at, addend } => Action::FetchAdd { at: self.index(at), addend },
         };
         if self.in_flight() == self.caps.depth {
             return Err(PostError::Full);

@@ -215,7 +215,7 @@ where
         let buckets = self.config.buckets;
         let context = self.pipeline.shared_mut();
         context.table.forget(&buckets);
-        context.spares.forget();
+        context.spares.forget(&context.entries);
         quiet
     }
 

@@ -38,14 +38,15 @@ impl WideContext {
         let buckets = &config.buckets;
         let first = config.first_bucket();
         let layout = Layout::new(owners, buckets.buckets_per_owner, first, buckets.probing);
+        let entries = config.entries(owners);
         // The CPU examines lines in operations of its own, which compare entries as well.
         let searches = Config { direct: false, ..*buckets };
         Self {
             table: Context::new(transport, layout, &searches, []),
-            entries: config.entries(owners),
+            entries,
             counter: config.counter(),
             me,
-            spares: Spares::new(me, owners),
+            spares: Spares::new(me, owners, &entries),
             stats: EntryStats::default(),
         }
     }

@@ -86,7 +86,7 @@ struct Kept {
 }
 
 /// A rule that the model check must see broken.
-#[cfg(test)]
+#[cfg_attr(not(test), allow(dead_code))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mutant {
     None,
@@ -94,8 +94,10 @@ pub(crate) enum Mutant {
     ClaimsEarly,
     /// Takes a matching tag for the key.
     TrustsTags,
-    /// Keeps an entry for the next key although the WRITE of this one is in flight.
+    /// Keeps an entry for the next key although the outcome of a WRITE to it is unknown.
     KeepsEarly,
+    /// Keeps an entry for the next key although the outcome of a claim with it is unknown.
+    KeepsClaimed,
 }
 
 impl<const W: usize> Machine for WideFindOrPut<W> {
@@ -177,7 +179,18 @@ impl<const W: usize> Run<WideContext> for WideFindOrPut<W> {
 impl<const W: usize> WideFindOrPut<W> {
     #[inline]
     pub(crate) fn new(key: &[u64; W], intent: Intent, context: &WideContext) -> Self {
-        let tagged = context.entries.tagged(hash(key));
+        Self::of_hash(key, hash(key), intent, context)
+    }
+
+    /// Creates the operation of a key with this hash.
+    #[inline]
+    pub(crate) fn of_hash(
+        key: &[u64; W],
+        hash: u64,
+        intent: Intent,
+        context: &WideContext,
+    ) -> Self {
+        let tagged = context.entries.tagged(hash);
         let spare = if intent == Intent::Find { Spare::Unneeded } else { Spare::Lacking };
         Self {
             search: FindOrPut::of_tag(tagged, &context.table),
@@ -247,8 +260,7 @@ impl<const W: usize> WideFindOrPut<W> {
                     self.prepare(context, port)?;
                     match self.entry_to_claim_with() {
                         Some(entry) => {
-                            // Until its outcome is known, the claim may refer to the entry.
-                            self.kept.entry = None;
+                            self.risk(Mutant::KeepsClaimed);
                             let tagged = context.entries.refer(self.search.tagged(), entry);
                             self.search.claim_empty(tagged);
                             self.stage = Stage::Claims;
@@ -288,11 +300,17 @@ impl<const W: usize> WideFindOrPut<W> {
         Step::Done(outcome)
     }
 
-    fn is_writing(&self) -> bool {
+    /// Does not keep the entry for the next key, until the outcome of a WRITE to it or of a claim
+    /// with it is known: a failed one may take effect later.
+    fn risk(&mut self, _unless: Mutant) {
         #[cfg(test)]
-        if self.mutant == Mutant::KeepsEarly {
-            return false;
+        if self.mutant == _unless {
+            return;
         }
+        self.kept.entry = None;
+    }
+
+    fn is_writing(&self) -> bool {
         matches!(self.spare, Spare::Writing(_))
     }
 
@@ -312,13 +330,7 @@ impl<const W: usize> WideFindOrPut<W> {
             *to = *word;
         }
         port.write(WRITE, staged, context.entries.segment(entry))?;
-        #[cfg(test)]
-        let keeps = self.mutant == Mutant::KeepsEarly;
-        #[cfg(not(test))]
-        let keeps = false;
-        if !keeps {
-            self.kept.entry = None;
-        }
+        self.risk(Mutant::KeepsEarly);
         self.spare = Spare::Writing(entry);
         Ok(())
     }
@@ -388,8 +400,7 @@ impl<const W: usize> WideFindOrPut<W> {
         self.search.pass_match();
         self.stage = Stage::Search;
         if self.search.may_claim() {
-            // Further claims refer to the entry again.
-            self.kept.entry = None;
+            self.risk(Mutant::KeepsClaimed);
             self.stage = Stage::Claims;
         }
         Ok(())

@@ -34,6 +34,11 @@ pub(crate) struct Fetch {
     is_run: bool,
 }
 
+/// Returns the length of a run in a part that has this many entries left.
+fn run_of(left: u64, owners: u32) -> u64 {
+    (left / (SHARE * u64::from(owners))).clamp(1, MOST_RUN)
+}
+
 /// The entries taken and not used. Those that operations keep are not among them.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Spares {
@@ -52,7 +57,7 @@ pub(crate) struct Spares {
 }
 
 impl Spares {
-    pub(crate) fn new(me: u32, owners: u32) -> Self {
+    pub(crate) fn new(me: u32, owners: u32, entries: &Entries) -> Self {
         Self {
             runs: [Run::default(); 2],
             is_fetching: false,
@@ -60,14 +65,21 @@ impl Spares {
             owners,
             part: me,
             parts_left: owners,
-            run: MOST_RUN,
+            run: run_of(entries.per_owner, owners),
             epoch: 0,
         }
     }
 
+    /// Starts with runs of this length, for the model check.
+    #[cfg(test)]
+    pub(crate) fn taking(run: u64, entries: &Entries) -> Self {
+        Self { run, ..Self::new(0, 1, entries) }
+    }
+
     /// Drops all entries, also those that operations keep.
-    pub(crate) fn forget(&mut self) {
-        *self = Self { epoch: self.epoch.wrapping_add(1), ..Self::new(self.me, self.owners) };
+    pub(crate) fn forget(&mut self, entries: &Entries) {
+        let epoch = self.epoch.wrapping_add(1);
+        *self = Self { epoch, ..Self::new(self.me, self.owners, entries) };
     }
 
     /// Takes one of the entries held.
@@ -118,8 +130,7 @@ impl Spares {
             // How much the next part has left is not known yet.
             self.run = 1;
         } else {
-            let share = (left - taken) / (SHARE * u64::from(self.owners));
-            self.run = share.clamp(1, MOST_RUN);
+            self.run = run_of(left - taken, self.owners);
         }
         let mut run = Run { owner, next: before, end: before.saturating_add(taken) };
         let first = (lacks && taken > 0).then(|| {
