@@ -13,6 +13,9 @@ use probeline_verbs_sys as sys;
 
 use crate::{ProtectionDomain, VerbFailed};
 
+/// Messages are shorter.
+pub(crate) const MESSAGE_LIMIT_BYTES: u32 = 1 << 31;
+
 /// Memory that can be registered with a device.
 ///
 /// Other code may access the same words too, if it uses atomics: a device and peers change them at
@@ -160,8 +163,19 @@ impl<M: Memory> MemoryRegion<M> {
     #[must_use]
     pub fn local(&self, start: u64, words: u32) -> Option<LocalRange> {
         let address = self.remote.at(start, words)?.address;
-        let bytes = words.checked_mul(8).filter(|bytes| (1..1 << 31).contains(bytes))?;
+        let bytes =
+            words.checked_mul(8).filter(|bytes| (1..MESSAGE_LIMIT_BYTES).contains(bytes))?;
         Some(LocalRange { address, bytes, key: self.local_key })
+    }
+
+    /// `count` blocks of `words` words each, from word `start` on, for requests of ranges within a
+    /// block; `None` if they are not within the region.
+    pub(crate) fn local_blocks(&self, start: u64, count: u32, words: u32) -> Option<LocalBlocks> {
+        let all = u64::from(count) * u64::from(words);
+        let address = self.remote.at(start, 0)?.address;
+        let fits = start.checked_add(all).is_some_and(|end| end <= self.remote.words);
+        let block_bytes = u64::from(words) * WORD_BYTES as u64;
+        fits.then_some(LocalBlocks { address, block_bytes, key: self.local_key })
     }
 
     /// The address and key by which peers access the region.
@@ -200,6 +214,27 @@ pub struct LocalRange {
     pub(crate) key: u32,
 }
 
+/// Blocks of words of a region of this process, of which the caller checks ranges itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LocalBlocks {
+    address: u64,
+    block_bytes: u64,
+    key: u32,
+}
+
+impl LocalBlocks {
+    /// The range of `words` words from word `start` of a block on. The caller has checked that it is
+    /// not empty, shorter than 2 GiB, and within one of the blocks; a request of any other range may
+    /// fail.
+    #[inline]
+    pub(crate) fn range(self, block: u32, start: u32, words: u32) -> LocalRange {
+        let start = u64::from(start) * WORD_BYTES as u64;
+        let offset = u64::from(block).wrapping_mul(self.block_bytes).wrapping_add(start);
+        let address = self.address.wrapping_add(offset);
+        LocalRange { address, bytes: words.wrapping_mul(8), key: self.key }
+    }
+}
+
 /// The address and key of a peer's region, which the peer has sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteRegion {
@@ -219,14 +254,32 @@ pub struct RemoteAddress {
 }
 
 impl RemoteRegion {
+    /// The first `words` words, or all if there are fewer, and the others.
+    pub(crate) fn split_at(&self, words: u64) -> (Self, Self) {
+        let words = words.min(self.words);
+        let address = self.address.wrapping_add(words.wrapping_mul(WORD_BYTES as u64));
+        (Self { words, ..*self }, Self { address, words: self.words - words, key: self.key })
+    }
+
     /// The address of word `start`; `None` if the `words` words from there on are not all within
     /// the region.
     #[inline]
     #[must_use]
     pub fn at(&self, start: u64, words: u32) -> Option<RemoteAddress> {
-        let end = start.checked_add(u64::from(words))?;
+        self.contains(start, words).then(|| self.address(start))
+    }
+
+    /// Whether the `words` words from word `start` on are all within the region.
+    #[inline]
+    pub(crate) fn contains(&self, start: u64, words: u32) -> bool {
+        start.checked_add(u64::from(words)).is_some_and(|end| end <= self.words)
+    }
+
+    /// The address of word `start`. A request of a word outside the region fails at the peer.
+    #[inline]
+    pub(crate) fn address(&self, start: u64) -> RemoteAddress {
         let address = self.address.wrapping_add(start.wrapping_mul(WORD_BYTES as u64));
-        (end <= self.words).then_some(RemoteAddress { address, key: self.key })
+        RemoteAddress { address, key: self.key }
     }
 }
 
@@ -243,5 +296,23 @@ mod tests {
         for (start, words) in [(0, 65), (64, 1), (63, 2), (u64::MAX, 1), (u64::MAX, 2)] {
             assert!(REGION.at(start, words).is_none(), "{start} {words}");
         }
+    }
+
+    #[test]
+    fn a_region_is_split_at_a_word() {
+        let (first, rest) = REGION.split_at(24);
+        assert_eq!((first.words, first.at(23, 1).unwrap().address), (24, 0x7000 + 23 * 8));
+        assert_eq!((rest.words, rest.at(0, 40).unwrap().address), (40, 0x7000 + 24 * 8));
+        assert!(first.at(24, 1).is_none() && rest.at(0, 41).is_none());
+        assert_eq!(first.at(0, 1).unwrap().key, rest.at(0, 1).unwrap().key);
+        let (all, none) = REGION.split_at(65);
+        assert_eq!((all.words, none.words), (64, 0));
+    }
+
+    #[test]
+    fn a_range_of_a_block_has_its_address_and_key() {
+        let blocks = LocalBlocks { address: 0x9000, block_bytes: 24 * 8, key: 7 };
+        let LocalRange { address, bytes, key } = blocks.range(2, 5, 19);
+        assert_eq!((address, bytes, key), (0x9000 + (2 * 24 + 5) * 8, 19 * 8, 7));
     }
 }

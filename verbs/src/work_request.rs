@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 use core::mem::MaybeUninit;
-use core::ptr;
+use core::ptr::{self, NonNull};
 
 use probeline_verbs_sys as sys;
 use thiserror::Error;
@@ -205,13 +205,17 @@ impl Prepared {
 
 /// Requests that are posted with one doorbell, in memory that is allocated once.
 pub struct WorkRequestList {
-    /// All requests, filled or not.
+    /// All requests, filled or not. The pointers below are to them, or to the end of the buffer,
+    /// which neither moves nor grows.
     requests: Vec<Prepared>,
-    len: usize,
-    /// The number of requests that it accepts: 0 while it holds requests whose post has failed.
-    room: usize,
-    /// The number of requests that the library has taken in a post that failed.
-    posted: usize,
+    /// The first request that is not posted.
+    first: NonNull<Prepared>,
+    /// The request that the next push fills.
+    next: NonNull<Prepared>,
+    /// The first request that a push does not fill: `end`, or `first` if the list is closed.
+    limit: NonNull<Prepared>,
+    /// The end of the buffer.
+    end: NonNull<Prepared>,
 }
 
 // SAFETY: the pointers inside are to the list itself, and only its user follows them.
@@ -229,31 +233,60 @@ impl WorkRequestList {
         let mut requests: Vec<_> = (0..capacity).map(|_| Prepared::empty()).collect();
         let base = requests.as_mut_ptr();
         for place in 0..capacity {
-            // SAFETY: `place` is the index of a request in the buffer, which neither moves nor
-            // grows. The last request is linked to the end of the buffer; `first` sets that link to
-            // null before a post.
+            // SAFETY: `place` is the index of a request in the buffer. The last request is linked to
+            // the end of the buffer; `first` sets that link to null before a post.
             unsafe { Prepared::link(base.add(place), base.add(place + 1)) };
         }
-        Self { room: capacity, requests, len: 0, posted: 0 }
+        // A vector's pointer is never null.
+        let first = NonNull::new(base).unwrap_or(NonNull::dangling());
+        // SAFETY: the end of the buffer.
+        let end = unsafe { first.add(capacity) };
+        Self { requests, first, next: first, limit: end, end }
     }
 
     /// The number of requests.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
-        self.len - self.posted
+        (self.next.addr().get() - self.first.addr().get()) / size_of::<Prepared>()
     }
 
     /// Whether there is no request.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == self.posted
+        self.first == self.next
+    }
+
+    /// Whether [`push`](Self::push) appends a request.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.next < self.limit
+    }
+
+    /// Refuses requests until [`open`](Self::open) or
+    /// [`clear`](Self::clear).
+    #[inline]
+    pub(crate) fn close(&mut self) {
+        self.limit = self.first;
+    }
+
+    /// Accepts requests up to the capacity.
+    #[inline]
+    pub(crate) fn open(&mut self) {
+        self.limit = self.end;
+    }
+
+    #[inline]
+    fn base(&mut self) -> NonNull<Prepared> {
+        NonNull::new(self.requests.as_mut_ptr()).unwrap_or(self.first)
     }
 
     /// The IDs of the requests, in their order.
     pub fn ids(&self) -> impl Iterator<Item = u64> {
-        self.requests.iter().take(self.len).skip(self.posted).map(|request| request.wr.wr_id)
+        let posted =
+            (self.first.addr().get() - self.requests.as_ptr().addr()) / size_of::<Prepared>();
+        self.requests.iter().skip(posted).take(self.len()).map(|request| request.wr.wr_id)
     }
 
     /// Appends a request.
@@ -262,15 +295,15 @@ impl WorkRequestList {
     /// [`ListFull`], also while the list holds requests whose post has failed.
     #[inline]
     pub fn push(&mut self, request: &WorkRequest) -> Result<(), ListFull> {
-        if self.len >= self.room {
+        if !self.has_room() {
             return Err(ListFull);
         }
-        // SAFETY: `len` is less than the number of requests, and `new` has linked all of them. The
-        // buffer neither moves nor grows.
+        // SAFETY: `next` is a request of the buffer, because it is before `limit`. `new` has linked
+        // all requests.
         unsafe {
-            Prepared::fill(self.requests.as_mut_ptr().add(self.len), request);
+            Prepared::fill(self.next.as_ptr(), request);
+            self.next = self.next.add(1);
         }
-        self.len += 1;
         Ok(())
     }
 
@@ -278,16 +311,19 @@ impl WorkRequestList {
     #[inline]
     pub fn clear(&mut self) {
         self.relink();
-        (self.len, self.room, self.posted) = (0, self.requests.len(), 0);
+        (self.first, self.next) = (self.base(), self.base());
+        self.open();
     }
 
     /// Links the request that `first` has made the last one to the next one again.
     #[inline]
     fn relink(&mut self) {
-        let Some(last) = self.len.checked_sub(1) else { return };
-        let base = self.requests.as_mut_ptr();
-        // SAFETY: one of the requests, and the next one or the end of the buffer.
-        unsafe { (*base.add(last)).wr.next = base.add(self.len).cast() };
+        if self.is_empty() {
+            return;
+        }
+        // SAFETY: `next` is behind `first`, so there is a request before it. The link is to the next
+        // request or to the end of the buffer.
+        unsafe { (*self.next.sub(1).as_ptr()).wr.next = self.next.as_ptr().cast() };
     }
 
     /// The first request, with the others linked behind it; `None` if there is none.
@@ -296,22 +332,22 @@ impl WorkRequestList {
         if self.is_empty() {
             return None;
         }
-        let base = self.requests.as_mut_ptr();
-        // SAFETY: `posted < len`, by the check above, and `len` is at most the number of requests.
-        unsafe {
-            (*base.add(self.len - 1)).wr.next = ptr::null_mut();
-            Some(base.add(self.posted).cast())
-        }
+        // SAFETY: as in `relink`.
+        unsafe { (*self.next.sub(1).as_ptr()).wr.next = ptr::null_mut() };
+        Some(self.first.as_ptr().cast())
     }
 
     /// The library has taken the requests before `refused`, one of the list. Returns their number.
     #[cold]
     pub(crate) fn keep_from(&mut self, refused: *const sys::ibv_send_wr) -> usize {
-        let offset = refused.addr().saturating_sub(self.requests.as_ptr().addr());
-        let taken = (offset / size_of::<Prepared>()).clamp(self.posted, self.len) - self.posted;
-        self.posted += taken;
+        let offset = refused.addr().saturating_sub(self.first.addr().get());
+        let taken = (offset / size_of::<Prepared>()).min(self.len());
         self.relink();
-        self.room = if self.posted > 0 { 0 } else { self.room };
+        // SAFETY: at most at `next`, by the line above.
+        self.first = unsafe { self.first.add(taken) };
+        if self.base() < self.first {
+            self.close();
+        }
         taken
     }
 }

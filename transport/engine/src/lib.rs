@@ -1,6 +1,7 @@
 //! Parts that all engines share: private slots, queues of operations, and joint opening.
 //!
-//! - [`Slots`] are buffers in private memory that count the operations that use them.
+//! - [`Slots`] are buffers in private memory, with a record of the operations that use each
+//!   ([`Busy`]).
 //! - [`Ring`] holds operations that complete in the order of their posts, [`Ledger`] those that
 //!   complete in any order.
 //! - [`setup`] checks sizes, exchanges connection info, and reports [`SetupError`] on every owner
@@ -14,14 +15,16 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod busy;
 mod clock;
 mod memory;
 mod operations;
 pub mod setup;
 mod window;
 
+pub use busy::{Busy, InFlight, InFlightOrUntil, Until};
 pub use clock::{Deadline, monotonic_now};
-pub use memory::{CpuMemory, Memory, PrivateMemory, Slots};
-pub use operations::{Kind, Ledger, Operation, Ring};
+pub use memory::{CpuMemory, Memory, PrivateMemory, Releases, Slots};
+pub use operations::{Kind, Ledger, Operation, Ring, Taken, Vacant};
 pub use setup::SetupError;
 pub use window::{PAGE_WORDS, lost_owner, lost_word, own_words};

@@ -10,6 +10,8 @@ use core::slice;
 use probeline_transport::{LINE_BYTES, LINE_WORDS, Local, Slot, SlotError};
 
 use crate::PAGE_WORDS;
+use crate::busy::{Busy, InFlight, Until};
+use crate::operations::MAX_SLOTS;
 
 /// Memory that belongs to one engine.
 ///
@@ -107,34 +109,23 @@ unsafe impl PrivateMemory for CpuMemory {
     }
 }
 
-/// The operations that keep a slot busy.
-#[derive(Clone, Copy, Debug, Default)]
-struct Busy {
-    /// For operations reported in order: the slot is idle once this number has been reported.
-    until: u64,
-    /// For operations reported in any order: the number of them in flight.
-    operations: u32,
-}
-
 /// The slots of an engine, each aligned to a cache line.
 ///
 /// A device or library accesses a slot while an operation on it is in flight; references are given
-/// out only for idle slots. An engine whose operations complete in the order of their posts passes
-/// the number of operations that it has reported, and makes no call when it reports one. Other
-/// engines pass [`u64::MAX`], and call [`release`](Self::release).
+/// out only for idle slots. `B` is the engine's record of the operations that use a slot.
 #[derive(Debug)]
-pub struct Slots<M = Memory> {
+pub struct Slots<M = Memory, B = Until> {
     memory: M,
     /// The first word of slot 0.
     first: NonNull<u64>,
     slot_words: usize,
-    busy: Box<[Busy]>,
+    busy: Box<[B]>,
 }
 
 // SAFETY: the pointer is that of the memory, which moves to the other thread too.
-unsafe impl<M: Send> Send for Slots<M> {}
+unsafe impl<M: Send, B: Send> Send for Slots<M, B> {}
 
-impl Slots {
+impl<B: Busy> Slots<Memory, B> {
     /// Allocates zeroed slots; `None` if memory is missing.
     #[must_use]
     pub fn new(slots: u32, slot_words: u32) -> Option<Self> {
@@ -144,11 +135,11 @@ impl Slots {
     /// Keeps all slots busy and never frees their memory, because a library may still write to it.
     pub fn leak(&mut self) {
         self.memory.leak();
-        self.busy.iter_mut().for_each(|busy| busy.operations += 1);
+        self.busy.iter_mut().for_each(Busy::leak);
     }
 }
 
-impl Slots<CpuMemory> {
+impl<B: Busy> Slots<CpuMemory, B> {
     /// Allocates zeroed slots for an engine whose operations the CPU executes; `None` if memory is
     /// missing.
     #[must_use]
@@ -176,7 +167,7 @@ impl Slots<CpuMemory> {
     }
 }
 
-impl<M: PrivateMemory> Slots<M> {
+impl<M: PrivateMemory, B: Busy> Slots<M, B> {
     /// Places slots in `memory` after `before` other words, both aligned to a cache line; `None` if
     /// they do not fit.
     #[must_use]
@@ -184,12 +175,12 @@ impl<M: PrivateMemory> Slots<M> {
         let all = memory.words();
         let base = all.cast::<u64>().as_ptr().align_offset(LINE_BYTES);
         let start = base.checked_add(before.next_multiple_of(LINE_WORDS as usize))?;
-        if start.checked_add(words(slots, slot_words)?)? > all.len() {
+        if slots > MAX_SLOTS || start.checked_add(words(slots, slot_words)?)? > all.len() {
             return None;
         }
         // SAFETY: at most one past the last word, by the check above.
         let first = unsafe { all.cast::<u64>().add(start) };
-        let busy = vec![Busy::default(); slots as usize].into();
+        let busy = vec![B::default(); slots as usize].into();
         Some(Self { memory, first, slot_words: slot_words as usize, busy })
     }
 
@@ -241,8 +232,11 @@ impl<M: PrivateMemory> Slots<M> {
     fn check(&self, at: Local, reported: u64) -> Result<(), SlotError> {
         match self.busy.get(at.slot.0 as usize) {
             Some(busy) if self.is_in_a_slot(at) => {
-                let idle = busy.operations == 0 && busy.until <= reported;
-                if idle { Ok(()) } else { Err(SlotError::Busy) }
+                if busy.is_idle(reported) {
+                    Ok(())
+                } else {
+                    Err(SlotError::Busy)
+                }
             }
             _ => Err(SlotError::OutOfRange),
         }
@@ -261,35 +255,71 @@ impl<M: PrivateMemory> Slots<M> {
         (at.slot.0 as usize) < self.busy.len() && self.is_in_a_slot(at)
     }
 
+    #[inline]
+    fn busy(&mut self, slot: Slot) -> Option<&mut B> {
+        let busy = self.busy.get_mut(slot.0 as usize);
+        debug_assert!(busy.is_some(), "an operation uses {slot:?}, which does not exist");
+        busy
+    }
+}
+
+impl<M: PrivateMemory, B: Busy + AsMut<Until>> Slots<M, B> {
     /// Keeps `slot` busy until `reported` operations have been reported in order.
     #[inline]
     pub fn hold_until(&mut self, slot: Slot, reported: u64) {
         if let Some(busy) = self.busy(slot) {
-            busy.until = reported;
+            busy.as_mut().0 = reported;
         }
     }
+}
 
+impl<M: PrivateMemory, B: Busy + AsMut<InFlight>> Slots<M, B> {
     /// Keeps `slot` busy with one more operation, until [`release`](Self::release).
     #[inline]
     pub fn hold(&mut self, slot: Slot) {
         if let Some(busy) = self.busy(slot) {
-            busy.operations += 1;
+            busy.as_mut().0 += 1;
         }
+    }
+
+    /// Keeps the slot of `at` busy with one more operation, until [`release`](Self::release);
+    /// `false` if `at` is not a range of a slot.
+    #[inline]
+    pub fn hold_range(&mut self, at: Local) -> bool {
+        let fits = self.is_in_a_slot(at);
+        let Some(busy) = self.busy.get_mut(at.slot.0 as usize).filter(|_| fits) else {
+            return false;
+        };
+        busy.as_mut().0 += 1;
+        true
     }
 
     /// Removes one operation from `slot`.
     #[inline]
     pub fn release(&mut self, slot: Slot) {
-        if let Some(busy) = self.busy(slot) {
-            busy.operations -= 1;
-        }
+        self.releases().1.release(slot);
     }
 
+    /// The memory, and the slots to release many of them.
     #[inline]
-    fn busy(&mut self, slot: Slot) -> Option<&mut Busy> {
+    pub fn releases(&mut self) -> (&M, Releases<'_, B>) {
+        (&self.memory, Releases { busy: &mut self.busy })
+    }
+}
+
+/// Slots that operations leave, one after the other.
+#[derive(Debug)]
+pub struct Releases<'a, B> {
+    busy: &'a mut [B],
+}
+
+impl<B: Busy + AsMut<InFlight>> Releases<'_, B> {
+    /// Removes one operation from `slot`; `false` if there is no such slot.
+    #[inline]
+    pub fn release(&mut self, slot: Slot) -> bool {
         let busy = self.busy.get_mut(slot.0 as usize);
         debug_assert!(busy.is_some(), "an operation uses {slot:?}, which does not exist");
-        busy
+        busy.map(|busy| busy.as_mut().0 -= 1).is_some()
     }
 }
 
@@ -301,6 +331,7 @@ fn words(slots: u32, slot_words: u32) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::InFlightOrUntil;
 
     fn range(slot: u32, start: u32, words: u32) -> Local {
         Local { slot: Slot(slot), start, words }
@@ -313,13 +344,13 @@ mod tests {
         assert!(memory.at(0, 20).is_some() && memory.at(20, 0).is_some());
         assert!(memory.at(1, 20).is_none() && memory.at(usize::MAX, 2).is_none());
         assert!(Memory::new(usize::MAX / 8).is_none());
-        assert!(Slots::new(u32::MAX, u32::MAX - 7).is_none());
-        assert!(Slots::for_cpu(1 << 31, 1 << 24).is_none());
+        assert!(Slots::<_, Until>::new(u32::MAX, u32::MAX - 7).is_none());
+        assert!(Slots::<_, Until>::for_cpu(1 << 31, 1 << 24).is_none());
     }
 
     #[test]
     fn slots_are_apart_and_zero() {
-        let mut slots = Slots::new(3, 16).unwrap();
+        let mut slots = Slots::<_, Until>::new(3, 16).unwrap();
         for slot in 0..3 {
             assert_eq!(slots.address(range(slot, 0, 16)).addr() % LINE_BYTES, 0);
             let words = slots.staged(range(slot, 0, 16), 0).unwrap();
@@ -339,17 +370,17 @@ mod tests {
     #[test]
     fn slots_follow_other_words() {
         let memory = || Memory::new(40).unwrap();
-        let mut slots = Slots::in_memory(memory(), 3, 2, 16).unwrap();
+        let mut slots = Slots::<_, Until>::in_memory(memory(), 3, 2, 16).unwrap();
         let first = slots.memory().first().addr().get();
         assert_eq!(slots.address(range(0, 0, 1)).addr(), first + LINE_BYTES);
         slots.staged(range(1, 0, 16), 0).unwrap().fill(7);
-        assert!(Slots::in_memory(memory(), 9, 2, 16).is_none());
-        assert!(Slots::in_memory(memory(), 0, 3, 16).is_none());
+        assert!(Slots::<_, Until>::in_memory(memory(), 9, 2, 16).is_none());
+        assert!(Slots::<_, Until>::in_memory(memory(), 0, 3, 16).is_none());
     }
 
     #[test]
     fn a_device_writes_to_a_slot_only_while_it_is_held() {
-        let mut slots = Slots::new(3, 16).unwrap();
+        let mut slots = Slots::<_, InFlight>::new(3, 16).unwrap();
         let at = range(1, 0, 4);
         slots.staged(at, 0).unwrap().copy_from_slice(&[1, 2, 3, 4]);
         slots.hold(Slot(1));
@@ -369,7 +400,7 @@ mod tests {
 
     #[test]
     fn operations_in_order_release_their_slot_when_they_are_reported() {
-        let mut slots = Slots::new(2, 8).unwrap();
+        let mut slots = Slots::<_, InFlightOrUntil>::new(2, 8).unwrap();
         let at = range(1, 0, 8);
         slots.hold_until(Slot(1), 6);
         slots.hold_until(Slot(1), 7);
@@ -382,7 +413,7 @@ mod tests {
 
     #[test]
     fn the_cpu_accesses_a_slot_while_it_is_held() {
-        let mut slots = Slots::for_cpu(2, 8).unwrap();
+        let mut slots = Slots::<_, InFlight>::for_cpu(2, 8).unwrap();
         let at = range(1, 2, 3);
         slots.hold(Slot(1));
         slots.words_mut(at).unwrap().fill(5);
@@ -394,10 +425,29 @@ mod tests {
 
     #[test]
     fn leaked_slots_stay_busy() {
-        let mut slots = Slots::new(1, 8).unwrap();
+        stays_busy(Slots::<_, InFlight>::new(1, 8).unwrap());
+        stays_busy(Slots::<_, Until>::new(1, 8).unwrap());
+        stays_busy(Slots::<_, InFlightOrUntil>::new(1, 8).unwrap());
+    }
+
+    fn stays_busy<B: Busy>(mut slots: Slots<Memory, B>) {
         slots.leak();
-        assert_eq!(slots.staged(range(0, 0, 1), u64::MAX).err(), Some(SlotError::Busy));
+        assert_eq!(slots.staged(range(0, 0, 1), 1 << 60).err(), Some(SlotError::Busy));
         // So that a leak checker reports nothing.
         slots.memory.leaked = false;
+    }
+
+    #[test]
+    fn only_a_range_of_a_slot_is_held() {
+        let mut slots = Slots::<_, InFlight>::new(2, 8).unwrap();
+        for (slot, start, words) in [(2, 0, 1), (0, 0, 0), (0, 8, 1), (1, u32::MAX, 2)] {
+            assert!(!slots.hold_range(range(slot, start, words)));
+        }
+        assert!(slots.landed(range(0, 0, 8), 0).is_ok() && slots.landed(range(1, 0, 8), 0).is_ok());
+        assert!(slots.hold_range(range(1, 7, 1)));
+        assert_eq!(slots.landed(range(1, 0, 1), 0), Err(SlotError::Busy));
+        let (_, mut releases) = slots.releases();
+        assert!(releases.release(Slot(1)));
+        assert!(slots.landed(range(1, 0, 1), 0).is_ok());
     }
 }

@@ -167,19 +167,86 @@ pub struct Ledger {
     len: u32,
 }
 
+/// A place of the ledger, in two words.
 #[derive(Clone, Copy, Debug)]
-enum Place {
-    Taken(Operation),
-    /// The next free place, or the number of places if this is the last one.
-    Free(u32),
+struct Place {
+    token: Token,
+    /// The slot of a copy, [`ATOMIC`] or [`FREE`].
+    slot: u32,
+    /// The owner, with [`WRITE`] for a WRITE. In a free place: the next free one, or the number of
+    /// places if this is the last one.
+    link: u32,
+}
+
+/// There are at most this number of slots.
+pub(crate) const MAX_SLOTS: u32 = 1 << 31;
+/// In place of a slot: the place has no operation.
+const FREE: u32 = MAX_SLOTS;
+/// In place of a slot: the operation is an atomic.
+const ATOMIC: u32 = MAX_SLOTS + 1;
+/// A bit above those of owners.
+const WRITE: u32 = 1 << 31;
+const _: () = assert!(probeline_transport::MAX_OWNERS < WRITE);
+
+impl Place {
+    #[inline]
+    fn free(next: u32) -> Self {
+        Self { token: Token(0), slot: FREE, link: next }
+    }
+
+    #[inline]
+    fn taken(Operation { token, owner: Owner(owner), kind }: Operation) -> Self {
+        let (slot, link) = match kind {
+            Kind::Read(Slot(slot)) => (slot, owner),
+            Kind::Write(Slot(slot)) => (slot, owner | WRITE),
+            Kind::Atomic => (ATOMIC, owner),
+        };
+        debug_assert!(slot == ATOMIC || slot < MAX_SLOTS, "{kind:?}");
+        Self { token, slot, link }
+    }
+
+    /// The kind of the operation; `None` if there is none.
+    #[inline]
+    fn kind(&self) -> Option<Kind> {
+        if self.slot >= MAX_SLOTS {
+            return (self.slot == ATOMIC).then_some(Kind::Atomic);
+        }
+        let slot = Slot(self.slot);
+        Some(if self.link & WRITE == 0 { Kind::Read(slot) } else { Kind::Write(slot) })
+    }
+}
+
+/// An operation in a [`Ledger`].
+#[derive(Debug)]
+pub struct Taken<'a> {
+    place: &'a Place,
+    /// The index of the operation.
+    pub index: u32,
+    /// The kind of the operation.
+    pub kind: Kind,
+}
+
+impl Taken<'_> {
+    /// The caller's token.
+    #[inline]
+    #[must_use]
+    pub fn token(&self) -> Token {
+        self.place.token
+    }
+
+    /// The operation.
+    #[inline]
+    #[must_use]
+    pub fn operation(&self) -> Operation {
+        Operation { token: self.token(), owner: Owner(self.place.link & !WRITE), kind: self.kind }
+    }
 }
 
 impl Ledger {
     /// A ledger for `depth` operations.
     #[must_use]
     pub fn new(depth: u32) -> Self {
-        let places = (1..=depth).map(Place::Free).collect();
-        Self { places, free: 0, len: 0 }
+        Self { places: (1..=depth).map(Place::free).collect(), free: 0, len: 0 }
     }
 
     /// The number of operations.
@@ -210,34 +277,94 @@ impl Ledger {
         self.free
     }
 
+    /// The place for the next operation; `None` if the ledger is full.
+    #[inline]
+    pub fn vacant(&mut self) -> Option<Vacant<'_>> {
+        let Self { places, free, len } = self;
+        let place = places.get_mut(*free as usize)?;
+        Some(Vacant { place, index: *free, free, len })
+    }
+
     /// Inserts an operation at [`next`](Self::next) and returns that index; `None` if the ledger is
     /// full.
     #[inline]
     pub fn insert(&mut self, operation: Operation) -> Option<u32> {
-        let index = self.free;
-        let place = self.places.get_mut(index as usize)?;
-        let Place::Free(next) = *place else { return None };
-        *place = Place::Taken(operation);
-        self.free = next;
-        self.len += 1;
+        let place = self.vacant()?;
+        let index = place.index();
+        place.insert(operation);
         Some(index)
     }
 
     /// Removes the operation `index`; `None` if there is none.
     #[inline]
     pub fn remove(&mut self, index: u32) -> Option<Operation> {
-        let place = self.places.get_mut(index as usize)?;
-        let Place::Taken(operation) = *place else { return None };
-        *place = Place::Free(self.free);
-        self.free = index;
-        self.len -= 1;
-        Some(operation)
+        let mut removed = None;
+        self.remove_while([(u64::from(index), ())], |taken, ()| {
+            removed = Some(taken.operation());
+            true
+        });
+        removed
+    }
+
+    /// Removes operations by their indices, each with an item of the caller, while `complete`
+    /// accepts them. Returns their number. It stops before an index that has no operation; any
+    /// number that a device returns may be passed.
+    #[inline(always)]
+    pub fn remove_while<I>(
+        &mut self,
+        indices: impl IntoIterator<Item = (u64, I)>,
+        mut complete: impl FnMut(Taken, I) -> bool,
+    ) -> u32 {
+        let places = &mut *self.places;
+        let (mut free, mut removed) = (self.free, 0);
+        for (index, item) in indices {
+            let Ok(place) = usize::try_from(index) else { break };
+            let Some(place) = places.get_mut(place) else { break };
+            let Some(kind) = place.kind() else { break };
+            #[allow(clippy::cast_possible_truncation, reason = "less than the depth, a u32")]
+            let index = index as u32;
+            if !complete(Taken { place, index, kind }, item) {
+                break;
+            }
+            (place.slot, place.link) = (FREE, free);
+            free = index;
+            removed += 1;
+        }
+        self.free = free;
+        self.len -= removed;
+        removed
     }
 
     /// Removes any operation; `None` if there is none.
     pub fn remove_any(&mut self) -> Option<Operation> {
-        let index = self.places.iter().position(|place| matches!(place, Place::Taken(_)))?;
+        let index = self.places.iter().position(|place| place.slot != FREE)?;
         self.remove(u32::try_from(index).ok()?)
+    }
+}
+
+/// A free place of a [`Ledger`].
+#[derive(Debug)]
+pub struct Vacant<'a> {
+    place: &'a mut Place,
+    index: u32,
+    free: &'a mut u32,
+    len: &'a mut u32,
+}
+
+impl Vacant<'_> {
+    /// The index that the operation will have.
+    #[inline]
+    #[must_use]
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Inserts the operation.
+    #[inline]
+    pub fn insert(self, operation: Operation) {
+        *self.free = self.place.link;
+        *self.place = Place::taken(operation);
+        *self.len += 1;
     }
 }
 
@@ -287,5 +414,69 @@ mod tests {
         assert_eq!(ledger.remove(first).unwrap().token, Token(7));
         assert_eq!(ledger.remove_any().unwrap().token, Token(9));
         assert!(ledger.remove_any().is_none() && ledger.is_empty());
+    }
+
+    #[test]
+    fn an_operation_is_removed_as_it_was_inserted() {
+        let slots = [0, 7, MAX_SLOTS - 1].map(Slot);
+        let kinds = slots.into_iter().flat_map(|slot| [Kind::Read(slot), Kind::Write(slot)]);
+        let mut ledger = Ledger::new(1);
+        for kind in kinds.chain([Kind::Atomic]) {
+            let owner = Owner(probeline_transport::MAX_OWNERS - 1);
+            let index = ledger.insert(Operation { token: Token(5), owner, kind }).unwrap();
+            let Operation { token, owner: removed, kind: removed_kind } =
+                ledger.remove(index).unwrap();
+            assert_eq!((token, removed, removed_kind), (Token(5), owner, kind));
+        }
+    }
+
+    /// Every sequence of insertions and of removals of any index, with and without an operation, on
+    /// a ledger for three operations, beside an array of tokens.
+    #[test]
+    fn the_ledger_holds_what_was_inserted_and_not_removed() {
+        const STEPS: u32 = 7;
+        for sequence in 0..5_u32.pow(STEPS) {
+            let (mut ledger, mut model) = (Ledger::new(3), [None; 3]);
+            for step in 0..STEPS {
+                let token = Token(step.into());
+                match sequence / 5_u32.pow(step) % 5 {
+                    4 => {
+                        let index = ledger.insert(Operation { token, ..Operation::default() });
+                        assert_eq!(index.is_none(), model.iter().all(Option::is_some));
+                        if let Some(index) = index {
+                            assert_eq!(model[index as usize].replace(token), None);
+                        }
+                    }
+                    index => {
+                        let removed = ledger.remove(index).map(|removed| removed.token);
+                        assert_eq!(removed, model.get_mut(index as usize).and_then(Option::take));
+                    }
+                }
+                assert_eq!(ledger.len() as usize, model.iter().flatten().count());
+                assert_eq!(ledger.is_full(), ledger.len() == 3);
+            }
+        }
+    }
+
+    #[test]
+    fn removing_many_stops_at_an_index_without_an_operation() {
+        let operation = |token| Operation { token: Token(token), ..Operation::default() };
+        for missing in [1, 4, 1 << 32, u64::MAX] {
+            let mut ledger = Ledger::new(4);
+            (0..4).for_each(|token| assert!(ledger.insert(operation(token)).is_some()));
+            assert!(ledger.remove(1).is_some());
+            let mut seen = std::vec::Vec::new();
+            let indices = [(2, 'a'), (0, 'b'), (missing, 'c'), (3, 'd')];
+            let removed = ledger.remove_while(indices, |taken, item| {
+                seen.push((taken.index, taken.token(), item));
+                true
+            });
+            assert_eq!(seen, [(2, Token(2), 'a'), (0, Token(0), 'b')]);
+            assert_eq!((removed, ledger.len()), (2, 1));
+            // An operation that is not accepted stays.
+            assert_eq!(ledger.remove_while([(3, ())], |_, ()| false), 0);
+            assert_eq!(ledger.remove(3).unwrap().token, Token(3));
+            assert!(ledger.is_empty());
+        }
     }
 }

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::sync::atomic::AtomicU64;
 
-use probeline_engine::{CpuMemory, Slots};
+use probeline_engine::{CpuMemory, InFlight, Slots};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, Owner, PostError, Request, Segment, SlotError,
     StableMemory, Token, Transport,
@@ -28,7 +28,7 @@ pub const POISON: u64 = 0xdead_beef_dead_beef;
 pub struct Engine {
     caps: Caps,
     geometry: Geometry,
-    slots: Slots<CpuMemory>,
+    slots: Slots<CpuMemory, InFlight>,
     in_flight: u32,
     shared: Arc<Shared>,
     turn: Option<Arc<dyn Turn>>,

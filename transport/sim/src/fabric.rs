@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::sync::atomic::AtomicU64;
 
-use probeline_engine::{CpuMemory, Slots};
+use probeline_engine::{CpuMemory, InFlight, Slots};
 use probeline_transport::{
     Completion, Fault, OpError, Owner, PostError, RemoteWord, Request, Segment, Token,
 };
@@ -348,7 +348,7 @@ impl Fabric {
         &mut self,
         me: Owner,
         at_ns: u64,
-        slots: &mut Slots<CpuMemory>,
+        slots: &mut Slots<CpuMemory, InFlight>,
         out: &mut [Completion],
     ) -> usize {
         self.member(me).now_ns = at_ns;
@@ -389,7 +389,12 @@ impl Fabric {
     }
 
     /// Creates the completion of one operation; the words of a READ land.
-    fn report(&mut self, index: u32, at_ns: u64, slots: &mut Slots<CpuMemory>) -> Completion {
+    fn report(
+        &mut self,
+        index: u32,
+        at_ns: u64,
+        slots: &mut Slots<CpuMemory, InFlight>,
+    ) -> Completion {
         let record = &mut self.records[index as usize];
         let (token, request, kind) = (record.token, record.request, record.kind());
         let result = record.result();

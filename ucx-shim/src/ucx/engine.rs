@@ -8,7 +8,9 @@ use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::fence;
 use std::rc::Rc;
 
-use probeline_engine::{Deadline, Kind, Ledger, Operation, Ring, Slots, own_words};
+use probeline_engine::{
+    Deadline, InFlightOrUntil, Kind, Ledger, Memory, Operation, Ring, Slots, own_words,
+};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Request,
     Segment, SlotError, StableMemory, Token, Transport,
@@ -48,7 +50,7 @@ pub(super) struct Parts {
     pub(super) any_failed: Rc<Cell<bool>>,
     pub(super) pool: RequestPool,
     pub(super) _registration: Mapping,
-    pub(super) slots: Slots,
+    pub(super) slots: Slots<Memory, InFlightOrUntil>,
     /// The control words and the window.
     pub(super) window: Window,
     pub(super) watch: Watch,

@@ -1,5 +1,5 @@
-//! The loops of `c/loops.c` with the safe verbs: `post N` and `list N`. A third loop, `engine N`,
-//! executes the same READs through an [`Engine`].
+//! The loops of `c/loops.c` with the safe verbs: `post N` and `list N`. Two more loops use an
+//! [`Engine`]: `engine N` executes the same READs, `atomic N` compare-and-swaps.
 
 use core::ffi::{c_char, c_void};
 use core::hint::black_box;
@@ -7,7 +7,7 @@ use core::sync::atomic::AtomicU64;
 use std::error::Error;
 
 use probeline_transport::{
-    Alone, Completion, Local, Owner, RemoteWord, Segment, Sizes, Slot, Token, Transport,
+    Alone, Completion, Local, Owner, PostError, RemoteWord, Segment, Sizes, Slot, Token, Transport,
 };
 use probeline_verbs::{
     Access, Builder, Capacity, CompletionQueue, Context, DeviceList, Engine, Library, MemoryRegion,
@@ -95,15 +95,33 @@ fn list_loop(reader: &mut Reader, count: u64) -> u64 {
     firsts.map(|first| read_batch(reader, first, &mut list, &mut ends)).sum()
 }
 
-/// Posts `BATCH` READs through the engine, and waits for their completions.
-#[inline(never)]
-fn engine_batch(engine: &mut Engine, first: u64, ends: &mut [Completion; BATCH]) -> u64 {
+/// Posts READ `id` through the engine.
+#[inline(always)]
+fn engine_read(engine: &mut Engine, id: u64) -> Result<(), PostError> {
+    let index = id * u64::from(WORDS) % WINDOW_WORDS;
+    let from = Segment { start: RemoteWord { owner: Owner(0), index }, words: WORDS };
+    #[allow(clippy::cast_possible_truncation, reason = "less than SLOTS")]
+    let slot = Slot((id % SLOTS) as u32);
+    engine.read(Token(id), from, Local { slot, start: 0, words: WORDS })
+}
+
+/// Posts compare-and-swap `id` through the engine.
+#[inline(always)]
+fn engine_swap(engine: &mut Engine, id: u64) -> Result<(), PostError> {
+    let index = id * u64::from(WORDS) % WINDOW_WORDS;
+    engine.compare_and_swap(Token(id), RemoteWord { owner: Owner(0), index }, id, id + 1)
+}
+
+/// Posts `BATCH` operations through the engine, and waits for their completions.
+#[inline(always)]
+fn engine_batch(
+    engine: &mut Engine,
+    first: u64,
+    ends: &mut [Completion; BATCH],
+    post: impl Fn(&mut Engine, u64) -> Result<(), PostError>,
+) -> u64 {
     for id in first..first + BATCH as u64 {
-        let index = id * u64::from(WORDS) % WINDOW_WORDS;
-        let from = Segment { start: RemoteWord { owner: Owner(0), index }, words: WORDS };
-        #[allow(clippy::cast_possible_truncation, reason = "less than SLOTS")]
-        let slot = Slot((id % SLOTS) as u32);
-        engine.read(Token(id), from, Local { slot, start: 0, words: WORDS }).unwrap();
+        post(engine, id).unwrap();
     }
     let (mut ended, mut sum) = (0, 0);
     while ended < BATCH {
@@ -117,9 +135,23 @@ fn engine_batch(engine: &mut Engine, first: u64, ends: &mut [Completion; BATCH])
     sum
 }
 
-fn engine_loop(engine: &mut Engine, count: u64) -> u64 {
+#[inline(never)]
+fn read_batch_by_engine(engine: &mut Engine, first: u64, ends: &mut [Completion; BATCH]) -> u64 {
+    engine_batch(engine, first, ends, engine_read)
+}
+
+#[inline(never)]
+fn swap_batch_by_engine(engine: &mut Engine, first: u64, ends: &mut [Completion; BATCH]) -> u64 {
+    engine_batch(engine, first, ends, engine_swap)
+}
+
+fn engine_loop(
+    engine: &mut Engine,
+    count: u64,
+    batch: impl Fn(&mut Engine, u64, &mut [Completion; BATCH]) -> u64,
+) -> u64 {
     let mut ends = [Completion::default(); BATCH];
-    (0..count).step_by(BATCH).map(|first| engine_batch(engine, first, &mut ends)).sum()
+    (0..count).step_by(BATCH).map(|first| batch(engine, first, &mut ends)).sum()
 }
 
 fn words(count: u64) -> Words {
@@ -143,7 +175,7 @@ fn open(context: &Context) -> Result<Reader, Box<dyn Error>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(which), Some(count)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: verbs-cost post|list|engine COUNT".into());
+        return Err("usage: verbs-cost post|list|engine|atomic COUNT".into());
     };
     let count = black_box(count.parse()?);
     // SAFETY: the calls in `c/device.c` have the signatures of infiniband/verbs.h and stay linked.
@@ -151,12 +183,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let library =
         unsafe { Library::from_verbs(Verbs::from_symbols(|name| device_symbol(name.as_ptr()))?) };
     let sum = match which.as_str() {
-        "engine" => {
+        "engine" | "atomic" => {
             let sizes = Sizes::new(WINDOW_WORDS).with_slots(SLOTS as u32, WORDS);
             let builder = Builder::new(sizes.with_depth(BATCH as u32)).libibverbs(library);
             let mut engine =
                 builder.open_in(&mut Alone, |_, count| Ok(Box::new(words(count as u64))))?;
-            engine_loop(&mut engine, count)
+            match which.as_str() {
+                "atomic" => engine_loop(&mut engine, count, swap_batch_by_engine),
+                _ => engine_loop(&mut engine, count, read_batch_by_engine),
+            }
         }
         _ => {
             let list = DeviceList::new(library)?;

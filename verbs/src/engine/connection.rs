@@ -45,9 +45,11 @@ pub(super) const BATCH: usize = 32;
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) pair: QueuePair<ReadyToSend>,
-    /// The owner's control words and its window.
-    region: RemoteRegion,
-    control_words: u64,
+    /// The owner's control words, which precede its window.
+    control: RemoteRegion,
+    pub(super) window: RemoteRegion,
+    /// Has room only from [`make_room`](Self::make_room) to the doorbell, so that one check of a post
+    /// finds both an empty list, whose owner is to be noted, and a full one.
     list: WorkRequestList,
     /// Requests were posted since the last [`take_used`](Self::take_used).
     used: bool,
@@ -56,37 +58,50 @@ pub(super) struct Connection {
 }
 
 impl Connection {
+    /// A connection to an owner whose control words and window are the first words of `region`.
     pub(super) fn new(
         pair: QueuePair<ReadyToSend>,
         region: RemoteRegion,
         control_words: u64,
+        window_words: u64,
     ) -> Self {
-        let list = WorkRequestList::new(BATCH);
-        Self { pair, region, control_words, list, used: false, dead: false }
-    }
-
-    /// The address of `words` words of the owner's window from word `index` on.
-    #[inline]
-    pub(super) fn window(&self, index: u64, words: u32) -> Option<RemoteAddress> {
-        self.region.at(self.control_words.checked_add(index)?, words)
+        let (control, rest) = region.split_at(control_words);
+        let (window, _) = rest.split_at(window_words);
+        let mut list = WorkRequestList::new(BATCH);
+        list.close();
+        Self { pair, control, window, list, used: false, dead: false }
     }
 
     /// The address of a control word of the owner.
     pub(super) fn control(&self, index: u64) -> Option<RemoteAddress> {
-        (index < self.control_words).then_some(())?;
-        self.region.at(index, 1)
+        self.control.at(index, 1)
     }
 
-    /// Appends a request to the list for the next doorbell; `false` if the list is full.
+    /// Whether [`push`](Self::push) appends a request.
+    #[inline]
+    pub(super) fn has_room(&self) -> bool {
+        self.list.has_room()
+    }
+
+    /// Appends a request to the list for the next doorbell; `false` if the list has no room.
     #[inline]
     pub(super) fn push(&mut self, request: &WorkRequest) -> bool {
         self.list.push(request).is_ok()
     }
 
-    /// The number of requests in the list.
-    #[inline]
-    pub(super) fn pending(&self) -> usize {
-        self.list.len()
+    /// Makes room in the list, which is empty, until the doorbell.
+    pub(super) fn make_room(&mut self) {
+        self.list.open();
+    }
+
+    /// Refuses requests of words of the window.
+    pub(super) fn close(&mut self) {
+        self.window.words = 0;
+    }
+
+    /// Whether the list has no request.
+    pub(super) fn is_idle(&self) -> bool {
+        self.list.is_empty()
     }
 
     /// Posts the list. `not_posted` is called with the ID of each request that the device has
@@ -94,7 +109,10 @@ impl Connection {
     #[inline]
     pub(super) fn ring_doorbell(&mut self, not_posted: impl FnMut(u64)) -> Result<(), PostFailed> {
         self.used = true;
-        self.pair.post_list(&mut self.list).inspect_err(|failed| self.clear(failed, not_posted))
+        let posted = self.pair.post_list(&mut self.list);
+        posted.inspect_err(|failed| self.clear(failed, not_posted))?;
+        self.list.close();
+        Ok(())
     }
 
     /// Whether requests were posted since the last call.
@@ -108,6 +126,7 @@ impl Connection {
             self.list.ids().for_each(not_posted);
         }
         self.list.clear();
+        self.list.close();
     }
 }
 

@@ -92,7 +92,7 @@ impl Engine {
     /// An owner has shut down; `first` is the owner that was lost first.
     #[cold]
     fn peer_shut_down(&mut self, first: Owner) {
-        self.fault = Some(Fault::OwnerLost(first));
+        self.set_fault(Fault::OwnerLost(first));
         for (owner, connection) in (0..).map(Owner).zip(&mut self.parts.connections) {
             let word =
                 named_owner(self.parts.window.words(), shutdown_word(owner), self.geometry.owners);

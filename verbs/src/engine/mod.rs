@@ -57,7 +57,7 @@ use probeline_transport::{
     Segment, SlotError, StableMemory, Token, Transport,
 };
 
-use crate::{LocalRange, PostFailed, RemoteAddress, WorkCompletion, WorkRequest};
+use crate::{PostFailed, WorkCompletion, WorkRequest};
 use connection::{BATCH, control_words};
 use keepalive::Keepalive;
 use open::Parts;
@@ -148,38 +148,68 @@ impl Engine {
         self.policy_refused
     }
 
-    /// The work request of a WRITE, which carries its words if they are few.
-    #[inline]
-    fn write_request(
-        &self,
-        id: u64,
-        from: Local,
-        range: LocalRange,
-        to: RemoteAddress,
-    ) -> WorkRequest {
-        let copies = self.parts.private.inline_words(from, self.link.inline_words);
-        let words = copies.as_ref().and_then(|words| words.get(..from.words as usize));
-        let inline = words.and_then(|words| WorkRequest::write_inline(id, words, to));
-        inline.unwrap_or_else(|| WorkRequest::write(id, range, to))
+    /// Posts the operation. `None` if it is refused, which has no effect.
+    #[inline(always)]
+    fn try_post(&mut self, token: Token, request: &Request) -> Option<()> {
+        let Segment { start: RemoteWord { owner, index }, words } = request.remote();
+        let mut connection = self.parts.connections.get_mut(owner.0 as usize)?;
+        // After a fault the window has no words.
+        connection.window.contains(index, words).then_some(())?;
+        let place = self.ledger.vacant()?;
+        let private = &mut self.parts.private;
+        let local = match request.local() {
+            Some(local) if local.words != words => return None,
+            Some(local) => private.hold(local)?,
+            None => private.result_range(place.index()),
+        };
+        let id = place.index().into();
+        place.insert(Operation::new(token, request));
+        if !connection.has_room() {
+            self.make_room(owner);
+            // The same one: it exists.
+            connection = self.parts.connections.get_mut(owner.0 as usize)?;
+        }
+        let (private, remote) = (&self.parts.private, connection.window.address(index));
+        let pushed = connection.push(&match *request {
+            Request::Read { .. } => WorkRequest::read(id, remote, local),
+            Request::Write { from, .. } => {
+                private.write_request(id, (from, local), remote, self.link.inline_words)
+            }
+            Request::CompareAndSwap { expected, desired, .. } => {
+                WorkRequest::compare_and_swap(id, remote, expected, desired, local)
+            }
+            Request::FetchAdd { addend, .. } => WorkRequest::fetch_add(id, remote, addend, local),
+        });
+        if !pushed {
+            self.broken("a request found no room behind a doorbell");
+        }
+        Some(())
     }
 
-    /// Appends a request to the next doorbell; rings the doorbell first if its list is full.
-    #[inline]
-    fn push(&mut self, owner: Owner, request: &WorkRequest) {
-        let Some(connection) = self.parts.connections.get_mut(owner.0 as usize) else {
-            return self.broken("a request has no connection");
-        };
-        if connection.pending() == 0 {
+    /// The reason why [`try_post`](Self::try_post) has refused a request, of which `check` is the
+    /// result of [`Geometry::check`].
+    #[cold]
+    #[inline(never)]
+    fn refusal(&self, check: Result<(), PostError>) -> PostError {
+        match check {
+            _ if self.fault.is_some() => PostError::Closed,
+            Err(error) => error,
+            Ok(()) if self.ledger.is_full() => PostError::Full,
+            // A peer's window is shorter than the peer has said.
+            Ok(()) => PostError::OutOfRange,
+        }
+    }
+
+    /// Makes room in the list of the connection to `owner`, which has no request or is full.
+    #[inline(never)]
+    fn make_room(&mut self, owner: Owner) {
+        match self.parts.connections.get(owner.0 as usize) {
             // Each owner is in `pending` at most once, so the capacity suffices.
-            self.pending.push(owner.0);
+            Some(connection) if connection.is_idle() => self.pending.push(owner.0),
+            _ => self.ring_doorbell(owner),
         }
-        if connection.push(request) {
-            return;
-        }
-        self.ring_doorbell(owner);
-        let connection = self.parts.connections.get_mut(owner.0 as usize);
-        if !connection.is_some_and(|connection| connection.push(request)) {
-            self.broken("a request found no room behind a doorbell");
+        if let Some(connection) = self.parts.connections.get_mut(owner.0 as usize) {
+            connection.make_room();
         }
     }
 
@@ -234,37 +264,11 @@ impl Transport for Engine {
 
     #[inline(always)]
     fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
-        if self.fault.is_some() {
-            return Err(PostError::Closed);
+        // The check is inlined: a call would keep the request in memory.
+        match self.try_post(token, &request) {
+            Some(()) => Ok(()),
+            None => Err(self.refusal(self.geometry.check(&self.caps, &request))),
         }
-        self.geometry.check(&self.caps, &request)?;
-        let Segment { start: RemoteWord { owner, index }, words } = request.remote();
-        let connection = self.parts.connections.get(owner.0 as usize);
-        let connection = connection.ok_or(PostError::UnknownOwner)?;
-        let remote = connection.window(index, words).ok_or(PostError::OutOfRange)?;
-        let index = self.ledger.insert(Operation::new(token, &request)).ok_or(PostError::Full)?;
-        let local = match request.local() {
-            Some(local) => self.parts.private.slot_range(local),
-            None => self.parts.private.result_range(index),
-        };
-        let Some(local) = local else {
-            self.ledger.remove(index);
-            return Err(PostError::OutOfRange);
-        };
-        let id = index.into();
-        let work_request = match request {
-            Request::Read { .. } => WorkRequest::read(id, remote, local),
-            Request::Write { from, .. } => self.write_request(id, from, local, remote),
-            Request::CompareAndSwap { expected, desired, .. } => {
-                WorkRequest::compare_and_swap(id, remote, expected, desired, local)
-            }
-            Request::FetchAdd { addend, .. } => WorkRequest::fetch_add(id, remote, addend, local),
-        };
-        if let Some(local) = request.local() {
-            self.parts.private.slots.hold(local.slot);
-        }
-        self.push(owner, &work_request);
-        Ok(())
     }
 
     #[inline]

@@ -17,6 +17,7 @@ use super::link::Link;
 use super::private::{Allocation, Private};
 use super::self_test::{SelfTest, SelfTestFailed};
 use super::{Builder, DEVICE_PATIENCE, OWN_REQUESTS, OpenError};
+use crate::memory::MESSAGE_LIMIT_BYTES;
 use crate::{
     Access, AtomicCapability, Capacity, CompletionQueue, Context, Device, DeviceLimits, DeviceList,
     GidEntry, INLINE_WORDS, Init, Library, Memory, MemoryRegion, Path, Peer, Port,
@@ -173,7 +174,7 @@ impl Builder {
             (
                 "bytes in a message",
                 u64::from(self.sizes.slot_words) * 8,
-                u64::from(port.message_bytes),
+                u64::from(port.message_bytes.min(MESSAGE_LIMIT_BYTES - 1)),
             ),
         ];
         match checks.into_iter().find(|(_, needed, limit)| needed > limit) {
@@ -264,14 +265,15 @@ impl Own {
         let owners = || (0..).map(Owner).zip(all);
         owners().try_for_each(|(owner, theirs)| self.info.agree(owner, theirs))?;
         self.negotiate(all);
-        let Geometry { me, owners: count, .. } = self.geometry;
+        let Geometry { me, owners: count, window_words, .. } = self.geometry;
         let path = self.link.path;
         let loopback = self.loopback.number();
         let mut connections = Vec::with_capacity(all.len());
         for ((owner, theirs), pair) in owners().zip(self.pairs) {
             let number = if owner == me { loopback } else { theirs.queue_pair };
             let pair = pair.ready_to_receive(&peer(number, theirs), &path)?.ready_to_send(&path)?;
-            connections.push(Connection::new(pair, theirs.region, control_words(count)));
+            let control_words = control_words(count);
+            connections.push(Connection::new(pair, theirs.region, control_words, window_words));
         }
         let own = &self.info;
         let loopback = self.loopback.ready_to_receive(&peer(own.queue_pair, own), &path)?;

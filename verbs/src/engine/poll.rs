@@ -1,10 +1,12 @@
 //! Completions: those of the device, and those that the engine creates itself after the device has
 //! stopped reporting.
 
+use core::ops::Range;
+
 use probeline_engine::{Kind, monotonic_now};
 use probeline_transport::{Completion, Fault, OpError, Owner};
 
-use super::connection::BATCH;
+use super::connection::{BATCH, Connection};
 use super::{Engine, KEEPALIVE_WR_ID};
 use crate::Status;
 
@@ -20,23 +22,61 @@ impl Engine {
         while reported < out.len() && !self.device_silent {
             let room = (out.len() - reported).min(BATCH);
             let found = self.poll_queue(room);
-            for index in 0..found {
-                // The device reports at most `room` completions.
-                let (Some(end), Some(place)) = (self.polled.get(index), out.get_mut(reported))
-                else {
-                    self.broken("more completions than there was room for");
-                    return (reported, false);
-                };
-                if let Some(completion) = self.completion(end.id(), end.result()) {
-                    *place = completion;
-                    reported += 1;
-                }
-            }
+            reported += self.complete(found, out.get_mut(reported..).unwrap_or_default());
             if found < room {
                 return (reported, true);
             }
         }
         (reported, false)
+    }
+
+    /// Fills `out` with the completions of the caller among the first `found` ones of the device.
+    /// Returns their number. `out` has room for all.
+    #[inline]
+    fn complete(&mut self, found: usize, out: &mut [Completion]) -> usize {
+        let (mut taken, mut reported) = (0, 0);
+        loop {
+            let room = out.get_mut(reported..).unwrap_or_default();
+            let succeeded = self.complete_successes(taken..found, room);
+            (taken, reported) = (taken + succeeded, reported + succeeded);
+            if taken >= found {
+                return reported;
+            }
+            let (Some(end), Some(place)) = (self.polled.get(taken), out.get_mut(reported)) else {
+                self.broken("more completions than there was room for");
+                return reported;
+            };
+            let (id, result) = (end.id(), end.result());
+            if let Some(completion) = self.completion(id, result) {
+                *place = completion;
+                reported += 1;
+            }
+            taken += 1;
+        }
+    }
+
+    /// Fills `out` with the completions of a range of [`polled`](Engine::polled) until one that is
+    /// not that of an operation that has succeeded. Returns their number.
+    // Not inlined, because the loop uses all registers.
+    #[inline(never)]
+    fn complete_successes(&mut self, range: Range<usize>, out: &mut [Completion]) -> usize {
+        let (results, mut slots) = self.parts.private.completing();
+        let ends = self.polled.get(range).unwrap_or_default().iter().zip(out);
+        let successes =
+            ends.map_while(|(end, place)| end.result().ok().map(|()| (end.id(), place)));
+        let succeeded = self.ledger.remove_while(successes, |operation, place| {
+            place.token = operation.token();
+            place.result = Ok(0);
+            match operation.kind {
+                Kind::Read(slot) | Kind::Write(slot) => slots.release(slot),
+                Kind::Atomic => {
+                    let Some(value) = results.get(operation.index) else { return false };
+                    place.result = Ok(value);
+                    true
+                }
+            }
+        });
+        succeeded as usize
     }
 
     /// Without operations of the caller in flight only a keepalive can have completed. Returns
@@ -67,7 +107,7 @@ impl Engine {
     }
 
     /// The caller's completion of the work request `id`; `None` for the engine's own requests.
-    #[inline]
+    #[cold]
     fn completion(&mut self, id: u64, result: Result<(), Status>) -> Option<Completion> {
         let result = result.map_err(op_error);
         let Ok(index) = u32::try_from(id) else {
@@ -85,7 +125,7 @@ impl Engine {
                 self.parts.private.slots.release(slot);
                 Ok(0)
             }
-            Kind::Atomic => self.parts.private.result(index).ok_or(OpError::NoResult),
+            Kind::Atomic => self.parts.private.completing().0.get(index).ok_or(OpError::NoResult),
         };
         let result = result.and(value);
         if let Err(error) = result {
@@ -140,10 +180,17 @@ impl Engine {
         if let Some(connection) = self.parts.connections.get_mut(owner.0 as usize) {
             connection.dead = true;
         }
-        self.fault.get_or_insert(match error {
+        self.set_fault(match error {
             OpError::RetryExceeded => Fault::OwnerLost(owner),
             error => Fault::Operation { owner, error },
         });
+    }
+
+    /// Sets the engine's fault, unless it already has one, and refuses posts from now on.
+    #[cold]
+    pub(super) fn set_fault(&mut self, fault: Fault) {
+        self.fault.get_or_insert(fault);
+        self.parts.connections.iter_mut().for_each(Connection::close);
     }
 
     /// Handles an impossible state, in which the operations in flight are no longer known. The
@@ -158,7 +205,7 @@ impl Engine {
     #[cold]
     pub(super) fn give_up_device(&mut self, fault: Fault) {
         self.device_silent = true;
-        self.fault.get_or_insert(fault);
+        self.set_fault(fault);
     }
 }
 

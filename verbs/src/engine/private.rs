@@ -9,13 +9,19 @@ use core::slice;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
-use probeline_engine::{Memory as HeapMemory, PrivateMemory, SetupError, Slots};
+use probeline_engine::{
+    InFlight, Memory as HeapMemory, PrivateMemory, Releases, SetupError, Slots,
+};
 use probeline_transport::{LINE_BYTES, LINE_WORDS, Local, Sizes};
 use volatile::VolatilePtr;
 use volatile::access::ReadOnly;
 
 use super::OpenError;
-use crate::{Access, INLINE_WORDS, LocalRange, Memory, MemoryRegion, ProtectionDomain};
+use crate::memory::LocalBlocks;
+use crate::{
+    Access, INLINE_WORDS, LocalRange, Memory, MemoryRegion, ProtectionDomain, RemoteAddress,
+    WorkRequest,
+};
 
 /// The words of the engine itself, which precede the results.
 const OWN_WORDS: u64 = LINE_WORDS as u64;
@@ -79,15 +85,39 @@ unsafe impl PrivateMemory for MemoryRegion<Allocation> {
     }
 }
 
+/// The words that receive the old values of atomics, by operation.
+pub(super) struct Results<'a> {
+    words: &'a [AtomicU64],
+    /// The index of the first of them.
+    first: u64,
+}
+
+impl Results<'_> {
+    /// The old value of the completed operation `index`; `None` if it has no result word.
+    #[inline]
+    pub(super) fn get(&self, index: u32) -> Option<u64> {
+        let at = usize::try_from(self.first + u64::from(index)).ok()?;
+        let word = NonNull::from(self.words.get(at)?).cast::<u64>();
+        // SAFETY: only the device writes this word of the region, and it has stopped: the operation
+        // has completed. The read is volatile, because the compiler does not know of the device's
+        // writes.
+        Some(unsafe { VolatilePtr::new_restricted(ReadOnly, word) }.read())
+    }
+}
+
 /// The words of the engine itself, results and slots in one region that only this process may
 /// access.
 #[derive(Debug)]
 pub(super) struct Private {
-    pub(super) slots: Slots<MemoryRegion<Allocation>>,
+    pub(super) slots: Slots<MemoryRegion<Allocation>, InFlight>,
     /// The index of the first own word, on a cache line.
     base: u64,
     /// The index of the first word of slot 0.
     first_slot: u64,
+    /// The results, by operation.
+    results: LocalBlocks,
+    /// The slots, for the device.
+    slot_blocks: LocalBlocks,
 }
 
 impl Private {
@@ -116,7 +146,12 @@ impl Private {
             .ok()
             .and_then(|before| Slots::in_memory(region, before, sizes.slots, sizes.slot_words))
             .ok_or(SetupError::NO_SLOT_MEMORY)?;
-        Ok(Self { slots, base, first_slot: base + before })
+        let region = slots.memory();
+        let results = region.local_blocks(base + OWN_WORDS, sizes.depth, 1);
+        let first_slot = base + before;
+        let slot_blocks = region.local_blocks(first_slot, sizes.slots, sizes.slot_words);
+        let (results, slot_blocks) = results.zip(slot_blocks).ok_or(SetupError::NO_SLOT_MEMORY)?;
+        Ok(Self { slots, base, first_slot, results, slot_blocks })
     }
 
     #[inline]
@@ -134,44 +169,50 @@ impl Private {
         self.region().words().get(usize::try_from(self.base + word as u64).ok()?)
     }
 
-    /// The word that receives the old value of operation `index`.
+    /// The word that receives the old value of operation `index`, which is less than the depth.
     #[inline]
-    pub(super) fn result_range(&self, index: u32) -> Option<LocalRange> {
-        self.region().local(self.base + OWN_WORDS + u64::from(index), 1)
+    pub(super) fn result_range(&self, index: u32) -> LocalRange {
+        self.results.range(index, 0, 1)
     }
 
-    /// The old value of the completed operation `index`; `None` if it has no result word.
+    /// The results of operations, and the slots to release.
     #[inline]
-    pub(super) fn result(&self, index: u32) -> Option<u64> {
-        let at = usize::try_from(self.base + OWN_WORDS + u64::from(index)).ok()?;
-        let word = NonNull::from(self.region().words().get(at)?).cast::<u64>();
-        // SAFETY: only the device writes this word of the region, and it has stopped: the operation
-        // has completed. The read is volatile, because the compiler does not know of the device's
-        // writes.
-        Some(unsafe { VolatilePtr::new_restricted(ReadOnly, word) }.read())
+    pub(super) fn completing(&mut self) -> (Results<'_>, Releases<'_, InFlight>) {
+        let (region, slots) = self.slots.releases();
+        (Results { words: region.words(), first: self.base + OWN_WORDS }, slots)
     }
 
-    /// The index of the first word of the slot range `at`.
+    /// The slot range `at` for an operation, which keeps its slot busy until the slot is
+    /// [released](Slots::release); `None` if `at` is not a range of a slot.
     #[inline]
-    fn index(&self, at: Local) -> u64 {
-        self.first_slot + self.slots.offset(at) as u64
+    pub(super) fn hold(&mut self, at: Local) -> Option<LocalRange> {
+        self.slots.hold_range(at).then(|| self.slot_blocks.range(at.slot.0, at.start, at.words))
     }
 
-    /// The slot range `at`, which the caller has checked, for the device. Its slot is to be
-    /// [held](Slots::hold).
+    /// The work request of a WRITE, which carries its words if they are at most `max_inline`.
     #[inline]
-    pub(super) fn slot_range(&self, at: Local) -> Option<LocalRange> {
-        self.region().local(self.index(at), at.words)
+    pub(super) fn write_request(
+        &self,
+        id: u64,
+        (from, range): (Local, LocalRange),
+        to: RemoteAddress,
+        max_inline: u32,
+    ) -> WorkRequest {
+        let copies = self.inline_words(from, max_inline);
+        let words = copies.as_ref().and_then(|words| words.get(..from.words as usize));
+        let inline = words.and_then(|words| WorkRequest::write_inline(id, words, to));
+        inline.unwrap_or_else(|| WorkRequest::write(id, range, to))
     }
 
     /// The words of the slot range `at`, if a WRITE can carry them inline.
     #[inline]
-    pub(super) fn inline_words(&self, at: Local, max_words: u32) -> Option<[u64; INLINE_WORDS]> {
+    fn inline_words(&self, at: Local, max_words: u32) -> Option<[u64; INLINE_WORDS]> {
         if at.words > max_words {
             return None;
         }
-        let start = usize::try_from(self.index(at)).ok()?;
-        let words = self.region().words().get(start..)?.get(..at.words as usize)?;
+        let start = self.first_slot + self.slots.offset(at) as u64;
+        let words = self.region().words().get(usize::try_from(start).ok()?..)?;
+        let words = words.get(..at.words as usize)?;
         let mut copies = [0; INLINE_WORDS];
         for (copy, word) in copies.iter_mut().zip(words) {
             *copy = word.load(Relaxed);

@@ -1,0 +1,90 @@
+//! The operations that keep a slot busy, as an engine records them.
+
+use core::fmt::Debug;
+
+/// What an engine records of the operations that use a slot.
+pub trait Busy: Copy + Debug + Default {
+    /// Whether no operation uses the slot. `reported` is the number of operations that the engine
+    /// has reported in the order of their posts.
+    fn is_idle(&self, reported: u64) -> bool;
+
+    /// Keeps the slot busy for ever.
+    fn leak(&mut self);
+}
+
+/// For operations that are reported in any order: the number of those in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InFlight(pub(crate) u32);
+
+/// For operations that are reported in the order of their posts: the slot is idle once this number
+/// of them has been reported. Nothing is recorded when they are reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Until(pub(crate) u64);
+
+/// For engines with operations of both kinds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InFlightOrUntil {
+    in_flight: InFlight,
+    until: Until,
+}
+
+impl Busy for InFlight {
+    #[inline]
+    fn is_idle(&self, _: u64) -> bool {
+        self.0 == 0
+    }
+
+    fn leak(&mut self) {
+        self.0 += 1;
+    }
+}
+
+impl Busy for Until {
+    #[inline]
+    fn is_idle(&self, reported: u64) -> bool {
+        self.0 <= reported
+    }
+
+    fn leak(&mut self) {
+        self.0 = u64::MAX;
+    }
+}
+
+impl Busy for InFlightOrUntil {
+    #[inline]
+    fn is_idle(&self, reported: u64) -> bool {
+        self.in_flight.is_idle(reported) && self.until.is_idle(reported)
+    }
+
+    fn leak(&mut self) {
+        self.in_flight.leak();
+    }
+}
+
+impl AsMut<InFlight> for InFlight {
+    #[inline]
+    fn as_mut(&mut self) -> &mut InFlight {
+        self
+    }
+}
+
+impl AsMut<InFlight> for InFlightOrUntil {
+    #[inline]
+    fn as_mut(&mut self) -> &mut InFlight {
+        &mut self.in_flight
+    }
+}
+
+impl AsMut<Until> for Until {
+    #[inline]
+    fn as_mut(&mut self) -> &mut Until {
+        self
+    }
+}
+
+impl AsMut<Until> for InFlightOrUntil {
+    #[inline]
+    fn as_mut(&mut self) -> &mut Until {
+        &mut self.until
+    }
+}
