@@ -37,6 +37,7 @@
 mod bounds;
 mod expander;
 mod generators;
+mod invariant;
 mod layout;
 mod load;
 mod masks;
@@ -52,6 +53,7 @@ mod wide;
 
 pub use expander::{Expanded, Expander, Successors};
 pub use generators::BuiltInError;
+pub use invariant::{Invariant, InvariantError, InvariantFault, MAX_NUMBER};
 pub use load::{LoadError, MAX_FILE_BYTES};
 pub use net::{Arc, MAX_TOKENS, Net, NetError, Place, Transition};
 pub use packing::{Packing, PackingError, STATE_BITS, WORD_BITS};

@@ -121,6 +121,19 @@ impl Net {
         numbers
     }
 
+    /// Calls `emit` with each marking from which a transition leads to `marking`, reachable or not,
+    /// and the number of this transition.
+    ///
+    /// # Panics
+    /// If `marking` has fewer places than the net.
+    pub fn predecessors(&self, marking: &[u64], mut emit: impl FnMut(u32, Vec<u64>)) {
+        for (number, transition) in (0..).zip(&self.transitions) {
+            if let Some(before) = transition.unfire(marking) {
+                emit(number, before);
+            }
+        }
+    }
+
     /// Returns the initial marking: the tokens of each place.
     pub fn initial(&self) -> Vec<u64> {
         self.places.iter().map(|place| place.initial).collect()
@@ -165,6 +178,19 @@ impl Transition {
         for arc in &self.outputs {
             marking[arc.place] = marking[arc.place].saturating_add(arc.weight);
         }
+    }
+
+    /// Returns the marking that [`fire`](Self::fire) turns into this one; `None` if there is none
+    /// whose counts fit a `u64`.
+    fn unfire(&self, marking: &[u64]) -> Option<Vec<u64>> {
+        let mut before = marking.to_vec();
+        for arc in &self.outputs {
+            before[arc.place] = before[arc.place].checked_sub(arc.weight)?;
+        }
+        for arc in &self.inputs {
+            before[arc.place] = before[arc.place].checked_add(arc.weight)?;
+        }
+        Some(before)
     }
 
     /// Returns the change that a firing makes to each place that it touches, ordered by place. A
@@ -229,8 +255,10 @@ pub enum NetError {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::naive::net;
+    use crate::naive::{explore, net, nets, successors};
 
     fn transition(inputs: &[(usize, u64)], outputs: &[(usize, u64)]) -> Transition {
         let arcs = |ends: &[(usize, u64)]| {
@@ -289,6 +317,27 @@ mod tests {
         net.transitions()[1].fire(&mut marking);
         assert_eq!(marking, [1, 1]);
         assert_eq!(net.transitions()[1].effect(), [(0, 0), (1, 1)]);
+    }
+
+    proptest! {
+        /// Every arc is found backwards, and every arc found backwards is one.
+        #[test]
+        fn predecessors_reverse_successors(net in nets()) {
+            let (markings, _) = explore(&net, 50);
+            for marking in &markings {
+                for (transition, after) in successors(&net, marking) {
+                    let mut found = false;
+                    net.predecessors(&after, |by, before| {
+                        found |= by == transition && before == *marking;
+                    });
+                    prop_assert!(found);
+                }
+                net.predecessors(marking, |transition, before| {
+                    let arc = (transition, marking.clone());
+                    assert!(successors(&net, &before).contains(&arc));
+                });
+            }
+        }
     }
 
     #[test]
