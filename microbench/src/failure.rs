@@ -18,6 +18,9 @@ pub(crate) const USAGE: u8 = 2;
 /// `doctor` found something broken.
 pub(crate) const BROKEN: u8 = 3;
 
+/// `explore` found a counterexample to a property.
+pub(crate) const REFUTED: u8 = 4;
+
 /// The list for the help: the constants above, and the statuses that shells report for SIGINT and
 /// SIGTERM (128 + 2 and 128 + 15).
 pub(crate) const STATUS_HELP: &str = "\
@@ -26,6 +29,7 @@ Exit status:
   1    failed; the error message says why
   2    invalid command line; nothing was done
   3    doctor found something broken
+  4    explore found a counterexample: --find-deadlock, --invariant
   130  interrupted by Ctrl-C (SIGINT)
   143  terminated by SIGTERM";
 

@@ -37,6 +37,7 @@
 mod bounds;
 mod expander;
 mod generators;
+mod growth;
 mod invariant;
 mod layout;
 mod load;
@@ -53,6 +54,7 @@ mod wide;
 
 pub use expander::{Expanded, Expander, Successors};
 pub use generators::BuiltInError;
+pub use growth::Growth;
 pub use invariant::{Invariant, InvariantError, InvariantFault, MAX_NUMBER};
 pub use load::{LoadError, MAX_FILE_BYTES};
 pub use net::{Arc, MAX_TOKENS, Net, NetError, Place, Transition};

@@ -90,7 +90,7 @@ fn search(net: &Net, budget: Budget, max: &mut [u64]) -> bool {
 
 /// Samples states along random walks, which get further from the initial marking than the search.
 fn walk(net: &Net, budget: Budget, max: &mut [u64]) {
-    let mut random = SplitMix(0x9e37_79b9_7f4a_7c15);
+    let mut random = SplitMix::new();
     let mut enabled = Vec::with_capacity(net.transitions().len());
     let mut work = 0;
     for _ in 0..budget.walks {
@@ -116,6 +116,12 @@ fn walk(net: &Net, budget: Budget, max: &mut [u64]) {
     }
 }
 
+/// Returns the numbers of the transitions that `marking` enables.
+pub(crate) fn enabled(net: &Net, marking: &[u64]) -> impl Iterator<Item = u32> {
+    let all = (0..).zip(net.transitions());
+    all.filter(|(_, transition)| transition.is_enabled(marking)).map(|(number, _)| number)
+}
+
 fn raise(max: &mut [u64], marking: &[u64]) {
     for (max, &tokens) in max.iter_mut().zip(marking) {
         *max = tokens.max(*max);
@@ -124,9 +130,14 @@ fn raise(max: &mut [u64], marking: &[u64]) {
 
 /// The SplitMix64 generator (Steele, Lea and Flood, "Fast splittable pseudorandom number
 /// generators", 2014).
-struct SplitMix(u64);
+pub(crate) struct SplitMix(u64);
 
 impl SplitMix {
+    /// Returns a generator that always generates the same numbers.
+    pub(crate) fn new() -> Self {
+        Self(0x9e37_79b9_7f4a_7c15)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -136,7 +147,7 @@ impl SplitMix {
     }
 
     /// Returns a number below `end`, which is at least 1; the bias is negligible here.
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).unwrap_or(0)
     }
 }

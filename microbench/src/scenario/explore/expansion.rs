@@ -7,6 +7,7 @@ use probeline_petri::{Expanded, Expander, Overflow};
 
 use super::ExpandArgs;
 use super::frontier::Frontier;
+use super::property::Findings;
 use serde::{Deserialize, Serialize};
 
 use crate::failure;
@@ -35,7 +36,7 @@ pub(super) enum Stop {
     Full,
 }
 
-pub(super) struct Expansion {
+pub(super) struct Expansion<'a> {
     expander: Expander,
     recent: RecentStates,
     batch: usize,
@@ -46,10 +47,11 @@ pub(super) struct Expansion {
     keys: Vec<u64>,
     pending: usize,
     outcomes: Vec<Outcome>,
+    pub(super) findings: Findings<'a>,
 }
 
-impl Expansion {
-    pub(super) fn new(expander: Expander, args: ExpandArgs) -> Self {
+impl<'a> Expansion<'a> {
+    pub(super) fn new(expander: Expander, args: ExpandArgs, findings: Findings<'a>) -> Self {
         let batch = args.batch as usize;
         let capacity = batch + expander.max_successors();
         Self {
@@ -60,7 +62,12 @@ impl Expansion {
             keys: vec![0; capacity],
             pending: 0,
             outcomes: vec![Outcome::Absent; capacity],
+            findings,
         }
+    }
+
+    pub(super) fn state(&self, node: u64) -> u64 {
+        self.expander.state(node)
     }
 
     /// Expands this rank's part of a level for about `round_ns`, and adds new states to the next
@@ -84,6 +91,9 @@ impl Expansion {
             counts.expanded += 1;
             counts.arcs += enabled as u64;
             counts.deadlocks += u64::from(enabled == 0);
+            if self.findings.is_open() {
+                self.findings.check(&[self.expander.state(node)], enabled);
+            }
             let nodes = nodes.get_mut(..written).unwrap_or_default();
             let keys = self.keys.get_mut(self.pending..).unwrap_or_default();
             let new = self.recent.filter_new(nodes, keys, |node| self.expander.state(node));

@@ -26,6 +26,8 @@ pub(super) const READS: u32 = 8;
 pub(super) struct Frontier {
     current: Vec<u64>,
     next: Vec<u64>,
+    /// This rank's parts of all levels up to the current one, if they are kept.
+    kept: Option<Vec<Vec<u64>>>,
     first_word: u64,
     first_slot: u32,
     /// The landing words of the READ in each slot; none for a slot without a READ.
@@ -34,10 +36,19 @@ pub(super) struct Frontier {
 
 impl Frontier {
     /// Exposes states from `first_word` of each window on, and READs into [`READS`] slots from
-    /// `first_slot` on.
-    pub(super) fn new(first_word: u64, first_slot: u32) -> Self {
+    /// `first_slot` on. Keeps all levels if `keeps` says so.
+    pub(super) fn new(first_word: u64, first_slot: u32, keeps: bool) -> Self {
         let landing = core::array::from_fn(|_| Local { slot: Slot(0), start: 0, words: 0 });
-        Self { current: Vec::new(), next: Vec::new(), first_word, first_slot, landing }
+        let kept = keeps.then(Vec::new);
+        Self { current: Vec::new(), next: Vec::new(), kept, first_word, first_slot, landing }
+    }
+
+    /// Returns this rank's parts of the levels up to the current one, as states of their nodes; none
+    /// if they are not kept.
+    pub(super) fn into_levels(self, state: impl Fn(u64) -> u64) -> Vec<Vec<u64>> {
+        let mut levels = self.kept.unwrap_or_default();
+        levels.iter_mut().flatten().for_each(|node| *node = state(*node));
+        levels
     }
 
     pub(super) fn pop(&mut self) -> Option<u64> {
@@ -77,6 +88,19 @@ impl Frontier {
     /// rank takes an equal share of all of them. All ranks call it, with a collective call in
     /// between.
     pub(super) fn spread<T: Timed>(
+        &mut self,
+        table: &mut CachedTable<T>,
+        found: &[u64],
+        exchange: &mut dyn Exchange,
+    ) -> Result<()> {
+        self.distribute(table, found, exchange)?;
+        if let Some(kept) = &mut self.kept {
+            kept.push(self.current.clone());
+        }
+        Ok(())
+    }
+
+    fn distribute<T: Timed>(
         &mut self,
         table: &mut CachedTable<T>,
         found: &[u64],

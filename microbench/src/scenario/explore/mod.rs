@@ -1,10 +1,13 @@
 //! `explore`: explores the reachable states of a Petri net breadth first. The table is the set of
 //! visited states, which is the use that the paper designed it for (section 1).
 
+mod counterexample;
 mod expansion;
 mod frontier;
+mod property;
 mod row;
 mod search;
+mod so_far;
 
 use std::process::ExitCode;
 
@@ -15,14 +18,15 @@ use probeline_petri::{Net, Packing};
 use probeline_results::{Row, gather_values};
 
 use self::expansion::Counts;
+use self::property::{Property, PropertyArgs};
 use self::row::ExploreRow;
-use self::search::{Ended, search};
+use self::search::{Ended, Ending, search};
 use super::limits::TableLimit;
 use super::report_job;
 use crate::agreement::Input;
 use crate::cli::{ChunkArgs, JobArgs, power_of_two};
 use crate::digest::Digest;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, REFUTED, Result};
 use crate::interrupt::Interrupt;
 use crate::job::Scenario;
 use crate::size::Size;
@@ -40,6 +44,9 @@ pub(crate) struct ExploreArgs {
 
     #[command(flatten)]
     expand: ExpandArgs,
+
+    #[command(flatten)]
+    properties: PropertyArgs,
 
     #[command(flatten)]
     pipeline: PipelineArgs,
@@ -75,14 +82,16 @@ struct Exploration {
     args: ExploreArgs,
     net: Net,
     packing: Packing,
+    properties: Vec<Property>,
 }
 
 pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     args.job.settle(Size::mib(128), Size::mib(128), &[args.chunks.chunk_buckets])?;
     args.pipeline.table.check(&[args.chunks.chunk_buckets])?;
     let net = Net::load(&args.model)?;
-    let packing = Packing::new(&net)?;
-    let exploration = Exploration { args, net, packing };
+    let properties = args.properties.properties(&net)?;
+    let packing = Packing::new(&net).map_err(|error| so_far::unpacked(&net, &error))?;
+    let exploration = Exploration { args, net, packing, properties };
     let args = &exploration.args;
     // The other ranks exit with success: a launcher would end rank 0 before its report if another
     // rank failed.
@@ -96,20 +105,24 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     report.parameters(args.pipeline.parameters(&exploration.config()));
     report.parameter("places", exploration.net.places().len());
     report.parameter("transitions", exploration.net.transitions().len());
-    let Explored { row, limit, stopped_by } = output;
-    report.summary = row.summary(stopped_by);
+    let Explored { row, limit, ending } = output;
+    report.summary = row.summary(ending);
+    let status = match ending {
+        Ending::Interrupted(signal) => signal.exit_code(),
+        _ if row.is_violated() => ExitCode::from(REFUTED),
+        _ => ExitCode::SUCCESS,
+    };
     report.notes = ExploreRow::notes();
     report.notes.extend(limit.map(|limit| limit.note().into()));
     report.rows = vec![row];
     report.publish(files)?;
-    Ok(stopped_by.map_or(ExitCode::SUCCESS, Interrupt::exit_code))
+    Ok(status)
 }
 
 pub(crate) struct Explored {
     row: ExploreRow,
     limit: Option<TableLimit>,
-    /// The signal that stopped the exploration before all states were expanded.
-    stopped_by: Option<Interrupt>,
+    ending: Ending,
 }
 
 impl Scenario for Exploration {
@@ -150,10 +163,10 @@ impl Scenario for Exploration {
         let ended = loop {
             match search(self, &mut table, &packing, exchange)? {
                 Ok(ended) => break ended,
-                Err(overflow) => {
+                Err(unpackable) => {
                     packing = packing
-                        .grown(&self.net, overflow)
-                        .map_err(|error| Failure::from(error).everywhere())?;
+                        .grown(&self.net, unpackable.overflow)
+                        .map_err(|error| unpackable.failure(&self.net, &error))?;
                 }
             }
             table.clear(exchange)?;
@@ -161,12 +174,12 @@ impl Scenario for Exploration {
         };
         let took_ns = table.transport().now_ns() - start;
         // More signals may arrive after the first: `timeout` sends two.
-        match ended.stopped_by {
-            Some(_) => Interrupt::has_stopped_work(),
-            None => Interrupt::stop_watching(exchange)?,
+        match ended.ending {
+            Ending::Interrupted(_) => Interrupt::has_stopped_work(),
+            _ => Interrupt::stop_watching(exchange)?,
         }
         let row = self.row(&mut table, &packing, &ended, took_ns, limit.as_ref(), exchange)?;
-        Ok(Explored { row, limit, stopped_by: ended.stopped_by })
+        Ok(Explored { row, limit, ending: ended.ending })
     }
 }
 
@@ -208,7 +221,7 @@ impl Exploration {
         Ok(ExploreRow {
             model: self.args.model.clone(),
             ranks: self.args.job.ranks,
-            complete: ended.stopped_by.is_none(),
+            complete: ended.ending == Ending::Complete,
             states,
             states_not_expanded: ended.open,
             arcs,
@@ -227,6 +240,7 @@ impl Exploration {
             lines_per_state: per_state(stats.lines),
             bits: packing.bits(),
             imbalance: busiest as f64 * all.len() as f64 / expanded.max(1) as f64,
+            properties: ended.verdicts.clone(),
         })
     }
 }

@@ -3,7 +3,8 @@
 use probeline_results::format::{fixed, text};
 use probeline_results::{Row, row};
 
-use crate::interrupt::Interrupt;
+use super::counterexample::Verdict;
+use super::search::Ending;
 use crate::units::{counted, rate_of, thousands, time};
 
 row! {
@@ -66,23 +67,35 @@ row! {
             only_if(|row| row.ranks > 1)
                 .note("states that the busiest rank expanded / mean of all ranks")
         ),
+        /// In the order of the options; empty without properties.
+        pub(super) properties: Vec<Verdict>,
     }
 }
 
 impl Row for ExploreRow {}
 
 impl ExploreRow {
-    /// States the result; `stopped_by` is the signal that stopped the exploration.
-    pub(super) fn summary(&self, stopped_by: Option<Interrupt>) -> Vec<String> {
-        let stopped = stopped_by.map(|signal| {
+    /// Returns whether a state violates one of the properties.
+    pub(super) fn is_violated(&self) -> bool {
+        self.properties.iter().any(Verdict::is_violated)
+    }
+
+    /// States the result.
+    pub(super) fn summary(&self, ending: Ending) -> Vec<String> {
+        let cause = match ending {
+            Ending::Complete => None,
+            Ending::Answered => Some("at the counterexample".to_owned()),
+            Ending::Interrupted(signal) => Some(format!("by {}", signal.name())),
+        };
+        let stopped = cause.map(|cause| {
             format!(
-                "stopped by {} after level {}: {} states found, {} of them not expanded",
-                signal.name(),
+                "stopped {cause} after level {}: {} states found, {} of them not expanded",
                 self.levels,
                 thousands(self.states),
                 thousands(self.states_not_expanded)
             )
         });
+        let verdicts = self.properties.iter().flat_map(Verdict::summary);
         let answer = format!(
             "{}{}: {}, {}, {} in {} on {} ({})",
             self.model,
@@ -94,13 +107,14 @@ impl ExploreRow {
             counted(self.ranks.into(), "rank"),
             rate_of("states", self.states_per_s)
         );
-        stopped.into_iter().chain([answer]).collect()
+        verdicts.chain(stopped).chain([answer]).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interrupt::Interrupt;
 
     fn row() -> ExploreRow {
         ExploreRow {
@@ -125,6 +139,7 @@ mod tests {
             lines_per_state: 1.1,
             bits: 48,
             imbalance: 1.01,
+            properties: Vec::new(),
         }
     }
 
@@ -132,15 +147,15 @@ mod tests {
     fn the_answer_can_be_quoted() {
         let answer = "kanban:5: 2,546,432 states, 24,460,016 arcs, 0 deadlocks in 1.20 s on 2 ranks \
                       (2.12 M states/s)";
-        assert_eq!(row().summary(None), [answer]);
+        assert_eq!(row().summary(Ending::Complete), [answer]);
         let one = ExploreRow { ranks: 1, deadlocks: 1, seconds: 0.5, ..row() };
-        assert!(one.summary(None)[0].contains(" 1 deadlock in 500 ms on 1 rank ("));
+        assert!(one.summary(Ending::Complete)[0].contains(" 1 deadlock in 500 ms on 1 rank ("));
     }
 
     #[test]
     fn an_incomplete_result_is_marked_first() {
         let row = ExploreRow { complete: false, levels: 12, states_not_expanded: 45_678, ..row() };
-        let summary = row.summary(Interrupt::from_number(2));
+        let summary = row.summary(Ending::Interrupted(Interrupt::from_number(2).unwrap()));
         let first = "stopped by SIGINT after level 12: 2,546,432 states found, 45,678 of them not \
                      expanded";
         assert_eq!(summary[0], first);

@@ -10,12 +10,14 @@ use probeline_petri::{Expander, Overflow, Packing, Successors};
 use probeline_results::gather;
 
 use super::Exploration;
+use super::counterexample::{Levels, Verdict};
 use super::expansion::{Counts, Expansion, Stop};
 use super::frontier::Frontier;
+use super::property::{Findings, Property, Violation};
+use super::so_far::{SoFar, Unpackable};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
-use crate::scenario::full;
 use crate::table::CachedTable;
 use crate::timed::Timed;
 use crate::units::{rate_of, thousands};
@@ -28,72 +30,93 @@ const ROUND_NS_PER_RANK: u64 = 1_000_000;
 pub(super) struct Ended {
     pub(super) counts: Counts,
     pub(super) open: u64,
-    pub(super) stopped_by: Option<Interrupt>,
+    pub(super) ending: Ending,
+    pub(super) verdicts: Vec<Verdict>,
 }
 
-/// Searches all states that are reachable from the initial marking. The table is empty. The inner
-/// error is a marking that does not fit the packing, the same one on every rank.
+/// Why a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// All states were expanded.
+    Complete,
+    /// All properties are violated.
+    Answered,
+    Interrupted(Interrupt),
+}
+
+/// Searches all states that are reachable from the initial marking, until all properties are
+/// violated. The table is empty. The inner error is a marking that does not fit the packing, the
+/// same one on every rank.
 pub(super) fn search<T: Timed>(
     exploration: &Exploration,
     table: &mut CachedTable<T>,
     packing: &Packing,
     exchange: &mut dyn Exchange,
-) -> Result<core::result::Result<Ended, Overflow>> {
+) -> Result<core::result::Result<Ended, Unpackable>> {
     let written = match exploration.args.expand.known_states {
         0 => Successors::All,
         _ => Successors::Needed,
     };
     let expander = Expander::new(&exploration.net, packing, written);
-    let mut expansion = Expansion::new(expander, exploration.args.expand);
-    let first_word = table.config().words();
-    let mut frontier =
-        Frontier::new(first_word, Config::slots(exploration.args.pipeline.in_flight));
+    let findings = Findings::new(&exploration.properties, packing);
+    let keeps = findings.is_open();
+    let mut expansion = Expansion::new(expander, exploration.args.expand, findings);
+    let slots = Config::slots(exploration.args.pipeline.in_flight);
+    let mut frontier = Frontier::new(table.config().words(), slots, keeps);
     let (mut progress, start) = (Progress::new(None, exchange.me() == Owner(0)), Instant::now());
     let mut counts = Counts::default();
     if exchange.me() == Owner(0) {
-        match packing.pack(&exploration.net.initial()) {
-            Ok(state) => {
-                table.find_or_put(state)?;
-                frontier.push(state);
-                counts.states = 1;
-                counts.find_or_puts = 1;
-            }
-            Err(overflow) => {
-                return Err(Failure::new(format!(
-                    "the initial marking does not fit its packing: {overflow}"
-                )));
-            }
-        }
+        let state = packing
+            .pack(&exploration.net.initial())
+            .map_err(|error| Failure::new(format!("the initial marking does not fit: {error}")))?;
+        table.find_or_put(state)?;
+        frontier.push(state);
+        counts.states = 1;
+        counts.find_or_puts = 1;
     }
     let round_ns = ROUND_NS + ROUND_NS_PER_RANK * u64::from(exchange.owners());
     let mut round = Round::agree(None, &frontier, exchange)?;
     // States of all levels up to the current one.
     let mut states = 0;
-    loop {
+    let ending = loop {
         if round.open == 0 {
             states += round.found();
             frontier.spread(table, &round.found, exchange)?;
         }
         let stop = expansion.expand(table, &mut frontier, &mut counts, round_ns)?;
         round = Round::agree(stop.as_ref(), &frontier, exchange)?;
-        let (found, open) = (round.found(), round.open + round.found());
-        let level = counts.levels + 1;
-        progress.set(0, &doing(level, states + found, open, start.elapsed()));
-        counts.levels += u64::from(round.open == 0);
-        if round.full {
-            let held = states + found;
-            return Err(full(table.config(), table.layout().owners(), held)
-                .or("unless the net has no bound on its tokens, which fills any table")
-                .everywhere());
-        }
+        let (held, open) = (states + round.found(), round.open + round.found());
+        let levels = counts.levels;
+        progress.set(0, &doing(levels + 1, held, open, start.elapsed()));
         if let Some(overflow) = round.overflow {
-            return Ok(Err(overflow));
+            return Ok(Err(Unpackable { overflow, so_far: SoFar { states: held, levels } }));
         }
-        if open == 0 || round.interrupt.is_some() {
-            let stopped_by = round.interrupt.filter(|_| open > 0);
-            return Ok(Ok(Ended { counts, open, stopped_by }));
+        let stops = round.full || round.interrupt.is_some();
+        if stops || round.open == 0 {
+            expansion.findings.agree(levels, exchange)?;
         }
-    }
+        counts.levels += u64::from(round.open == 0);
+        match round.interrupt {
+            _ if open == 0 && !round.full => break Ending::Complete,
+            _ if expansion.findings.are_complete() => break Ending::Answered,
+            _ if round.full => {
+                let so_far = SoFar { states: held, levels };
+                return Err(so_far.table_full(&exploration.net, table));
+            }
+            Some(interrupt) => break Ending::Interrupted(interrupt),
+            None => {}
+        }
+    };
+    let open = round.open + round.found();
+    let levels = frontier.into_levels(|node| expansion.state(node));
+    let violations = &expansion.findings.violations;
+    let levels = Levels { net: &exploration.net, packing, states: &levels };
+    let verdict = |(property, violation): (&Property, &Option<Violation>)| {
+        levels.verdict(property, violation.as_ref(), ending == Ending::Complete, exchange)
+    };
+    let verdicts = exploration.properties.iter().zip(violations).map(verdict);
+    let verdicts = verdicts.collect::<Result<_>>()?;
+    Ok(Ok(Ended { counts, open, ending, verdicts }))
 }
 
 /// The progress of all ranks at the end of a round, the same on every rank.

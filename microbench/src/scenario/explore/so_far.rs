@@ -1,0 +1,96 @@
+//! Failures of a search that cannot go on, with the counts so far: nets without a bound on their
+//! tokens, and those that are too large.
+
+use probeline_petri::{Growth, Net, Overflow, PackingError, Place, Transition};
+
+use crate::failure::Failure;
+use crate::scenario::full;
+use crate::table::CachedTable;
+use crate::timed::Timed;
+use crate::units::counted;
+
+/// Maximum number of transitions that an error lists.
+const MAX_LISTED: usize = 8;
+
+/// Creates the failure of a net whose markings do not fit a state, before any search.
+pub(super) fn unpacked(net: &Net, error: &PackingError) -> Failure {
+    match net.growth() {
+        Some(growth) => unbounded(net, &growth, &format!("nothing was explored: {error}")),
+        None => error.clone().into(),
+    }
+}
+
+/// Creates the failure of a net without a bound on its tokens, which ended as described.
+fn unbounded(net: &Net, growth: &Growth, end: &str) -> Failure {
+    let fired = growth.transitions.iter().take(MAX_LISTED);
+    let fired: Vec<&str> = fired.filter_map(|&number| id_of(net, number)).collect();
+    let more = growth.transitions.len() - fired.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let place = net.places().get(growth.place).map(Place::to_string).unwrap_or_default();
+    Failure::new(format!(
+        "the net is unbounded, it has infinitely many states: {}{more} can fire again and again, \
+         each time adding tokens to place {place}; {end}",
+        fired.join(", "),
+    ))
+}
+
+/// What a search has found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SoFar {
+    pub(super) states: u64,
+    /// Levels of which all states were expanded.
+    pub(super) levels: u64,
+}
+
+/// A marking that does not fit the packing, and the search up to it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unpackable {
+    pub(super) overflow: Overflow,
+    pub(super) so_far: SoFar,
+}
+
+impl SoFar {
+    /// Creates the failure of a table that is full.
+    pub(super) fn table_full<T: Timed>(self, net: &Net, table: &CachedTable<T>) -> Failure {
+        if let Some(growth) = net.growth() {
+            let end = format!("{self} were found before the table was full");
+            return unbounded(net, &growth, &end).everywhere();
+        }
+        let full = full(table.config(), table.layout().owners(), self.states)
+            .or("unless the net has no bound on its tokens, which fills any table");
+        Failure::new(format!("{full}; {self} were found")).everywhere()
+    }
+}
+
+impl core::fmt::Display for SoFar {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let [states, levels] =
+            [(self.states, "state"), (self.levels, "complete level")].map(|(n, of)| counted(n, of));
+        write!(f, "{states} in {levels}")
+    }
+}
+
+impl Unpackable {
+    /// Creates the failure of a marking that no packing holds, for the reason `error`.
+    pub(super) fn failure(&self, net: &Net, error: &PackingError) -> Failure {
+        let Overflow { place, tokens, transition } = self.overflow;
+        let place = net.places().get(place).map(Place::to_string).unwrap_or_default();
+        let fired = transition.and_then(|number| id_of(net, number)).unwrap_or_default();
+        let tokens = counted(tokens, "token");
+        let (found, available) = (self.so_far, error.available);
+        let found =
+            format!("{found} were found before transition {fired} put {tokens} in place {place}");
+        let failure = match net.growth() {
+            Some(growth) => {
+                let end = format!("{found}, beyond the {available} bits of a state");
+                unbounded(net, &growth, &end)
+            }
+            None => Failure::new(format!("{error}; {found}")),
+        };
+        failure.everywhere()
+    }
+}
+
+fn id_of(net: &Net, transition: u32) -> Option<&str> {
+    net.transitions().get(transition as usize).map(|Transition { id, .. }| id.as_str())
+}
