@@ -146,12 +146,13 @@ fn exit_statuses_are_those_in_the_help() {
     let (_, listed) = listed.split_once("\nExit status:\n").unwrap();
     let listed: Vec<&str> =
         listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(listed, ["0", "1", "2", "3", "130", "143"]);
+    assert_eq!(listed, ["0", "1", "2", "3", "4", "130", "143"]);
 
     let status = |line: &str| run(&line.split(' ').collect::<Vec<_>>()).code;
     assert_eq!(status("explore fms:2 --table-size 1MiB"), Some(0));
     assert_eq!(status("--version"), Some(0));
     assert_eq!(status("explore nosuch.pnml"), Some(1));
+    assert_eq!(status("explore philosophers:3 --find-deadlock --table-size 1MiB"), Some(4));
     // Errors of clap, and errors of later checks.
     assert_eq!(status("explore fms:2 --nosuch"), Some(2));
     assert_eq!(status("explore fms:2 --device x"), Some(2));
