@@ -21,10 +21,11 @@ use crate::walk::Walk;
 /// outstanding (`firmware-notes/prefetch-depth.md`).
 const AHEAD: usize = 16;
 /// Keys hashed at once. A separate loop leaves more of the core's out-of-order window to the loop
-/// that waits for the lines.
-const CHUNK: usize = 64;
+/// that waits for the lines; a long one leaves memory idle. On a fourth-generation Xeon, 2 GiB: 55
+/// million finds a second with 8 keys, 47 with 1, 49 with 64.
+const CHUNK: usize = 8;
 /// Keys hashed and not examined: a chunk, and the lines prefetched ahead of it. A power of two.
-const RING: usize = 128;
+const RING: usize = 32;
 /// Home lines examined at most between two rounds.
 const MOST_EXAMINED: usize = CHUNK + AHEAD;
 /// Keys followed at once beyond their home lines: at least `MOST_EXAMINED`, and as many again to
@@ -80,14 +81,9 @@ impl<'t, R: BatchResult> Block<'_, 't, R> {
             if self.remote.is_enough() {
                 end = hashed;
             }
-            if examined == 0 {
-                (0..AHEAD).for_each(|place| prefetch(homes.lines[place]));
-            }
-            // The last lines of a chunk wait for the next one, which prefetches lines meanwhile.
-            let until = if hashed == end { end } else { hashed - AHEAD };
+            // The last lines wait for the next chunks, whose lines are prefetched meanwhile.
+            let until = if hashed == end { end } else { hashed.saturating_sub(AHEAD) };
             for place in examined..until {
-                // At the end of the block this is an old line, which does no harm.
-                prefetch(homes.lines[(place + AHEAD) % RING]);
                 let nth = place % RING;
                 let (bucket, first) = (homes.buckets[nth], u32::from(homes.firsts[nth]));
                 if first == LINE_BUCKETS {
@@ -118,6 +114,7 @@ impl<'t, R: BatchResult> Block<'_, 't, R> {
         end
     }
 
+    /// Hashes keys and prefetches their home lines.
     #[inline(always)]
     fn hash(&mut self, places: core::ops::Range<usize>, homes: &mut Homes<'t>) {
         for place in places {
@@ -127,6 +124,7 @@ impl<'t, R: BatchResult> Block<'_, 't, R> {
                 && let home = self.layout.home(bucket)
                 && let Some(line) = self.lines.at(home)
             {
+                prefetch(line);
                 homes.buckets[place % RING] = bucket;
                 homes.lines[place % RING] = line;
                 first = self.layout.offset_in_line(home);
