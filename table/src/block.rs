@@ -229,7 +229,7 @@ static NO_LINE: Line = [const { AtomicU64::new(0) }; LINE_BUCKETS as usize];
 
 /// Owners whose parts the CPU examines; those of further owners are left to the pipeline. Enough
 /// for the ranks of most machines.
-const PARTS: usize = 64;
+pub(crate) const PARTS: usize = 64;
 
 /// The lines of the owners' parts that the CPU can address.
 pub(crate) struct Lines<'t> {
@@ -251,7 +251,7 @@ impl<'t> Lines<'t> {
 
     /// Returns the line of the bucket at `at`; `None` if the CPU cannot address it.
     #[inline(always)]
-    fn at(&self, at: Position) -> Option<&'t Line> {
+    pub(crate) fn at(&self, at: Position) -> Option<&'t Line> {
         // A part is mapped into this process, so its indices fit a usize.
         #[allow(clippy::cast_possible_truncation)]
         let nth = (at.index / u64::from(LINE_BUCKETS)) as usize;

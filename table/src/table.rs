@@ -35,8 +35,29 @@ const CALLS_PER_POLL: u32 = 64;
 pub struct Table<T, S, C = [CacheEntry; 0]> {
     pub(crate) pipeline: Pipeline<T, S, Context<C>, FindOrPut>,
     pub(crate) config: Config,
-    /// Blocking calls since the last poll of the transport.
+    polls: Polls,
+}
+
+/// Counts the blocking calls that the CPU runs, so that it polls the transport now and then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Polls {
+    /// Calls since the last poll.
     unpolled: u32,
+}
+
+impl Polls {
+    pub(crate) const NEW: Self = Self { unpolled: 0 };
+
+    /// Counts a call. Returns whether to poll the transport.
+    #[inline]
+    pub(crate) fn is_due(&mut self) -> bool {
+        self.unpolled += 1;
+        let is_due = self.unpolled >= CALLS_PER_POLL;
+        if is_due {
+            self.unpolled = 0;
+        }
+        is_due
+    }
 }
 
 impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
@@ -56,7 +77,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
         let layout = Layout::new(owners, buckets, first_bucket, config.probing);
         let context = Context::new(&transport, layout, &config, []);
         let pipeline = Pipeline::new(transport, context, operations)?;
-        let mut table = Self { pipeline, config, unpolled: 0 };
+        let mut table = Self { pipeline, config, polls: Polls::NEW };
         table.sample_load_factor();
         table.write_header().map_err(|_| short_window(table.transport()))?;
         Ok(table)
@@ -100,7 +121,7 @@ where
     /// examines itself do not use it: a look at a line costs no more than one at the cache.
     pub fn with_cache<D: AsMut<[CacheEntry]>>(self, entries: D) -> Table<T, S, D> {
         let pipeline = self.pipeline.map_shared(|context| context.with_cache(entries));
-        Table { pipeline, config: self.config, unpolled: self.unpolled }
+        Table { pipeline, config: self.config, polls: self.polls }
     }
 
     /// Estimates the load factor from a sample of this owner's buckets and passes it to the policy.
@@ -169,12 +190,7 @@ where
 
     #[inline]
     fn poll_sometimes(&mut self) -> Result<(), OperationError> {
-        self.unpolled += 1;
-        if self.unpolled < CALLS_PER_POLL {
-            return Ok(());
-        }
-        self.unpolled = 0;
-        self.pipeline.make_progress()
+        if self.polls.is_due() { self.pipeline.make_progress() } else { Ok(()) }
     }
 
     /// Runs [`find_or_put`](Self::find_or_put) for each key of `keys` and stores its result at the

@@ -6,7 +6,7 @@ use crate::bucket::{Bucket, Wanted};
 use crate::direct::{Look, line_at, look};
 use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
 use crate::line::{Compare, Line};
-use crate::outcome::Intent;
+use crate::outcome::{Intent, Outcome};
 use crate::probe::Probe;
 
 /// The progress of an operation. All buckets passed so far hold other keys permanently.
@@ -70,13 +70,25 @@ impl<B: Wanted> Walk<B> {
     /// next line.
     #[inline(always)]
     pub(crate) fn look<C: Compare>(&mut self, line: &Line, layout: &Layout) -> Look {
+        let (bucket, intent) = (self.bucket, self.intent);
+        self.look_with(layout, |first, mask| look::<C>(line, bucket, intent, first, mask))
+    }
+
+    /// As [`look`](Self::look); `decide` looks at the buckets whose bits are set in a mask, in the
+    /// order from the first on, and returns how the operation completes there.
+    #[inline(always)]
+    pub(crate) fn look_with(
+        &mut self,
+        layout: &Layout,
+        decide: impl FnOnce(u32, u8) -> Option<Outcome>,
+    ) -> Look {
         self.lines += 1;
         let first = layout.offset_in_line(self.probe.at) + self.probe.rotation;
         let buckets = self.buckets_in_line(layout);
         let end = u64::from(buckets).min(self.left);
         let places = u8::MAX << self.passed & u8::MAX >> (u64::from(LINE_BUCKETS) - end);
         let mask = places.rotate_left(first);
-        if let Some(outcome) = look::<C>(line, self.bucket, self.intent, first, mask) {
+        if let Some(outcome) = decide(first, mask) {
             return Look::Done(outcome);
         }
         if self.left <= u64::from(buckets) {

@@ -22,10 +22,12 @@
 //! [`Transport`]: probeline_transport::Transport
 
 mod batch;
+mod block;
 mod collective;
 mod compaction;
 mod config;
 mod context;
+mod direct;
 mod key;
 mod machine;
 mod spares;

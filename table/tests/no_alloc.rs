@@ -13,7 +13,7 @@ use common::job::{Sizes, on_shm};
 use common::{cache, storage};
 use probeline_table::{
     CacheEntry, ChunkChoice, Config, Finished, Intent, OneRoundtrip, Operation, Outcome, Probing,
-    ReadAhead, ReadCost, Shared, SubmitError, Table, Tag,
+    ReadAhead, ReadCost, Shared, SubmitError, Table, Tag, WideConfig, WideOperation, WideTable,
 };
 use probeline_transport::Exchange;
 use probeline_transport::conformance::{CountingAllocator, allocations};
@@ -123,8 +123,65 @@ fn nothing_allocates_with(config: Config, cache_entries: usize) {
     assert_eq!(counts, [[0; 6]; 2], "{what} with {config:?}");
 }
 
+/// All calls of a wide table.
+fn wide(direct: bool) {
+    const WORDS: usize = 4;
+    let config = WideConfig::<WORDS>::new(1_024);
+    let config = WideConfig { buckets: Config { direct, ..config.buckets }, ..config };
+    // Twice the slots of a narrow operation.
+    let sizes =
+        Sizes { owners: 2, window_words: config.words(), operations: 2 * OPERATIONS, depth: 5 };
+    let key = |number: u64| [number, 1, number, 2];
+    let counts = on_shm(sizes, |engine, mut exchange| {
+        let storage = vec![WideOperation::EMPTY; OPERATIONS as usize];
+        let mut table = WideTable::open(engine, config, storage, &mut exchange).unwrap();
+        let calls = allocations_in(|| {
+            for number in 0..100 {
+                table.find_or_put(&key(number)).unwrap();
+                assert!(table.find(&key(number)).unwrap());
+            }
+            let keys: [_; 100] = core::array::from_fn(|nth| key(50 + nth as u64));
+            let mut results = [Ok(Outcome::Absent); 100];
+            table.find_or_put_batch(&keys, &mut results).unwrap();
+            table.find_batch(&keys, &mut results).unwrap();
+            assert!(results.iter().all(|result| *result == Ok(Outcome::Found)));
+        });
+        let poll_form = allocations_in(|| {
+            let mut out = [Finished::default(); 4];
+            for number in 200..300 {
+                while table.submit(Tag(number), &key(number), Intent::FindOrPut).is_err() {
+                    table.poll_into(&mut out).unwrap();
+                }
+            }
+            while table.in_flight() > 0 {
+                table.poll_into(&mut out).unwrap();
+            }
+        });
+        let shared = Shared::new(table);
+        let futures = allocations_in(|| {
+            let mut context = Context::from_waker(Waker::noop());
+            let mut future = shared.find_or_put(&key(300));
+            while Pin::new(&mut future).poll(&mut context).is_pending() {}
+        });
+        let mut table = shared.into_table();
+        exchange.barrier().unwrap();
+        let collective = allocations_in(|| {
+            assert_eq!(table.len(&mut exchange), Ok(251));
+            let mut count = 0;
+            table.for_each_local(|_| count += 1).unwrap();
+            assert!(count > 0);
+            table.retain(&mut exchange, |key| key[0] % 3 > 0).unwrap();
+            table.clear(&mut exchange).unwrap();
+        });
+        [calls, poll_form, futures, collective]
+    });
+    assert_eq!(counts, [[0; 4]; 2], "calls, poll form, futures, collective; direct: {direct}");
+}
+
 #[test]
 fn nothing_allocates_after_opening() {
+    wide(false);
+    wide(true);
     for cache_entries in [0, 64] {
         nothing_allocates_with(CONFIG, cache_entries);
         nothing_allocates_with(EXTENSIONS, cache_entries);

@@ -8,12 +8,13 @@ use core::task::{Context, Poll, Waker};
 use std::collections::BTreeSet;
 
 use common::job::{Sizes, on_shm};
+use probeline_shm::Builder;
 use probeline_sim::{Cluster, Engine};
 use probeline_table::{
-    Finished, Intent, OperationError, Outcome, Shared, SubmitError, Tag, WideConfig, WideOperation,
-    WideTable,
+    Config, Finished, Intent, OperationError, Outcome, Probing, Shared, SubmitError, Tag,
+    WideConfig, WideOperation, WideTable,
 };
-use probeline_transport::{Exchange, Owner};
+use probeline_transport::{Alone, Exchange, Owner, Transport};
 use proptest::prelude::*;
 
 type Wide<T, const W: usize> = WideTable<T, Vec<WideOperation<W>>, W>;
@@ -94,11 +95,33 @@ fn outcome(set: &mut BTreeSet<u64>, number: u64, puts: bool) -> Outcome {
     Outcome::Inserted
 }
 
-fn is_a_set<const W: usize>(steps: Vec<Step>, owners: u32) -> Result<(), TestCaseError> {
+/// Checks a table whose operations are posted, among other owners.
+fn posted_is_a_set<const W: usize>(steps: Vec<Step>, owners: u32) -> Result<(), TestCaseError> {
     let config = WideConfig::<W>::new(128);
     let cluster = cluster(&config, owners, 4);
-    let mut table = open(&cluster, 0, config, 4);
+    let table = open(&cluster, 0, config, 4);
     let _others: Vec<_> = (1..owners).map(|owner| open(&cluster, owner, config, 4)).collect();
+    is_a_set(table, steps)
+}
+
+/// Checks a table whose operations the CPU runs.
+fn direct_is_a_set<const W: usize>(
+    steps: Vec<Step>,
+    probing: Probing,
+) -> Result<(), TestCaseError> {
+    let new = WideConfig::<W>::new(128);
+    let chunk_buckets = if probing == Probing::Jump { 8 } else { 32 };
+    let buckets = Config { probing, chunk_buckets, ..new.buckets };
+    let config = WideConfig { buckets, ..new };
+    let engine = Builder::new(config.sizes(4)).open(&mut Alone).unwrap();
+    let table = WideTable::open(engine, config, storage(4), &mut Alone).unwrap();
+    is_a_set(table, steps)
+}
+
+fn is_a_set<T: Transport, const W: usize>(
+    mut table: Wide<T, W>,
+    steps: Vec<Step>,
+) -> Result<(), TestCaseError> {
     let mut set = BTreeSet::new();
     let mut out = [Finished::default(); 4];
     // Keys whose submitted operations may not have ended.
@@ -169,9 +192,16 @@ fn is_a_set<const W: usize>(steps: Vec<Step>, owners: u32) -> Result<(), TestCas
 proptest! {
     #[test]
     fn a_wide_table_is_a_set(steps in steps(), owners in 1_u32..4) {
-        is_a_set::<1>(steps.clone(), owners)?;
-        is_a_set::<2>(steps.clone(), owners)?;
-        is_a_set::<5>(steps, owners)?;
+        posted_is_a_set::<1>(steps.clone(), owners)?;
+        posted_is_a_set::<2>(steps.clone(), owners)?;
+        posted_is_a_set::<5>(steps, owners)?;
+    }
+
+    #[test]
+    fn a_wide_table_that_the_cpu_reaches_is_a_set(steps in steps()) {
+        direct_is_a_set::<1>(steps.clone(), Probing::Linear)?;
+        direct_is_a_set::<2>(steps.clone(), Probing::Lines)?;
+        direct_is_a_set::<16>(steps, Probing::Jump)?;
     }
 }
 
@@ -237,9 +267,19 @@ fn owners_race_for_the_same_keys() {
     const KEYS: u64 = 400;
     let config = WideConfig::<3>::for_keys(KEYS, OWNERS);
     let sizes = Sizes { owners: OWNERS, window_words: config.words(), operations: 16, depth: 32 };
-    let inserted = on_shm(sizes, |engine, mut exchange| {
-        let mut table = WideTable::new(engine, config, storage::<3>(8)).unwrap();
-        let keys: Vec<_> = (0..KEYS).map(key).collect();
+    for direct in [false, true] {
+        let buckets = Config { direct, ..config.buckets };
+        let inserted = race(sizes, WideConfig { buckets, ..config }, KEYS);
+        assert_eq!(inserted.iter().sum::<u64>(), KEYS);
+    }
+}
+
+/// Returns how many keys each owner inserted.
+fn race(sizes: Sizes, config: WideConfig<3>, keys: u64) -> Vec<u64> {
+    on_shm(sizes, |engine, mut exchange| {
+        let storage = storage::<3>(8);
+        let mut table = WideTable::open(engine, config, storage, &mut exchange).unwrap();
+        let keys: Vec<_> = (0..keys).map(key).collect();
         let mut results = vec![Outcome::Absent; keys.len()];
         table.find_or_put_batch(&keys, &mut results).unwrap();
         let count = results.iter().filter(|result| **result == Outcome::Inserted).count();
@@ -249,9 +289,9 @@ fn owners_race_for_the_same_keys() {
         }
         // An engine that is dropped while others use theirs is a loss to them.
         exchange.barrier().unwrap();
+        assert_eq!(table.stats().total().lines > 0, config.buckets.direct);
         count as u64
-    });
-    assert_eq!(inserted.iter().sum::<u64>(), KEYS);
+    })
 }
 
 /// More futures than storage, polled together: each ends once, and the set is right.

@@ -106,6 +106,9 @@ fn check<T: Transport>(
 fn phases_over_shared_memory() {
     for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
         phases(Over::Shm, config(probing, 64));
+        let by_cpu = config(probing, 58);
+        let buckets = Config { direct: true, ..by_cpu.buckets };
+        phases(Over::Shm, WideConfig { buckets, ..by_cpu });
         // Fewer entries than buckets, so that the last keys of a round need others' entries.
         phases(Over::Shm, config(probing, 58));
     }

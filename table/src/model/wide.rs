@@ -78,6 +78,7 @@ impl Subject for WideKeys {
             entries: self.layout(scenario),
             counter: scenario.buckets as u64,
             me: 0,
+            is_direct: false,
             spares: Spares::taking(self.run, &self.layout(scenario)),
             stats: EntryStats::default(),
         };

@@ -3,10 +3,13 @@
 use probeline_pipeline::{Batch, Machine, Parts, Pull};
 use probeline_transport::Transport;
 
+use super::block::WideBlock;
 use super::context::WideContext;
+use super::direct::Mapped;
 use super::machine::WideFindOrPut;
-use crate::batch::{BatchResult, Results};
+use crate::batch::{BLOCK, BatchResult, Results};
 use crate::error::{BatchError, OperationError};
+use crate::line::with_widest;
 use crate::outcome::{Intent, Outcome};
 
 /// A batch in progress.
@@ -24,6 +27,20 @@ impl<'b, R: BatchResult, const W: usize> WideBatch<'b, R, W> {
         Self { keys, results: Results::new(results), intent, next: 0 }
     }
 
+    /// Runs the next block of keys by the CPU.
+    fn run_block(&mut self, mapped: &Mapped<'_, W>, context: &mut WideContext) {
+        let end = self.keys.len().min(self.next + BLOCK);
+        with_widest(WideBlock {
+            keys: self.keys.get(self.next..end).unwrap_or_default(),
+            first: self.next,
+            results: &mut self.results,
+            intent: self.intent,
+            mapped,
+            context,
+        });
+        self.next = end;
+    }
+
     /// Returns the error of the first key whose error the results have no place for.
     pub(crate) fn error(&self) -> Option<BatchError> {
         self.results.error()
@@ -36,6 +53,16 @@ where
     R: BatchResult,
 {
     fn pull(&mut self, parts: &mut Parts<'_, T, WideContext>, into: &mut WideFindOrPut<W>) -> Pull {
+        if parts.shared.is_direct && !parts.is_dead {
+            if self.next >= self.keys.len() {
+                return Pull::End;
+            }
+            if let Some(mapped) = Mapped::new(parts.transport, parts.shared) {
+                // A poll follows each block, because only a poll detects lost owners.
+                self.run_block(&mapped, parts.shared);
+                return Pull::Poll;
+            }
+        }
         let Some(key) = self.keys.get(self.next) else { return Pull::End };
         into.succeed(WideFindOrPut::new(key, self.intent, parts.shared));
         self.next += 1;

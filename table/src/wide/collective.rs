@@ -8,6 +8,7 @@ use probeline_transport::{Exchange, Transport};
 
 use super::compaction::Compaction;
 use super::config::WideConfig;
+use super::direct;
 use super::key::{Entries, Tagged, hash};
 use super::table::{WideOperation, WideTable, check};
 use crate::bucket::OCCUPIED;
@@ -79,7 +80,8 @@ where
         Ok(table)
     }
 
-    /// Checks that all owners opened the same table.
+    /// Checks that all owners opened the same table. The CPU then runs all operations if every
+    /// owner's CPU reaches all words and may ([`Config::direct`](crate::Config::direct)).
     ///
     /// # Errors
     /// As for [`Table::agree`](crate::Table::agree).
@@ -89,7 +91,13 @@ where
     ) -> Result<(), CollectiveError> {
         let quiet = self.pipeline.quiesce();
         let mine = self.agreed();
-        self.phase().agree(quiet, &mine, exchange)
+        self.phase().agree(quiet, &mine, exchange)?;
+        let context = self.pipeline.shared();
+        let may = self.config.buckets.direct
+            && direct::is_possible::<W>(self.pipeline.transport(), context);
+        let able = self.phase().sum(Ok::<_, CollectiveError>(u64::from(may)), exchange)?;
+        self.pipeline.shared_mut().is_direct = able == u64::from(self.layout().owners());
+        Ok(())
     }
 
     /// Returns the number of keys in the whole table.

@@ -3,8 +3,8 @@
 use probeline_transport::Transport;
 
 use super::config::WideConfig;
-use super::key::Entries;
-use super::spares::Spares;
+use super::key::{Entries, Entry};
+use super::spares::{Fetch, Spares};
 use super::stats::EntryStats;
 use crate::cache::CacheEntry;
 use crate::config::Config;
@@ -19,6 +19,8 @@ pub struct WideContext {
     /// The word of each window that counts the entries taken from the owner's part.
     pub(crate) counter: u64,
     pub(crate) me: u32,
+    /// Whether the CPUs of all owners reach all words, and the CPU runs all operations.
+    pub(crate) is_direct: bool,
     pub(crate) spares: Spares,
     pub(crate) stats: EntryStats,
 }
@@ -46,8 +48,18 @@ impl WideContext {
             entries,
             counter: config.counter(),
             me,
+            is_direct: false,
             spares: Spares::new(me, owners, &entries),
             stats: EntryStats::default(),
         }
+    }
+
+    /// Handles the result of a fetch of entries. Returns one for an operation that `lacks` one.
+    pub(crate) fn fetched(&mut self, fetch: Fetch, before: u64, lacks: bool) -> Option<Entry> {
+        self.stats.fetches += 1;
+        if fetch.owner != self.me {
+            self.stats.entries_from_others += self.entries.taken(before, fetch.count);
+        }
+        self.spares.fetched(fetch, before, lacks, &self.entries)
     }
 }

@@ -6,13 +6,15 @@
 //! a spare entry has completed. The WRITE goes out with the first READ.
 
 use probeline_pipeline::{Completed, Machine, Next, Port, Run, Step, Stop};
-use probeline_transport::{Local, Owner, RemoteWord, Transport};
+use probeline_transport::{Local, Owner, PostError, RemoteWord, Transport};
 
 use super::context::WideContext;
+use super::direct;
 use super::key::{Entry, Tagged, hash};
 use super::spares::Fetch;
 use crate::error::OperationError;
 use crate::find_or_put::FindOrPut;
+use crate::line::Narrow;
 use crate::outcome::{Intent, Outcome};
 
 /// Parts of the posts beyond those of the search: the WRITE of the key, the READ of an entry, and
@@ -130,6 +132,9 @@ impl<const W: usize> Run<WideContext> for WideFindOrPut<W> {
         context: &mut WideContext,
         port: &mut Port<'_, impl Transport>,
     ) -> Next<Outcome> {
+        if context.is_direct {
+            return self.run_by_cpu(context, port);
+        }
         if self.stage == Stage::Search || self.stage == Stage::Claims {
             let step = self.search.advance_search(&mut context.table, port)?;
             if let Some(step) = self.take(step) {
@@ -199,6 +204,17 @@ impl<const W: usize> WideFindOrPut<W> {
             spare,
             ..Self::IDLE
         }
+    }
+
+    fn run_by_cpu(
+        &self,
+        context: &mut WideContext,
+        port: &Port<'_, impl Transport>,
+    ) -> Next<Outcome> {
+        let engine = direct::Engine::new(port.transport(), context);
+        let tagged = self.search.tagged();
+        let outcome = direct::run::<Narrow, W>(&engine, context, &self.key, tagged, self.intent);
+        outcome.map(Step::Done).ok_or_else(|| PostError::OutOfRange.into())
     }
 
     /// Continues after a completion: the search only if it waits for nothing else.
@@ -357,7 +373,6 @@ impl<const W: usize> WideFindOrPut<W> {
             Some(fetch) => {
                 let at = RemoteWord { owner: Owner(fetch.owner), index: context.counter };
                 self.fetch = Some(fetch);
-                context.stats.fetches += 1;
                 port.fetch_add(FETCH, at, fetch.count)?;
             }
             None if entry.is_none() => self.spare = Spare::Exhausted,
@@ -369,11 +384,7 @@ impl<const W: usize> WideFindOrPut<W> {
     fn on_fetched(&mut self, before: u64, context: &mut WideContext) {
         let Some(fetch) = self.fetch.take() else { return };
         let lacks = self.spare == Spare::Lacking;
-        let entry = context.spares.fetched(fetch, before, lacks, &context.entries);
-        if fetch.owner != context.me {
-            context.stats.entries_from_others += context.entries.taken(before, fetch.count);
-        }
-        if let Some(entry) = entry {
+        if let Some(entry) = context.fetched(fetch, before, lacks) {
             self.kept = Kept { entry: Some(entry), epoch: context.spares.epoch };
             self.spare = Spare::Taken(entry);
         }

@@ -43,6 +43,8 @@ fn run_of(left: u64, owners: u32) -> u64 {
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Spares {
     runs: [Run; 2],
+    /// One that was not used after all.
+    returned: Option<Entry>,
     /// Whether a fetch of a run is in flight.
     is_fetching: bool,
     me: u32,
@@ -60,6 +62,7 @@ impl Spares {
     pub(crate) fn new(me: u32, owners: u32, entries: &Entries) -> Self {
         Self {
             runs: [Run::default(); 2],
+            returned: None,
             is_fetching: false,
             me,
             owners,
@@ -85,6 +88,9 @@ impl Spares {
     /// Takes one of the entries held.
     #[inline]
     pub(crate) fn pop(&mut self, entries: &Entries) -> Option<Entry> {
+        if let Some(entry) = self.returned.take() {
+            return Some(entry);
+        }
         if self.runs[0].left() == 0 {
             self.runs.swap(0, 1);
         }
@@ -94,6 +100,12 @@ impl Spares {
         }
         run.next += 1;
         Some(entries.entry(run.owner, run.next - 1))
+    }
+
+    /// Takes back the entry taken last, which no bucket refers to.
+    pub(crate) fn give_back(&mut self, entry: Entry) {
+        debug_assert_eq!(self.returned, None, "two entries are returned");
+        self.returned = Some(entry);
     }
 
     /// Returns the fetch-and-add to post: for an operation that `lacks` an entry, and to take the

@@ -6,14 +6,17 @@ use probeline_transport::Transport;
 use super::batch::WideBatch;
 use super::config::WideConfig;
 use super::context::WideContext;
+use super::direct;
+use super::key::hash;
 use super::machine::WideFindOrPut;
 use super::stats::EntryStats;
 use crate::batch::BatchResult;
 use crate::error::{BatchError, ConfigError, OperationError, SubmitError};
 use crate::layout::Layout;
+use crate::line::Narrow;
 use crate::outcome::{Intent, Outcome};
 use crate::stats::Stats;
-use crate::table::{Finished, short_window};
+use crate::table::{Finished, Polls, short_window};
 
 /// Storage for one operation in flight on keys of `W` words, such as `[WideOperation::EMPTY; 8]`.
 pub type WideOperation<const W: usize> = probeline_pipeline::Operation<WideFindOrPut<W>>;
@@ -41,6 +44,7 @@ pub type WideOperation<const W: usize> = probeline_pipeline::Operation<WideFindO
 pub struct WideTable<T, S, const W: usize> {
     pub(crate) pipeline: Pipeline<T, S, WideContext, WideFindOrPut<W>>,
     pub(crate) config: WideConfig<W>,
+    polls: Polls,
 }
 
 impl<T, S, const W: usize> WideTable<T, S, W>
@@ -50,6 +54,8 @@ where
 {
     /// Creates a table over `transport` without checking the parameters of the other owners;
     /// [`open`](Self::open) includes that check.
+    ///
+    /// The CPU runs no operation of it, because that needs all owners' consent.
     ///
     /// The table uses four slots for each operation, from slot 0 on, and [`WideConfig::words`]
     /// words of the window, all 0 at first, as in a fresh window.
@@ -64,7 +70,7 @@ where
         check(&transport, &config, operations.as_mut().len())?;
         let context = WideContext::new(&transport, &config);
         let pipeline = Pipeline::new(transport, context, operations)?;
-        let mut table = Self { pipeline, config };
+        let mut table = Self { pipeline, config, polls: Polls::NEW };
         table.write_header().map_err(|_| short_window(table.transport()))?;
         Ok(table)
     }
@@ -93,8 +99,27 @@ where
     }
 
     fn call(&mut self, key: &[u64; W], intent: Intent) -> Result<Outcome, OperationError> {
+        if self.pipeline.shared().is_direct {
+            return self.call_by_cpu(key, intent);
+        }
         let operation = WideFindOrPut::new(key, intent, self.pipeline.shared());
         self.pipeline.call(operation)
+    }
+
+    fn call_by_cpu(&mut self, key: &[u64; W], intent: Intent) -> Result<Outcome, OperationError> {
+        if self.polls.is_due() {
+            self.pipeline.make_progress()?;
+        }
+        let fault = self.pipeline.fault();
+        let (transport, context) = self.pipeline.parts();
+        if let Some(fault) = fault {
+            context.table.stats.failed += 1;
+            return Err(fault.into());
+        }
+        let engine = direct::Engine::new(transport, context);
+        let tagged = context.entries.tagged(hash(key));
+        direct::run::<Narrow, W>(&engine, context, key, tagged, intent)
+            .ok_or(OperationError::Window)
     }
 
     /// Runs [`find_or_put`](Self::find_or_put) for each key of `keys` and stores its result at the
