@@ -227,6 +227,40 @@ impl Model {
         }
     }
 
+    /// The mean roundtrip of one operation in nanoseconds if each of `owners` owners has operations
+    /// in flight, with the jitter, the switches and the neighbours, and without queueing.
+    #[must_use]
+    pub fn busy_roundtrip_ns(
+        &self,
+        kind: Kind,
+        words: u32,
+        from: Owner,
+        to: Owner,
+        owners: u32,
+    ) -> f64 {
+        let alone_ns = self.roundtrip_ns(kind, words, from, to) as f64;
+        if self.is_by_cpu(from, to) {
+            return alone_ns;
+        }
+        let jittered_ns = alone_ns + self.jitter.mean_ns();
+        if self.is_local(from, to) {
+            return jittered_ns;
+        }
+        let ranks = self.owners_per_node.max(1);
+        let first = self.node(from).saturating_mul(ranks);
+        let others = (first..owners.min(first.saturating_add(ranks))).filter(|&one| one != from.0);
+        let neighbours_ns: u64 = others.map(|other| self.neighbour_ns_of(from.0, other)).sum();
+        let nodes = u64::from(owners.div_ceil(ranks));
+        let further_ns = self.switches.between_ns(self.node(from), self.node(to), nodes);
+        jittered_ns + neighbours_ns as f64 + further_ns as f64
+    }
+
+    /// The time that a busy neighbour on the initiator's node adds to a roundtrip to another node.
+    pub(crate) fn neighbour_ns_of(&self, from: u32, neighbour: u32) -> u64 {
+        let near = self.share_socket(from, neighbour);
+        self.neighbour_ns.saturating_add(if near { self.sockets.neighbour_ns } else { 0 })
+    }
+
     /// Whether both owners are on one node.
     #[must_use]
     pub fn is_local(&self, from: Owner, to: Owner) -> bool {
@@ -234,7 +268,8 @@ impl Model {
     }
 
     /// Whether `from`'s CPU accesses the words of `to` itself.
-    pub(crate) fn is_by_cpu(&self, from: Owner, to: Owner) -> bool {
+    #[must_use]
+    pub fn is_by_cpu(&self, from: Owner, to: Owner) -> bool {
         self.local_by_cpu && self.is_local(from, to)
     }
 
@@ -249,6 +284,27 @@ impl Model {
             each => owner % self.owners_per_node.max(1) / each,
         };
         socket(one) == socket(other)
+    }
+}
+
+impl Switches {
+    /// The time that a roundtrip between two of `nodes` nodes takes longer.
+    pub(crate) fn between_ns(&self, from: u32, to: u32, nodes: u64) -> u64 {
+        if self.nodes_each == 0 || nodes <= self.nodes_each.into() {
+            return 0;
+        }
+        let switch = |node: u32| u64::from(node) * u64::from(self.count) / nodes;
+        if switch(from) == switch(to) { 0 } else { self.further_ns }
+    }
+}
+
+impl Jitter {
+    fn mean_ns(&self) -> f64 {
+        match *self {
+            Self::None => 0.0,
+            Self::Uniform { most_ns } => most_ns as f64 / 2.0,
+            Self::Exponential { mean_ns } => mean_ns as f64,
+        }
     }
 }
 
@@ -305,6 +361,29 @@ mod tests {
         let trip = |kind, words, to| model.roundtrip_ns(kind, words, Owner(0), Owner(to));
         assert_eq!([16, 17].map(|words| trip(Kind::Read, words, 1)), [1_000, 1_050]);
         assert_eq!([trip(Kind::Read, 17, 0), trip(Kind::Write, 17, 1)], [100, 1_000]);
+    }
+
+    #[test]
+    fn a_busy_roundtrip_adds_the_means_of_everything_but_queueing() {
+        let model = Model {
+            owners_per_node: 3,
+            jitter: Jitter::Uniform { most_ns: 20 },
+            neighbour_ns: 100,
+            sockets: Sockets { ranks_each: 2, neighbour_ns: 7 },
+            switches: Switches { nodes_each: 1, count: 3, further_ns: 1_000 },
+            ..Model::simple(100_000)
+        };
+        let busy = |model: Model, from, to, owners| {
+            model.busy_roundtrip_ns(Kind::Read, 1, Owner(from), Owner(to), owners)
+        };
+        // Owners 0 and 1 share a socket, owner 2 has one of its own.
+        assert_eq!(busy(model, 0, 3, 9), 101_217.0);
+        assert_eq!(busy(model, 2, 3, 9), 101_210.0);
+        assert_eq!(busy(model, 0, 3, 4), 101_217.0, "the last node has fewer owners");
+        assert_eq!(busy(model, 0, 1, 9), 10_010.0, "the node's own memory");
+        assert_eq!(busy(Model { local_by_cpu: true, ..model }, 0, 1, 9), 10_000.0);
+        let one_switch = Switches { nodes_each: 3, ..model.switches };
+        assert_eq!(busy(Model { switches: one_switch, ..model }, 0, 3, 9), 100_217.0);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use alloc::vec;
 
 use probeline_transport::{Owner, RemoteWord};
 
-use crate::model::{Jitter, Switches};
+use crate::model::Jitter;
 use crate::queue::{PerKind, Station, Turns};
 use crate::{Kind, Model, Rng};
 
@@ -172,8 +172,8 @@ impl Network {
         let &Start { kind, words, from, to, factor, owner_idle, .. } = start;
         let mut trip_ns = self.model.roundtrip_ns(kind, words, from, to.owner);
         if !self.model.is_local(from, to.owner) {
-            let further = self.switch(from) != self.switch(to.owner);
-            let further_ns = if further { self.model.switches.further_ns } else { 0 };
+            let (here, there) = (self.model.node(from), self.model.node(to.owner));
+            let further_ns = self.model.switches.between_ns(here, there, self.nodes);
             let idle_ns = if owner_idle { self.model.idle_owner_ns } else { 0 };
             for more_ns in [further_ns, idle_ns, self.neighbours_ns(from)] {
                 trip_ns = trip_ns.saturating_add(more_ns);
@@ -184,8 +184,7 @@ impl Network {
 
     /// The time that the busy neighbours on the initiator's node add, in nanoseconds.
     fn neighbours_ns(&self, from: Owner) -> u64 {
-        let (of_node_ns, of_socket_ns) = (self.model.neighbour_ns, self.model.sockets.neighbour_ns);
-        if of_node_ns == 0 && of_socket_ns == 0 {
+        if self.model.neighbour_ns == 0 && self.model.sockets.neighbour_ns == 0 {
             return 0;
         }
         let ranks = self.model.owners_per_node.max(1);
@@ -193,18 +192,8 @@ impl Network {
         let busy = (first..).zip(self.in_flight.iter().skip(first as usize).take(ranks as usize));
         let busy = busy.filter(|&(owner, &count)| owner != from.0 && count > 0);
         busy.fold(0, |sum: u64, (owner, _)| {
-            let near = self.model.share_socket(from.0, owner);
-            sum.saturating_add(of_node_ns).saturating_add(if near { of_socket_ns } else { 0 })
+            sum.saturating_add(self.model.neighbour_ns_of(from.0, owner))
         })
-    }
-
-    /// The index of the switch of the owner's node.
-    fn switch(&self, owner: Owner) -> u64 {
-        let Switches { nodes_each, count, .. } = self.model.switches;
-        if nodes_each == 0 || self.nodes <= nodes_each.into() {
-            return 0;
-        }
-        u64::from(self.model.node(owner)) * u64::from(count) / self.nodes
     }
 
     /// The bytes on the wire of the request and of the response. An atomic sends two words and
@@ -264,7 +253,7 @@ fn per_s_ps(count: u64, per_s: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Cost, Nic, Rates, Slowdown, Sockets};
+    use crate::model::{Cost, Nic, Rates, Slowdown, Sockets, Switches};
 
     const AT: RemoteWord = RemoteWord { owner: Owner(1), index: 3 };
 
