@@ -77,11 +77,16 @@ fn beyond_the_paper_ratio_and_limit_are_stated() {
     let options = ["--experiment", "throughput", "--machines", "4", "--workload", "mixed"];
     let more = ["--beyond-paper", "--ops", "100"];
     let (rows, printed) = rows(&[&options[..], &more].concat());
-    assert!(printed.contains("--one-roundtrip auto: off on 4 x 16: NICs"), "{printed}");
+    assert!(printed.contains("--one-roundtrip auto: off on 4 x 16: a failed"), "{printed}");
     assert_eq!((rows.len(), &rows[0]["limit"]), (1, &"NIC atomics rate".into()));
     assert!(number(&rows[0], "by_paper") > 1.0);
-    let said = " x the paper's 15.0 M/s; at its limit: NIC atomics rate, 9";
-    assert!(printed.contains(said), "{printed}");
+    assert!(printed.contains("--read-ahead likely: never on 4 x 16: operations"), "{printed}");
+    assert_eq!(rows[0]["bound"], "NIC atomics rate");
+    let [rate, bound, share] =
+        ["ops_per_s", "bound_ops_per_s", "bound_share"].map(|name| number(&rows[0], name));
+    assert!((share - rate / bound).abs() < 1e-9 && (0.9..1.05).contains(&share), "{}", rows[0]);
+    let said = format!(" x the paper's 15.0 M/s; {share:.2} of the bound ");
+    assert!(printed.contains(&said) && printed.contains(" M/s, NIC atomics rate\n"), "{printed}");
     assert!(printed.contains("  NIC atomics rate 9") && number(&rows[0], "limit_used") >= 0.9);
 }
 
@@ -90,7 +95,7 @@ fn beyond_the_paper_ratio_and_limit_are_stated() {
 fn latencies_equal_for_several_c_are_printed_once() {
     let shape = ["--experiment", "latency", "--machines", "2", "--ranks-per-machine", "1"];
     let of = |chunks: &str, more: &[&str]| {
-        let some = ["-C", chunks, "--load-factors", "0.9"];
+        let some = ["-C", chunks, "--load-factors", "0.8"];
         let (rows, printed) = rows(&[&shape[..], &some, more].concat());
         assert_eq!(rows.len(), 3);
         let lines = printed.lines().filter(|line| line.trim_start().starts_with("latency"));
@@ -142,9 +147,12 @@ fn waiting_for_roundtrips_meets_no_limit() {
     let (row, percent) = (&rows[0], (number(&rows[0], "limit_used") * 100.0).floor());
     assert!(row["limit"].is_null() && (1.0..90.0).contains(&percent), "{row}");
     let nearest = row["nearest_limit"].as_str().unwrap();
-    let line = format!("; nearest limit: {nearest}, {percent:.0} %");
     let cell = format!("  ({nearest} {percent:.0} %)");
-    assert!(printed.contains(&line) && printed.contains(&cell), "{line}: {printed}");
+    assert!(printed.contains(&cell), "{cell}: {printed}");
+    let share = number(row, "bound_share");
+    let line = format!("; {share:.2} of the bound ");
+    assert!(printed.contains(&line) && share < 1.0, "{line}: {printed}");
+    assert_eq!(row["bound"], "roundtrips, one at a time");
 }
 
 /// On one machine the CPU accesses all words, and the profile limits nothing that is used.
@@ -158,6 +166,8 @@ fn cpu_access_alone_has_no_limit() {
     }
     let row = printed.lines().find(|line| line.starts_with(" mixed ")).unwrap();
     assert!(row.ends_with("  none"), "{row}");
+    assert_eq!(rows[0]["bound"], "own accesses of the CPU");
+    assert!((0.5..1.01).contains(&number(&rows[0], "bound_share")), "{}", rows[0]);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! The tables of all ranks on one simulated cluster.
 
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use std::collections::VecDeque;
 
 use probeline_profile::{MissingQuantity, Profile, Shape};
 use probeline_sim::{Cluster, Engine, Model, Rng};
-use probeline_table::{Bucket, CacheEntry, Config, Finished, Layout, Operation, Table};
+use probeline_table::{Bucket, CacheEntry, Config, Finished, Layout, Operation, Position, Table};
 use probeline_transport::{Owner, Transport};
 
 use crate::keys::filled;
@@ -31,6 +32,8 @@ pub struct Setup {
     pub buckets_per_owner: u64,
     /// The seed of the keys and of the simulator.
     pub seed: u64,
+    /// Whether all ranks work at once, and not one of them.
+    pub all_at_once: bool,
 }
 
 impl Setup {
@@ -42,7 +45,17 @@ impl Setup {
         buckets_per_owner: u64,
     ) -> Result<Self, MissingQuantity> {
         let (model, way) = (profile.paper_model(shape)?, Way::Paper);
-        Ok(Self { model, shape, way, chunk_buckets, max_chunks: 64, buckets_per_owner, seed: 1 })
+        let (max_chunks, seed, all_at_once) = (64, 1, false);
+        Ok(Self {
+            model,
+            shape,
+            way,
+            chunk_buckets,
+            max_chunks,
+            buckets_per_owner,
+            seed,
+            all_at_once,
+        })
     }
 
     /// Returns the number of ranks.
@@ -54,7 +67,7 @@ impl Setup {
     fn table(&self) -> Config {
         let Self { chunk_buckets, max_chunks, buckets_per_owner, .. } = *self;
         let paper = Config { chunk_buckets, max_chunks, ..Config::paper(buckets_per_owner) };
-        self.way.config(paper, &self.model)
+        self.way.config(paper, &self.model, self.all_at_once.then(|| self.ranks()))
     }
 
     fn cluster(&self) -> probeline_sim::Config {
@@ -118,21 +131,29 @@ impl Ranks {
     /// Puts a key in the first empty bucket of its probe order, in no virtual time.
     pub(crate) fn put(&mut self, key: u64) -> Result<(), Error> {
         let bucket = Bucket::new(key).map_err(probeline_table::SubmitError::Key)?;
-        let mut at = self.layout.home(bucket);
-        for _ in 0..self.layout.buckets() {
-            let word = self.layout.word(at);
-            let owner = self.ranks.get(word.owner.0 as usize);
-            let window = owner.map_or(&[][..], |rank| rank.transport().window());
-            let place = usize::try_from(word.index).ok().and_then(|index| window.get(index));
-            if let Some(place) = place
-                && place.load(Relaxed) == 0
-            {
-                place.store(bucket.word(), Relaxed);
-                return Ok(());
-            }
-            at = self.layout.advance(at, 1);
+        let mut places = self.layout.probe_order(bucket).filter_map(|at| self.place(at));
+        if let Some(empty) = places.find(|place| place.load(Relaxed) == 0) {
+            empty.store(bucket.word(), Relaxed);
+            return Ok(());
         }
         Err(Error::Full { buckets: self.layout.buckets(), held: self.filled })
+    }
+
+    /// Returns the home of a key, and the number of buckets that precede it in its probe order. The
+    /// key of an operation that has not completed counts as put next.
+    pub(crate) fn position(&self, key: u64) -> Option<(Owner, u64)> {
+        let bucket = Bucket::new(key).ok()?;
+        let is_end = |word: u64| word == 0 || word == bucket.word();
+        let places = self.layout.probe_order(bucket).filter_map(|at| self.place(at));
+        let passed = places.take_while(|place| !is_end(place.load(Relaxed))).count();
+        Some((Owner(self.layout.home(bucket).owner), passed as u64))
+    }
+
+    /// Returns the word of a bucket.
+    fn place(&self, at: Position) -> Option<&AtomicU64> {
+        let word = self.layout.word(at);
+        let owner = self.ranks.get(word.owner.0 as usize)?;
+        owner.transport().window().get(usize::try_from(word.index).ok()?)
     }
 
     /// Fills the table until it has `count` keys, in no virtual time.

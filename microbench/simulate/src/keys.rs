@@ -40,6 +40,11 @@ impl Keys {
         filled(self.seed, self.random.below(self.held))
     }
 
+    /// Returns whether a drawn key is new.
+    pub(crate) fn is_new(&self, key: u64) -> bool {
+        key.wrapping_sub(filled(self.seed, 0)) & MAX_KEY >= 1 << FILLED_BITS
+    }
+
     pub(crate) fn new_one(&mut self) -> u64 {
         self.next += 1;
         filled(self.seed, self.next)

@@ -6,6 +6,7 @@
 //! threads, and the same seed gives the same figures.
 #![forbid(unsafe_code)]
 
+mod bound;
 mod cluster;
 mod each;
 mod error;
@@ -15,6 +16,7 @@ mod limit;
 mod throughput;
 mod way;
 
+pub use bound::Bound;
 pub use cluster::Setup;
 pub use each::{MOST_AT_ONCE, each};
 pub use error::Error;

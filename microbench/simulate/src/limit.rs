@@ -45,16 +45,21 @@ impl Load {
             |of: fn(&Counters) -> u64| of(&to.counters).saturating_sub(of(&from.counters)) as f64;
         let (reads, atomics) = (count(|all| all.reads), count(|all| all.atomics));
         let words = count(|all| all.words);
-        let ranks = f64::from(shape.ranks_per_machine);
         Self {
             reads_per_s: reads / machine_s,
             atomics_per_s: atomics / machine_s,
             words_per_s: words / machine_s,
             words_per_read: (words - atomics).max(0.0) / reads.max(1.0),
             outstanding: count(|all| all.outstanding) / count(|all| all.sent).max(1.0),
-            connections: ranks * ranks * f64::from(shape.machines.saturating_sub(1)),
-            ranks,
+            ..Self::none(shape)
         }
+    }
+
+    /// Returns the load of machines that do nothing.
+    pub(crate) fn none(shape: Shape) -> Self {
+        let ranks = f64::from(shape.ranks_per_machine);
+        let connections = ranks * ranks * f64::from(shape.machines.saturating_sub(1));
+        Self { connections, ranks, ..Self::default() }
     }
 }
 
@@ -75,7 +80,7 @@ const WORD_BYTES: f64 = probeline_transport::WORD_BYTES as f64;
 
 impl Limit {
     /// Returns all limits that the model has.
-    fn all(model: &Model, load: &Load) -> impl Iterator<Item = Self> {
+    pub(crate) fn all(model: &Model, load: &Load) -> impl Iterator<Item = Self> {
         let operations = load.reads_per_s + load.atomics_per_s;
         let share = |rate: f64, limit: u64| (limit > 0).then(|| rate / limit as f64);
         let ranks = load.ranks.max(1.0);
@@ -128,16 +133,17 @@ impl Limit {
                 (cpu_ns > 0).then(|| operations / ranks * cpu_ns as f64 / 1e9),
             ),
         ];
-        // Operations that complete in a period may have started before it, so the ratio may exceed
-        // 1.
-        all.into_iter().filter_map(|(name, used)| Some(Self { name, used: used?.min(1.0) }))
+        all.into_iter().filter_map(|(name, used)| Some(Self { name, used: used? }))
     }
 
     /// Returns the limit with the highest utilization, or `None` if the model limits nothing in the
     /// load, for example if CPUs access all words themselves.
     pub(crate) fn nearest(model: &Model, load: &Load) -> Option<Self> {
         let used = Self::all(model, load).filter(|limit| limit.used > 0.0);
-        used.max_by(|a, b| a.used.total_cmp(&b.used))
+        let nearest = used.max_by(|a, b| a.used.total_cmp(&b.used));
+        // Operations that complete in a period may have started before it, so the ratio may exceed
+        // 1.
+        nearest.map(|limit| Self { used: limit.used.min(1.0), ..limit })
     }
 
     /// Returns whether the limit bounds the throughput: whether its utilization is 90 % or more.

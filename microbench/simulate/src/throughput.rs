@@ -6,7 +6,9 @@ use std::collections::BinaryHeap;
 use probeline_profile::paper::Workload;
 use probeline_profile::{MissingQuantity, Profile, Shape};
 use probeline_table::{Finished, Intent, Outcome, OutcomeStats, SubmitError, Tag};
+use probeline_transport::Owner;
 
+use crate::bound::{Bound, Task, Work};
 use crate::cluster::{Rank, Ranks, Setup};
 use crate::keys::Keys;
 use crate::limit::{Limit, Load, Snapshot};
@@ -37,13 +39,16 @@ impl ThroughputPlan {
         workload: Workload,
     ) -> Result<Self, MissingQuantity> {
         let setup = Setup::paper(profile, shape, 32, 1 << 13)?;
+        let setup = Setup { all_at_once: true, ..setup };
         Ok(Self { setup, workload, load_percent: 1, operations: 400 })
     }
 
-    /// Returns the warm-up operations of each rank. All operations in flight complete twice in that
-    /// time, so that completions no longer come in one burst.
+    /// Returns the warm-up operations of each rank. In that time four times as many inserts start as
+    /// operations are in flight: completions no longer come in one burst, and where inserts are the
+    /// slower ones, most operations in flight are inserts.
     fn warm(&self) -> u32 {
-        WARM.max(self.setup.way.in_flight().saturating_mul(2))
+        let of_inserts = 400 / self.workload.inserts_percent().max(1);
+        WARM.max(self.setup.way.in_flight().saturating_mul(of_inserts))
     }
 
     /// Returns the operations that each rank starts until its measured ones are complete.
@@ -85,6 +90,17 @@ pub struct ThroughputRow {
     pub load: Load,
     /// The limit with the highest utilization; `None` if the model limits nothing in the load.
     pub limit: Option<Limit>,
+    /// The highest throughput that the model allows for the least work of these operations; `None`
+    /// if the model limits nothing.
+    pub bound: Option<Bound>,
+}
+
+impl ThroughputRow {
+    /// Returns the throughput divided by its bound.
+    #[must_use]
+    pub fn bound_share(&self) -> Option<f64> {
+        self.bound.as_ref().map(|bound| self.ops_per_s / bound.ops_per_s)
+    }
 }
 
 /// Minimum warm-up operations of each rank.
@@ -92,6 +108,8 @@ const WARM: u32 = 32;
 /// Twice a roundtrip: ranks that start simultaneously would stay synchronized for long.
 const SPREAD_NS: u64 = 8_000;
 const NS_PER_US: u64 = 1_000;
+/// The maximum operations of all ranks whose least work is computed.
+const MOST_EXAMINED: u32 = 1 << 18;
 /// Steps between two calls of `progress`.
 const STEPS_PER_CALL: u64 = 1 << 14;
 
@@ -101,7 +119,7 @@ const STEPS_PER_CALL: u64 = 1 << 14;
 /// [`Error`], for example if an operation finds no room within M chunks.
 pub fn throughput(plan: &ThroughputPlan, progress: Progress<'_>) -> Result<ThroughputRow, Error> {
     let Setup { way, model, .. } = plan.setup;
-    let setup = Setup { way: way.under_load(&model), ..plan.setup };
+    let setup = Setup { way: way.under_load(&model, plan.setup.ranks()), ..plan.setup };
     let mut ranks = Ranks::open(&setup, SPREAD_NS)?;
     ranks.fill(ranks.layout.buckets() * u64::from(plan.load_percent) / 100)?;
     let mut workers: Vec<Worker> = (0..)
@@ -109,7 +127,7 @@ pub fn throughput(plan: &ThroughputPlan, progress: Progress<'_>) -> Result<Throu
         .map(|(rank, table)| Worker::new(plan, rank, ranks.filled(), table))
         .collect();
     let warm = run(plan, &mut ranks, &mut workers, progress)?;
-    Ok(row(plan, &ranks, &workers, &warm))
+    Ok(row(plan, &setup, &ranks, &workers, &warm))
 }
 
 /// Steps the rank that is due first until each has completed its measured operations. Ranks that
@@ -171,6 +189,8 @@ struct Worker {
     inserted: u64,
     sum_ns: u64,
     sum_us: u64,
+    /// Operations that the cache answered, during the warm-up and after it.
+    hits: [u64; 2],
     finished: Vec<Finished>,
 }
 
@@ -192,6 +212,7 @@ impl Worker {
             inserted: 0,
             sum_ns: 0,
             sum_us: 0,
+            hits: [0; 2],
             finished: vec![nothing; in_flight as usize],
         }
     }
@@ -227,10 +248,16 @@ impl Worker {
     fn step(&mut self, plan: &ThroughputPlan, table: &mut Rank) -> Result<u64, Error> {
         let count = table.poll_into(&mut self.finished)?.len();
         let now_ns = table.transport().now_ns();
+        let was_done = self.is_done();
         for at in 0..count {
             if let Some(&finished) = self.finished.get(at) {
                 self.end(plan, finished, now_ns)?;
             }
+        }
+        if count > 0 && !was_done {
+            let hits = table.stats().found.cache_hits;
+            let warm = if self.is_warm() { self.hits[0] } else { hits };
+            self.hits = [warm, hits - warm];
         }
         self.begin(table)?;
         Ok(count as u64)
@@ -269,7 +296,13 @@ impl Worker {
     }
 }
 
-fn row(plan: &ThroughputPlan, ranks: &Ranks, workers: &[Worker], warm: &Snapshot) -> ThroughputRow {
+fn row(
+    plan: &ThroughputPlan,
+    setup: &Setup,
+    ranks: &Ranks,
+    workers: &[Worker],
+    warm: &Snapshot,
+) -> ThroughputRow {
     let counted: f64 = workers.iter().map(Worker::counted).sum();
     let sum = |of: fn(&Worker) -> u64| workers.iter().map(of).sum::<u64>() as f64;
     let cut = plan.setup.way == Way::Paper && workers.iter().all(|worker| worker.sum_us > 0);
@@ -294,5 +327,31 @@ fn row(plan: &ThroughputPlan, ranks: &Ranks, workers: &[Worker], warm: &Snapshot
         mean_chunk_buckets: Some(load.words_per_read).filter(|&words| words > 0.0),
         load,
         limit: Limit::nearest(&plan.setup.model, &load),
+        bound: work(plan, setup, ranks, sum(|worker| worker.hits[1]) / counted.max(1.0))
+            .bound(setup),
     }
+}
+
+/// Computes the least work of the measured operations, or of the first ones of each rank if there
+/// are many, given the share of operations that the cache answered.
+fn work(plan: &ThroughputPlan, setup: &Setup, ranks: &Ranks, cache_hits: f64) -> Work {
+    let finds = 1.0 - f64::from(plan.workload.inserts_percent()) / 100.0;
+    let missed = (1.0 - cache_hits / finds.max(f64::EPSILON)).max(0.0);
+    let examined = (MOST_EXAMINED / setup.ranks().max(1)).clamp(1, plan.operations);
+    let mut work = Work::default();
+    for rank in 0..setup.ranks() {
+        // The same keys as the worker's.
+        let mut keys = Keys::new(setup.seed, rank, ranks.filled());
+        for nth in 0..plan.warm() + examined {
+            let key = keys.draw(plan.workload.inserts_percent());
+            if nth < plan.warm() {
+                continue;
+            }
+            if let Some((home, passed)) = ranks.position(key) {
+                let task = Task { from: Owner(rank), home, passed, inserts: keys.is_new(key) };
+                work.add(setup, &task, missed);
+            }
+        }
+    }
+    work
 }

@@ -20,9 +20,12 @@ const ONE: u32 = 1;
 /// with two.
 const LATENCY_BUCKETS: u64 = 1 << 22;
 const LEAST_BUCKETS: u64 = 1 << 12;
-/// Buckets per operation that the ranks of a throughput run start. Inserts then change the load
-/// factor by 1/16 at most. A multiple of 8.
+/// Buckets per operation that the ranks of a throughput run start, at least; inserts then change the
+/// load factor by 1/16 at most.
 const BUCKETS_OF_OPERATION: u64 = 16;
+/// Empty buckets per such operation, at least. In a table of fewer, inserts that are in flight at
+/// once would often claim the same bucket.
+const EMPTY_OF_OPERATION: u64 = 8;
 /// The maximum memory, in bytes, of all runs that execute at the same time. A run that executes
 /// alone may use all available memory.
 const MOST_BYTES_AT_ONCE: u64 = 8 << 30;
@@ -74,12 +77,17 @@ impl SimulateArgs {
                 self.adapt(profile, &mut plan.setup)?;
                 plan.load_percent = self.filled;
                 plan.operations = self.ops;
-                let room = plan.begun() * BUCKETS_OF_OPERATION;
+                let room = (plan.begun() * self.buckets_of_operation()).next_multiple_of(8);
                 plan.setup.buckets_per_owner = plan.setup.buckets_per_owner.max(room);
                 runs.push(Run::Throughput(plan));
             }
         }
         Ok(runs)
+    }
+
+    fn buckets_of_operation(&self) -> u64 {
+        let empty_percent = u64::from(100_u32.saturating_sub(self.filled)).max(1);
+        BUCKETS_OF_OPERATION.max((EMPTY_OF_OPERATION * 100).div_ceil(empty_percent))
     }
 
     /// Returns the number of runs to execute at the same time. Operations in flight, caches and

@@ -8,6 +8,8 @@ use probeline_simulate::{
     LatencyPlan, LatencyRow, Limit, Setup, ThroughputPlan, ThroughputRow, Way,
 };
 
+use crate::units::rate;
+
 row! {
     #[derive(Default)]
     pub(crate) struct SimulateRow {
@@ -38,6 +40,12 @@ row! {
         pub(super) by_paper: Option<f64> =>
             ("by paper", fixed::<3>, note("the model's figure / the authors' figure")),
         pub(super) roundtrips_by_paper: Option<f64>,
+        /// The highest throughput that the profile allows for the least work of the operations.
+        pub(super) bound_ops_per_s: Option<f64> =>
+            ("bound", million, note("what the profile allows for the least work; --full names why")),
+        pub(super) bound_share: Option<f64> => ("of bound", fixed::<2>),
+        /// The resource that sets the bound.
+        pub(super) bound: Option<String> => ("bound by", text, full()),
         /// The limit that a throughput is at. Without one, operations wait for roundtrips only.
         limit: Option<String> => {
             "limit",
@@ -52,6 +60,9 @@ row! {
         /// Whether `--one-roundtrip auto` did not claim along with first READs.
         #[serde(skip)]
         pub(super) spares_claims: bool,
+        /// Whether `--read-ahead likely` did not read ahead.
+        #[serde(skip)]
+        pub(super) spares_reads: bool,
     }
 }
 
@@ -113,6 +124,7 @@ impl SimulateRow {
             (figure.workload, figure.machines, figure.ranks_per_machine)
                 == (row.workload, row.shape.machines, row.shape.ranks_per_machine)
         });
+        let loaded = way.under_load(&model, plan.setup.ranks());
         let truncated = row.cut_ops_per_s.filter(|_| truncates);
         let paper_ops = figure.map(|figure| figure.ops_per_s);
         let (limit, name) = (row.limit.as_ref(), |limit: &Limit| limit.name.clone());
@@ -129,6 +141,9 @@ impl SimulateRow {
             effective_roundtrips: row.effective_roundtrips,
             ops_per_s: Some(row.ops_per_s),
             truncated_ops_per_s: truncated,
+            bound_ops_per_s: row.bound.as_ref().map(|bound| bound.ops_per_s),
+            bound_share: row.bound_share(),
+            bound: row.bound.as_ref().map(|bound| bound.name.clone()),
             limit: limit.filter(|limit| limit.is_met()).map(name),
             nearest_limit: limit.map(name),
             limit_used: limit.map(|limit| limit.used),
@@ -137,7 +152,8 @@ impl SimulateRow {
             paper_ops_per_s: paper_ops,
             paper_runs: figure.map(|figure| figure.runs),
             by_paper: compared.zip(paper_ops).map(|(model, paper)| model / paper),
-            spares_claims: way.under_load(&model) != way,
+            spares_claims: loaded.one_roundtrip() != way.one_roundtrip(),
+            spares_reads: loaded.read_ahead() != way.read_ahead(),
             ..Self::of(&plan.setup, plan.load_percent)
         }
     }
@@ -192,12 +208,14 @@ impl SimulateRow {
         }
     }
 
-    /// Names the limit that the row is at, or else the nearest one.
+    /// States the bound of a throughput, and its share.
     pub(super) fn verdict(&self) -> String {
-        match self.nearest() {
-            None => "no limit in the profile".to_owned(),
-            Some((name, used)) if self.limit.is_some() => format!("at its limit: {name}, {used}"),
-            Some((name, used)) => format!("nearest limit: {name}, {used}"),
+        let bound = self.bound.as_deref().zip(self.bound_ops_per_s).zip(self.bound_share);
+        match bound {
+            None => "no bound in the profile".to_owned(),
+            Some(((name, ops_per_s), share)) => {
+                format!("{share:.2} of the bound {}, {name}", rate(ops_per_s))
+            }
         }
     }
 

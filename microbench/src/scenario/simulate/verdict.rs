@@ -152,20 +152,22 @@ fn named(places: impl ExactSizeIterator<Item = String>) -> String {
     if others > 0 { format!("{named} and {others} others") } else { named }
 }
 
-/// Names the clusters where inserts take two roundtrips because NICs have too few atomics for one.
-fn spared(rows: &[SimulateRow]) -> Option<String> {
-    let mut places: Vec<_> = rows
-        .iter()
-        .filter(|row| row.spares_claims)
-        .map(|row| format!("{} x {}", row.machines, row.ranks_per_machine))
-        .collect();
-    places.dedup();
-    (!places.is_empty()).then(|| {
-        format!(
-            "--one-roundtrip auto: off on {}: NICs take too few atomics",
-            named(places.into_iter())
-        )
-    })
+/// Names the clusters where a choice is off because the operations in flight hide roundtrips.
+fn spared(rows: &[SimulateRow]) -> impl Iterator<Item = String> {
+    let of = |what: &str, why: &str, spares: fn(&SimulateRow) -> bool| {
+        let mut places: Vec<_> =
+            rows.iter().filter(|row| spares(row)).map(SimulateRow::cluster).collect();
+        places.dedup();
+        (!places.is_empty()).then(|| format!("{what} on {}: {why}", named(places.into_iter())))
+    };
+    let claims =
+        of("--one-roundtrip auto: off", "a failed claim costs more than a roundtrip", |row| {
+            row.spares_claims
+        });
+    let reads = of("--read-ahead likely: never", "operations in flight hide roundtrips", |row| {
+        row.spares_reads
+    });
+    claims.into_iter().chain(reads)
 }
 
 /// Names the rows where operations found no room within M chunks, which mean values do not show.

@@ -1,0 +1,248 @@
+//! Computes the highest throughput that a model allows for the least work of the operations.
+//!
+//! The least work depends on where the keys are, and not on the operations that a run posted: the
+//! throughput divided by the bound shows what a run wastes.
+
+use probeline_sim::Kind;
+use probeline_table::{OneRoundtrip, ReadAhead};
+use probeline_transport::Owner;
+
+use crate::limit::{Limit, Load};
+use crate::{Setup, Way};
+
+/// The highest throughput of all ranks, and the resource that sets it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// The name of the resource.
+    pub name: String,
+    /// Operations per second of all ranks.
+    pub ops_per_s: f64,
+}
+
+/// One find-or-put, after its completion.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task {
+    /// The rank that executes it.
+    pub(crate) from: Owner,
+    /// The owner of its home bucket.
+    pub(crate) home: Owner,
+    /// The number of buckets that precede its key in its probe order.
+    pub(crate) passed: u64,
+    /// Whether it inserts its key.
+    pub(crate) inserts: bool,
+}
+
+impl Task {
+    /// Returns the number of chunks of this C that it examines.
+    fn chunks(&self, buckets: u32) -> f64 {
+        (self.passed / u64::from(buckets.max(1)) + 1) as f64
+    }
+
+    fn trip_ns(&self, setup: &Setup, kind: Kind, words: u32) -> f64 {
+        setup.model.busy_roundtrip_ns(kind, words, self.from, self.home, setup.ranks())
+    }
+
+    /// Returns the time from its start to its completion with this C, without queueing behind other
+    /// operations.
+    fn least_ns(&self, setup: &Setup, buckets: u32, by_cpu: bool) -> f64 {
+        let Setup { model, way, .. } = setup;
+        let chunks = self.chunks(buckets);
+        let read_ns = self.trip_ns(setup, Kind::Read, buckets);
+        let claim_ns =
+            if self.inserts { self.trip_ns(setup, Kind::CompareAndSwap, 1) } else { 0.0 };
+        // The CPU executes its accesses one after the other.
+        if by_cpu {
+            return chunks * read_ns + claim_ns;
+        }
+        let reads_ns = match way.read_ahead() {
+            ReadAhead::Never => chunks * read_ns,
+            // Two chunks are in flight at once, the second one a turn later.
+            _ => {
+                let turn_ns = match model.initiator.copies_per_s {
+                    0 => 0.0,
+                    per_s => 1e9 / per_s as f64,
+                };
+                (chunks / 2.0).ceil() * read_ns + if chunks % 2.0 == 0.0 { turn_ns } else { 0.0 }
+            }
+        };
+        let waits_ns = match way.one_roundtrip() {
+            OneRoundtrip::Off => reads_ns + claim_ns,
+            // The first READ and the claim are in flight at once.
+            _ => reads_ns.max(claim_ns),
+        };
+        waits_ns + (model.post_ns + model.completion_ns) as f64
+    }
+}
+
+/// The least work of operations, as sums.
+///
+/// An operation needs the READs of the largest C, the words of the smallest C, and a
+/// compare-and-swap if it inserts. No choice of C needs less of any of them. A chunk that two
+/// owners hold counts as one READ, and a compare-and-swap that another rank precedes is no work.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Work {
+    operations: f64,
+    /// READs by a NIC, their words, and compare-and-swaps by a NIC.
+    reads: f64,
+    words: f64,
+    claims: f64,
+    /// Accesses of the rank's CPU to words of its machine.
+    own_ns: f64,
+    /// From the start of each operation to its completion, without queueing, for each C.
+    trips_ns: Vec<f64>,
+}
+
+impl Work {
+    /// Adds an operation. A find counts as `weight` of one, because the cache answers the rest.
+    pub(crate) fn add(&mut self, setup: &Setup, task: &Task, weight: f64) {
+        let model = &setup.model;
+        let weight = if task.inserts { 1.0 } else { weight };
+        let [least, most] = setup.way.chunk_buckets(setup.chunk_buckets);
+        let claims = f64::from(u8::from(task.inserts));
+        self.operations += 1.0;
+        let by_cpu = model.is_by_cpu(task.from, task.home);
+        if by_cpu {
+            let chunk_ns = task.trip_ns(setup, Kind::Read, least);
+            let claim_ns = task.trip_ns(setup, Kind::CompareAndSwap, 1) * claims;
+            self.own_ns += (task.chunks(most) * chunk_ns + claim_ns) * weight;
+        } else {
+            self.reads += task.chunks(most) * weight;
+            self.words += task.chunks(least) * f64::from(least) * weight;
+            self.claims += claims;
+        }
+        let choices = (least..=most).step_by(least.max(1) as usize);
+        self.trips_ns.resize(choices.clone().count(), 0.0);
+        for (trips_ns, buckets) in self.trips_ns.iter_mut().zip(choices) {
+            *trips_ns += task.least_ns(setup, buckets, by_cpu) * weight;
+        }
+    }
+
+    /// Returns the lowest bound, or `None` if the model limits nothing.
+    pub(crate) fn bound(&self, setup: &Setup) -> Option<Bound> {
+        let ranks = f64::from(setup.ranks());
+        let in_flight = f64::from(setup.way.in_flight());
+        let trip_ns = self.trips_ns.iter().copied().fold(f64::INFINITY, f64::min);
+        let of_all = |each_ns: f64| ranks * 1e9 * self.operations / each_ns;
+        let load = self.load(setup);
+        let shared = Limit::all(&setup.model, &load)
+            .map(|limit| (limit.name, f64::from(setup.shape.machines) / limit.used));
+        let of_ranks = [
+            ("own accesses of the CPU".to_owned(), of_all(self.own_ns)),
+            (roundtrips(setup.way).to_owned(), of_all(trip_ns) * in_flight),
+        ];
+        let finite = shared.chain(of_ranks).filter(|(_, ops_per_s)| ops_per_s.is_finite());
+        let lowest = finite.min_by(|(_, one), (_, other)| one.total_cmp(other));
+        lowest.map(|(name, ops_per_s)| Bound { name, ops_per_s })
+    }
+
+    /// Returns the load of a machine whose ranks complete one operation per second together. The
+    /// number of operations outstanding is a choice of the ranks, so a NIC has its full rate.
+    fn load(&self, setup: &Setup) -> Load {
+        let each = |sum: f64| sum / self.operations.max(1.0);
+        Load {
+            reads_per_s: each(self.reads),
+            atomics_per_s: each(self.claims),
+            words_per_s: each(self.words + self.claims),
+            ..Load::none(setup.shape)
+        }
+    }
+}
+
+fn roundtrips(way: Way) -> &'static str {
+    if way.in_flight() == 1 { "roundtrips, one at a time" } else { "roundtrips of those in flight" }
+}
+
+#[cfg(test)]
+mod tests {
+    use probeline_profile::Shape;
+    use probeline_sim::{Model, Nic, Rates};
+
+    use super::*;
+    use crate::Optimizations;
+
+    const FAR: Task = Task { from: Owner(0), home: Owner(1), passed: 0, inserts: true };
+
+    /// Two machines of one rank, with roundtrips of 1 us and these rates of READs and atomics.
+    fn setup(way: Way, copies_per_s: u64, atomics_per_s: u64) -> Setup {
+        let nic = Nic { target: Rates { copies_per_s, atomics_per_s }, ..Nic::default() };
+        Setup {
+            model: Model { nic, local_by_cpu: true, ..Model::simple(1_000) },
+            shape: Shape { machines: 2, ranks_per_machine: 1 },
+            way,
+            chunk_buckets: 32,
+            max_chunks: 64,
+            buckets_per_owner: 64,
+            seed: 1,
+            all_at_once: true,
+        }
+    }
+
+    fn beyond(in_flight: u32, one_roundtrip: OneRoundtrip, read_ahead: ReadAhead) -> Way {
+        Way::Beyond(Optimizations { in_flight, cache_entries: 0, one_roundtrip, read_ahead })
+    }
+
+    fn bound(setup: &Setup, tasks: &[(Task, f64)]) -> Option<(String, f64)> {
+        let mut work = Work::default();
+        tasks.iter().for_each(|(task, weight)| work.add(setup, task, *weight));
+        work.bound(setup).map(|Bound { name, ops_per_s }| (name, ops_per_s.round()))
+    }
+
+    fn some(name: &str, ops_per_s: f64) -> Option<(String, f64)> {
+        Some((name.to_owned(), ops_per_s))
+    }
+
+    /// An insert and a find: a READ each and one compare-and-swap.
+    #[test]
+    fn the_resource_that_the_least_work_exhausts_first_is_the_bound() {
+        let many = beyond(1_000, OneRoundtrip::Off, ReadAhead::Never);
+        let find = Task { inserts: false, ..FAR };
+        let both = [(FAR, 1.0), (find, 1.0)];
+        let of = |reads, atomics| bound(&setup(many, reads, atomics), &both);
+        assert_eq!(of(1_000_000, 400_000), some("NIC atomics rate", 2.0 * 800_000.0));
+        assert_eq!(of(1_000_000, 600_000), some("NIC READ rate", 2.0 * 1_000_000.0));
+        // 1.5 roundtrips of 1 us each.
+        let waits: f64 = 2.0 * 1_000.0 * 1e6 / 1.5;
+        assert_eq!(of(0, 0), some("roundtrips of those in flight", waits.round()));
+        let half = [(FAR, 1.0), (find, 0.0)];
+        let cached = bound(&setup(many, 1_000_000, 600_000), &half);
+        assert_eq!(cached, some("NIC atomics rate", 2.0 * 1_200_000.0));
+    }
+
+    #[test]
+    fn chunks_are_as_long_as_they_may_be_and_words_as_few() {
+        // In the fifth line: two chunks of 32 buckets, or five of 8.
+        let task = Task { passed: 33, inserts: false, ..FAR };
+        let load = |way| {
+            let mut work = Work::default();
+            work.add(&setup(way, 0, 0), &task, 1.0);
+            let trip_ns = work.trips_ns.into_iter().fold(f64::INFINITY, f64::min);
+            [work.reads, work.words, trip_ns]
+        };
+        let one = |ahead| beyond(1, OneRoundtrip::Off, ahead);
+        assert_eq!(load(one(ReadAhead::Never)), [2.0, 40.0, 2_000.0]);
+        assert_eq!(load(one(ReadAhead::Likely)), [2.0, 40.0, 1_000.0]);
+        assert_eq!(load(Way::Paper), [2.0, 64.0, 1_000.0]);
+    }
+
+    #[test]
+    fn a_one_roundtrip_insert_waits_once() {
+        let of = |one_roundtrip| {
+            let way = beyond(1, one_roundtrip, ReadAhead::Never);
+            bound(&setup(way, 0, 0), &[(FAR, 1.0)])
+        };
+        let name = "roundtrips, one at a time";
+        assert_eq!(of(OneRoundtrip::Auto), some(name, 2e6));
+        assert_eq!(of(OneRoundtrip::Off), some(name, 1e6));
+    }
+
+    /// A hundred nanoseconds each for the READ and the compare-and-swap, one after the other.
+    #[test]
+    fn a_cpu_executes_its_own_accesses_one_after_the_other() {
+        let near = Task { home: Owner(0), ..FAR };
+        let way = beyond(16, OneRoundtrip::Auto, ReadAhead::Always);
+        let own = bound(&setup(way, 1, 1), &[(near, 1.0)]);
+        assert_eq!(own, some("own accesses of the CPU", 1e7));
+        let unlimited = Setup { model: Model::instant(), ..setup(way, 0, 0) };
+        assert_eq!(bound(&unlimited, &[(near, 1.0)]), None);
+    }
+}
