@@ -37,13 +37,14 @@ fn throughput(run: &Run) -> Option<String> {
     } else {
         ""
     };
-    let limit = match row.text("limit") {
-        _ if row.number("limit_used").is_none() => String::new(),
-        Some(limit) => format!(", and meet the {limit}"),
-        None => ", and nothing is at its limit".to_owned(),
+    let bound = match (row.text("bound"), row.number("bound_share")) {
+        (Some(bound), Some(share)) => {
+            format!(", {} of what the profile allows ({bound})", significant(share))
+        }
+        _ => String::new(),
     };
     Some(format!(
-        "{}, {}, {} in virtual time{}{limit}",
+        "{}, {}, {} in virtual time{}{bound}",
         row.text("workload")?,
         way(run),
         does(row.count("machines")?, row.count("ranks_per_machine")?, row.number("ops_per_s")?),
@@ -128,8 +129,8 @@ mod tests {
     fn throughput(workload: &str, machines: u32, ops_per_s: f64, by_paper: f64) -> Value {
         json!({
             "experiment": "throughput", "machines": machines, "ranks_per_machine": 16,
-            "workload": workload, "ops_per_s": ops_per_s, "by_paper": by_paper, "limit": null,
-            "nearest_limit": "bandwidth", "limit_used": 0.4,
+            "workload": workload, "ops_per_s": ops_per_s, "by_paper": by_paper,
+            "bound": "bandwidth", "bound_share": 0.4,
         })
     }
 
@@ -152,7 +153,7 @@ mod tests {
         assert_eq!(
             said,
             "mixed, beyond the paper, 48 machines with 16 ranks each do 86.1 M/s in virtual time, \
-             0.750 times the paper's, and nothing is at its limit"
+             0.750 times the paper's, 0.400 of what the profile allows (bandwidth)"
         );
         let said = finding(&run("tuned", &rows[..1])).unwrap();
         assert!(said.starts_with("read-intensive, tuned, 48 machines"), "{said}");
@@ -172,7 +173,7 @@ mod tests {
         let said = finding(&run("paper", &rows)).unwrap();
         for part in [
             "mixed, by the paper's algorithm, 48 machines",
-            ", 1.01 times the paper's with times cut to microseconds as there, and nothing",
+            ", 1.01 times the paper's with times cut to microseconds as there, 0.400",
             "; 1 of 2 throughputs are within 15 % of the paper's",
             "; 2 of 3 latencies are within 5 % of the paper's",
             "; 3 of 3 roundtrips are within 2 % of the paper's",

@@ -209,21 +209,19 @@ fn unknown_commands_are_shown_unchanged() {
 }
 
 #[test]
-fn a_simulated_cluster_names_its_limit() {
+fn a_simulated_cluster_names_its_bound() {
     let scratch = Scratch::new();
-    let said = |limit: Value| {
+    let said = |bound: Value| {
         let mut one = simulate();
         for row in one["rows"].as_array_mut().unwrap() {
-            row["limit"] = limit.clone();
+            row["bound"] = bound.clone();
         }
         read(&scratch.runs(&[one])).unwrap().html(TITLE)
     };
-    let page = said(Value::Null);
-    assert!(page.contains("in virtual time, and nothing is at its limit."));
-    assert!(page.contains("No resource is used to 0.9; most used: NIC READ rate."));
     let page = said(json!("bandwidth"));
-    assert!(page.contains("in virtual time, and meet the bandwidth."));
-    assert!(page.contains("Resources used to 0.9 or more: bandwidth."));
+    assert!(page.contains("in virtual time, 0.500 of what the profile allows (bandwidth)."));
+    assert!(page.contains("What sets it: bandwidth."));
+    assert!(said(Value::Null).contains("in virtual time."));
 }
 
 #[test]

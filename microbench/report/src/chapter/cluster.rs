@@ -1,5 +1,5 @@
-//! Plots of simulated clusters by machines: throughput, speedup and the nearest limit (paper Fig.
-//! 3).
+//! Plots of simulated clusters by machines: throughput, speedup and the share of the bound (paper
+//! Fig. 3).
 
 use super::{Sample, rows, series};
 use crate::distinct;
@@ -139,37 +139,25 @@ fn named(bases: &[Base]) -> String {
     }
 }
 
-/// Plots the utilization of the resource that is used most.
-pub(super) fn limits(runs: &[Run]) -> impl Iterator<Item = Plot> {
+/// Plots the throughput as a share of the highest that the profile allows.
+pub(super) fn bounds(runs: &[Run]) -> impl Iterator<Item = Plot> {
     workloads(runs).into_iter().filter_map(|workload| {
-        let series = by_machines(runs, workload, &UNCUT, |_, row| row.number("limit_used"));
+        let series = by_machines(runs, workload, &UNCUT, |_, row| row.number("bound_share"));
         let of_workload = rows(runs, &COMMANDS).map(|(_, row)| row);
         let of_workload = of_workload.filter(|row| row.text("workload") == Some(workload));
+        let names = distinct(of_workload.filter_map(|row| row.text("bound")));
         let texts = [
-            format!("limit-simulated-{workload}"),
-            format!("Simulated clusters as a share of their limit, {workload}"),
+            format!("bound-simulated-{workload}"),
+            format!("Simulated clusters as a share of their bound, {workload}"),
             format!(
-                "The utilization of the resource that each machine uses most; at 1 it is \
-                 exhausted. {}.",
-                limiting_resources(&of_workload.collect::<Vec<_>>())
+                "Throughput divided by the highest that the profile allows for the least work of \
+                 the same operations. What sets it: {}.",
+                names.join("; ")
             ),
         ];
-        let spec = spec(texts, ("of the limit", Kind::FromZero));
+        let spec = spec(texts, ("of the bound", Kind::FromZero));
         Spec { guide: Guide::Level, ..spec }.plot(series)
     })
-}
-
-/// Names the resources that are used to 0.9 or more, or if there are none, the most used ones.
-fn limiting_resources(rows: &[&Fields]) -> String {
-    let met = distinct(rows.iter().filter_map(|row| row.text("limit")));
-    if !met.is_empty() {
-        return format!("Resources used to 0.9 or more: {}", met.join(", "));
-    }
-    let nearest = distinct(rows.iter().filter_map(|row| row.text("nearest_limit")));
-    match nearest.is_empty() {
-        true => "No resource is used to 0.9".to_owned(),
-        false => format!("No resource is used to 0.9; most used: {}", nearest.join(", ")),
-    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
             "Each measurement divided by the limit of the transport or the memory that the same \
              run measured; 1 is the limit itself.",
         ],
-        rates(runs).into_iter().chain(floors).chain(cluster::limits(runs)),
+        rates(runs).into_iter().chain(floors).chain(cluster::bounds(runs)),
         "Fraction of the limit: no given run has measured its limit. `probeline bench-throughput \
          --json FILE` writes one that has.",
     )

@@ -139,8 +139,8 @@ pub(crate) fn simulate() -> Value {
                 "experiment": "throughput", "way": "paper", "machines": machines,
                 "ranks_per_machine": ranks, "workload": "mixed", "chunk_buckets": 32,
                 "load_factor": 0.01, "mean_latency_ns": 4e3, "ops_per_s": rate,
-                "truncated_ops_per_s": rate * 1.1, "limit": null,
-                "nearest_limit": "NIC READ rate", "limit_used": 0.5,
+                "truncated_ops_per_s": rate * 1.1, "bound": "NIC READ rate",
+                "bound_share": 0.5,
             }));
         }
     }
