@@ -76,44 +76,55 @@ impl Task {
 
 /// The least work of operations, as sums.
 ///
-/// An operation needs the READs of the largest C, the words of the smallest C, and a
-/// compare-and-swap if it inserts. No choice of C needs less of any of them. A chunk that two
-/// owners hold counts as one READ, and a compare-and-swap that another rank precedes is no work.
+/// An operation needs the READs and words of the chunks up to its key, with any C that it may
+/// choose, and a compare-and-swap if it inserts. A chunk that two owners hold counts as one READ,
+/// and a compare-and-swap that another rank precedes is no work.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Work {
     operations: f64,
-    /// READs by a NIC, their words, and compare-and-swaps by a NIC.
-    reads: f64,
-    words: f64,
+    /// Compare-and-swaps by a NIC.
     claims: f64,
     /// Accesses of the rank's CPU to words of its machine.
     own_ns: f64,
-    /// From the start of each operation to its completion, without queueing, for each C.
-    trips_ns: Vec<f64>,
+    /// What depends on C, for each C.
+    choices: Vec<Choice>,
 }
+
+/// The work of the operations with one C.
+#[derive(Clone, Copy, Debug, Default)]
+struct Choice {
+    /// READs by a NIC, and their words.
+    reads: f64,
+    words: f64,
+    /// From the start of each operation to its completion, without queueing.
+    trips_ns: f64,
+}
+
+/// Steps of the search for the best mix of two C; each leaves two thirds of the interval.
+const SEARCH_STEPS: u32 = 24;
 
 impl Work {
     /// Adds an operation. A find counts as `weight` of one, because the cache answers the rest.
     pub(crate) fn add(&mut self, setup: &Setup, task: &Task, weight: f64) {
-        let model = &setup.model;
         let weight = if task.inserts { 1.0 } else { weight };
-        let [least, most] = setup.way.chunk_buckets(setup.chunk_buckets);
         let claims = f64::from(u8::from(task.inserts));
+        let [least, most] = setup.way.chunk_buckets(setup.chunk_buckets);
+        let by_cpu = setup.model.is_by_cpu(task.from, task.home);
         self.operations += 1.0;
-        let by_cpu = model.is_by_cpu(task.from, task.home);
         if by_cpu {
             let chunk_ns = task.trip_ns(setup, Kind::Read, least);
             let claim_ns = task.trip_ns(setup, Kind::CompareAndSwap, 1) * claims;
             self.own_ns += (task.chunks(most) * chunk_ns + claim_ns) * weight;
         } else {
-            self.reads += task.chunks(most) * weight;
-            self.words += task.chunks(least) * f64::from(least) * weight;
             self.claims += claims;
         }
-        let choices = (least..=most).step_by(least.max(1) as usize);
-        self.trips_ns.resize(choices.clone().count(), 0.0);
-        for (trips_ns, buckets) in self.trips_ns.iter_mut().zip(choices) {
-            *trips_ns += task.least_ns(setup, buckets, by_cpu) * weight;
+        let all = (least..=most).step_by(least.max(1) as usize);
+        self.choices.resize(all.clone().count(), Choice::default());
+        for (choice, buckets) in self.choices.iter_mut().zip(all) {
+            let reads = if by_cpu { 0.0 } else { task.chunks(buckets) * weight };
+            choice.reads += reads;
+            choice.words += reads * f64::from(buckets);
+            choice.trips_ns += task.least_ns(setup, buckets, by_cpu) * weight;
         }
     }
 
@@ -121,28 +132,62 @@ impl Work {
     pub(crate) fn bound(&self, setup: &Setup) -> Option<Bound> {
         let ranks = f64::from(setup.ranks());
         let in_flight = f64::from(setup.way.in_flight());
-        let trip_ns = self.trips_ns.iter().copied().fold(f64::INFINITY, f64::min);
+        let trips_ns = self.choices.iter().map(|choice| choice.trips_ns);
+        let trips_ns = trips_ns.fold(f64::INFINITY, f64::min);
         let of_all = |each_ns: f64| ranks * 1e9 * self.operations / each_ns;
-        let load = self.load(setup);
-        let shared = Limit::all(&setup.model, &load)
+        let shared = self
+            .least_used(setup)
             .map(|limit| (limit.name, f64::from(setup.shape.machines) / limit.used));
         let of_ranks = [
             ("own accesses of the CPU".to_owned(), of_all(self.own_ns)),
-            (roundtrips(setup.way).to_owned(), of_all(trip_ns) * in_flight),
+            (roundtrips(setup.way).to_owned(), of_all(trips_ns) * in_flight),
         ];
-        let finite = shared.chain(of_ranks).filter(|(_, ops_per_s)| ops_per_s.is_finite());
+        let all = shared.into_iter().chain(of_ranks);
+        let finite = all.filter(|(_, ops_per_s)| ops_per_s.is_finite());
         let lowest = finite.min_by(|(_, one), (_, other)| one.total_cmp(other));
         lowest.map(|(name, ops_per_s)| Bound { name, ops_per_s })
     }
 
-    /// Returns the load of a machine whose ranks complete one operation per second together. The
-    /// number of operations outstanding is a choice of the ranks, so a NIC has its full rate.
-    fn load(&self, setup: &Setup) -> Load {
+    /// Returns the most used limit with the mix of C that uses it least, if each machine completes
+    /// one operation per second. READs are fewest with a large C and words with a small one; of any
+    /// two such sums, the best mix has two C.
+    fn least_used(&self, setup: &Setup) -> Option<Limit> {
+        let pairs = self
+            .choices
+            .iter()
+            .enumerate()
+            .flat_map(|(at, one)| self.choices.iter().skip(at).map(move |other| (one, other)));
+        let limits = pairs.filter_map(|(one, other)| self.balanced(setup, one, other));
+        limits.min_by(|one, other| one.used.total_cmp(&other.used))
+    }
+
+    /// Returns the most used limit with the best mix of these two. Each utilization is linear in the
+    /// share of `other`, so the highest one is convex.
+    fn balanced(&self, setup: &Setup, one: &Choice, other: &Choice) -> Option<Limit> {
+        let limit = |share| Limit::most_used(&setup.model, &self.load(setup, one, other, share));
+        let used = |share| limit(share).map_or(0.0, |limit| limit.used);
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..SEARCH_STEPS {
+            let third = (high - low) / 3.0;
+            if used(low + third) <= used(high - third) {
+                high -= third;
+            } else {
+                low += third;
+            }
+        }
+        limit(f64::midpoint(low, high))
+    }
+
+    /// Returns the load of a machine whose ranks complete one operation per second together, `share`
+    /// of them with the C of `other`. The number of operations outstanding is a choice of the ranks,
+    /// so a NIC has its full rate.
+    fn load(&self, setup: &Setup, one: &Choice, other: &Choice, share: f64) -> Load {
         let each = |sum: f64| sum / self.operations.max(1.0);
+        let mix = |one: f64, other: f64| each(one * (1.0 - share) + other * share);
         Load {
-            reads_per_s: each(self.reads),
+            reads_per_s: mix(one.reads, other.reads),
             atomics_per_s: each(self.claims),
-            words_per_s: each(self.words + self.claims),
+            words_per_s: mix(one.words, other.words) + each(self.claims),
             ..Load::none(setup.shape)
         }
     }
@@ -208,20 +253,39 @@ mod tests {
         assert_eq!(cached, some("NIC atomics rate", 2.0 * 1_200_000.0));
     }
 
+    /// In the fifth line: two chunks of 32 buckets, or five of 8.
+    const FIFTH: Task = Task { passed: 33, inserts: false, ..FAR };
+
     #[test]
-    fn chunks_are_as_long_as_they_may_be_and_words_as_few() {
-        // In the fifth line: two chunks of 32 buckets, or five of 8.
-        let task = Task { passed: 33, inserts: false, ..FAR };
-        let load = |way| {
+    fn reads_words_and_roundtrips_depend_on_c() {
+        let work = |way| {
             let mut work = Work::default();
-            work.add(&setup(way, 0, 0), &task, 1.0);
-            let trip_ns = work.trips_ns.into_iter().fold(f64::INFINITY, f64::min);
-            [work.reads, work.words, trip_ns]
+            work.add(&setup(way, 0, 0), &FIFTH, 1.0);
+            let of = |choice: &Choice| [choice.reads, choice.words, choice.trips_ns];
+            work.choices.iter().map(of).collect::<Vec<_>>()
         };
-        let one = |ahead| beyond(1, OneRoundtrip::Off, ahead);
-        assert_eq!(load(one(ReadAhead::Never)), [2.0, 40.0, 2_000.0]);
-        assert_eq!(load(one(ReadAhead::Likely)), [2.0, 40.0, 1_000.0]);
-        assert_eq!(load(Way::Paper), [2.0, 64.0, 1_000.0]);
+        let one = |ahead| work(beyond(1, OneRoundtrip::Off, ahead));
+        let alone = [[5.0, 40.0, 5e3], [3.0, 48.0, 3e3], [2.0, 48.0, 2e3], [2.0, 64.0, 2e3]];
+        assert_eq!(one(ReadAhead::Never), alone);
+        let trips_ns = one(ReadAhead::Likely).iter().map(|[_, _, ns]| *ns).collect::<Vec<_>>();
+        assert_eq!(trips_ns, [3e3, 2e3, 1e3, 1e3]);
+        assert_eq!(work(Way::Paper), [[2.0, 64.0, 1e3]]);
+    }
+
+    /// By READs alone C = 24 and C = 32 are best, by words C = 8.
+    #[test]
+    fn the_bound_has_the_best_mix_of_c() {
+        let many = beyond(1_000, OneRoundtrip::Off, ReadAhead::Never);
+        let of = |reads_per_s, words_per_s: u64| {
+            let mut setup = setup(many, reads_per_s, 0);
+            setup.model.nic.bytes_per_s = 8 * words_per_s;
+            bound(&setup, &[(FIFTH, 1.0)])
+        };
+        assert_eq!(of(2_000, 1_000_000), some("NIC READ rate", 2_000.0));
+        assert_eq!(of(1_000_000, 40_000), some("bandwidth", 2_000.0));
+        // C = 24 for three in four and C = 8 for the others: 2.75 READs and 46 words.
+        let (_, mixed) = of(2_750, 46_000).unwrap();
+        assert!((1_999.0..2_001.0).contains(&mixed), "{mixed}");
     }
 
     #[test]

@@ -80,7 +80,7 @@ const WORD_BYTES: f64 = probeline_transport::WORD_BYTES as f64;
 
 impl Limit {
     /// Returns all limits that the model has.
-    pub(crate) fn all(model: &Model, load: &Load) -> impl Iterator<Item = Self> {
+    fn all(model: &Model, load: &Load) -> impl Iterator<Item = Self> {
         let operations = load.reads_per_s + load.atomics_per_s;
         let share = |rate: f64, limit: u64| (limit > 0).then(|| rate / limit as f64);
         let ranks = load.ranks.max(1.0);
@@ -139,11 +139,16 @@ impl Limit {
     /// Returns the limit with the highest utilization, or `None` if the model limits nothing in the
     /// load, for example if CPUs access all words themselves.
     pub(crate) fn nearest(model: &Model, load: &Load) -> Option<Self> {
-        let used = Self::all(model, load).filter(|limit| limit.used > 0.0);
-        let nearest = used.max_by(|a, b| a.used.total_cmp(&b.used));
         // Operations that complete in a period may have started before it, so the ratio may exceed
         // 1.
-        nearest.map(|limit| Self { used: limit.used.min(1.0), ..limit })
+        Self::most_used(model, load).map(|limit| Self { used: limit.used.min(1.0), ..limit })
+    }
+
+    /// As [`nearest`](Self::nearest), with a utilization above 1 if the model does not allow the
+    /// load.
+    pub(crate) fn most_used(model: &Model, load: &Load) -> Option<Self> {
+        let used = Self::all(model, load).filter(|limit| limit.used > 0.0);
+        used.max_by(|a, b| a.used.total_cmp(&b.used))
     }
 
     /// Returns whether the limit bounds the throughput: whether its utilization is 90 % or more.

@@ -157,8 +157,9 @@ struct Busy {
     atomics: f64,
     /// READs and atomics that its CPU posts and whose completions it polls.
     posts: f64,
-    /// Words, by the rank's share of the bandwidth.
-    words: f64,
+    /// Bytes, by the rank's share of the bandwidth, and those of a READ besides its words.
+    bytes: f64,
+    header_bytes: f64,
     /// Inserts of a READ and a claim each, if only roundtrips took time.
     inserts: f64,
 }
@@ -177,7 +178,8 @@ impl Busy {
             reads: rate(rank.copies_per_s).min(rate(nic.copies_per_s) / sharers),
             atomics: rate(rank.atomics_per_s).min(rate(nic.atomics_per_s) / sharers),
             posts: NS_PER_S / (model.post_ns + model.completion_ns) as f64,
-            words: rate(model.nic.bytes_per_s) / sharers / WORD_BYTES as f64,
+            bytes: rate(model.nic.bytes_per_s) / sharers,
+            header_bytes: 2.0 * f64::from(model.nic.header_bytes),
             inserts: f64::from(optimizations.in_flight.max(1)) * NS_PER_S / trips_ns.max(1.0),
         }
     }
@@ -200,7 +202,8 @@ impl Busy {
             return read_cost(model);
         }
         let turn_ps = PS_PER_S / reads;
-        let link_ps = (f64::from(most_buckets) * PS_PER_S / self.words).max(turn_ps);
+        let most_bytes = self.header_bytes + f64::from(most_buckets) * WORD_BYTES as f64;
+        let link_ps = (most_bytes * PS_PER_S / self.bytes).max(turn_ps);
         let bucket_ps = (link_ps - turn_ps) / f64::from(most_buckets.max(1));
         // Rates are at least one per second, and the conversion saturates.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
