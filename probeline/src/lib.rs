@@ -2,9 +2,10 @@
 //!
 //! The processes of a job each own a part of the memory, a *window*, and access all windows with
 //! READ, WRITE, compare-and-swap and fetch-and-add; the CPU of the owner takes no part. The first
-//! structure is [`table`]: find-or-put of 63-bit keys and of wide keys, after W. Oortwijn, T. van Dijk and J. van de
-//! Pol, *A Distributed Hash Table for Shared Memory* (PPAM 2015). After opening, nothing allocates,
-//! blocks or makes a system call, and no threads are started: the caller's loop polls.
+//! structure is [`table`]: find-or-put of 63-bit keys and of wide keys, after W. Oortwijn, T. van
+//! Dijk and J. van de Pol, *A Distributed Hash Table for Shared Memory* (PPAM 2015). After opening,
+//! nothing allocates, blocks or makes a system call, and no threads are started: the caller's loop
+//! polls.
 //!
 //! # First program
 //!

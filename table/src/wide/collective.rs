@@ -122,7 +122,9 @@ where
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<f64, CollectiveError> {
         let len = self.len(exchange)?;
-        Ok(len as f64 / self.layout().buckets() as f64)
+        let load_factor = len as f64 / self.layout().buckets() as f64;
+        self.pipeline.shared_mut().table.policy.set_load_factor(load_factor);
+        Ok(load_factor)
     }
 
     /// Removes all keys from the whole table, and frees all entries.

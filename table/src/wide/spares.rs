@@ -36,7 +36,8 @@ pub(crate) struct Fetch {
 
 /// Returns the length of a run in a part that has this many entries left.
 fn run_of(left: u64, owners: u32) -> u64 {
-    (left / (SHARE * u64::from(owners))).clamp(1, MOST_RUN)
+    let share = left.checked_div(SHARE * u64::from(owners)).unwrap_or(0);
+    share.clamp(1, MOST_RUN)
 }
 
 /// The entries taken and not used. Those that operations keep are not among them.
