@@ -51,7 +51,8 @@ impl Run {
     fn new(seed: u64, faults: Faults, kill: Option<(u64, Owner)>) -> Self {
         let mut rng = Rng::new(seed, STREAM);
         let owners = u32::try_from(2 + rng.below(2)).unwrap();
-        let probing = [Probing::Linear, Probing::Lines, Probing::Jump][rng.below(3) as usize];
+        let probing = [Probing::Linear, Probing::Lines, Probing::Jump]
+            [usize::try_from(rng.below(3)).unwrap()];
         let buckets = Config {
             chunk_buckets: 8,
             max_chunks: 4,
@@ -119,7 +120,7 @@ impl Run {
             if !is_dead && idle && self.kill.is_none() {
                 return self.check_end();
             }
-            let owner = self.rng.below(self.tables.len() as u64) as usize;
+            let owner = usize::try_from(self.rng.below(self.tables.len() as u64)).unwrap();
             if self.faults[owner].is_some() {
                 continue;
             }
