@@ -19,7 +19,8 @@ use core::task::{Context, Poll, Waker};
 use memory::Memory;
 use probeline_table::{
     CacheEntry, ChunkChoice, Config, Finished, Intent, OneRoundtrip, Operation, OperationError,
-    Outcome, Probing, ReadAhead, ReadCost, Shared, Table, Tag,
+    Outcome, Probing, ReadAhead, ReadCost, Shared, Table, Tag, WideConfig, WideOperation,
+    WideTable,
 };
 use probeline_transport::Alone;
 
@@ -78,7 +79,46 @@ fn run() -> Option<()> {
     };
     fill_and_query(overlapped)?;
     fill_and_query(Config { direct: true, ..chunks })?;
-    fill_and_query(Config { direct: true, probing: Probing::Jump, ..chunks })
+    fill_and_query(Config { direct: true, probing: Probing::Jump, ..chunks })?;
+    fill_and_query_wide(false)?;
+    fill_and_query_wide(true)
+}
+
+/// Does the same with keys of four words.
+fn fill_and_query_wide(direct: bool) -> Option<()> {
+    const WIDE_KEYS: u64 = 450;
+    let key = |number: u64| [number, 0, number % 7, 1];
+    let buckets = Config { chunk_buckets: 8, max_chunks: 64, direct, ..Config::paper(512) };
+    let config = WideConfig::<4> { buckets, entries_per_owner: 500 };
+    let mut operations = [WideOperation::EMPTY; 4];
+    let table = WideTable::open(Memory::new(), config, &mut operations[..], &mut Alone);
+    let mut table = table.ok()?;
+    for number in 0..WIDE_KEYS / 2 {
+        expect(table.find_or_put(&key(number)) == Ok(Outcome::Inserted))?;
+    }
+    let keys: [_; 30] = core::array::from_fn(|nth| key(WIDE_KEYS / 2 + nth as u64));
+    let mut outcomes = [Outcome::Absent; 30];
+    table.find_or_put_batch(&keys, &mut outcomes).ok()?;
+    expect(outcomes.iter().all(|outcome| *outcome == Outcome::Inserted))?;
+    let mut out = [Finished::default(); 4];
+    for number in 0..WIDE_KEYS {
+        while table.submit(Tag(number), &key(number), Intent::FindOrPut).is_err() {
+            table.poll_into(&mut out).ok()?;
+        }
+    }
+    while table.in_flight() > 0 {
+        table.poll_into(&mut out).ok()?;
+    }
+    expect(table.len(&mut Alone) == Ok(WIDE_KEYS))?;
+    let removed = table.retain(&mut Alone, |key| key[0] % 3 == 0);
+    expect(removed == Ok(WIDE_KEYS - WIDE_KEYS.div_ceil(3)))?;
+    let mut left = 0;
+    table.for_each_local(|key| left += u64::from(key[0] % 3 == 0)).ok()?;
+    expect(left == WIDE_KEYS.div_ceil(3))?;
+    let mut shared = Shared::new(table);
+    expect(block_on(shared.find(&key(4)))? == Outcome::Absent)?;
+    expect(block_on(shared.find_or_put(&key(4)))? == Outcome::Inserted)?;
+    shared.table().clear(&mut Alone).ok()
 }
 
 fn fill_and_query(config: Config) -> Option<()> {
