@@ -97,7 +97,7 @@ fn missing_huge_pages_are_reported() {
     // The memory is smaller than a huge page.
     let (rows, said) = rows(&[&options[..], &MOMENT, &["--full"]].concat());
     let of_memory: Vec<_> = rows.iter().filter(|row| row["of"] != "sim").collect();
-    assert_eq!(of_memory.len(), 2 * 6);
+    assert_eq!(of_memory.len(), 2 * 8);
     assert!(of_memory.iter().all(|row| row["of"].ends_with(" KiB pages")), "{said}");
     assert!(said.contains("huge pages were requested but not available: "), "{said}");
 }
@@ -108,7 +108,7 @@ fn all_cores_are_measured_at_once() {
     let options = ["limits", "--transport", "sim", "--cores", "all", "--pages", "4k"];
     let (rows, _) = rows(&[&options[..], &MOMENT].concat());
     let of_memory: Vec<_> = rows.iter().filter(|row| row["of"] != "sim").collect();
-    assert_eq!(of_memory.len(), 6);
+    assert_eq!(of_memory.len(), 8);
     for row in of_memory {
         let together = number(row, "cores") * 1e9 / number(row, "median_ops_per_s");
         assert!((together / number(row, "mean_ns") - 1.0).abs() < 1e-9, "{row:?}");

@@ -13,12 +13,16 @@ use probeline_transport::LINE_BYTES;
 use thiserror::Error;
 
 use crate::lines::{Lines, whole};
-use variants::{Schedule, dependent_reads, independent_reads, indexes};
+use crate::random;
+use variants::{Chosen, Schedule, dependent_reads, independent_reads, indexes};
 
 /// With fewer lines, operations would access lines that are still in flight.
 const MIN_LINES: usize = 1024;
 /// The minimum memory that can be measured, in bytes.
 pub const MIN_BYTES: usize = MIN_LINES * LINE_BYTES;
+
+/// Keys that choose lines: 32 MiB, more than a core's own caches.
+const KEYS: usize = 1 << 22;
 
 /// The rates of one thread, each on random lines.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,10 +35,15 @@ pub struct Memory {
     pub independent_reads: Rate,
     /// Independent reads with prefetches: many finds in flight.
     pub prefetched_reads: Rate,
+    /// The same with lines chosen by random keys that are read from memory in order, as the keys of
+    /// a batch are.
+    pub keyed_reads: Rate,
     /// Compare-and-swaps, with prefetches.
     pub swaps: Rate,
     /// A read and a compare-and-swap of the same word, with prefetches: many inserts in flight.
     pub reads_then_swaps: Rate,
+    /// The same with lines chosen by keys that are read from memory.
+    pub keyed_reads_then_swaps: Rate,
 }
 
 /// A rate of one kind of access.
@@ -91,7 +100,7 @@ pub enum MemoryError {
 }
 
 /// Measures the whole lines of memory in several parts, such as the windows of several owners; each
-/// part is equally likely. Measures five rates for `per_measurement` each and one for a tenth of
+/// part is equally likely. Measures seven rates for `per_measurement` each and one for a tenth of
 /// it, or a few milliseconds longer if that is too short for a block of operations.
 ///
 /// The words keep their values, even if others change them meanwhile: a compare-and-swap replaces a
@@ -115,14 +124,18 @@ pub fn measure(parts: &[&[AtomicU64]], per_measurement: Duration) -> Result<Memo
 
 /// Measures the rates one after the other.
 fn all<L: Lines>(lines: L, time: Duration) -> Memory {
+    let keys = random::numbers(KEYS);
+    let by_keys = Chosen::ByKeys(&keys);
     let mut schedule = Schedule::new();
     Memory {
         indexes: schedule.best(vec![indexes(lines)], time / 10),
         dependent_reads: schedule.best(vec![dependent_reads(lines)], time),
         independent_reads: schedule.best(vec![independent_reads(lines)], time),
-        prefetched_reads: schedule.best(variants::prefetched_reads(lines), time),
+        prefetched_reads: schedule.best(variants::prefetched_reads(lines, Chosen::AtRandom), time),
+        keyed_reads: schedule.best(variants::prefetched_reads(lines, by_keys), time),
         swaps: schedule.best(variants::swaps(lines), time),
-        reads_then_swaps: schedule.best(variants::reads_then_swaps(lines), time),
+        reads_then_swaps: schedule.best(variants::reads_then_swaps(lines, Chosen::AtRandom), time),
+        keyed_reads_then_swaps: schedule.best(variants::reads_then_swaps(lines, by_keys), time),
     }
 }
 

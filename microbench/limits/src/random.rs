@@ -32,3 +32,9 @@ impl Random {
         (product as u64) ^ (product >> 64) as u64
     }
 }
+
+/// Returns this many random numbers.
+pub(crate) fn numbers(count: usize) -> Vec<u64> {
+    let mut random = Random::with_random_seed();
+    (0..count).map(|_| random.next()).collect()
+}

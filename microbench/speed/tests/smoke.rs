@@ -29,7 +29,7 @@ fn everything_is_measured() {
     let (about, rows) = run(&[]);
     assert!(about.contains("table of 1 MiB, 2 rounds of 1 ms"), "{about}");
     // Two load factors, three probe orders; the first one has targets.
-    assert_eq!(rows.len(), 15 * 2 * 3);
+    assert_eq!(rows.len(), 17 * 2 * 3);
     for row in &rows {
         let values = [row.measured, row.baseline, row.ratio()];
         assert!(values.iter().all(|value| *value > 0.0 && value.is_finite()), "{row}");
@@ -44,7 +44,7 @@ fn everything_is_measured() {
 #[test]
 fn the_table_alone_is_measured() {
     let (_, rows) = run(&["--without-peers", "--probing", "lines"]);
-    assert_eq!(rows.len(), (15 - 6) * 2);
+    assert_eq!(rows.len(), (17 - 6) * 2);
     assert_eq!(rows.iter().filter(|row| row.is_met().is_some()).count(), 12);
 }
 
@@ -52,7 +52,7 @@ fn the_table_alone_is_measured() {
 fn a_target_is_met_on_its_own_side_only() {
     let row = |measured, is_time, target| {
         let (case, target) = (String::new(), Some(target));
-        Row { name: "", case, is_time, measured, baseline: 1.0, target }
+        Row { name: "", case, is_time, measured, baseline: 1.0, target, holds: false }
     };
     let met = |ratio, is_time, target| row(ratio, is_time, target).is_met().unwrap();
     assert!(met(0.75, false, 0.75) && !met(0.7, false, 0.75));

@@ -128,43 +128,85 @@ pub(super) fn independent_reads<'a, L: Lines + 'a>(lines: L) -> Variant<'a> {
     })
 }
 
-pub(super) fn prefetched_reads<'a, L: Lines + 'a>(lines: L) -> Vec<Variant<'a>> {
-    let mut variants = distances(lines, Hint::Near, prefetch::near, load);
-    variants.extend(distances(lines, Hint::Far, prefetch::far, load));
+/// How the lines of prefetched operations are chosen.
+#[derive(Clone, Copy)]
+pub(super) enum Chosen<'a> {
+    /// By random numbers that the CPU computes.
+    AtRandom,
+    /// By random keys, which are read from memory in order, over and over.
+    ByKeys(&'a [u64]),
+}
+
+pub(super) fn prefetched_reads<'a, L: Lines + 'a>(
+    lines: L,
+    chosen: Chosen<'a>,
+) -> Vec<Variant<'a>> {
+    let mut variants = distances(lines, chosen, Hint::Near, prefetch::near, load);
+    variants.extend(distances(lines, chosen, Hint::Far, prefetch::far, load));
     variants
 }
 
 pub(super) fn swaps<'a, L: Lines + 'a>(lines: L) -> Vec<Variant<'a>> {
-    hints(lines, swap)
+    hints(lines, Chosen::AtRandom, swap)
 }
 
-pub(super) fn reads_then_swaps<'a, L: Lines + 'a>(lines: L) -> Vec<Variant<'a>> {
-    hints(lines, read_then_swap)
+pub(super) fn reads_then_swaps<'a, L: Lines + 'a>(
+    lines: L,
+    chosen: Chosen<'a>,
+) -> Vec<Variant<'a>> {
+    hints(lines, chosen, read_then_swap)
 }
 
 /// Returns the variants: `operation` with each hint and at each prefetch distance.
 fn hints<'a, L: Lines + 'a>(
     lines: L,
+    chosen: Chosen<'a>,
     operation: impl Fn(&AtomicU64) -> u64 + Copy + 'a,
 ) -> Vec<Variant<'a>> {
-    let mut variants = distances(lines, Hint::Near, prefetch::near, operation);
-    variants.extend(distances(lines, Hint::Far, prefetch::far, operation));
-    variants.extend(distances(lines, Hint::Write, prefetch::to_write, operation));
+    let mut variants = distances(lines, chosen, Hint::Near, prefetch::near, operation);
+    variants.extend(distances(lines, chosen, Hint::Far, prefetch::far, operation));
+    variants.extend(distances(lines, chosen, Hint::Write, prefetch::to_write, operation));
     variants
 }
 
 fn distances<'a, L: Lines + 'a>(
     lines: L,
+    chosen: Chosen<'a>,
     hint: Hint,
     prefetch: impl Fn(&AtomicU64) + Copy + 'a,
     operation: impl Fn(&AtomicU64) -> u64 + Copy + 'a,
 ) -> Vec<Variant<'a>> {
+    let access = (prefetch, operation);
+    match chosen {
+        Chosen::AtRandom => {
+            let numbers = || {
+                let mut random = Random::with_random_seed();
+                move || random.next()
+            };
+            all_distances(lines, hint, numbers, access)
+        }
+        Chosen::ByKeys(keys) => {
+            let numbers = || {
+                let mut keys = keys.iter().cycle();
+                move || keys.next().copied().unwrap_or_default()
+            };
+            all_distances(lines, hint, numbers, access)
+        }
+    }
+}
+
+fn all_distances<'a, L: Lines + 'a, N: FnMut() -> u64 + 'a>(
+    lines: L,
+    hint: Hint,
+    numbers: impl Fn() -> N,
+    access: (impl Fn(&AtomicU64) + Copy + 'a, impl Fn(&AtomicU64) -> u64 + Copy + 'a),
+) -> Vec<Variant<'a>> {
     let ahead = |lines| Ahead { lines, hint };
     vec![
-        rolling::<8, _>(lines, ahead(8), prefetch, operation),
-        rolling::<16, _>(lines, ahead(16), prefetch, operation),
-        rolling::<32, _>(lines, ahead(32), prefetch, operation),
-        rolling::<64, _>(lines, ahead(64), prefetch, operation),
+        rolling::<8, _>(lines, ahead(8), numbers(), access),
+        rolling::<16, _>(lines, ahead(16), numbers(), access),
+        rolling::<32, _>(lines, ahead(32), numbers(), access),
+        rolling::<64, _>(lines, ahead(64), numbers(), access),
     ]
 }
 
@@ -173,17 +215,16 @@ fn distances<'a, L: Lines + 'a>(
 fn rolling<'a, const AHEAD: usize, L: Lines + 'a>(
     lines: L,
     ahead: Ahead,
-    prefetch: impl Fn(&AtomicU64) + 'a,
-    operation: impl Fn(&AtomicU64) -> u64 + 'a,
+    mut number: impl FnMut() -> u64 + 'a,
+    (prefetch, operation): (impl Fn(&AtomicU64) + 'a, impl Fn(&AtomicU64) -> u64 + 'a),
 ) -> Variant<'a> {
-    let mut random = Random::with_random_seed();
-    // Random numbers, because an address is computed from one faster than it is loaded.
-    let mut coming: [u64; AHEAD] = array::from_fn(|_| random.next());
+    // Numbers, because an address is computed from one faster than it is loaded.
+    let mut coming: [u64; AHEAD] = array::from_fn(|_| number());
     Variant::new(Some(ahead), move || {
         let mut sum = 0;
         for _ in 0..BLOCK as usize / AHEAD {
             for place in &mut coming {
-                let next = random.next();
+                let next = number();
                 prefetch(lines.pick(next));
                 sum ^= operation(lines.pick(mem::replace(place, next)));
             }

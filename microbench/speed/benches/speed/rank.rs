@@ -27,10 +27,11 @@ pub(crate) struct Variant {
     huge: HugePages,
 }
 
-pub(crate) const VARIANTS: [Variant; 3] = [
+pub(crate) const VARIANTS: [Variant; 4] = [
     Variant { name: "linear", probing: Probing::Linear, huge: HugePages::Try },
     Variant { name: "lines", probing: Probing::Lines, huge: HugePages::Try },
     Variant { name: "jump", probing: Probing::Jump, huge: HugePages::Try },
+    Variant { name: "lines-4k", probing: Probing::Lines, huge: HugePages::Never },
 ];
 
 /// What is done with keys, or with the memory of the table.
@@ -49,7 +50,9 @@ pub(crate) enum Work {
     /// Accesses of the table's windows without a table: the limits of the machine's memory.
     DependentReads,
     PrefetchedReads,
+    KeyedReads,
     ReadsThenSwaps,
+    KeyedReadsThenSwaps,
 }
 
 impl Work {
@@ -57,8 +60,13 @@ impl Work {
     pub(crate) const OF_RANKS: [Self; 5] =
         [Self::Insert, Self::Find, Self::InsertBatch, Self::Hit, Self::FindBatch];
     /// The limits of memory, as [`Rank::limits`] returns them.
-    pub(crate) const LIMITS: [Self; 3] =
-        [Self::DependentReads, Self::PrefetchedReads, Self::ReadsThenSwaps];
+    pub(crate) const LIMITS: [Self; 5] = [
+        Self::DependentReads,
+        Self::PrefetchedReads,
+        Self::KeyedReads,
+        Self::ReadsThenSwaps,
+        Self::KeyedReadsThenSwaps,
+    ];
 
     /// Returns whether it wants new keys.
     pub(crate) fn is_insert(self) -> bool {
@@ -113,8 +121,14 @@ impl Rank {
         };
         let windows: Vec<_> = (0..geometry.owners).map(window).collect::<Result<_, _>>()?;
         let of = measure(&windows, time)?;
-        Ok([of.dependent_reads, of.prefetched_reads, of.reads_then_swaps]
-            .map(|rate| rate.per_second))
+        let rates = [
+            of.dependent_reads,
+            of.prefetched_reads,
+            of.keyed_reads,
+            of.reads_then_swaps,
+            of.keyed_reads_then_swaps,
+        ];
+        Ok(rates.map(|rate| rate.per_second))
     }
 
     /// Empties the buckets of this rank's part whose keys are not among the first `count`.

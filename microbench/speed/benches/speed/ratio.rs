@@ -6,9 +6,10 @@ use std::collections::HashMap;
 use super::rank::{Variant, Work};
 use super::sets::KINDS;
 
-use By::{BestSet, OneRank, Own, OwnTime, UnsharedSet};
+use By::{BestSet, Limit, OneRank, Own, OwnTime, UnsharedSet};
 use Work::{
-    DependentReads, Find, FindBatch, Hit, Insert, InsertBatch, PrefetchedReads, ReadsThenSwaps,
+    DependentReads, Find, FindBatch, Hit, Insert, InsertBatch, KeyedReads, KeyedReadsThenSwaps,
+    PrefetchedReads, ReadsThenSwaps,
 };
 
 /// Load factors that are measured, in thousandths.
@@ -22,6 +23,8 @@ const SCALING: f64 = 1.7;
 enum By {
     /// The rate of other work on the same table or on its memory.
     Own(Work),
+    /// One of two limits of the table's memory: addresses computed, or chosen by keys in memory.
+    Limit(Work, Work),
     /// As `Own`, for a ratio of times.
     OwnTime(Work),
     /// The rate of the fastest set that threads share, in the rounds in which both took turns if
@@ -45,11 +48,19 @@ const FINDS_BY_BEST: &str = "batched finds / finds of the best concurrent set";
 const INSERTS_BY_BEST: &str = "batched inserts / inserts of the best concurrent set";
 const FINDS_BY_READS: &str = "batched finds / prefetched reads";
 const INSERTS_BY_SWAPS: &str = "batched inserts / prefetched read-then-CAS";
+const FINDS_BY_KEYED: &str = "batched finds / prefetched reads, keys in memory";
+const INSERTS_BY_KEYED: &str = "batched inserts / prefetched read-then-CAS, keys in memory";
+const COMPUTED_READS: By = Limit(PrefetchedReads, KeyedReads);
+const LOADED_READS: By = Limit(KeyedReads, PrefetchedReads);
+const COMPUTED_SWAPS: By = Limit(ReadsThenSwaps, KeyedReadsThenSwaps);
+const LOADED_SWAPS: By = Limit(KeyedReadsThenSwaps, ReadsThenSwaps);
 const HIT_BY_READ: &str = "time of a hit / time of a dependent read";
 
-const RATIOS: [Ratio; 15] = [
-    (1, FINDS_BY_READS, FindBatch, Own(PrefetchedReads), &[(500, 0.75), (900, 0.45)]),
-    (1, INSERTS_BY_SWAPS, InsertBatch, Own(ReadsThenSwaps), &[(500, 0.55), (900, 0.2)]),
+const RATIOS: [Ratio; 17] = [
+    (1, FINDS_BY_READS, FindBatch, COMPUTED_READS, &[(500, 0.75), (900, 0.45)]),
+    (1, FINDS_BY_KEYED, FindBatch, LOADED_READS, &[]),
+    (1, INSERTS_BY_SWAPS, InsertBatch, COMPUTED_SWAPS, &[(500, 0.55), (900, 0.2)]),
+    (1, INSERTS_BY_KEYED, InsertBatch, LOADED_SWAPS, &[]),
     (1, "batched finds / blocking finds", FindBatch, Own(Find), OVERLAPPED),
     (1, "batched inserts / blocking inserts", InsertBatch, Own(Insert), OVERLAPPED),
     (1, FINDS_BY_BEST, FindBatch, BestSet(Find), FINDS_FASTER),
@@ -57,8 +68,8 @@ const RATIOS: [Ratio; 15] = [
     (1, "batched finds / finds of hashbrown", FindBatch, UnsharedSet(Find), NO_SLOWER),
     (1, "batched inserts / inserts of hashbrown", InsertBatch, UnsharedSet(Insert), NO_SLOWER),
     (1, HIT_BY_READ, Hit, OwnTime(DependentReads), &[(500, 1.3), (900, 1.3)]),
-    (2, FINDS_BY_READS, FindBatch, Own(PrefetchedReads), &[]),
-    (2, INSERTS_BY_SWAPS, InsertBatch, Own(ReadsThenSwaps), &[]),
+    (2, FINDS_BY_READS, FindBatch, COMPUTED_READS, &[]),
+    (2, INSERTS_BY_SWAPS, InsertBatch, COMPUTED_SWAPS, &[]),
     (2, FINDS_BY_BEST, FindBatch, BestSet(Find), FINDS_FASTER),
     (2, INSERTS_BY_BEST, InsertBatch, BestSet(Insert), INSERTS_FASTER),
     (2, "batched finds / those of one rank", FindBatch, OneRank(PrefetchedReads), &[]),
@@ -77,6 +88,8 @@ pub(crate) struct Row {
     pub(crate) baseline: f64,
     /// The least ratio of rates, or the largest of times.
     pub(crate) target: Option<f64>,
+    /// Whether `baseline` is the lowest limit of this work.
+    pub(crate) holds: bool,
 }
 
 impl Row {
@@ -97,7 +110,8 @@ impl Display for Row {
         let (unit, side) = if self.is_time { ("ns", "<=") } else { ("M/s", ">=") };
         write!(f, "{name:59} {case:30} {measured:8.1} {baseline:8.1} {unit:3} {ratio:7.3}")?;
         let verdict = if self.is_met() == Some(true) { "met" } else { "MISSED" };
-        self.target.map_or(Ok(()), |target| write!(f, "  {side} {target:.2} {verdict}"))
+        self.target.map_or(Ok(()), |target| write!(f, "  {side} {target:.2} {verdict}"))?;
+        if self.holds { write!(f, "  the limit that holds") } else { Ok(()) }
     }
 }
 
@@ -134,7 +148,9 @@ impl Rates {
     fn pair(&self, what: What, by: By) -> Option<(f64, f64)> {
         let rate = self.median(what)?;
         let (work, is_concurrent) = match by {
-            Own(work) | OwnTime(work) => return Some((rate, self.median(What { work, ..what })?)),
+            Own(work) | OwnTime(work) | Limit(work, _) => {
+                return Some((rate, self.median(What { work, ..what })?));
+            }
             OneRank(_) => return Some((rate, self.median(What { threads: 1, ..what })?)),
             BestSet(work) => (work, true),
             UnsharedSet(work) => (work, false),
@@ -161,6 +177,11 @@ impl Rates {
                         }
                         _ => targets.iter().find(|(of, _)| *of == load).map(|(_, ratio)| *ratio),
                     };
+                    let other = |limit| self.median(What { work: limit, ..what });
+                    let holds = match by {
+                        Limit(_, limit) => other(limit).is_none_or(|other| divisor <= other),
+                        _ => false,
+                    };
                     let is_time = matches!(by, OwnTime(_));
                     let unit = |rate| if is_time { 1e9 / rate } else { rate / 1e6 };
                     let ranks = if threads == 1 { "1 rank" } else { "2 ranks" };
@@ -171,6 +192,7 @@ impl Rates {
                         measured: unit(rate),
                         baseline: unit(divisor),
                         target: target.filter(|_| at == 0),
+                        holds,
                     });
                 }
             }

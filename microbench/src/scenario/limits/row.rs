@@ -39,13 +39,15 @@ row! {
 /// A limit of memory, and its rate.
 type Limit = (&'static str, fn(&Memory) -> Rate);
 
-const LIMITS: [Limit; 6] = [
+const LIMITS: [Limit; 8] = [
     ("index", |memory| memory.indexes),
     ("dependent reads", |memory| memory.dependent_reads),
     ("independent reads", |memory| memory.independent_reads),
     ("prefetched reads", |memory| memory.prefetched_reads),
+    ("prefetched reads, keys", |memory| memory.keyed_reads),
     ("prefetched CAS", |memory| memory.swaps),
     ("prefetched read, CAS", |memory| memory.reads_then_swaps),
+    ("prefetched read, CAS, keys", |memory| memory.keyed_reads_then_swaps),
 ];
 
 /// Returns the rows of memory of one kind, `of`, from the measurements of each core in each round.
