@@ -1,11 +1,11 @@
 //! The state that all operations of a table share.
 
-use probeline_transport::Transport;
+use probeline_transport::{AtomicScope, Transport};
 
 use crate::bucket::Wanted;
 use crate::cache::{Cache, CacheEntry};
 use crate::config::Config;
-use crate::direct::{Direct, Look, reaches_any};
+use crate::direct::{Direct, Look, reached};
 use crate::layout::Layout;
 use crate::line::{Line, Narrow};
 use crate::outcome::{Intent, Outcome};
@@ -44,14 +44,19 @@ impl<C: AsMut<[CacheEntry]>> Context<C> {
         config: &Config,
         entries: C,
     ) -> Self {
-        let wanted = config.direct && reaches_any(transport, &layout);
+        let wanted = config.direct && reached(transport, &layout).any(|reached| reached);
+        let reaches_all = reached(transport, &layout).all(|reached| reached);
+        let mut policy = Policy::new(config);
+        if reaches_all && transport.caps().atomics == AtomicScope::Cpu {
+            policy.expect_no_roundtrips();
+        }
         Self {
             layout,
             probe_limit: config.probe_limit(layout.owners()),
             direct: Direct::allowed(wanted, transport.caps()),
             words_whole: transport.caps().word_reads_whole,
             cache: Cache::new(entries),
-            policy: Policy::new(config),
+            policy,
             stats: Stats::default(),
             #[cfg(test)]
             learns_torn_words: false,
@@ -113,6 +118,6 @@ impl<C: AsMut<[CacheEntry]>> Context<C> {
     /// Drops what was learnt of the buckets, because they change.
     pub(crate) fn forget(&mut self, config: &Config) {
         self.cache.forget();
-        self.policy = Policy::new(config);
+        self.policy.forget(config);
     }
 }

@@ -56,10 +56,10 @@ pub(crate) enum Look {
     Passed,
 }
 
-/// Returns whether the CPU can address any owner's words.
-pub(crate) fn reaches_any(transport: &impl Transport, layout: &Layout) -> bool {
+/// Returns, for each owner, whether the CPU can address its words.
+pub(crate) fn reached(transport: &impl Transport, layout: &Layout) -> impl Iterator<Item = bool> {
     let first = |owner| Position { owner, index: 0 };
-    (0..layout.owners()).any(|owner| line_at(transport, layout, first(owner)).is_some())
+    (0..layout.owners()).map(move |owner| line_at(transport, layout, first(owner)).is_some())
 }
 
 /// Returns the line of the bucket at `at` and prefetches it; `None` if the CPU cannot address it.

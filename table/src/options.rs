@@ -36,7 +36,8 @@ pub enum OneRoundtrip {
     /// Always.
     On,
     /// If at least one claim in four is expected to succeed, from the fraction of inserts among
-    /// recent operations and the fraction of empty home buckets.
+    /// recent operations and the fraction of empty home buckets. Where the CPU can address all
+    /// words, as in shared memory, no roundtrip is saved, and three claims in four have to succeed.
     ///
     /// A success saves a whole roundtrip. A failure costs an atomic beside a READ that the
     /// operation waits for anyway. The table does not know the cost of an atomic: on a device with

@@ -9,6 +9,9 @@ use crate::outcome::{Intent, Outcome};
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
     one_roundtrip: OneRoundtrip,
+    /// With `Auto`: the expected fraction of claims that succeed, as the product of two shares,
+    /// from which on a find-or-put claims.
+    auto_from: u64,
     pub(crate) chooser: Chooser,
     inserts: Share,
     /// Fraction of occupied home buckets among keys that were absent: the load factor.
@@ -25,6 +28,9 @@ const ONE: u32 = 1 << 16;
 const WEIGHT: u32 = 6;
 /// A quarter, as the product of two shares of 2^16.
 const ONE_IN_FOUR: u64 = 1 << 30;
+/// Three quarters. Where no roundtrip is saved, a claim that succeeds saves one step of the
+/// operation, and one that fails costs an atomic.
+const THREE_IN_FOUR: u64 = 3 << 30;
 
 impl Share {
     #[inline]
@@ -40,10 +46,21 @@ impl Policy {
         let Config { chunk_choice, chunk_buckets, read_ahead, .. } = *config;
         Self {
             one_roundtrip: config.one_roundtrip,
+            auto_from: ONE_IN_FOUR,
             chooser: Chooser::new(chunk_choice, chunk_buckets, read_ahead),
             inserts: Share(ONE),
             occupied: Share(0),
         }
+    }
+
+    /// Forgets the recent operations.
+    pub(crate) fn forget(&mut self, config: &Config) {
+        *self = Self { auto_from: self.auto_from, ..Self::new(config) };
+    }
+
+    /// The CPU can execute every operation itself, so a claim saves no roundtrip.
+    pub(crate) fn expect_no_roundtrips(&mut self) {
+        self.auto_from = THREE_IN_FOUR;
     }
 
     /// Sets the load factor, 0 to 1.
@@ -69,7 +86,7 @@ impl Policy {
             OneRoundtrip::On => true,
             OneRoundtrip::Auto => {
                 let empty = u64::from(ONE.saturating_sub(self.occupied.0));
-                u64::from(self.inserts.0) * empty >= ONE_IN_FOUR
+                u64::from(self.inserts.0) * empty >= self.auto_from
             }
         }
     }
@@ -110,5 +127,22 @@ mod tests {
             share.count(true);
         }
         assert!(share.0 <= ONE && share.0 > ONE - ONE / 100, "{}", share.0);
+    }
+
+    #[test]
+    fn auto_claims_less_often_where_no_roundtrip_is_saved() {
+        let config = Config { one_roundtrip: OneRoundtrip::Auto, ..Config::paper(16) };
+        let claims_at = |load_factor| {
+            let mut policy = Policy::new(&config);
+            policy.set_load_factor(load_factor);
+            let with_roundtrips = policy.claims_in_one_roundtrip();
+            policy.expect_no_roundtrips();
+            let before = policy.claims_in_one_roundtrip();
+            policy.forget(&config);
+            policy.set_load_factor(load_factor);
+            assert_eq!(policy.claims_in_one_roundtrip(), before);
+            (with_roundtrips, before)
+        };
+        assert_eq!([0.1, 0.5, 0.9].map(claims_at), [(true, true), (true, false), (false, false)]);
     }
 }
