@@ -57,28 +57,41 @@ impl Tokens {
         bits_of(self.seen)
     }
 
+    /// Returns whether the place may hold more tokens than `max`.
+    pub(crate) fn may_exceed(&self, max: u64) -> bool {
+        self.bound.is_none_or(|bound| bound > max)
+    }
+
     fn may_outgrow(&self, width: u32) -> bool {
         width < STATE_BITS && self.bound.is_none_or(|bound| width < bits_of(bound))
     }
 }
 
-/// Lays out one word: each place has the bits that the counts seen need, together at most
-/// [`STATE_BITS`]; the remaining bits are distributed.
-pub(crate) fn in_one_word(places: &[Tokens]) -> Vec<Field> {
-    let mut widths: Vec<u32> = places.iter().map(Tokens::bits).collect();
-    let spare = STATE_BITS.saturating_sub(widths.iter().sum());
-    let all: Vec<usize> = (0..places.len()).collect();
-    widen(places, &mut widths, &all, spare);
-    side_by_side(&vec![0; widths.len()], &widths)
+/// Lays out this number of words: each place has the bits that the counts seen need, and the
+/// remaining bits are distributed. `None` if the fields do not fit.
+pub(crate) fn of(places: &[Tokens], words: u32) -> Option<Vec<Field>> {
+    if words == 1 { in_one_word(places) } else { in_words(places, words) }
 }
 
-/// Lays out at most `max_words` words. No field straddles two. `None` if the fields do not fit.
-pub(crate) fn in_words(places: &[Tokens], max_words: u32) -> Option<Vec<Field>> {
+/// Lays out the low [`STATE_BITS`] of one word.
+fn in_one_word(places: &[Tokens]) -> Option<Vec<Field>> {
+    let mut widths: Vec<u32> = places.iter().map(Tokens::bits).collect();
+    let needed: u64 = widths.iter().copied().map(u64::from).sum();
+    let spare = u32::try_from(u64::from(STATE_BITS).checked_sub(needed)?).ok()?;
+    let all: Vec<usize> = (0..places.len()).collect();
+    widen(places, &mut widths, &all, spare);
+    Some(side_by_side(&vec![0; widths.len()], &widths))
+}
+
+/// Lays out all bits of several words. No field straddles two.
+fn in_words(places: &[Tokens], max_words: u32) -> Option<Vec<Field>> {
     // A restart with wider fields costs more than the bit of a place that stays empty.
     let width = |place: &Tokens| place.bits().max(u32::from(place.may_outgrow(0)));
     let mut widths: Vec<u32> = places.iter().map(width).collect();
     let (words, mut used) = first_fit(&widths, max_words)?;
-    if let Some(last) = used.last_mut() {
+    let words_used = u32::try_from(used.len()).ok()?;
+    // Of words without a field, the last one has room for the origin.
+    if let Some(last) = used.last_mut().filter(|_| words_used == max_words) {
         *last += (WORD_BITS - *last).min(ORIGIN_BITS);
     }
     for (word, used) in (0..).zip(used) {

@@ -28,7 +28,10 @@ pub struct Packing {
     fields: Vec<Field>,
     /// What is known about each place.
     places: Vec<Tokens>,
-    max_words: u32,
+    /// Words of a state.
+    words: u32,
+    /// The words that a state may have, in ascending order.
+    sizes: Vec<u32>,
 }
 
 impl Packing {
@@ -37,20 +40,20 @@ impl Packing {
     /// # Errors
     /// [`PackingError`] if the markings seen need more than [`STATE_BITS`].
     pub fn new(net: &Net) -> Result<Self, PackingError> {
-        Self::wide(net, 1)
+        Self::wide(net, &[1])
     }
 
-    /// Packs the markings of a net in one word if [`STATE_BITS`] hold those seen, otherwise in as
-    /// few words as possible, at most `max_words`, of [`WORD_BITS`] each. Takes at most about 0.3 s
-    /// in a release build.
+    /// Packs the markings of a net in the least number of words of `sizes`, in ascending order, that
+    /// holds those seen: [`STATE_BITS`] in one word, [`WORD_BITS`] in each of several. Takes at most
+    /// about 0.3 s in a release build.
     ///
     /// # Errors
     /// [`PackingError`] if the markings seen need more bits.
-    pub fn wide(net: &Net, max_words: u32) -> Result<Self, PackingError> {
-        Self::probed(net, max_words, Budget::default())
+    pub fn wide(net: &Net, sizes: &[u32]) -> Result<Self, PackingError> {
+        Self::probed(net, sizes, Budget::default())
     }
 
-    fn probed(net: &Net, max_words: u32, budget: Budget) -> Result<Self, PackingError> {
+    fn probed(net: &Net, sizes: &[u32], budget: Budget) -> Result<Self, PackingError> {
         let seen = probe(net, budget);
         let bounds = match seen.complete {
             true => seen.max.iter().copied().map(Some).collect(),
@@ -59,7 +62,7 @@ impl Packing {
         let known = net.places().iter().zip(seen.max).zip(bounds);
         let known =
             known.map(|((place, seen), bound)| Tokens { initial: place.initial, seen, bound });
-        Self::fit(net, known.collect(), max_words)
+        Self::fit(net, known.collect(), sizes)
     }
 
     /// Returns a layout that also holds the marking that overflowed this one. It may have more
@@ -76,21 +79,22 @@ impl Packing {
         if let Some(place) = places.get_mut(overflow.place) {
             place.seen = overflow.tokens.max(place.seen);
         }
-        Self::fit(net, places, self.max_words)
+        Self::fit(net, places, &self.sizes)
     }
 
     /// Gives each place the bits that the markings seen need, then distributes the remaining bits.
-    fn fit(net: &Net, places: Vec<Tokens>, max_words: u32) -> Result<Self, PackingError> {
-        let needed: u64 = places.iter().map(|place| u64::from(place.bits())).sum();
-        let fields = match needed <= STATE_BITS.into() {
-            true => Some(layout::in_one_word(&places)),
-            false if max_words > 1 => layout::in_words(&places, max_words),
-            false => None,
-        };
-        match fields {
-            Some(fields) => Ok(Self { fields, places, max_words }),
-            None => Err(PackingError::new(net, needed, &places, max_words)),
+    fn fit(net: &Net, places: Vec<Tokens>, sizes: &[u32]) -> Result<Self, PackingError> {
+        let layout = |&words: &u32| Some((words, layout::of(&places, words)?));
+        match sizes.iter().find_map(layout) {
+            Some((words, fields)) => Ok(Self { fields, places, words, sizes: sizes.to_vec() }),
+            None => Err(PackingError::new(net, &places, sizes)),
         }
+    }
+
+    /// Returns whether a marking may overflow the packing.
+    pub fn may_overflow(&self) -> bool {
+        let mut fields = self.fields.iter().zip(&self.places);
+        fields.any(|(field, place)| place.may_exceed(field.max()))
     }
 
     /// Creates a layout of exactly these widths, at most [`STATE_BITS`] together.
@@ -99,12 +103,14 @@ impl Packing {
         Self::of_wide_widths(widths, 1)
     }
 
-    /// Creates a layout of exactly these widths in at most `max_words` words.
+    /// Creates a layout of exactly these widths in as few words as needed, at most `max_words`.
     #[cfg(test)]
     pub(crate) fn of_wide_widths(widths: &[u32], max_words: u32) -> Self {
         let seen = widths.iter().map(|&bits| Field { bits, ..Field::default() }.max());
         let places = seen.map(|seen| Tokens { initial: 0, seen, bound: Some(seen) }).collect();
-        Self { fields: layout::of_widths(widths, max_words), places, max_words }
+        let fields = layout::of_widths(widths, max_words);
+        let words = fields.iter().map(|field| field.word + 1).max().unwrap_or(1);
+        Self { fields, places, words, sizes: vec![words] }
     }
 
     /// Packs a marking, one token count for each place, in a state of one word. The top bit of the
@@ -167,7 +173,7 @@ impl Packing {
     /// Returns the layout and its growth state as numbers. Processes compare a hash of these
     /// numbers to check that they pack states in the same way.
     pub fn encoding(&self) -> Vec<u64> {
-        let mut numbers = vec![self.max_words.into(), self.fields.len() as u64];
+        let mut numbers = vec![self.words.into(), self.fields.len() as u64];
         for (field, place) in self.fields.iter().zip(&self.places) {
             numbers.extend([field.word, field.shift, field.bits].map(u64::from));
             numbers.extend([place.seen, place.bound.is_some().into(), place.bound.unwrap_or(0)]);
@@ -182,14 +188,13 @@ impl Packing {
 
     /// Returns the number of words of a state, at least 1.
     pub fn words(&self) -> usize {
-        self.fields.iter().map(|field| field.word as usize + 1).max().unwrap_or(1)
+        self.words as usize
     }
 
     /// Returns the number of low bits of the last word that fields use. The others are 0 in every
     /// state.
     pub(crate) fn last_bits(&self) -> u32 {
-        let words = self.words();
-        let last = self.fields.iter().filter(|field| field.word as usize + 1 == words);
+        let last = self.fields.iter().filter(|field| field.word + 1 == self.words);
         last.map(|field| field.end()).max().unwrap_or(0)
     }
 
@@ -218,10 +223,11 @@ pub struct PackingError {
 }
 
 impl PackingError {
-    fn new(net: &Net, needed_bits: u64, places: &[Tokens], max_words: u32) -> Self {
-        let available = match max_words {
-            0 | 1 => STATE_BITS.into(),
-            _ => u64::from(max_words) * u64::from(WORD_BITS),
+    fn new(net: &Net, places: &[Tokens], sizes: &[u32]) -> Self {
+        let needed_bits = places.iter().map(|place| u64::from(place.bits())).sum();
+        let available = match sizes.last() {
+            None | Some(1) => STATE_BITS.into(),
+            Some(&words) => u64::from(words) * u64::from(WORD_BITS),
         };
         let widths = places.iter().map(Tokens::bits);
         let mut widest: Vec<_> = net.places().iter().zip(widths).collect();
@@ -244,6 +250,9 @@ mod tests {
 
     /// A sample of only the initial marking, so that fields have to grow.
     const BLIND: Budget = Budget { states: 1, search_work: 0, walks: 0, steps: 0, walk_work: 0 };
+
+    /// Words of a state.
+    const SIZES: [u32; 7] = [1, 2, 3, 4, 5, 6, 8];
 
     fn overflow(place: usize, tokens: u64) -> Overflow {
         Overflow { place, tokens, transition: None }
@@ -293,7 +302,7 @@ mod tests {
     fn spare_bits_go_to_the_fullest_first() {
         // 7 tokens fill 3 bits, 4 tokens do not; 56 bits are taken by a place that never grows.
         let net = net(&[7, 4, (1 << 56) - 1], &[(&[], &[(0, 1), (1, 1)])]);
-        assert_eq!(widths(&Packing::probed(&net, 1, BLIND).unwrap()), [4, 3, 56]);
+        assert_eq!(widths(&Packing::probed(&net, &[1], BLIND).unwrap()), [4, 3, 56]);
     }
 
     #[test]
@@ -320,7 +329,7 @@ mod tests {
     fn a_count_of_2_to_63_does_not_fit() {
         let net = net(&[MAX_TOKENS], &[(&[], &[(0, MAX_TOKENS)])]);
         assert_eq!(Packing::new(&net).unwrap_err().needed_bits, 64);
-        let packing = Packing::probed(&net, 1, BLIND).unwrap();
+        let packing = Packing::probed(&net, &[1], BLIND).unwrap();
         let grown = packing.grown(&net, overflow(0, 1 << 63));
         assert_eq!(grown.unwrap_err().needed_bits, 64);
     }
@@ -335,15 +344,19 @@ mod tests {
 
     #[test]
     fn a_state_has_several_words_only_if_one_is_too_narrow() {
-        let words = |model: &str| Packing::wide(&Net::load(model).unwrap(), 16).unwrap().words();
+        let words = |model: &str| Packing::wide(&Net::load(model).unwrap(), &SIZES).unwrap().words();
         assert_eq!(words("philosophers:12"), 1);
         assert_eq!(words("philosophers:13"), 2);
         assert_eq!(words("philosophers:100"), 8);
         assert_eq!(words("peterson:2"), 2);
         // No field straddles two words.
         let counts = net(&[1 << 39; 3], &[]);
-        assert_eq!(Packing::wide(&counts, 16).unwrap().words(), 3);
-        let error = Packing::wide(&Net::load("philosophers:100").unwrap(), 7).unwrap_err();
+        assert_eq!(Packing::wide(&counts, &SIZES).unwrap().words(), 3);
+        // The least number of words that is allowed; one of several has all 64 bits.
+        let philosophers = |count| Net::load(&format!("philosophers:{count}")).unwrap();
+        assert_eq!(Packing::wide(&philosophers(13), &[1, 4, 8]).unwrap().words(), 4);
+        assert_eq!(Packing::wide(&philosophers(5), &[2, 3]).unwrap().words(), 2);
+        let error = Packing::wide(&Net::load("philosophers:100").unwrap(), &[1, 2, 7]).unwrap_err();
         assert_eq!((error.needed_bits, error.available), (500, 448));
         assert!(error.to_string().contains("at least 500 bits, and 448 fit"), "{error}");
     }
@@ -351,8 +364,8 @@ mod tests {
     #[test]
     fn no_field_is_wider_than_a_count_that_fires() {
         let net = net(&[MAX_TOKENS, 1], &[(&[], &[(0, MAX_TOKENS)])]);
-        assert_eq!(Packing::wide(&net, 4).unwrap_err().needed_bits, 65);
-        let packing = Packing::probed(&net, 4, BLIND).unwrap();
+        assert_eq!(Packing::wide(&net, &SIZES).unwrap_err().needed_bits, 65);
+        let packing = Packing::probed(&net, &SIZES, BLIND).unwrap();
         assert_eq!(widths(&packing), [63, 1]);
         assert_eq!(packing.words(), 1);
     }
@@ -364,7 +377,7 @@ mod tests {
             &[1 << 40, 1 << 40, 0],
             &[(&[], &[(0, 1)]), (&[(0, 1)], &[(1, 1)]), (&[(1, 1 << 41)], &[(2, 1)])],
         );
-        let packing = Packing::probed(&net, 4, BLIND).unwrap();
+        let packing = Packing::probed(&net, &SIZES, BLIND).unwrap();
         assert_eq!(packing.words(), 2);
         // p0 and p2 share a word of 64 bits, p1 has one of 54.
         let widths = widths(&packing);
@@ -414,7 +427,7 @@ mod tests {
         #[test]
         fn words_grow_until_they_fit(net in nets()) {
             let (naive, _) = explore(&net, 200);
-            let mut packing = Packing::probed(&net, 6, BLIND);
+            let mut packing = Packing::probed(&net, &SIZES, BLIND);
             for _ in 0..=6 * STATE_BITS {
                 let Ok(layout) = &packing else { break };
                 let mut state = vec![0; layout.words()];
@@ -453,7 +466,7 @@ mod tests {
             let largest = (0..net.places().len())
                 .map(|place| naive.iter().map(|marking| marking[place]).max().unwrap());
             let needed: u64 = largest.map(|most| u64::from(layout::bits_of(most))).sum();
-            let mut packing = Packing::probed(&net, 1, BLIND);
+            let mut packing = Packing::probed(&net, &[1], BLIND);
             for _ in 0..=STATE_BITS {
                 let Ok(layout) = &packing else { break };
                 match naive.iter().find_map(|marking| layout.pack(marking).err()) {
@@ -474,7 +487,7 @@ mod tests {
 
         #[test]
         fn fields_never_overlap_nor_exceed_a_bound(net in nets()) {
-            let packing = Packing::probed(&net, 1, BLIND);
+            let packing = Packing::probed(&net, &[1], BLIND);
             prop_assume!(packing.is_ok());
             let packing = packing.unwrap();
             let mut used = 0_u64;
@@ -490,7 +503,7 @@ mod tests {
         /// The compiled rule detects every overflow, and layouts grown by its overflows suffice.
         #[test]
         fn firing_grows_the_widths_too(net in nets()) {
-            let mut packing = Packing::probed(&net, 1, BLIND);
+            let mut packing = Packing::probed(&net, &[1], BLIND);
             let mut restarts = 0;
             while let Ok(layout) = &packing {
                 match first_overflow(&net, layout) {
