@@ -16,6 +16,24 @@ pub(crate) trait Timed: Transport {
     }
 }
 
+/// A [`Timed`] transport as a trait object.
+pub(crate) trait AnyTimed: Transport {
+    /// As [`Timed::now_ns`].
+    fn clock_ns(&self) -> u64;
+}
+
+impl<T: Timed> AnyTimed for T {
+    fn clock_ns(&self) -> u64 {
+        self.now_ns()
+    }
+}
+
+impl Timed for &mut dyn AnyTimed {
+    fn now_ns(&self) -> u64 {
+        (**self).clock_ns()
+    }
+}
+
 impl<T: Timed> Timed for &mut T {
     const ONE_CLOCK: bool = T::ONE_CLOCK;
 

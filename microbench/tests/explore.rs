@@ -324,8 +324,8 @@ fn unknown_models_are_refused_with_a_list() {
 
 #[test]
 fn a_net_with_too_many_bits_is_refused_with_the_number() {
-    refused("philosophers:13", &["needs at least 65 bits", "63 fit", "smaller instance"]);
-    refused("kanban:1000000000", &["needs at least", "63 fit", "ticket_1 (30)"]);
+    refused("philosophers:205", &["needs at least 1025 bits", "1024 fit", "smaller instance"]);
+    refused("peterson:20", &["needs at least 36624 bits", "1024 fit", "wants_0 (1)"]);
 }
 
 #[test]

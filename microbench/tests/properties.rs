@@ -3,8 +3,8 @@
 
 mod common;
 
+use core::fmt::Write;
 use std::collections::HashSet;
-use std::fmt::Write;
 use std::fs;
 
 use common::{AT_ONCE, Scratch, run};
@@ -323,14 +323,14 @@ fn an_unbounded_net_that_fills_the_table_ends_with_the_reason_and_the_counts() {
 #[test]
 fn an_unbounded_net_that_outgrows_a_state_ends_with_the_reason_and_the_counts() {
     let end =
-        " were found before transition deliver put 1,024 tokens in place buffer, beyond the 63";
-    ends(&producer(39), "4MiB", &[UNBOUNDED, GROWS, " states in 2,047 complete levels", end]);
+        "transition deliver put 1,024 tokens in place buffer, beyond the 1024 bits of a state";
+    ends(&producer(1000), "64MiB", &[UNBOUNDED, GROWS, " states in 2,047 complete levels", end]);
 }
 
 #[test]
 fn an_unbounded_net_without_room_for_its_first_states_is_refused() {
     ends(
-        &producer(60),
+        &producer(1020),
         "1MiB",
         &[UNBOUNDED, GROWS, "nothing was explored: a state needs at least"],
     );
@@ -343,10 +343,9 @@ fn a_place_that_outgrows_a_state_of_a_bounded_net_is_named_with_the_counts() {
     parts.push(transition("assemble", &["part"], &["whole"]));
     parts.push(transition("feed", &["never"], &["never", "whole", "part"]));
     parts.extend(movers());
-    parts.extend((0..30).map(|number| place(&format!("full_{number}"), 1)));
+    parts.extend((0..991).map(|number| place(&format!("full_{number}"), 1)));
     let net = page(&parts.concat());
-    let needs =
-        "a state needs at least 64 bits, and 63 fit a packed state; take a smaller instance";
+    let needs = "needs at least 1025 bits, and 1024 fit a packed state; take a smaller instance";
     let end = " were found before transition assemble put 1,024 tokens in place whole";
-    ends(&net, "4MiB", &[needs, "whole (11)", " states in 1,023 complete levels", end]);
+    ends(&net, "64MiB", &[needs, "whole (11)", " states in 1,023 complete levels", end]);
 }

@@ -62,6 +62,12 @@ impl Tokens {
         self.bound.is_none_or(|bound| bound > max)
     }
 
+    /// Returns the least width of a field in several words. A place that may get a token has a bit,
+    /// because a restart with wider fields costs more.
+    pub(crate) fn bits_in_words(&self) -> u32 {
+        self.bits().max(u32::from(self.may_outgrow(0)))
+    }
+
     fn may_outgrow(&self, width: u32) -> bool {
         width < STATE_BITS && self.bound.is_none_or(|bound| width < bits_of(bound))
     }
@@ -85,9 +91,7 @@ fn in_one_word(places: &[Tokens]) -> Option<Vec<Field>> {
 
 /// Lays out all bits of several words. No field straddles two.
 fn in_words(places: &[Tokens], max_words: u32) -> Option<Vec<Field>> {
-    // A restart with wider fields costs more than the bit of a place that stays empty.
-    let width = |place: &Tokens| place.bits().max(u32::from(place.may_outgrow(0)));
-    let mut widths: Vec<u32> = places.iter().map(width).collect();
+    let mut widths: Vec<u32> = places.iter().map(Tokens::bits_in_words).collect();
     let (words, mut used) = first_fit(&widths, max_words)?;
     let words_used = u32::try_from(used.len()).ok()?;
     // Of words without a field, the last one has room for the origin.

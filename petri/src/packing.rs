@@ -224,12 +224,14 @@ pub struct PackingError {
 
 impl PackingError {
     fn new(net: &Net, places: &[Tokens], sizes: &[u32]) -> Self {
-        let needed_bits = places.iter().map(|place| u64::from(place.bits())).sum();
-        let available = match sizes.last() {
-            None | Some(1) => STATE_BITS.into(),
-            Some(&words) => u64::from(words) * u64::from(WORD_BITS),
+        let (available, widths) = match sizes.last() {
+            None | Some(1) => (STATE_BITS.into(), Tokens::bits as fn(&Tokens) -> u32),
+            Some(&words) => (u64::from(words) * u64::from(WORD_BITS), Tokens::bits_in_words as _),
         };
-        let widths = places.iter().map(Tokens::bits);
+        let needed: u64 = places.iter().map(|place| u64::from(widths(place))).sum();
+        // Fields that straddle no two words may not fit, although there are as many bits.
+        let needed_bits = needed.max(available + 1);
+        let widths = places.iter().map(widths);
         let mut widest: Vec<_> = net.places().iter().zip(widths).collect();
         // The sort is stable: places of equal width stay in the model's order.
         widest.sort_by_key(|&(_, bits)| Reverse(bits));
@@ -344,7 +346,8 @@ mod tests {
 
     #[test]
     fn a_state_has_several_words_only_if_one_is_too_narrow() {
-        let words = |model: &str| Packing::wide(&Net::load(model).unwrap(), &SIZES).unwrap().words();
+        let words =
+            |model: &str| Packing::wide(&Net::load(model).unwrap(), &SIZES).unwrap().words();
         assert_eq!(words("philosophers:12"), 1);
         assert_eq!(words("philosophers:13"), 2);
         assert_eq!(words("philosophers:100"), 8);
@@ -367,7 +370,7 @@ mod tests {
         assert_eq!(Packing::wide(&net, &SIZES).unwrap_err().needed_bits, 65);
         let packing = Packing::probed(&net, &SIZES, BLIND).unwrap();
         assert_eq!(widths(&packing), [63, 1]);
-        assert_eq!(packing.words(), 1);
+        assert_eq!(packing.words(), 2);
     }
 
     /// Places that were never seen marked have a bit, and the last word keeps bits for an origin.

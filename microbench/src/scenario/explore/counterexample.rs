@@ -29,14 +29,14 @@ pub(super) struct Verdict {
 }
 
 /// The states of each level, of which this rank keeps a part.
-pub(super) struct Levels<'a> {
+pub(super) struct Levels<'a, const W: usize> {
     pub(super) net: &'a Net,
     pub(super) packing: &'a Packing,
-    /// For each level, the states that this rank keeps, one after the other.
-    pub(super) states: &'a [Vec<u64>],
+    /// For each level, the states that this rank keeps.
+    pub(super) states: &'a [Vec<[u64; W]>],
 }
 
-impl Levels<'_> {
+impl<const W: usize> Levels<'_, W> {
     /// Returns what was found out about a property. All ranks call it.
     pub(super) fn verdict(
         &self,
@@ -83,18 +83,17 @@ impl Levels<'_> {
 
     /// Returns the first transition by which a state of `level` leads to `state`, and the least
     /// such state.
-    fn predecessor(&self, state: &[u64], level: &[u64]) -> Option<(u32, Vec<u64>)> {
-        let words = self.packing.words();
+    fn predecessor(&self, state: &[u64], level: &[[u64; W]]) -> Option<(u32, Vec<u64>)> {
         let marking: Vec<u64> = self.packing.unpack_wide(state).collect();
         let mut leading = HashMap::new();
         self.net.predecessors(&marking, |transition, before| {
-            let mut packed = vec![0; words];
+            let mut packed = [0; W];
             if self.packing.pack_wide(&before, &mut packed).is_ok() {
                 leading.entry(packed).or_insert(transition);
             }
         });
-        let by = |before: &[u64]| Some((*leading.get(before)?, before.to_vec()));
-        level.chunks_exact(words).filter_map(by).min()
+        let by = |before: &[u64; W]| Some((*leading.get(before)?, before.to_vec()));
+        level.iter().filter_map(by).min()
     }
 }
 

@@ -3,15 +3,15 @@
 use core::mem;
 
 use probeline::table::Outcome;
-use probeline_petri::{Expanded, Expander, Overflow};
+use probeline_petri::{Expanded, Overflow};
 
 use super::ExpandArgs;
 use super::frontier::Frontier;
 use super::property::Findings;
+use super::states::{Expand, Visited};
 use serde::{Deserialize, Serialize};
 
 use crate::failure;
-use crate::table::CachedTable;
 use crate::timed::Timed;
 
 /// Arcs and states between two readings of the clock, which cost as much as several arcs.
@@ -36,54 +36,54 @@ pub(super) enum Stop {
     Full,
 }
 
-pub(super) struct Expansion<'a> {
-    expander: Expander,
-    recent: RecentStates,
+pub(super) struct Expansion<'a, E, const W: usize> {
+    expander: E,
+    recent: RecentStates<W>,
     batch: usize,
     /// The successors of the next batch, of which there are `pending`, and room for those of one
     /// more state: the nodes of the frontier that they become if they are new.
-    nodes: Vec<u64>,
+    nodes: Vec<[u64; W]>,
     /// The states of these nodes, which are the keys of the table.
-    keys: Vec<u64>,
+    keys: Vec<[u64; W]>,
     pending: usize,
     outcomes: Vec<Outcome>,
     pub(super) findings: Findings<'a>,
 }
 
-impl<'a> Expansion<'a> {
-    pub(super) fn new(expander: Expander, args: ExpandArgs, findings: Findings<'a>) -> Self {
+impl<'a, E: Expand<W>, const W: usize> Expansion<'a, E, W> {
+    pub(super) fn new(expander: E, args: ExpandArgs, findings: Findings<'a>) -> Self {
         let batch = args.batch as usize;
         let capacity = batch + expander.max_successors();
         Self {
             expander,
             recent: RecentStates::new(args.known_states),
             batch,
-            nodes: vec![0; capacity],
-            keys: vec![0; capacity],
+            nodes: vec![[0; W]; capacity],
+            keys: vec![[0; W]; capacity],
             pending: 0,
             outcomes: vec![Outcome::Absent; capacity],
             findings,
         }
     }
 
-    pub(super) fn state(&self, node: u64) -> u64 {
+    pub(super) fn state(&self, node: [u64; W]) -> [u64; W] {
         self.expander.state(node)
     }
 
     /// Expands this rank's part of a level for about `round_ns`, and adds new states to the next
     /// level. All successors have been looked up in the table when it returns.
-    pub(super) fn expand<T: Timed>(
+    pub(super) fn expand(
         &mut self,
-        table: &mut CachedTable<T>,
-        frontier: &mut Frontier,
+        table: &mut impl Visited<W>,
+        frontier: &mut Frontier<W>,
         counts: &mut Counts,
         round_ns: u64,
     ) -> failure::Result<Option<Stop>> {
-        let until = table.transport().now_ns().saturating_add(round_ns);
+        let until = table.engine().now_ns().saturating_add(round_ns);
         let mut since_clock = 0;
         while let Some(node) = frontier.pop() {
             let nodes = self.nodes.get_mut(self.pending..).unwrap_or_default();
-            let expanded = match self.expander.expand(node, nodes) {
+            let expanded = match self.expander.expand(&node, nodes) {
                 Ok(expanded) => expanded,
                 Err(overflow) => return Ok(Some(Stop::Overflow(overflow))),
             };
@@ -92,7 +92,7 @@ impl<'a> Expansion<'a> {
             counts.arcs += enabled as u64;
             counts.deadlocks += u64::from(enabled == 0);
             if self.findings.is_open() {
-                self.findings.check(&[self.expander.state(node)], enabled);
+                self.findings.check(&self.expander.state(node), enabled);
             }
             let nodes = nodes.get_mut(..written).unwrap_or_default();
             let keys = self.keys.get_mut(self.pending..).unwrap_or_default();
@@ -105,7 +105,7 @@ impl<'a> Expansion<'a> {
             since_clock += 1 + written;
             if since_clock >= CLOCK_INTERVAL {
                 since_clock = 0;
-                if table.transport().now_ns() >= until {
+                if table.engine().now_ns() >= until {
                     break;
                 }
             }
@@ -115,10 +115,10 @@ impl<'a> Expansion<'a> {
 
     /// Puts the pending successors in the table, and the new ones in the next level. Returns false
     /// if the table was full for one of them.
-    fn put<T: Timed>(
+    fn put(
         &mut self,
-        table: &mut CachedTable<T>,
-        frontier: &mut Frontier,
+        table: &mut impl Visited<W>,
+        frontier: &mut Frontier<W>,
         counts: &mut Counts,
     ) -> failure::Result<bool> {
         let pending = mem::take(&mut self.pending);
@@ -126,7 +126,7 @@ impl<'a> Expansion<'a> {
         let keys = self.keys.get(..pending).unwrap_or_default();
         let outcomes = self.outcomes.get_mut(..pending).unwrap_or_default();
         if self.batch == 1 {
-            for (&key, outcome) in keys.iter().zip(&mut *outcomes) {
+            for (key, outcome) in keys.iter().zip(&mut *outcomes) {
                 *outcome = table.find_or_put(key)?;
             }
         } else {
@@ -138,23 +138,24 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// No state: states have 63 bits.
+/// The words of an entry without a state. States of one word have 63 bits; a wider state that has
+/// these words is never remembered.
 const EMPTY: u64 = u64::MAX;
 /// 2^64 divided by the golden ratio, odd (Knuth, TAOCP volume 3, section 6.4).
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The states that this rank has lately put in the table, one for each hash. The table never loses
 /// a state during an exploration, so they need not be put again: a cache without coherence.
-struct RecentStates {
-    entries: Box<[u64]>,
+struct RecentStates<const W: usize> {
+    entries: Box<[[u64; W]]>,
     /// Shifts a hash of 64 bits to the index of an entry.
     shift: u32,
 }
 
-impl RecentStates {
-    /// Remembers `states`, a power of two, of 8 bytes each; none if that is 0 or 1.
+impl<const W: usize> RecentStates<W> {
+    /// Remembers `states`, a power of two, of `8 * W` bytes each; none if that is 0 or 1.
     fn new(states: u32) -> Self {
-        let entries = if states > 1 { vec![EMPTY; states as usize] } else { Vec::new() };
+        let entries = if states > 1 { vec![[EMPTY; W]; states as usize] } else { Vec::new() };
         Self { entries: entries.into(), shift: u64::BITS - states.max(1).ilog2() }
     }
 
@@ -163,9 +164,9 @@ impl RecentStates {
     #[inline]
     fn filter_new(
         &mut self,
-        nodes: &mut [u64],
-        keys: &mut [u64],
-        state: impl Fn(u64) -> u64,
+        nodes: &mut [[u64; W]],
+        keys: &mut [[u64; W]],
+        state: impl Fn([u64; W]) -> [u64; W],
     ) -> usize {
         let mut new = 0;
         for at in 0..nodes.len() {
@@ -176,26 +177,49 @@ impl RecentStates {
             keys[new] = state;
             // Below the number of entries, which is a u32.
             #[allow(clippy::cast_possible_truncation)]
-            let index = state.wrapping_mul(FACTOR).checked_shr(self.shift).unwrap_or(0) as usize;
-            match self.entries.get_mut(index) {
-                Some(entry) => new += usize::from(mem::replace(entry, state) != state),
-                None => new += 1,
-            }
+            let index = hash(&state).checked_shr(self.shift).unwrap_or(0) as usize;
+            let is_new = match self.entries.get_mut(index) {
+                Some(entry) => mem::replace(entry, state) != state || is_empty(&state),
+                None => true,
+            };
+            new += usize::from(is_new);
         }
         new
     }
+}
+
+#[inline]
+fn hash<const W: usize>(state: &[u64; W]) -> u64 {
+    state.iter().fold(0, |hash: u64, &word| (hash.rotate_left(32) ^ word).wrapping_mul(FACTOR))
+}
+
+#[inline]
+fn is_empty<const W: usize>(state: &[u64; W]) -> bool {
+    W > 1 && *state == [EMPTY; W]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn filtered(recent: &mut RecentStates, states: &[u64]) -> Vec<u64> {
-        let (mut nodes, mut keys) = (states.to_vec(), vec![0; states.len()]);
+    fn filtered(recent: &mut RecentStates<1>, states: &[u64]) -> Vec<u64> {
+        let mut nodes: Vec<[u64; 1]> = states.iter().map(|&state| [state]).collect();
+        let mut keys = vec![[0]; states.len()];
         let new = recent.filter_new(&mut nodes, &mut keys, |node| node);
         assert_eq!(nodes[..new], keys[..new]);
         nodes.truncate(new);
-        nodes
+        nodes.into_flattened()
+    }
+
+    /// All words of such a state are those of an entry without a state.
+    #[test]
+    fn a_state_of_ones_is_new_until_it_is_in_the_table() {
+        let mut recent = RecentStates::<2>::new(4);
+        for ones in [[[u64::MAX; 2]; 2], [[u64::MAX, 0]; 2]] {
+            let (mut nodes, mut keys) = (ones, [[0; 2]; 2]);
+            let new = recent.filter_new(&mut nodes, &mut keys, |node| node);
+            assert_eq!(new, if ones[0][1] == 0 { 1 } else { 2 });
+        }
     }
 
     #[test]

@@ -9,9 +9,8 @@ use probeline::transport::{
     Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport,
 };
 
+use super::states::Visited;
 use crate::failure::Result;
-use crate::table::CachedTable;
-use crate::timed::Timed;
 
 /// Words of each window, after the table, in which a rank exposes the states that it has found. A
 /// larger level is exposed in rounds.
@@ -23,18 +22,21 @@ pub(super) const READ_WORDS: u32 = 512;
 pub(super) const READS: u32 = 8;
 
 /// This rank's part of the current level, and the states that it has found for the next one.
-pub(super) struct Frontier {
-    current: Vec<u64>,
-    next: Vec<u64>,
+pub(super) struct Frontier<const W: usize> {
+    current: Vec<[u64; W]>,
+    next: Vec<[u64; W]>,
     /// This rank's parts of all levels up to the current one, if they are kept.
-    kept: Option<Vec<Vec<u64>>>,
+    kept: Option<Vec<Vec<[u64; W]>>>,
     first_word: u64,
     first_slot: u32,
     /// The landing words of the READ in each slot; none for a slot without a READ.
     landing: [Local; READS as usize],
 }
 
-impl Frontier {
+impl<const W: usize> Frontier<W> {
+    /// States that a rank exposes in a round.
+    const SHARE: u64 = SHARE_WORDS / W as u64;
+
     /// Exposes states from `first_word` of each window on, and READs into [`READS`] slots from
     /// `first_slot` on. Keeps all levels if `keeps` says so.
     pub(super) fn new(first_word: u64, first_slot: u32, keeps: bool) -> Self {
@@ -45,22 +47,22 @@ impl Frontier {
 
     /// Returns this rank's parts of the levels up to the current one, as states of their nodes; none
     /// if they are not kept.
-    pub(super) fn into_levels(self, state: impl Fn(u64) -> u64) -> Vec<Vec<u64>> {
+    pub(super) fn into_levels(self, state: impl Fn([u64; W]) -> [u64; W]) -> Vec<Vec<[u64; W]>> {
         let mut levels = self.kept.unwrap_or_default();
         levels.iter_mut().flatten().for_each(|node| *node = state(*node));
         levels
     }
 
-    pub(super) fn pop(&mut self) -> Option<u64> {
+    pub(super) fn pop(&mut self) -> Option<[u64; W]> {
         self.current.pop()
     }
 
-    pub(super) fn push(&mut self, node: u64) {
+    pub(super) fn push(&mut self, node: [u64; W]) {
         self.next.push(node);
     }
 
     /// Adds the nodes whose outcome is `Inserted`. Returns their number.
-    pub(super) fn push_inserted(&mut self, nodes: &[u64], outcomes: &[Outcome]) -> u64 {
+    pub(super) fn push_inserted(&mut self, nodes: &[[u64; W]], outcomes: &[Outcome]) -> u64 {
         let first = self.next.len();
         self.next.extend_from_slice(nodes);
         let added = self.next.get_mut(first..).unwrap_or_default();
@@ -87,9 +89,9 @@ impl Frontier {
     /// Makes the next level the current one. `found` has the number of its states by rank; each
     /// rank takes an equal share of all of them. All ranks call it, with a collective call in
     /// between.
-    pub(super) fn spread<T: Timed>(
+    pub(super) fn spread(
         &mut self,
-        table: &mut CachedTable<T>,
+        table: &mut impl Visited<W>,
         found: &[u64],
         exchange: &mut dyn Exchange,
     ) -> Result<()> {
@@ -100,9 +102,9 @@ impl Frontier {
         Ok(())
     }
 
-    fn distribute<T: Timed>(
+    fn distribute(
         &mut self,
-        table: &mut CachedTable<T>,
+        table: &mut impl Visited<W>,
         found: &[u64],
         exchange: &mut dyn Exchange,
     ) -> Result<()> {
@@ -111,15 +113,15 @@ impl Frontier {
             return Ok(());
         }
         let max = found.iter().max().copied().unwrap_or(0);
-        for round in 0..max.div_ceil(SHARE_WORDS) {
+        for round in 0..max.div_ceil(Self::SHARE) {
             if round > 0 {
                 // The words must not change before all ranks have read them.
                 exchange.barrier()?;
             }
-            let first = round * SHARE_WORDS;
-            let exposed: Vec<u64> =
-                found.iter().map(|count| count.saturating_sub(first).min(SHARE_WORDS)).collect();
-            self.expose(table.transport(), first);
+            let first = round * Self::SHARE;
+            let exposed = found.iter().map(|count| count.saturating_sub(first).min(Self::SHARE));
+            let exposed: Vec<u64> = exposed.collect();
+            self.expose(table.engine(), first);
             exchange.barrier()?;
             self.take(table, &exposed, exchange.me())?;
         }
@@ -129,21 +131,17 @@ impl Frontier {
 
     /// Stores this rank's states from number `first` on in the words that other ranks READ.
     fn expose(&self, engine: &impl Transport, first: u64) {
-        let at = |word: u64| usize::try_from(word).unwrap_or(usize::MAX);
-        let share = engine.window().iter().skip(at(self.first_word)).take(at(SHARE_WORDS));
-        for (word, &state) in share.zip(self.next.iter().skip(at(first))) {
-            word.store(state, Release);
+        let at = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let share = engine.window().iter().skip(at(self.first_word)).take(at(Self::SHARE) * W);
+        let states = self.next.get(at(first)..).unwrap_or_default();
+        for (word, &of_state) in share.zip(states.as_flattened()) {
+            word.store(of_state, Release);
         }
     }
 
-    fn take<T: Timed>(
-        &mut self,
-        table: &mut CachedTable<T>,
-        exposed: &[u64],
-        me: Owner,
-    ) -> Result<()> {
-        let mut reads = reads(exposed, me, self.first_word).into_iter();
-        let engine = table.transport_mut()?;
+    fn take(&mut self, table: &mut impl Visited<W>, exposed: &[u64], me: Owner) -> Result<()> {
+        let mut reads = reads(exposed, me, self.first_word, W as u64).into_iter();
+        let engine = table.engine_mut()?;
         let mut in_flight = 0;
         for (slot, from) in (0..READS).zip(reads.by_ref()) {
             self.post(engine, slot, from)?;
@@ -176,26 +174,28 @@ impl Frontier {
 
     fn landed(&mut self, engine: &impl Transport, nth: u32) -> Result<()> {
         if let Some(&landing) = self.landing.get(nth as usize) {
-            self.current.extend_from_slice(engine.landed(landing)?);
+            let (states, _) = engine.landed(landing)?.as_chunks();
+            self.current.extend_from_slice(states);
         }
         Ok(())
     }
 }
 
-/// Returns the READs of `me`'s share of the states that each owner exposes from `first_word` on.
-fn reads(exposed: &[u64], me: Owner, first_word: u64) -> Vec<Segment> {
+/// Returns the READs of `me`'s share of the states that each owner exposes from `first_word` on, of
+/// `words` words each, at most [`READ_WORDS`].
+fn reads(exposed: &[u64], me: Owner, first_word: u64, words: u64) -> Vec<Segment> {
     let (total, ranks) = (exposed.iter().sum::<u64>(), exposed.len() as u64);
     let (mut at, end) = (total * u64::from(me.0) / ranks, total * (u64::from(me.0) + 1) / ranks);
     let mut reads = Vec::new();
     let mut first = 0;
     for (owner, &count) in (0..).map(Owner).zip(exposed) {
         while at < end && at < first + count {
-            let words = (end - at).min(first + count - at).min(u64::from(READ_WORDS));
-            let start = RemoteWord { owner, index: first_word + at - first };
+            let states = (end - at).min(first + count - at).min(u64::from(READ_WORDS) / words);
+            let start = RemoteWord { owner, index: first_word + (at - first) * words };
             // At most READ_WORDS, which is a u32.
-            let words = u32::try_from(words).unwrap_or(READ_WORDS);
+            let words = u32::try_from(states * words).unwrap_or(READ_WORDS);
             reads.push(Segment { start, words });
-            at += u64::from(words);
+            at += states;
         }
         first += count;
     }
@@ -209,22 +209,24 @@ mod tests {
     /// Each state is in one share, and shares differ by at most one state.
     #[test]
     fn shares_are_even_and_complete() {
-        let shows = [&[0, 0][..], &[1, 0, 0], &[5000, 3, 0, 700], &[SHARE_WORDS; 3], &[7]];
-        for shown in shows {
+        let shows = [&[0, 0][..], &[1, 0, 0], &[5000, 3, 0, 700], &[SHARE_WORDS / 16; 3], &[7]];
+        for (shown, words) in shows.into_iter().flat_map(|shown| [1, 3, 16].map(|w| (shown, w))) {
             let mut taken: Vec<(u32, u64)> = Vec::new();
             let mut most_and_least = (0, u64::MAX);
             for me in (0..).map(Owner).take(shown.len()) {
                 let mut mine = 0;
-                for Segment { start, words } in reads(shown, me, 100) {
-                    assert!((1..=READ_WORDS).contains(&words));
-                    let words = u64::from(words);
-                    taken.extend((start.index..start.index + words).map(|at| (start.owner.0, at)));
-                    mine += words;
+                for Segment { start, words: read } in reads(shown, me, 100, words) {
+                    assert!((1..=READ_WORDS).contains(&read));
+                    let read = u64::from(read);
+                    assert_eq!(read % words, 0);
+                    taken.extend((start.index..start.index + read).map(|at| (start.owner.0, at)));
+                    mine += read / words;
                 }
                 most_and_least = (most_and_least.0.max(mine), most_and_least.1.min(mine));
             }
             assert!(most_and_least.0 - most_and_least.1 <= 1, "{shown:?}");
-            let all = (0..).zip(shown).flat_map(|(of, &n)| (100..100 + n).map(move |at| (of, at)));
+            let all = (0..).zip(shown);
+            let all = all.flat_map(|(of, &n)| (100..100 + n * words).map(move |at| (of, at)));
             assert_eq!(taken, all.collect::<Vec<_>>(), "{shown:?}");
         }
     }

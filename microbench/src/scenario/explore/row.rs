@@ -60,7 +60,14 @@ row! {
             fixed::<2>,
             full().note("cache lines of the table that the CPU loaded, per state")
         ),
-        pub(super) bits: u32 => ("bits", text, note("width of a packed state, at most 63")),
+        pub(super) bits: u32 => ("bits", text, note("width of a packed state")),
+        pub(super) bytes: u64 => ("bytes", text, note("of the table, per state: bucket and entry")),
+        pub(super) false_read_share: f64 => (
+            "false",
+            fixed::<5>,
+            only_if(|row| row.bytes > 8)
+                .note("share of entry reads that showed another state, whose tag is the same")
+        ),
         pub(super) imbalance: f64 => (
             "imbalance",
             fixed::<3>,
@@ -138,6 +145,8 @@ mod tests {
             claims_lost: 3,
             lines_per_state: 1.1,
             bits: 48,
+            bytes: 8,
+            false_read_share: 0.0,
             imbalance: 1.01,
             properties: Vec::new(),
         }
@@ -169,7 +178,7 @@ mod tests {
             assert!(lines.iter().all(|line| line.len() == heads.len()));
             heads.iter().any(|name| name == head)
         };
-        for head in ["known", "cached", "eff", "out", "lines"] {
+        for head in ["known", "cached", "eff", "out", "lines", "false"] {
             assert!(!has(&row(), head));
         }
         let more = ExploreRow { cache_hit_share: 0.2, outgoing_roundtrips_per_state: 1.5, ..row() };
@@ -177,5 +186,6 @@ mod tests {
             assert!(has(&more, head));
         }
         assert!(!has(&ExploreRow { ranks: 1, ..row() }, "imbalance"));
+        assert!(has(&ExploreRow { bytes: 24, ..row() }, "false"));
     }
 }

@@ -4,22 +4,21 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use probeline::table::Config;
-use probeline::transport::{Exchange, Owner};
-use probeline_petri::{Expander, Overflow, Packing, Successors};
+use probeline::transport::{Exchange, Owner, Sizes};
+use probeline_petri::{Overflow, Packing, Successors};
 use probeline_results::gather;
 
 use super::Exploration;
 use super::counterexample::{Levels, Verdict};
 use super::expansion::{Counts, Expansion, Stop};
-use super::frontier::Frontier;
+use super::frontier::{Frontier, READS, SHARE_WORDS};
 use super::property::{Findings, Property, Violation};
 use super::so_far::{SoFar, Unpackable};
+use super::states::{Expand, Visited};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::job::Scenario;
 use crate::progress::Progress;
-use crate::table::CachedTable;
-use crate::timed::Timed;
 use crate::units::{rate_of, thousands};
 
 /// Time that ranks expand states before they exchange their progress: a tenth of a second, and more
@@ -47,9 +46,9 @@ pub(super) enum Ending {
 /// Searches all states that are reachable from the initial marking, until all properties are
 /// violated. The table is empty. The inner error is a marking that does not fit the packing, the
 /// same one on every rank.
-pub(super) fn search<T: Timed>(
+pub(super) fn search<V: Visited<W>, const W: usize>(
     exploration: &Exploration,
-    table: &mut CachedTable<T>,
+    table: &mut V,
     packing: &Packing,
     exchange: &mut dyn Exchange,
 ) -> Result<core::result::Result<Ended, Unpackable>> {
@@ -57,19 +56,21 @@ pub(super) fn search<T: Timed>(
         0 => Successors::All,
         _ => Successors::Needed,
     };
-    let expander = Expander::new(&exploration.net, packing, written);
+    let expander = V::Expander::new(&exploration.net, packing, written);
     let findings = Findings::new(&exploration.properties, packing);
     let keeps = findings.is_open();
     let mut expansion = Expansion::new(expander, exploration.args.expand, findings);
-    let slots = Config::slots(exploration.args.pipeline.in_flight);
-    let mut frontier = Frontier::new(table.config().words(), slots, keeps);
+    // The last words of each window, and the last slots.
+    let Sizes { window_words, slots, .. } = exploration.sizes();
+    let mut frontier = Frontier::new(window_words - SHARE_WORDS, slots - READS, keeps);
     let (mut progress, start) = (Progress::new(None, exchange.me() == Owner(0)), Instant::now());
     let mut counts = Counts::default();
     if exchange.me() == Owner(0) {
-        let state = packing
-            .pack(&exploration.net.initial())
+        let mut state = [0; W];
+        packing
+            .pack_wide(&exploration.net.initial(), &mut state)
             .map_err(|error| Failure::new(format!("the initial marking does not fit: {error}")))?;
-        table.find_or_put(state)?;
+        table.find_or_put(&state)?;
         frontier.push(state);
         counts.states = 1;
         counts.find_or_puts = 1;
@@ -101,7 +102,7 @@ pub(super) fn search<T: Timed>(
             _ if expansion.findings.are_complete() => break Ending::Answered,
             _ if round.full => {
                 let so_far = SoFar { states: held, levels };
-                return Err(so_far.table_full(&exploration.net, table));
+                return Err(so_far.table_full(exploration, W));
             }
             Some(interrupt) => break Ending::Interrupted(interrupt),
             None => {}
@@ -130,9 +131,9 @@ struct Round {
 }
 
 impl Round {
-    fn agree(
+    fn agree<const W: usize>(
         stop: Option<&Stop>,
-        frontier: &Frontier,
+        frontier: &Frontier<W>,
         exchange: &mut dyn Exchange,
     ) -> Result<Self> {
         /// The place of a rank without an overflow, and the transition of a marking not fired.

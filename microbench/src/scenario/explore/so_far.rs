@@ -3,10 +3,10 @@
 
 use probeline_petri::{Growth, Net, Overflow, PackingError, Place, Transition};
 
+use super::{Exploration, ExploreArgs};
 use crate::failure::Failure;
 use crate::scenario::full;
-use crate::table::CachedTable;
-use crate::timed::Timed;
+use crate::size::Size;
 use crate::units::counted;
 
 /// Maximum number of transitions that an error lists.
@@ -51,13 +51,22 @@ pub(super) struct Unpackable {
 
 impl SoFar {
     /// Creates the failure of a table that is full.
-    pub(super) fn table_full<T: Timed>(self, net: &Net, table: &CachedTable<T>) -> Failure {
+    pub(super) fn table_full(self, exploration: &Exploration, words: usize) -> Failure {
+        let Exploration { net, args: ExploreArgs { job, .. }, .. } = exploration;
         if let Some(growth) = net.growth() {
             let end = format!("{self} were found before the table was full");
             return unbounded(net, &growth, &end).everywhere();
         }
-        let full = full(table.config(), table.layout().owners(), self.states)
-            .or("unless the net has no bound on its tokens, which fills any table");
+        let larger = Size((2 * job.table_size.0).next_power_of_two());
+        let full = match words {
+            1 => full(&exploration.config(), job.ranks, self.states),
+            _ => Failure::new(format!(
+                "the table is full: it has no room for another state of {} bytes. Start again with \
+                 --table-size {larger}",
+                8 * words
+            )),
+        };
+        let full = full.or("unless the net has no bound on its tokens, which fills any table");
         Failure::new(format!("{full}; {self} were found")).everywhere()
     }
 }
