@@ -229,8 +229,10 @@ impl PackingError {
             Some(&words) => (u64::from(words) * u64::from(WORD_BITS), Tokens::bits_in_words as _),
         };
         let needed: u64 = places.iter().map(|place| u64::from(widths(place))).sum();
-        // Fields that straddle no two words may not fit, although there are as many bits.
-        let needed_bits = needed.max(available + 1);
+        // Fields that straddle no two words may not fit, although there are as many bits. Neither
+        // does a place of more bits than a field, in any number of words.
+        let too_wide = places.iter().any(|place| widths(place) > STATE_BITS);
+        let needed_bits = if too_wide { needed } else { needed.max(available + 1) };
         let widths = places.iter().map(widths);
         let mut widest: Vec<_> = net.places().iter().zip(widths).collect();
         // The sort is stable: places of equal width stay in the model's order.
