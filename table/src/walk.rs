@@ -70,27 +70,30 @@ impl<B: Wanted> Walk<B> {
     /// next line.
     #[inline(always)]
     pub(crate) fn look<C: Compare>(&mut self, line: &Line, layout: &Layout) -> Look {
-        let (bucket, intent) = (self.bucket, self.intent);
-        self.look_with(layout, |first, mask| look::<C>(line, bucket, intent, first, mask))
+        let (first, mask) = self.places(layout);
+        let outcome = look::<C>(line, self.bucket, self.intent, first, mask);
+        self.decide(outcome, layout)
     }
 
-    /// As [`look`](Self::look); `decide` looks at the buckets whose bits are set in a mask, in the
-    /// order from the first on, and returns how the operation completes there.
+    /// Returns the first bucket to look at in the present line, and a mask of those to look at.
+    // A function that took a closure instead was not inlined where it uses wide instructions.
     #[inline(always)]
-    pub(crate) fn look_with(
-        &mut self,
-        layout: &Layout,
-        decide: impl FnOnce(u32, u8) -> Option<Outcome>,
-    ) -> Look {
-        self.lines += 1;
+    pub(crate) fn places(&self, layout: &Layout) -> (u32, u8) {
         let first = layout.offset_in_line(self.probe.at) + self.probe.rotation;
-        let buckets = self.buckets_in_line(layout);
-        let end = u64::from(buckets).min(self.left);
+        let end = u64::from(self.buckets_in_line(layout)).min(self.left);
         let places = u8::MAX << self.passed & u8::MAX >> (u64::from(LINE_BUCKETS) - end);
-        let mask = places.rotate_left(first);
-        if let Some(outcome) = decide(first, mask) {
+        (first, places.rotate_left(first))
+    }
+
+    /// Completes with the outcome that [`places`](Self::places) of a line have, or advances to the
+    /// next line if they have none.
+    #[inline(always)]
+    pub(crate) fn decide(&mut self, outcome: Option<Outcome>, layout: &Layout) -> Look {
+        self.lines += 1;
+        if let Some(outcome) = outcome {
             return Look::Done(outcome);
         }
+        let buckets = self.buckets_in_line(layout);
         if self.left <= u64::from(buckets) {
             return Look::Done(self.intent.outcome_at_limit());
         }

@@ -134,17 +134,10 @@ pub(super) fn run<'t, C: Compare, const W: usize>(
     // Each iteration passes one line within the probe limit.
     loop {
         let line = reach.line(walk.probe.at)?;
-        let mut is_reached = true;
-        let look = walk.look_with(&layout, |first, mask| {
-            let wanted = Key { reach, key, tagged, intent };
-            wanted.look::<C>(context, line, first, mask).unwrap_or_else(|| {
-                is_reached = false;
-                None
-            })
-        });
-        if !is_reached {
-            return None;
-        }
+        let (first, mask) = walk.places(&layout);
+        let wanted = Key { reach, key, tagged, intent };
+        let outcome = wanted.look::<C>(context, line, first, mask)?;
+        let look = walk.decide(outcome, &layout);
         if let Look::Done(outcome) = look {
             context.table.stats.add_direct(outcome, 1, walk.lines.into());
             return Some(outcome);
