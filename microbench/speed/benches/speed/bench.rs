@@ -8,14 +8,15 @@ use std::sync::{Mutex, PoisonError};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Parser, value_parser};
 use probeline_results::gather_values;
-use probeline_transport::Exchange;
+use probeline_transport::{Alone, Exchange};
 
 use super::Result;
-use super::keys::Keys;
+use super::keys::{Key, Keys};
 use super::member::{Member, THREADS, preempted_share, run_pinned};
-use super::rank::{Rank, VARIANTS, Variant, Work};
+use super::rank::{Rank, Work};
 use super::ratio::{LOADS, Rates, Row, What};
-use super::sets::{Do, KINDS, Kind, Set};
+use super::sets::{Do, Kind, Set};
+use super::tables::{Measured, VARIANTS, Variant};
 
 /// The share of the buckets, in thousandths, that the inserts of some rounds fill together, centred
 /// on the load factor; their keys are then removed. A linear probe for an insert, (1 + 1/(1 -
@@ -34,7 +35,13 @@ const PEER_BYTES_PER_BYTE: u64 = 6;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "bench-speed", version)]
 pub(crate) struct Args {
-    /// Sizes of the table in MiB, all ranks together; caches show below 2048
+    /// Words of a key: 1 for the table of 63-bit keys, more for the table of wide keys
+    #[arg(long, default_value = "1", value_delimiter = ',', value_name = "WORDS,...")]
+    #[arg(value_parser = widths())]
+    pub(crate) words: Vec<Width>,
+
+    /// Sizes of the table in MiB, all ranks together, with the entries of wide keys; caches show
+    /// below 2048
     #[arg(long, default_value = "2048", value_delimiter = ',', value_name = "MIB,...")]
     #[arg(value_parser = value_parser!(u64).range(1..=1 << 20))]
     pub(crate) table_mib: Vec<u64>,
@@ -63,7 +70,8 @@ pub(crate) struct Args {
     without_peers: bool,
 
     /// Size in MiB of a table with as many buckets as the other sets have keys and gaps [default: a
-    /// quarter of the table]. Smaller is in their favour, larger takes minutes to fill
+    /// quarter of the table], rounded down to a power of two of buckets. Smaller is in their favour,
+    /// larger takes minutes to fill
     #[arg(long, value_name = "MIB", value_parser = value_parser!(u64).range(1..=1 << 20))]
     peer_mib: Option<u64>,
 
@@ -81,8 +89,30 @@ fn variants() -> impl TypedValueParser<Value = Variant> {
         .try_map(|name| VARIANTS.into_iter().find(|of| of.name == name).ok_or("an unknown table"))
 }
 
-/// Measures tables of `size` bytes. Returns what was measured where, and the ratios.
-pub(crate) fn run(args: &Args, size: u64) -> Result<(String, Vec<Row>)> {
+/// What was measured where, and the ratios.
+type Report = (String, Vec<Row>);
+
+/// A width of keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Width {
+    name: &'static str,
+    /// Measures tables of this number of bytes.
+    pub(crate) run: fn(&Args, u64) -> Result<Report>,
+}
+
+const WIDTHS: [Width; 4] = [
+    Width { name: "1", run: run::<u64> },
+    Width { name: "2", run: run::<[u64; 2]> },
+    Width { name: "4", run: run::<[u64; 4]> },
+    Width { name: "16", run: run::<[u64; 16]> },
+];
+
+fn widths() -> impl TypedValueParser<Value = Width> {
+    PossibleValuesParser::new(WIDTHS.map(|width| width.name))
+        .try_map(|name| WIDTHS.into_iter().find(|of| of.name == name).ok_or("an unknown width"))
+}
+
+fn run<K: Key>(args: &Args, size: u64) -> Result<Report> {
     let peer_size = args.peer_mib.map_or(size / 4, |mib| mib << 20).min(size);
     let peers = if args.without_peers { 0 } else { PEER_BYTES_PER_BYTE * peer_size };
     let needed = 2 * size + peers;
@@ -100,12 +130,17 @@ pub(crate) fn run(args: &Args, size: u64) -> Result<(String, Vec<Row>)> {
     let cpu = model.and_then(|line| line.split_once(": ")).map_or("unknown CPU", |(_, name)| name);
     let Args { rounds, milliseconds, .. } = args;
     let (mib, time, set) = (size >> 20, Duration::from_millis(*milliseconds), Mutex::new(None));
-    let about = format!("{cpu}\ntable of {mib} MiB, {rounds} rounds of {milliseconds} ms");
+    let keys = if K::WORDS == 1 { "63 bits".into() } else { format!("{} words", K::WORDS) };
+    let about =
+        format!("{cpu}\ntable of {mib} MiB, keys of {keys}, {rounds} rounds of {milliseconds} ms");
     let mut results = run_pinned(time, |member| {
         let (about, rates, set) = (about.clone(), Rates::default(), &set);
         // Whole lines for two ranks.
-        let (buckets, peer_buckets) = (size / 128 * 16, peer_size / 8);
-        Bench { args, time, buckets, peer_buckets, member, set, rates, about }.measure()
+        let bucket_bytes = 8 * K::Table::WORDS_PER_BUCKET;
+        let buckets = size / bucket_bytes / 16 * 16;
+        // The other sets have a power of two, so that their load factor is that of the table.
+        let peer_buckets = 1 << (peer_size / bucket_bytes).max(1).ilog2();
+        Bench::<K> { args, time, buckets, peer_buckets, member, set, rates, about }.measure()
     })?;
     Ok(results.swap_remove(0))
 }
@@ -115,16 +150,16 @@ fn part(of: u64, thousandths: u64) -> u64 {
 }
 
 /// Two tables of one size with the same first keys: one of a single rank and one of two ranks.
-struct Tables {
+struct Tables<K: Key> {
     name: &'static str,
     /// The ranks of this thread, by the ranks of their tables.
-    ranks: [Option<Rank>; THREADS],
-    /// Keys that stay.
+    ranks: [Option<Rank<K>>; THREADS],
+    /// The first keys, which both hold between the rounds.
     count: u64,
 }
 
 /// A table or another set in some rounds.
-struct Subject<'a> {
+struct Subject<'a, K> {
     name: &'static str,
     /// The set that takes turns with the table.
     beside: Option<&'static str>,
@@ -138,17 +173,45 @@ struct Subject<'a> {
     /// The number of the next new key.
     next: u64,
     /// Does work with keys by this number of threads; returns how many had the expected outcome.
-    run: &'a mut dyn FnMut(usize, Work, &[u64]) -> usize,
+    run: &'a mut dyn FnMut(usize, Work, &[K]) -> usize,
 }
 
-impl Tables {
-    fn run(&mut self, ranks: usize, work: Work, keys: &[u64]) -> usize {
+impl<K: Key> Tables<K> {
+    fn run(&mut self, ranks: usize, work: Work, keys: &[K]) -> usize {
         self.ranks[ranks - 1].as_mut().map_or(0, |rank| rank.work(work, keys))
+    }
+
+    /// Inserts the first `count` keys that the tables do not hold yet.
+    fn fill(&mut self, count: u64, member: &mut Member) -> Result<()> {
+        if self.count < count {
+            member.say(&format!("{}: filling with {count} keys", self.name));
+        }
+        let missing = self.count..count;
+        for ranks in 1..=THREADS {
+            let insert = |keys: &[K]| self.run(ranks, Work::InsertBatch, keys);
+            member.fill(ranks, missing.clone(), insert)?;
+        }
+        self.count = count;
+        Ok(())
+    }
+
+    /// Removes the keys that were inserted since the tables were filled, and perhaps the others,
+    /// which the next [`fill`](Self::fill) inserts again.
+    fn truncate(&mut self, member: &mut Member) -> Result<()> {
+        let filled = self.count;
+        let [alone, shared] = &mut self.ranks;
+        if let Some(rank) = alone {
+            self.count = rank.truncate(filled, &mut Alone)?;
+        }
+        if let Some(rank) = shared {
+            self.count = rank.truncate(filled, &mut member.exchange)?;
+        }
+        Ok(member.exchange.barrier()?)
     }
 }
 
 /// The benchmark on one thread. All threads run it together and know all rates.
-struct Bench<'a> {
+struct Bench<'a, K> {
     args: &'a Args,
     time: Duration,
     /// Of a table, all ranks together.
@@ -156,28 +219,28 @@ struct Bench<'a> {
     peer_buckets: u64,
     member: &'a mut Member,
     /// The other set that all threads use.
-    set: &'a Mutex<Option<Set>>,
+    set: &'a Mutex<Option<Set<K>>>,
     rates: Rates,
     about: String,
 }
 
-impl Bench<'_> {
-    fn measure(mut self) -> Result<(String, Vec<Row>)> {
+impl<K: Key> Bench<'_, K> {
+    fn measure(mut self) -> Result<Report> {
         for (at, &variant) in self.args.probing.iter().enumerate() {
             let mut tables = self.open(variant)?;
             for load in LOADS {
-                self.at_load(&mut tables, load)?;
-                for kind in KINDS.iter().filter(|_| at == 0 && !self.args.without_peers) {
+                self.rounds(&mut tables, load, &Work::OF_RANKS, None)?;
+                for kind in Kind::ALL.into_iter().filter(|_| at == 0 && !self.args.without_peers) {
                     self.beside(kind, &mut tables, load)?;
                 }
             }
         }
         let preempted = preempted_share() * 100.0;
         self.about += &format!("\nother threads had the CPU of the first for {preempted:.1} %");
-        Ok((self.about, self.rates.rows(&self.args.probing)))
+        Ok((self.about, self.rates.rows(K::WORDS, &self.args.probing)))
     }
 
-    fn open(&mut self, variant: Variant) -> Result<Tables> {
+    fn open(&mut self, variant: Variant) -> Result<Tables<K>> {
         let name = variant.name;
         let mut tables = Tables { name, ranks: [None, None], count: 0 };
         for (ranks, rank) in (1..).zip(&mut tables.ranks) {
@@ -194,27 +257,17 @@ impl Bench<'_> {
         Ok(tables)
     }
 
-    /// Fills the tables and measures everything at a load factor.
-    fn at_load(&mut self, tables: &mut Tables, load: u64) -> Result<()> {
-        self.member.say(&format!("{}: filling to 0.{}", tables.name, load / 100));
-        let (old, count) = (tables.count, part(self.buckets, load - WINDOW / 2));
-        for ranks in 1..=THREADS {
-            let insert = |keys: &[u64]| tables.run(ranks, Work::InsertBatch, keys);
-            self.member.fill(ranks, old..count, insert)?;
-        }
-        tables.count = count;
-        self.rounds(tables, load, &Work::OF_RANKS, None)
-    }
-
-    /// Measures `works` on the tables beside the limits of memory, or beside another set.
+    /// Fills the tables to a load factor and measures `works` on them beside the limits of memory,
+    /// or beside another set.
     fn rounds(
         &mut self,
-        tables: &mut Tables,
+        tables: &mut Tables<K>,
         load: u64,
         works: &[Work],
-        mut beside: Option<&mut Subject>,
+        mut beside: Option<&mut Subject<K>>,
     ) -> Result<()> {
-        let (name, count) = (tables.name, tables.count);
+        let (name, count) = (tables.name, part(self.buckets, load - WINDOW / 2));
+        tables.fill(count, self.member)?;
         let inserts = works.iter().filter(|work| work.is_insert()).count() as u64;
         let measurements = inserts * u64::from(self.args.rounds) * THREADS as u64;
         let quota = (part(self.buckets, WINDOW) * THREADS as u64 / measurements).max(1);
@@ -224,7 +277,7 @@ impl Bench<'_> {
             if beside.is_none() {
                 self.limits(tables, load)?;
             }
-            let run = &mut |ranks, work, keys: &[u64]| tables.run(ranks, work, keys);
+            let run = &mut |ranks, work, keys: &[K]| tables.run(ranks, work, keys);
             let set = beside.as_ref().map(|set| set.name);
             let mut table =
                 Subject { name, beside: set, load, threads: THREADS, count, quota, next, run };
@@ -235,13 +288,11 @@ impl Bench<'_> {
             }
             works.rotate_left(1);
         }
-        // Removes the keys that were inserted since the tables were filled.
-        tables.ranks.iter_mut().flatten().for_each(|rank| rank.truncate(count));
-        Ok(self.member.exchange.barrier()?)
+        tables.truncate(self.member)
     }
 
     /// Measures the limits of memory, all threads together.
-    fn limits(&mut self, tables: &Tables, load: u64) -> Result<()> {
+    fn limits(&mut self, tables: &Tables<K>, load: u64) -> Result<()> {
         let (system, beside) = (tables.name, None);
         for (threads, rank) in (1..).zip(&tables.ranks) {
             self.member.exchange.barrier()?;
@@ -256,7 +307,7 @@ impl Bench<'_> {
     }
 
     /// Measures each of `works` once, by one thread and by two.
-    fn round(&mut self, of: &mut Subject, works: &[Work]) -> Result<()> {
+    fn round(&mut self, of: &mut Subject<K>, works: &[Work]) -> Result<()> {
         let Subject { name: system, beside, load, quota, .. } = *of;
         for &work in works {
             for threads in 1..=of.threads {
@@ -265,7 +316,7 @@ impl Bench<'_> {
                     keys = Keys::Run(of.next..of.next + quota);
                     of.next += quota;
                 }
-                let run = |keys: &[u64]| (of.run)(threads, work, keys);
+                let run = |keys: &[K]| (of.run)(threads, work, keys);
                 let rate = self.member.measure(threads, &keys, run)?;
                 self.rates.add(What { system, beside, threads, load, work }, rate);
             }
@@ -274,8 +325,8 @@ impl Bench<'_> {
     }
 
     /// Measures rounds in which another set and the tables take turns.
-    fn beside(&mut self, kind: &Kind, tables: &mut Tables, load: u64) -> Result<()> {
-        let (name, threads) = (kind.name, if kind.is_concurrent { THREADS } else { 1 });
+    fn beside(&mut self, kind: Kind, tables: &mut Tables<K>, load: u64) -> Result<()> {
+        let (name, threads) = (kind.name(), if kind.is_concurrent() { THREADS } else { 1 });
         let set_load = load.min(MAX_PEER_LOAD);
         let count = part(self.peer_buckets, set_load - PEER_WINDOW / 2);
         let capacity = part(self.peer_buckets, set_load + PEER_WINDOW / 2);
@@ -284,13 +335,14 @@ impl Bench<'_> {
         let set = self.share(kind, usize::try_from(capacity)?)?;
         self.member.fill(threads, 0..count, |keys| set(Do::Insert, keys))?;
         // Fewer huge pages than the table has are in the table's favour.
-        let (tenths, table, huge) = (load / 100, self.peer_buckets >> 17, huge_mib());
+        let (tenths, table, huge) =
+            (load / 100, (self.peer_buckets * K::Table::WORDS_PER_BUCKET) >> 17, huge_mib());
         self.about += &format!(
             "\n{name}, load 0.{tenths}: {huge} MiB in huge pages; a table of as many buckets has \
              {table} MiB"
         );
         let quota = (capacity - count) / (u64::from(self.args.rounds) * threads as u64);
-        let run = &mut |_: usize, work: Work, keys: &[u64]| {
+        let run = &mut |_: usize, work: Work, keys: &[K]| {
             set(if work.is_insert() { Do::Insert } else { Do::Find }, keys)
         };
         let (quota, next, beside) = (quota.max(1), count, None);
@@ -299,12 +351,12 @@ impl Bench<'_> {
     }
 
     /// Returns a set that all threads share, created by the first one and so on its NUMA node.
-    fn share(&mut self, kind: &Kind, keys: usize) -> Result<Set> {
+    fn share(&mut self, kind: Kind, keys: usize) -> Result<Set<K>> {
         let slot = || self.set.lock().unwrap_or_else(PoisonError::into_inner);
         if self.member.me == 0 {
             // The former set is freed first.
             slot().take();
-            *slot() = Some((kind.create)(keys));
+            *slot() = Some(kind.create(keys));
         }
         self.member.exchange.barrier()?;
         Ok(slot().clone().ok_or("there is no set")?)

@@ -9,6 +9,7 @@ pub(crate) mod member;
 pub(crate) mod rank;
 pub(crate) mod ratio;
 pub(crate) mod sets;
+pub(crate) mod tables;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -31,11 +32,13 @@ fn main() -> ExitCode {
 /// Measures and prints; returns failure if a target was missed that had to be checked.
 fn run(args: &Args) -> Result<ExitCode> {
     let mut status = ExitCode::SUCCESS;
-    for &size in &args.table_mib {
-        let (about, rows) = bench::run(args, size << 20)?;
+    let tables =
+        args.words.iter().flat_map(|width| args.table_mib.iter().map(move |mib| (width, mib)));
+    for (width, mib) in tables {
+        let (about, rows) = (width.run)(args, mib << 20)?;
         let (name, case, measured, baseline) = ("ratio of medians", "case", "measured", "baseline");
         let mut text =
-            format!("{about}\n{name:59} {case:30} {measured} {baseline}       ratio  target\n");
+            format!("{about}\n{name:62} {case:30} {measured} {baseline}       ratio  target\n");
         rows.iter().for_each(|row| text += &format!("{row}\n"));
         // The reader may close the pipe.
         let _ = writeln!(std::io::stdout(), "{text}");

@@ -13,7 +13,7 @@ use probeline_results::gather_values;
 use probeline_transport::Exchange;
 
 use super::Result;
-use super::keys::{BLOCK, Keys};
+use super::keys::{BLOCK, Key, Keys};
 
 /// The number of threads, and the most ranks of a table.
 pub(crate) const THREADS: usize = 2;
@@ -80,11 +80,11 @@ impl Member {
     ///
     /// # Errors
     /// If one key had another outcome.
-    pub(crate) fn measure(
+    pub(crate) fn measure<K: Key>(
         &mut self,
         threads: usize,
         keys: &Keys,
-        work: impl FnMut(&[u64]) -> usize,
+        work: impl FnMut(&[K]) -> usize,
     ) -> Result<f64> {
         let seed = (self.count << 1) + self.me as u64;
         self.count += 1;
@@ -99,11 +99,11 @@ impl Member {
     ///
     /// # Errors
     /// If one key had another outcome than expected.
-    pub(crate) fn fill(
+    pub(crate) fn fill<K: Key>(
         &mut self,
         threads: usize,
         mut numbers: Range<u64>,
-        mut work: impl FnMut(&[u64]) -> usize,
+        mut work: impl FnMut(&[K]) -> usize,
     ) -> Result<()> {
         while self.me < threads && !numbers.is_empty() {
             let end = numbers.end.min(numbers.start + FILL_KEYS);
@@ -116,7 +116,7 @@ impl Member {
 }
 
 /// Does `work` with blocks of keys until `time` is over; returns the keys per second.
-fn rate(keys: &[u64], time: Duration, mut work: impl FnMut(&[u64]) -> usize) -> Result<f64> {
+fn rate<K: Key>(keys: &[K], time: Duration, mut work: impl FnMut(&[K]) -> usize) -> Result<f64> {
     let (start, mut elapsed) = (Instant::now(), Duration::ZERO);
     let (mut done, mut expected) = (0, 0);
     for keys in keys.chunks(BLOCK) {

@@ -1,38 +1,16 @@
 //! A rank of a table over shared memory, and what is measured of it.
 
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::fence;
 use core::time::Duration;
 
 use probeline_exchange::Thread;
 use probeline_limits::memory::measure;
-use probeline_pin::{HugePages, MemoryPolicy, NodeId, Pages};
-use probeline_table::{Bucket, Config, Operation, Outcome, Probing, Table};
+use probeline_pin::{NodeId, Pages};
+use probeline_table::Outcome;
 use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
 
 use super::Result;
-use super::keys::{BLOCK, number};
-
-/// Buckets that an operation searches before it returns `Full`. At a load factor of 0.92 the
-/// longest run of occupied buckets in a linear probe is some thousands long.
-const MAX_PROBED: u32 = 1 << 15;
-/// Operations in flight: hardly any, because the CPU loads all words itself.
-const OPERATIONS: u32 = 2;
-
-/// A table that is measured.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Variant {
-    pub(crate) name: &'static str,
-    probing: Probing,
-    huge: HugePages,
-}
-
-pub(crate) const VARIANTS: [Variant; 4] = [
-    Variant { name: "linear", probing: Probing::Linear, huge: HugePages::Try },
-    Variant { name: "lines", probing: Probing::Lines, huge: HugePages::Try },
-    Variant { name: "jump", probing: Probing::Jump, huge: HugePages::Try },
-    Variant { name: "lines-4k", probing: Probing::Lines, huge: HugePages::Never },
-];
+use super::keys::{BLOCK, Key};
+use super::tables::{Measured, Variant};
 
 /// What is done with keys, or with the memory of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,12 +53,12 @@ impl Work {
 }
 
 /// One rank, in its thread.
-pub(crate) struct Rank {
-    table: Table<probeline_shm::Engine, Vec<Operation>>,
+pub(crate) struct Rank<K: Key> {
+    table: K::Table,
     outcomes: Vec<Outcome>,
 }
 
-impl Rank {
+impl<K: Key> Rank<K> {
     /// Opens a table of `buckets`, all ranks together, with memory on the NUMA node.
     pub(crate) fn open(
         variant: Variant,
@@ -88,30 +66,19 @@ impl Rank {
         node: Option<NodeId>,
         exchange: &mut Thread,
     ) -> Result<Self> {
-        let Variant { probing, huge, .. } = variant;
         let buckets_per_owner = buckets / u64::from(exchange.owners());
-        let defaults = Config::new(buckets_per_owner);
-        // One line a step if the probe order jumps.
-        let chunk_buckets = if probing == Probing::Jump { 8 } else { defaults.chunk_buckets };
-        let chunk_buckets = u32::try_from(buckets_per_owner).unwrap_or(u32::MAX).min(chunk_buckets);
-        let max_chunks = MAX_PROBED / chunk_buckets;
-        let config = Config { probing, chunk_buckets, max_chunks, ..defaults };
-        let engine = probeline_shm::Builder::new(config.sizes(OPERATIONS))
-            .memory(MemoryPolicy { node, huge })
-            .open(exchange)?;
-        let operations = vec![Operation::EMPTY; OPERATIONS as usize];
-        let table = Table::open(engine, config, operations, exchange)?;
+        let table = K::Table::open(variant, buckets_per_owner, node, exchange)?;
         Ok(Self { table, outcomes: vec![Outcome::Absent; BLOCK] })
     }
 
     /// Returns the pages of this rank's window.
     pub(crate) fn pages(&self) -> Pages {
-        self.table.transport().pages()
+        self.table.engine().pages()
     }
 
     /// Measures the limits of the memory of all owners, each for `time`: rates of [`Work::LIMITS`].
     pub(crate) fn limits(&self, time: Duration) -> Result<[f64; Work::LIMITS.len()]> {
-        let engine = self.table.transport();
+        let engine = self.table.engine();
         let geometry = engine.geometry();
         // The first 32 GiB of larger windows.
         let words = u32::try_from(geometry.window_words).unwrap_or(u32::MAX);
@@ -131,37 +98,26 @@ impl Rank {
         Ok(rates.map(|rate| rate.per_second))
     }
 
-    /// Empties the buckets of this rank's part whose keys are not among the first `count`.
-    ///
-    /// Keys that were inserted last are in buckets that were empty before, so this restores the
-    /// earlier table. No rank may use the table meanwhile.
-    pub(crate) fn truncate(&mut self, count: u64) {
-        let layout = *self.table.layout();
-        let first = usize::try_from(layout.first_word()).unwrap_or(usize::MAX);
-        let part = usize::try_from(layout.buckets_per_owner()).unwrap_or(usize::MAX);
-        for word in self.table.transport().window().iter().skip(first).take(part) {
-            let bucket = Bucket::from_word(word.load(Relaxed));
-            if bucket.is_some_and(|bucket| number(bucket.key()) >= count) {
-                word.store(0, Relaxed);
-            }
-        }
-        fence(SeqCst);
+    /// Removes the keys inserted since the table held the first `count`, and perhaps others of
+    /// them; returns how many of the first remain. All ranks call it, with none at work.
+    pub(crate) fn truncate(&mut self, count: u64, exchange: &mut impl Exchange) -> Result<u64> {
+        self.table.truncate(count, exchange)
     }
 
     /// Does `work` with all keys; returns how many had the expected outcome.
-    pub(crate) fn work(&mut self, work: Work, keys: &[u64]) -> usize {
+    pub(crate) fn work(&mut self, work: Work, keys: &[K]) -> usize {
         let Self { table, outcomes, .. } = self;
         let Some(outcomes) = outcomes.get_mut(..keys.len()) else { return 0 };
-        let (done, expected) = match work {
-            Work::Find => return keys.iter().filter(|key| table.find(**key) == Ok(true)).count(),
+        let (is_done, expected) = match work {
+            Work::Find => return keys.iter().filter(|key| table.find(key)).count(),
             Work::Hit | Work::Insert => {
                 let expected = if work == Work::Hit { Outcome::Found } else { Outcome::Inserted };
-                return keys.iter().filter(|key| table.find_or_put(**key) == Ok(expected)).count();
+                return keys.iter().filter(|key| table.find_or_put(key) == Some(expected)).count();
             }
             Work::FindBatch => (table.find_batch(keys, outcomes), Outcome::Found),
             _ => (table.find_or_put_batch(keys, outcomes), Outcome::Inserted),
         };
         let is_expected = |outcome: &&Outcome| **outcome == expected;
-        if done.is_ok() { outcomes.iter().filter(is_expected).count() } else { 0 }
+        if is_done { outcomes.iter().filter(is_expected).count() } else { 0 }
     }
 }

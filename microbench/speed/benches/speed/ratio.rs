@@ -3,10 +3,11 @@
 use core::fmt::{self, Display};
 use std::collections::HashMap;
 
-use super::rank::{Variant, Work};
-use super::sets::KINDS;
+use super::rank::Work;
+use super::sets::Kind;
+use super::tables::Variant;
 
-use By::{BestSet, Limit, OneRank, Own, OwnTime, UnsharedSet};
+use By::{BestSet, HalfLimit, Limit, OneRank, Own, OwnTime, UnsharedSet};
 use Work::{
     DependentReads, Find, FindBatch, Hit, Insert, InsertBatch, KeyedReads, KeyedReadsThenSwaps,
     PrefetchedReads, ReadsThenSwaps,
@@ -25,6 +26,9 @@ enum By {
     Own(Work),
     /// One of two limits of the table's memory: addresses computed, or chosen by keys in memory.
     Limit(Work, Work),
+    /// Half of a limit of the table's memory: an operation accesses two random lines, the second
+    /// after the first.
+    HalfLimit(Work),
     /// As `Own`, for a ratio of times.
     OwnTime(Work),
     /// The rate of the fastest set that threads share, in the rounds in which both took turns if
@@ -55,18 +59,22 @@ const LOADED_READS: By = Limit(KeyedReads, PrefetchedReads);
 const COMPUTED_SWAPS: By = Limit(ReadsThenSwaps, KeyedReadsThenSwaps);
 const LOADED_SWAPS: By = Limit(KeyedReadsThenSwaps, ReadsThenSwaps);
 const HIT_BY_READ: &str = "time of a hit / time of a dependent read";
+const FINDS_BY_BLOCKING: &str = "batched finds / blocking finds";
+const INSERTS_BY_BLOCKING: &str = "batched inserts / blocking inserts";
+const FINDS_BY_UNSHARED: &str = "batched finds / finds of hashbrown";
+const INSERTS_BY_UNSHARED: &str = "batched inserts / inserts of hashbrown";
 
-const RATIOS: [Ratio; 17] = [
+const NARROW_RATIOS: [Ratio; 17] = [
     (1, FINDS_BY_READS, FindBatch, COMPUTED_READS, &[(500, 0.75), (900, 0.45)]),
     (1, FINDS_BY_KEYED, FindBatch, LOADED_READS, &[]),
     (1, INSERTS_BY_SWAPS, InsertBatch, COMPUTED_SWAPS, &[(500, 0.55), (900, 0.2)]),
     (1, INSERTS_BY_KEYED, InsertBatch, LOADED_SWAPS, &[]),
-    (1, "batched finds / blocking finds", FindBatch, Own(Find), OVERLAPPED),
-    (1, "batched inserts / blocking inserts", InsertBatch, Own(Insert), OVERLAPPED),
+    (1, FINDS_BY_BLOCKING, FindBatch, Own(Find), OVERLAPPED),
+    (1, INSERTS_BY_BLOCKING, InsertBatch, Own(Insert), OVERLAPPED),
     (1, FINDS_BY_BEST, FindBatch, BestSet(Find), FINDS_FASTER),
     (1, INSERTS_BY_BEST, InsertBatch, BestSet(Insert), INSERTS_FASTER),
-    (1, "batched finds / finds of hashbrown", FindBatch, UnsharedSet(Find), NO_SLOWER),
-    (1, "batched inserts / inserts of hashbrown", InsertBatch, UnsharedSet(Insert), NO_SLOWER),
+    (1, FINDS_BY_UNSHARED, FindBatch, UnsharedSet(Find), NO_SLOWER),
+    (1, INSERTS_BY_UNSHARED, InsertBatch, UnsharedSet(Insert), NO_SLOWER),
     (1, HIT_BY_READ, Hit, OwnTime(DependentReads), &[(500, 1.3), (900, 1.3)]),
     (2, FINDS_BY_READS, FindBatch, COMPUTED_READS, &[]),
     (2, INSERTS_BY_SWAPS, InsertBatch, COMPUTED_SWAPS, &[]),
@@ -75,6 +83,34 @@ const RATIOS: [Ratio; 17] = [
     (2, "batched finds / those of one rank", FindBatch, OneRank(PrefetchedReads), &[]),
     (2, "batched inserts / those of one rank", InsertBatch, OneRank(ReadsThenSwaps), &[]),
 ];
+
+const WIDE_FASTER: Targets = &[(500, 1.5), (900, 1.5)];
+const FINDS_BY_TWO_READS: &str = "batched finds / half the prefetched reads (2 lines a find)";
+const INSERTS_BY_ONE_SWAP: &str = "batched inserts / prefetched read-then-CAS (1 line, no entry)";
+const TWO_READS: By = HalfLimit(PrefetchedReads);
+const ONE_SWAP: By = Own(ReadsThenSwaps);
+
+/// The limit of inserts leaves out the WRITE of the entry, to lines that follow each other.
+const WIDE_RATIOS: [Ratio; 13] = [
+    (1, FINDS_BY_TWO_READS, FindBatch, TWO_READS, &[]),
+    (1, INSERTS_BY_ONE_SWAP, InsertBatch, ONE_SWAP, &[]),
+    (1, FINDS_BY_BLOCKING, FindBatch, Own(Find), &[]),
+    (1, INSERTS_BY_BLOCKING, InsertBatch, Own(Insert), &[]),
+    (1, FINDS_BY_BEST, FindBatch, BestSet(Find), &[]),
+    (1, INSERTS_BY_BEST, InsertBatch, BestSet(Insert), &[]),
+    (1, FINDS_BY_UNSHARED, FindBatch, UnsharedSet(Find), &[]),
+    (1, INSERTS_BY_UNSHARED, InsertBatch, UnsharedSet(Insert), &[]),
+    (1, HIT_BY_READ, Hit, OwnTime(DependentReads), &[]),
+    (2, FINDS_BY_TWO_READS, FindBatch, TWO_READS, &[]),
+    (2, INSERTS_BY_ONE_SWAP, InsertBatch, ONE_SWAP, &[]),
+    (2, FINDS_BY_BEST, FindBatch, BestSet(Find), WIDE_FASTER),
+    (2, INSERTS_BY_BEST, InsertBatch, BestSet(Insert), WIDE_FASTER),
+];
+
+/// Returns the ratios of a table of keys of this width.
+fn ratios(words: usize) -> &'static [Ratio] {
+    if words == 1 { &NARROW_RATIOS } else { &WIDE_RATIOS }
+}
 
 /// A ratio of two measurements.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +144,7 @@ impl Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (ratio, Self { name, case, measured, baseline, .. }) = (self.ratio(), self);
         let (unit, side) = if self.is_time { ("ns", "<=") } else { ("M/s", ">=") };
-        write!(f, "{name:59} {case:30} {measured:8.1} {baseline:8.1} {unit:3} {ratio:7.3}")?;
+        write!(f, "{name:62} {case:30} {measured:8.1} {baseline:8.1} {unit:3} {ratio:7.3}")?;
         let verdict = if self.is_met() == Some(true) { "met" } else { "MISSED" };
         self.target.map_or(Ok(()), |target| write!(f, "  {side} {target:.2} {verdict}"))?;
         if self.holds { write!(f, "  the limit that holds") } else { Ok(()) }
@@ -151,21 +187,23 @@ impl Rates {
             Own(work) | OwnTime(work) | Limit(work, _) => {
                 return Some((rate, self.median(What { work, ..what })?));
             }
+            HalfLimit(work) => return Some((rate, self.median(What { work, ..what })? / 2.0)),
             OneRank(_) => return Some((rate, self.median(What { threads: 1, ..what })?)),
             BestSet(work) => (work, true),
             UnsharedSet(work) => (work, false),
         };
-        let sets = KINDS.iter().filter(|kind| kind.is_concurrent == is_concurrent);
+        let sets = Kind::ALL.into_iter().filter(|kind| kind.is_concurrent() == is_concurrent);
         let rate_of = |set| Some((self.median(What { system: set, work, ..what })?, set));
-        let rates = sets.filter_map(|kind| rate_of(kind.name));
+        let rates = sets.filter_map(|kind| rate_of(kind.name()));
         let (divisor, set) = rates.max_by(|one, other| one.0.total_cmp(&other.0))?;
         Some((self.median(What { beside: Some(set), ..what }).unwrap_or(rate), divisor))
     }
 
-    /// Returns a row for each ratio that was measured. Targets are those of the first table.
-    pub(crate) fn rows(&self, tables: &[Variant]) -> Vec<Row> {
+    /// Returns a row for each ratio of keys of this width that was measured. Targets are those of
+    /// the first table.
+    pub(crate) fn rows(&self, words: usize, tables: &[Variant]) -> Vec<Row> {
         let mut rows = Vec::new();
-        for &(threads, name, work, by, targets) in &RATIOS {
+        for &(threads, name, work, by, targets) in ratios(words) {
             for load in LOADS {
                 for (at, &Variant { name: system, .. }) in tables.iter().enumerate() {
                     let what = What { system, beside: None, threads, load, work };

@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::FixedState;
 
+use super::keys::Key;
+
 /// A set that inserts keys, or finds them; returns how many it did not hold, or holds. It gets many
 /// keys at once, so that a lock or a guard costs nothing.
-pub(crate) type Set = Arc<dyn Fn(Do, &[u64]) -> usize + Send + Sync>;
+pub(crate) type Set<K> = Arc<dyn Fn(Do, &[K]) -> usize + Send + Sync>;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Do {
@@ -17,32 +19,56 @@ pub(crate) enum Do {
 }
 
 /// A kind of set.
-pub(crate) struct Kind {
-    pub(crate) name: &'static str,
-    /// Whether threads can use it at the same time.
-    pub(crate) is_concurrent: bool,
-    /// Creates an empty set with room for this number of keys.
-    pub(crate) create: fn(usize) -> Set,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Hashbrown,
+    Dashmap,
+    SccSet,
+    SccIndex,
+    Papaya,
 }
 
-/// All kinds, in the order of measurements.
-pub(crate) const KINDS: [Kind; 5] = [
-    Kind { name: "hashbrown", is_concurrent: false, create: hashbrown },
-    Kind { name: "dashmap", is_concurrent: true, create: dashmap },
-    Kind { name: "scc HashSet", is_concurrent: true, create: scc_set },
-    Kind { name: "scc HashIndex", is_concurrent: true, create: scc_index },
-    Kind { name: "papaya", is_concurrent: true, create: papaya },
-];
+impl Kind {
+    /// All kinds, in the order of measurements.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Hashbrown, Self::Dashmap, Self::SccSet, Self::SccIndex, Self::Papaya];
 
-fn count(keys: &[u64], mut holds: impl FnMut(u64) -> bool) -> usize {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Hashbrown => "hashbrown",
+            Self::Dashmap => "dashmap",
+            Self::SccSet => "scc HashSet",
+            Self::SccIndex => "scc HashIndex",
+            Self::Papaya => "papaya",
+        }
+    }
+
+    /// Returns whether threads can use it at the same time.
+    pub(crate) fn is_concurrent(self) -> bool {
+        self != Self::Hashbrown
+    }
+
+    /// Creates an empty set with room for this number of keys.
+    pub(crate) fn create<K: Key>(self, keys: usize) -> Set<K> {
+        match self {
+            Self::Hashbrown => hashbrown(keys),
+            Self::Dashmap => dashmap(keys),
+            Self::SccSet => scc_set(keys),
+            Self::SccIndex => scc_index(keys),
+            Self::Papaya => papaya(keys),
+        }
+    }
+}
+
+fn count<K: Key>(keys: &[K], mut holds: impl FnMut(K) -> bool) -> usize {
     keys.iter().filter(|key| holds(**key)).count()
 }
 
 /// Locked once for each slice of keys.
-fn hashbrown(keys: usize) -> Set {
+fn hashbrown<K: Key>(keys: usize) -> Set<K> {
     let set = hashbrown::HashSet::with_capacity_and_hasher(keys, FixedState::default());
     let set = Mutex::new(set);
-    Arc::new(move |what, keys| {
+    Arc::new(move |what, keys: &[K]| {
         let mut set = set.lock().unwrap_or_else(PoisonError::into_inner);
         match what {
             Do::Insert => count(keys, |key| set.insert(key)),
@@ -51,35 +77,35 @@ fn hashbrown(keys: usize) -> Set {
     })
 }
 
-fn dashmap(keys: usize) -> Set {
+fn dashmap<K: Key>(keys: usize) -> Set<K> {
     let set = dashmap::DashSet::with_capacity_and_hasher(keys, FixedState::default());
-    Arc::new(move |what, keys| match what {
+    Arc::new(move |what, keys: &[K]| match what {
         Do::Insert => count(keys, |key| set.insert(key)),
         Do::Find => count(keys, |key| set.contains(&key)),
     })
 }
 
-fn scc_set(keys: usize) -> Set {
+fn scc_set<K: Key>(keys: usize) -> Set<K> {
     let set = scc::HashSet::with_capacity_and_hasher(keys, FixedState::default());
-    Arc::new(move |what, keys| match what {
+    Arc::new(move |what, keys: &[K]| match what {
         Do::Insert => count(keys, |key| set.insert_sync(key).is_ok()),
         Do::Find => count(keys, |key| set.contains_sync(&key)),
     })
 }
 
 /// Reads without locks.
-fn scc_index(keys: usize) -> Set {
+fn scc_index<K: Key>(keys: usize) -> Set<K> {
     let set = scc::HashIndex::with_capacity_and_hasher(keys, FixedState::default());
-    Arc::new(move |what, keys| match what {
+    Arc::new(move |what, keys: &[K]| match what {
         Do::Insert => count(keys, |key| set.insert_sync(key, ()).is_ok()),
         Do::Find => count(keys, |key| set.contains(&key)),
     })
 }
 
 /// Pinned once for each slice of keys, as its documentation advises.
-fn papaya(keys: usize) -> Set {
+fn papaya<K: Key>(keys: usize) -> Set<K> {
     let set = papaya::HashSet::with_capacity_and_hasher(keys, FixedState::default());
-    Arc::new(move |what, keys| {
+    Arc::new(move |what, keys: &[K]| {
         let set = set.pin();
         match what {
             Do::Insert => count(keys, |key| set.insert(key)),
