@@ -1,0 +1,350 @@
+//! Clients of a wide table are killed in the middle of inserts, and the others finish theirs.
+//!
+//! Over shared memory, the loss of an *owner* is a fault after which no table works on the engine.
+//! So a victim is a fork of an owner: it shares the windows, has operations and spare entries of
+//! its own, and its death ends nothing but those. A timer of the kernel kills it by SIGKILL,
+//! wherever it is. It records in the owner's window what it has begun and what has returned.
+//!
+//! Shared memory executes posts in their order; `wide_faults.rs` shuffles them.
+
+use core::ops::Range;
+use core::panic::AssertUnwindSafe;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Release};
+use core::{mem, ptr};
+use std::panic::catch_unwind;
+use std::thread;
+use std::time::{Instant, SystemTime};
+
+use probeline_exchange::Job;
+use probeline_shm::{Builder, Engine};
+use probeline_sim::Rng;
+use probeline_table::{Config, Outcome, WideConfig, WideOperation, WideTable};
+use probeline_testing::Plan;
+use probeline_transport::{Exchange, Owner, Transport, all_gather_u64};
+
+const DIRECT: &str = "killed_clients_of_the_direct_path_lose_and_double_nothing";
+const POSTED: &str = "killed_clients_of_the_posted_path_lose_and_double_nothing";
+
+const RANKS: u32 = 3;
+const VICTIMS: u64 = 2;
+const CLIENTS: u64 = RANKS as u64 * (1 + VICTIMS);
+const ROUNDS: u64 = 100;
+const OPERATIONS: u32 = 8;
+const WORDS: usize = 3;
+/// Each client inserts the keys that all insert, in the same order, and as many that only it does.
+const STEPS: u64 = 800;
+const SHARED: u64 = STEPS / 2;
+const NUMBERS: u64 = SHARED * (1 + CLIENTS);
+/// More than the keys, and than the entries that clients hold.
+const ENTRIES: u64 = 2_400;
+/// Entries that a client holds: [`WideConfig::entries_per_owner`].
+const MOST_HELD: u64 = 128 + OPERATIONS as u64;
+
+type Table = WideTable<Engine, Vec<WideOperation<WORDS>>, WORDS>;
+
+fn main() {
+    probeline_testing::run(&[
+        (DIRECT, Plan::Run(|| rounds(DIRECT, true))),
+        (POSTED, Plan::Run(|| rounds(POSTED, false))),
+    ]);
+}
+
+/// Returns a key from whose words the number can be checked: a torn one is no key.
+fn key(number: u64) -> [u64; WORDS] {
+    [number, (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15), !number]
+}
+
+/// Returns the key's number that a client inserts at a step.
+fn number(client: u64, step: u64) -> u64 {
+    let own = step % 2;
+    step / 2 + own * SHARED * (1 + client)
+}
+
+/// What the victims of all ranks and rounds left behind.
+#[derive(Debug, Default)]
+struct Deaths {
+    /// Keys written to an entry that no bucket refers to.
+    before_claim: u64,
+    /// Keys inserted, and not returned.
+    after_claim: u64,
+    /// Entries that clients hold at the end.
+    held: u64,
+}
+
+fn rounds(test: &str, is_direct: bool) {
+    let mut job = probeline_testing::start(test, RANKS);
+    let begin = Instant::now();
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros();
+    let seed = std::env::var("PROBELINE_SEED")
+        .map_or(u64::try_from(now).unwrap(), |seed| seed.parse().expect("a number"));
+    let seed = gather(&mut job, seed)[0];
+    if job.me() == Owner(0) {
+        println!("PROBELINE_SEED={seed}");
+    }
+    let mut deaths = Deaths::default();
+    for nth in 0..ROUNDS {
+        Round::open(&mut job, is_direct).run(seed.wrapping_add(nth), &mut deaths);
+    }
+    if job.me() == Owner(0) {
+        let victims = ROUNDS * VICTIMS * u64::from(RANKS);
+        println!("{victims} killed in {:?}: {deaths:?}", begin.elapsed());
+        // Too rare on the direct path: the CPU claims nanoseconds after it has stored the key.
+        assert!(is_direct || deaths.before_claim > 0, "no victim died between WRITE and claim");
+        assert!(deaths.after_claim > 0, "no victim died between claim and result");
+    }
+    probeline_testing::succeed(job);
+}
+
+fn gather(job: &mut Job, mine: u64) -> [u64; RANKS as usize] {
+    let (mut buffer, mut all) = ([[0; 8]; RANKS as usize], [0; RANKS as usize]);
+    let gathered = all_gather_u64(job, mine, &mut buffer).unwrap();
+    all.iter_mut().zip(gathered).for_each(|(to, value)| *to = value);
+    all
+}
+
+/// What a victim records of a step: nothing, or one of these.
+const BEGUN: u64 = 1;
+const FOUND: u64 = 2;
+const INSERTED: u64 = 3;
+
+/// What a rank knows of a key: how often its clients report it inserted, and flags.
+const TIMES_INSERTED: u8 = 3;
+/// A find-or-put of it returned.
+const RETURNED: u8 = 4;
+/// A victim was killed before its find-or-put of the key returned.
+const PENDING: u8 = 8;
+/// A bucket in this rank's part refers to it.
+const HERE: u8 = 16;
+/// The key is in this rank's memory.
+const WRITTEN: u8 = 32;
+
+/// A table, and what a rank sees of it.
+struct Round<'j> {
+    job: &'j mut Job,
+    table: Table,
+    /// By the number of the key.
+    seen: Vec<u8>,
+}
+
+impl<'j> Round<'j> {
+    fn open(job: &'j mut Job, direct: bool) -> Self {
+        let buckets = Config { direct, ..WideConfig::<WORDS>::new(4_096).buckets };
+        let config = WideConfig { buckets, entries_per_owner: ENTRIES };
+        let mut sizes = config.sizes(OPERATIONS);
+        sizes.window_words += VICTIMS * STEPS;
+        let engine = Builder::new(sizes).open(job).unwrap();
+        let storage = vec![WideOperation::EMPTY; OPERATIONS as usize];
+        let table = WideTable::open(engine, config, storage, job).unwrap();
+        Self { job, table, seen: vec![0; usize::try_from(NUMBERS).unwrap()] }
+    }
+
+    fn run(mut self, seed: u64, deaths: &mut Deaths) {
+        let first = self.client();
+        let victims: Vec<_> =
+            (0..VICTIMS).map(|nth| self.fork(nth, Rng::new(seed, first + 1 + nth))).collect();
+        let mut rng = Rng::new(seed, first);
+        for steps in batches(&mut rng) {
+            for (step, outcome) in steps.clone().zip(insert(&mut self.table, first, steps)) {
+                self.returned(number(first, step), outcome == Outcome::Inserted);
+            }
+        }
+        victims.into_iter().for_each(wait_for_kill);
+        (0..VICTIMS).for_each(|nth| self.take_record(nth));
+        let is_direct = self.table.config().buckets.direct;
+        assert_eq!(self.table.stats().total().lines > 0, is_direct, "the CPU runs operations");
+        // No client writes any more.
+        self.job.barrier().unwrap();
+        self.look();
+        self.compare(deaths);
+        deaths.held += self.check_entries();
+        self.job.barrier().unwrap();
+    }
+
+    /// The number of this rank as a client. Those of its victims follow.
+    fn client(&self) -> u64 {
+        u64::from(self.job.me().0) * (1 + VICTIMS)
+    }
+
+    /// Starts a victim.
+    fn fork(&mut self, nth: u64, rng: Rng) -> libc::pid_t {
+        // SAFETY: this process has one thread, so the child may call any function.
+        match unsafe { libc::fork() } {
+            0 => self.die_inserting(nth, rng),
+            child => {
+                assert!(child > 0, "cannot fork");
+                child
+            }
+        }
+    }
+
+    /// Inserts until the timer kills this process.
+    fn die_inserting(&mut self, nth: u64, mut rng: Rng) -> ! {
+        // A panic must not return to the test, which the parent runs.
+        let died = catch_unwind(AssertUnwindSafe(|| {
+            let client = self.client() + 1 + nth;
+            let scale = 20_000 << rng.below(9);
+            kill_after(scale + rng.below(scale));
+            for steps in batches(&mut rng) {
+                steps.clone().for_each(|step| self.record(nth, step, BEGUN));
+                for (step, outcome) in
+                    steps.clone().zip(insert(&mut self.table, client, steps.clone()))
+                {
+                    let is_new = outcome == Outcome::Inserted;
+                    self.record(nth, step, if is_new { INSERTED } else { FOUND });
+                }
+            }
+            loop {
+                thread::park();
+            }
+        }));
+        let Err(_) = died;
+        // SAFETY: ends the process at once.
+        unsafe { libc::_exit(1) }
+    }
+
+    fn record(&self, nth: u64, step: u64, value: u64) {
+        self.recorded(nth, step).store(value, Release);
+    }
+
+    /// The word, after those of the table, in which a victim of this owner records a step.
+    fn recorded(&self, nth: u64, step: u64) -> &AtomicU64 {
+        let at = self.table.config().words() + nth * STEPS + step;
+        &self.table.transport().window()[usize::try_from(at).unwrap()]
+    }
+
+    fn flags(&mut self, number: u64) -> &mut u8 {
+        &mut self.seen[usize::try_from(number).unwrap()]
+    }
+
+    fn returned(&mut self, number: u64, is_new: bool) {
+        let flags = self.flags(number);
+        *flags = (*flags | RETURNED) + u8::from(is_new);
+        assert!(*flags & TIMES_INSERTED <= 1, "{number} is inserted twice");
+    }
+
+    fn take_record(&mut self, nth: u64) {
+        let client = self.client() + 1 + nth;
+        for step in 0..STEPS {
+            let number = number(client, step);
+            match self.recorded(nth, step).load(Acquire) {
+                0 => {}
+                BEGUN => *self.flags(number) |= PENDING,
+                outcome => self.returned(number, outcome == INSERTED),
+            }
+        }
+    }
+
+    /// Finds out which keys are in this rank's part.
+    fn look(&mut self) {
+        let mut local = Vec::new();
+        self.table.for_each_local(|key| local.push(*key)).unwrap();
+        for found in local {
+            assert!(found == key(found[0]) && found[0] < NUMBERS, "{found:?} is not a key");
+            let flags = self.flags(found[0]);
+            assert!(*flags & HERE == 0, "{found:?} is twice in one part");
+            *flags |= HERE;
+        }
+        let words = usize::try_from(self.table.config().words()).unwrap();
+        let words = self.table.transport().window()[..words].iter().map(|word| word.load(Acquire));
+        let words: Vec<u64> = words.collect();
+        for found in words.windows(WORDS).filter(|found| found[0] < NUMBERS) {
+            if found == key(found[0]) {
+                *self.flags(found[0]) |= WRITTEN;
+            }
+        }
+    }
+
+    /// Compares what all ranks know with the content, and the content with finds.
+    fn compare(&mut self, deaths: &mut Deaths) {
+        let mut all = vec![0; self.seen.len() * RANKS as usize];
+        self.job.all_gather(&self.seen, &mut all).unwrap();
+        for number in 0..NUMBERS {
+            let at = usize::try_from(number).unwrap();
+            let flags: Vec<u8> = all.chunks(self.seen.len()).map(|seen| seen[at]).collect();
+            let count = |flag| flags.iter().filter(|flags| **flags & flag > 0).count();
+            let inserted: u8 = flags.iter().map(|flags| flags & TIMES_INSERTED).sum();
+            let (here, inserted) = (count(HERE), usize::from(inserted));
+            let (returned, pending) = (count(RETURNED) > 0, count(PENDING) > 0);
+            let right = here <= 1
+                && inserted <= here
+                && (here == 1 || !returned)
+                && (here == 0 || returned || pending)
+                && (here == inserted || pending);
+            assert!(right, "key {number}: here {here}, inserted {inserted}, flags {flags:?}");
+            assert_eq!(self.table.find(&key(number)), Ok(here == 1), "{number}");
+            deaths.before_claim += u64::from(pending && here == 0 && count(WRITTEN) > 0);
+            deaths.after_claim += u64::from(pending && here > inserted);
+        }
+        self.job.barrier().unwrap();
+    }
+
+    /// Fills the table. Returns how many entries are not used because clients hold or held them:
+    /// `retain` frees all of them.
+    fn check_entries(&mut self) -> u64 {
+        self.fill(NUMBERS);
+        let entries = ENTRIES * u64::from(RANKS);
+        let held = entries - self.table.len(self.job).unwrap();
+        assert!(held <= CLIENTS * MOST_HELD, "{held} entries are held");
+        assert_eq!(self.table.retain(self.job, |_| true), Ok(0));
+        self.fill(2 * NUMBERS);
+        assert_eq!(self.table.len(self.job), Ok(entries));
+        held
+    }
+
+    /// Inserts keys from `first` on until the table is full, on rank 0.
+    fn fill(&mut self, first: u64) {
+        let mut numbers = first..;
+        let mut is_full = self.job.me() != Owner(0);
+        while !is_full {
+            let key = key(numbers.next().unwrap());
+            is_full = self.table.find_or_put(&key).unwrap() == Outcome::Full;
+        }
+        self.job.barrier().unwrap();
+    }
+}
+
+/// Divides the steps into batches of random length.
+fn batches(rng: &mut Rng) -> impl Iterator<Item = Range<u64>> {
+    let mut next = 0;
+    core::iter::from_fn(move || {
+        let first = next;
+        next = STEPS.min(first + 1 + rng.below(3 * u64::from(OPERATIONS)));
+        (first < STEPS).then_some(first..next)
+    })
+}
+
+fn insert(table: &mut Table, client: u64, steps: Range<u64>) -> Vec<Outcome> {
+    let keys: Vec<_> = steps.map(|step| key(number(client, step))).collect();
+    let mut outcomes = vec![Outcome::Absent; keys.len()];
+    table.find_or_put_batch(&keys, &mut outcomes).unwrap();
+    let ended = |outcome: &Outcome| [Outcome::Found, Outcome::Inserted].contains(outcome);
+    assert!(outcomes.iter().all(ended), "{outcomes:?}");
+    outcomes
+}
+
+/// Lets the kernel kill this process by SIGKILL after some nanoseconds, or with its parent.
+fn kill_after(nanoseconds: u64) {
+    let parts = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+    let (tv_sec, tv_nsec) = (parts.0.try_into().unwrap(), parts.1.try_into().unwrap());
+    // SAFETY: follows the manual pages of prctl(2), timer_create(2) and timer_settime(2); all zeros are
+    // a valid value of the structures, and the pointers are to live ones.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), 0);
+        let mut event: libc::sigevent = mem::zeroed();
+        (event.sigev_notify, event.sigev_signo) = (libc::SIGEV_SIGNAL, libc::SIGKILL);
+        let mut timer: libc::timer_t = mem::zeroed();
+        assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer), 0);
+        let mut due: libc::itimerspec = mem::zeroed();
+        due.it_value = libc::timespec { tv_sec, tv_nsec };
+        assert_eq!(libc::timer_settime(timer, 0, &raw const due, ptr::null_mut()), 0);
+    }
+}
+
+fn wait_for_kill(victim: libc::pid_t) {
+    let mut status = 0;
+    // SAFETY: a child of this process, which is waited for once.
+    assert_eq!(unsafe { libc::waitpid(victim, &raw mut status, 0) }, victim);
+    let is_killed = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL;
+    assert!(is_killed, "a victim ended by itself: status {status}");
+}
