@@ -1,7 +1,7 @@
 //! Clients of a wide table are killed in the middle of inserts, and the others finish theirs.
 //!
-//! Over shared memory, the loss of an *owner* is a fault after which no table works on the engine.
-//! So a victim is a fork of an owner: it shares the windows, has operations and spare entries of
+//! Over shared memory, the loss of an *owner* is a fault after which no table works on the engine:
+//! the last test. In the others a victim is a fork of an owner: it shares the windows, has operations and spare entries of
 //! its own, and its death ends nothing but those. A timer of the kernel kills it by SIGKILL,
 //! wherever it is. It records in the owner's window what it has begun and what has returned.
 //!
@@ -12,6 +12,8 @@ use core::panic::AssertUnwindSafe;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use core::{mem, ptr};
+use std::collections::HashSet;
+use std::os::unix::process::ExitStatusExt;
 use std::panic::catch_unwind;
 use std::thread;
 use std::time::{Instant, SystemTime};
@@ -21,10 +23,11 @@ use probeline_shm::{Builder, Engine};
 use probeline_sim::Rng;
 use probeline_table::{Config, Outcome, WideConfig, WideOperation, WideTable};
 use probeline_testing::Plan;
-use probeline_transport::{Exchange, Owner, Transport, all_gather_u64};
+use probeline_transport::{Exchange, Fault, Owner, RemoteWord, Segment, Transport, all_gather_u64};
 
 const DIRECT: &str = "killed_clients_of_the_direct_path_lose_and_double_nothing";
 const POSTED: &str = "killed_clients_of_the_posted_path_lose_and_double_nothing";
+const OWNER: &str = "after_a_killed_owner_every_result_is_reported_and_stays";
 
 const RANKS: u32 = 3;
 const VICTIMS: u64 = 2;
@@ -47,6 +50,7 @@ fn main() {
     probeline_testing::run(&[
         (DIRECT, Plan::Run(|| rounds(DIRECT, true))),
         (POSTED, Plan::Run(|| rounds(POSTED, false))),
+        (OWNER, Plan::Run(kill_owners)),
     ]);
 }
 
@@ -75,10 +79,7 @@ struct Deaths {
 fn rounds(test: &str, is_direct: bool) {
     let mut job = probeline_testing::start(test, RANKS);
     let begin = Instant::now();
-    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros();
-    let seed = std::env::var("PROBELINE_SEED")
-        .map_or(u64::try_from(now).unwrap(), |seed| seed.parse().expect("a number"));
-    let seed = gather(&mut job, seed)[0];
+    let seed = gather(&mut job, seed())[0];
     if job.me() == Owner(0) {
         println!("PROBELINE_SEED={seed}");
     }
@@ -94,6 +95,29 @@ fn rounds(test: &str, is_direct: bool) {
         assert!(deaths.after_claim > 0, "no victim died between claim and result");
     }
     probeline_testing::succeed(job);
+}
+
+fn seed() -> u64 {
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros();
+    std::env::var("PROBELINE_SEED")
+        .map_or(u64::try_from(now).unwrap(), |seed| seed.parse().expect("a number"))
+}
+
+fn open(job: &mut Job, direct: bool) -> Table {
+    let buckets = Config { direct, ..WideConfig::<WORDS>::new(4_096).buckets };
+    let config = WideConfig { buckets, entries_per_owner: ENTRIES };
+    let mut sizes = config.sizes(OPERATIONS);
+    sizes.window_words += VICTIMS * STEPS;
+    let engine = Builder::new(sizes).open(job).unwrap();
+    let storage = vec![WideOperation::EMPTY; OPERATIONS as usize];
+    WideTable::open(engine, config, storage, job).unwrap()
+}
+
+/// Returns the numbers of the keys in these words, at any place.
+fn keys_in(words: &[AtomicU64]) -> Vec<u64> {
+    let words: Vec<u64> = words.iter().map(|word| word.load(Acquire)).collect();
+    let keys = words.windows(WORDS).filter(|found| found[0] < NUMBERS && *found == key(found[0]));
+    keys.map(|found| found[0]).collect()
 }
 
 fn gather(job: &mut Job, mine: u64) -> [u64; RANKS as usize] {
@@ -129,13 +153,7 @@ struct Round<'j> {
 
 impl<'j> Round<'j> {
     fn open(job: &'j mut Job, direct: bool) -> Self {
-        let buckets = Config { direct, ..WideConfig::<WORDS>::new(4_096).buckets };
-        let config = WideConfig { buckets, entries_per_owner: ENTRIES };
-        let mut sizes = config.sizes(OPERATIONS);
-        sizes.window_words += VICTIMS * STEPS;
-        let engine = Builder::new(sizes).open(job).unwrap();
-        let storage = vec![WideOperation::EMPTY; OPERATIONS as usize];
-        let table = WideTable::open(engine, config, storage, job).unwrap();
+        let table = open(job, direct);
         Self { job, table, seen: vec![0; usize::try_from(NUMBERS).unwrap()] }
     }
 
@@ -246,12 +264,8 @@ impl<'j> Round<'j> {
             *flags |= HERE;
         }
         let words = usize::try_from(self.table.config().words()).unwrap();
-        let words = self.table.transport().window()[..words].iter().map(|word| word.load(Acquire));
-        let words: Vec<u64> = words.collect();
-        for found in words.windows(WORDS).filter(|found| found[0] < NUMBERS) {
-            if found == key(found[0]) {
-                *self.flags(found[0]) |= WRITTEN;
-            }
+        for found in keys_in(&self.table.transport().window()[..words]) {
+            *self.flags(found) |= WRITTEN;
         }
     }
 
@@ -347,4 +361,56 @@ fn wait_for_kill(victim: libc::pid_t) {
     assert_eq!(unsafe { libc::waitpid(victim, &raw mut status, 0) }, victim);
     let is_killed = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL;
     assert!(is_killed, "a victim ended by itself: status {status}");
+}
+
+fn kill_owners() {
+    let seed = seed();
+    for nth in 0..20 {
+        let mut job = probeline_testing::start(OWNER, RANKS);
+        if (nth, job.me()) == (0, Owner(0)) {
+            println!("PROBELINE_SEED={seed}");
+        }
+        let seed = gather(&mut job, seed.wrapping_add(nth))[0];
+        kill_owner(job, seed);
+    }
+}
+
+/// Kills rank 1. The others get the result of each operation, and then the fault. Every key that
+/// returned is still in memory, to which the dead rank's window belongs.
+fn kill_owner(mut job: Job, seed: u64) {
+    let victim = Owner(1);
+    let (mut table, me) = (open(&mut job, seed.is_multiple_of(2)), job.me());
+    let mut rng = Rng::new(seed, me.0.into());
+    job.barrier().unwrap();
+    if me == victim {
+        kill_after(20_000 << rng.below(9));
+    }
+    let (begin, mut returned) = (Instant::now(), HashSet::new());
+    let mut is_lost = false;
+    while !is_lost {
+        for steps in batches(&mut rng) {
+            let numbers: Vec<_> = steps.map(|step| number(me.0.into(), step)).collect();
+            let keys: Vec<_> = numbers.iter().copied().map(key).collect();
+            let mut results = vec![Ok(Outcome::Full); keys.len()];
+            table.find_or_put_batch(&keys, &mut results).unwrap();
+            for (number, result) in numbers.into_iter().zip(results) {
+                match result {
+                    Ok(Outcome::Found | Outcome::Inserted) => _ = returned.insert(number),
+                    _ => assert_eq!(result, Err(Fault::OwnerLost(victim).into())),
+                }
+                is_lost |= result.is_err();
+            }
+        }
+        assert!(begin.elapsed() < probeline_testing::PATIENCE, "the loss is not reported");
+    }
+    let words = u32::try_from(table.config().words()).unwrap();
+    let parts = (0..RANKS).map(|owner| {
+        let start = RemoteWord { owner: Owner(owner), index: 0 };
+        table.transport().direct(Segment { start, words }).unwrap()
+    });
+    let written: HashSet<u64> = parts.flat_map(keys_in).collect();
+    assert!(returned.is_subset(&written), "lost: {:?}", returned.difference(&written));
+    let statuses = probeline_testing::finish(job);
+    assert_eq!(statuses[0].signal(), Some(libc::SIGKILL), "{statuses:?}");
+    assert!(statuses[1].success(), "{statuses:?}");
 }
