@@ -10,12 +10,11 @@ use probeline_transport::{Segment, Transport};
 
 use crate::batch::{BatchResult, Keys};
 use crate::bucket::Bucket;
-use crate::direct::{Look, look};
+use crate::direct::look;
 use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
 use crate::line::{Compare, Line, Work, prefetch};
 use crate::outcome::{Intent, Outcome};
 use crate::stats::Stats;
-use crate::walk::Walk;
 
 /// Lines prefetched ahead of the one examined, as many as the cache misses that a core has
 /// outstanding (`firmware-notes/prefetch-depth.md`).
@@ -98,14 +97,14 @@ impl<'t, R: BatchResult> Block<'_, 't, R> {
                         found += u64::from(outcome == Outcome::Found);
                         self.put(place, outcome);
                     }
-                    None => self.pass_home(place, bucket, intent, &mut walkers),
+                    None => self.pass_home(place, bucket, homes.lines[nth], &mut walkers),
                 }
             }
             examined = until;
             // Each round passes at least one line within the probe limit of each key.
             let most = if examined < end { WALKERS - MOST_EXAMINED } else { 0 };
             while walkers.len() > most {
-                self.walk::<C>(&mut walkers);
+                self.walk::<C, FIND>(&mut walkers);
             }
         }
         self.stats.add_direct(Outcome::Found, found, found);
@@ -138,46 +137,72 @@ impl<'t, R: BatchResult> Block<'_, 't, R> {
         }
     }
 
-    /// Adds a key to `walkers` whose home line holds other keys, and prefetches its next line.
+    /// Adds a key to `walkers` whose home line holds other keys.
     // Not inlined, to leave the registers to the loop over home lines.
     #[inline(never)]
     fn pass_home(
         &mut self,
         place: usize,
         bucket: Bucket,
-        intent: Intent,
+        home: &'t Line,
         walkers: &mut Walkers<'t>,
     ) {
-        let mut walk = Walk::new(bucket, intent, self.probe_limit, &self.layout);
-        walk.pass_seen_line(&self.layout);
-        let Some(line) = self.lines.at(walk.probe.at) else { return self.remote.push(place) };
-        prefetch(line);
-        let added = walkers.try_push(Walker { place, line, walk });
+        let at = self.layout.home(bucket);
+        let offset = self.layout.offset_in_line(at);
+        let at = Position { index: at.index - u64::from(offset), ..at };
+        // Linear probing skips the buckets before the home bucket; the other orders begin each line
+        // at the same offset.
+        let is_linear = self.layout.probing() == Probing::Linear;
+        let (skipped, first) = if is_linear { (offset, 0) } else { (0, offset) };
+        let left = self.probe_limit + u64::from(skipped);
+        let mut walker = Walker { bucket, line: home, home, at, left, first, place };
+        if !self.pass_line(&mut walker) {
+            return self.remote.push(place);
+        }
+        let added = walkers.try_push(walker);
         debug_assert!(added.is_ok(), "no room for another walker");
+    }
+
+    /// Advances to the next line and prefetches it. Returns false if the pipeline has to decide: at
+    /// the probe limit, at a line that the CPU cannot address, or where a jump order has returned
+    /// to its home and continues one line further.
+    #[inline(always)]
+    fn pass_line(&self, walker: &mut Walker<'t>) -> bool {
+        let line = u64::from(LINE_BUCKETS);
+        walker.left -= line;
+        walker.at = self.layout.next_line(walker.at, walker.bucket);
+        let Some(next) = self.lines.at(walker.at) else { return false };
+        prefetch(next);
+        walker.line = next;
+        walker.left >= line && !core::ptr::eq(next, walker.home)
     }
 
     /// Examines the next line of each of `walkers`.
     #[inline(always)]
-    fn walk<C: Compare>(&mut self, walkers: &mut Walkers<'t>) {
+    fn walk<C: Compare, const FIND: bool>(&mut self, walkers: &mut Walkers<'t>) {
+        let intent = if FIND { Intent::Find } else { Intent::FindOrPut };
+        let [mut found, mut other] = [(0, 0); 2];
         let mut nth = 0;
         while let Some(walker) = walkers.get_mut(nth) {
-            match walker.walk.look::<C>(walker.line, &self.layout) {
-                Look::Done(outcome) => {
-                    self.stats.add_direct(outcome, 1, walker.walk.lines.into());
-                    self.put(walker.place, outcome);
+            match look::<C>(walker.line, walker.bucket, intent, walker.first, u8::MAX) {
+                Some(outcome) => {
+                    let ended = if outcome == Outcome::Found { &mut found } else { &mut other };
+                    ended.0 += 1;
+                    ended.1 += (self.probe_limit - walker.left).div_ceil(LINE_BUCKETS.into()) + 1;
+                    let place = walker.place;
+                    self.put(place, outcome);
                 }
-                Look::Passed => {
-                    if let Some(line) = self.lines.at(walker.walk.probe.at) {
-                        prefetch(line);
-                        walker.line = line;
-                        nth += 1;
-                        continue;
-                    }
-                    self.remote.push(walker.place);
+                None if self.pass_line(walker) => {
+                    nth += 1;
+                    continue;
                 }
+                None => self.remote.push(walker.place),
             }
             remove(walkers, nth);
         }
+        self.stats.add_direct(Outcome::Found, found.0, found.1);
+        let outcome = if FIND { Outcome::Absent } else { Outcome::Inserted };
+        self.stats.add_direct(outcome, other.0, other.1);
     }
 
     #[inline(always)]
@@ -203,12 +228,21 @@ impl Homes<'_> {
         Self { buckets: [Bucket::ANY; RING], lines: [&NO_LINE; RING], firsts: [0; RING] };
 }
 
-/// A key that is followed beyond its home line, and its next line, which was prefetched.
+/// A key that is followed beyond its home line.
 #[derive(Clone, Copy)]
 struct Walker<'t> {
-    place: usize,
+    bucket: Bucket,
+    /// The next line, at `at`, which was prefetched.
     line: &'t Line,
-    walk: Walk,
+    at: Position,
+    /// The line at which the key began.
+    home: &'t Line,
+    /// Buckets left within the probe limit from the start of `line` on.
+    left: u64,
+    /// The bucket at which the search of each line for an empty one begins.
+    first: u32,
+    /// The index in the block.
+    place: usize,
 }
 
 type Walkers<'t> = ArrayVec<Walker<'t>, WALKERS>;

@@ -139,6 +139,16 @@ impl Layout {
         Position { owner: owner as u32, index: next.index }
     }
 
+    /// Returns the start of the line after the one that starts at `at`, in the probe order of
+    /// `bucket`. A jump order that has returned to its home continues one line further instead.
+    #[inline]
+    pub(crate) fn next_line(&self, at: Position, bucket: Bucket) -> Position {
+        if self.probing == Probing::Jump {
+            return self.plus(at, self.stride(bucket.hash()));
+        }
+        self.advance(at, u64::from(LINE_BUCKETS))
+    }
+
     /// Returns the distance between two lines in the jump order of a hash in the low 63 bits: a
     /// whole number of lines, at least one and less than all of them. In a table of one line it is
     /// 0.

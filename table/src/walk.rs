@@ -116,18 +116,6 @@ impl<B: Wanted> Walk<B> {
         true
     }
 
-    /// Advances to the next line, after the whole present line was seen to hold other keys. At the
-    /// last line within the probe limit the walk stays, so that `look` alone decides how an
-    /// operation completes.
-    #[inline]
-    pub(crate) fn pass_seen_line(&mut self, layout: &Layout) {
-        let buckets = self.buckets_in_line(layout);
-        if self.left > u64::from(buckets) {
-            self.lines += 1;
-            self.pass_line(buckets, layout);
-        }
-    }
-
     #[inline]
     fn pass_line(&mut self, buckets: u32, layout: &Layout) {
         self.left -= u64::from(buckets);
