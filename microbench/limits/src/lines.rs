@@ -4,7 +4,7 @@ use core::sync::atomic::AtomicU64;
 
 use probeline_transport::{LINE_BYTES, LINE_WORDS};
 
-type Line = [AtomicU64; LINE_WORDS as usize];
+pub(crate) type Line = [AtomicU64; LINE_WORDS as usize];
 
 /// Returns the whole lines of `words`, without partial lines at its ends.
 pub(crate) fn whole(words: &[AtomicU64]) -> &[Line] {

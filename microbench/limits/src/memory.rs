@@ -12,7 +12,7 @@ use core::time::Duration;
 use probeline_transport::LINE_BYTES;
 use thiserror::Error;
 
-use crate::lines::{Lines, whole};
+use crate::lines::{Line, Lines, whole};
 use crate::random;
 use variants::{Chosen, Schedule, dependent_reads, independent_reads, indexes};
 
@@ -21,8 +21,8 @@ const MIN_LINES: usize = 1024;
 /// The minimum memory that can be measured, in bytes.
 pub const MIN_BYTES: usize = MIN_LINES * LINE_BYTES;
 
-/// Keys that choose lines: 32 MiB, more than a core's own caches.
-const KEYS: usize = 1 << 22;
+/// Keys that choose lines, a power of two: 4 MiB, more than a core's own caches.
+const KEYS: usize = 1 << 19;
 
 /// The rates of one thread, each on random lines.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -110,33 +110,67 @@ pub enum MemoryError {
 /// # Errors
 /// [`MemoryError::TooSmall`] for a part of less than [`MIN_BYTES`], or without parts.
 pub fn measure(parts: &[&[AtomicU64]], per_measurement: Duration) -> Result<Memory, MemoryError> {
+    // With one part, omits the choice of a part, which takes some time.
+    Ok(match whole_lines(parts)?[..] {
+        [only] => all(only, per_measurement),
+        ref parts => all(parts, per_measurement),
+    })
+}
+
+/// As [`measure`], of only [`Memory::keyed_reads`] and [`Memory::keyed_reads_then_swaps`], the
+/// limits of batched finds and inserts.
+///
+/// # Errors
+/// As for [`measure`].
+pub fn measure_keyed(
+    parts: &[&[AtomicU64]],
+    per_measurement: Duration,
+) -> Result<[Rate; 2], MemoryError> {
+    Ok(match whole_lines(parts)?[..] {
+        [only] => keyed(only, per_measurement, &mut Schedule::new()),
+        ref parts => keyed(parts, per_measurement, &mut Schedule::new()),
+    })
+}
+
+fn whole_lines<'a>(parts: &[&'a [AtomicU64]]) -> Result<Vec<&'a [Line]>, MemoryError> {
     let parts: Vec<_> = parts.iter().map(|part| whole(part)).collect();
     let lines = parts.iter().map(|part| part.len()).min().unwrap_or(0);
     if lines < MIN_LINES {
         return Err(MemoryError::TooSmall { lines, least: MIN_LINES });
     }
-    // With one part, omits the choice of a part, which takes some time.
-    Ok(match parts[..] {
-        [only] => all(only, per_measurement),
-        _ => all(&*parts, per_measurement),
-    })
+    Ok(parts)
 }
 
 /// Measures the rates one after the other.
 fn all<L: Lines>(lines: L, time: Duration) -> Memory {
+    let mut schedule = Schedule::new();
+    let indexes = schedule.best(vec![indexes(lines)], time / 10);
+    let dependent_reads = schedule.best(vec![dependent_reads(lines)], time);
+    let independent_reads = schedule.best(vec![independent_reads(lines)], time);
+    let reads = variants::prefetched_reads(lines, Chosen::AtRandom);
+    let prefetched_reads = schedule.best(reads, time);
+    let swaps = schedule.best(variants::swaps(lines), time);
+    let both = variants::reads_then_swaps(lines, Chosen::AtRandom);
+    let reads_then_swaps = schedule.best(both, time);
+    let [keyed_reads, keyed_reads_then_swaps] = keyed(lines, time, &mut schedule);
+    Memory {
+        indexes,
+        dependent_reads,
+        independent_reads,
+        prefetched_reads,
+        keyed_reads,
+        swaps,
+        reads_then_swaps,
+        keyed_reads_then_swaps,
+    }
+}
+
+fn keyed<L: Lines>(lines: L, time: Duration, schedule: &mut Schedule) -> [Rate; 2] {
     let keys = random::numbers(KEYS);
     let by_keys = Chosen::ByKeys(&keys);
-    let mut schedule = Schedule::new();
-    Memory {
-        indexes: schedule.best(vec![indexes(lines)], time / 10),
-        dependent_reads: schedule.best(vec![dependent_reads(lines)], time),
-        independent_reads: schedule.best(vec![independent_reads(lines)], time),
-        prefetched_reads: schedule.best(variants::prefetched_reads(lines, Chosen::AtRandom), time),
-        keyed_reads: schedule.best(variants::prefetched_reads(lines, by_keys), time),
-        swaps: schedule.best(variants::swaps(lines), time),
-        reads_then_swaps: schedule.best(variants::reads_then_swaps(lines, Chosen::AtRandom), time),
-        keyed_reads_then_swaps: schedule.best(variants::reads_then_swaps(lines, by_keys), time),
-    }
+    let reads = schedule.best(variants::prefetched_reads(lines, by_keys), time);
+    let both = schedule.best(variants::reads_then_swaps(lines, by_keys), time);
+    [reads, both]
 }
 
 #[cfg(test)]

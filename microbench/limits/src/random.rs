@@ -23,6 +23,12 @@ impl Random {
         Self::new(RandomState::new().build_hasher().finish())
     }
 
+    /// Returns a number that [`next`](Self::next) changes.
+    #[inline(always)]
+    pub(crate) fn present(&self) -> u64 {
+        self.0
+    }
+
     /// Returns a number of 64 bits: the halves of a product, combined.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation)]

@@ -30,7 +30,7 @@ fn everything_is_measured() {
     let (about, rows) = run(&[]);
     assert!(about.contains("table of 1 MiB, keys of 63 bits, 2 rounds of 1 ms"), "{about}");
     // Two load factors, three probe orders; the first one has targets.
-    assert_eq!(rows.len(), 17 * 2 * 3);
+    assert_eq!(rows.len(), 19 * 2 * 3);
     for row in &rows {
         let values = [row.measured, row.baseline, row.ratio()];
         assert!(values.iter().all(|value| *value > 0.0 && value.is_finite()), "{row}");
@@ -45,7 +45,7 @@ fn everything_is_measured() {
 #[test]
 fn the_table_alone_is_measured() {
     let (_, rows) = run(&["--without-peers", "--probing", "lines"]);
-    assert_eq!(rows.len(), (17 - 6) * 2);
+    assert_eq!(rows.len(), (19 - 6) * 2);
     assert_eq!(rows.iter().filter(|row| row.is_met().is_some()).count(), 12);
 }
 

@@ -133,8 +133,31 @@ pub(super) fn independent_reads<'a, L: Lines + 'a>(lines: L) -> Variant<'a> {
 pub(super) enum Chosen<'a> {
     /// By random numbers that the CPU computes.
     AtRandom,
-    /// By random keys, which are read from memory in order, over and over.
+    /// By random keys that are read from memory in order, over and over.
     ByKeys(&'a [u64]),
+}
+
+/// Numbers made of keys in memory. A random number changes in each pass over the keys, so that no
+/// line is chosen again by the same key: it would be in a cache.
+struct Keyed<'a> {
+    keys: &'a [u64],
+    next: usize,
+    salt: Random,
+}
+
+impl Keyed<'_> {
+    #[inline(always)]
+    fn next(&mut self) -> u64 {
+        let Some(key) = self.keys.get(self.next) else { return self.next_pass() };
+        self.next += 1;
+        key.wrapping_add(self.salt.present())
+    }
+
+    #[cold]
+    fn next_pass(&mut self) -> u64 {
+        self.next = 0;
+        self.salt.next()
+    }
 }
 
 pub(super) fn prefetched_reads<'a, L: Lines + 'a>(
@@ -187,8 +210,8 @@ fn distances<'a, L: Lines + 'a>(
         }
         Chosen::ByKeys(keys) => {
             let numbers = || {
-                let mut keys = keys.iter().cycle();
-                move || keys.next().copied().unwrap_or_default()
+                let mut keyed = Keyed { keys, next: 0, salt: Random::with_random_seed() };
+                move || keyed.next()
             };
             all_distances(lines, hint, numbers, access)
         }

@@ -64,7 +64,7 @@ const INSERTS_BY_BLOCKING: &str = "batched inserts / blocking inserts";
 const FINDS_BY_UNSHARED: &str = "batched finds / finds of hashbrown";
 const INSERTS_BY_UNSHARED: &str = "batched inserts / inserts of hashbrown";
 
-const NARROW_RATIOS: [Ratio; 17] = [
+const NARROW_RATIOS: [Ratio; 19] = [
     (1, FINDS_BY_READS, FindBatch, COMPUTED_READS, &[(500, 0.75), (900, 0.45)]),
     (1, FINDS_BY_KEYED, FindBatch, LOADED_READS, &[]),
     (1, INSERTS_BY_SWAPS, InsertBatch, COMPUTED_SWAPS, &[(500, 0.55), (900, 0.2)]),
@@ -77,7 +77,9 @@ const NARROW_RATIOS: [Ratio; 17] = [
     (1, INSERTS_BY_UNSHARED, InsertBatch, UnsharedSet(Insert), NO_SLOWER),
     (1, HIT_BY_READ, Hit, OwnTime(DependentReads), &[(500, 1.3), (900, 1.3)]),
     (2, FINDS_BY_READS, FindBatch, COMPUTED_READS, &[]),
+    (2, FINDS_BY_KEYED, FindBatch, LOADED_READS, &[]),
     (2, INSERTS_BY_SWAPS, InsertBatch, COMPUTED_SWAPS, &[]),
+    (2, INSERTS_BY_KEYED, InsertBatch, LOADED_SWAPS, &[]),
     (2, FINDS_BY_BEST, FindBatch, BestSet(Find), FINDS_FASTER),
     (2, INSERTS_BY_BEST, InsertBatch, BestSet(Insert), INSERTS_FASTER),
     (2, "batched finds / those of one rank", FindBatch, OneRank(PrefetchedReads), &[]),

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use probeline::table::Config;
 use probeline::transport::{Exchange, Owner, RemoteWord, Segment};
-use probeline_limits::memory::measure;
+use probeline_limits::memory::measure_keyed;
 use probeline_limits::remote::{Meter, Operation, Plan};
 
 use super::operations;
@@ -14,8 +14,8 @@ use crate::failure::Result;
 use crate::scenario::gather;
 use crate::timed::Timed;
 
-/// The time for each limit of memory: half a second for all, on all ranks at once. Ranks do not
-/// poll during this time, and a lost owner must be reported within a second.
+/// The time for each of two limits of memory, on all ranks at once. Ranks do not poll during this
+/// time, and a lost owner must be reported within a second.
 const MEMORY: Duration = Duration::from_millis(100);
 /// The time for each of four rates of a transport: 1.2 s for all.
 const TRANSPORT: Duration = Duration::from_millis(300);
@@ -71,7 +71,7 @@ impl TableLimit {
     pub(crate) fn note(&self) -> String {
         let what = match self.over {
             TransportName::Shm => {
-                "by prefetched reads of random lines (found), plus a CAS (inserted), all ranks at once"
+                "by prefetched reads of random lines (found), plus a CAS (inserted), keys in memory"
             }
             _ => "by READs of C buckets (found), plus a CAS (inserted), all ranks at once",
         };
@@ -87,8 +87,8 @@ fn of_memory<T: Timed>(engine: &T, config: &Config) -> Option<[f64; 2]> {
         engine.direct(Segment { start, words })
     };
     let windows: Option<Vec<&[AtomicU64]>> = (0..engine.geometry().owners).map(window).collect();
-    let memory = measure(&windows?, MEMORY).ok()?;
-    Some([memory.prefetched_reads, memory.reads_then_swaps].map(|rate| rate.per_second))
+    let rates = measure_keyed(&windows?, MEMORY).ok()?;
+    Some(rates.map(|rate| rate.per_second))
 }
 
 fn of_transport<T: Timed>(

@@ -17,7 +17,7 @@ use crate::pinning::{self, InitialAffinity};
 use crate::progress::Progress;
 
 /// Measurements of memory in each round for each number of cores, one of which is shorter.
-const MEASUREMENTS: u32 = 6;
+const MEASUREMENTS: u32 = 8;
 
 /// One CPU of each core that this process may use, and their memory nodes unless a container hides
 /// them.
