@@ -20,11 +20,10 @@ pub trait Machine: Copy {
     /// Number of engine slots for the landing and staging words of each operation ([`Port::slot`]).
     const SLOTS: u32;
 
-    /// Becomes `next`, a machine that starts in the storage in which this one has ended. A machine
-    /// that keeps something for the next operation of its storage, such as memory that it has
-    /// reserved and not used, hands it over here.
+    /// Replaces this machine, whose operation has ended, by the `next` one in the same storage. A
+    /// machine that has reserved memory and not used it can pass it to `next` here.
     #[inline(always)]
-    fn succeed(&mut self, next: Self) {
+    fn replace_with(&mut self, next: Self) {
         *self = next;
     }
 }

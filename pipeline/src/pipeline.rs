@@ -104,7 +104,7 @@ where
         let operations = self.operations.as_mut();
         let index = self.lists.free.first();
         let operation = operations.get_mut(index as usize).ok_or(Error::Busy)?;
-        operation.machine.succeed(machine);
+        operation.machine.replace_with(machine);
         self.start(index, waiter, &mut Keep);
         Ok(index)
     }

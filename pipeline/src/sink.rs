@@ -42,7 +42,7 @@ impl<M: Machine> Sink<M> for Polled<'_, M::Outcome, M::Error> {
 /// The source of a batch's operations, and the receiver of their results.
 pub trait Batch<T, X, M: Machine> {
     /// Writes the next operation to `into`, which has the last machine of that storage: see
-    /// [`Machine::succeed`].
+    /// [`Machine::replace_with`].
     fn pull(&mut self, parts: &mut Parts<'_, T, X>, into: &mut M) -> Pull;
 
     /// Stores the result of the operation that [`pull`](Self::pull) started with this index.
@@ -81,7 +81,7 @@ impl<T, X, M: Machine> Batch<T, X, M> for Call<M> {
     #[inline(always)]
     fn pull(&mut self, _: &mut Parts<'_, T, X>, into: &mut M) -> Pull {
         let Some(machine) = self.machine.take() else { return Pull::End };
-        into.succeed(machine);
+        into.replace_with(machine);
         Pull::Start(0)
     }
 

@@ -39,8 +39,8 @@ pub enum Sight {
     Unclear,
 }
 
-/// What an operation wants of a bucket: how a bucket's word compares with it, and the word with
-/// which it claims an empty bucket.
+/// What a search compares with the words of buckets: a bucket with the key, or a tag. It also has
+/// the word that claims an empty bucket.
 pub trait Wanted: Copy + PartialEq + core::hash::Hash + core::fmt::Debug {
     /// What an operation keeps of a word that matches.
     type Seen: Copy + Default + core::hash::Hash + core::fmt::Debug;

@@ -63,7 +63,7 @@ pub enum ConfigError {
         /// The largest number that fits behind the first word and the header.
         most: u64,
     },
-    /// No storage for operations, or more than the transport has slots for (two each).
+    /// No storage for operations, or more than the transport has slots for.
     #[error("storage for {found} operations: {}", StorageAdvice { found: *found, most: *most })]
     Operations {
         /// Operations given.
@@ -176,7 +176,7 @@ impl fmt::Display for StorageAdvice {
             Self { found: 0, .. } => write!(f, "pass storage for at least 1"),
             Self { found, most } => write!(
                 f,
-                "the engine has slots for {most}, two for each; open it with \
+                "the engine has slots for {most}; open it with \
                  config.sizes({found}), or pass less storage"
             ),
         }

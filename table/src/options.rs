@@ -37,9 +37,10 @@ pub enum OneRoundtrip {
     On,
     /// If at least one claim in four is expected to succeed, from the fraction of inserts among
     /// recent operations and the fraction of empty home buckets. Where the CPU can address all
-    /// words, as in shared memory, no roundtrip is saved, and three claims in four have to succeed.
+    /// words, as in shared memory: if at least three claims in four are expected to succeed.
     ///
-    /// A success saves a whole roundtrip. A failure costs an atomic beside a READ that the
+    /// Over a network, a success saves a whole roundtrip. In shared memory it saves one step of the
+    /// operation. A failure costs an atomic beside a READ that the
     /// operation waits for anyway. The table does not know the cost of an atomic: on a device with
     /// a much lower rate of atomics than of READs, as NICs may have, `Off` gives the higher
     /// throughput. `probeline tune` measures which is better.

@@ -85,8 +85,8 @@ impl<B: Wanted> Walk<B> {
         (first, places.rotate_left(first))
     }
 
-    /// Completes with the outcome that [`places`](Self::places) of a line have, or advances to the
-    /// next line if they have none.
+    /// Completes with `outcome`, the result of the [`places`](Self::places) of this line, or
+    /// advances to the next line if it is `None`.
     #[inline(always)]
     pub(crate) fn decide(&mut self, outcome: Option<Outcome>, layout: &Layout) -> Look {
         self.lines += 1;

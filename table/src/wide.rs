@@ -4,13 +4,13 @@
 //! home), and a *reference* to an entry, which holds the key. Buckets keep their rule: written
 //! once, by compare-and-swap.
 //!
-//! An entry keeps a rule of its own: its key is written, and that WRITE has completed, before a
-//! claim refers to it; it never changes again. Whoever reads the entry has seen the claimed bucket
-//! first, so the READ was posted after the WRITE completed, and the contract lets it show nothing
-//! older ([`Transport`]). A torn or stale READ of a *bucket* is harmless for the reasons that hold
-//! for narrow keys; if words may tear, a word is whole only without zero bytes, and any other word
-//! with the wanted tag is confirmed by a fetch-and-add of 0, for a torn reference could lead to an
-//! entry that was written and not claimed.
+//! The rule of entries: the WRITE of the key has completed before a claim refers to the entry, and
+//! the entry never changes again. An operation reads an entry only after it has seen the claimed
+//! bucket. The READ is therefore posted after the WRITE completed, and the contract ([`Transport`])
+//! guarantees that it shows the key. Torn and stale READs of a *bucket* are harmless for the same
+//! reasons as with 63-bit keys. If words may tear, a word without zero bytes is whole. Any other
+//! word with the wanted tag is confirmed by a fetch-and-add of 0, because a torn reference could
+//! lead to an entry that was written and not claimed.
 //!
 //! - A find reads a chunk, then the entry of a matching tag: two roundtrips.
 //! - An insert writes the key to a spare entry along with the first READ, then claims: two

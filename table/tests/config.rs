@@ -124,7 +124,7 @@ fn operations_have_two_slots_each() {
         |operations| new(*SIM, CONFIG, operations),
         &[1, 2, 3],
         &[refused(4), refused(100)],
-        &["storage for", "slots for 3, two for each", "config.sizes("],
+        &["storage for", "slots for 3;", "config.sizes("],
     );
     let none = [refused(0)];
     limits(|operations| new(*SIM, CONFIG, operations), &[], &none, &["storage for at least 1"]);

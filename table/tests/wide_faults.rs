@@ -19,7 +19,7 @@ const OPERATIONS: u32 = 4;
 /// Operations of a run.
 const SUBMITS: u64 = 600;
 /// Steps before a run counts as stuck.
-const MOST_STEPS: u64 = 2_000_000;
+const MAX_STEPS: u64 = 2_000_000;
 /// READs that may fail while the content is read at the end.
 const TRIES: u32 = 10_000;
 const STREAM: u64 = 700;
@@ -106,7 +106,7 @@ impl Run {
     }
 
     fn run(&mut self) -> Result<(), Wrong> {
-        for step in 0..MOST_STEPS {
+        for step in 0..MAX_STEPS {
             if let Some((_, owner)) = self.kill.filter(|(at, _)| *at == step) {
                 self.cluster.kill(owner);
             }

@@ -1,9 +1,10 @@
 //! Clients of a wide table are killed in the middle of inserts, and the others finish theirs.
 //!
-//! Over shared memory, the loss of an *owner* is a fault after which no table works on the engine:
-//! the last test. In the others a victim is a fork of an owner: it shares the windows, has operations and spare entries of
-//! its own, and its death ends nothing but those. A timer of the kernel kills it by SIGKILL,
-//! wherever it is. It records in the owner's window what it has begun and what has returned.
+//! Two tests kill forks of owners. A fork shares the windows of its owner and has operations and
+//! spare entries of its own; its death affects only those. A kernel timer kills it with SIGKILL at
+//! a random time. It records the inserts that it has started, and their results, in its owner's
+//! window. The last test kills an owner: over shared memory, the engine then reports a fault, and
+//! no table works on it.
 //!
 //! Shared memory executes posts in their order; `wide_faults.rs` shuffles them.
 
@@ -42,7 +43,7 @@ const NUMBERS: u64 = SHARED * (1 + CLIENTS);
 /// More than the keys, and than the entries that clients hold.
 const ENTRIES: u64 = 2_400;
 /// Entries that a client holds: [`WideConfig::entries_per_owner`].
-const MOST_HELD: u64 = 128 + OPERATIONS as u64;
+const MAX_HELD: u64 = 128 + OPERATIONS as u64;
 
 type Table = WideTable<Engine, Vec<WideOperation<WORDS>>, WORDS>;
 
@@ -299,7 +300,7 @@ impl<'j> Round<'j> {
         self.fill(NUMBERS);
         let entries = ENTRIES * u64::from(RANKS);
         let held = entries - self.table.len(self.job).unwrap();
-        assert!(held <= CLIENTS * MOST_HELD, "{held} entries are held");
+        assert!(held <= CLIENTS * MAX_HELD, "{held} entries are held");
         assert_eq!(self.table.retain(self.job, |_| true), Ok(0));
         self.fill(2 * NUMBERS);
         assert_eq!(self.table.len(self.job), Ok(entries));

@@ -77,8 +77,8 @@ impl Task {
 /// The least work of operations, as sums.
 ///
 /// An operation needs the READs and words of the chunks up to its key, with any C that it may
-/// choose, and a compare-and-swap if it inserts. A chunk that two owners hold counts as one READ,
-/// and a compare-and-swap that another rank precedes is no work.
+/// choose, and a compare-and-swap if it inserts. A chunk that straddles two owners counts as one
+/// READ. Lost claims are not counted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Work {
     operations: f64,
@@ -194,7 +194,10 @@ impl Work {
 }
 
 fn roundtrips(way: Way) -> &'static str {
-    if way.in_flight() == 1 { "roundtrips, one at a time" } else { "roundtrips of those in flight" }
+    match way.in_flight() {
+        1 => "roundtrips, one at a time",
+        _ => "roundtrips of the operations in flight",
+    }
 }
 
 #[cfg(test)]
@@ -247,7 +250,7 @@ mod tests {
         assert_eq!(of(1_000_000, 600_000), some("NIC READ rate", 2.0 * 1_000_000.0));
         // 1.5 roundtrips of 1 us each.
         let waits: f64 = 2.0 * 1_000.0 * 1e6 / 1.5;
-        assert_eq!(of(0, 0), some("roundtrips of those in flight", waits.round()));
+        assert_eq!(of(0, 0), some("roundtrips of the operations in flight", waits.round()));
         let half = [(FAR, 1.0), (find, 0.0)];
         let cached = bound(&setup(many, 1_000_000, 600_000), &half);
         assert_eq!(cached, some("NIC atomics rate", 2.0 * 1_200_000.0));

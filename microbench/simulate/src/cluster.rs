@@ -139,8 +139,8 @@ impl Ranks {
         Err(Error::Full { buckets: self.layout.buckets(), held: self.filled })
     }
 
-    /// Returns the home of a key, and the number of buckets that precede it in its probe order. The
-    /// key of an operation that has not completed counts as put next.
+    /// Returns the owner of a key's home, and the number of buckets before the key in its probe
+    /// order. An absent key counts as if it were in the first empty bucket.
     pub(crate) fn position(&self, key: u64) -> Option<(Owner, u64)> {
         let bucket = Bucket::new(key).ok()?;
         let is_end = |word: u64| word == 0 || word == bucket.word();

@@ -68,7 +68,7 @@ impl Load {
 pub struct Limit {
     /// The name of the limit.
     pub name: String,
-    /// The utilization, 0 to 1.
+    /// The utilization, 0 to 1. Only `most_used` returns more than 1.
     pub used: f64,
 }
 

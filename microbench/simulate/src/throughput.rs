@@ -43,9 +43,9 @@ impl ThroughputPlan {
         Ok(Self { setup, workload, load_percent: 1, operations: 400 })
     }
 
-    /// Returns the warm-up operations of each rank. In that time four times as many inserts start as
-    /// operations are in flight: completions no longer come in one burst, and where inserts are the
-    /// slower ones, most operations in flight are inserts.
+    /// Returns the number of warm-up operations of each rank: its inserts are four times the
+    /// operations in flight. Completions then no longer come in one burst. If inserts are slower
+    /// than finds, most operations in flight are inserts by then.
     fn warm(&self) -> u32 {
         let of_inserts = 400 / self.workload.inserts_percent().max(1);
         WARM.max(self.setup.way.in_flight().saturating_mul(of_inserts))

@@ -1,4 +1,4 @@
-//! Garbage collection: what it needs to know of a table's occupants.
+//! Garbage collection of any kind of table: [`Occupants`] decodes the buckets.
 
 use probeline_transport::{Exchange, Transport};
 
@@ -12,9 +12,9 @@ pub(crate) type Occupant<O> = Option<(<O as Occupants>::Wanted, <O as Occupants>
 
 /// What the buckets of a table hold.
 pub(crate) trait Occupants: Sized {
-    /// What decides where a bucket lies.
+    /// Determines the home of an occupant.
     type Wanted: Wanted;
-    /// What decides whether it is kept.
+    /// The key that is passed to `keep`.
     type Key;
 
     /// Returns the occupant of a bucket with this word, or `None` if it is empty.

@@ -1,4 +1,4 @@
-//! What an operation leaves behind when it is done: its costs, and the buckets that it has seen.
+//! Counts the costs of a completed operation, and caches the bucket that an atomic returned.
 
 use super::{Decision, FindOrPut, OneRoundtripState};
 use crate::bucket::{Bucket, Wanted};

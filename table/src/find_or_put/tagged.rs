@@ -1,4 +1,5 @@
-//! Searches by tags: the decisions that the key's entry makes, which are not the search's own.
+//! Search by tag: a search stops at a matching tag and at an empty bucket, and the wide machine
+//! resumes it here after it has compared the entry or written the key.
 
 use super::{FindOrPut, Stage};
 use crate::cache::CacheEntry;
@@ -40,8 +41,8 @@ impl FindOrPut<Tagged> {
         self.cursor < self.words(self.chunk)
     }
 
-    /// Lets the search claim empty buckets with the word of `tagged`, the one at which it stopped
-    /// first.
+    /// Lets the search claim empty buckets with the word of `tagged`, starting with the bucket at
+    /// which it stopped.
     pub(crate) fn claim_empty(&mut self, tagged: Tagged) {
         self.walk.bucket = tagged;
         self.walk.intent = Intent::FindOrPut;

@@ -9,7 +9,7 @@ use probeline_transport::OpError;
 
 use super::fingerprint::fingerprint;
 use super::subject::{Driven, Narrow, Subject};
-use super::wire::{Action, MOST_WRITTEN, Posted, Wire};
+use super::wire::{Action, MAX_WRITTEN, Posted, Wire};
 use super::{KEYS, MOST_CLIENTS, Memory, Mutant, Request, Scenario, Verdict, claim};
 use crate::error::{OperationError, SubmitError};
 use crate::outcome::Outcome;
@@ -31,7 +31,7 @@ struct World<S: Subject> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Late {
     Claim { at: usize, word: u64 },
-    Write { at: usize, words: [u64; MOST_WRITTEN], count: usize },
+    Write { at: usize, words: [u64; MAX_WRITTEN], count: usize },
 }
 
 impl Late {

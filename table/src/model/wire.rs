@@ -17,7 +17,7 @@ const MOST_POSTED: usize = 8;
 const MOST_SLOTS: usize = 4;
 const MOST_CHUNK: usize = 8;
 /// Words of the longest WRITE.
-pub(super) const MOST_WRITTEN: usize = 2;
+pub(super) const MAX_WRITTEN: usize = 2;
 
 /// A one-sided operation in flight.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -36,12 +36,12 @@ pub(super) enum Action {
         from: Segment,
         into: Local,
         occupied: u16,
-        first: [u64; MOST_WRITTEN],
+        first: [u64; MAX_WRITTEN],
     },
     /// A WRITE of so many of these words.
     Write {
         at: usize,
-        words: [u64; MOST_WRITTEN],
+        words: [u64; MAX_WRITTEN],
         count: usize,
     },
     CompareAndSwap {

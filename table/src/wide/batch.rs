@@ -64,7 +64,7 @@ where
             }
         }
         let Some(key) = self.keys.get(self.next) else { return Pull::End };
-        into.succeed(WideFindOrPut::new(key, self.intent, parts.shared));
+        into.replace_with(WideFindOrPut::new(key, self.intent, parts.shared));
         self.next += 1;
         Pull::Start(self.next - 1)
     }

@@ -2,7 +2,7 @@
 //! to which they refer, so that both cache misses of a find overlap with those of other keys.
 
 use super::context::WideContext;
-use super::direct::{Mapped, Reach, run};
+use super::direct::{Mapped, WordAccess, run};
 use super::key::{Tagged, hash};
 use crate::batch::{BatchResult, Results};
 use crate::bucket::Wanted;
@@ -11,8 +11,8 @@ use crate::layout::LINE_BUCKETS;
 use crate::line::{Compare, Line, Work, prefetch};
 use crate::outcome::Intent;
 
-/// Keys whose home lines, and keys whose entries, are prefetched ahead
-/// (`firmware-notes/prefetch-depth.md`).
+/// Keys between the prefetch of a home line and that of its entries, and between the latter and
+/// the comparison (`firmware-notes/prefetch-depth.md`).
 const AHEAD: usize = 16;
 /// Keys that were hashed and are not done. A power of two.
 const RING: usize = 4 * AHEAD;

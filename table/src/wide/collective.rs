@@ -22,7 +22,7 @@ const MAGIC: u64 = 0x7072_6f62_6577_6964;
 const ENTRIES: u64 = 1;
 const WORDS: u64 = 2;
 /// READs in flight at once while keys are visited.
-const MOST_READS: usize = 16;
+const MAX_READS: usize = 16;
 
 /// Buckets that refer to entries of `W` words.
 pub(crate) struct EntryKeys<const W: usize> {
@@ -194,7 +194,7 @@ where
         let mut phase = self.phase();
         let geometry = phase.transport.geometry();
         let (me, depth) = (geometry.me.0, phase.transport.caps().depth.min(geometry.slots));
-        let most = MOST_READS.min(depth as usize);
+        let most = MAX_READS.min(depth as usize);
         let mut index = 0;
         while index < buckets {
             let mut count = 0;

@@ -1,8 +1,9 @@
 //! Frees the entries without a key after a garbage collection, in place.
 //!
-//! Each owner marks the entries to which its buckets refer, with one bit of the entry's owner each.
-//! An owner with n marked entries moves those beyond the first n into the gaps before them, and
-//! leaves the new index in the old entry's first word. Then each owner updates its buckets.
+//! Each owner marks the entries to which its buckets refer: it sets a bit in the window of the
+//! entry's owner. An owner with n marked entries moves those with an index of n or more into the
+//! gaps below n, and stores the new index in the first word of the old entry. Then each owner
+//! updates the references in its buckets.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 

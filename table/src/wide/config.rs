@@ -2,7 +2,7 @@
 
 use probeline_transport::{Caps, Geometry, LINE_WORDS, Sizes};
 
-use super::key::{Entries, LEAST_TAG_BITS};
+use super::key::{Entries, MIN_TAG_BITS};
 use crate::config::Config;
 use crate::error::ConfigError;
 use crate::layout::HEADER_WORDS;
@@ -94,8 +94,8 @@ impl<const W: usize> WideConfig<W> {
             return Err(ConfigError::EntryWords { found: W, most });
         }
         let entries = self.entries(geometry.owners);
-        if self.entries_per_owner > 1 << 62 || entries.tag_bits() < LEAST_TAG_BITS {
-            return Err(ConfigError::Tag { found: entries.tag_bits(), least: LEAST_TAG_BITS });
+        if self.entries_per_owner > 1 << 62 || entries.tag_bits() < MIN_TAG_BITS {
+            return Err(ConfigError::Tag { found: entries.tag_bits(), least: MIN_TAG_BITS });
         }
         let room = geometry.window_words.saturating_sub(self.buckets.first_word);
         if self.entries_per_owner == 0 || self.words() > room {

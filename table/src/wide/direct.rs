@@ -1,9 +1,11 @@
 //! The direct path: the CPU examines lines, compares entries and claims buckets itself.
 //!
-//! It is used only if every owner's CPU reaches every part, which the owners find out when they
-//! open the table: an entry that a CPU has stored is visible to other CPUs at once, but to a READ
-//! only after the next barrier. An entry is stored before the compare-and-swap that claims a bucket
-//! for it, and loaded after the bucket was seen.
+//! All owners use it or none: an entry that a CPU has stored is visible to other CPUs at once, but
+//! to a READ only after the next barrier. The owners agree on it when they open the table. It
+//! requires that every owner's CPU can address every part, and at most [`PARTS`] owners.
+//!
+//! An entry is stored before the compare-and-swap that claims a bucket for it. It is loaded after
+//! the bucket was seen.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
@@ -19,8 +21,8 @@ use crate::layout::{LINE_BUCKETS, Layout, Position};
 use crate::line::{Compare, Line};
 use crate::outcome::{Intent, Outcome};
 
-/// How the CPU finds the words of all owners.
-pub(super) trait Reach<'t, const W: usize> {
+/// Addresses of the words of all owners, for the CPU.
+pub(super) trait WordAccess<'t, const W: usize> {
     fn line(&self, at: Position) -> Option<&'t Line>;
     fn entry(&self, entry: Entry) -> Option<&'t [AtomicU64; W]>;
     /// The word that counts the entries taken from the part of `owner`.
@@ -28,21 +30,21 @@ pub(super) trait Reach<'t, const W: usize> {
 }
 
 /// Asks the engine for each word, for single operations.
-pub(super) struct Engine<'t, T> {
+pub(super) struct EngineAccess<'t, T> {
     pub(super) transport: &'t T,
     pub(super) layout: Layout,
     pub(super) entries: Entries,
     pub(super) counter: u64,
 }
 
-impl<'t, T: Transport> Engine<'t, T> {
+impl<'t, T: Transport> EngineAccess<'t, T> {
     pub(super) fn new(transport: &'t T, context: &WideContext) -> Self {
         let WideContext { entries, counter, .. } = *context;
         Self { transport, layout: context.table.layout, entries, counter }
     }
 }
 
-impl<'t, T: Transport, const W: usize> Reach<'t, W> for Engine<'t, T> {
+impl<'t, T: Transport, const W: usize> WordAccess<'t, W> for EngineAccess<'t, T> {
     #[inline]
     fn line(&self, at: Position) -> Option<&'t Line> {
         line_at(self.transport, &self.layout, at)
@@ -72,7 +74,8 @@ pub(super) struct Mapped<'t, const W: usize> {
 }
 
 impl<'t, const W: usize> Mapped<'t, W> {
-    /// Returns `None` unless the CPU reaches every word of every owner.
+    /// Returns `None` if the CPU cannot address some word, or if there are more than [`PARTS`]
+    /// owners.
     pub(super) fn new(transport: &'t impl Transport, context: &WideContext) -> Option<Self> {
         let layout = &context.table.layout;
         let (lines, owners) = (Lines::new(transport, layout), layout.owners());
@@ -92,7 +95,7 @@ impl<'t, const W: usize> Mapped<'t, W> {
     }
 }
 
-impl<'t, const W: usize> Reach<'t, W> for &Mapped<'t, W> {
+impl<'t, const W: usize> WordAccess<'t, W> for &Mapped<'t, W> {
     #[inline(always)]
     fn line(&self, at: Position) -> Option<&'t Line> {
         self.lines.at(at)
@@ -123,7 +126,7 @@ pub(super) fn is_possible<const W: usize>(
 /// Runs an operation. Returns `None` if a word cannot be reached: a defect of the transport.
 #[inline(always)]
 pub(super) fn run<'t, C: Compare, const W: usize>(
-    reach: &impl Reach<'t, W>,
+    words: &impl WordAccess<'t, W>,
     context: &mut WideContext,
     key: &[u64; W],
     tagged: Tagged,
@@ -133,9 +136,9 @@ pub(super) fn run<'t, C: Compare, const W: usize>(
     let mut walk = context.table.walk(tagged, intent);
     // Each iteration passes one line within the probe limit.
     loop {
-        let line = reach.line(walk.probe.at)?;
+        let line = words.line(walk.probe.at)?;
         let (first, mask) = walk.places(&layout);
-        let wanted = Key { reach, key, tagged, intent };
+        let wanted = Key { words, key, tagged, intent };
         let outcome = wanted.look::<C>(context, line, first, mask)?;
         let look = walk.decide(outcome, &layout);
         if let Look::Done(outcome) = look {
@@ -147,13 +150,13 @@ pub(super) fn run<'t, C: Compare, const W: usize>(
 
 /// A wanted key.
 struct Key<'r, R, const W: usize> {
-    reach: &'r R,
+    words: &'r R,
     key: &'r [u64; W],
     tagged: Tagged,
     intent: Intent,
 }
 
-impl<'t, R: Reach<'t, W>, const W: usize> Key<'_, R, W> {
+impl<'t, R: WordAccess<'t, W>, const W: usize> Key<'_, R, W> {
     /// Looks at those buckets of `line` whose bits are set in `mask`, in the order from bucket
     /// `first` on, which wraps around. Returns `Some(None)` if all of them hold other keys.
     #[inline(always)]
@@ -187,7 +190,7 @@ impl<'t, R: Reach<'t, W>, const W: usize> Key<'_, R, W> {
     /// Returns whether the entry to which a bucket's word refers holds the key.
     #[inline(always)]
     fn is_at(&self, context: &mut WideContext, word: u64) -> Option<bool> {
-        let entry = self.reach.entry(context.entries.entry_of(word))?;
+        let entry = self.words.entry(context.entries.entry_of(word))?;
         let is_equal = entry.iter().zip(self.key).all(|(word, key)| word.load(Relaxed) == *key);
         context.stats.entry_reads += 1;
         context.stats.false_entry_reads += u64::from(!is_equal);
@@ -205,7 +208,7 @@ impl<'t, R: Reach<'t, W>, const W: usize> Key<'_, R, W> {
         empty: u8,
     ) -> Option<Option<Outcome>> {
         let Some(spare) = self.take(context)? else { return Some(Some(Outcome::Full)) };
-        for (to, word) in self.reach.entry(spare)?.iter().zip(self.key) {
+        for (to, word) in self.words.entry(spare)?.iter().zip(self.key) {
             // The compare-and-swap releases these stores.
             to.store(*word, Relaxed);
         }
@@ -235,7 +238,7 @@ impl<'t, R: Reach<'t, W>, const W: usize> Key<'_, R, W> {
                 return Some(Some(entry));
             }
             let Some(fetch) = context.spares.fetch(true) else { return Some(None) };
-            let before = self.reach.counter(fetch.owner)?.fetch_add(fetch.count, SeqCst);
+            let before = self.words.counter(fetch.owner)?.fetch_add(fetch.count, SeqCst);
             if let Some(entry) = context.fetched(fetch, before, true) {
                 return Some(Some(entry));
             }

@@ -6,7 +6,7 @@ use crate::bucket::{OCCUPIED, Sight, Wanted};
 
 /// Fewest bits of a tag: a READ of another key's entry then happens once in a million buckets that
 /// an operation passes.
-pub(crate) const LEAST_TAG_BITS: u32 = 20;
+pub(crate) const MIN_TAG_BITS: u32 = 20;
 /// Bits that the tag and the reference share.
 const SHARED_BITS: u32 = 63;
 /// 2^64 divided by the golden ratio, and the fractional parts of the square roots of 2 and 3: odd

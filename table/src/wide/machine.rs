@@ -87,7 +87,7 @@ struct Kept {
     epoch: u32,
 }
 
-/// A rule that the model check must see broken.
+/// A defect that the model check must detect.
 #[cfg_attr(not(test), allow(dead_code))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mutant {
@@ -119,7 +119,7 @@ impl<const W: usize> Machine for WideFindOrPut<W> {
     const SLOTS: u32 = 4;
 
     #[inline(always)]
-    fn succeed(&mut self, next: Self) {
+    fn replace_with(&mut self, next: Self) {
         let kept = self.kept;
         *self = next;
         self.kept = kept;
@@ -211,7 +211,7 @@ impl<const W: usize> WideFindOrPut<W> {
         context: &mut WideContext,
         port: &Port<'_, impl Transport>,
     ) -> Next<Outcome> {
-        let engine = direct::Engine::new(port.transport(), context);
+        let engine = direct::EngineAccess::new(port.transport(), context);
         let tagged = self.search.tagged();
         let outcome = direct::run::<Narrow, W>(&engine, context, &self.key, tagged, self.intent);
         outcome.map(Step::Done).ok_or_else(|| PostError::OutOfRange.into())
@@ -306,8 +306,8 @@ impl<const W: usize> WideFindOrPut<W> {
         }
     }
 
-    /// Ends the operation, unless posts of its entry are in flight: their outcome decides whether
-    /// the entry is kept.
+    /// Ends the operation once its WRITE and its fetch-and-add have completed. Their results decide
+    /// which entry the storage keeps.
     fn end(&mut self, outcome: Outcome, context: &mut WideContext) -> Step<Outcome> {
         if self.fetch.is_some() || self.is_writing() {
             return Step::Wait;
@@ -316,8 +316,8 @@ impl<const W: usize> WideFindOrPut<W> {
         Step::Done(outcome)
     }
 
-    /// Does not keep the entry for the next key, until the outcome of a WRITE to it or of a claim
-    /// with it is known: a failed one may take effect later.
+    /// Drops the kept entry while the outcome of a WRITE to it or of a claim with it is unknown: a
+    /// WRITE or a claim that failed may still take effect.
     fn risk(&mut self, _unless: Mutant) {
         #[cfg(test)]
         if self.mutant == _unless {

@@ -7,8 +7,9 @@
 use super::key::{Entries, Entry};
 
 /// The longest run. While one is in use, the next is requested, so a client holds up to two.
-const MOST_RUN: u64 = 64;
-/// A run is at most this part of the entries that each owner would get of those left in the part.
+const MAX_RUN: u64 = 64;
+/// Divisor of the length of a run: a run takes at most 1/8 of an owner's equal share of the entries
+/// left in a part.
 const SHARE: u64 = 8;
 
 /// A run of entries of one owner.
@@ -37,7 +38,7 @@ pub(crate) struct Fetch {
 /// Returns the length of a run in a part that has this many entries left.
 fn run_of(left: u64, owners: u32) -> u64 {
     let share = left.checked_div(SHARE * u64::from(owners)).unwrap_or(0);
-    share.clamp(1, MOST_RUN)
+    share.clamp(1, MAX_RUN)
 }
 
 /// The entries taken and not used. Those that operations keep are not among them.
@@ -150,8 +151,8 @@ impl Spares {
             run.next += 1;
             entries.entry(owner, before)
         });
-        // Both runs are in use only after a fetch in error: its successor may be one too many, and
-        // the shorter run is given up.
+        // Both runs are in use only if an operation failed while another one fetched a run, so that
+        // a second fetch started. The shorter run is then lost.
         if let Some(shorter) = self.runs.iter_mut().min_by_key(|run| run.left())
             && shorter.left() < run.left()
         {

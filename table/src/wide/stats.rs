@@ -7,7 +7,7 @@ pub struct EntryStats {
     /// Entries read because a bucket has the key's tag, by a READ or by the CPU. An operation waits
     /// for each of them, a roundtrip of its own.
     pub entry_reads: u64,
-    /// The part of `entry_reads` that showed another key: tags that are equal by chance.
+    /// The `entry_reads` that showed another key with the same tag.
     pub false_entry_reads: u64,
     /// Fetch-and-adds that take entries.
     pub fetches: u64,

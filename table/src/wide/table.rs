@@ -55,7 +55,8 @@ where
     /// Creates a table over `transport` without checking the parameters of the other owners;
     /// [`open`](Self::open) includes that check.
     ///
-    /// The CPU runs no operation of it, because that needs all owners' consent.
+    /// The CPU runs no operation until [`agree`](Self::agree) has succeeded, because all owners use
+    /// the direct path or none.
     ///
     /// The table uses four slots for each operation, from slot 0 on, and [`WideConfig::words`]
     /// words of the window, all 0 at first, as in a fresh window.
@@ -77,8 +78,8 @@ where
 
     /// Finds `key`, or inserts it into the first empty bucket of its probe order.
     ///
-    /// [`Outcome::Full`] means that no bucket within the probe limit was empty, or that every
-    /// entry was taken: those of other clients that they have not used count as taken.
+    /// [`Outcome::Full`] means that no bucket within the probe limit was empty, or that every entry
+    /// was taken. Unused entries that other clients hold count as taken.
     ///
     /// Blocks until the operation completes; the transport bounds the wait.
     ///
@@ -116,7 +117,7 @@ where
             context.table.stats.failed += 1;
             return Err(fault.into());
         }
-        let engine = direct::Engine::new(transport, context);
+        let engine = direct::EngineAccess::new(transport, context);
         let tagged = context.entries.tagged(hash(key));
         direct::run::<Narrow, W>(&engine, context, key, tagged, intent)
             .ok_or(OperationError::Window)

@@ -8,7 +8,7 @@ pub trait Busy: Copy + Debug + Default {
     /// has reported in the order of their posts.
     fn is_idle(&self, reported: u64) -> bool;
 
-    /// Keeps the slot busy for ever.
+    /// Marks the slot as busy permanently.
     fn leak(&mut self);
 }
 

@@ -288,7 +288,7 @@ impl Model {
 }
 
 impl Switches {
-    /// The time that a roundtrip between two of `nodes` nodes takes longer.
+    /// The additional time of a roundtrip between the nodes `from` and `to`, of `nodes` nodes.
     pub(crate) fn between_ns(&self, from: u32, to: u32, nodes: u64) -> u64 {
         if self.nodes_each == 0 || nodes <= self.nodes_each.into() {
             return 0;

@@ -48,8 +48,9 @@ pub(super) struct Connection {
     /// The owner's control words, which precede its window.
     control: RemoteRegion,
     pub(super) window: RemoteRegion,
-    /// Has room only from [`make_room`](Self::make_room) to the doorbell, so that one check of a post
-    /// finds both an empty list, whose owner is to be noted, and a full one.
+    /// Open only from [`make_room`](Self::make_room) to the doorbell: a closed list has no room.
+    /// One check in a post therefore detects a full list and also an empty one, whose owner must
+    /// be added to the engine's `pending`.
     list: WorkRequestList,
     /// Requests were posted since the last [`take_used`](Self::take_used).
     used: bool,

@@ -166,7 +166,7 @@ impl Engine {
         place.insert(Operation::new(token, request));
         if !connection.has_room() {
             self.make_room(owner);
-            // The same one: it exists.
+            // Looked up again, because `make_room` borrows the whole engine.
             connection = self.parts.connections.get_mut(owner.0 as usize)?;
         }
         let (private, remote) = (&self.parts.private, connection.window.address(index));

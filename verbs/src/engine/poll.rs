@@ -55,8 +55,8 @@ impl Engine {
         }
     }
 
-    /// Fills `out` with the completions of a range of [`polled`](Engine::polled) until one that is
-    /// not that of an operation that has succeeded. Returns their number.
+    /// Fills `out` with the completions in a range of [`polled`](Engine::polled), up to the first
+    /// one that is an error or has no operation in the ledger. Returns their number.
     // Not inlined, because the loop uses all registers.
     #[inline(never)]
     fn complete_successes(&mut self, range: Range<usize>, out: &mut [Completion]) -> usize {

@@ -241,7 +241,7 @@ fn rolling<'a, const AHEAD: usize, L: Lines + 'a>(
     mut number: impl FnMut() -> u64 + 'a,
     (prefetch, operation): (impl Fn(&AtomicU64) + 'a, impl Fn(&AtomicU64) -> u64 + 'a),
 ) -> Variant<'a> {
-    // Numbers, because an address is computed from one faster than it is loaded.
+    // Stores random numbers or keys, not addresses: computing an address is faster than loading it.
     let mut coming: [u64; AHEAD] = array::from_fn(|_| number());
     Variant::new(Some(ahead), move || {
         let mut sum = 0;

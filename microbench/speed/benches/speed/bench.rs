@@ -40,8 +40,8 @@ pub(crate) struct Args {
     #[arg(value_parser = widths())]
     pub(crate) words: Vec<Width>,
 
-    /// Sizes of the table in MiB, all ranks together, with the entries of wide keys; caches show
-    /// below 2048
+    /// Sizes of the table in MiB, all ranks together, including the entries of wide keys; below
+    /// 2048, caches raise the rates
     #[arg(long, default_value = "2048", value_delimiter = ',', value_name = "MIB,...")]
     #[arg(value_parser = value_parser!(u64).range(1..=1 << 20))]
     pub(crate) table_mib: Vec<u64>,
@@ -70,8 +70,8 @@ pub(crate) struct Args {
     without_peers: bool,
 
     /// Size in MiB of a table with as many buckets as the other sets have keys and gaps [default: a
-    /// quarter of the table], rounded down to a power of two of buckets. Smaller is in their favour,
-    /// larger takes minutes to fill
+    /// quarter of the table], rounded down to a power of two of buckets. A smaller size favours the
+    /// other sets; a larger size takes minutes to fill
     #[arg(long, value_name = "MIB", value_parser = value_parser!(u64).range(1..=1 << 20))]
     peer_mib: Option<u64>,
 

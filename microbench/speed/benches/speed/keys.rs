@@ -13,8 +13,8 @@ use super::tables::Measured;
 /// Operations between two readings of the clock, and of one batch. The end of a batch, with fewer
 /// and fewer operations in flight, takes the time of some tens of operations, about 1 %.
 pub(crate) const BLOCK: usize = 2048;
-/// Words of keys drawn for each second of a measurement, which ends with its keys if it is faster:
-/// in cache, or with wide keys.
+/// Words of keys drawn for each second of a measurement. A measurement that uses its keys faster,
+/// in cache or with wide keys, ends when they are used up.
 const WORDS_PER_S: f64 = 60e6;
 /// 128 MiB of keys; a measurement ends with them.
 const MAX_WORDS: usize = 1 << 24;

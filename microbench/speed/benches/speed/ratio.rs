@@ -149,7 +149,7 @@ impl Display for Row {
         write!(f, "{name:62} {case:30} {measured:8.1} {baseline:8.1} {unit:3} {ratio:7.3}")?;
         let verdict = if self.is_met() == Some(true) { "met" } else { "MISSED" };
         self.target.map_or(Ok(()), |target| write!(f, "  {side} {target:.2} {verdict}"))?;
-        if self.holds { write!(f, "  the limit that holds") } else { Ok(()) }
+        if self.holds { write!(f, "  (the lower limit)") } else { Ok(()) }
     }
 }
 

@@ -42,7 +42,7 @@ row! {
         pub(super) roundtrips_by_paper: Option<f64>,
         /// The highest throughput that the profile allows for the least work of the operations.
         pub(super) bound_ops_per_s: Option<f64> =>
-            ("bound", million, note("what the profile allows for the least work; --full names why")),
+            ("bound", million, note("highest that the profile allows; --full names the resource")),
         pub(super) bound_share: Option<f64> => ("of bound", fixed::<2>),
         /// The resource that sets the bound.
         pub(super) bound: Option<String> => ("bound by", text, full()),

@@ -152,7 +152,7 @@ fn named(places: impl ExactSizeIterator<Item = String>) -> String {
     if others > 0 { format!("{named} and {others} others") } else { named }
 }
 
-/// Names the clusters where a choice is off because the operations in flight hide roundtrips.
+/// Names the clusters on which `--one-roundtrip auto` or `--read-ahead likely` is off, and why.
 fn spared(rows: &[SimulateRow]) -> impl Iterator<Item = String> {
     let of = |what: &str, why: &str, spares: fn(&SimulateRow) -> bool| {
         let mut places: Vec<_> =
