@@ -6,8 +6,8 @@ use core::sync::atomic::AtomicU64;
 
 use probeline_sim::{Cluster, Faults, Model, stage};
 use probeline_table::{
-    CollectiveError, Config, ConfigError, OpenError, Operation, OperationError, Outcome, Probing,
-    Table,
+    CollectiveError, Config, ConfigError, OneRoundtrip, OpenError, Operation, OperationError,
+    Outcome, Probing, Table, WideConfig, WideOperation, WideTable,
 };
 use probeline_transport::{
     Alone, AtomicScope, Exchange, ExchangeError, Fault, Local, Owner, SlotError, Transport,
@@ -16,11 +16,15 @@ use probeline_transport::{
 
 const CONFIG: Config = Config { chunk_buckets: 8, max_chunks: 8, ..Config::paper(64) };
 const ROUNDS: u64 = 24;
+const WIDE: WideConfig<2> = WideConfig {
+    buckets: Config { one_roundtrip: OneRoundtrip::Off, ..CONFIG },
+    entries_per_owner: 64,
+};
 
 fn cluster(seed: u64, faults: Faults) -> Cluster {
     let config = probeline_sim::Config {
         owners: 3,
-        window_words: CONFIG.words(),
+        window_words: WIDE.words(),
         seed,
         faults,
         model: Model::simple(1_000),
@@ -36,8 +40,12 @@ fn storage() -> [Operation; 4] {
 /// Inserts a key, repeating failed operations, which had no effect. Returns `None` when the
 /// transport is dead.
 fn insert(table: &mut Table<probeline_sim::Engine, [Operation; 4]>, key: u64) -> Option<()> {
+    inserted(|| table.find_or_put(key))
+}
+
+fn inserted(mut insert: impl FnMut() -> Result<Outcome, OperationError>) -> Option<()> {
     loop {
-        match table.find_or_put(key) {
+        match insert() {
             Ok(outcome) => return (outcome != Outcome::Full).then_some(()),
             Err(OperationError::Failed(_)) => {}
             Err(_) => return None,
@@ -83,26 +91,62 @@ fn a_count_is_right_or_an_error() {
 #[test]
 fn retain_fails_on_all_owners_if_it_fails_on_one() {
     for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
-        let mut failed = 0;
+        let config = Config { probing, ..CONFIG };
+        let wide = WideConfig { buckets: Config { probing, ..WIDE.buckets }, ..WIDE };
+        let (mut failed, mut wide_failed) = (0, 0);
         for seed in 0..100 {
-            failed += retains(seed, Config { probing, ..CONFIG });
+            failed += keeps_step(seed, |engine, exchange| retains(engine, exchange, config));
+            wide_failed +=
+                keeps_step(seed, |engine, exchange| wide_retains(engine, exchange, wide));
         }
-        assert!(failed > 10, "{failed} failed with {probing:?}: nothing was tried");
+        for failed in [failed, wide_failed] {
+            assert!(failed > 10, "{failed} failed with {probing:?}: nothing was tried");
+        }
     }
 }
 
-/// Returns the number of owners that failed.
-fn retains(seed: u64, config: Config) -> usize {
+/// Keys of each owner: enough for clusters that extend into the next owner's part.
+const KEYS: u64 = 48;
+
+/// Inserts the keys and removes the odd ones. Returns `None` if the engine died before.
+fn retains(
+    engine: probeline_sim::Engine,
+    exchange: &mut dyn Exchange,
+    config: Config,
+) -> Option<Result<u64, CollectiveError>> {
+    let mut table = Table::open(engine, config, storage(), exchange).ok()?;
+    let me = u64::from(exchange.me().0);
+    for key in 0..KEYS {
+        insert(&mut table, 3 * key + me)?;
+    }
+    exchange.barrier().ok()?;
+    Some(table.retain(exchange, |key| key % 2 == 0))
+}
+
+fn wide_retains(
+    engine: probeline_sim::Engine,
+    exchange: &mut dyn Exchange,
+    config: WideConfig<2>,
+) -> Option<Result<u64, CollectiveError>> {
+    let storage = [const { WideOperation::EMPTY }; 2];
+    let mut table = WideTable::open(engine, config, storage, exchange).ok()?;
+    let me = u64::from(exchange.me().0);
+    for key in 0..KEYS {
+        inserted(|| table.find_or_put(&[3 * key + me, 7]))?;
+    }
+    exchange.barrier().ok()?;
+    Some(table.retain(exchange, |key| key[0] % 2 == 0))
+}
+
+/// Lets three owners remove keys while operations fail. Returns the number of owners that failed.
+fn keeps_step(
+    seed: u64,
+    retains: impl Fn(probeline_sim::Engine, &mut dyn Exchange) -> Option<Result<u64, CollectiveError>>
+    + Sync,
+) -> usize {
     let faults = Faults { error_undone_ppm: 4_000, ..Faults::none() };
     let results = stage::run(&cluster(seed, faults), |engine, mut exchange| {
-        let mut table = Table::open(engine, config, storage(), &mut exchange).ok()?;
-        let me = u64::from(exchange.me().0);
-        // Enough keys for clusters that extend into the next owner's part.
-        for key in 0..48 {
-            insert(&mut table, 3 * key + me)?;
-        }
-        exchange.barrier().ok()?;
-        let removed = table.retain(&mut exchange, |key| key % 2 == 0);
+        let removed = retains(engine, &mut exchange)?;
         // The owners are still in step: this matches the same call of the others, not one of their
         // barriers.
         let mut all = [9; 3];
@@ -121,10 +165,7 @@ fn retains(seed: u64, config: Config) -> usize {
         assert!(results.iter().all(|(end, _)| end.is_err()), "seed {seed}: {results:?}");
     }
     if results.len() == 3 {
-        assert!(
-            results.iter().all(|(_, told)| *told),
-            "{config:?}, seed {seed}: out of step: {results:?}"
-        );
+        assert!(results.iter().all(|(_, told)| *told), "seed {seed}: out of step: {results:?}");
     }
     results.iter().filter(|(end, _)| end.is_err()).count()
 }

@@ -194,12 +194,25 @@ impl<T: Transport> Phase<'_, T> {
         mine: &[Agreed],
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
+        self.agree_and(quiet, mine, exchange, |_| Ok(()))
+    }
+
+    /// As `agree`, and returns what `read` reads of the headers after they were compared.
+    pub(crate) fn agree_and<R>(
+        &mut self,
+        quiet: Result<(), OperationError>,
+        mine: &[Agreed],
+        exchange: &mut (impl Exchange + ?Sized),
+        read: impl FnOnce(&mut Self) -> Result<R, OperationError>,
+    ) -> Result<R, CollectiveError> {
         exchange.barrier()?;
         let compared = quiet.map_err(Into::into).and_then(|()| self.compare(mine));
-        // Also after a difference: an owner that left would make the READs of the others fail.
+        let result = compared.and_then(|()| Ok(read(self)?));
+        // Also after an error: an owner that left would make the READs of the others fail.
         let parted = exchange.barrier();
-        compared?;
-        Ok(parted?)
+        let result = result?;
+        parted?;
+        Ok(result)
     }
 
     fn compare(&mut self, mine: &[Agreed]) -> Result<(), CollectiveError> {

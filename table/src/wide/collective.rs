@@ -21,6 +21,8 @@ const MAGIC: u64 = 0x7072_6f62_6577_6964;
 /// Words after the counter of entries that must be equal on all owners.
 const ENTRIES: u64 = 1;
 const WORDS: u64 = 2;
+/// The word after them, in which an owner publishes whether its CPU may run operations.
+const DIRECT: u64 = 3;
 /// READs in flight at once while keys are visited.
 const MAX_READS: usize = 16;
 
@@ -90,13 +92,20 @@ where
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
         let quiet = self.pipeline.quiesce();
-        let mine = self.agreed();
-        self.phase().agree(quiet, &mine, exchange)?;
-        let context = self.pipeline.shared();
         let may = self.config.buckets.direct
-            && direct::is_possible::<W>(self.pipeline.transport(), context);
-        let able = self.phase().sum(Ok::<_, CollectiveError>(u64::from(may)), exchange)?;
-        self.pipeline.shared_mut().is_direct = able == u64::from(self.layout().owners());
+            && direct::is_possible::<W>(self.pipeline.transport(), self.pipeline.shared());
+        let direct = self.config.counter() - self.config.buckets.first_word + DIRECT;
+        let (mine, owners) = (self.agreed(), self.layout().owners());
+        let mut phase = self.phase();
+        let published = phase.publish(direct, may.into());
+        // Owners read this word between the barriers of the comparison. An exchange of its own
+        // would follow only where the comparison succeeded, and owners would lose step.
+        let is_direct = phase.agree_and(quiet.and(published), &mine, exchange, |phase| {
+            (0..owners).try_fold(true, |all, owner| {
+                Ok(all & (phase.read_word(phase.header(owner, direct))? == 1))
+            })
+        })?;
+        self.pipeline.shared_mut().is_direct = is_direct;
         Ok(())
     }
 
@@ -171,10 +180,9 @@ where
         exchange.barrier()?;
         let occupants = EntryKeys::<W> { entries };
         let mut retain = Retain { phase: self.phase(), occupants };
-        let removed = retain.run(quiet, exchange, keep)?;
+        let removed = retain.run(quiet, exchange, keep);
         let mut compaction = Compaction { phase: retain.phase, entries, first_mark, counter };
-        compaction.run(exchange)?;
-        Ok(removed)
+        compaction.run(removed, exchange)
     }
 
     /// Calls `visit` with each key in this owner's part of the buckets. The result is exact between

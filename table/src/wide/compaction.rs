@@ -29,23 +29,32 @@ pub(super) struct Compaction<'t, T> {
 }
 
 impl<T: Transport> Compaction<'_, T> {
-    /// Follows a barrier after the last change of a bucket.
+    /// Compacts after the search for keys without garbage, which ended as `removed`, and returns
+    /// that result or the first error. Follows a barrier after the last change of a bucket.
+    ///
+    /// An owner with an error makes all barriers too, and publishes its failure at each.
     pub(super) fn run(
         &mut self,
+        removed: Result<u64, CollectiveError>,
         exchange: &mut (impl Exchange + ?Sized),
-    ) -> Result<(), CollectiveError> {
-        let cleared = self.marks().map(|marks| {
-            marks.iter().for_each(|mark| mark.store(0, Release));
-            0
-        });
-        self.phase.sum(cleared, exchange)?;
-        let marked = self.mark();
-        self.phase.sum(marked, exchange)?;
-        let moved = self.compact();
-        self.phase.sum(moved, exchange)?;
-        let updated = self.update();
-        self.phase.sum(updated, exchange)?;
-        Ok(())
+    ) -> Result<u64, CollectiveError> {
+        let steps = [Self::clear_marks, Self::mark, Self::compact, Self::update];
+        let mut result = removed;
+        for step in steps {
+            // Without the exchange there is no step to keep.
+            if let Err(CollectiveError::Exchange(_)) = result {
+                return result;
+            }
+            let mine = result.and_then(|_| Ok(step(self)?));
+            let all = self.phase.sum(mine, exchange);
+            result = all.and(result);
+        }
+        result
+    }
+
+    fn clear_marks(&mut self) -> Result<u64, OperationError> {
+        self.marks()?.iter().for_each(|mark| mark.store(0, Release));
+        Ok(0)
     }
 
     fn marks(&self) -> Result<&[core::sync::atomic::AtomicU64], OperationError> {
@@ -65,7 +74,7 @@ impl<T: Transport> Compaction<'_, T> {
     }
 
     /// Moves this owner's marked entries to the front of its part. Returns how many were moved.
-    fn compact(&self) -> Result<u64, OperationError> {
+    fn compact(&mut self) -> Result<u64, OperationError> {
         let marks = self.marks()?;
         let is_marked = |index: u64| {
             let word = usize::try_from(index / WORD_BITS).ok().and_then(|at| marks.get(at));
