@@ -249,6 +249,34 @@ fn a_counterexample_is_reported_although_the_table_is_full() {
     assert_eq!(row["properties"][0]["path"].as_array().unwrap().len(), 3);
 }
 
+/// Neither a table nor a state has room for all states, and another property holds in all of them.
+#[test]
+fn a_counterexample_is_reported_although_another_property_is_open_when_room_ends() {
+    let scratch = Scratch::new();
+    let file = scratch.file("net.pnml", &producer(0));
+    let wide = scratch.file("wide.pnml", &producer(1000));
+    let outgrown = "transition deliver put 1,024 tokens in place buffer, beyond the 1024 bits";
+    let full = "were found before the table was full";
+    for (file, size, distance, invariant, reason) in [
+        (file.as_str(), "16KiB", 12, "buffer <= 5", full),
+        (wide.as_str(), "64MiB", 12, "buffer <= 5", outgrown),
+        ("philosophers:10", "16KiB", 2, "eat_1 == 0", "the table is full"),
+    ] {
+        for ranks in ["1", "2"] {
+            let asked = ["--find-deadlock", "--invariant", invariant];
+            let (row, code, printed) =
+                explored(file, &[&asked[..], &["--ranks", ranks, "--table-size", size]].concat());
+            assert_eq!((code, &row["complete"]), (REFUTED, &false.into()), "{printed}");
+            let [deadlock, violated] = [0, 1].map(|at| &row["properties"][at]);
+            assert_eq!((&deadlock["holds"], &violated["holds"]), (&Value::Null, &false.into()));
+            assert_eq!(replay(&Net::load(file).unwrap(), violated).1, distance, "{printed}");
+            let stopped = printed.lines().position(|line| line.starts_with("stopped for lack of"));
+            let said = printed.lines().nth(stopped.unwrap() + 1).unwrap();
+            assert!(said.starts_with("  ") && said.contains(reason), "{printed}");
+        }
+    }
+}
+
 #[test]
 fn invalid_inequalities_are_refused_with_their_position() {
     let refusals = [

@@ -87,7 +87,11 @@ impl<'a, E: Expand<W>, const W: usize> Expansion<'a, E, W> {
             let nodes = self.nodes.get_mut(self.pending..).unwrap_or_default();
             let expanded = match self.expander.expand(&node, nodes) {
                 Ok(expanded) => expanded,
-                Err(overflow) => return Ok(Some(Stop::Overflow(overflow))),
+                Err(overflow) => {
+                    frontier.put_back(node);
+                    self.put(table, frontier, counts)?;
+                    return Ok(Some(Stop::Overflow(overflow)));
+                }
             };
             let Expanded { enabled, nodes: written } = expanded;
             counts.expanded += 1;

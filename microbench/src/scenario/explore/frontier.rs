@@ -57,6 +57,11 @@ impl<const W: usize> Frontier<W> {
         self.current.pop()
     }
 
+    /// Puts back a node that was popped but not expanded.
+    pub(super) fn put_back(&mut self, node: [u64; W]) {
+        self.current.push(node);
+    }
+
     pub(super) fn push(&mut self, node: [u64; W]) {
         self.next.push(node);
     }

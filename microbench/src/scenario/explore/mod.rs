@@ -119,7 +119,7 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     report.parameter("places", exploration.net.places().len());
     report.parameter("transitions", exploration.net.transitions().len());
     let Explored { row, limit, ending } = output;
-    report.summary = row.summary(ending);
+    report.summary = row.summary(&ending);
     let status = match ending {
         Ending::Interrupted(signal) => signal.exit_code(),
         _ if row.is_violated() => ExitCode::from(REFUTED),

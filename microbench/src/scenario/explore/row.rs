@@ -11,7 +11,7 @@ row! {
     pub(crate) struct ExploreRow {
         pub(super) model: String => ("model", text),
         pub(super) ranks: u32 => ("ranks", text),
-        /// Whether all states were expanded; false if a signal ended the exploration earlier.
+        /// Whether all states were expanded; false if the exploration ended earlier.
         pub(super) complete: bool,
         pub(super) states: u64 => ("states", text),
         pub(super) states_not_expanded: u64,
@@ -88,11 +88,14 @@ impl ExploreRow {
     }
 
     /// States the result.
-    pub(super) fn summary(&self, ending: Ending) -> Vec<String> {
-        let cause = match ending {
-            Ending::Complete => None,
-            Ending::Answered => Some("at the counterexample".to_owned()),
-            Ending::Interrupted(signal) => Some(format!("by {}", signal.name())),
+    pub(super) fn summary(&self, ending: &Ending) -> Vec<String> {
+        let (cause, reason) = match ending {
+            Ending::Complete => (None, None),
+            Ending::Answered => (Some("at the counterexample".to_owned()), None),
+            Ending::Interrupted(signal) => (Some(format!("by {}", signal.name())), None),
+            Ending::OutOfRoom(reason) => {
+                (Some("for lack of room".to_owned()), Some(format!("  {reason}")))
+            }
         };
         let stopped = cause.map(|cause| {
             format!(
@@ -114,7 +117,7 @@ impl ExploreRow {
             counted(self.ranks.into(), "rank"),
             rate_of("states", self.states_per_s)
         );
-        verdicts.chain(stopped).chain([answer]).collect()
+        verdicts.chain(stopped).chain(reason).chain([answer]).collect()
     }
 }
 
@@ -156,15 +159,15 @@ mod tests {
     fn the_answer_can_be_quoted() {
         let answer = "kanban:5: 2,546,432 states, 24,460,016 arcs, 0 deadlocks in 1.20 s on 2 ranks \
                       (2.12 M states/s)";
-        assert_eq!(row().summary(Ending::Complete), [answer]);
+        assert_eq!(row().summary(&Ending::Complete), [answer]);
         let one = ExploreRow { ranks: 1, deadlocks: 1, seconds: 0.5, ..row() };
-        assert!(one.summary(Ending::Complete)[0].contains(" 1 deadlock in 500 ms on 1 rank ("));
+        assert!(one.summary(&Ending::Complete)[0].contains(" 1 deadlock in 500 ms on 1 rank ("));
     }
 
     #[test]
     fn an_incomplete_result_is_marked_first() {
         let row = ExploreRow { complete: false, levels: 12, states_not_expanded: 45_678, ..row() };
-        let summary = row.summary(Ending::Interrupted(Interrupt::from_number(2).unwrap()));
+        let summary = row.summary(&Ending::Interrupted(Interrupt::from_number(2).unwrap()));
         let first = "stopped by SIGINT after level 12: 2,546,432 states found, 45,678 of them not \
                      expanded";
         assert_eq!(summary[0], first);

@@ -13,7 +13,7 @@ use super::counterexample::{Levels, Verdict};
 use super::expansion::{Counts, Expansion, Stop};
 use super::frontier::{Frontier, READS, SHARE_WORDS};
 use super::property::{Findings, Property, Violation};
-use super::so_far::{SoFar, Unpackable};
+use super::so_far::SoFar;
 use super::states::{Expand, Visited};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
@@ -34,24 +34,26 @@ pub(super) struct Ended {
 }
 
 /// Why a search ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     /// All states were expanded.
     Complete,
     /// All properties are violated.
     Answered,
     Interrupted(Interrupt),
+    /// The table or a state had no room, for the reason given, after a property was violated.
+    OutOfRoom(String),
 }
 
 /// Searches all states that are reachable from the initial marking, until all properties are
-/// violated. The table is empty. The inner error is a marking that does not fit the packing, the
-/// same one on every rank.
+/// violated. The table is empty. The inner error is the packing that the search needs instead,
+/// because a marking does not fit this one; it is the same on every rank.
 pub(super) fn search<V: Visited<W>, const W: usize>(
     exploration: &Exploration,
     table: &mut V,
     packing: &Packing,
     exchange: &mut dyn Exchange,
-) -> Result<core::result::Result<Ended, Unpackable>> {
+) -> Result<core::result::Result<Ended, Packing>> {
     let written = match exploration.args.expand.known_states {
         0 => Successors::All,
         _ => Successors::Needed,
@@ -89,23 +91,30 @@ pub(super) fn search<V: Visited<W>, const W: usize>(
         let (held, open) = (states + round.found(), round.open + round.found());
         let levels = counts.levels;
         progress.set(0, &doing(levels + 1, held, open, start.elapsed()));
-        if let Some(overflow) = round.overflow {
-            return Ok(Err(Unpackable { overflow, so_far: SoFar { states: held, levels } }));
-        }
-        let stops = round.full || round.interrupt.is_some();
+        let so_far = SoFar { states: held, levels };
+        let out_of_room = match round.overflow {
+            Some(overflow) => match packing.grown(&exploration.net, overflow) {
+                Ok(grown) => return Ok(Err(grown)),
+                Err(error) => Some(so_far.unpackable(overflow, &exploration.net, &error)),
+            },
+            None => round.full.then(|| so_far.table_full(exploration, W)),
+        };
+        let stops = out_of_room.is_some() || round.interrupt.is_some();
         if stops || round.open == 0 {
             expansion.findings.agree(levels, exchange)?;
         }
         counts.levels += u64::from(round.open == 0);
-        match round.interrupt {
-            _ if open == 0 && !round.full => break Ending::Complete,
-            _ if expansion.findings.are_complete() => break Ending::Answered,
-            _ if round.full => {
-                let so_far = SoFar { states: held, levels };
-                return Err(so_far.table_full(exploration, W));
+        let findings = &expansion.findings;
+        match (out_of_room, round.interrupt) {
+            (None, _) if open == 0 => break Ending::Complete,
+            _ if findings.are_complete() => break Ending::Answered,
+            // A counterexample is a result, whatever ends the search.
+            (Some(failure), _) if findings.has_violation() => {
+                break Ending::OutOfRoom(failure.to_string());
             }
-            Some(interrupt) => break Ending::Interrupted(interrupt),
-            None => {}
+            (Some(failure), _) => return Err(failure),
+            (None, Some(interrupt)) => break Ending::Interrupted(interrupt),
+            (None, None) => {}
         }
     };
     let open = round.open + round.found();

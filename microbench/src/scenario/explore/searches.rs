@@ -95,13 +95,7 @@ impl<'a> Searches<'a> {
         let ended = loop {
             match search(self.exploration, &mut table, &self.packing, exchange)? {
                 Ok(ended) => break ended,
-                Err(unpackable) => {
-                    let net = &self.exploration.net;
-                    self.packing = self
-                        .packing
-                        .grown(net, unpackable.overflow)
-                        .map_err(|error| unpackable.failure(net, &error))?;
-                }
+                Err(grown) => self.packing = grown,
             }
             if self.packing.words() != W {
                 return Ok(None);

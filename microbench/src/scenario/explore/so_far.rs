@@ -42,13 +42,6 @@ pub(super) struct SoFar {
     pub(super) levels: u64,
 }
 
-/// A marking that does not fit the packing, and the search up to it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Unpackable {
-    pub(super) overflow: Overflow,
-    pub(super) so_far: SoFar,
-}
-
 impl SoFar {
     /// Creates the failure of a table that is full.
     pub(super) fn table_full(self, exploration: &Exploration, words: usize) -> Failure {
@@ -69,26 +62,16 @@ impl SoFar {
         let full = full.or("unless the net has no bound on its tokens, which fills any table");
         Failure::new(format!("{full}; {self} were found")).everywhere()
     }
-}
 
-impl core::fmt::Display for SoFar {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let [states, levels] =
-            [(self.states, "state"), (self.levels, "complete level")].map(|(n, of)| counted(n, of));
-        write!(f, "{states} in {levels}")
-    }
-}
-
-impl Unpackable {
     /// Creates the failure of a marking that no packing holds, for the reason `error`.
-    pub(super) fn failure(&self, net: &Net, error: &PackingError) -> Failure {
-        let Overflow { place, tokens, transition } = self.overflow;
+    pub(super) fn unpackable(self, overflow: Overflow, net: &Net, error: &PackingError) -> Failure {
+        let Overflow { place, tokens, transition } = overflow;
         let place = net.places().get(place).map(Place::to_string).unwrap_or_default();
         let fired = transition.and_then(|number| id_of(net, number)).unwrap_or_default();
         let tokens = counted(tokens, "token");
-        let (found, available) = (self.so_far, error.available);
+        let available = error.available;
         let found =
-            format!("{found} were found before transition {fired} put {tokens} in place {place}");
+            format!("{self} were found before transition {fired} put {tokens} in place {place}");
         let failure = match net.growth() {
             Some(growth) => {
                 let end = format!("{found}, beyond the {available} bits of a state");
@@ -97,6 +80,14 @@ impl Unpackable {
             None => Failure::new(format!("{error}; {found}")),
         };
         failure.everywhere()
+    }
+}
+
+impl core::fmt::Display for SoFar {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let [states, levels] =
+            [(self.states, "state"), (self.levels, "complete level")].map(|(n, of)| counted(n, of));
+        write!(f, "{states} in {levels}")
     }
 }
 
