@@ -181,6 +181,32 @@ fn ranks_with_different_nets_are_refused() {
     }
 }
 
+/// The nets are equal but for their names, of which an invariant uses one.
+#[test]
+fn ranks_whose_invariants_mean_different_places_are_refused() {
+    let net = two_steps(1);
+    let swapped = net.replace("\"b\"", "\"B\"").replace("\"c\"", "\"b\"").replace("\"B\"", "\"c\"");
+    let folders = [net, swapped].map(|net| {
+        let folder = Scratch::new();
+        folder.file("m.pnml", &net);
+        folder
+    });
+    let both = |more: &[&str]| {
+        let command = [M_PNML, more].concat();
+        by_hand_in(&[(&command, Some(&folders[0])), (&command, Some(&folders[1]))])
+    };
+    let report = both(&["--find-deadlock"]).remove(0);
+    assert_eq!(report.code, Some(4), "{report:?}");
+    let said = of_two(both(&["--invariant", "b <= 20"]));
+    for (said, other) in said.iter().zip([1, 0]) {
+        assert!(
+            said.contains(&format!("rank {other} has other parameters: properties is")),
+            "{said}"
+        );
+        assert!(said.trim_end().ends_with("--invariant mean other places"), "{said}");
+    }
+}
+
 /// A pipe provides one net to rank 0, and another to rank 1, which rank 0 starts later.
 #[test]
 fn a_net_that_changes_before_rank_1_reads_it_is_refused() {

@@ -52,13 +52,28 @@ enum Relation {
 
 impl Invariant {
     /// Parses an inequality over the places of `net`, such as `2 * p1 + p2 <= 3`. The relation is
-    /// `<=`, `>=`, `==`, `!=`, `<` or `>`. Identifiers of other characters than letters, digits,
-    /// `_` and `.` stand in double quotes.
+    /// `<=`, `>=`, `==`, `!=`, `<` or `>`. Identifiers that begin with a digit or have other
+    /// characters than letters, digits, `_` and `.` stand in double quotes.
     ///
     /// # Errors
     /// [`InvariantError`] with the position and what to do.
     pub fn parse(text: &str, net: &Net) -> Result<Self, InvariantError> {
         Parser::new(text, net).inequality()
+    }
+
+    /// Encodes the places, factors, relation and number as numbers, but not the names.
+    ///
+    /// Processes that parse the same text with nets of the same [`encoding`](Net::encoding) compare
+    /// a hash of these numbers to check that the names refer to the same places.
+    pub fn encoding(&self) -> Vec<u64> {
+        let terms = self.terms.iter();
+        let terms = terms.flat_map(|&(place, factor)| [place as u64, factor.cast_unsigned()]);
+        let right = self.right.cast_unsigned();
+        // The two halves of a number of 128 bits.
+        #[allow(clippy::cast_possible_truncation)]
+        let right = [right as u64, (right >> 64) as u64];
+        let relation = self.relation as u64;
+        [self.terms.len() as u64].into_iter().chain(terms).chain([relation]).chain(right).collect()
     }
 
     /// Returns whether the inequality holds in a marking; `tokens` returns the tokens of a place.

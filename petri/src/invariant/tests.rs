@@ -1,5 +1,7 @@
 //! Tests of the text of inequalities, and of their truth in markings.
 
+use std::collections::HashSet;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -67,6 +69,33 @@ fn places_have_identifiers_or_names() {
     let error = Invariant::parse("two <= 1", &net).unwrap_err();
     let ids = vec!["\"3x\"".to_owned(), "c".to_owned()];
     assert_eq!(error.fault, InvariantFault::AmbiguousPlace { name: "two".into(), ids });
+}
+
+/// Each part of an inequality changes its encoding, and names that mean the same place do not.
+#[test]
+fn encodings_are_those_of_the_resolved_parts() {
+    let net = places(&[("a", "one"), ("b", "two")]);
+    let encoded = |text: &str| Invariant::parse(text, &net).unwrap().encoding();
+    let texts = [
+        "a <= 1",
+        "b <= 1",
+        "2 a <= 1",
+        "-a <= 1",
+        "a < 1",
+        "a >= 1",
+        "a > 1",
+        "a == 1",
+        "a != 1",
+        "a <= 2",
+        "a <= -1",
+        "a + b <= 1",
+        "b + a <= 1",
+    ];
+    let all: HashSet<Vec<u64>> = texts.iter().map(|text| encoded(text)).collect();
+    assert_eq!(all.len(), texts.len());
+    assert_eq!(encoded("one <= 1"), encoded("a<=1"));
+    let swapped = Invariant::parse("a <= 1", &places(&[("b", "two"), ("a", "one")])).unwrap();
+    assert_eq!(swapped.encoding(), encoded("b <= 1"));
 }
 
 /// Checks the position of the fault, and that the message has the text and this part.

@@ -174,6 +174,9 @@ impl Scenario for Exploration {
 
     fn inputs(&self) -> Vec<Input> {
         let model = &self.args.model;
+        // Lists of numbers, each after its length.
+        let properties = self.properties.iter().map(Property::encoding);
+        let properties = properties.flat_map(|of| [vec![of.len() as u64], of].concat());
         vec![
             Input {
                 name: "net",
@@ -186,6 +189,14 @@ impl Scenario for Exploration {
                 name: "packing",
                 digest: Digest::of_numbers("packing", self.packing.encoding()),
                 advice: "of the same build: the layout of states differs".to_owned(),
+            },
+            Input {
+                name: "properties",
+                digest: Digest::of_numbers("properties", properties),
+                advice: format!(
+                    "and with the same net: each rank reads {model} itself, and the names in \
+                     --invariant mean other places"
+                ),
             },
         ]
     }

@@ -62,6 +62,14 @@ impl fmt::Display for Property {
 }
 
 impl Property {
+    /// Encodes the property as numbers, with the places that its names mean.
+    pub(super) fn encoding(&self) -> Vec<u64> {
+        match self {
+            Self::NoDeadlock => Vec::new(),
+            Self::Invariant(invariant) => invariant.encoding(),
+        }
+    }
+
     /// Returns whether a state violates the property that enables this number of transitions.
     fn is_violated(&self, packing: &Packing, state: &[u64], enabled: usize) -> bool {
         match self {
@@ -101,6 +109,11 @@ impl<'a> Findings<'a> {
     #[inline]
     pub(super) fn is_open(&self) -> bool {
         self.violations.iter().any(Option::is_none)
+    }
+
+    /// Returns whether ranks have agreed on a violation.
+    pub(super) fn has_violation(&self) -> bool {
+        self.violations.iter().any(Option::is_some)
     }
 
     /// Returns whether properties were asked for and all of them are violated.
