@@ -207,7 +207,9 @@ where
 
     #[cold]
     fn fail(&mut self, index: u32, error: Error, sink: &mut impl Sink<M>) {
-        M::on_error(&mut self.shared);
+        if let Some(operation) = self.operations.as_mut().get_mut(index as usize) {
+            operation.machine.on_error(&mut self.shared);
+        }
         self.end(index, Err(error.into()), sink);
     }
 

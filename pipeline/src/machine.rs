@@ -1,6 +1,8 @@
 //! The interface of an operation: a state machine that posts one-sided operations and receives
 //! their completions.
 
+use core::hash::Hasher;
+
 use probeline_transport::Transport;
 
 use crate::error::{Error, Stop};
@@ -26,6 +28,10 @@ pub trait Machine: Copy {
     fn replace_with(&mut self, next: Self) {
         *self = next;
     }
+
+    /// Hashes what [`replace_with`](Self::replace_with) passes to the next machine, for model
+    /// checkers: it determines how later operations continue.
+    fn hash_passed_on<H: Hasher>(&self, _: &mut H) {}
 }
 
 /// Runs a [`Machine`] with a context `X` that all operations of a structure share.
@@ -56,8 +62,8 @@ pub trait Run<X>: Machine {
         port: &mut Port<'_, impl Transport>,
     ) -> Next<Self::Outcome>;
 
-    /// Counts an operation that failed, for structures that count them.
-    fn on_error(_shared: &mut X) {}
+    /// Handles the failure of the operation: counts it, or releases what it holds in `shared`.
+    fn on_error(&mut self, _shared: &mut X) {}
 }
 
 /// The result of a call of a machine.

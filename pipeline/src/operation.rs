@@ -31,7 +31,8 @@ impl<O: Default, E> Default for Finished<O, E> {
 /// Storage for one operation in flight; the caller of a pipeline provides an array of them.
 ///
 /// For model checkers, its hash covers the state that determines how the operation continues. The
-/// hash ignores the content of free storage. It also ignores generations: the hash of a transport
+/// hash ignores the content of free storage, except for what its machine passes to the next one
+/// ([`Machine::hash_passed_on`]). It also ignores generations: the hash of a transport
 /// must distinguish the posts of an operation in flight from those of earlier operations in the
 /// same storage.
 #[derive(Clone, Debug)]
@@ -107,6 +108,7 @@ where
 {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         (self.next, self.in_flight, self.queued).hash(hasher);
+        self.machine.hash_passed_on(hasher);
         match &self.state {
             State::Free => 0_u8.hash(hasher),
             State::Running => (1_u8, &self.machine, self.waiter).hash(hasher),

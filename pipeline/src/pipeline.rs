@@ -212,7 +212,7 @@ where
         let pull = running.batch.pull(&mut parts, &mut unused);
         if let Pull::Start(place) = pull {
             if error != Error::Busy {
-                M::on_error(&mut self.shared);
+                unused.on_error(&mut self.shared);
             }
             running.batch.take(place, Err(error.into()));
         }

@@ -130,7 +130,7 @@ impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
         self.on_part(completed, context, port)
     }
 
-    fn on_error(context: &mut Context<C>) {
+    fn on_error(&mut self, context: &mut Context<C>) {
         context.stats.failed += 1;
     }
 }

@@ -15,7 +15,7 @@
 //! - A find reads a chunk, then the entry of a matching tag: two roundtrips.
 //! - An insert writes the key to a spare entry along with the first READ, then claims: two
 //!   roundtrips at load factor 0.5. A claim that loses to a word with the same tag reads the
-//!   winner's entry; the spare entry is kept for the storage's next operation.
+//!   winner's entry; the spare entry goes back for another operation of the client.
 //! - An entry is reused only if no WRITE or claim of it has an unknown outcome. A rank that dies
 //!   between WRITE and claim leaves an entry that nothing refers to, and blocks nobody.
 //!

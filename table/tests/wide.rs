@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use common::job::{Sizes, on_shm};
 use probeline_shm::Builder;
-use probeline_sim::{Cluster, Engine};
+use probeline_sim::{Cluster, Engine, Faults};
 use probeline_table::{
     Config, Finished, Intent, OperationError, Outcome, Probing, Shared, SubmitError, Tag,
     WideConfig, WideOperation, WideTable,
@@ -28,8 +28,16 @@ const ROUNDTRIP_NS: u64 = 10_000;
 
 /// A cluster whose owners' engines fit the table.
 fn cluster<const W: usize>(config: &WideConfig<W>, owners: u32, operations: u32) -> Cluster {
+    Cluster::new(sim(config, owners, operations)).unwrap()
+}
+
+fn sim<const W: usize>(
+    config: &WideConfig<W>,
+    owners: u32,
+    operations: u32,
+) -> probeline_sim::Config {
     let sizes = config.sizes(operations);
-    Cluster::new(probeline_sim::Config {
+    probeline_sim::Config {
         owners,
         window_words: sizes.window_words,
         slots: sizes.slots,
@@ -41,8 +49,7 @@ fn cluster<const W: usize>(config: &WideConfig<W>, owners: u32, operations: u32)
             ..probeline_sim::Model::simple(10 * ROUNDTRIP_NS)
         },
         ..probeline_sim::Config::default()
-    })
-    .unwrap()
+    }
 }
 
 fn open<const W: usize>(
@@ -257,6 +264,44 @@ fn full_means_full() {
         }
         assert_eq!(table.find_or_put(&key(room - 1)), Ok(Outcome::Found));
         assert_eq!(table.entry_stats().entries_from_others, room - 37);
+    }
+}
+
+/// Entries that find-or-puts of existing keys took serve all later operations, whichever storage
+/// these use.
+#[test]
+fn entries_that_were_not_used_serve_later_operations() {
+    let config = WideConfig::<2> { entries_per_owner: 10, ..WideConfig::new(64) };
+    let cluster = cluster(&config, 1, 8);
+    let mut table = open(&cluster, 0, config, 8);
+    for number in 0..2 {
+        assert_eq!(table.find_or_put(&key(number)), Ok(Outcome::Inserted));
+    }
+    let keys: Vec<_> = (0..8).map(|number| key(number % 2)).collect();
+    let mut results = [Outcome::Absent; 8];
+    table.find_or_put_batch(&keys, &mut results).unwrap();
+    assert_eq!(results, [Outcome::Found; 8]);
+    for number in 2..10 {
+        assert_eq!(table.find_or_put(&key(number)), Ok(Outcome::Inserted), "{number}");
+    }
+    assert_eq!(table.find_or_put(&key(10)), Ok(Outcome::Full));
+}
+
+/// Fetches of entries complete in another order than they execute: an operation that finds every
+/// part exhausted waits for the run that another one fetches.
+#[test]
+fn entries_in_flight_are_not_taken() {
+    const KEYS: u64 = 48;
+    for seed in 0..200 {
+        let config = WideConfig::<2> { entries_per_owner: KEYS, ..WideConfig::new(96) };
+        let faults = Faults { slow_ppm: 200_000, slow_factor: 20, ..Faults::none() };
+        let sim = probeline_sim::Config { seed, faults, ..sim(&config, 1, 8) };
+        let mut table = open(&Cluster::new(sim).unwrap(), 0, config, 8);
+        let keys: Vec<_> = (0..KEYS).map(key).collect();
+        let mut results = vec![Outcome::Absent; keys.len()];
+        table.find_or_put_batch(&keys, &mut results).unwrap();
+        let inserted = results.iter().filter(|result| **result == Outcome::Inserted).count();
+        assert_eq!(inserted as u64, KEYS, "seed {seed}: {results:?}");
     }
 }
 

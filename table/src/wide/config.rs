@@ -8,8 +8,8 @@ use crate::error::ConfigError;
 use crate::layout::HEADER_WORDS;
 use crate::options::OneRoundtrip;
 
-/// Entries beyond the buckets of a part that [`WideConfig::new`] adds: those that clients hold and
-/// have not used.
+/// Entries beyond the buckets of a part that [`WideConfig::new`] adds: those that a client holds and
+/// has not used, two runs of 64 and one entry for each of 128 operations.
 const SPARE_ENTRIES: u64 = 256;
 /// Words that follow the header: the counter of the entries taken, on a cache line of its own.
 const COUNTER_WORDS: u64 = LINE_WORDS as u64;
@@ -50,7 +50,9 @@ impl<const W: usize> WideConfig<W> {
     }
 
     /// Returns a configuration for `total_keys` keys on `owners` owners: buckets at a load factor
-    /// of 3/4 with all keys inserted, and entries for the keys and 256 more in each part.
+    /// of 3/4 with all keys inserted, and entries for the keys and 256 more in each part. These
+    /// suffice for one client of up to 128 operations for each owner; raise
+    /// [`entries_per_owner`](Self::entries_per_owner) by one for each operation beyond them.
     #[must_use]
     pub const fn for_keys(total_keys: u64, owners: u32) -> Self {
         let buckets = Config::for_keys(total_keys, owners).buckets_per_owner;

@@ -148,6 +148,12 @@ pub(super) fn run<'t, C: Compare, const W: usize>(
     }
 }
 
+/// Gives back the entry taken last.
+fn give_back(context: &mut WideContext, spare: Entry) {
+    let refused = context.spares.give_back(spare);
+    debug_assert_eq!(refused, None, "there is room for the entry taken last");
+}
+
 /// A wanted key.
 struct Key<'r, R, const W: usize> {
     words: &'r R,
@@ -219,13 +225,13 @@ impl<'t, R: WordAccess<'t, W>, const W: usize> Key<'_, R, W> {
             match line.get(at as usize)?.compare_exchange(0, claimed, SeqCst, SeqCst) {
                 Ok(_) => return Some(Some(Outcome::Inserted)),
                 Err(word) if self.tagged.matches(word) && self.is_at(context, word)? => {
-                    context.spares.give_back(spare);
+                    give_back(context, spare);
                     return Some(Some(Outcome::Found));
                 }
                 Err(_) => left &= left - 1,
             }
         }
-        context.spares.give_back(spare);
+        give_back(context, spare);
         Some(None)
     }
 

@@ -5,6 +5,8 @@
 //! compared, and at the first bucket that looks empty, which it claims when the WRITE of the key to
 //! a spare entry has completed. The WRITE goes out with the first READ.
 
+use core::hash::{Hash, Hasher};
+
 use probeline_pipeline::{Completed, Machine, Next, Port, Run, Step, Stop};
 use probeline_transport::{Local, Owner, PostError, RemoteWord, Transport};
 
@@ -74,12 +76,14 @@ enum Spare {
     Writing(Entry),
     /// The WRITE has completed.
     Written(Entry),
-    /// Every part is exhausted.
+    /// Every part is exhausted, and no run is being fetched.
     Exhausted,
 }
 
-/// The entry that the storage of an operation keeps for its next one: no WRITE of it is in flight
-/// or has failed, and no claim of unknown outcome refers to it.
+/// An entry that another operation may use after this one: no WRITE of it is in flight or has
+/// failed, and no claim of unknown outcome refers to it. It goes back to the client's
+/// [`Spares`](super::spares::Spares); without room there it stays for the next operation of the
+/// same storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Kept {
     entry: Option<Entry>,
@@ -123,6 +127,10 @@ impl<const W: usize> Machine for WideFindOrPut<W> {
         let kept = self.kept;
         *self = next;
         self.kept = kept;
+    }
+
+    fn hash_passed_on<H: Hasher>(&self, hasher: &mut H) {
+        self.kept.entry.map(|entry| (entry, self.kept.epoch)).hash(hasher);
     }
 }
 
@@ -175,9 +183,12 @@ impl<const W: usize> Run<WideContext> for WideFindOrPut<W> {
         self.advance_waiting(context, port)
     }
 
-    fn on_error(context: &mut WideContext) {
+    fn on_error(&mut self, context: &mut WideContext) {
         context.table.stats.failed += 1;
-        context.spares.failed();
+        if let Some(fetch) = self.fetch.take() {
+            context.spares.fetch_failed(fetch);
+        }
+        self.give_back(context);
     }
 }
 
@@ -284,6 +295,10 @@ impl<const W: usize> WideFindOrPut<W> {
                         None if self.spare == Spare::Exhausted => {
                             self.stage = Stage::Ended(Outcome::Full);
                         }
+                        // Another operation fetches a run, and this one has no post in flight.
+                        None if self.spare == Spare::Lacking && self.fetch.is_none() => {
+                            return Ok(Step::Yield);
+                        }
                         None => return Ok(Step::Wait),
                     }
                 }
@@ -307,13 +322,21 @@ impl<const W: usize> WideFindOrPut<W> {
     }
 
     /// Ends the operation once its WRITE and its fetch-and-add have completed. Their results decide
-    /// which entry the storage keeps.
+    /// which entry it gives back.
     fn end(&mut self, outcome: Outcome, context: &mut WideContext) -> Step<Outcome> {
         if self.fetch.is_some() || self.is_writing() {
             return Step::Wait;
         }
+        self.give_back(context);
         self.search.count(outcome, &mut context.table);
         Step::Done(outcome)
+    }
+
+    /// Gives the kept entry to the client's other operations, unless it has become free for all
+    /// clients or there is no room.
+    fn give_back(&mut self, context: &mut WideContext) {
+        let entry = self.kept.entry.filter(|_| self.kept.epoch == context.spares.epoch);
+        self.kept.entry = entry.and_then(|entry| context.spares.give_back(entry));
     }
 
     /// Drops the kept entry while the outcome of a WRITE to it or of a claim with it is unknown: a
@@ -375,7 +398,9 @@ impl<const W: usize> WideFindOrPut<W> {
                 self.fetch = Some(fetch);
                 port.fetch_add(FETCH, at, fetch.count)?;
             }
-            None if entry.is_none() => self.spare = Spare::Exhausted,
+            None if entry.is_none() && !context.spares.is_fetching() => {
+                self.spare = Spare::Exhausted;
+            }
             None => {}
         }
         Ok(())

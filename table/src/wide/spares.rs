@@ -4,6 +4,8 @@
 //! counter of its own part and then owns the run. When its part is exhausted it goes on with the
 //! next owner's, so that a table is full only when every part is.
 
+use core::hash::{Hash, Hasher};
+
 use super::key::{Entries, Entry};
 
 /// The longest run. While one is in use, the next is requested, so a client holds up to two.
@@ -11,6 +13,10 @@ const MAX_RUN: u64 = 64;
 /// Divisor of the length of a run: a run takes at most 1/8 of an owner's equal share of the entries
 /// left in a part.
 const SHARE: u64 = 8;
+
+/// Most entries given back that any operation can take. Those beyond stay with the storage of their
+/// operation.
+const MAX_RETURNED: usize = if cfg!(test) { 4 } else { 128 };
 
 /// A run of entries of one owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -35,6 +41,38 @@ pub(crate) struct Fetch {
     is_run: bool,
 }
 
+/// Entries that operations gave back, the last one on top.
+#[derive(Clone, Copy, Debug)]
+struct Returned {
+    entries: [Entry; MAX_RETURNED],
+    count: usize,
+}
+
+impl Returned {
+    const NONE: Self = Self { entries: [Entry(0); MAX_RETURNED], count: 0 };
+
+    /// Returns `entry` if there is no room for it.
+    fn push(&mut self, entry: Entry) -> Option<Entry> {
+        let Some(place) = self.entries.get_mut(self.count) else { return Some(entry) };
+        *place = entry;
+        self.count += 1;
+        None
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Entry> {
+        let top = self.count.checked_sub(1)?;
+        self.count = top;
+        self.entries.get(top).copied()
+    }
+}
+
+impl Hash for Returned {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.entries.get(..self.count).hash(hasher);
+    }
+}
+
 /// Returns the length of a run in a part that has this many entries left.
 fn run_of(left: u64, owners: u32) -> u64 {
     let share = left.checked_div(SHARE * u64::from(owners)).unwrap_or(0);
@@ -45,8 +83,8 @@ fn run_of(left: u64, owners: u32) -> u64 {
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Spares {
     runs: [Run; 2],
-    /// One that was not used after all.
-    returned: Option<Entry>,
+    /// Those that were not used after all.
+    returned: Returned,
     /// Whether a fetch of a run is in flight.
     is_fetching: bool,
     me: u32,
@@ -64,7 +102,7 @@ impl Spares {
     pub(crate) fn new(me: u32, owners: u32, entries: &Entries) -> Self {
         Self {
             runs: [Run::default(); 2],
-            returned: None,
+            returned: Returned::NONE,
             is_fetching: false,
             me,
             owners,
@@ -90,7 +128,7 @@ impl Spares {
     /// Takes one of the entries held.
     #[inline]
     pub(crate) fn pop(&mut self, entries: &Entries) -> Option<Entry> {
-        if let Some(entry) = self.returned.take() {
+        if let Some(entry) = self.returned.pop() {
             return Some(entry);
         }
         if self.runs[0].left() == 0 {
@@ -104,10 +142,15 @@ impl Spares {
         Some(entries.entry(run.owner, run.next - 1))
     }
 
-    /// Takes back the entry taken last, which no bucket refers to.
-    pub(crate) fn give_back(&mut self, entry: Entry) {
-        debug_assert_eq!(self.returned, None, "two entries are returned");
-        self.returned = Some(entry);
+    /// Takes back an entry to which no bucket refers and no WRITE may still happen. Returns it if
+    /// there is no room, which there is for the entry taken last.
+    pub(crate) fn give_back(&mut self, entry: Entry) -> Option<Entry> {
+        self.returned.push(entry)
+    }
+
+    /// Returns whether a run is being fetched, whose entries any operation can take.
+    pub(crate) fn is_fetching(&self) -> bool {
+        self.is_fetching
     }
 
     /// Returns the fetch-and-add to post: for an operation that `lacks` an entry, and to take the
@@ -117,7 +160,7 @@ impl Spares {
         if self.parts_left == 0 {
             return None;
         }
-        let left = self.runs[0].left() + self.runs[1].left();
+        let left = self.returned.count as u64 + self.runs[0].left() + self.runs[1].left();
         let is_run = !self.is_fetching && left <= self.run / 2;
         if !lacks && (!is_run || self.run == 1) {
             return None;
@@ -151,18 +194,71 @@ impl Spares {
             run.next += 1;
             entries.entry(owner, before)
         });
-        // Both runs are in use only if an operation failed while another one fetched a run, so that
-        // a second fetch started. The shorter run is then lost.
         if let Some(shorter) = self.runs.iter_mut().min_by_key(|run| run.left())
             && shorter.left() < run.left()
         {
-            *shorter = run;
+            core::mem::swap(shorter, &mut run);
+        }
+        // Both runs may be in use: the next run is requested while up to half of it is left, and it may
+        // have been longer than those in use. Entries without room are lost.
+        for index in run.next..run.end {
+            self.returned.push(entries.entry(run.owner, index));
         }
         first
     }
 
-    /// Lets another operation fetch a run, after one that may have been fetching has failed.
-    pub(crate) fn failed(&mut self) {
-        self.is_fetching = false;
+    /// Lets another operation fetch a run, after the one with this fetch in flight has failed. What
+    /// the fetch takes is lost.
+    pub(crate) fn fetch_failed(&mut self, fetch: Fetch) {
+        self.is_fetching &= !fetch.is_run;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_failure_of_one_fetch_leaves_another_in_flight() {
+        let entries = Entries::new(1, 64, 1, 0);
+        let mut spares = Spares::taking(4, &entries);
+        let run = spares.fetch(true).unwrap();
+        let single = spares.fetch(true).unwrap();
+        assert_eq!((run.count, single.count), (4, 1));
+        spares.fetch_failed(single);
+        assert!(spares.is_fetching());
+        assert_eq!(spares.fetch(false), None, "a second run");
+        spares.fetch_failed(run);
+        assert_eq!(spares.fetch(false), Some(run));
+    }
+
+    #[test]
+    fn a_third_run_is_not_lost() {
+        let entries = Entries::new(1, 64, 1, 0);
+        let mut spares = Spares::taking(4, &entries);
+        for (before, count) in [(0, 2), (2, 3), (5, 3)] {
+            let fetch = Fetch { owner: 0, count, is_run: true };
+            assert_eq!(spares.fetched(fetch, before, false, &entries), None);
+        }
+        let mut held: Vec<_> = core::iter::from_fn(|| spares.pop(&entries)).collect();
+        held.sort_unstable_by_key(|entry| entry.0);
+        assert_eq!(held, (0..8).map(Entry).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn entries_given_back_are_taken_again() {
+        let entries = Entries::new(1, 64, 1, 0);
+        let mut spares = Spares::taking(1, &entries);
+        for index in 0..MAX_RETURNED as u64 {
+            assert_eq!(spares.give_back(Entry(index)), None);
+        }
+        assert_eq!(spares.give_back(Entry(63)), Some(Entry(63)));
+        for index in (0..MAX_RETURNED as u64).rev() {
+            assert_eq!(spares.pop(&entries), Some(Entry(index)));
+        }
+        assert_eq!(spares.pop(&entries), None);
+        spares.give_back(Entry(1));
+        spares.forget(&entries);
+        assert_eq!(spares.pop(&entries), None);
     }
 }

@@ -79,7 +79,8 @@ where
     /// Finds `key`, or inserts it into the first empty bucket of its probe order.
     ///
     /// [`Outcome::Full`] means that no bucket within the probe limit was empty, or that every entry
-    /// was taken. Unused entries that other clients hold count as taken.
+    /// was taken. Unused entries that other clients or other operations in flight hold count as
+    /// taken.
     ///
     /// Blocks until the operation completes; the transport bounds the wait.
     ///
