@@ -10,8 +10,12 @@ use crate::{MAX_TOKENS, Net};
 
 const WALKS: u32 = 64;
 const STEPS: usize = 512;
-/// Maximum number of token counts compared: less than 0.1 s in a release build.
+/// Maximum work, counted in arcs examined and in token counts compared or copied: less than 0.1 s in
+/// a release build.
 const MAX_WORK: usize = 1 << 25;
+/// Work of a token count that is copied. A walk keeps the copies, so this limits their memory to
+/// 2 bytes per unit of work, 64 MiB.
+const COPY_WORK: usize = 4;
 
 /// A sequence of transitions that can fire again and again, each time adding tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +38,15 @@ impl Net {
     fn growth_of_walk(&self, random: &mut SplitMix, work: &mut usize) -> Option<Growth> {
         let mut markings = vec![self.initial()];
         let mut fired = Vec::new();
+        // The arcs of one scan for enabled transitions.
+        let arcs = self.transitions().iter().map(|transition| 1 + transition.inputs.len());
+        let examined: usize = arcs.sum();
         while fired.len() < STEPS {
             let last = markings.last()?;
+            *work += examined + COPY_WORK * last.len();
+            if *work > MAX_WORK {
+                return None;
+            }
             let numbers: Vec<u32> = enabled(self, last).collect();
             let transition = *numbers.get(random.below(numbers.len().max(1)))?;
             let mut next = last.clone();
@@ -77,6 +88,25 @@ mod tests {
         // A producer that works, then delivers; nobody takes.
         let net = net(&[1, 0, 0], &[(&[(0, 1)], &[(1, 1)]), (&[(1, 1)], &[(0, 1), (2, 1)])]);
         assert_eq!(net.growth(), Some(Growth { transitions: vec![0, 1], place: 2 }));
+    }
+
+    /// A token goes around in a net whose other places and transitions are idle.
+    #[test]
+    fn idle_places_and_transitions_are_work() {
+        let mut tokens = vec![0; 1_000];
+        tokens[0] = 1;
+        let idle: (&[_], &[_]) = (&[(2, 1)], &[(3, 1)]);
+        let mut transitions = vec![idle; 2_000];
+        transitions.push((&[(0, 1)], &[(1, 1)]));
+        transitions.push((&[(1, 1)], &[(0, 1)]));
+        let (net, mut random, mut work) = (net(&tokens, &transitions), SplitMix::new(), 0);
+        assert_eq!(net.growth_of_walk(&mut random, &mut work), None);
+        let step = 2 * transitions.len() + COPY_WORK * tokens.len();
+        assert!(work >= STEPS * step, "{work}");
+        for _ in 1..WALKS {
+            assert_eq!(net.growth_of_walk(&mut random, &mut work), None);
+        }
+        assert!(work > MAX_WORK && work < MAX_WORK + WALKS as usize * step, "{work}");
     }
 
     #[test]
