@@ -83,8 +83,13 @@ impl<R: Row> RunReport<R> {
         }
     }
 
+    /// Sets a parameter. Those with new names are added at the end.
     pub(crate) fn parameter(&mut self, name: &'static str, value: impl Into<Value>) {
-        self.parameters.push((name, value.into()));
+        let value = value.into();
+        match self.parameters.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = value,
+            None => self.parameters.push((name, value)),
+        }
     }
 
     pub(crate) fn parameters(&mut self, all: Vec<(&'static str, String)>) {

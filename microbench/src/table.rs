@@ -179,15 +179,26 @@ impl TableArgs {
     pub(crate) fn open<T: Timed>(
         &self,
         mut engine: T,
-        mut config: Config,
+        config: Config,
         operations: u32,
         exchange: &mut dyn Exchange,
     ) -> Result<CachedTable<T>> {
-        if self.adaptive_chunks {
-            let cost = read_cost(&mut engine, config.chunk_buckets, exchange)?;
-            config.chunk_choice = ChunkChoice::Adaptive(cost);
-        }
+        let config = self.adapted(&mut engine, config, exchange)?;
         open(engine, config, operations, self.cache, exchange)
+    }
+
+    /// Returns the configuration with the measured cost of READs, if C is adaptive.
+    pub(crate) fn adapted<T: Timed>(
+        &self,
+        engine: &mut T,
+        config: Config,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Config> {
+        if !self.adaptive_chunks {
+            return Ok(config);
+        }
+        let cost = read_cost(engine, config.chunk_buckets, exchange)?;
+        Ok(Config { chunk_choice: ChunkChoice::Adaptive(cost), ..config })
     }
 
     pub(crate) fn parameters(&self, config: &Config) -> Vec<(&'static str, String)> {

@@ -71,15 +71,21 @@ fn report_job<S: Scenario, R: Row>(
 fn full(config: &Config, owners: u32, held: u64) -> Failure {
     let buckets = config.buckets_per_owner * u64::from(owners);
     let size = Size((buckets * 16).next_power_of_two());
-    let more_chunks = if u64::from(config.chunk_buckets) * u64::from(config.max_chunks) < buckets {
+    Failure::new(format!(
+        "{}. Start again with --table-size {size}{}",
+        no_room(config, owners, held),
+        or_more_chunks(config, owners)
+    ))
+}
+
+/// Returns the advice of a larger M, if an operation does not examine all buckets.
+fn or_more_chunks(config: &Config, owners: u32) -> String {
+    let buckets = config.buckets_per_owner * u64::from(owners);
+    if u64::from(config.chunk_buckets) * u64::from(config.max_chunks) < buckets {
         format!(", or with a larger --max-chunks than {}", config.max_chunks)
     } else {
         String::new()
-    };
-    Failure::new(format!(
-        "{}. Start again with --table-size {size}{more_chunks}",
-        no_room(config, owners, held)
-    ))
+    }
 }
 
 /// Creates the failure of a table that is filled to a given load factor, so that a larger one would

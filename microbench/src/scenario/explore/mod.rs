@@ -115,10 +115,22 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     report.parameter("batch", args.expand.batch);
     report.parameter("known_states", args.expand.known_states);
     report.parameter("states", args.states.name());
-    report.parameters(args.pipeline.parameters(&exploration.config()));
+    let Explored { row, limit, words, ending } = output;
+    let narrow = exploration.config();
+    let config = states::buckets(words, narrow);
+    let ignored = match words {
+        1 => {
+            report.parameters(args.pipeline.parameters(&config));
+            None
+        }
+        _ => {
+            report.parameters(states::wide_args(&args.pipeline).parameters(&config));
+            states::without_effect(&args.pipeline, &narrow)
+        }
+    };
+    report.parameter("buckets_per_rank", config.buckets_per_owner);
     report.parameter("places", exploration.net.places().len());
     report.parameter("transitions", exploration.net.transitions().len());
-    let Explored { row, limit, ending } = output;
     report.summary = row.summary(&ending);
     let status = match ending {
         Ending::Interrupted(signal) => signal.exit_code(),
@@ -127,6 +139,7 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     };
     report.notes = ExploreRow::notes();
     report.notes.extend(limit.map(|limit| limit.note().into()));
+    report.notes.extend(ignored.map(Into::into));
     report.rows = vec![row];
     report.publish(files)?;
     Ok(status)
@@ -135,6 +148,8 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
 pub(crate) struct Explored {
     row: ExploreRow,
     limit: Option<TableLimit>,
+    /// Words of a state in the last table.
+    words: usize,
     ending: Ending,
 }
 

@@ -97,7 +97,7 @@ pub(super) fn search<V: Visited<W>, const W: usize>(
                 Ok(grown) => return Ok(Err(grown)),
                 Err(error) => Some(so_far.unpackable(overflow, &exploration.net, &error)),
             },
-            None => round.full.then(|| so_far.table_full(exploration, W)),
+            None => round.full.then(|| so_far.table_full(exploration, packing.words())),
         };
         let stops = out_of_room.is_some() || round.interrupt.is_some();
         if stops || round.open == 0 {

@@ -64,7 +64,8 @@ impl<'a> Searches<'a> {
                 _ => self.search_wide::<16>(engine, exchange)?,
             };
             if let Some(row) = explored {
-                return Ok(Explored { row: row.0, limit: self.limit, ending: row.1 });
+                let words = self.packing.words();
+                return Ok(Explored { row: row.0, limit: self.limit, words, ending: row.1 });
             }
             // The next table has other words.
             exchange.barrier()?;
@@ -80,9 +81,8 @@ impl<'a> Searches<'a> {
         exchange: &mut dyn Exchange,
     ) -> Result<Option<(ExploreRow, Ending)>> {
         let args = &self.exploration.args;
-        states::check_options(&args.job).map_err(Failure::everywhere)?;
         let config = states::wide_config::<W>(self.exploration.config());
-        let table = states::open_wide(engine, config, args.pipeline.in_flight, exchange)?;
+        let table = states::open_wide(engine, config, &args.pipeline, exchange)?;
         self.search(table, exchange)
     }
 

@@ -3,9 +3,9 @@
 
 use probeline_petri::{Growth, Net, Overflow, PackingError, Place, Transition};
 
-use super::{Exploration, ExploreArgs};
+use super::{Exploration, ExploreArgs, states};
 use crate::failure::Failure;
-use crate::scenario::full;
+use crate::scenario::{full, or_more_chunks};
 use crate::size::Size;
 use crate::units::counted;
 
@@ -53,11 +53,15 @@ impl SoFar {
         let larger = Size((2 * job.table_size.0).next_power_of_two());
         let full = match words {
             1 => full(&exploration.config(), job.ranks, self.states),
-            _ => Failure::new(format!(
-                "the table is full: it has no room for another state of {} bytes. Start again with \
-                 --table-size {larger}",
-                8 * words
-            )),
+            _ => {
+                let buckets = states::buckets(words, exploration.config());
+                Failure::new(format!(
+                    "the table is full: it has no room for another state of {} bytes. Start again \
+                     with --table-size {larger}{}",
+                    8 * words,
+                    or_more_chunks(&buckets, job.ranks)
+                ))
+            }
         };
         let full = full.or("unless the net has no bound on its tokens, which fills any table");
         Failure::new(format!("{full}; {self} were found")).everywhere()

@@ -9,7 +9,7 @@ use probeline_petri::{Expanded, Expander, Net, Overflow, Packing, Successors, Wi
 
 use crate::cli::{JobArgs, one_of};
 use crate::failure::{Failure, Result};
-use crate::table::CachedTable;
+use crate::table::{CachedTable, PipelineArgs};
 use crate::timed::{AnyTimed, Timed};
 
 /// The words that a state may have. A state with fewer is filled up with zeros: every width takes
@@ -55,7 +55,7 @@ impl StatesChoice {
     }
 }
 
-/// Refuses options that tables of states of several words do not have.
+/// Refuses options that the user gave and that tables of states of several words do not have.
 pub(super) fn check_options(job: &JobArgs) -> Result<()> {
     match ["one-roundtrip", "cache"].into_iter().find(|option| job.options.is_given(option)) {
         Some(option) => Err(Failure::usage(format!(
@@ -76,6 +76,36 @@ pub(super) fn wide_config<const W: usize>(narrow: Config) -> WideConfig<W> {
     WideConfig { buckets, entries_per_owner: entries.max(1) }
 }
 
+/// Returns the configuration of the buckets of a table of states of this number of words.
+pub(super) fn buckets(words: usize, narrow: Config) -> Config {
+    match words {
+        1 => narrow,
+        2 => wide_config::<2>(narrow).buckets,
+        3 => wide_config::<3>(narrow).buckets,
+        4 => wide_config::<4>(narrow).buckets,
+        8 => wide_config::<8>(narrow).buckets,
+        _ => wide_config::<16>(narrow).buckets,
+    }
+}
+
+/// Returns the options of a table of states of several words, which has no cache.
+pub(super) fn wide_args(args: &PipelineArgs) -> PipelineArgs {
+    let mut args = args.clone();
+    args.table.cache = 0;
+    args
+}
+
+/// Returns a note on the options without effect on a table of states of several words: those of a
+/// tuning, and those given for states that had one word when the search started.
+pub(super) fn without_effect(args: &PipelineArgs, narrow: &Config) -> Option<String> {
+    let cache = (args.table.cache > 0).then_some("--cache");
+    let claims = (narrow.one_roundtrip == OneRoundtrip::On).then_some("--one-roundtrip");
+    let ignored: Vec<&str> = cache.into_iter().chain(claims).collect();
+    (!ignored.is_empty()).then(|| {
+        format!("{}: without effect on states that have several words.", ignored.join(", "))
+    })
+}
+
 /// Returns the sizes of engines of a table of states of this number of words.
 pub(super) fn wide_sizes(words: u32, narrow: Config, operations: u32) -> Sizes {
     match words {
@@ -89,12 +119,13 @@ pub(super) fn wide_sizes(words: u32, narrow: Config, operations: u32) -> Sizes {
 
 /// Opens a table of states of `W` words together with the other ranks.
 pub(super) fn open_wide<'e, const W: usize>(
-    engine: &'e mut dyn AnyTimed,
-    config: WideConfig<W>,
-    operations: u32,
+    mut engine: &'e mut dyn AnyTimed,
+    mut config: WideConfig<W>,
+    args: &PipelineArgs,
     exchange: &mut dyn Exchange,
 ) -> Result<WideStates<'e, W>> {
-    let storage = vec![WideOperation::EMPTY; operations as usize];
+    config.buckets = args.table.adapted(&mut engine, config.buckets, exchange)?;
+    let storage = vec![WideOperation::EMPTY; args.in_flight as usize];
     Ok(WideTable::open(engine, config, storage, exchange)?)
 }
 
