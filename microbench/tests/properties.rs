@@ -308,7 +308,7 @@ fn transition(id: &str, inputs: &[&str], outputs: &[&str]) -> String {
     parts
 }
 
-/// A producer that fills a buffer which nobody empties, beside 60 tokens that move at any time, and
+/// A producer that fills a buffer which no transition empties, beside 60 tokens that move at any time, and
 /// places that take the other bits.
 fn producer(full: u32) -> String {
     let mut parts = vec![place("ready", 1), place("busy", 0), place("buffer", 0)];

@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_cycle_that_adds_tokens_is_found() {
-        // A producer that works, then delivers; nobody takes.
+        // A producer that works, then delivers; no transition takes the tokens away.
         let net = net(&[1, 0, 0], &[(&[(0, 1)], &[(1, 1)]), (&[(1, 1)], &[(0, 1), (2, 1)])]);
         assert_eq!(net.growth(), Some(Growth { transitions: vec![0, 1], place: 2 }));
     }

@@ -17,7 +17,7 @@
 //!   roundtrips at load factor 0.5. A claim that loses to a word with the same tag reads the
 //!   winner's entry; the spare entry goes back for another operation of the client.
 //! - An entry is reused only if no WRITE or claim of it has an unknown outcome. A rank that dies
-//!   between WRITE and claim leaves an entry that nothing refers to, and blocks nobody.
+//!   between WRITE and claim leaves an entry without a reference; no other client waits for it.
 //!
 //! [`Transport`]: probeline_transport::Transport
 

@@ -38,7 +38,7 @@ pub(super) enum Action {
         occupied: u16,
         first: [u64; MAX_WRITTEN],
     },
-    /// A WRITE of so many of these words.
+    /// A WRITE of the first `count` of these words.
     Write {
         at: usize,
         words: [u64; MAX_WRITTEN],

@@ -228,7 +228,7 @@ impl<const W: usize> WideFindOrPut<W> {
         outcome.map(Step::Done).ok_or_else(|| PostError::OutOfRange.into())
     }
 
-    /// Continues after a completion: the search only if it waits for nothing else.
+    /// Continues after a completion. The search continues only if no other post is awaited.
     fn advance_waiting(
         &mut self,
         context: &mut WideContext,
@@ -422,7 +422,7 @@ impl<const W: usize> WideFindOrPut<W> {
         port: &Port<'_, impl Transport>,
     ) -> Result<(), Stop> {
         if self.stage != Stage::Compare {
-            debug_assert!(false, "an entry lands that nobody waits for");
+            debug_assert!(false, "an entry landed without a READ in progress");
             return Ok(());
         }
         let is_equal = port.landed(self.local(LANDING, port))? == self.key;
