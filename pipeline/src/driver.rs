@@ -229,7 +229,7 @@ where
             self.lists.active -= 1;
         }
         let waiter = operation.waiter;
-        if sink.take(waiter, result) {
+        if sink.take(waiter, result, &operation.machine) {
             return self.release(index);
         }
         match waiter {
@@ -251,7 +251,7 @@ where
         {
             let Some(operation) = self.operations.as_mut().get(index as usize) else { return };
             if let State::Done(result) = operation.state {
-                Sink::<M>::take(sink, operation.waiter, result);
+                Sink::<M>::take(sink, operation.waiter, result, &operation.machine);
             } else {
                 debug_assert!(false, "operation {index} is listed as ended and has not");
             }

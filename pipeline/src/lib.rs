@@ -47,13 +47,15 @@
 //!     }
 //! }
 //! ```
-#![cfg_attr(not(test), no_std)]
+#![cfg_attr(not(any(test, feature = "model")), no_std)]
 #![forbid(unsafe_code)]
 
 mod driver;
 mod error;
 mod future;
 mod machine;
+#[cfg(feature = "model")]
+pub mod model;
 mod operation;
 mod pipeline;
 mod port;

@@ -139,9 +139,28 @@ where
     /// operation.
     #[inline(always)]
     pub fn call(&mut self, machine: M) -> ResultOf<M> {
-        let mut call = Call { machine: Some(machine), result: Err(Error::Busy.into()) };
+        Ok(self.run_call::<false>(machine)?.0)
+    }
+
+    /// As [`call`](Self::call), and returns the machine as it ended.
+    ///
+    /// # Errors
+    /// As for [`call`](Self::call).
+    pub fn call_machine(&mut self, machine: M) -> Result<(M::Outcome, M), M::Error> {
+        let (outcome, ended) = self.run_call::<true>(machine)?;
+        debug_assert!(ended.is_some(), "an operation has an outcome, and its machine was not seen");
+        Ok((outcome, ended.unwrap_or(M::IDLE)))
+    }
+
+    #[inline(always)]
+    fn run_call<const KEEPS: bool>(
+        &mut self,
+        machine: M,
+    ) -> Result<(M::Outcome, Option<M>), M::Error> {
+        let result = Err(Error::Busy.into());
+        let mut call = Call::<M, KEEPS> { machine: Some(machine), ended: None, result };
         self.run_batch(&mut call)?;
-        call.result
+        Ok((call.result?, call.ended))
     }
 
     /// Runs the operations that `batch` writes to the storage that it receives, as many at once as

@@ -9,7 +9,8 @@ pub(crate) type ResultOf<M> = Result<<M as Machine>::Outcome, <M as Machine>::Er
 
 /// The receiver of results that are delivered at once. Other results stay in their operations.
 pub(crate) trait Sink<M: Machine> {
-    fn take(&mut self, waiter: Waiter, result: ResultOf<M>) -> bool;
+    /// Takes the result of an operation, whose machine is `ended`.
+    fn take(&mut self, waiter: Waiter, result: ResultOf<M>, ended: &M) -> bool;
 }
 
 /// Leaves all results in their operations.
@@ -17,7 +18,7 @@ pub(crate) struct Keep;
 
 impl<M: Machine> Sink<M> for Keep {
     #[inline]
-    fn take(&mut self, _: Waiter, _: ResultOf<M>) -> bool {
+    fn take(&mut self, _: Waiter, _: ResultOf<M>, _: &M) -> bool {
         false
     }
 }
@@ -30,7 +31,7 @@ pub(crate) struct Polled<'o, O, E> {
 
 impl<M: Machine> Sink<M> for Polled<'_, M::Outcome, M::Error> {
     #[inline]
-    fn take(&mut self, waiter: Waiter, result: ResultOf<M>) -> bool {
+    fn take(&mut self, waiter: Waiter, result: ResultOf<M>, _: &M) -> bool {
         let Waiter::Tag(tag) = waiter else { return false };
         let Some(place) = self.out.get_mut(self.count) else { return false };
         *place = Finished { tag, result };
@@ -44,6 +45,11 @@ pub trait Batch<T, X, M: Machine> {
     /// Writes the next operation to `into`, which has the last machine of that storage: see
     /// [`Machine::replace_with`].
     fn pull(&mut self, parts: &mut Parts<'_, T, X>, into: &mut M) -> Pull;
+
+    /// Looks at the machine of an operation that has ended, before [`take`](Self::take) receives its
+    /// result.
+    #[inline(always)]
+    fn see_machine(&mut self, _place: usize, _ended: &M) {}
 
     /// Stores the result of the operation that [`pull`](Self::pull) started with this index.
     fn take(&mut self, place: usize, result: Result<M::Outcome, M::Error>);
@@ -71,18 +77,26 @@ pub enum Pull {
     End,
 }
 
-/// A call: a batch of one operation.
-pub(crate) struct Call<M: Machine> {
+/// A call: a batch of one operation. It keeps the machine as it ended, if `KEEPS`.
+pub(crate) struct Call<M: Machine, const KEEPS: bool> {
     pub(crate) machine: Option<M>,
+    pub(crate) ended: Option<M>,
     pub(crate) result: ResultOf<M>,
 }
 
-impl<T, X, M: Machine> Batch<T, X, M> for Call<M> {
+impl<T, X, M: Machine, const KEEPS: bool> Batch<T, X, M> for Call<M, KEEPS> {
     #[inline(always)]
     fn pull(&mut self, _: &mut Parts<'_, T, X>, into: &mut M) -> Pull {
         let Some(machine) = self.machine.take() else { return Pull::End };
         into.replace_with(machine);
         Pull::Start(0)
+    }
+
+    #[inline(always)]
+    fn see_machine(&mut self, _: usize, ended: &M) {
+        if KEEPS {
+            self.ended = Some(*ended);
+        }
     }
 
     #[inline(always)]
@@ -103,11 +117,12 @@ pub(crate) struct Running<'b, B, T, X> {
 
 impl<T, X, M: Machine, B: Batch<T, X, M>> Sink<M> for Running<'_, B, T, X> {
     #[inline]
-    fn take(&mut self, waiter: Waiter, result: ResultOf<M>) -> bool {
+    fn take(&mut self, waiter: Waiter, result: ResultOf<M>, ended: &M) -> bool {
         let Waiter::Batch { place, batch } = waiter else { return false };
         if batch != self.number {
             return false;
         }
+        self.batch.see_machine(place, ended);
         self.batch.take(place, result);
         self.count -= 1;
         true

@@ -5,10 +5,11 @@
 
 use core::mem::replace;
 
+use arrayvec::ArrayVec;
 use probeline_pipeline::{Parts, Pull};
 use probeline_transport::Transport;
 
-use crate::block::{Block, Lines, OVERRUN};
+use crate::block::{Block, Lines, NarrowKeys, OVERRUN};
 use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
 use crate::context::Context;
@@ -21,7 +22,7 @@ use crate::outcome::{Intent, Outcome};
 /// Keys in a block. The transport is polled after each block, because only a poll detects lost
 /// owners.
 pub(crate) const BLOCK: usize = 4096;
-/// Operations left to the pipeline that end a block early: enough to amortize a doorbell.
+/// Undecided keys that end a block early: enough operations of the pipeline to amortize a doorbell.
 pub(crate) const REMOTE: usize = 64;
 
 /// The result of one key of a batch: an [`Outcome`], one byte, or a [`Result`].
@@ -72,6 +73,11 @@ impl<'b, R: BatchResult> Results<'b, R> {
         self.error
     }
 
+    /// Returns the places of a block of keys.
+    pub(crate) fn block(&mut self, places: core::ops::Range<usize>) -> &mut [R] {
+        self.places.get_mut(places).unwrap_or_default()
+    }
+
     #[inline]
     pub(crate) fn put(&mut self, place: usize, result: Result<Outcome, OperationError>) {
         let stored = match result {
@@ -103,7 +109,7 @@ pub(crate) struct Batch<'b, R> {
     block: usize,
     next: usize,
     /// Keys of the block that are left to the pipeline.
-    remote: Keys,
+    remote: Undecided,
     /// Whether to poll the transport before the next block.
     poll: bool,
 }
@@ -111,7 +117,7 @@ pub(crate) struct Batch<'b, R> {
 impl<'b, R: BatchResult> Batch<'b, R> {
     /// Creates a batch of as many keys as results.
     pub(crate) fn new(keys: &'b [u64], intent: Intent, results: &'b mut [R]) -> Self {
-        let remote = Keys::EMPTY;
+        let remote = Undecided::default();
         let results = Results::new(results);
         Self { keys, results, intent, block: 0, next: 0, remote, poll: false }
     }
@@ -158,19 +164,23 @@ impl<'b, R: BatchResult> Batch<'b, R> {
     }
 
     /// Runs the next block of keys, as far as the CPU can address their lines.
+    // Not inlined, to leave the registers to the loop over operations of the pipeline.
+    #[inline(never)]
     fn run_block<C>(&mut self, transport: &impl Transport, context: &mut Context<C>) {
         self.block = self.next;
         let end = self.keys.len().min(self.next + BLOCK);
         let lines = Lines::new(transport, &context.layout);
         let block = Block {
-            keys: self.keys.get(self.next..end).unwrap_or_default(),
-            results: self.results.places.get_mut(self.next..end).unwrap_or_default(),
+            keys: NarrowKeys {
+                keys: self.keys.get(self.next..end).unwrap_or_default(),
+                stats: &mut context.stats,
+            },
+            results: self.results.block(self.next..end),
             intent: self.intent,
             probe_limit: context.probe_limit,
             layout: context.layout,
             lines: &lines,
-            remote: &mut self.remote,
-            stats: &mut context.stats,
+            undecided: &mut self.remote,
         };
         self.next += with_widest(block);
     }
@@ -211,37 +221,27 @@ where
     }
 }
 
-/// Keys of a block that are left to the pipeline, as indices in the block.
-pub(crate) struct Keys {
-    keys: [u16; REMOTE + OVERRUN],
-    count: usize,
-}
+/// Keys that a block does not decide, as indices in the block.
+#[derive(Default)]
+pub(crate) struct Undecided(ArrayVec<u16, { REMOTE + OVERRUN }>);
 
-impl Keys {
-    const EMPTY: Self = Self { keys: [0; REMOTE + OVERRUN], count: 0 };
-
+impl Undecided {
     #[inline]
     pub(crate) fn push(&mut self, key: usize) {
-        match self.keys.get_mut(self.count) {
-            // Less than a block.
-            #[allow(clippy::cast_possible_truncation)]
-            Some(place) => {
-                *place = key as u16;
-                self.count += 1;
-            }
-            None => debug_assert!(false, "no room for another key"),
-        }
+        // Less than a block.
+        #[allow(clippy::cast_possible_truncation)]
+        let pushed = self.0.try_push(key as u16);
+        debug_assert!(pushed.is_ok(), "no room for another key");
     }
 
     /// Returns whether the block should end.
     #[inline]
     pub(crate) fn is_enough(&self) -> bool {
-        self.count >= REMOTE
+        self.0.len() >= REMOTE
     }
 
     #[inline]
-    fn pop(&mut self) -> Option<usize> {
-        self.count = self.count.checked_sub(1)?;
-        self.keys.get(self.count).map(|key| usize::from(*key))
+    pub(crate) fn pop(&mut self) -> Option<usize> {
+        self.0.pop().map(usize::from)
     }
 }

@@ -2,54 +2,161 @@
 //!
 //! One loop examines the home lines of all keys in turn. The operations that their home lines do
 //! not decide go to a list, with their next lines requested at once, and are followed in rounds.
+//! Wide keys whose tag a line holds go to another list, with their entries requested at once.
 
 use core::sync::atomic::AtomicU64;
 
 use arrayvec::ArrayVec;
 use probeline_transport::{Segment, Transport};
 
-use crate::batch::{BatchResult, Keys};
-use crate::bucket::Bucket;
+use crate::batch::{BatchResult, Undecided};
+use crate::bucket::{Bucket, Wanted};
 use crate::direct::look;
 use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
 use crate::line::{Compare, Line, Work, prefetch};
 use crate::outcome::{Intent, Outcome};
 use crate::stats::Stats;
 
-/// Lines prefetched ahead of the one examined, as many as the cache misses that a core has
-/// outstanding (`firmware-notes/prefetch-depth.md`).
-const AHEAD: usize = 16;
 /// Keys hashed at once. A separate loop leaves more of the core's out-of-order window to the loop
-/// that waits for the lines; a long one leaves memory idle. On a fourth-generation Xeon, 2 GiB: 55
-/// million finds a second with 8 keys, 47 with 1, 49 with 64.
-const HASHED_AT_ONCE: usize = 8;
+/// that waits for the lines; a long one leaves memory idle.
+const HASHED_AT_ONCE: usize = 16;
+/// Most lines prefetched ahead of the one examined.
+const MAX_AHEAD: usize = 48;
 /// Keys hashed and not examined: a group, and the lines prefetched ahead of it. A power of two.
-const RING: usize = 32;
+const RING: usize = 64;
 /// Home lines examined at most between two rounds.
-const MOST_EXAMINED: usize = HASHED_AT_ONCE + AHEAD;
+const MOST_EXAMINED: usize = HASHED_AT_ONCE + MAX_AHEAD;
 /// Keys followed at once beyond their home lines: at least `MOST_EXAMINED`, and as many again to
 /// fill a round.
 const WALKERS: usize = 2 * MOST_EXAMINED;
-/// Maximum keys left to the pipeline beyond `REMOTE`: those that were hashed already or are
-/// followed.
-pub(crate) const OVERRUN: usize = 2 * RING + WALKERS;
+/// Candidates whose entries are prefetched ahead of the one compared.
+const CANDIDATES_AHEAD: usize = 16;
+/// Room for them and for those of a group; a round that has more compares the oldest at once. A
+/// power of two.
+pub(crate) const MAX_CANDIDATES: usize = 64;
+/// Maximum keys left undecided beyond `REMOTE`: those that were hashed already, are followed, or
+/// are candidates.
+pub(crate) const OVERRUN: usize = 2 * RING + WALKERS + MAX_CANDIDATES;
+
+/// The keys of a block: what each looks for in a line.
+pub(crate) trait BlockKeys {
+    type Wanted: Wanted;
+    /// Lines prefetched ahead of the one examined, up to `MAX_AHEAD`.
+    const AHEAD: usize;
+
+    fn len(&self) -> usize;
+
+    /// Returns what the key at `place` looks for; `None` if it is no key of the table.
+    fn wanted(&self, place: usize) -> Option<Self::Wanted>;
+
+    /// Looks at those buckets of `line` whose bits are set in `mask`, in the order from bucket
+    /// `first` on, which wraps around.
+    fn look<C: Compare>(
+        &mut self,
+        key: Key<Self::Wanted>,
+        line: &Line,
+        first: u32,
+        mask: u8,
+        intent: Intent,
+    ) -> Verdict;
+
+    /// Compares the oldest candidate with its key, if there are more than `left`.
+    fn check_oldest(&mut self, left: usize) -> Option<Checked>;
+
+    fn stats(&mut self) -> &mut Stats;
+}
+
+/// A key of a block at a line.
+#[derive(Clone, Copy)]
+pub(crate) struct Key<B> {
+    pub(crate) wanted: B,
+    /// The index in the block.
+    pub(crate) place: usize,
+    /// Lines that the key has passed, and this one.
+    pub(crate) lines: u64,
+}
+
+/// The result of looking at a line.
+pub(crate) enum Verdict {
+    Decided(Outcome),
+    /// All buckets hold other keys.
+    Passed,
+    /// A bucket has the tag of the key, which is now a candidate.
+    Candidate,
+    /// The rare case that the block leaves to its caller.
+    Undecided,
+}
+
+/// A candidate whose entry was compared.
+pub(crate) struct Checked {
+    pub(crate) place: usize,
+    pub(crate) lines: u64,
+    /// Whether the entry holds the key. If not, the caller of the block decides.
+    pub(crate) is_found: bool,
+}
+
+/// Keys of 63 bits, which a line decides.
+pub(crate) struct NarrowKeys<'b> {
+    pub(crate) keys: &'b [u64],
+    pub(crate) stats: &'b mut Stats,
+}
+
+impl BlockKeys for NarrowKeys<'_> {
+    type Wanted = Bucket;
+    // On a fifth-generation EPYC, 1 GiB: 104 million finds a second, 78 with 16 lines ahead.
+    // A fourth-generation Xeon has fewer misses in flight and gains nothing beyond 16
+    // (`firmware-notes/prefetch-depth.md`).
+    const AHEAD: usize = MAX_AHEAD;
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    #[inline(always)]
+    fn wanted(&self, place: usize) -> Option<Bucket> {
+        Bucket::new(*self.keys.get(place)?).ok()
+    }
+
+    #[inline(always)]
+    fn look<C: Compare>(
+        &mut self,
+        key: Key<Bucket>,
+        line: &Line,
+        first: u32,
+        mask: u8,
+        intent: Intent,
+    ) -> Verdict {
+        look::<C>(line, key.wanted, intent, first, mask).map_or(Verdict::Passed, Verdict::Decided)
+    }
+
+    #[inline(always)]
+    fn check_oldest(&mut self, _: usize) -> Option<Checked> {
+        None
+    }
+
+    #[inline(always)]
+    fn stats(&mut self) -> &mut Stats {
+        self.stats
+    }
+}
 
 /// The keys of a block, and everything to run them with.
-pub(crate) struct Block<'b, 't, R> {
-    pub(crate) keys: &'b [u64],
+pub(crate) struct Block<'b, 't, K, R> {
+    pub(crate) keys: K,
     /// As many as `keys`.
     pub(crate) results: &'b mut [R],
     pub(crate) intent: Intent,
     pub(crate) probe_limit: u64,
     pub(crate) layout: Layout,
     pub(crate) lines: &'b Lines<'t>,
-    /// Receives the keys whose lines the CPU cannot address, and those beyond 63 bits.
-    pub(crate) remote: &'b mut Keys,
-    pub(crate) stats: &'b mut Stats,
+    /// Receives the keys that the block does not decide: those whose lines the CPU cannot address,
+    /// those beyond 63 bits, and rare cases.
+    pub(crate) undecided: &'b mut Undecided,
 }
 
-impl<R: BatchResult> Work for Block<'_, '_, R> {
-    /// The number of keys started: fewer than all if `REMOTE` keys were left to the pipeline.
+impl<K: BlockKeys, R: BatchResult> Work for Block<'_, '_, K, R> {
+    /// The number of keys started: fewer than all if `REMOTE` keys are undecided.
     type Output = usize;
 
     /// Runs the block. What is the same for all of its keys is a constant of the loop.
@@ -64,12 +171,12 @@ impl<R: BatchResult> Work for Block<'_, '_, R> {
     }
 }
 
-impl<'t, R: BatchResult> Block<'_, 't, R> {
+impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
     /// Examines the home line of each key, and follows the keys that it does not decide.
     #[inline(always)]
     fn examine<C: Compare, const LINEAR: bool, const FIND: bool>(&mut self) -> usize {
         let intent = if FIND { Intent::Find } else { Intent::FindOrPut };
-        let mut homes = Homes::EMPTY;
+        let mut homes = Homes::<K::Wanted>::EMPTY;
         let mut walkers = Walkers::new();
         let [mut decided, mut found] = [0; 2];
         let (mut examined, mut hashed, mut end) = (0, 0, self.keys.len());
@@ -77,58 +184,66 @@ impl<'t, R: BatchResult> Block<'_, 't, R> {
             let until = end.min(hashed + HASHED_AT_ONCE);
             self.hash(hashed..until, &mut homes);
             hashed = until;
-            if self.remote.is_enough() {
+            if self.undecided.is_enough() {
                 end = hashed;
             }
             // The last lines wait for the next groups, whose lines are prefetched meanwhile.
-            let until = if hashed == end { end } else { hashed.saturating_sub(AHEAD) };
+            let until = if hashed == end { end } else { hashed.saturating_sub(K::AHEAD) };
             for place in examined..until {
                 let nth = place % RING;
-                let (bucket, first) = (homes.buckets[nth], u32::from(homes.firsts[nth]));
+                let (wanted, first) = (homes.wanted[nth], u32::from(homes.firsts[nth]));
                 if first == LINE_BUCKETS {
                     continue;
                 }
                 // Linear probing ends at the end of the line, the other orders wrap around in it.
                 // No probe limit is less than a line.
                 let mask = if LINEAR { u8::MAX << (first % LINE_BUCKETS) } else { u8::MAX };
-                match look::<C>(homes.lines[nth], bucket, intent, first, mask) {
-                    Some(outcome) => {
+                let key = Key { wanted, place, lines: 1 };
+                match self.keys.look::<C>(key, homes.lines[nth], first, mask, intent) {
+                    Verdict::Decided(outcome) => {
                         decided += 1;
                         found += u64::from(outcome == Outcome::Found);
                         self.put(place, outcome);
                     }
-                    None => self.pass_home(place, bucket, homes.lines[nth], &mut walkers),
+                    Verdict::Passed => {
+                        self.pass_home(place, wanted, homes.lines[nth], &mut walkers);
+                    }
+                    Verdict::Candidate => self.check_candidates(MAX_CANDIDATES - 1),
+                    Verdict::Undecided => self.undecided.push(place),
                 }
             }
             examined = until;
+            self.check_candidates(CANDIDATES_AHEAD);
             // Each round passes at least one line within the probe limit of each key.
             let most = if examined < end { WALKERS - MOST_EXAMINED } else { 0 };
             while walkers.len() > most {
                 self.walk::<C, FIND>(&mut walkers);
+                self.check_candidates(CANDIDATES_AHEAD);
             }
         }
-        self.stats.add_direct(Outcome::Found, found, found);
+        self.check_candidates(0);
+        let stats = self.keys.stats();
+        stats.add_direct(Outcome::Found, found, found);
         let other = if FIND { Outcome::Absent } else { Outcome::Inserted };
-        self.stats.add_direct(other, decided - found, decided - found);
+        stats.add_direct(other, decided - found, decided - found);
         end
     }
 
     /// Hashes keys and prefetches their home lines.
     #[inline(always)]
-    fn hash(&mut self, places: core::ops::Range<usize>, homes: &mut Homes<'t>) {
+    fn hash(&mut self, places: core::ops::Range<usize>, homes: &mut Homes<'t, K::Wanted>) {
         for place in places {
             let mut first = LINE_BUCKETS;
-            if let Some(&key) = self.keys.get(place)
-                && let Ok(bucket) = Bucket::new(key)
-                && let home = self.layout.home(bucket)
+            if let Some(wanted) = self.keys.wanted(place)
+                && let home = self.layout.home_of(wanted.hashed())
                 && let Some(line) = self.lines.at(home)
             {
                 prefetch(line);
-                homes.buckets[place % RING] = bucket;
+                homes.wanted[place % RING] = wanted;
                 homes.lines[place % RING] = line;
                 first = self.layout.offset_in_line(home);
             } else {
-                self.remote.push(place);
+                self.undecided.push(place);
             }
             // At most 8.
             #[allow(clippy::cast_possible_truncation)]
@@ -143,11 +258,11 @@ impl<'t, R: BatchResult> Block<'_, 't, R> {
     fn pass_home(
         &mut self,
         place: usize,
-        bucket: Bucket,
+        wanted: K::Wanted,
         home: &'t Line,
-        walkers: &mut Walkers<'t>,
+        walkers: &mut Walkers<'t, K::Wanted>,
     ) {
-        let at = self.layout.home(bucket);
+        let at = self.layout.home_of(wanted.hashed());
         let offset = self.layout.offset_in_line(at);
         let at = Position { index: at.index - u64::from(offset), ..at };
         // Linear probing skips the buckets before the home bucket; the other orders begin each line
@@ -155,22 +270,22 @@ impl<'t, R: BatchResult> Block<'_, 't, R> {
         let is_linear = self.layout.probing() == Probing::Linear;
         let (skipped, first) = if is_linear { (offset, 0) } else { (0, offset) };
         let left = self.probe_limit + u64::from(skipped);
-        let mut walker = Walker { bucket, line: home, home, at, left, first, place };
+        let mut walker = Walker { wanted, line: home, home, at, left, first, place };
         if !self.pass_line(&mut walker) {
-            return self.remote.push(place);
+            return self.undecided.push(place);
         }
         let added = walkers.try_push(walker);
         debug_assert!(added.is_ok(), "no room for another walker");
     }
 
-    /// Advances to the next line and prefetches it. Returns false if the pipeline has to decide: at
+    /// Advances to the next line and prefetches it. Returns false if the caller has to decide: at
     /// the probe limit, at a line that the CPU cannot address, or where a jump order has returned
     /// to its home and continues one line further.
     #[inline(always)]
-    fn pass_line(&self, walker: &mut Walker<'t>) -> bool {
+    fn pass_line(&self, walker: &mut Walker<'t, K::Wanted>) -> bool {
         let line = u64::from(LINE_BUCKETS);
         walker.left -= line;
-        walker.at = self.layout.next_line(walker.at, walker.bucket);
+        walker.at = self.layout.next_line(walker.at, walker.wanted.hashed());
         let Some(next) = self.lines.at(walker.at) else { return false };
         prefetch(next);
         walker.line = next;
@@ -179,30 +294,47 @@ impl<'t, R: BatchResult> Block<'_, 't, R> {
 
     /// Examines the next line of each of `walkers`.
     #[inline(always)]
-    fn walk<C: Compare, const FIND: bool>(&mut self, walkers: &mut Walkers<'t>) {
+    fn walk<C: Compare, const FIND: bool>(&mut self, walkers: &mut Walkers<'t, K::Wanted>) {
         let intent = if FIND { Intent::Find } else { Intent::FindOrPut };
         let [mut found, mut other] = [(0, 0); 2];
         let mut nth = 0;
         while let Some(walker) = walkers.get_mut(nth) {
-            match look::<C>(walker.line, walker.bucket, intent, walker.first, u8::MAX) {
-                Some(outcome) => {
+            let lines = (self.probe_limit - walker.left).div_ceil(LINE_BUCKETS.into()) + 1;
+            let key = Key { wanted: walker.wanted, place: walker.place, lines };
+            match self.keys.look::<C>(key, walker.line, walker.first, u8::MAX, intent) {
+                Verdict::Decided(outcome) => {
                     let ended = if outcome == Outcome::Found { &mut found } else { &mut other };
                     ended.0 += 1;
-                    ended.1 += (self.probe_limit - walker.left).div_ceil(LINE_BUCKETS.into()) + 1;
+                    ended.1 += lines;
                     let place = walker.place;
                     self.put(place, outcome);
                 }
-                None if self.pass_line(walker) => {
+                Verdict::Passed if self.pass_line(walker) => {
                     nth += 1;
                     continue;
                 }
-                None => self.remote.push(walker.place),
+                Verdict::Candidate => self.check_candidates(MAX_CANDIDATES - 1),
+                Verdict::Passed | Verdict::Undecided => self.undecided.push(walker.place),
             }
             remove(walkers, nth);
         }
-        self.stats.add_direct(Outcome::Found, found.0, found.1);
+        let stats = self.keys.stats();
+        stats.add_direct(Outcome::Found, found.0, found.1);
         let outcome = if FIND { Outcome::Absent } else { Outcome::Inserted };
-        self.stats.add_direct(outcome, other.0, other.1);
+        stats.add_direct(outcome, other.0, other.1);
+    }
+
+    /// Compares all candidates but the last `left` with their keys.
+    #[inline(always)]
+    fn check_candidates(&mut self, left: usize) {
+        while let Some(Checked { place, lines, is_found }) = self.keys.check_oldest(left) {
+            if is_found {
+                self.keys.stats().add_direct(Outcome::Found, 1, lines);
+                self.put(place, Outcome::Found);
+            } else {
+                self.undecided.push(place);
+            }
+        }
     }
 
     #[inline(always)]
@@ -216,22 +348,21 @@ impl<'t, R: BatchResult> Block<'_, 't, R> {
 
 /// Keys that were hashed and whose home lines were not examined, as one array per field; a key is
 /// at its place modulo `RING`.
-struct Homes<'t> {
-    buckets: [Bucket; RING],
+struct Homes<'t, B> {
+    wanted: [B; RING],
     lines: [&'t Line; RING],
     /// The home bucket's offset in its line; `LINE_BUCKETS` if the key has no line here.
     firsts: [u8; RING],
 }
 
-impl Homes<'_> {
-    const EMPTY: Self =
-        Self { buckets: [Bucket::ANY; RING], lines: [&NO_LINE; RING], firsts: [0; RING] };
+impl<B: Wanted> Homes<'_, B> {
+    const EMPTY: Self = Self { wanted: [B::ANY; RING], lines: [&NO_LINE; RING], firsts: [0; RING] };
 }
 
 /// A key that is followed beyond its home line.
 #[derive(Clone, Copy)]
-struct Walker<'t> {
-    bucket: Bucket,
+struct Walker<'t, B> {
+    wanted: B,
     /// The next line, at `at`, which was prefetched.
     line: &'t Line,
     at: Position,
@@ -245,11 +376,11 @@ struct Walker<'t> {
     place: usize,
 }
 
-type Walkers<'t> = ArrayVec<Walker<'t>, WALKERS>;
+type Walkers<'t, B> = ArrayVec<Walker<'t, B>, WALKERS>;
 
 /// Replaces a walker by the last one. `swap_remove` also copies the removed one.
 #[inline(always)]
-fn remove(walkers: &mut Walkers<'_>, nth: usize) {
+fn remove<B: Copy>(walkers: &mut Walkers<'_, B>, nth: usize) {
     if let Some(last) = walkers.last().copied()
         && let Some(place) = walkers.get_mut(nth)
     {

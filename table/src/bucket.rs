@@ -46,6 +46,8 @@ pub trait Wanted: Copy + PartialEq + core::hash::Hash + core::fmt::Debug {
     type Seen: Copy + Default + core::hash::Hash + core::fmt::Debug;
     /// Whether a match is one of tags only, so that the key itself is compared elsewhere.
     const TAGGED: bool;
+    /// An arbitrary value that initializes storage.
+    const ANY: Self;
 
     /// Returns the hash that determines the home, in the low 63 bits; the top bit has no meaning.
     fn hashed(self) -> u64;
@@ -69,9 +71,6 @@ pub trait Wanted: Copy + PartialEq + core::hash::Hash + core::fmt::Debug {
 }
 
 impl Bucket {
-    /// An arbitrary bucket that initializes storage.
-    pub(crate) const ANY: Self = Self(OCCUPIED);
-
     /// Returns the bucket that holds `key`.
     ///
     /// # Errors
@@ -82,6 +81,13 @@ impl Bucket {
             return Err(KeyOutOfRange::new(key));
         }
         Ok(Self(OCCUPIED | mix(key)))
+    }
+
+    /// Returns the bucket that holds a pair, which has at most 63 bits.
+    #[inline(always)]
+    pub(crate) fn of_pair(pair: u64) -> Self {
+        debug_assert!(pair <= MAX_KEY, "a pair has 63 bits");
+        Self(OCCUPIED | mix(pair))
     }
 
     /// Returns the occupied bucket of a word of the table, or `None` if it is empty.
@@ -117,6 +123,7 @@ impl Bucket {
 impl Wanted for Bucket {
     type Seen = ();
     const TAGGED: bool = false;
+    const ANY: Self = Self(OCCUPIED);
 
     #[inline(always)]
     fn hashed(self) -> u64 {

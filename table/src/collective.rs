@@ -1,4 +1,4 @@
-//! Collective calls of the table: agree on its parameters, count, clear, and collect garbage.
+//! Collective calls of the table: agree on its parameters, count, clear, collect garbage, and grow.
 //!
 //! Every owner makes each of these calls, in the same order, with no other operation in flight.
 //! Between the barriers of a call, owners load and store their own buckets with the CPU and access
@@ -14,20 +14,23 @@
 //! It publishes the failure to the others in its header.
 
 mod clusters;
+mod grow;
 mod phase;
 mod retain;
 mod rounds;
 
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::Release;
+use core::sync::atomic::Ordering::{Acquire, Release};
 
 use probeline_transport::{Exchange, Transport};
 
+use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
 use crate::config::Config;
-use crate::error::{CollectiveError, OpenError, OperationError};
+use crate::error::{BatchError, CollectiveError, GrowError, OpenError, OperationError};
 use crate::table::{Operation, Table, check};
 
+pub(crate) use grow::{Grows, KeyResult, grow};
 use phase::part;
 pub(crate) use phase::{Agreed, Phase, words};
 use retain::Keys;
@@ -193,6 +196,35 @@ where
         Ok(removed)
     }
 
+    /// Moves all keys of the whole table into `target`, a larger table that all owners have opened on
+    /// another engine or on another channel of a splitter, and returns their number.
+    ///
+    /// The target may have any configuration; it should be empty. Each owner moves the keys of its
+    /// own part, in batches, and all owners count the keys of the target at the end. This table stays
+    /// as it is, with every key, also if the call fails or a process dies in it. After a success,
+    /// drop it together with its engine. After an error, it can be used again or moved into another
+    /// target, unless its own transport is dead.
+    ///
+    /// The call needs a few kilobytes of stack.
+    ///
+    /// # Errors
+    /// [`GrowError`], after which the content of `target` is undefined. If the target is full, or the
+    /// part of one owner fails, the call fails on every owner.
+    pub fn grow_into<U, R, D>(
+        &mut self,
+        target: &mut Table<U, R, D>,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<u64, GrowError>
+    where
+        U: Transport,
+        R: AsMut<[Operation]>,
+        D: AsMut<[CacheEntry]>,
+    {
+        let keys = grow(self, target, exchange)?;
+        target.sample_load_factor();
+        Ok(keys)
+    }
+
     fn agreed(&self) -> [Agreed; AGREED.len()] {
         agreed(MAGIC, self.config(), self.layout().owners())
     }
@@ -213,6 +245,44 @@ where
     fn phase(&mut self) -> Phase<'_, T> {
         let (layout, first_word) = (*self.layout(), self.config.first_word);
         Phase { transport: self.pipeline.transport_mut(), layout, first_word }
+    }
+}
+
+impl<T, S, C> Grows for Table<T, S, C>
+where
+    T: Transport,
+    S: AsMut<[Operation]>,
+    C: AsMut<[CacheEntry]>,
+{
+    type Transport = T;
+    type Key = u64;
+    const ANY: u64 = 0;
+
+    fn phase(&mut self) -> Phase<'_, T> {
+        Self::phase(self)
+    }
+
+    fn quiesce(&mut self) -> Result<(), OperationError> {
+        self.pipeline.quiesce()
+    }
+
+    fn read_part(&mut self, next: &mut u64, keys: &mut [u64]) -> Result<usize, OperationError> {
+        let phase = Self::phase(self);
+        let words = phase.part()?.iter().skip(usize::try_from(*next).unwrap_or(usize::MAX));
+        let mut count = 0;
+        for word in words {
+            let Some(key) = keys.get_mut(count) else { break };
+            *next += 1;
+            if let Some(bucket) = Bucket::from_word(word.load(Acquire)) {
+                *key = bucket.key();
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    fn put(&mut self, keys: &[u64], results: &mut [KeyResult]) -> Result<(), BatchError> {
+        self.find_or_put_batch(keys, results)
     }
 }
 

@@ -104,6 +104,23 @@ impl<C: AsMut<[CacheEntry]>> Context<C> {
         look
     }
 
+    /// Lets `walk` examine lines until it ends, and returns the outcome with the last line. Returns
+    /// `None` at a line that the CPU cannot address.
+    #[inline(always)]
+    pub(crate) fn look_along<'t>(
+        &mut self,
+        walk: &mut Walk<impl Wanted>,
+        transport: &'t impl Transport,
+    ) -> Option<(Outcome, &'t Line)> {
+        // Each iteration passes one line within the probe limit.
+        while let Some(line) = walk.line(transport, &self.layout) {
+            if let Look::Done(outcome) = self.look(walk, line) {
+                return Some((outcome, line));
+            }
+        }
+        None
+    }
+
     /// Returns whether the cache learns all buckets that a scan passes, or only the one at which it
     /// stops.
     #[inline]

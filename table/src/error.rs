@@ -98,6 +98,25 @@ pub enum ConfigError {
         /// The fewest bits.
         least: u32,
     },
+    /// The keys of a tree table have no bits, or more than their words.
+    #[error("key_bits is {found}: it must be 1 to {most}, the bits of a key's words")]
+    KeyBits {
+        /// Bits as given.
+        found: u32,
+        /// The most bits here.
+        most: u32,
+    },
+    /// A tree table has more buckets than its references tell apart.
+    #[error(
+        "the table has {found} buckets on all owners together: references of 31 bits to them allow \
+         {most}; lower buckets_per_owner, or use a WideTable"
+    )]
+    References {
+        /// Buckets of all owners.
+        found: u64,
+        /// The most buckets.
+        most: u64,
+    },
     /// There are no entries, or the windows are too small for them.
     #[error("entries_per_owner is {found}: {}", EntriesAdvice { found: *found, words: *words, room: *room })]
     Entries {
@@ -192,6 +211,12 @@ pub enum SubmitError {
     /// The key does not fit in a bucket.
     #[error("{0}")]
     Key(KeyOutOfRange),
+    /// The key of a tree table has bits beyond those of its configuration.
+    #[error("the key has bits beyond the first {most}: raise key_bits, or set them to 0")]
+    KeyBits {
+        /// Bits of a key.
+        most: u32,
+    },
     /// The storage for operations has become shorter than when the table was opened.
     #[error("{}", Pipeline::Storage { found: *found, expected: *expected })]
     Storage {
@@ -353,6 +378,56 @@ pub enum CollectiveError {
         /// The value on the other owner.
         theirs: u64,
     },
+}
+
+/// The reason why the keys of a table were not moved into a larger one.
+///
+/// The table still has all of its keys. The content of the target is undefined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum GrowError {
+    /// The target has no room for all keys. All owners return this error.
+    #[error("the target is full, and {left} keys were not moved: open a larger table")]
+    Full {
+        /// Keys of the whole table that owners had not moved when they found it full.
+        left: u64,
+    },
+    /// The target holds other keys than those of the table, or an owner's part changed during the
+    /// call. All owners return an error.
+    #[error(
+        "the target holds {held} keys after {keys} were moved: open an empty target, and let no \
+         client use the tables during the call"
+    )]
+    Differs {
+        /// Keys of the table.
+        keys: u64,
+        /// Keys of the target.
+        held: u64,
+    },
+    /// The engines of the tables belong to different jobs, or number their owners in different ways.
+    #[error(
+        "this process is {me} of {owners} in the table, but {target_me} of {target_owners} in the \
+         target: open both with the same exchange"
+    )]
+    Job {
+        /// This process in the table.
+        me: Owner,
+        /// Owners of the table.
+        owners: u32,
+        /// This process in the target.
+        target_me: Owner,
+        /// Owners of the target.
+        target_owners: u32,
+    },
+    /// A collective call of the growth failed, or this owner's part of it.
+    #[error("cannot move the keys: {0}")]
+    Collective(#[from] CollectiveError),
+}
+
+impl From<OperationError> for GrowError {
+    fn from(error: OperationError) -> Self {
+        Self::Collective(error.into())
+    }
 }
 
 /// The reason why a table was not opened.

@@ -6,6 +6,7 @@
 
 mod account;
 mod chunks;
+mod reused;
 mod tagged;
 
 use probeline_pipeline::{Completed, Machine, Next, Port, Run, Step, Stop};
@@ -16,7 +17,7 @@ use crate::cache::CacheEntry;
 use crate::context::Context;
 use crate::direct::{Direct, Look};
 use crate::error::OperationError;
-use crate::layout::{LINE_BUCKETS, Position};
+use crate::layout::{LINE_BUCKETS, Layout, Position};
 use crate::outcome::{Intent, Outcome};
 use crate::stats::Cost;
 use crate::walk::Walk;
@@ -474,6 +475,17 @@ impl<B: Wanted> FindOrPut<B> {
             self.count(outcome, context);
         }
         outcome
+    }
+
+    /// Returns the position of the key's bucket, after the outcome `Found` or `Inserted`. Returns
+    /// `None` if the CPU cannot address the line at which the operation ended: a defect of the
+    /// transport.
+    pub(crate) fn position(&self, layout: &Layout, transport: &impl Transport) -> Option<Position> {
+        match self.stage {
+            Stage::Lookup => Some(self.walk.position(layout)),
+            Stage::Walk => Some(self.walk.position_in(self.walk.line(transport, layout)?, layout)),
+            _ => Some(self.cursor_position(layout)),
+        }
     }
 }
 

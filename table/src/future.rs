@@ -8,9 +8,10 @@ use probeline_transport::Transport;
 use crate::cache::CacheEntry;
 use crate::outcome::Intent;
 use crate::table::{Operation, Table};
+use crate::tree::{PairCacheLine, TreeOperation, TreeTable};
 use crate::wide::{WideOperation, WideTable};
 
-/// A [`Table`] or [`WideTable`] whose operations are futures, for the tasks of one thread. As many
+/// A [`Table`], [`WideTable`] or [`TreeTable`] whose operations are futures, for the tasks of one thread. As many
 /// run at once as the table has storage for; the others wait for storage.
 ///
 /// [`OperationFuture`] describes who polls the transport and when wakers are called. A future fails
@@ -35,6 +36,9 @@ pub type TableFuture<'t, T, S, C> = OperationFuture<'t, Table<T, S, C>>;
 
 /// The future of a find or find-or-put of a wide key.
 pub type WideTableFuture<'t, T, S, const W: usize> = OperationFuture<'t, WideTable<T, S, W>>;
+
+/// The future of a find or find-or-put of a key as a tree.
+pub type TreeTableFuture<'t, T, S, const W: usize, C> = OperationFuture<'t, TreeTable<T, S, W, C>>;
 
 impl<H> Shared<H> {
     /// Shares `table` between futures.
@@ -90,6 +94,24 @@ where
     /// As [`WideTable::find`]: the outcome is [`Outcome::Found`](crate::Outcome::Found) or
     /// [`Outcome::Absent`](crate::Outcome::Absent).
     pub fn find(&self, key: &[u64; W]) -> WideTableFuture<'_, T, S, W> {
+        OperationFuture::new(&self.0, (*key, Intent::Find))
+    }
+}
+
+impl<T, S, C, const W: usize> Shared<TreeTable<T, S, W, C>>
+where
+    T: Transport,
+    S: AsMut<[TreeOperation<W>]>,
+    C: AsMut<[PairCacheLine]>,
+{
+    /// As [`TreeTable::find_or_put`]. The operation starts at the first poll.
+    pub fn find_or_put(&self, key: &[u64; W]) -> TreeTableFuture<'_, T, S, W, C> {
+        OperationFuture::new(&self.0, (*key, Intent::FindOrPut))
+    }
+
+    /// As [`TreeTable::find`]: the outcome is [`Outcome::Found`](crate::Outcome::Found) or
+    /// [`Outcome::Absent`](crate::Outcome::Absent).
+    pub fn find(&self, key: &[u64; W]) -> TreeTableFuture<'_, T, S, W, C> {
         OperationFuture::new(&self.0, (*key, Intent::Find))
     }
 }

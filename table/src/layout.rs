@@ -139,12 +139,12 @@ impl Layout {
         Position { owner: owner as u32, index: next.index }
     }
 
-    /// Returns the start of the line after the one that starts at `at`, in the probe order of
-    /// `bucket`. A jump order that has returned to its home continues one line further instead.
+    /// Returns the start of the line after the one that starts at `at`, in the probe order of a hash
+    /// in the low 63 bits. A jump order that has returned to its home continues one line further instead.
     #[inline]
-    pub(crate) fn next_line(&self, at: Position, bucket: Bucket) -> Position {
+    pub(crate) fn next_line(&self, at: Position, hashed: u64) -> Position {
         if self.probing == Probing::Jump {
-            return self.plus(at, self.stride(bucket.hash()));
+            return self.plus(at, self.stride(hashed));
         }
         self.advance(at, u64::from(LINE_BUCKETS))
     }
@@ -173,6 +173,13 @@ impl Layout {
         #[allow(clippy::cast_possible_truncation)]
         let offset = (at.index & u64::from(LINE_BUCKETS - 1)) as u32;
         offset
+    }
+
+    /// Returns the position of the bucket with this number in the whole table.
+    pub(crate) fn position_of(&self, number: u64) -> Position {
+        let owner = number.checked_div(self.buckets_per_owner).unwrap_or_default();
+        let index = number.checked_rem(self.buckets_per_owner).unwrap_or_default();
+        Position { owner: u32::try_from(owner).unwrap_or(u32::MAX), index }
     }
 
     /// Returns the number of a bucket in the whole table.

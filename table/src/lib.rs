@@ -16,7 +16,8 @@
 //!
 //! [`WideTable`] is the same operation on keys of any fixed number of words, which the paper names
 //! and does not build: its buckets hold a tag of the key and a reference to an entry of a data
-//! array in the windows.
+//! array in the windows. [`TreeTable`] holds keys that resemble each other in 8 to 10 bytes each: a
+//! key is a tree of find-or-puts of pairs, whose inner nodes keys share.
 //!
 //! The extensions of the paper rely on the same rule. [`Config`] switches on claims along with the
 //! first READ, direct CPU access to lines that the CPU can address, adaptive C and read-ahead, and
@@ -45,6 +46,9 @@
 //! assert_eq!((small.len(&mut Alone)?, large.len(&mut Alone)?), (1, 1));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! A table that fills up does not end the run: [`Table::grow_into`] moves its keys into a larger one
+//! on another engine or channel, and loses none if a process dies meanwhile.
 //!
 //! The crate needs neither std nor an allocator: storage comes from the caller. [`Table::submit`]
 //! and [`Table::poll_into`] fit into a poll loop of the caller; the futures of [`Shared`] fit into
@@ -77,6 +81,7 @@ mod policy;
 mod probe;
 mod stats;
 mod table;
+mod tree;
 mod walk;
 mod wide;
 
@@ -84,12 +89,15 @@ pub use batch::BatchResult;
 pub use bucket::{Bucket, KeyOutOfRange, MAX_KEY};
 pub use cache::CacheEntry;
 pub use config::Config;
-pub use error::{BatchError, CollectiveError, ConfigError, OpenError, OperationError, SubmitError};
-pub use future::{Shared, TableFuture, WideTableFuture};
+pub use error::{
+    BatchError, CollectiveError, ConfigError, GrowError, OpenError, OperationError, SubmitError,
+};
+pub use future::{Shared, TableFuture, TreeTableFuture, WideTableFuture};
 pub use layout::{Layout, Position, Probing};
 pub use options::{ChunkChoice, OneRoundtrip, ReadAhead, ReadCost};
-pub use outcome::{Intent, Outcome};
+pub use outcome::{Intent, Located, Outcome};
 pub use probeline_pipeline::Tag;
 pub use stats::{OutcomeStats, Stats};
 pub use table::{Finished, Operation, Table};
+pub use tree::{PairCacheLine, TreeConfig, TreeOperation, TreeStats, TreeTable};
 pub use wide::{EntryStats, WideConfig, WideOperation, WideTable};

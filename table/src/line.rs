@@ -1,4 +1,4 @@
-//! A cache line of buckets: prefetch it, and compare all of its buckets at once. This module has
+//! A cache line of buckets: compare all of its buckets at once. This module has
 //! all the unsafe code of the crate.
 #![allow(unsafe_code)]
 
@@ -7,6 +7,7 @@ use core::sync::atomic::AtomicU64;
 #[cfg(any(test, not(target_arch = "x86_64"), miri))]
 use crate::bucket::OCCUPIED;
 use crate::bucket::Wanted;
+pub(crate) use probeline_transport::prefetch;
 
 /// The 8 buckets of a cache line.
 pub(crate) type Line = [AtomicU64; 8];
@@ -20,20 +21,6 @@ pub(crate) struct Seen {
     pub(crate) wanted: u8,
     /// Set for every occupied bucket.
     pub(crate) occupied: u8,
-}
-
-/// Prefetches the cache line of `words`, if `words` is not empty.
-#[inline]
-pub(crate) fn prefetch(words: &[AtomicU64]) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch never faults and changes no memory, whatever its address. The
-        // instruction is part of SSE, which the x86-64 baseline includes.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = words;
 }
 
 /// Compares the 8 buckets of a line at once. It takes one branch for all of them; a branch for each

@@ -15,11 +15,10 @@
 
 mod batches;
 mod checker;
-mod fingerprint;
 mod scenarios;
 mod subject;
+mod tree;
 mod wide;
-mod wire;
 
 use core::hash::Hash;
 
@@ -41,6 +40,9 @@ const MOST_BUCKETS: usize = 16;
 const KEYS: [u64; 3] = [0x8000_0000_0000_0001, 0x8000_0000_0000_0101, 0x8000_0000_0000_0100];
 /// The word of the buckets that a scenario fills at the start; it resembles none of the keys.
 const FILLER: u64 = 0xffff_ffff_ffff_ffff;
+
+/// The transport of a client.
+type Wire = probeline_pipeline::model::Wire<MOST_BUCKETS>;
 
 /// The words of all parts, concatenated.
 type Memory = [u64; MOST_BUCKETS];
@@ -205,17 +207,17 @@ impl Scenario {
         })
     }
 
-    /// Returns every result of a READ of these buckets that is possible now; `occupied` has a bit
-    /// for each bucket that was occupied at the post.
+    /// Returns every result of a READ of these buckets that is possible now; `first` are their words
+    /// at the post.
     fn brought(
         &self,
         memory: &Memory,
         buckets: core::ops::Range<usize>,
-        occupied: u16,
+        first: &[u64],
     ) -> Vec<Vec<u64>> {
         let mut brought = vec![Vec::new()];
-        for at in buckets {
-            let values = self.values(occupied >> at & 1 == 1, memory[at]);
+        for (at, first) in buckets.zip(first) {
+            let values = self.values(*first != 0, memory[at]);
             let with = |value: &u64| {
                 let value = *value;
                 brought.clone().into_iter().map(move |mut words: Vec<u64>| {

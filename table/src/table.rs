@@ -10,11 +10,11 @@ use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
 use crate::config::Config;
 use crate::context::Context;
-use crate::direct::{Direct, Look};
+use crate::direct::Direct;
 use crate::error::{BatchError, ConfigError, OperationError, SubmitError};
 use crate::find_or_put::FindOrPut;
-use crate::layout::{HEADER_WORDS, Layout};
-use crate::outcome::{Intent, Outcome};
+use crate::layout::{HEADER_WORDS, Layout, Position};
+use crate::outcome::{Intent, Located, OfOutcome, Outcome};
 use crate::stats::Stats;
 
 /// Storage for one operation in flight; the caller of a table provides an array of them, such as
@@ -161,11 +161,41 @@ where
     /// As for [`find_or_put`](Self::find_or_put).
     #[inline]
     pub fn find(&mut self, key: u64) -> Result<bool, OperationError> {
-        Ok(self.call(key, Intent::Find)? == Outcome::Found)
+        Ok(self.call::<Outcome>(key, Intent::Find)? == Outcome::Found)
+    }
+
+    /// As [`find_or_put`](Self::find_or_put), and returns the position of the key's bucket too.
+    ///
+    /// ```
+    /// # use probeline_shm::Builder;
+    /// # use probeline_table::{Config, Operation, Table};
+    /// # use probeline_transport::Alone;
+    /// # let config = Config::new(64);
+    /// # let engine = Builder::new(config.sizes(1)).open(&mut Alone)?;
+    /// # let mut table = Table::new(engine, config, [Operation::EMPTY])?;
+    /// let inserted = table.find_or_put_at(7)?;
+    /// assert_eq!(table.find_at(7)?.at, inserted.at);
+    /// assert_eq!(table.find_at(8)?.at, None);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`find_or_put`](Self::find_or_put).
+    pub fn find_or_put_at(&mut self, key: u64) -> Result<Located, OperationError> {
+        self.call(key, Intent::FindOrPut)
+    }
+
+    /// As [`find`](Self::find), and returns the position of the key's bucket too. The outcome is
+    /// [`Outcome::Found`] or [`Outcome::Absent`].
+    ///
+    /// # Errors
+    /// As for [`find_or_put`](Self::find_or_put).
+    pub fn find_at(&mut self, key: u64) -> Result<Located, OperationError> {
+        self.call(key, Intent::Find)
     }
 
     #[inline]
-    fn call(&mut self, key: u64, intent: Intent) -> Result<Outcome, OperationError> {
+    fn call<O: OfOutcome>(&mut self, key: u64, intent: Intent) -> Result<O, OperationError> {
         let bucket = Bucket::new(key).map_err(SubmitError::Key)?;
         let mut walk = self.pipeline.shared().walk(bucket, intent);
         if self.pipeline.shared().direct == Direct::Claims {
@@ -175,17 +205,24 @@ where
                 return Err(fault.into());
             }
             let (transport, context) = self.pipeline.parts();
-            // Each iteration passes one line within the probe limit.
-            while let Some(line) = walk.line(transport, &context.layout) {
-                if let Look::Done(outcome) = context.look(&mut walk, line) {
-                    return Ok(outcome);
-                }
+            if let Some((outcome, line)) = context.look_along(&mut walk, transport) {
+                return Ok(O::of_outcome(outcome, || walk.position_in(line, &context.layout)));
             }
         } else if self.context_mut().follow_cache(&mut walk) {
             self.poll_sometimes()?;
-            return Ok(Outcome::Found);
+            return Ok(O::of_outcome(Outcome::Found, || walk.position(self.layout())));
         }
-        self.pipeline.call(FindOrPut::starting_at(walk))
+        let operation = FindOrPut::starting_at(walk);
+        if !O::LOCATED {
+            let outcome = self.pipeline.call(operation)?;
+            return Ok(O::of_outcome(outcome, Position::default));
+        }
+        let (outcome, ended) = self.pipeline.call_machine(operation)?;
+        if !outcome.has_bucket() {
+            return Ok(O::of_outcome(outcome, Position::default));
+        }
+        let at = ended.position(self.layout(), self.transport()).ok_or(OperationError::Window)?;
+        Ok(O::of_outcome(outcome, || at))
     }
 
     #[inline]

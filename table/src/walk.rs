@@ -5,7 +5,7 @@ use probeline_transport::Transport;
 use crate::bucket::{Bucket, Wanted};
 use crate::direct::{Look, line_at, look};
 use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
-use crate::line::{Compare, Line};
+use crate::line::{Compare, Line, Narrow};
 use crate::outcome::{Intent, Outcome};
 use crate::probe::Probe;
 
@@ -44,6 +44,12 @@ impl<B: Wanted> Walk<B> {
         };
         let Position { owner, index } = self.probe.at;
         Position { owner, index: index + u64::from(offset) }
+    }
+
+    /// Returns the position of the wanted bucket, which is in `line`, the present one.
+    #[inline(always)]
+    pub(crate) fn position_in(&self, line: &Line, layout: &Layout) -> Position {
+        position_in::<Narrow>(line, self.probe.at, self.bucket, layout)
     }
 
     /// Returns the next line and prefetches it; `None` if the CPU cannot address it.
@@ -123,6 +129,21 @@ impl<B: Wanted> Walk<B> {
         self.probe.pass(buckets, self.bucket, layout);
     }
 }
+
+/// Returns the position of `bucket`, which is in `line`, the one of the bucket at `at`. No other
+/// bucket holds the same key.
+#[inline(always)]
+pub(crate) fn position_in<C: Compare>(
+    line: &Line,
+    at: Position,
+    bucket: impl Wanted,
+    layout: &Layout,
+) -> Position {
+    let nth = C::see(line, bucket).wanted.trailing_zeros();
+    debug_assert!(nth < LINE_BUCKETS, "the line does not hold the key");
+    Position { index: at.index - u64::from(layout.offset_in_line(at)) + u64::from(nth), ..at }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

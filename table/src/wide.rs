@@ -29,6 +29,7 @@ mod config;
 mod context;
 mod direct;
 mod key;
+mod local;
 mod machine;
 mod spares;
 mod stats;

@@ -12,8 +12,9 @@ use common::extensions::probed;
 use common::job::{Sizes, on_shm};
 use common::{cache, storage};
 use probeline_table::{
-    CacheEntry, ChunkChoice, Config, Finished, Intent, OneRoundtrip, Operation, Outcome, Probing,
-    ReadAhead, ReadCost, Shared, SubmitError, Table, Tag, WideConfig, WideOperation, WideTable,
+    CacheEntry, ChunkChoice, Config, Finished, Intent, OneRoundtrip, Operation, Outcome,
+    PairCacheLine, Probing, ReadAhead, ReadCost, Shared, SubmitError, Table, Tag, TreeConfig,
+    TreeOperation, TreeTable, WideConfig, WideOperation, WideTable,
 };
 use probeline_transport::Exchange;
 use probeline_transport::conformance::{CountingAllocator, allocations};
@@ -178,8 +179,52 @@ fn wide(direct: bool) {
     assert_eq!(counts, [[0; 4]; 2], "calls, poll form, futures, collective; direct: {direct}");
 }
 
+/// All calls of a tree table.
+fn tree(direct: bool) {
+    let new = TreeConfig::new(1_024, 256);
+    let config = TreeConfig { buckets: Config { direct, ..new.buckets }, ..new };
+    let sizes = Sizes { owners: 2, window_words: config.words(), operations: OPERATIONS, depth: 5 };
+    let key = |number: u64| [number, 1, number, 2];
+    let counts = on_shm(sizes, |engine, mut exchange| {
+        let storage = vec![TreeOperation::<4>::EMPTY; OPERATIONS as usize];
+        let table = TreeTable::open(engine, config, storage, &mut exchange).unwrap();
+        let mut table = table.with_cache(vec![PairCacheLine::EMPTY; 16]);
+        let calls = allocations_in(|| {
+            let keys: [_; 100] = core::array::from_fn(|nth| key(nth as u64));
+            let mut results = [Ok(Outcome::Absent); 100];
+            table.find_or_put_batch(&keys, &mut results).unwrap();
+            table.find_batch(&keys, &mut results).unwrap();
+            assert!(results.iter().all(|result| *result == Ok(Outcome::Found)));
+            assert_eq!(table.find_or_put(&key(1)), Ok(Outcome::Found));
+        });
+        let poll_form = allocations_in(|| {
+            let mut out = [Finished::default(); 4];
+            for number in 100..200 {
+                while table.submit(Tag(number), &key(number), Intent::FindOrPut).is_err() {
+                    table.poll_into(&mut out).unwrap();
+                }
+            }
+            while table.in_flight() > 0 {
+                table.poll_into(&mut out).unwrap();
+            }
+        });
+        exchange.barrier().unwrap();
+        let collective = allocations_in(|| {
+            assert_eq!(table.len(&mut exchange), Ok(200));
+            let mut count = 0;
+            table.for_each_local(|_| count += 1).unwrap();
+            assert!(count > 0);
+            table.clear(&mut exchange).unwrap();
+        });
+        [calls, poll_form, collective]
+    });
+    assert_eq!(counts, [[0; 3]; 2], "calls, poll form, collective; direct: {direct}");
+}
+
 #[test]
 fn nothing_allocates_after_opening() {
+    tree(false);
+    tree(true);
     wide(false);
     wide(true);
     for cache_entries in [0, 64] {

@@ -24,6 +24,7 @@ mod error;
 mod exchange;
 mod forward;
 mod own;
+mod prefetch;
 mod request;
 mod splitter;
 
@@ -33,6 +34,7 @@ pub use completion::{Completion, Token};
 pub use error::{ExchangeError, Fault, OpError, PostError, SlotError};
 pub use exchange::{Alone, Exchange, all_gather_u64};
 pub use own::{OwnRead, read_own};
+pub use prefetch::prefetch;
 pub use request::Request;
 pub use splitter::{Channel, Pending, SplitError, Splitter, StableMemory};
 

@@ -4,6 +4,8 @@
 //! A test program without the standard harness calls [`run`] from `main`. Its tests call [`start`]
 //! and [`finish`].
 
+mod kill;
+
 use core::time::Duration;
 use std::env;
 use std::panic::catch_unwind;
@@ -12,6 +14,8 @@ use std::process::{self, ExitStatus};
 use probeline_exchange::{Job, Limits, Options, Start, join};
 use probeline_transport::conformance::{Case, Failure, Report, Verdict, cases};
 use probeline_transport::{Exchange, ExchangeError, MAX_OWNERS, Owner};
+
+pub use kill::{kill_after, wait_for_kill};
 
 /// The maximum time to wait for other processes. Every phase of a test takes less on a busy
 /// machine, so only a test that hangs exceeds it.

@@ -11,7 +11,7 @@ use super::{Decision, FindOrPut};
 use crate::bucket::{Bucket, Sight, Wanted};
 use crate::cache::CacheEntry;
 use crate::context::Context;
-use crate::layout::{LINE_BUCKETS, Layout};
+use crate::layout::{LINE_BUCKETS, Layout, Position};
 use crate::outcome::Outcome;
 use crate::probe::Probe;
 
@@ -182,7 +182,13 @@ impl<B: Wanted> FindOrPut<B> {
 
     #[inline]
     pub(super) fn at_cursor(&self, layout: &Layout) -> RemoteWord {
-        layout.word(layout.advance(self.start, u64::from(self.offset(self.cursor))))
+        layout.word(self.cursor_position(layout))
+    }
+
+    /// Returns the position of the bucket at the cursor.
+    #[inline]
+    pub(super) fn cursor_position(&self, layout: &Layout) -> Position {
+        layout.advance(self.start, u64::from(self.offset(self.cursor)))
     }
 
     #[inline]

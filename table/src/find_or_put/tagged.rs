@@ -2,6 +2,7 @@
 //! resumes it here after it has compared the entry or written the key.
 
 use super::{FindOrPut, Stage};
+use crate::bucket::Wanted;
 use crate::cache::CacheEntry;
 use crate::context::Context;
 use crate::outcome::Intent;
@@ -54,8 +55,11 @@ impl FindOrPut<Tagged> {
     pub(crate) fn may_claim(&self) -> bool {
         self.walk.intent == Intent::FindOrPut
     }
+}
 
-    /// Counts a chunk's READ that has landed while the search waits for a decision.
+impl<B: Wanted> FindOrPut<B> {
+    /// Counts a chunk's READ that has landed while the search waits for a decision, or after it has
+    /// ended.
     pub(crate) fn on_landed(&mut self, part: u8) {
         if let Some(landing) = self.landing.get_mut(usize::from(part)) {
             *landing = landing.saturating_sub(1);

@@ -6,12 +6,12 @@ use core::cell::RefCell;
 use std::rc::Rc;
 
 use super::subject::{Narrow, Subject};
-use super::wire::{Action, Wire};
-use super::{KEYS, Mutant, PAPER, Scenario, claim, put};
+use super::{KEYS, Mutant, PAPER, Scenario, Wire, claim, put};
 use crate::direct::Direct;
 use crate::error::OperationError;
 use crate::find_or_put::FindOrPut;
 use crate::outcome::{Intent, Outcome};
+use probeline_pipeline::model::Action;
 use probeline_pipeline::{Batch, Parts, Pull};
 
 /// The choices of one execution: those of the previous one, except that the last choice with a
@@ -59,15 +59,15 @@ impl Choices {
                 insert(scenario, wire, key);
                 continue;
             }
-            let (nth, posted) = posted[which];
+            let (nth, posted) = posted[which].clone();
             match posted.action {
-                Action::Read { from, occupied, .. } => {
+                Action::Read { from, first, .. } => {
                     let start = wire.index(from.start);
                     let buckets = start..start + from.words as usize;
-                    let brought = scenario.brought(&wire.memory(), buckets, occupied);
+                    let brought = scenario.brought(&wire.memory(), buckets, &first);
                     wire.bring(nth, &brought[self.choose(brought.len())]);
                 }
-                Action::CompareAndSwap { at, desired } => {
+                Action::CompareAndSwap { at, desired, .. } => {
                     let mut memory = wire.memory();
                     let old = memory[at];
                     claim(&mut memory, at, desired);

@@ -5,12 +5,11 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use probeline_pipeline::Tag;
+use probeline_pipeline::model::{Action, MAX_WRITTEN, Posted, fingerprint};
 use probeline_transport::OpError;
 
-use super::fingerprint::fingerprint;
 use super::subject::{Driven, Narrow, Subject};
-use super::wire::{Action, MAX_WRITTEN, Posted, Wire};
-use super::{KEYS, MOST_CLIENTS, Memory, Mutant, Request, Scenario, Verdict, claim};
+use super::{KEYS, MOST_CLIENTS, Memory, Mutant, Request, Scenario, Verdict, Wire, claim};
 use crate::error::{OperationError, SubmitError};
 use crate::outcome::Outcome;
 use crate::table::Finished;
@@ -206,13 +205,13 @@ impl<'a, S: Subject> Checker<'a, S> {
         let wanted = client.running && wire.request == request;
         let may_fail = wanted && world.failures > 0;
         match action {
-            Action::Read { from, occupied, first, .. } => {
+            Action::Read { from, first, .. } => {
                 let start = wire.index(from.start);
                 let buckets = start..start + from.words as usize;
                 let all = if wanted && start >= self.scenario.buckets {
                     self.brought_of_entry(world, buckets, &first)
                 } else if wanted {
-                    self.scenario.brought(&world.memory, buckets, occupied)
+                    self.scenario.brought(&world.memory, buckets, &first)
                 } else {
                     // The operation is done, so no code reads these words.
                     vec![vec![0; from.words as usize]]
@@ -220,7 +219,8 @@ impl<'a, S: Subject> Checker<'a, S> {
                 all.iter()
                     .try_for_each(|words| go(true, &|after| after.wire(who).bring(nth, words)))
             }
-            Action::CompareAndSwap { at, desired } => {
+            Action::CompareAndSwap { at, expected, desired } => {
+                assert_eq!(expected, 0, "claims are on empty buckets");
                 go(false, &|after| {
                     let old = after.memory[at];
                     claim(&mut after.memory, at, desired);
@@ -376,7 +376,7 @@ impl<'a, S: Subject> Checker<'a, S> {
         let posted: Vec<_> = client.driven.transport().posted().collect();
         for (nth, posted) in posted {
             match posted.action {
-                Action::CompareAndSwap { at, desired } => {
+                Action::CompareAndSwap { at, desired, .. } => {
                     world.come_late(Late::Claim { at, word: desired });
                 }
                 Action::Write { at, words, count } => {

@@ -4,8 +4,7 @@ use core::hash::Hash;
 
 use probeline_pipeline::{Machine, Operation, Pipeline, Run};
 
-use super::wire::Wire;
-use super::{KEYS, MOST_BUCKETS, Memory, Mutant, Request, Scenario, Storage, Verdict};
+use super::{KEYS, MOST_BUCKETS, Memory, Mutant, Request, Scenario, Storage, Verdict, Wire};
 use crate::cache::CacheEntry;
 use crate::config::Config;
 use crate::context::Context;

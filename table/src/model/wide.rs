@@ -9,8 +9,7 @@ use probeline_pipeline::{Machine, Operation, Pipeline};
 
 use super::checker::Checker;
 use super::subject::{Driven, Subject};
-use super::wire::Wire;
-use super::{KEYS, Memory, Mutant, PAPER, Request, Scenario, Storage, Verdict, find, put};
+use super::{KEYS, Memory, Mutant, PAPER, Request, Scenario, Storage, Verdict, Wire, find, put};
 use crate::bucket::{OCCUPIED, Wanted};
 use crate::config::Config;
 use crate::context::Context;

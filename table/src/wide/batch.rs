@@ -3,13 +3,15 @@
 use probeline_pipeline::{Batch, Machine, Parts, Pull};
 use probeline_transport::Transport;
 
-use super::block::WideBlock;
+use super::block::{Candidates, WideKeys};
 use super::context::WideContext;
-use super::direct::Mapped;
+use super::direct::{Mapped, run};
+use super::key::hash;
 use super::machine::WideFindOrPut;
-use crate::batch::{BLOCK, BatchResult, Results};
+use crate::batch::{BLOCK, BatchResult, Results, Undecided};
+use crate::block::Block;
 use crate::error::{BatchError, OperationError};
-use crate::line::with_widest;
+use crate::line::{Narrow, with_widest};
 use crate::outcome::{Intent, Outcome};
 
 /// A batch in progress.
@@ -29,16 +31,25 @@ impl<'b, R: BatchResult, const W: usize> WideBatch<'b, R, W> {
 
     /// Runs the next block of keys by the CPU.
     fn run_block(&mut self, mapped: &Mapped<'_, W>, context: &mut WideContext) {
-        let end = self.keys.len().min(self.next + BLOCK);
-        with_widest(WideBlock {
-            keys: self.keys.get(self.next..end).unwrap_or_default(),
-            first: self.next,
-            results: &mut self.results,
+        let first = self.next;
+        let end = self.keys.len().min(first + BLOCK);
+        let keys = self.keys.get(first..end).unwrap_or_default();
+        let mut undecided = Undecided::default();
+        self.next += with_widest(Block {
+            results: self.results.block(first..end),
             intent: self.intent,
-            mapped,
-            context,
+            probe_limit: context.table.probe_limit,
+            layout: context.table.layout,
+            lines: mapped.lines(),
+            undecided: &mut undecided,
+            keys: WideKeys { keys, mapped, context, candidates: Candidates::NONE },
         });
-        self.next = end;
+        while let Some(place) = undecided.pop() {
+            let Some(key) = keys.get(place) else { continue };
+            let tagged = context.entries.tagged(hash(key));
+            let outcome = run::<Narrow, W>(&mapped, context, key, tagged, self.intent);
+            self.results.put(first + place, outcome.ok_or(OperationError::Window));
+        }
     }
 
     /// Returns the error of the first key whose error the results have no place for.

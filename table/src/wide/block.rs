@@ -1,88 +1,207 @@
-//! A block of a batch by the CPU: home lines are prefetched for some keys ahead, then the entries
-//! to which they refer, so that both cache misses of a find overlap with those of other keys.
+//! Wide keys in a block of a batch: a line whose bucket has the tag of a key makes it a candidate,
+//! whose entry is prefetched and compared some keys later. Both cache misses of a find thus overlap
+//! with those of other keys.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Acquire;
 
 use super::context::WideContext;
-use super::direct::{Mapped, WordAccess, run};
+use super::direct::{Mapped, Wide};
 use super::key::{Tagged, hash};
-use crate::batch::{BatchResult, Results};
-use crate::bucket::Wanted;
-use crate::error::OperationError;
+use crate::block::{BlockKeys, Checked, Key, MAX_CANDIDATES, Verdict};
 use crate::layout::LINE_BUCKETS;
-use crate::line::{Compare, Line, Work, prefetch};
-use crate::outcome::Intent;
+use crate::line::{Compare, Line, prefetch};
+use crate::outcome::{Intent, Outcome};
+use crate::stats::Stats;
 
-/// Keys between the prefetch of a home line and that of its entries, and between the latter and
-/// the comparison (`firmware-notes/prefetch-depth.md`).
-const AHEAD: usize = 16;
-/// Keys that were hashed and are not done. A power of two.
-const RING: usize = 4 * AHEAD;
-
-/// The keys of a block, and everything to run them with.
-pub(super) struct WideBlock<'b, 'r, 't, R, const W: usize> {
+/// The wide keys of a block.
+pub(super) struct WideKeys<'b, 't, const W: usize> {
     pub(super) keys: &'b [[u64; W]],
-    /// The place of the first key's result.
-    pub(super) first: usize,
-    pub(super) results: &'b mut Results<'r, R>,
-    pub(super) intent: Intent,
     pub(super) mapped: &'b Mapped<'t, W>,
     pub(super) context: &'b mut WideContext,
+    pub(super) candidates: Candidates<'t, W>,
 }
 
-/// A key that was hashed, and its home line.
+/// Keys whose entries are prefetched, in the order in which they were added.
+pub(super) struct Candidates<'t, const W: usize> {
+    ring: [Candidate<'t, W>; MAX_CANDIDATES],
+    added: usize,
+    checked: usize,
+}
+
 #[derive(Clone, Copy)]
-struct Home<'t> {
-    tagged: Tagged,
-    line: Option<&'t Line>,
+struct Candidate<'t, const W: usize> {
+    entry: Option<&'t [AtomicU64; W]>,
+    place: usize,
+    lines: u64,
 }
 
-impl<R: BatchResult, const W: usize> Work for WideBlock<'_, '_, '_, R, W> {
-    type Output = ();
+impl<'t, const W: usize> Candidates<'t, W> {
+    pub(super) const NONE: Self = Self {
+        ring: [Candidate { entry: None, place: 0, lines: 0 }; MAX_CANDIDATES],
+        added: 0,
+        checked: 0,
+    };
+
+    /// Returns false if there is no room.
+    #[inline(always)]
+    fn push(&mut self, candidate: Candidate<'t, W>) -> bool {
+        let has_room = self.added - self.checked < MAX_CANDIDATES;
+        if has_room {
+            self.ring[self.added % MAX_CANDIDATES] = candidate;
+            self.added += 1;
+        }
+        has_room
+    }
+
+    /// Takes the oldest one, if there are more than `left`.
+    #[inline(always)]
+    fn pop(&mut self, left: usize) -> Option<Candidate<'t, W>> {
+        if self.added - self.checked <= left {
+            return None;
+        }
+        self.checked += 1;
+        Some(self.ring[(self.checked - 1) % MAX_CANDIDATES])
+    }
+}
+
+impl<const W: usize> BlockKeys for WideKeys<'_, '_, W> {
+    type Wanted = Tagged;
+    // As many lines again are prefetched for entries.
+    const AHEAD: usize = 16;
 
     #[inline(always)]
-    fn run<C: Compare>(self) {
-        let mut homes = [Home { tagged: Tagged::ANY, line: None }; RING];
-        for step in 0..self.keys.len() + 2 * AHEAD {
-            if let Some(key) = self.keys.get(step) {
-                homes[step % RING] = self.home(key);
-            }
-            if let Some(nth) = step.checked_sub(AHEAD)
-                && nth < self.keys.len()
-            {
-                self.prefetch_entries::<C>(homes[nth % RING]);
-            }
-            if let Some(nth) = step.checked_sub(2 * AHEAD)
-                && let Some(key) = self.keys.get(nth)
-            {
-                let tagged = homes[nth % RING].tagged;
-                let outcome = run::<C, W>(&self.mapped, self.context, key, tagged, self.intent);
-                self.results.put(self.first + nth, outcome.ok_or(OperationError::Window));
-            }
+    fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    #[inline(always)]
+    fn wanted(&self, place: usize) -> Option<Tagged> {
+        Some(self.context.entries.tagged(hash(self.keys.get(place)?)))
+    }
+
+    #[inline(always)]
+    fn look<C: Compare>(
+        &mut self,
+        key: Key<Tagged>,
+        line: &Line,
+        first: u32,
+        mask: u8,
+        intent: Intent,
+    ) -> Verdict {
+        let seen = C::see(line, key.wanted);
+        let (alike, empty) = (seen.wanted & mask, !seen.occupied & mask);
+        if alike != 0 {
+            return self.add_candidate(key, line, alike);
+        }
+        if empty == 0 {
+            return Verdict::Passed;
+        }
+        if intent == Intent::Find {
+            return Verdict::Decided(Outcome::Absent);
+        }
+        self.claim(key, line, first, empty)
+    }
+
+    #[inline(always)]
+    fn check_oldest(&mut self, left: usize) -> Option<Checked> {
+        let Candidate { entry, place, lines } = self.candidates.pop(left)?;
+        let is_found = match (entry, self.keys.get(place)) {
+            (Some(entry), Some(key)) => self.context.is_equal(entry, key),
+            _ => false,
+        };
+        Some(Checked { place, lines, is_found })
+    }
+
+    #[inline(always)]
+    fn stats(&mut self) -> &mut Stats {
+        &mut self.context.table.stats
+    }
+}
+
+impl<const W: usize> WideKeys<'_, '_, W> {
+    /// Prefetches the entry of the bucket whose bit is set in `alike`.
+    #[inline(always)]
+    fn add_candidate(&mut self, key: Key<Tagged>, line: &Line, alike: u8) -> Verdict {
+        if !alike.is_power_of_two() {
+            return Verdict::Undecided;
+        }
+        let word = line[alike.trailing_zeros() as usize % LINE_BUCKETS as usize].load(Acquire);
+        let Some(entry) = self.mapped.entry_at(self.context.entries.entry_of(word)) else {
+            return Verdict::Undecided;
+        };
+        prefetch_entry(entry);
+        let Key { place, lines, .. } = key;
+        match self.candidates.push(Candidate { entry: Some(entry), place, lines }) {
+            true => Verdict::Candidate,
+            false => Verdict::Undecided,
+        }
+    }
+
+    #[inline(always)]
+    fn claim(&mut self, key: Key<Tagged>, line: &Line, first: u32, empty: u8) -> Verdict {
+        let Some(words) = self.keys.get(key.place) else { return Verdict::Undecided };
+        let wide = Wide { words: &self.mapped, key: words, tagged: key.wanted };
+        match wide.claim(self.context, line, first, empty) {
+            None => Verdict::Undecided,
+            Some(None) => Verdict::Passed,
+            Some(Some(outcome)) => Verdict::Decided(outcome),
         }
     }
 }
 
-impl<'t, R: BatchResult, const W: usize> WideBlock<'_, '_, 't, R, W> {
-    #[inline(always)]
-    fn home(&self, key: &[u64; W]) -> Home<'t> {
-        let tagged = self.context.entries.tagged(hash(key));
-        let line = self.mapped.line(self.context.table.layout.home_of(tagged.hashed()));
-        if let Some(line) = line {
-            prefetch(line);
-        }
-        Home { tagged, line }
+/// Prefetches the cache lines of an entry. One of a power of two words lies in whole lines, or in
+/// one line; others may end in one line more.
+#[inline(always)]
+fn prefetch_entry<const W: usize>(entry: &[AtomicU64; W]) {
+    entry.chunks(LINE_BUCKETS as usize).for_each(prefetch);
+    if !W.is_power_of_two() {
+        entry.last_chunk::<1>().into_iter().for_each(|last| prefetch(last));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use probeline_shm::Builder;
+    use probeline_transport::Alone;
+    use std::collections::HashSet;
+
+    use crate::wide::key::{hash, next_state};
+    use crate::{Outcome, WideConfig, WideOperation, WideTable};
+
+    /// Returns a key that starts with `first` and has the hash of `[0, 0]`.
+    fn collision(first: u64) -> [u64; 2] {
+        let key = [first, next_state(first) ^ next_state(0)];
+        assert_eq!(hash(&key), hash(&[0, 0]));
+        key
     }
 
-    #[inline(always)]
-    fn prefetch_entries<C: Compare>(&self, Home { tagged, line }: Home<'t>) {
-        let Some(line) = line else { return };
-        let mut alike = C::see(line, tagged).wanted;
-        while alike != 0 {
-            let word = &line[alike.trailing_zeros() as usize % LINE_BUCKETS as usize];
-            let word = word.load(core::sync::atomic::Ordering::Relaxed);
-            if let Some(entry) = self.mapped.entry(self.context.entries.entry_of(word)) {
-                entry.chunks(LINE_BUCKETS as usize).for_each(prefetch);
+    /// Keys with one hash are candidates at each other's buckets: one alike, several alike, false
+    /// ones, and more of them at once than the ring holds.
+    #[test]
+    fn keys_with_one_hash_are_told_apart() {
+        let config = WideConfig::<2>::for_keys(1_000, 1);
+        let engine = Builder::new(config.sizes(4)).open(&mut Alone).unwrap();
+        let operations = [WideOperation::EMPTY; 4];
+        let mut table = WideTable::open(engine, config, operations, &mut Alone).unwrap();
+        let mut present = HashSet::new();
+        for round in 1..=12_u64 {
+            // Each round adds some keys, repeats all earlier ones, and has duplicates and others.
+            let keys: Vec<[u64; 2]> = (0..round * 8)
+                .flat_map(|nth| [collision(nth), [nth, round], collision(nth / 2)])
+                .collect();
+            let mut outcomes = vec![Outcome::Full; keys.len()];
+            table.find_batch(&keys, &mut outcomes).unwrap();
+            for (key, outcome) in keys.iter().zip(&outcomes) {
+                assert_eq!(*outcome == Outcome::Found, present.contains(key), "{key:?}");
             }
-            alike &= alike - 1;
+            table.find_or_put_batch(&keys, &mut outcomes).unwrap();
+            assert!(!outcomes.contains(&Outcome::Full));
+            let inserted = outcomes.iter().filter(|end| **end == Outcome::Inserted).count();
+            let before = present.len();
+            present.extend(keys);
+            assert_eq!(inserted, present.len() - before);
         }
+        assert_eq!(table.len(&mut Alone).unwrap(), present.len() as u64);
     }
 }

@@ -10,11 +10,11 @@ use super::compaction::Compaction;
 use super::config::WideConfig;
 use super::direct;
 use super::key::{Entries, Tagged, hash};
+use super::local::{LocalReader, MAX_READS, key_of};
 use super::table::{WideOperation, WideTable, check};
 use crate::bucket::OCCUPIED;
-use crate::collective::{Agreed, Occupants, Phase, Retain, agreed, refuse};
-use crate::error::{CollectiveError, OpenError, OperationError};
-use crate::layout::Position;
+use crate::collective::{Agreed, Grows, KeyResult, Occupants, Phase, Retain, agreed, grow, refuse};
+use crate::error::{BatchError, CollectiveError, GrowError, OpenError, OperationError};
 
 /// "probewid" in ASCII, which marks a wide table's header.
 const MAGIC: u64 = 0x7072_6f62_6577_6964;
@@ -23,9 +23,6 @@ const ENTRIES: u64 = 1;
 const WORDS: u64 = 2;
 /// The word after them, in which an owner publishes whether its CPU may run operations.
 const DIRECT: u64 = 3;
-/// READs in flight at once while keys are visited.
-const MAX_READS: usize = 16;
-
 /// Buckets that refer to entries of `W` words.
 pub(crate) struct EntryKeys<const W: usize> {
     pub(crate) entries: Entries,
@@ -47,10 +44,6 @@ impl<const W: usize> Occupants for EntryKeys<W> {
         let key = key_of(read)?;
         Ok(Some((self.entries.tagged(hash(&key)), key)))
     }
-}
-
-fn key_of<const W: usize>(words: &[u64]) -> Result<[u64; W], OperationError> {
-    words.first_chunk().copied().ok_or(OperationError::Window)
 }
 
 impl<T, S, const W: usize> WideTable<T, S, W>
@@ -185,6 +178,29 @@ where
         compaction.run(removed, exchange)
     }
 
+    /// Moves all keys of the whole table into `target`, a larger table of keys of the same width, as
+    /// [`Table::grow_into`](crate::Table::grow_into) does, and returns their number.
+    ///
+    /// The CPU loads the entries in this owner's part. The others are read, up to 16 at once.
+    ///
+    /// # Errors
+    /// As for [`Table::grow_into`](crate::Table::grow_into).
+    #[allow(clippy::cast_precision_loss)]
+    pub fn grow_into<U, R>(
+        &mut self,
+        target: &mut WideTable<U, R, W>,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<u64, GrowError>
+    where
+        U: Transport,
+        R: AsMut<[WideOperation<W>]>,
+    {
+        let keys = grow(self, target, exchange)?;
+        let load_factor = keys as f64 / target.layout().buckets() as f64;
+        target.pipeline.shared_mut().table.policy.set_load_factor(load_factor);
+        Ok(keys)
+    }
+
     /// Calls `visit` with each key in this owner's part of the buckets. The result is exact between
     /// barriers. While other owners insert, it contains every key that was there before the call.
     ///
@@ -197,33 +213,35 @@ where
         mut visit: impl FnMut(&[u64; W]),
     ) -> Result<(), OperationError> {
         self.pipeline.quiesce()?;
-        let entries = self.pipeline.shared().entries;
-        let buckets = self.layout().buckets_per_owner();
-        let mut phase = self.phase();
-        let geometry = phase.transport.geometry();
-        let (me, depth) = (geometry.me.0, phase.transport.caps().depth.min(geometry.slots));
-        let most = MAX_READS.min(depth as usize);
-        let mut index = 0;
-        while index < buckets {
-            let mut count = 0;
-            while index < buckets && count < most {
-                let word = phase.load(Position { owner: me, index })?;
-                index += 1;
-                if word & OCCUPIED != 0 {
-                    let from = entries.segment(entries.entry_of(word));
-                    phase.post_read(count, from).or_else(|error| {
-                        phase.finish_reads(count)?;
-                        Err(error)
-                    })?;
-                    count += 1;
-                }
-            }
-            phase.finish_reads(count)?;
-            for nth in 0..count {
-                visit(&key_of(phase.landed(nth, entries.words)?)?);
+        let (mut next, mut keys) = (0, [[0; W]; MAX_READS]);
+        loop {
+            let count = self.read_local(&mut next, &mut keys, false)?;
+            keys.iter().take(count).for_each(&mut visit);
+            if count < MAX_READS {
+                return Ok(());
             }
         }
-        Ok(())
+    }
+
+    /// Reads the keys of this owner's buckets from index `next` on, and advances `next` past them.
+    /// Returns their number, which is less than that of `keys` only at the end. If `by_cpu`, which
+    /// is for the time between barriers, the CPU loads the entries in this owner's part.
+    fn read_local(
+        &mut self,
+        next: &mut u64,
+        keys: &mut [[u64; W]],
+        by_cpu: bool,
+    ) -> Result<usize, OperationError> {
+        let entries = self.pipeline.shared().entries;
+        let mut reader = LocalReader::new(self.phase(), entries, by_cpu);
+        let mut count = 0;
+        while let Some(keys) = keys.get_mut(count..).filter(|keys| !keys.is_empty()) {
+            match reader.read(next, keys)? {
+                0 => break,
+                read => count += read,
+            }
+        }
+        Ok(count)
     }
 
     /// Waits until no operation is in flight and drops what was learnt of the table, because it
@@ -259,5 +277,35 @@ where
     fn phase(&mut self) -> Phase<'_, T> {
         let (layout, first_word) = (*self.layout(), self.config.buckets.first_word);
         Phase { transport: self.pipeline.transport_mut(), layout, first_word }
+    }
+}
+
+impl<T, S, const W: usize> Grows for WideTable<T, S, W>
+where
+    T: Transport,
+    S: AsMut<[WideOperation<W>]>,
+{
+    type Transport = T;
+    type Key = [u64; W];
+    const ANY: [u64; W] = [0; W];
+
+    fn phase(&mut self) -> Phase<'_, T> {
+        Self::phase(self)
+    }
+
+    fn quiesce(&mut self) -> Result<(), OperationError> {
+        self.pipeline.quiesce()
+    }
+
+    fn read_part(
+        &mut self,
+        next: &mut u64,
+        keys: &mut [[u64; W]],
+    ) -> Result<usize, OperationError> {
+        self.read_local(next, keys, true)
+    }
+
+    fn put(&mut self, keys: &[[u64; W]], results: &mut [KeyResult]) -> Result<(), BatchError> {
+        self.find_or_put_batch(keys, results)
     }
 }

@@ -93,6 +93,19 @@ impl<'t, const W: usize> Mapped<'t, W> {
         }
         Some(mapped)
     }
+
+    pub(super) fn lines(&self) -> &Lines<'t> {
+        &self.lines
+    }
+
+    #[inline(always)]
+    pub(super) fn entry_at(&self, entry: Entry) -> Option<&'t [AtomicU64; W]> {
+        let (owner, index) = self.layout.place(entry);
+        // A part is mapped into this process, so its indices fit a usize.
+        #[allow(clippy::cast_possible_truncation)]
+        let index = index as usize;
+        self.entries.get(owner as usize)?.get(index)
+    }
 }
 
 impl<'t, const W: usize> WordAccess<'t, W> for &Mapped<'t, W> {
@@ -103,11 +116,7 @@ impl<'t, const W: usize> WordAccess<'t, W> for &Mapped<'t, W> {
 
     #[inline(always)]
     fn entry(&self, entry: Entry) -> Option<&'t [AtomicU64; W]> {
-        let (owner, index) = self.layout.place(entry);
-        // A part is mapped into this process, so its indices fit a usize.
-        #[allow(clippy::cast_possible_truncation)]
-        let index = index as usize;
-        self.entries.get(owner as usize)?.get(index)
+        self.entry_at(entry)
     }
 
     fn counter(&self, owner: u32) -> Option<&'t AtomicU64> {
@@ -138,8 +147,8 @@ pub(super) fn run<'t, C: Compare, const W: usize>(
     loop {
         let line = words.line(walk.probe.at)?;
         let (first, mask) = walk.places(&layout);
-        let wanted = Key { words, key, tagged, intent };
-        let outcome = wanted.look::<C>(context, line, first, mask)?;
+        let wanted = Wide { words, key, tagged };
+        let outcome = wanted.look::<C>(context, line, first, mask, intent)?;
         let look = walk.decide(outcome, &layout);
         if let Look::Done(outcome) = look {
             context.table.stats.add_direct(outcome, 1, walk.lines.into());
@@ -155,14 +164,13 @@ fn give_back(context: &mut WideContext, spare: Entry) {
 }
 
 /// A wanted key.
-struct Key<'r, R, const W: usize> {
-    words: &'r R,
-    key: &'r [u64; W],
-    tagged: Tagged,
-    intent: Intent,
+pub(super) struct Wide<'r, R, const W: usize> {
+    pub(super) words: &'r R,
+    pub(super) key: &'r [u64; W],
+    pub(super) tagged: Tagged,
 }
 
-impl<'t, R: WordAccess<'t, W>, const W: usize> Key<'_, R, W> {
+impl<'t, R: WordAccess<'t, W>, const W: usize> Wide<'_, R, W> {
     /// Looks at those buckets of `line` whose bits are set in `mask`, in the order from bucket
     /// `first` on, which wraps around. Returns `Some(None)` if all of them hold other keys.
     #[inline(always)]
@@ -172,6 +180,7 @@ impl<'t, R: WordAccess<'t, W>, const W: usize> Key<'_, R, W> {
         line: &Line,
         first: u32,
         mask: u8,
+        intent: Intent,
     ) -> Option<Option<Outcome>> {
         let seen = C::see(line, self.tagged);
         let (mut alike, empty) = (seen.wanted & mask, !seen.occupied & mask);
@@ -187,7 +196,7 @@ impl<'t, R: WordAccess<'t, W>, const W: usize> Key<'_, R, W> {
         if empty == 0 {
             return Some(None);
         }
-        match self.intent {
+        match intent {
             Intent::Find => Some(Some(Outcome::Absent)),
             Intent::FindOrPut => self.claim(context, line, first, empty),
         }
@@ -197,16 +206,15 @@ impl<'t, R: WordAccess<'t, W>, const W: usize> Key<'_, R, W> {
     #[inline(always)]
     fn is_at(&self, context: &mut WideContext, word: u64) -> Option<bool> {
         let entry = self.words.entry(context.entries.entry_of(word))?;
-        let is_equal = entry.iter().zip(self.key).all(|(word, key)| word.load(Relaxed) == *key);
-        context.stats.entry_reads += 1;
-        context.stats.false_entry_reads += u64::from(!is_equal);
-        Some(is_equal)
+        Some(context.is_equal(entry, self.key))
     }
 
     /// Claims the first bucket in the order from `first` on, among those whose bits are set in
     /// `empty`.
+    ///
+    /// Returns `Some(None)` if other keys have taken all of them meanwhile.
     #[inline(never)]
-    fn claim(
+    pub(super) fn claim(
         &self,
         context: &mut WideContext,
         line: &Line,

@@ -148,15 +148,11 @@ pub struct Tagged {
     mask: u64,
 }
 
-impl Tagged {
-    /// An arbitrary value that initializes storage.
-    pub(crate) const ANY: Self = Self { hash: 0, word: OCCUPIED, mask: OCCUPIED };
-}
-
 impl Wanted for Tagged {
     /// The word, with its reference.
     type Seen = u64;
     const TAGGED: bool = true;
+    const ANY: Self = Self { hash: 0, word: OCCUPIED, mask: OCCUPIED };
 
     #[inline(always)]
     fn hashed(self) -> u64 {
@@ -216,6 +212,12 @@ impl Wanted for Tagged {
         }
         if has_zero { Sight::Unclear } else { Sight::Wanted }
     }
+}
+
+/// Returns the state of the hash after a first word.
+#[cfg(test)]
+pub(super) fn next_state(word: u64) -> u64 {
+    fold(SEED ^ word, FACTOR)
 }
 
 #[cfg(test)]

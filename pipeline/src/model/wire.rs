@@ -11,83 +11,80 @@ use probeline_transport::{
     Request, Segment, Slot, SlotError, Token, Transport,
 };
 
-use super::{MOST_BUCKETS, Memory};
-
 const MOST_POSTED: usize = 8;
 const MOST_SLOTS: usize = 4;
-const MOST_CHUNK: usize = 8;
+/// Words of a slot, and of the longest READ.
+pub const MAX_READ: usize = 8;
 /// Words of the longest WRITE.
-pub(super) const MAX_WRITTEN: usize = 2;
+pub const MAX_WRITTEN: usize = 2;
 
 /// A one-sided operation in flight.
-#[derive(Clone, Copy, Debug, Hash)]
-pub(super) struct Posted {
-    pub(super) token: Token,
-    pub(super) action: Action,
+#[derive(Clone, Debug, Hash)]
+pub struct Posted {
+    /// The token that the operation was posted with.
+    pub token: Token,
+    /// The operation.
+    pub action: Action,
     /// The request of the client that posted it.
-    pub(super) request: u8,
+    pub request: u8,
+    /// Values that words of a READ have taken since its post, as far as the checker [notes] them,
+    /// each with the index of its word in the READ.
+    ///
+    /// [notes]: Wire::note
+    pub later: Vec<(u8, u64)>,
 }
 
+/// The kind of an operation in flight. Words have the indices of the memory.
 #[derive(Clone, Copy, Debug, Hash)]
-pub(super) enum Action {
-    /// A READ; `occupied` has a bit for each bucket that was occupied at the post, and `first` the
-    /// first words at the post.
-    Read {
-        from: Segment,
-        into: Local,
-        occupied: u16,
-        first: [u64; MAX_WRITTEN],
-    },
+#[allow(missing_docs, reason = "the fields are those of the requests")]
+pub enum Action {
+    /// A READ; `first` are the words at the post.
+    Read { from: Segment, into: Local, first: [u64; MAX_READ] },
     /// A WRITE of the first `count` of these words.
-    Write {
-        at: usize,
-        words: [u64; MAX_WRITTEN],
-        count: usize,
-    },
-    CompareAndSwap {
-        at: usize,
-        desired: u64,
-    },
-    FetchAdd {
-        at: usize,
-        addend: u64,
-    },
+    Write { at: usize, words: [u64; MAX_WRITTEN], count: usize },
+    /// A compare-and-swap that has not taken effect.
+    CompareAndSwap { at: usize, expected: u64, desired: u64 },
+    /// A fetch-and-add that has not taken effect.
+    FetchAdd { at: usize, addend: u64 },
     /// An atomic that has taken effect, with the old word.
-    Answer {
-        old: u64,
-    },
+    Answer { old: u64 },
 }
 
-type OnPoll = Rc<dyn Fn(&mut Wire)>;
+type OnPoll<const N: usize> = Rc<dyn Fn(&mut Wire<N>)>;
 
-/// The transport. The owners' parts of the ring are concatenated in `memory`.
-pub(super) struct Wire {
+/// The transport of one client of a memory of `N` words, in which the owners' windows are
+/// concatenated. The memory is the checker's, which sets it before each step and reads it back
+/// after.
+pub struct Wire<const N: usize> {
     caps: Caps,
     geometry: Geometry,
     /// Number of owners, from owner 0 on, whose parts the CPU can address.
     reaches: u32,
     /// The memory that the CPU sees; the checker sets it before a step and reads it back after.
-    memory: [AtomicU64; MOST_BUCKETS],
-    slots: [[u64; MOST_CHUNK]; MOST_SLOTS],
+    memory: [AtomicU64; N],
+    slots: [[u64; MAX_READ]; MOST_SLOTS],
     /// Words of each slot that READs have written, one bit each.
     landed: [u8; MOST_SLOTS],
     posted: [Option<Posted>; MOST_POSTED],
     completed: Option<Completion>,
     /// The slot of the WRITE in flight; a client with storage for one operation has at most one.
     staged: Option<Slot>,
-    pub(super) request: u8,
+    /// The number of the client's present request; posts carry it.
+    pub request: u8,
     /// Completes an operation at each poll, if no checker does so between polls.
-    pub(super) on_poll: Option<OnPoll>,
+    pub on_poll: Option<OnPoll<N>>,
 }
 
-impl Wire {
-    /// Creates the wire of `owners` windows of `part` words each.
-    pub(super) fn new(owners: u32, part: usize, slots: u32, reaches: u32, whole: bool) -> Self {
+impl<const N: usize> Wire<N> {
+    /// Creates the wire of `owners` windows of `part` words each. The CPU can address the parts of
+    /// owners below `reaches`; `whole` says whether READs return whole words.
+    #[must_use]
+    pub fn new(owners: u32, part: usize, slots: u32, reaches: u32, whole: bool) -> Self {
         Self {
             caps: Caps {
                 depth: 5,
                 atomics: AtomicScope::Cpu,
-                words_per_op: MOST_CHUNK as u32,
+                words_per_op: MAX_READ as u32,
                 word_reads_whole: whole,
                 needs_owner_progress: false,
                 write_then_atomic: false,
@@ -98,13 +95,13 @@ impl Wire {
                 owners,
                 window_words: part as u64,
                 slots,
-                slot_words: MOST_CHUNK as u32,
+                slot_words: MAX_READ as u32,
             },
             reaches,
-            memory: [const { AtomicU64::new(0) }; MOST_BUCKETS],
-            slots: [[0; MOST_CHUNK]; MOST_SLOTS],
+            memory: [const { AtomicU64::new(0) }; N],
+            slots: [[0; MAX_READ]; MOST_SLOTS],
             landed: [0; MOST_SLOTS],
-            posted: [None; MOST_POSTED],
+            posted: [const { None }; MOST_POSTED],
             completed: None,
             staged: None,
             request: 0,
@@ -112,32 +109,66 @@ impl Wire {
         }
     }
 
-    pub(super) fn set_memory(&mut self, memory: &Memory) {
+    /// Promises that atomics take effect after earlier WRITEs ([`Caps::write_then_atomic`]). The
+    /// checker has to keep the promise.
+    #[must_use]
+    pub fn with_ordered_writes(mut self) -> Self {
+        self.caps.write_then_atomic = true;
+        self
+    }
+
+    /// Sets the memory that the client sees.
+    pub fn set_memory(&mut self, memory: &[u64; N]) {
         for (word, value) in self.memory.iter_mut().zip(memory) {
             *word.get_mut() = *value;
         }
     }
 
-    pub(super) fn memory(&self) -> Memory {
+    /// Returns the memory, with what the client's CPU has stored.
+    #[must_use]
+    pub fn memory(&self) -> [u64; N] {
         core::array::from_fn(|at| self.memory[at].load(SeqCst))
     }
 
-    pub(super) fn posted(&self) -> impl Iterator<Item = (usize, Posted)> + '_ {
-        self.posted.iter().enumerate().filter_map(|(nth, posted)| Some((nth, (*posted)?)))
+    /// Returns the operations in flight, each with its number.
+    pub fn posted(&self) -> impl Iterator<Item = (usize, Posted)> + '_ {
+        self.posted.iter().enumerate().filter_map(|(nth, posted)| Some((nth, posted.clone()?)))
     }
 
-    /// Returns the index of a word in `memory`.
-    pub(super) fn index(&self, at: RemoteWord) -> usize {
+    /// Notes that a word has a new value, for the READs in flight that cover it.
+    pub fn note(&mut self, at: usize, value: u64) {
+        let (owner, index) = (at / self.geometry.window_words as usize, at as u64);
+        let index = index % self.geometry.window_words;
+        for posted in self.posted.iter_mut().flatten() {
+            let Action::Read { from, first, .. } = posted.action else { continue };
+            let nth = index.wrapping_sub(from.start.index);
+            if from.start.owner.0 as usize != owner || nth >= from.words.into() {
+                continue;
+            }
+            let new = (nth as u8, value);
+            if first[nth as usize] != value && !posted.later.contains(&new) {
+                posted.later.push(new);
+                posted.later.sort_unstable();
+            }
+        }
+    }
+
+    /// Returns the index of a word in the memory.
+    #[must_use]
+    pub fn index(&self, at: RemoteWord) -> usize {
         at.owner.0 as usize * self.geometry.window_words as usize + at.index as usize
     }
 
     /// Completes the READ posted as `nth` with these words.
-    pub(super) fn bring(&mut self, nth: usize, words: &[u64]) {
-        let Some(Posted { action: Action::Read { into, .. }, .. }) = self.posted[nth] else {
+    ///
+    /// # Panics
+    /// If no READ is posted as `nth`.
+    pub fn bring(&mut self, nth: usize, words: &[u64]) {
+        let Some(Posted { action: Action::Read { into, .. }, .. }) = &self.posted[nth] else {
             panic!("no READ is posted as {nth}")
         };
-        let slot = into.slot.0 as usize;
-        for (at, word) in (into.start as usize..).zip(words) {
+        let (slot, start) = (into.slot.0 as usize, into.start as usize);
+        for (at, word) in (start..).zip(words) {
             self.slots[slot][at] = *word;
             self.landed[slot] |= 1 << at;
         }
@@ -145,23 +176,24 @@ impl Wire {
     }
 
     /// Records that the atomic posted as `nth` has found this word.
-    pub(super) fn set_answer(&mut self, nth: usize, old: u64) {
+    pub fn set_answer(&mut self, nth: usize, old: u64) {
         if let Some(posted) = &mut self.posted[nth] {
             posted.action = Action::Answer { old };
         }
     }
 
-    pub(super) fn complete(&mut self, nth: usize, result: Result<u64, OpError>) {
+    /// Completes the operation posted as `nth`.
+    pub fn complete(&mut self, nth: usize, result: Result<u64, OpError>) {
         let token = self.posted[nth].take().map(|posted| posted.token);
         self.completed = token.map(|token| Completion { token, result });
     }
 
     /// Clears idle slots, so that worlds do not differ in their content. A scan of such a slot is
     /// an error.
-    pub(super) fn clear_idle_slots(&mut self) {
+    pub fn clear_idle_slots(&mut self) {
         for slot in 0..MOST_SLOTS {
             if !self.is_busy(Slot(slot as u32)) {
-                self.slots[slot] = [0; MOST_CHUNK];
+                self.slots[slot] = [0; MAX_READ];
                 self.landed[slot] = 0;
             }
         }
@@ -176,19 +208,20 @@ impl Wire {
     }
 }
 
-impl Clone for Wire {
+impl<const N: usize> Clone for Wire<N> {
     fn clone(&self) -> Self {
         let memory = core::array::from_fn(|at| AtomicU64::new(self.memory[at].load(SeqCst)));
-        Self { memory, on_poll: self.on_poll.clone(), ..*self }
+        let posted = self.posted.clone();
+        Self { memory, posted, on_poll: self.on_poll.clone(), ..*self }
     }
 }
 
 /// Leaves out the memory, which is part of the world.
-impl Hash for Wire {
+impl<const N: usize> Hash for Wire<N> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        for (nth, Posted { token, action, request }) in self.posted() {
+        for (nth, Posted { token, action, request, later }) in self.posted() {
             // The request distinguishes generations.
-            (nth, token.0 as u32, action, request == self.request).hash(hasher);
+            (nth, token.0 as u32, action, request == self.request, later).hash(hasher);
         }
         for (slot, landed) in self.slots.iter().zip(self.landed).filter(|(_, landed)| *landed > 0) {
             let words = slot.iter().enumerate().filter(|(at, _)| landed >> at & 1 == 1);
@@ -198,7 +231,7 @@ impl Hash for Wire {
     }
 }
 
-impl Transport for Wire {
+impl<const N: usize> Transport for Wire<N> {
     fn caps(&self) -> &Caps {
         &self.caps
     }
@@ -215,8 +248,6 @@ impl Transport for Wire {
         self.geometry.check(&self.caps, &request)?;
         let action = match request {
             Request::Read { from, into } => {
-                let occupied = |at: &usize| self.memory[*at].load(SeqCst) != 0;
-                let occupied = (0..MOST_BUCKETS).filter(occupied).map(|at| 1 << at).sum();
                 for at in into.start..into.start + into.words {
                     self.landed[into.slot.0 as usize] &= !(1 << at);
                 }
@@ -225,7 +256,7 @@ impl Transport for Wire {
                     Some(word) if nth < from.words as usize => word.load(SeqCst),
                     _ => 0,
                 });
-                Action::Read { from, into, occupied, first }
+                Action::Read { from, into, first }
             }
             Request::Write { from, to } => {
                 let slot = &self.slots[from.slot.0 as usize];
@@ -236,8 +267,7 @@ impl Transport for Wire {
                 Action::Write { at: self.index(to.start), words, count: to.words as usize }
             }
             Request::CompareAndSwap { at, expected, desired } => {
-                assert_eq!(expected, 0, "claims are on empty buckets");
-                Action::CompareAndSwap { at: self.index(at), desired }
+                Action::CompareAndSwap { at: self.index(at), expected, desired }
             }
             Request::FetchAdd { at, addend } => Action::FetchAdd { at: self.index(at), addend },
         };
@@ -245,7 +275,8 @@ impl Transport for Wire {
             return Err(PostError::Full);
         }
         let free = self.posted.iter_mut().find(|posted| posted.is_none());
-        *free.ok_or(PostError::Full)? = Some(Posted { token, action, request: self.request });
+        *free.ok_or(PostError::Full)? =
+            Some(Posted { token, action, request: self.request, later: Vec::new() });
         Ok(())
     }
 

@@ -39,7 +39,8 @@ fn fold(value: u64, factor: u64) -> u64 {
 
 /// Returns the hash of `state`. Among ten million states, the probability that two share a hash is
 /// below 10^-24.
-pub(super) fn fingerprint(state: &impl Hash) -> u128 {
+#[must_use]
+pub fn fingerprint(state: &impl Hash) -> u128 {
     let mut hasher = Fingerprint(FACTORS);
     state.hash(&mut hasher);
     let [first, second] = hasher.0;

@@ -1,0 +1,37 @@
+//! The death of test processes at random times.
+#![allow(unsafe_code)]
+
+use core::{mem, ptr};
+
+/// Lets the kernel kill this process by SIGKILL after some nanoseconds, or with its parent.
+///
+/// # Panics
+/// If the kernel refuses it.
+pub fn kill_after(nanoseconds: u64) {
+    let parts = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+    let (tv_sec, tv_nsec) = (parts.0.try_into().unwrap(), parts.1.try_into().unwrap());
+    // SAFETY: follows the manual pages of prctl(2), timer_create(2) and timer_settime(2); all zeros are
+    // a valid value of the structures, and the pointers are to live ones.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), 0);
+        let mut event: libc::sigevent = mem::zeroed();
+        (event.sigev_notify, event.sigev_signo) = (libc::SIGEV_SIGNAL, libc::SIGKILL);
+        let mut timer: libc::timer_t = mem::zeroed();
+        assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer), 0);
+        let mut due: libc::itimerspec = mem::zeroed();
+        due.it_value = libc::timespec { tv_sec, tv_nsec };
+        assert_eq!(libc::timer_settime(timer, 0, &raw const due, ptr::null_mut()), 0);
+    }
+}
+
+/// Waits for a child of this process that [`kill_after`] kills.
+///
+/// # Panics
+/// If the child ended otherwise.
+pub fn wait_for_kill(victim: libc::pid_t) {
+    let mut status = 0;
+    // SAFETY: a child of this process, which is waited for once.
+    assert_eq!(unsafe { libc::waitpid(victim, &raw mut status, 0) }, victim);
+    let is_killed = libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL;
+    assert!(is_killed, "a victim ended by itself: status {status}");
+}

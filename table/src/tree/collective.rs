@@ -1,0 +1,288 @@
+//! Collective calls of the tree table, and iteration over its keys.
+//!
+//! As in a narrow table, every owner makes each of these calls, in the same order, with no other
+//! operation in flight. There is no `retain`: it would move buckets to which others refer.
+
+use core::sync::atomic::Ordering::SeqCst;
+
+use probeline_transport::{Exchange, Segment, Transport};
+
+use super::cache::PairCacheLine;
+use super::config::TreeConfig;
+use super::shape::Shape;
+use super::table::{TreeOperation, TreeTable, check};
+use crate::bucket::Bucket;
+use crate::collective::{Agreed, Grows, KeyResult, Phase, agreed, grow, refuse};
+use crate::direct::Direct;
+use crate::error::{BatchError, CollectiveError, GrowError, OpenError, OperationError};
+use crate::layout::{HEADER_WORDS, Layout, Position};
+
+/// "probetre" in ASCII, which marks a tree table's header.
+const MAGIC: u64 = 0x7072_6f62_6574_7265;
+/// Keys that are read before they are visited.
+const BATCH: usize = 16;
+
+impl<T, S, const W: usize> TreeTable<T, S, W>
+where
+    T: Transport,
+    S: AsMut<[TreeOperation<W>]>,
+{
+    /// Opens the table together with all other owners and checks that their parameters are equal.
+    ///
+    /// An owner that cannot open it does not block the others: they report
+    /// [`CollectiveError::NotOpened`].
+    ///
+    /// # Errors
+    /// [`OpenError`]: an invalid configuration, a failed exchange, or an owner without a table
+    /// or with other parameters.
+    pub fn open(
+        transport: T,
+        config: TreeConfig,
+        mut operations: S,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<Self, OpenError> {
+        let count = operations.as_mut().len();
+        if let Err(error) = check::<W>(&transport, &config, count) {
+            refuse(&transport, config.buckets.first_word, exchange);
+            return Err(error.into());
+        }
+        let mut table = Self::new(transport, config, operations)?;
+        table.agree(exchange)?;
+        Ok(table)
+    }
+}
+
+impl<T, S, const W: usize, C> TreeTable<T, S, W, C>
+where
+    T: Transport,
+    S: AsMut<[TreeOperation<W>]>,
+    C: AsMut<[PairCacheLine]>,
+{
+    /// Checks that all owners opened the same table.
+    ///
+    /// # Errors
+    /// As for [`Table::agree`](crate::Table::agree).
+    pub fn agree(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<(), CollectiveError> {
+        let quiet = self.pipeline.quiesce();
+        let mine = self.agreed();
+        self.phase().agree(quiet, &mine, exchange)
+    }
+
+    /// Returns the number of keys in the whole table: occupied buckets that hold a root.
+    ///
+    /// # Errors
+    /// [`CollectiveError`].
+    pub fn len(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<u64, CollectiveError> {
+        let quiet = self.pipeline.quiesce();
+        exchange.barrier()?;
+        let mut phase = self.phase();
+        let mine = quiet.and_then(|()| roots(&phase));
+        phase.sum(mine, exchange)
+    }
+
+    /// Returns the number of occupied buckets in the whole table: those of keys and of inner nodes.
+    ///
+    /// # Errors
+    /// [`CollectiveError`].
+    pub fn occupied(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<u64, CollectiveError> {
+        let quiet = self.pipeline.quiesce();
+        exchange.barrier()?;
+        let mut phase = self.phase();
+        let mine = quiet.and_then(|()| phase.occupied());
+        phase.sum(mine, exchange)
+    }
+
+    /// Returns the load factor: the fraction of occupied buckets in the whole table, 0 to 1.
+    ///
+    /// # Errors
+    /// [`CollectiveError`].
+    #[allow(clippy::cast_precision_loss)]
+    pub fn load_factor(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<f64, CollectiveError> {
+        let load_factor = self.occupied(exchange)? as f64 / self.layout().buckets() as f64;
+        self.pipeline.shared_mut().table.policy.set_load_factor(load_factor);
+        Ok(load_factor)
+    }
+
+    /// Removes all keys and nodes from the whole table. [`Table::clear`](crate::Table::clear)
+    /// describes what to do about operations of unknown outcome.
+    ///
+    /// # Errors
+    /// [`CollectiveError`], after which the content is undefined.
+    pub fn clear(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<(), CollectiveError> {
+        let quiet = self.pipeline.quiesce();
+        let buckets = self.config.buckets;
+        let context = self.pipeline.shared_mut();
+        context.table.forget(&buckets);
+        context.cache.forget();
+        exchange.barrier()?;
+        let emptied = self.phase().empty();
+        exchange.barrier()?;
+        Ok(quiet.and(emptied)?)
+    }
+
+    /// Calls `visit` with each key whose root is in this owner's part. The result is exact between
+    /// barriers. While other owners insert, it contains every key that was there before the call.
+    ///
+    /// It reads the inner nodes of each key, which are in any owner's part.
+    ///
+    /// # Errors
+    /// [`OperationError`] of a READ; then not all keys were visited.
+    pub fn for_each_local(
+        &mut self,
+        mut visit: impl FnMut(&[u64; W]),
+    ) -> Result<(), OperationError> {
+        self.pipeline.quiesce()?;
+        let (mut next, mut keys) = (0, [[0; W]; BATCH]);
+        // Each call but the last reads BATCH keys of the part.
+        loop {
+            let count = self.read_local(&mut next, &mut keys)?;
+            keys.iter().take(count).for_each(&mut visit);
+            if count < BATCH {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Moves all keys of the whole table into `target`, a larger table of keys of as many bits, as
+    /// [`Table::grow_into`](crate::Table::grow_into) does, and returns their number.
+    ///
+    /// Each key is read node by node and put into the target, which creates its nodes.
+    ///
+    /// # Errors
+    /// As for [`Table::grow_into`](crate::Table::grow_into).
+    pub fn grow_into<U, R, D>(
+        &mut self,
+        target: &mut TreeTable<U, R, W, D>,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<u64, GrowError>
+    where
+        U: Transport,
+        R: AsMut<[TreeOperation<W>]>,
+        D: AsMut<[PairCacheLine]>,
+    {
+        grow(self, target, exchange)
+    }
+
+    /// Reads the keys whose roots are in this owner's buckets from index `next` on, and advances
+    /// `next` past them. Returns their number, which is less than that of `keys` only at the end.
+    fn read_local(
+        &mut self,
+        next: &mut u64,
+        keys: &mut [[u64; W]],
+    ) -> Result<usize, OperationError> {
+        let (layout, shape) = (*self.layout(), self.pipeline.shared().shape);
+        let may_load = self.pipeline.shared().table.direct == Direct::Claims;
+        let mut phase = self.phase();
+        let (owner, mut count) = (phase.me(), 0);
+        while *next < layout.buckets_per_owner()
+            && let Some(key) = keys.get_mut(count)
+        {
+            let word = phase.load(Position { owner, index: *next })?;
+            *next += 1;
+            if let Some(root) = root(word) {
+                *key = shape.key(root, |reference| {
+                    inner(&mut phase, layout.position_of(reference.into()), may_load)
+                })?;
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    fn agreed(&self) -> [Agreed; 8] {
+        let TreeConfig { buckets, key_bits } = &self.config;
+        let [a, b, c, d, e, f, g] = agreed(MAGIC, buckets, self.layout().owners());
+        let bits = Agreed { what: "bits of a key", at: HEADER_WORDS, value: u64::from(*key_bits) };
+        // The format comes first, which tells whether there is a table.
+        [a, b, c, d, e, f, g, bits]
+    }
+
+    pub(super) fn write_header(&mut self) -> Result<(), OperationError> {
+        let agreed = self.agreed();
+        self.phase().write_header(&agreed)
+    }
+
+    fn phase(&mut self) -> Phase<'_, T> {
+        let (layout, first_word): (Layout, u64) = (*self.layout(), self.config.buckets.first_word);
+        Phase { transport: self.pipeline.transport_mut(), layout, first_word }
+    }
+}
+
+impl<T, S, const W: usize, C> Grows for TreeTable<T, S, W, C>
+where
+    T: Transport,
+    S: AsMut<[TreeOperation<W>]>,
+    C: AsMut<[PairCacheLine]>,
+{
+    type Transport = T;
+    type Key = [u64; W];
+    const ANY: [u64; W] = [0; W];
+
+    fn phase(&mut self) -> Phase<'_, T> {
+        Self::phase(self)
+    }
+
+    fn quiesce(&mut self) -> Result<(), OperationError> {
+        self.pipeline.quiesce()
+    }
+
+    fn keys_in(phase: &Phase<'_, T>) -> Result<u64, OperationError> {
+        roots(phase)
+    }
+
+    fn read_part(
+        &mut self,
+        next: &mut u64,
+        keys: &mut [[u64; W]],
+    ) -> Result<usize, OperationError> {
+        self.read_local(next, keys)
+    }
+
+    fn put(&mut self, keys: &[[u64; W]], results: &mut [KeyResult]) -> Result<(), BatchError> {
+        self.find_or_put_batch(keys, results)
+    }
+}
+
+/// Returns the number of roots in this owner's buckets.
+fn roots<T: Transport>(phase: &Phase<'_, T>) -> Result<u64, OperationError> {
+    let words = phase.part()?.iter().map(|bucket| bucket.load(SeqCst));
+    Ok(words.filter_map(root).count() as u64)
+}
+
+/// Returns the pair of a root in a bucket's word.
+fn root(word: u64) -> Option<u64> {
+    let pair = Bucket::from_word(word)?.key();
+    Shape::is_root(pair).then_some(pair)
+}
+
+/// Returns the pair of an inner node to which a root refers.
+///
+/// A READ shows it: it is posted after the root was seen, and the claim of the node had completed
+/// before the root was claimed. A CPU load shows it only if atomics are atomic with the CPU.
+fn inner<T: Transport>(
+    phase: &mut Phase<'_, T>,
+    at: Position,
+    may_load: bool,
+) -> Result<u64, OperationError> {
+    let start = phase.layout.word(at);
+    let words = phase.transport.direct(Segment { start, words: 1 }).filter(|_| may_load);
+    let word = match words {
+        Some([word]) => word.load(SeqCst),
+        _ => phase.read_word(start)?,
+    };
+    let bucket = Bucket::from_word(word);
+    debug_assert!(bucket.is_some(), "a reference leads to the empty bucket {at:?}");
+    bucket.map(Bucket::key).ok_or(OperationError::Window)
+}

@@ -1,0 +1,76 @@
+//! The parameters of a tree table and their validation against a transport.
+
+use probeline_transport::{Caps, Geometry, LINE_WORDS, Sizes};
+
+use super::shape::REFERENCE_BITS;
+use crate::config::Config;
+use crate::error::ConfigError;
+use crate::layout::{HEADER_WORDS, Layout};
+
+/// Words that follow the header: the bits of a key, on a cache line of their own.
+const MORE_HEADER_WORDS: u64 = LINE_WORDS as u64;
+/// The most buckets of all owners, as many as a reference tells apart.
+const MAX_BUCKETS: u64 = 1 << REFERENCE_BITS;
+
+/// The parameters of a [`TreeTable`](crate::TreeTable).
+///
+/// All owners give the same values, except for those of [`Config`] that may differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeConfig {
+    /// The buckets, for the keys and for their inner nodes: at most 2^31 (16 GiB) on all owners,
+    /// because a reference to one has 31 bits.
+    pub buckets: Config,
+    /// Bits of a key: its lowest ones, from the first word on; all others are 0.
+    pub key_bits: u32,
+}
+
+impl TreeConfig {
+    /// Returns the configuration of a table of keys of `key_bits` bits at the start of the window.
+    /// The buckets are those of [`Config::new`].
+    ///
+    /// A key takes one bucket, and inner nodes share others. States of a model often need a fifth
+    /// more than one bucket a key; keys without anything in common need one bucket for each 31 bits.
+    #[must_use]
+    pub const fn new(buckets_per_owner: u64, key_bits: u32) -> Self {
+        Self { buckets: Config::new(buckets_per_owner), key_bits }
+    }
+
+    /// Returns the words of each window that the table uses, including its header.
+    #[must_use]
+    pub const fn words(&self) -> u64 {
+        self.buckets.words().saturating_add(MORE_HEADER_WORDS)
+    }
+
+    /// Returns the engine sizes for this table with `operations` operations in flight.
+    #[must_use]
+    pub const fn sizes(&self, operations: u32) -> Sizes {
+        let window_words = self.buckets.first_word.saturating_add(self.words());
+        Sizes { window_words, ..self.buckets.sizes(operations) }
+    }
+
+    /// Checks all parameters against the limits of the transport, for keys of `words` words.
+    pub(crate) fn check(
+        &self,
+        words: usize,
+        caps: &Caps,
+        geometry: &Geometry,
+    ) -> Result<(), ConfigError> {
+        let window_words = geometry.window_words.saturating_sub(MORE_HEADER_WORDS);
+        self.buckets.check(caps, &Geometry { window_words, ..*geometry })?;
+        let most = u32::try_from(words).unwrap_or(u32::MAX).saturating_mul(u64::BITS);
+        if self.key_bits == 0 || self.key_bits > most {
+            return Err(ConfigError::KeyBits { found: self.key_bits, most });
+        }
+        let found = self.layout(geometry.owners).buckets();
+        if found > MAX_BUCKETS {
+            return Err(ConfigError::References { found, most: MAX_BUCKETS });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn layout(&self, owners: u32) -> Layout {
+        let Config { first_word, buckets_per_owner, probing, .. } = self.buckets;
+        let first_bucket = first_word + HEADER_WORDS + MORE_HEADER_WORDS;
+        Layout::new(owners, buckets_per_owner, first_bucket, probing)
+    }
+}

@@ -1,0 +1,538 @@
+//! The growth of narrow and wide tables into larger ones, over shared memory and the simulator.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::job::{Sizes, on_shm};
+use common::{Replay, key, seeds, storage};
+use probeline_sim::{Cluster, Death, Faults, Jitter, Model, Order, Rng, stage};
+use probeline_table::{
+    CollectiveError, Config, GrowError, Operation, OperationError, Outcome, Probing, Table,
+    TreeConfig, TreeOperation, TreeTable, WideConfig, WideOperation, WideTable,
+};
+use probeline_transport::{
+    Alone, Exchange, Owner, Pending, Splitter, StableMemory, Transport, all_gather_u64,
+};
+use proptest::prelude::*;
+
+const OPERATIONS: u32 = 4;
+const WORDS: usize = 3;
+/// Attempts of an operation of the test that fails.
+const TRIES: u32 = 100_000;
+
+/// The shape of a table: its buckets per owner, their probe order, and who looks at them.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    lines: u64,
+    probing: Probing,
+    direct: bool,
+}
+
+impl Shape {
+    const fn new(lines: u64) -> Self {
+        Self { lines, probing: Probing::Linear, direct: false }
+    }
+
+    fn config(self) -> Config {
+        let Self { lines, probing, direct } = self;
+        // Every key fits until all buckets are occupied.
+        Config { chunk_buckets: 8, max_chunks: 512, probing, direct, ..Config::paper(8 * lines) }
+    }
+}
+
+/// A table of numbers, narrow or wide.
+trait Numbers<T>: Sized {
+    fn new(transport: T, shape: Shape) -> Self;
+    fn agree(&mut self, exchange: &mut dyn Exchange) -> Result<(), CollectiveError>;
+    fn put(&mut self, number: u64) -> Result<Outcome, OperationError>;
+    fn find(&mut self, number: u64) -> Result<bool, OperationError>;
+    fn grow(&mut self, to: &mut Self, exchange: &mut dyn Exchange) -> Result<u64, GrowError>;
+    /// Returns the numbers in this owner's part.
+    fn part(&mut self) -> Result<Vec<u64>, OperationError>;
+}
+
+type Narrow<T> = Table<T, Vec<Operation>>;
+
+impl<T: Transport> Numbers<T> for Narrow<T> {
+    fn new(transport: T, shape: Shape) -> Self {
+        Table::new(transport, shape.config(), storage(OPERATIONS)).unwrap()
+    }
+
+    fn agree(&mut self, exchange: &mut dyn Exchange) -> Result<(), CollectiveError> {
+        Self::agree(self, exchange)
+    }
+
+    fn put(&mut self, number: u64) -> Result<Outcome, OperationError> {
+        self.find_or_put(key(number))
+    }
+
+    fn find(&mut self, number: u64) -> Result<bool, OperationError> {
+        Self::find(self, key(number))
+    }
+
+    fn grow(&mut self, to: &mut Self, exchange: &mut dyn Exchange) -> Result<u64, GrowError> {
+        self.grow_into(to, exchange)
+    }
+
+    fn part(&mut self) -> Result<Vec<u64>, OperationError> {
+        Ok(self.local().map(|found| (0..).find(|&number| key(number) == found).unwrap()).collect())
+    }
+}
+
+type Wide<T> = WideTable<T, Vec<WideOperation<WORDS>>, WORDS>;
+
+fn wide_config(shape: Shape) -> WideConfig<WORDS> {
+    // An entry for each bucket, and those that clients hold or lose to operations that fail.
+    WideConfig { buckets: shape.config(), entries_per_owner: 8 * shape.lines + 4_000 }
+}
+
+fn wide_key(number: u64) -> [u64; WORDS] {
+    [number % 2, number, !number]
+}
+
+impl<T: Transport> Numbers<T> for Wide<T> {
+    fn new(transport: T, shape: Shape) -> Self {
+        let storage = vec![WideOperation::EMPTY; OPERATIONS as usize];
+        WideTable::new(transport, wide_config(shape), storage).unwrap()
+    }
+
+    fn agree(&mut self, exchange: &mut dyn Exchange) -> Result<(), CollectiveError> {
+        Self::agree(self, exchange)
+    }
+
+    fn put(&mut self, number: u64) -> Result<Outcome, OperationError> {
+        self.find_or_put(&wide_key(number))
+    }
+
+    fn find(&mut self, number: u64) -> Result<bool, OperationError> {
+        Self::find(self, &wide_key(number))
+    }
+
+    fn grow(&mut self, to: &mut Self, exchange: &mut dyn Exchange) -> Result<u64, GrowError> {
+        self.grow_into(to, exchange)
+    }
+
+    fn part(&mut self) -> Result<Vec<u64>, OperationError> {
+        let mut part = Vec::new();
+        self.for_each_local(|key| {
+            assert_eq!(*key, wide_key(key[1]));
+            part.push(key[1]);
+        })?;
+        Ok(part)
+    }
+}
+
+type Tree<T> = TreeTable<T, Vec<TreeOperation<WORDS>>, WORDS>;
+
+/// A bucket for each key, and room for the inner nodes, of which each key has two of its own.
+fn tree_config(shape: Shape) -> TreeConfig {
+    let buckets = Config { buckets_per_owner: 32 * shape.lines, ..shape.config() };
+    TreeConfig { buckets, key_bits: 130 }
+}
+
+fn tree_key(number: u64) -> [u64; WORDS] {
+    [number % 3, number << 30, 1]
+}
+
+impl<T: Transport> Numbers<T> for Tree<T> {
+    fn new(transport: T, shape: Shape) -> Self {
+        let storage = vec![TreeOperation::EMPTY; OPERATIONS as usize];
+        TreeTable::new(transport, tree_config(shape), storage).unwrap()
+    }
+
+    fn agree(&mut self, exchange: &mut dyn Exchange) -> Result<(), CollectiveError> {
+        Self::agree(self, exchange)
+    }
+
+    fn put(&mut self, number: u64) -> Result<Outcome, OperationError> {
+        self.find_or_put(&tree_key(number))
+    }
+
+    fn find(&mut self, number: u64) -> Result<bool, OperationError> {
+        Self::find(self, &tree_key(number))
+    }
+
+    fn grow(&mut self, to: &mut Self, exchange: &mut dyn Exchange) -> Result<u64, GrowError> {
+        self.grow_into(to, exchange)
+    }
+
+    fn part(&mut self) -> Result<Vec<u64>, OperationError> {
+        let mut part = Vec::new();
+        self.for_each_local(|key| {
+            assert_eq!(*key, tree_key(key[1] >> 30));
+            part.push(key[1] >> 30);
+        })?;
+        Ok(part)
+    }
+}
+
+/// The kinds of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Narrow,
+    Wide,
+    Tree,
+}
+
+/// Tables of two shapes, and what they hold at first.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    kind: Kind,
+    owners: u32,
+    shapes: [Shape; 2],
+    /// The first table holds the numbers below.
+    numbers: u64,
+    /// The target holds these numbers at first.
+    in_target: Option<u64>,
+}
+
+/// What an owner sees of a growth.
+#[derive(Clone, Debug)]
+struct Seen {
+    result: Result<u64, GrowError>,
+    /// Its parts of the table before and after, and of the target; none if they cannot be read.
+    parts: [Option<Vec<u64>>; 3],
+    /// Whether the exchange still works, and all owners call it for the same reason.
+    is_in_step: bool,
+}
+
+impl Case {
+    fn sizes(&self) -> [probeline_transport::Sizes; 2] {
+        self.shapes.map(|shape| {
+            let (wide, tree) = (wide_config(shape).sizes(OPERATIONS), tree_config(shape).words());
+            let window_words = wide.window_words.max(tree);
+            probeline_transport::Sizes { slot_words: 64, window_words, ..wide }
+        })
+    }
+
+    fn on_shm(&self) -> Vec<Seen> {
+        let [first, second] = self.sizes();
+        let sizes = first.plus(second);
+        let sizes = Sizes {
+            owners: self.owners,
+            window_words: sizes.window_words,
+            operations: sizes.slots / 2,
+            depth: sizes.depth,
+        };
+        let seen =
+            on_shm(sizes, |mut engine, mut exchange| self.split(&mut engine, true, &mut exchange));
+        seen.into_iter().map(|seen| seen.expect("no faults")).collect()
+    }
+
+    fn on_sim(&self, seed: u64, faults: Faults) -> Vec<Option<Seen>> {
+        let [first, second] = self.sizes();
+        let sizes = first.plus(second);
+        let config = probeline_sim::Config {
+            owners: self.owners,
+            window_words: sizes.window_words,
+            slots: sizes.slots,
+            slot_words: sizes.slot_words,
+            depth: sizes.depth,
+            seed,
+            order: Order::Shuffled,
+            model: Model { jitter: Jitter::Uniform { most_ns: 2_000 }, ..Model::simple(1_000) },
+            faults,
+            word_reads_whole: faults.torn_read_ppm == 0,
+            ..probeline_sim::Config::default()
+        };
+        let cluster = Cluster::new(config).unwrap();
+        let agrees = faults == Faults::none();
+        let body = |mut engine, mut exchange| self.split(&mut engine, agrees, &mut exchange);
+        stage::run(&cluster, body).unwrap()
+    }
+
+    /// Grows tables on two channels of an engine. They were not opened together if operations fail.
+    fn split(
+        &self,
+        engine: &mut impl StableMemory,
+        agrees: bool,
+        exchange: &mut dyn Exchange,
+    ) -> Option<Seen> {
+        let plan = self.sizes();
+        let mut pending = vec![Pending::EMPTY; plan[0].plus(plan[1]).depth as usize];
+        let splitter = Splitter::new(engine, plan, &mut pending).unwrap();
+        let channels = splitter.channels().unwrap();
+        match self.kind {
+            Kind::Narrow => self.run::<_, Narrow<_>>(channels, agrees, exchange),
+            Kind::Wide => self.run::<_, Wide<_>>(channels, agrees, exchange),
+            Kind::Tree => self.run::<_, Tree<_>>(channels, agrees, exchange),
+        }
+    }
+
+    /// Returns nothing if the engine dies before the growth.
+    fn run<T: Transport, N: Numbers<T>>(
+        &self,
+        [first, second]: [T; 2],
+        agrees: bool,
+        exchange: &mut dyn Exchange,
+    ) -> Option<Seen> {
+        let [from, to] = self.shapes;
+        let (mut table, mut target) = (N::new(first, from), N::new(second, to));
+        exchange.barrier().ok()?;
+        if agrees {
+            table.agree(exchange).and_then(|()| target.agree(exchange)).unwrap();
+        }
+        let (me, owners) = (u64::from(exchange.me().0), exchange.owners() as usize);
+        for number in (me..self.numbers).step_by(owners) {
+            put(&mut table, number)?;
+        }
+        if let Some(number) = self.in_target {
+            put(&mut target, number)?;
+        }
+        exchange.barrier().ok()?;
+        let before = part(&mut table);
+        exchange.barrier().ok()?;
+        let result = table.grow(&mut target, exchange);
+        let mut all = vec![0; self.owners as usize];
+        let mine = [exchange.me().0.to_le_bytes()[0]];
+        let is_in_step =
+            exchange.all_gather(&mine, &mut all).is_ok() && all.is_sorted() && all[0] == 0;
+        let parts = [before, part(&mut table), part(&mut target)];
+        if result.is_ok() && is_in_step {
+            for number in 0..self.numbers {
+                assert_ne!(find(&mut target, number), Some(false), "{self:?}, {number}");
+            }
+            assert_ne!(find(&mut target, self.numbers + 1), Some(true), "{self:?}");
+        }
+        exchange.barrier().ok();
+        Some(Seen { result, parts, is_in_step })
+    }
+}
+
+/// Repeats an operation while it fails. Returns nothing when the engine is dead.
+fn repeat<R>(mut call: impl FnMut() -> Result<R, OperationError>) -> Option<R> {
+    for _ in 0..TRIES {
+        match call() {
+            Err(OperationError::Failed(_)) => {}
+            result => return result.ok(),
+        }
+    }
+    panic!("an operation fails again and again");
+}
+
+fn put<T>(table: &mut impl Numbers<T>, number: u64) -> Option<()> {
+    let outcome = repeat(|| table.put(number))?;
+    assert_ne!(outcome, Outcome::Full, "the test's table is too small");
+    Some(())
+}
+
+fn find<T>(table: &mut impl Numbers<T>, number: u64) -> Option<bool> {
+    repeat(|| table.find(number))
+}
+
+fn part<T>(table: &mut impl Numbers<T>) -> Option<Vec<u64>> {
+    repeat(|| table.part())
+}
+
+/// Returns the numbers in the parts of all owners, each once.
+fn union(seen: &[Seen], nth: usize) -> BTreeSet<u64> {
+    let parts = seen.iter().flat_map(|of| of.parts[nth].clone().expect("the part can be read"));
+    let (mut all, mut count) = (BTreeSet::new(), 0);
+    all.extend(parts.inspect(|_| count += 1));
+    assert_eq!(all.len(), count, "a number is there twice");
+    all
+}
+
+fn shapes() -> impl Strategy<Value = [Shape; 2]> {
+    let probing = || prop_oneof![Just(Probing::Linear), Just(Probing::Lines), Just(Probing::Jump)];
+    let shape = move |lines: u64, direct| {
+        probing().prop_map(move |probing| Shape { lines, probing, direct })
+    };
+    (1_u64..12, 1_u64..40, any::<bool>(), any::<bool>()).prop_flat_map(
+        move |(lines, more, direct, target)| {
+            (shape(lines, direct), shape(lines + more, target)).prop_map(|(from, to)| [from, to])
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn the_target_holds_the_same_keys(
+        kind in prop_oneof![Just(Kind::Narrow), Just(Kind::Wide), Just(Kind::Tree)],
+        owners in 1_u32..5,
+        shapes in shapes(),
+        load in prop_oneof![Just(1000), 0_u64..1000],
+        seed in proptest::option::of(any::<u64>()),
+    ) {
+        let numbers = 8 * shapes[0].lines * u64::from(owners) * load / 1000;
+        let case = Case { kind, owners, shapes, numbers, in_target: None };
+        let seen = match seed {
+            None => case.on_shm(),
+            Some(seed) => case.on_sim(seed, Faults::none()).into_iter().flatten().collect(),
+        };
+        prop_assert_eq!(seen.len(), owners as usize);
+        let all: BTreeSet<u64> = (0..numbers).collect();
+        for of in &seen {
+            prop_assert_eq!(of.result, Ok(numbers));
+            prop_assert!(of.is_in_step);
+            // Nothing has moved within the table that the keys come from.
+            prop_assert_eq!(&of.parts[0], &of.parts[1]);
+        }
+        prop_assert_eq!(union(&seen, 1), all.clone());
+        prop_assert_eq!(union(&seen, 2), all);
+    }
+}
+
+const CASE: Case = Case {
+    kind: Kind::Narrow,
+    owners: 3,
+    shapes: [Shape::new(40), Shape::new(100)],
+    numbers: 900,
+    in_target: None,
+};
+
+#[test]
+fn a_full_target_is_an_error_on_all_owners_and_the_table_stays() {
+    for kind in [Kind::Narrow, Kind::Wide] {
+        let case = Case { kind, shapes: [Shape::new(40), Shape::new(30)], ..CASE };
+        let sim = || case.on_sim(1, Faults::none()).into_iter().flatten().collect();
+        for seen in [case.on_shm(), sim()] {
+            assert_eq!(seen.len(), 3);
+            for of in &seen {
+                let Err(error @ GrowError::Full { left }) = of.result else { panic!("{seen:?}") };
+                assert_eq!(of.result, seen[0].result, "{seen:?}");
+                assert!((1..900).contains(&left), "{left}");
+                assert!(error.to_string().contains("open a larger table"), "{error}");
+                assert!(of.is_in_step);
+                assert_eq!(of.parts[0], of.parts[1]);
+            }
+            assert_eq!(union(&seen, 1), (0..900).collect());
+        }
+    }
+}
+
+#[test]
+fn a_target_with_other_keys_is_an_error_on_all_owners() {
+    for kind in [Kind::Narrow, Kind::Wide, Kind::Tree] {
+        let seen = Case { kind, in_target: Some(5_000), ..CASE }.on_shm();
+        let differs = Err(GrowError::Differs { keys: 900, held: 901 });
+        assert!(seen.iter().all(|of| of.result == differs && of.is_in_step), "{seen:?}");
+        // A repeated call finds the keys that an earlier one has moved.
+        let seen = Case { kind, in_target: Some(7), ..CASE }.on_shm();
+        assert!(seen.iter().all(|of| of.result == Ok(900)), "{seen:?}");
+    }
+}
+
+/// Operations fail, are torn, repeated and late. Either all keys have moved, or owners get an error.
+/// The table stands.
+#[test]
+fn failing_operations_lose_no_key() {
+    let (mut grown, mut failed) = (0, 0);
+    for seed in seeds(60) {
+        let _replay = Replay(seed);
+        // Few keys with the worst faults: the test itself reads all entries of a part at once. Many
+        // with others, so that eight attempts do not always succeed.
+        let undone = |ppm| Faults { error_undone_ppm: ppm, ..Faults::none() };
+        let kind = [Kind::Narrow, Kind::Wide, Kind::Tree][usize::try_from(seed % 3).unwrap()];
+        let (faults, numbers) = match (kind, seed % 2) {
+            // Three READs a key.
+            (Kind::Tree, _) => (undone(30_000), 80),
+            (_, 0) => (undone(150_000), 80),
+            _ => (Faults { death: None, ..Faults::swarm(seed) }, 24),
+        };
+        let shapes = [Shape::new(4), Shape::new(9)];
+        let case = Case { kind, shapes, numbers, ..CASE };
+        let seen: Vec<Seen> = case.on_sim(seed, faults).into_iter().flatten().collect();
+        if seen.len() < 3 {
+            continue;
+        }
+        assert_eq!(union(&seen, 0), (0..numbers).collect(), "seed {seed}");
+        assert_eq!(union(&seen, 1), (0..numbers).collect(), "seed {seed}");
+        let is_ok = |of: &Seen| of.result.is_ok();
+        if seen.iter().any(is_ok) {
+            assert_eq!(union(&seen, 2), (0..numbers).collect(), "seed {seed}");
+        }
+        assert!(seen.iter().all(|of| of.is_in_step), "seed {seed}: {seen:?}");
+        grown += u32::from(seen.iter().all(is_ok));
+        failed += u32::from(!seen.iter().any(is_ok));
+    }
+    println!("{grown} grown, {failed} failed");
+    if std::env::var_os("PROBELINE_SEED").is_none() {
+        assert!(grown > 5 && failed > 5, "{grown} grown, {failed} failed: nothing was tried");
+    }
+}
+
+/// An engine dies after a random number of operations: nobody waits for it, and the words of the
+/// table still hold all keys.
+#[test]
+fn a_dead_owner_leaves_the_table_whole() {
+    let mut died = 0;
+    for seed in seeds(60) {
+        let _replay = Replay(seed);
+        let mut rng = Rng::new(seed, 800);
+        let death = Death { owner: Owner(1), after_ops: 200 + rng.below(800) };
+        let faults = Faults { death: Some(death), ..Faults::none() };
+        let case = Case { numbers: 300, ..CASE };
+        let seen: Vec<Seen> = case.on_sim(seed, faults).into_iter().flatten().collect();
+        if seen.len() < 3 {
+            continue;
+        }
+        died += u32::from(seen.iter().all(|of| of.result.is_err()));
+        assert_eq!(union(&seen, 0), (0..300).collect(), "seed {seed}");
+        assert_eq!(union(&seen, 1), (0..300).collect(), "seed {seed}");
+    }
+    println!("{died} died");
+    if std::env::var_os("PROBELINE_SEED").is_none() {
+        assert!(died > 5, "{died} died: nothing was tried");
+    }
+}
+
+/// Each owner opens the target alone: it is another table on each of them.
+#[test]
+fn tables_of_different_jobs_are_refused() {
+    let config = Config::paper(64);
+    let sizes = Sizes::of(2, &config);
+    let errors = on_shm(sizes, |engine, mut exchange| {
+        let mut table = Table::open(engine, config, storage(2), &mut exchange).unwrap();
+        let engine = probeline_shm::Builder::new(config.sizes(2)).open(&mut Alone).unwrap();
+        let mut target = Table::open(engine, config, storage(2), &mut Alone).unwrap();
+        let refused = table.grow_into(&mut target, &mut exchange).unwrap_err();
+        (exchange.me(), refused)
+    });
+    for (me, error) in errors {
+        let expected = GrowError::Job { me, owners: 2, target_me: Owner(0), target_owners: 1 };
+        assert_eq!(error, expected);
+        assert!(error.to_string().contains("with the same exchange"), "{error}");
+    }
+}
+
+/// The target is on an engine of its own, as a program opens it that has only then noticed that its
+/// table is too small.
+#[test]
+fn tables_grow_again_and_again_on_new_engines() {
+    const OWNERS: u32 = 2;
+    let open = |lines: u64, exchange: &mut probeline_exchange::Thread| {
+        let config = Shape { direct: true, ..Shape::new(lines) }.config();
+        let engine = probeline_shm::Builder::new(config.sizes(OPERATIONS)).open(exchange).unwrap();
+        Table::open(engine, config, storage(OPERATIONS), exchange).unwrap()
+    };
+    on_shm(Sizes::of(OWNERS, &Config::paper(8)), |_, mut exchange| {
+        let me = u64::from(exchange.me().0);
+        let mut table = open(1, &mut exchange);
+        let (mut number, mut lines) = (me, 1);
+        while lines < 1 << 10 {
+            // Each owner may find the table full at another time.
+            let mut is_full = 0;
+            while is_full == 0 && number < u64::from(OWNERS) * lines * 10 {
+                match table.find_or_put(number) {
+                    Ok(Outcome::Inserted) => number += u64::from(OWNERS),
+                    end => is_full = u64::from(end == Ok(Outcome::Full)),
+                }
+            }
+            lines *= 2;
+            let mut larger = open(lines, &mut exchange);
+            let keys = table.grow_into(&mut larger, &mut exchange).unwrap();
+            assert_eq!(table.len(&mut exchange), Ok(keys));
+            table = larger;
+        }
+        let mut buffer = [[0; 8]; OWNERS as usize];
+        let of_all =
+            all_gather_u64(&mut exchange, (number - me) / u64::from(OWNERS), &mut buffer).unwrap();
+        assert_eq!(table.len(&mut exchange), Ok(of_all.sum()));
+        assert!((me..number).step_by(2).all(|number| table.find(number) == Ok(true)));
+        exchange.barrier().unwrap();
+    });
+}

@@ -1,0 +1,101 @@
+//! The positions that operations report: the bucket there holds the key.
+
+mod common;
+
+use core::sync::atomic::Ordering::Acquire;
+
+use common::{CachedTable, cache, storage};
+use probeline_shm::Builder;
+use probeline_sim::{Cluster, DirectAccess, Model};
+use probeline_table::{Bucket, Config, Located, OneRoundtrip, Outcome, Probing, Table};
+use probeline_transport::{Alone, Owner, Transport};
+use proptest::prelude::*;
+
+const OPERATIONS: u32 = 4;
+
+/// Returns the word of the bucket of a result.
+fn word_at<T: Transport>(tables: &[CachedTable<T>], located: Located) -> Option<u64> {
+    let at = located.at?;
+    let table = &tables[at.owner as usize];
+    let word = usize::try_from(table.layout().first_word() + at.index).unwrap();
+    Some(table.transport().window()[word].load(Acquire))
+}
+
+/// Puts and finds keys by the first table, among keys of the others.
+fn check<T: Transport>(tables: &mut [CachedTable<T>], keys: &[u64]) -> Result<(), TestCaseError> {
+    for (nth, &key) in keys.iter().enumerate() {
+        let other = nth % tables.len();
+        tables[other].find_or_put(key).unwrap();
+        for (key, puts) in [(key, false), (key / 2, true), (key / 2, false), (key ^ 1, false)] {
+            let first = &mut tables[0];
+            let located = if puts { first.find_or_put_at(key) } else { first.find_at(key) };
+            let located = located.unwrap();
+            let has_bucket = matches!(located.outcome, Outcome::Found | Outcome::Inserted);
+            let expected = has_bucket.then(|| Bucket::new(key).unwrap().word());
+            prop_assert_eq!(word_at(tables, located), expected, "{:?}", located);
+            prop_assert_eq!(tables[0].find(key).unwrap(), has_bucket);
+        }
+    }
+    Ok(())
+}
+
+fn config(probing: usize, direct: bool, one_roundtrip: bool) -> Config {
+    Config {
+        probing: [Probing::Linear, Probing::Lines, Probing::Jump][probing],
+        chunk_buckets: 8,
+        direct,
+        one_roundtrip: if one_roundtrip { OneRoundtrip::On } else { OneRoundtrip::Off },
+        ..Config::new(48)
+    }
+}
+
+proptest! {
+    #[test]
+    fn positions_of_one_owner(
+        keys in prop::collection::vec(0_u64..100, 1..60),
+        probing in 0_usize..3,
+        direct: bool,
+        one_roundtrip: bool,
+        cached: bool,
+    ) {
+        let config = config(probing, direct, one_roundtrip);
+        let engine = Builder::new(config.sizes(OPERATIONS)).open(&mut Alone).unwrap();
+        let table = Table::new(engine, config, storage(OPERATIONS)).unwrap();
+        check(&mut [table.with_cache(cache(if cached { 16 } else { 0 }))], &keys)?;
+    }
+
+    /// The CPU reaches all parts, the own part, or none.
+    #[test]
+    fn positions_of_three_owners(
+        keys in prop::collection::vec(0_u64..200, 1..60),
+        probing in 0_usize..3,
+        access in 0_usize..3,
+        one_roundtrip: bool,
+        cached: bool,
+        seed: u64,
+    ) {
+        let config = config(probing, access > 0, one_roundtrip);
+        let sizes = config.sizes(OPERATIONS);
+        let cluster = Cluster::new(probeline_sim::Config {
+            owners: 3,
+            window_words: sizes.window_words,
+            slots: sizes.slots,
+            slot_words: sizes.slot_words,
+            depth: sizes.depth,
+            direct_access: [DirectAccess::None, DirectAccess::Own, DirectAccess::All][access],
+            word_reads_whole: false,
+            seed,
+            model: Model { idle_poll_ns: 100, ..Model::simple(2_000) },
+            ..probeline_sim::Config::default()
+        })
+        .unwrap();
+        let mut tables: Vec<_> = (0..3)
+            .map(|owner| {
+                let engine = cluster.engine(Owner(owner)).unwrap();
+                let table = Table::new(engine, config, storage(OPERATIONS)).unwrap();
+                table.with_cache(cache(if cached { 16 } else { 0 }))
+            })
+            .collect();
+        check(&mut tables, &keys)?;
+    }
+}
