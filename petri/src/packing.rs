@@ -191,6 +191,12 @@ impl Packing {
         self.words as usize
     }
 
+    /// Returns the number of low bits of a state's words that fields may use, those between fields
+    /// included. The others are 0 in every state.
+    pub fn width(&self) -> u32 {
+        (self.words - 1) * WORD_BITS + self.last_bits()
+    }
+
     /// Returns the number of low bits of the last word that fields use. The others are 0 in every
     /// state.
     pub(crate) fn last_bits(&self) -> u32 {
