@@ -10,7 +10,7 @@ use crate::note::{self, Missing};
 pub(crate) fn open_shm(
     sizes: Sizes,
     memory: MemoryPolicy,
-    exchange: &mut impl Exchange,
+    exchange: &mut dyn Exchange,
 ) -> Result<(probeline::shm::Engine, String)> {
     let engine = probeline::shm::Builder::new(sizes).memory(memory).open(exchange)?;
     let unbound = unbound(engine.policy_refused(), exchange)?;
@@ -22,7 +22,7 @@ pub(crate) fn open_verbs(
     args: &VerbsArgs,
     sizes: Sizes,
     memory: MemoryPolicy,
-    exchange: &mut impl Exchange,
+    exchange: &mut dyn Exchange,
 ) -> Result<(probeline::verbs::Engine, String)> {
     // The device accesses the windows; the CPU hardly does.
     let memory = MemoryPolicy { node: None, ..memory };
@@ -34,7 +34,7 @@ pub(crate) fn open_verbs(
 
 /// Prints one note for all ranks if the memory of any rank is not bound to a node, and returns the
 /// matching text for the line about the engine. All ranks call this.
-fn unbound(refused: Option<PolicyRefused>, exchange: &mut impl Exchange) -> Result<&'static str> {
+fn unbound(refused: Option<PolicyRefused>, exchange: &mut dyn Exchange) -> Result<&'static str> {
     let any = note::say_once(Missing::Policy, refused, exchange)?;
     Ok(if any { ", without a NUMA policy" } else { "" })
 }
@@ -43,7 +43,7 @@ pub(crate) fn open_ucx(
     args: &UcxArgs,
     tls: Option<&str>,
     sizes: Sizes,
-    exchange: &mut impl Exchange,
+    exchange: &mut dyn Exchange,
 ) -> Result<(probeline::ucx::Engine, String)> {
     let engine = probeline::ucx::Builder::new(sizes)
         .tls(tls)

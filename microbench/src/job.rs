@@ -48,6 +48,56 @@ pub(crate) trait Scenario: Sync {
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output>;
+
+    /// Runs in a job that may open further engines.
+    fn run_on<T: Timed>(
+        &self,
+        engines: &mut Engines<'_, T>,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Self::Output> {
+        self.run(engines.current(), exchange)
+    }
+}
+
+/// Opens an engine of these sizes together with the other ranks.
+type Open<'e, T> = dyn Fn(Sizes, &mut dyn Exchange) -> Result<T> + 'e;
+
+/// The engine of a job, and a larger one that takes its place.
+pub(crate) struct Engines<'e, T> {
+    current: &'e mut T,
+    next: Option<T>,
+    open: Option<&'e Open<'e, T>>,
+}
+
+impl<'e, T: Timed> Engines<'e, T> {
+    /// Creates the engines of a job. Without `open` there are no others.
+    pub(crate) fn new(current: &'e mut T, open: Option<&'e Open<'e, T>>) -> Self {
+        Self { current, next: None, open }
+    }
+
+    pub(crate) fn current(&mut self) -> &mut T {
+        self.current
+    }
+
+    /// Opens the next engine beside the current one. Returns both. All ranks call it.
+    pub(crate) fn open_next(
+        &mut self,
+        sizes: Sizes,
+        exchange: &mut dyn Exchange,
+    ) -> Result<(&mut T, &mut T)> {
+        let Some(open) = self.open else {
+            return Err(Failure::new("this transport has one engine in a job"));
+        };
+        let next = self.next.insert(open(sizes, exchange)?);
+        Ok((self.current, next))
+    }
+
+    /// Closes the current engine, and makes the next one the current one.
+    pub(crate) fn advance(&mut self) {
+        if let Some(next) = self.next.take() {
+            *self.current = next;
+        }
+    }
 }
 
 /// The result of a job, on rank 0.
@@ -64,8 +114,8 @@ pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<En
         TransportName::Shm => run_on_machines(args, scenario, None, open_shm, no_device),
         TransportName::Verbs => run_verbs(args, scenario),
         TransportName::Ucx => {
-            let open = |sizes, _, job: &mut Job| {
-                open_ucx(&args.ucx, args.ucx.ucx_tls.as_deref(), sizes, job)
+            let open = |sizes, _, exchange: &mut dyn Exchange| {
+                open_ucx(&args.ucx, args.ucx.ucx_tls.as_deref(), sizes, exchange)
             };
             run_on_machines(args, scenario, None, open, no_device)
         }
@@ -86,7 +136,8 @@ fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::
     pin_rank(&args.place, None, &affinity, &mut members, &mut transport)?;
     let (mut engine, line) = engines::open_mpi(None, scenario.sizes(), &mut members)?;
     transport.push(line);
-    let output = scenario.run(&mut engine, &mut members).unwrap_or_else(|failure| {
+    let output = scenario.run_on(&mut Engines::new(&mut engine, None), &mut members);
+    let output = output.unwrap_or_else(|failure| {
         // Printed first: the other ranks may wait for this one in a collective call, until its
         // limit.
         failure.show();
@@ -107,7 +158,9 @@ fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S
     }
     let near =
         device.and_then(|name| probeline::pin::device_node("/sys".as_ref(), name).ok().flatten());
-    let open = |sizes, memory, job: &mut Job| open_verbs(&args.verbs, sizes, memory, job);
+    let open = |sizes, memory, exchange: &mut dyn Exchange| {
+        open_verbs(&args.verbs, sizes, memory, exchange)
+    };
     run_on_machines(args, scenario, near, open, |engine| Some(Device::named(&engine.link().device)))
 }
 
@@ -122,7 +175,7 @@ fn run_on_machines<S: Scenario, E: Timed>(
     args: &JobArgs,
     scenario: &S,
     near: Option<NodeId>,
-    open: impl FnOnce(Sizes, MemoryPolicy, &mut Job) -> Result<(E, String)>,
+    open: impl Fn(Sizes, MemoryPolicy, &mut dyn Exchange) -> Result<(E, String)>,
     device: impl FnOnce(&E) -> Option<Device>,
 ) -> Result<Option<Ended<S::Output>>> {
     // Read before any thread is pinned: afterwards the mask is that of the pinned thread.
@@ -132,11 +185,12 @@ fn run_on_machines<S: Scenario, E: Timed>(
     let machines = Machines::examine(&mut job, args.meeting.collective_limit())?;
     let mut transport = Vec::new();
     let memory = pin_rank(&args.place, near, &affinity, &mut job, &mut transport)?;
-    let open = || open(scenario.sizes(), memory, &mut job);
-    let (mut engine, line) = waiting("opening the transport", me == Owner(0), open)?;
+    let first = || open(scenario.sizes(), memory, &mut job);
+    let (mut engine, line) = waiting("opening the transport", me == Owner(0), first)?;
     transport.push(line);
+    let next = |sizes: Sizes, exchange: &mut dyn Exchange| Ok(open(sizes, memory, exchange)?.0);
     let output = scenario
-        .run(&mut engine, &mut job)
+        .run_on(&mut Engines::new(&mut engine, Some(&next)), &mut job)
         .map_err(|failure| name_first_lost(failure, &mut engine))?;
     let doctor = machines.tell(device(&engine), &mut job)?;
     leave(job, last_line, &doctor)?;
@@ -261,7 +315,8 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
     let cluster = probeline::sim::Cluster::new(config)?;
     let outputs =
         probeline::sim::stage::run(&cluster, |mut engine, mut exchange| -> Result<S::Output> {
-            let output = scenario.run(&mut engine, &mut exchange)?;
+            let engines = &mut Engines::new(&mut engine, None);
+            let output = scenario.run_on(engines, &mut exchange)?;
             exchange.barrier()?;
             Ok(output)
         })?;

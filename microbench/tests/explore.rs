@@ -328,25 +328,84 @@ fn a_net_with_too_many_bits_is_refused_with_the_number() {
     refused("peterson:20", &["needs at least 36624 bits", "1024 fit", "wants_0 (1)"]);
 }
 
+/// The simulator has one table in a job.
 #[test]
-fn a_full_table_advises_a_size_until_one_is_large_enough() {
-    let shm = [&["--ranks", "1"][..], &["--ranks", "2"], &["--ranks", "3"], &["--batch", "1"]];
-    for options in shm.into_iter().chain([&["--transport", "sim"][..]]) {
+fn a_full_table_that_cannot_grow_advises_a_size_until_one_is_large_enough() {
+    for options in [&["--ranks", "1"][..], &["--batch", "1"]] {
         let mut size = "4KiB".to_owned();
         // From 512 buckets to 65,536, doubled each time, for 59,049 states.
         for _ in 0..8 {
-            let arguments = ["explore", "philosophers:10", "--table-size", &size];
+            let arguments =
+                ["explore", "philosophers:10", "--transport", "sim", "--table-size", &size];
             let ended = run(&[&arguments[..], options].concat());
             if ended.code == Some(0) {
                 break;
             }
             let said = ended.failed_in_one_line();
             assert!(said.contains("the table is full"), "{said}");
+            assert!(said.contains("does not grow over sim. Start again with"), "{said}");
             let (_, rest) = said.split_once("--table-size ").unwrap();
             let asked = rest.split([',', '\n']).next().unwrap().to_owned();
             assert_ne!(asked, size, "{said}");
             size = asked;
         }
         assert_eq!(size, "512KiB", "{options:?}");
+    }
+}
+
+/// The counts are those of a table that is large enough from the start, also with one key a call and
+/// a short probe limit, with which the table is full far below a load factor of 0.8.
+#[test]
+fn a_table_that_is_too_small_grows() {
+    let ways = [&["--ranks", "1"][..], &["--ranks", "2"], &["--ranks", "3", "-M", "2"]];
+    let more = [&["--batch", "1", "--ranks", "1"][..], &["--ranks", "2", "--direct", "off"]];
+    for way in ways.into_iter().chain(more) {
+        for states in ["auto", "flat"] {
+            let options = [way, &["--table-size", "4KiB", "--states", states]].concat();
+            let (rows, printed) = rows(&[&["explore", "philosophers:10"], &options[..]].concat());
+            let counts = ["states", "arcs", "deadlocks"].map(|name| rows[0][name].as_str());
+            assert_eq!(counts, ["59049", "459270", "2"], "{options:?}: {printed}");
+            let growths: u32 = rows[0]["growths"].parse().unwrap();
+            assert!((1..4).contains(&growths), "{growths} {options:?}");
+            let bytes: u64 = rows[0]["table_bytes"].parse().unwrap();
+            assert!(bytes >= 1 << 20, "{bytes} {options:?}");
+            assert!(printed.contains("the table grew "), "{printed}");
+        }
+    }
+}
+
+#[test]
+fn a_table_of_the_largest_size_ends_with_the_counts() {
+    for (states, size, most, least) in [
+        ("auto", "4KiB", "256KiB", 10_000),
+        ("flat", "4KiB", "512KiB", 10_000),
+        // Clients hold as many entries as the larger table has more than the smaller one.
+        ("flat", "8KiB", "10KiB", 1),
+    ] {
+        for ranks in ["1", "2"] {
+            let sizes = ["--table-size", size, "--max-table-size", most, "--states", states];
+            let arguments = [&["explore", "philosophers:10", "--ranks", ranks], &sizes[..]];
+            let said = run(&arguments.concat()).failed_in_one_line();
+            let advice = format!("Start again with a larger --max-table-size than {most}");
+            for part in ["the table is full", &advice, " states in ", " levels were found"] {
+                assert!(said.contains(part), "{part:?} is not in {said}");
+            }
+            let (before, _) = said.split_once(" states in ").unwrap();
+            let found = before.rsplit(' ').next().unwrap().replace(',', "");
+            // The table is nearly full.
+            assert!((least..59_049).contains(&found.parse().unwrap()), "{said}");
+        }
+    }
+}
+
+#[test]
+fn sizes_between_which_the_table_cannot_grow_are_refused() {
+    for (options, reason) in [
+        (&["--max-table-size", "1MiB"][..], "is less than the size at first, 32MiB"),
+        (&["--max-table-size", "1GiB", "--transport", "sim"], "over sim it does not"),
+    ] {
+        let ended = run(&[&["explore", "fms:2"], options].concat());
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        assert!(ended.stderr.contains(reason), "{ended:?}");
     }
 }

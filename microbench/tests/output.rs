@@ -156,8 +156,8 @@ fn old_results_are_replaced_only_by_new_ones() {
     let before = "x".repeat(100_000);
     let [json, csv] = ["report.json", "rows.csv"].map(|name| scratch.file(name, &before));
     let run = |size| {
-        let arguments = ["explore", "fms:2", "--table-size", size, "--json", &json, "--csv", &csv];
-        run(&arguments)
+        let sizes = ["--table-size", size, "--max-table-size", size];
+        run(&[&["explore", "fms:2", "--json", &json, "--csv", &csv], &sizes[..]].concat())
     };
     assert!(run("4KiB").failed_in_one_line().contains("the table is full"));
     for path in [&json, &csv] {

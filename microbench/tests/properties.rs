@@ -234,7 +234,8 @@ fn properties_of_the_initial_state_and_of_all_states() {
 /// The table has room for a part of the states only, and the deadlock is near.
 #[test]
 fn a_counterexample_is_reported_although_the_table_is_full() {
-    let asked = ["--ranks", "1", "--table-size", "16KiB", "--find-deadlock"];
+    let sizes = ["--table-size", "16KiB", "--max-table-size", "16KiB"];
+    let asked = [&["--ranks", "1", "--find-deadlock"], &sizes[..]].concat();
     let said = run(&[&["explore", "philosophers:10"], &asked[..]].concat()).failed_in_one_line();
     assert!(
         said.contains("the table is full") && said.contains(" complete levels were found"),
@@ -243,7 +244,8 @@ fn a_counterexample_is_reported_although_the_table_is_full() {
     let holders: Vec<String> =
         (1..=6).map(|of| format!("has_left_{of} + has_right_{of}")).collect();
     let invariant = format!("{} < 3", holders.join(" + "));
-    let asked = ["--ranks", "1", "--table-size", "2KiB", "--invariant", &invariant];
+    let sizes = ["--table-size", "2KiB", "--max-table-size", "2KiB"];
+    let asked = [&["--ranks", "1", "--invariant", &invariant], &sizes[..]].concat();
     let (row, code, printed) = explored("philosophers:6", &asked);
     assert_eq!((code, &row["complete"]), (REFUTED, &false.into()), "{printed}");
     assert_eq!(row["properties"][0]["path"].as_array().unwrap().len(), 3);
@@ -264,8 +266,8 @@ fn a_counterexample_is_reported_although_another_property_is_open_when_room_ends
     ] {
         for ranks in ["1", "2"] {
             let asked = ["--find-deadlock", "--invariant", invariant];
-            let (row, code, printed) =
-                explored(file, &[&asked[..], &["--ranks", ranks, "--table-size", size]].concat());
+            let sizes = ["--ranks", ranks, "--table-size", size, "--max-table-size", size];
+            let (row, code, printed) = explored(file, &[&asked[..], &sizes].concat());
             assert_eq!((code, &row["complete"]), (REFUTED, &false.into()), "{printed}");
             let [deadlock, violated] = [0, 1].map(|at| &row["properties"][at]);
             assert_eq!((&deadlock["holds"], &violated["holds"]), (&Value::Null, &false.into()));

@@ -153,6 +153,11 @@ impl JobArgs {
         Ok(launched)
     }
 
+    /// Replaces the default size of the table.
+    pub(crate) fn prefer_table_size(&mut self, size: Size) {
+        self.table_size = self.table_size_asked.unwrap_or(size);
+    }
+
     pub(crate) fn prefer_part(&mut self, part: Size) {
         if self.table_size_asked.is_none() {
             self.table_size = Size(part.0.saturating_mul(self.ranks.into()));
@@ -274,6 +279,11 @@ impl JobArgs {
 
     /// Returns the buckets of each owner, whole lines of 8.
     pub(crate) fn buckets_per_owner(&self) -> u64 {
-        self.table_size.0 / 8 / u64::from(self.ranks.max(1)) / 8 * 8
+        self.buckets_of(self.table_size)
+    }
+
+    /// Returns the buckets of each owner of a table of this size, whole lines of 8.
+    pub(crate) fn buckets_of(&self, Size(size): Size) -> u64 {
+        size / 8 / u64::from(self.ranks.max(1)) / 8 * 8
     }
 }

@@ -30,10 +30,13 @@ pub(super) struct Counts {
     pub(super) levels: u64,
 }
 
-/// Why a rank cannot continue with a level. All ranks then stop at the end of the round.
+/// Why a rank cannot continue with a level. All ranks then stop at the end of the round, or continue
+/// with a larger table.
 pub(super) enum Stop {
     Overflow(Overflow),
     Full,
+    /// This rank has only these bytes of memory left.
+    OutOfMemory(u64),
 }
 
 pub(super) struct Expansion<'a, E, const W: usize> {
@@ -71,7 +74,8 @@ impl<'a, E: Expand<W>, const W: usize> Expansion<'a, E, W> {
     }
 
     /// Expands this rank's part of a level for about `round_ns`, and adds new states to the next
-    /// level. All successors have been looked up in the table when it returns.
+    /// level. When it returns, all successors have been looked up in the table. Those for which it
+    /// was full are looked up again by the next call.
     pub(super) fn expand(
         &mut self,
         table: &mut impl Visited<W>,
@@ -83,6 +87,9 @@ impl<'a, E: Expand<W>, const W: usize> Expansion<'a, E, W> {
         let mut since_clock = 0;
         // Ranks agree on violations between calls only.
         let checks = self.findings.is_open();
+        if self.pending > 0 && !self.put(table, frontier, counts)? {
+            return Ok(Some(Stop::Full));
+        }
         while let Some(node) = frontier.pop() {
             let nodes = self.nodes.get_mut(self.pending..).unwrap_or_default();
             let expanded = match self.expander.expand(&node, nodes) {
@@ -120,7 +127,7 @@ impl<'a, E: Expand<W>, const W: usize> Expansion<'a, E, W> {
     }
 
     /// Puts the pending successors in the table, and the new ones in the next level. Returns false
-    /// if the table was full for one of them.
+    /// if the table was full for some of them, which stay pending.
     fn put(
         &mut self,
         table: &mut impl Visited<W>,
@@ -128,8 +135,8 @@ impl<'a, E: Expand<W>, const W: usize> Expansion<'a, E, W> {
         counts: &mut Counts,
     ) -> failure::Result<bool> {
         let pending = mem::take(&mut self.pending);
-        let nodes = self.nodes.get(..pending).unwrap_or_default();
-        let keys = self.keys.get(..pending).unwrap_or_default();
+        let nodes = self.nodes.get_mut(..pending).unwrap_or_default();
+        let keys = self.keys.get_mut(..pending).unwrap_or_default();
         let outcomes = self.outcomes.get_mut(..pending).unwrap_or_default();
         if self.batch == 1 {
             for (key, outcome) in keys.iter().zip(&mut *outcomes) {
@@ -140,7 +147,15 @@ impl<'a, E: Expand<W>, const W: usize> Expansion<'a, E, W> {
         }
         counts.find_or_puts += pending as u64;
         counts.states += frontier.push_inserted(nodes, outcomes);
-        Ok(!outcomes.contains(&Outcome::Full))
+        if !outcomes.contains(&Outcome::Full) {
+            return Ok(true);
+        }
+        for at in (0..pending).filter(|&at| outcomes[at] == Outcome::Full) {
+            nodes[self.pending] = nodes[at];
+            keys[self.pending] = keys[at];
+            self.pending += 1;
+        }
+        Ok(false)
     }
 }
 

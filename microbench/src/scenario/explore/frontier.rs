@@ -45,12 +45,30 @@ impl<const W: usize> Frontier<W> {
         Self { current: Vec::new(), next: Vec::new(), kept, first_word, first_slot, landing }
     }
 
-    /// Returns this rank's parts of the levels up to the current one, as states of their nodes; none
+    /// Exposes states from `first_word` on, and READs into slots from `first_slot` on, of another
+    /// engine.
+    pub(super) fn relocate(&mut self, first_word: u64, first_slot: u32) {
+        (self.first_word, self.first_slot) = (first_word, first_slot);
+    }
+
+    /// Takes this rank's parts of the levels up to the current one, as states of their nodes; none
     /// if they are not kept.
-    pub(super) fn into_levels(self, state: impl Fn([u64; W]) -> [u64; W]) -> Vec<Vec<[u64; W]>> {
-        let mut levels = self.kept.unwrap_or_default();
+    pub(super) fn take_levels(
+        &mut self,
+        state: impl Fn([u64; W]) -> [u64; W],
+    ) -> Vec<Vec<[u64; W]>> {
+        let mut levels = self.kept.take().unwrap_or_default();
         levels.iter_mut().flatten().for_each(|node| *node = state(*node));
         levels
+    }
+
+    /// Returns the bytes of the states to expand and of those found for the next level.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.open() + self.found()) * 8 * W as u64
+    }
+
+    pub(super) fn keeps_levels(&self) -> bool {
+        self.kept.is_some()
     }
 
     pub(super) fn pop(&mut self) -> Option<[u64; W]> {

@@ -5,11 +5,13 @@ mod counterexample;
 mod expansion;
 mod frontier;
 mod property;
+mod room;
 mod row;
 mod search;
 mod searches;
 mod so_far;
 mod states;
+mod tables;
 
 use std::process::ExitCode;
 
@@ -30,14 +32,24 @@ use super::report_job;
 use crate::agreement::Input;
 use crate::cli::{ChunkArgs, JobArgs, power_of_two};
 use crate::digest::Digest;
-use crate::failure::{REFUTED, Result};
+use crate::failure::{Failure, REFUTED, Result};
 use crate::interrupt::Interrupt;
-use crate::job::Scenario;
+use crate::job::{Engines, Scenario};
 use crate::size::Size;
 use crate::table::{MOST_BATCH, PipelineArgs, engine_sizes};
 use crate::timed::Timed;
 
+/// Default of `--table-size`: 3 million states of one word. A smaller table would save little time,
+/// and few nets need many growths. Without growth, that of other commands.
+const TABLE_SIZE: Size = Size::mib(32);
+const TABLE_SIZE_FOR_GOOD: Size = Size::mib(128);
+const TABLE_SIZE_HELP: &str = "\
+Memory for the table at first, all ranks together. At a load factor of 0.8, or when it is full, its \
+states move to one four times as large, up to --max-table-size [default: 32MiB; 128MiB over sim and \
+mpi, where it does not grow]";
+
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("table_size_asked", |option| option.help(TABLE_SIZE_HELP)))]
 pub(crate) struct ExploreArgs {
     /// A PNML file with a place/transition net, or kanban:N, fms:N, philosophers:N, peterson:N
     #[arg(value_hint = ValueHint::FilePath)]
@@ -49,7 +61,12 @@ pub(crate) struct ExploreArgs {
     #[command(flatten)]
     expand: ExpandArgs,
 
-    /// How the table holds a state; every state counts against --table-size
+    /// Largest memory for the table, all ranks together, up to which it grows [default: three
+    /// quarters of the available memory at that time]
+    #[arg(long, value_name = "SIZE")]
+    max_table_size: Option<Size>,
+
+    /// How the table holds a state
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = states::choices())]
     states: StatesChoice,
 
@@ -94,7 +111,8 @@ struct Exploration {
 }
 
 pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
-    args.job.settle(Size::mib(128), Size::mib(128), &[args.chunks.chunk_buckets])?;
+    args.job.settle(TABLE_SIZE, TABLE_SIZE, &[args.chunks.chunk_buckets])?;
+    args.settle_growth()?;
     args.pipeline.table.check(&[args.chunks.chunk_buckets])?;
     let net = Net::load(&args.model)?;
     let properties = args.properties.properties(&net)?;
@@ -115,9 +133,9 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     report.parameter("batch", args.expand.batch);
     report.parameter("known_states", args.expand.known_states);
     report.parameter("states", args.states.name());
-    let Explored { row, limit, words, ending } = output;
-    let narrow = exploration.config();
-    let config = states::buckets(words, narrow);
+    let Explored { row, limit, words, size, ending } = output;
+    let narrow = exploration.config_of(size);
+    let config = states::buckets(args.states, words, narrow);
     let ignored = match words {
         1 => {
             report.parameters(args.pipeline.parameters(&config));
@@ -150,6 +168,8 @@ pub(crate) struct Explored {
     limit: Option<TableLimit>,
     /// Words of a state in the last table.
     words: usize,
+    /// Of the last table.
+    size: Size,
     ending: Ending,
 }
 
@@ -157,34 +177,7 @@ impl Scenario for Exploration {
     type Output = Explored;
 
     fn sizes(&self) -> Sizes {
-        let slot_words = self.args.chunks.chunk_buckets.max(READ_WORDS);
-        let in_flight = self.args.pipeline.in_flight;
-        let of_width = |words: u32| match words {
-            1 => engine_sizes(&self.config(), in_flight, slot_words, SHARE_WORDS, READS),
-            words => {
-                let sizes = states::wide_sizes(words, self.config(), in_flight);
-                Sizes {
-                    window_words: sizes.window_words + SHARE_WORDS,
-                    slots: sizes.slots + READS,
-                    slot_words: sizes.slot_words.max(slot_words),
-                    ..sizes
-                }
-            }
-        };
-        let now = self.packing.words();
-        let may_be = |&&words: &&u32| match words as usize {
-            words if words == now => true,
-            // A packing that overflows may need more words.
-            words => words > now && self.packing.may_overflow(),
-        };
-        let widths = self.args.states.widths().iter().filter(may_be).copied().map(of_width);
-        let larger = |one: Sizes, other: Sizes| Sizes {
-            window_words: one.window_words.max(other.window_words),
-            slots: one.slots.max(other.slots),
-            slot_words: one.slot_words.max(other.slot_words),
-            depth: one.depth.max(other.depth),
-        };
-        widths.reduce(larger).unwrap_or_else(|| of_width(1))
+        self.sizes_of(self.args.job.table_size)
     }
 
     fn inputs(&self) -> Vec<Input> {
@@ -217,12 +210,81 @@ impl Scenario for Exploration {
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+        self.run_on(&mut Engines::new(engine, None), exchange)
+    }
+
+    fn run_on<T: Timed>(
+        &self,
+        engines: &mut Engines<'_, T>,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Self::Output> {
         Interrupt::watch(exchange)?;
-        Searches::start(self, engine, exchange)?.run(engine, exchange)
+        Searches::start(self, engines.current(), exchange)?.run(engines, exchange)
+    }
+}
+
+impl ExploreArgs {
+    /// Checks the sizes between which the table may grow.
+    fn settle_growth(&mut self) -> Result<()> {
+        let transport = self.job.transport;
+        if !room::grows(transport) {
+            self.job.prefer_table_size(TABLE_SIZE_FOR_GOOD);
+        }
+        let size = self.job.table_size;
+        match self.max_table_size {
+            Some(_) if !room::grows(transport) => Err(Failure::usage(format!(
+                "--max-table-size is for transports over which the table grows, but over \
+                 {} it does not: give --table-size alone",
+                transport.name()
+            ))),
+            Some(most) if most.0 < size.0 => Err(Failure::usage(format!(
+                "--max-table-size {most} is less than the size at first, {size}: give a smaller \
+                 --table-size too"
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 
 impl Exploration {
+    /// Returns the sizes of engines for a table of this size.
+    fn sizes_of(&self, size: Size) -> Sizes {
+        let config = self.config_of(size);
+        let slot_words = self.args.chunks.chunk_buckets.max(READ_WORDS);
+        let in_flight = self.args.pipeline.in_flight;
+        let of_width = |words: u32| match words {
+            1 => engine_sizes(&config, in_flight, slot_words, SHARE_WORDS, READS),
+            words => {
+                let sizes = states::wide_sizes(self.args.states, words, config, in_flight);
+                Sizes {
+                    window_words: sizes.window_words + SHARE_WORDS,
+                    slots: sizes.slots + READS,
+                    slot_words: sizes.slot_words.max(slot_words),
+                    ..sizes
+                }
+            }
+        };
+        let now = self.packing.words();
+        let may_be = |&&words: &&u32| match words as usize {
+            words if words == now => true,
+            // A packing that overflows may need more words.
+            words => words > now && self.packing.may_overflow(),
+        };
+        let widths = self.args.states.widths().iter().filter(may_be).copied().map(of_width);
+        let larger = |one: Sizes, other: Sizes| Sizes {
+            window_words: one.window_words.max(other.window_words),
+            slots: one.slots.max(other.slots),
+            slot_words: one.slot_words.max(other.slot_words),
+            depth: one.depth.max(other.depth),
+        };
+        widths.reduce(larger).unwrap_or_else(|| of_width(1))
+    }
+
+    /// Returns the configuration of a table of this size, of states of one word.
+    fn config_of(&self, size: Size) -> Config {
+        Config { buckets_per_owner: self.args.job.buckets_of(size), ..self.config() }
+    }
+
     fn config(&self) -> Config {
         let ChunkArgs { chunk_buckets, max_chunks } = self.args.chunks;
         self.args.pipeline.table.config(&self.args.job, chunk_buckets, max_chunks)

@@ -5,6 +5,7 @@ use probeline_results::{Row, row};
 
 use super::counterexample::Verdict;
 use super::search::Ending;
+use crate::size::Size;
 use crate::units::{counted, rate_of, thousands, time};
 
 row! {
@@ -24,6 +25,14 @@ row! {
         pub(super) seconds: f64,
         pub(super) states_per_s: f64 => ("states/s", fixed::<0>),
         pub(super) load_factor: f64 => ("load", fixed::<3>, note("occupied buckets / all buckets")),
+        pub(super) table_bytes: u64,
+        pub(super) growths: u32 => (
+            "growths",
+            text,
+            only_if(|row| row.growths > 0)
+                .note("tables that took the place of a smaller one; load is that of the last")
+        ),
+        pub(super) growth_seconds: f64,
         pub(super) known_share: f64 => (
             "known",
             fixed::<3>,
@@ -61,11 +70,21 @@ row! {
             full().note("cache lines of the table that the CPU loaded, per state")
         ),
         pub(super) bits: u32 => ("bits", text, note("width of a packed state")),
-        pub(super) bytes: u64 => ("bytes", text, note("of the table, per state: bucket and entry")),
+        pub(super) bytes: f64 => (
+            "bytes",
+            fixed::<1>,
+            note("of the table, per state: bucket and entry, or share of the nodes of trees")
+        ),
+        pub(super) node_hit_share: Option<f64> => (
+            "nodes",
+            fixed::<3>,
+            only_if(|row| row.node_hit_share.is_some())
+                .note("share of inner nodes that the rank's own cache answered")
+        ),
         pub(super) false_read_share: f64 => (
             "false",
             fixed::<5>,
-            only_if(|row| row.bytes > 8)
+            only_if(|row| row.bytes > 8.0 && row.node_hit_share.is_none())
                 .note("share of entry reads that showed another state, whose tag is the same")
         ),
         pub(super) imbalance: f64 => (
@@ -117,7 +136,15 @@ impl ExploreRow {
             counted(self.ranks.into(), "rank"),
             rate_of("states", self.states_per_s)
         );
-        verdicts.chain(stopped).chain(reason).chain([answer]).collect()
+        let grown = (self.growths > 0).then(|| {
+            format!(
+                "the table grew {} to {} in {}",
+                counted(self.growths.into(), "time"),
+                Size(self.table_bytes),
+                time(self.growth_seconds * 1e9)
+            )
+        });
+        verdicts.chain(stopped).chain(reason).chain([answer]).chain(grown).collect()
     }
 }
 
@@ -139,6 +166,9 @@ mod tests {
             seconds: 1.2,
             states_per_s: 2_122_026.7,
             load_factor: 0.152,
+            table_bytes: 128 << 20,
+            growths: 0,
+            growth_seconds: 0.0,
             known_share: 0.5,
             find_or_puts_per_state: 4.8,
             cache_hit_share: 0.0,
@@ -148,7 +178,8 @@ mod tests {
             claims_lost: 3,
             lines_per_state: 1.1,
             bits: 48,
-            bytes: 8,
+            bytes: 8.0,
+            node_hit_share: None,
             false_read_share: 0.0,
             imbalance: 1.01,
             properties: Vec::new(),
@@ -162,6 +193,15 @@ mod tests {
         assert_eq!(row().summary(&Ending::Complete), [answer]);
         let one = ExploreRow { ranks: 1, deadlocks: 1, seconds: 0.5, ..row() };
         assert!(one.summary(&Ending::Complete)[0].contains(" 1 deadlock in 500 ms on 1 rank ("));
+    }
+
+    #[test]
+    fn growth_is_told_after_the_answer() {
+        let row = ExploreRow { growths: 2, growth_seconds: 0.05, ..row() };
+        let summary = row.summary(&Ending::Complete);
+        assert_eq!(summary[1..], ["the table grew 2 times to 128MiB in 50.0 ms"]);
+        let (heads, _) = Row::brief(core::slice::from_ref(&row));
+        assert!(heads.iter().any(|name| name == "growths"));
     }
 
     #[test]
@@ -189,6 +229,6 @@ mod tests {
             assert!(has(&more, head));
         }
         assert!(!has(&ExploreRow { ranks: 1, ..row() }, "imbalance"));
-        assert!(has(&ExploreRow { bytes: 24, ..row() }, "false"));
+        assert!(has(&ExploreRow { bytes: 24.0, ..row() }, "false"));
     }
 }

@@ -13,12 +13,13 @@ use super::counterexample::{Levels, Verdict};
 use super::expansion::{Counts, Expansion, Stop};
 use super::frontier::{Frontier, READS, SHARE_WORDS};
 use super::property::{Findings, Property, Violation};
+use super::room::{self, Limit, Room};
 use super::so_far::SoFar;
 use super::states::{Expand, Visited};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::job::Scenario;
 use crate::progress::Progress;
+use crate::size::Size;
 use crate::units::{rate_of, thousands};
 
 /// Time that ranks expand states before they exchange their progress: a tenth of a second, and more
@@ -45,88 +46,201 @@ pub(super) enum Ending {
     OutOfRoom(String),
 }
 
-/// Searches all states that are reachable from the initial marking, until all properties are
-/// violated. The table is empty. The inner error is the packing that the search needs instead,
-/// because a marking does not fit this one; it is the same on every rank.
-pub(super) fn search<V: Visited<W>, const W: usize>(
-    exploration: &Exploration,
-    table: &mut V,
-    packing: &Packing,
-    exchange: &mut dyn Exchange,
-) -> Result<core::result::Result<Ended, Packing>> {
-    let written = match exploration.args.expand.known_states {
-        0 => Successors::All,
-        _ => Successors::Needed,
-    };
-    let expander = V::Expander::new(&exploration.net, packing, written);
-    let findings = Findings::new(&exploration.properties, packing);
-    let keeps = findings.is_open();
-    let mut expansion = Expansion::new(expander, exploration.args.expand, findings);
-    // The last words of each window, and the last slots.
-    let Sizes { window_words, slots, .. } = exploration.sizes();
-    let mut frontier = Frontier::new(window_words - SHARE_WORDS, slots - READS, keeps);
-    let (mut progress, start) = (Progress::new(None, exchange.me() == Owner(0)), Instant::now());
-    let mut counts = Counts::default();
-    if exchange.me() == Owner(0) {
+/// Why a search returns.
+pub(super) enum Pause {
+    Ended(Ended),
+    /// A marking does not fit the packing: the search has to start again with this one.
+    Restart(Packing),
+    /// The search goes on with a table of this size.
+    Grow(Size),
+}
+
+/// A search of all states that are reachable from the initial marking, until all properties are
+/// violated.
+pub(super) struct Search<'a, E, const W: usize> {
+    exploration: &'a Exploration,
+    packing: &'a Packing,
+    expansion: Expansion<'a, E, W>,
+    frontier: Frontier<W>,
+    counts: Counts,
+    /// The last round; none before the first.
+    round: Option<Round>,
+    /// States of all levels up to the current one.
+    states: u64,
+    /// Why the table does not grow any more.
+    limit: Option<Limit>,
+    /// Whether the net is known to have no bound on its tokens; none before it was asked.
+    is_unbounded: Option<bool>,
+    progress: Progress,
+    start: Instant,
+}
+
+impl<'a, E: Expand<W>, const W: usize> Search<'a, E, W> {
+    pub(super) fn new(exploration: &'a Exploration, packing: &'a Packing, is_first: bool) -> Self {
+        let written = match exploration.args.expand.known_states {
+            0 => Successors::All,
+            _ => Successors::Needed,
+        };
+        let expander = E::new(&exploration.net, packing, written);
+        let findings = Findings::new(&exploration.properties, packing);
+        let keeps = findings.is_open();
+        Self {
+            exploration,
+            packing,
+            expansion: Expansion::new(expander, exploration.args.expand, findings),
+            frontier: Frontier::new(0, 0, keeps),
+            counts: Counts::default(),
+            round: None,
+            states: 0,
+            limit: None,
+            is_unbounded: None,
+            progress: Progress::new(None, is_first),
+            start: Instant::now(),
+        }
+    }
+
+    /// Begins a search, with an empty table, or continues it, with the states found so far in the
+    /// table. All ranks call it, and it returns for the same reason on all of them.
+    pub(super) fn run<V: Visited<W>>(
+        &mut self,
+        table: &mut V,
+        room: &Room,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Pause> {
+        // The last words of each window, and the last slots.
+        let Sizes { window_words, slots, .. } = self.exploration.sizes_of(room.size);
+        self.frontier.relocate(window_words - SHARE_WORDS, slots - READS);
+        if self.round.is_none() {
+            self.put_initial(table, exchange)?;
+        }
+        let round_ns = ROUND_NS + ROUND_NS_PER_RANK * u64::from(exchange.owners());
+        loop {
+            let round = match self.round.take() {
+                Some(round) => round,
+                None => Round::agree(None, &self.frontier, exchange)?,
+            };
+            if round.has_level() {
+                self.states += round.found();
+                self.frontier.spread(table, &round.found, exchange)?;
+            }
+            let (frontier, counts) = (&mut self.frontier, &mut self.counts);
+            let stop = self.expansion.expand(table, frontier, counts, round_ns)?;
+            let stop = stop.or_else(|| self.scarcity(room));
+            let round = Round::agree(stop.as_ref(), &self.frontier, exchange)?;
+            let pause = self.after(&round, table.grow_at(), room, exchange)?;
+            self.round = Some(round);
+            if let Some(pause) = pause {
+                return Ok(pause);
+            }
+        }
+    }
+
+    /// Returns why this rank cannot hold more states beside the table.
+    fn scarcity(&self, room: &Room) -> Option<Stop> {
+        let available = room.memory_here()?;
+        room::is_scarce(available, self.frontier.bytes()).then_some(Stop::OutOfMemory(available))
+    }
+
+    fn put_initial<V: Visited<W>>(
+        &mut self,
+        table: &mut V,
+        exchange: &mut dyn Exchange,
+    ) -> Result<()> {
+        if exchange.me() != Owner(0) {
+            return Ok(());
+        }
         let mut state = [0; W];
-        packing
-            .pack_wide(&exploration.net.initial(), &mut state)
+        self.packing
+            .pack_wide(&self.exploration.net.initial(), &mut state)
             .map_err(|error| Failure::new(format!("the initial marking does not fit: {error}")))?;
         table.find_or_put(&state)?;
-        frontier.push(state);
-        counts.states = 1;
-        counts.find_or_puts = 1;
+        self.frontier.push(state);
+        self.counts.states = 1;
+        self.counts.find_or_puts = 1;
+        Ok(())
     }
-    let round_ns = ROUND_NS + ROUND_NS_PER_RANK * u64::from(exchange.owners());
-    let mut round = Round::agree(None, &frontier, exchange)?;
-    // States of all levels up to the current one.
-    let mut states = 0;
-    let ending = loop {
-        if round.open == 0 {
-            states += round.found();
-            frontier.spread(table, &round.found, exchange)?;
-        }
-        let stop = expansion.expand(table, &mut frontier, &mut counts, round_ns)?;
-        round = Round::agree(stop.as_ref(), &frontier, exchange)?;
-        let (held, open) = (states + round.found(), round.open + round.found());
-        let levels = counts.levels;
-        progress.set(0, &doing(levels + 1, held, open, start.elapsed()));
+
+    /// Decides how to go on after a round. All ranks have the same round.
+    fn after(
+        &mut self,
+        round: &Round,
+        grow_at: u64,
+        room: &Room,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Option<Pause>> {
+        let (held, open) = (self.states + round.found(), round.open + round.found());
+        let levels = self.counts.levels;
+        self.progress.set(0, &doing(levels + 1, held, open, self.start.elapsed()));
         let so_far = SoFar { states: held, levels };
+        let is_complete = open == 0 && !round.full && round.overflow.is_none();
+        let mut larger = None;
         let out_of_room = match round.overflow {
-            Some(overflow) => match packing.grown(&exploration.net, overflow) {
-                Ok(grown) => return Ok(Err(grown)),
-                Err(error) => Some(so_far.unpackable(overflow, &exploration.net, &error)),
+            Some(overflow) => match self.packing.grown(&self.exploration.net, overflow) {
+                Ok(grown) => return Ok(Some(Pause::Restart(grown))),
+                Err(error) => Some(so_far.unpackable(overflow, &self.exploration.net, &error)),
             },
-            None => round.full.then(|| so_far.table_full(exploration, packing.words())),
+            None if is_complete || round.interrupt.is_some() => None,
+            None if let Some(available) = round.scarce => {
+                Some(so_far.out_of_memory(available, self.frontier.keeps_levels()))
+            }
+            None => {
+                let is_crowded = held > grow_at && self.limit.is_none();
+                if round.full || is_crowded {
+                    let transport = self.exploration.args.job.transport;
+                    let net = &self.exploration.net;
+                    let is_unbounded =
+                        *self.is_unbounded.get_or_insert_with(|| net.growth().is_some());
+                    match room.next(transport, is_unbounded, exchange)? {
+                        Ok(size) => (larger, self.limit) = (Some(size), None),
+                        Err(limit) => self.limit = Some(limit),
+                    }
+                }
+                let limit = self.limit.filter(|_| round.full && larger.is_none());
+                let words = self.packing.words();
+                limit.map(|limit| so_far.table_full(self.exploration, words, room.size, limit))
+            }
         };
         let stops = out_of_room.is_some() || round.interrupt.is_some();
-        if stops || round.open == 0 {
-            expansion.findings.agree(levels, exchange)?;
+        if stops || round.has_level() {
+            self.expansion.findings.agree(levels, exchange)?;
         }
-        counts.levels += u64::from(round.open == 0);
-        let findings = &expansion.findings;
-        match (out_of_room, round.interrupt) {
-            (None, _) if open == 0 => break Ending::Complete,
-            _ if findings.are_complete() => break Ending::Answered,
+        self.counts.levels += u64::from(round.has_level());
+        let findings = &self.expansion.findings;
+        let ending = match (out_of_room, round.interrupt) {
+            (None, _) if is_complete => Ending::Complete,
+            _ if findings.are_complete() => Ending::Answered,
             // A counterexample is a result, whatever ends the search.
             (Some(failure), _) if findings.has_violation() => {
-                break Ending::OutOfRoom(failure.to_string());
+                Ending::OutOfRoom(failure.to_string())
             }
             (Some(failure), _) => return Err(failure),
-            (None, Some(interrupt)) => break Ending::Interrupted(interrupt),
-            (None, None) => {}
-        }
-    };
-    let open = round.open + round.found();
-    let levels = frontier.into_levels(|node| expansion.state(node));
-    let violations = &expansion.findings.violations;
-    let levels = Levels { net: &exploration.net, packing, states: &levels };
-    let verdict = |(property, violation): (&Property, &Option<Violation>)| {
-        levels.verdict(property, violation.as_ref(), ending == Ending::Complete, exchange)
-    };
-    let verdicts = exploration.properties.iter().zip(violations).map(verdict);
-    let verdicts = verdicts.collect::<Result<_>>()?;
-    Ok(Ok(Ended { counts, open, ending, verdicts }))
+            (None, Some(interrupt)) => Ending::Interrupted(interrupt),
+            (None, None) => return Ok(larger.map(Pause::Grow)),
+        };
+        Ok(Some(Pause::Ended(self.ended(ending, open, exchange)?)))
+    }
+
+    /// Creates the failure of a larger table, of size `next`, without room for the states found so
+    /// far: its clients hold more entries.
+    pub(super) fn cannot_grow(&self, room: &Room, next: Size) -> Failure {
+        let found = self.round.as_ref().map_or(0, Round::found);
+        let so_far = SoFar { states: self.states + found, levels: self.counts.levels };
+        let words = self.packing.words();
+        so_far.table_full(self.exploration, words, room.size, room.limit_at(next))
+    }
+
+    fn ended(&mut self, ending: Ending, open: u64, exchange: &mut dyn Exchange) -> Result<Ended> {
+        let (exploration, packing) = (self.exploration, self.packing);
+        let levels = self.frontier.take_levels(|node| self.expansion.state(node));
+        let violations = &self.expansion.findings.violations;
+        let levels = Levels { net: &exploration.net, packing, states: &levels };
+        let verdict = |(property, violation): (&Property, &Option<Violation>)| {
+            levels.verdict(property, violation.as_ref(), ending == Ending::Complete, exchange)
+        };
+        let verdicts = exploration.properties.iter().zip(violations).map(verdict);
+        let verdicts = verdicts.collect::<Result<_>>()?;
+        Ok(Ended { counts: self.counts, open, ending, verdicts })
+    }
 }
 
 /// The progress of all ranks at the end of a round, the same on every rank.
@@ -136,6 +250,8 @@ struct Round {
     open: u64,
     full: bool,
     overflow: Option<Overflow>,
+    /// The least memory in bytes that a rank without enough of it has left.
+    scarce: Option<u64>,
     interrupt: Option<Interrupt>,
 }
 
@@ -145,23 +261,37 @@ impl Round {
         frontier: &Frontier<W>,
         exchange: &mut dyn Exchange,
     ) -> Result<Self> {
-        /// The place of a rank without an overflow, and the transition of a marking not fired.
+        /// The place of a rank without an overflow, the transition of a marking not fired, and the
+        /// memory left of a rank that has enough.
         const NONE: u64 = u64::MAX;
-        let [full, place, tokens, transition] = match stop {
-            Some(Stop::Full) => [1, NONE, 0, NONE],
+        let [full, place, tokens, transition, scarce] = match stop {
+            Some(Stop::Full) => [1, NONE, 0, NONE, NONE],
             Some(Stop::Overflow(Overflow { place, tokens, transition })) => {
-                [0, *place as u64, *tokens, transition.map_or(NONE, u64::from)]
+                [0, *place as u64, *tokens, transition.map_or(NONE, u64::from), NONE]
             }
-            None => [0, NONE, 0, NONE],
+            Some(Stop::OutOfMemory(available)) => [0, NONE, 0, NONE, *available],
+            None => [0, NONE, 0, NONE, NONE],
         };
         let signal = Interrupt::number(Interrupt::received());
-        let mine = [frontier.found(), frontier.open(), full, place, tokens, transition, signal];
-        let mut all =
-            Self { found: Vec::new(), open: 0, full: false, overflow: None, interrupt: None };
-        for [found, open, full, place, tokens, transition, signal] in gather(exchange, mine)? {
+        let (found, open) = (frontier.found(), frontier.open());
+        let mine = [found, open, full, place, tokens, transition, scarce, signal];
+        let mut all = Self {
+            found: Vec::new(),
+            open: 0,
+            full: false,
+            overflow: None,
+            scarce: None,
+            interrupt: None,
+        };
+        for [found, open, full, place, tokens, transition, scarce, signal] in
+            gather(exchange, mine)?
+        {
             all.found.push(found);
             all.open += open;
             all.full |= full != 0;
+            if scarce != NONE {
+                all.scarce = Some(all.scarce.map_or(scarce, |least| least.min(scarce)));
+            }
             all.interrupt = all.interrupt.or(Interrupt::from_number(signal));
             if all.overflow.is_none() && place != NONE {
                 let transition = u32::try_from(transition).ok();
@@ -174,6 +304,12 @@ impl Round {
 
     fn found(&self) -> u64 {
         self.found.iter().sum()
+    }
+
+    /// Returns whether a whole level was expanded, or none yet. A rank whose table was full may have
+    /// successors of the level's last states to look up again.
+    fn has_level(&self) -> bool {
+        self.open == 0 && !self.full
     }
 }
 

@@ -2,26 +2,41 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use probeline::table::{EntryStats, Stats};
-use probeline::transport::Exchange;
+use probeline::table::{EntryStats, GrowError, Stats};
+use probeline::transport::{Exchange, Owner, Transport};
 use probeline_petri::Packing;
 use probeline_results::gather_values;
 
 use super::expansion::Counts;
+use super::room::Room;
 use super::row::ExploreRow;
-use super::search::{Ended, Ending, search};
-use super::states::{self, Visited};
+use super::search::{Ended, Ending, Pause, Search};
+use super::states::Visited;
+use super::tables::{Narrow, Tables, Wide};
 use super::{Exploration, Explored};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
+use crate::job::Engines;
 use crate::scenario::limits::TableLimit;
-use crate::timed::{AnyTimed, Timed};
+use crate::size::Size;
+use crate::timed::Timed;
 
 pub(super) struct Searches<'a> {
     exploration: &'a Exploration,
     packing: Packing,
     limit: Option<TableLimit>,
     start_ns: u64,
+    room: Room,
+    growths: Growths,
+    /// Of this rank, with the smaller tables of the last search.
+    stats: (Stats, EntryStats),
+}
+
+/// How often the table grew.
+#[derive(Clone, Copy, Debug, Default)]
+struct Growths {
+    count: u32,
+    ns: u64,
 }
 
 impl<'a> Searches<'a> {
@@ -39,77 +54,109 @@ impl<'a> Searches<'a> {
             }
             _ => None,
         };
-        Ok(Self { exploration, packing, limit, start_ns: engine.now_ns() })
+        let room = Room::new(&exploration.args.job, exploration.args.max_table_size);
+        let (growths, stats) = Default::default();
+        Ok(Self { exploration, packing, limit, start_ns: engine.now_ns(), room, growths, stats })
     }
 
     /// Searches until all states fit their packing. The window is new. Each search widens a field
     /// for good, so their number is bounded by that of the bits.
     pub(super) fn run<T: Timed>(
         mut self,
-        engine: &mut T,
+        engines: &mut Engines<'_, T>,
         exchange: &mut dyn Exchange,
     ) -> Result<Explored> {
         loop {
-            let explored = match self.packing.words() {
-                1 => {
-                    let (pipeline, config) =
-                        (&self.exploration.args.pipeline, self.exploration.config());
-                    let table = pipeline.open(&mut *engine, config, exchange)?;
-                    self.search(table, exchange)?
-                }
-                2 => self.search_wide::<2>(engine, exchange)?,
-                3 => self.search_wide::<3>(engine, exchange)?,
-                4 => self.search_wide::<4>(engine, exchange)?,
-                8 => self.search_wide::<8>(engine, exchange)?,
-                _ => self.search_wide::<16>(engine, exchange)?,
+            let words = self.packing.words();
+            let explored = match words {
+                1 => self.search(Narrow(engines), exchange)?,
+                2 => self.search(Wide::<2>(engines), exchange)?,
+                3 => self.search(Wide::<3>(engines), exchange)?,
+                4 => self.search(Wide::<4>(engines), exchange)?,
+                8 => self.search(Wide::<8>(engines), exchange)?,
+                _ => self.search(Wide::<16>(engines), exchange)?,
             };
-            if let Some(row) = explored {
-                let words = self.packing.words();
-                return Ok(Explored { row: row.0, limit: self.limit, words, ending: row.1 });
+            if let Some((row, ending)) = explored {
+                let (limit, size) = (self.limit, self.room.size);
+                return Ok(Explored { row, limit, words, size, ending });
             }
-            // The next table has other words.
+            // The next search starts with an empty table, and maybe with other words.
             exchange.barrier()?;
-            engine.window().iter().for_each(|word| word.store(0, Relaxed));
+            engines.current().window().iter().for_each(|word| word.store(0, Relaxed));
             exchange.barrier()?;
-            self.limit = None;
+            self.stats = Default::default();
+            self.limit = self.limit.filter(|_| self.packing.words() == words);
         }
     }
 
-    fn search_wide<const W: usize>(
+    /// Searches with states of `W` words. Returns nothing if they need another packing.
+    fn search<S: Tables<W>, const W: usize>(
         &mut self,
-        engine: &mut dyn AnyTimed,
+        mut tables: S,
         exchange: &mut dyn Exchange,
     ) -> Result<Option<(ExploreRow, Ending)>> {
-        let args = &self.exploration.args;
-        let config = states::wide_config::<W>(self.exploration.config());
-        let table = states::open_wide(engine, config, &args.pipeline, exchange)?;
-        self.search(table, exchange)
+        let packing = self.packing.clone();
+        let is_first = exchange.me() == Owner(0);
+        let mut search = Search::<S::Expander, W>::new(self.exploration, &packing, is_first);
+        // Each table is larger than the one before it.
+        loop {
+            let mut table = tables.open(self.exploration, self.room.size, exchange)?;
+            let pause = search.run(&mut table, &self.room, exchange)?;
+            let (stats, entries) = table.stats();
+            self.stats = ([self.stats.0, stats].into_iter().sum(), self.stats.1.plus(&entries));
+            match pause {
+                Pause::Ended(ended) => return self.end(&mut table, ended, exchange).map(Some),
+                Pause::Restart(grown) => {
+                    self.packing = grown;
+                    return Ok(None);
+                }
+                Pause::Grow(size) => {
+                    drop(table);
+                    if !self.grow(&mut tables, size, exchange)? {
+                        return Err(search.cannot_grow(&self.room, size));
+                    }
+                }
+            }
+        }
     }
 
-    /// Searches with states of `W` words. Returns nothing if they need more words.
-    fn search<V: Visited<W>, const W: usize>(
+    /// Moves the states found so far to a table of this size. Returns false if it has no room for
+    /// them.
+    fn grow<S: Tables<W>, const W: usize>(
         &mut self,
-        mut table: V,
+        tables: &mut S,
+        size: Size,
         exchange: &mut dyn Exchange,
-    ) -> Result<Option<(ExploreRow, Ending)>> {
-        let ended = loop {
-            match search(self.exploration, &mut table, &self.packing, exchange)? {
-                Ok(ended) => break ended,
-                Err(grown) => self.packing = grown,
-            }
-            if self.packing.words() != W {
-                return Ok(None);
-            }
-            table.clear(exchange)?;
-            table.reset_stats();
-        };
+    ) -> Result<bool> {
+        let start_ns = tables.now_ns();
+        let moved = tables.grow(self.exploration, [self.room.size, size], exchange);
+        if let Ok(Err(GrowError::Full { .. })) = moved {
+            return Ok(false);
+        }
+        moved.and_then(|moved| Ok(moved?)).map_err(|failure| {
+            failure.or(&format!("while the table grew from {} to {size}", self.room.size))
+        })?;
+        self.room.size = size;
+        self.growths.count += 1;
+        self.growths.ns += tables.now_ns() - start_ns;
+        // It is that of the smaller table.
+        self.limit = None;
+        Ok(true)
+    }
+
+    fn end<V: Visited<W>, const W: usize>(
+        &mut self,
+        table: &mut V,
+        ended: Ended,
+        exchange: &mut dyn Exchange,
+    ) -> Result<(ExploreRow, Ending)> {
         // More signals may arrive after the first: `timeout` sends two.
         match ended.ending {
             Ending::Interrupted(_) => Interrupt::has_stopped_work(),
             _ => Interrupt::stop_watching(exchange)?,
         }
-        let row = self.row(&mut table, &ended, exchange)?;
-        Ok(Some((row, ended.ending)))
+        let row = self.row(table, &ended, exchange)?;
+        Ok((row, ended.ending))
     }
 
     fn row<V: Visited<W>, const W: usize>(
@@ -120,7 +167,7 @@ impl<'a> Searches<'a> {
     ) -> Result<ExploreRow> {
         let took_ns = table.engine().now_ns() - self.start_ns;
         let counts = &ended.counts;
-        let all = gather_values(exchange, &(*counts, table.stats()))?;
+        let all = gather_values(exchange, &(*counts, self.stats))?;
         let sum =
             |field: fn(&Counts) -> u64| all.iter().map(|(counts, _)| field(counts)).sum::<u64>();
         let stats = all.iter().map(|(_, (stats, _))| *stats).sum::<Stats>().total();
@@ -135,6 +182,11 @@ impl<'a> Searches<'a> {
                 ended.open
             )));
         }
+        let occupied = table.occupied(states, exchange)?;
+        let lookups = gather_values(exchange, &table.node_lookups())?;
+        let [hits, lookups] =
+            lookups.iter().flatten().fold([0; 2], |[a, b], [hits, all]| [a + hits, b + all]);
+        let node_hit_share = table.node_lookups().map(|_| hits as f64 / lookups.max(1) as f64);
         let busiest = all.iter().map(|(counts, _)| counts.expanded).max().unwrap_or(0);
         let per_state = |sum: u64| sum as f64 / expanded.max(1) as f64;
         let seconds = took_ns as f64 / 1e9;
@@ -153,7 +205,10 @@ impl<'a> Searches<'a> {
             deadlocks: sum(|of| of.deadlocks),
             seconds,
             states_per_s: states as f64 / seconds,
-            load_factor: states as f64 / table.buckets() as f64,
+            load_factor: occupied as f64 / table.buckets() as f64,
+            table_bytes: self.room.size.0,
+            growths: self.growths.count,
+            growth_seconds: self.growths.ns as f64 / 1e9,
             known_share: sum(|of| of.known) as f64 / arcs.max(1) as f64,
             find_or_puts_per_state: per_state(find_or_puts),
             cache_hit_share: stats.cache_hits as f64 / puts.max(1.0),
@@ -163,7 +218,8 @@ impl<'a> Searches<'a> {
             claims_lost: stats.claims_lost,
             lines_per_state: per_state(stats.lines),
             bits: self.packing.bits(),
-            bytes: if W == 1 { 8 } else { 8 + 8 * W as u64 },
+            bytes: 8.0 * occupied as f64 / states.max(1) as f64 + table.entry_bytes() as f64,
+            node_hit_share,
             false_read_share: entries.false_entry_reads as f64 / entries.entry_reads.max(1) as f64,
             imbalance: busiest as f64 * all.len() as f64 / expanded.max(1) as f64,
             properties: ended.verdicts.clone(),

@@ -3,9 +3,10 @@
 
 use probeline_petri::{Growth, Net, Overflow, PackingError, Place, Transition};
 
+use super::room::Limit;
 use super::{Exploration, ExploreArgs, states};
 use crate::failure::Failure;
-use crate::scenario::{full, or_more_chunks};
+use crate::scenario::{no_room, or_more_chunks};
 use crate::size::Size;
 use crate::units::counted;
 
@@ -43,28 +44,62 @@ pub(super) struct SoFar {
 }
 
 impl SoFar {
-    /// Creates the failure of a table that is full.
-    pub(super) fn table_full(self, exploration: &Exploration, words: usize) -> Failure {
+    /// Creates the failure of a table of states of this number of words that is full and cannot grow.
+    pub(super) fn table_full(
+        self,
+        exploration: &Exploration,
+        words: usize,
+        size: Size,
+        limit: Limit,
+    ) -> Failure {
         let Exploration { net, args: ExploreArgs { job, .. }, .. } = exploration;
         if let Some(growth) = net.growth() {
             let end = format!("{self} were found before the table was full");
             return unbounded(net, &growth, &end).everywhere();
         }
-        let larger = Size((2 * job.table_size.0).next_power_of_two());
+        let config = states::buckets(exploration.args.states, words, exploration.config_of(size));
         let full = match words {
-            1 => full(&exploration.config(), job.ranks, self.states),
-            _ => {
-                let buckets = states::buckets(words, exploration.config());
-                Failure::new(format!(
-                    "the table is full: it has no room for another state of {} bytes. Start again \
-                     with --table-size {larger}{}",
-                    8 * words,
-                    or_more_chunks(&buckets, job.ranks)
-                ))
-            }
+            1 => no_room(&config, job.ranks, self.states),
+            _ => format!(
+                "the table is full: it has no room for another state of {} bytes",
+                8 * words
+            ),
         };
+        let larger = Size((2 * size.0).next_power_of_two());
+        let (why, advice) = match limit {
+            Limit::Asked(most) => {
+                (String::new(), format!("Start again with a larger --max-table-size than {most}"))
+            }
+            Limit::Unbounded => {
+                (String::new(), format!("Start again with --max-table-size {larger}"))
+            }
+            Limit::Memory(memory) => (
+                format!(", and the memory available allows no table of more than {memory}"),
+                "Start again with more memory".to_owned(),
+            ),
+            Limit::Transport(transport) => (
+                format!(", and does not grow over {}", transport.name()),
+                format!("Start again with --table-size {larger}"),
+            ),
+        };
+        let chunks = or_more_chunks(&config, job.ranks);
+        let full = Failure::new(format!("{full}{why}. {advice}{chunks}"));
         let full = full.or("unless the net has no bound on its tokens, which fills any table");
         Failure::new(format!("{full}; {self} were found")).everywhere()
+    }
+
+    /// Creates the failure of a rank with this many bytes of memory left, which its states fill.
+    pub(super) fn out_of_memory(self, available: u64, keeps_levels: bool) -> Failure {
+        let kept = match keeps_levels {
+            true => ", or without --find-deadlock and --invariant, which keep all states found",
+            false => "",
+        };
+        Failure::new(format!(
+            "only {} of memory are left for the states to expand. Start again with more memory{kept}; \
+             {self} were found",
+            Size(available >> 20 << 20)
+        ))
+        .everywhere()
     }
 
     /// Creates the failure of a marking that no packing holds, for the reason `error`.

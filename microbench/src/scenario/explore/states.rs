@@ -2,11 +2,13 @@
 
 use clap::builder::TypedValueParser;
 use probeline::table::{
-    Config, EntryStats, OneRoundtrip, Outcome, Stats, WideConfig, WideOperation, WideTable,
+    Config, EntryStats, GrowError, OneRoundtrip, Outcome, PairCacheLine, Stats, TreeConfig,
+    TreeOperation, TreeStats, TreeTable, WideConfig, WideOperation, WideTable,
 };
 use probeline::transport::{Exchange, Sizes};
 use probeline_petri::{Expanded, Expander, Net, Overflow, Packing, Successors, WideExpander};
 
+use super::ExploreArgs;
 use crate::cli::{JobArgs, one_of};
 use crate::failure::{Failure, Result};
 use crate::table::{CachedTable, PipelineArgs};
@@ -16,11 +18,15 @@ use crate::timed::{AnyTimed, Timed};
 /// seconds to compile.
 const WIDTHS: [u32; 6] = [1, 2, 3, 4, 8, 16];
 
+/// Lines of 5 inner nodes in a rank's cache of them: 256 KiB, which stay in the CPU's cache.
+const NODE_LINES: usize = 1 << 12;
+
 /// How the table holds states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StatesChoice {
     Auto,
     Flat,
+    Tree,
 }
 
 pub(super) fn choices() -> impl TypedValueParser<Value = StatesChoice> {
@@ -35,6 +41,11 @@ pub(super) fn choices() -> impl TypedValueParser<Value = StatesChoice> {
             "In an array of 16 to 128 bytes a state, beside 8 bytes for the bucket",
             StatesChoice::Flat,
         ),
+        (
+            "tree",
+            "As a tree of pairs that states share, 8 to 10 bytes for most wide states; slower",
+            StatesChoice::Tree,
+        ),
     ])
 }
 
@@ -43,7 +54,7 @@ impl StatesChoice {
     pub(super) fn widths(self) -> &'static [u32] {
         match self {
             Self::Auto => &WIDTHS,
-            Self::Flat => WIDTHS.get(1..).unwrap_or_default(),
+            Self::Flat | Self::Tree => WIDTHS.get(1..).unwrap_or_default(),
         }
     }
 
@@ -51,6 +62,7 @@ impl StatesChoice {
         match self {
             Self::Auto => "auto",
             Self::Flat => "flat",
+            Self::Tree => "tree",
         }
     }
 }
@@ -77,15 +89,27 @@ pub(super) fn wide_config<const W: usize>(narrow: Config) -> WideConfig<W> {
 }
 
 /// Returns the configuration of the buckets of a table of states of this number of words.
-pub(super) fn buckets(words: usize, narrow: Config) -> Config {
+pub(super) fn buckets(choice: StatesChoice, words: usize, narrow: Config) -> Config {
     match words {
         1 => narrow,
+        _ if choice == StatesChoice::Tree => tree_config(narrow, 1).buckets,
         2 => wide_config::<2>(narrow).buckets,
         3 => wide_config::<3>(narrow).buckets,
         4 => wide_config::<4>(narrow).buckets,
         8 => wide_config::<8>(narrow).buckets,
         _ => wide_config::<16>(narrow).buckets,
     }
+}
+
+/// Returns the configuration of a table of states as trees, of the bytes of --table-size.
+fn tree_config(narrow: Config, key_bits: u32) -> TreeConfig {
+    TreeConfig { buckets: Config { one_roundtrip: OneRoundtrip::Off, ..narrow }, key_bits }
+}
+
+/// Returns the bits of a state's key in a tree. A packing that overflows may need all bits.
+fn key_bits<const W: usize>(packing: &Packing) -> u32 {
+    let all = u32::try_from(W).unwrap_or(u32::MAX).saturating_mul(u64::BITS);
+    if packing.may_overflow() { all } else { packing.width().min(all) }
 }
 
 /// Returns the options of a table of states of several words, which has no cache.
@@ -107,8 +131,14 @@ pub(super) fn without_effect(args: &PipelineArgs, narrow: &Config) -> Option<Str
 }
 
 /// Returns the sizes of engines of a table of states of this number of words.
-pub(super) fn wide_sizes(words: u32, narrow: Config, operations: u32) -> Sizes {
+pub(super) fn wide_sizes(
+    choice: StatesChoice,
+    words: u32,
+    narrow: Config,
+    operations: u32,
+) -> Sizes {
     match words {
+        _ if choice == StatesChoice::Tree => tree_config(narrow, 1).sizes(operations),
         2 => wide_config::<2>(narrow).sizes(operations),
         3 => wide_config::<3>(narrow).sizes(operations),
         4 => wide_config::<4>(narrow).sizes(operations),
@@ -120,13 +150,24 @@ pub(super) fn wide_sizes(words: u32, narrow: Config, operations: u32) -> Sizes {
 /// Opens a table of states of `W` words together with the other ranks.
 pub(super) fn open_wide<'e, const W: usize>(
     mut engine: &'e mut dyn AnyTimed,
-    mut config: WideConfig<W>,
-    args: &PipelineArgs,
+    narrow: Config,
+    packing: &Packing,
+    args: &ExploreArgs,
     exchange: &mut dyn Exchange,
 ) -> Result<WideStates<'e, W>> {
-    config.buckets = args.table.adapted(&mut engine, config.buckets, exchange)?;
-    let storage = vec![WideOperation::EMPTY; args.in_flight as usize];
-    Ok(WideTable::open(engine, config, storage, exchange)?)
+    let ExploreArgs { pipeline, states, .. } = args;
+    let in_flight = pipeline.in_flight as usize;
+    if *states == StatesChoice::Tree {
+        let mut config = tree_config(narrow, key_bits::<W>(packing));
+        config.buckets = pipeline.table.adapted(&mut engine, config.buckets, exchange)?;
+        let storage = vec![TreeOperation::EMPTY; in_flight];
+        let table = TreeTable::open(engine, config, storage, exchange)?;
+        return Ok(WideStates::Tree(table.with_cache(vec![PairCacheLine::EMPTY; NODE_LINES])));
+    }
+    let mut config = wide_config::<W>(narrow);
+    config.buckets = pipeline.table.adapted(&mut engine, config.buckets, exchange)?;
+    let storage = vec![WideOperation::EMPTY; in_flight];
+    Ok(WideStates::Flat(WideTable::open(engine, config, storage, exchange)?))
 }
 
 /// The set of visited states, of `W` words each.
@@ -144,13 +185,25 @@ pub(super) trait Visited<const W: usize> {
 
     fn stats(&self) -> (Stats, EntryStats);
 
-    fn reset_stats(&mut self);
-
     fn buckets(&self) -> u64;
+
+    /// Returns the number of states beyond which the table should grow.
+    fn grow_at(&self) -> u64;
 
     fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64>;
 
-    fn clear(&mut self, exchange: &mut dyn Exchange) -> Result<()>;
+    /// Returns the number of occupied buckets, with `states` in the table.
+    fn occupied(&mut self, states: u64, _: &mut dyn Exchange) -> Result<u64> {
+        Ok(states)
+    }
+
+    /// Returns the bytes of a state's entry, beside its bucket.
+    fn entry_bytes(&self) -> u64;
+
+    /// Returns the inner nodes that the cache answered, and those looked up, if states are trees.
+    fn node_lookups(&self) -> Option<[u64; 2]> {
+        None
+    }
 }
 
 impl<T: Timed> Visited<1> for CachedTable<T> {
@@ -177,66 +230,150 @@ impl<T: Timed> Visited<1> for CachedTable<T> {
         (*Self::stats(self), EntryStats::default())
     }
 
-    fn reset_stats(&mut self) {
-        Self::reset_stats(self);
-    }
-
     fn buckets(&self) -> u64 {
         self.layout().buckets()
+    }
+
+    fn entry_bytes(&self) -> u64 {
+        0
+    }
+
+    fn grow_at(&self) -> u64 {
+        crowded(self.layout().buckets())
     }
 
     fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64> {
         Ok(Self::len(self, exchange)?)
     }
-
-    fn clear(&mut self, exchange: &mut dyn Exchange) -> Result<()> {
-        Ok(Self::clear(self, exchange)?)
-    }
 }
 
-/// A table of states of several words. The engine is a trait object, so that the search is compiled
-/// once for each width.
-pub(super) type WideStates<'e, const W: usize> =
-    WideTable<&'e mut dyn AnyTimed, Vec<WideOperation<W>>, W>;
+/// Returns four fifths of the buckets: at a higher load factor probes are long.
+fn crowded(buckets: u64) -> u64 {
+    buckets / 5 * 4
+}
+
+/// A table of states of several words. The engine is a trait object, and both kinds of tables have
+/// one type, so that the search is compiled once for each width.
+// There is one, on the stack.
+#[allow(clippy::large_enum_variant)]
+pub(super) enum WideStates<'e, const W: usize> {
+    Flat(WideTable<&'e mut dyn AnyTimed, Vec<WideOperation<W>>, W>),
+    Tree(TreeTable<&'e mut dyn AnyTimed, Vec<TreeOperation<W>>, W, Vec<PairCacheLine>>),
+}
+
+impl<const W: usize> WideStates<'_, W> {
+    /// Moves all states into `target`, a larger table of the same kind.
+    pub(super) fn grow_into(
+        &mut self,
+        target: &mut WideStates<'_, W>,
+        exchange: &mut dyn Exchange,
+    ) -> core::result::Result<u64, GrowError> {
+        match (self, target) {
+            (Self::Flat(table), WideStates::Flat(target)) => table.grow_into(target, exchange),
+            (Self::Tree(table), WideStates::Tree(target)) => table.grow_into(target, exchange),
+            _ => {
+                debug_assert!(false, "one choice of --states opens tables of one kind");
+                Err(GrowError::Full { left: 0 })
+            }
+        }
+    }
+}
 
 impl<'e, const W: usize> Visited<W> for WideStates<'e, W> {
     type Engine = &'e mut dyn AnyTimed;
     type Expander = WideExpander;
 
     fn find_or_put(&mut self, state: &[u64; W]) -> Result<Outcome> {
-        Ok(Self::find_or_put(self, state)?)
+        Ok(match self {
+            Self::Flat(table) => table.find_or_put(state)?,
+            Self::Tree(table) => table.find_or_put(state)?,
+        })
     }
 
     fn find_or_put_batch(&mut self, states: &[[u64; W]], outcomes: &mut [Outcome]) -> Result<()> {
-        Ok(Self::find_or_put_batch(self, states, outcomes)?)
+        match self {
+            Self::Flat(table) => table.find_or_put_batch(states, outcomes)?,
+            Self::Tree(table) => table.find_or_put_batch(states, outcomes)?,
+        }
+        Ok(())
     }
 
     fn engine(&self) -> &Self::Engine {
-        self.transport()
+        match self {
+            Self::Flat(table) => table.transport(),
+            Self::Tree(table) => table.transport(),
+        }
     }
 
     fn engine_mut(&mut self) -> Result<&mut Self::Engine> {
-        Ok(self.transport_mut()?)
+        Ok(match self {
+            Self::Flat(table) => table.transport_mut()?,
+            Self::Tree(table) => table.transport_mut()?,
+        })
     }
 
     fn stats(&self) -> (Stats, EntryStats) {
-        (*Self::stats(self), *self.entry_stats())
-    }
-
-    fn reset_stats(&mut self) {
-        Self::reset_stats(self);
+        match self {
+            Self::Flat(table) => (*table.stats(), *table.entry_stats()),
+            Self::Tree(table) => (*table.stats(), EntryStats::default()),
+        }
     }
 
     fn buckets(&self) -> u64 {
-        self.layout().buckets()
+        match self {
+            Self::Flat(table) => table.layout().buckets(),
+            Self::Tree(table) => table.layout().buckets(),
+        }
+    }
+
+    fn grow_at(&self) -> u64 {
+        match self {
+            Self::Flat(table) => {
+                // The last entries are scattered among clients.
+                let owners = u64::from(table.layout().owners());
+                let entries = table.config().entries_per_owner * owners;
+                crowded(table.layout().buckets()).min(entries / 20 * 19)
+            }
+            Self::Tree(table) => {
+                let TreeStats { keys_inserted, inner_inserted, .. } = *table.tree_stats();
+                let all = u128::from(keys_inserted + inner_inserted).max(1);
+                let states = u128::from(crowded(table.layout().buckets()));
+                // The share of roots among the nodes that this rank inserted.
+                let states = states * u128::from(keys_inserted) / all;
+                u64::try_from(states).unwrap_or(u64::MAX).max(1)
+            }
+        }
     }
 
     fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64> {
-        Ok(Self::len(self, exchange)?)
+        Ok(match self {
+            Self::Flat(table) => table.len(exchange)?,
+            Self::Tree(table) => table.len(exchange)?,
+        })
     }
 
-    fn clear(&mut self, exchange: &mut dyn Exchange) -> Result<()> {
-        Ok(Self::clear(self, exchange)?)
+    fn occupied(&mut self, states: u64, exchange: &mut dyn Exchange) -> Result<u64> {
+        match self {
+            Self::Flat(_) => Ok(states),
+            Self::Tree(table) => Ok(table.occupied(exchange)?),
+        }
+    }
+
+    fn entry_bytes(&self) -> u64 {
+        match self {
+            Self::Flat(_) => 8 * W as u64,
+            Self::Tree(_) => 0,
+        }
+    }
+
+    fn node_lookups(&self) -> Option<[u64; 2]> {
+        match self {
+            Self::Flat(_) => None,
+            Self::Tree(table) => {
+                let stats = table.tree_stats();
+                Some([stats.cache_hits, stats.inner_nodes])
+            }
+        }
     }
 }
 
