@@ -43,6 +43,15 @@ pub(super) const CASES: &[Case] = &[
         none_wrong(&run_on_all(testbed, 2, "soak")?)?;
         none_wrong(&run_on_all(testbed, 2, "soak --in-step --keys 2000")?)
     }),
+    trial(Layer::Two, "a_wide_find_and_a_wide_insert_take_two_roundtrips", |testbed| {
+        let output = run_on_all(testbed, 2, "wide")?;
+        println!();
+        output
+            .lines()
+            .filter(|line| line.contains("median_ns"))
+            .for_each(|line| println!("{line}"));
+        none_wrong(&output)
+    }),
     trial(Layer::Tearing, "find_or_put_with_torn_words_is_exact", |testbed| {
         let output = run_on_one(testbed, "soak --in-step --keys 60000")?;
         none_wrong(&output)?;

@@ -12,6 +12,7 @@ mod soak;
 mod stream;
 mod ucx;
 mod unknown;
+mod wide;
 
 use std::process::ExitCode;
 
@@ -48,6 +49,8 @@ enum Trial {
     Opening(opening::OpeningArgs),
     /// Repeat operations that failed and may take effect later
     Unknown(unknown::UnknownArgs),
+    /// Insert and find keys of several words, and compare the times with those of READs
+    Wide(wide::WideArgs),
     /// Check that memory lies on the requested NUMA nodes
     Pin,
 }
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Trial::Contention(args) => contention::run(&args),
         Trial::Refusals => refusals::run(),
         Trial::Soak(args) => soak::run(&args),
+        Trial::Wide(args) => wide::run(&args),
         Trial::Latency(args) => latency::run(&args),
         Trial::Rate(args) => latency::run_rate(&args),
         Trial::Stream(args) => stream::run(&args),
