@@ -1,9 +1,9 @@
-//! The table embedded without std and without an allocator, with its own transport and panic
+//! The table and the map embedded without std and without an allocator, with its own transport and panic
 //! handler.
 //!
 //! The program fills a table through blocking calls, `submit` and batches, then queries it, also
-//! with futures. It exits with 0 if every result is correct. Linking it proves that `table` and
-//! `transport` need neither std nor alloc. With the feature `prove-no-panic` it links only if the
+//! with futures. Then it does the same with a map. It exits with 0 if every result is correct. Linking
+//! it proves that `table`, `map` and `transport` need neither std nor alloc. With the feature `prove-no-panic` it links only if the
 //! optimizer has proved that no code in it can panic.
 #![no_std]
 #![no_main]
@@ -17,10 +17,11 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
 use memory::Memory;
+use probeline_map::{Map, Request, Written};
 use probeline_table::{
-    CacheEntry, ChunkChoice, Config, Finished, Intent, OneRoundtrip, Operation, OperationError,
-    Outcome, Probing, ReadAhead, ReadCost, Shared, Table, Tag, WideConfig, WideOperation,
-    WideTable,
+    CacheEntry, ChunkChoice, Config, Finished, Intent, OneRoundtrip, Operation, Outcome,
+    PairCacheLine, Probing, ReadAhead, ReadCost, Shared, Table, Tag, TreeConfig, TreeOperation,
+    TreeTable, WideConfig, WideOperation, WideTable,
 };
 use probeline_transport::Alone;
 
@@ -80,8 +81,45 @@ fn run() -> Option<()> {
     fill_and_query(overlapped)?;
     fill_and_query(Config { direct: true, ..chunks })?;
     fill_and_query(Config { direct: true, probing: Probing::Jump, ..chunks })?;
+    fill_and_query_tree(false)?;
+    fill_and_query_tree(true)?;
     fill_and_query_wide(false)?;
-    fill_and_query_wide(true)
+    fill_and_query_wide(true)?;
+    fill_and_query_map(false)?;
+    fill_and_query_map(true)
+}
+
+/// Does the same with keys as trees of pairs.
+fn fill_and_query_tree(direct: bool) -> Option<()> {
+    const TREE_KEYS: u64 = 200;
+    let key = |number: u64| [number, 0, number % 7, 1];
+    let buckets = Config { chunk_buckets: 8, max_chunks: 64, direct, ..Config::paper(1_024) };
+    let config = TreeConfig { buckets, key_bits: 200 };
+    let mut operations = [TreeOperation::EMPTY; 4];
+    let mut lines = [PairCacheLine::EMPTY; 16];
+    let table = TreeTable::open(Memory::new(), config, &mut operations[..], &mut Alone);
+    let mut table = table.ok()?.with_cache(&mut lines[..]);
+    for number in 0..TREE_KEYS / 2 {
+        expect(table.find_or_put(&key(number)) == Ok(Outcome::Inserted))?;
+    }
+    let keys: [_; 30] = core::array::from_fn(|nth| key(TREE_KEYS / 2 + nth as u64));
+    let mut outcomes = [Outcome::Absent; 30];
+    table.find_or_put_batch(&keys, &mut outcomes).ok()?;
+    expect(outcomes.iter().all(|outcome| *outcome == Outcome::Inserted))?;
+    let mut out = [Finished::default(); 4];
+    for number in 0..TREE_KEYS {
+        while table.submit(Tag(number), &key(number), Intent::FindOrPut).is_err() {
+            table.poll_into(&mut out).ok()?;
+        }
+    }
+    while table.in_flight() > 0 {
+        table.poll_into(&mut out).ok()?;
+    }
+    expect(table.len(&mut Alone) == Ok(TREE_KEYS))?;
+    let mut left = 0;
+    table.for_each_local(|key| left += u64::from(key[3] == 1)).ok()?;
+    expect(left == TREE_KEYS)?;
+    table.clear(&mut Alone).ok()
 }
 
 /// Does the same with keys of four words.
@@ -110,6 +148,9 @@ fn fill_and_query_wide(direct: bool) -> Option<()> {
         table.poll_into(&mut out).ok()?;
     }
     expect(table.len(&mut Alone) == Ok(WIDE_KEYS))?;
+    let mut operations = [WideOperation::EMPTY; 4];
+    let target = WideTable::open(Memory::new(), config, &mut operations[..], &mut Alone);
+    expect(table.grow_into(&mut target.ok()?, &mut Alone) == Ok(WIDE_KEYS))?;
     let removed = table.retain(&mut Alone, |key| key[0] % 3 == 0);
     expect(removed == Ok(WIDE_KEYS - WIDE_KEYS.div_ceil(3)))?;
     let mut left = 0;
@@ -119,6 +160,49 @@ fn fill_and_query_wide(direct: bool) -> Option<()> {
     expect(block_on(shared.find(&key(4)))? == Outcome::Absent)?;
     expect(block_on(shared.find_or_put(&key(4)))? == Outcome::Inserted)?;
     shared.table().clear(&mut Alone).ok()
+}
+
+/// Does the same with a map of keys of 80 bytes and values of 104.
+fn fill_and_query_map(direct: bool) -> Option<()> {
+    const ENTRIES: u64 = 80;
+    const BATCH: usize = 16;
+    let (key, value) = (|number: u64| [number; 10], |number: u64| [number ^ 3; 13]);
+    let config = probeline_map::Config { direct, ..probeline_map::Config::new(2 * ENTRIES) };
+    let mut operations = [probeline_map::Operation::EMPTY; 4];
+    let map = Map::open(Memory::new(), config, &mut operations[..], &mut Alone);
+    let mut map = map.ok()?;
+    for number in 0..ENTRIES / 2 {
+        expect(map.put(&key(number), &value(number)) == Ok(Written::Inserted))?;
+    }
+    expect(map.put_if_absent(&key(1), &value(7)) == Ok(Written::Present))?;
+    expect(map.get_or_compute(&key(1), |_| value(7)) == Ok(value(1)))?;
+    let keys: [_; BATCH] = core::array::from_fn(|nth| key(ENTRIES / 2 + nth as u64));
+    let values: [_; BATCH] = core::array::from_fn(|nth| value(ENTRIES / 2 + nth as u64));
+    let mut written = [Written::Dropped; BATCH];
+    map.put_batch(&keys, &values, &mut written).ok()?;
+    let mut found = [None; BATCH];
+    map.get_batch(&keys, &mut found).ok()?;
+    for ((found, written), value) in found.iter().zip(&written).zip(&values) {
+        expect(*written == Written::Inserted && *found == Some(*value))?;
+    }
+    let mut out = [probeline_map::Finished::default(); 4];
+    for number in 0..ENTRIES {
+        while map.submit(Tag(number), &key(number), Request::Put(value(number))).is_err() {
+            map.poll_into(&mut out).ok()?;
+        }
+    }
+    while map.in_flight() > 0 {
+        map.poll_into(&mut out).ok()?;
+    }
+    let evicted = map.stats().evictions;
+    expect(map.len(&mut Alone) == Ok(ENTRIES - evicted))?;
+    expect(map.remove(&key(ENTRIES - 1)) == Ok(Written::Removed))?;
+    let mut local = 0;
+    map.for_each_local(|_, _| local += 1).ok()?;
+    expect(local == ENTRIES - evicted - 1)?;
+    let mut shared = probeline_map::Shared::new(map);
+    expect(block_on(shared.get(&key(ENTRIES - 1)))? == probeline_map::Outcome::Miss)?;
+    shared.map().clear(&mut Alone).ok()
 }
 
 fn fill_and_query(config: Config) -> Option<()> {
@@ -138,6 +222,9 @@ fn fill_and_query(config: Config) -> Option<()> {
     expect(table.find(KEYS) == Ok(false))?;
     expect(table.find_or_put(u64::MAX).is_err())?;
     expect(table.len(&mut Alone) == Ok(KEYS))?;
+    let mut operations = [Operation::EMPTY; 8];
+    let mut target = Table::open(Memory::new(), config, &mut operations[..], &mut Alone).ok()?;
+    expect(table.grow_into(&mut target, &mut Alone) == Ok(KEYS))?;
     expect(table.retain(&mut Alone, |key| key % 3 == 0) == Ok(KEYS - KEYS.div_ceil(3)))?;
     expect(table.find(3) == Ok(true) && table.find(4) == Ok(false))?;
     #[cfg(feature = "canary")]
@@ -168,7 +255,7 @@ fn insert_batches(table: &mut Embedded<'_>) -> Option<()> {
 
 /// Polls a future until it is ready. The number of polls is bounded, because each operation of the
 /// transport completes at its next poll.
-fn block_on(future: impl Future<Output = Result<Outcome, OperationError>>) -> Option<Outcome> {
+fn block_on<O, E>(future: impl Future<Output = Result<O, E>>) -> Option<O> {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
     loop {

@@ -1,10 +1,11 @@
 //! Data structures in the memory of many processes, reached only with one-sided RDMA operations.
 //!
 //! The processes of a job each own a part of the memory, a *window*, and access all windows with
-//! READ, WRITE, compare-and-swap and fetch-and-add; the CPU of the owner takes no part. The first
-//! structure is [`table`]: find-or-put of 63-bit keys and of wide keys, after W. Oortwijn, T. van
-//! Dijk and J. van de Pol, *A Distributed Hash Table for Shared Memory* (PPAM 2015). After opening,
-//! nothing allocates, blocks or makes a system call, and no threads are started: the caller's loop
+//! READ, WRITE, compare-and-swap and fetch-and-add; the CPU of the owner takes no part. The
+//! structures are [`table`]: find-or-put of 63-bit keys and of wide keys, after W. Oortwijn, T. van
+//! Dijk and J. van de Pol, *A Distributed Hash Table for Shared Memory* (PPAM 2015); and `map`: a
+//! lossy key-value cache of fixed-size keys and values for expensive results. After opening, nothing
+//! allocates, blocks or makes a system call, and no threads are started: the caller's loop
 //! polls.
 //!
 //! # First program
@@ -81,6 +82,7 @@
 //! | feature | module | needs |
 //! |---|---|---|
 //! | | [`transport`], [`pipeline`], [`table`] | core only |
+//! | `map` (default) | `map`: key-value cache | core only |
 //! | `shm` (default) | `shm`: processes of one machine | Linux |
 //! | `sim` | `sim`: simulated owners in virtual time | alloc |
 //! | `verbs` | `verbs`: RDMA NICs; with `pin` it allocates the window | alloc; libibverbs at run time |
@@ -103,6 +105,9 @@ pub use probeline_transport as transport;
 #[cfg(feature = "exchange")]
 #[doc(inline)]
 pub use probeline_exchange as exchange;
+#[cfg(feature = "map")]
+#[doc(inline)]
+pub use probeline_map as map;
 #[cfg(feature = "pin")]
 #[doc(inline)]
 pub use probeline_pin as pin;

@@ -1,0 +1,204 @@
+//! Batches: many requests in one call.
+//!
+//! Over a transport their roundtrips overlap. Where the CPU runs them, their cache misses do: a
+//! loop hashes a group of keys and requests the lines of their first candidates while it serves the
+//! group before.
+
+use bytemuck::Pod;
+use probeline_pipeline::{Error, Parts, Pull};
+use probeline_transport::{PostError, Transport};
+
+use crate::context::Context;
+use crate::direct::{BucketWords, EngineWords, MAX_MAPPED, Mapped, get_first, prefetch, run};
+use crate::error::BatchError;
+use crate::layout::hash;
+use crate::machine::Access;
+use crate::outcome::{Outcome, Request, Written};
+
+/// Keys in a block that the CPU runs. The transport is polled after each block, because only a poll
+/// detects lost owners.
+const BLOCK: usize = 4_096;
+/// Keys that are hashed at once, and whose lines are requested at once while the group before is
+/// served. A loop of requests alone lets the core translate many addresses at the same time; between
+/// them, the instructions of a whole operation fill its out-of-order window.
+const GROUP: usize = 16;
+
+/// The requests of a batch: one for each key.
+pub(crate) trait Requests<V> {
+    /// Returns the request at `place`.
+    fn request(&self, place: usize) -> Option<Request<V>>;
+    /// Returns the place for the value of the request at `place`, if it is a get.
+    fn value(&mut self, _place: usize) -> Option<&mut Option<V>> {
+        None
+    }
+    /// Stores the outcome of the request at `place`.
+    fn put(&mut self, place: usize, outcome: Outcome<V>);
+}
+
+/// Gets, and their results.
+pub(crate) struct Gets<'b, V>(pub(crate) &'b mut [Option<V>]);
+
+impl<V: Copy> Requests<V> for Gets<'_, V> {
+    #[inline(always)]
+    fn request(&self, _: usize) -> Option<Request<V>> {
+        Some(Request::Get)
+    }
+
+    #[inline(always)]
+    fn value(&mut self, place: usize) -> Option<&mut Option<V>> {
+        self.0.get_mut(place)
+    }
+
+    #[inline(always)]
+    fn put(&mut self, place: usize, outcome: Outcome<V>) {
+        match self.0.get_mut(place) {
+            Some(result) => *result = outcome.value(),
+            None => debug_assert!(false, "the batch has no place {place}"),
+        }
+    }
+}
+
+/// Puts of these values, or removes without values, and their results.
+pub(crate) struct Writes<'b, V> {
+    pub(crate) values: Option<&'b [V]>,
+    /// Whether values replace older ones.
+    pub(crate) over: bool,
+    pub(crate) results: &'b mut [Written],
+}
+
+impl<V: Copy> Requests<V> for Writes<'_, V> {
+    #[inline(always)]
+    fn request(&self, place: usize) -> Option<Request<V>> {
+        let Some(values) = self.values else { return Some(Request::Remove) };
+        let value = *values.get(place)?;
+        Some(if self.over { Request::Put(value) } else { Request::PutIfAbsent(value) })
+    }
+
+    #[inline(always)]
+    fn put(&mut self, place: usize, outcome: Outcome<V>) {
+        match (self.results.get_mut(place), outcome.written()) {
+            (Some(result), Some(written)) => *result = written,
+            _ => debug_assert!(false, "the batch has no place {place} for a write"),
+        }
+    }
+}
+
+/// A batch in progress.
+pub(crate) struct Batch<'b, K, Q> {
+    keys: &'b [K],
+    requests: Q,
+    /// The first key not started.
+    next: usize,
+    /// The error of the first key that failed.
+    error: Option<(usize, Error)>,
+}
+
+impl<'b, K: Pod, Q> Batch<'b, K, Q> {
+    pub(crate) fn new(keys: &'b [K], requests: Q) -> Self {
+        Self { keys, requests, next: 0, error: None }
+    }
+
+    /// Returns the error of the first key that failed.
+    pub(crate) fn error(&self) -> Result<(), BatchError> {
+        match self.error {
+            Some((place, error)) => Err(BatchError::Failed { place, error }),
+            None => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, place: usize, error: Error) {
+        if self.error.is_none_or(|(first, _)| place < first) {
+            self.error = Some((place, error));
+        }
+    }
+
+    /// Runs the next block of keys by the CPU.
+    #[inline(never)]
+    fn run_block<'t, V: Pod>(&mut self, words: &impl BucketWords<'t>, context: &mut Context)
+    where
+        Q: Requests<V>,
+    {
+        let end = self.keys.len().min(self.next + BLOCK);
+        let keys = self.keys.get(self.next..end).unwrap_or_default();
+        // The hashes of the group that is served, and of the next one.
+        let mut hashes = [[0; GROUP]; 2];
+        for nth in 0..=keys.len().div_ceil(GROUP) {
+            let [before, ahead] = &mut hashes;
+            *before = *ahead;
+            let next = keys.chunks(GROUP).nth(nth).unwrap_or_default();
+            for (hash_of, key) in ahead.iter_mut().zip(next) {
+                *hash_of = hash(key);
+            }
+            for hash in ahead.iter().take(next.len()) {
+                prefetch::<K, V>(words, &context.layout, *hash);
+            }
+            let Some(first) = nth.checked_sub(1).map(|nth| nth * GROUP) else { continue };
+            let served = keys.get(first..).unwrap_or_default().iter().zip(*before);
+            for ((key, hash), place) in served.zip(self.next + first..) {
+                self.serve(words, context, key, hash, place);
+            }
+        }
+        self.next = end;
+    }
+
+    /// Runs the request of one key.
+    #[inline(always)]
+    fn serve<'t, V: Pod>(
+        &mut self,
+        words: &impl BucketWords<'t>,
+        context: &mut Context,
+        key: &K,
+        hash: u64,
+        place: usize,
+    ) where
+        Q: Requests<V>,
+    {
+        if let Some(value) = self.requests.value(place)
+            && get_first(words, context, key, hash, value)
+        {
+            return;
+        }
+        let Some(request) = self.requests.request(place) else { return };
+        match run(words, context, key, hash, &request) {
+            Some(outcome) => self.requests.put(place, outcome),
+            None => self.fail(place, PostError::OutOfRange.into()),
+        }
+    }
+}
+
+impl<T, K, V, Q> probeline_pipeline::Batch<T, Context, Access<K, V>> for Batch<'_, K, Q>
+where
+    T: Transport,
+    K: Pod,
+    V: Pod,
+    Q: Requests<V>,
+{
+    fn pull(&mut self, parts: &mut Parts<'_, T, Context>, into: &mut Access<K, V>) -> Pull {
+        let Some(key) = self.keys.get(self.next) else { return Pull::End };
+        if parts.shared.is_direct && !parts.is_dead {
+            let layout = parts.shared.layout;
+            // A poll follows each block.
+            if layout.owners as usize <= MAX_MAPPED
+                && let Some(mapped) = Mapped::new(parts.transport, &layout)
+            {
+                self.run_block::<V>(&mapped, parts.shared);
+            } else {
+                let words = EngineWords { transport: parts.transport, layout };
+                self.run_block::<V>(&words, parts.shared);
+            }
+            return Pull::Poll;
+        }
+        let Some(request) = self.requests.request(self.next) else { return Pull::End };
+        *into = Access::new(key, request);
+        self.next += 1;
+        Pull::Start(self.next - 1)
+    }
+
+    fn take(&mut self, place: usize, result: Result<Outcome<V>, Error>) {
+        match result {
+            Ok(outcome) => self.requests.put(place, outcome),
+            Err(error) => self.fail(place, error),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Collective calls of the map: agree on its parameters, count, clear; and iteration.
+//!
+//! Every owner makes each of these calls, in the same order, with no other operation in flight.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Release};
+
+use bytemuck::Pod;
+use probeline_transport::{Exchange, MAX_OWNERS, Owner, Transport, all_gather_u64};
+
+use crate::config::Config;
+use crate::control::{Control, State};
+use crate::direct;
+use crate::error::{CollectiveError, OpenError};
+use crate::layout::{Layout, Place, Words, check, hash, unpack};
+use crate::map::{Map, Operation, check as check_config};
+
+/// Version of the layout of buckets.
+const VERSION: u64 = 1;
+/// Words of a bucket before the key.
+const CONTROL_WORDS: usize = 1;
+
+impl<T, S, K, V> Map<T, S, K, V>
+where
+    T: Transport,
+    S: AsMut<[Operation<K, V>]>,
+    K: Pod,
+    V: Pod,
+{
+    /// Opens the map together with all other owners and checks that their parameters are equal.
+    ///
+    /// An owner that cannot open it does not block the others: they report
+    /// [`CollectiveError::NotOpened`].
+    ///
+    /// # Errors
+    /// [`OpenError`]: an invalid configuration, a failed exchange, or an owner without a map or with
+    /// other parameters.
+    pub fn open(
+        transport: T,
+        config: Config,
+        mut operations: S,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<Self, OpenError> {
+        if let Err(error) = check_config::<K, V>(&transport, &config, operations.as_mut().len()) {
+            // The others report this owner, and an error of the exchange as well.
+            all_have_opened(false, exchange).ok();
+            return Err(error.into());
+        }
+        let mut map = Self::new(transport, config, operations)?;
+        map.agree(exchange)?;
+        Ok(map)
+    }
+
+    /// Checks that all owners opened the same map, and decides whether their CPUs run the requests.
+    ///
+    /// # Errors
+    /// [`CollectiveError::Differs`] names an owner whose parameters differ, and
+    /// [`CollectiveError::NotOpened`] one without a map.
+    pub fn agree(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<(), CollectiveError> {
+        let quiet = self.pipeline.quiesce();
+        all_have_opened(quiet.is_ok(), exchange)?;
+        quiet?;
+        let (layout, engine) = (self.layout(), self.transport().geometry().owners);
+        if engine != exchange.owners() {
+            return Err(CollectiveError::Owners { exchange: exchange.owners(), engine });
+        }
+        let agreed = [
+            ("version", VERSION),
+            ("size of a key in bytes", size_of::<K>() as u64),
+            ("size of a value in bytes", size_of::<V>() as u64),
+            ("buckets per owner", layout.buckets_per_owner),
+            ("number of candidates", layout.candidates.into()),
+            ("first word", layout.first_word),
+        ];
+        for (what, mine) in agreed {
+            let differs = gather(mine, exchange, |owner, theirs| {
+                (theirs != mine).then_some(CollectiveError::Differs { owner, what, mine, theirs })
+            })?;
+            differs.map_or(Ok(()), Err)?;
+        }
+        let mine = self.config.direct && direct::is_possible(self.transport(), &layout);
+        let other = gather(mine.into(), exchange, |_, theirs| (theirs == 0).then_some(()))?;
+        self.pipeline.shared_mut().is_direct = other.is_none();
+        Ok(())
+    }
+
+    /// Returns the number of entries in the whole map.
+    ///
+    /// # Errors
+    /// [`CollectiveError`].
+    pub fn len(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<u64, CollectiveError> {
+        let quiet = self.pipeline.quiesce();
+        exchange.barrier()?;
+        let mut mine = 0;
+        let counted = self.for_each_local(|_, _| mine += 1);
+        let mut sum: u64 = 0;
+        gather(mine, exchange, |_, theirs| {
+            sum = sum.saturating_add(theirs);
+            None::<()>
+        })?;
+        quiet?;
+        counted?;
+        Ok(sum)
+    }
+
+    /// Removes all entries from the whole map.
+    ///
+    /// An operation that completed in error may still take effect later. Then a bucket that this
+    /// call emptied may stay claimed until other clients take it over; no wrong value results.
+    ///
+    /// # Errors
+    /// [`CollectiveError`], after which some entries may be left.
+    pub fn clear(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<(), CollectiveError> {
+        let quiet = self.pipeline.quiesce();
+        exchange.barrier()?;
+        let emptied = self.part().map(|part| part.iter().for_each(|word| word.store(0, Release)));
+        exchange.barrier()?;
+        quiet?;
+        emptied.ok_or(CollectiveError::Window)
+    }
+
+    /// Calls `each` with every entry in this owner's part whose check matches, and returns the
+    /// number of full buckets whose check does not. The result is exact between barriers. While
+    /// clients write, entries that are being written may be missing.
+    ///
+    /// # Errors
+    /// [`CollectiveError::Window`]: a defect of the transport.
+    pub fn for_each_local(&self, mut each: impl FnMut(&K, &V)) -> Result<u64, CollectiveError> {
+        let owner = self.transport().geometry().me.0;
+        let part = self.part().ok_or(CollectiveError::Window)?;
+        let mut destroyed = 0;
+        for (bucket, index) in part.chunks_exact(Words::<K, V>::BUCKET as usize).zip(0..) {
+            let Some(control) = bucket.first() else { continue };
+            let control = Control(control.load(Acquire));
+            if control.state() != State::Full {
+                continue;
+            }
+            let body = bucket.iter().skip(CONTROL_WORDS);
+            let mut words = body.map(|word| word.load(Acquire));
+            let (key, value): (K, V) = (unpack(&mut words), unpack(&mut words));
+            if control.has_check(check(hash(&key), &value, Place { owner, index })) {
+                each(&key, &value);
+            } else {
+                destroyed += 1;
+            }
+        }
+        Ok(destroyed)
+    }
+
+    fn layout(&self) -> Layout {
+        self.pipeline.shared().layout
+    }
+
+    /// Returns the words of this owner's buckets.
+    fn part(&self) -> Option<&[AtomicU64]> {
+        let layout = self.layout();
+        let first = usize::try_from(layout.first_word).ok()?;
+        let words = usize::try_from(layout.words()).ok()?;
+        self.transport().window().get(first..)?.get(..words)
+    }
+}
+
+/// Checks that all owners have a map, and no operation that failed.
+fn all_have_opened(
+    mine: bool,
+    exchange: &mut (impl Exchange + ?Sized),
+) -> Result<(), CollectiveError> {
+    let me = exchange.me();
+    let without = gather(mine.into(), exchange, |owner, theirs| {
+        (theirs == 0 && owner != me).then_some(CollectiveError::NotOpened { owner })
+    })?;
+    without.map_or(Ok(()), Err)
+}
+
+/// Gathers a number from each owner and returns the first `Some` that `find` returns for one.
+fn gather<R>(
+    mine: u64,
+    exchange: &mut (impl Exchange + ?Sized),
+    mut find: impl FnMut(Owner, u64) -> Option<R>,
+) -> Result<Option<R>, CollectiveError> {
+    let mut buffer = [[0; 8]; MAX_OWNERS as usize];
+    let (exchange_owners, engine) = (exchange.owners(), MAX_OWNERS);
+    let Some(buffer) = buffer.get_mut(..exchange_owners as usize) else {
+        return Err(CollectiveError::Owners { exchange: exchange_owners, engine });
+    };
+    let all = all_gather_u64(exchange, mine, buffer)?;
+    let mut found = None;
+    for (owner, theirs) in (0..).map(Owner).zip(all) {
+        let here = find(owner, theirs);
+        found = found.or(here);
+    }
+    Ok(found)
+}

@@ -1,0 +1,139 @@
+//! The parameters of a map and their validation against a transport.
+
+use probeline_transport::{Caps, Geometry, LINE_WORDS, Sizes};
+
+use crate::error::ConfigError;
+use crate::layout::{Layout, MAX_CANDIDATES, Words};
+
+/// Slots of an operation: where a bucket lands, and from where an entry is written.
+const SLOTS_PER_OPERATION: u32 = 2;
+/// One-sided operations that an operation usually has in flight: a READ and a claim, or a WRITE and
+/// the compare-and-swap that publishes it.
+const POSTS_PER_OPERATION: u32 = 2;
+/// The fewest writes after which the age of new entries advances.
+const MIN_WRITES_PER_TICK: u64 = 1_024;
+/// Fractions of a part after whose writes the age advances, if it has many buckets. An entry is
+/// distinguished from those written 55 ticks before and after it.
+const TICKS_PER_PART: u64 = 8;
+
+/// The parameters of a map.
+///
+/// All owners give the same first word, buckets, candidates, and types of key and value. The other
+/// parameters may differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The map's first word in each window, a multiple of 8.
+    pub first_word: u64,
+    /// Buckets in each owner's part, at least 1.
+    pub buckets_per_owner: u64,
+    /// Buckets in which a key may be, 1 to 8, all of one owner. With more, a full map loses fewer
+    /// entries, and an operation on a key that is not there reads more buckets.
+    ///
+    /// Entries lost while the map is filled to a load factor, with 6 candidates: 0.2 % at 0.5, 6 % at
+    /// 0.9, whatever the number of owners and buckets (the unit tests of `layout` print a table).
+    pub candidates: u32,
+    /// Whether a put claims the first candidate along with the first READ, as if it were empty. An
+    /// insert then takes a roundtrip less; a put of a key that is there posts a compare-and-swap
+    /// more.
+    pub claims_with_read: bool,
+    /// Ticks after which other clients take over a claim: its client seems to have died. A tick is a
+    /// number of writes of one client: an eighth of the buckets of a part, but at least 1,024.
+    /// Taking over the claim of a client that lives costs entries, but makes no value wrong. 1 to
+    /// 48.
+    pub claim_ticks: u8,
+    /// Whether the CPU itself loads and stores the words, if the CPUs of all owners reach all of
+    /// them coherently with the transport's atomics.
+    pub direct: bool,
+}
+
+impl Config {
+    /// Returns the configuration of a map at the start of the window.
+    #[must_use]
+    pub const fn new(buckets_per_owner: u64) -> Self {
+        Self {
+            first_word: 0,
+            buckets_per_owner,
+            candidates: 6,
+            claims_with_read: true,
+            claim_ticks: 8,
+            direct: true,
+        }
+    }
+
+    /// Returns a configuration with room for `entries` entries on `owners` owners at a load factor
+    /// of 1/2, at which 0.2 % of the entries are evicted.
+    #[must_use]
+    pub const fn for_entries(entries: u64, owners: u32) -> Self {
+        let owners = if owners == 0 { 1 } else { owners as u64 };
+        let buckets = entries.saturating_mul(2).div_ceil(owners);
+        Self::new(if buckets == 0 { 1 } else { buckets })
+    }
+
+    /// Returns the words of each window that a map of keys `K` and values `V` uses.
+    #[must_use]
+    pub const fn words<K, V>(&self) -> u64 {
+        self.buckets_per_owner.saturating_mul(Words::<K, V>::BUCKET as u64)
+    }
+
+    /// Returns the engine sizes for a map of keys `K` and values `V` with `operations` operations in
+    /// flight. A builder of an engine accepts them.
+    #[must_use]
+    pub const fn sizes<K, V>(&self, operations: u32) -> Sizes {
+        let depth = operations.saturating_mul(POSTS_PER_OPERATION);
+        let least = self.least_depth();
+        Sizes {
+            window_words: self.first_word.saturating_add(self.words::<K, V>()),
+            slots: operations.saturating_mul(SLOTS_PER_OPERATION),
+            slot_words: Words::<K, V>::BUCKET,
+            depth: if depth < least { least } else { depth },
+        }
+    }
+
+    /// An eviction writes its entry and compares all candidates at once.
+    const fn least_depth(&self) -> u32 {
+        self.candidates.saturating_add(1)
+    }
+
+    pub(crate) fn writes_per_tick(&self) -> u64 {
+        (self.buckets_per_owner / TICKS_PER_PART).max(MIN_WRITES_PER_TICK)
+    }
+
+    pub(crate) fn layout<K, V>(&self, owners: u32) -> Layout {
+        Layout {
+            owners,
+            buckets_per_owner: self.buckets_per_owner,
+            first_word: self.first_word,
+            bucket_words: Words::<K, V>::BUCKET,
+            used_words: Words::<K, V>::USED,
+            candidates: self.candidates,
+        }
+    }
+
+    /// Checks all parameters against the limits of the transport.
+    pub(crate) fn check<K, V>(&self, caps: &Caps, geometry: &Geometry) -> Result<(), ConfigError> {
+        if !self.first_word.is_multiple_of(LINE_WORDS.into()) {
+            return Err(ConfigError::FirstWord { found: self.first_word });
+        }
+        if !(1..=MAX_CANDIDATES).contains(&self.candidates) {
+            return Err(ConfigError::Candidates { found: self.candidates });
+        }
+        if !(1..=48).contains(&self.claim_ticks) {
+            return Err(ConfigError::ClaimTicks { found: self.claim_ticks });
+        }
+        let (words, most) = (Words::<K, V>::BUCKET, geometry.slot_words.min(caps.words_per_op));
+        if Words::<K, V>::USED > caps.words_per_op || words > geometry.slot_words {
+            return Err(ConfigError::BucketWords { found: words, most });
+        }
+        let room = geometry.window_words.saturating_sub(self.first_word);
+        let most = room / u64::from(words);
+        if self.buckets_per_owner == 0 || self.buckets_per_owner > most {
+            let (found, words) = (self.buckets_per_owner, u64::from(words));
+            return Err(ConfigError::Buckets { found, most, words });
+        }
+        if caps.depth < self.least_depth() {
+            let least = self.least_depth();
+            return Err(ConfigError::Depth { found: caps.depth, least });
+        }
+        Ok(())
+    }
+}

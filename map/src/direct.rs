@@ -1,0 +1,368 @@
+//! The direct path: the CPU loads and stores the words of all owners itself.
+//!
+//! All owners use it or none: what a CPU has stored is visible to other CPUs at once, but to a READ
+//! only after the next barrier. The owners agree on it when they open the map.
+
+use core::hint::spin_loop;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+
+use bytemuck::{Pod, bytes_of};
+use probeline_transport::{AtomicScope, Owner, RemoteWord, Segment, Transport};
+
+use crate::context::Context;
+use crate::control::{Control, State};
+use crate::layout::{Layout, Place, Words, check, hash, pack, unpack};
+use crate::outcome::{Outcome, Request, Written};
+use crate::search::{Kind, Next, Search, Seen, Target};
+
+/// Owners whose words a batch looks up once.
+pub(crate) const MAX_MAPPED: usize = 64;
+
+/// The words of all owners, for the CPU.
+pub(crate) trait BucketWords<'t> {
+    /// Returns the words of a bucket, from its control word on.
+    fn bucket(&self, at: Place) -> Option<&'t [AtomicU64]>;
+}
+
+/// Asks the engine for each bucket, for single operations.
+pub(crate) struct EngineWords<'t, T> {
+    pub(crate) transport: &'t T,
+    pub(crate) layout: Layout,
+}
+
+impl<'t, T: Transport> BucketWords<'t> for EngineWords<'t, T> {
+    #[inline(always)]
+    fn bucket(&self, at: Place) -> Option<&'t [AtomicU64]> {
+        self.transport.direct(self.layout.segment(at))
+    }
+}
+
+/// The words of all owners, looked up once for many operations.
+pub(crate) struct Mapped<'t> {
+    parts: [&'t [AtomicU64]; MAX_MAPPED],
+    bucket_words: usize,
+}
+
+impl<'t> Mapped<'t> {
+    /// Returns `None` if the CPU cannot address some word, or if there are more than [`MAX_MAPPED`]
+    /// owners.
+    pub(crate) fn new(transport: &'t impl Transport, layout: &Layout) -> Option<Self> {
+        let mut mapped =
+            Self { parts: [&[]; MAX_MAPPED], bucket_words: layout.bucket_words as usize };
+        for owner in 0..layout.owners {
+            let place = mapped.parts.get_mut(owner as usize)?;
+            let start = RemoteWord { owner: Owner(owner), index: layout.first_word };
+            // An engine whose parts are larger has to be asked for each bucket.
+            let words = u32::try_from(layout.words()).ok()?;
+            *place = transport.direct(Segment { start, words })?;
+        }
+        Some(mapped)
+    }
+}
+
+impl<'t> BucketWords<'t> for Mapped<'t> {
+    #[inline(always)]
+    fn bucket(&self, at: Place) -> Option<&'t [AtomicU64]> {
+        // A part is mapped into this process, so its indices fit a usize.
+        #[allow(clippy::cast_possible_truncation)]
+        let first = at.index as usize * self.bucket_words;
+        self.parts.get(at.owner as usize)?.get(first..first + self.bucket_words)
+    }
+}
+
+/// Returns whether this owner's CPU reaches the words of all owners, coherently with their atomics.
+pub(crate) fn is_possible(transport: &impl Transport, layout: &Layout) -> bool {
+    let words = EngineWords { transport, layout: *layout };
+    transport.caps().atomics == AtomicScope::Cpu
+        && (0..layout.owners).all(|owner| {
+            let ends = [0, layout.buckets_per_owner - 1];
+            ends.into_iter().all(|index| words.bucket(Place { owner, index }).is_some())
+        })
+}
+
+/// Runs a request. Returns `None` if a word cannot be reached: a defect of the transport.
+#[inline(always)]
+pub(crate) fn run<'t, K: Pod, V: Pod>(
+    words: &impl BucketWords<'t>,
+    context: &mut Context,
+    key: &K,
+    hash: u64,
+    request: &Request<V>,
+) -> Option<Outcome<V>> {
+    let mut access = Direct { words, context, key, hash, search: Search::START };
+    match request {
+        Request::Get => access.get(),
+        Request::Put(value) => access.write(Some(value), true),
+        Request::PutIfAbsent(value) => access.write(Some(value), false),
+        Request::Remove => access.write(None, true),
+    }
+}
+
+/// Gets the value of a key that is in its first candidate, with less work than [`run`]. Returns false
+/// and counts nothing if it is not there, or not yet.
+#[inline(always)]
+pub(crate) fn get_first<'t, K: Pod, V: Pod>(
+    words: &impl BucketWords<'t>,
+    context: &mut Context,
+    key: &K,
+    hash: u64,
+    result: &mut Option<V>,
+) -> bool {
+    let place = context.layout.candidate(hash, 0);
+    let Some((control, body)) = words.bucket(place).and_then(<[AtomicU64]>::split_first) else {
+        return false;
+    };
+    let Some((there, body)) = body.split_at_checked(Words::<K, V>::KEY as usize) else {
+        return false;
+    };
+    let control = Control(control.load(Acquire));
+    let differs =
+        there.iter().zip(pack(key)).fold(0, |all, (word, key)| all | word.load(Relaxed) ^ key);
+    if control.state() != State::Full || differs != 0 {
+        return false;
+    }
+    let value: V = unpack(&mut body.iter().map(|word| word.load(Relaxed)));
+    if !control.has_check(check(hash, &value, place)) {
+        return false;
+    }
+    *result = Some(value);
+    context.stats.looks += 1;
+    context.stats.hits += 1;
+    true
+}
+
+/// A request in progress.
+struct Direct<'r, R, K> {
+    words: &'r R,
+    context: &'r mut Context,
+    key: &'r K,
+    hash: u64,
+    search: Search,
+}
+
+/// The bucket that a look has shown.
+struct Looked<'t, V> {
+    bucket: &'t [AtomicU64],
+    control: Control,
+    seen: Seen,
+    /// The value, if `seen` is [`Seen::Key`].
+    value: V,
+}
+
+impl<'t, R: BucketWords<'t>, K: Pod> Direct<'_, R, K> {
+    #[inline(always)]
+    fn place(&self, nth: u32) -> Place {
+        self.context.layout.candidate(self.hash, nth)
+    }
+
+    /// Looks at the present candidate. A look that `writes` examines also the entries of other
+    /// keys.
+    #[inline(always)]
+    fn look<V: Pod>(&mut self, writes: bool) -> Option<Looked<'t, V>> {
+        let place = self.place(self.search.nth());
+        let bucket = self.words.bucket(place)?;
+        let (first, body) = bucket.split_first()?;
+        let control = Control(first.load(Acquire));
+        self.context.stats.looks += 1;
+        let mut value = V::zeroed();
+        let seen = match control.state() {
+            State::Empty => Seen::Empty,
+            State::Dropped => Seen::Dropped,
+            State::Claimed if control.is_claim_for(self.hash) => Seen::ClaimedForKey,
+            State::Claimed => Seen::ClaimedForOther,
+            State::Full => {
+                let mut words = body.iter().map(|word| word.load(Relaxed));
+                let there: K = unpack(&mut words);
+                let is_key = bytes_of(&there) == bytes_of(self.key);
+                // A get may pass what it does not understand, as in a posted operation.
+                if is_key || writes {
+                    value = unpack(&mut words);
+                    let there = if is_key { self.hash } else { hash(&there) };
+                    match (control.has_check(check(there, &value, place)), is_key) {
+                        (true, true) => Seen::Key,
+                        (true, false) => Seen::Other,
+                        (false, _) => Seen::Mixed,
+                    }
+                } else {
+                    Seen::Other
+                }
+            }
+        };
+        self.context.stats.failed_checks += u64::from(seen == Seen::Mixed);
+        Some(Looked { bucket, control, seen, value })
+    }
+
+    #[inline(always)]
+    fn get<V: Pod>(&mut self) -> Option<Outcome<V>> {
+        // Retries bound the loop.
+        loop {
+            let Looked { control, seen, value, .. } = self.look(false)?;
+            if seen == Seen::Key {
+                self.context.stats.hits += 1;
+                return Some(Outcome::Hit(value));
+            }
+            match self.search.see(control, seen, self.context.goal(self.hash, false)) {
+                next @ (Next::Look(0) | Next::LookAgain) => self.pause(next),
+                Next::Look(_) => {}
+                // A get cleans nothing.
+                next => {
+                    self.context.stats.misses += 1;
+                    self.context.stats.busy += u64::from(next == Next::Busy);
+                    return Some(Outcome::Miss);
+                }
+            }
+        }
+    }
+
+    /// Writes a value, or removes the key. If `over` is false, a key that is there stays as it is.
+    #[inline(never)]
+    fn write<V: Pod>(&mut self, value: Option<&V>, over: bool) -> Option<Outcome<V>> {
+        let mut next = Next::Look(0);
+        // Retries bound the loop.
+        let written = loop {
+            let looked = match next {
+                Next::Busy => break Written::Dropped,
+                Next::Absent(None) => break Written::Absent,
+                Next::Absent(Some(target)) => match self.store(target, value)? {
+                    Some(written) => break written,
+                    None => {
+                        next = match target.kind {
+                            Kind::Empty => self.search.again(),
+                            _ => self.search.restart(),
+                        };
+                        continue;
+                    }
+                },
+                Next::Key | Next::Clean => return None,
+                Next::LookAgain | Next::Look(_) => {
+                    self.pause(next);
+                    self.look::<V>(true)?
+                }
+            };
+            if looked.control.state() == State::Full {
+                self.context.clock.see(looked.control.age());
+            }
+            let writes = value.is_some();
+            let (control, seen) = (looked.control, looked.seen);
+            next = self.search.see(control, seen, self.context.goal(self.hash, writes));
+            if next == Next::Clean {
+                next = self.clean(looked.bucket, control)?;
+            }
+            if next == Next::Key {
+                if !over {
+                    break Written::Present;
+                }
+                match self.replace(looked.bucket, control, value)? {
+                    Some(written) => break written,
+                    None => next = self.search.restart(),
+                }
+            }
+        };
+        self.context.stats.count(written, value.is_none());
+        Some(Outcome::Written(written))
+    }
+
+    /// Marks the present candidate, whose entry is destroyed, as dropped.
+    #[cold]
+    fn clean(&mut self, bucket: &[AtomicU64], seen: Control) -> Option<Next> {
+        let dropped = seen.dropped();
+        if !swap(bucket.first()?, seen, dropped) {
+            return Some(self.search.again());
+        }
+        self.context.stats.lost_entries += 1;
+        Some(self.search.see(dropped, Seen::Dropped, self.context.goal(self.hash, true)))
+    }
+
+    /// Gives another client time after a retry. A first look waits for nothing.
+    fn pause(&self, _next: Next) {
+        let retries = self.search.retries();
+        if retries > 0 {
+            (0..1_u32 << retries.min(8)).for_each(|_| spin_loop());
+        }
+    }
+
+    /// Replaces the value of the key's bucket, or removes the key. Returns `Some(None)` if another
+    /// client was faster.
+    fn replace<V: Pod>(
+        &mut self,
+        bucket: &[AtomicU64],
+        seen: Control,
+        value: Option<&V>,
+    ) -> Option<Option<Written>> {
+        let (nth, kind) = (self.search.nth(), Kind::Key);
+        let Some(value) = value else {
+            let is_removed = swap(bucket.first()?, seen, seen.dropped());
+            self.context.stats.lost_claims += u64::from(!is_removed);
+            return Some(is_removed.then_some(Written::Removed));
+        };
+        self.store(Target { nth, seen, kind }, Some(value))
+    }
+
+    /// Claims a bucket and stores the entry in it. Returns `Some(None)` if another client was
+    /// faster.
+    fn store<V: Pod>(&mut self, target: Target, value: Option<&V>) -> Option<Option<Written>> {
+        let value = value?;
+        let place = self.place(target.nth);
+        let (control, body) = self.words.bucket(place)?.split_first()?;
+        let ticket = self.context.ticket(self.hash);
+        if !swap(control, target.seen, ticket) {
+            self.context.stats.lost_claims += 1;
+            return Some(None);
+        }
+        if target.needs_comparison() && self.has_conflict(target)? {
+            // The entry is as it was.
+            let is_undone = swap(control, ticket, target.seen);
+            self.context.stats.given_up += 1;
+            self.context.stats.stolen_claims += u64::from(!is_undone);
+            return Some(None);
+        }
+        for (to, word) in body.iter().zip(pack(self.key).chain(pack(value))) {
+            to.store(word, Relaxed);
+        }
+        let full = Control::full(self.context.clock.age(), check(self.hash, value, place));
+        let published = control.compare_exchange(ticket.0, full.0, Release, Relaxed).is_ok();
+        if !published {
+            self.context.stats.stolen_claims += 1;
+            let had_entry = matches!(target.kind, Kind::Key | Kind::Oldest);
+            self.context.stats.lost_entries += u64::from(had_entry);
+            return Some(Some(Written::Dropped));
+        }
+        self.context.clock.count();
+        Some(Some(match target.kind {
+            Kind::Key => Written::Updated,
+            Kind::Oldest => Written::Evicted,
+            Kind::Empty | Kind::Unused => Written::Inserted,
+        }))
+    }
+
+    /// Returns whether another candidate may have an entry or a claim of the same key.
+    fn has_conflict(&self, target: Target) -> Option<bool> {
+        let claimed = self.place(target.nth);
+        for nth in 0..self.search.compared(self.context.goal(self.hash, true)) {
+            let place = self.place(nth);
+            let now = Control(self.words.bucket(place)?.first()?.load(SeqCst));
+            // In a small map two candidates may be the same bucket.
+            if place != claimed && self.search.is_conflict(nth, now, self.hash) {
+                return Some(true);
+            }
+        }
+        Some(false)
+    }
+}
+
+fn swap(word: &AtomicU64, expected: Control, desired: Control) -> bool {
+    word.compare_exchange(expected.0, desired.0, SeqCst, Relaxed).is_ok()
+}
+
+/// The lines of a bucket to request ahead: further ones follow a pattern that hardware detects.
+const MAX_PREFETCHED_LINES: usize = 4;
+
+/// Prefetches the first candidate of a key.
+#[inline(always)]
+pub(crate) fn prefetch<'t, K, V>(words: &impl BucketWords<'t>, layout: &Layout, hash: u64) {
+    let Some(bucket) = words.bucket(layout.candidate(hash, 0)) else { return };
+    let lines = bucket.chunks(probeline_transport::LINE_WORDS as usize);
+    let used = (Words::<K, V>::USED.div_ceil(probeline_transport::LINE_WORDS)) as usize;
+    lines.take(used.min(MAX_PREFETCHED_LINES)).for_each(probeline_transport::prefetch);
+}

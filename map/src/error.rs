@@ -1,0 +1,240 @@
+//! Errors of configurations, batches and collective calls.
+
+use core::fmt;
+
+use probeline_pipeline::{Error, OperationsError};
+use probeline_transport::{ExchangeError, Owner};
+use thiserror::Error;
+
+use crate::layout::MAX_CANDIDATES;
+
+/// An invalid configuration, with the allowed range. The call changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The map does not start on a cache line.
+    #[error("first_word is {found}: it must be a multiple of 8")]
+    FirstWord {
+        /// The word as given.
+        found: u64,
+    },
+    /// The number of candidates is 0 or too large.
+    #[error("candidates is {found}: it must be 1 to {MAX_CANDIDATES}")]
+    Candidates {
+        /// The number as given.
+        found: u32,
+    },
+    /// The number of ticks is 0 or too large.
+    #[error("claim_ticks is {found}: it must be 1 to 48")]
+    ClaimTicks {
+        /// The number as given.
+        found: u8,
+    },
+    /// The map has no bucket, or more than the windows have room for.
+    #[error("buckets_per_owner is {found}: {}", BucketsAdvice { found: *found, most: *most, words: *words })]
+    Buckets {
+        /// Buckets in each part, as given.
+        found: u64,
+        /// The largest number that fits behind the first word.
+        most: u64,
+        /// Words of a bucket.
+        words: u64,
+    },
+    /// A bucket does not fit a slot or an operation of the transport.
+    #[error(
+        "a bucket of these keys and values has {found} words, a slot or a READ at most {most}: open \
+         the engine with config.sizes::<K, V>(operations)"
+    )]
+    BucketWords {
+        /// Words of a bucket.
+        found: u32,
+        /// The most words here.
+        most: u32,
+    },
+    /// No storage for operations, or more than the transport has slots for.
+    #[error("storage for {found} operations: {}", StorageAdvice { found: *found, most: *most })]
+    Operations {
+        /// Operations given.
+        found: usize,
+        /// The largest number that the transport's slots allow.
+        most: u32,
+    },
+    /// The transport's depth is too small for an eviction.
+    #[error(
+        "the transport's depth is {found}: at least {least} is needed, one more than candidates; open \
+         the engine with config.sizes::<K, V>(operations)"
+    )]
+    Depth {
+        /// The transport's depth.
+        found: u32,
+        /// The least depth.
+        least: u32,
+    },
+}
+
+/// Invalid fields of a [`Rounding`](crate::Rounding).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RoundingError {
+    /// The fields together are shorter or longer than a key.
+    #[error(
+        "the fields have {found} bytes, a key {expected}: name all fields in the order of their bytes"
+    )]
+    Bytes {
+        /// Bytes of all fields.
+        found: usize,
+        /// Bytes of a key.
+        expected: usize,
+    },
+    /// A field has no digits, or more than its type.
+    #[error(
+        "field {field} (counted from 0) has {found} digits: give 1 to {most}, or Field::Exact to keep \
+         it as it is"
+    )]
+    Digits {
+        /// The index of the field.
+        field: usize,
+        /// The digits as given.
+        found: u8,
+        /// The most digits of its type.
+        most: u8,
+    },
+    /// The threshold is negative, infinite, or not a number.
+    #[error("the threshold below which numbers are 0 must be 0 or a positive finite number")]
+    ZeroBelow,
+}
+
+/// Advice about a number of buckets.
+struct BucketsAdvice {
+    found: u64,
+    most: u64,
+    words: u64,
+}
+
+impl fmt::Display for BucketsAdvice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self { found: 0, .. } => write!(f, "it must be at least 1"),
+            Self { most: 0, words, .. } => write!(
+                f,
+                "the windows have no room for a single bucket of {words} words; open the engine with \
+                 config.sizes::<K, V>(operations)"
+            ),
+            Self { most, words, .. } => write!(
+                f,
+                "the windows have room for {most} buckets of {words} words; open the engine with \
+                 config.sizes::<K, V>(operations)"
+            ),
+        }
+    }
+}
+
+/// Advice about storage for no operations, or for more than the transport has slots for.
+struct StorageAdvice {
+    found: usize,
+    most: u32,
+}
+
+impl fmt::Display for StorageAdvice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self { found: 0, .. } => write!(f, "pass storage for at least 1"),
+            Self { found, most } => write!(
+                f,
+                "the engine has slots for {most}; open it with config.sizes::<K, V>({found}), or pass \
+                 less storage"
+            ),
+        }
+    }
+}
+
+impl From<OperationsError> for ConfigError {
+    fn from(OperationsError { found, most }: OperationsError) -> Self {
+        Self::Operations { found, most }
+    }
+}
+
+/// The error of a batch call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum BatchError {
+    /// The slices differ in length. The call changed nothing.
+    #[error("a batch of {keys} keys has {found} {what}: give one for each key")]
+    Lengths {
+        /// Number of keys.
+        keys: usize,
+        /// What differs.
+        what: &'static str,
+        /// Its number.
+        found: usize,
+    },
+    /// The batch stopped early; results that were not stored are unknown.
+    #[error("the batch has stopped: {0}")]
+    Operation(#[source] Error),
+    /// The operation of this key failed, the first key of possibly several. Their results stay as
+    /// they were.
+    #[error("key {place} of the batch (counted from 0): {error}")]
+    Failed {
+        /// The index of its key.
+        place: usize,
+        /// The reason.
+        #[source]
+        error: Error,
+    },
+}
+
+/// The reason why a collective call returned no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum CollectiveError {
+    /// The exchange failed.
+    #[error("a collective call failed: {0}")]
+    Exchange(#[from] ExchangeError),
+    /// The map's operations in flight failed.
+    #[error("an operation before a collective call failed: {0}")]
+    Operation(#[from] Error),
+    /// The transport's window is shorter than its geometry says: a defect of the transport.
+    #[error("the transport's window is too short for the map: this is a defect of the transport")]
+    Window,
+    /// The exchange and the engine disagree on the number of owners.
+    #[error(
+        "the exchange has {exchange} members, the engine {engine} owners: open the engine with the \
+         same exchange"
+    )]
+    Owners {
+        /// Members of the exchange.
+        exchange: u32,
+        /// Owners of the engine.
+        engine: u32,
+    },
+    /// An owner could not open its map; its own error gives the reason.
+    #[error("{owner} could not open its map: see its error")]
+    NotOpened {
+        /// The owner without a map.
+        owner: Owner,
+    },
+    /// An owner opened the map with different parameters.
+    #[error(
+        "{owner} opened another map: its {what} is {theirs}, here it is {mine}; start all of them \
+         with the same parameters"
+    )]
+    Differs {
+        /// The owner whose parameters differ.
+        owner: Owner,
+        /// The name of the parameter that differs.
+        what: &'static str,
+        /// The value on this owner.
+        mine: u64,
+        /// The value on the other owner.
+        theirs: u64,
+    },
+}
+
+/// The reason why a map was not opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum OpenError {
+    /// The configuration is invalid on this engine.
+    #[error("cannot open the map: {0}")]
+    Config(#[from] ConfigError),
+    /// The owners did not agree, or the collective call failed.
+    #[error("cannot open the map: {0}")]
+    Collective(#[from] CollectiveError),
+}

@@ -1,0 +1,180 @@
+//! Where buckets are: the words of a bucket, and the candidates of a key.
+
+use core::marker::PhantomData;
+
+use bytemuck::{NoUninit, Pod, bytes_of};
+use probeline_transport::{LINE_WORDS, Owner, RemoteWord, Segment, WORD_BYTES};
+use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
+
+/// The most candidates of a key.
+pub const MAX_CANDIDATES: u32 = 8;
+
+/// Words of a bucket of keys `K` and values `V`: the control word, the key, then the value, each
+/// padded to whole words.
+#[derive(Debug)]
+pub(crate) struct Words<K, V>(PhantomData<(K, V)>);
+
+impl<K, V> Words<K, V> {
+    pub(crate) const KEY: u32 = words_of(size_of::<K>());
+    pub(crate) const VALUE: u32 = words_of(size_of::<V>());
+    /// The words that a READ brings.
+    pub(crate) const USED: u32 = Self::KEY.saturating_add(Self::VALUE).saturating_add(1);
+    /// The words that a bucket takes: whole cache lines.
+    pub(crate) const BUCKET: u32 = Self::USED.div_ceil(LINE_WORDS).saturating_mul(LINE_WORDS);
+}
+
+#[allow(clippy::cast_possible_truncation)]
+const fn words_of(bytes: usize) -> u32 {
+    let words = bytes.div_ceil(WORD_BYTES);
+    if words > u32::MAX as usize { u32::MAX } else { words as u32 }
+}
+
+/// A bucket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) owner: u32,
+    pub(crate) index: u64,
+}
+
+/// The arrangement of the buckets of all owners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) owners: u32,
+    pub(crate) buckets_per_owner: u64,
+    pub(crate) first_word: u64,
+    pub(crate) bucket_words: u32,
+    pub(crate) used_words: u32,
+    pub(crate) candidates: u32,
+}
+
+impl Layout {
+    /// Returns the `nth` candidate of a key of this hash. The owner and each candidate come from
+    /// independent bits: each is a mix of the whole hash with a constant of its own.
+    #[inline]
+    pub(crate) fn candidate(&self, hash: u64, nth: u32) -> Place {
+        // A fraction of a u32.
+        #[allow(clippy::cast_possible_truncation)]
+        let owner = scale(mix(hash), self.owners.into()) as u32;
+        Place { owner, index: self.bucket(hash, nth) }
+    }
+
+    #[inline]
+    fn bucket(&self, hash: u64, nth: u32) -> u64 {
+        let nth = u64::from(nth) + 1;
+        scale(mix(hash.wrapping_add(nth.wrapping_mul(GOLDEN))), self.buckets_per_owner)
+    }
+
+    /// Returns the control word of a bucket.
+    #[inline]
+    pub(crate) fn control(&self, at: Place) -> RemoteWord {
+        let index = self.first_word + at.index * u64::from(self.bucket_words);
+        RemoteWord { owner: Owner(at.owner), index }
+    }
+
+    /// Returns the used words of a bucket.
+    #[inline]
+    pub(crate) fn segment(&self, at: Place) -> Segment {
+        Segment { start: self.control(at), words: self.used_words }
+    }
+
+    /// Returns the key and the value words of a bucket.
+    #[inline]
+    pub(crate) fn body(&self, at: Place) -> Segment {
+        let control = self.control(at);
+        let start = RemoteWord { index: control.index + 1, ..control };
+        Segment { start, words: self.used_words - 1 }
+    }
+
+    /// Returns the words of each window from the first bucket on.
+    pub(crate) fn words(&self) -> u64 {
+        self.buckets_per_owner.saturating_mul(self.bucket_words.into())
+    }
+}
+
+/// 2^64 divided by the golden ratio, which spreads consecutive numbers.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Returns `fraction` / 2^64 of `count`.
+#[inline]
+#[allow(clippy::cast_possible_truncation)]
+fn scale(fraction: u64, count: u64) -> u64 {
+    ((u128::from(fraction) * u128::from(count)) >> 64) as u64
+}
+
+/// A bijection whose bits all depend on all bits of its argument: the finalizer of SplitMix64 with
+/// the constants of D. Stafford's "Mix13".
+#[inline]
+fn mix(word: u64) -> u64 {
+    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
+}
+
+static SECRETS: RapidSecrets = RapidSecrets::seed(0);
+
+/// Hashes the bytes of a key or a value.
+#[inline]
+pub(crate) fn hash(bytes: &impl NoUninit) -> u64 {
+    rapidhash_v3_micro_inline::<true, true>(bytes_of(bytes), &SECRETS)
+}
+
+/// Returns the check of an entry in a bucket: a function of the key's hash, of the value, and of
+/// the bucket, so that no words of another bucket or another entry pass for it.
+#[inline]
+pub(crate) fn check<V: NoUninit>(key_hash: u64, value: &V, at: Place) -> u64 {
+    let bucket = at.index.wrapping_mul(GOLDEN) ^ u64::from(at.owner) << 32;
+    mix(hash(value) ^ mix(key_hash.wrapping_add(bucket) ^ GOLDEN))
+}
+
+/// Loads a key or a value from the words that begin with it.
+#[inline(always)]
+pub(crate) fn unpack<P: Pod>(words: &mut impl Iterator<Item = u64>) -> P {
+    let mut value = P::zeroed();
+    let (whole, rest) = bytemuck::bytes_of_mut(&mut value).as_chunks_mut::<WORD_BYTES>();
+    for to in whole {
+        *to = words.next().unwrap_or_default().to_ne_bytes();
+    }
+    if !rest.is_empty() {
+        let last = words.next().unwrap_or_default().to_ne_bytes();
+        rest.iter_mut().zip(last).for_each(|(to, byte)| *to = byte);
+    }
+    value
+}
+
+/// Returns the words of a key or a value; the last one is padded with zeros.
+#[inline(always)]
+pub(crate) fn pack<P: NoUninit>(value: &P) -> impl Iterator<Item = u64> + '_ {
+    let (whole, rest) = bytes_of(value).as_chunks::<WORD_BYTES>();
+    let mut last = [0; WORD_BYTES];
+    last.iter_mut().zip(rest).for_each(|(to, byte)| *to = *byte);
+    let last = (!rest.is_empty()).then_some(last);
+    whole.iter().copied().chain(last).map(u64::from_ne_bytes)
+}
+
+#[cfg(test)]
+mod placement;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_whole_lines() {
+        assert_eq!((Words::<u64, u64>::USED, Words::<u64, u64>::BUCKET), (3, 8));
+        assert_eq!(
+            (Words::<[u8; 80], [u8; 104]>::USED, Words::<[u8; 80], [u8; 104]>::BUCKET),
+            (24, 24)
+        );
+        assert_eq!((Words::<u8, ()>::USED, Words::<u8, ()>::BUCKET), (2, 8));
+        assert_eq!(Words::<u64, [u8; 4096]>::BUCKET, 520);
+    }
+
+    #[test]
+    fn what_is_packed_is_unpacked() {
+        let (key, value) =
+            ([1_u8, 2, 3], core::array::from_fn::<u8, 21, _>(|i| u8::try_from(i).unwrap() + 7));
+        let mut words = pack(&key).chain(pack(&value)).collect::<Vec<_>>().into_iter();
+        assert_eq!(words.len(), 4);
+        assert_eq!((unpack::<[u8; 3]>(&mut words), unpack::<[u8; 21]>(&mut words)), (key, value));
+    }
+}

@@ -1,0 +1,70 @@
+//! A fixed-size, lossy cache of values by keys, spread over the memory of many processes and reached
+//! only with one-sided operations: for results of functions that cost more than a roundtrip.
+//!
+//! A bucket is a *control word* and the bytes of a key and a value, in whole cache lines. The
+//! control word has a state (empty, claimed, full or dropped), an age, and a *check*: 56 bits of a
+//! hash of key, value and bucket; while the bucket is claimed, a ticket instead. A key has some
+//! *candidates*, buckets of one owner chosen by independent bits of its hash. A get reads them in
+//! order; one READ is a hit. A put claims a bucket by compare-and-swap, writes the body, and
+//! publishes it by compare-and-swap. If no candidate is free, the oldest entry is evicted.
+//!
+//! # What a stale, torn or repeated READ may show, and why the result is right
+//!
+//! Control words change by atomics only, bodies by WRITEs only, and only by the client that has the
+//! claim.
+//!
+//! 1. *No get returns a wrong value.* A hit needs a full control word, the key's bytes, and a check
+//!    that matches key, value and bucket. Whatever times the words of a READ are of, a mixture of two
+//!    entries, a torn word, or the remains of a late WRITE pass with a probability of 2^-56.
+//! 2. *A hit is current.* The control word that matched was in the bucket at some time between the
+//!    post and the completion of the READ. By rule 3, no other bucket had the key then.
+//! 3. *A key has at most one bucket.* An empty bucket becomes claimed once and never empty again, so
+//!    two puts that find the first candidate empty choose the same word, and one compare-and-swap
+//!    fails. A put that chooses any other bucket compares the control words of all candidates *after*
+//!    its claim, and gives up if one has changed in a way that may be the same key: of two clients that
+//!    claim and then compare, at least one sees the other. A claim shows bits of its key's hash, so a
+//!    put does not pass another client's claim of its key. If words may tear, claims that a put passes
+//!    and words that it compares come from a fetch-and-add of 0.
+//! 4. *A put passes a full bucket only if its check matches another key.* If three READs in a row show
+//!    the same control word and no match, no client claimed the bucket while the second one read the
+//!    body, which a late WRITE has destroyed; the put then marks the bucket as dropped. A get may pass
+//!    any bucket without its key's bytes, because an entry that was complete before the get began
+//!    shows them.
+//! 5. *A miss is always right*, because the map is lossy. A get misses a key that is there only while
+//!    another client writes to one of its candidates.
+//! 6. *An operation in error has an unknown outcome.* Its claim stays until other clients take it
+//!    over, some ticks later; its ticket is not used again, so a late compare-and-swap fails. Its late
+//!    WRITE may destroy an entry of the bucket, which rule 1 turns into a miss.
+//!
+//! Taking over the claim of a client that is only slow can cost entries, and never makes a value
+//! wrong; [`Stats`] counts it.
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+mod batch;
+mod collective;
+mod config;
+mod context;
+mod control;
+mod direct;
+mod error;
+mod future;
+mod layout;
+mod machine;
+mod map;
+#[cfg(test)]
+mod model;
+mod outcome;
+mod rounding;
+mod search;
+mod stats;
+
+pub use config::Config;
+pub use error::{BatchError, CollectiveError, ConfigError, OpenError, RoundingError};
+pub use future::{MapFuture, Shared};
+pub use layout::MAX_CANDIDATES;
+pub use map::{Finished, Map, Operation};
+pub use outcome::{Outcome, Request, Written};
+pub use probeline_pipeline::{Error as OperationError, Tag};
+pub use rounding::{Field, Rounding};
+pub use stats::Stats;

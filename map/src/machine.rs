@@ -1,0 +1,555 @@
+//! A request on one key as a state machine.
+
+use bytemuck::Pod;
+use probeline_pipeline::{Completed, Error, Machine, Next as NextStep, Port, Run, Step, Stop};
+use probeline_transport::{Local, PostError, RemoteWord, Segment, Transport};
+
+use crate::context::Context;
+use crate::control::{Control, State};
+use crate::direct::{self, EngineWords};
+use crate::layout::{MAX_CANDIDATES, Place, Words, check, hash, pack, unpack};
+use crate::outcome::{Outcome, Request, Written};
+use crate::search::{Goal, Kind, Next, Search, Seen, Target};
+
+/// Parts of the posts.
+const READ: u8 = 0;
+const WRITE: u8 = 1;
+/// Any atomic; at most one is in flight.
+const ATOMIC: u8 = 2;
+/// The READ or fetch-and-add of 0 of the first candidate's control word for a comparison; those of the
+/// others follow.
+const COMPARE: u8 = 8;
+
+/// The slot in which buckets land, and the one from which entries are written.
+const LANDING: u32 = 0;
+const STAGED: u32 = 1;
+
+/// One request on a key.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(Hash))]
+pub struct Access<K, V> {
+    /// `None` in free storage.
+    request: Option<(K, Request<V>)>,
+    hash: u64,
+    search: Search,
+    stage: Stage,
+    /// The parts that the next decision waits for, one bit each.
+    awaited: u32,
+    /// The old word of the last atomic.
+    old: Control,
+    /// The bucket that is claimed, and the control word of the claim.
+    target: Target,
+    ticket: Control,
+    /// The control words of the candidates after the claim.
+    compared: [Control; MAX_CANDIDATES as usize],
+    /// Whether the claim replaced another key's entry that is not counted yet.
+    has_evicted: bool,
+    #[cfg(test)]
+    pub(crate) mutant: Mutant,
+}
+
+/// What is posted next, or what the completion of the awaited posts means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Stage {
+    /// Read the present candidate.
+    Look,
+    /// The candidate has landed; with `claims` also the result of a claim of it as an empty bucket.
+    Looked {
+        claims: bool,
+    },
+    /// Find out whether the control word that was read is the true one.
+    Confirm,
+    Confirmed {
+        seen: Control,
+    },
+    /// Mark the present candidate, whose entry is destroyed, as dropped.
+    Clean,
+    Cleaned,
+    /// Claim the target.
+    Claim,
+    Claimed,
+    /// Write the entry to the claimed bucket.
+    Write,
+    /// The entry is written; with `publishes` also published.
+    Written {
+        publishes: bool,
+    },
+    Publish,
+    Published,
+    /// Give the claimed bucket up.
+    Release,
+    Released,
+    /// Remove the key from its bucket.
+    Remove,
+    Removed,
+}
+
+/// A defect that the model check must detect.
+#[cfg_attr(not(test), allow(dead_code))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Mutant {
+    None,
+    /// Takes a bucket with the key for its entry, whatever the check says.
+    TrustsKeys,
+    /// Does not compare the other candidates after a claim.
+    ComparesNothing,
+    /// Takes a bucket whose check does not match for another key's.
+    PassesMixed,
+    /// Believes a torn control word that shows the claim of another key.
+    TrustsTornClaims,
+    /// Publishes along with the WRITE although the transport may reorder them.
+    PublishesEarly,
+}
+
+impl<K: Pod, V: Pod> Machine for Access<K, V> {
+    type Outcome = Outcome<V>;
+    type Error = Error;
+    const IDLE: Self = Self {
+        request: None,
+        hash: 0,
+        search: Search::START,
+        stage: Stage::Look,
+        awaited: 0,
+        old: Control::EMPTY,
+        target: Target { nth: 0, seen: Control::EMPTY, kind: Kind::Empty },
+        ticket: Control::EMPTY,
+        compared: [Control::EMPTY; MAX_CANDIDATES as usize],
+        has_evicted: false,
+        #[cfg(test)]
+        mutant: Mutant::None,
+    };
+    const SLOTS: u32 = 2;
+}
+
+type Ended<V> = Option<Outcome<V>>;
+
+impl<K: Pod, V: Pod> Run<Context> for Access<K, V> {
+    fn advance(
+        &mut self,
+        context: &mut Context,
+        port: &mut Port<'_, impl Transport>,
+    ) -> NextStep<Outcome<V>> {
+        let Some((key, request)) = self.request else { return Err(Error::Idle.into()) };
+        if context.is_direct {
+            let words = EngineWords { transport: port.transport(), layout: context.layout };
+            let outcome = direct::run(&words, context, &key, self.hash, &request);
+            return outcome.map(Step::Done).ok_or_else(|| PostError::OutOfRange.into());
+        }
+        // Each turn posts, and then waits, or decides; retries bound the decisions.
+        while self.awaited == 0 {
+            if let Some(outcome) = self.proceed(&key, &request, context, port)? {
+                return Ok(Step::Done(outcome));
+            }
+        }
+        Ok(Step::Wait)
+    }
+
+    fn on_completion(
+        &mut self,
+        Completed { part, word }: Completed,
+        context: &mut Context,
+        port: &mut Port<'_, impl Transport>,
+    ) -> NextStep<Outcome<V>> {
+        self.awaited &= !(1 << part);
+        if part == ATOMIC {
+            self.old = Control(word);
+        } else if let Some(nth) = part.checked_sub(COMPARE)
+            && let Some(control) = self.compared.get_mut(usize::from(nth))
+        {
+            *control = Control(word);
+        }
+        self.advance(context, port)
+    }
+
+    fn on_error(&mut self, context: &mut Context) {
+        context.stats.failed += 1;
+    }
+}
+
+impl<K: Pod, V: Pod> Access<K, V> {
+    #[inline]
+    pub(crate) fn new(key: &K, request: Request<V>) -> Self {
+        Self { request: Some((*key, request)), hash: hash(key), ..Self::IDLE }
+    }
+
+    /// Takes one step: posts, or decides what follows the posts that have completed.
+    fn proceed(
+        &mut self,
+        key: &K,
+        request: &Request<V>,
+        context: &mut Context,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Result<Ended<V>, Stop> {
+        match self.stage {
+            Stage::Look => self.look(request, context, port)?,
+            Stage::Looked { claims } => return self.on_looked(claims, key, request, context, port),
+            Stage::Confirm => {
+                let at = context.layout.control(self.place(context, self.search.nth()));
+                port.fetch_add(ATOMIC, at, 0)?;
+                self.awaited = 1 << ATOMIC;
+                self.stage = Stage::Confirmed { seen: self.target.seen };
+            }
+            Stage::Confirmed { seen } => {
+                let next = if self.old == seen {
+                    let shown = self.claimed_for(seen);
+                    self.search.see(seen, shown, self.goal(request, context))
+                } else {
+                    self.search.again()
+                };
+                return Ok(self.follow(next, request, context));
+            }
+            Stage::Clean => {
+                self.target.nth = self.search.nth();
+                self.swap(self.target.seen, self.target.seen.dropped(), context, port)?;
+                self.stage = Stage::Cleaned;
+            }
+            Stage::Cleaned => {
+                let seen = self.target.seen;
+                let next = if self.old == seen {
+                    context.stats.lost_entries += 1;
+                    self.search.see(seen.dropped(), Seen::Dropped, self.goal(request, context))
+                } else {
+                    self.search.again()
+                };
+                return Ok(self.follow(next, request, context));
+            }
+            Stage::Claim => {
+                self.ticket = context.ticket(self.hash);
+                self.swap(self.target.seen, self.ticket, context, port)?;
+                self.stage = Stage::Claimed;
+            }
+            Stage::Claimed if self.old == self.target.seen => self.claimed(context),
+            Stage::Claimed => {
+                context.stats.lost_claims += 1;
+                let next = match self.target.kind {
+                    Kind::Empty => self.search.again(),
+                    _ => self.search.restart(),
+                };
+                return Ok(self.follow(next, request, context));
+            }
+            Stage::Write => self.write(key, request, context, port)?,
+            Stage::Written { publishes: true } | Stage::Published => {
+                return Ok(Some(self.published(context)));
+            }
+            Stage::Written { publishes: false } => {
+                self.stage = Stage::Publish;
+                if self.target.needs_comparison() && self.has_conflict(request, context, port)? {
+                    self.stage = Stage::Release;
+                }
+            }
+            Stage::Publish => {
+                let full = self.entry_control(request, context);
+                self.swap(self.ticket, full, context, port)?;
+                self.stage = Stage::Published;
+            }
+            Stage::Release => {
+                self.swap(self.ticket, self.ticket.dropped(), context, port)?;
+                self.stage = Stage::Released;
+            }
+            Stage::Released => {
+                context.stats.given_up += 1;
+                let next = self.search.restart();
+                return Ok(self.follow(next, request, context));
+            }
+            Stage::Remove => {
+                self.swap(self.target.seen, self.target.seen.dropped(), context, port)?;
+                self.stage = Stage::Removed;
+            }
+            Stage::Removed if self.old == self.target.seen => {
+                return Ok(Some(self.end(Written::Removed, context)));
+            }
+            Stage::Removed => {
+                context.stats.lost_claims += 1;
+                let next = self.search.restart();
+                return Ok(self.follow(next, request, context));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads the present candidate, and claims the first one as if it were empty.
+    fn look(
+        &mut self,
+        request: &Request<V>,
+        context: &mut Context,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Result<(), Stop> {
+        let claims = context.claims_with_read && writes(request) && self.search.is_at_start();
+        port.reserve(1 + u32::from(claims))?;
+        let place = self.place(context, self.search.nth());
+        port.read(READ, context.layout.segment(place), self.landing(port, Words::<K, V>::USED))?;
+        self.awaited |= 1 << READ;
+        context.stats.looks += 1;
+        if claims {
+            self.target = Target { nth: 0, seen: Control::EMPTY, kind: Kind::Empty };
+            self.ticket = context.ticket(self.hash);
+            self.swap(Control::EMPTY, self.ticket, context, port)?;
+        }
+        self.stage = Stage::Looked { claims };
+        Ok(())
+    }
+
+    /// Examines the candidate that has landed.
+    fn on_looked(
+        &mut self,
+        claims: bool,
+        key: &K,
+        request: &Request<V>,
+        context: &mut Context,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Result<Ended<V>, Stop> {
+        // The compare-and-swap tells the truth, whatever the READ beside it shows.
+        if claims && self.old == Control::EMPTY {
+            self.claimed(context);
+            return Ok(None);
+        }
+        let mut words = port.landed(self.landing(port, Words::<K, V>::USED))?.iter().copied();
+        let control = Control(words.next().unwrap_or_default());
+        if claims && control.state() == State::Empty {
+            let next = self.search.again();
+            return Ok(self.follow(next, request, context));
+        }
+        let place = self.place(context, self.search.nth());
+        let (there, value): (K, V) = (unpack(&mut words), unpack(&mut words));
+        let is_key = bytemuck::bytes_of(&there) == bytemuck::bytes_of(key);
+        let matches = |hash| control.has_check(check(hash, &value, place));
+        let seen = match control.state() {
+            State::Empty => Seen::Empty,
+            State::Dropped => Seen::Dropped,
+            State::Claimed => self.claimed_for(control),
+            #[cfg(test)]
+            State::Full if is_key && self.mutant == Mutant::TrustsKeys => Seen::Key,
+            #[cfg(test)]
+            State::Full if !is_key && self.mutant == Mutant::PassesMixed => Seen::Other,
+            State::Full if is_key && matches(self.hash) => Seen::Key,
+            // A get may pass what it does not understand: an entry that was complete before the get
+            // began would show its key.
+            State::Full if !is_key && (!writes(request) || matches(hash(&there))) => Seen::Other,
+            State::Full => Seen::Mixed,
+        };
+        if control.state() == State::Full {
+            context.clock.see(control.age());
+        }
+        context.stats.failed_checks += u64::from(seen == Seen::Mixed);
+        if seen == Seen::Key
+            && let Request::Get = request
+        {
+            context.stats.hits += 1;
+            return Ok(Some(Outcome::Hit(value)));
+        }
+        let is_claim = matches!(seen, Seen::ClaimedForKey | Seen::ClaimedForOther);
+        if is_claim && writes(request) && !self.words_are_whole(port) {
+            self.target.seen = control;
+            self.stage = Stage::Confirm;
+            return Ok(None);
+        }
+        self.target.seen = control;
+        let next = self.search.see(control, seen, self.goal(request, context));
+        Ok(self.follow(next, request, context))
+    }
+
+    fn words_are_whole(&self, port: &Port<'_, impl Transport>) -> bool {
+        #[cfg(test)]
+        if self.mutant == Mutant::TrustsTornClaims {
+            return true;
+        }
+        port.caps().word_reads_whole
+    }
+
+    fn claimed_for(&self, control: Control) -> Seen {
+        if control.is_claim_for(self.hash) { Seen::ClaimedForKey } else { Seen::ClaimedForOther }
+    }
+
+    /// Turns a decision of the search into the next stage, or the outcome.
+    fn follow(&mut self, next: Next, request: &Request<V>, context: &mut Context) -> Ended<V> {
+        self.stage = match (next, request) {
+            (Next::Look(_) | Next::LookAgain, _) => Stage::Look,
+            (Next::Clean, _) => Stage::Clean,
+            (Next::Key, Request::PutIfAbsent(_)) => {
+                return Some(self.end(Written::Present, context));
+            }
+            (Next::Key, Request::Remove) => Stage::Remove,
+            (Next::Key, _) => {
+                let (nth, seen) = (self.search.nth(), self.target.seen);
+                self.target = Target { nth, seen, kind: Kind::Key };
+                Stage::Claim
+            }
+            (Next::Absent(Some(target)), _) => {
+                self.target = target;
+                Stage::Claim
+            }
+            (Next::Absent(None) | Next::Busy, Request::Get) => {
+                context.stats.misses += 1;
+                context.stats.busy += u64::from(next == Next::Busy);
+                return Some(Outcome::Miss);
+            }
+            (Next::Absent(None), _) => return Some(self.end(Written::Absent, context)),
+            (Next::Busy, _) => return Some(self.end(Written::Dropped, context)),
+        };
+        if self.stage == Stage::Remove {
+            self.target.nth = self.search.nth();
+        }
+        None
+    }
+
+    /// Continues after the target was claimed.
+    fn claimed(&mut self, context: &mut Context) {
+        if self.target.kind == Kind::Oldest {
+            context.stats.lost_entries += u64::from(self.has_evicted);
+            self.has_evicted = true;
+        }
+        self.stage = Stage::Write;
+    }
+
+    /// Writes the entry to the claimed bucket. Along with it, publishes it or reads the control
+    /// words of the other candidates.
+    fn write(
+        &mut self,
+        key: &K,
+        request: &Request<V>,
+        context: &mut Context,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Result<(), Stop> {
+        let compares = self.target.needs_comparison();
+        let publishes = !compares && self.may_publish_early(port);
+        let compared = if compares { self.search.compared(self.goal(request, context)) } else { 0 };
+        port.reserve(1 + u32::from(publishes) + compared)?;
+        let (Request::Put(value) | Request::PutIfAbsent(value)) = request else {
+            return Err(Error::Idle.into());
+        };
+        let staged = Local { slot: port.slot(STAGED), start: 0, words: Words::<K, V>::USED - 1 };
+        for (to, word) in port.staged(staged)?.iter_mut().zip(pack(key).chain(pack(value))) {
+            *to = word;
+        }
+        let place = self.place(context, self.target.nth);
+        port.write(WRITE, staged, context.layout.body(place))?;
+        self.awaited |= 1 << WRITE;
+        if publishes {
+            let full = self.entry_control(request, context);
+            self.swap(self.ticket, full, context, port)?;
+        }
+        for nth in 0..compared {
+            self.compare(nth, context, port)?;
+        }
+        self.stage = Stage::Written { publishes };
+        Ok(())
+    }
+
+    /// Posts a READ of a candidate's control word, or a fetch-and-add of 0 if a READ could tear it.
+    fn compare(
+        &mut self,
+        nth: u32,
+        context: &Context,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Result<(), Stop> {
+        let start = context.layout.control(self.place(context, nth));
+        // At most MAX_CANDIDATES.
+        #[allow(clippy::cast_possible_truncation)]
+        let part = COMPARE + nth as u8;
+        if self.words_are_whole(port) {
+            let into = Local { start: nth, ..self.landing(port, 1) };
+            port.read(part, Segment { start, words: 1 }, into)?;
+        } else {
+            port.fetch_add(part, start, 0)?;
+        }
+        self.awaited |= 1 << part;
+        Ok(())
+    }
+
+    fn may_publish_early(&self, port: &Port<'_, impl Transport>) -> bool {
+        #[cfg(test)]
+        if self.mutant == Mutant::PublishesEarly {
+            return true;
+        }
+        port.caps().write_then_atomic
+    }
+
+    /// Returns whether another candidate may have an entry or a claim of the same key.
+    fn has_conflict(
+        &mut self,
+        request: &Request<V>,
+        context: &Context,
+        port: &Port<'_, impl Transport>,
+    ) -> Result<bool, Stop> {
+        #[cfg(test)]
+        if self.mutant == Mutant::ComparesNothing {
+            return Ok(false);
+        }
+        let count = self.search.compared(self.goal(request, context));
+        if self.words_are_whole(port) {
+            let words = port.landed(self.landing(port, count))?;
+            for (control, word) in self.compared.iter_mut().zip(words) {
+                *control = Control(*word);
+            }
+        }
+        let claimed = self.place(context, self.target.nth);
+        Ok((0..count).zip(self.compared).any(|(nth, now)| {
+            // In a small map two candidates may be the same bucket.
+            self.place(context, nth) != claimed && self.search.is_conflict(nth, now, self.hash)
+        }))
+    }
+
+    /// Ends a write whose entry was published, unless another client has taken the bucket.
+    fn published(&mut self, context: &mut Context) -> Outcome<V> {
+        if self.old != self.ticket {
+            context.stats.stolen_claims += 1;
+            context.stats.lost_entries += u64::from(self.target.kind == Kind::Key);
+            return self.end(Written::Dropped, context);
+        }
+        context.clock.count();
+        let written = match self.target.kind {
+            Kind::Key => Written::Updated,
+            _ if core::mem::take(&mut self.has_evicted) => Written::Evicted,
+            _ => Written::Inserted,
+        };
+        self.end(written, context)
+    }
+
+    fn end(&mut self, written: Written, context: &mut Context) -> Outcome<V> {
+        context.stats.lost_entries += u64::from(core::mem::take(&mut self.has_evicted));
+        let removes = matches!(self.request, Some((_, Request::Remove)));
+        context.stats.count(written, removes);
+        Outcome::Written(written)
+    }
+
+    /// Posts a compare-and-swap of the target's control word.
+    fn swap(
+        &mut self,
+        expected: Control,
+        desired: Control,
+        context: &Context,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Result<(), Stop> {
+        let at: RemoteWord = context.layout.control(self.place(context, self.target.nth));
+        port.compare_and_swap(ATOMIC, at, expected.0, desired.0)?;
+        self.awaited |= 1 << ATOMIC;
+        Ok(())
+    }
+
+    /// Returns the control word that publishes the entry.
+    fn entry_control(&self, request: &Request<V>, context: &Context) -> Control {
+        let place = self.place(context, self.target.nth);
+        let check = match request {
+            Request::Put(value) | Request::PutIfAbsent(value) => check(self.hash, value, place),
+            Request::Get | Request::Remove => 0,
+        };
+        Control::full(context.clock.age(), check)
+    }
+
+    fn place(&self, context: &Context, nth: u32) -> Place {
+        context.layout.candidate(self.hash, nth)
+    }
+
+    fn goal<'c>(&self, request: &Request<V>, context: &'c Context) -> Goal<'c> {
+        context.goal(self.hash, writes(request))
+    }
+
+    fn landing(&self, port: &Port<'_, impl Transport>, words: u32) -> Local {
+        Local { slot: port.slot(LANDING), start: 0, words }
+    }
+}
+
+/// Returns whether a request needs a bucket if the key has none.
+pub(crate) fn writes<V>(request: &Request<V>) -> bool {
+    matches!(request, Request::Put(_) | Request::PutIfAbsent(_))
+}

@@ -1,0 +1,168 @@
+//! Model check of the map: the real machine in the real pipeline, with every order of effects and
+//! completions, with stale, torn and repeated READs, and with claims and WRITEs that fail and take
+//! effect late.
+//!
+//! A word of a READ may have any value that the word had between post and completion, and any that a
+//! WRITE in flight or a late one gives it; if words may tear, also mixtures of two of them. The checker
+//! stores visited states; the number of executions is the number of paths through them.
+// The casts are of indices of a few buckets, clients and requests.
+#![allow(clippy::cast_possible_truncation)]
+
+mod checker;
+mod scenarios;
+
+use probeline_pipeline::{Operation, Pipeline};
+
+use crate::config::Config;
+use crate::context::Context;
+use crate::control::{Control, State};
+use crate::layout::{Layout, Place, check, hash};
+use crate::machine::{Access, Mutant};
+use crate::outcome::Request;
+
+/// Buckets of the memory, and words of each.
+const BUCKETS: usize = 3;
+const BUCKET_WORDS: usize = 8;
+const WORDS: usize = BUCKETS * BUCKET_WORDS;
+const MAX_CLIENTS: usize = 3;
+/// Requests of all clients together.
+const MAX_REQUESTS: usize = 8;
+
+type Memory = [u64; WORDS];
+type Wire = probeline_pipeline::model::Wire<WORDS>;
+type Driven = Pipeline<Wire, [Operation<Access<u64, u64>>; 1], Context, Access<u64, u64>>;
+/// An error describes the violated rule.
+type Verdict = Result<(), String>;
+
+/// What a client does with the key of this number.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Get(usize),
+    Put(usize),
+    PutIfAbsent(usize),
+    Remove(usize),
+}
+
+impl Act {
+    fn key(self) -> usize {
+        let (Self::Get(key) | Self::Put(key) | Self::PutIfAbsent(key) | Self::Remove(key)) = self;
+        key
+    }
+
+    /// Returns the request. The value tells which request has put it.
+    fn request(self, number: usize) -> Request<u64> {
+        match self {
+            Self::Get(_) => Request::Get,
+            Self::Put(_) => Request::Put(value_of(number)),
+            Self::PutIfAbsent(_) => Request::PutIfAbsent(value_of(number)),
+            Self::Remove(_) => Request::Remove,
+        }
+    }
+}
+
+/// Returns the value that the request of this number puts. Values differ in the lowest byte and in
+/// the highest one.
+fn value_of(number: usize) -> u64 {
+    let number = number as u64 + 1;
+    number << 56 | number
+}
+
+/// The candidates of each key, in order.
+type Orders = &'static [&'static [u64]];
+type Scripts = &'static [&'static [Act]];
+
+/// The configuration of one check.
+#[derive(Clone, Copy, Debug)]
+struct Scenario {
+    buckets: u64,
+    orders: Orders,
+    scripts: Scripts,
+    claims_with_read: bool,
+    words_tear: bool,
+    /// Whether atomics take effect after earlier WRITEs.
+    ordered: bool,
+    /// Whether every claim is taken for that of a dead client.
+    steals: bool,
+    /// Number of atomics and WRITEs that fail in the whole execution.
+    failures: u8,
+    /// Whether no entry may be lost: there is room for all keys.
+    keeps: bool,
+    mutant: Mutant,
+}
+
+const PLAIN: Scenario = Scenario {
+    buckets: 2,
+    orders: &[&[0, 1], &[1, 0], &[0, 1]],
+    scripts: &[],
+    claims_with_read: false,
+    words_tear: false,
+    ordered: false,
+    steals: false,
+    failures: 0,
+    keeps: false,
+    mutant: Mutant::None,
+};
+
+impl Scenario {
+    fn layout(&self) -> Layout {
+        self.config().layout::<u64, u64>(1)
+    }
+
+    fn config(&self) -> Config {
+        Config {
+            candidates: self.orders[0].len() as u32,
+            claims_with_read: self.claims_with_read,
+            direct: false,
+            ..Config::new(self.buckets)
+        }
+    }
+
+    /// Returns keys with the candidates of the scenario.
+    fn keys(&self) -> Vec<u64> {
+        let layout = self.layout();
+        let (mut keys, mut next) = (Vec::new(), 1..);
+        for order in self.orders {
+            let has_order = |key: &u64| {
+                let candidate = |nth| layout.candidate(hash(key), nth).index;
+                (0..).zip(*order).all(|(nth, index)| candidate(nth) == *index)
+            };
+            keys.extend(next.find(has_order));
+        }
+        keys
+    }
+
+    fn drive(&self) -> Driven {
+        let wire = Wire::new(1, WORDS, 2, 0, !self.words_tear);
+        let wire = if self.ordered { wire.with_ordered_writes() } else { wire };
+        let mut context = Context::new::<u64, u64>(&wire, &self.config());
+        if self.steals {
+            context.claim_ticks = 0;
+        }
+        Pipeline::new(wire, context, [Operation::EMPTY]).expect("sizes that fit")
+    }
+
+    /// Returns the number of a request among those of all clients.
+    fn number(&self, who: usize, nth: usize) -> usize {
+        self.scripts[..who].iter().map(|script| script.len()).sum::<usize>() + nth
+    }
+
+    fn act(&self, number: usize) -> Act {
+        *self.scripts.iter().copied().flatten().nth(number).expect("a request")
+    }
+
+    /// Returns the value of the entry in a bucket for this key, if its check matches.
+    fn entry(&self, memory: &Memory, bucket: usize, key: u64) -> Option<u64> {
+        let [control, there, value] = *memory[bucket * BUCKET_WORDS..].first_chunk()?;
+        let control = Control(control);
+        let place = Place { owner: 0, index: bucket as u64 };
+        let is_entry = control.state() == State::Full
+            && there == key
+            && control.has_check(check(hash(&key), &value, place));
+        is_entry.then_some(value)
+    }
+
+    /// Returns the values of the entries of a key.
+    fn entries(&self, memory: &Memory, key: u64) -> Vec<u64> {
+        (0..self.buckets as usize).filter_map(|at| self.entry(memory, at, key)).collect()
+    }
+}

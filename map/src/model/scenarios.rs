@@ -1,0 +1,136 @@
+//! The scenarios of the model check.
+
+use super::Act::{self, Get, Put, PutIfAbsent, Remove};
+use super::checker::Checker;
+use super::{Orders, PLAIN, Scenario};
+use crate::machine::Mutant;
+
+/// The same candidates of all keys, in the same order. Those of [`PLAIN`] cross.
+const ALIKE: Orders = &[&[0, 1], &[0, 1], &[0, 1]];
+/// Three buckets, of which every key has all.
+const THREE: Orders = &[&[0, 1, 2], &[0, 2, 1], &[1, 0, 2]];
+
+type Named = (&'static str, &'static [&'static [Act]]);
+
+const TWO_KEYS: Named = ("two keys", &[&[Put(0), Get(1)], &[Put(1), Get(0)]]);
+const ONE_KEY: Named = ("one key put twice", &[&[Put(0), Get(0)], &[Put(0), Get(0)]]);
+const ONCE: Named =
+    ("one key put if absent", &[&[PutIfAbsent(0), Get(0)], &[PutIfAbsent(0), Put(0)]]);
+const OVER: Named = ("a get among puts", &[&[Put(0), Put(0)], &[Get(0), Get(0)]]);
+const REMOVED: Named = ("a remove among puts", &[&[Put(0), Remove(0)], &[Put(0), Get(0)]]);
+const REUSED: Named =
+    ("a removed bucket used again", &[&[Put(0), Remove(0), Put(1)], &[Put(1), Get(1)]]);
+/// More keys than buckets.
+const CROWDED: Named = ("evictions", &[&[Put(0), Put(1)], &[Put(2), Get(0)]]);
+const CROWDED_TWICE: Named =
+    ("evictions for one key", &[&[Put(0), Put(1), Put(2)], &[Put(2), Get(2)]]);
+const THREE_CLIENTS: Named = ("three clients", &[&[Put(0)], &[Put(0)], &[Get(0)]]);
+
+const CROWDED_SHORT: Named = ("evictions", &[&[Put(0), Put(1)], &[Put(2)]]);
+const ONE_KEY_SHORT: Named = ("one key", &[&[Put(0), Get(0)], &[Put(0)]]);
+
+const WITH_ROOM: [Named; 4] = [TWO_KEYS, ONE_KEY, ONCE, OVER];
+const WITHOUT_ROOM: [Named; 5] = [REMOVED, REUSED, CROWDED, CROWDED_TWICE, THREE_CLIENTS];
+
+fn report((name, scripts): Named, scenario: Scenario) {
+    let scenario = Scenario { scripts, ..scenario };
+    let begin = std::time::Instant::now();
+    let (states, executions) = Checker::check(&scenario)
+        .unwrap_or_else(|violation| panic!("{name}: {violation} in {scenario:?}"));
+    let Scenario { claims_with_read, words_tear, ordered, steals, failures, .. } = scenario;
+    println!(
+        "{name}: {states} states, {executions:.3e} executions (claims with reads: \
+         {claims_with_read}, torn words: {words_tear}, ordered: {ordered}, steals: {steals}, \
+         failures: {failures}) in {:?}",
+        begin.elapsed()
+    );
+}
+
+fn report_each(named: &[Named], scenario: Scenario) {
+    for named in named {
+        for claims_with_read in [false, true] {
+            report(*named, Scenario { claims_with_read, ..scenario });
+        }
+        report(*named, Scenario { orders: ALIKE, claims_with_read: true, ..scenario });
+    }
+}
+
+#[test]
+fn whole_words() {
+    report_each(&WITH_ROOM, Scenario { keeps: true, ..PLAIN });
+    report_each(&WITHOUT_ROOM, PLAIN);
+}
+
+#[test]
+fn ordered_writes() {
+    let ordered = Scenario { ordered: true, ..PLAIN };
+    report_each(&WITH_ROOM, Scenario { keeps: true, ..ordered });
+    report_each(&WITHOUT_ROOM[..2], ordered);
+}
+
+#[test]
+fn torn_words() {
+    let torn = Scenario { words_tear: true, ..PLAIN };
+    report_each(&WITH_ROOM, Scenario { keeps: true, ..torn });
+    report_each(&WITHOUT_ROOM[..2], torn);
+    report(CROWDED_SHORT, torn);
+}
+
+/// Clients take over claims of clients that live.
+#[test]
+fn stolen_claims() {
+    let steals = Scenario { steals: true, ..PLAIN };
+    report_each(&WITH_ROOM, steals);
+    report_each(&WITHOUT_ROOM[..3], steals);
+}
+
+#[test]
+fn failures_with_late_effects() {
+    let failing = Scenario { failures: 1, ..PLAIN };
+    report_each(&[ONE_KEY_SHORT, CROWDED_SHORT], failing);
+    report_each(&[ONE_KEY_SHORT], Scenario { ordered: true, ..failing });
+    report_each(&[ONE_KEY_SHORT], Scenario { steals: true, ..failing });
+}
+
+#[test]
+fn three_candidates() {
+    report(CROWDED, Scenario { orders: THREE, buckets: 3, ..PLAIN });
+    report(REUSED, Scenario { orders: THREE, buckets: 3, ..PLAIN });
+}
+
+/// Checks that the mutant fails the check and that the scenario passes without it.
+fn is_detected((name, scripts): Named, mutant: Scenario) {
+    let mutant = Scenario { scripts, ..mutant };
+    match Checker::check(&mutant) {
+        Ok(states) => panic!("{name}: {:?} is not detected in {states:?}", mutant.mutant),
+        Err(violation) => println!("as it must be: {violation}"),
+    }
+    report((name, scripts), Scenario { mutant: Mutant::None, ..mutant });
+}
+
+#[test]
+fn a_value_without_a_check_is_detected() {
+    is_detected(OVER, Scenario { mutant: Mutant::TrustsKeys, ..PLAIN });
+}
+
+#[test]
+fn a_write_that_compares_nothing_is_detected() {
+    is_detected(CROWDED_TWICE, Scenario { mutant: Mutant::ComparesNothing, ..PLAIN });
+}
+
+#[test]
+fn a_bucket_passed_without_a_check_is_detected() {
+    is_detected(ONE_KEY, Scenario { mutant: Mutant::PassesMixed, ..PLAIN });
+}
+
+#[test]
+fn a_torn_claim_that_is_trusted_is_detected() {
+    let torn = Scenario { words_tear: true, ..PLAIN };
+    is_detected(ONCE, Scenario { mutant: Mutant::TrustsTornClaims, ..torn });
+}
+
+#[test]
+fn an_entry_published_before_its_write_is_detected() {
+    let keeps = Scenario { keeps: true, ..PLAIN };
+    is_detected(ONE_KEY, Scenario { mutant: Mutant::PublishesEarly, ..keeps });
+}

@@ -1,0 +1,64 @@
+//! Requests and their outcomes.
+
+/// A request on one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Request<V> {
+    /// Read the value.
+    Get,
+    /// Write the value, over an older one.
+    Put(V),
+    /// Write the value unless the key has one.
+    PutIfAbsent(V),
+    /// Remove the key.
+    Remove,
+}
+
+/// The outcome of a [`Request`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Outcome<V> {
+    /// A get has found the key, with this value.
+    Hit(V),
+    /// A get has not found the key, or has found it being written.
+    #[default]
+    Miss,
+    /// The outcome of any other request.
+    Written(Written),
+}
+
+/// The outcome of a request that writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Written {
+    /// The key and the value are stored in a bucket that had no entry.
+    Inserted,
+    /// The value has replaced the key's older value.
+    Updated,
+    /// The key and the value are stored in place of the oldest entry of the key's candidates.
+    Evicted,
+    /// [`Request::PutIfAbsent`] has found the key, and changed nothing.
+    Present,
+    /// [`Request::Remove`] has removed the key.
+    Removed,
+    /// [`Request::Remove`] has not found the key.
+    Absent,
+    /// Nothing was stored or removed, because other clients write to the key's candidates, or have
+    /// taken the bucket while this client wrote to it. A key that had a value may have lost it.
+    Dropped,
+}
+
+impl<V> Outcome<V> {
+    /// Returns the value of a hit.
+    pub fn value(self) -> Option<V> {
+        match self {
+            Self::Hit(value) => Some(value),
+            Self::Miss | Self::Written(_) => None,
+        }
+    }
+
+    /// Returns the outcome of a request that writes.
+    pub fn written(self) -> Option<Written> {
+        match self {
+            Self::Written(written) => Some(written),
+            Self::Hit(_) | Self::Miss => None,
+        }
+    }
+}

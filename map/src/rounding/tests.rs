@@ -1,0 +1,176 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// Numbers of all magnitudes, of the common ones, and near decimals of few digits.
+fn numbers() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        any::<u64>().prop_map(f64::from_bits).prop_filter("finite", |number| number.is_finite()),
+        -1e9..1e9,
+        (-1.0..1.0, -30..30).prop_map(|(fraction, power)| fraction * 10_f64.powi(power)),
+        // Halves between two decimals, and their neighbours.
+        (any::<i32>(), -40..40, 0_u64..3).prop_map(|(digits, power, ulps)| {
+            let halfway: f64 = format!("{digits}5e{power}").parse().unwrap();
+            f64::from_bits(halfway.to_bits().saturating_add(ulps).saturating_sub(1))
+        }),
+    ]
+}
+
+fn digits() -> impl Strategy<Value = u8> {
+    1..=MAX_DIGITS_F64
+}
+
+fn by_text(number: f64, digits: u8) -> f64 {
+    format!("{number:.*e}", usize::from(digits) - 1).parse().unwrap()
+}
+
+/// Returns what the last of `digits` digits of a number is worth.
+fn unit(number: f64, digits: u8) -> f64 {
+    let text = format!("{number:e}");
+    let (_, power) = text.split_once('e').unwrap();
+    format!("1e{}", power.parse::<i32>().unwrap() + 1 - i32::from(digits)).parse().unwrap()
+}
+
+fn next_up(number: f64) -> f64 {
+    f64::from_bits(number.to_bits() + 1)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+    #[test]
+    fn is_the_decimal_that_core_prints(number in numbers(), digits in digits()) {
+        // Both round half to even; 0 and -0 print as themselves.
+        let expected = by_text(number, digits).clamp(f64::MIN, f64::MAX) + 0.0;
+        prop_assert_eq!(round_f64(number, digits).to_bits(), expected.to_bits());
+    }
+
+    #[test]
+    fn is_idempotent(number in numbers(), digits in digits()) {
+        let once = round_f64(number, digits);
+        prop_assert_eq!(round_f64(once, digits).to_bits(), once.to_bits());
+    }
+
+    #[test]
+    fn is_monotone(a in numbers(), b in numbers(), digits in digits(), ulps in 0_u64..3) {
+        let near = f64::from_bits(a.to_bits().saturating_add(ulps));
+        for b in [b, near] {
+            let (low, high) = if a <= b { (a, b) } else { (b, a) };
+            let is_ordered = round_f64(low, digits) <= round_f64(high, digits);
+            prop_assert!(is_ordered || near.is_nan());
+        }
+    }
+
+    #[test]
+    fn errs_by_half_a_unit(number in numbers(), digits in digits()) {
+        let rounded = round_f64(number, digits);
+        let half_ulp = (next_up(rounded.abs()) - rounded.abs()) / 2.0;
+        let half_ulp = if half_ulp.is_finite() { half_ulp } else { 0.0 };
+        // The difference of two such near numbers is exact, except for one digit.
+        let most = unit(number, digits) / 2.0 + half_ulp;
+        prop_assert!((number - rounded).abs() <= most * (1.0 + f64::EPSILON), "{most:e}");
+        // Differences that vanish in the rounding are gone.
+        let back = rounded + unit(number, digits) / 4.0 * if rounded < 0.0 { 1.0 } else { -1.0 };
+        if digits < 14 && rounded.abs() > 1e-300 && unit(back, digits) == unit(rounded, digits) {
+            prop_assert_eq!(round_f64(back, digits).to_bits(), rounded.to_bits());
+        }
+    }
+
+    #[test]
+    fn singles_are_rounded_as_well(bits: u32, digits in 1..=MAX_DIGITS_F32) {
+        let number = f32::from_bits(bits);
+        prop_assume!(number.is_finite());
+        let expected: f32 = format!("{number:.*e}", usize::from(digits) - 1).parse().unwrap();
+        let expected = expected.clamp(f32::MIN, f32::MAX) + 0.0;
+        let once = round_f32(number, digits);
+        prop_assert_eq!(once.to_bits(), expected.to_bits());
+        prop_assert_eq!(round_f32(once, digits).to_bits(), once.to_bits());
+        let next = f32::from_bits(bits.wrapping_add(1));
+        if next.is_finite() && number.is_sign_positive() {
+            prop_assert!(once <= round_f32(next, digits));
+        }
+    }
+
+    #[test]
+    fn keys_below_the_threshold_are_zero(number in numbers(), digits in digits()) {
+        let rounding = Rounding::<f64, 1>::new([Field::F64(digits)]).unwrap();
+        let rounding = rounding.with_zero_below(1.26e-13).unwrap();
+        let once = rounding.round(&number);
+        prop_assert!(once.to_bits() == 0 || once.abs() >= 1.26e-13);
+        prop_assert_eq!(rounding.round(&once).to_bits(), once.to_bits());
+        if number.abs() >= 2e-13 {
+            prop_assert_eq!(once.to_bits(), round_f64(number, digits).to_bits());
+        }
+    }
+}
+
+#[test]
+fn halves_go_to_even_digits() {
+    let halves = [0.125, 0.375, 1.25, 1.35, 2.5, 25.0, 35.0, 99.5, 12_500.0];
+    let digits = [2, 2, 2, 2, 1, 1, 1, 2, 2];
+    // 1.35 is a little more than its digits say.
+    let expected = [0.12, 0.38, 1.2, 1.4, 2.0, 20.0, 40.0, 100.0, 12_000.0];
+    for ((number, digits), expected) in halves.into_iter().zip(digits).zip(expected) {
+        assert_eq!(round_f64(number, digits).to_bits(), f64::to_bits(expected), "{number}");
+        assert_eq!(round_f64(-number, digits).to_bits(), f64::to_bits(-expected), "-{number}");
+    }
+}
+
+#[test]
+fn special_numbers_have_one_form() {
+    let nans = [f64::NAN, -f64::NAN, f64::from_bits(0x7ff0_0000_0000_0001)];
+    assert!(nans.iter().all(|nan| round_f64(*nan, 3).to_bits() == f64::NAN.to_bits()));
+    let single_nans = [f32::NAN, -f32::NAN, f32::from_bits(0x7f80_0001)];
+    assert!(single_nans.iter().all(|nan| round_f32(*nan, 3).to_bits() == f32::NAN.to_bits()));
+    assert_eq!((round_f64(-0.0, 3).to_bits(), round_f32(-0.0, 3).to_bits()), (0, 0));
+    assert_eq!(round_f64(f64::NEG_INFINITY, 3), f64::NEG_INFINITY);
+    assert_eq!(round_f32(f32::INFINITY, 3), f32::INFINITY);
+    for (number, digits) in [(f64::MAX, 2), (1.797e308, 2), (f64::MAX, 1)] {
+        assert!(round_f64(number, digits).is_finite(), "{number:e}");
+    }
+    assert_eq!((round_f64(f64::MAX, 2), round_f64(f64::MIN, 2)), (f64::MAX, f64::MIN));
+    assert_eq!(round_f32(f32::MAX, 4), f32::MAX);
+    let least = f64::from_bits(1);
+    assert_eq!((round_f64(least, 1), round_f64(-least, 15)), (least, -least));
+    assert_eq!(round_f32(f32::from_bits(1), 3), f32::from_bits(1));
+}
+
+#[test]
+fn fields_are_rounded_at_their_places() {
+    let fields = [Field::F32(2), Field::Exact(2), Field::F64(3), Field::Exact(1)];
+    let rounding = Rounding::<[u8; 15], 4>::new(fields).unwrap();
+    let key = |single: f32, double: f64| -> [u8; 15] {
+        let mut key = [7; 15];
+        key[..4].copy_from_slice(&single.to_ne_bytes());
+        key[6..14].copy_from_slice(&double.to_ne_bytes());
+        key
+    };
+    assert_eq!(rounding.round(&key(1.234, 5.678_9e-30)), key(1.2, 5.68e-30));
+}
+
+#[test]
+fn fields_that_do_not_fit_are_refused() {
+    let message = |result: Result<Rounding<[f64; 2], 2>, RoundingError>| match result {
+        Ok(_) => String::new(),
+        Err(error) => error.to_string(),
+    };
+    let new = Rounding::<[f64; 2], 2>::new;
+    assert_eq!(
+        message(new([Field::F64(3), Field::F32(3)])),
+        "the fields have 12 bytes, a key 16: name all fields in the order of their bytes"
+    );
+    assert_eq!(
+        message(new([Field::F64(3), Field::F64(16)])),
+        "field 1 (counted from 0) has 16 digits: give 1 to 15, or Field::Exact to keep it as it is"
+    );
+    assert_eq!(
+        message(new([Field::F32(0), Field::Exact(12)])),
+        "field 0 (counted from 0) has 0 digits: give 1 to 6, or Field::Exact to keep it as it is"
+    );
+    assert!(message(new([Field::Exact(usize::MAX), Field::F64(1)])).contains("bytes"));
+    let valid = new([Field::F64(3), Field::Exact(8)]).unwrap();
+    for threshold in [-1e-13, f64::NAN, f64::INFINITY] {
+        assert!(message(valid.with_zero_below(threshold)).contains("threshold"));
+    }
+    assert_eq!(message(valid.with_zero_below(0.0)), "");
+}

@@ -1,0 +1,249 @@
+//! What an operation has seen of a key's candidates, and what it does next. Posted operations and
+//! the CPU share these decisions.
+
+use crate::control::{Clock, Control, State};
+use crate::layout::MAX_CANDIDATES;
+
+/// The largest number of READs of a bucket again, and of searches from the start again, that one
+/// operation makes because other clients write to its candidates.
+const MAX_RETRIES: u8 = 8;
+
+/// READs in a row of a bucket with the same control word, none with a matching check, after which its
+/// entry is known to be destroyed.
+const MIXED_READS: u8 = 3;
+
+/// What one READ of a bucket shows, for an operation on a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// Never used.
+    Empty,
+    /// The key's entry, with a check that matches.
+    Key,
+    /// The entry of another key. For a write, its check matches.
+    Other,
+    /// No entry.
+    Dropped,
+    /// A client writes an entry of this key, or of another one.
+    ClaimedForKey,
+    ClaimedForOther,
+    /// The bucket is full and the check does not match: words of different times, or an entry that
+    /// a late WRITE has destroyed.
+    Mixed,
+}
+
+/// What an operation does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Look at the candidate of this number.
+    Look(u32),
+    /// Look at the present candidate again.
+    LookAgain,
+    /// The candidate with the key decides.
+    Key,
+    /// The entry of the present candidate is destroyed: mark it as dropped. A WRITE that is late could
+    /// otherwise complete it.
+    Clean,
+    /// The key has no entry. For a write: claim this candidate.
+    Absent(Option<Target>),
+    /// Other clients were in the way too often.
+    Busy,
+}
+
+/// A candidate to claim, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Target {
+    pub(crate) nth: u32,
+    /// The control word that the claim replaces.
+    pub(crate) seen: Control,
+    pub(crate) kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// The first empty candidate.
+    Empty,
+    /// The key's own bucket.
+    Key,
+    /// A bucket without an entry: dropped, or claimed by a client that seems dead.
+    Unused,
+    /// The oldest entry of another key.
+    Oldest,
+}
+
+impl Target {
+    /// Returns whether the other candidates must be compared after the claim. Another client may
+    /// have chosen another bucket for the same key, unless the key has this one, or the first of its
+    /// candidates was empty.
+    pub(crate) fn needs_comparison(&self) -> bool {
+        !(self.kind == Kind::Key || self.kind == Kind::Empty && self.nth == 0)
+    }
+}
+
+/// The progress of an operation through the candidates of its key.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(crate) struct Search {
+    /// Control words of the candidates before `nth`.
+    controls: [Control; MAX_CANDIDATES as usize],
+    nth: u32,
+    retries: u8,
+    /// The control word that the last READs of the present candidate have shown, and their number,
+    /// if they were mixed.
+    mixed: (Control, u8),
+}
+
+impl Search {
+    pub(crate) const START: Self = Self {
+        controls: [Control::EMPTY; MAX_CANDIDATES as usize],
+        nth: 0,
+        retries: 0,
+        mixed: (Control::EMPTY, 0),
+    };
+
+    /// The present candidate.
+    #[inline]
+    pub(crate) fn nth(&self) -> u32 {
+        self.nth
+    }
+
+    /// Returns whether nothing was seen yet.
+    #[inline]
+    pub(crate) fn is_at_start(&self) -> bool {
+        self.nth == 0 && self.retries == 0
+    }
+
+    /// The retries so far.
+    pub(crate) fn retries(&self) -> u8 {
+        self.retries
+    }
+
+    /// Returns the control word of a candidate as it was seen last.
+    pub(crate) fn control(&self, nth: u32) -> Control {
+        self.controls.get(nth as usize).copied().unwrap_or_default()
+    }
+
+    /// Counts a retry. Returns false after too many.
+    fn may_retry(&mut self) -> bool {
+        self.retries += 1;
+        self.retries <= MAX_RETRIES
+    }
+
+    /// Looks at the present candidate again.
+    pub(crate) fn again(&mut self) -> Next {
+        if self.may_retry() { Next::LookAgain } else { Next::Busy }
+    }
+
+    /// Begins again with the first candidate.
+    pub(crate) fn restart(&mut self) -> Next {
+        let retries = self.retries;
+        *self = Self { retries, ..Self::START };
+        if self.may_retry() { Next::Look(0) } else { Next::Busy }
+    }
+
+    /// Returns the number of candidates to compare after a claim that needs it: those that were seen,
+    /// and the empty one at which the search stopped.
+    pub(crate) fn compared(&self, goal: Goal<'_>) -> u32 {
+        goal.candidates.min(self.nth + 1)
+    }
+
+    /// Returns whether a candidate may hold an entry or a claim of the same key now, because its
+    /// control word, which is not torn, has changed since the search.
+    pub(crate) fn is_conflict(&self, nth: u32, now: Control, hash: u64) -> bool {
+        let seen = self.control(nth);
+        match now.state() {
+            _ if now == seen => false,
+            _ if seen == Control::EMPTY => true,
+            State::Dropped => false,
+            State::Claimed => now.is_claim_for(hash),
+            State::Empty | State::Full => true,
+        }
+    }
+
+    /// Takes what a READ of the present candidate has shown.
+    #[inline]
+    pub(crate) fn see(&mut self, control: Control, seen: Seen, goal: Goal<'_>) -> Next {
+        let (last, times) = core::mem::take(&mut self.mixed);
+        let times = if last == control { times + 1 } else { 1 };
+        match seen {
+            Seen::Key => return Next::Key,
+            Seen::Empty => return self.end(goal, true),
+            // The words of the second READ lie between the control words of the first and the
+            // third one, between which no client claimed the bucket: it has no entry.
+            Seen::Mixed if times >= MIXED_READS && goal.writes => return Next::Clean,
+            Seen::Mixed if times >= MIXED_READS => {}
+            Seen::Mixed => {
+                self.mixed = (control, times);
+                return self.again();
+            }
+            Seen::Other | Seen::Dropped | Seen::ClaimedForKey | Seen::ClaimedForOther => {}
+        }
+        if let Some(place) = self.controls.get_mut(self.nth as usize) {
+            *place = control;
+        }
+        self.nth += 1;
+        if self.nth < goal.candidates { Next::Look(self.nth) } else { self.end(goal, false) }
+    }
+
+    /// Decides at the end of the candidates, or at the first empty one.
+    fn end(&mut self, goal: Goal<'_>, at_empty: bool) -> Next {
+        let seen = || (0..self.nth).map(|nth| (nth, self.control(nth)));
+        let mut for_key = seen().filter(|(_, control)| control.is_claim_for(goal.hash));
+        let pending = for_key.next();
+        let all_old = pending.into_iter().chain(for_key).all(|(_, control)| goal.is_dead(control));
+        match (pending, goal.writes) {
+            // Another client writes the key. An operation that does not wait for it could give the
+            // key a second bucket, or miss an entry that is only being replaced.
+            (Some(_), _) if !all_old => self.restart(),
+            (_, false) => Next::Absent(None),
+            // Its client may complete the claim after all, so no other bucket will do.
+            (Some((nth, seen)), true) => {
+                Next::Absent(Some(Target { nth, seen, kind: Kind::Unused }))
+            }
+            (None, true) => match self.target(goal, at_empty) {
+                Some(target) => Next::Absent(Some(target)),
+                None => self.restart(),
+            },
+        }
+    }
+
+    /// Returns a dropped bucket, or else the empty one, or one whose client seems dead, or the one
+    /// with the oldest entry. Returns `None` if other clients write to all candidates.
+    fn target(&self, goal: Goal<'_>, at_empty: bool) -> Option<Target> {
+        let seen = || (0..self.nth).map(|nth| (nth, self.control(nth)));
+        let of_kind = |(nth, seen), kind| Target { nth, seen, kind };
+        let dropped = seen().find(|(_, control)| control.state() == State::Dropped);
+        if let Some(dropped) = dropped {
+            return Some(of_kind(dropped, Kind::Unused));
+        }
+        if at_empty {
+            return Some(of_kind((self.nth, Control::EMPTY), Kind::Empty));
+        }
+        if let Some(dead) = seen().find(|(_, control)| goal.is_dead(*control)) {
+            return Some(of_kind(dead, Kind::Unused));
+        }
+        let full = seen().filter(|(_, control)| control.state() == State::Full);
+        let age = |control: Control| core::cmp::Reverse(goal.clock.ticks_since(control.age()));
+        // Of equally old entries the first one, which is read most.
+        let oldest = full.min_by_key(|(_, control)| age(*control));
+        oldest.map(|oldest| of_kind(oldest, Kind::Oldest))
+    }
+}
+
+/// What a search is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Goal<'c> {
+    pub(crate) hash: u64,
+    /// Whether it needs a bucket if the key has none.
+    pub(crate) writes: bool,
+    pub(crate) candidates: u32,
+    pub(crate) clock: &'c Clock,
+    /// Ticks after which a claim is taken for that of a dead client.
+    pub(crate) claim_ticks: u8,
+}
+
+impl Goal<'_> {
+    /// Returns whether the client of a claim seems dead.
+    fn is_dead(&self, control: Control) -> bool {
+        control.state() == State::Claimed
+            && self.clock.ticks_since(control.age()) >= self.claim_ticks
+    }
+}

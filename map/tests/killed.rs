@@ -1,0 +1,173 @@
+//! Clients of a map are killed in the middle of writes, and the others go on: they read no wrong
+//! value, take the claims of the dead over, and every key can be written again.
+//!
+//! Each rank forks a victim, which shares the windows of its owner. Its death affects only the bucket
+//! that it has claimed. A kernel timer kills it with SIGKILL at a random time.
+
+use core::panic::AssertUnwindSafe;
+use std::collections::HashSet;
+use std::panic::catch_unwind;
+use std::thread;
+use std::time::{Instant, SystemTime};
+
+use probeline_exchange::Job;
+use probeline_map::{Config, Map, Operation, Stats, Written};
+use probeline_shm::{Builder, Engine};
+use probeline_sim::Rng;
+use probeline_testing::{Plan, kill_after, wait_for_kill};
+use probeline_transport::{Exchange, Owner, all_gather_u64};
+
+const DIRECT: &str = "killed_clients_of_the_direct_path_make_no_value_wrong";
+const POSTED: &str = "killed_clients_of_the_posted_path_make_no_value_wrong";
+
+const RANKS: u32 = 2;
+const ROUNDS: u64 = 100;
+const OPERATIONS: u32 = 8;
+const STEPS: u64 = 2_000;
+/// Fewer than the buckets, so that most claims are of buckets that all clients want.
+const KEYS: u64 = 24;
+const BUCKETS: u64 = 16;
+
+type Key = [u64; 10];
+type Value = [u64; 13];
+type Client = Map<Engine, Vec<Operation<Key, Value>>, Key, Value>;
+
+fn main() {
+    probeline_testing::run(&[
+        (DIRECT, Plan::Run(|| rounds(DIRECT, true))),
+        (POSTED, Plan::Run(|| rounds(POSTED, false))),
+    ]);
+}
+
+fn key(number: u64) -> Key {
+    core::array::from_fn(|at| number.wrapping_mul(at as u64 + 1))
+}
+
+/// Returns a value whose words depend on the key and on each other: a torn one is no value.
+fn value(number: u64, put: u64) -> Value {
+    core::array::from_fn(|at| (put + at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number)
+}
+
+fn check(number: u64, found: &Value) {
+    let put = (found[0] ^ number).wrapping_mul(0xf1de_83e1_9937_733d);
+    assert_eq!(*found, value(number, put), "a wrong value of key {number}");
+}
+
+fn rounds(test: &str, direct: bool) {
+    let mut job = probeline_testing::start(test, RANKS);
+    let begin = Instant::now();
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros();
+    let seed = std::env::var("PROBELINE_SEED")
+        .map_or(u64::try_from(now).unwrap(), |seed| seed.parse().expect("a number"));
+    let mut buffer = [[0; 8]; RANKS as usize];
+    let seed = all_gather_u64(&mut job, seed, &mut buffer).unwrap().next().unwrap();
+    if job.me() == Owner(0) {
+        println!("PROBELINE_SEED={seed}");
+    }
+    let (mut stats, mut claims) = (Stats::default(), 0);
+    for nth in 0..ROUNDS {
+        let (of_round, left) = round(&mut job, direct, seed.wrapping_add(nth));
+        stats = stats.plus(&of_round);
+        claims += left;
+    }
+    if job.me() == Owner(0) {
+        println!("{claims} claims of the dead in {:?}: {stats:?}", begin.elapsed());
+        assert!(claims > 0, "no victim died with a claim");
+    }
+    probeline_testing::succeed(job);
+}
+
+/// Returns the counters of this rank, and the number of claims that the victims have left.
+fn round(job: &mut Job, direct: bool, seed: u64) -> (Stats, u64) {
+    let config = Config { direct, claim_ticks: 2, ..Config::new(BUCKETS) };
+    let engine = Builder::new(config.sizes::<Key, Value>(OPERATIONS)).open(job).unwrap();
+    let mut map =
+        Map::open(engine, config, vec![Operation::EMPTY; OPERATIONS as usize], job).unwrap();
+    assert_eq!(map.is_direct(), direct);
+    let me = u64::from(job.me().0);
+    let victim = fork(&mut map, Rng::new(seed, 2 * me + 1));
+    let mut rng = Rng::new(seed, 2 * me);
+    for _ in 0..STEPS / OPERATIONS_AT_ONCE as u64 {
+        step(&mut map, &mut rng);
+    }
+    wait_for_kill(victim);
+    let stats = *map.stats();
+    job.barrier().unwrap();
+    let left = if me == 0 { check_left(&mut map) } else { 0 };
+    job.barrier().unwrap();
+    let mut there = HashSet::new();
+    map.for_each_local(|key, found| {
+        check(key[0], found);
+        assert!(there.insert(*key), "{key:?} is there twice");
+    })
+    .unwrap();
+    job.barrier().unwrap();
+    (stats, left)
+}
+
+/// Writes every key, alone, until no claim of the dead is left. Returns the number of puts that
+/// found one.
+fn check_left(map: &mut Client) -> u64 {
+    let mut dropped = 0;
+    for number in 0..KEYS {
+        let new = value(number, 1 << 40 | number);
+        if map.put(&key(number), &new) == Ok(Written::Dropped) {
+            dropped += 1;
+        }
+    }
+    // Now the claims are old.
+    map.advance_age();
+    map.advance_age();
+    for number in 0..KEYS {
+        let new = value(number, 1 << 41 | number);
+        assert_ne!(map.put(&key(number), &new), Ok(Written::Dropped), "key {number}");
+        assert_eq!(map.get(&key(number)), Ok(Some(new)));
+    }
+    dropped
+}
+
+const OPERATIONS_AT_ONCE: usize = 4;
+
+/// Some requests of each kind.
+fn step(map: &mut Client, rng: &mut Rng) {
+    let numbers: [u64; OPERATIONS_AT_ONCE] = core::array::from_fn(|_| rng.below(KEYS));
+    let (keys, put) = (numbers.map(key), rng.bits() >> 8);
+    let values = numbers.map(|number| value(number, put));
+    let mut written = [Written::Absent; OPERATIONS_AT_ONCE];
+    match rng.below(8) {
+        0..3 => map.put_batch(&keys, &values, &mut written).unwrap(),
+        3 => map.put_if_absent_batch(&keys, &values, &mut written).unwrap(),
+        4 => map.remove_batch(&keys, &mut written).unwrap(),
+        _ => {
+            let mut found = [None; OPERATIONS_AT_ONCE];
+            map.get_batch(&keys, &mut found).unwrap();
+            for (number, found) in numbers.into_iter().zip(found) {
+                found.iter().for_each(|found| check(number, found));
+            }
+        }
+    }
+}
+
+/// Starts a victim, which writes until the timer kills it.
+fn fork(map: &mut Client, mut rng: Rng) -> libc::pid_t {
+    // SAFETY: this process has one thread, so the child may call any function.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "cannot fork");
+    if child > 0 {
+        return child;
+    }
+    // A panic must not return to the test, which the parent runs.
+    let died = catch_unwind(AssertUnwindSafe(|| {
+        let scale = 20_000 << rng.below(7);
+        kill_after(scale + rng.below(scale));
+        loop {
+            step(map, &mut rng);
+            if rng.below(1_000_000) == 0 {
+                thread::yield_now();
+            }
+        }
+    }));
+    let Err::<(), _>(_) = died else { unreachable!("the loop has no end") };
+    // SAFETY: ends the process at once.
+    unsafe { libc::_exit(1) }
+}

@@ -1,0 +1,521 @@
+//! The map of one client against a sequential model, its roundtrips, and its limits.
+
+mod common;
+
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use std::collections::HashMap;
+
+use common::{Key, ROUNDTRIP_NS, Value, key, on_shm, open, sim, storage, value};
+use probeline_map::{
+    BatchError, CollectiveError, Config, ConfigError, Finished, Map, OpenError, Operation,
+    OperationError, Outcome, Request, Shared, Stats, Tag, Written,
+};
+use probeline_shm::Builder;
+use probeline_sim::Cluster;
+use probeline_transport::{Alone, Exchange, Transport};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Get(u64),
+    Put(u64),
+    PutIfAbsent(u64),
+    Remove(u64),
+    GetBatch(u64, usize),
+    PutBatch(u64, usize, bool),
+    RemoveBatch(u64, usize),
+    Compute(u64),
+    AdvanceAge,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let number = 0_u64..40;
+    prop::collection::vec(
+        prop_oneof![
+            number.clone().prop_map(Step::Get),
+            number.clone().prop_map(Step::Put),
+            number.clone().prop_map(Step::PutIfAbsent),
+            number.clone().prop_map(Step::Remove),
+            (number.clone(), 0_usize..20).prop_map(|(first, count)| Step::GetBatch(first, count)),
+            (number.clone(), 0_usize..20, any::<bool>())
+                .prop_map(|(first, count, over)| Step::PutBatch(first, count, over)),
+            (number.clone(), 0_usize..5).prop_map(|(first, count)| Step::RemoveBatch(first, count)),
+            number.prop_map(Step::Compute),
+            Just(Step::AdvanceAge),
+        ],
+        1..120,
+    )
+}
+
+/// What a sequential map of one client may do: it forgets a key when it evicts one, and the model
+/// does not know which.
+#[derive(Default)]
+struct Model {
+    /// The last value put for each key that was not removed.
+    last: HashMap<u64, u64>,
+    /// The number of entries.
+    entries: i64,
+    puts: u64,
+    expected: Stats,
+}
+
+impl Model {
+    fn got(&mut self, number: u64, found: Option<Value>) -> Result<(), TestCaseError> {
+        match found {
+            Some(found) => {
+                self.expected.hits += 1;
+                let put = self.last.get(&number).copied();
+                prop_assert_eq!(Some(found), put.map(|put| value(number, put)));
+            }
+            None => {
+                self.expected.misses += 1;
+                // It was evicted, if it was there at all.
+                if self.last.remove(&number).is_some() {
+                    prop_assert!(self.expected.evictions > 0);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn written(&mut self, number: u64, put: u64, written: Written) -> Result<(), TestCaseError> {
+        let expected = &mut self.expected;
+        match written {
+            Written::Inserted => {
+                expected.inserts += 1;
+                self.entries += 1;
+            }
+            Written::Evicted => expected.evictions += 1,
+            Written::Updated => expected.updates += 1,
+            Written::Present => expected.present += 1,
+            Written::Removed => {
+                expected.removes += 1;
+                self.entries -= 1;
+            }
+            Written::Absent => expected.absent += 1,
+            Written::Dropped => prop_assert!(false, "no other client is in the way"),
+        }
+        match written {
+            Written::Inserted | Written::Evicted => {
+                if self.last.insert(number, put).is_some() {
+                    prop_assert!(self.expected.evictions > 0, "{} is there already", number);
+                }
+            }
+            Written::Updated => {
+                prop_assert!(self.last.insert(number, put).is_some());
+            }
+            Written::Present => prop_assert!(self.last.contains_key(&number)),
+            Written::Removed => prop_assert!(self.last.remove(&number).is_some()),
+            _ => {
+                if self.last.remove(&number).is_some() {
+                    prop_assert!(self.expected.evictions > 0);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_the_model<T: Transport>(
+    mut map: Map<T, Vec<Operation<Key, Value>>, Key, Value>,
+    steps: Vec<Step>,
+) -> Result<(), TestCaseError> {
+    let mut model = Model::default();
+    for step in steps {
+        model.puts += 1;
+        let put = model.puts;
+        match step {
+            Step::Get(number) => model.got(number, map.get(&key(number)).unwrap())?,
+            Step::Put(number) => {
+                let written = map.put(&key(number), &value(number, put)).unwrap();
+                prop_assert!(written != Written::Present);
+                model.written(number, put, written)?;
+            }
+            Step::PutIfAbsent(number) => {
+                let written = map.put_if_absent(&key(number), &value(number, put)).unwrap();
+                prop_assert!(written != Written::Updated);
+                model.written(number, put, written)?;
+            }
+            Step::Remove(number) => {
+                let written = map.remove(&key(number)).unwrap();
+                model.written(number, put, written)?;
+            }
+            Step::Compute(number) => {
+                let before = *map.stats();
+                let mut computed = false;
+                let found = map.get_or_compute(&key(number), |_| {
+                    computed = true;
+                    value(number, put)
+                });
+                if !computed {
+                    model.got(number, Some(found.unwrap()))?;
+                    continue;
+                }
+                prop_assert_eq!(found, Ok(value(number, put)));
+                model.got(number, None)?;
+                let is_evicted = map.stats().evictions > before.evictions;
+                let written = if is_evicted { Written::Evicted } else { Written::Inserted };
+                model.written(number, put, written)?;
+            }
+            Step::GetBatch(first, count) => {
+                let keys: Vec<Key> = (first..).take(count).map(key).collect();
+                let mut values = vec![Some([0; 13]); count];
+                map.get_batch(&keys, &mut values).unwrap();
+                for (number, found) in (first..).zip(values) {
+                    model.got(number, found)?;
+                }
+            }
+            Step::PutBatch(first, count, over) => {
+                let keys: Vec<Key> = (first..).take(count).map(key).collect();
+                let values: Vec<Value> = (first..).take(count).map(|n| value(n, put)).collect();
+                let mut results = vec![Written::Absent; count];
+                if over {
+                    map.put_batch(&keys, &values, &mut results).unwrap();
+                } else {
+                    map.put_if_absent_batch(&keys, &values, &mut results).unwrap();
+                }
+                for (number, written) in (first..).zip(results) {
+                    // Requests of one batch may be in each other's way.
+                    if written == Written::Dropped {
+                        model.expected.drops += 1;
+                        model.last.remove(&number);
+                        model.expected.evictions += 0;
+                        continue;
+                    }
+                    model.written(number, put, written)?;
+                }
+            }
+            Step::RemoveBatch(first, count) => {
+                let keys: Vec<Key> = (first..).take(count).map(key).collect();
+                let mut results = vec![Written::Present; count];
+                map.remove_batch(&keys, &mut results).unwrap();
+                for (number, written) in (first..).zip(results) {
+                    model.written(number, put, written)?;
+                }
+            }
+            Step::AdvanceAge => map.advance_age(),
+        }
+    }
+    let (stats, expected) = (*map.stats(), model.expected);
+    prop_assert_eq!(
+        Stats {
+            busy: 0,
+            dropped_removes: 0,
+            looks: 0,
+            failed_checks: 0,
+            lost_claims: 0,
+            given_up: 0,
+            lost_entries: 0,
+            ..stats
+        },
+        expected
+    );
+    prop_assert_eq!(
+        stats.writes(),
+        expected.inserts + expected.updates + expected.evictions + expected.drops
+    );
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn a_map_is_lossy_and_right(
+        steps in steps(),
+        buckets in 1_u64..80,
+        candidates in 1_u32..=8,
+        claims_with_read: bool,
+        write_then_atomic: bool,
+    ) {
+        let config = Config { candidates, claims_with_read, ..Config::new(buckets) };
+        let config = Config { direct: false, ..config };
+        for owners in [1, 3] {
+            let sim = sim::<Key, Value>(&config, owners, 1);
+            let cluster = Cluster::new(probeline_sim::Config { write_then_atomic, ..sim }).unwrap();
+            let map = open(&cluster, 0, config, 1);
+            let _others: Vec<common::SimMap<Key, Value>> =
+                (1..owners).map(|owner| open(&cluster, owner, config, 1)).collect();
+            is_the_model(map, steps.clone())?;
+        }
+    }
+
+    #[test]
+    fn a_map_that_the_cpu_reaches_is_lossy_and_right(
+        steps in steps(),
+        buckets in 1_u64..80,
+        candidates in 1_u32..=8,
+    ) {
+        let config = Config { candidates, ..Config::new(buckets) };
+        is_the_model(on_shm(config, 4), steps)?;
+    }
+}
+
+fn roundtrips(cluster: &Cluster, call: impl FnOnce()) -> u64 {
+    let before = cluster.now_ns();
+    call();
+    (cluster.now_ns() - before) * 10 / ROUNDTRIP_NS
+}
+
+/// In a map with room, every key is in its first candidate or close to it. The roundtrips here are
+/// to the own part, a tenth of one to another owner.
+#[test]
+fn roundtrips_of_each_call() {
+    for write_then_atomic in [false, true] {
+        let config = Config { direct: false, ..Config::new(1 << 16) };
+        let sim = sim::<Key, Value>(&config, 1, 1);
+        let cluster = Cluster::new(probeline_sim::Config { write_then_atomic, ..sim }).unwrap();
+        let mut map = open::<Key, Value>(&cluster, 0, config, 1);
+        let less = u64::from(write_then_atomic);
+        for number in 0..50 {
+            let (key, first, second) = (key(number), value(number, 1), value(number, 2));
+            let miss = roundtrips(&cluster, || assert_eq!(map.get(&key), Ok(None)));
+            let insert = roundtrips(&cluster, || {
+                assert_eq!(map.put(&key, &first), Ok(Written::Inserted));
+            });
+            let hit = roundtrips(&cluster, || assert_eq!(map.get(&key), Ok(Some(first))));
+            let present = roundtrips(&cluster, || {
+                assert_eq!(map.put_if_absent(&key, &second), Ok(Written::Present));
+            });
+            let update = roundtrips(&cluster, || {
+                assert_eq!(map.put(&key, &second), Ok(Written::Updated));
+            });
+            let remove = roundtrips(&cluster, || {
+                assert_eq!(map.remove(&key), Ok(Written::Removed));
+            });
+            assert_eq!(
+                [miss, insert, hit, present, update, remove],
+                [1, 3 - less, 1, 1, 4 - less, 2],
+                "write_then_atomic: {write_then_atomic}, key {number}"
+            );
+            // An insert into the bucket again, which is dropped now, compares nothing first.
+            assert_eq!(map.put(&key, &first), Ok(Written::Inserted));
+        }
+    }
+}
+
+/// A put of a key that is not there, without a claim along with the first READ.
+#[test]
+fn an_insert_without_an_early_claim_takes_a_roundtrip_more() {
+    let config = Config { direct: false, claims_with_read: false, ..Config::new(1 << 16) };
+    let cluster = Cluster::new(sim::<Key, Value>(&config, 1, 1)).unwrap();
+    let mut map = open::<Key, Value>(&cluster, 0, config, 1);
+    let insert = roundtrips(&cluster, || {
+        assert_eq!(map.put(&key(1), &value(1, 1)), Ok(Written::Inserted));
+    });
+    assert_eq!(insert, 4);
+}
+
+/// With one candidate in one bucket, the newest entry remains.
+#[test]
+fn the_oldest_entry_is_evicted() {
+    let config = Config { candidates: 4, ..Config::new(4) };
+    for direct in [true, false] {
+        let config = Config { direct, ..config };
+        let mut map = on_shm::<u64, u64>(config, 2);
+        let mut number = 0;
+        while map.stats().evictions < 20 {
+            map.put(&number, &(number + 1)).unwrap();
+            map.advance_age();
+            number += 1;
+        }
+        // Each key has most of the four buckets as candidates.
+        let newest = (number - 4..number).filter(|key| map.get(key) == Ok(Some(key + 1))).count();
+        assert!(newest >= 2, "{newest} of the last four keys are left");
+        assert_eq!(map.get(&(number - 1)), Ok(Some(number)));
+        assert_eq!(map.get(&0), Ok(None));
+    }
+}
+
+/// Bodies of any size, also less than a word, none, and many lines.
+#[test]
+fn keys_and_values_of_any_size() {
+    fn any<K: bytemuck::Pod + PartialEq, V: bytemuck::Pod + PartialEq + core::fmt::Debug>(
+        key: impl Fn(u8) -> K,
+        value: impl Fn(u8) -> V,
+    ) {
+        for direct in [true, false] {
+            let config = Config { direct, ..Config::new(300) };
+            let mut map = on_shm::<K, V>(config, 3);
+            let keys: Vec<K> = (0..100).map(&key).collect();
+            let values: Vec<V> = (0..100).map(&value).collect();
+            let mut results = vec![Written::Absent; 100];
+            map.put_batch(&keys, &values, &mut results).unwrap();
+            assert!(results.iter().all(|written| *written == Written::Inserted), "{results:?}");
+            let mut found = vec![None; 100];
+            map.get_batch(&keys, &mut found).unwrap();
+            assert_eq!(found, values.iter().map(|value| Some(*value)).collect::<Vec<_>>());
+            assert_eq!(map.len(&mut Alone), Ok(100));
+            let mut local = 0;
+            let each = |there: &K, has: &V| {
+                let nth = keys.iter().position(|key| key == there).unwrap();
+                assert_eq!(*has, values[nth]);
+                local += 1;
+            };
+            assert_eq!(map.for_each_local(each), Ok(0));
+            assert_eq!(local, 100);
+            map.clear(&mut Alone).unwrap();
+            assert_eq!((map.len(&mut Alone), map.get(&keys[0])), (Ok(0), Ok(None)));
+        }
+    }
+    any(|n| n, u64::from);
+    any(|n| [n; 3], |n| [n; 21]);
+    any(|n| [u64::from(n); 10], |n| [f64::from(n); 13]);
+    any(u64::from, |n| [n; 4096]);
+    any(|n| [u16::from(n); 37], |_| ());
+}
+
+#[test]
+fn submitted_requests_and_futures() {
+    for direct in [true, false] {
+        let config = Config { direct, ..Config::new(1_000) };
+        let mut map = on_shm::<u64, u64>(config, 4);
+        let (mut next, mut hits, mut out) = (0, 0, [Finished::default(); 3]);
+        while next < 200 || map.in_flight() > 0 {
+            let request = if next < 100 { Request::Put(next * 3) } else { Request::Get };
+            if next < 200 && (next != 100 || map.in_flight() == 0) && map.has_room() {
+                map.submit(Tag(next), &(next % 100), request).unwrap();
+                next += 1;
+                continue;
+            }
+            for end in map.poll_into(&mut out).unwrap() {
+                match end.result.unwrap() {
+                    Outcome::Hit(value) => {
+                        assert_eq!(value, (end.tag.0 - 100) * 3);
+                        hits += 1;
+                    }
+                    outcome => assert_eq!(outcome, Outcome::Written(Written::Inserted)),
+                }
+            }
+        }
+        assert_eq!(hits, 100);
+        let mut shared = Shared::new(map);
+        assert_eq!(block_on(shared.get(&7)), Ok(Outcome::Hit(21)));
+        assert_eq!(block_on(shared.put(&7, &8)), Ok(Outcome::Written(Written::Updated)));
+        assert_eq!(block_on(shared.put_if_absent(&7, &9)), Ok(Outcome::Written(Written::Present)));
+        assert_eq!(block_on(shared.remove(&7)), Ok(Outcome::Written(Written::Removed)));
+        assert_eq!(block_on(shared.get(&7)), Ok(Outcome::Miss));
+        assert_eq!(shared.map().stats().removes, 1);
+    }
+}
+
+fn block_on<V>(
+    mut future: impl Future<Output = Result<Outcome<V>, OperationError>> + Unpin,
+) -> Result<Outcome<V>, OperationError> {
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        if let Poll::Ready(result) = Pin::new(&mut future).poll(&mut context) {
+            return result;
+        }
+    }
+}
+
+#[test]
+fn bad_configurations_are_refused() {
+    let good = Config::new(100);
+    let engine = || Builder::new(good.sizes::<u64, u64>(2)).open(&mut Alone).unwrap();
+    let refused = |config: Config, operations: u32| match Map::<_, _, u64, u64>::new(
+        engine(),
+        config,
+        storage(operations),
+    ) {
+        Ok(_) => panic!("{config:?} is accepted"),
+        Err(error) => error,
+    };
+    assert_eq!(
+        refused(Config { buckets_per_owner: 101, ..good }, 2).to_string(),
+        "buckets_per_owner is 101: the windows have room for 100 buckets of 8 words; open the engine \
+         with config.sizes::<K, V>(operations)"
+    );
+    assert_eq!(
+        refused(Config { first_word: 800, ..good }, 2).to_string(),
+        "buckets_per_owner is 100: the windows have no room for a single bucket of 8 words; open the \
+         engine with config.sizes::<K, V>(operations)"
+    );
+    assert_eq!(
+        refused(Config::new(0), 2).to_string(),
+        "buckets_per_owner is 0: it must be at least 1"
+    );
+    assert_eq!(refused(Config { first_word: 4, ..good }, 2), ConfigError::FirstWord { found: 4 });
+    assert_eq!(refused(Config { candidates: 9, ..good }, 2), ConfigError::Candidates { found: 9 });
+    assert_eq!(refused(Config { claim_ticks: 0, ..good }, 2), ConfigError::ClaimTicks { found: 0 });
+    assert_eq!(
+        refused(good, 3).to_string(),
+        "storage for 3 operations: the engine has slots for 2; open it with config.sizes::<K, V>(3), \
+         or pass less storage"
+    );
+    let depth = good.sizes::<u64, u64>(2).with_depth(6);
+    let shallow = Builder::new(depth).open(&mut Alone).unwrap();
+    let error = Map::<_, _, u64, u64>::new(shallow, good, storage(2)).err();
+    assert_eq!(error, Some(ConfigError::Depth { found: 6, least: 7 }));
+    let large = Map::<_, _, u64, [u64; 100]>::new(engine(), good, storage(2)).err();
+    assert_eq!(large, Some(ConfigError::BucketWords { found: 104, most: 8 }));
+    let mut map = on_shm::<u64, u64>(good, 2);
+    assert_eq!(
+        map.get_batch(&[1, 2], &mut [None]),
+        Err(BatchError::Lengths { keys: 2, what: "results", found: 1 })
+    );
+    assert_eq!(
+        map.put_batch(&[1, 2], &[1], &mut [Written::Absent; 2]).unwrap_err().to_string(),
+        "a batch of 2 keys has 1 values: give one for each key"
+    );
+}
+
+/// Owners that disagree are told, and none of them waits for ever.
+#[test]
+fn owners_with_other_parameters_are_named() {
+    type Opened = Result<bool, OpenError>;
+    let open = |config: [Config; 2], wide: bool| -> Vec<Opened> {
+        let sizes = Config::new(200).sizes::<u64, [u64; 20]>(2);
+        std::thread::scope(|scope| {
+            let members: Vec<_> = probeline_exchange::threads(2)
+                .into_iter()
+                .map(|mut member| {
+                    scope.spawn(move || {
+                        let (engine, me) =
+                            (Builder::new(sizes).open(&mut member).unwrap(), member.me());
+                        let config = config[me.0 as usize];
+                        if me.0 == 1 && wide {
+                            let map = Map::<_, _, u64, [u64; 2]>::open(
+                                engine,
+                                config,
+                                storage(2),
+                                &mut member,
+                            );
+                            let opened = map.map(|map| map.is_direct());
+                            member.barrier().unwrap();
+                            return opened;
+                        }
+                        let map =
+                            Map::<_, _, u64, u64>::open(engine, config, storage(2), &mut member);
+                        let opened = map.as_ref().map(Map::is_direct).map_err(|error| *error);
+                        member.barrier().unwrap();
+                        opened
+                    })
+                })
+                .collect();
+            members.into_iter().map(|member| member.join().unwrap()).collect()
+        })
+    };
+    let good = Config::new(100);
+    assert_eq!(open([good; 2], false), [Ok(true), Ok(true)]);
+    let posted = Config { direct: false, ..good };
+    assert_eq!(open([good, posted], false), [Ok(false), Ok(false)]);
+    let text = |opened: &Opened| opened.unwrap_err().to_string();
+    let other = open([good, Config { candidates: 5, ..good }], false);
+    assert_eq!(
+        text(&other[0]),
+        "cannot open the map: owner 1 opened another map: its number of candidates is 5, here it is 6; \
+         start all of them with the same parameters"
+    );
+    let values = open([good; 2], true);
+    assert_eq!(
+        text(&values[1]),
+        "cannot open the map: owner 0 opened another map: its size of a value in bytes is 8, here it \
+         is 16; start all of them with the same parameters"
+    );
+    let [fine, bad] = open([good, Config::new(0)], false)[..] else { panic!("two owners") };
+    let not_opened = CollectiveError::NotOpened { owner: probeline_transport::Owner(1) };
+    assert_eq!(fine, Err(not_opened.into()));
+    assert!(matches!(bad, Err(OpenError::Config(_))), "{bad:?}");
+}
