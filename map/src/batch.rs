@@ -4,7 +4,6 @@
 //! loop hashes a group of keys and requests the lines of their first candidates while it serves the
 //! group before.
 
-use bytemuck::Pod;
 use probeline_pipeline::{Error, Parts, Pull};
 use probeline_transport::{PostError, Transport};
 
@@ -14,6 +13,7 @@ use crate::error::BatchError;
 use crate::layout::hash;
 use crate::machine::Access;
 use crate::outcome::{Outcome, Request, Written};
+use crate::plain::Plain;
 
 /// Keys in a block that the CPU runs. The transport is polled after each block, because only a poll
 /// detects lost owners.
@@ -93,7 +93,7 @@ pub(crate) struct Batch<'b, K, Q> {
     error: Option<(usize, Error)>,
 }
 
-impl<'b, K: Pod, Q> Batch<'b, K, Q> {
+impl<'b, K: Plain, Q> Batch<'b, K, Q> {
     pub(crate) fn new(keys: &'b [K], requests: Q) -> Self {
         Self { keys, requests, next: 0, error: None }
     }
@@ -115,7 +115,7 @@ impl<'b, K: Pod, Q> Batch<'b, K, Q> {
 
     /// Runs the next block of keys by the CPU.
     #[inline(never)]
-    fn run_block<'t, V: Pod>(&mut self, words: &impl BucketWords<'t>, context: &mut Context)
+    fn run_block<'t, V: Plain>(&mut self, words: &impl BucketWords<'t>, context: &mut Context)
     where
         Q: Requests<V>,
     {
@@ -144,7 +144,7 @@ impl<'b, K: Pod, Q> Batch<'b, K, Q> {
 
     /// Runs the request of one key.
     #[inline(always)]
-    fn serve<'t, V: Pod>(
+    fn serve<'t, V: Plain>(
         &mut self,
         words: &impl BucketWords<'t>,
         context: &mut Context,
@@ -170,8 +170,8 @@ impl<'b, K: Pod, Q> Batch<'b, K, Q> {
 impl<T, K, V, Q> probeline_pipeline::Batch<T, Context, Access<K, V>> for Batch<'_, K, Q>
 where
     T: Transport,
-    K: Pod,
-    V: Pod,
+    K: Plain,
+    V: Plain,
     Q: Requests<V>,
 {
     fn pull(&mut self, parts: &mut Parts<'_, T, Context>, into: &mut Access<K, V>) -> Pull {

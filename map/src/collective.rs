@@ -5,15 +5,15 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use bytemuck::Pod;
 use probeline_transport::{Exchange, MAX_OWNERS, Owner, Transport, all_gather_u64};
 
 use crate::config::Config;
 use crate::control::{Control, State};
 use crate::direct;
 use crate::error::{CollectiveError, OpenError};
-use crate::layout::{Layout, Place, Words, check, hash, unpack};
+use crate::layout::{Layout, Place, check, hash};
 use crate::map::{Map, Operation, check as check_config};
+use crate::plain::Plain;
 
 /// Version of the layout of buckets.
 const VERSION: u64 = 1;
@@ -24,8 +24,8 @@ impl<T, S, K, V> Map<T, S, K, V>
 where
     T: Transport,
     S: AsMut<[Operation<K, V>]>,
-    K: Pod,
-    V: Pod,
+    K: Plain,
+    V: Plain,
 {
     /// Opens the map together with all other owners and checks that their parameters are equal.
     ///
@@ -69,8 +69,8 @@ where
         }
         let agreed = [
             ("version", VERSION),
-            ("size of a key in bytes", size_of::<K>() as u64),
-            ("size of a value in bytes", size_of::<V>() as u64),
+            ("size of a key in bytes", layout.bytes.key as u64),
+            ("size of a value in bytes", layout.bytes.value as u64),
             ("buckets per owner", layout.buckets_per_owner),
             ("number of candidates", layout.candidates.into()),
             ("first word", layout.first_word),
@@ -133,9 +133,10 @@ where
     /// [`CollectiveError::Window`]: a defect of the transport.
     pub fn for_each_local(&self, mut each: impl FnMut(&K, &V)) -> Result<u64, CollectiveError> {
         let owner = self.transport().geometry().me.0;
+        let layout = self.layout();
         let part = self.part().ok_or(CollectiveError::Window)?;
         let mut destroyed = 0;
-        for (bucket, index) in part.chunks_exact(Words::<K, V>::BUCKET as usize).zip(0..) {
+        for (bucket, index) in part.chunks_exact(layout.bucket_words as usize).zip(0..) {
             let Some(control) = bucket.first() else { continue };
             let control = Control(control.load(Acquire));
             if control.state() != State::Full {
@@ -143,7 +144,7 @@ where
             }
             let body = bucket.iter().skip(CONTROL_WORDS);
             let mut words = body.map(|word| word.load(Acquire));
-            let (key, value): (K, V) = (unpack(&mut words), unpack(&mut words));
+            let (key, value): (K, V) = layout.bytes.unpack(&mut words);
             if control.has_check(check(hash(&key), &value, Place { owner, index })) {
                 each(&key, &value);
             } else {
@@ -161,7 +162,7 @@ where
     fn part(&self) -> Option<&[AtomicU64]> {
         let layout = self.layout();
         let first = usize::try_from(layout.first_word).ok()?;
-        let words = usize::try_from(layout.words()).ok()?;
+        let words = usize::try_from(layout.part_words()).ok()?;
         self.transport().window().get(first..)?.get(..words)
     }
 }

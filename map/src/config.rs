@@ -3,7 +3,8 @@
 use probeline_transport::{Caps, Geometry, LINE_WORDS, Sizes};
 
 use crate::error::ConfigError;
-use crate::layout::{Layout, MAX_CANDIDATES, Words};
+use crate::layout::{EntryBytes, Layout, MAX_CANDIDATES, Words};
+use crate::plain::Plain;
 
 /// Slots of an operation: where a bucket lands, and from where an entry is written.
 const SLOTS_PER_OPERATION: u32 = 2;
@@ -44,6 +45,10 @@ pub struct Config {
     /// Whether the CPU itself loads and stores the words, if the CPUs of all owners reach all of
     /// them coherently with the transport's atomics.
     pub direct: bool,
+    /// Bytes of a key, if its type is [`Bytes`](crate::Bytes); other types ignore it.
+    pub key_bytes: usize,
+    /// Bytes of a value, if its type is [`Bytes`](crate::Bytes); other types ignore it.
+    pub value_bytes: usize,
 }
 
 impl Config {
@@ -57,6 +62,8 @@ impl Config {
             claims_with_read: true,
             claim_ticks: 8,
             direct: true,
+            key_bytes: 0,
+            value_bytes: 0,
         }
     }
 
@@ -71,20 +78,20 @@ impl Config {
 
     /// Returns the words of each window that a map of keys `K` and values `V` uses.
     #[must_use]
-    pub const fn words<K, V>(&self) -> u64 {
-        self.buckets_per_owner.saturating_mul(Words::<K, V>::BUCKET as u64)
+    pub const fn words<K: Plain, V: Plain>(&self) -> u64 {
+        self.buckets_per_owner.saturating_mul(self.bucket::<K, V>().bucket() as u64)
     }
 
     /// Returns the engine sizes for a map of keys `K` and values `V` with `operations` operations in
     /// flight. A builder of an engine accepts them.
     #[must_use]
-    pub const fn sizes<K, V>(&self, operations: u32) -> Sizes {
+    pub const fn sizes<K: Plain, V: Plain>(&self, operations: u32) -> Sizes {
         let depth = operations.saturating_mul(POSTS_PER_OPERATION);
         let least = self.least_depth();
         Sizes {
             window_words: self.first_word.saturating_add(self.words::<K, V>()),
             slots: operations.saturating_mul(SLOTS_PER_OPERATION),
-            slot_words: Words::<K, V>::BUCKET,
+            slot_words: self.bucket::<K, V>().bucket(),
             depth: if depth < least { least } else { depth },
         }
     }
@@ -98,19 +105,33 @@ impl Config {
         (self.buckets_per_owner / TICKS_PER_PART).max(MIN_WRITES_PER_TICK)
     }
 
-    pub(crate) fn layout<K, V>(&self, owners: u32) -> Layout {
+    const fn bytes<K: Plain, V: Plain>(&self) -> EntryBytes {
+        EntryBytes { key: self.key_bytes, value: self.value_bytes }.of::<K, V>()
+    }
+
+    const fn bucket<K: Plain, V: Plain>(&self) -> Words {
+        Words::of(self.bytes::<K, V>())
+    }
+
+    pub(crate) fn layout<K: Plain, V: Plain>(&self, owners: u32) -> Layout {
+        let words = self.bucket::<K, V>();
         Layout {
             owners,
             buckets_per_owner: self.buckets_per_owner,
             first_word: self.first_word,
-            bucket_words: Words::<K, V>::BUCKET,
-            used_words: Words::<K, V>::USED,
+            bytes: self.bytes::<K, V>(),
+            bucket_words: words.bucket(),
+            used_words: words.used(),
             candidates: self.candidates,
         }
     }
 
     /// Checks all parameters against the limits of the transport.
-    pub(crate) fn check<K, V>(&self, caps: &Caps, geometry: &Geometry) -> Result<(), ConfigError> {
+    pub(crate) fn check<K: Plain, V: Plain>(
+        &self,
+        caps: &Caps,
+        geometry: &Geometry,
+    ) -> Result<(), ConfigError> {
         if !self.first_word.is_multiple_of(LINE_WORDS.into()) {
             return Err(ConfigError::FirstWord { found: self.first_word });
         }
@@ -120,8 +141,15 @@ impl Config {
         if !(1..=48).contains(&self.claim_ticks) {
             return Err(ConfigError::ClaimTicks { found: self.claim_ticks });
         }
-        let (words, most) = (Words::<K, V>::BUCKET, geometry.slot_words.min(caps.words_per_op));
-        if Words::<K, V>::USED > caps.words_per_op || words > geometry.slot_words {
+        let EntryBytes { key, value } = self.bytes::<K, V>();
+        for (what, found, most) in [("key", key, K::CAPACITY), ("value", value, V::CAPACITY)] {
+            if found > most {
+                return Err(ConfigError::Bytes { what, found, most });
+            }
+        }
+        let bucket = self.bucket::<K, V>();
+        let (words, most) = (bucket.bucket(), geometry.slot_words.min(caps.words_per_op));
+        if bucket.used() > caps.words_per_op || words > geometry.slot_words {
             return Err(ConfigError::BucketWords { found: words, most });
         }
         let room = geometry.window_words.saturating_sub(self.first_word);

@@ -5,6 +5,7 @@ use probeline_transport::Transport;
 use crate::config::Config;
 use crate::control::{CLIENT_BITS, Clock, Control};
 use crate::layout::Layout;
+use crate::plain::Plain;
 use crate::search::Goal;
 use crate::stats::Stats;
 
@@ -28,7 +29,7 @@ pub struct Context {
 }
 
 impl Context {
-    pub(crate) fn new<K, V>(transport: &impl Transport, config: &Config) -> Self {
+    pub(crate) fn new<K: Plain, V: Plain>(transport: &impl Transport, config: &Config) -> Self {
         let geometry = transport.geometry();
         Self {
             layout: config.layout::<K, V>(geometry.owners),

@@ -7,13 +7,13 @@ use core::hint::spin_loop;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
-use bytemuck::{Pod, bytes_of};
 use probeline_transport::{AtomicScope, Owner, RemoteWord, Segment, Transport};
 
 use crate::context::Context;
 use crate::control::{Control, State};
-use crate::layout::{Layout, Place, Words, check, hash, pack, unpack};
+use crate::layout::{Layout, Place, check, hash, pack, unpack};
 use crate::outcome::{Outcome, Request, Written};
+use crate::plain::Plain;
 use crate::search::{Kind, Next, Search, Seen, Target};
 
 /// Owners whose words a batch looks up once.
@@ -54,7 +54,7 @@ impl<'t> Mapped<'t> {
             let place = mapped.parts.get_mut(owner as usize)?;
             let start = RemoteWord { owner: Owner(owner), index: layout.first_word };
             // An engine whose parts are larger has to be asked for each bucket.
-            let words = u32::try_from(layout.words()).ok()?;
+            let words = u32::try_from(layout.part_words()).ok()?;
             *place = transport.direct(Segment { start, words })?;
         }
         Some(mapped)
@@ -83,7 +83,7 @@ pub(crate) fn is_possible(transport: &impl Transport, layout: &Layout) -> bool {
 
 /// Runs a request. Returns `None` if a word cannot be reached: a defect of the transport.
 #[inline(always)]
-pub(crate) fn run<'t, K: Pod, V: Pod>(
+pub(crate) fn run<'t, K: Plain, V: Plain>(
     words: &impl BucketWords<'t>,
     context: &mut Context,
     key: &K,
@@ -102,7 +102,7 @@ pub(crate) fn run<'t, K: Pod, V: Pod>(
 /// Gets the value of a key that is in its first candidate, with less work than [`run`]. Returns false
 /// and counts nothing if it is not there, or not yet.
 #[inline(always)]
-pub(crate) fn get_first<'t, K: Pod, V: Pod>(
+pub(crate) fn get_first<'t, K: Plain, V: Plain>(
     words: &impl BucketWords<'t>,
     context: &mut Context,
     key: &K,
@@ -113,7 +113,8 @@ pub(crate) fn get_first<'t, K: Pod, V: Pod>(
     let Some((control, body)) = words.bucket(place).and_then(<[AtomicU64]>::split_first) else {
         return false;
     };
-    let Some((there, body)) = body.split_at_checked(Words::<K, V>::KEY as usize) else {
+    let Some((there, body)) = body.split_at_checked(context.layout.words::<K, V>().key as usize)
+    else {
         return false;
     };
     let control = Control(control.load(Acquire));
@@ -122,7 +123,8 @@ pub(crate) fn get_first<'t, K: Pod, V: Pod>(
     if control.state() != State::Full || differs != 0 {
         return false;
     }
-    let value: V = unpack(&mut body.iter().map(|word| word.load(Relaxed)));
+    let mut words = body.iter().map(|word| word.load(Relaxed));
+    let value: V = unpack(&mut words, context.layout.bytes.value);
     if !control.has_check(check(hash, &value, place)) {
         return false;
     }
@@ -150,7 +152,7 @@ struct Looked<'t, V> {
     value: V,
 }
 
-impl<'t, R: BucketWords<'t>, K: Pod> Direct<'_, R, K> {
+impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
     #[inline(always)]
     fn place(&self, nth: u32) -> Place {
         self.context.layout.candidate(self.hash, nth)
@@ -159,13 +161,14 @@ impl<'t, R: BucketWords<'t>, K: Pod> Direct<'_, R, K> {
     /// Looks at the present candidate. A look that `writes` examines also the entries of other
     /// keys.
     #[inline(always)]
-    fn look<V: Pod>(&mut self, writes: bool) -> Option<Looked<'t, V>> {
+    fn look<V: Plain>(&mut self, writes: bool) -> Option<Looked<'t, V>> {
         let place = self.place(self.search.nth());
         let bucket = self.words.bucket(place)?;
         let (first, body) = bucket.split_first()?;
         let control = Control(first.load(Acquire));
         self.context.stats.looks += 1;
-        let mut value = V::zeroed();
+        let bytes = self.context.layout.bytes;
+        let mut value = V::zeroed(bytes.value);
         let seen = match control.state() {
             State::Empty => Seen::Empty,
             State::Dropped => Seen::Dropped,
@@ -173,11 +176,11 @@ impl<'t, R: BucketWords<'t>, K: Pod> Direct<'_, R, K> {
             State::Claimed => Seen::ClaimedForOther,
             State::Full => {
                 let mut words = body.iter().map(|word| word.load(Relaxed));
-                let there: K = unpack(&mut words);
-                let is_key = bytes_of(&there) == bytes_of(self.key);
+                let there: K = unpack(&mut words, bytes.key);
+                let is_key = there.bytes() == self.key.bytes();
                 // A get may pass what it does not understand, as in a posted operation.
                 if is_key || writes {
-                    value = unpack(&mut words);
+                    value = unpack(&mut words, bytes.value);
                     let there = if is_key { self.hash } else { hash(&there) };
                     match (control.has_check(check(there, &value, place)), is_key) {
                         (true, true) => Seen::Key,
@@ -194,7 +197,7 @@ impl<'t, R: BucketWords<'t>, K: Pod> Direct<'_, R, K> {
     }
 
     #[inline(always)]
-    fn get<V: Pod>(&mut self) -> Option<Outcome<V>> {
+    fn get<V: Plain>(&mut self) -> Option<Outcome<V>> {
         // Retries bound the loop.
         loop {
             let Looked { control, seen, value, .. } = self.look(false)?;
@@ -217,7 +220,7 @@ impl<'t, R: BucketWords<'t>, K: Pod> Direct<'_, R, K> {
 
     /// Writes a value, or removes the key. If `over` is false, a key that is there stays as it is.
     #[inline(never)]
-    fn write<V: Pod>(&mut self, value: Option<&V>, over: bool) -> Option<Outcome<V>> {
+    fn write<V: Plain>(&mut self, value: Option<&V>, over: bool) -> Option<Outcome<V>> {
         let mut next = Next::Look(0);
         // Retries bound the loop.
         let written = loop {
@@ -284,7 +287,7 @@ impl<'t, R: BucketWords<'t>, K: Pod> Direct<'_, R, K> {
 
     /// Replaces the value of the key's bucket, or removes the key. Returns `Some(None)` if another
     /// client was faster.
-    fn replace<V: Pod>(
+    fn replace<V: Plain>(
         &mut self,
         bucket: &[AtomicU64],
         seen: Control,
@@ -301,7 +304,7 @@ impl<'t, R: BucketWords<'t>, K: Pod> Direct<'_, R, K> {
 
     /// Claims a bucket and stores the entry in it. Returns `Some(None)` if another client was
     /// faster.
-    fn store<V: Pod>(&mut self, target: Target, value: Option<&V>) -> Option<Option<Written>> {
+    fn store<V: Plain>(&mut self, target: Target, value: Option<&V>) -> Option<Option<Written>> {
         let value = value?;
         let place = self.place(target.nth);
         let (control, body) = self.words.bucket(place)?.split_first()?;
@@ -360,9 +363,13 @@ const MAX_PREFETCHED_LINES: usize = 4;
 
 /// Prefetches the first candidate of a key.
 #[inline(always)]
-pub(crate) fn prefetch<'t, K, V>(words: &impl BucketWords<'t>, layout: &Layout, hash: u64) {
+pub(crate) fn prefetch<'t, K: Plain, V: Plain>(
+    words: &impl BucketWords<'t>,
+    layout: &Layout,
+    hash: u64,
+) {
     let Some(bucket) = words.bucket(layout.candidate(hash, 0)) else { return };
     let lines = bucket.chunks(probeline_transport::LINE_WORDS as usize);
-    let used = (Words::<K, V>::USED.div_ceil(probeline_transport::LINE_WORDS)) as usize;
+    let used = (layout.words::<K, V>().used().div_ceil(probeline_transport::LINE_WORDS)) as usize;
     lines.take(used.min(MAX_PREFETCHED_LINES)).for_each(probeline_transport::prefetch);
 }

@@ -18,6 +18,16 @@ pub enum ConfigError {
         /// The word as given.
         found: u64,
     },
+    /// A key or a value is larger than its type.
+    #[error("a {what} has {found} bytes: its type Bytes has room for {most}")]
+    Bytes {
+        /// "key" or "value".
+        what: &'static str,
+        /// The size as given.
+        found: usize,
+        /// The largest size.
+        most: usize,
+    },
     /// The number of candidates is 0 or too large.
     #[error("candidates is {found}: it must be 1 to {MAX_CANDIDATES}")]
     Candidates {

@@ -2,12 +2,12 @@
 
 use core::cell::RefCell;
 
-use bytemuck::Pod;
 use probeline_pipeline::OperationFuture;
 use probeline_transport::Transport;
 
 use crate::map::{Map, Operation};
 use crate::outcome::Request;
+use crate::plain::Plain;
 
 /// A [`Map`] whose requests are futures, for the tasks of one thread. As many run at once as the map
 /// has storage for; the others wait for storage.
@@ -40,8 +40,8 @@ impl<T, S, K, V> Shared<Map<T, S, K, V>>
 where
     T: Transport,
     S: AsMut<[Operation<K, V>]>,
-    K: Pod,
-    V: Pod,
+    K: Plain,
+    V: Plain,
 {
     /// Runs a request. It starts at the first poll.
     pub fn run(&self, key: &K, request: Request<V>) -> MapFuture<'_, T, S, K, V> {

@@ -1,26 +1,78 @@
 //! Where buckets are: the words of a bucket, and the candidates of a key.
 
-use core::marker::PhantomData;
-
-use bytemuck::{NoUninit, Pod, bytes_of};
 use probeline_transport::{LINE_WORDS, Owner, RemoteWord, Segment, WORD_BYTES};
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
+
+use crate::plain::Plain;
 
 /// The most candidates of a key.
 pub const MAX_CANDIDATES: u32 = 8;
 
-/// Words of a bucket of keys `K` and values `V`: the control word, the key, then the value, each
-/// padded to whole words.
-#[derive(Debug)]
-pub(crate) struct Words<K, V>(PhantomData<(K, V)>);
+/// The sizes of a key and a value in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EntryBytes {
+    pub(crate) key: usize,
+    pub(crate) value: usize,
+}
 
-impl<K, V> Words<K, V> {
-    pub(crate) const KEY: u32 = words_of(size_of::<K>());
-    pub(crate) const VALUE: u32 = words_of(size_of::<V>());
+impl EntryBytes {
+    /// Returns the sizes of the types, and these where a type leaves its size open. If none does, the
+    /// result is a constant.
+    #[inline(always)]
+    pub(crate) const fn of<K: Plain, V: Plain>(self) -> Self {
+        let key = match K::SIZE {
+            Some(bytes) => bytes,
+            None => self.key,
+        };
+        let value = match V::SIZE {
+            Some(bytes) => bytes,
+            None => self.value,
+        };
+        Self { key, value }
+    }
+
+    /// Returns whether a key, and a value if there is one, have these sizes; a constant for types of
+    /// a fixed size.
+    #[inline(always)]
+    pub(crate) fn fit<K: Plain, V: Plain>(self, key: &K, value: Option<&V>) -> bool {
+        (K::SIZE.is_some() || key.bytes().len() == self.key)
+            && (V::SIZE.is_some() || value.is_none_or(|value| value.bytes().len() == self.value))
+    }
+
+    /// Loads a key and a value from the words that begin with them.
+    #[inline(always)]
+    pub(crate) fn unpack<K: Plain, V: Plain>(
+        self,
+        words: &mut impl Iterator<Item = u64>,
+    ) -> (K, V) {
+        (unpack(words, self.key), unpack(words, self.value))
+    }
+}
+
+/// Words of a bucket: the control word, the key, then the value, each padded to whole words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Words {
+    pub(crate) key: u32,
+    value: u32,
+}
+
+impl Words {
+    #[inline(always)]
+    pub(crate) const fn of(bytes: EntryBytes) -> Self {
+        Self { key: words_of(bytes.key), value: words_of(bytes.value) }
+    }
+
     /// The words that a READ brings.
-    pub(crate) const USED: u32 = Self::KEY.saturating_add(Self::VALUE).saturating_add(1);
+    #[inline(always)]
+    pub(crate) const fn used(self) -> u32 {
+        self.key.saturating_add(self.value).saturating_add(1)
+    }
+
     /// The words that a bucket takes: whole cache lines.
-    pub(crate) const BUCKET: u32 = Self::USED.div_ceil(LINE_WORDS).saturating_mul(LINE_WORDS);
+    #[inline(always)]
+    pub(crate) const fn bucket(self) -> u32 {
+        self.used().div_ceil(LINE_WORDS).saturating_mul(LINE_WORDS)
+    }
 }
 
 #[allow(clippy::cast_possible_truncation)]
@@ -42,12 +94,19 @@ pub(crate) struct Layout {
     pub(crate) owners: u32,
     pub(crate) buckets_per_owner: u64,
     pub(crate) first_word: u64,
+    pub(crate) bytes: EntryBytes,
     pub(crate) bucket_words: u32,
     pub(crate) used_words: u32,
     pub(crate) candidates: u32,
 }
 
 impl Layout {
+    /// Returns the words of a bucket: a constant unless a type leaves its size open.
+    #[inline(always)]
+    pub(crate) fn words<K: Plain, V: Plain>(&self) -> Words {
+        Words::of(self.bytes.of::<K, V>())
+    }
+
     /// Returns the `nth` candidate of a key of this hash. The owner and each candidate come from
     /// independent bits: each is a mix of the whole hash with a constant of its own.
     #[inline]
@@ -86,7 +145,7 @@ impl Layout {
     }
 
     /// Returns the words of each window from the first bucket on.
-    pub(crate) fn words(&self) -> u64 {
+    pub(crate) fn part_words(&self) -> u64 {
         self.buckets_per_owner.saturating_mul(self.bucket_words.into())
     }
 }
@@ -114,23 +173,24 @@ static SECRETS: RapidSecrets = RapidSecrets::seed(0);
 
 /// Hashes the bytes of a key or a value.
 #[inline]
-pub(crate) fn hash(bytes: &impl NoUninit) -> u64 {
-    rapidhash_v3_micro_inline::<true, true>(bytes_of(bytes), &SECRETS)
+pub(crate) fn hash(data: &impl Plain) -> u64 {
+    rapidhash_v3_micro_inline::<true, true>(data.bytes(), &SECRETS)
 }
 
 /// Returns the check of an entry in a bucket: a function of the key's hash, of the value, and of
 /// the bucket, so that no words of another bucket or another entry pass for it.
 #[inline]
-pub(crate) fn check<V: NoUninit>(key_hash: u64, value: &V, at: Place) -> u64 {
+pub(crate) fn check<V: Plain>(key_hash: u64, value: &V, at: Place) -> u64 {
     let bucket = at.index.wrapping_mul(GOLDEN) ^ u64::from(at.owner) << 32;
     mix(hash(value) ^ mix(key_hash.wrapping_add(bucket) ^ GOLDEN))
 }
 
-/// Loads a key or a value from the words that begin with it.
+/// Loads a key or a value, of so many bytes unless its type says how many, from the words that begin
+/// with it.
 #[inline(always)]
-pub(crate) fn unpack<P: Pod>(words: &mut impl Iterator<Item = u64>) -> P {
-    let mut value = P::zeroed();
-    let (whole, rest) = bytemuck::bytes_of_mut(&mut value).as_chunks_mut::<WORD_BYTES>();
+pub(crate) fn unpack<P: Plain>(words: &mut impl Iterator<Item = u64>, bytes: usize) -> P {
+    let mut value = P::zeroed(bytes);
+    let (whole, rest) = value.bytes_mut().as_chunks_mut::<WORD_BYTES>();
     for to in whole {
         *to = words.next().unwrap_or_default().to_ne_bytes();
     }
@@ -143,8 +203,8 @@ pub(crate) fn unpack<P: Pod>(words: &mut impl Iterator<Item = u64>) -> P {
 
 /// Returns the words of a key or a value; the last one is padded with zeros.
 #[inline(always)]
-pub(crate) fn pack<P: NoUninit>(value: &P) -> impl Iterator<Item = u64> + '_ {
-    let (whole, rest) = bytes_of(value).as_chunks::<WORD_BYTES>();
+pub(crate) fn pack<P: Plain>(value: &P) -> impl Iterator<Item = u64> + '_ {
+    let (whole, rest) = value.bytes().as_chunks::<WORD_BYTES>();
     let mut last = [0; WORD_BYTES];
     last.iter_mut().zip(rest).for_each(|(to, byte)| *to = *byte);
     let last = (!rest.is_empty()).then_some(last);
@@ -157,24 +217,30 @@ mod placement;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plain::Bytes;
 
     #[test]
     fn buckets_are_whole_lines() {
-        assert_eq!((Words::<u64, u64>::USED, Words::<u64, u64>::BUCKET), (3, 8));
-        assert_eq!(
-            (Words::<[u8; 80], [u8; 104]>::USED, Words::<[u8; 80], [u8; 104]>::BUCKET),
-            (24, 24)
-        );
-        assert_eq!((Words::<u8, ()>::USED, Words::<u8, ()>::BUCKET), (2, 8));
-        assert_eq!(Words::<u64, [u8; 4096]>::BUCKET, 520);
+        for ((key, value), used, bucket) in
+            [((8, 8), 3, 8), ((80, 104), 24, 24), ((1, 0), 2, 8), ((8, 4096), 514, 520)]
+        {
+            let words = Words::of(EntryBytes { key, value });
+            assert_eq!((words.used(), words.bucket()), (used, bucket), "{key} + {value}");
+        }
     }
 
     #[test]
     fn what_is_packed_is_unpacked() {
         let (key, value) =
             ([1_u8, 2, 3], core::array::from_fn::<u8, 21, _>(|i| u8::try_from(i).unwrap() + 7));
-        let mut words = pack(&key).chain(pack(&value)).collect::<Vec<_>>().into_iter();
+        let words = pack(&key).chain(pack(&value)).collect::<Vec<_>>();
         assert_eq!(words.len(), 4);
-        assert_eq!((unpack::<[u8; 3]>(&mut words), unpack::<[u8; 21]>(&mut words)), (key, value));
+        let unknown = EntryBytes { key: 0, value: 0 };
+        assert_eq!(unknown.unpack(&mut words.iter().copied()), (key, value));
+        let copy = (Bytes::<8>::new(&key).unwrap(), Bytes::<32>::new(&value).unwrap());
+        assert_eq!(pack(&copy.0).chain(pack(&copy.1)).collect::<Vec<_>>(), words);
+        let bytes = EntryBytes { key: 3, value: 21 };
+        assert_eq!(bytes.unpack(&mut words.iter().copied()), copy);
+        assert_eq!((hash(&copy.0), hash(&copy.1)), (hash(&key), hash(&value)));
     }
 }

@@ -55,6 +55,7 @@ mod map;
 #[cfg(test)]
 mod model;
 mod outcome;
+mod plain;
 mod rounding;
 mod search;
 mod stats;
@@ -65,6 +66,7 @@ pub use future::{MapFuture, Shared};
 pub use layout::MAX_CANDIDATES;
 pub use map::{Finished, Map, Operation};
 pub use outcome::{Outcome, Request, Written};
+pub use plain::{Bytes, Plain};
 pub use probeline_pipeline::{Error as OperationError, Tag};
 pub use rounding::{Field, Rounding};
 pub use stats::Stats;

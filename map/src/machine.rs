@@ -1,14 +1,14 @@
 //! A request on one key as a state machine.
 
-use bytemuck::Pod;
 use probeline_pipeline::{Completed, Error, Machine, Next as NextStep, Port, Run, Step, Stop};
 use probeline_transport::{Local, PostError, RemoteWord, Segment, Transport};
 
 use crate::context::Context;
 use crate::control::{Control, State};
 use crate::direct::{self, EngineWords};
-use crate::layout::{MAX_CANDIDATES, Place, Words, check, hash, pack, unpack};
+use crate::layout::{MAX_CANDIDATES, Place, check, hash, pack};
 use crate::outcome::{Outcome, Request, Written};
+use crate::plain::Plain;
 use crate::search::{Goal, Kind, Next, Search, Seen, Target};
 
 /// Parts of the posts.
@@ -101,7 +101,7 @@ pub(crate) enum Mutant {
     PublishesEarly,
 }
 
-impl<K: Pod, V: Pod> Machine for Access<K, V> {
+impl<K: Plain, V: Plain> Machine for Access<K, V> {
     type Outcome = Outcome<V>;
     type Error = Error;
     const IDLE: Self = Self {
@@ -123,7 +123,7 @@ impl<K: Pod, V: Pod> Machine for Access<K, V> {
 
 type Ended<V> = Option<Outcome<V>>;
 
-impl<K: Pod, V: Pod> Run<Context> for Access<K, V> {
+impl<K: Plain, V: Plain> Run<Context> for Access<K, V> {
     fn advance(
         &mut self,
         context: &mut Context,
@@ -166,7 +166,16 @@ impl<K: Pod, V: Pod> Run<Context> for Access<K, V> {
     }
 }
 
-impl<K: Pod, V: Pod> Access<K, V> {
+impl<K: Plain, V: Plain> Access<K, V> {
+    /// Refuses a key or a value of another size than the map's.
+    #[inline]
+    pub(crate) fn for_map(key: &K, request: Request<V>, context: &Context) -> Result<Self, Error> {
+        if !context.layout.bytes.fit(key, request.value()) {
+            return Err(Error::Post(PostError::OutOfRange));
+        }
+        Ok(Self::new(key, request))
+    }
+
     #[inline]
     pub(crate) fn new(key: &K, request: Request<V>) -> Self {
         Self { request: Some((*key, request)), hash: hash(key), ..Self::IDLE }
@@ -277,7 +286,8 @@ impl<K: Pod, V: Pod> Access<K, V> {
         let claims = context.claims_with_read && writes(request) && self.search.is_at_start();
         port.reserve(1 + u32::from(claims))?;
         let place = self.place(context, self.search.nth());
-        port.read(READ, context.layout.segment(place), self.landing(port, Words::<K, V>::USED))?;
+        let bucket = context.layout.segment(place);
+        port.read(READ, bucket, self.landing(port, bucket.words))?;
         self.awaited |= 1 << READ;
         context.stats.looks += 1;
         if claims {
@@ -303,15 +313,16 @@ impl<K: Pod, V: Pod> Access<K, V> {
             self.claimed(context);
             return Ok(None);
         }
-        let mut words = port.landed(self.landing(port, Words::<K, V>::USED))?.iter().copied();
+        let landing = self.landing(port, context.layout.used_words);
+        let mut words = port.landed(landing)?.iter().copied();
         let control = Control(words.next().unwrap_or_default());
         if claims && control.state() == State::Empty {
             let next = self.search.again();
             return Ok(self.follow(next, request, context));
         }
         let place = self.place(context, self.search.nth());
-        let (there, value): (K, V) = (unpack(&mut words), unpack(&mut words));
-        let is_key = bytemuck::bytes_of(&there) == bytemuck::bytes_of(key);
+        let (there, value): (K, V) = context.layout.bytes.unpack(&mut words);
+        let is_key = there.bytes() == key.bytes();
         let matches = |hash| control.has_check(check(hash, &value, place));
         let seen = match control.state() {
             State::Empty => Seen::Empty,
@@ -417,12 +428,13 @@ impl<K: Pod, V: Pod> Access<K, V> {
         let (Request::Put(value) | Request::PutIfAbsent(value)) = request else {
             return Err(Error::Idle.into());
         };
-        let staged = Local { slot: port.slot(STAGED), start: 0, words: Words::<K, V>::USED - 1 };
+        let place = self.place(context, self.target.nth);
+        let body = context.layout.body(place);
+        let staged = Local { slot: port.slot(STAGED), start: 0, words: body.words };
         for (to, word) in port.staged(staged)?.iter_mut().zip(pack(key).chain(pack(value))) {
             *to = word;
         }
-        let place = self.place(context, self.target.nth);
-        port.write(WRITE, staged, context.layout.body(place))?;
+        port.write(WRITE, staged, body)?;
         self.awaited |= 1 << WRITE;
         if publishes {
             let full = self.entry_control(request, context);

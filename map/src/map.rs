@@ -1,8 +1,7 @@
 //! The map, with blocking calls, batches, and submitted requests that the caller polls.
 
-use bytemuck::Pod;
 use probeline_pipeline::{Error, Host, Pipeline, Tag};
-use probeline_transport::Transport;
+use probeline_transport::{PostError, Transport};
 
 use crate::batch::{Batch, Gets, Requests, Writes};
 use crate::config::Config;
@@ -12,6 +11,7 @@ use crate::error::{BatchError, ConfigError};
 use crate::layout::hash;
 use crate::machine::Access;
 use crate::outcome::{Outcome, Request, Written};
+use crate::plain::Plain;
 use crate::stats::Stats;
 
 /// Storage for one request in flight, such as `[Operation::EMPTY; 8]`.
@@ -42,7 +42,7 @@ const CALLS_PER_POLL: u32 = 64;
 /// assert_eq!(map.get(&key)?, Some(value));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub struct Map<T, S, K: Pod, V: Pod> {
+pub struct Map<T, S, K: Plain, V: Plain> {
     pub(crate) pipeline: Pipeline<T, S, Context, Access<K, V>>,
     pub(crate) config: Config,
     /// Blocking calls by the CPU since the last poll.
@@ -53,8 +53,8 @@ impl<T, S, K, V> Map<T, S, K, V>
 where
     T: Transport,
     S: AsMut<[Operation<K, V>]>,
-    K: Pod,
-    V: Pod,
+    K: Plain,
+    V: Plain,
 {
     /// Creates a map over `transport` without checking the parameters of the other owners;
     /// [`open`](Self::open) includes that check.
@@ -146,7 +146,8 @@ where
         if self.pipeline.shared().is_direct {
             return self.call_by_cpu(key, &request);
         }
-        self.pipeline.call(Access::new(key, request))
+        let access = Access::for_map(key, request, self.pipeline.shared())?;
+        self.pipeline.call(access)
     }
 
     #[inline]
@@ -158,13 +159,16 @@ where
         }
         let fault = self.pipeline.fault();
         let (transport, context) = self.pipeline.parts();
+        if !context.layout.bytes.fit(key, request.value()) {
+            return Err(PostError::OutOfRange.into());
+        }
         if let Some(fault) = fault {
             context.stats.failed += 1;
             return Err(fault.into());
         }
         let words = EngineWords { transport, layout: context.layout };
         let outcome = direct::run(&words, context, key, hash(key), request);
-        outcome.ok_or(Error::Post(probeline_transport::PostError::OutOfRange))
+        outcome.ok_or(Error::Post(PostError::OutOfRange))
     }
 
     /// Runs [`get`](Self::get) for each key and stores its value at the same index of `values`.
@@ -221,6 +225,17 @@ where
     }
 
     fn batch(&mut self, keys: &[K], requests: impl Requests<V>) -> Result<(), BatchError> {
+        let bytes = self.pipeline.shared().layout.bytes;
+        let odd = |place: &usize| {
+            let request = requests.request(*place);
+            let value = request.as_ref().and_then(Request::value);
+            keys.get(*place).is_some_and(|key| !bytes.fit(key, value))
+        };
+        if (K::SIZE.is_none() || V::SIZE.is_none())
+            && let Some(place) = (0..keys.len()).find(odd)
+        {
+            return Err(BatchError::Failed { place, error: PostError::OutOfRange.into() });
+        }
         let mut batch = Batch::new(keys, requests);
         self.pipeline.run_batch(&mut batch).map_err(BatchError::Operation)?;
         batch.error()
@@ -233,7 +248,8 @@ where
     /// [`OperationError::Fault`](crate::OperationError::Fault) once the transport is known to be
     /// dead.
     pub fn submit(&mut self, tag: Tag, key: &K, request: Request<V>) -> Result<(), Error> {
-        self.pipeline.submit(tag, Access::new(key, request))
+        let access = Access::for_map(key, request, self.pipeline.shared())?;
+        self.pipeline.submit(tag, access)
     }
 
     /// Polls the transport, advances all requests and moves the results of submitted ones into
@@ -322,7 +338,7 @@ fn same_length(keys: usize, what: &'static str, found: usize) -> Result<(), Batc
 }
 
 /// Checks the parameters of a map on this engine.
-pub(crate) fn check<K: Pod, V: Pod>(
+pub(crate) fn check<K: Plain, V: Plain>(
     transport: &impl Transport,
     config: &Config,
     operations: usize,
@@ -336,8 +352,8 @@ impl<T, S, K, V> Host for Map<T, S, K, V>
 where
     T: Transport,
     S: AsMut<[Operation<K, V>]>,
-    K: Pod,
-    V: Pod,
+    K: Plain,
+    V: Plain,
 {
     type Transport = T;
     type Storage = S;
@@ -345,8 +361,8 @@ where
     type Machine = Access<K, V>;
     type Arguments = (K, Request<V>);
 
-    fn machine((key, request): (K, Request<V>), _: &Context) -> Result<Access<K, V>, Error> {
-        Ok(Access::new(&key, request))
+    fn machine((key, request): (K, Request<V>), context: &Context) -> Result<Access<K, V>, Error> {
+        Access::for_map(&key, request, context)
     }
 
     fn pipeline(&mut self) -> &mut Pipeline<T, S, Context, Access<K, V>> {

@@ -45,6 +45,17 @@ pub enum Written {
     Dropped,
 }
 
+impl<V> Request<V> {
+    /// Returns the value that is to be written.
+    #[inline]
+    pub(crate) fn value(&self) -> Option<&V> {
+        match self {
+            Self::Put(value) | Self::PutIfAbsent(value) => Some(value),
+            Self::Get | Self::Remove => None,
+        }
+    }
+}
+
 impl<V> Outcome<V> {
     /// Returns the value of a hit.
     pub fn value(self) -> Option<V> {

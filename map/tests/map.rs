@@ -9,12 +9,12 @@ use std::collections::HashMap;
 
 use common::{Key, ROUNDTRIP_NS, Value, key, on_shm, open, sim, storage, value};
 use probeline_map::{
-    BatchError, CollectiveError, Config, ConfigError, Finished, Map, OpenError, Operation,
-    OperationError, Outcome, Request, Shared, Stats, Tag, Written,
+    BatchError, Bytes, CollectiveError, Config, ConfigError, Finished, Map, OpenError, Operation,
+    OperationError, Outcome, Plain, Request, Shared, Stats, Tag, Written,
 };
 use probeline_shm::Builder;
 use probeline_sim::Cluster;
-use probeline_transport::{Alone, Exchange, Transport};
+use probeline_transport::{Alone, Exchange, PostError, Transport};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -330,12 +330,13 @@ fn the_oldest_entry_is_evicted() {
 /// Bodies of any size, also less than a word, none, and many lines.
 #[test]
 fn keys_and_values_of_any_size() {
-    fn any<K: bytemuck::Pod + PartialEq, V: bytemuck::Pod + PartialEq + core::fmt::Debug>(
+    fn any<K: Plain + PartialEq, V: Plain + PartialEq + core::fmt::Debug>(
         key: impl Fn(u8) -> K,
         value: impl Fn(u8) -> V,
     ) {
+        let (key_bytes, value_bytes) = (key(0).bytes().len(), value(0).bytes().len());
         for direct in [true, false] {
-            let config = Config { direct, ..Config::new(300) };
+            let config = Config { direct, key_bytes, value_bytes, ..Config::new(300) };
             let mut map = on_shm::<K, V>(config, 3);
             let keys: Vec<K> = (0..100).map(&key).collect();
             let values: Vec<V> = (0..100).map(&value).collect();
@@ -363,6 +364,34 @@ fn keys_and_values_of_any_size() {
     any(|n| [u64::from(n); 10], |n| [f64::from(n); 13]);
     any(u64::from, |n| [n; 4096]);
     any(|n| [u16::from(n); 37], |_| ());
+    any(|n| Bytes::<80>::new(&[n; 80]).unwrap(), |n| Bytes::<128>::new(&[n; 104]).unwrap());
+    any(|n| Bytes::<80>::new(&[n; 3]).unwrap(), |n| Bytes::<128>::new(&[n; 21]).unwrap());
+    any(u32::from, |n| Bytes::<4096>::new(&[n; 4000]).unwrap());
+}
+
+#[test]
+fn sizes_chosen_at_run_time_are_kept() {
+    type Key = Bytes<16>;
+    let bytes = |len: usize| Key::new(&[7; 17][..len]).unwrap();
+    assert_eq!(Key::new(&[7; 17]), None);
+    let too_large = Config { key_bytes: 17, value_bytes: 3, ..Config::new(300) };
+    let engine = Builder::new(too_large.sizes::<Key, Key>(3)).open(&mut Alone).unwrap();
+    let refused = Map::<_, _, Key, Key>::new(engine, too_large, storage(3)).err();
+    assert_eq!(refused, Some(ConfigError::Bytes { what: "key", found: 17, most: 16 }));
+    for direct in [true, false] {
+        let config = Config { direct, key_bytes: 9, value_bytes: 3, ..Config::new(300) };
+        let mut map = on_shm::<Key, Key>(config, 3);
+        let refused = OperationError::Post(PostError::OutOfRange);
+        assert_eq!(map.get(&bytes(8)), Err(refused));
+        assert_eq!(map.put(&bytes(9), &bytes(4)), Err(refused));
+        assert_eq!(map.submit(Tag(0), &bytes(10), Request::Get), Err(refused));
+        let of_batch = BatchError::Failed { place: 1, error: refused };
+        let mut written = [Written::Absent; 2];
+        let short = map.put_batch(&[bytes(9); 2], &[bytes(3), bytes(2)], &mut written);
+        assert_eq!(short, Err(of_batch));
+        assert_eq!(map.get_batch(&[bytes(9), bytes(1)], &mut [None; 2]), Err(of_batch));
+        assert_eq!(map.len(&mut Alone), Ok(0));
+    }
 }
 
 #[test]

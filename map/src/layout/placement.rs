@@ -1,6 +1,6 @@
 //! How many entries a map loses while it is filled, by owners and buckets.
 
-use super::{Layout, Words, hash};
+use super::{EntryBytes, Layout, hash};
 
 const CANDIDATES: u32 = 6;
 
@@ -24,8 +24,9 @@ fn losses(owners: u32, buckets_per_owner: u64, candidates: u32) -> [f64; 2] {
         owners,
         buckets_per_owner,
         first_word: 0,
-        bucket_words: Words::<u64, u64>::BUCKET,
-        used_words: Words::<u64, u64>::USED,
+        bytes: EntryBytes { key: 8, value: 8 },
+        bucket_words: 8,
+        used_words: 3,
         candidates,
     };
     let buckets = u64::from(owners) * buckets_per_owner;

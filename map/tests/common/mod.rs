@@ -2,7 +2,7 @@
 // Each test binary uses only a part of this module.
 #![allow(dead_code)]
 
-use probeline_map::{Config, Map, Operation};
+use probeline_map::{Config, Map, Operation, Plain};
 use probeline_shm::Builder;
 use probeline_sim::{Cluster, DirectAccess, Engine, Model};
 use probeline_transport::{Alone, Owner};
@@ -16,12 +16,16 @@ pub(crate) type ShmMap<K, V> = Map<probeline_shm::Engine, Vec<Operation<K, V>>, 
 pub(crate) const ROUNDTRIP_NS: u64 = 100_000;
 
 /// Returns storage for `operations` requests in flight.
-pub(crate) fn storage<K: bytemuck::Pod, V: bytemuck::Pod>(operations: u32) -> Vec<Operation<K, V>> {
+pub(crate) fn storage<K: Plain, V: Plain>(operations: u32) -> Vec<Operation<K, V>> {
     vec![Operation::EMPTY; operations as usize]
 }
 
 /// Returns the configuration of a cluster whose engines fit the map.
-pub(crate) fn sim<K, V>(config: &Config, owners: u32, operations: u32) -> probeline_sim::Config {
+pub(crate) fn sim<K: Plain, V: Plain>(
+    config: &Config,
+    owners: u32,
+    operations: u32,
+) -> probeline_sim::Config {
     let sizes = config.sizes::<K, V>(operations);
     probeline_sim::Config {
         owners,
@@ -35,7 +39,7 @@ pub(crate) fn sim<K, V>(config: &Config, owners: u32, operations: u32) -> probel
     }
 }
 
-pub(crate) fn open<K: bytemuck::Pod, V: bytemuck::Pod>(
+pub(crate) fn open<K: Plain, V: Plain>(
     cluster: &Cluster,
     owner: u32,
     config: Config,
@@ -45,10 +49,7 @@ pub(crate) fn open<K: bytemuck::Pod, V: bytemuck::Pod>(
 }
 
 /// Returns a map of one owner over shared memory.
-pub(crate) fn on_shm<K: bytemuck::Pod, V: bytemuck::Pod>(
-    config: Config,
-    operations: u32,
-) -> ShmMap<K, V> {
+pub(crate) fn on_shm<K: Plain, V: Plain>(config: Config, operations: u32) -> ShmMap<K, V> {
     let engine = Builder::new(config.sizes::<K, V>(operations)).open(&mut Alone).unwrap();
     let map = Map::open(engine, config, storage(operations), &mut Alone).unwrap();
     assert_eq!(map.is_direct(), config.direct);
