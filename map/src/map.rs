@@ -1,7 +1,7 @@
 //! The map, with blocking calls, batches, and submitted requests that the caller polls.
 
 use probeline_pipeline::{Error, Host, Pipeline, Tag};
-use probeline_transport::{PostError, Transport};
+use probeline_transport::{Owner, PostError, Transport};
 
 use crate::batch::{Batch, Gets, Requests, Writes};
 use crate::config::Config;
@@ -324,6 +324,14 @@ where
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Returns the owner and the index of the bucket at which a search for `key` begins: most keys are
+    /// there.
+    #[must_use]
+    pub fn first_candidate(&self, key: &K) -> (Owner, u64) {
+        let place = self.pipeline.shared().layout.candidate(hash(key), 0);
+        (Owner(place.owner), place.index)
     }
 
     /// Returns whether the CPU runs the requests.

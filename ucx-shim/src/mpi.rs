@@ -51,4 +51,4 @@ pub use engine::Engine;
 pub use error::{InitError, MpiError, OpenError};
 pub use exchange::Members;
 pub use info::{AccSingleIntrinsic, Component, Info, library_version};
-pub use world::World;
+pub use world::{RawComm, World};

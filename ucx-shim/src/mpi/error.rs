@@ -60,6 +60,9 @@ pub enum InitError {
          lend it"
     )]
     Second,
+    /// No other code has started MPI, or it was finalized.
+    #[error("MPI does not run in this process: call MPI_Init before, and MPI_Finalize after")]
+    NotRunning,
     /// A call of MPI failed.
     #[error(transparent)]
     Mpi(#[from] MpiError),

@@ -36,8 +36,8 @@ pub struct Members {
 }
 
 impl Members {
-    /// The members of a communicator that only they use. It is kept until MPI ends, because freeing
-    /// it is a collective call and dropping this is not.
+    /// The members of a communicator that only they use. It is kept until the end of the runtime,
+    /// because freeing it is a collective call and dropping this is not.
     pub(super) fn new(runtime: Rc<Runtime>, comm: ffi::MPI_Comm) -> Result<Self, OpenError> {
         let (mut me, mut owners) = (0, 0);
         // SAFETY: a communicator, and a live pointer.
@@ -45,7 +45,7 @@ impl Members {
         // SAFETY: as above.
         MpiError::check("MPI_Comm_size", unsafe { ffi::MPI_Comm_size(comm, &raw mut owners) })?;
         let (me, owners) = (me.unsigned_abs(), owners.unsigned_abs());
-        let group = runtime.new_group();
+        let group = runtime.new_group(comm);
         Ok(Self { runtime, comm, group, windows: 0, measured: None, me, owners, error: None })
     }
 
@@ -54,7 +54,7 @@ impl Members {
     pub(super) fn without_mpi(owners: u32) -> Self {
         // SAFETY: a constant of the library.
         let comm = unsafe { ffi::RSMPI_COMM_NULL };
-        let runtime = Runtime::new(core::time::Duration::ZERO, comm);
+        let runtime = Runtime::new(core::time::Duration::ZERO, comm, true);
         Self { runtime, comm, group: 0, windows: 0, measured: None, me: 0, owners, error: None }
     }
 

@@ -28,6 +28,10 @@ pub(super) struct Runtime {
     pub(super) limit: Duration,
     /// The communicator for the last barrier.
     pub(super) all_ranks: ffi::MPI_Comm,
+    /// Whether MPI ends with this value, and not by other code.
+    finalizes: bool,
+    /// The communicators of all groups of members, in the order of their creation.
+    comms: RefCell<Vec<ffi::MPI_Comm>>,
     /// The number of groups of members that were created.
     groups: Cell<u32>,
     /// Windows of engines that exist.
@@ -39,10 +43,12 @@ pub(super) struct Runtime {
 }
 
 impl Runtime {
-    pub(super) fn new(limit: Duration, all_ranks: ffi::MPI_Comm) -> Rc<Self> {
+    pub(super) fn new(limit: Duration, all_ranks: ffi::MPI_Comm, finalizes: bool) -> Rc<Self> {
         Rc::new(Self {
             limit,
             all_ranks,
+            finalizes,
+            comms: RefCell::default(),
             groups: Cell::new(0),
             live: RefCell::default(),
             retired: RefCell::default(),
@@ -50,8 +56,10 @@ impl Runtime {
         })
     }
 
-    /// The number of a new group of members, higher than those of earlier groups.
-    pub(super) fn new_group(&self) -> u32 {
+    /// The number of a new group of members, higher than those of earlier groups. Keeps their
+    /// communicator until the end.
+    pub(super) fn new_group(&self, comm: ffi::MPI_Comm) -> u32 {
+        self.comms.borrow_mut().push(comm);
         self.groups.replace(self.groups.get() + 1)
     }
 
@@ -103,13 +111,17 @@ impl Runtime {
         probeline_transport::ExchangeError::TimedOut { after_s, missing: None }
     }
 
-    /// Frees all windows and ends MPI. All ranks call it.
+    /// Frees all windows, and ends MPI or frees the communicators. All ranks call it.
     fn finalize(&self) -> Result<(), MpiError> {
         if !self.barrier(self.all_ranks, self.limit)? {
             let text = "not all ranks reached the end of the job in time".to_owned();
             return Err(MpiError { call: "MPI_Ibarrier", code: 0, text });
         }
         free(&mut self.retired.take())?;
+        if !self.finalizes {
+            let comms = self.comms.take().into_iter().chain([self.all_ranks]);
+            return comms.into_iter().try_for_each(free_comm);
+        }
         // SAFETY: all ranks call this, by the barrier, and nothing uses MPI any more, because all
         // its users hold this runtime.
         MpiError::check("MPI_Finalize", unsafe { ffi::MPI_Finalize() })
@@ -133,6 +145,12 @@ impl Drop for Runtime {
 fn free(windows: &mut Vec<(Name, Window)>) -> Result<(), MpiError> {
     windows.sort_by_key(|(name, _)| *name);
     windows.drain(..).try_for_each(|(_, window)| window.free())
+}
+
+/// Frees a communicator. All its members call it.
+fn free_comm(mut comm: ffi::MPI_Comm) -> Result<(), MpiError> {
+    // SAFETY: a communicator that was created here, and that nothing uses any more.
+    MpiError::check("MPI_Comm_free", unsafe { ffi::MPI_Comm_free(&raw mut comm) })
 }
 
 pub(super) fn abort(code: i32) -> ! {

@@ -13,6 +13,9 @@ use super::exchange::Members;
 use super::runtime::{Runtime, abort, return_errors};
 use super::{MpiError, OpenError};
 
+/// A communicator as the C interface of the MPI library has it.
+pub type RawComm = ffi::MPI_Comm;
+
 /// Whether this process has started MPI, which it can do once.
 static STARTED: AtomicBool = AtomicBool::new(false);
 
@@ -59,7 +62,42 @@ impl World {
         let world = unsafe { ffi::RSMPI_COMM_WORLD };
         return_errors(world)?;
         let all_ranks = duplicate(world)?;
-        Ok(Self(Runtime::new(limit, all_ranks)))
+        Ok(Self(Runtime::new(limit, all_ranks, true)))
+    }
+
+    /// Uses MPI that other code of this process has started and will finalize, among the members of
+    /// `comm`. All of them call it. This value and all [`Members`] and engines created from it have to
+    /// be dropped before MPI is finalized; the last one waits for the other members, as in
+    /// [`init`](Self::init), and frees everything.
+    ///
+    /// # Safety
+    /// `comm` is an intracommunicator of the MPI library, if that is running. Only this thread
+    /// calls MPI, or MPI was started with `MPI_THREAD_MULTIPLE`.
+    ///
+    /// # Errors
+    /// [`InitError::NotRunning`], or MPI failed.
+    pub unsafe fn attach(comm: RawComm, limit: Duration) -> Result<Self, InitError> {
+        if !is_running() {
+            return Err(InitError::NotRunning);
+        }
+        Ok(Self(Runtime::new(limit, duplicate(comm)?, false)))
+    }
+
+    /// As [`init`](Self::init), or, if other code has started MPI, as [`attach`](Self::attach) among
+    /// all processes.
+    ///
+    /// # Safety
+    /// If other code has started MPI, only this thread calls it, or it was started with
+    /// `MPI_THREAD_MULTIPLE`.
+    ///
+    /// # Errors
+    /// [`InitError`].
+    pub unsafe fn init_or_attach(limit: Duration) -> Result<Self, InitError> {
+        if !is_running() {
+            return Self::init(limit);
+        }
+        // SAFETY: a constant of the library; the rest by the contract.
+        unsafe { Self::attach(ffi::RSMPI_COMM_WORLD, limit) }
     }
 
     /// All processes of the job, with a communicator that only they use. All processes call it.
@@ -77,6 +115,17 @@ impl World {
     pub fn abort(&self, code: i32) -> ! {
         abort(code)
     }
+}
+
+/// Returns whether MPI was started and not finalized.
+fn is_running() -> bool {
+    let (mut started, mut ended) = (0, 0);
+    // SAFETY: both may be called at any time, with live pointers.
+    unsafe {
+        ffi::MPI_Initialized(&raw mut started);
+        ffi::MPI_Finalized(&raw mut ended);
+    }
+    started != 0 && ended == 0
 }
 
 /// A communicator with the members of `comm`, whose calls return errors. It has no time limit of

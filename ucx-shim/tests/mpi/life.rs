@@ -58,6 +58,22 @@ pub(crate) fn second_world(_: &World, _: &mut Members, _: &Setting) {
     assert_eq!(World::init(LIMIT).err(), Some(InitError::Second));
 }
 
+/// MPI that other code has started is used, and goes on afterwards. The rounds would exhaust the
+/// communicators of MPICH if they were not freed.
+pub(crate) fn attaches(_: &World, members: &mut Members, setting: &Setting) {
+    for round in 0..1_500 {
+        // SAFETY: only this thread calls MPI.
+        let world = unsafe { World::init_or_attach(LIMIT) }.unwrap();
+        let mut all = world.members().unwrap();
+        assert_eq!((all.me(), all.owners()), (members.me(), members.owners()));
+        if round == 0 {
+            let builder = Builder::new(Sizes::new(64)).acc_single_intrinsic(setting.single);
+            drop(builder.open(&mut all).unwrap());
+        }
+    }
+    members.barrier().unwrap();
+}
+
 /// Opening is refused if the first compare-and-swap would abort the process.
 pub(crate) fn refused(world: &World, members: &mut Members, _: &Setting) {
     let refused = Builder::new(Sizes::new(64)).open(members).err();

@@ -43,6 +43,7 @@ const TESTS: &[(&str, Where, &[u32], Body)] = &[
     ("windows_are_freed", Where::Everywhere, &[2], life::windows_are_freed),
     ("sizes_differ", Where::Once, &[3], life::sizes_differ),
     ("second_world", Where::Once, &[1], life::second_world),
+    ("attaches", Where::Once, &[1, 2], life::attaches),
     ("gathers", Where::Once, &[1, 4], exchange::gathers),
     ("gives_parts", Where::Once, &[1, 4], exchange::gives_parts),
     ("lengths_differ", Where::Once, &[3], exchange::lengths_differ),

@@ -1,0 +1,529 @@
+/* The C interface of Probeline: distributed tables and caches in the memory of many processes, reached
+ * only with one-sided RDMA operations. docs/guide/c.md introduces it.
+ *
+ * Functions return PROBELINE_OK or the kind of an error; probeline_last_error() then has a sentence
+ * about it. A NULL argument or an invalid option is an error, not undefined behaviour, unless the
+ * function allows it. A handle must be NULL, or open and not closed.
+ *
+ * A handle belongs to the thread that opened it; calls by other threads fail with
+ * PROBELINE_ERROR_THREAD. Threads may use handles of their own at the same time.
+ *
+ * "Collective" functions are called by all ranks of a job, in the same order. They wait for the others,
+ * no longer than the job's limits.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ * Written by cbindgen: change capi/src, then run PROBELINE_WRITE_HEADER=1 cargo test -p probeline-capi
+ * --test header. */
+
+#ifndef PROBELINE_H
+#define PROBELINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// The major version of this header.
+#define PROBELINE_VERSION_MAJOR 0
+
+// The minor version of this header. Before version 1.0 another minor version is incompatible.
+#define PROBELINE_VERSION_MINOR 1
+
+// The patch version of this header.
+#define PROBELINE_VERSION_PATCH 0
+
+// The transport that the environment variable PROBELINE_TRANSPORT names: "shm", "verbs", "ucx" or
+// "mpi"; shared memory without the variable.
+#define PROBELINE_TRANSPORT_AUTO 0
+
+// Shared memory between processes of one machine.
+#define PROBELINE_TRANSPORT_SHM 1
+
+// RDMA NICs, by libibverbs, which is loaded at run time.
+#define PROBELINE_TRANSPORT_VERBS 2
+
+// UCX, by libucp, which is loaded at run time.
+#define PROBELINE_TRANSPORT_UCX 3
+
+// MPI RMA, if the library was built with it.
+#define PROBELINE_TRANSPORT_MPI 4
+
+// Join the processes that mpirun, mpiexec or srun has started with this one. Without a launcher,
+// start `ranks` - 1 copies of this program on this machine, with the same arguments; the copies
+// call probeline_job_open() as well. Over MPI RMA, MPI joins the processes.
+#define PROBELINE_START_AUTO 0
+
+// Join processes that were started by hand: `rank`, `ranks` and `rendezvous` say how.
+#define PROBELINE_START_PLACED 1
+
+// Find a key.
+#define PROBELINE_FIND 0
+
+// Find a key, or insert it.
+#define PROBELINE_FIND_OR_PUT 1
+
+// Get a value.
+#define PROBELINE_GET 0
+
+// Put a value, over an older one.
+#define PROBELINE_PUT 1
+
+// Put a value unless the key has one.
+#define PROBELINE_PUT_IF_ABSENT 2
+
+// Remove a key.
+#define PROBELINE_REMOVE 3
+
+// What a function returns: PROBELINE_OK, or the kind of its error. probeline_last_error() has the
+// details.
+typedef enum probeline_status {
+    // The call succeeded.
+    PROBELINE_OK = 0,
+    // An argument or an option is invalid. The call changed nothing.
+    PROBELINE_ERROR_INVALID = 1,
+    // The library was built without this, or the system lacks it.
+    PROBELINE_ERROR_UNSUPPORTED = 2,
+    // The processes of the job did not find each other.
+    PROBELINE_ERROR_JOIN = 3,
+    // The transport could not be opened.
+    PROBELINE_ERROR_OPEN = 4,
+    // Ranks disagree: they called different functions, or with different options.
+    PROBELINE_ERROR_DIFFERS = 5,
+    // A rank or the connection to it was lost. The job cannot continue.
+    PROBELINE_ERROR_LOST = 6,
+    // The operation failed; whether it took effect is unknown. It is safe to repeat it.
+    PROBELINE_ERROR_FAILED = 7,
+    // All room for submitted operations is in use: poll, then submit again.
+    PROBELINE_ERROR_BUSY = 8,
+    // The handle is in use: by the call that called this one, or by tables and maps of the job.
+    PROBELINE_ERROR_IN_USE = 9,
+    // A handle belongs to the thread that opened it, and another thread made the call.
+    PROBELINE_ERROR_THREAD = 10,
+    // A file could not be read or written, or has other sizes.
+    PROBELINE_ERROR_FILE = 11,
+    // A defect of the library. The handle can only be closed.
+    PROBELINE_ERROR_PANIC = 12,
+} probeline_status;
+
+// What an operation found or did. It has one byte.
+enum probeline_outcome
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint8_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // The key is not there.
+    PROBELINE_ABSENT = 0,
+    // The key is there.
+    PROBELINE_FOUND = 1,
+    // The key was not there and is now.
+    PROBELINE_INSERTED = 2,
+    // A table has no room for the key, which is not there.
+    PROBELINE_FULL = 3,
+    // A map's value replaced an older one of the key.
+    PROBELINE_UPDATED = 4,
+    // A map's entry replaced that of another key.
+    PROBELINE_EVICTED = 5,
+    // A map has removed the key.
+    PROBELINE_REMOVED = 6,
+    // A map has stored or removed nothing, because other ranks write at the same place.
+    PROBELINE_DROPPED = 7,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum probeline_outcome probeline_outcome;
+#else
+typedef uint8_t probeline_outcome;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// The processes that share tables and maps.
+typedef struct probeline_job probeline_job;
+
+// A cache of values by keys, in the memory of all ranks.
+typedef struct probeline_map probeline_map;
+
+// A set of keys in the memory of all ranks.
+typedef struct probeline_table probeline_table;
+
+// Options of a job. All ranks give the same transport, number of ranks and rendezvous.
+typedef struct probeline_job_options {
+    // The size of this structure, which probeline_job_options_init() stores.
+    size_t size;
+    // PROBELINE_TRANSPORT_... [default: PROBELINE_TRANSPORT_AUTO]
+    int transport;
+    // PROBELINE_START_... [default: PROBELINE_START_AUTO]
+    int start;
+    // The number of ranks, unless a launcher or MPI says it. [default: 1]
+    uint32_t ranks;
+    // This rank, from 0, if `start` is PROBELINE_START_PLACED.
+    uint32_t rank;
+    // "HOST:PORT" of rank 0, if the launcher has no PMI server or `start` is
+    // PROBELINE_START_PLACED. All ranks then need the same secret, in a file or in the environment
+    // variable PROBELINE_SECRET. [default: NULL]
+    const char *rendezvous;
+    // A file with the secret, which only its owner may read. [default: NULL]
+    const char *secret_file;
+    // Whether other machines may connect to the rendezvous: 0 or 1. [default: 0]
+    int allow_remote;
+    // Whether a READ never brings a torn word, over verbs, UCX and MPI: 0 or 1. No specification
+    // promises it; if it is wrong, a table loses data. [default: 0]
+    int word_reads_whole;
+    // The longest wait for all ranks to join, in seconds. [default: 60]
+    uint32_t join_limit_s;
+    // The longest wait in a collective call, in seconds. [default: 600]
+    uint32_t collective_limit_s;
+    // The RDMA device, such as "mlx5_0", or UCX's network device, such as "mlx5_0:1". [default:
+    // NULL, the first one that works]
+    const char *device;
+    // The device's port for verbs, counted from 1. [default: 0, the first active one]
+    int port;
+    // The index of the GID for verbs and UCX. [default: -1, which selects one]
+    int gid_index;
+    // UCX's transports, as UCX_TLS. [default: NULL]
+    const char *ucx_tls;
+} probeline_job_options;
+
+// Options of a table. All ranks give the same.
+typedef struct probeline_table_options {
+    // The size of this structure, which probeline_table_options_init() stores.
+    size_t size;
+    // Keys for which the whole table has room: at this number it is three quarters full.
+    // [default: 1,000,000]
+    uint64_t keys;
+    // 63 for keys of one word below 2^63, which are fastest; or bits of wide keys, a multiple of
+    // 64 up to 4096. Wide keys take the room of 2, 4, 8, 16, 32 or 64 words. [default: 63]
+    uint32_t key_bits;
+    // Operations in flight at once, 1 to 65,536. [default: 32]
+    uint32_t operations;
+    // C, the buckets that one READ brings, a multiple of 8. [default: 32]
+    uint32_t chunk_buckets;
+    // M, the chunks that an operation reads before it finds the table full. [default: 32]
+    uint32_t max_chunks;
+    // Whether the CPU itself reads and writes the memory of all ranks where it can: 0 or 1.
+    // [default: 1]
+    int direct;
+} probeline_table_options;
+
+// A submitted operation that has ended.
+typedef struct probeline_finished {
+    // The tag with which it was submitted.
+    uint64_t tag;
+    // PROBELINE_OK, or the kind of its error.
+    enum probeline_status status;
+    // What it found or did, if its status is PROBELINE_OK.
+    probeline_outcome outcome;
+} probeline_finished;
+
+// Receives a key and the pointer given with the function. It must return: no longjmp, no exception.
+typedef void (*probeline_table_visit)(const uint64_t *key,
+                                      void *context);
+
+// What operations of this rank on a table have cost since it was opened.
+typedef struct probeline_table_stats {
+    // The size of this structure.
+    size_t size;
+    // Operations that found their key.
+    uint64_t found;
+    // Operations that inserted their key.
+    uint64_t inserted;
+    // Operations that found no room.
+    uint64_t full;
+    // Finds without their key.
+    uint64_t absent;
+    // Operations that failed.
+    uint64_t failed;
+    // READs of chunks that operations waited for.
+    uint64_t effective_roundtrips;
+    // READs of chunks posted.
+    uint64_t outgoing_roundtrips;
+    // Compare-and-swaps of buckets.
+    uint64_t claims;
+    // Cache lines that the CPU examined.
+    uint64_t lines;
+} probeline_table_stats;
+
+// Options of a map. All ranks give the same.
+typedef struct probeline_map_options {
+    // The size of this structure, which probeline_map_options_init() stores.
+    size_t size;
+    // Bytes of a key, 1 to 1024. Keys are equal if their bytes are, so padding must be 0. [no
+    // default]
+    size_t key_bytes;
+    // Bytes of a value, 1 to 8192. [no default]
+    size_t value_bytes;
+    // Entries for which the whole map has room: at this number it is half full and has lost 0.2 %.
+    // [default: 1,000,000]
+    uint64_t entries;
+    // Buckets of each rank; 0 computes them from `entries`. [default: 0]
+    uint64_t buckets_per_rank;
+    // Buckets in which a key may be, 1 to 8. [default: 6]
+    uint32_t candidates;
+    // Operations in flight at once, 1 to 65,536. [default: 32]
+    uint32_t operations;
+    // Eighths of a part's buckets that a rank writes until others take its unfinished write for that
+    // of a dead rank, 1 to 48. [default: 8]
+    uint32_t claim_ticks;
+    // Whether an insert takes a roundtrip less and an overwrite one atomic more: 0 or 1.
+    // [default: 1]
+    int claims_with_read;
+    // Whether the CPU itself reads and writes the memory of all ranks where it can: 0 or 1.
+    // [default: 1]
+    int direct;
+} probeline_map_options;
+
+// Receives a key, its value, and the pointer given with the function. It must return: no longjmp, no
+// exception.
+typedef void (*probeline_map_visit)(const void *key,
+                                    const void *value,
+                                    void *context);
+
+// What operations of this rank on a map have found and done since it was opened.
+typedef struct probeline_map_stats {
+    // The size of this structure.
+    size_t size;
+    // Gets that found the key.
+    uint64_t hits;
+    // Gets that did not.
+    uint64_t misses;
+    // The misses that gave up because other ranks write at the same place.
+    uint64_t busy;
+    // Puts of new keys.
+    uint64_t inserts;
+    // Puts over an older value.
+    uint64_t updates;
+    // Puts in place of another key.
+    uint64_t evictions;
+    // Puts that stored nothing.
+    uint64_t drops;
+    // Puts-if-absent that found the key.
+    uint64_t present;
+    // Removes that removed the key.
+    uint64_t removes;
+    // Removes that did not.
+    uint64_t absent;
+    // Operations that failed.
+    uint64_t failed;
+    // Looks at buckets.
+    uint64_t looks;
+    // The looks whose check failed, because other ranks wrote meanwhile.
+    uint64_t failed_checks;
+    // Entries destroyed beyond updates and evictions.
+    uint64_t lost_entries;
+} probeline_map_stats;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Returns the version of the library, such as "0.1.0". May be called by any thread.
+const char *probeline_version(void);
+
+// Returns a sentence about the last error of a call by this thread: what failed, on what, why, and
+// what to do. It is empty if there was none, and valid until the next call by this thread that
+// fails.
+const char *probeline_last_error(void);
+
+// Returns a short text about a status, such as "invalid argument". May be called by any thread.
+const char *probeline_error_text(int status);
+
+// Stores the default options and `size`, which is sizeof(probeline_job_options).
+enum probeline_status probeline_job_options_init(struct probeline_job_options *options,
+                                                 size_t size);
+
+// Joins the job and stores its handle at `job`. `options` may be NULL, for the defaults. Every
+// process of the job calls it. Signals, threads and the standard streams stay as they are.
+enum probeline_status probeline_job_open(const struct probeline_job_options *options,
+                                         struct probeline_job **job);
+
+// Leaves the job and frees it; `job` may be NULL. Close its tables and maps before: otherwise it
+// returns PROBELINE_ERROR_IN_USE and frees nothing. Rank 0 waits up to 10 seconds for the processes
+// that it has started, and reports those that failed.
+enum probeline_status probeline_job_close(struct probeline_job *job);
+
+// Stores the rank of this process, from 0, and the number of ranks. Each may be NULL.
+enum probeline_status probeline_job_rank(struct probeline_job *job,
+                                         uint32_t *rank,
+                                         uint32_t *ranks);
+
+// Waits until all ranks have called it. Collective.
+enum probeline_status probeline_job_barrier(struct probeline_job *job);
+
+// Gathers `bytes` bytes of each rank into `all`, in the order of ranks. Collective.
+enum probeline_status probeline_job_all_gather(struct probeline_job *job,
+                                               const void *mine,
+                                               size_t bytes,
+                                               void *all);
+
+// Stores the default options and `size`, which is sizeof(probeline_table_options).
+enum probeline_status probeline_table_options_init(struct probeline_table_options *options,
+                                                   size_t size);
+
+// Opens an empty table and stores its handle at `table`. `options` may be NULL, for the defaults.
+// Collective.
+enum probeline_status probeline_table_open(struct probeline_job *job,
+                                           const struct probeline_table_options *options,
+                                           struct probeline_table **table);
+
+// Waits for all ranks, closes the table and frees it; `table` may be NULL. Collective.
+enum probeline_status probeline_table_close(struct probeline_table *table);
+
+// Finds the key, or inserts it: PROBELINE_FOUND, PROBELINE_INSERTED or PROBELINE_FULL. The key has
+// one word, or as many as key_bits says. `outcome` may be NULL.
+enum probeline_status probeline_table_find_or_put(struct probeline_table *table,
+                                                  const uint64_t *key,
+                                                  probeline_outcome *outcome);
+
+// Finds the key: PROBELINE_FOUND or PROBELINE_ABSENT.
+enum probeline_status probeline_table_find(struct probeline_table *table,
+                                           const uint64_t *key,
+                                           probeline_outcome *outcome);
+
+// Runs PROBELINE_FIND_OR_PUT or PROBELINE_FIND for `count` keys, one after another in `keys`, and
+// stores the outcome of each, as many in flight as there is room for. If it fails, the outcomes are
+// undefined.
+enum probeline_status probeline_table_batch(struct probeline_table *table,
+                                            int operation,
+                                            const uint64_t *keys,
+                                            size_t count,
+                                            probeline_outcome *outcomes);
+
+// Starts PROBELINE_FIND_OR_PUT or PROBELINE_FIND, which probeline_table_poll() reports under `tag`.
+// Returns PROBELINE_ERROR_BUSY while as many operations are in flight as the options say.
+enum probeline_status probeline_table_submit(struct probeline_table *table,
+                                             uint64_t tag,
+                                             int operation,
+                                             const uint64_t *key);
+
+// Makes progress, and stores at most `capacity` operations that have ended, and their number. Never
+// waits.
+enum probeline_status probeline_table_poll(struct probeline_table *table,
+                                           struct probeline_finished *finished,
+                                           size_t capacity,
+                                           size_t *count);
+
+// Stores the number of keys in the whole table. Collective.
+enum probeline_status probeline_table_len(struct probeline_table *table,
+                                          uint64_t *len);
+
+// Removes all keys from the whole table. Collective.
+enum probeline_status probeline_table_clear(struct probeline_table *table);
+
+// Calls `visit` with every key in this rank's part of the table. The result is exact between
+// barriers.
+enum probeline_status probeline_table_for_each_local(struct probeline_table *table,
+                                                     probeline_table_visit visit,
+                                                     void *context);
+
+// Stores the counters of this rank's operations in a structure of `size` bytes, which is
+// sizeof(probeline_table_stats).
+enum probeline_status probeline_table_get_stats(struct probeline_table *table,
+                                                struct probeline_table_stats *stats,
+                                                size_t size);
+
+// Stores the default options and `size`, which is sizeof(probeline_map_options).
+enum probeline_status probeline_map_options_init(struct probeline_map_options *options,
+                                                 size_t size);
+
+// Opens an empty map and stores its handle at `map`. The options must have sizes of keys and values.
+// Collective.
+enum probeline_status probeline_map_open(struct probeline_job *job,
+                                         const struct probeline_map_options *options,
+                                         struct probeline_map **map);
+
+// Waits for all ranks, closes the map and frees it; `map` may be NULL. Collective.
+enum probeline_status probeline_map_close(struct probeline_map *map);
+
+// Stores the value of the key at `value`: PROBELINE_FOUND, or PROBELINE_ABSENT, which leaves `value`
+// as it is. A map may forget keys, but never returns a wrong value.
+enum probeline_status probeline_map_get(struct probeline_map *map,
+                                        const void *key,
+                                        void *value,
+                                        probeline_outcome *outcome);
+
+// Stores a value for the key, over an older one: PROBELINE_INSERTED, PROBELINE_UPDATED,
+// PROBELINE_EVICTED or PROBELINE_DROPPED. `outcome` may be NULL.
+enum probeline_status probeline_map_put(struct probeline_map *map,
+                                        const void *key,
+                                        const void *value,
+                                        probeline_outcome *outcome);
+
+// As probeline_map_put(), but leaves an older value as it is: PROBELINE_FOUND.
+enum probeline_status probeline_map_put_if_absent(struct probeline_map *map,
+                                                  const void *key,
+                                                  const void *value,
+                                                  probeline_outcome *outcome);
+
+// Removes the key: PROBELINE_REMOVED, PROBELINE_ABSENT or PROBELINE_DROPPED. `outcome` may be NULL.
+enum probeline_status probeline_map_remove(struct probeline_map *map,
+                                           const void *key,
+                                           probeline_outcome *outcome);
+
+// Gets the values of `count` keys, one after another in `keys`, and stores the outcome of each, as
+// many in flight as there is room for. Values of keys that are absent stay as they are. If it fails,
+// values and outcomes are undefined.
+enum probeline_status probeline_map_get_batch(struct probeline_map *map,
+                                              const void *keys,
+                                              size_t count,
+                                              void *values,
+                                              probeline_outcome *outcomes);
+
+// Runs PROBELINE_PUT, PROBELINE_PUT_IF_ABSENT or PROBELINE_REMOVE for `count` keys, one after another
+// in `keys`, with the values in `values`, which may be NULL for PROBELINE_REMOVE. Stores the outcome
+// of each. If it fails, outcomes are undefined.
+enum probeline_status probeline_map_write_batch(struct probeline_map *map,
+                                                int operation,
+                                                const void *keys,
+                                                const void *values,
+                                                size_t count,
+                                                probeline_outcome *outcomes);
+
+// Starts PROBELINE_GET, which stores a value it finds at `value` during a poll. It is valid until
+// probeline_map_poll() has reported `tag`. Returns PROBELINE_ERROR_BUSY while as many operations are
+// in flight as the options say.
+enum probeline_status probeline_map_submit_get(struct probeline_map *map,
+                                               uint64_t tag,
+                                               const void *key,
+                                               void *value);
+
+// Starts PROBELINE_PUT, PROBELINE_PUT_IF_ABSENT or PROBELINE_REMOVE, which probeline_map_poll()
+// reports under `tag`. Key and value are copied; `value` may be NULL for PROBELINE_REMOVE. Returns
+// PROBELINE_ERROR_BUSY as probeline_map_submit_get() does.
+enum probeline_status probeline_map_submit_write(struct probeline_map *map,
+                                                 uint64_t tag,
+                                                 int operation,
+                                                 const void *key,
+                                                 const void *value);
+
+// Makes progress, and stores at most `capacity` operations that have ended, and their number. Never
+// waits.
+enum probeline_status probeline_map_poll(struct probeline_map *map,
+                                         struct probeline_finished *finished,
+                                         size_t capacity,
+                                         size_t *count);
+
+// Stores the number of entries in the whole map. Collective.
+enum probeline_status probeline_map_len(struct probeline_map *map,
+                                        uint64_t *len);
+
+// Removes all entries from the whole map. Collective.
+enum probeline_status probeline_map_clear(struct probeline_map *map);
+
+// Lets every entry so far look older than those that follow, for evictions: call it after each step
+// of a simulation.
+enum probeline_status probeline_map_advance_age(struct probeline_map *map);
+
+// Calls `visit` with every entry in this rank's part of the map. The result is exact between
+// barriers.
+enum probeline_status probeline_map_for_each_local(struct probeline_map *map,
+                                                   probeline_map_visit visit,
+                                                   void *context);
+
+// Stores the counters of this rank's operations in a structure of `size` bytes, which is
+// sizeof(probeline_map_stats).
+enum probeline_status probeline_map_get_stats(struct probeline_map *map,
+                                              struct probeline_map_stats *stats,
+                                              size_t size);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* PROBELINE_H */

@@ -1,0 +1,321 @@
+//! Maps of all sizes behind one trait, with the sizes of keys and values chosen at run time.
+
+use core::mem::MaybeUninit;
+
+use probeline::map::{
+    Bytes, Config, Finished, Map, Operation, OperationError, Outcome, Plain, Request, Stats, Tag,
+    Written,
+};
+use probeline::transport::Exchange;
+
+use crate::engine::Engine;
+use crate::job::Members;
+use crate::status::{Error, probeline_outcome};
+
+/// The most bytes of a key and of a value.
+pub(crate) const MAX_KEY: usize = 1024;
+pub(crate) const MAX_VALUE: usize = 8192;
+/// Keys and values that are copied at once.
+const BLOCK: usize = 256;
+
+/// What a write does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Write {
+    Put,
+    PutIfAbsent,
+    Remove,
+}
+
+/// What a request reads or writes.
+#[derive(Clone, Copy)]
+pub(crate) enum Access<'v> {
+    Get,
+    /// A write, with the bytes of its values; empty if it removes.
+    Write(Write, &'v [u8]),
+}
+
+/// The place of a value that a get has found.
+pub(crate) type Place<'v> = &'v mut [MaybeUninit<u8>];
+
+/// A map of keys and values of some bytes. Callers give as many bytes as there are.
+pub(crate) trait Cache {
+    fn get(&mut self, key: &[u8], value: Place<'_>) -> Result<probeline_outcome, Error>;
+    fn write(&mut self, key: &[u8], write: Write, value: &[u8])
+    -> Result<probeline_outcome, Error>;
+    /// Stores an outcome for each key.
+    fn get_batch(
+        &mut self,
+        keys: &[u8],
+        values: Place<'_>,
+        outcomes: &mut [MaybeUninit<probeline_outcome>],
+    ) -> Result<(), Error>;
+    fn write_batch(
+        &mut self,
+        keys: &[u8],
+        write: Write,
+        values: &[u8],
+        outcomes: &mut [MaybeUninit<probeline_outcome>],
+    ) -> Result<(), Error>;
+    fn submit(&mut self, tag: Tag, key: &[u8], access: Access<'_>) -> Result<(), OperationError>;
+    /// Calls `each` with the tag, the result, and the value if the operation is a hit.
+    fn poll(
+        &mut self,
+        capacity: usize,
+        each: &mut EachFinished<'_>,
+    ) -> Result<usize, OperationError>;
+    fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64, Error>;
+    fn clear(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error>;
+    fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error>;
+    fn advance_age(&mut self);
+    /// Returns the owner and the index of the bucket at which a search for the key begins.
+    #[cfg(feature = "mpi")]
+    fn first_candidate(&self, key: &[u8]) -> Result<(u32, u64), Error>;
+    /// Returns the buckets of each rank.
+    #[cfg(feature = "mpi")]
+    fn buckets(&self) -> u64;
+    #[cfg(feature = "mpi")]
+    fn reset_stats(&mut self);
+    fn stats(&self) -> &Stats;
+    fn into_engine(self: Box<Self>) -> Engine;
+}
+
+/// Receives a finished operation: its tag, its result, and the value of a hit.
+pub(crate) type EachFinished<'c> =
+    dyn FnMut(Tag, Result<probeline_outcome, OperationError>, Option<&[u8]>) + 'c;
+
+/// Opens a map. The sizes are in `config`, and at most [`MAX_KEY`] and [`MAX_VALUE`].
+pub(crate) fn open(
+    members: &mut Members,
+    config: Config,
+    operations: u32,
+) -> Result<Box<dyn Cache>, Error> {
+    match (config.key_bytes, config.value_bytes) {
+        (..=128, ..=128) => Ranged::<128, 128>::open(members, config, operations),
+        (..=256, ..=1024) => Ranged::<256, 1024>::open(members, config, operations),
+        _ => Ranged::<MAX_KEY, MAX_VALUE>::open(members, config, operations),
+    }
+}
+
+/// A map of keys of at most `K` and values of at most `V` bytes.
+struct Ranged<const K: usize, const V: usize> {
+    map: Map<Engine, Vec<Operation<Bytes<K>, Bytes<V>>>, Bytes<K>, Bytes<V>>,
+    key_bytes: usize,
+    value_bytes: usize,
+    /// What a batch gives to the map.
+    keys: Vec<Bytes<K>>,
+    values: Vec<Bytes<V>>,
+    found: Vec<Option<Bytes<V>>>,
+    finished: Vec<Finished<Bytes<V>>>,
+}
+
+/// Returns bytes whose number was checked when the map was opened.
+fn sized<const N: usize>(bytes: &[u8]) -> Result<Bytes<N>, OperationError> {
+    Bytes::new(bytes).ok_or(OperationError::Post(probeline::transport::PostError::OutOfRange))
+}
+
+/// Stores a value that was found.
+pub(crate) fn copy(value: &[u8], to: Place<'_>) {
+    to.iter_mut().zip(value).for_each(|(to, byte)| {
+        to.write(*byte);
+    });
+}
+
+fn request<V>(write: Write, value: V) -> Request<V> {
+    match write {
+        Write::Put => Request::Put(value),
+        Write::PutIfAbsent => Request::PutIfAbsent(value),
+        Write::Remove => Request::Remove,
+    }
+}
+
+impl<const K: usize, const V: usize> Ranged<K, V> {
+    fn open(
+        members: &mut Members,
+        config: Config,
+        operations: u32,
+    ) -> Result<Box<dyn Cache>, Error> {
+        let engine = members.open(config.sizes::<Bytes<K>, Bytes<V>>(operations))?;
+        let storage = vec![Operation::EMPTY; operations as usize];
+        Ok(Box::new(Self {
+            map: Map::open(engine, config, storage, members.exchange())?,
+            key_bytes: config.key_bytes,
+            value_bytes: config.value_bytes,
+            keys: Vec::new(),
+            values: Vec::new(),
+            found: Vec::new(),
+            finished: vec![Finished::default(); operations as usize],
+        }))
+    }
+
+    /// Copies the keys of a block.
+    fn take_keys(&mut self, keys: &[u8]) -> Result<(), Error> {
+        self.keys.clear();
+        for key in keys.chunks_exact(self.key_bytes) {
+            self.keys.push(sized(key)?);
+        }
+        Ok(())
+    }
+
+    fn write_block(
+        &mut self,
+        write: Write,
+        values: &[u8],
+        written: &mut [Written],
+    ) -> Result<(), Error> {
+        self.values.clear();
+        if write != Write::Remove {
+            for value in values.chunks_exact(self.value_bytes) {
+                self.values.push(sized(value)?);
+            }
+        }
+        Ok(match write {
+            Write::Put => self.map.put_batch(&self.keys, &self.values, written),
+            Write::PutIfAbsent => self.map.put_if_absent_batch(&self.keys, &self.values, written),
+            Write::Remove => self.map.remove_batch(&self.keys, written),
+        }?)
+    }
+}
+
+impl<const K: usize, const V: usize> Cache for Ranged<K, V> {
+    fn get(&mut self, key: &[u8], value: Place<'_>) -> Result<probeline_outcome, Error> {
+        let Some(found) = self.map.get(&sized(key)?)? else {
+            return Ok(probeline_outcome::PROBELINE_ABSENT);
+        };
+        copy(found.bytes(), value);
+        Ok(probeline_outcome::PROBELINE_FOUND)
+    }
+
+    fn write(
+        &mut self,
+        key: &[u8],
+        write: Write,
+        value: &[u8],
+    ) -> Result<probeline_outcome, Error> {
+        let key = sized(key)?;
+        Ok(match write {
+            Write::Put => self.map.put(&key, &sized(value)?),
+            Write::PutIfAbsent => self.map.put_if_absent(&key, &sized(value)?),
+            Write::Remove => self.map.remove(&key),
+        }?
+        .into())
+    }
+
+    fn get_batch(
+        &mut self,
+        keys: &[u8],
+        values: Place<'_>,
+        outcomes: &mut [MaybeUninit<probeline_outcome>],
+    ) -> Result<(), Error> {
+        let values = values.chunks_mut(BLOCK * self.value_bytes);
+        let blocks = keys.chunks(BLOCK * self.key_bytes).zip(values);
+        for ((keys, values), outcomes) in blocks.zip(outcomes.chunks_mut(BLOCK)) {
+            self.take_keys(keys)?;
+            self.found.clear();
+            self.found.resize(self.keys.len(), None);
+            self.map.get_batch(&self.keys, &mut self.found)?;
+            let results = self.found.iter().zip(outcomes);
+            for ((found, outcome), to) in results.zip(values.chunks_exact_mut(self.value_bytes)) {
+                outcome.write(match found {
+                    Some(_) => probeline_outcome::PROBELINE_FOUND,
+                    None => probeline_outcome::PROBELINE_ABSENT,
+                });
+                if let Some(value) = found {
+                    copy(value.bytes(), to);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write_batch(
+        &mut self,
+        keys: &[u8],
+        write: Write,
+        values: &[u8],
+        outcomes: &mut [MaybeUninit<probeline_outcome>],
+    ) -> Result<(), Error> {
+        let mut values = values.chunks(BLOCK * self.value_bytes);
+        let blocks = keys.chunks(BLOCK * self.key_bytes).zip(outcomes.chunks_mut(BLOCK));
+        for (keys, outcomes) in blocks {
+            self.take_keys(keys)?;
+            let mut written = [Written::Absent; BLOCK];
+            let written = written.get_mut(..outcomes.len()).unwrap_or_default();
+            self.write_block(write, values.next().unwrap_or_default(), written)?;
+            outcomes.iter_mut().zip(written).for_each(|(to, written)| {
+                to.write((*written).into());
+            });
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, tag: Tag, key: &[u8], access: Access<'_>) -> Result<(), OperationError> {
+        let request = match access {
+            Access::Get => Request::Get,
+            Access::Write(Write::Remove, _) => Request::Remove,
+            Access::Write(write, value) => request(write, sized(value)?),
+        };
+        self.map.submit(tag, &sized(key)?, request)
+    }
+
+    fn poll(
+        &mut self,
+        capacity: usize,
+        each: &mut EachFinished<'_>,
+    ) -> Result<usize, OperationError> {
+        let capacity = capacity.min(self.finished.len());
+        let out = self.finished.get_mut(..capacity).unwrap_or_default();
+        let finished = self.map.poll_into(out)?;
+        for Finished { tag, result } in finished {
+            match result {
+                Ok(Outcome::Hit(value)) => {
+                    each(*tag, Ok(probeline_outcome::PROBELINE_FOUND), Some(value.bytes()));
+                }
+                Ok(Outcome::Miss) => each(*tag, Ok(probeline_outcome::PROBELINE_ABSENT), None),
+                Ok(Outcome::Written(written)) => each(*tag, Ok((*written).into()), None),
+                Err(error) => each(*tag, Err(*error), None),
+            }
+        }
+        Ok(finished.len())
+    }
+
+    fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64, Error> {
+        Ok(self.map.len(exchange)?)
+    }
+
+    fn clear(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error> {
+        Ok(self.map.clear(exchange)?)
+    }
+
+    fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
+        self.map.for_each_local(|key, value| visit(key.bytes(), value.bytes()))?;
+        Ok(())
+    }
+
+    fn advance_age(&mut self) {
+        self.map.advance_age();
+    }
+
+    #[cfg(feature = "mpi")]
+    fn first_candidate(&self, key: &[u8]) -> Result<(u32, u64), Error> {
+        let (owner, index) = self.map.first_candidate(&sized(key)?);
+        Ok((owner.0, index))
+    }
+
+    #[cfg(feature = "mpi")]
+    fn buckets(&self) -> u64 {
+        self.map.config().buckets_per_owner
+    }
+
+    #[cfg(feature = "mpi")]
+    fn reset_stats(&mut self) {
+        self.map.reset_stats();
+    }
+
+    fn stats(&self) -> &Stats {
+        self.map.stats()
+    }
+
+    fn into_engine(self: Box<Self>) -> Engine {
+        self.map.into_transport()
+    }
+}

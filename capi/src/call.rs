@@ -1,0 +1,105 @@
+//! What every function does: no panic leaves it, no NULL is dereferenced.
+
+use core::any::Any;
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+
+use crate::status::{Error, probeline_status};
+
+/// Runs the body of a function, and returns its status.
+pub(crate) fn call(body: impl FnOnce() -> Result<(), Error>) -> probeline_status {
+    // What a panic leaves half done, `Handle` does not use again.
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => probeline_status::PROBELINE_OK,
+        Ok(Err(error)) => error.report(),
+        Err(payload) => panicked(&*payload).report(),
+    }
+}
+
+pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Error {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("no message");
+    Error::new(
+        probeline_status::PROBELINE_ERROR_PANIC,
+        format_args!("a defect of the library, please report it: {text}"),
+    )
+}
+
+fn null(what: &str) -> Error {
+    Error::invalid(format_args!("{what} is NULL"))
+}
+
+/// Returns a place to which to write a result.
+///
+/// # Safety
+/// `to` is NULL or valid for writes of a `P`, also if it is uninitialized, while the caller's
+/// argument is.
+pub(crate) unsafe fn out<'a, P: Copy>(
+    to: *mut P,
+    what: &str,
+) -> Result<&'a mut core::mem::MaybeUninit<P>, Error> {
+    // SAFETY: by the contract, and `MaybeUninit` needs no initialized memory.
+    unsafe { to.cast::<core::mem::MaybeUninit<P>>().as_mut() }.ok_or_else(|| null(what))
+}
+
+/// Writes an optional result.
+///
+/// # Safety
+/// `to` is NULL or valid for writes of a `P`.
+pub(crate) unsafe fn put<P: Copy>(to: *mut P, value: P) {
+    if !to.is_null() {
+        // SAFETY: by the contract.
+        unsafe { to.write(value) };
+    }
+}
+
+/// Returns `count` items that the caller gives.
+///
+/// # Safety
+/// `from` is NULL or valid for reads of `count` items, which do not change meanwhile.
+pub(crate) unsafe fn slice<'a, P: Copy>(
+    from: *const P,
+    count: usize,
+    what: &str,
+) -> Result<&'a [P], Error> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    check(from, count, what)?;
+    // SAFETY: not NULL, aligned and not longer than memory, by the check; valid by the contract.
+    Ok(unsafe { core::slice::from_raw_parts(from, count) })
+}
+
+/// Returns room for `count` items, which may be uninitialized.
+///
+/// # Safety
+/// `to` is NULL or valid for writes of `count` items, which nothing else accesses meanwhile.
+pub(crate) unsafe fn room<'a, P: Copy>(
+    to: *mut P,
+    count: usize,
+    what: &str,
+) -> Result<&'a mut [core::mem::MaybeUninit<P>], Error> {
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    check(to, count, what)?;
+    // SAFETY: as above; `MaybeUninit` needs no initialized memory.
+    Ok(unsafe { core::slice::from_raw_parts_mut(to.cast(), count) })
+}
+
+fn check<P>(from: *const P, count: usize, what: &str) -> Result<(), Error> {
+    if from.is_null() {
+        return Err(null(what));
+    }
+    if !from.is_aligned() {
+        return Err(Error::invalid(format_args!("{what} is not aligned to {}", align_of::<P>())));
+    }
+    let bytes = count.checked_mul(size_of::<P>()).and_then(|bytes| isize::try_from(bytes).ok());
+    bytes.map(|_| ()).ok_or_else(|| Error::invalid(format_args!("{what} is longer than memory")))
+}
+
+/// Returns the product of a count and a size, if there is so much memory.
+pub(crate) fn product(count: usize, each: usize) -> Result<usize, Error> {
+    count.checked_mul(each).ok_or_else(|| Error::invalid("the count is larger than memory"))
+}

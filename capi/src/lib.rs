@@ -1,0 +1,35 @@
+//! The C interface of Probeline: `probeline.h`, a shared and a static library.
+//!
+//! Each function converts its arguments, calls the library, and returns a code. No pointer is
+//! dereferenced before it was compared with NULL, and no panic leaves a function: it becomes
+//! [`PROBELINE_ERROR_PANIC`](probeline_status::PROBELINE_ERROR_PANIC). `docs/guide/c.md` is for
+//! users.
+//!
+//! The documentation of public items is that of the header, which `tests/header.rs` writes.
+// The names are those of C.
+#![allow(non_camel_case_types)]
+
+mod cache;
+mod call;
+mod engine;
+mod handle;
+mod job;
+mod map;
+#[cfg(feature = "mpi")]
+mod mpi_dht;
+mod options;
+mod set;
+mod status;
+mod table;
+mod version;
+
+pub use job::*;
+pub use map::*;
+#[cfg(feature = "mpi")]
+pub use mpi_dht::*;
+pub use status::{
+    probeline_error_text, probeline_finished, probeline_last_error, probeline_outcome,
+    probeline_status,
+};
+pub use table::*;
+pub use version::*;

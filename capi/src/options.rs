@@ -1,0 +1,108 @@
+//! Structures of options and counters that later versions may extend at their end.
+
+use crate::call::out;
+use crate::status::Error;
+
+/// A structure that begins with its size as the caller's header has it.
+///
+/// # Safety
+/// It is `repr(C)`, begins with a `usize` that is the size, and every bit pattern is a value.
+pub(crate) unsafe trait Extensible: Copy {
+    /// The default values, with the size of this version.
+    const DEFAULT: Self;
+}
+
+/// The size field of a structure.
+type Size = usize;
+
+/// Writes `value` to a structure of `size` bytes, as much of it as there is room for.
+///
+/// # Safety
+/// `to` is NULL or valid for writes of `size` bytes.
+pub(crate) unsafe fn write<O: Extensible>(to: *mut O, size: usize, value: &O) -> Result<(), Error> {
+    // SAFETY: nothing is written through it.
+    unsafe { out(to, "the structure") }?;
+    if size < size_of::<Size>() || !size.is_multiple_of(size_of::<Size>()) {
+        return Err(Error::invalid("the size of the structure is wrong: give its sizeof"));
+    }
+    // SAFETY: `to` has room for `size` bytes, by the contract, and begins with the size. What a
+    // newer header has at its end stays 0.
+    unsafe {
+        to.cast::<u8>().write_bytes(0, size);
+        let from = core::ptr::from_ref(value).cast::<u8>();
+        from.copy_to_nonoverlapping(to.cast(), size.min(size_of::<O>()));
+        to.cast::<Size>().write(size);
+    }
+    Ok(())
+}
+
+/// Reads a structure; NULL gives the default.
+///
+/// # Safety
+/// `from` is NULL or valid for reads of as many bytes as its size field says.
+pub(crate) unsafe fn read<O: Extensible>(from: *const O, init: &str) -> Result<O, Error> {
+    if from.is_null() {
+        return Ok(O::DEFAULT);
+    }
+    let uninitialized =
+        || Error::invalid(format_args!("the options have no size: call {init} first"));
+    if !from.is_aligned() {
+        return Err(uninitialized());
+    }
+    // SAFETY: the structure begins with its size.
+    let size = unsafe { from.cast::<Size>().read() };
+    // A structure never has a size like this, but uninitialized memory may.
+    let is_odd = !size.is_multiple_of(size_of::<Size>()) || size > 16 * size_of::<O>();
+    if size < size_of::<Size>() || is_odd {
+        return Err(uninitialized());
+    }
+    let mut options = O::DEFAULT;
+    // SAFETY: both have so many bytes, and every bit pattern is a value.
+    unsafe {
+        let to = core::ptr::from_mut(&mut options).cast::<u8>();
+        from.cast::<u8>().copy_to_nonoverlapping(to, size.min(size_of::<O>()));
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Two {
+        size: usize,
+        first: u64,
+        second: u64,
+    }
+
+    // SAFETY: numbers, of which the first is the size.
+    unsafe impl Extensible for Two {
+        const DEFAULT: Self = Self { size: size_of::<Self>(), first: 1, second: 2 };
+    }
+
+    /// A program that was compiled with a header without `second`.
+    #[test]
+    fn an_older_program_gets_the_defaults_of_what_it_does_not_know() {
+        let mut there = Two { size: 77, first: 77, second: 77 };
+        // SAFETY: the structure is longer than it says.
+        unsafe { write(&raw mut there, 16, &Two::DEFAULT) }.unwrap();
+        assert_eq!(there, Two { size: 16, first: 1, second: 77 });
+        there.first = 5;
+        // SAFETY: as above.
+        let read = unsafe { read(&raw const there, "init") }.unwrap();
+        assert_eq!((read.first, read.second), (5, 2));
+    }
+
+    #[test]
+    fn uninitialized_options_are_refused() {
+        for size in [0, 7, 25, usize::MAX] {
+            let there = Two { size, first: 0, second: 0 };
+            // SAFETY: refused before more than the size is read.
+            assert!(unsafe { read(&raw const there, "init") }.is_err(), "{size}");
+        }
+        // SAFETY: NULL is allowed.
+        assert_eq!(unsafe { read::<Two>(core::ptr::null(), "init") }.unwrap(), Two::DEFAULT);
+    }
+}

@@ -1,0 +1,283 @@
+//! What functions return: codes, outcomes, and the text of the last error.
+
+use core::cell::RefCell;
+use core::ffi::{CStr, c_char, c_int};
+use core::fmt::Display;
+use std::ffi::CString;
+
+use probeline::table::Outcome;
+use probeline::transport::{ExchangeError, Fault};
+use probeline::{exchange, map, table};
+
+/// What a function returns: PROBELINE_OK, or the kind of its error. probeline_last_error() has the
+/// details.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum probeline_status {
+    /// The call succeeded.
+    PROBELINE_OK = 0,
+    /// An argument or an option is invalid. The call changed nothing.
+    PROBELINE_ERROR_INVALID = 1,
+    /// The library was built without this, or the system lacks it.
+    PROBELINE_ERROR_UNSUPPORTED = 2,
+    /// The processes of the job did not find each other.
+    PROBELINE_ERROR_JOIN = 3,
+    /// The transport could not be opened.
+    PROBELINE_ERROR_OPEN = 4,
+    /// Ranks disagree: they called different functions, or with different options.
+    PROBELINE_ERROR_DIFFERS = 5,
+    /// A rank or the connection to it was lost. The job cannot continue.
+    PROBELINE_ERROR_LOST = 6,
+    /// The operation failed; whether it took effect is unknown. It is safe to repeat it.
+    PROBELINE_ERROR_FAILED = 7,
+    /// All room for submitted operations is in use: poll, then submit again.
+    PROBELINE_ERROR_BUSY = 8,
+    /// The handle is in use: by the call that called this one, or by tables and maps of the job.
+    PROBELINE_ERROR_IN_USE = 9,
+    /// A handle belongs to the thread that opened it, and another thread made the call.
+    PROBELINE_ERROR_THREAD = 10,
+    /// A file could not be read or written, or has other sizes.
+    PROBELINE_ERROR_FILE = 11,
+    /// A defect of the library. The handle can only be closed.
+    PROBELINE_ERROR_PANIC = 12,
+}
+
+/// What an operation found or did. It has one byte.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum probeline_outcome {
+    /// The key is not there.
+    PROBELINE_ABSENT = 0,
+    /// The key is there.
+    PROBELINE_FOUND = 1,
+    /// The key was not there and is now.
+    PROBELINE_INSERTED = 2,
+    /// A table has no room for the key, which is not there.
+    PROBELINE_FULL = 3,
+    /// A map's value replaced an older one of the key.
+    PROBELINE_UPDATED = 4,
+    /// A map's entry replaced that of another key.
+    PROBELINE_EVICTED = 5,
+    /// A map has removed the key.
+    PROBELINE_REMOVED = 6,
+    /// A map has stored or removed nothing, because other ranks write at the same place.
+    PROBELINE_DROPPED = 7,
+}
+
+/// A submitted operation that has ended.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct probeline_finished {
+    /// The tag with which it was submitted.
+    pub tag: u64,
+    /// PROBELINE_OK, or the kind of its error.
+    pub status: probeline_status,
+    /// What it found or did, if its status is PROBELINE_OK.
+    pub outcome: probeline_outcome,
+}
+
+impl From<Outcome> for probeline_outcome {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Found => Self::PROBELINE_FOUND,
+            Outcome::Inserted => Self::PROBELINE_INSERTED,
+            Outcome::Full => Self::PROBELINE_FULL,
+            Outcome::Absent => Self::PROBELINE_ABSENT,
+        }
+    }
+}
+
+impl From<map::Written> for probeline_outcome {
+    fn from(written: map::Written) -> Self {
+        match written {
+            map::Written::Inserted => Self::PROBELINE_INSERTED,
+            map::Written::Updated => Self::PROBELINE_UPDATED,
+            map::Written::Evicted => Self::PROBELINE_EVICTED,
+            map::Written::Present => Self::PROBELINE_FOUND,
+            map::Written::Removed => Self::PROBELINE_REMOVED,
+            map::Written::Absent => Self::PROBELINE_ABSENT,
+            map::Written::Dropped => Self::PROBELINE_DROPPED,
+        }
+    }
+}
+
+/// An error on its way to the caller.
+#[derive(Debug)]
+pub(crate) struct Error {
+    pub(crate) status: probeline_status,
+    text: String,
+}
+
+impl Error {
+    pub(crate) fn new(status: probeline_status, text: impl Display) -> Self {
+        Self { status, text: text.to_string() }
+    }
+
+    pub(crate) fn invalid(text: impl Display) -> Self {
+        Self::new(probeline_status::PROBELINE_ERROR_INVALID, text)
+    }
+
+    pub(crate) fn open(text: impl Display) -> Self {
+        Self::new(probeline_status::PROBELINE_ERROR_OPEN, text)
+    }
+
+    pub(crate) fn unsupported(text: impl Display) -> Self {
+        Self::new(probeline_status::PROBELINE_ERROR_UNSUPPORTED, text)
+    }
+
+    /// Stores the text for [`probeline_last_error`], and returns the status.
+    pub(crate) fn report(self) -> probeline_status {
+        let text = CString::new(self.text.replace('\0', " ")).unwrap_or_default();
+        // Fails only while the thread ends.
+        let _ = LAST.try_with(|last| last.replace(text));
+        self.status
+    }
+}
+
+/// Converts errors: the kind comes from the error, the text is its own.
+macro_rules! errors {
+    ($($(#[$when:meta])? $error:ty: |$name:pat_param| $status:expr;)*) => {$(
+        $(#[$when])?
+        impl From<$error> for Error {
+            fn from(error: $error) -> Self {
+                let $name = &error;
+                Self::new($status, &error)
+            }
+        }
+    )*};
+}
+
+use probeline_status::{
+    PROBELINE_ERROR_BUSY as BUSY, PROBELINE_ERROR_DIFFERS as DIFFERS,
+    PROBELINE_ERROR_FAILED as FAILED, PROBELINE_ERROR_INVALID as INVALID,
+    PROBELINE_ERROR_JOIN as JOIN, PROBELINE_ERROR_LOST as LOST,
+};
+
+errors! {
+    exchange::JoinError: |_| JOIN;
+    exchange::SecretError: |_| JOIN;
+    exchange::LaunchError: |_| JOIN;
+    exchange::RanksFailed: |_| LOST;
+    #[cfg(feature = "mpi")]
+    probeline::mpi::InitError: |_| JOIN;
+    #[cfg(feature = "mpi")]
+    probeline::mpi::OpenError: |_| probeline_status::PROBELINE_ERROR_OPEN;
+    ExchangeError: |_| LOST;
+    Fault: |_| LOST;
+    table::ConfigError: |_| INVALID;
+    table::SubmitError: |error| of_submit(error);
+    table::OperationError: |error| of_operation(error);
+    table::BatchError: |error| match error {
+        table::BatchError::Lengths { .. } => INVALID,
+        table::BatchError::Operation(error) | table::BatchError::Failed { error, .. } => of_operation(error),
+    };
+    table::CollectiveError: |error| of_collective(error);
+    table::OpenError: |error| match error {
+        table::OpenError::Config(_) => INVALID,
+        table::OpenError::Collective(error) => of_collective(error),
+    };
+    map::ConfigError: |_| INVALID;
+    map::OperationError: |error| of_map_operation(error);
+    map::BatchError: |error| match error {
+        map::BatchError::Lengths { .. } => INVALID,
+        map::BatchError::Operation(error) | map::BatchError::Failed { error, .. } => of_map_operation(error),
+    };
+    map::CollectiveError: |error| of_map_collective(error);
+    map::OpenError: |error| match error {
+        map::OpenError::Config(_) => INVALID,
+        map::OpenError::Collective(error) => of_map_collective(error),
+    };
+}
+
+fn of_submit(error: &table::SubmitError) -> probeline_status {
+    match error {
+        table::SubmitError::Busy => BUSY,
+        table::SubmitError::Fault(_) => LOST,
+        _ => INVALID,
+    }
+}
+
+fn of_operation(error: &table::OperationError) -> probeline_status {
+    match error {
+        table::OperationError::Refused(refused) => of_submit(refused),
+        table::OperationError::Fault(_) => LOST,
+        _ => FAILED,
+    }
+}
+
+fn of_collective(error: &table::CollectiveError) -> probeline_status {
+    match error {
+        table::CollectiveError::Exchange(_) => LOST,
+        table::CollectiveError::Operation(error) => of_operation(error),
+        table::CollectiveError::PartFailed { .. } => FAILED,
+        _ => DIFFERS,
+    }
+}
+
+fn of_map_operation(error: &map::OperationError) -> probeline_status {
+    match error {
+        map::OperationError::Busy => BUSY,
+        map::OperationError::Fault(_) => LOST,
+        _ => FAILED,
+    }
+}
+
+fn of_map_collective(error: &map::CollectiveError) -> probeline_status {
+    match error {
+        map::CollectiveError::Exchange(_) => LOST,
+        map::CollectiveError::Operation(error) => of_map_operation(error),
+        map::CollectiveError::Window => FAILED,
+        _ => DIFFERS,
+    }
+}
+
+thread_local! {
+    /// The text of this thread's last error.
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+/// Returns a sentence about the last error of a call by this thread: what failed, on what, why, and
+/// what to do. It is empty if there was none, and valid until the next call by this thread that
+/// fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn probeline_last_error() -> *const c_char {
+    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+}
+
+/// Returns a short text about a status, such as "invalid argument". May be called by any thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn probeline_error_text(status: c_int) -> *const c_char {
+    text(status).as_ptr()
+}
+
+fn text(status: c_int) -> &'static CStr {
+    const TEXTS: [&CStr; 13] = [
+        c"success",
+        c"invalid argument",
+        c"not supported by this build or system",
+        c"the processes of the job did not find each other",
+        c"the transport cannot be opened",
+        c"ranks disagree",
+        c"a rank was lost",
+        c"the operation failed, its outcome is unknown",
+        c"all room for operations is in use",
+        c"the handle is in use",
+        c"the handle belongs to another thread",
+        c"a file cannot be read or written",
+        c"a defect of the library",
+    ];
+    usize::try_from(status).ok().and_then(|status| TEXTS.get(status)).unwrap_or(&c"unknown status")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_belong_to_their_codes() {
+        assert_eq!(text(LOST as c_int), c"a rank was lost");
+        let last = probeline_status::PROBELINE_ERROR_PANIC as c_int;
+        assert_eq!(text(last), c"a defect of the library");
+        assert_eq!((text(last + 1), text(-1)), (c"unknown status", c"unknown status"));
+    }
+}

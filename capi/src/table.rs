@@ -1,0 +1,462 @@
+//! Tables: sets of keys with find-or-put.
+
+use core::ffi::{c_int, c_void};
+use core::ptr;
+
+use probeline::table::{Config, Finished, Intent, Outcome, Stats, Tag, WideConfig};
+
+use crate::call::{call, out, product, put, room, slice};
+use crate::handle::Handle;
+use crate::job::{Shared, check_operations, probeline_job, shared};
+use crate::options::{self, Extensible};
+use crate::set::{self, MAX_WORDS, Set};
+use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
+
+/// Bits of a word of a key.
+const WORD_BITS: u32 = u64::BITS;
+/// The kind of structure, in what ranks agree on.
+const KIND: u64 = 1;
+/// Results that a batch converts at once.
+const BLOCK: usize = 1024;
+
+/// Options of a table. All ranks give the same.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct probeline_table_options {
+    /// The size of this structure, which probeline_table_options_init() stores.
+    pub size: usize,
+    /// Keys for which the whole table has room: at this number it is three quarters full.
+    /// [default: 1,000,000]
+    pub keys: u64,
+    /// 63 for keys of one word below 2^63, which are fastest; or bits of wide keys, a multiple of
+    /// 64 up to 4096. Wide keys take the room of 2, 4, 8, 16, 32 or 64 words. [default: 63]
+    pub key_bits: u32,
+    /// Operations in flight at once, 1 to 65,536. [default: 32]
+    pub operations: u32,
+    /// C, the buckets that one READ brings, a multiple of 8. [default: 32]
+    pub chunk_buckets: u32,
+    /// M, the chunks that an operation reads before it finds the table full. [default: 32]
+    pub max_chunks: u32,
+    /// Whether the CPU itself reads and writes the memory of all ranks where it can: 0 or 1.
+    /// [default: 1]
+    pub direct: c_int,
+}
+
+// SAFETY: repr(C); numbers, of which the first is the size.
+unsafe impl Extensible for probeline_table_options {
+    const DEFAULT: Self = Self {
+        size: size_of::<Self>(),
+        keys: 1_000_000,
+        key_bits: 63,
+        operations: 32,
+        chunk_buckets: Config::new(0).chunk_buckets,
+        max_chunks: Config::new(0).max_chunks,
+        direct: 1,
+    };
+}
+
+/// What operations of this rank on a table have cost since it was opened.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct probeline_table_stats {
+    /// The size of this structure.
+    pub size: usize,
+    /// Operations that found their key.
+    pub found: u64,
+    /// Operations that inserted their key.
+    pub inserted: u64,
+    /// Operations that found no room.
+    pub full: u64,
+    /// Finds without their key.
+    pub absent: u64,
+    /// Operations that failed.
+    pub failed: u64,
+    /// READs of chunks that operations waited for.
+    pub effective_roundtrips: u64,
+    /// READs of chunks posted.
+    pub outgoing_roundtrips: u64,
+    /// Compare-and-swaps of buckets.
+    pub claims: u64,
+    /// Cache lines that the CPU examined.
+    pub lines: u64,
+}
+
+// SAFETY: repr(C); numbers, of which the first is the size.
+unsafe impl Extensible for probeline_table_stats {
+    const DEFAULT: Self = Self {
+        size: size_of::<Self>(),
+        found: 0,
+        inserted: 0,
+        full: 0,
+        absent: 0,
+        failed: 0,
+        effective_roundtrips: 0,
+        outgoing_roundtrips: 0,
+        claims: 0,
+        lines: 0,
+    };
+}
+
+impl From<&Stats> for probeline_table_stats {
+    fn from(stats: &Stats) -> Self {
+        let total = stats.total();
+        Self {
+            size: size_of::<Self>(),
+            found: stats.found.operations,
+            inserted: stats.inserted.operations,
+            full: stats.full.operations,
+            absent: stats.absent.operations,
+            failed: stats.failed,
+            effective_roundtrips: total.effective_roundtrips,
+            outgoing_roundtrips: total.outgoing_roundtrips,
+            claims: total.claims + total.one_roundtrip_claims,
+            lines: total.lines,
+        }
+    }
+}
+
+/// A set of keys in the memory of all ranks.
+pub struct probeline_table(Handle<Inner>);
+
+struct Inner {
+    set: Box<dyn Set>,
+    job: Shared,
+    /// Words of a key.
+    words: usize,
+    polled: Vec<Finished>,
+}
+
+/// Find a key.
+pub const PROBELINE_FIND: c_int = 0;
+/// Find a key, or insert it.
+pub const PROBELINE_FIND_OR_PUT: c_int = 1;
+
+fn intent(operation: c_int) -> Result<Intent, Error> {
+    match operation {
+        PROBELINE_FIND => Ok(Intent::Find),
+        PROBELINE_FIND_OR_PUT => Ok(Intent::FindOrPut),
+        other => Err(Error::invalid(format_args!("a table has no operation {other}"))),
+    }
+}
+
+/// Returns the words of a wide key; 0 for 63 bits.
+fn wide_words(key_bits: u32) -> Result<usize, Error> {
+    const MAX_BITS: usize = MAX_WORDS * WORD_BITS as usize;
+    let words = (key_bits / WORD_BITS) as usize;
+    match key_bits {
+        63 => Ok(0),
+        _ if key_bits.is_multiple_of(WORD_BITS) && (1..=MAX_WORDS).contains(&words) => Ok(words),
+        _ => Err(Error::invalid(format_args!(
+            "key_bits is {key_bits}: give 63, or a multiple of {WORD_BITS} up to {MAX_BITS}"
+        ))),
+    }
+}
+
+fn open(job: &Shared, options: &probeline_table_options) -> Result<Inner, Error> {
+    let mut members = job.borrow_mut();
+    let wide = check_operations(options.operations).and_then(|()| wide_words(options.key_bits));
+    members.agree(wide.as_ref().ok().map(|words| [KIND, *words as u64, options.keys]))?;
+    let wide = wide?;
+    let owners = members.owners();
+    let mut config = Config::for_keys(options.keys, owners);
+    let mut entries = 0;
+    if wide > 0 {
+        let sized = WideConfig::<1>::for_keys(options.keys, owners);
+        (config, entries) =
+            (sized.buckets, sized.entries_per_owner + u64::from(options.operations));
+    }
+    let Config { chunk_buckets, max_chunks, direct, .. } = &mut config;
+    (*chunk_buckets, *max_chunks) = (options.chunk_buckets, options.max_chunks);
+    *direct = options.direct != 0;
+    let set = set::open(&mut members, wide, config, entries, options.operations)?;
+    let polled = vec![Finished::default(); options.operations as usize];
+    Ok(Inner { set, job: job.clone(), words: wide.max(1), polled })
+}
+
+/// Runs a call on a table.
+///
+/// # Safety
+/// `table` is NULL or open.
+unsafe fn with(
+    table: *mut probeline_table,
+    body: impl FnOnce(&mut Inner) -> Result<(), Error>,
+) -> probeline_status {
+    call(|| {
+        // SAFETY: by the contract.
+        let table = unsafe { table.as_ref() }.ok_or_else(|| Error::invalid("table is NULL"))?;
+        table.0.with(body)
+    })
+}
+
+/// Stores the default options and `size`, which is sizeof(probeline_table_options).
+///
+/// # Safety
+/// `options` is NULL or has `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_table_options_init(
+    options: *mut probeline_table_options,
+    size: usize,
+) -> probeline_status {
+    // SAFETY: by the contract.
+    call(|| unsafe { options::write(options, size, &probeline_table_options::DEFAULT) })
+}
+
+/// Opens an empty table and stores its handle at `table`. `options` may be NULL, for the defaults.
+/// Collective.
+///
+/// # Safety
+/// `job` is NULL or open, `options` is NULL or initialized, and `table` is NULL or has room for a
+/// pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_table_open(
+    job: *mut probeline_job,
+    options: *const probeline_table_options,
+    table: *mut *mut probeline_table,
+) -> probeline_status {
+    call(|| {
+        // SAFETY: by the contract.
+        let (table, job, options) = unsafe {
+            let options = options::read(options, "probeline_table_options_init")?;
+            (out(table, "table")?, shared(job)?, options)
+        };
+        table.write(ptr::null_mut());
+        let handle = probeline_table(Handle::new(open(&job, &options)?));
+        table.write(Box::into_raw(Box::new(handle)));
+        Ok(())
+    })
+}
+
+/// Waits for all ranks, closes the table and frees it; `table` may be NULL. Collective.
+///
+/// # Safety
+/// `table` is NULL or open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_table_close(table: *mut probeline_table) -> probeline_status {
+    call(|| {
+        // SAFETY: by the contract.
+        let Some(handle) = (unsafe { table.as_ref() }) else { return Ok(()) };
+        let inner = handle.0.take()?;
+        // SAFETY: a box from `probeline_table_open`, which the caller does not use again.
+        drop(unsafe { Box::from_raw(table) });
+        let Some(Inner { set, job, .. }) = inner else { return Ok(()) };
+        let engine = set.into_engine();
+        let closed = job.borrow_mut().exchange().barrier();
+        drop(engine);
+        Ok(closed?)
+    })
+}
+
+/// Runs one operation.
+///
+/// # Safety
+/// `table` is NULL or open, `key` is NULL or has the words of a key, and `outcome` is NULL or has room
+/// for an outcome.
+unsafe fn run(
+    table: *mut probeline_table,
+    key: *const u64,
+    intent: Intent,
+    outcome: *mut probeline_outcome,
+) -> probeline_status {
+    let body = |table: &mut Inner| {
+        // SAFETY: by the contract.
+        let key = unsafe { slice(key, table.words, "key") }?;
+        let result = table.set.call(key, intent)?;
+        // SAFETY: by the contract.
+        unsafe { put(outcome, result.into()) };
+        Ok(())
+    };
+    // SAFETY: by the contract.
+    unsafe { with(table, body) }
+}
+
+/// Finds the key, or inserts it: PROBELINE_FOUND, PROBELINE_INSERTED or PROBELINE_FULL. The key has
+/// one word, or as many as key_bits says. `outcome` may be NULL.
+///
+/// # Safety
+/// `table` is NULL or open, `key` is NULL or has the words of a key, and `outcome` is NULL or has room
+/// for an outcome.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_table_find_or_put(
+    table: *mut probeline_table,
+    key: *const u64,
+    outcome: *mut probeline_outcome,
+) -> probeline_status {
+    // SAFETY: by the contract.
+    unsafe { run(table, key, Intent::FindOrPut, outcome) }
+}
+
+/// Finds the key: PROBELINE_FOUND or PROBELINE_ABSENT.
+///
+/// # Safety
+/// As for `probeline_table_find_or_put`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_table_find(
+    table: *mut probeline_table,
+    key: *const u64,
+    outcome: *mut probeline_outcome,
+) -> probeline_status {
+    // SAFETY: by the contract.
+    unsafe { run(table, key, Intent::Find, outcome) }
+}
+
+/// Runs PROBELINE_FIND_OR_PUT or PROBELINE_FIND for `count` keys, one after another in `keys`, and
+/// stores the outcome of each, as many in flight as there is room for. If it fails, the outcomes are
+/// undefined.
+///
+/// # Safety
+/// `table` is NULL or open, `keys` is NULL or has the words of `count` keys, and `outcomes` is NULL or
+/// has room for `count` outcomes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_table_batch(
+    table: *mut probeline_table,
+    operation: c_int,
+    keys: *const u64,
+    count: usize,
+    outcomes: *mut probeline_outcome,
+) -> probeline_status {
+    let body = |table: &mut Inner| {
+        let intent = intent(operation)?;
+        let words = product(count, table.words)?;
+        // SAFETY: by the contract.
+        let (keys, outcomes) =
+            unsafe { (slice(keys, words, "keys")?, room(outcomes, count, "outcomes")?) };
+        let mut results = [Outcome::Absent; BLOCK];
+        for (keys, outcomes) in keys.chunks(BLOCK * table.words).zip(outcomes.chunks_mut(BLOCK)) {
+            let results = results.get_mut(..outcomes.len()).unwrap_or_default();
+            table.set.batch(keys, intent, results)?;
+            for (to, result) in outcomes.iter_mut().zip(results) {
+                to.write((*result).into());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: by the contract.
+    unsafe { with(table, body) }
+}
+
+/// Starts PROBELINE_FIND_OR_PUT or PROBELINE_FIND, which probeline_table_poll() reports under `tag`.
+/// Returns PROBELINE_ERROR_BUSY while as many operations are in flight as the options say.
+///
+/// # Safety
+/// As for `probeline_table_find_or_put`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_table_submit(
+    table: *mut probeline_table,
+    tag: u64,
+    operation: c_int,
+    key: *const u64,
+) -> probeline_status {
+    let body = |table: &mut Inner| {
+        // SAFETY: by the contract.
+        let key = unsafe { slice(key, table.words, "key") }?;
+        Ok(table.set.submit(Tag(tag), key, intent(operation)?)?)
+    };
+    // SAFETY: by the contract.
+    unsafe { with(table, body) }
+}
+
+/// Makes progress, and stores at most `capacity` operations that have ended, and their number. Never
+/// waits.
+///
+/// # Safety
+/// `table` is NULL or open, `finished` is NULL or has room for `capacity` items, and `count` is NULL or
+/// has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_table_poll(
+    table: *mut probeline_table,
+    finished: *mut probeline_finished,
+    capacity: usize,
+    count: *mut usize,
+) -> probeline_status {
+    let body = |table: &mut Inner| {
+        // SAFETY: by the contract.
+        let (finished, count) =
+            unsafe { (room(finished, capacity, "finished")?, out(count, "count")?) };
+        count.write(0);
+        let polled = capacity.min(table.polled.len());
+        let Inner { set, polled: all, .. } = table;
+        let ended = set.poll(all.get_mut(..polled).unwrap_or_default())?;
+        for (to, Finished { tag, result }) in finished.iter_mut().zip(all.iter().take(ended)) {
+            let (status, outcome) = match *result {
+                Ok(outcome) => (probeline_status::PROBELINE_OK, outcome),
+                Err(error) => (Error::from(error).report(), Outcome::Absent),
+            };
+            to.write(probeline_finished { tag: tag.0, status, outcome: outcome.into() });
+        }
+        count.write(ended);
+        Ok(())
+    };
+    // SAFETY: by the contract.
+    unsafe { with(table, body) }
+}
+
+/// Stores the number of keys in the whole table. Collective.
+///
+/// # Safety
+/// `table` is NULL or open, and `len` is NULL or has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_table_len(
+    table: *mut probeline_table,
+    len: *mut u64,
+) -> probeline_status {
+    let body = |table: &mut Inner| {
+        let keys = table.set.len(table.job.borrow_mut().exchange())?;
+        // SAFETY: by the contract.
+        unsafe { put(len, keys) };
+        Ok(())
+    };
+    // SAFETY: by the contract.
+    unsafe { with(table, body) }
+}
+
+/// Removes all keys from the whole table. Collective.
+///
+/// # Safety
+/// `table` is NULL or open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_table_clear(table: *mut probeline_table) -> probeline_status {
+    // SAFETY: by the contract.
+    unsafe { with(table, |table| table.set.clear(table.job.borrow_mut().exchange())) }
+}
+
+/// Receives a key and the pointer given with the function. It must return: no longjmp, no exception.
+pub type probeline_table_visit =
+    Option<unsafe extern "C" fn(key: *const u64, context: *mut c_void)>;
+
+/// Calls `visit` with every key in this rank's part of the table. The result is exact between
+/// barriers.
+///
+/// # Safety
+/// `table` is NULL or open, and `visit` is NULL or may be called with keys and `context`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_table_for_each_local(
+    table: *mut probeline_table,
+    visit: probeline_table_visit,
+    context: *mut c_void,
+) -> probeline_status {
+    let body = |table: &mut Inner| {
+        let visit = visit.ok_or_else(|| Error::invalid("visit is NULL"))?;
+        // SAFETY: by the contract.
+        table.set.for_each_local(&mut |key| unsafe { visit(key.as_ptr(), context) })
+    };
+    // SAFETY: by the contract.
+    unsafe { with(table, body) }
+}
+
+/// Stores the counters of this rank's operations in a structure of `size` bytes, which is
+/// sizeof(probeline_table_stats).
+///
+/// # Safety
+/// `table` is NULL or open, and `stats` is NULL or has `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_table_get_stats(
+    table: *mut probeline_table,
+    stats: *mut probeline_table_stats,
+    size: usize,
+) -> probeline_status {
+    // SAFETY: by the contract.
+    let body =
+        |table: &mut Inner| unsafe { options::write(stats, size, &table.set.stats().into()) };
+    // SAFETY: by the contract.
+    unsafe { with(table, body) }
+}

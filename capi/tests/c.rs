@@ -1,0 +1,37 @@
+//! Installs the library, and compiles and runs the C programs of this folder and the example, with
+//! warnings as errors: with the shared and the static library, as C and as C++.
+
+mod common;
+
+use common::{Installed, Language, run};
+
+#[test]
+fn programs_in_c() {
+    let installed = Installed::new("c");
+    for (language, is_static) in [(Language::C, false), (Language::C, true), (Language::Cpp, false)]
+    {
+        let compiler = if language == Language::C { "cc" } else { "c++" };
+        let misuse = installed.compile(compiler, language, "tests/misuse.c", is_static);
+        assert_eq!(run(&mut installed.command(&misuse)), "all misuse was reported\n");
+    }
+    let example = installed.compile("cc", Language::C, "examples/probeline.c", false);
+    for ranks in ["1", "3"] {
+        let said = run(installed.command(&example).arg(ranks));
+        let last = format!(": all is well with {ranks} ranks\n");
+        assert!(said.ends_with(&last), "{said}");
+        // Spawned ranks print as well: each rank its hits.
+        assert_eq!(said.matches(" hits, ").count().to_string(), ranks, "{said}");
+    }
+}
+
+/// The shared library has no symbols that programs could confuse with their own.
+#[test]
+fn all_symbols_have_the_prefix() {
+    let installed = Installed::new("symbols");
+    let library = installed.prefix().join("lib/libprobeline.so");
+    let symbols = run(std::process::Command::new("nm").args(["-D", "--defined-only"]).arg(library));
+    let names: Vec<_> = symbols.lines().filter_map(|line| line.split(' ').next_back()).collect();
+    assert!(names.contains(&"probeline_job_open"), "{names:?}");
+    let odd = |name: &&&str| !(name.starts_with("probeline_") || name.starts_with("DHT_"));
+    assert_eq!(names.iter().find(odd), None);
+}
