@@ -66,6 +66,10 @@ compare-soft-roce:
     cargo run --quiet --release --package probeline-testbed --bin vm-test -- --only two::compare_in_full
     cp "${CARGO_TARGET_DIR:-target}/compare-soft-roce.md" docs/
 
+# The C interface: header, libraries and pkg-config file (just install-c PREFIX -- --features mpi)
+install-c *args:
+    capi/install "$@"
+
 # Before Linux 6.1: let shared memory have huge pages until the next boot; asks for root
 huge-pages:
     echo advise | $([ "$(id -u)" = 0 ] || echo sudo) tee /sys/kernel/mm/transparent_hugepage/shmem_enabled

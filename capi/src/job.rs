@@ -172,9 +172,11 @@ impl Transport {
 /// Returns the error of a transport that is not in this build.
 #[cfg(not(all(feature = "shm", feature = "verbs", feature = "ucx", feature = "mpi")))]
 fn not_built(name: &str) -> Error {
-    Error::unsupported(format_args!(
-        "this library was built without the transport {name}: build it with that feature"
-    ))
+    let text = "build it with that feature, or choose another transport";
+    Error::new(
+        probeline_status::PROBELINE_ERROR_UNSUPPORTED,
+        format_args!("this library was built without the transport {name}: {text}"),
+    )
 }
 
 /// Returns a text that the caller gives; `None` for NULL.

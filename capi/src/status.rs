@@ -121,10 +121,6 @@ impl Error {
         Self::new(probeline_status::PROBELINE_ERROR_OPEN, text)
     }
 
-    pub(crate) fn unsupported(text: impl Display) -> Self {
-        Self::new(probeline_status::PROBELINE_ERROR_UNSUPPORTED, text)
-    }
-
     /// Stores the text for [`probeline_last_error`], and returns the status.
     pub(crate) fn report(self) -> probeline_status {
         let text = CString::new(self.text.replace('\0', " ")).unwrap_or_default();

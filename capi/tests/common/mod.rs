@@ -77,6 +77,8 @@ impl Installed {
             Language::C => command.args(C),
             Language::Cpp => command.args(CPP),
         };
+        // The path of MPI-DHT's header, beside that of pkg-config.
+        command.arg("-I").arg(self.prefix.join("include/probeline"));
         command.args(self.flags(&["--cflags"])).arg(root().join(source)).arg("-o").arg(&program);
         if is_static {
             // pkg-config --static names the private libraries; the archive has to be named itself.
