@@ -335,6 +335,12 @@ where
 }
 
 impl<T, S, X, M: Machine> Pipeline<T, S, X, M> {
+    /// Returns the number of the engine's slots that the operations use, from slot 0 on.
+    #[must_use]
+    pub fn slots(&self) -> u32 {
+        self.capacity.saturating_mul(M::SLOTS)
+    }
+
     /// Returns the transport, for reading.
     #[inline]
     #[must_use]

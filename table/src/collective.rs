@@ -220,7 +220,26 @@ where
         R: AsMut<[Operation]>,
         D: AsMut<[CacheEntry]>,
     {
-        let keys = grow(self, target, exchange)?;
+        self.grow_into_while(target, exchange, || true)
+    }
+
+    /// As [`grow_into`](Self::grow_into), but asks each owner after every 65,536 keys of its part
+    /// whether to go on. If `go_on` returns false on one owner, the call ends on all of them.
+    ///
+    /// # Errors
+    /// As for [`grow_into`](Self::grow_into), and [`GrowError::Stopped`].
+    pub fn grow_into_while<U, R, D>(
+        &mut self,
+        target: &mut Table<U, R, D>,
+        exchange: &mut (impl Exchange + ?Sized),
+        go_on: impl FnMut() -> bool,
+    ) -> Result<u64, GrowError>
+    where
+        U: Transport,
+        R: AsMut<[Operation]>,
+        D: AsMut<[CacheEntry]>,
+    {
+        let keys = grow(self, target, exchange, |_| true, go_on)?;
         target.sample_load_factor();
         Ok(keys)
     }
@@ -244,7 +263,8 @@ where
 
     fn phase(&mut self) -> Phase<'_, T> {
         let (layout, first_word) = (*self.layout(), self.config.first_word);
-        Phase { transport: self.pipeline.transport_mut(), layout, first_word }
+        let slots = self.pipeline.slots();
+        Phase { transport: self.pipeline.transport_mut(), slots, layout, first_word }
     }
 }
 

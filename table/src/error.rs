@@ -392,6 +392,9 @@ pub enum GrowError {
         /// Keys of the whole table that owners had not moved when they found it full.
         left: u64,
     },
+    /// An owner asked to stop. All owners return this error.
+    #[error("the move of the keys was stopped before its end")]
+    Stopped,
     /// The target holds other keys than those of the table, or an owner's part changed during the
     /// call. All owners return an error.
     #[error(

@@ -29,6 +29,7 @@ mod cache;
 mod collective;
 mod config;
 mod context;
+mod local;
 mod machine;
 mod shape;
 mod stats;

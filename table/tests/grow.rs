@@ -386,8 +386,8 @@ const CASE: Case = Case {
 
 #[test]
 fn a_full_target_is_an_error_on_all_owners_and_the_table_stays() {
-    for kind in [Kind::Narrow, Kind::Wide] {
-        let case = Case { kind, shapes: [Shape::new(40), Shape::new(30)], ..CASE };
+    for (kind, lines) in [(Kind::Narrow, 30), (Kind::Wide, 30), (Kind::Tree, 12)] {
+        let case = Case { kind, shapes: [Shape::new(40), Shape::new(lines)], ..CASE };
         let sim = || case.on_sim(1, Faults::none()).into_iter().flatten().collect();
         for seen in [case.on_shm(), sim()] {
             assert_eq!(seen.len(), 3);
@@ -534,5 +534,72 @@ fn tables_grow_again_and_again_on_new_engines() {
         assert_eq!(table.len(&mut exchange), Ok(of_all.sum()));
         assert!((me..number).step_by(2).all(|number| table.find(number) == Ok(true)));
         exchange.barrier().unwrap();
+    });
+}
+
+type OwnerTree = Tree<probeline_shm::Engine>;
+
+/// Opens a tree table on an engine of its own.
+fn open_tree(lines: u64, exchange: &mut probeline_exchange::Thread) -> OwnerTree {
+    let config = tree_config(Shape::new(lines));
+    let engine = probeline_shm::Builder::new(config.sizes(OPERATIONS)).open(exchange).unwrap();
+    TreeTable::open(engine, config, vec![TreeOperation::EMPTY; 4], exchange).unwrap()
+}
+
+/// The keys that remain take a smaller table, without the inner nodes that only others had.
+#[test]
+fn a_tree_table_keeps_some_of_its_keys_in_another_one() {
+    const OWNERS: u32 = 3;
+    on_shm(Sizes::of(OWNERS, &Config::paper(8)), |_, mut exchange| {
+        let (mut table, mut target) = (open_tree(40, &mut exchange), open_tree(5, &mut exchange));
+        let me = u64::from(exchange.me().0);
+        for number in (me..900).step_by(OWNERS as usize) {
+            assert_eq!(table.put(number), Ok(Outcome::Inserted));
+        }
+        let keep = |key: &[u64; WORDS]| (key[1] >> 30) % 10 == 3;
+        assert_eq!(table.retain_into(&mut target, &mut exchange, keep), Ok(90));
+        assert_eq!(target.len(&mut exchange), Ok(90));
+        assert_eq!(table.len(&mut exchange), Ok(900));
+        for number in 0..900 {
+            assert_eq!(Numbers::find(&mut target, number), Ok(number % 10 == 3), "{number}");
+        }
+        let (all, kept) = (table.occupied(&mut exchange), target.occupied(&mut exchange));
+        assert!(kept.unwrap() < all.unwrap() / 5, "{kept:?} of {all:?} nodes");
+        exchange.barrier().unwrap();
+    });
+}
+
+/// Owners agree after each piece. One that asks to stop ends the call on all of them.
+#[test]
+fn a_growth_of_several_pieces_can_be_stopped() {
+    const OWNERS: u32 = 2;
+    const NUMBERS: u64 = 280_000;
+    on_shm(Sizes::of(OWNERS, &Config::paper(8)), |_, mut exchange| {
+        let open = |lines, exchange: &mut probeline_exchange::Thread| {
+            let config = Shape { direct: true, ..Shape::new(lines) }.config();
+            let engine = probeline_shm::Builder::new(config.sizes(OPERATIONS)).open(exchange);
+            Table::open(engine.unwrap(), config, storage(OPERATIONS), exchange).unwrap()
+        };
+        let mut table = open(25_000, &mut exchange);
+        let me = u64::from(exchange.me().0);
+        let numbers: Vec<u64> = (me..NUMBERS).step_by(OWNERS as usize).collect();
+        let mut outcomes = vec![Outcome::Absent; numbers.len()];
+        table.find_or_put_batch(&numbers, &mut outcomes).unwrap();
+        exchange.barrier().unwrap();
+        // Owner 1 stops after its second piece; nobody does.
+        for stops_after in [Some(2), None] {
+            let mut target = open(50_000, &mut exchange);
+            let mut pieces = 0;
+            let go_on = || {
+                pieces += 1;
+                me == 0 || stops_after.is_none_or(|last| pieces < last)
+            };
+            let result = table.grow_into_while(&mut target, &mut exchange, go_on);
+            match stops_after {
+                Some(_) => assert_eq!((result, pieces), (Err(GrowError::Stopped), 2)),
+                None => assert_eq!((result, pieces), (Ok(NUMBERS), 3)),
+            }
+            assert_eq!(table.len(&mut exchange), Ok(NUMBERS));
+        }
     });
 }

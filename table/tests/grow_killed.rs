@@ -16,14 +16,15 @@ use probeline_exchange::Job;
 use probeline_shm::{Builder, Engine};
 use probeline_sim::Rng;
 use probeline_table::{
-    Bucket, Config, GrowError, Layout, Operation, Outcome, Table, WideConfig, WideOperation,
-    WideTable,
+    Bucket, Config, GrowError, Layout, Operation, Outcome, Table, TreeConfig, TreeOperation,
+    TreeTable, WideConfig, WideOperation, WideTable,
 };
 use probeline_testing::{Plan, kill_after};
 use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport, all_gather_u64};
 
 const NARROW: &str = "a_rank_killed_in_a_growth_leaves_the_table_whole";
 const WIDE: &str = "a_rank_killed_in_a_growth_leaves_the_wide_table_whole";
+const TREE: &str = "a_rank_killed_in_a_growth_leaves_the_tree_table_whole";
 
 const RANKS: u32 = 3;
 const VICTIM: Owner = Owner(1);
@@ -39,6 +40,7 @@ fn main() {
     probeline_testing::run(&[
         (NARROW, Plan::Run(|| rounds(NARROW, narrow))),
         (WIDE, Plan::Run(|| rounds(WIDE, wide))),
+        (TREE, Plan::Run(|| rounds(TREE, tree))),
     ]);
 }
 
@@ -130,6 +132,41 @@ fn wide(job: &mut Job, rng: Rng) -> bool {
         }
         assert!(occupied <= keys.len(), "{occupied} buckets, {} keys", keys.len());
         if occupied < keys.len() { BTreeSet::new() } else { keys }
+    };
+    check(result, &content(&table), &content(&target))
+}
+
+/// Keys of four slots of 31 bits, each with an inner node of its own and one that it shares.
+fn tree(job: &mut Job, rng: Rng) -> bool {
+    type Tree = TreeTable<Engine, Vec<TreeOperation<2>>, 2>;
+    let open = |job: &mut Job, buckets| {
+        let mut config = TreeConfig::new(buckets, 124);
+        config.buckets.direct = false;
+        let engine = Builder::new(config.sizes(OPERATIONS)).open(job).unwrap();
+        TreeTable::open(engine, config, vec![TreeOperation::EMPTY; OPERATIONS as usize], job)
+            .unwrap()
+    };
+    let (mut table, mut target) = (open(job, 3 * BUCKETS), open(job, 6 * BUCKETS));
+    let key = |number: u64| [number | (number % 7) << 31, 5];
+    for number in numbers(job) {
+        assert_eq!(table.find_or_put(&key(number)), Ok(Outcome::Inserted));
+    }
+    let result = with_a_kill(job, rng, |job| table.grow_into(&mut target, job));
+    // The first slot of each root's key: the left child of a node that the root refers to.
+    let content = |table: &Tree| -> BTreeSet<u64> {
+        let (words, layout) = (table.config().words(), table.layout());
+        let parts = windows(table.transport(), words).map(|window| part(window, layout));
+        let pair = |word: u64| Bucket::from_word(word).map_or(0, Bucket::key);
+        let pairs: Vec<u64> = parts.flatten().map(pair).collect();
+        let children = |pair: u64| [pair >> 31 & 0x7fff_ffff, pair & 0x7fff_ffff];
+        let roots = pairs.iter().filter(|pair| *pair >> 62 == 1);
+        let decoded = roots.map(|root| {
+            let nodes = children(*root).map(|at| children(pairs[usize::try_from(at).unwrap()]));
+            let number = nodes[0][0];
+            assert_eq!(nodes.as_flattened(), [number, number % 7, 20, 0], "{root:x}");
+            number
+        });
+        decoded.collect()
     };
     check(result, &content(&table), &content(&target))
 }

@@ -11,6 +11,7 @@ use core::task::{Context, Waker};
 use common::extensions::probed;
 use common::job::{Sizes, on_shm};
 use common::{cache, storage};
+use probeline_shm::Builder;
 use probeline_table::{
     CacheEntry, ChunkChoice, Config, Finished, Intent, OneRoundtrip, Operation, Outcome,
     PairCacheLine, Probing, ReadAhead, ReadCost, Shared, SubmitError, Table, Tag, TreeConfig,
@@ -96,6 +97,52 @@ fn collective(table: &mut ShmTable, exchange: &mut dyn Exchange) {
     assert!(table.load_factor(exchange).unwrap() > 0.9);
     table.retain(exchange, |key| key % 3 > 0).unwrap();
     table.clear(exchange).unwrap();
+}
+
+/// The growth of each kind of table into another one, and positions of keys.
+fn growth(direct: bool) {
+    let narrow = Config { direct, ..CONFIG };
+    let larger = Config { buckets_per_owner: 2_048, ..narrow };
+    let counts = on_shm(Sizes { operations: OPERATIONS, ..Sizes::of(2, &larger) }, |_, mut job| {
+        let open = |config: Config, job: &mut _| {
+            let engine = Builder::new(config.sizes(OPERATIONS)).open(job).unwrap();
+            Table::open(engine, config, storage(OPERATIONS), job).unwrap()
+        };
+        let (mut table, mut target) = (open(narrow, &mut job), open(larger, &mut job));
+        let positions = allocations_in(|| {
+            for key in 0..1_000 {
+                assert!(table.find_or_put_at(key).unwrap().at.is_some());
+            }
+        });
+        let narrow =
+            allocations_in(|| assert_eq!(table.grow_into(&mut target, &mut job), Ok(1_000)));
+        let open = |buckets, job: &mut _| {
+            let new = WideConfig::<3>::new(buckets);
+            let config = WideConfig { buckets: Config { direct, ..new.buckets }, ..new };
+            let engine = Builder::new(config.sizes(OPERATIONS)).open(job).unwrap();
+            let storage = vec![WideOperation::EMPTY; OPERATIONS as usize];
+            WideTable::open(engine, config, storage, job).unwrap()
+        };
+        let (mut table, mut target) = (open(1_024, &mut job), open(2_048, &mut job));
+        for number in 0..1_000 {
+            table.find_or_put(&[number, 1, 2]).unwrap();
+        }
+        let wide = allocations_in(|| assert_eq!(table.grow_into(&mut target, &mut job), Ok(1_000)));
+        let open = |buckets, job: &mut _| {
+            let new = TreeConfig::new(buckets, 192);
+            let config = TreeConfig { buckets: Config { direct, ..new.buckets }, ..new };
+            let engine = Builder::new(config.sizes(OPERATIONS)).open(job).unwrap();
+            let storage = vec![TreeOperation::<3>::EMPTY; OPERATIONS as usize];
+            TreeTable::open(engine, config, storage, job).unwrap()
+        };
+        let (mut table, mut target) = (open(2_048, &mut job), open(4_096, &mut job));
+        for number in 0..1_000 {
+            table.find_or_put(&[number, 1, 2]).unwrap();
+        }
+        let tree = allocations_in(|| assert_eq!(table.grow_into(&mut target, &mut job), Ok(1_000)));
+        [positions, narrow, wide, tree]
+    });
+    assert_eq!(counts, [[0; 4]; 2], "positions, narrow, wide, tree; direct: {direct}");
 }
 
 fn nothing_allocates_with(config: Config, cache_entries: usize) {
@@ -227,6 +274,8 @@ fn nothing_allocates_after_opening() {
     tree(true);
     wide(false);
     wide(true);
+    growth(false);
+    growth(true);
     for cache_entries in [0, 64] {
         nothing_allocates_with(CONFIG, cache_entries);
         nothing_allocates_with(EXTENSIONS, cache_entries);

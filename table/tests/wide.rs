@@ -14,7 +14,7 @@ use probeline_table::{
     Config, Finished, Intent, OperationError, Outcome, Probing, Shared, SubmitError, Tag,
     WideConfig, WideOperation, WideTable,
 };
-use probeline_transport::{Alone, Exchange, Owner, Transport};
+use probeline_transport::{Alone, Exchange, Local, Owner, Slot, Transport};
 use proptest::prelude::*;
 
 type Wide<T, const W: usize> = WideTable<T, Vec<WideOperation<W>>, W>;
@@ -264,6 +264,45 @@ fn full_means_full() {
         }
         assert_eq!(table.find_or_put(&key(room - 1)), Ok(Outcome::Found));
         assert_eq!(table.entry_stats().entries_from_others, room - 37);
+    }
+}
+
+/// The keys of a batch that find no entry are counted as such.
+#[test]
+fn full_means_full_in_a_batch_of_the_cpu() {
+    let config = WideConfig::<2> { entries_per_owner: 37, ..WideConfig::new(64) };
+    let engine = Builder::new(config.sizes(4)).open(&mut Alone).unwrap();
+    let mut table = WideTable::open(engine, config, storage(4), &mut Alone).unwrap();
+    let keys: Vec<_> = (0..50).map(key).collect();
+    let mut outcomes = [Outcome::Absent; 50];
+    table.find_or_put_batch(&keys, &mut outcomes).unwrap();
+    let count = |of| outcomes.iter().filter(|outcome| **outcome == of).count() as u64;
+    assert_eq!((count(Outcome::Inserted), count(Outcome::Full)), (37, 13));
+    let stats = table.stats();
+    assert_eq!((stats.inserted.operations, stats.full.operations), (37, 13));
+}
+
+/// The slots after those of the operations belong to others.
+#[test]
+fn iteration_uses_the_slots_of_the_operations_only() {
+    let config = WideConfig::<2>::new(64);
+    let sizes = config.sizes(1);
+    let own = sizes.slots;
+    let engine = Builder::new(probeline_transport::Sizes { slots: own + 16, depth: 32, ..sizes });
+    let engine = engine.open(&mut Alone).unwrap();
+    let mut table = WideTable::open(engine, config, storage(1), &mut Alone).unwrap();
+    for number in 0..40 {
+        table.find_or_put(&key(number)).unwrap();
+    }
+    let others = |nth| Local { slot: Slot(own + nth), start: 0, words: 2 };
+    for nth in 0..16 {
+        table.transport_mut().unwrap().staged(others(nth)).unwrap().fill(99);
+    }
+    let mut count = 0;
+    table.for_each_local(|_| count += 1).unwrap();
+    assert_eq!(count, 40);
+    for nth in 0..16 {
+        assert_eq!(table.transport().landed(others(nth)).unwrap(), [99; 2]);
     }
 }
 

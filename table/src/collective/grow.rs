@@ -11,6 +11,10 @@ use crate::outcome::Outcome;
 
 /// Keys of one batch call: enough to keep the target's operations in flight, on the stack.
 const BATCH: usize = 128;
+/// Batches of a piece, after which owners agree on whether to go on.
+const PIECE: usize = 512;
+/// The keys left of an owner that ends early: more than any table has.
+const EARLY: u64 = 1 << 62;
 
 /// The result of one key of a batch.
 pub(crate) type KeyResult = Result<Outcome, OperationError>;
@@ -43,38 +47,97 @@ pub(crate) trait Grows {
     fn put(&mut self, keys: &[Self::Key], results: &mut [KeyResult]) -> Result<(), BatchError>;
 }
 
-/// What an owner moved.
-struct Moved {
-    /// Keys of its part.
-    keys: u64,
-    /// Those that were not moved, because the target is full.
-    left: u64,
+/// How far an owner has moved the keys of its part.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    /// Keys of the part.
+    of_part: u64,
+    /// The bucket to read next.
+    next: u64,
+    read: u64,
+    /// Keys in the target.
+    moved: u64,
+    /// Whether the target is full.
+    is_full: bool,
+    has_ended: bool,
 }
 
-/// Moves all keys of `table` into `target`, and returns their number.
+impl Progress {
+    /// Returns the number of keys that were not moved; not 0 before the end.
+    fn left(&self) -> u64 {
+        if self.has_ended { 0 } else { self.of_part.saturating_sub(self.read).max(1) }
+    }
+}
+
+/// Moves the keys of `table` that `keep` accepts into `target`, and returns their number. Ends early
+/// if `go_on` returns false on an owner.
 pub(crate) fn grow<A: Grows, B: Grows<Key = A::Key>>(
     table: &mut A,
     target: &mut B,
     exchange: &mut (impl Exchange + ?Sized),
+    mut keep: impl FnMut(&A::Key) -> bool,
+    mut go_on: impl FnMut() -> bool,
 ) -> Result<u64, GrowError> {
     let (quiet, target_quiet) = (table.quiesce(), target.quiesce());
     exchange.barrier().map_err(CollectiveError::from)?;
     let quiet = quiet.and(target_quiet).map_err(GrowError::from);
-    let moved =
-        quiet.and_then(|()| same_job(table, target)).and_then(|()| move_part(table, target));
-    // READs that the last batch did not wait for may be in flight.
-    let settled = target.quiesce();
-    let mine = moved.and_then(|moved| Ok(settled.map(|()| moved)?));
-    let totals = totals(table, target, &mine, exchange);
-    mine?;
-    let Totals { keys, left, held } = totals?;
-    if left > 0 {
-        return Err(GrowError::Full { left });
-    }
+    let mut mine = quiet.and_then(|()| start(table, target));
+    // Each iteration moves a piece of every part, until all have ended.
+    let moved = loop {
+        mine = mine.and_then(|part| move_piece(table, target, part, &mut keep));
+        let stops = !go_on();
+        let left = mine.map(|part| if stops || part.is_full { EARLY } else { part.left() });
+        let left = sum(table, left, exchange)?;
+        let part = mine?;
+        match left {
+            0 => break part.moved,
+            EARLY.. => return Err(end_early(table, part, stops, exchange)?),
+            _ => {}
+        }
+    };
+    let keys = sum(table, Ok(moved), exchange)?;
+    let held = B::keys_in(&target.phase());
+    let held = table.phase().sum_trying(TRIES, held, exchange)?;
     if held != keys {
         return Err(GrowError::Differs { keys, held });
     }
     Ok(keys)
+}
+
+/// Agrees with all owners on why they end early.
+fn end_early(
+    table: &mut impl Grows,
+    part: Progress,
+    stops: bool,
+    exchange: &mut (impl Exchange + ?Sized),
+) -> Result<GrowError, GrowError> {
+    let stops = sum(table, Ok(stops.into()), exchange)?;
+    let left: Result<u64, OperationError> = Ok(if part.is_full { part.left() } else { 0 });
+    let left = table.phase().sum_trying(TRIES, left, exchange)?;
+    Ok(if stops > 0 { GrowError::Stopped } else { GrowError::Full { left } })
+}
+
+/// Returns the sum of `mine` over all owners, or an error on all owners if one has failed. Another
+/// sum follows.
+fn sum(
+    table: &mut impl Grows,
+    mine: Result<u64, GrowError>,
+    exchange: &mut (impl Exchange + ?Sized),
+) -> Result<u64, GrowError> {
+    let failed = CollectiveError::PartFailed { owner: exchange.me() };
+    let published = mine.map_err(|_| failed);
+    let sum = table.phase().sum_trying(TRIES, published, exchange);
+    mine?;
+    if let Err(CollectiveError::Operation(_)) = sum {
+        // Only this owner knows: it makes the next sum too, in which it publishes its failure.
+        table.phase().sum_trying(TRIES, Err(failed), exchange).ok();
+    }
+    Ok(sum?)
+}
+
+fn start<A: Grows, B: Grows>(table: &mut A, target: &mut B) -> Result<Progress, GrowError> {
+    same_job(table, target)?;
+    Ok(Progress { of_part: A::keys_in(&table.phase())?, ..Progress::default() })
 }
 
 fn same_job(table: &mut impl Grows, target: &mut impl Grows) -> Result<(), GrowError> {
@@ -90,33 +153,52 @@ fn rank(phase: &Phase<'_, impl Transport>) -> [u32; 2] {
     [phase.me(), phase.layout.owners()]
 }
 
-/// Moves the keys of this owner's part, up to the first batch for which the target is full.
+/// Moves the next keys of this owner's part, up to the first batch for which the target is full.
 ///
 /// Homes have the same order in tables of any size. Keys in the order of their buckets therefore
 /// go to neighbouring buckets of the target, mostly in this owner's part.
-fn move_part<A: Grows, B: Grows<Key = A::Key>>(
+fn move_piece<A: Grows, B: Grows<Key = A::Key>>(
     table: &mut A,
     target: &mut B,
-) -> Result<Moved, GrowError> {
-    let of_part = A::keys_in(&table.phase())?;
-    let (mut next, mut moved) = (0, 0);
+    mut progress: Progress,
+    keep: &mut impl FnMut(&A::Key) -> bool,
+) -> Result<Progress, GrowError> {
     let mut keys = [A::ANY; BATCH];
-    // Each batch but the last has BATCH of the part's keys.
-    loop {
-        let count = read(table, &mut next, &mut keys)?;
-        let batch = keys.get_mut(..count).unwrap_or_default();
-        if !put_all(target, batch)? {
-            return Ok(Moved { keys: of_part, left: of_part - moved });
-        }
-        moved += count as u64;
-        if count < BATCH {
+    for _ in 0..PIECE {
+        if progress.has_ended {
             break;
         }
+        let count = read(table, &mut progress.next, &mut keys)?;
+        let kept = keep_first(keys.get_mut(..count).unwrap_or_default(), keep);
+        progress.is_full = !put_all(target, kept)?;
+        if progress.is_full {
+            break;
+        }
+        progress.read += count as u64;
+        progress.moved += kept.len() as u64;
+        // Each batch but the last has BATCH of the part's keys.
+        progress.has_ended = count < BATCH;
     }
-    if moved != of_part {
-        return Err(GrowError::Differs { keys: of_part, held: moved });
+    // READs that the last batch did not wait for may be in flight.
+    target.quiesce()?;
+    let Progress { of_part: keys, read: held, has_ended, .. } = progress;
+    if has_ended && held != keys {
+        return Err(GrowError::Differs { keys, held });
     }
-    Ok(Moved { keys: moved, left: 0 })
+    Ok(progress)
+}
+
+/// Moves the keys that `keep` accepts to the front, and returns them.
+fn keep_first<'k, K: Copy>(keys: &'k mut [K], keep: &mut impl FnMut(&K) -> bool) -> &'k mut [K] {
+    let mut kept = 0;
+    for at in 0..keys.len() {
+        let Some(key) = keys.get(at).copied().filter(|key| keep(key)) else { continue };
+        if let Some(place) = keys.get_mut(kept) {
+            *place = key;
+        }
+        kept += 1;
+    }
+    keys.get_mut(..kept).unwrap_or_default()
 }
 
 /// Reads keys of this owner's part, with up to [`TRIES`] attempts.
@@ -178,43 +260,5 @@ fn stopped(error: BatchError) -> OperationError {
             debug_assert!(false, "a batch has a result for each key");
             OperationError::Window
         }
-    }
-}
-
-/// What all owners moved together.
-struct Totals {
-    keys: u64,
-    left: u64,
-    /// Keys in the target.
-    held: u64,
-}
-
-/// Adds up what all owners moved. An owner with an error makes all barriers too, and publishes its
-/// failure at each.
-fn totals<B: Grows>(
-    table: &mut impl Grows,
-    target: &mut B,
-    mine: &Result<Moved, GrowError>,
-    exchange: &mut (impl Exchange + ?Sized),
-) -> Result<Totals, CollectiveError> {
-    let failed = CollectiveError::PartFailed { owner: exchange.me() };
-    let publish = |field: fn(&Moved) -> u64| mine.as_ref().map(field).map_err(|_| failed);
-    let left = publish(|moved| moved.left);
-    let left = in_step(table.phase().sum_trying(TRIES, left, exchange))?;
-    let keys = left.and_then(|_| publish(|moved| moved.keys));
-    let keys = in_step(table.phase().sum_trying(TRIES, keys, exchange))?;
-    let mut target = target.phase();
-    let held = keys.and_then(|_| Ok(B::keys_in(&target)?));
-    let held = target.sum_trying(TRIES, held, exchange);
-    Ok(Totals { left: left?, keys: keys?, held: held? })
-}
-
-/// Returns the error of an exchange: without the exchange there is no step to keep.
-fn in_step(
-    sum: Result<u64, CollectiveError>,
-) -> Result<Result<u64, CollectiveError>, CollectiveError> {
-    match sum {
-        Err(CollectiveError::Exchange(_)) => sum.map(Ok),
-        _ => Ok(sum),
     }
 }

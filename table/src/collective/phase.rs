@@ -19,13 +19,11 @@ const SLOT: Slot = Slot(0);
 const LANDING: Local = Local { slot: SLOT, start: 0, words: 1 };
 const TOKEN: Token = Token(0);
 
-fn slot(nth: usize) -> Slot {
-    Slot(u32::try_from(nth).unwrap_or(u32::MAX))
-}
-
 /// The words of a table during a collective call.
 pub(crate) struct Phase<'t, T> {
     pub(crate) transport: &'t mut T,
+    /// The slots of the table's operations, from slot 0 on.
+    pub(crate) slots: u32,
     pub(crate) layout: Layout,
     /// The first word of the table's header.
     pub(crate) first_word: u64,
@@ -108,14 +106,39 @@ impl<T: Transport> Phase<'_, T> {
         Ok(self.transport.landed(into)?)
     }
 
-    /// Posts a READ to the `nth` slot.
-    pub(crate) fn post_read(&mut self, nth: usize, from: Segment) -> Result<(), OperationError> {
-        let into = Local { slot: slot(nth), start: 0, words: from.words };
-        self.transport.read(TOKEN, from, into).map_err(OperationError::Post)
+    /// READs all of `reads`, each with a number of the caller's, which gets the words that landed.
+    /// As many are in flight as there are slots.
+    pub(crate) fn read_all(
+        &mut self,
+        reads: &[(usize, Segment)],
+        mut landed: impl FnMut(usize, &[u64]) -> Result<(), OperationError>,
+    ) -> Result<(), OperationError> {
+        let most = self.slots.min(self.transport.caps().depth).max(1);
+        for reads in reads.chunks(most as usize) {
+            let mut posted = 0;
+            let mut refused = Ok(());
+            for (slot, (_, from)) in (0..).map(Slot).zip(reads) {
+                let into = Local { slot, start: 0, words: from.words };
+                refused = self.transport.read(TOKEN, *from, into);
+                if refused.is_err() {
+                    break;
+                }
+                posted += 1;
+            }
+            // Also after an error: the slots belong to the next operation.
+            let finished = self.finish_reads(posted);
+            refused.map_err(OperationError::Post)?;
+            finished?;
+            for (slot, &(number, from)) in (0..).map(Slot).zip(reads) {
+                let into = Local { slot, start: 0, words: from.words };
+                landed(number, self.transport.landed(into)?)?;
+            }
+        }
+        Ok(())
     }
 
     /// Waits for all of `count` posted READs.
-    pub(crate) fn finish_reads(&mut self, count: usize) -> Result<(), OperationError> {
+    fn finish_reads(&mut self, count: u32) -> Result<(), OperationError> {
         let (mut left, mut first_error) = (count, Ok(()));
         while left > 0 {
             let mut end = [Completion::default()];
@@ -126,11 +149,6 @@ impl<T: Transport> Phase<'_, T> {
             }
         }
         first_error.map_err(OperationError::Failed)
-    }
-
-    /// Returns the words that a READ has brought into the `nth` slot.
-    pub(crate) fn landed(&self, nth: usize, words: u32) -> Result<&[u64], OperationError> {
-        Ok(self.transport.landed(Local { slot: slot(nth), start: 0, words })?)
     }
 
     fn write_word(&mut self, at: RemoteWord, word: u64) -> Result<(), OperationError> {

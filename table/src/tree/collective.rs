@@ -1,26 +1,22 @@
 //! Collective calls of the tree table, and iteration over its keys.
 //!
 //! As in a narrow table, every owner makes each of these calls, in the same order, with no other
-//! operation in flight. There is no `retain`: it would move buckets to which others refer.
+//! operation in flight. Instead of `retain` in place, which would move buckets to which others refer,
+//! `retain_into` moves the keys to keep into another table.
 
-use core::sync::atomic::Ordering::SeqCst;
-
-use probeline_transport::{Exchange, Segment, Transport};
+use probeline_transport::{Exchange, Transport};
 
 use super::cache::PairCacheLine;
 use super::config::TreeConfig;
-use super::shape::Shape;
+use super::local::{GROUP, LocalReader, roots};
 use super::table::{TreeOperation, TreeTable, check};
-use crate::bucket::Bucket;
 use crate::collective::{Agreed, Grows, KeyResult, Phase, agreed, grow, refuse};
 use crate::direct::Direct;
 use crate::error::{BatchError, CollectiveError, GrowError, OpenError, OperationError};
-use crate::layout::{HEADER_WORDS, Layout, Position};
+use crate::layout::{HEADER_WORDS, Layout};
 
 /// "probetre" in ASCII, which marks a tree table's header.
 const MAGIC: u64 = 0x7072_6f62_6574_7265;
-/// Keys that are read before they are visited.
-const BATCH: usize = 16;
 
 impl<T, S, const W: usize> TreeTable<T, S, W>
 where
@@ -135,7 +131,7 @@ where
     /// Calls `visit` with each key whose root is in this owner's part. The result is exact between
     /// barriers. While other owners insert, it contains every key that was there before the call.
     ///
-    /// It reads the inner nodes of each key, which are in any owner's part.
+    /// It reads the inner nodes of each key, which are in any owner's part, those of 16 keys at once.
     ///
     /// # Errors
     /// [`OperationError`] of a READ; then not all keys were visited.
@@ -144,12 +140,12 @@ where
         mut visit: impl FnMut(&[u64; W]),
     ) -> Result<(), OperationError> {
         self.pipeline.quiesce()?;
-        let (mut next, mut keys) = (0, [[0; W]; BATCH]);
-        // Each call but the last reads BATCH keys of the part.
+        let (mut next, mut keys) = (0, [[0; W]; GROUP]);
+        // Each call but the last reads GROUP keys of the part.
         loop {
             let count = self.read_local(&mut next, &mut keys)?;
             keys.iter().take(count).for_each(&mut visit);
-            if count < BATCH {
+            if count < GROUP {
                 return Ok(());
             }
         }
@@ -158,7 +154,7 @@ where
     /// Moves all keys of the whole table into `target`, a larger table of keys of as many bits, as
     /// [`Table::grow_into`](crate::Table::grow_into) does, and returns their number.
     ///
-    /// Each key is read node by node and put into the target, which creates its nodes.
+    /// Keys are read node by node, 16 at once, and put into the target, which creates their nodes.
     ///
     /// # Errors
     /// As for [`Table::grow_into`](crate::Table::grow_into).
@@ -172,7 +168,49 @@ where
         R: AsMut<[TreeOperation<W>]>,
         D: AsMut<[PairCacheLine]>,
     {
-        grow(self, target, exchange)
+        self.grow_into_while(target, exchange, || true)
+    }
+
+    /// As [`Table::grow_into_while`](crate::Table::grow_into_while).
+    ///
+    /// # Errors
+    /// As for [`Table::grow_into_while`](crate::Table::grow_into_while).
+    pub fn grow_into_while<U, R, D>(
+        &mut self,
+        target: &mut TreeTable<U, R, W, D>,
+        exchange: &mut (impl Exchange + ?Sized),
+        go_on: impl FnMut() -> bool,
+    ) -> Result<u64, GrowError>
+    where
+        U: Transport,
+        R: AsMut<[TreeOperation<W>]>,
+        D: AsMut<[PairCacheLine]>,
+    {
+        grow(self, target, exchange, |_| true, go_on)
+    }
+
+    /// Moves the keys for which `keep` returns true into `target`, as [`grow_into`](Self::grow_into)
+    /// does, and returns their number. The target may be as large as this table, or smaller.
+    ///
+    /// This is the garbage collection of a tree table. One in place, as
+    /// [`Table::retain`](crate::Table::retain) is, would have to find out which inner nodes no
+    /// remaining key uses, and to move the others together with all references to them. The nodes
+    /// that operations of unknown outcome have left stay behind too.
+    ///
+    /// # Errors
+    /// As for [`Table::grow_into`](crate::Table::grow_into).
+    pub fn retain_into<U, R, D>(
+        &mut self,
+        target: &mut TreeTable<U, R, W, D>,
+        exchange: &mut (impl Exchange + ?Sized),
+        keep: impl FnMut(&[u64; W]) -> bool,
+    ) -> Result<u64, GrowError>
+    where
+        U: Transport,
+        R: AsMut<[TreeOperation<W>]>,
+        D: AsMut<[PairCacheLine]>,
+    {
+        grow(self, target, exchange, keep, || true)
     }
 
     /// Reads the keys whose roots are in this owner's buckets from index `next` on, and advances
@@ -182,20 +220,15 @@ where
         next: &mut u64,
         keys: &mut [[u64; W]],
     ) -> Result<usize, OperationError> {
-        let (layout, shape) = (*self.layout(), self.pipeline.shared().shape);
+        let shape = self.pipeline.shared().shape;
         let may_load = self.pipeline.shared().table.direct == Direct::Claims;
-        let mut phase = self.phase();
-        let (owner, mut count) = (phase.me(), 0);
-        while *next < layout.buckets_per_owner()
-            && let Some(key) = keys.get_mut(count)
-        {
-            let word = phase.load(Position { owner, index: *next })?;
-            *next += 1;
-            if let Some(root) = root(word) {
-                *key = shape.key(root, |reference| {
-                    inner(&mut phase, layout.position_of(reference.into()), may_load)
-                })?;
-                count += 1;
+        let mut reader = LocalReader { phase: self.phase(), shape, may_load };
+        let mut count = 0;
+        for group in keys.chunks_mut(GROUP) {
+            let read = reader.read(next, group)?;
+            count += read;
+            if read < group.len() {
+                break;
             }
         }
         Ok(count)
@@ -216,7 +249,8 @@ where
 
     fn phase(&mut self) -> Phase<'_, T> {
         let (layout, first_word): (Layout, u64) = (*self.layout(), self.config.buckets.first_word);
-        Phase { transport: self.pipeline.transport_mut(), layout, first_word }
+        let slots = self.pipeline.slots();
+        Phase { transport: self.pipeline.transport_mut(), slots, layout, first_word }
     }
 }
 
@@ -253,36 +287,4 @@ where
     fn put(&mut self, keys: &[[u64; W]], results: &mut [KeyResult]) -> Result<(), BatchError> {
         self.find_or_put_batch(keys, results)
     }
-}
-
-/// Returns the number of roots in this owner's buckets.
-fn roots<T: Transport>(phase: &Phase<'_, T>) -> Result<u64, OperationError> {
-    let words = phase.part()?.iter().map(|bucket| bucket.load(SeqCst));
-    Ok(words.filter_map(root).count() as u64)
-}
-
-/// Returns the pair of a root in a bucket's word.
-fn root(word: u64) -> Option<u64> {
-    let pair = Bucket::from_word(word)?.key();
-    Shape::is_root(pair).then_some(pair)
-}
-
-/// Returns the pair of an inner node to which a root refers.
-///
-/// A READ shows it: it is posted after the root was seen, and the claim of the node had completed
-/// before the root was claimed. A CPU load shows it only if atomics are atomic with the CPU.
-fn inner<T: Transport>(
-    phase: &mut Phase<'_, T>,
-    at: Position,
-    may_load: bool,
-) -> Result<u64, OperationError> {
-    let start = phase.layout.word(at);
-    let words = phase.transport.direct(Segment { start, words: 1 }).filter(|_| may_load);
-    let word = match words {
-        Some([word]) => word.load(SeqCst),
-        _ => phase.read_word(start)?,
-    };
-    let bucket = Bucket::from_word(word);
-    debug_assert!(bucket.is_some(), "a reference leads to the empty bucket {at:?}");
-    bucket.map(Bucket::key).ok_or(OperationError::Window)
 }

@@ -9,22 +9,23 @@ use crate::layout::{HEADER_WORDS, Layout};
 
 /// Words that follow the header: the bits of a key, on a cache line of their own.
 const MORE_HEADER_WORDS: u64 = LINE_WORDS as u64;
-/// The most buckets of all owners, as many as a reference tells apart.
-const MAX_BUCKETS: u64 = 1 << REFERENCE_BITS;
 
 /// The parameters of a [`TreeTable`](crate::TreeTable).
 ///
 /// All owners give the same values, except for those of [`Config`] that may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeConfig {
-    /// The buckets, for the keys and for their inner nodes: at most 2^31 (16 GiB) on all owners,
-    /// because a reference to one has 31 bits.
+    /// The buckets, for the keys and for their inner nodes: at most
+    /// [`MAX_BUCKETS`](Self::MAX_BUCKETS) on all owners.
     pub buckets: Config,
     /// Bits of a key: its lowest ones, from the first word on; all others are 0.
     pub key_bits: u32,
 }
 
 impl TreeConfig {
+    /// The most buckets of all owners, as many as a reference tells apart: 2^31, 16 GiB.
+    pub const MAX_BUCKETS: u64 = 1 << REFERENCE_BITS;
+
     /// Returns the configuration of a table of keys of `key_bits` bits at the start of the window.
     /// The buckets are those of [`Config::new`].
     ///
@@ -62,8 +63,8 @@ impl TreeConfig {
             return Err(ConfigError::KeyBits { found: self.key_bits, most });
         }
         let found = self.layout(geometry.owners).buckets();
-        if found > MAX_BUCKETS {
-            return Err(ConfigError::References { found, most: MAX_BUCKETS });
+        if found > Self::MAX_BUCKETS {
+            return Err(ConfigError::References { found, most: Self::MAX_BUCKETS });
         }
         Ok(())
     }

@@ -61,6 +61,23 @@ impl<const W: usize> References<W> {
     }
 }
 
+/// A key whose pairs are taken apart, from the root on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parts<const W: usize> {
+    /// The bits of the slots that were reached.
+    pub(crate) key: [u64; W],
+    references: References<W>,
+}
+
+impl<const W: usize> Parts<W> {
+    pub(crate) const EMPTY: Self = Self { key: [0; W], references: References::EMPTY };
+
+    /// Returns the reference to a node whose parent was taken apart.
+    pub(crate) fn reference(&self, Node(number): Node) -> u64 {
+        self.references.get(number)
+    }
+}
+
 impl Shape {
     /// Returns the shape of keys of `key_bits` bits, at least 1.
     pub(crate) const fn new(key_bits: u32) -> Self {
@@ -113,36 +130,43 @@ impl Shape {
         pair & ROOT != 0
     }
 
+    /// Returns the inner nodes, parents before their children.
+    pub(crate) fn inner_nodes(&self) -> impl Iterator<Item = Node> + use<> {
+        (2..self.slots).map(Node)
+    }
+
+    /// Takes apart the pair of a node whose parent was taken apart before.
+    pub(crate) fn take_apart<const W: usize>(
+        &self,
+        Node(number): Node,
+        pair: u64,
+        parts: &mut Parts<W>,
+    ) {
+        let children = [pair >> REFERENCE_BITS & REFERENCE, pair & REFERENCE];
+        for (child, value) in (2 * number..).zip(children) {
+            match self.slot(child) {
+                Some(slot) => self.set_bits_of_slot(slot, value, &mut parts.key),
+                // A reference has 31 bits.
+                #[allow(clippy::cast_possible_truncation)]
+                None => parts.references.set(Node(child), value as u32),
+            }
+        }
+    }
+
     /// Returns the key whose root is this pair; `load` returns the pair to which a reference leads.
-    ///
-    /// # Errors
-    /// The error of `load`.
+    #[cfg(test)]
     pub(crate) fn key<const W: usize, E>(
         &self,
         root: u64,
-        mut load: impl FnMut(u32) -> Result<u64, E>,
+        load: impl Fn(u32) -> Result<u64, E>,
     ) -> Result<[u64; W], E> {
-        let mut references = References::<W>::EMPTY;
-        let mut key = [0; W];
-        // Parents come before their children.
-        for number in 1..self.slots {
-            let pair = match number {
-                1 => root,
-                // A reference has 31 bits.
-                #[allow(clippy::cast_possible_truncation)]
-                _ => load(references.get(number) as u32)?,
-            };
-            let children = [pair >> REFERENCE_BITS & REFERENCE, pair & REFERENCE];
-            for (child, value) in (2 * number..).zip(children) {
-                match self.slot(child) {
-                    Some(slot) => self.set_bits_of_slot(slot, value, &mut key),
-                    // A reference has 31 bits.
-                    #[allow(clippy::cast_possible_truncation)]
-                    None => references.set(Node(child), value as u32),
-                }
-            }
+        let mut parts = Parts::EMPTY;
+        self.take_apart(Node::ROOT, root, &mut parts);
+        for node in self.inner_nodes() {
+            let reference = u32::try_from(parts.reference(node)).unwrap();
+            self.take_apart(node, load(reference)?, &mut parts);
         }
-        Ok(key)
+        Ok(parts.key)
     }
 
     /// Returns the slot that a child is, counted from the low bits of a key on; `None` if it is a

@@ -143,7 +143,8 @@ impl<const W: usize> WideKeys<'_, '_, W> {
         let Some(words) = self.keys.get(key.place) else { return Verdict::Undecided };
         let wide = Wide { words: &self.mapped, key: words, tagged: key.wanted };
         match wide.claim(self.context, line, first, empty) {
-            None => Verdict::Undecided,
+            // A block counts what it decides as found or as inserted.
+            None | Some(Some(Outcome::Full)) => Verdict::Undecided,
             Some(None) => Verdict::Passed,
             Some(Some(outcome)) => Verdict::Decided(outcome),
         }

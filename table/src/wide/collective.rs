@@ -185,7 +185,6 @@ where
     ///
     /// # Errors
     /// As for [`Table::grow_into`](crate::Table::grow_into).
-    #[allow(clippy::cast_precision_loss)]
     pub fn grow_into<U, R>(
         &mut self,
         target: &mut WideTable<U, R, W>,
@@ -195,7 +194,25 @@ where
         U: Transport,
         R: AsMut<[WideOperation<W>]>,
     {
-        let keys = grow(self, target, exchange)?;
+        self.grow_into_while(target, exchange, || true)
+    }
+
+    /// As [`Table::grow_into_while`](crate::Table::grow_into_while).
+    ///
+    /// # Errors
+    /// As for [`Table::grow_into_while`](crate::Table::grow_into_while).
+    #[allow(clippy::cast_precision_loss)]
+    pub fn grow_into_while<U, R>(
+        &mut self,
+        target: &mut WideTable<U, R, W>,
+        exchange: &mut (impl Exchange + ?Sized),
+        go_on: impl FnMut() -> bool,
+    ) -> Result<u64, GrowError>
+    where
+        U: Transport,
+        R: AsMut<[WideOperation<W>]>,
+    {
+        let keys = grow(self, target, exchange, |_| true, go_on)?;
         let load_factor = keys as f64 / target.layout().buckets() as f64;
         target.pipeline.shared_mut().table.policy.set_load_factor(load_factor);
         Ok(keys)
@@ -233,7 +250,7 @@ where
         by_cpu: bool,
     ) -> Result<usize, OperationError> {
         let entries = self.pipeline.shared().entries;
-        let mut reader = LocalReader::new(self.phase(), entries, by_cpu);
+        let mut reader = LocalReader { phase: self.phase(), entries, by_cpu };
         let mut count = 0;
         while let Some(keys) = keys.get_mut(count..).filter(|keys| !keys.is_empty()) {
             match reader.read(next, keys)? {
@@ -276,7 +293,8 @@ where
 
     fn phase(&mut self) -> Phase<'_, T> {
         let (layout, first_word) = (*self.layout(), self.config.buckets.first_word);
-        Phase { transport: self.pipeline.transport_mut(), layout, first_word }
+        let slots = self.pipeline.slots();
+        Phase { transport: self.pipeline.transport_mut(), slots, layout, first_word }
     }
 }
 

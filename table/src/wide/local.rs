@@ -2,7 +2,8 @@
 
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_transport::{Geometry, Segment, Transport};
+use arrayvec::ArrayVec;
+use probeline_transport::{Segment, Transport};
 
 use super::key::Entries;
 use crate::bucket::OCCUPIED;
@@ -14,21 +15,14 @@ pub(super) const MAX_READS: usize = 16;
 
 /// Reads keys in the order of this owner's buckets.
 pub(super) struct LocalReader<'t, T> {
-    phase: Phase<'t, T>,
-    entries: Entries,
-    by_cpu: bool,
-    /// The place of each key whose READ is posted, of which there are `posted`.
-    places: [usize; MAX_READS],
-    posted: usize,
+    pub(super) phase: Phase<'t, T>,
+    pub(super) entries: Entries,
+    /// Whether the CPU loads the entries in this owner's part, which is for the time between
+    /// barriers.
+    pub(super) by_cpu: bool,
 }
 
-impl<'t, T: Transport> LocalReader<'t, T> {
-    /// Creates a reader. If `by_cpu`, which is for the time between barriers, the CPU loads the
-    /// entries in this owner's part.
-    pub(super) fn new(phase: Phase<'t, T>, entries: Entries, by_cpu: bool) -> Self {
-        Self { phase, entries, by_cpu, places: [0; MAX_READS], posted: 0 }
-    }
-
+impl<T: Transport> LocalReader<'_, T> {
     /// Reads keys from the bucket with index `next` on, and advances `next` past them. Has a READ in
     /// flight for each, up to [`MAX_READS`]. Returns the number of keys, which is 0 only at the end.
     pub(super) fn read<const W: usize>(
@@ -36,42 +30,25 @@ impl<'t, T: Transport> LocalReader<'t, T> {
         next: &mut u64,
         keys: &mut [[u64; W]],
     ) -> Result<usize, OperationError> {
-        self.posted = 0;
-        let count = self.post(next, keys);
-        // Also after an error: the slots belong to the next operation.
-        let finished = self.phase.finish_reads(self.posted);
-        let count = count?;
-        finished?;
-        for (nth, &place) in self.places.iter().take(self.posted).enumerate() {
-            if let Some(key) = keys.get_mut(place) {
-                *key = key_of(self.phase.landed(nth, self.entries.words)?)?;
-            }
-        }
-        Ok(count)
-    }
-
-    /// Loads keys, or posts READs of them. Returns the number of both.
-    fn post<const W: usize>(
-        &mut self,
-        next: &mut u64,
-        keys: &mut [[u64; W]],
-    ) -> Result<usize, OperationError> {
-        let Geometry { me, slots, .. } = *self.phase.transport.geometry();
-        let most = MAX_READS.min(self.phase.transport.caps().depth.min(slots) as usize);
+        let mut reads = ArrayVec::<_, MAX_READS>::new();
         let mut count = 0;
-        while self.posted < most
+        while !reads.is_full()
             && let Some(key) = keys.get_mut(count)
             && let Some(from) = self.next_entry(next)?
         {
-            if self.by_cpu && from.start.owner == me {
+            if self.by_cpu && from.start.owner.0 == self.phase.me() {
                 *key = self.load(from)?;
-            } else if let Some(place) = self.places.get_mut(self.posted) {
-                self.phase.post_read(self.posted, from)?;
-                *place = count;
-                self.posted += 1;
+            } else {
+                reads.push((count, from));
             }
             count += 1;
         }
+        self.phase.read_all(&reads, |place, words| {
+            if let Some(key) = keys.get_mut(place) {
+                *key = key_of(words)?;
+            }
+            Ok(())
+        })?;
         Ok(count)
     }
 

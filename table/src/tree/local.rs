@@ -1,0 +1,105 @@
+//! Reads the keys whose roots are in an owner's part of the buckets. Their inner nodes are in any
+//! owner's part.
+
+use core::sync::atomic::Ordering::SeqCst;
+
+use arrayvec::ArrayVec;
+use probeline_transport::{Segment, Transport};
+
+use super::shape::{Node, Parts, Shape};
+use crate::bucket::Bucket;
+use crate::collective::Phase;
+use crate::error::OperationError;
+
+/// Keys whose nodes are read at once.
+pub(super) const GROUP: usize = 16;
+
+/// Reads keys in the order of their roots in this owner's buckets.
+pub(super) struct LocalReader<'t, T> {
+    pub(super) phase: Phase<'t, T>,
+    pub(super) shape: Shape,
+    /// Whether the CPU may load nodes, because atomics are atomic with it.
+    pub(super) may_load: bool,
+}
+
+impl<T: Transport> LocalReader<'_, T> {
+    /// Reads up to [`GROUP`] keys whose roots are in buckets from index `next` on, and advances
+    /// `next` past them. Returns their number, which is less than that of `keys` only at the end.
+    pub(super) fn read<const W: usize>(
+        &mut self,
+        next: &mut u64,
+        keys: &mut [[u64; W]],
+    ) -> Result<usize, OperationError> {
+        let mut group = ArrayVec::<Parts<W>, GROUP>::new();
+        while group.len() < keys.len().min(GROUP)
+            && let Some(root) = self.next_root(next)?
+        {
+            let mut parts = Parts::EMPTY;
+            self.shape.take_apart(Node::ROOT, root, &mut parts);
+            group.push(parts);
+        }
+        for node in self.shape.inner_nodes() {
+            self.read_nodes(node, &mut group)?;
+        }
+        keys.iter_mut().zip(&group).for_each(|(key, parts)| *key = parts.key);
+        Ok(group.len())
+    }
+
+    fn next_root(&self, next: &mut u64) -> Result<Option<u64>, OperationError> {
+        let first = usize::try_from(*next).unwrap_or(usize::MAX);
+        for bucket in self.phase.part()?.iter().skip(first) {
+            *next += 1;
+            if let Some(root) = root(bucket.load(SeqCst)) {
+                return Ok(Some(root));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes apart one inner node of each key.
+    ///
+    /// A READ shows it: it is posted after the root was seen, and the claim of the node had completed
+    /// before the root was claimed. A CPU load shows it only if atomics are atomic with the CPU.
+    fn read_nodes<const W: usize>(
+        &mut self,
+        node: Node,
+        group: &mut [Parts<W>],
+    ) -> Result<(), OperationError> {
+        let Self { phase, shape, may_load } = self;
+        let mut reads = ArrayVec::<_, GROUP>::new();
+        for (place, parts) in group.iter_mut().enumerate().take(GROUP) {
+            let at = phase.layout.position_of(parts.reference(node));
+            let from = Segment { start: phase.layout.word(at), words: 1 };
+            match phase.transport.direct(from).filter(|_| *may_load) {
+                Some([word]) => shape.take_apart(node, pair(word.load(SeqCst))?, parts),
+                _ => reads.push((place, from)),
+            }
+        }
+        phase.read_all(&reads, |place, words| {
+            let word = words.first().copied().unwrap_or_default();
+            if let Some(parts) = group.get_mut(place) {
+                shape.take_apart(node, pair(word)?, parts);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Returns the number of roots in this owner's buckets.
+pub(super) fn roots<T: Transport>(phase: &Phase<'_, T>) -> Result<u64, OperationError> {
+    let words = phase.part()?.iter().map(|bucket| bucket.load(SeqCst));
+    Ok(words.filter_map(root).count() as u64)
+}
+
+/// Returns the pair of a root in a bucket's word.
+fn root(word: u64) -> Option<u64> {
+    let pair = Bucket::from_word(word)?.key();
+    Shape::is_root(pair).then_some(pair)
+}
+
+/// Returns the pair in the word of a bucket to which a node refers.
+fn pair(word: u64) -> Result<u64, OperationError> {
+    let bucket = Bucket::from_word(word);
+    debug_assert!(bucket.is_some(), "a reference leads to an empty bucket");
+    bucket.map(Bucket::key).ok_or(OperationError::Window)
+}
