@@ -70,6 +70,11 @@ impl Interrupt {
         u64::try_from(RECEIVED.load(Ordering::Relaxed)).ok().and_then(Self::from_number)
     }
 
+    /// Returns whether no signal was received.
+    pub(crate) fn is_awaited() -> bool {
+        Self::received().is_none()
+    }
+
     /// Returns the number of a signal, or 0 for none. Ranks exchange it.
     pub(crate) fn number(interrupt: Option<Self>) -> u64 {
         interrupt.map_or(0, |interrupt| interrupt.0.unsigned_abs().into())

@@ -92,9 +92,10 @@ impl<'e, T: Timed> Engines<'e, T> {
         Ok((self.current, next))
     }
 
-    /// Closes the current engine, and makes the next one the current one.
-    pub(crate) fn advance(&mut self) {
-        if let Some(next) = self.next.take() {
+    /// Closes the current engine, and makes the next one the current one, if the content `has_moved`
+    /// there; otherwise closes the next one.
+    pub(crate) fn end_growth(&mut self, has_moved: bool) {
+        if let Some(next) = self.next.take().filter(|_| has_moved) {
             *self.current = next;
         }
     }

@@ -86,14 +86,22 @@ impl Machine {
     }
 }
 
-/// Returns the bytes that a table can use: available memory and free huge pages, which the kernel
-/// does not count as available.
+/// Returns the bytes that the tables of several ranks can use: available memory and free huge pages,
+/// which the kernel does not count as available.
 pub(crate) fn memory_available() -> Option<u64> {
+    Some(probeline::pin::memory_available()? + huge_pages_free())
+}
+
+/// Returns the bytes of available memory, or those of free huge pages if they are more.
+pub(crate) fn largest_pool() -> Option<u64> {
+    Some(probeline::pin::memory_available()?.max(huge_pages_free()))
+}
+
+fn huge_pages_free() -> u64 {
     let topology = Topology::from_sysfs("/sys".as_ref()).ok();
     let nodes = topology.iter().flat_map(Topology::nodes);
     let pools = nodes.flat_map(|node| &node.huge_pages);
-    let huge: u64 = pools.map(|pool| pool.free * pool.page_bytes).sum();
-    Some(probeline::pin::memory_available()? + huge)
+    pools.map(|pool| pool.free * pool.page_bytes).sum()
 }
 
 /// Returns the bytes that a table can use if they are fewer than `bytes`.

@@ -360,7 +360,7 @@ fn a_table_that_is_too_small_grows() {
     let ways = [&["--ranks", "1"][..], &["--ranks", "2"], &["--ranks", "3", "-M", "2"]];
     let more = [&["--batch", "1", "--ranks", "1"][..], &["--ranks", "2", "--direct", "off"]];
     for way in ways.into_iter().chain(more) {
-        for states in ["auto", "flat"] {
+        for states in ["auto", "flat", "tree"] {
             let options = [way, &["--table-size", "4KiB", "--states", states]].concat();
             let (rows, printed) = rows(&[&["explore", "philosophers:10"], &options[..]].concat());
             let counts = ["states", "arcs", "deadlocks"].map(|name| rows[0][name].as_str());
@@ -398,11 +398,35 @@ fn a_table_of_the_largest_size_ends_with_the_counts() {
     }
 }
 
+/// A growth that fails ends the run, but not before the counterexample found so far is printed.
+#[test]
+fn a_counterexample_is_printed_although_a_growth_fails() {
+    for ranks in ["1", "2"] {
+        let sizes = ["--table-size", "8KiB", "--max-table-size", "10KiB", "--states", "flat"];
+        let asked = ["--invariant", "think_1 >= 1", "--invariant", "eat_1 <= 1"];
+        let arguments =
+            [&["explore", "philosophers:10", "-q", "--ranks", ranks], &sizes[..], &asked];
+        let ended = run(&arguments.concat());
+        assert_eq!(ended.code, Some(4), "{ended:?}");
+        for part in [
+            "violated: think_1 >= 1, after 1 transition",
+            "not violated so far: eat_1 <= 1",
+            "the table is full",
+        ] {
+            assert!(ended.stdout.contains(part), "{part:?} is not in {ended:?}");
+        }
+    }
+}
+
 #[test]
 fn sizes_between_which_the_table_cannot_grow_are_refused() {
     for (options, reason) in [
         (&["--max-table-size", "1MiB"][..], "is less than the size at first, 32MiB"),
         (&["--max-table-size", "1GiB", "--transport", "sim"], "over sim it does not"),
+        (
+            &["--table-size", "17GiB", "--states", "tree"],
+            "is too large for --states tree, which has tables of at most 16GiB",
+        ),
     ] {
         let ended = run(&[&["explore", "fms:2"], options].concat());
         assert_eq!(ended.code, Some(2), "{ended:?}");

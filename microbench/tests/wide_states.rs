@@ -78,6 +78,8 @@ fn trees_of_states_give_the_same_counts() {
             &["--ranks", "2"],
             &["--ranks", "2", "--batch", "1", "--known-states", "0"],
             &["--ranks", "2", "--direct", "off"],
+            &["--ranks", "3", "--in-flight", "2"],
+            &["--ranks", "3", "--in-flight", "2", "--direct", "off"],
             &["--transport", "sim", "--ranks", "2"],
         ] {
             let all = [&["--states", "tree", "--table-size", "1MiB"], way].concat();
@@ -88,6 +90,20 @@ fn trees_of_states_give_the_same_counts() {
             let flat = [&["--states", "flat", "--table-size", "8MiB"], way].concat();
             assert_eq!(explore(&model, &flat).0, size, "{model} {way:?}");
         }
+    }
+}
+
+/// Trees of more nodes than the table has buckets, or than a short probe limit finds room for.
+#[test]
+fn a_table_without_room_for_the_initial_state_grows() {
+    let scratch = Scratch::new();
+    let net = scratch.file("long.pnml", &rings([100, 20, 7]));
+    for ranks in ["1", "3"] {
+        let tiny = ["--table-size", "192B", "-C", "8", "-M", "1", "--ranks", ranks];
+        let (counts, row) = explore(&net, &[&["--states", "tree"], &tiny[..]].concat());
+        assert_eq!(counts, [14_000, 42_000, 0], "{ranks} ranks");
+        assert_eq!(row("levels"), 125.0);
+        assert!(row("growths") > 0.0);
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) struct JobArgs {
     /// roundtrips and limits, which fill it several times, 32MiB, over verbs 1MiB; for limits over
     /// shm 256MiB a rank, at most a quarter of the available memory]
     #[arg(long = "table-size", value_name = "SIZE")]
-    table_size_asked: Option<Size>,
+    pub(crate) table_size_asked: Option<Size>,
 
     #[arg(skip)]
     pub(crate) table_size: Size,

@@ -62,7 +62,7 @@ pub(crate) struct ExploreArgs {
     expand: ExpandArgs,
 
     /// Largest memory for the table, all ranks together, up to which it grows [default: three
-    /// quarters of the available memory at that time]
+    /// quarters of the available memory at that time; at most 16GiB with --states tree]
     #[arg(long, value_name = "SIZE")]
     max_table_size: Option<Size>,
 
@@ -111,6 +111,7 @@ struct Exploration {
 }
 
 pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
+    args.check_trees()?;
     args.job.settle(TABLE_SIZE, TABLE_SIZE, &[args.chunks.chunk_buckets])?;
     args.settle_growth()?;
     args.pipeline.table.check(&[args.chunks.chunk_buckets])?;
@@ -224,6 +225,20 @@ impl Scenario for Exploration {
 }
 
 impl ExploreArgs {
+    /// Refuses a table that is larger than the references between the nodes of trees reach.
+    fn check_trees(&self) -> Result<()> {
+        let most = room::MAX_TREES;
+        match self.job.table_size_asked {
+            Some(asked) if self.states == StatesChoice::Tree && asked.0 > most.0 => {
+                Err(Failure::usage(format!(
+                    "--table-size {asked} is too large for --states tree, which has tables of at \
+                     most {most}: give a smaller size, or --states flat"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Checks the sizes between which the table may grow.
     fn settle_growth(&mut self) -> Result<()> {
         let transport = self.job.transport;
@@ -260,7 +275,7 @@ impl Exploration {
                     window_words: sizes.window_words + SHARE_WORDS,
                     slots: sizes.slots + READS,
                     slot_words: sizes.slot_words.max(slot_words),
-                    ..sizes
+                    depth: sizes.depth.max(READS),
                 }
             }
         };

@@ -1,11 +1,15 @@
 //! The sizes that the table of an exploration may have.
 
+use probeline::pin::memory_available;
+use probeline::table::TreeConfig;
 use probeline::transport::Exchange;
 use probeline_results::gather;
 
-use crate::cli::{JobArgs, TransportName};
+use super::ExploreArgs;
+use super::states::StatesChoice;
+use crate::cli::TransportName;
 use crate::failure::Result;
-use crate::machine::memory_available;
+use crate::machine::largest_pool;
 use crate::size::Size;
 
 /// How many times as large the next table is. Over a run the ranks then move at most a third of the
@@ -26,13 +30,14 @@ const MIN_MEMORY: u64 = 16 << 20;
 pub(super) struct Room {
     pub(super) size: Size,
     most: Option<Size>,
+    trees: bool,
     ranks: u64,
     ranks_here: u64,
     grows: bool,
 }
 
 /// Why the table cannot grow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Limit {
     /// `--max-table-size`.
     Asked(Size),
@@ -43,7 +48,14 @@ pub(super) enum Limit {
     Unbounded,
     /// A job has one engine over this transport.
     Transport(TransportName),
+    /// References between the nodes of trees reach no larger table.
+    Trees(Size),
+    /// The growth to this size has failed, for the reason given.
+    Failed(Size, String),
 }
+
+/// The size of the largest table of trees.
+pub(super) const MAX_TREES: Size = Size(8 * TreeConfig::MAX_BUCKETS);
 
 /// Returns whether tables grow over this transport.
 pub(super) fn grows(transport: TransportName) -> bool {
@@ -51,14 +63,21 @@ pub(super) fn grows(transport: TransportName) -> bool {
 }
 
 impl Room {
-    pub(super) fn new(job: &JobArgs, most: Option<Size>) -> Self {
+    pub(super) fn new(args: &ExploreArgs) -> Self {
+        let ExploreArgs { job, max_table_size: most, states, .. } = args;
         let ranks = u64::from(job.ranks.max(1));
-        let ranks_here = job.bytes_here(ranks).max(1);
-        Self { size: job.table_size, most, ranks, ranks_here, grows: grows(job.transport) }
+        Self {
+            size: job.table_size,
+            most: *most,
+            trees: *states == StatesChoice::Tree,
+            ranks,
+            ranks_here: job.bytes_here(ranks).max(1),
+            grows: grows(job.transport),
+        }
     }
 
-    /// Returns this rank's share of the memory available on its machine, in bytes; `None` if it is
-    /// unknown.
+    /// Returns this rank's share of the memory available on its machine for states outside the
+    /// table, in bytes; `None` if it is unknown.
     pub(super) fn memory_here(&self) -> Option<u64> {
         Some(memory_available()? / self.ranks_here)
     }
@@ -77,7 +96,8 @@ impl Room {
         if self.most.is_none() && is_unbounded {
             return Ok(Err(Limit::Unbounded));
         }
-        let here = self.memory_here().unwrap_or(u64::MAX) / 4 * 3;
+        // The pages of a table come from one pool.
+        let here = largest_pool().map_or(u64::MAX, |bytes| bytes / self.ranks_here) / 4 * 3;
         let mine = [here, self.most.map_or(u64::MAX, |most| most.0)];
         let (mut memory, mut most) = (u64::MAX, u64::MAX);
         for [part, asked] in gather(exchange, mine)? {
@@ -98,11 +118,18 @@ impl Room {
     fn within(&self, memory: u64, most: u64) -> core::result::Result<Size, Limit> {
         let Size(size) = self.size;
         let wanted = size.saturating_mul(FACTOR).max(MIN_SIZE).max(MIN_PART * self.ranks);
-        let possible = wanted.min(memory).min(most);
+        let reach = if self.trees { MAX_TREES.0 } else { u64::MAX };
+        let possible = wanted.min(memory).min(most).min(reach);
         if possible >= size.saturating_add(size / MIN_GAIN) {
             return Ok(Size(possible));
         }
-        Err(if most < memory { Limit::Asked(Size(most)) } else { Limit::Memory(Size(memory)) })
+        Err(if reach <= memory.min(most) {
+            Limit::Trees(Size(reach))
+        } else if most < memory {
+            Limit::Asked(Size(most))
+        } else {
+            Limit::Memory(Size(memory))
+        })
     }
 }
 
@@ -126,8 +153,10 @@ mod tests {
 
     #[test]
     fn tables_grow_up_to_their_limits() {
-        let room =
-            |size| Room { size: Size::mib(size), most: None, ranks: 2, ranks_here: 2, grows: true };
+        let room = |size| {
+            let (most, trees, ranks, ranks_here, grows) = (None, false, 2, 2, true);
+            Room { size: Size::mib(size), most, trees, ranks, ranks_here, grows }
+        };
         let within = |size, memory, most| {
             room(size).within(Size::mib(memory).0, Size::mib(most).0).map(|size| size.0 >> 20)
         };
@@ -140,5 +169,8 @@ mod tests {
         assert_eq!(tiny.within(u64::MAX, u64::MAX), Ok(Size::mib(1)));
         let many = Room { ranks: 64, ..tiny };
         assert_eq!(many.within(u64::MAX, u64::MAX), Ok(Size::mib(4)));
+        let trees = |size| Room { trees: true, ..room(size) }.within(1 << 40, u64::MAX);
+        assert_eq!(trees(8 << 10), Ok(Size::mib(16 << 10)));
+        assert_eq!(trees(16 << 10), Err(Limit::Trees(Size::mib(16 << 10))));
     }
 }

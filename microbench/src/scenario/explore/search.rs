@@ -4,6 +4,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
+use probeline::table::Outcome;
 use probeline::transport::{Exchange, Owner, Sizes};
 use probeline_petri::{Overflow, Packing, Successors};
 use probeline_results::gather;
@@ -15,7 +16,7 @@ use super::frontier::{Frontier, READS, SHARE_WORDS};
 use super::property::{Findings, Property, Violation};
 use super::room::{self, Limit, Room};
 use super::so_far::SoFar;
-use super::states::{Expand, Visited};
+use super::states::{Expand, TableStats, Visited};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
@@ -29,6 +30,8 @@ const ROUND_NS_PER_RANK: u64 = 1_000_000;
 
 pub(super) struct Ended {
     pub(super) counts: Counts,
+    /// Of this rank, in all tables of the search.
+    pub(super) stats: TableStats,
     pub(super) open: u64,
     pub(super) ending: Ending,
     pub(super) verdicts: Vec<Verdict>,
@@ -48,7 +51,7 @@ pub(super) enum Ending {
 
 /// Why a search returns.
 pub(super) enum Pause {
-    Ended(Ended),
+    Ended(Box<Ended>),
     /// A marking does not fit the packing: the search has to start again with this one.
     Restart(Packing),
     /// The search goes on with a table of this size.
@@ -63,12 +66,16 @@ pub(super) struct Search<'a, E, const W: usize> {
     expansion: Expansion<'a, E, W>,
     frontier: Frontier<W>,
     counts: Counts,
+    /// Of this rank, in all tables so far.
+    stats: TableStats,
     /// The last round; none before the first.
     round: Option<Round>,
     /// States of all levels up to the current one.
     states: u64,
     /// Why the table does not grow any more.
     limit: Option<Limit>,
+    /// Whether a growth has failed; the search does not try again.
+    has_failed_to_grow: bool,
     /// Whether the net is known to have no bound on its tokens; none before it was asked.
     is_unbounded: Option<bool>,
     progress: Progress,
@@ -90,9 +97,11 @@ impl<'a, E: Expand<W>, const W: usize> Search<'a, E, W> {
             expansion: Expansion::new(expander, exploration.args.expand, findings),
             frontier: Frontier::new(0, 0, keeps),
             counts: Counts::default(),
+            stats: TableStats::default(),
             round: None,
             states: 0,
             limit: None,
+            has_failed_to_grow: false,
             is_unbounded: None,
             progress: Progress::new(None, is_first),
             start: Instant::now(),
@@ -110,15 +119,22 @@ impl<'a, E: Expand<W>, const W: usize> Search<'a, E, W> {
         // The last words of each window, and the last slots.
         let Sizes { window_words, slots, .. } = self.exploration.sizes_of(room.size);
         self.frontier.relocate(window_words - SHARE_WORDS, slots - READS);
-        if self.round.is_none() {
-            self.put_initial(table, exchange)?;
-        }
+        let earlier = self.stats;
+        let mut round = match self.round.take() {
+            Some(round) => round,
+            None => {
+                let stop = self.put_initial(table, exchange)?;
+                let round = self.agree(stop.as_ref(), exchange)?;
+                if round.full
+                    && let Some(pause) = self.after(&round, table.grow_at(), room, exchange)?
+                {
+                    return Ok(pause);
+                }
+                round
+            }
+        };
         let round_ns = ROUND_NS + ROUND_NS_PER_RANK * u64::from(exchange.owners());
         loop {
-            let round = match self.round.take() {
-                Some(round) => round,
-                None => Round::agree(None, &self.frontier, exchange)?,
-            };
             if round.has_level() {
                 self.states += round.found();
                 self.frontier.spread(table, &round.found, exchange)?;
@@ -126,13 +142,18 @@ impl<'a, E: Expand<W>, const W: usize> Search<'a, E, W> {
             let (frontier, counts) = (&mut self.frontier, &mut self.counts);
             let stop = self.expansion.expand(table, frontier, counts, round_ns)?;
             let stop = stop.or_else(|| self.scarcity(room));
-            let round = Round::agree(stop.as_ref(), &self.frontier, exchange)?;
-            let pause = self.after(&round, table.grow_at(), room, exchange)?;
-            self.round = Some(round);
-            if let Some(pause) = pause {
+            self.stats = earlier.plus(&table.stats());
+            round = self.agree(stop.as_ref(), exchange)?;
+            if let Some(pause) = self.after(&round, table.grow_at(), room, exchange)? {
+                self.round = Some(round);
                 return Ok(pause);
             }
         }
+    }
+
+    /// Exchanges the progress of all ranks, of which this one stopped for this reason.
+    fn agree(&self, stop: Option<&Stop>, exchange: &mut dyn Exchange) -> Result<Round> {
+        Round::agree(stop, &self.frontier, self.stats.nodes.inner_inserted, exchange)
     }
 
     /// Returns why this rank cannot hold more states beside the table.
@@ -141,23 +162,26 @@ impl<'a, E: Expand<W>, const W: usize> Search<'a, E, W> {
         room::is_scarce(available, self.frontier.bytes()).then_some(Stop::OutOfMemory(available))
     }
 
+    /// Puts the initial state in the table, on rank 0, unless the table has no room for it.
     fn put_initial<V: Visited<W>>(
         &mut self,
         table: &mut V,
-        exchange: &mut dyn Exchange,
-    ) -> Result<()> {
+        exchange: &dyn Exchange,
+    ) -> Result<Option<Stop>> {
         if exchange.me() != Owner(0) {
-            return Ok(());
+            return Ok(None);
         }
         let mut state = [0; W];
         self.packing
             .pack_wide(&self.exploration.net.initial(), &mut state)
             .map_err(|error| Failure::new(format!("the initial marking does not fit: {error}")))?;
-        table.find_or_put(&state)?;
+        self.counts.find_or_puts += 1;
+        if table.find_or_put(&state)? == Outcome::Full {
+            return Ok(Some(Stop::Full));
+        }
         self.frontier.push(state);
         self.counts.states = 1;
-        self.counts.find_or_puts = 1;
-        Ok(())
+        Ok(None)
     }
 
     /// Decides how to go on after a round. All ranks have the same round.
@@ -184,18 +208,21 @@ impl<'a, E: Expand<W>, const W: usize> Search<'a, E, W> {
                 Some(so_far.out_of_memory(available, self.frontier.keeps_levels()))
             }
             None => {
-                let is_crowded = held > grow_at && self.limit.is_none();
-                if round.full || is_crowded {
+                let is_crowded = held + round.inner_nodes > grow_at && self.limit.is_none();
+                if (round.full || is_crowded) && !self.has_failed_to_grow {
                     let transport = self.exploration.args.job.transport;
                     let net = &self.exploration.net;
                     let is_unbounded =
                         *self.is_unbounded.get_or_insert_with(|| net.growth().is_some());
                     match room.next(transport, is_unbounded, exchange)? {
-                        Ok(size) => (larger, self.limit) = (Some(size), None),
+                        Ok(size) => {
+                            self.progress.set(0, &growing(size, held));
+                            (larger, self.limit) = (Some(size), None);
+                        }
                         Err(limit) => self.limit = Some(limit),
                     }
                 }
-                let limit = self.limit.filter(|_| round.full && larger.is_none());
+                let limit = self.limit.as_ref().filter(|_| round.full && larger.is_none());
                 let words = self.packing.words();
                 limit.map(|limit| so_far.table_full(self.exploration, words, room.size, limit))
             }
@@ -217,16 +244,13 @@ impl<'a, E: Expand<W>, const W: usize> Search<'a, E, W> {
             (None, Some(interrupt)) => Ending::Interrupted(interrupt),
             (None, None) => return Ok(larger.map(Pause::Grow)),
         };
-        Ok(Some(Pause::Ended(self.ended(ending, open, exchange)?)))
+        Ok(Some(Pause::Ended(Box::new(self.ended(ending, open, exchange)?))))
     }
 
-    /// Creates the failure of a larger table, of size `next`, without room for the states found so
-    /// far: its clients hold more entries.
-    pub(super) fn cannot_grow(&self, room: &Room, next: Size) -> Failure {
-        let found = self.round.as_ref().map_or(0, Round::found);
-        let so_far = SoFar { states: self.states + found, levels: self.counts.levels };
-        let words = self.packing.words();
-        so_far.table_full(self.exploration, words, room.size, room.limit_at(next))
+    /// Lets the search go on in its table until that is full, because the table cannot grow.
+    pub(super) fn stop_growing(&mut self, limit: Limit) {
+        self.limit = Some(limit);
+        self.has_failed_to_grow = true;
     }
 
     fn ended(&mut self, ending: Ending, open: u64, exchange: &mut dyn Exchange) -> Result<Ended> {
@@ -239,7 +263,7 @@ impl<'a, E: Expand<W>, const W: usize> Search<'a, E, W> {
         };
         let verdicts = exploration.properties.iter().zip(violations).map(verdict);
         let verdicts = verdicts.collect::<Result<_>>()?;
-        Ok(Ended { counts: self.counts, open, ending, verdicts })
+        Ok(Ended { counts: self.counts, stats: self.stats, open, ending, verdicts })
     }
 }
 
@@ -248,6 +272,8 @@ struct Round {
     /// States of the next level that each rank has found.
     found: Vec<u64>,
     open: u64,
+    /// Inner nodes of states in trees.
+    inner_nodes: u64,
     full: bool,
     overflow: Option<Overflow>,
     /// The least memory in bytes that a rank without enough of it has left.
@@ -259,6 +285,7 @@ impl Round {
     fn agree<const W: usize>(
         stop: Option<&Stop>,
         frontier: &Frontier<W>,
+        inner_nodes: u64,
         exchange: &mut dyn Exchange,
     ) -> Result<Self> {
         /// The place of a rank without an overflow, the transition of a marking not fired, and the
@@ -274,20 +301,22 @@ impl Round {
         };
         let signal = Interrupt::number(Interrupt::received());
         let (found, open) = (frontier.found(), frontier.open());
-        let mine = [found, open, full, place, tokens, transition, scarce, signal];
+        let mine = [found, open, inner_nodes, full, place, tokens, transition, scarce, signal];
         let mut all = Self {
             found: Vec::new(),
             open: 0,
+            inner_nodes: 0,
             full: false,
             overflow: None,
             scarce: None,
             interrupt: None,
         };
-        for [found, open, full, place, tokens, transition, scarce, signal] in
+        for [found, open, inner_nodes, full, place, tokens, transition, scarce, signal] in
             gather(exchange, mine)?
         {
             all.found.push(found);
             all.open += open;
+            all.inner_nodes += inner_nodes;
             all.full |= full != 0;
             if scarce != NONE {
                 all.scarce = Some(all.scarce.map_or(scarce, |least| least.min(scarce)));
@@ -317,4 +346,8 @@ fn doing(level: u64, states: u64, open: u64, time: Duration) -> String {
     let per_s = rate_of("states", states as f64 / time.as_secs_f64());
     let (states, open) = (thousands(states), thousands(open));
     format!("level {level}: {states} states, {open} to expand, {per_s}")
+}
+
+fn growing(size: Size, states: u64) -> String {
+    format!("the table grows to {size}: {} states to move", thousands(states))
 }

@@ -2,16 +2,16 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use probeline::table::{EntryStats, GrowError, Stats};
+use probeline::table::GrowError;
 use probeline::transport::{Exchange, Owner, Transport};
 use probeline_petri::Packing;
 use probeline_results::gather_values;
 
 use super::expansion::Counts;
-use super::room::Room;
+use super::room::{Limit, Room};
 use super::row::ExploreRow;
 use super::search::{Ended, Ending, Pause, Search};
-use super::states::Visited;
+use super::states::{TableStats, Visited};
 use super::tables::{Narrow, Tables, Wide};
 use super::{Exploration, Explored};
 use crate::failure::{Failure, Result};
@@ -28,8 +28,6 @@ pub(super) struct Searches<'a> {
     start_ns: u64,
     room: Room,
     growths: Growths,
-    /// Of this rank, with the smaller tables of the last search.
-    stats: (Stats, EntryStats),
 }
 
 /// How often the table grew.
@@ -54,9 +52,9 @@ impl<'a> Searches<'a> {
             }
             _ => None,
         };
-        let room = Room::new(&exploration.args.job, exploration.args.max_table_size);
-        let (growths, stats) = Default::default();
-        Ok(Self { exploration, packing, limit, start_ns: engine.now_ns(), room, growths, stats })
+        let room = Room::new(&exploration.args);
+        let growths = Growths::default();
+        Ok(Self { exploration, packing, limit, start_ns: engine.now_ns(), room, growths })
     }
 
     /// Searches until all states fit their packing. The window is new. Each search widens a field
@@ -84,7 +82,6 @@ impl<'a> Searches<'a> {
             exchange.barrier()?;
             engines.current().window().iter().for_each(|word| word.store(0, Relaxed));
             exchange.barrier()?;
-            self.stats = Default::default();
             self.limit = self.limit.filter(|_| self.packing.words() == words);
         }
     }
@@ -98,50 +95,55 @@ impl<'a> Searches<'a> {
         let packing = self.packing.clone();
         let is_first = exchange.me() == Owner(0);
         let mut search = Search::<S::Expander, W>::new(self.exploration, &packing, is_first);
-        // Each table is larger than the one before it.
+        // Each table but the last is larger than the one before it.
         loop {
             let mut table = tables.open(self.exploration, self.room.size, exchange)?;
             let pause = search.run(&mut table, &self.room, exchange)?;
-            let (stats, entries) = table.stats();
-            self.stats = ([self.stats.0, stats].into_iter().sum(), self.stats.1.plus(&entries));
             match pause {
-                Pause::Ended(ended) => return self.end(&mut table, ended, exchange).map(Some),
+                Pause::Ended(ended) => return self.end(&mut table, *ended, exchange).map(Some),
                 Pause::Restart(grown) => {
                     self.packing = grown;
                     return Ok(None);
                 }
                 Pause::Grow(size) => {
                     drop(table);
-                    if !self.grow(&mut tables, size, exchange)? {
-                        return Err(search.cannot_grow(&self.room, size));
+                    if let Some(limit) = self.grow(&mut tables, size, exchange)? {
+                        search.stop_growing(limit);
                     }
                 }
             }
         }
     }
 
-    /// Moves the states found so far to a table of this size. Returns false if it has no room for
-    /// them.
+    /// Moves the states found so far to a table of this size. If that fails, or is stopped, they stay
+    /// where they are. Returns the reason of a failure.
     fn grow<S: Tables<W>, const W: usize>(
         &mut self,
         tables: &mut S,
         size: Size,
         exchange: &mut dyn Exchange,
-    ) -> Result<bool> {
+    ) -> Result<Option<Limit>> {
         let start_ns = tables.now_ns();
         let moved = tables.grow(self.exploration, [self.room.size, size], exchange);
-        if let Ok(Err(GrowError::Full { .. })) = moved {
-            return Ok(false);
+        let moved = match moved {
+            Ok(Err(GrowError::Full { .. })) => return Ok(Some(self.room.limit_at(size))),
+            // The search ends with its next round, because a rank has got a signal.
+            Ok(Err(GrowError::Stopped)) => return Ok(None),
+            moved => moved.and_then(|moved| Ok(moved?)),
+        };
+        match moved {
+            Ok(_) => {}
+            Err(failure) if failure.is_loss() => {
+                return Err(failure.or(&format!("while the table grew to {size}")));
+            }
+            Err(failure) => return Ok(Some(Limit::Failed(size, failure.to_string()))),
         }
-        moved.and_then(|moved| Ok(moved?)).map_err(|failure| {
-            failure.or(&format!("while the table grew from {} to {size}", self.room.size))
-        })?;
         self.room.size = size;
         self.growths.count += 1;
         self.growths.ns += tables.now_ns() - start_ns;
         // It is that of the smaller table.
         self.limit = None;
-        Ok(true)
+        Ok(None)
     }
 
     fn end<V: Visited<W>, const W: usize>(
@@ -167,12 +169,13 @@ impl<'a> Searches<'a> {
     ) -> Result<ExploreRow> {
         let took_ns = table.engine().now_ns() - self.start_ns;
         let counts = &ended.counts;
-        let all = gather_values(exchange, &(*counts, self.stats))?;
+        let all = gather_values(exchange, &(*counts, ended.stats))?;
         let sum =
             |field: fn(&Counts) -> u64| all.iter().map(|(counts, _)| field(counts)).sum::<u64>();
-        let stats = all.iter().map(|(_, (stats, _))| *stats).sum::<Stats>().total();
-        let entries = all.iter().map(|(_, (_, entries))| *entries);
-        let entries = entries.fold(EntryStats::default(), |sum, of_rank| sum.plus(&of_rank));
+        let none = TableStats::default();
+        let TableStats { buckets, entries, nodes } =
+            all.iter().fold(none, |sum, (_, of_rank)| sum.plus(of_rank));
+        let stats = buckets.total();
         let (states, expanded) = (sum(|of| of.states), sum(|of| of.expanded));
         let held = table.len(exchange)?;
         if held != states || expanded + ended.open != states {
@@ -183,10 +186,6 @@ impl<'a> Searches<'a> {
             )));
         }
         let occupied = table.occupied(states, exchange)?;
-        let lookups = gather_values(exchange, &table.node_lookups())?;
-        let [hits, lookups] =
-            lookups.iter().flatten().fold([0; 2], |[a, b], [hits, all]| [a + hits, b + all]);
-        let node_hit_share = table.node_lookups().map(|_| hits as f64 / lookups.max(1) as f64);
         let busiest = all.iter().map(|(counts, _)| counts.expanded).max().unwrap_or(0);
         let per_state = |sum: u64| sum as f64 / expanded.max(1) as f64;
         let seconds = took_ns as f64 / 1e9;
@@ -219,7 +218,7 @@ impl<'a> Searches<'a> {
             lines_per_state: per_state(stats.lines),
             bits: self.packing.bits(),
             bytes: 8.0 * occupied as f64 / states.max(1) as f64 + table.entry_bytes() as f64,
-            node_hit_share,
+            node_hit_share: (nodes.inner_nodes > 0).then(|| nodes.cache_hit_share()),
             false_read_share: entries.false_entry_reads as f64 / entries.entry_reads.max(1) as f64,
             imbalance: busiest as f64 * all.len() as f64 / expanded.max(1) as f64,
             properties: ended.verdicts.clone(),

@@ -50,7 +50,7 @@ impl SoFar {
         exploration: &Exploration,
         words: usize,
         size: Size,
-        limit: Limit,
+        limit: &Limit,
     ) -> Failure {
         let Exploration { net, args: ExploreArgs { job, .. }, .. } = exploration;
         if let Some(growth) = net.growth() {
@@ -80,6 +80,14 @@ impl SoFar {
             Limit::Transport(transport) => (
                 format!(", and does not grow over {}", transport.name()),
                 format!("Start again with --table-size {larger}"),
+            ),
+            Limit::Trees(most) => (
+                format!(", and a table of trees has at most {most}"),
+                "Start again with --states flat".to_owned(),
+            ),
+            Limit::Failed(size, reason) => (
+                format!(", and could not grow to {size} ({reason})"),
+                "Start again with more memory".to_owned(),
             ),
         };
         let chunks = or_more_chunks(&config, job.ranks);

@@ -7,6 +7,7 @@ use probeline::table::{
 };
 use probeline::transport::{Exchange, Sizes};
 use probeline_petri::{Expanded, Expander, Net, Overflow, Packing, Successors, WideExpander};
+use serde::{Deserialize, Serialize};
 
 use super::ExploreArgs;
 use crate::cli::{JobArgs, one_of};
@@ -183,11 +184,12 @@ pub(super) trait Visited<const W: usize> {
 
     fn engine_mut(&mut self) -> Result<&mut Self::Engine>;
 
-    fn stats(&self) -> (Stats, EntryStats);
+    fn stats(&self) -> TableStats;
 
     fn buckets(&self) -> u64;
 
-    /// Returns the number of states beyond which the table should grow.
+    /// Returns the number of occupied buckets beyond which the table should grow, the same on all
+    /// ranks.
     fn grow_at(&self) -> u64;
 
     fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64>;
@@ -199,10 +201,23 @@ pub(super) trait Visited<const W: usize> {
 
     /// Returns the bytes of a state's entry, beside its bucket.
     fn entry_bytes(&self) -> u64;
+}
 
-    /// Returns the inner nodes that the cache answered, and those looked up, if states are trees.
-    fn node_lookups(&self) -> Option<[u64; 2]> {
-        None
+/// The counters of a table: of its buckets, and of the entries or the nodes of wide states.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct TableStats {
+    pub(super) buckets: Stats,
+    pub(super) entries: EntryStats,
+    pub(super) nodes: TreeStats,
+}
+
+impl TableStats {
+    pub(super) fn plus(&self, other: &Self) -> Self {
+        Self {
+            buckets: [self.buckets, other.buckets].into_iter().sum(),
+            entries: self.entries.plus(&other.entries),
+            nodes: self.nodes.plus(&other.nodes),
+        }
     }
 }
 
@@ -226,8 +241,8 @@ impl<T: Timed> Visited<1> for CachedTable<T> {
         Ok(self.transport_mut()?)
     }
 
-    fn stats(&self) -> (Stats, EntryStats) {
-        (*Self::stats(self), EntryStats::default())
+    fn stats(&self) -> TableStats {
+        TableStats { buckets: *Self::stats(self), ..TableStats::default() }
     }
 
     fn buckets(&self) -> u64 {
@@ -262,15 +277,20 @@ pub(super) enum WideStates<'e, const W: usize> {
 }
 
 impl<const W: usize> WideStates<'_, W> {
-    /// Moves all states into `target`, a larger table of the same kind.
-    pub(super) fn grow_into(
+    /// Moves all states into `target`, a larger table of the same kind, while `go_on` returns true.
+    pub(super) fn grow_into_while(
         &mut self,
         target: &mut WideStates<'_, W>,
         exchange: &mut dyn Exchange,
+        go_on: impl FnMut() -> bool,
     ) -> core::result::Result<u64, GrowError> {
         match (self, target) {
-            (Self::Flat(table), WideStates::Flat(target)) => table.grow_into(target, exchange),
-            (Self::Tree(table), WideStates::Tree(target)) => table.grow_into(target, exchange),
+            (Self::Flat(table), WideStates::Flat(target)) => {
+                table.grow_into_while(target, exchange, go_on)
+            }
+            (Self::Tree(table), WideStates::Tree(target)) => {
+                table.grow_into_while(target, exchange, go_on)
+            }
             _ => {
                 debug_assert!(false, "one choice of --states opens tables of one kind");
                 Err(GrowError::Full { left: 0 })
@@ -312,10 +332,15 @@ impl<'e, const W: usize> Visited<W> for WideStates<'e, W> {
         })
     }
 
-    fn stats(&self) -> (Stats, EntryStats) {
+    fn stats(&self) -> TableStats {
+        let none = TableStats::default();
         match self {
-            Self::Flat(table) => (*table.stats(), *table.entry_stats()),
-            Self::Tree(table) => (*table.stats(), EntryStats::default()),
+            Self::Flat(table) => {
+                TableStats { buckets: *table.stats(), entries: *table.entry_stats(), ..none }
+            }
+            Self::Tree(table) => {
+                TableStats { buckets: *table.stats(), nodes: *table.tree_stats(), ..none }
+            }
         }
     }
 
@@ -334,14 +359,7 @@ impl<'e, const W: usize> Visited<W> for WideStates<'e, W> {
                 let entries = table.config().entries_per_owner * owners;
                 crowded(table.layout().buckets()).min(entries / 20 * 19)
             }
-            Self::Tree(table) => {
-                let TreeStats { keys_inserted, inner_inserted, .. } = *table.tree_stats();
-                let all = u128::from(keys_inserted + inner_inserted).max(1);
-                let states = u128::from(crowded(table.layout().buckets()));
-                // The share of roots among the nodes that this rank inserted.
-                let states = states * u128::from(keys_inserted) / all;
-                u64::try_from(states).unwrap_or(u64::MAX).max(1)
-            }
+            Self::Tree(table) => crowded(table.layout().buckets()),
         }
     }
 
@@ -363,16 +381,6 @@ impl<'e, const W: usize> Visited<W> for WideStates<'e, W> {
         match self {
             Self::Flat(_) => 8 * W as u64,
             Self::Tree(_) => 0,
-        }
-    }
-
-    fn node_lookups(&self) -> Option<[u64; 2]> {
-        match self {
-            Self::Flat(_) => None,
-            Self::Tree(table) => {
-                let stats = table.tree_stats();
-                Some([stats.cache_hits, stats.inner_nodes])
-            }
         }
     }
 }

@@ -7,6 +7,7 @@ use probeline_petri::{Expander, WideExpander};
 use super::Exploration;
 use super::states::{Expand, Visited, WideStates, open_wide};
 use crate::failure::Result;
+use crate::interrupt::Interrupt;
 use crate::job::Engines;
 use crate::size::Size;
 use crate::table::CachedTable;
@@ -30,7 +31,8 @@ pub(super) trait Tables<const W: usize> {
         exchange: &mut dyn Exchange,
     ) -> Result<Self::Table<'_>>;
 
-    /// Opens a larger engine, moves the table there, and closes the current engine.
+    /// Opens a larger engine, moves the table there, and closes the current engine. If that fails,
+    /// or is stopped by a signal to a rank, the current engine stays.
     fn grow(
         &mut self,
         exploration: &Exploration,
@@ -78,9 +80,9 @@ impl<T: Timed> Tables<1> for Narrow<'_, '_, T> {
         let (engine, next) = self.0.open_next(exploration.sizes_of(to), exchange)?;
         let mut table = open_narrow(engine, exploration, from, exchange)?;
         let mut target = open_narrow(next, exploration, to, exchange)?;
-        let moved = table.grow_into(&mut target, exchange);
+        let moved = table.grow_into_while(&mut target, exchange, Interrupt::is_awaited);
         drop((table, target));
-        self.0.advance();
+        self.0.end_growth(moved.is_ok());
         Ok(moved)
     }
 
@@ -99,7 +101,7 @@ pub(super) trait AnyEngines {
         exchange: &mut dyn Exchange,
     ) -> Result<(&mut dyn AnyTimed, &mut dyn AnyTimed)>;
 
-    fn advance(&mut self);
+    fn end_growth(&mut self, has_moved: bool);
 }
 
 impl<T: Timed> AnyEngines for Engines<'_, T> {
@@ -116,8 +118,8 @@ impl<T: Timed> AnyEngines for Engines<'_, T> {
         Ok((current, next))
     }
 
-    fn advance(&mut self) {
-        Self::advance(self);
+    fn end_growth(&mut self, has_moved: bool) {
+        Self::end_growth(self, has_moved);
     }
 }
 
@@ -159,9 +161,9 @@ impl<const W: usize> Tables<W> for Wide<'_, W> {
         let (engine, next) = self.0.any_next(exploration.sizes_of(to), exchange)?;
         let mut table = open_of_size::<W>(engine, exploration, from, exchange)?;
         let mut target = open_of_size::<W>(next, exploration, to, exchange)?;
-        let moved = table.grow_into(&mut target, exchange);
+        let moved = table.grow_into_while(&mut target, exchange, Interrupt::is_awaited);
         drop((table, target));
-        self.0.advance();
+        self.0.end_growth(moved.is_ok());
         Ok(moved)
     }
 
