@@ -1,10 +1,10 @@
-//! The table and the map embedded without std and without an allocator, with its own transport and panic
-//! handler.
+//! The table and the map embedded without std and without an allocator, with its own transport and
+//! panic handler.
 //!
 //! The program fills a table through blocking calls, `submit` and batches, then queries it, also
-//! with futures. Then it does the same with a map. It exits with 0 if every result is correct. Linking
-//! it proves that `table`, `map` and `transport` need neither std nor alloc. With the feature `prove-no-panic` it links only if the
-//! optimizer has proved that no code in it can panic.
+//! with futures. Then it does the same with a map. It exits with 0 if every result is correct.
+//! Linking it proves that `table`, `map` and `transport` need neither std nor alloc. With the feature
+//! `prove-no-panic` it links only if the optimizer has proved that no code in it can panic.
 #![no_std]
 #![no_main]
 

@@ -61,7 +61,10 @@ impl<'b, R: BatchResult, const W: usize> TreeBatch<'b, R, W> {
         for (place, outcome) in (first..self.next).zip(outcomes) {
             match outcome {
                 Some(outcome) => self.results.put(place, Ok(outcome)),
-                None => self.undecided.push(place),
+                None => {
+                    let is_room = self.undecided.try_push(place).is_ok();
+                    debug_assert!(is_room, "a group starts after the last one is decided");
+                }
             }
         }
         self.undecided.reverse();
