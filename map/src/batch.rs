@@ -8,7 +8,9 @@ use probeline_pipeline::{Error, Parts, Pull};
 use probeline_transport::{PostError, Transport};
 
 use crate::context::Context;
-use crate::direct::{BucketWords, EngineWords, MAX_MAPPED, Mapped, get_first, prefetch, run};
+use crate::direct::{
+    BucketWords, EngineWords, Glance, Look, MAX_MAPPED, Mapped, glance, prefetch, run,
+};
 use crate::error::BatchError;
 use crate::layout::hash;
 use crate::machine::Access;
@@ -18,9 +20,9 @@ use crate::plain::Plain;
 /// Keys in a block that the CPU runs. The transport is polled after each block, because only a poll
 /// detects lost owners.
 const BLOCK: usize = 4_096;
-/// Keys that are hashed at once, and whose lines are requested at once while the group before is
-/// served. A loop of requests alone lets the core translate many addresses at the same time; between
-/// them, the instructions of a whole operation fill its out-of-order window.
+/// Candidates whose lines are requested at once, while those of the group before are served. A loop of
+/// requests alone lets the core translate many addresses at the same time; between them, the
+/// instructions of a whole operation fill its out-of-order window.
 const GROUP: usize = 16;
 
 /// The requests of a batch: one for each key.
@@ -113,33 +115,64 @@ impl<'b, K: Plain, Q> Batch<'b, K, Q> {
         }
     }
 
-    /// Runs the next block of keys by the CPU.
+    /// Runs the next block of keys by the CPU: requests the lines of a group of candidates, and
+    /// meanwhile glances at those of the group before. A key whose candidate has another key joins
+    /// the next group with a further candidate.
     #[inline(never)]
     fn run_block<'t, V: Plain>(&mut self, words: &impl BucketWords<'t>, context: &mut Context)
     where
         Q: Requests<V>,
     {
         let end = self.keys.len().min(self.next + BLOCK);
-        let keys = self.keys.get(self.next..end).unwrap_or_default();
-        // The hashes of the group that is served, and of the next one.
-        let mut hashes = [[0; GROUP]; 2];
-        for nth in 0..=keys.len().div_ceil(GROUP) {
-            let [before, ahead] = &mut hashes;
-            *before = *ahead;
-            let next = keys.chunks(GROUP).nth(nth).unwrap_or_default();
-            for (hash_of, key) in ahead.iter_mut().zip(next) {
-                *hash_of = hash(key);
+        let mut group = Group::new();
+        let mut after = Group::new();
+        loop {
+            while after.len < GROUP
+                && self.next < end
+                && let Some(key) = self.keys.get(self.next)
+            {
+                after.push(Look::new(words, &context.layout, self.next, hash(key), 0));
+                self.next += 1;
             }
-            for hash in ahead.iter().take(next.len()) {
-                prefetch::<K, V>(words, &context.layout, *hash);
+            if after.len == 0 && group.len == 0 {
+                return;
             }
-            let Some(first) = nth.checked_sub(1).map(|nth| nth * GROUP) else { continue };
-            let served = keys.get(first..).unwrap_or_default().iter().zip(*before);
-            for ((key, hash), place) in served.zip(self.next + first..) {
-                self.serve(words, context, key, hash, place);
+            for look in after.looks() {
+                prefetch::<K, V>(&context.layout, look.bucket);
+            }
+            core::mem::swap(&mut group, &mut after);
+            let before = core::mem::replace(&mut after.len, 0);
+            for nth in 0..before {
+                let Some(look) = after.looks.get(nth).copied() else { return };
+                if let Some(further) = self.proceed(words, context, look) {
+                    after.push(further);
+                }
             }
         }
-        self.next = end;
+    }
+
+    /// Glances at a candidate of a key and decides its request, or returns the candidate to go on
+    /// with.
+    #[inline(always)]
+    fn proceed<'t, V: Plain>(
+        &mut self,
+        words: &impl BucketWords<'t>,
+        context: &mut Context,
+        at: Look<'t>,
+    ) -> Option<Look<'t>>
+    where
+        Q: Requests<V>,
+    {
+        let key = self.keys.get(at.at)?;
+        let value = self.requests.value(at.at);
+        match glance(&at, context, key, value) {
+            Glance::Hit => {}
+            Glance::Other if at.nth + 1 < context.layout.candidates => {
+                return Some(Look::new(words, &context.layout, at.at, at.hash, at.nth + 1));
+            }
+            Glance::Other | Glance::Unclear => self.serve(words, context, key, &at),
+        }
+        None
     }
 
     /// Runs the request of one key.
@@ -149,20 +182,39 @@ impl<'b, K: Plain, Q> Batch<'b, K, Q> {
         words: &impl BucketWords<'t>,
         context: &mut Context,
         key: &K,
-        hash: u64,
-        place: usize,
+        at: &Look<'t>,
     ) where
         Q: Requests<V>,
     {
-        if let Some(value) = self.requests.value(place)
-            && get_first(words, context, key, hash, value)
-        {
-            return;
+        let Some(request) = self.requests.request(at.at) else { return };
+        match run(words, context, key, at.hash, &request) {
+            Some(outcome) => self.requests.put(at.at, outcome),
+            None => self.fail(at.at, PostError::OutOfRange.into()),
         }
-        let Some(request) = self.requests.request(place) else { return };
-        match run(words, context, key, hash, &request) {
-            Some(outcome) => self.requests.put(place, outcome),
-            None => self.fail(place, PostError::OutOfRange.into()),
+    }
+}
+
+/// Candidates whose lines are requested together.
+struct Group<'t> {
+    looks: [Look<'t>; GROUP],
+    len: usize,
+}
+
+impl<'t> Group<'t> {
+    fn new() -> Self {
+        Self { looks: [Look::NONE; GROUP], len: 0 }
+    }
+
+    fn looks(&self) -> &[Look<'t>] {
+        self.looks.get(..self.len).unwrap_or_default()
+    }
+
+    /// Adds a candidate, for which there is room.
+    #[inline(always)]
+    fn push(&mut self, look: Look<'t>) {
+        if let Some(place) = self.looks.get_mut(self.len) {
+            *place = look;
+            self.len += 1;
         }
     }
 }

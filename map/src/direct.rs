@@ -7,11 +7,13 @@ use core::hint::spin_loop;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
-use probeline_transport::{AtomicScope, Owner, RemoteWord, Segment, Transport};
+use probeline_transport::{
+    AtomicScope, Owner, RemoteWord, Segment, Transport, load_bytes, store_bytes,
+};
 
 use crate::context::Context;
 use crate::control::{Control, State};
-use crate::layout::{Layout, Place, check, hash, pack, unpack};
+use crate::layout::{Layout, Place, check, hash, pack};
 use crate::outcome::{Outcome, Request, Written};
 use crate::plain::Plain;
 use crate::search::{Kind, Next, Search, Seen, Target};
@@ -99,39 +101,82 @@ pub(crate) fn run<'t, K: Plain, V: Plain>(
     }
 }
 
-/// Gets the value of a key that is in its first candidate, with less work than [`run`]. Returns false
-/// and counts nothing if it is not there, or not yet.
+/// What a glance at a candidate has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Glance {
+    /// The get is done.
+    Hit,
+    /// The entry of another key.
+    Other,
+    /// What only a request as a whole decides.
+    Unclear,
+}
+
+/// A candidate of a key of a batch.
+#[derive(Clone, Copy)]
+pub(crate) struct Look<'t> {
+    /// The key's index in the batch.
+    pub(crate) at: usize,
+    pub(crate) hash: u64,
+    pub(crate) nth: u32,
+    place: Place,
+    /// The bucket's words; none if the CPU cannot reach them.
+    pub(crate) bucket: &'t [AtomicU64],
+}
+
+impl<'t> Look<'t> {
+    pub(crate) const NONE: Self =
+        Self { at: 0, hash: 0, nth: 0, place: Place { owner: 0, index: 0 }, bucket: &[] };
+
+    #[inline(always)]
+    pub(crate) fn new(
+        words: &impl BucketWords<'t>,
+        layout: &Layout,
+        at: usize,
+        hash: u64,
+        nth: u32,
+    ) -> Self {
+        let place = layout.candidate(hash, nth);
+        Self { at, hash, nth, place, bucket: words.bucket(place).unwrap_or_default() }
+    }
+}
+
+/// Looks at a candidate of a key as a get does, with less work than [`run`]. A hit stores the value
+/// and counts; nothing else changes or counts anything.
 #[inline(always)]
-pub(crate) fn get_first<'t, K: Plain, V: Plain>(
-    words: &impl BucketWords<'t>,
+pub(crate) fn glance<K: Plain, V: Plain>(
+    look: &Look<'_>,
     context: &mut Context,
     key: &K,
-    hash: u64,
-    result: &mut Option<V>,
-) -> bool {
-    let place = context.layout.candidate(hash, 0);
-    let Some((control, body)) = words.bucket(place).and_then(<[AtomicU64]>::split_first) else {
-        return false;
+    result: Option<&mut Option<V>>,
+) -> Glance {
+    let Some((control, body)) = look.bucket.split_first() else {
+        return Glance::Unclear;
     };
+    let bytes = context.layout.bytes;
     let Some((there, body)) = body.split_at_checked(context.layout.words::<K, V>().key as usize)
     else {
-        return false;
+        return Glance::Unclear;
     };
     let control = Control(control.load(Acquire));
+    if control.state() != State::Full {
+        return Glance::Unclear;
+    }
     let differs =
         there.iter().zip(pack(key)).fold(0, |all, (word, key)| all | word.load(Relaxed) ^ key);
-    if control.state() != State::Full || differs != 0 {
-        return false;
+    if differs != 0 {
+        return Glance::Other;
     }
-    let mut words = body.iter().map(|word| word.load(Relaxed));
-    let value: V = unpack(&mut words, context.layout.bytes.value);
-    if !control.has_check(check(hash, &value, place)) {
-        return false;
+    let Some(result) = result else { return Glance::Unclear };
+    let value = result.get_or_insert_with(|| V::zeroed(bytes.value));
+    load_bytes(body, value.bytes_mut());
+    if !control.has_check(check(look.hash, value, look.place)) {
+        *result = None;
+        return Glance::Unclear;
     }
-    *result = Some(value);
-    context.stats.looks += 1;
+    context.stats.looks += u64::from(look.nth) + 1;
     context.stats.hits += 1;
-    true
+    Glance::Hit
 }
 
 /// A request in progress.
@@ -158,6 +203,12 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
         self.context.layout.candidate(self.hash, nth)
     }
 
+    /// Divides the words of a bucket after the control word into those of the key and of the value.
+    #[inline(always)]
+    fn split<V: Plain>(&self, body: &'t [AtomicU64]) -> Option<(&'t [AtomicU64], &'t [AtomicU64])> {
+        body.split_at_checked(self.context.layout.words::<K, V>().key as usize)
+    }
+
     /// Looks at the present candidate. A look that `writes` examines also the entries of other
     /// keys.
     #[inline(always)]
@@ -175,12 +226,13 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
             State::Claimed if control.is_claim_for(self.hash) => Seen::ClaimedForKey,
             State::Claimed => Seen::ClaimedForOther,
             State::Full => {
-                let mut words = body.iter().map(|word| word.load(Relaxed));
-                let there: K = unpack(&mut words, bytes.key);
+                let (key, rest) = self.split::<V>(body)?;
+                let mut there = K::zeroed(bytes.key);
+                load_bytes(key, there.bytes_mut());
                 let is_key = there.bytes() == self.key.bytes();
                 // A get may pass what it does not understand, as in a posted operation.
                 if is_key || writes {
-                    value = unpack(&mut words, bytes.value);
+                    load_bytes(rest, value.bytes_mut());
                     let there = if is_key { self.hash } else { hash(&there) };
                     match (control.has_check(check(there, &value, place)), is_key) {
                         (true, true) => Seen::Key,
@@ -320,9 +372,9 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
             self.context.stats.stolen_claims += u64::from(!is_undone);
             return Some(None);
         }
-        for (to, word) in body.iter().zip(pack(self.key).chain(pack(value))) {
-            to.store(word, Relaxed);
-        }
+        let (key, rest) = self.split::<V>(body)?;
+        store_bytes(self.key.bytes(), key);
+        store_bytes(value.bytes(), rest);
         let full = Control::full(self.context.clock.age(), check(self.hash, value, place));
         let published = control.compare_exchange(ticket.0, full.0, Release, Relaxed).is_ok();
         if !published {
@@ -361,14 +413,9 @@ fn swap(word: &AtomicU64, expected: Control, desired: Control) -> bool {
 /// The lines of a bucket to request ahead: further ones follow a pattern that hardware detects.
 const MAX_PREFETCHED_LINES: usize = 4;
 
-/// Prefetches the first candidate of a key.
+/// Prefetches the lines of a bucket.
 #[inline(always)]
-pub(crate) fn prefetch<'t, K: Plain, V: Plain>(
-    words: &impl BucketWords<'t>,
-    layout: &Layout,
-    hash: u64,
-) {
-    let Some(bucket) = words.bucket(layout.candidate(hash, 0)) else { return };
+pub(crate) fn prefetch<K: Plain, V: Plain>(layout: &Layout, bucket: &[AtomicU64]) {
     let lines = bucket.chunks(probeline_transport::LINE_WORDS as usize);
     let used = (layout.words::<K, V>().used().div_ceil(probeline_transport::LINE_WORDS)) as usize;
     lines.take(used.min(MAX_PREFETCHED_LINES)).for_each(probeline_transport::prefetch);

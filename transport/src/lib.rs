@@ -20,6 +20,7 @@ mod caps;
 mod completion;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod copy;
 mod error;
 mod exchange;
 mod forward;
@@ -31,6 +32,7 @@ mod splitter;
 pub use address::{Local, Owner, RemoteWord, Segment, Slot};
 pub use caps::{AtomicScope, Caps, Geometry, Sizes};
 pub use completion::{Completion, Token};
+pub use copy::{load_bytes, load_words, store_bytes, store_words};
 pub use error::{ExchangeError, Fault, OpError, PostError, SlotError};
 pub use exchange::{Alone, Exchange, all_gather_u64};
 pub use own::{OwnRead, read_own};

@@ -9,10 +9,10 @@ use core::sync::atomic::AtomicU64;
 pub fn prefetch(words: &[AtomicU64]) {
     #[cfg(target_arch = "x86_64")]
     {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         // SAFETY: a prefetch never faults and changes no memory, whatever its address. The
         // instruction is part of SSE, which the x86-64 baseline includes.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(words.as_ptr().cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = words;

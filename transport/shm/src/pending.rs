@@ -1,13 +1,11 @@
 //! Operations that are posted and not reported. A post requests the cache lines; the kick or the
 //! poll executes the operation, when the lines have arrived.
 
-#[cfg(target_arch = "x86_64")]
-use core::arch::asm;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Release, SeqCst};
 
-use probeline_transport::{LINE_WORDS, Request, Token};
+use probeline_transport::{LINE_WORDS, Request, Token, load_words, store_words};
 
 /// Lines of a long READ or WRITE that the post requests. The copy itself requests the others: the
 /// hardware prefetches lines that a loop loads in order.
@@ -106,7 +104,7 @@ impl Pending {
                     0
                 }
                 Action::Read { from, into, words } => {
-                    copy(from.as_ptr().cast(), into.as_ptr(), from.as_ptr().addr(), words);
+                    load_words(from.as_ptr(), into.as_ptr().cast(), words as usize);
                     0
                 }
                 Action::Write { from, to, words: 1 } => {
@@ -114,7 +112,7 @@ impl Pending {
                     0
                 }
                 Action::Write { from, to, words } => {
-                    copy(from.as_ptr(), to.as_ptr().cast(), to.as_ptr().addr(), words);
+                    store_words(from.as_ptr().cast(), to.as_ptr(), words as usize);
                     0
                 }
                 Action::CompareAndSwap { at, expected, desired } => {
@@ -183,181 +181,4 @@ fn prefetch_for_store(word: NonNull<AtomicU64>) {
             options(nostack, preserves_flags, readonly));
     }
     let _ = word;
-}
-
-/// Copies words between a window and a slot. `shared` is the address of the first word in the
-/// window.
-///
-/// # Safety
-/// `from` is valid for loads and `into` for stores of `words` words. No reference to the words
-/// exists, except to those in the window as atomics.
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-unsafe fn copy(from: *const u64, into: *mut u64, _shared: usize, words: u32) {
-    for word in 0..words as usize {
-        // SAFETY: words of both ranges, which are aligned to words.
-        unsafe {
-            let value = AtomicU64::from_ptr(from.add(word).cast_mut()).load(SeqCst);
-            AtomicU64::from_ptr(into.add(word)).store(value, Release);
-        }
-    }
-}
-
-/// Copies words between a window and a slot. `shared` is the address of the first word in the
-/// window.
-///
-/// Peers access the window's words at the same time, so each word must be copied whole, and the
-/// compiler must assume nothing about them. The copy is therefore assembly, which may do what
-/// atomic loads and stores of each word could do. A vector access whose address in the window is a
-/// multiple of its size lies in one cache line, from which the processor moves each 8-byte word
-/// whole. Intel (SDM volume 3A, 9.1.1) and AMD (APM volume 2, 7.3.2) promise it for 16 bytes on
-/// processors with AVX; other processors split accesses only at multiples of 8 bytes. On x86-64
-/// loads acquire and stores release, also those of vectors.
-///
-/// # Safety
-/// `from` is valid for loads and `into` for stores of `words` words. No reference to the words
-/// exists, except to those in the window as atomics.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn copy(from: *const u64, into: *mut u64, shared: usize, words: u32) {
-    let mut rest = Rest { from, into, words: words as usize };
-    // SAFETY: the steps copy at most the words that are left; each aligns the next one.
-    unsafe {
-        if shared & 8 != 0 {
-            rest.copy_word();
-        }
-        if rest.words >= LONG_WORDS && std::is_x86_feature_detected!("avx") {
-            if (shared + (shared & 8)) & 16 != 0 {
-                rest.copy_pair();
-            }
-            rest.copy_long();
-        }
-        while rest.words >= LINE_WORDS as usize {
-            rest.copy_line();
-        }
-        while rest.words >= 2 {
-            rest.copy_pair();
-        }
-        if rest.words > 0 {
-            rest.copy_word();
-        }
-    }
-}
-
-/// The fewest words that are copied 32 bytes at a time, without the first ones that align them.
-#[cfg(target_arch = "x86_64")]
-const LONG_WORDS: usize = 32;
-
-/// The words of a copy that are left.
-///
-/// The methods are unsafe: at least as many words as they copy are left, and the pointers are valid
-/// for them. The address in the window is a multiple of the vectors' size.
-#[cfg(target_arch = "x86_64")]
-struct Rest {
-    from: *const u64,
-    into: *mut u64,
-    words: usize,
-}
-
-#[cfg(target_arch = "x86_64")]
-impl Rest {
-    #[inline(always)]
-    unsafe fn advance(&mut self, words: usize) {
-        // SAFETY: the words were copied, so both pointers stay in their range or at its end.
-        unsafe { (self.from, self.into) = (self.from.add(words), self.into.add(words)) };
-        self.words -= words;
-    }
-
-    #[inline(always)]
-    unsafe fn copy_word(&mut self) {
-        // SAFETY: the caller's contract.
-        unsafe {
-            asm!("mov {word}, [{from}]", "mov [{into}], {word}", word = out(reg) _,
-                from = in(reg) self.from, into = in(reg) self.into,
-                options(nostack, preserves_flags));
-            self.advance(1);
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn copy_pair(&mut self) {
-        // SAFETY: the caller's contract.
-        unsafe {
-            asm!("movdqu {pair}, [{from}]", "movdqu [{into}], {pair}", pair = out(xmm_reg) _,
-                from = in(reg) self.from, into = in(reg) self.into,
-                options(nostack, preserves_flags));
-            self.advance(2);
-        }
-    }
-
-    /// Copies 8 words, 16 bytes at a time.
-    #[inline(always)]
-    unsafe fn copy_line(&mut self) {
-        // SAFETY: the caller's contract.
-        unsafe {
-            asm!(
-                "movdqu {a}, [{from}]", "movdqu {b}, [{from} + 16]",
-                "movdqu {c}, [{from} + 32]", "movdqu {d}, [{from} + 48]",
-                "movdqu [{into}], {a}", "movdqu [{into} + 16], {b}",
-                "movdqu [{into} + 32], {c}", "movdqu [{into} + 48], {d}",
-                a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
-                from = in(reg) self.from, into = in(reg) self.into,
-                options(nostack, preserves_flags)
-            );
-            self.advance(8);
-        }
-    }
-
-    /// Copies all but the last 0 to 15 words, 32 bytes at a time. At least 16 words are left, and
-    /// the processor has AVX.
-    // Not inlined: `vzeroupper` changes the upper halves of all vector registers, which a caller may
-    // keep across inlined code, but not across a call.
-    #[inline(never)]
-    #[target_feature(enable = "avx")]
-    unsafe fn copy_long(&mut self) {
-        // SAFETY: the caller's contract.
-        unsafe {
-            asm!(
-                "2:",
-                "vmovdqu {a}, [{from}]", "vmovdqu {b}, [{from} + 32]",
-                "vmovdqu {c}, [{from} + 64]", "vmovdqu {d}, [{from} + 96]",
-                "vmovdqu [{into}], {a}", "vmovdqu [{into} + 32], {b}",
-                "vmovdqu [{into} + 64], {c}", "vmovdqu [{into} + 96], {d}",
-                "add {from}, 128", "add {into}, 128", "dec {count}", "jnz 2b", "vzeroupper",
-                a = out(ymm_reg) _, b = out(ymm_reg) _, c = out(ymm_reg) _, d = out(ymm_reg) _,
-                from = inout(reg) self.from, into = inout(reg) self.into,
-                count = inout(reg) self.words / 16 => _, options(nostack)
-            );
-            self.words %= 16;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every length and alignment, in both directions: the words of the range and no others.
-    #[test]
-    fn a_copy_moves_the_words_of_its_range() {
-        const WORDS: usize = 96;
-        #[repr(align(64))]
-        struct Line([u64; WORDS]);
-        let source = Line(core::array::from_fn(|word| word as u64 + 1));
-        for (start, target) in (0..8).flat_map(|start| (0..4).map(move |target| (start, target))) {
-            for words in 1..80 {
-                let mut copied = Line([0; WORDS]);
-                let into = copied.0[target..].as_mut_ptr();
-                let from = source.0[start..].as_ptr();
-                let shared = if words % 2 == 0 { from.addr() } else { into.addr() };
-                // SAFETY: both ranges lie in their arrays.
-                unsafe { copy(from, into, shared, u32::try_from(words).unwrap()) };
-                let expected = core::array::from_fn(|word| {
-                    let in_range = (target..target + words).contains(&word);
-                    if in_range { (word - target + start) as u64 + 1 } else { 0 }
-                });
-                assert_eq!(copied.0, expected, "{words} words from {start} to {target}");
-            }
-        }
-    }
 }

@@ -1,0 +1,272 @@
+//! Copies between words that other CPUs access at the same time and bytes that they do not, with few
+//! instructions.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Release};
+
+use crate::WORD_BYTES;
+
+/// Loads as many bytes as `into` has from `words`; stops at the end of the words. Each word is loaded
+/// whole and with acquire order, in any order.
+#[inline(always)]
+pub fn load_bytes(words: &[AtomicU64], into: &mut [u8]) {
+    let (whole, rest) = into.as_chunks_mut::<WORD_BYTES>();
+    let count = whole.len().min(words.len());
+    // SAFETY: both ranges have `count` words, and nothing else refers to the bytes.
+    unsafe { load_words(words.as_ptr(), whole.as_mut_ptr(), count) };
+    if !rest.is_empty()
+        && let Some(last) = words.get(count)
+    {
+        let last = last.load(Acquire).to_ne_bytes();
+        rest.iter_mut().zip(last).for_each(|(to, byte)| *to = byte);
+    }
+}
+
+/// Stores `bytes` to `words`, the last word padded with zeros; stops at the end of the words. Each
+/// word is stored whole and with release order, in any order.
+#[inline(always)]
+pub fn store_bytes(bytes: &[u8], words: &[AtomicU64]) {
+    let (whole, rest) = bytes.as_chunks::<WORD_BYTES>();
+    let count = whole.len().min(words.len());
+    // SAFETY: both ranges have `count` words.
+    unsafe { store_words(whole.as_ptr(), words.as_ptr(), count) };
+    if !rest.is_empty()
+        && let Some(to) = words.get(count)
+    {
+        let mut last = [0; WORD_BYTES];
+        last.iter_mut().zip(rest).for_each(|(to, byte)| *to = *byte);
+        to.store(u64::from_ne_bytes(last), Release);
+    }
+}
+
+/// As [`load_bytes`], for memory to which no reference may exist.
+///
+/// # Safety
+/// `words` is valid for atomic loads and `into` for stores of `count` words, and no reference to the
+/// words of `into` is used meanwhile.
+#[inline(always)]
+pub unsafe fn load_words(words: *const AtomicU64, into: *mut [u8; WORD_BYTES], count: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: the caller's contract.
+    unsafe {
+        x86::copy(words.cast(), into.cast(), words.addr(), count);
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    for word in 0..count {
+        // SAFETY: the caller's contract.
+        unsafe { into.add(word).write((*words.add(word)).load(Acquire).to_ne_bytes()) };
+    }
+}
+
+/// As [`store_bytes`], for memory to which no reference may exist.
+///
+/// # Safety
+/// `from` is valid for loads and `words` for atomic stores of `count` words, and nothing changes the
+/// words of `from` meanwhile.
+#[inline(always)]
+pub unsafe fn store_words(from: *const [u8; WORD_BYTES], words: *const AtomicU64, count: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: the caller's contract.
+    unsafe {
+        x86::copy(from.cast(), words.cast_mut().cast(), words.addr(), count);
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    for word in 0..count {
+        // SAFETY: the caller's contract.
+        unsafe { (*words.add(word)).store(u64::from_ne_bytes(from.add(word).read()), Release) };
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86 {
+    use core::arch::asm;
+
+    use crate::LINE_WORDS;
+
+    cpufeatures::new!(has_avx, "avx");
+
+    /// Copies words between shared and private memory. `shared` is the address of the first word in
+    /// shared memory.
+    ///
+    /// Peers access the shared words at the same time, so each word must be copied whole, and the
+    /// compiler must assume nothing about them. The copy is therefore assembly, which may do what
+    /// atomic loads and stores of each word could do. A vector access whose address in shared memory
+    /// is a multiple of its size lies in one cache line, from which the processor moves each 8-byte
+    /// word whole. Intel (SDM volume 3A, 9.1.1) and AMD (APM volume 2, 7.3.2) promise it for 16 bytes
+    /// on processors with AVX; other processors split accesses only at multiples of 8 bytes. On
+    /// x86-64 loads acquire and stores release, also those of vectors.
+    ///
+    /// # Safety
+    /// `from` is valid for loads and `into` for stores of `words` words, with references at most to
+    /// the shared ones, as atomics.
+    #[inline(always)]
+    pub(super) unsafe fn copy(from: *const u64, into: *mut u64, shared: usize, words: usize) {
+        let mut rest = Rest { from, into, words };
+        // SAFETY: the steps copy at most the words that are left; each aligns the next one.
+        unsafe {
+            if shared & 8 != 0 && rest.words > 0 {
+                rest.copy_word();
+            }
+            if rest.words >= LONG_WORDS && has_avx::get() {
+                if (shared + (shared & 8)) & 16 != 0 {
+                    rest.copy_pair();
+                }
+                rest.copy_long();
+            }
+            while rest.words >= LINE_WORDS as usize {
+                rest.copy_line();
+            }
+            while rest.words >= 2 {
+                rest.copy_pair();
+            }
+            if rest.words > 0 {
+                rest.copy_word();
+            }
+        }
+    }
+
+    /// The fewest words that are copied 32 bytes at a time, without the first ones that align them.
+    const LONG_WORDS: usize = 32;
+
+    /// The words of a copy that are left.
+    ///
+    /// The methods are unsafe: at least as many words as they copy are left, and the pointers are valid
+    /// for them. The address in the window is a multiple of the vectors' size.
+    struct Rest {
+        from: *const u64,
+        into: *mut u64,
+        words: usize,
+    }
+
+    impl Rest {
+        #[inline(always)]
+        unsafe fn advance(&mut self, words: usize) {
+            // SAFETY: the words were copied, so both pointers stay in their range or at its end.
+            unsafe { (self.from, self.into) = (self.from.add(words), self.into.add(words)) };
+            self.words -= words;
+        }
+
+        #[inline(always)]
+        unsafe fn copy_word(&mut self) {
+            // SAFETY: the caller's contract.
+            unsafe {
+                asm!("mov {word}, [{from}]", "mov [{into}], {word}", word = out(reg) _,
+                    from = in(reg) self.from, into = in(reg) self.into,
+                    options(nostack, preserves_flags));
+                self.advance(1);
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn copy_pair(&mut self) {
+            // SAFETY: the caller's contract.
+            unsafe {
+                asm!("movdqu {pair}, [{from}]", "movdqu [{into}], {pair}", pair = out(xmm_reg) _,
+                    from = in(reg) self.from, into = in(reg) self.into,
+                    options(nostack, preserves_flags));
+                self.advance(2);
+            }
+        }
+
+        /// Copies 8 words, 16 bytes at a time.
+        #[inline(always)]
+        unsafe fn copy_line(&mut self) {
+            // SAFETY: the caller's contract.
+            unsafe {
+                asm!(
+                    "movdqu {a}, [{from}]", "movdqu {b}, [{from} + 16]",
+                    "movdqu {c}, [{from} + 32]", "movdqu {d}, [{from} + 48]",
+                    "movdqu [{into}], {a}", "movdqu [{into} + 16], {b}",
+                    "movdqu [{into} + 32], {c}", "movdqu [{into} + 48], {d}",
+                    a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
+                    from = in(reg) self.from, into = in(reg) self.into,
+                    options(nostack, preserves_flags)
+                );
+                self.advance(8);
+            }
+        }
+
+        /// Copies all but the last 0 to 15 words, 32 bytes at a time. At least 16 words are left, and
+        /// the processor has AVX.
+        // Not inlined: `vzeroupper` changes the upper halves of all vector registers, which a caller may
+        // keep across inlined code, but not across a call.
+        #[inline(never)]
+        #[target_feature(enable = "avx")]
+        unsafe fn copy_long(&mut self) {
+            // SAFETY: the caller's contract.
+            unsafe {
+                asm!(
+                    "2:",
+                    "vmovdqu {a}, [{from}]", "vmovdqu {b}, [{from} + 32]",
+                    "vmovdqu {c}, [{from} + 64]", "vmovdqu {d}, [{from} + 96]",
+                    "vmovdqu [{into}], {a}", "vmovdqu [{into} + 32], {b}",
+                    "vmovdqu [{into} + 64], {c}", "vmovdqu [{into} + 96], {d}",
+                    "add {from}, 128", "add {into}, 128", "dec {count}", "jnz 2b", "vzeroupper",
+                    a = out(ymm_reg) _, b = out(ymm_reg) _, c = out(ymm_reg) _, d = out(ymm_reg) _,
+                    from = inout(reg) self.from, into = inout(reg) self.into,
+                    count = inout(reg) self.words / 16 => _, options(nostack)
+                );
+                self.words %= 16;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+
+    const WORDS: usize = 96;
+    #[repr(align(64))]
+    struct Lines([AtomicU64; WORDS]);
+
+    fn byte(nth: usize) -> u8 {
+        u8::try_from(nth % 251).unwrap() + 1
+    }
+
+    /// Every length and alignment, in both directions: the bytes of the range and no others.
+    #[test]
+    fn a_copy_moves_the_bytes_of_its_range() {
+        for (start, private) in (0..8).flat_map(|start| (0..4).map(move |at| (start, at))) {
+            for bytes in (0..640).step_by(3).chain((0..640).step_by(8)) {
+                let given: Vec<_> = (0..private + bytes).map(byte).collect();
+                let lines = Lines([const { AtomicU64::new(u64::MAX) }; WORDS]);
+                let words = &lines.0[start..];
+                store_bytes(&given[private..], words);
+                let mut loaded = vec![0; private + bytes + 1];
+                load_bytes(words, &mut loaded[private..private + bytes]);
+                assert_eq!(
+                    loaded[private..private + bytes],
+                    given[private..],
+                    "{bytes} at {start}"
+                );
+                assert!(loaded[..private].iter().chain(loaded.last()).all(|byte| *byte == 0));
+                let stored = start..start + bytes.div_ceil(WORD_BYTES);
+                let untouched = lines.0.iter().enumerate().filter(|(nth, _)| !stored.contains(nth));
+                assert!(untouched.map(|(_, word)| word.load(Relaxed)).all(|word| word == u64::MAX));
+            }
+        }
+    }
+
+    #[test]
+    fn a_copy_stops_at_the_end_of_the_words() {
+        let words = [AtomicU64::new(1), AtomicU64::new(2)];
+        store_bytes(&[255; 40], &words);
+        let mut bytes = [7; 40];
+        load_bytes(&words, &mut bytes);
+        assert!(
+            bytes[..16].iter().all(|byte| *byte == 255)
+                && bytes[16..].iter().all(|byte| *byte == 7)
+        );
+    }
+
+    #[test]
+    fn the_last_word_is_padded_with_zeros() {
+        let word = AtomicU64::new(u64::MAX);
+        store_bytes(&[1, 2, 3], core::slice::from_ref(&word));
+        assert_eq!(word.load(Relaxed).to_ne_bytes(), [1, 2, 3, 0, 0, 0, 0, 0]);
+    }
+}
