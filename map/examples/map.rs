@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use probeline_map::{Config, Map, Operation, Written};
 use probeline_shm::{Builder, Engine};
-use probeline_transport::{Alone, Owner, RemoteWord, Segment, Transport, prefetch};
+use probeline_transport::{Alone, Owner, RemoteWord, Segment, Transport, prefetch_far};
 
 type Key = [u64; 10];
 type Value = [u64; 13];
@@ -72,7 +72,7 @@ fn limit(engine: &Engine, count: u64) -> f64 {
         random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         let next = ((u128::from(random) * u128::from(buckets)) >> 64) as usize * BUCKET;
         places[step % AHEAD] = next;
-        window[next..next + BUCKET].chunks(8).for_each(prefetch);
+        window[next..next + BUCKET].chunks(8).for_each(prefetch_far);
     }
     black_box(sum);
     #[allow(clippy::cast_precision_loss)]

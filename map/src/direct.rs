@@ -8,7 +8,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 use probeline_transport::{
-    AtomicScope, Owner, RemoteWord, Segment, Transport, load_bytes, store_bytes,
+    AtomicScope, Owner, RemoteWord, Segment, Transport, load_bytes, prefetch_far, store_bytes,
 };
 
 use crate::context::Context;
@@ -418,5 +418,5 @@ const MAX_PREFETCHED_LINES: usize = 4;
 pub(crate) fn prefetch<K: Plain, V: Plain>(layout: &Layout, bucket: &[AtomicU64]) {
     let lines = bucket.chunks(probeline_transport::LINE_WORDS as usize);
     let used = (layout.words::<K, V>().used().div_ceil(probeline_transport::LINE_WORDS)) as usize;
-    lines.take(used.min(MAX_PREFETCHED_LINES)).for_each(probeline_transport::prefetch);
+    lines.take(used.min(MAX_PREFETCHED_LINES)).for_each(prefetch_far);
 }

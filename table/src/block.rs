@@ -13,7 +13,7 @@ use crate::batch::{BatchResult, Undecided};
 use crate::bucket::{Bucket, Wanted};
 use crate::direct::look;
 use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
-use crate::line::{Compare, Line, Work, prefetch};
+use crate::line::{Compare, Line, Work, prefetch_far};
 use crate::outcome::{Intent, Outcome};
 use crate::stats::Stats;
 
@@ -238,7 +238,7 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
                 && let home = self.layout.home_of(wanted.hashed())
                 && let Some(line) = self.lines.at(home)
             {
-                prefetch(line);
+                prefetch_far(line);
                 homes.wanted[place % RING] = wanted;
                 homes.lines[place % RING] = line;
                 first = self.layout.offset_in_line(home);
@@ -287,7 +287,7 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
         walker.left -= line;
         walker.at = self.layout.next_line(walker.at, walker.wanted.hashed());
         let Some(next) = self.lines.at(walker.at) else { return false };
-        prefetch(next);
+        prefetch_far(next);
         walker.line = next;
         walker.left >= line && !core::ptr::eq(next, walker.home)
     }

@@ -7,7 +7,7 @@ use core::sync::atomic::AtomicU64;
 #[cfg(any(test, not(target_arch = "x86_64"), miri))]
 use crate::bucket::OCCUPIED;
 use crate::bucket::Wanted;
-pub(crate) use probeline_transport::prefetch;
+pub(crate) use probeline_transport::{prefetch, prefetch_far};
 
 /// The 8 buckets of a cache line.
 pub(crate) type Line = [AtomicU64; 8];

@@ -36,7 +36,7 @@ pub use copy::{load_bytes, load_words, store_bytes, store_words};
 pub use error::{ExchangeError, Fault, OpError, PostError, SlotError};
 pub use exchange::{Alone, Exchange, all_gather_u64};
 pub use own::{OwnRead, read_own};
-pub use prefetch::prefetch;
+pub use prefetch::{prefetch, prefetch_far};
 pub use request::Request;
 pub use splitter::{Channel, Pending, SplitError, Splitter, StableMemory};
 
