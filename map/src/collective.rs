@@ -135,8 +135,10 @@ where
         let owner = self.transport().geometry().me.0;
         let layout = self.layout();
         let part = self.part().ok_or(CollectiveError::Window)?;
+        // A bucket has words; the compiler does not know it.
+        let bucket_words = layout.bucket_words.max(1) as usize;
         let mut destroyed = 0;
-        for (bucket, index) in part.chunks_exact(layout.bucket_words as usize).zip(0..) {
+        for (bucket, index) in part.chunks_exact(bucket_words).zip(0..) {
             let Some(control) = bucket.first() else { continue };
             let control = Control(control.load(Acquire));
             if control.state() != State::Full {
