@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Installed, Language, run};
+use common::{Installed, Language, root, run};
 
 #[test]
 fn programs_in_c() {
@@ -14,6 +14,14 @@ fn programs_in_c() {
         let misuse = installed.compile(compiler, language, "tests/misuse.c", is_static);
         assert_eq!(run(&mut installed.command(&misuse)), "all misuse was reported\n");
     }
+    let guide = root().join("../docs/guide/c.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let (_, program) = guide.split_once("```c\n").unwrap();
+    let (program, _) = program.split_once("```\n").unwrap();
+    let source = installed.prefix().join("guide.c");
+    std::fs::write(&source, program).unwrap();
+    let guide = installed.compile("cc", Language::C, source.to_str().unwrap(), false);
+    assert_eq!(run(&mut installed.command(&guide)), "");
     let example = installed.compile("cc", Language::C, "examples/probeline.c", false);
     for ranks in ["1", "3"] {
         let said = run(installed.command(&example).arg(ranks));
