@@ -14,6 +14,9 @@ fn programs_in_c() {
         let misuse = installed.compile(compiler, language, "tests/misuse.c", is_static);
         assert_eq!(run(&mut installed.command(&misuse)), "all misuse was reported\n");
     }
+    let ranks = installed.compile("cc", Language::C, "tests/ranks.c", false);
+    let said = run(&mut installed.command(&ranks));
+    assert_eq!(said, "every disagreement was reported\n");
     let guide = root().join("../docs/guide/c.md");
     let guide = std::fs::read_to_string(guide).unwrap();
     let (_, program) = guide.split_once("```c\n").unwrap();

@@ -1,0 +1,77 @@
+/* What two ranks are told that disagree, or of which one is lost. */
+#include <probeline.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t rank;
+
+static void expect(probeline_status status, probeline_status expected, const char *word, int line)
+{
+    const char *text = probeline_last_error();
+    if (status == expected && (status == PROBELINE_OK || strstr(text, word)))
+        return;
+    fprintf(stderr, "rank %u, line %d: %s (%s), not %s with \"%s\"\n", (unsigned)rank, line,
+            probeline_error_text(status), text, probeline_error_text(expected), word);
+    exit(1);
+}
+
+#define EXPECT(call, expected, word) expect(call, expected, word, __LINE__)
+#define OK(call) expect(call, PROBELINE_OK, "", __LINE__)
+
+int main(void)
+{
+    probeline_job_options job_options;
+    probeline_table_options table_options;
+    probeline_map_options options;
+    probeline_job *job;
+    probeline_table *table;
+    probeline_map *map;
+    uint32_t ranks, both[2];
+    uint64_t key = 1, value = 2, len;
+
+    OK(probeline_job_options_init(&job_options, sizeof job_options));
+    job_options.transport = PROBELINE_TRANSPORT_SHM;
+    job_options.ranks = 2;
+    OK(probeline_job_open(&job_options, &job));
+    OK(probeline_job_rank(job, &rank, &ranks));
+    OK(probeline_job_all_gather(job, &rank, sizeof rank, both));
+    if (ranks != 2 || both[0] != 0 || both[1] != 1)
+        return 1;
+
+    OK(probeline_map_options_init(&options, sizeof options));
+    OK(probeline_table_options_init(&table_options, sizeof table_options));
+    options.key_bytes = 8;
+    options.value_bytes = 8 + rank;
+    EXPECT(probeline_map_open(job, &options, &map), PROBELINE_ERROR_DIFFERS, "opened something else");
+    options.value_bytes = 8;
+    options.candidates = 5 + rank;
+    EXPECT(probeline_map_open(job, &options, &map), PROBELINE_ERROR_DIFFERS, "number of candidates");
+    options.candidates = 6;
+    /* 192 and 256 bits take the same room. */
+    table_options.key_bits = 192 + 64 * rank;
+    EXPECT(probeline_table_open(job, &table_options, &table), PROBELINE_ERROR_DIFFERS, "else");
+    options.key_bytes = rank == 0 ? 8 : 0;
+    EXPECT(probeline_map_open(job, &options, &map),
+           rank == 0 ? PROBELINE_ERROR_DIFFERS : PROBELINE_ERROR_INVALID,
+           rank == 0 ? "rank 1 could not open it" : "key_bytes is 0");
+    options.key_bytes = 8;
+    table_options.key_bits = 63;
+    if (rank == 0)
+        EXPECT(probeline_map_open(job, &options, &map), PROBELINE_ERROR_DIFFERS, "rank 1");
+    else
+        EXPECT(probeline_table_open(job, &table_options, &table), PROBELINE_ERROR_DIFFERS, "rank 0");
+
+    OK(probeline_map_open(job, &options, &map));
+    OK(probeline_map_put(map, &key, &value, NULL));
+    OK(probeline_map_len(map, &len));
+    if (len != 1)
+        return 1;
+    if (rank == 1)
+        exit(7);
+    EXPECT(probeline_map_len(map, &len), PROBELINE_ERROR_LOST, "owner 1");
+    EXPECT(probeline_map_close(map), PROBELINE_ERROR_LOST, "owner 1");
+    EXPECT(probeline_job_close(job), PROBELINE_ERROR_LOST, "rank 1 failed (exit status: 7)");
+    printf("every disagreement was reported\n");
+    return 0;
+}
