@@ -1,10 +1,9 @@
 //! Jobs: the processes that share tables and maps, and the transport between them.
 
 use core::cell::RefCell;
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
 use core::time::Duration;
-use std::env;
 use std::rc::Rc;
 
 use probeline::exchange::{Job, Launch, Limits, Options, Rendezvous, Secret, Start};
@@ -13,6 +12,7 @@ use probeline::transport::{Alone, Exchange, Sizes};
 use crate::call::{call, out, put, room, slice};
 use crate::engine::Engine;
 use crate::handle::Handle;
+use crate::network::{Network, Transport, text};
 use crate::options::{self, Extensible};
 use crate::status::{Error, probeline_status};
 
@@ -35,8 +35,6 @@ pub const PROBELINE_START_AUTO: c_int = 0;
 /// Join processes that were started by hand: `rank`, `ranks` and `rendezvous` say how.
 pub const PROBELINE_START_PLACED: c_int = 1;
 
-/// The environment variable with the transport.
-const TRANSPORT_VARIABLE: &str = "PROBELINE_TRANSPORT";
 /// The longest wait for started processes to exit after the job.
 const CHILDREN_LEAVE: Duration = Duration::from_secs(10);
 
@@ -114,165 +112,11 @@ pub(crate) struct Members {
 }
 
 /// How the ranks meet.
-enum Meeting {
+pub(crate) enum Meeting {
     Alone(Alone),
     Job(Box<Job>),
     #[cfg(feature = "mpi")]
     Mpi(probeline::mpi::Members),
-}
-
-/// The transport and its options.
-struct Network {
-    transport: Transport,
-    word_reads_whole: bool,
-    device: Option<String>,
-    port: Option<u8>,
-    gid_index: Option<u8>,
-    ucx_tls: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Transport {
-    Shm,
-    Verbs,
-    Ucx,
-    Mpi,
-}
-
-impl Transport {
-    /// Returns the transport of an option.
-    fn of(option: c_int) -> Result<Self, Error> {
-        Ok(match option {
-            PROBELINE_TRANSPORT_SHM => Self::Shm,
-            PROBELINE_TRANSPORT_VERBS => Self::Verbs,
-            PROBELINE_TRANSPORT_UCX => Self::Ucx,
-            PROBELINE_TRANSPORT_MPI => Self::Mpi,
-            PROBELINE_TRANSPORT_AUTO => match env::var(TRANSPORT_VARIABLE) {
-                Ok(name) => Self::named(&name)?,
-                Err(_) => Self::Shm,
-            },
-            other => return Err(Error::invalid(format_args!("there is no transport {other}"))),
-        })
-    }
-
-    fn named(name: &str) -> Result<Self, Error> {
-        Ok(match name {
-            "shm" => Self::Shm,
-            "verbs" => Self::Verbs,
-            "ucx" => Self::Ucx,
-            "mpi" => Self::Mpi,
-            _ => {
-                let text = "is not a transport: give shm, verbs, ucx or mpi";
-                return Err(Error::invalid(format_args!("{TRANSPORT_VARIABLE}={name} {text}")));
-            }
-        })
-    }
-}
-
-/// Returns the error of a transport that is not in this build.
-#[cfg(not(all(feature = "shm", feature = "verbs", feature = "ucx", feature = "mpi")))]
-fn not_built(name: &str) -> Error {
-    let text = "build it with that feature, or choose another transport";
-    Error::new(
-        probeline_status::PROBELINE_ERROR_UNSUPPORTED,
-        format_args!("this library was built without the transport {name}: {text}"),
-    )
-}
-
-/// Returns a text that the caller gives; `None` for NULL.
-///
-/// # Safety
-/// `text` is NULL or a string that ends with NUL.
-unsafe fn text(text: *const c_char, what: &str) -> Result<Option<String>, Error> {
-    if text.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: by the contract.
-    let text = unsafe { CStr::from_ptr(text) }.to_str();
-    let text = text.map_err(|_| Error::invalid(format_args!("{what} is not UTF-8")))?;
-    Ok(Some(text.to_owned()))
-}
-
-/// Returns the number of an option of a byte; `None` if it is `unset` or less.
-fn byte(value: c_int, unset: c_int, what: &str) -> Result<Option<u8>, Error> {
-    if value <= unset {
-        return Ok(None);
-    }
-    let number = u8::try_from(value);
-    number.map(Some).map_err(|_| Error::invalid(format_args!("{what} is {value}: at most 255")))
-}
-
-impl Network {
-    /// # Safety
-    /// The texts of the options are NULL or end with NUL.
-    unsafe fn new(options: &probeline_job_options) -> Result<Self, Error> {
-        // SAFETY: by the contract.
-        let (device, ucx_tls) =
-            unsafe { (text(options.device, "device")?, text(options.ucx_tls, "ucx_tls")?) };
-        Ok(Self {
-            transport: Transport::of(options.transport)?,
-            word_reads_whole: options.word_reads_whole != 0,
-            device,
-            port: byte(options.port, 0, "port")?,
-            gid_index: byte(options.gid_index, -1, "gid_index")?,
-            ucx_tls,
-        })
-    }
-
-    #[cfg(feature = "shm")]
-    fn open_shm(&self, sizes: Sizes, exchange: &mut dyn Exchange) -> Result<Engine, Error> {
-        let engine = probeline::shm::Builder::new(sizes).open(exchange);
-        engine.map(Engine::new).map_err(Error::open)
-    }
-
-    #[cfg(not(feature = "shm"))]
-    fn open_shm(&self, _: Sizes, _: &mut dyn Exchange) -> Result<Engine, Error> {
-        Err(not_built("shm"))
-    }
-
-    #[cfg(feature = "verbs")]
-    fn open_verbs(&self, sizes: Sizes, exchange: &mut dyn Exchange) -> Result<Engine, Error> {
-        let builder = probeline::verbs::Builder::new(sizes)
-            .device(self.device.as_deref())
-            .port(self.port)
-            .gid_index(self.gid_index)
-            .word_reads_whole(self.word_reads_whole);
-        builder.open(exchange).map(Engine::new).map_err(Error::open)
-    }
-
-    #[cfg(not(feature = "verbs"))]
-    fn open_verbs(&self, _: Sizes, _: &mut dyn Exchange) -> Result<Engine, Error> {
-        Err(not_built("verbs"))
-    }
-
-    #[cfg(feature = "ucx")]
-    fn open_ucx(&self, sizes: Sizes, exchange: &mut dyn Exchange) -> Result<Engine, Error> {
-        let builder = probeline::ucx::Builder::new(sizes)
-            .tls(self.ucx_tls.as_deref())
-            .device(self.device.as_deref())
-            .gid_index(self.gid_index)
-            .word_reads_whole(self.word_reads_whole);
-        builder.open(exchange).map(Engine::new).map_err(Error::open)
-    }
-
-    #[cfg(not(feature = "ucx"))]
-    fn open_ucx(&self, _: Sizes, _: &mut dyn Exchange) -> Result<Engine, Error> {
-        Err(not_built("ucx"))
-    }
-
-    #[cfg(feature = "mpi")]
-    fn open_mpi(&self, sizes: Sizes, meeting: &mut Meeting) -> Result<Engine, Error> {
-        let Meeting::Mpi(members) = meeting else {
-            return Err(Error::open("the ranks of this job did not meet through MPI"));
-        };
-        let builder = probeline::mpi::Builder::new(sizes).word_reads_whole(self.word_reads_whole);
-        builder.open(members).map(Engine::new).map_err(Error::open)
-    }
-
-    #[cfg(not(feature = "mpi"))]
-    fn open_mpi(&self, _: Sizes, _: &mut Meeting) -> Result<Engine, Error> {
-        Err(not_built("mpi"))
-    }
 }
 
 impl Meeting {
@@ -319,7 +163,7 @@ impl Meeting {
 
     #[cfg(not(feature = "mpi"))]
     fn join_mpi(_: Duration) -> Result<Self, Error> {
-        Err(not_built("mpi"))
+        Err(crate::network::not_built("mpi"))
     }
 }
 
@@ -380,7 +224,7 @@ impl Members {
     /// else MPI RMA.
     #[cfg(feature = "mpi")]
     pub(crate) fn of_mpi(members: probeline::mpi::Members) -> Result<Self, Error> {
-        let is_named = env::var_os(TRANSPORT_VARIABLE).is_some();
+        let is_named = std::env::var_os(crate::network::TRANSPORT_VARIABLE).is_some();
         let transport = if is_named { PROBELINE_TRANSPORT_AUTO } else { PROBELINE_TRANSPORT_MPI };
         let options = probeline_job_options { transport, ..probeline_job_options::DEFAULT };
         // SAFETY: the default has no texts.

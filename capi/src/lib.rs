@@ -8,6 +8,8 @@
 //! The documentation of public items is that of the header, which `tests/header.rs` writes.
 // The names are those of C.
 #![allow(non_camel_case_types)]
+// A build without some transports does not use their options.
+#![cfg_attr(not(all(feature = "shm", feature = "verbs", feature = "ucx")), allow(dead_code))]
 
 mod cache;
 mod call;
@@ -15,8 +17,11 @@ mod engine;
 mod handle;
 mod job;
 mod map;
+mod map_options;
+mod map_state;
 #[cfg(feature = "mpi")]
 mod mpi_dht;
+mod network;
 mod options;
 mod set;
 mod status;
@@ -25,6 +30,7 @@ mod version;
 
 pub use job::*;
 pub use map::*;
+pub use map_options::*;
 #[cfg(feature = "mpi")]
 pub use mpi_dht::*;
 pub use status::{

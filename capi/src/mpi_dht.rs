@@ -3,10 +3,10 @@
 //! Written from a description of the functions, their arguments and codes. Nothing comes from the
 //! source of MPI-DHT.
 
+use core::cell::RefCell;
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
 use core::time::Duration;
-use std::cell::RefCell;
 use std::io::Write as _;
 use std::rc::Rc;
 
@@ -17,7 +17,8 @@ use crate::cache::Write;
 use crate::call::{call, put, room, slice};
 use crate::handle::Handle;
 use crate::job::{Members, Shared};
-use crate::map::{Inner, open, probeline_map_options};
+use crate::map_options::probeline_map_options;
+use crate::map_state::{Inner, open};
 use crate::options::Extensible;
 use crate::status::{Error, probeline_outcome, probeline_status};
 

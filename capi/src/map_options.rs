@@ -1,0 +1,135 @@
+//! Options and counters of maps.
+
+use core::ffi::c_int;
+
+use probeline::map::{Config, Stats};
+
+use crate::options::Extensible;
+
+/// Options of a map. All ranks give the same.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct probeline_map_options {
+    /// The size of this structure, which probeline_map_options_init() stores.
+    pub size: usize,
+    /// Bytes of a key, 1 to 1024. Keys are equal if their bytes are, so padding must be 0. [no
+    /// default]
+    pub key_bytes: usize,
+    /// Bytes of a value, 1 to 8192. [no default]
+    pub value_bytes: usize,
+    /// Entries for which the whole map has room: at this number it is half full and has lost 0.2 %.
+    /// [default: 1,000,000]
+    pub entries: u64,
+    /// Buckets of each rank; 0 computes them from `entries`. [default: 0]
+    pub buckets_per_rank: u64,
+    /// Buckets in which a key may be, 1 to 8. [default: 6]
+    pub candidates: u32,
+    /// Operations in flight at once, 1 to 65,536. [default: 32]
+    pub operations: u32,
+    /// Eighths of a part's buckets that a rank writes until others take its unfinished write for that
+    /// of a dead rank, 1 to 48. [default: 8]
+    pub claim_ticks: u32,
+    /// Whether an insert takes a roundtrip less and an overwrite one atomic more: 0 or 1.
+    /// [default: 1]
+    pub claims_with_read: c_int,
+    /// Whether the CPU itself reads and writes the memory of all ranks where it can: 0 or 1.
+    /// [default: 1]
+    pub direct: c_int,
+}
+
+// SAFETY: repr(C); numbers, of which the first is the size.
+unsafe impl Extensible for probeline_map_options {
+    const DEFAULT: Self = Self {
+        size: size_of::<Self>(),
+        key_bytes: 0,
+        value_bytes: 0,
+        entries: 1_000_000,
+        buckets_per_rank: 0,
+        candidates: Config::new(1).candidates,
+        operations: 32,
+        claim_ticks: Config::new(1).claim_ticks as u32,
+        claims_with_read: 1,
+        direct: 1,
+    };
+}
+
+/// What operations of this rank on a map have found and done since it was opened.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct probeline_map_stats {
+    /// The size of this structure.
+    pub size: usize,
+    /// Gets that found the key.
+    pub hits: u64,
+    /// Gets that did not.
+    pub misses: u64,
+    /// The misses that gave up because other ranks write at the same place.
+    pub busy: u64,
+    /// Puts of new keys.
+    pub inserts: u64,
+    /// Puts over an older value.
+    pub updates: u64,
+    /// Puts in place of another key.
+    pub evictions: u64,
+    /// Puts that stored nothing.
+    pub drops: u64,
+    /// Puts-if-absent that found the key.
+    pub present: u64,
+    /// Removes that removed the key.
+    pub removes: u64,
+    /// Removes that did not.
+    pub absent: u64,
+    /// Operations that failed.
+    pub failed: u64,
+    /// Looks at buckets.
+    pub looks: u64,
+    /// The looks whose check failed, because other ranks wrote meanwhile.
+    pub failed_checks: u64,
+    /// Entries destroyed beyond updates and evictions.
+    pub lost_entries: u64,
+}
+
+// SAFETY: repr(C); numbers, of which the first is the size.
+unsafe impl Extensible for probeline_map_stats {
+    const DEFAULT: Self = Self {
+        size: size_of::<Self>(),
+        hits: 0,
+        misses: 0,
+        busy: 0,
+        inserts: 0,
+        updates: 0,
+        evictions: 0,
+        drops: 0,
+        present: 0,
+        removes: 0,
+        absent: 0,
+        failed: 0,
+        looks: 0,
+        failed_checks: 0,
+        lost_entries: 0,
+    };
+}
+
+impl From<&Stats> for probeline_map_stats {
+    fn from(stats: &Stats) -> Self {
+        let Stats { hits, misses, busy, inserts, updates, evictions, drops, .. } = *stats;
+        let Stats { present, removes, absent, failed, looks, failed_checks, .. } = *stats;
+        Self {
+            size: size_of::<Self>(),
+            hits,
+            misses,
+            busy,
+            inserts,
+            updates,
+            evictions,
+            drops,
+            present,
+            removes,
+            absent,
+            failed,
+            looks,
+            failed_checks,
+            lost_entries: stats.lost_entries,
+        }
+    }
+}

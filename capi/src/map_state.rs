@@ -1,0 +1,137 @@
+//! The state behind the handle of a map.
+
+use core::mem::MaybeUninit;
+use core::ptr;
+
+use probeline::map::{Config, OperationError, Tag};
+
+use crate::cache::{self, Access, Cache, MAX_KEY, MAX_VALUE};
+use crate::job::{Shared, check_operations};
+use crate::map_options::probeline_map_options;
+use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
+
+/// The kind of structure, in what ranks agree on.
+const KIND: u64 = 2;
+
+/// A map and the job that it belongs to.
+pub(crate) struct Inner {
+    pub(crate) cache: Box<dyn Cache>,
+    pub(crate) job: Shared,
+    pub(crate) key_bytes: usize,
+    pub(crate) value_bytes: usize,
+    /// Submitted operations, by the tag inside the map.
+    submitted: Vec<Submitted>,
+    /// Places in `submitted` that are free.
+    free: Vec<usize>,
+}
+
+/// What the caller gave with a submitted operation.
+#[derive(Clone, Copy)]
+pub(crate) struct Submitted {
+    pub(crate) tag: u64,
+    /// Where the value of a get goes.
+    pub(crate) value: *mut u8,
+}
+
+fn check(options: &probeline_map_options) -> Result<Config, Error> {
+    check_operations(options.operations)?;
+    let sizes = [
+        ("key_bytes", options.key_bytes, MAX_KEY),
+        ("value_bytes", options.value_bytes, MAX_VALUE),
+    ];
+    for (what, found, most) in sizes {
+        if !(1..=most).contains(&found) {
+            return Err(Error::invalid(format_args!("{what} is {found}: give 1 to {most}")));
+        }
+    }
+    let ticks = options.claim_ticks;
+    let claim_ticks = u8::try_from(ticks);
+    Ok(Config {
+        candidates: options.candidates,
+        claims_with_read: options.claims_with_read != 0,
+        // The map names the range.
+        claim_ticks: claim_ticks.unwrap_or(u8::MAX),
+        direct: options.direct != 0,
+        key_bytes: options.key_bytes,
+        value_bytes: options.value_bytes,
+        ..Config::new(options.buckets_per_rank)
+    })
+}
+
+pub(crate) fn open(job: &Shared, options: &probeline_map_options) -> Result<Inner, Error> {
+    let mut members = job.borrow_mut();
+    let config = check(options);
+    let (key_bytes, value_bytes) = (options.key_bytes, options.value_bytes);
+    let sizes = (key_bytes as u64) << u32::BITS | value_bytes as u64;
+    let buckets = options.buckets_per_rank.max(options.entries);
+    members.agree(config.as_ref().ok().map(|_| [KIND, sizes, buckets]))?;
+    let mut config = config?;
+    if config.buckets_per_owner == 0 {
+        config.buckets_per_owner =
+            Config::for_entries(options.entries, members.owners()).buckets_per_owner;
+    }
+    let cache = cache::open(&mut members, config, options.operations)?;
+    let operations = options.operations as usize;
+    let submitted = vec![Submitted { tag: 0, value: ptr::null_mut() }; operations];
+    let free = (0..operations).collect();
+    Ok(Inner { cache, job: job.clone(), key_bytes, value_bytes, submitted, free })
+}
+
+impl Inner {
+    /// Waits for all ranks, and closes the map.
+    pub(crate) fn close(self) -> Result<(), Error> {
+        let engine = self.cache.into_engine();
+        let closed = self.job.borrow_mut().exchange().barrier();
+        drop(engine);
+        Ok(closed?)
+    }
+
+    /// Starts an operation.
+    pub(crate) fn submit(
+        &mut self,
+        mine: Submitted,
+        key: &[u8],
+        access: Access<'_>,
+    ) -> Result<(), Error> {
+        let busy = OperationError::Busy;
+        let place = *self.free.last().ok_or(busy)?;
+        self.cache.submit(Tag(place as u64), key, access)?;
+        self.free.pop();
+        if let Some(submitted) = self.submitted.get_mut(place) {
+            *submitted = mine;
+        }
+        Ok(())
+    }
+
+    /// Stores what has ended.
+    ///
+    /// # Safety
+    /// The places given with gets that were submitted are valid for writes of a value.
+    pub(crate) unsafe fn poll(
+        &mut self,
+        finished: &mut [MaybeUninit<probeline_finished>],
+    ) -> Result<usize, Error> {
+        let Self { cache, submitted, free, value_bytes, .. } = self;
+        let capacity = finished.len();
+        let mut room = finished.iter_mut();
+        let count = cache.poll(capacity, &mut |Tag(place), result, value| {
+            // The map returns the tags that it was given.
+            let place = usize::try_from(place).unwrap_or(usize::MAX);
+            let Some(Submitted { tag, value: to }) = submitted.get(place).copied() else { return };
+            free.push(place);
+            if let Some(value) = value {
+                debug_assert_eq!(value.len(), *value_bytes, "the map has values of one size");
+                // SAFETY: by the contract; the value is as long as those of the map.
+                unsafe { ptr::copy_nonoverlapping(value.as_ptr(), to, value.len()) };
+            }
+            let (status, outcome) = match result {
+                Ok(outcome) => (probeline_status::PROBELINE_OK, outcome),
+                Err(error) => (Error::from(error).report(), probeline_outcome::PROBELINE_ABSENT),
+            };
+            if let Some(to) = room.next() {
+                to.write(probeline_finished { tag, status, outcome });
+            }
+        })?;
+        Ok(count)
+    }
+}

@@ -1,0 +1,182 @@
+//! The transport of a job: which one, its options, and how engines are opened.
+
+use core::ffi::{CStr, c_char, c_int};
+use std::env;
+
+use probeline::transport::{Exchange, Sizes};
+
+use crate::engine::Engine;
+use crate::job::{
+    Meeting, PROBELINE_TRANSPORT_AUTO, PROBELINE_TRANSPORT_MPI, PROBELINE_TRANSPORT_SHM,
+    PROBELINE_TRANSPORT_UCX, PROBELINE_TRANSPORT_VERBS, probeline_job_options,
+};
+use crate::status::Error;
+
+/// The environment variable with the transport.
+pub(crate) const TRANSPORT_VARIABLE: &str = "PROBELINE_TRANSPORT";
+
+/// The transport and its options.
+pub(crate) struct Network {
+    pub(crate) transport: Transport,
+    word_reads_whole: bool,
+    device: Option<String>,
+    port: Option<u8>,
+    gid_index: Option<u8>,
+    ucx_tls: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Shm,
+    Verbs,
+    Ucx,
+    Mpi,
+}
+
+impl Transport {
+    /// Returns the transport of an option.
+    fn of(option: c_int) -> Result<Self, Error> {
+        Ok(match option {
+            PROBELINE_TRANSPORT_SHM => Self::Shm,
+            PROBELINE_TRANSPORT_VERBS => Self::Verbs,
+            PROBELINE_TRANSPORT_UCX => Self::Ucx,
+            PROBELINE_TRANSPORT_MPI => Self::Mpi,
+            PROBELINE_TRANSPORT_AUTO => match env::var(TRANSPORT_VARIABLE) {
+                Ok(name) => Self::named(&name)?,
+                Err(_) => Self::Shm,
+            },
+            other => return Err(Error::invalid(format_args!("there is no transport {other}"))),
+        })
+    }
+
+    fn named(name: &str) -> Result<Self, Error> {
+        Ok(match name {
+            "shm" => Self::Shm,
+            "verbs" => Self::Verbs,
+            "ucx" => Self::Ucx,
+            "mpi" => Self::Mpi,
+            _ => {
+                let text = "is not a transport: give shm, verbs, ucx or mpi";
+                return Err(Error::invalid(format_args!("{TRANSPORT_VARIABLE}={name} {text}")));
+            }
+        })
+    }
+}
+
+/// Returns the error of a transport that is not in this build.
+#[cfg(not(all(feature = "shm", feature = "verbs", feature = "ucx", feature = "mpi")))]
+pub(crate) fn not_built(name: &str) -> Error {
+    let text = "build it with that feature, or choose another transport";
+    Error::new(
+        crate::status::probeline_status::PROBELINE_ERROR_UNSUPPORTED,
+        format_args!("this library was built without the transport {name}: {text}"),
+    )
+}
+
+/// Returns a text that the caller gives; `None` for NULL.
+///
+/// # Safety
+/// `text` is NULL or a string that ends with NUL.
+pub(crate) unsafe fn text(text: *const c_char, what: &str) -> Result<Option<String>, Error> {
+    if text.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: by the contract.
+    let text = unsafe { CStr::from_ptr(text) }.to_str();
+    let text = text.map_err(|_| Error::invalid(format_args!("{what} is not UTF-8")))?;
+    Ok(Some(text.to_owned()))
+}
+
+/// Returns the number of an option of a byte; `None` if it is `unset` or less.
+fn byte(value: c_int, unset: c_int, what: &str) -> Result<Option<u8>, Error> {
+    if value <= unset {
+        return Ok(None);
+    }
+    let number = u8::try_from(value);
+    number.map(Some).map_err(|_| Error::invalid(format_args!("{what} is {value}: at most 255")))
+}
+
+impl Network {
+    /// # Safety
+    /// The texts of the options are NULL or end with NUL.
+    pub(crate) unsafe fn new(options: &probeline_job_options) -> Result<Self, Error> {
+        // SAFETY: by the contract.
+        let (device, ucx_tls) =
+            unsafe { (text(options.device, "device")?, text(options.ucx_tls, "ucx_tls")?) };
+        Ok(Self {
+            transport: Transport::of(options.transport)?,
+            word_reads_whole: options.word_reads_whole != 0,
+            device,
+            port: byte(options.port, 0, "port")?,
+            gid_index: byte(options.gid_index, -1, "gid_index")?,
+            ucx_tls,
+        })
+    }
+
+    #[cfg(feature = "shm")]
+    pub(crate) fn open_shm(
+        &self,
+        sizes: Sizes,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Engine, Error> {
+        let engine = probeline::shm::Builder::new(sizes).open(exchange);
+        engine.map(Engine::new).map_err(Error::open)
+    }
+
+    #[cfg(not(feature = "shm"))]
+    pub(crate) fn open_shm(&self, _: Sizes, _: &mut dyn Exchange) -> Result<Engine, Error> {
+        Err(not_built("shm"))
+    }
+
+    #[cfg(feature = "verbs")]
+    pub(crate) fn open_verbs(
+        &self,
+        sizes: Sizes,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Engine, Error> {
+        let builder = probeline::verbs::Builder::new(sizes)
+            .device(self.device.as_deref())
+            .port(self.port)
+            .gid_index(self.gid_index)
+            .word_reads_whole(self.word_reads_whole);
+        builder.open(exchange).map(Engine::new).map_err(Error::open)
+    }
+
+    #[cfg(not(feature = "verbs"))]
+    pub(crate) fn open_verbs(&self, _: Sizes, _: &mut dyn Exchange) -> Result<Engine, Error> {
+        Err(not_built("verbs"))
+    }
+
+    #[cfg(feature = "ucx")]
+    pub(crate) fn open_ucx(
+        &self,
+        sizes: Sizes,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Engine, Error> {
+        let builder = probeline::ucx::Builder::new(sizes)
+            .tls(self.ucx_tls.as_deref())
+            .device(self.device.as_deref())
+            .gid_index(self.gid_index)
+            .word_reads_whole(self.word_reads_whole);
+        builder.open(exchange).map(Engine::new).map_err(Error::open)
+    }
+
+    #[cfg(not(feature = "ucx"))]
+    pub(crate) fn open_ucx(&self, _: Sizes, _: &mut dyn Exchange) -> Result<Engine, Error> {
+        Err(not_built("ucx"))
+    }
+
+    #[cfg(feature = "mpi")]
+    pub(crate) fn open_mpi(&self, sizes: Sizes, meeting: &mut Meeting) -> Result<Engine, Error> {
+        let Meeting::Mpi(members) = meeting else {
+            return Err(Error::open("the ranks of this job did not meet through MPI"));
+        };
+        let builder = probeline::mpi::Builder::new(sizes).word_reads_whole(self.word_reads_whole);
+        builder.open(members).map(Engine::new).map_err(Error::open)
+    }
+
+    #[cfg(not(feature = "mpi"))]
+    pub(crate) fn open_mpi(&self, _: Sizes, _: &mut Meeting) -> Result<Engine, Error> {
+        Err(not_built("mpi"))
+    }
+}
