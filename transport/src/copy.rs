@@ -102,26 +102,26 @@ mod x86 {
     /// the shared ones, as atomics.
     #[inline(always)]
     pub(super) unsafe fn copy(from: *const u64, into: *mut u64, shared: usize, words: usize) {
-        let mut rest = Rest { from, into, words };
+        let mut copy = Copy { from, into, at: 0 };
         // SAFETY: the steps copy at most the words that are left; each aligns the next one.
         unsafe {
-            if shared & 8 != 0 && rest.words > 0 {
-                rest.copy_word();
+            if shared & 8 != 0 && words > 0 {
+                copy.word();
             }
-            if rest.words >= LONG_WORDS && has_avx::get() {
+            if words - copy.at >= LONG_WORDS && has_avx::get() {
                 if (shared + (shared & 8)) & 16 != 0 {
-                    rest.copy_pair();
+                    copy.pair();
                 }
-                rest.copy_long();
+                copy.long(words);
             }
-            while rest.words >= LINE_WORDS as usize {
-                rest.copy_line();
+            while words - copy.at >= LINE_WORDS as usize {
+                copy.line();
             }
-            while rest.words >= 2 {
-                rest.copy_pair();
+            while words - copy.at >= 2 {
+                copy.pair();
             }
-            if rest.words > 0 {
-                rest.copy_word();
+            if words > copy.at {
+                copy.word();
             }
         }
     }
@@ -129,85 +129,79 @@ mod x86 {
     /// The fewest words that are copied 32 bytes at a time, without the first ones that align them.
     const LONG_WORDS: usize = 32;
 
-    /// The words of a copy that are left.
+    /// A copy in progress.
     ///
-    /// The methods are unsafe: at least as many words as they copy are left, and the pointers are valid
-    /// for them. The address in the window is a multiple of the vectors' size.
-    struct Rest {
+    /// The methods are unsafe: at least as many words as they copy are left, and the pointers are
+    /// valid for them. The address in shared memory is a multiple of the vectors' size.
+    struct Copy {
         from: *const u64,
         into: *mut u64,
-        words: usize,
+        /// Words copied.
+        at: usize,
     }
 
-    impl Rest {
+    impl Copy {
         #[inline(always)]
-        unsafe fn advance(&mut self, words: usize) {
-            // SAFETY: the words were copied, so both pointers stay in their range or at its end.
-            unsafe { (self.from, self.into) = (self.from.add(words), self.into.add(words)) };
-            self.words -= words;
+        unsafe fn word(&mut self) {
+            // SAFETY: the caller's contract.
+            unsafe {
+                asm!("mov {word}, [{from} + 8*{at}]", "mov [{into} + 8*{at}], {word}",
+                    word = out(reg) _, from = in(reg) self.from, into = in(reg) self.into,
+                    at = in(reg) self.at, options(nostack, preserves_flags));
+            }
+            self.at += 1;
         }
 
         #[inline(always)]
-        unsafe fn copy_word(&mut self) {
+        unsafe fn pair(&mut self) {
             // SAFETY: the caller's contract.
             unsafe {
-                asm!("mov {word}, [{from}]", "mov [{into}], {word}", word = out(reg) _,
-                    from = in(reg) self.from, into = in(reg) self.into,
-                    options(nostack, preserves_flags));
-                self.advance(1);
+                asm!("movdqu {pair}, [{from} + 8*{at}]", "movdqu [{into} + 8*{at}], {pair}",
+                    pair = out(xmm_reg) _, from = in(reg) self.from, into = in(reg) self.into,
+                    at = in(reg) self.at, options(nostack, preserves_flags));
             }
-        }
-
-        #[inline(always)]
-        unsafe fn copy_pair(&mut self) {
-            // SAFETY: the caller's contract.
-            unsafe {
-                asm!("movdqu {pair}, [{from}]", "movdqu [{into}], {pair}", pair = out(xmm_reg) _,
-                    from = in(reg) self.from, into = in(reg) self.into,
-                    options(nostack, preserves_flags));
-                self.advance(2);
-            }
+            self.at += 2;
         }
 
         /// Copies 8 words, 16 bytes at a time.
         #[inline(always)]
-        unsafe fn copy_line(&mut self) {
+        unsafe fn line(&mut self) {
             // SAFETY: the caller's contract.
             unsafe {
                 asm!(
-                    "movdqu {a}, [{from}]", "movdqu {b}, [{from} + 16]",
-                    "movdqu {c}, [{from} + 32]", "movdqu {d}, [{from} + 48]",
-                    "movdqu [{into}], {a}", "movdqu [{into} + 16], {b}",
-                    "movdqu [{into} + 32], {c}", "movdqu [{into} + 48], {d}",
+                    "movdqu {a}, [{from} + 8*{at}]", "movdqu {b}, [{from} + 8*{at} + 16]",
+                    "movdqu {c}, [{from} + 8*{at} + 32]", "movdqu {d}, [{from} + 8*{at} + 48]",
+                    "movdqu [{into} + 8*{at}], {a}", "movdqu [{into} + 8*{at} + 16], {b}",
+                    "movdqu [{into} + 8*{at} + 32], {c}", "movdqu [{into} + 8*{at} + 48], {d}",
                     a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
-                    from = in(reg) self.from, into = in(reg) self.into,
+                    from = in(reg) self.from, into = in(reg) self.into, at = in(reg) self.at,
                     options(nostack, preserves_flags)
                 );
-                self.advance(8);
             }
+            self.at += 8;
         }
 
-        /// Copies all but the last 0 to 15 words, 32 bytes at a time. At least 16 words are left, and
-        /// the processor has AVX.
-        // Not inlined: `vzeroupper` changes the upper halves of all vector registers, which a caller may
-        // keep across inlined code, but not across a call.
+        /// Copies all but the last 0 to 15 of `words`, 32 bytes at a time. At least 16 words are
+        /// left, and the processor has AVX.
+        // Not inlined: `vzeroupper` changes the upper halves of all vector registers, which a caller
+        // may keep across inlined code, but not across a call.
         #[inline(never)]
         #[target_feature(enable = "avx")]
-        unsafe fn copy_long(&mut self) {
+        unsafe fn long(&mut self, words: usize) {
+            let rounds = (words - self.at) / 16;
             // SAFETY: the caller's contract.
             unsafe {
                 asm!(
                     "2:",
-                    "vmovdqu {a}, [{from}]", "vmovdqu {b}, [{from} + 32]",
-                    "vmovdqu {c}, [{from} + 64]", "vmovdqu {d}, [{from} + 96]",
-                    "vmovdqu [{into}], {a}", "vmovdqu [{into} + 32], {b}",
-                    "vmovdqu [{into} + 64], {c}", "vmovdqu [{into} + 96], {d}",
-                    "add {from}, 128", "add {into}, 128", "dec {count}", "jnz 2b", "vzeroupper",
+                    "vmovdqu {a}, [{from} + 8*{at}]", "vmovdqu {b}, [{from} + 8*{at} + 32]",
+                    "vmovdqu {c}, [{from} + 8*{at} + 64]", "vmovdqu {d}, [{from} + 8*{at} + 96]",
+                    "vmovdqu [{into} + 8*{at}], {a}", "vmovdqu [{into} + 8*{at} + 32], {b}",
+                    "vmovdqu [{into} + 8*{at} + 64], {c}", "vmovdqu [{into} + 8*{at} + 96], {d}",
+                    "add {at}, 16", "dec {rounds}", "jnz 2b", "vzeroupper",
                     a = out(ymm_reg) _, b = out(ymm_reg) _, c = out(ymm_reg) _, d = out(ymm_reg) _,
-                    from = inout(reg) self.from, into = inout(reg) self.into,
-                    count = inout(reg) self.words / 16 => _, options(nostack)
+                    from = in(reg) self.from, into = in(reg) self.into,
+                    at = inout(reg) self.at, rounds = inout(reg) rounds => _, options(nostack)
                 );
-                self.words %= 16;
             }
         }
     }
