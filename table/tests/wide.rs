@@ -344,6 +344,30 @@ fn entries_in_flight_are_not_taken() {
     }
 }
 
+/// A find-or-put of an existing key requests the last entry, and gives it back. An insert that finds
+/// every part exhausted meanwhile waits for it, with nothing of its own in flight. It is full only if
+/// the other operation holds the entry by then.
+#[test]
+fn an_insert_waits_for_an_entry_that_another_operation_has_requested() {
+    let mut inserted = 0;
+    for seed in 0..200 {
+        let config = WideConfig::<2> { entries_per_owner: 10, ..WideConfig::new(64) };
+        let order = probeline_sim::Order::Shuffled;
+        let sim = probeline_sim::Config { seed, order, ..sim(&config, 1, 2) };
+        let mut table = open(&Cluster::new(sim).unwrap(), 0, config, 2);
+        for number in 0..9 {
+            assert_eq!(table.find_or_put(&key(number)), Ok(Outcome::Inserted));
+        }
+        let mut results = [Ok(Outcome::Absent); 2];
+        table.find_or_put_batch(&[key(0), key(9)], &mut results).unwrap();
+        let [Ok(Outcome::Found), Ok(end @ (Outcome::Inserted | Outcome::Full))] = results else {
+            panic!("seed {seed}: {results:?}")
+        };
+        inserted += u32::from(end == Outcome::Inserted);
+    }
+    assert!(inserted > 20, "{inserted}");
+}
+
 /// Several owners insert the same keys at the same time: each is inserted once.
 #[test]
 fn owners_race_for_the_same_keys() {

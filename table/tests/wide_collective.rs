@@ -2,7 +2,9 @@
 
 mod common;
 
+use core::time::Duration;
 use std::collections::BTreeSet;
+use std::thread;
 
 use common::job::{Over, Sizes};
 use probeline_sim::Rng;
@@ -10,7 +12,7 @@ use probeline_table::{
     CollectiveError, Config, ConfigError, OneRoundtrip, OpenError, Outcome, Probing, WideConfig,
     WideOperation, WideTable,
 };
-use probeline_transport::{Alone, Exchange, Owner, Transport, all_gather_u64};
+use probeline_transport::{Alone, Exchange, ExchangeError, Owner, Transport, all_gather_u64};
 
 const OWNERS: u32 = 3;
 const OPERATIONS: u32 = 4;
@@ -161,6 +163,60 @@ fn owners_with_other_parameters_are_told() {
             assert_eq!(what, "words of a key");
         }
     });
+}
+
+/// An exchange whose barriers return late.
+struct Late<'e>(&'e mut dyn Exchange);
+
+impl Exchange for Late<'_> {
+    fn me(&self) -> Owner {
+        self.0.me()
+    }
+
+    fn owners(&self) -> u32 {
+        self.0.owners()
+    }
+
+    fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+        self.0.all_gather(mine, all)
+    }
+
+    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
+        self.0.all_to_all(mine, theirs)
+    }
+
+    fn barrier(&mut self) -> Result<(), ExchangeError> {
+        let parted = self.0.barrier();
+        thread::sleep(Duration::from_millis(50));
+        parted
+    }
+}
+
+/// One owner alone must not use the direct path: others would not see the entries that its CPU
+/// stores. An owner may already open its next table while another one leaves the last barrier.
+#[test]
+fn owners_use_the_direct_path_together_or_not_at_all() {
+    let of = |direct| {
+        let by_reads = config(Probing::Linear, 64);
+        WideConfig { buckets: Config { direct, ..by_reads.buckets }, ..by_reads }
+    };
+    // What each owner's configuration allows, in one table after the other.
+    let allowed = [[true; 3], [true, false, true], [true; 3], [false; 3]];
+    Over::Shm.run(
+        sizes(&of(true)),
+        |transport: &mut dyn Transport, exchange: &mut dyn Exchange| {
+            let me = exchange.me().0 as usize;
+            let mut late = Late(exchange);
+            for owners in allowed {
+                let config = of(owners[me]);
+                let exchange: &mut dyn Exchange = if me == 0 { &mut late } else { late.0 };
+                let mut table =
+                    WideTable::open(&mut *transport, config, storage(), exchange).unwrap();
+                table.find(&key(1)).unwrap();
+                assert_eq!(table.stats().total().lines > 0, owners == [true; 3], "owner {me}");
+            }
+        },
+    );
 }
 
 #[test]

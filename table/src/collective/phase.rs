@@ -113,8 +113,11 @@ impl<T: Transport> Phase<'_, T> {
         reads: &[(usize, Segment)],
         mut landed: impl FnMut(usize, &[u64]) -> Result<(), OperationError>,
     ) -> Result<(), OperationError> {
-        let most = self.slots.min(self.transport.caps().depth).max(1);
-        for reads in reads.chunks(most as usize) {
+        let most = self.slots.min(self.transport.caps().depth).max(1) as usize;
+        let mut rest = reads;
+        while !rest.is_empty() {
+            let (reads, later) = rest.split_at_checked(most).unwrap_or((rest, &[]));
+            rest = later;
             let mut posted = 0;
             let mut refused = Ok(());
             for (slot, (_, from)) in (0..).map(Slot).zip(reads) {

@@ -36,7 +36,7 @@ impl<T: Transport> LocalReader<'_, T> {
         {
             let mut parts = Parts::EMPTY;
             self.shape.take_apart(Node::ROOT, root, &mut parts);
-            group.push(parts);
+            group.try_push(parts).map_err(|_| OperationError::Window)?;
         }
         for node in self.shape.inner_nodes() {
             self.read_nodes(node, &mut group)?;
@@ -67,12 +67,12 @@ impl<T: Transport> LocalReader<'_, T> {
     ) -> Result<(), OperationError> {
         let Self { phase, shape, may_load } = self;
         let mut reads = ArrayVec::<_, GROUP>::new();
-        for (place, parts) in group.iter_mut().enumerate().take(GROUP) {
+        for (place, parts) in group.iter_mut().enumerate() {
             let at = phase.layout.position_of(parts.reference(node));
             let from = Segment { start: phase.layout.word(at), words: 1 };
             match phase.transport.direct(from).filter(|_| *may_load) {
                 Some([word]) => shape.take_apart(node, pair(word.load(SeqCst))?, parts),
-                _ => reads.push((place, from)),
+                _ => reads.try_push((place, from)).map_err(|_| OperationError::Window)?,
             }
         }
         phase.read_all(&reads, |place, words| {

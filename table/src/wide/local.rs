@@ -39,7 +39,7 @@ impl<T: Transport> LocalReader<'_, T> {
             if self.by_cpu && from.start.owner.0 == self.phase.me() {
                 *key = self.load(from)?;
             } else {
-                reads.push((count, from));
+                reads.try_push((count, from)).map_err(|_| OperationError::Window)?;
             }
             count += 1;
         }
