@@ -1,7 +1,7 @@
 /* A program for MPI-DHT: every process writes results, and reads those of its neighbour.
  *
  *     mpicc -I PREFIX/include/probeline mpi_dht.c -L PREFIX/lib -lprobeline -o example
- *     mpirun -n 4 ./example
+ *     mpirun -n 4 ./example           with a name: saves the tables to this file
  */
 #include <LUCX/DHT.h>
 #include <mpi.h>
@@ -76,6 +76,42 @@ static int read_all(DHT *table, int owner)
     return hits;
 }
 
+/* Reads what was saved into another table with other numbers of buckets. */
+static void use_file(DHT *table, const char *name)
+{
+    int ranks, before, after;
+    DHT *other = DHT_create(sizeof(struct key), sizeof(struct value), 9 * ENTRIES, hash,
+                            MPI_COMM_WORLD);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    check(other != NULL, "a second table is created");
+    check(DHT_to_file(table, name) == DHT_SUCCESS, "a table is saved");
+    check(DHT_from_file(other, name) == DHT_SUCCESS, "a table is read");
+    before = read_all(table, (rank + 1) % ranks);
+    after = read_all(other, (rank + 1) % ranks);
+    check(after <= before && after >= before - 5, "nearly all entries are in the other table");
+    check(DHT_free(other, NULL) == DHT_SUCCESS, "the second table is freed");
+}
+
+/* Files of other sizes, that were cut short, or that are not there. */
+static void refuse_files(const char *name)
+{
+    DHT *other = DHT_create(sizeof(struct key), 8, 100, hash, MPI_COMM_WORLD);
+    DHT *same = DHT_create(sizeof(struct key), sizeof(struct value), 100, hash, MPI_COMM_WORLD);
+    FILE *file;
+    check(DHT_from_file(other, name) == DHT_FILE_WRONG, "other sizes are refused");
+    check(DHT_from_file(other, "/nowhere/to/be/found") == DHT_FILE_IO, "no file");
+    check(DHT_to_file(other, "/nowhere/to/be/found") == DHT_FILE_IO, "no folder");
+    check(DHT_from_file(other, NULL) == DHT_ERROR, "no name");
+    check(DHT_barrier(other) == DHT_SUCCESS, "a barrier");
+    if (rank == 0) {
+        file = fopen(name, "ab");
+        check(file != NULL && fputc(0, file) == 0 && fclose(file) == 0, "a byte is added");
+    }
+    check(DHT_barrier(other) == DHT_SUCCESS, "a barrier");
+    check(DHT_from_file(same, name) == DHT_FILE_WRONG, "half an entry is refused");
+    check(DHT_free(other, NULL) == DHT_SUCCESS && DHT_free(same, NULL) == DHT_SUCCESS, "free");
+}
+
 int main(int argc, char **argv)
 {
     int ranks, number, round;
@@ -103,8 +139,12 @@ int main(int argc, char **argv)
         check(DHT_read(table, &key, &key) == DHT_READ_MISS, "no other key is there");
         check(DHT_print_statistics(table) == DHT_SUCCESS, "statistics");
         check(DHT_read(NULL, &key, &key) == DHT_ERROR, "NULL is an error");
+        if (argc > 1)
+            use_file(table, argv[1]);
         check(DHT_free(table, &mismatches) == DHT_SUCCESS, "a table is freed");
     }
+    if (argc > 1)
+        refuse_files(argv[1]);
     /* Sizes that differ between processes are an error on all of them. */
     check(ranks == 1 || DHT_create((size_t)(8 + rank), 8, 100, hash, MPI_COMM_WORLD) == NULL,
           "different sizes are refused");

@@ -21,6 +21,8 @@ mod map_options;
 mod map_state;
 #[cfg(feature = "mpi")]
 mod mpi_dht;
+#[cfg(feature = "mpi")]
+mod mpi_dht_file;
 mod network;
 mod options;
 mod set;

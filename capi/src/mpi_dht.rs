@@ -4,10 +4,13 @@
 //! source of MPI-DHT.
 
 use core::cell::RefCell;
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 use core::time::Duration;
+use std::ffi::OsStr;
 use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::rc::Rc;
 
 use probeline::map::Stats;
@@ -19,6 +22,7 @@ use crate::handle::Handle;
 use crate::job::{Members, Shared};
 use crate::map_options::probeline_map_options;
 use crate::map_state::{Inner, open};
+use crate::mpi_dht_file;
 use crate::options::Extensible;
 use crate::status::{Error, probeline_outcome, probeline_status};
 
@@ -26,7 +30,6 @@ const SUCCESS: c_int = 0;
 const FAILED: c_int = -1;
 const MISS: c_int = -2;
 const EVICTED: c_int = -5;
-const NOT_IMPLEMENTED: c_int = -32;
 
 /// The longest wait in a collective call.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -190,7 +193,7 @@ pub unsafe extern "C" fn DHT_barrier(table: *mut DHT) -> c_int {
 }
 
 /// Gathers numbers of all ranks.
-fn gather(map: &Inner, mine: [u64; NUMBERS]) -> Result<Vec<[u64; NUMBERS]>, Error> {
+pub(crate) fn gather(map: &Inner, mine: [u64; NUMBERS]) -> Result<Vec<[u64; NUMBERS]>, Error> {
     let mut members = map.job.borrow_mut();
     let exchange = members.exchange();
     let mut all = vec![[[0; 8]; NUMBERS]; exchange.owners() as usize];
@@ -246,16 +249,45 @@ fn statistics(all: &[[u64; NUMBERS]]) -> String {
     text + &row("sum", numbers(sums))
 }
 
-/// Not implemented.
-#[unsafe(no_mangle)]
-pub extern "C" fn DHT_to_file(_: *mut DHT, _: *const c_char) -> c_int {
-    NOT_IMPLEMENTED
+/// Runs a call on a table and a file.
+///
+/// # Safety
+/// `table` is NULL or open, and `name` is NULL or ends with NUL.
+unsafe fn with_file(
+    table: *mut DHT,
+    name: *const c_char,
+    body: fn(&mut Inner, &Path) -> Result<c_int, Error>,
+) -> c_int {
+    let body = |table: &mut Table| {
+        if name.is_null() {
+            return Err(Error::invalid("the name of the file is NULL"));
+        }
+        // SAFETY: by the contract.
+        let name = unsafe { CStr::from_ptr(name) };
+        body(&mut table.map, Path::new(OsStr::from_bytes(name.to_bytes())))
+    };
+    // SAFETY: by the contract.
+    unsafe { with(table, body) }
 }
 
-/// Not implemented.
+/// Writes all entries to a file; collective.
+///
+/// # Safety
+/// `table` is NULL or open, and `name` is NULL or ends with NUL.
 #[unsafe(no_mangle)]
-pub extern "C" fn DHT_from_file(_: *mut DHT, _: *const c_char) -> c_int {
-    NOT_IMPLEMENTED
+pub unsafe extern "C" fn DHT_to_file(table: *mut DHT, name: *const c_char) -> c_int {
+    // SAFETY: by the contract.
+    unsafe { with_file(table, name, mpi_dht_file::save) }
+}
+
+/// Writes the entries of a file to the table; collective.
+///
+/// # Safety
+/// `table` is NULL or open, and `name` is NULL or ends with NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn DHT_from_file(table: *mut DHT, name: *const c_char) -> c_int {
+    // SAFETY: by the contract.
+    unsafe { with_file(table, name, mpi_dht_file::load) }
 }
 
 #[cfg(test)]

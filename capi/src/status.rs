@@ -130,6 +130,12 @@ impl Error {
     }
 }
 
+impl core::fmt::Display for Error {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 /// Converts errors: the kind comes from the error, the text is its own.
 macro_rules! errors {
     ($($(#[$when:meta])? $error:ty: |$name:pat_param| $status:expr;)*) => {$(

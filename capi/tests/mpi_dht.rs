@@ -20,7 +20,8 @@ fn a_program_of_mpi_dht() {
     };
     for (transport, ranks) in [("mpi", "2"), ("shm", "3"), ("mpi", "1")] {
         let mut command = installed.command(launcher.as_ref());
-        command.args(["-n", ranks]).arg(&program).env("PROBELINE_TRANSPORT", transport);
+        let file = installed.prefix().join("entries");
+        command.args(["-n", ranks]).arg(&program).arg(file).env("PROBELINE_TRANSPORT", transport);
         // For Open MPI: as root, with more ranks than cores, and by a component that works here.
         for (name, value) in [
             ("OMPI_ALLOW_RUN_AS_ROOT", "1"),

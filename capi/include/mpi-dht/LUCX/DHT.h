@@ -38,11 +38,10 @@ extern "C" {
 #define DHT_READ_CORRUPT (-3)
 #define DHT_READ_INVALID (-4)
 #define DHT_WRITE_EVICTED (-5)
-#define DHT_FILE_WRONG (-11)
+#define DHT_FILE_WRONG (-11) /* of other sizes, or cut short */
 #define DHT_FILE_IO (-12)
 #define DHT_FILE_READ (-13)
 #define DHT_FILE_WRITE (-14)
-#define DHT_NOT_IMPLEMENTED (-32)
 
 /* A table that all processes of a communicator share. */
 typedef struct DHT DHT;
@@ -71,7 +70,11 @@ int DHT_barrier(DHT *table);
  * misses and evictions. The last four start again at 0. All processes call it. */
 int DHT_print_statistics(DHT *table);
 
-/* Writes all entries to a file, or adds those of a file. All processes call it. */
+/* Writes all entries to a file, or writes those of a file to the table. All processes call it, with a
+ * name of the same file, and write or read a part of it each. The file has the sizes of a key and a value
+ * as two int32_t in the machine's byte order, and then each entry's key and value; the number of processes
+ * and of buckets may be another one when it is read. DHT_SUCCESS, DHT_FILE_... or DHT_ERROR, on all
+ * processes unless they lost each other. */
 int DHT_to_file(DHT *table, const char *filename);
 int DHT_from_file(DHT *table, const char *filename);
 
