@@ -10,7 +10,7 @@ use super::direct::{Mapped, Wide};
 use super::key::{Tagged, hash};
 use crate::block::{BlockKeys, Checked, Key, MAX_CANDIDATES, Verdict};
 use crate::layout::LINE_BUCKETS;
-use crate::line::{Compare, Line, prefetch};
+use crate::line::{Compare, Line, prefetch_far};
 use crate::outcome::{Intent, Outcome};
 use crate::stats::Stats;
 
@@ -155,9 +155,9 @@ impl<const W: usize> WideKeys<'_, '_, W> {
 /// one line; others may end in one line more.
 #[inline(always)]
 fn prefetch_entry<const W: usize>(entry: &[AtomicU64; W]) {
-    entry.chunks(LINE_BUCKETS as usize).for_each(prefetch);
+    entry.chunks(LINE_BUCKETS as usize).for_each(prefetch_far);
     if !W.is_power_of_two() {
-        entry.last_chunk::<1>().into_iter().for_each(|last| prefetch(last));
+        entry.last_chunk::<1>().into_iter().for_each(|last| prefetch_far(last));
     }
 }
 
