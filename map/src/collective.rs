@@ -8,15 +8,18 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 use probeline_transport::{Exchange, MAX_OWNERS, Owner, Transport, all_gather_u64};
 
 use crate::config::Config;
-use crate::control::{Control, State};
+use crate::control::State;
 use crate::direct;
 use crate::error::{CollectiveError, OpenError};
-use crate::layout::{Layout, Place, check, hash};
+use crate::layout::{Layout, Place, hash};
 use crate::map::{Map, Operation, check as check_config};
+use crate::mode::Mode;
 use crate::plain::Plain;
 
 /// Version of the layout of buckets.
 const VERSION: u64 = 1;
+/// What the owners compare.
+const MODE: &str = "mode (0 for claims, 1 part locks, 2 bucket locks, 3 unlocked)";
 /// Words of a bucket before the key.
 const CONTROL_WORDS: usize = 1;
 
@@ -74,6 +77,8 @@ where
             ("buckets per owner", layout.buckets_per_owner),
             ("number of candidates", layout.candidates.into()),
             ("first word", layout.first_word),
+            (MODE, self.config.mode as u64),
+            ("format of keys and values", self.config.format),
         ];
         for (what, mine) in agreed {
             let differs = gather(mine, exchange, |owner, theirs| {
@@ -81,7 +86,8 @@ where
             })?;
             differs.map_or(Ok(()), Err)?;
         }
-        let mine = self.config.direct && direct::is_possible(self.transport(), &layout);
+        let is_asked = self.config.direct && self.config.mode == Mode::Claims;
+        let mine = is_asked && direct::is_possible(self.transport(), &layout);
         let other = gather(mine.into(), exchange, |_, theirs| (theirs == 0).then_some(()))?;
         self.pipeline.shared_mut().is_direct = other.is_none();
         Ok(())
@@ -119,7 +125,7 @@ where
     ) -> Result<(), CollectiveError> {
         let quiet = self.pipeline.quiesce();
         exchange.barrier()?;
-        let emptied = self.part().map(|part| part.iter().for_each(|word| word.store(0, Release)));
+        let emptied = self.words().map(|all| all.iter().for_each(|word| word.store(0, Release)));
         exchange.barrier()?;
         quiet?;
         emptied.ok_or(CollectiveError::Window)
@@ -133,21 +139,22 @@ where
     /// [`CollectiveError::Window`]: a defect of the transport.
     pub fn for_each_local(&self, mut each: impl FnMut(&K, &V)) -> Result<u64, CollectiveError> {
         let owner = self.transport().geometry().me.0;
-        let layout = self.layout();
+        let (layout, context) = (self.layout(), self.pipeline.shared());
+        let mode = context.mode;
         let part = self.part().ok_or(CollectiveError::Window)?;
         // A bucket has words; the compiler does not know it.
         let bucket_words = layout.bucket_words.max(1) as usize;
         let mut destroyed = 0;
         for (bucket, index) in part.chunks_exact(bucket_words).zip(0..) {
             let Some(control) = bucket.first() else { continue };
-            let control = Control(control.load(Acquire));
+            let control = mode.control(control.load(Acquire));
             if control.state() != State::Full {
                 continue;
             }
             let body = bucket.iter().skip(CONTROL_WORDS);
             let mut words = body.map(|word| word.load(Acquire));
             let (key, value): (K, V) = layout.bytes.unpack(&mut words);
-            if control.has_check(check(hash(&key), &value, Place { owner, index })) {
+            if control.has_check(context.check(hash(&key), &value, Place { owner, index })) {
                 each(&key, &value);
             } else {
                 destroyed += 1;
@@ -162,9 +169,14 @@ where
 
     /// Returns the words of this owner's buckets.
     fn part(&self) -> Option<&[AtomicU64]> {
-        let layout = self.layout();
-        let first = usize::try_from(layout.first_word).ok()?;
-        let words = usize::try_from(layout.part_words()).ok()?;
+        let words = usize::try_from(self.layout().part_words()).ok()?;
+        self.words()?.get(..words)
+    }
+
+    /// Returns all words that the map has in this owner's window.
+    fn words(&self) -> Option<&[AtomicU64]> {
+        let first = usize::try_from(self.layout().first_word).ok()?;
+        let words = usize::try_from(self.config.words::<K, V>()).ok()?;
         self.transport().window().get(first..)?.get(..words)
     }
 }

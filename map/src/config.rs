@@ -4,6 +4,7 @@ use probeline_transport::{Caps, Geometry, LINE_WORDS, Sizes};
 
 use crate::error::ConfigError;
 use crate::layout::{EntryBytes, Layout, MAX_CANDIDATES, Words};
+use crate::mode::Mode;
 use crate::plain::Plain;
 
 /// Slots of an operation: where a bucket lands, and from where an entry is written.
@@ -19,8 +20,8 @@ const TICKS_PER_PART: u64 = 8;
 
 /// The parameters of a map.
 ///
-/// All owners give the same first word, buckets, candidates, and types of key and value. The other
-/// parameters may differ.
+/// All owners give the same first word, buckets, candidates, mode, format, and types of key and value.
+/// The other parameters may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The map's first word in each window, a multiple of 8.
@@ -45,6 +46,15 @@ pub struct Config {
     /// Whether the CPU itself loads and stores the words, if the CPUs of all owners reach all of
     /// them coherently with the transport's atomics.
     pub direct: bool,
+    /// How clients that access the same bucket stay out of each other's way.
+    pub mode: Mode,
+    /// Attempts to lock a part or a bucket before a request gives up, at least 1, in the modes with
+    /// locks. The default takes seconds over a NIC.
+    pub lock_attempts: u32,
+    /// A number for what the bytes of keys and values mean, chosen by the user. The owners compare
+    /// it, and so does the file of a saved map, because sizes do not tell a key of two integers from
+    /// one of two floating-point numbers.
+    pub format: u64,
     /// Bytes of a key, if its type is [`Bytes`](crate::Bytes); other types ignore it.
     pub key_bytes: usize,
     /// Bytes of a value, if its type is [`Bytes`](crate::Bytes); other types ignore it.
@@ -62,6 +72,9 @@ impl Config {
             claims_with_read: true,
             claim_ticks: 8,
             direct: true,
+            mode: Mode::Claims,
+            lock_attempts: 1 << 20,
+            format: 0,
             key_bytes: 0,
             value_bytes: 0,
         }
@@ -79,7 +92,13 @@ impl Config {
     /// Returns the words of each window that a map of keys `K` and values `V` uses.
     #[must_use]
     pub const fn words<K: Plain, V: Plain>(&self) -> u64 {
-        self.buckets_per_owner.saturating_mul(self.bucket::<K, V>().bucket() as u64)
+        let buckets = self.buckets_per_owner.saturating_mul(self.bucket::<K, V>().bucket() as u64);
+        buckets.saturating_add(self.lock_words())
+    }
+
+    /// Words of each window behind the buckets: the line of the part's lock, if there is one.
+    const fn lock_words(&self) -> u64 {
+        if matches!(self.mode, Mode::PartLocks) { LINE_WORDS as u64 } else { 0 }
     }
 
     /// Returns the engine sizes for a map of keys `K` and values `V` with `operations` operations in
@@ -87,7 +106,7 @@ impl Config {
     #[must_use]
     pub const fn sizes<K: Plain, V: Plain>(&self, operations: u32) -> Sizes {
         let depth = operations.saturating_mul(POSTS_PER_OPERATION);
-        let least = self.least_depth();
+        let least = self.least_depth(operations);
         Sizes {
             window_words: self.first_word.saturating_add(self.words::<K, V>()),
             slots: operations.saturating_mul(SLOTS_PER_OPERATION),
@@ -96,9 +115,15 @@ impl Config {
         }
     }
 
-    /// An eviction writes its entry and compares all candidates at once.
-    const fn least_depth(&self) -> u32 {
-        self.candidates.saturating_add(1)
+    /// An eviction writes its entry and compares all candidates at once. Each operation that waits for
+    /// a lock has a post in flight, and what it waits for must find room.
+    const fn least_depth(&self, operations: u32) -> u32 {
+        let of_eviction = self.candidates.saturating_add(1);
+        if matches!(self.mode, Mode::BucketLocks) {
+            of_eviction.saturating_add(operations)
+        } else {
+            of_eviction
+        }
     }
 
     pub(crate) fn writes_per_tick(&self) -> u64 {
@@ -131,6 +156,7 @@ impl Config {
         &self,
         caps: &Caps,
         geometry: &Geometry,
+        operations: usize,
     ) -> Result<(), ConfigError> {
         if !self.first_word.is_multiple_of(LINE_WORDS.into()) {
             return Err(ConfigError::FirstWord { found: self.first_word });
@@ -140,6 +166,9 @@ impl Config {
         }
         if !(1..=48).contains(&self.claim_ticks) {
             return Err(ConfigError::ClaimTicks { found: self.claim_ticks });
+        }
+        if self.lock_attempts == 0 {
+            return Err(ConfigError::LockAttempts);
         }
         let EntryBytes { key, value } = self.bytes::<K, V>();
         for (what, found, most) in [("key", key, K::CAPACITY), ("value", value, V::CAPACITY)] {
@@ -152,14 +181,15 @@ impl Config {
         if bucket.used() > caps.words_per_op || words > geometry.slot_words {
             return Err(ConfigError::BucketWords { found: words, most });
         }
-        let room = geometry.window_words.saturating_sub(self.first_word);
+        let used = self.first_word.saturating_add(self.lock_words());
+        let room = geometry.window_words.saturating_sub(used);
         let most = room / u64::from(words);
         if self.buckets_per_owner == 0 || self.buckets_per_owner > most {
             let (found, words) = (self.buckets_per_owner, u64::from(words));
             return Err(ConfigError::Buckets { found, most, words });
         }
-        if caps.depth < self.least_depth() {
-            let least = self.least_depth();
+        let least = self.least_depth(u32::try_from(operations).unwrap_or(u32::MAX));
+        if caps.depth < least {
             return Err(ConfigError::Depth { found: caps.depth, least });
         }
         Ok(())

@@ -3,15 +3,12 @@
 use probeline_transport::Transport;
 
 use crate::config::Config;
-use crate::control::{CLIENT_BITS, Clock, Control};
-use crate::layout::Layout;
+use crate::control::{Clock, Control, NUMBER_BITS};
+use crate::layout::{Layout, Place, check};
+use crate::mode::{HeldLock, Mode};
 use crate::plain::Plain;
-use crate::search::Goal;
+use crate::search::{Goal, MAX_RETRIES};
 use crate::stats::Stats;
-
-/// Bits of a claim's number in a ticket; the rank has the others.
-const NUMBER_BITS: u32 = 16;
-const _: () = assert!(1 << (CLIENT_BITS - NUMBER_BITS) >= probeline_transport::MAX_OWNERS);
 
 /// The state that all operations of a client share.
 #[derive(Clone, Debug)]
@@ -20,7 +17,12 @@ pub struct Context {
     pub(crate) clock: Clock,
     pub(crate) stats: Stats,
     pub(crate) claim_ticks: u8,
-    me: u32,
+    pub(crate) mode: Mode,
+    /// Retries of a request before it gives up.
+    pub(crate) retries: u32,
+    /// The last lock that a request did not get.
+    pub(crate) held_lock: Option<HeldLock>,
+    pub(crate) me: u32,
     /// Number of claims so far; wraps.
     claims: u16,
     pub(crate) claims_with_read: bool,
@@ -35,10 +37,14 @@ impl Context {
             layout: config.layout::<K, V>(geometry.owners),
             clock: Clock::new(config.writes_per_tick()),
             stats: Stats::default(),
-            claim_ticks: config.claim_ticks,
+            // A lock cannot be taken over: its holder would release that of another client.
+            claim_ticks: if config.mode.locks() { u8::MAX } else { config.claim_ticks },
+            mode: config.mode,
+            retries: if config.mode.locks() { config.lock_attempts } else { MAX_RETRIES },
+            held_lock: None,
             me: geometry.me.0,
             claims: 0,
-            claims_with_read: config.claims_with_read,
+            claims_with_read: config.claims_with_read && config.mode == Mode::Claims,
             is_direct: false,
         }
     }
@@ -48,9 +54,17 @@ impl Context {
         Goal { hash, writes, candidates, clock, claim_ticks: self.claim_ticks }
     }
 
+    /// Returns the check of an entry in a bucket, as far as the mode leaves room for it.
+    pub(crate) fn check(&self, key_hash: u64, value: &impl Plain, at: Place) -> u64 {
+        check(key_hash, value, at) & self.mode.counts()
+    }
+
     /// Returns the control word of a new claim for a key of this hash.
     pub(crate) fn ticket(&mut self, hash: u64) -> Control {
-        self.claims = self.claims.wrapping_add(1);
+        // In a bucket with a lock, the bits of the number count the clients that read.
+        if self.mode != Mode::BucketLocks {
+            self.claims = self.claims.wrapping_add(1);
+        }
         Control::claimed(self.clock.age(), hash, self.me << NUMBER_BITS | u32::from(self.claims))
     }
 }

@@ -9,6 +9,9 @@ const AGE: u64 = AGES as u64 - 1;
 const STATE_SHIFT: u32 = 62;
 /// Bits of the part of a ticket that the client chooses: its rank and a number of the claim.
 pub(crate) const CLIENT_BITS: u32 = 28;
+/// Bits of a claim's number in a ticket; the rank has the others.
+pub(crate) const NUMBER_BITS: u32 = 16;
+const _: () = assert!(1 << (CLIENT_BITS - NUMBER_BITS) >= probeline_transport::MAX_OWNERS);
 
 /// A control word. The highest byte has the state and the age, so a tear leaves both whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -45,6 +48,14 @@ impl Control {
     pub(crate) fn claimed(age: u8, hash: u64, client: u32) -> Self {
         let client = u64::from(client) & ((1 << CLIENT_BITS) - 1);
         Self::new(State::Claimed, age, tag(hash) << CLIENT_BITS | client)
+    }
+
+    /// Returns the rank of the client that has this claim.
+    pub(crate) fn rank(self) -> u32 {
+        // A part of the client's bits.
+        #[allow(clippy::cast_possible_truncation)]
+        let client = self.0 as u32 & ((1 << CLIENT_BITS) - 1);
+        client >> NUMBER_BITS
     }
 
     /// Returns this word with the state `Dropped`.

@@ -40,6 +40,9 @@ pub enum ConfigError {
         /// The number as given.
         found: u8,
     },
+    /// No attempt to lock a bucket.
+    #[error("lock_attempts is 0: it must be at least 1")]
+    LockAttempts,
     /// The map has no bucket, or more than the windows have room for.
     #[error("buckets_per_owner is {found}: {}", BucketsAdvice { found: *found, most: *most, words: *words })]
     Buckets {
@@ -71,8 +74,8 @@ pub enum ConfigError {
     },
     /// The transport's depth is too small for an eviction.
     #[error(
-        "the transport's depth is {found}: at least {least} is needed, one more than candidates; open \
-         the engine with config.sizes::<K, V>(operations)"
+        "the transport's depth is {found}: at least {least} is needed for an eviction; open the engine \
+         with config.sizes::<K, V>(operations)"
     )]
     Depth {
         /// The transport's depth.

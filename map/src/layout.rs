@@ -136,6 +136,12 @@ impl Layout {
         Segment { start: self.control(at), words: self.used_words }
     }
 
+    /// Returns the lock of an owner's part, which follows its buckets.
+    pub(crate) fn part_lock(&self, owner: u32) -> RemoteWord {
+        let index = self.first_word.saturating_add(self.part_words());
+        RemoteWord { owner: Owner(owner), index }
+    }
+
     /// Returns the key and the value words of a bucket.
     #[inline]
     pub(crate) fn body(&self, at: Place) -> Segment {

@@ -38,6 +38,10 @@
 //!
 //! Taking over the claim of a client that is only slow can cost entries, and never makes a value
 //! wrong; [`Stats`] counts it.
+//!
+//! [`Mode`] selects other ways to keep writers apart, on the same layout, for comparison. A part's lock
+//! and a bucket's lock change by atomics only as well; a client that holds one posts the atomic that
+//! releases it after its WRITE has completed, so a client that gets the lock next reads whole words.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
@@ -52,6 +56,7 @@ mod future;
 mod layout;
 mod machine;
 mod map;
+mod mode;
 #[cfg(test)]
 mod model;
 mod outcome;
@@ -65,6 +70,7 @@ pub use error::{BatchError, CollectiveError, ConfigError, OpenError, RoundingErr
 pub use future::{MapFuture, Shared};
 pub use layout::MAX_CANDIDATES;
 pub use map::{Finished, Map, Operation};
+pub use mode::{HeldLock, Mode};
 pub use outcome::{Outcome, Request, Written};
 pub use plain::{Bytes, Plain};
 pub use probeline_pipeline::{Error as OperationError, Tag};

@@ -1,12 +1,15 @@
 //! A request on one key as a state machine.
 
+mod locks;
+
 use probeline_pipeline::{Completed, Error, Machine, Next as NextStep, Port, Run, Step, Stop};
 use probeline_transport::{Local, PostError, RemoteWord, Segment, Transport};
 
 use crate::context::Context;
 use crate::control::{Control, State};
 use crate::direct::{self, EngineWords};
-use crate::layout::{MAX_CANDIDATES, Place, check, hash, pack};
+use crate::layout::{MAX_CANDIDATES, Place, hash, pack};
+use crate::mode::Mode;
 use crate::outcome::{Outcome, Request, Written};
 use crate::plain::Plain;
 use crate::search::{Goal, Kind, Next, Search, Seen, Target};
@@ -44,6 +47,12 @@ pub struct Access<K, V> {
     compared: [Control; MAX_CANDIDATES as usize],
     /// Whether the claim replaced another key's entry that is not counted yet.
     has_evicted: bool,
+    /// Whether the request has a lock of its part, or a get that of a bucket.
+    is_inside: bool,
+    /// The word of the lock that the request did not get.
+    blocked_by: Control,
+    /// The outcome, while the request leaves the part.
+    kept: Outcome<()>,
     #[cfg(test)]
     pub(crate) mutant: Mutant,
 }
@@ -82,6 +91,12 @@ enum Stage {
     /// Remove the key from its bucket.
     Remove,
     Removed,
+    /// An attempt to get a lock has an answer; a get has taken back a vain one.
+    Entered,
+    Retreated,
+    /// Release the lock of the part.
+    Leave,
+    Left,
 }
 
 /// A defect that the model check must detect.
@@ -97,6 +112,8 @@ pub(crate) enum Mutant {
     PassesMixed,
     /// Believes a torn control word that shows the claim of another key.
     TrustsTornClaims,
+    /// Takes every attempt to lock for a success.
+    EntersWithoutLock,
     /// Publishes along with the WRITE although the transport may reorder them.
     PublishesEarly,
 }
@@ -115,6 +132,9 @@ impl<K: Plain, V: Plain> Machine for Access<K, V> {
         ticket: Control::EMPTY,
         compared: [Control::EMPTY; MAX_CANDIDATES as usize],
         has_evicted: false,
+        is_inside: false,
+        blocked_by: Control::EMPTY,
+        kept: Outcome::Miss,
         #[cfg(test)]
         mutant: Mutant::None,
     };
@@ -135,11 +155,14 @@ impl<K: Plain, V: Plain> Run<Context> for Access<K, V> {
             let outcome = direct::run(&words, context, &key, self.hash, &request);
             return outcome.map(Step::Done).ok_or_else(|| PostError::OutOfRange.into());
         }
+        self.search.set_most_retries(context.retries);
         // Each turn posts, and then waits, or decides; retries bound the decisions.
         while self.awaited == 0 {
-            if let Some(outcome) = self.proceed(&key, &request, context, port)? {
+            let Some(outcome) = self.proceed(&key, &request, context, port)? else { continue };
+            if !self.is_inside {
                 return Ok(Step::Done(outcome));
             }
+            (self.kept, self.stage) = (locks::without_value(&outcome), Stage::Leave);
         }
         Ok(Step::Wait)
     }
@@ -190,7 +213,21 @@ impl<K: Plain, V: Plain> Access<K, V> {
         port: &mut Port<'_, impl Transport>,
     ) -> Result<Ended<V>, Stop> {
         match self.stage {
+            Stage::Look if self.must_enter(request, context.mode) => {
+                self.enter(request, context, port)?;
+            }
+            Stage::Entered => return self.entered(request, context, port),
+            Stage::Retreated => return Ok(self.wait(request, context)),
+            Stage::Leave => {
+                self.leave(request, context, port)?;
+                self.stage = Stage::Left;
+            }
+            Stage::Left => return self.left(context, port),
             Stage::Look => self.look(request, context, port)?,
+            // The words of the bucket are there, and are examined after this.
+            Stage::Looked { .. } if self.is_inside && context.mode == Mode::BucketLocks => {
+                self.leave(request, context, port)?;
+            }
             Stage::Looked { claims } => return self.on_looked(claims, key, request, context, port),
             Stage::Confirm => {
                 let at = context.layout.control(self.place(context, self.search.nth()));
@@ -199,13 +236,18 @@ impl<K: Plain, V: Plain> Access<K, V> {
                 self.stage = Stage::Confirmed { seen: self.target.seen };
             }
             Stage::Confirmed { seen } => {
-                let next = if self.old == seen {
+                let next = if context.mode.control(self.old.0) == seen {
                     let shown = self.claimed_for(seen);
                     self.search.see(seen, shown, self.goal(request, context))
                 } else {
                     self.search.again()
                 };
                 return Ok(self.follow(next, request, context));
+            }
+            // A WRITE would not tell whether another client has changed the bucket.
+            Stage::Clean if context.mode.overwrites() => {
+                self.old = self.target.seen;
+                self.stage = Stage::Cleaned;
             }
             Stage::Clean => {
                 self.target.nth = self.search.nth();
@@ -222,6 +264,9 @@ impl<K: Plain, V: Plain> Access<K, V> {
                 };
                 return Ok(self.follow(next, request, context));
             }
+            Stage::Claim if context.mode.overwrites() => {
+                self.overwrite(key, request, context, port)?;
+            }
             Stage::Claim => {
                 self.ticket = context.ticket(self.hash);
                 self.swap(self.target.seen, self.ticket, context, port)?;
@@ -229,7 +274,17 @@ impl<K: Plain, V: Plain> Access<K, V> {
             }
             Stage::Claimed if self.old == self.target.seen => self.claimed(context),
             Stage::Claimed => {
+                self.blocked_by = self.old;
                 context.stats.lost_claims += 1;
+                // Clients that read are in the way.
+                if context.mode.control(self.old.0) == self.target.seen {
+                    let next = self.search.again();
+                    let ended = self.follow(next, request, context);
+                    if ended.is_none() {
+                        self.stage = Stage::Claim;
+                    }
+                    return Ok(ended);
+                }
                 let next = match self.target.kind {
                     Kind::Empty => self.search.again(),
                     _ => self.search.restart(),
@@ -248,17 +303,20 @@ impl<K: Plain, V: Plain> Access<K, V> {
             }
             Stage::Publish => {
                 let full = self.entry_control(request, context);
-                self.swap(self.ticket, full, context, port)?;
+                self.replace_ticket(full, context, port)?;
                 self.stage = Stage::Published;
             }
             Stage::Release => {
-                self.swap(self.ticket, self.ticket.dropped(), context, port)?;
+                self.replace_ticket(self.ticket.dropped(), context, port)?;
                 self.stage = Stage::Released;
             }
             Stage::Released => {
                 context.stats.given_up += 1;
                 let next = self.search.restart();
                 return Ok(self.follow(next, request, context));
+            }
+            Stage::Remove if context.mode.overwrites() => {
+                self.overwrite_as_dropped(context, port)?;
             }
             Stage::Remove => {
                 self.swap(self.target.seen, self.target.seen.dropped(), context, port)?;
@@ -315,7 +373,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
         }
         let landing = self.landing(port, context.layout.used_words);
         let mut words = port.landed(landing)?.iter().copied();
-        let control = Control(words.next().unwrap_or_default());
+        let control = context.mode.control(words.next().unwrap_or_default());
         if claims && control.state() == State::Empty {
             let next = self.search.again();
             return Ok(self.follow(next, request, context));
@@ -323,7 +381,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
         let place = self.place(context, self.search.nth());
         let (there, value): (K, V) = context.layout.bytes.unpack(&mut words);
         let is_key = there.bytes() == key.bytes();
-        let matches = |hash| control.has_check(check(hash, &value, place));
+        let matches = |hash| control.has_check(context.check(hash, &value, place));
         let seen = match control.state() {
             State::Empty => Seen::Empty,
             State::Dropped => Seen::Dropped,
@@ -349,6 +407,9 @@ impl<K: Plain, V: Plain> Access<K, V> {
             return Ok(Some(Outcome::Hit(value)));
         }
         let is_claim = matches!(seen, Seen::ClaimedForKey | Seen::ClaimedForOther);
+        if is_claim {
+            self.blocked_by = control;
+        }
         if is_claim && writes(request) && !self.words_are_whole(port) {
             self.target.seen = control;
             self.stage = Stage::Confirm;
@@ -373,6 +434,9 @@ impl<K: Plain, V: Plain> Access<K, V> {
 
     /// Turns a decision of the search into the next stage, or the outcome.
     fn follow(&mut self, next: Next, request: &Request<V>, context: &mut Context) -> Ended<V> {
+        if locks::is_blocked(next, context.mode) {
+            self.note_held_lock(context);
+        }
         self.stage = match (next, request) {
             (Next::Look(_) | Next::LookAgain, _) => Stage::Look,
             (Next::Clean, _) => Stage::Clean,
@@ -438,7 +502,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
         self.awaited |= 1 << WRITE;
         if publishes {
             let full = self.entry_control(request, context);
-            self.swap(self.ticket, full, context, port)?;
+            self.replace_ticket(full, context, port)?;
         }
         for nth in 0..compared {
             self.compare(nth, context, port)?;
@@ -497,13 +561,14 @@ impl<K: Plain, V: Plain> Access<K, V> {
         let claimed = self.place(context, self.target.nth);
         Ok((0..count).zip(self.compared).any(|(nth, now)| {
             // In a small map two candidates may be the same bucket.
+            let now = context.mode.control(now.0);
             self.place(context, nth) != claimed && self.search.is_conflict(nth, now, self.hash)
         }))
     }
 
     /// Ends a write whose entry was published, unless another client has taken the bucket.
     fn published(&mut self, context: &mut Context) -> Outcome<V> {
-        if self.old != self.ticket {
+        if context.mode.control(self.old.0) != self.ticket {
             context.stats.stolen_claims += 1;
             context.stats.lost_entries += u64::from(self.target.kind == Kind::Key);
             return self.end(Written::Dropped, context);
@@ -538,13 +603,25 @@ impl<K: Plain, V: Plain> Access<K, V> {
         Ok(())
     }
 
+    /// Posts the atomic that replaces the ticket. A lock's word also counts the clients that read and
+    /// have not noticed the ticket yet, so nothing but an addition is sure to succeed.
+    fn replace_ticket(
+        &mut self,
+        desired: Control,
+        context: &Context,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Result<(), Stop> {
+        if context.mode != Mode::BucketLocks {
+            return self.swap(self.ticket, desired, context, port);
+        }
+        let at = context.layout.control(self.place(context, self.target.nth));
+        self.add(at, desired.0.wrapping_sub(self.ticket.0), port)
+    }
+
     /// Returns the control word that publishes the entry.
     fn entry_control(&self, request: &Request<V>, context: &Context) -> Control {
         let place = self.place(context, self.target.nth);
-        let check = match request {
-            Request::Put(value) | Request::PutIfAbsent(value) => check(self.hash, value, place),
-            Request::Get | Request::Remove => 0,
-        };
+        let check = request.value().map_or(0, |value| context.check(self.hash, value, place));
         Control::full(context.clock.age(), check)
     }
 

@@ -10,6 +10,7 @@ use crate::direct::{self, EngineWords};
 use crate::error::{BatchError, ConfigError};
 use crate::layout::hash;
 use crate::machine::Access;
+use crate::mode::HeldLock;
 use crate::outcome::{Outcome, Request, Written};
 use crate::plain::Plain;
 use crate::stats::Stats;
@@ -334,6 +335,13 @@ where
         (Owner(place.owner), place.index)
     }
 
+    /// Returns the last lock that a request of this client did not get, in the modes with locks. Such a
+    /// request has ended as a miss or as [`Written::Dropped`].
+    #[must_use]
+    pub fn held_lock(&self) -> Option<HeldLock> {
+        self.pipeline.shared().held_lock
+    }
+
     /// Returns whether the CPU runs the requests.
     #[must_use]
     pub fn is_direct(&self) -> bool {
@@ -351,8 +359,8 @@ pub(crate) fn check<K: Plain, V: Plain>(
     config: &Config,
     operations: usize,
 ) -> Result<(), ConfigError> {
-    config.check::<K, V>(transport.caps(), transport.geometry())?;
     Operation::<K, V>::check(operations, transport.geometry())?;
+    config.check::<K, V>(transport.caps(), transport.geometry(), operations)?;
     Ok(())
 }
 

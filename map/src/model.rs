@@ -15,9 +15,10 @@ use probeline_pipeline::{Operation, Pipeline};
 
 use crate::config::Config;
 use crate::context::Context;
-use crate::control::{Control, State};
+use crate::control::State;
 use crate::layout::{Layout, Place, check, hash};
 use crate::machine::{Access, Mutant};
+use crate::mode::Mode;
 use crate::outcome::Request;
 
 /// Buckets of the memory, and words of each.
@@ -25,6 +26,8 @@ const BUCKETS: usize = 3;
 const BUCKET_WORDS: usize = 8;
 const WORDS: usize = BUCKETS * BUCKET_WORDS;
 const MAX_CLIENTS: usize = 3;
+/// Attempts to lock a part or a bucket.
+const LOCK_ATTEMPTS: u32 = 2;
 /// Requests of all clients together.
 const MAX_REQUESTS: usize = 8;
 
@@ -87,6 +90,7 @@ struct Scenario {
     failures: u8,
     /// Whether no entry may be lost: there is room for all keys.
     keeps: bool,
+    mode: Mode,
     mutant: Mutant,
 }
 
@@ -100,6 +104,7 @@ const PLAIN: Scenario = Scenario {
     steals: false,
     failures: 0,
     keeps: false,
+    mode: Mode::Claims,
     mutant: Mutant::None,
 };
 
@@ -113,6 +118,8 @@ impl Scenario {
             candidates: self.orders[0].len() as u32,
             claims_with_read: self.claims_with_read,
             direct: false,
+            mode: self.mode,
+            lock_attempts: LOCK_ATTEMPTS,
             ..Config::new(self.buckets)
         }
     }
@@ -153,12 +160,28 @@ impl Scenario {
     /// Returns the value of the entry in a bucket for this key, if its check matches.
     fn entry(&self, memory: &Memory, bucket: usize, key: u64) -> Option<u64> {
         let [control, there, value] = *memory[bucket * BUCKET_WORDS..].first_chunk()?;
-        let control = Control(control);
+        let control = self.mode.control(control);
         let place = Place { owner: 0, index: bucket as u64 };
         let is_entry = control.state() == State::Full
             && there == key
-            && control.has_check(check(hash(&key), &value, place));
+            && control.has_check(check(hash(&key), &value, place) & self.mode.counts());
         is_entry.then_some(value)
+    }
+
+    /// Returns whether a client has a lock.
+    fn is_locked(&self, memory: &Memory) -> bool {
+        let buckets = self.buckets as usize;
+        let has_readers = |word: u64| self.mode.control(word).0 != word;
+        let is_claimed = |word: u64| self.mode.control(word).state() == State::Claimed;
+        let controls = memory.iter().step_by(BUCKET_WORDS).take(buckets);
+        let part_lock = memory.get(buckets * BUCKET_WORDS);
+        match self.mode {
+            Mode::PartLocks => part_lock != Some(&0),
+            Mode::BucketLocks => {
+                controls.clone().any(|word| has_readers(*word) || is_claimed(*word))
+            }
+            Mode::Claims | Mode::Unlocked => false,
+        }
     }
 
     /// Returns the values of the entries of a key.

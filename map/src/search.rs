@@ -6,7 +6,7 @@ use crate::layout::MAX_CANDIDATES;
 
 /// The largest number of READs of a bucket again, and of searches from the start again, that one
 /// operation makes because other clients write to its candidates.
-const MAX_RETRIES: u8 = 8;
+pub(crate) const MAX_RETRIES: u32 = 8;
 
 /// READs in a row of a bucket with the same control word, none with a matching check, after which its
 /// entry is known to be destroyed.
@@ -85,7 +85,9 @@ pub(crate) struct Search {
     /// Control words of the candidates before `nth`.
     controls: [Control; MAX_CANDIDATES as usize],
     nth: u32,
-    retries: u8,
+    retries: u32,
+    /// The largest number of retries.
+    most: u32,
     /// The control word that the last READs of the present candidate have shown, and their number,
     /// if they were mixed.
     mixed: (Control, u8),
@@ -96,8 +98,14 @@ impl Search {
         controls: [Control::EMPTY; MAX_CANDIDATES as usize],
         nth: 0,
         retries: 0,
+        most: MAX_RETRIES,
         mixed: (Control::EMPTY, 0),
     };
+
+    /// Sets the largest number of retries.
+    pub(crate) fn set_most_retries(&mut self, most: u32) {
+        self.most = most;
+    }
 
     /// The present candidate.
     #[inline]
@@ -112,7 +120,7 @@ impl Search {
     }
 
     /// The retries so far.
-    pub(crate) fn retries(&self) -> u8 {
+    pub(crate) fn retries(&self) -> u32 {
         self.retries
     }
 
@@ -124,7 +132,7 @@ impl Search {
     /// Counts a retry. Returns false after too many.
     fn may_retry(&mut self) -> bool {
         self.retries += 1;
-        self.retries <= MAX_RETRIES
+        self.retries <= self.most
     }
 
     /// Looks at the present candidate again.
@@ -134,8 +142,8 @@ impl Search {
 
     /// Begins again with the first candidate.
     pub(crate) fn restart(&mut self) -> Next {
-        let retries = self.retries;
-        *self = Self { retries, ..Self::START };
+        let Self { retries, most, .. } = *self;
+        *self = Self { retries, most, ..Self::START };
         if self.may_retry() { Next::Look(0) } else { Next::Busy }
     }
 

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 
 use common::{Key, ROUNDTRIP_NS, Value, key, on_shm, open, sim, storage, value};
 use probeline_map::{
-    BatchError, Bytes, CollectiveError, Config, ConfigError, Finished, Map, OpenError, Operation,
-    OperationError, Outcome, Plain, Request, Shared, Stats, Tag, Written,
+    BatchError, Bytes, CollectiveError, Config, ConfigError, Finished, Map, Mode, OpenError,
+    Operation, OperationError, Outcome, Plain, Request, Shared, Stats, Tag, Written,
 };
 use probeline_shm::Builder;
 use probeline_sim::Cluster;
@@ -219,6 +219,15 @@ fn is_the_model<T: Transport>(
     Ok(())
 }
 
+fn mode() -> impl Strategy<Value = Mode> {
+    prop_oneof![
+        3 => Just(Mode::Claims),
+        1 => Just(Mode::PartLocks),
+        1 => Just(Mode::BucketLocks),
+        1 => Just(Mode::Unlocked),
+    ]
+}
+
 proptest! {
     #[test]
     fn a_map_is_lossy_and_right(
@@ -227,8 +236,9 @@ proptest! {
         candidates in 1_u32..=8,
         claims_with_read: bool,
         write_then_atomic: bool,
+        mode in mode(),
     ) {
-        let config = Config { candidates, claims_with_read, ..Config::new(buckets) };
+        let config = Config { candidates, claims_with_read, mode, ..Config::new(buckets) };
         let config = Config { direct: false, ..config };
         for owners in [1, 3] {
             let sim = sim::<Key, Value>(&config, owners, 1);
@@ -468,6 +478,11 @@ fn bad_configurations_are_refused() {
     assert_eq!(refused(Config { first_word: 4, ..good }, 2), ConfigError::FirstWord { found: 4 });
     assert_eq!(refused(Config { candidates: 9, ..good }, 2), ConfigError::Candidates { found: 9 });
     assert_eq!(refused(Config { claim_ticks: 0, ..good }, 2), ConfigError::ClaimTicks { found: 0 });
+    assert_eq!(refused(Config { lock_attempts: 0, ..good }, 2), ConfigError::LockAttempts);
+    // The lock of the part needs a line.
+    let locked = Config { mode: Mode::PartLocks, ..good };
+    let full = ConfigError::Buckets { found: 100, most: 99, words: 8 };
+    assert_eq!(refused(locked, 2), full);
     assert_eq!(
         refused(good, 3).to_string(),
         "storage for 3 operations: the engine has slots for 2; open it with config.sizes::<K, V>(3), \
@@ -536,6 +551,18 @@ fn owners_with_other_parameters_are_named() {
         text(&other[0]),
         "cannot open the map: owner 1 opened another map: its number of candidates is 5, here it is 6; \
          start all of them with the same parameters"
+    );
+    let format = open([good, Config { format: 7, ..good }], false);
+    assert_eq!(
+        text(&format[0]),
+        "cannot open the map: owner 1 opened another map: its format of keys and values is 7, here it \
+         is 0; start all of them with the same parameters"
+    );
+    let mode = open([good, Config { mode: Mode::Unlocked, ..good }], false);
+    assert_eq!(
+        text(&mode[1]),
+        "cannot open the map: owner 0 opened another map: its mode (0 for claims, 1 part locks, 2 \
+         bucket locks, 3 unlocked) is 0, here it is 3; start all of them with the same parameters"
     );
     let values = open([good; 2], true);
     assert_eq!(

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::machine::Access;
 use crate::map::Finished;
+use crate::mode::Mode;
 use crate::outcome::{Outcome, Written};
 
 /// A set of requests, one bit each.
@@ -41,6 +42,7 @@ struct World {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Late {
     Swap { at: usize, expected: u64, desired: u64 },
+    Add { at: usize, addend: u64 },
     Write { at: usize, words: [u64; MAX_WRITTEN], count: usize },
 }
 
@@ -50,6 +52,7 @@ impl Late {
             Action::CompareAndSwap { at, expected, desired } => {
                 Some(Self::Swap { at, expected, desired })
             }
+            Action::FetchAdd { at, addend } if addend != 0 => Some(Self::Add { at, addend }),
             Action::Write { at, words, count } => Some(Self::Write { at, words, count }),
             _ => None,
         }
@@ -59,7 +62,7 @@ impl Late {
     fn writes(self, word: usize) -> Option<u64> {
         match self {
             Self::Write { at, words, count } => words[..count].get(word.checked_sub(at)?).copied(),
-            Self::Swap { .. } => None,
+            Self::Swap { .. } | Self::Add { .. } => None,
         }
     }
 }
@@ -353,7 +356,9 @@ impl<'a> Checker<'a> {
                 if world.started >> put & 1 == 0 || self.scenario.act(put).key() != act.key() {
                     return Err(format!("client {who}: a hit of the value of another key, {put}"));
                 }
-                if (world.void | client.stale) >> put & 1 == 1 {
+                // Without a lock, a key may be in two buckets.
+                let may_be_stale = self.scenario.mode == Mode::Unlocked;
+                if !may_be_stale && (world.void | client.stale) >> put & 1 == 1 {
                     return Err(format!("client {who}: a hit of the stale value of request {put}"));
                 }
             }
@@ -384,7 +389,7 @@ impl<'a> Checker<'a> {
     fn check_memory(&self, world: &World) -> Verdict {
         for (key, word) in self.keys.iter().enumerate() {
             let entries = self.scenario.entries(&world.memory, *word);
-            if entries.len() > 1 {
+            if entries.len() > 1 && self.scenario.mode != Mode::Unlocked {
                 return Err(format!("key {key} has two entries: {entries:x?}"));
             }
         }
@@ -400,6 +405,9 @@ impl<'a> Checker<'a> {
             if client.driven.clone().quiesce().is_err() || client.driven.in_flight() > 0 {
                 return Err(format!("client {who} is not at rest"));
             }
+        }
+        if world.failed == 0 && self.scenario.is_locked(&world.memory) {
+            return Err(format!("a lock is held at the end: {:x?}", world.memory));
         }
         if !self.scenario.keeps || world.failed != 0 {
             return Ok(());
@@ -446,6 +454,7 @@ impl World {
                 self.store(at, desired);
             }
             Late::Swap { .. } => {}
+            Late::Add { at, addend } => self.store(at, self.memory[at].wrapping_add(addend)),
             Late::Write { at, words, count } => {
                 (at..).zip(&words[..count]).for_each(|(at, word)| self.store(at, *word));
             }

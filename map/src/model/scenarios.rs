@@ -4,6 +4,7 @@ use super::Act::{self, Get, Put, PutIfAbsent, Remove};
 use super::checker::Checker;
 use super::{Orders, PLAIN, Scenario};
 use crate::machine::Mutant;
+use crate::mode::Mode;
 
 /// The same candidates of all keys, in the same order. Those of [`PLAIN`] cross.
 const ALIKE: Orders = &[&[0, 1], &[0, 1], &[0, 1]];
@@ -37,9 +38,9 @@ fn report((name, scripts): Named, scenario: Scenario) {
     let begin = std::time::Instant::now();
     let (states, executions) = Checker::check(&scenario)
         .unwrap_or_else(|violation| panic!("{name}: {violation} in {scenario:?}"));
-    let Scenario { claims_with_read, words_tear, ordered, steals, failures, .. } = scenario;
+    let Scenario { mode, claims_with_read, words_tear, ordered, steals, failures, .. } = scenario;
     println!(
-        "{name}: {states} states, {executions:.3e} executions (claims with reads: \
+        "{name}: {states} states, {executions:.3e} executions ({mode:?}, claims with reads: \
          {claims_with_read}, torn words: {words_tear}, ordered: {ordered}, steals: {steals}, \
          failures: {failures}) in {:?}",
         begin.elapsed()
@@ -96,6 +97,44 @@ fn failures_with_late_effects() {
 fn three_candidates() {
     report(CROWDED, Scenario { orders: THREE, buckets: 3, ..PLAIN });
     report(REUSED, Scenario { orders: THREE, buckets: 3, ..PLAIN });
+}
+
+const SHORT: Named = ("short puts", &[&[Put(0), Get(1)], &[Put(0)]]);
+const REPLACED: Named = ("a get among removes", &[&[Put(0), Remove(0)], &[Get(0)]]);
+
+/// The paper's modes: no wrong value, and in those with locks no stale one, no key twice, and no lock
+/// left. A request that waits too long may give up.
+#[test]
+fn modes_with_locks() {
+    for mode in [Mode::PartLocks, Mode::BucketLocks] {
+        for named in [SHORT, REPLACED, CROWDED_SHORT, THREE_CLIENTS] {
+            report(named, Scenario { mode, ..PLAIN });
+            report(named, Scenario { mode, orders: ALIKE, ..PLAIN });
+        }
+    }
+    report(ONE_KEY, Scenario { mode: Mode::PartLocks, ..PLAIN });
+    report(OVER, Scenario { mode: Mode::PartLocks, ..PLAIN });
+}
+
+#[test]
+fn a_mode_without_a_lock() {
+    for named in [TWO_KEYS, ONE_KEY, OVER, REMOVED, CROWDED] {
+        report(named, Scenario { mode: Mode::Unlocked, ..PLAIN });
+    }
+}
+
+/// Without a check, values of two puts mix.
+#[test]
+fn an_unlocked_value_without_a_check_is_detected() {
+    let mode = Mode::Unlocked;
+    is_detected(OVER, Scenario { mode, mutant: Mutant::TrustsKeys, ..PLAIN });
+}
+
+/// Without its lock, a part behaves as in [`Mode::Unlocked`].
+#[test]
+fn a_part_that_is_not_locked_is_detected() {
+    let mode = Mode::PartLocks;
+    is_detected(ONE_KEY, Scenario { mode, mutant: Mutant::EntersWithoutLock, ..PLAIN });
 }
 
 /// Checks that the mutant fails the check and that the scenario passes without it.

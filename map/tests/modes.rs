@@ -1,0 +1,131 @@
+//! The modes: their roundtrips, what a lock that nobody releases does, and many writers of one key.
+
+mod common;
+
+use common::{Key, ROUNDTRIP_NS, Value, key, open, sim, storage, value};
+use probeline_map::{Config, Finished, HeldLock, Map, Mode, OperationError, Request, Tag, Written};
+use probeline_shm::Builder;
+use probeline_sim::Cluster;
+use probeline_transport::{Exchange, Owner};
+
+const MODES: [Mode; 4] = [Mode::Claims, Mode::PartLocks, Mode::BucketLocks, Mode::Unlocked];
+
+/// Returns the roundtrips of a miss, an insert, a hit, a put over an older value, a put-if-absent of
+/// a key that is there, and a remove.
+fn roundtrips(mode: Mode) -> [u64; 6] {
+    let config = Config { direct: false, mode, ..Config::new(1 << 16) };
+    let cluster = Cluster::new(sim::<Key, Value>(&config, 1, 1)).unwrap();
+    let mut map = open::<Key, Value>(&cluster, 0, config, 1);
+    let (key, first, second) = (key(5), value(5, 1), value(5, 2));
+    let mut last = cluster.now_ns();
+    // The roundtrips are to the own part, a tenth of one to another owner.
+    let mut since = || {
+        let before = core::mem::replace(&mut last, cluster.now_ns());
+        (last - before) * 10 / ROUNDTRIP_NS
+    };
+    assert_eq!(map.get(&key), Ok(None));
+    let miss = since();
+    assert_eq!(map.put(&key, &first), Ok(Written::Inserted));
+    let insert = since();
+    assert_eq!(map.get(&key), Ok(Some(first)));
+    let hit = since();
+    assert_eq!(map.put(&key, &second), Ok(Written::Updated));
+    let update = since();
+    assert_eq!(map.put_if_absent(&key, &first), Ok(Written::Present));
+    let present = since();
+    assert_eq!(map.remove(&key), Ok(Written::Removed));
+    [miss, insert, hit, update, present, since()]
+}
+
+#[test]
+fn roundtrips_by_mode() {
+    println!("roundtrips: miss, insert, hit, update, present, remove");
+    for mode in MODES {
+        println!("{mode:?}: {:?}", roundtrips(mode));
+    }
+    assert_eq!(roundtrips(Mode::Claims), [1, 3, 1, 4, 1, 2]);
+    assert_eq!(roundtrips(Mode::PartLocks), [3, 4, 3, 4, 3, 4]);
+    assert_eq!(roundtrips(Mode::BucketLocks), [3, 4, 3, 4, 1, 2]);
+    assert_eq!(roundtrips(Mode::Unlocked), [1, 2, 1, 2, 1, 2]);
+}
+
+/// Owner 1 puts a key and stops while it has the lock.
+fn stops_with_lock(mode: Mode) -> (Result<Written, OperationError>, Option<HeldLock>) {
+    let config = Config { direct: false, mode, lock_attempts: 20, ..Config::new(1) };
+    let cluster = Cluster::new(sim::<u64, u64>(&config, 2, 1)).unwrap();
+    let mut map = open::<u64, u64>(&cluster, 0, config, 1);
+    let mut dead = open::<u64, u64>(&cluster, 1, config, 1);
+    let key = (1..).find(|key| map.first_candidate(key).0 == Owner(0)).expect("a key of owner 0");
+    dead.submit(Tag(1), &key, Request::Put(1)).unwrap();
+    // Its first roundtrip; the second one takes effect later.
+    while cluster.now_ns() < ROUNDTRIP_NS * 3 / 2 {
+        assert_eq!(dead.poll_into(&mut [Finished::default()]).map(|ended| ended.len()), Ok(0));
+    }
+    assert_eq!(map.get(&key), Ok(None));
+    let written = map.put(&key, &2);
+    assert_eq!((map.stats().busy, map.stats().drops), (1, 1));
+    (written, map.held_lock())
+}
+
+#[test]
+fn a_lock_that_nobody_releases_is_named() {
+    for mode in [Mode::PartLocks, Mode::BucketLocks] {
+        let (written, held) = stops_with_lock(mode);
+        assert_eq!(written, Ok(Written::Dropped), "{mode:?}");
+        let held = held.expect("it is named");
+        assert_eq!(held.holder, Some(Owner(1)), "{mode:?}");
+        assert_eq!(
+            held.to_string(),
+            format!(
+                "a lock in the part of {} stayed locked by owner 1, which writes and may have died: \
+                 clear the map, or open it with Mode::Claims, which survives it",
+                held.part
+            )
+        );
+    }
+}
+
+/// Row 7 of the acceptance tests: threads put different values of a few keys; every value that is
+/// read was put for its key, and each key has one bucket in the end.
+#[test]
+fn many_writers_of_the_same_keys() {
+    const THREADS: u32 = 4;
+    const KEYS: u64 = 3;
+    for (mode, direct) in MODES.map(|mode| (mode, false)).into_iter().chain([(Mode::Claims, true)])
+    {
+        let config = Config { direct, mode, ..Config::new(64) };
+        let sizes = config.sizes::<Key, Value>(4);
+        let count: u64 = std::thread::scope(|scope| {
+            let members = probeline_exchange::threads(THREADS).into_iter().map(|mut member| {
+                scope.spawn(move || {
+                    let me = u64::from(member.me().0);
+                    let engine = Builder::new(sizes).open(&mut member).unwrap();
+                    let mut map: Map<_, _, Key, Value> =
+                        Map::open(engine, config, storage(4), &mut member).unwrap();
+                    for step in 0..3_000 {
+                        let number = (step * 7 + me) % KEYS;
+                        map.put(&key(number), &value(number, step << 8 | me)).unwrap();
+                        if let Some(found) = map.get(&key(number + 1 % KEYS)).unwrap() {
+                            let number = number + 1 % KEYS;
+                            assert_eq!(found, value(number, found[0]), "{mode:?}");
+                        }
+                    }
+                    assert_eq!(map.held_lock(), None);
+                    let stats = *map.stats();
+                    assert_eq!((stats.reads(), stats.writes()), (3_000, 3_000), "{stats:?}");
+                    let count = map.len(&mut member).unwrap();
+                    member.barrier().unwrap();
+                    count
+                })
+            });
+            members
+                .collect::<Vec<_>>()
+                .into_iter()
+                .map(|member| member.join().unwrap())
+                .max()
+                .unwrap()
+        });
+        // Without locks or claims, a key may have several buckets.
+        assert!(count == KEYS || mode == Mode::Unlocked && count >= KEYS, "{mode:?}: {count}");
+    }
+}
