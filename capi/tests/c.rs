@@ -26,8 +26,9 @@ fn programs_in_c() {
     let guide = installed.compile("cc", Language::C, source.to_str().unwrap(), false);
     assert_eq!(run(&mut installed.command(&guide)), "");
     let example = installed.compile("cc", Language::C, "examples/probeline.c", false);
-    for ranks in ["1", "3"] {
-        let said = run(installed.command(&example).arg(ranks));
+    for (transport, ranks) in [("shm", "1"), ("shm", "3"), ("ucx", "2")] {
+        let mut command = installed.command(&example);
+        let said = run(command.arg(ranks).env("PROBELINE_TRANSPORT", transport));
         let last = format!(": all is well with {ranks} ranks\n");
         assert!(said.ends_with(&last), "{said}");
         // Spawned ranks print as well: each rank its hits.
