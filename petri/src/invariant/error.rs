@@ -34,8 +34,8 @@ pub enum InvariantFault {
     #[error("'=' is no comparison; write ==")]
     SingleEquals,
     /// No place has this identifier or name.
-    #[error("the net has no place '{name}'{}", did_you_mean(near))]
-    UnknownPlace { name: String, near: Vec<String> },
+    #[error("the net has no place '{name}'{}", did_you_mean(near, some))]
+    UnknownPlace { name: String, near: Vec<String>, some: Vec<String> },
     /// Several places have this name.
     #[error("several places have the name '{name}'; write an identifier: {}", ids.join(", "))]
     AmbiguousPlace { name: String, ids: Vec<String> },
@@ -50,9 +50,9 @@ pub enum InvariantFault {
     NoPlace,
 }
 
-fn did_you_mean(near: &[String]) -> String {
+fn did_you_mean(near: &[String], some: &[String]) -> String {
     match near {
-        [] => "; identifiers are those of the model file".to_owned(),
+        [] => format!("; identifiers are those of the model, such as {}", some.join(", ")),
         near => format!("; did you mean {}?", near.join(" or ")),
     }
 }

@@ -3,7 +3,7 @@
 use crate::Place;
 
 /// Maximum number of names that are suggested.
-const MAX_SUGGESTED: usize = 3;
+pub(super) const MAX_SUGGESTED: usize = 3;
 
 /// Returns the identifiers of the places that resemble `unknown` most, quoted where an inequality
 /// needs it.

@@ -1,6 +1,6 @@
 //! Parses inequalities by recursive descent.
 
-use super::near::{in_identifier, near, quoted};
+use super::near::{MAX_SUGGESTED, in_identifier, near, quoted};
 use super::{Invariant, InvariantError, InvariantFault as Fault, MAX_NUMBER, Relation};
 use crate::Net;
 
@@ -147,7 +147,10 @@ impl<'a> Parser<'a> {
             [] if ["and", "or"].contains(&name.as_str()) => {
                 Err(Fault::NoEnd { found: format!("'{name}'") })
             }
-            [] => Err(Fault::UnknownPlace { near: near(&name, places), name }),
+            [] => {
+                let some = places.iter().take(MAX_SUGGESTED).map(|place| quoted(&place.id));
+                Err(Fault::UnknownPlace { near: near(&name, places), some: some.collect(), name })
+            }
             [place] => Ok(place),
             _ => {
                 let ids = named.iter().take(3).map(|&at| quoted(&places[at].id)).collect();

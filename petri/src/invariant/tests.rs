@@ -135,7 +135,7 @@ fn faults_have_a_position_and_an_advice() {
 fn unknown_places_suggest_near_ones() {
     refused("wrok_1 <= 1", 1, "did you mean work_1?");
     refused("work_1 + Work_3 <= 1", 10, "did you mean work_1 or work_2?");
-    refused("nothing_alike <= 1", 1, "identifiers are those of the model file");
+    refused("nothing_alike <= 1", 1, "those of the model, such as work_1, work_2, \"ticket-1\"");
 }
 
 proptest! {
