@@ -194,7 +194,7 @@ fn all_have_opened(
 }
 
 /// Gathers a number from each owner and returns the first `Some` that `find` returns for one.
-fn gather<R>(
+pub(crate) fn gather<R>(
     mine: u64,
     exchange: &mut (impl Exchange + ?Sized),
     mut find: impl FnMut(Owner, u64) -> Option<R>,

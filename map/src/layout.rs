@@ -180,7 +180,12 @@ static SECRETS: RapidSecrets = RapidSecrets::seed(0);
 /// Hashes the bytes of a key or a value.
 #[inline]
 pub(crate) fn hash(data: &impl Plain) -> u64 {
-    rapidhash_v3_micro_inline::<true, true>(data.bytes(), &SECRETS)
+    hash_of_bytes(data.bytes())
+}
+
+#[inline]
+pub(crate) fn hash_of_bytes(bytes: &[u8]) -> u64 {
+    rapidhash_v3_micro_inline::<true, true>(bytes, &SECRETS)
 }
 
 /// Returns the check of an entry in a bucket: a function of the key's hash, of the value, and of

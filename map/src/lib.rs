@@ -42,7 +42,7 @@
 //! [`Mode`] selects other ways to keep writers apart, on the same layout, for comparison. A part's lock
 //! and a bucket's lock change by atomics only as well; a client that holds one posts the atomic that
 //! releases it after its WRITE has completed, so a client that gets the lock next reads whole words.
-#![cfg_attr(not(test), no_std)]
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
 #![forbid(unsafe_code)]
 
 mod batch;
@@ -52,6 +52,8 @@ mod context;
 mod control;
 mod direct;
 mod error;
+#[cfg(feature = "std")]
+mod file;
 mod future;
 mod layout;
 mod machine;
@@ -62,11 +64,14 @@ mod model;
 mod outcome;
 mod plain;
 mod rounding;
+pub mod saved;
 mod search;
 mod stats;
 
 pub use config::Config;
 pub use error::{BatchError, CollectiveError, ConfigError, OpenError, RoundingError};
+#[cfg(feature = "std")]
+pub use file::{FileError, Loaded};
 pub use future::{MapFuture, Shared};
 pub use layout::MAX_CANDIDATES;
 pub use map::{Finished, Map, Operation};

@@ -83,6 +83,7 @@
 //! |---|---|---|
 //! | | [`transport`], [`pipeline`], [`table`] | core only |
 //! | `map` (default) | `map`: key-value cache | core only |
+//! | `map-files` | saving maps to files, and loading them | std |
 //! | `shm` (default) | `shm`: processes of one machine | Linux |
 //! | `sim` | `sim`: simulated owners in virtual time | alloc |
 //! | `verbs` | `verbs`: RDMA NICs; with `pin` it allocates the window | alloc; libibverbs at run time |

@@ -1,0 +1,350 @@
+//! Saving a map to a file and loading it, by all ranks in parallel; needs std.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::vec;
+use std::vec::Vec;
+
+use probeline_transport::{Exchange, Owner, Transport};
+use thiserror::Error;
+
+use crate::collective::gather;
+use crate::error::{BatchError, CollectiveError};
+use crate::map::{Map, Operation};
+use crate::outcome::Written;
+use crate::plain::Plain;
+use crate::saved::{FormatError, Header, decode_record, encode_record};
+use crate::stats::Stats;
+
+/// Entries of a batch while a file is loaded.
+const BATCH: usize = 256;
+/// Bytes that a rank writes or reads at once.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// What [`Map::load`] has done, in the whole map.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// Entries of the file.
+    pub entries: u64,
+    /// Entries stored in buckets without an entry.
+    pub inserted: u64,
+    /// Entries stored in place of others: so many are lost.
+    pub evicted: u64,
+    /// Entries whose keys were there already, and kept the values that they had.
+    pub present: u64,
+    /// Entries not stored, because ranks wrote to the same buckets.
+    pub dropped: u64,
+}
+
+/// The reason why a map was not saved or not loaded.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// A collective call failed.
+    #[error(transparent)]
+    Collective(#[from] CollectiveError),
+    /// The system refused an access to the file.
+    #[error("cannot {what} {}: {error}; all ranks need a file system that they share", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        #[source]
+        error: io::Error,
+    },
+    /// The file is no saved map, or not one for this map.
+    #[error("cannot load {}: {error}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        #[source]
+        error: FormatError,
+    },
+    /// The file has another length than its header says.
+    #[error(
+        "cannot load {}: it has {found} bytes, and {expected} by its header; it was cut short or \
+         changed: load another copy", path.display()
+    )]
+    Length {
+        /// The file.
+        path: PathBuf,
+        /// Its bytes.
+        found: u64,
+        /// Its bytes by the header.
+        expected: u64,
+    },
+    /// An entry is damaged. Those before it may have been loaded.
+    #[error(
+        "cannot load {}: entry {entry} is damaged; clear the map and load another copy, or go on \
+         with the entries that were loaded", path.display()
+    )]
+    Entry {
+        /// The file.
+        path: PathBuf,
+        /// The number of the entry, from 0 on.
+        entry: u64,
+    },
+    /// Entries were written during the save. An older file is as it was.
+    #[error("the map has changed while it was saved: save it when no rank writes")]
+    Changed,
+    /// An entry could not be stored.
+    #[error("cannot store an entry of the file: {0}")]
+    Put(#[from] BatchError),
+    /// Another rank failed; its own error gives the reason.
+    #[error("{owner} could not {what} the map: see its error")]
+    Other {
+        /// The rank.
+        owner: Owner,
+        /// Save or load.
+        what: &'static str,
+    },
+}
+
+impl<T, S, K, V> Map<T, S, K, V>
+where
+    T: Transport,
+    S: AsMut<[Operation<K, V>]>,
+    K: Plain,
+    V: Plain,
+{
+    /// Saves all entries to a file. Every owner makes this call with the same path, at a time when none
+    /// writes; each writes its own entries. Returns the number of entries.
+    ///
+    /// The file gets its name when it is complete and on disk, so a failed call leaves an older file
+    /// of this name as it was. Ages are not saved.
+    ///
+    /// # Errors
+    /// [`FileError`], on all owners.
+    pub fn save(
+        &mut self,
+        path: impl AsRef<Path>,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<u64, FileError> {
+        let path = path.as_ref();
+        let partial = partial(path);
+        let before = self.entries_before(exchange)?;
+        let header = self.header(before.all);
+        let is_first = exchange.me() == Owner(0);
+        let created = if is_first { create(&partial, &header) } else { Ok(()) };
+        together(created, "save", exchange)?;
+        let written = self.write_records(&partial, &header, &before);
+        let complete = together(written, "save", exchange);
+        let named = match (&complete, is_first) {
+            (Ok(()), true) => io("rename", &partial, fs::rename(&partial, path)),
+            (Err(_), true) => {
+                // The error that is reported is the one before.
+                let _ = fs::remove_file(&partial);
+                Ok(())
+            }
+            (_, false) => Ok(()),
+        };
+        let named = together(named, "save", exchange);
+        complete.and(named)?;
+        Ok(before.all)
+    }
+
+    /// Loads all entries of a file that [`save`](Self::save) has written with any number of ranks and
+    /// buckets. Every owner makes this call with the same path; each reads an equal share. Keys that the
+    /// map has keep their values.
+    ///
+    /// # Errors
+    /// [`FileError`], on all owners. The map then has some of the entries, none of them wrong.
+    pub fn load(
+        &mut self,
+        path: impl AsRef<Path>,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<Loaded, FileError> {
+        let path = path.as_ref();
+        let opened = open(path, &self.header(0));
+        let header = *opened.as_ref().map_or(&self.header(0), |(_, header)| header);
+        let file = together(opened, "load", exchange)?.0;
+        let before = *self.stats();
+        let read = self.read_records(file, path, &header, exchange);
+        together(read, "load", exchange)?;
+        let now = *self.stats();
+        let mut sum = |of: fn(&Stats) -> u64| sum(of(&now) - of(&before), exchange);
+        Ok(Loaded {
+            entries: header.entries,
+            inserted: sum(|stats| stats.inserts)?,
+            evicted: sum(|stats| stats.evictions)?,
+            present: sum(|stats| stats.present)?,
+            dropped: sum(|stats| stats.drops)?,
+        })
+    }
+
+    fn header(&self, entries: u64) -> Header {
+        let bytes = self.pipeline.shared().layout.bytes;
+        Header {
+            key_bytes: bytes.key as u64,
+            value_bytes: bytes.value as u64,
+            format: self.config().format,
+            entries,
+        }
+    }
+
+    fn entries_before(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<Before, CollectiveError> {
+        let quiet = self.pipeline.quiesce();
+        exchange.barrier()?;
+        let mut own = 0;
+        let counted = self.for_each_local(|_, _| own += 1);
+        let me = exchange.me();
+        let (mut mine, mut all) = (0, 0);
+        gather(own, exchange, |owner, theirs| {
+            mine += if owner < me { theirs } else { 0 };
+            all += theirs;
+            None::<()>
+        })?;
+        quiet?;
+        counted?;
+        Ok(Before { mine, own, all })
+    }
+
+    /// Writes this owner's records, from the given one on.
+    fn write_records(
+        &self,
+        path: &Path,
+        header: &Header,
+        &Before { mine, own, .. }: &Before,
+    ) -> Result<(), FileError> {
+        let file = io("open", path, File::options().write(true).open(path))?;
+        let mut file = BufWriter::with_capacity(BUFFER_BYTES, file);
+        let start = SeekFrom::Start(position(path, header, mine)?);
+        io("write to", path, file.seek(start))?;
+        let mut record = vec![0; record_bytes(path, header)?];
+        let (mut next, end, mut written) = (mine, mine + own, Ok(()));
+        self.for_each_local(|key, value| {
+            // More would overwrite the next owner's.
+            if next < end && written.is_ok() {
+                let is_encoded = encode_record(next, key, value, &mut record).is_some();
+                debug_assert!(is_encoded, "keys and values have the sizes of the map");
+                written = file.write_all(&record);
+            }
+            next += 1;
+        })?;
+        io("write to", path, written)?;
+        let file = io("write to", path, file.into_inner().map_err(io::IntoInnerError::into_error))?;
+        io("write to", path, file.sync_all())?;
+        if next == end { Ok(()) } else { Err(FileError::Changed) }
+    }
+
+    /// Puts this owner's share of the records.
+    fn read_records(
+        &mut self,
+        file: File,
+        path: &Path,
+        header: &Header,
+        exchange: &(impl Exchange + ?Sized),
+    ) -> Result<(), FileError> {
+        let (me, owners) = (u128::from(exchange.me().0), u128::from(exchange.owners().max(1)));
+        // A share of a u64.
+        #[allow(clippy::cast_possible_truncation)]
+        let share = |nth: u128| (u128::from(header.entries) * nth / owners) as u64;
+        let (first, end) = (share(me), share(me + 1));
+        let mut file = BufReader::with_capacity(BUFFER_BYTES, file);
+        io("read", path, file.seek(SeekFrom::Start(position(path, header, first)?)))?;
+        let mut record = vec![0; record_bytes(path, header)?];
+        let (mut keys, mut values) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
+        let mut results = [Written::Dropped; BATCH];
+        for entry in first..end {
+            io("read", path, file.read_exact(&mut record))?;
+            let Some((key, value)) = decode_record::<K, V>(entry, header, &record) else {
+                return Err(FileError::Entry { path: path.into(), entry });
+            };
+            keys.push(key);
+            values.push(value);
+            if keys.len() == BATCH || entry + 1 == end {
+                let results = results.get_mut(..keys.len()).unwrap_or_default();
+                self.put_if_absent_batch(&keys, &values, results)?;
+                keys.clear();
+                values.clear();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Numbers of entries: of the owners before this one, of this one, and of all.
+struct Before {
+    mine: u64,
+    own: u64,
+    all: u64,
+}
+
+/// The name of the file until it is complete.
+fn partial(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".partial");
+    name.into()
+}
+
+fn create(path: &Path, header: &Header) -> Result<(), FileError> {
+    let mut file = io("create", path, File::create(path))?;
+    io("write to", path, file.set_len(position(path, header, header.entries)?))?;
+    io("write to", path, file.write_all(&header.encode()).and_then(|()| file.sync_all()))
+}
+
+/// Opens a file and checks that it fits a map.
+fn open(path: &Path, map: &Header) -> Result<(File, Header), FileError> {
+    let mut file = io("open", path, File::open(path))?;
+    let mut bytes = [0; Header::BYTES];
+    let is_empty = |error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
+    let header = match file.read_exact(&mut bytes) {
+        Err(error) if is_empty(&error) => Err(FormatError::NoMap),
+        read => io("read", path, read).map(|()| Header::decode(&bytes))?,
+    };
+    let fits = header.and_then(|header| header.must_fit(map).map(|()| header));
+    let header = fits.map_err(|error| FileError::Format { path: path.into(), error })?;
+    let found = io("read", path, file.metadata())?.len();
+    let expected = position(path, &header, header.entries)?;
+    if found != expected {
+        return Err(FileError::Length { path: path.into(), found, expected });
+    }
+    Ok((file, header))
+}
+
+fn position(path: &Path, header: &Header, record: u64) -> Result<u64, FileError> {
+    header.position(record).ok_or_else(|| too_large(path))
+}
+
+fn record_bytes(path: &Path, header: &Header) -> Result<usize, FileError> {
+    let bytes = header.record_bytes().and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.ok_or_else(|| too_large(path))
+}
+
+fn too_large(path: &Path) -> FileError {
+    let error = io::ErrorKind::FileTooLarge.into();
+    FileError::Io { what: "address all entries of", path: path.into(), error }
+}
+
+fn io<R>(what: &'static str, path: &Path, result: io::Result<R>) -> Result<R, FileError> {
+    result.map_err(|error| FileError::Io { what, path: path.into(), error })
+}
+
+/// Lets a step fail on all ranks if it fails on one.
+fn together<R>(
+    mine: Result<R, FileError>,
+    what: &'static str,
+    exchange: &mut (impl Exchange + ?Sized),
+) -> Result<R, FileError> {
+    let failed = gather(mine.is_err().into(), exchange, |owner, theirs| {
+        (theirs != 0).then_some(FileError::Other { owner, what })
+    })?;
+    let mine = mine?;
+    failed.map_or(Ok(mine), Err)
+}
+
+fn sum(mine: u64, exchange: &mut (impl Exchange + ?Sized)) -> Result<u64, CollectiveError> {
+    let mut sum = 0;
+    gather(mine, exchange, |_, theirs| {
+        sum += theirs;
+        None::<()>
+    })?;
+    Ok(sum)
+}

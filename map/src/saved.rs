@@ -1,0 +1,254 @@
+//! The bytes of a saved map: a header, then one record for each entry. No file is opened here.
+
+use core::fmt;
+
+use thiserror::Error;
+
+use crate::layout::{EntryBytes, Place, check, hash, hash_of_bytes};
+use crate::plain::Plain;
+
+/// The first bytes of a saved map.
+const MAGIC: [u8; 8] = *b"probemap";
+const VERSION: u64 = 1;
+/// Shows the order of the bytes of numbers, which is that of the machine, as in keys and values.
+const BYTE_ORDER: u64 = 0x0102_0304_0506_0708;
+/// Bytes of a number, and of the check of a record.
+const NUMBER: usize = 8;
+
+/// The header of a saved map. It begins with the magic bytes and ends with a check of all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes of a key.
+    pub key_bytes: u64,
+    /// Bytes of a value.
+    pub value_bytes: u64,
+    /// The user's number for what the bytes mean: [`Config::format`](crate::Config::format).
+    pub format: u64,
+    /// Number of records, which follow the header.
+    pub entries: u64,
+}
+
+impl Header {
+    /// Bytes of a header.
+    pub const BYTES: usize = 8 * NUMBER;
+
+    /// Returns the bytes of the header.
+    #[must_use]
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let Self { key_bytes, value_bytes, format, entries } = *self;
+        let mut bytes = [0; Self::BYTES];
+        let numbers = [BYTE_ORDER, VERSION, key_bytes, value_bytes, format, entries];
+        let (words, _) = bytes.as_chunks_mut::<NUMBER>();
+        let parts = [MAGIC].into_iter().chain(numbers.map(u64::to_ne_bytes));
+        words.iter_mut().zip(parts).for_each(|(word, part)| *word = part);
+        let check = check_of(&bytes);
+        if let Some(last) = bytes.last_chunk_mut() {
+            *last = check;
+        }
+        bytes
+    }
+
+    /// Returns the header that has these bytes.
+    ///
+    /// # Errors
+    /// [`FormatError`]: they are no header, or one of another version or machine, or damaged.
+    pub fn decode(bytes: &[u8; Self::BYTES]) -> Result<Self, FormatError> {
+        let (words, _) = bytes.as_chunks::<NUMBER>();
+        let [magic, numbers @ ..] = words else { return Err(FormatError::NoMap) };
+        let mut numbers = numbers.iter().map(|number| u64::from_ne_bytes(*number));
+        let mut next = || numbers.next().unwrap_or_default();
+        if *magic != MAGIC {
+            return Err(FormatError::NoMap);
+        }
+        if next() != BYTE_ORDER {
+            return Err(FormatError::ByteOrder);
+        }
+        let found = next();
+        if found != VERSION {
+            return Err(FormatError::Version { found });
+        }
+        if bytes.last_chunk() != Some(&check_of(bytes)) {
+            return Err(FormatError::Damaged);
+        }
+        let (key_bytes, value_bytes, format, entries) = (next(), next(), next(), next());
+        Ok(Self { key_bytes, value_bytes, format, entries })
+    }
+
+    /// Checks that the entries are of a map that the other header describes.
+    ///
+    /// # Errors
+    /// [`FormatError::Size`] and [`FormatError::Format`].
+    pub fn must_fit(&self, map: &Self) -> Result<(), FormatError> {
+        for (what, found, expected) in
+            [("keys", self.key_bytes, map.key_bytes), ("values", self.value_bytes, map.value_bytes)]
+        {
+            if found != expected {
+                return Err(FormatError::Size { what, found, expected });
+            }
+        }
+        if self.format != map.format {
+            return Err(FormatError::Format { found: self.format, expected: map.format });
+        }
+        Ok(())
+    }
+
+    /// Returns the bytes of a record; `None` if there are too many to address.
+    #[must_use]
+    pub fn record_bytes(&self) -> Option<u64> {
+        self.key_bytes.checked_add(self.value_bytes)?.checked_add(NUMBER as u64)
+    }
+
+    /// Returns the position of a record in a file; of record [`entries`](Self::entries), the length
+    /// of the file. `None` if it is too large.
+    #[must_use]
+    pub fn position(&self, record: u64) -> Option<u64> {
+        record.checked_mul(self.record_bytes()?)?.checked_add(Self::BYTES as u64)
+    }
+}
+
+fn check_of(header: &[u8; Header::BYTES]) -> [u8; NUMBER] {
+    let (rest, _) = header.split_at(Header::BYTES - NUMBER);
+    hash_of_bytes(rest).to_ne_bytes()
+}
+
+/// Writes the record of an entry: key, value, and a check of both and of the number of the record.
+/// Returns `None` if `into` does not have [`Header::record_bytes`] bytes.
+pub fn encode_record<K: Plain, V: Plain>(
+    number: u64,
+    key: &K,
+    value: &V,
+    into: &mut [u8],
+) -> Option<()> {
+    let (to, rest) = into.split_at_mut_checked(key.bytes().len())?;
+    to.copy_from_slice(key.bytes());
+    let (to, last) = rest.split_at_mut_checked(value.bytes().len())?;
+    to.copy_from_slice(value.bytes());
+    let check = record_check(number, key, value).to_ne_bytes();
+    *<&mut [u8; NUMBER]>::try_from(last).ok()? = check;
+    Some(())
+}
+
+/// Returns the entry of a record, or `None` if its check does not match.
+pub fn decode_record<K: Plain, V: Plain>(
+    number: u64,
+    header: &Header,
+    from: &[u8],
+) -> Option<(K, V)> {
+    let bytes = EntryBytes {
+        key: usize::try_from(header.key_bytes).ok()?,
+        value: usize::try_from(header.value_bytes).ok()?,
+    };
+    let (mut key, mut value) = (K::zeroed(bytes.key), V::zeroed(bytes.value));
+    let (of_key, rest) = from.split_at_checked(bytes.key)?;
+    let (of_value, last) = rest.split_at_checked(bytes.value)?;
+    copy(of_key, key.bytes_mut())?;
+    copy(of_value, value.bytes_mut())?;
+    let check = u64::from_ne_bytes(*<&[u8; NUMBER]>::try_from(last).ok()?);
+    (check == record_check(number, &key, &value)).then_some((key, value))
+}
+
+fn copy(from: &[u8], to: &mut [u8]) -> Option<()> {
+    if from.len() != to.len() {
+        return None;
+    }
+    to.copy_from_slice(from);
+    Some(())
+}
+
+fn record_check(number: u64, key: &impl Plain, value: &impl Plain) -> u64 {
+    check(hash(key), value, Place { owner: 0, index: number })
+}
+
+/// The reason why bytes are no header of a saved map, or not one for this map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum FormatError {
+    /// Other bytes at the beginning.
+    #[error("it is no saved map: give a file that Map::save has written")]
+    NoMap,
+    /// Numbers in another order of bytes.
+    #[error(
+        "a machine with another order of bytes has saved it: load it on such a machine, because \
+         keys and values are plain bytes"
+    )]
+    ByteOrder,
+    /// Another version.
+    #[error("it has version {found}, not {VERSION}: load it with the version that has saved it")]
+    Version {
+        /// The version found.
+        found: u64,
+    },
+    /// A check that does not match.
+    #[error("its header is damaged: load another copy")]
+    Damaged,
+    /// Keys or values of another size.
+    #[error(
+        "its {what} have {found} bytes, those of this map {expected}: load it into a map of the \
+         types that it was saved from"
+    )]
+    Size {
+        /// Keys or values.
+        what: &'static str,
+        /// Bytes in the file.
+        found: u64,
+        /// Bytes in the map.
+        expected: u64,
+    },
+    /// Keys or values of another meaning.
+    #[error(
+        "its keys and values have format {found}, those of this map {expected}: they have the same \
+         sizes and another meaning; load it into a map with that Config::format, or save a new one"
+    )]
+    Format {
+        /// The format of the file.
+        found: u64,
+        /// The format of the map.
+        expected: u64,
+    },
+}
+
+impl fmt::Display for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key_bytes, value_bytes, format, entries } = self;
+        write!(
+            f,
+            "{entries} entries, keys of {key_bytes} and values of {value_bytes} bytes, format {format}"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: Header = Header { key_bytes: 80, value_bytes: 104, format: 9, entries: 1 << 40 };
+
+    #[test]
+    fn a_header_is_read_as_it_was_written() {
+        let bytes = HEADER.encode();
+        assert_eq!(Header::decode(&bytes), Ok(HEADER));
+        for at in 0..Header::BYTES {
+            let mut damaged = bytes;
+            damaged[at] ^= 1;
+            assert!(Header::decode(&damaged).is_err(), "byte {at}");
+        }
+        assert_eq!(HEADER.position(HEADER.entries), Some(64 + (192 << 40)));
+        assert_eq!(Header { entries: u64::MAX, ..HEADER }.position(u64::MAX), None);
+    }
+
+    #[test]
+    fn a_record_belongs_to_its_place() {
+        let header = Header { key_bytes: 3, value_bytes: 8, format: 0, entries: 2 };
+        let mut record = [0; 19];
+        assert_eq!(encode_record(1, &[1_u8, 2, 3], &7_u64, &mut record), Some(()));
+        assert_eq!(encode_record(1, &[1_u8, 2, 3], &7_u64, &mut [0; 18]), None);
+        let entry = |number, bytes: &[u8]| decode_record::<[u8; 3], u64>(number, &header, bytes);
+        assert_eq!(entry(1, &record), Some(([1, 2, 3], 7)));
+        assert_eq!(entry(0, &record), None);
+        for at in 0..record.len() {
+            let mut damaged = record;
+            damaged[at] ^= 0x80;
+            assert_eq!(entry(1, &damaged), None, "byte {at}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Maps saved by all ranks and loaded by other numbers of ranks into other numbers of buckets, and
+//! files that are not loaded.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{Key, Value, key, storage, value};
+use probeline_exchange::Thread;
+use probeline_map::saved::{FormatError, Header};
+use probeline_map::{Config, FileError, Loaded, Map, Mode, Operation};
+use probeline_shm::{Builder, Engine};
+use probeline_transport::{Exchange, Owner};
+
+type Rank<K, V> = Map<Engine, Vec<Operation<K, V>>, K, V>;
+
+/// Runs `body` on each of `ranks` ranks and returns the results.
+fn on_ranks<K: bytemuck::Pod, V: bytemuck::Pod, R: Send>(
+    ranks: u32,
+    config: Config,
+    body: impl Fn(&mut Rank<K, V>, &mut Thread) -> R + Sync,
+) -> Vec<R> {
+    std::thread::scope(|scope| {
+        let members: Vec<_> = probeline_exchange::threads(ranks)
+            .into_iter()
+            .map(|mut member| {
+                let body = &body;
+                scope.spawn(move || {
+                    let engine = Builder::new(config.sizes::<K, V>(4)).open(&mut member).unwrap();
+                    let mut map = Map::open(engine, config, storage(4), &mut member).unwrap();
+                    let result = body(&mut map, &mut member);
+                    member.barrier().unwrap();
+                    result
+                })
+            })
+            .collect();
+        members.into_iter().map(|member| member.join().unwrap()).collect()
+    })
+}
+
+fn path(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("probeline-map-{}-{name}", std::process::id()))
+}
+
+const ENTRIES: u64 = 1_000;
+
+/// Saves a map of some ranks, with every entry put by one of them.
+fn save(ranks: u32, path: &Path, mode: Mode) {
+    let config = Config { mode, ..Config::for_entries(2 * ENTRIES, ranks) };
+    let saved = on_ranks(ranks, config, |map, member| {
+        for number in (0..ENTRIES).filter(|n| n % u64::from(ranks) == u64::from(member.me().0)) {
+            map.put(&key(number), &value(number, 1)).unwrap();
+        }
+        map.save(path, member).unwrap()
+    });
+    assert_eq!(saved, vec![ENTRIES; ranks as usize]);
+}
+
+/// Returns what each entry of all ranks is.
+fn entries(parts: &[Vec<(Key, Value)>]) -> BTreeMap<Key, Value> {
+    parts.iter().flatten().copied().collect()
+}
+
+fn local(map: &Rank<Key, Value>) -> Vec<(Key, Value)> {
+    let mut local = Vec::new();
+    map.for_each_local(|key, value| local.push((*key, *value))).unwrap();
+    local
+}
+
+fn all() -> BTreeMap<Key, Value> {
+    (0..ENTRIES).map(|number| (key(number), value(number, 1))).collect()
+}
+
+/// Row 11 of the acceptance tests.
+#[test]
+fn a_map_is_loaded_by_other_ranks_into_other_buckets() {
+    let path = path("other");
+    for (from, to, mode) in
+        [(1, 3, Mode::Claims), (3, 1, Mode::BucketLocks), (4, 2, Mode::PartLocks)]
+    {
+        save(from, &path, mode);
+        // Room for all, at a load factor of 1/4.
+        let config = Config::for_entries(2 * ENTRIES + 77, to);
+        let loaded = on_ranks(to, config, |map, member| {
+            let loaded = map.load(&path, member).unwrap();
+            let again = map.load(&path, member).unwrap();
+            (loaded, again, local(map))
+        });
+        let nothing = Loaded { entries: ENTRIES, ..Loaded::default() };
+        let parts: Vec<_> = loaded.iter().map(|rank| rank.2.clone()).collect();
+        assert_eq!(entries(&parts), all());
+        for (loaded, again, _) in loaded {
+            assert_eq!(loaded, Loaded { inserted: ENTRIES, ..nothing });
+            assert_eq!(again, Loaded { present: ENTRIES, ..nothing });
+        }
+        // A quarter of the buckets: the map loses as many entries as it counts.
+        let small = Config::new(ENTRIES.div_ceil(4 * u64::from(to)));
+        let loaded =
+            on_ranks(to, small, |map, member| (map.load(&path, member).unwrap(), local(map)));
+        let parts: Vec<_> = loaded.iter().map(|rank| rank.1.clone()).collect();
+        let (counts, left) = (loaded[0].0, entries(&parts));
+        assert_eq!(counts.inserted + counts.evicted + counts.dropped, ENTRIES);
+        assert_eq!(counts.inserted, left.len() as u64);
+        assert!(counts.evicted >= ENTRIES * 7 / 10, "{counts:?}");
+        assert!(left.iter().all(|(key, value)| all().get(key) == Some(value)));
+    }
+    fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn files_that_do_not_fit_are_named() {
+    let path = path("refused");
+    save(2, &path, Mode::Claims);
+    let good = fs::read(&path).unwrap();
+    let load = |bytes: &[u8], config: Config| -> Vec<String> {
+        fs::write(&path, bytes).unwrap();
+        on_ranks(2, config, |map: &mut Rank<Key, Value>, member| {
+            map.load(&path, member).unwrap_err().to_string()
+        })
+    };
+    let config = Config::for_entries(ENTRIES, 2);
+    let name = path.display().to_string();
+    let cut = load(&good[..good.len() - 1], config);
+    assert_eq!(
+        cut[1],
+        format!(
+            "cannot load {name}: it has 192063 bytes, and 192064 by its header; it was cut short or \
+             changed: load another copy"
+        )
+    );
+    let longer = load(&[&good[..], &[0]].concat(), config);
+    assert!(longer[0].contains("192065 bytes, and 192064"), "{longer:?}");
+    let no_map = "it is no saved map: give a file that Map::save has written";
+    assert!(load(&good[..20], config)[0].ends_with(no_map));
+    assert!(load(b"", config)[0].ends_with(no_map));
+    let mut damaged = good.clone();
+    damaged[Header::BYTES + 192 * 700 + 100] ^= 4;
+    let damaged = load(&damaged, config);
+    assert_eq!(damaged[0], "owner 1 could not load the map: see its error");
+    assert_eq!(
+        damaged[1],
+        format!(
+            "cannot load {name}: entry 700 is damaged; clear the map and load another copy, or go on \
+             with the entries that were loaded"
+        )
+    );
+    let mut header = good.clone();
+    header[50] ^= 1;
+    assert!(load(&header, config)[0].ends_with("its header is damaged: load another copy"));
+    let format = load(&good, Config { format: 3, ..config });
+    assert!(format[0].contains("have format 0, those of this map 3"), "{format:?}");
+    fs::write(&path, &good).unwrap();
+    let sizes = on_ranks(1, config, |map: &mut Rank<[u64; 9], Value>, member| {
+        map.load(&path, member).unwrap_err().to_string()
+    });
+    assert!(sizes[0].contains("its keys have 80 bytes, those of this map 72"), "{sizes:?}");
+    fs::remove_file(&path).unwrap();
+    let missing = on_ranks(2, config, |map: &mut Rank<Key, Value>, member| {
+        map.load(&path, member).unwrap_err()
+    });
+    assert!(matches!(missing[1], FileError::Io { what: "open", .. }), "{missing:?}");
+}
+
+/// An older file stays as it is until the new one is complete.
+#[test]
+fn a_failed_save_destroys_nothing() {
+    let path = path("kept");
+    save(1, &path, Mode::Claims);
+    let older = fs::read(&path).unwrap();
+    let partial = PathBuf::from(format!("{}.partial", path.display()));
+    // The name that the new file has first is a directory.
+    fs::create_dir(&partial).unwrap();
+    let failed = on_ranks(2, Config::new(10), |map: &mut Rank<u64, u64>, member| {
+        map.save(&path, member).unwrap_err()
+    });
+    assert!(matches!(failed[0], FileError::Io { what: "create", .. }), "{failed:?}");
+    assert!(matches!(failed[1], FileError::Other { owner: Owner(0), what: "save" }), "{failed:?}");
+    assert_eq!(fs::read(&path).unwrap(), older);
+    fs::remove_dir(&partial).unwrap();
+    let empty = on_ranks(2, Config::new(10), |map: &mut Rank<u64, u64>, member| {
+        let saved = map.save(&path, member).unwrap();
+        (saved, map.load(&path, member).unwrap())
+    });
+    assert_eq!(empty[1], (0, Loaded::default()));
+    let header = fs::read(&path).unwrap();
+    let header = Header::decode(header.first_chunk().unwrap());
+    assert_eq!(header, Ok(Header { key_bytes: 8, value_bytes: 8, format: 0, entries: 0 }));
+    assert_ne!(header, Err(FormatError::NoMap));
+    assert!(!partial.exists());
+    fs::remove_file(&path).unwrap();
+}
