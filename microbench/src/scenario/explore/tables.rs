@@ -74,20 +74,30 @@ impl<T: Timed> Tables<1> for Narrow<'_, '_, T> {
     fn grow(
         &mut self,
         exploration: &Exploration,
+        sizes: [Size; 2],
+        exchange: &mut dyn Exchange,
+    ) -> Result<Moved> {
+        let moved = self.move_to_next(exploration, sizes, exchange);
+        self.0.end_growth(matches!(moved, Ok(Ok(_))));
+        moved
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        self.0.current().now_ns()
+    }
+}
+
+impl<T: Timed> Narrow<'_, '_, T> {
+    fn move_to_next(
+        &mut self,
+        exploration: &Exploration,
         [from, to]: [Size; 2],
         exchange: &mut dyn Exchange,
     ) -> Result<Moved> {
         let (engine, next) = self.0.open_next(exploration.sizes_of(to), exchange)?;
         let mut table = open_narrow(engine, exploration, from, exchange)?;
         let mut target = open_narrow(next, exploration, to, exchange)?;
-        let moved = table.grow_into_while(&mut target, exchange, Interrupt::is_awaited);
-        drop((table, target));
-        self.0.end_growth(moved.is_ok());
-        Ok(moved)
-    }
-
-    fn now_ns(&mut self) -> u64 {
-        self.0.current().now_ns()
+        Ok(table.grow_into_while(&mut target, exchange, Interrupt::is_awaited))
     }
 }
 
@@ -155,19 +165,29 @@ impl<const W: usize> Tables<W> for Wide<'_, W> {
     fn grow(
         &mut self,
         exploration: &Exploration,
+        sizes: [Size; 2],
+        exchange: &mut dyn Exchange,
+    ) -> Result<Moved> {
+        let moved = self.move_to_next(exploration, sizes, exchange);
+        self.0.end_growth(matches!(moved, Ok(Ok(_))));
+        moved
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        self.0.any_current().clock_ns()
+    }
+}
+
+impl<const W: usize> Wide<'_, W> {
+    fn move_to_next(
+        &mut self,
+        exploration: &Exploration,
         [from, to]: [Size; 2],
         exchange: &mut dyn Exchange,
     ) -> Result<Moved> {
         let (engine, next) = self.0.any_next(exploration.sizes_of(to), exchange)?;
         let mut table = open_of_size::<W>(engine, exploration, from, exchange)?;
         let mut target = open_of_size::<W>(next, exploration, to, exchange)?;
-        let moved = table.grow_into_while(&mut target, exchange, Interrupt::is_awaited);
-        drop((table, target));
-        self.0.end_growth(moved.is_ok());
-        Ok(moved)
-    }
-
-    fn now_ns(&mut self) -> u64 {
-        self.0.any_current().clock_ns()
+        Ok(table.grow_into_while(&mut target, exchange, Interrupt::is_awaited))
     }
 }
