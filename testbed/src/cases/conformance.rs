@@ -52,6 +52,12 @@ pub(super) const CASES: &[Case] = &[
             .for_each(|line| println!("{line}"));
         none_wrong(&output)
     }),
+    trial(Layer::Two, "a_map_between_machines_has_no_wrong_value", |testbed| {
+        none_wrong(&run_on_all(testbed, 3, "map")?)
+    }),
+    trial(Layer::Tearing, "a_map_with_torn_words_has_no_wrong_value", |testbed| {
+        none_wrong(&run_on_one(testbed, "map --ranks 3 --batches 2000")?)
+    }),
     trial(Layer::Tearing, "find_or_put_with_torn_words_is_exact", |testbed| {
         let output = run_on_one(testbed, "soak --in-step --keys 60000")?;
         none_wrong(&output)?;

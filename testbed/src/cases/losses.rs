@@ -297,7 +297,8 @@ fn packet_loss(testbed: &Testbed, percent: u32) -> Result<()> {
     }
     let outcome = run_on_all(testbed, 4, "contention --adds 500 --swaps 50")
         .and_then(|output| is_exact(&output))
-        .and_then(|()| none_wrong(&run_on_all(testbed, 2, "soak --keys 1000")?));
+        .and_then(|()| none_wrong(&run_on_all(testbed, 2, "soak --keys 1000")?))
+        .and_then(|()| none_wrong(&run_on_all(testbed, 2, "map --batches 100")?));
     for machine in testbed.machines() {
         machine.netem_off()?;
     }

@@ -5,6 +5,7 @@ mod conformance;
 mod contention;
 mod job;
 mod latency;
+mod map;
 mod opening;
 mod pin;
 mod refusals;
@@ -49,6 +50,8 @@ enum Trial {
     Opening(opening::OpeningArgs),
     /// Repeat operations that failed and may take effect later
     Unknown(unknown::UnknownArgs),
+    /// Put, get and remove keys of a map on all ranks at once, and check every value
+    Map(map::MapArgs),
     /// Insert and find keys of several words, and compare the times with those of READs
     Wide(wide::WideArgs),
     /// Check that memory lies on the requested NUMA nodes
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Trial::Contention(args) => contention::run(&args),
         Trial::Refusals => refusals::run(),
         Trial::Soak(args) => soak::run(&args),
+        Trial::Map(args) => map::run(&args),
         Trial::Wide(args) => wide::run(&args),
         Trial::Latency(args) => latency::run(&args),
         Trial::Rate(args) => latency::run_rate(&args),
