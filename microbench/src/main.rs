@@ -39,8 +39,8 @@ use cli::{GlobalArgs, JobArgs};
 use failure::Result;
 use options::Options;
 use scenario::{
-    compare, completions, doctor, explore, latency as bench_latency, limits, report as page,
-    roundtrips, simulate, throughput, topology, tune,
+    bench_map, compare, completions, doctor, explore, latency as bench_latency, limits,
+    report as page, roundtrips, simulate, throughput, topology, tune,
 };
 use tuning_file::TuningFile;
 
@@ -61,6 +61,9 @@ enum Command {
     BenchLatency(bench_latency::LatencyArgs),
     /// Measure find-or-puts per second by all ranks, on several workloads
     BenchThroughput(throughput::ThroughputArgs),
+    /// Measure gets and puts of the map by all ranks, by mode, workload and load factor
+    #[command(mut_arg("tuning", without_a_table))]
+    BenchMap(bench_map::MapArgs),
     /// Count the chunk READs of an insert, by load factor and C
     Roundtrips(roundtrips::RoundtripsArgs),
     /// Measure the limits of this machine's memory and of a transport
@@ -144,6 +147,7 @@ impl Command {
         match self {
             Self::BenchLatency(args) => Some(&mut args.job),
             Self::BenchThroughput(args) => Some(&mut args.job),
+            Self::BenchMap(args) => Some(&mut args.job),
             Self::Roundtrips(args) => Some(&mut args.job),
             Self::Limits(args) => Some(&mut args.job),
             Self::Compare(args) => Some(&mut args.job),
@@ -169,6 +173,7 @@ fn run(command: Command) -> Result<ExitCode> {
     let done = match command {
         Command::BenchLatency(args) => bench_latency::run(args),
         Command::BenchThroughput(args) => throughput::run(args),
+        Command::BenchMap(args) => bench_map::run(args),
         Command::Roundtrips(args) => roundtrips::run(args),
         Command::Limits(args) => limits::run(args),
         Command::Compare(args) => compare::run(args),

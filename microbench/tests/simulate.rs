@@ -346,7 +346,7 @@ fn of_reads() -> probeline::tuning::Tuning {
 #[test]
 fn invalid_simulations_are_refused() {
     for (arguments, what) in [
-        ("--profile das6", "give das5-fdr, connectx6-200g, soft-roce, shm or a file"),
+        ("--profile das6", "give das5-fdr, connectx6-200g, pik-ndr, soft-roce, shm or a file"),
         ("--profile shm", "remote.read_base_ns (fixed cost of a READ's roundtrip"),
         ("--profile shm --machines 1,2", "or take one machine, --machines 1"),
         ("--profile shm --machines 1 --beyond-paper", "not how many a CPU does at once"),

@@ -174,9 +174,10 @@ impl Run {
 
 /// The texts and the numbers that the page needs of each command's rows; `doctor` has findings and
 /// no rows.
-const NEEDED: [(&str, &[&str], &[&str]); 10] = [
+const NEEDED: [(&str, &[&str], &[&str]); 11] = [
     ("bench-latency", &["operation"], &["mean_ns"]),
     ("bench-throughput", &["workload"], &["ranks", "median_ops_per_s"]),
+    ("bench-map", &["mode", "workload"], &["median_ops_per_s"]),
     ("roundtrips", &[], &["chunk_buckets", "load_factor", "effective_roundtrips"]),
     ("explore", &["model"], &["ranks", "states_per_s"]),
     ("limits", &["limit"], &["median_ops_per_s"]),

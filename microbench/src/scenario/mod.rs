@@ -1,5 +1,6 @@
 //! The subcommands. Each module has the options, the work, the rows and the output of one.
 
+pub(crate) mod bench_map;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod doctor;

@@ -26,7 +26,7 @@ use row::SimulateRow;
 #[derive(Args, Clone, Debug)]
 #[command(group(ArgGroup::new("beyond").args(["beyond_paper", "tuning"])))]
 pub(crate) struct SimulateArgs {
-    /// The network: das5-fdr, connectx6-200g, soft-roce, shm, or a file
+    /// The network: das5-fdr, connectx6-200g, pik-ndr, soft-roce, shm, or a file
     #[arg(long, default_value = "das5-fdr", value_name = "P|FILE")]
     #[arg(value_hint = ValueHint::FilePath)]
     profile: String,

@@ -147,8 +147,8 @@ fn check_cell(value: &Value, cell: &str, column: &str) {
     }
 }
 
-/// Columns that READ, WRITE, CAS and FAA without a table do not have, or that limits do not have.
-const MAY_BE_EMPTY: [&str; 11] = [
+/// Columns that READ, WRITE, CAS and FAA without a table do not have, or limits, or puts.
+const MAY_BE_EMPTY: [&str; 13] = [
     "chunk_buckets",
     "load_factor",
     "effective_roundtrips",
@@ -160,6 +160,8 @@ const MAY_BE_EMPTY: [&str; 11] = [
     "in_flight",
     "prefetch",
     "limit_share",
+    "hit_share",
+    "held_lock",
 ];
 
 /// Returns a number of a row.

@@ -56,9 +56,10 @@ pub struct Profile {
 }
 
 /// Names and texts of the built-in profiles.
-const BUILT_IN: [(&str, &str); 4] = [
+const BUILT_IN: [(&str, &str); 5] = [
     ("das5-fdr", include_str!("../profiles/das5-fdr.toml")),
     ("connectx6-200g", include_str!("../profiles/connectx6-200g.toml")),
+    ("pik-ndr", include_str!("../profiles/pik-ndr.toml")),
     ("soft-roce", include_str!("../profiles/soft-roce.toml")),
     ("shm", include_str!("../profiles/shm.toml")),
 ];

@@ -9,7 +9,7 @@ const TWO: Shape = Shape { machines: 2, ranks_per_machine: 1 };
 #[test]
 fn built_in_profiles_have_sources_and_round_trip() {
     let names: Vec<_> = Profile::built_in_names().collect();
-    assert_eq!(names, ["das5-fdr", "connectx6-200g", "soft-roce", "shm"]);
+    assert_eq!(names, ["das5-fdr", "connectx6-200g", "pik-ndr", "soft-roce", "shm"]);
     for name in names {
         let profile = Profile::built_in(name).unwrap();
         assert_eq!(profile.name(), name);

@@ -1,0 +1,463 @@
+//! `bench-map`: measures gets and puts of the map by all ranks at once, by mode, workload, keys and
+//! load factor, on the workloads of M. Lübke et al., *A Distributed Hash Table for MPI* (2025).
+
+mod entries;
+mod row;
+
+use clap::builder::TypedValueParser;
+use clap::{Args, ValueEnum, value_parser};
+use probeline::map::{Config, Map, Mode, Operation, Stats};
+use probeline::transport::{Exchange, Owner, Sizes};
+use probeline_results::{Note, Row, gather_values};
+use serde::{Deserialize, Serialize};
+
+use self::entries::{Entry, Key, Value};
+use self::row::MapRow;
+use super::limits::TableLimit;
+use super::report_job;
+use crate::cli::{JobArgs, TransportName, name, on_off, one_of, within};
+use crate::failure::{Failure, Result};
+use crate::job::Scenario;
+use crate::keys::Keys;
+use crate::machine::less_than;
+use crate::progress::Progress;
+use crate::run_report::aligned;
+use crate::size::Size;
+use crate::table::{MOST_BATCH, MOST_IN_FLIGHT};
+use crate::timed::Timed;
+use crate::units;
+
+/// The keys of the paper's Zipf distribution.
+const ZIPF_KEYS: u64 = 712_500;
+/// Of this number of operations in `mixed`, one is a put.
+const MIXED_PUTS: usize = 20;
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct MapArgs {
+    /// How writers stay out of each other's way, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "MODE,...", value_parser = mode())]
+    #[arg(default_value = "claims,part-locks,bucket-locks,unlocked")]
+    mode: Vec<Mode>,
+
+    /// Workloads to run, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME,...")]
+    #[arg(default_value = "fill,read,write,mixed")]
+    workload: Vec<Workload>,
+
+    /// Distributions of the keys of read, write and mixed, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME,...")]
+    #[arg(default_value = "uniform,zipf")]
+    keys: Vec<KeysName>,
+
+    /// Load factors to which the map is filled, separated by commas
+    #[arg(long = "load-factor", value_delimiter = ',', value_name = "F,...")]
+    #[arg(default_value = "0.5", value_parser = within("load factors", 0.001..=0.95))]
+    load_factors: Vec<f64>,
+
+    /// Operations of each rank in read, write and mixed
+    #[arg(long, default_value_t = 200_000, value_name = "N")]
+    #[arg(value_parser = value_parser!(u32).range(1..))]
+    ops: u32,
+
+    /// Runs of each workload; the median is reported
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    #[arg(value_parser = value_parser!(u32).range(1..=999))]
+    repeat: u32,
+
+    /// Operations in one batch call, whose misses and roundtrips overlap; 1 is blocking calls
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    #[arg(value_parser = value_parser!(u32).range(1..=MOST_BATCH))]
+    batch: u32,
+
+    /// Operations in flight of each rank that are posted
+    #[arg(long, default_value_t = 32, value_name = "N")]
+    #[arg(value_parser = value_parser!(u32).range(1..=MOST_IN_FLIGHT))]
+    in_flight: u32,
+
+    /// Let the CPU run the requests of the mode claims if it reaches all words; requests of other
+    /// modes are always posted [default: on; off on the simulator]
+    #[arg(long, value_name = "SWITCH", value_parser = on_off())]
+    direct: Option<bool>,
+
+    // Last, because its headings in the help apply to all options after them.
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+}
+
+const MODES: [(&str, &str, Mode); 4] = [
+    ("claims", "Writers claim buckets, readers change nothing", Mode::Claims),
+    ("part-locks", "A lock for each rank's part: the paper's coarse-grained", Mode::PartLocks),
+    ("bucket-locks", "A lock for each bucket: the paper's fine-grained", Mode::BucketLocks),
+    ("unlocked", "No lock: the paper's lock-free; may lose a put", Mode::Unlocked),
+];
+
+fn mode() -> impl TypedValueParser<Value = Mode> {
+    one_of(&MODES)
+}
+
+fn name_of(mode: Mode) -> &'static str {
+    MODES.iter().find(|(.., known)| *known == mode).map_or("", |(name, ..)| name)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Workload {
+    /// Puts of different keys into an empty map, up to the load factor
+    Fill,
+    /// Gets
+    Read,
+    /// Puts
+    Write,
+    /// 95 % gets, 5 % puts
+    Mixed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum KeysName {
+    /// All keys that filled the map, equally likely
+    Uniform,
+    /// Zipf-distributed with exponent 0.99 over 712,500 of them, or all if they are fewer
+    Zipf,
+}
+
+pub(crate) fn run(mut args: MapArgs) -> Result<()> {
+    args.job.settle(Size::mib(256), Size::mib(32), &[entries::BUCKET_WORDS])?;
+    args.check()?;
+    let Some((mut report, files, rows)) = report_job("bench-map", &args.job, &args)? else {
+        return Ok(());
+    };
+    report.parameter("buckets_per_rank", args.buckets_per_owner());
+    report.parameter("ops_per_rank", args.ops);
+    report.parameter("runs", args.repeat);
+    report.parameter("batch", args.batch);
+    report.parameter("in_flight", args.in_flight);
+    report.parameter("direct", args.direct());
+    report.rows = rows;
+    report.summary = args.summary(&report.rows);
+    report.notes = args.notes(&report.rows);
+    report.publish(files)
+}
+
+/// A step of the measurement: one row.
+#[derive(Clone, Copy)]
+struct Step {
+    mode: Mode,
+    workload: Workload,
+    keys: KeysName,
+    load_factor: f64,
+}
+
+/// One run of all ranks.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    took_ns: u64,
+    /// The sum of the times of all ranks, in nanoseconds.
+    rank_ns: u64,
+    counts: Counts,
+}
+
+/// The counters of all ranks that a row shows.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct Counts {
+    hits: u64,
+    misses: u64,
+    busy: u64,
+    inserts: u64,
+    updates: u64,
+    evictions: u64,
+    drops: u64,
+    looks: u64,
+    failed_checks: u64,
+    lost_claims: u64,
+    operations: u64,
+}
+
+impl Counts {
+    fn of(stats: &Stats) -> Self {
+        let Stats { hits, misses, busy, inserts, updates, evictions, drops, .. } = *stats;
+        let Stats { looks, failed_checks, lost_claims, .. } = *stats;
+        let operations = stats.reads() + stats.writes();
+        Self {
+            hits,
+            misses,
+            busy,
+            inserts,
+            updates,
+            evictions,
+            drops,
+            looks,
+            failed_checks,
+            lost_claims,
+            operations,
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            hits: self.hits + other.hits,
+            misses: self.misses + other.misses,
+            busy: self.busy + other.busy,
+            inserts: self.inserts + other.inserts,
+            updates: self.updates + other.updates,
+            evictions: self.evictions + other.evictions,
+            drops: self.drops + other.drops,
+            looks: self.looks + other.looks,
+            failed_checks: self.failed_checks + other.failed_checks,
+            lost_claims: self.lost_claims + other.lost_claims,
+            operations: self.operations + other.operations,
+        }
+    }
+}
+
+type RankMap<'e, T> = Map<&'e mut T, Vec<Operation<Key, Value>>, Key, Value>;
+
+/// The map of a rank, and its buffers.
+struct Client<'e, T: Timed> {
+    map: RankMap<'e, T>,
+    entry: Entry,
+    batch: usize,
+}
+
+impl<T: Timed> Client<'_, T> {
+    /// Runs one workload of all ranks, which leave a barrier at different times: with one clock a run
+    /// takes from the first start to the last end, otherwise as long as the slowest rank.
+    fn once(
+        &mut self,
+        workload: Workload,
+        numbers: &[u64],
+        exchange: &mut dyn Exchange,
+    ) -> Result<Run> {
+        self.map.reset_stats();
+        exchange.barrier()?;
+        let start_ns = self.map.transport().now_ns();
+        for (nth, numbers) in numbers.chunks(self.batch).enumerate() {
+            let (gets, puts) = numbers.split_at(workload.gets(numbers.len(), nth));
+            self.entry.get_all(&mut self.map, gets)?;
+            self.entry.put_all(&mut self.map, puts)?;
+        }
+        let end_ns = self.map.transport().now_ns();
+        let mine = (start_ns, end_ns, Counts::of(self.map.stats()));
+        let ranks = gather_values(exchange, &mine)?;
+        let first_ns = ranks.iter().map(|rank| rank.0).min().unwrap_or(0);
+        let last_ns = ranks.iter().map(|rank| rank.1).max().unwrap_or(0);
+        let times_ns = || ranks.iter().map(|rank| rank.1 - rank.0);
+        let slowest_ns = times_ns().max().unwrap_or(0);
+        Ok(Run {
+            took_ns: if T::ONE_CLOCK { last_ns.saturating_sub(first_ns) } else { slowest_ns },
+            rank_ns: times_ns().sum(),
+            counts: ranks.iter().fold(Counts::default(), |sum, rank| sum.plus(rank.2)),
+        })
+    }
+}
+
+impl Workload {
+    /// Returns how many of the operations of the `nth` batch are gets; the others are puts.
+    fn gets(self, operations: usize, nth: usize) -> usize {
+        match self {
+            Self::Read => operations,
+            Self::Fill | Self::Write => 0,
+            Self::Mixed if operations >= MIXED_PUTS => operations - operations / MIXED_PUTS,
+            Self::Mixed if nth % MIXED_PUTS == MIXED_PUTS - 1 => 0,
+            Self::Mixed => operations,
+        }
+    }
+}
+
+impl MapArgs {
+    fn direct(&self) -> bool {
+        self.direct.unwrap_or(self.job.transport != TransportName::Sim)
+    }
+
+    fn config(&self, mode: Mode, buckets: u64) -> Config {
+        Config { mode, direct: self.direct(), ..Config::new(buckets) }
+    }
+
+    /// Buckets of each rank; a line remains for the lock of its part.
+    fn buckets_per_owner(&self) -> u64 {
+        let words = self.job.buckets_per_owner().saturating_sub(entries::LINE_WORDS);
+        (words / u64::from(entries::BUCKET_WORDS)).max(1)
+    }
+
+    fn buckets(&self) -> u64 {
+        self.buckets_per_owner() * u64::from(self.job.ranks)
+    }
+
+    fn filled(&self, load_factor: f64) -> u64 {
+        // A share of a number of buckets.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let filled = (self.buckets() as f64 * load_factor) as u64;
+        filled.max(1)
+    }
+
+    /// Checks that the numbers of the keys, which are drawn before the clock starts, fit in memory with
+    /// the map.
+    fn check(&self) -> Result<()> {
+        let ranks = u64::from(self.job.ranks);
+        let numbers = (u64::from(self.ops) * ranks).max(self.buckets()).saturating_mul(8);
+        match less_than(self.job.bytes_here(self.job.table_size.0.saturating_add(numbers))) {
+            Some(available) => Err(Failure::usage(format!(
+                "--ops {} is too much: the keys of all ranks take {}, and this machine has \
+                 {available} of memory available for them and the map",
+                self.ops,
+                Size::mib(numbers >> 20)
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the rows in their order. A map is filled once for each mode and load factor.
+    fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for &mode in &self.mode {
+            for &load_factor in &self.load_factors {
+                let of = |workload, keys| Step { mode, workload, keys, load_factor };
+                steps.push(of(Workload::Fill, KeysName::Uniform));
+                for &keys in &self.keys {
+                    let filled = self.workload.iter().filter(|one| **one != Workload::Fill);
+                    steps.extend(filled.map(|workload| of(*workload, keys)));
+                }
+            }
+        }
+        steps
+    }
+
+    /// Draws the numbers of the keys of this rank.
+    fn draw(&self, step: &Step, me: Owner) -> Result<Vec<u64>> {
+        let filled = self.filled(step.load_factor);
+        let keys = match (step.workload, step.keys) {
+            (Workload::Fill, _) => {
+                let mine = u64::from(me.0)..filled;
+                return Ok(mine.step_by(self.job.ranks as usize).collect());
+            }
+            (_, KeysName::Uniform) => Keys::Uniform(filled),
+            (_, KeysName::Zipf) => Keys::Zipf(ZIPF_KEYS.min(filled)),
+        };
+        keys.draw(self.ops as usize, self.job.seed, me.0)
+    }
+
+    fn open<'e, T: Timed>(
+        &self,
+        engine: &'e mut T,
+        mode: Mode,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Client<'e, T>> {
+        let operations = vec![Operation::EMPTY; self.in_flight as usize];
+        let config = self.config(mode, self.buckets_per_owner());
+        let map = Map::open(engine, config, operations, exchange)?;
+        let batch = self.batch as usize;
+        Ok(Client { map, entry: Entry::new(batch), batch })
+    }
+
+    /// Runs a step as often as asked for. A map is filled from empty each time.
+    fn measure<T: Timed>(
+        &self,
+        client: &mut Client<'_, T>,
+        step: &Step,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Vec<Run>> {
+        let is_fill = step.workload == Workload::Fill;
+        let is_asked = !is_fill || self.workload.contains(&Workload::Fill);
+        let numbers = self.draw(step, exchange.me())?;
+        let mut runs = Vec::new();
+        for _ in 0..if is_asked { self.repeat } else { 1 } {
+            if is_fill {
+                client.map.clear(exchange)?;
+            }
+            runs.push(client.once(step.workload, &numbers, exchange)?);
+        }
+        Ok(if is_asked { runs } else { Vec::new() })
+    }
+
+    fn summary(&self, rows: &[MapRow]) -> Vec<String> {
+        let title = format!(
+            "bench-map: {}, {} ranks, keys of 80 and values of 104 bytes",
+            self.job.transport.name(),
+            self.job.ranks
+        );
+        let line = |row: &MapRow| {
+            let share = |share: f64| format!("{share:.2}");
+            vec![
+                row.mode.clone(),
+                row.workload.clone(),
+                row.keys.clone(),
+                share(row.load_factor),
+                units::rate(row.median_ops_per_s),
+                row.limit_share.map_or_else(String::new, share),
+            ]
+        };
+        let head = ["mode", "workload", "keys", "load", "operations", "of limit"];
+        let lines = aligned(&head, rows.iter().map(line).collect());
+        [title].into_iter().chain(lines).collect()
+    }
+
+    fn notes(&self, rows: &[MapRow]) -> Vec<Note> {
+        let mut notes = vec![
+            Note::on(
+                &["M ops/s", "least", "most"],
+                format!("of all ranks; median of {} runs", self.repeat),
+            ),
+            match self.batch {
+                1 => "calls: each rank, one at a time".to_owned(),
+                size => format!(
+                    "calls: each rank, in batches of {size}; {} operations in flight where they \
+                     are posted",
+                    self.in_flight
+                ),
+            }
+            .into(),
+        ];
+        notes.extend(MapRow::notes());
+        let limit = match self.job.transport {
+            TransportName::Shm => {
+                "of limit: by prefetched reads of three random lines, with a CAS of one for a put"
+            }
+            _ => "of limit: by a READ of a bucket for a get, twice a READ and a CAS for a put",
+        };
+        notes.push(limit.into());
+        if rows.iter().any(|row| row.held_lock.is_some()) {
+            notes
+                .push(Note::on(&["held lock"], "a request did not get a lock within its attempts"));
+        }
+        notes
+    }
+}
+
+impl Scenario for MapArgs {
+    type Output = Vec<MapRow>;
+
+    fn sizes(&self) -> Sizes {
+        let of = |mode: &Mode| {
+            self.config(*mode, self.buckets_per_owner()).sizes::<Key, Value>(self.in_flight)
+        };
+        let all = self.mode.iter().map(of);
+        let most = |one: Sizes, other: Sizes| Sizes {
+            window_words: one.window_words.max(other.window_words),
+            slots: one.slots.max(other.slots),
+            slot_words: one.slot_words.max(other.slot_words),
+            depth: one.depth.max(other.depth),
+        };
+        all.reduce(most).unwrap_or_else(|| of(&Mode::Claims))
+    }
+
+    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+        let steps = self.steps();
+        let mut progress = Progress::new(steps.len() as u64, exchange.me() == Owner(0));
+        progress.expecting(0, "the limit of the machine", TableLimit::LONGEST);
+        let limit = entries::limit(engine, self.buckets_per_owner(), &self.job, exchange)?;
+        let mut rows: Vec<MapRow> = Vec::new();
+        for of_mode in steps.chunk_by(|one, other| one.mode == other.mode) {
+            let Some(Step { mode, .. }) = of_mode.first() else { continue };
+            let mut client = self.open(engine, *mode, exchange)?;
+            for step in of_mode {
+                progress.set(
+                    rows.len() as u64,
+                    &format!("{}, {}", name_of(*mode), name(step.workload)),
+                );
+                let runs = self.measure(&mut client, step, exchange)?;
+                let held = client.map.held_lock();
+                rows.extend(MapRow::new(step, self.job.ranks, &runs, limit, held));
+            }
+            client.map.clear(exchange)?;
+        }
+        Ok(rows)
+    }
+}

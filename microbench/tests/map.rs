@@ -1,0 +1,103 @@
+//! `bench-map`: its counters, and the order of the modes on a simulated cluster.
+
+mod common;
+
+use common::reported::{command, number, reported, rise};
+use serde_json::Value;
+
+const MODES: [&str; 4] = ["claims", "part-locks", "bucket-locks", "unlocked"];
+
+/// Hits and misses are the gets; inserts, updates, evictions and drops are the puts.
+#[test]
+fn bench_map_counts_every_operation() {
+    let options = ["--ops", "400", "--repeat", "3", "--table-size", "1MiB", "--ranks", "3"];
+    let more = ["--load-factor", "0.2,0.95", "--batch", "64", "--in-flight", "4"];
+    let rows = command("bench-map", &[&options[..], &more].concat(), 4 * 2 * 7);
+    for row in &rows {
+        let of = |name| number(row, name);
+        let (gets, operations) = (of("hits") + of("misses"), of("operations"));
+        let puts = of("inserts") + of("updates") + of("evictions") + of("drops");
+        assert_eq!(gets + puts, operations, "{row}");
+        let share = match row["workload"].as_str().unwrap() {
+            "read" => 1.0,
+            "mixed" => 0.95,
+            _ => 0.0,
+        };
+        assert!((gets / operations - share).abs() < 0.02, "{row}");
+        assert!(row["workload"] == "fill" || operations == 1200.0, "{row}");
+        // A map that is almost full evicts the oldest keys, which are those that zipf draws most.
+        let least = match (of("load_factor") < 0.5, row["keys"] == "zipf") {
+            (true, _) => 0.99,
+            (false, false) => 0.8,
+            (false, true) => 0.5,
+        };
+        assert!(gets == 0.0 || of("hit_share") >= least, "{row}");
+        assert!(of("load_factor") > 0.5 || of("evictions") <= 3.0, "{row}");
+        assert!(row["held_lock"].is_null() && of("looks_per_operation") >= 1.0, "{row}");
+        rise(row, &["least_ops_per_s", "median_ops_per_s", "most_ops_per_s"]);
+    }
+}
+
+/// Gets and puts one at a time, without a second client: the roundtrips of each mode.
+#[test]
+fn modes_differ_in_their_roundtrips() {
+    let options =
+        ["bench-map", "--transport", "sim", "--ranks", "1", "--sim-roundtrip-ns", "100000"];
+    let more = ["--table-size", "1MiB", "--load-factor", "0.01", "--batch", "1", "--ops", "50"];
+    let workloads = ["--workload", "fill,read,write", "--keys", "uniform", "--repeat", "1"];
+    let report = reported(&[&options[..], &more, &workloads].concat());
+    let rows = report.json["rows"].as_array().unwrap();
+    // Of 1 roundtrip to the own part, which takes a tenth; some candidates are not the first.
+    let trips = |mode, workload| {
+        let row = rows.iter().find(|row| row["mode"] == mode && row["workload"] == workload);
+        number(row.unwrap(), "mean_latency_ns") / 10_000.0
+    };
+    let expected = [[3.0, 1.0, 4.0], [4.0, 3.0, 4.0], [4.0, 3.0, 4.0], [2.0, 1.0, 2.0]];
+    for (mode, expected) in MODES.into_iter().zip(expected) {
+        for (workload, expected) in ["fill", "read", "write"].into_iter().zip(expected) {
+            let found = trips(mode, workload);
+            // The simulator promises that an atomic follows a WRITE, so a claim saves a roundtrip.
+            let least = if mode.contains("claims") || mode == "bucket-locks" { 1.1 } else { 0.1 };
+            let range = expected - least..expected + 0.3;
+            assert!(range.contains(&found), "{mode}, {workload}: {found} for {expected}");
+        }
+    }
+}
+
+/// The paper's order of the modes under contention, on a small copy of its cluster.
+#[test]
+fn the_papers_modes_keep_their_order() {
+    let cluster =
+        ["--transport", "sim", "--sim-profile", "pik-ndr", "--sim-ranks-per-machine", "12"];
+    let map = ["--ranks", "24", "--table-size", "16MiB", "--load-factor", "0.09", "--batch", "1"];
+    let more = ["--ops", "200", "--repeat", "1"];
+    let report = reported(&[&["bench-map"][..], &cluster, &map, &more].concat());
+    let rows = report.json["rows"].as_array().unwrap();
+    let row = |mode: &str, workload: &str, keys: &str| -> &Value {
+        let is = |row: &&Value| {
+            row["mode"] == mode && row["workload"] == workload && row["keys"] == keys
+        };
+        rows.iter().find(is).unwrap()
+    };
+    let rate = |mode, workload, keys| number(row(mode, workload, keys), "median_ops_per_s");
+    for (workload, order) in [
+        ("fill", ["unlocked", "bucket-locks", "part-locks"]),
+        ("read", ["unlocked", "part-locks", "bucket-locks"]),
+    ] {
+        let rates = order.map(|mode| rate(mode, workload, "uniform"));
+        assert!(rates.is_sorted_by(|faster, slower| faster > slower), "{workload}: {rates:?}");
+    }
+    // Locks of a few keys are what slows Zipf-distributed puts down.
+    let loss = |mode| rate(mode, "write", "zipf") / rate(mode, "write", "uniform");
+    let losses = MODES.map(loss);
+    println!("puts of Zipf-distributed keys, of uniform ones: {losses:.2?}");
+    assert!(losses[3] > 0.8 && losses[1] < 0.7 && losses[2] < 0.7, "{losses:?}");
+    let mixed = rate("unlocked", "mixed", "uniform") / rate("unlocked", "read", "uniform");
+    assert!((0.9..1.05).contains(&mixed), "{mixed}");
+    for mode in MODES {
+        for workload in ["fill", "read", "write", "mixed"] {
+            let failed = number(row(mode, workload, "uniform"), "failed_checks");
+            assert!(failed == 0.0 || workload == "write", "{mode}, {workload}: {failed}");
+        }
+    }
+}
