@@ -1,9 +1,9 @@
 /* The C interface of Probeline: distributed tables and caches in the memory of many processes, reached
  * only with one-sided RDMA operations. docs/guide/c.md introduces it.
  *
- * Functions return PROBELINE_OK or the kind of an error; probeline_last_error() then has a sentence
- * about it. A NULL argument or an invalid option is an error, not undefined behaviour, unless the
- * function allows it. A handle must be NULL, or open and not closed.
+ * Functions return PROBELINE_OK or the kind of an error; after an error, probeline_last_error() has
+ * a sentence about it. A NULL argument or an invalid option is an error, not undefined behaviour,
+ * unless the function allows it. The use of a closed handle is undefined behaviour.
  *
  * A handle belongs to the thread that opened it; calls by other threads fail with
  * PROBELINE_ERROR_THREAD. Threads may use handles of their own at the same time.
@@ -163,8 +163,8 @@ typedef struct probeline_job_options {
     const char *secret_file;
     // Whether other machines may connect to the rendezvous: 0 or 1. [default: 0]
     int allow_remote;
-    // Whether a READ never brings a torn word, over verbs, UCX and MPI: 0 or 1. No specification
-    // promises it; if it is wrong, a table loses data. [default: 0]
+    // Whether to assume, over verbs, UCX and MPI, that no READ brings a torn word: 0 or 1. No
+    // specification promises it. If the assumption is wrong, a table loses data. [default: 0]
     int word_reads_whole;
     // The longest wait for all ranks to join, in seconds. [default: 60]
     uint32_t join_limit_s;
@@ -258,8 +258,9 @@ typedef struct probeline_map_options {
     uint32_t candidates;
     // Operations in flight at once, 1 to 65,536. [default: 32]
     uint32_t operations;
-    // Eighths of a part's buckets that a rank writes until others take its unfinished write for that
-    // of a dead rank, 1 to 48. [default: 8]
+    // Ticks after which other ranks take over an unfinished write, because its rank seems dead, 1
+    // to 48. A tick is a number of writes of one rank: an eighth of the buckets of a part, but at
+    // least 1,024. [default: 8]
     uint32_t claim_ticks;
     // Whether an insert takes a roundtrip less and an overwrite one atomic more: 0 or 1.
     // [default: 1]
@@ -376,9 +377,9 @@ enum probeline_status probeline_table_find(struct probeline_table *table,
                                            const uint64_t *key,
                                            probeline_outcome *outcome);
 
-// Runs PROBELINE_FIND_OR_PUT or PROBELINE_FIND for `count` keys, one after another in `keys`, and
-// stores the outcome of each, as many in flight as there is room for. If it fails, the outcomes are
-// undefined.
+// Runs PROBELINE_FIND_OR_PUT or PROBELINE_FIND for the `count` keys of the array `keys`, with as
+// many in flight as the options allow, and stores the outcome of each. If it fails, the outcomes
+// are undefined.
 enum probeline_status probeline_table_batch(struct probeline_table *table,
                                             int operation,
                                             const uint64_t *keys,
@@ -475,9 +476,9 @@ enum probeline_status probeline_map_write_batch(struct probeline_map *map,
                                                 size_t count,
                                                 probeline_outcome *outcomes);
 
-// Starts PROBELINE_GET, which stores a value it finds at `value` during a poll. It is valid until
-// probeline_map_poll() has reported `tag`. Returns PROBELINE_ERROR_BUSY while as many operations are
-// in flight as the options say.
+// Starts PROBELINE_GET. If the key has a value, a poll stores it at `value`. The memory there must
+// stay valid until probeline_map_poll() has reported `tag`. Returns PROBELINE_ERROR_BUSY while as
+// many operations are in flight as the options say.
 enum probeline_status probeline_map_submit_get(struct probeline_map *map,
                                                uint64_t tag,
                                                const void *key,

@@ -37,7 +37,8 @@ pub(crate) enum Access<'v> {
 /// The place of a value that a get has found.
 pub(crate) type Place<'v> = &'v mut [MaybeUninit<u8>];
 
-/// A map of keys and values of some bytes. Callers give as many bytes as there are.
+/// A map whose sizes of keys and values are known at run time only. Callers pass exactly these
+/// sizes.
 pub(crate) trait Cache {
     fn get(&mut self, key: &[u8], value: Place<'_>) -> Result<probeline_outcome, Error>;
     fn write(&mut self, key: &[u8], write: Write, value: &[u8])

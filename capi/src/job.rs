@@ -60,8 +60,8 @@ pub struct probeline_job_options {
     pub secret_file: *const c_char,
     /// Whether other machines may connect to the rendezvous: 0 or 1. [default: 0]
     pub allow_remote: c_int,
-    /// Whether a READ never brings a torn word, over verbs, UCX and MPI: 0 or 1. No specification
-    /// promises it; if it is wrong, a table loses data. [default: 0]
+    /// Whether to assume, over verbs, UCX and MPI, that no READ brings a torn word: 0 or 1. No
+    /// specification promises it. If the assumption is wrong, a table loses data. [default: 0]
     pub word_reads_whole: c_int,
     /// The longest wait for all ranks to join, in seconds. [default: 60]
     pub join_limit_s: u32,
@@ -185,7 +185,7 @@ fn start(
             let rendezvous = rendezvous.ok_or_else(missing)?;
             Ok(Some(Start::Placed { rank, size, rendezvous }))
         }
-        other => Err(Error::invalid(format_args!("there is no start {other}"))),
+        other => Err(Error::invalid(format_args!("start is {other}: give PROBELINE_START_..."))),
     }
 }
 

@@ -31,7 +31,10 @@ fn write_of(operation: c_int) -> Result<Option<Write>, Error> {
         PROBELINE_PUT => Ok(Some(Write::Put)),
         PROBELINE_PUT_IF_ABSENT => Ok(Some(Write::PutIfAbsent)),
         PROBELINE_REMOVE => Ok(Some(Write::Remove)),
-        other => Err(Error::invalid(format_args!("a map has no operation {other}"))),
+        other => Err(Error::invalid(format_args!(
+            "the operation is {other}: give PROBELINE_GET, PROBELINE_PUT, PROBELINE_PUT_IF_ABSENT or \
+             PROBELINE_REMOVE"
+        ))),
     }
 }
 
@@ -264,9 +267,9 @@ pub unsafe extern "C" fn probeline_map_write_batch(
     unsafe { with(map, body) }
 }
 
-/// Starts PROBELINE_GET, which stores a value it finds at `value` during a poll. It is valid until
-/// probeline_map_poll() has reported `tag`. Returns PROBELINE_ERROR_BUSY while as many operations are
-/// in flight as the options say.
+/// Starts PROBELINE_GET. If the key has a value, a poll stores it at `value`. The memory there must
+/// stay valid until probeline_map_poll() has reported `tag`. Returns PROBELINE_ERROR_BUSY while as
+/// many operations are in flight as the options say.
 ///
 /// # Safety
 /// `map` is NULL or open, `key` is NULL or a key, and `value` is NULL or has room for a value until the

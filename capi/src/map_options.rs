@@ -26,8 +26,9 @@ pub struct probeline_map_options {
     pub candidates: u32,
     /// Operations in flight at once, 1 to 65,536. [default: 32]
     pub operations: u32,
-    /// Eighths of a part's buckets that a rank writes until others take its unfinished write for that
-    /// of a dead rank, 1 to 48. [default: 8]
+    /// Ticks after which other ranks take over an unfinished write, because its rank seems dead, 1
+    /// to 48. A tick is a number of writes of one rank: an eighth of the buckets of a part, but at
+    /// least 1,024. [default: 8]
     pub claim_ticks: u32,
     /// Whether an insert takes a roundtrip less and an overwrite one atomic more: 0 or 1.
     /// [default: 1]

@@ -45,7 +45,11 @@ impl Transport {
                 Ok(name) => Self::named(&name)?,
                 Err(_) => Self::Shm,
             },
-            other => return Err(Error::invalid(format_args!("there is no transport {other}"))),
+            other => {
+                return Err(Error::invalid(format_args!(
+                    "transport is {other}: give PROBELINE_TRANSPORT_..."
+                )));
+            }
         })
     }
 

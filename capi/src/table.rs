@@ -135,7 +135,9 @@ fn intent(operation: c_int) -> Result<Intent, Error> {
     match operation {
         PROBELINE_FIND => Ok(Intent::Find),
         PROBELINE_FIND_OR_PUT => Ok(Intent::FindOrPut),
-        other => Err(Error::invalid(format_args!("a table has no operation {other}"))),
+        other => Err(Error::invalid(format_args!(
+            "the operation is {other}: give PROBELINE_FIND or PROBELINE_FIND_OR_PUT"
+        ))),
     }
 }
 
@@ -299,9 +301,9 @@ pub unsafe extern "C" fn probeline_table_find(
     unsafe { run(table, key, Intent::Find, outcome) }
 }
 
-/// Runs PROBELINE_FIND_OR_PUT or PROBELINE_FIND for `count` keys, one after another in `keys`, and
-/// stores the outcome of each, as many in flight as there is room for. If it fails, the outcomes are
-/// undefined.
+/// Runs PROBELINE_FIND_OR_PUT or PROBELINE_FIND for the `count` keys of the array `keys`, with as
+/// many in flight as the options allow, and stores the outcome of each. If it fails, the outcomes
+/// are undefined.
 ///
 /// # Safety
 /// `table` is NULL or open, `keys` is NULL or has the words of `count` keys, and `outcomes` is NULL or

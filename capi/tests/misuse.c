@@ -59,7 +59,7 @@ int main(void)
     OK(probeline_job_options_init(&job_options, sizeof job_options));
     INVALID(probeline_job_open(&job_options, NULL), "job is NULL");
     job_options.transport = 77;
-    INVALID(probeline_job_open(&job_options, &job), "no transport 77");
+    INVALID(probeline_job_open(&job_options, &job), "transport is 77");
     job_options.transport = PROBELINE_TRANSPORT_SHM;
     job_options.start = PROBELINE_START_PLACED;
     INVALID(probeline_job_open(&job_options, &job), "rendezvous");
@@ -86,7 +86,7 @@ int main(void)
     INVALID(probeline_table_open(job, &table_options, &table), "operations is 0");
     OK(probeline_table_open(job, NULL, &table));
     INVALID(probeline_table_find(table, NULL, &outcome), "key is NULL");
-    INVALID(probeline_table_batch(table, 9, &key, 1, &outcome), "operation 9");
+    INVALID(probeline_table_batch(table, 9, &key, 1, &outcome), "operation is 9");
     INVALID(probeline_table_batch(table, PROBELINE_FIND, &key, (size_t)-1, &outcome), "memory");
     INVALID(probeline_table_batch(table, PROBELINE_FIND, (uint64_t *)((char *)&key + 1), 1, &outcome),
             "aligned");

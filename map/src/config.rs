@@ -14,8 +14,8 @@ const SLOTS_PER_OPERATION: u32 = 2;
 const POSTS_PER_OPERATION: u32 = 2;
 /// The fewest writes after which the age of new entries advances.
 const MIN_WRITES_PER_TICK: u64 = 1_024;
-/// Fractions of a part after whose writes the age advances, if it has many buckets. An entry is
-/// distinguished from those written 55 ticks before and after it.
+/// Ticks in as many writes as a part has buckets, unless [`MIN_WRITES_PER_TICK`] makes them fewer.
+/// A client knows the age of entries that are up to 55 ticks old.
 const TICKS_PER_PART: u64 = 8;
 
 /// The parameters of a map.
@@ -46,7 +46,7 @@ pub struct Config {
     /// Whether the CPU itself loads and stores the words, if the CPUs of all owners reach all of
     /// them coherently with the transport's atomics.
     pub direct: bool,
-    /// How clients that access the same bucket stay out of each other's way.
+    /// How clients that access the same bucket are synchronized.
     pub mode: Mode,
     /// Attempts to lock a part or a bucket before a request gives up, at least 1, in the modes with
     /// locks. The default takes seconds over a NIC.
@@ -115,8 +115,9 @@ impl Config {
         }
     }
 
-    /// An eviction writes its entry and compares all candidates at once. Each operation that waits for
-    /// a lock has a post in flight, and what it waits for must find room.
+    /// Returns the least depth of the transport. An eviction posts the WRITE of its entry and the
+    /// comparisons of all candidates at once. With locks, each operation that waits has a post in
+    /// flight, and the operation that holds the lock must still be able to post.
     const fn least_depth(&self, operations: u32) -> u32 {
         let of_eviction = self.candidates.saturating_add(1);
         if matches!(self.mode, Mode::BucketLocks) {

@@ -37,7 +37,8 @@ impl Context {
             layout: config.layout::<K, V>(geometry.owners),
             clock: Clock::new(config.writes_per_tick()),
             stats: Stats::default(),
-            // A lock cannot be taken over: its holder would release that of another client.
+            // A lock cannot be taken over: its old holder would later release the new holder's
+            // lock.
             claim_ticks: if config.mode.locks() { u8::MAX } else { config.claim_ticks },
             mode: config.mode,
             retries: if config.mode.locks() { config.lock_attempts } else { MAX_RETRIES },

@@ -108,7 +108,7 @@ pub(crate) enum Glance {
     Hit,
     /// The entry of another key.
     Other,
-    /// What only a request as a whole decides.
+    /// Undecided: the whole request has to run.
     Unclear,
 }
 

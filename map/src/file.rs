@@ -29,7 +29,7 @@ pub struct Loaded {
     pub entries: u64,
     /// Entries stored in buckets without an entry.
     pub inserted: u64,
-    /// Entries stored in place of others: so many are lost.
+    /// Entries stored in place of others. Each of them replaced an entry, which is lost.
     pub evicted: u64,
     /// Entries whose keys were there already, and kept the values that they had.
     pub present: u64,
@@ -148,8 +148,8 @@ where
     }
 
     /// Loads all entries of a file that [`save`](Self::save) has written with any number of ranks and
-    /// buckets. Every owner makes this call with the same path; each reads an equal share. Keys that the
-    /// map has keep their values.
+    /// buckets. Every owner makes this call with the same path; each reads an equal share. A key
+    /// that is already in the map keeps its value.
     ///
     /// # Errors
     /// [`FileError`], on all owners. The map then has some of the entries, none of them wrong.
@@ -327,7 +327,7 @@ fn io<R>(what: &'static str, path: &Path, result: io::Result<R>) -> Result<R, Fi
     result.map_err(|error| FileError::Io { what, path: path.into(), error })
 }
 
-/// Lets a step fail on all ranks if it fails on one.
+/// Returns an error on all ranks if the step has failed on one.
 fn together<R>(
     mine: Result<R, FileError>,
     what: &'static str,

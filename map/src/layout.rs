@@ -196,8 +196,8 @@ pub(crate) fn check<V: Plain>(key_hash: u64, value: &V, at: Place) -> u64 {
     mix(hash(value) ^ mix(key_hash.wrapping_add(bucket) ^ GOLDEN))
 }
 
-/// Loads a key or a value, of so many bytes unless its type says how many, from the words that begin
-/// with it.
+/// Loads a key or a value from the words that begin with it. It has the size of its type, or
+/// `bytes` bytes if the type leaves its size open.
 #[inline(always)]
 pub(crate) fn unpack<P: Plain>(words: &mut impl Iterator<Item = u64>, bytes: usize) -> P {
     let mut value = P::zeroed(bytes);

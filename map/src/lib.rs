@@ -14,8 +14,9 @@
 //! claim.
 //!
 //! 1. *No get returns a wrong value.* A hit needs a full control word, the key's bytes, and a check
-//!    that matches key, value and bucket. Whatever times the words of a READ are of, a mixture of two
-//!    entries, a torn word, or the remains of a late WRITE pass with a probability of 2^-56.
+//!    that matches key, value and bucket. The words of a READ may be of different times. A mixture
+//!    of two entries, a torn word, or the remains of a late WRITE passes the check with a
+//!    probability of 2^-56; of 2^-40 in [`Mode::BucketLocks`].
 //! 2. *A hit is current.* The control word that matched was in the bucket at some time between the
 //!    post and the completion of the READ. By rule 3, no other bucket had the key then.
 //! 3. *A key has at most one bucket.* An empty bucket becomes claimed once and never empty again, so
@@ -26,10 +27,10 @@
 //!    put does not pass another client's claim of its key. If words may tear, claims that a put passes
 //!    and words that it compares come from a fetch-and-add of 0.
 //! 4. *A put passes a full bucket only if its check matches another key.* If three READs in a row show
-//!    the same control word and no match, no client claimed the bucket while the second one read the
-//!    body, which a late WRITE has destroyed; the put then marks the bucket as dropped. A get may pass
-//!    any bucket without its key's bytes, because an entry that was complete before the get began
-//!    shows them.
+//!    the same control word and no match, then no client claimed the bucket while the second READ
+//!    read its body. A late WRITE has destroyed that body, and the put marks the bucket as dropped.
+//!    A get may pass any bucket that does not show the bytes of its key: an entry of the key that
+//!    was complete before the get began would show them.
 //! 5. *A miss is always right*, because the map is lossy. A get misses a key that is there only while
 //!    another client writes to one of its candidates.
 //! 6. *An operation in error has an unknown outcome.* Its claim stays until other clients take it
@@ -39,9 +40,9 @@
 //! Taking over the claim of a client that is only slow can cost entries, and never makes a value
 //! wrong; [`Stats`] counts it.
 //!
-//! [`Mode`] selects other ways to keep writers apart, on the same layout, for comparison. A part's lock
-//! and a bucket's lock change by atomics only as well; a client that holds one posts the atomic that
-//! releases it after its WRITE has completed, so a client that gets the lock next reads whole words.
+//! [`Mode`] selects other ways to synchronize clients, on the same layout, for comparison. A part's
+//! lock and a bucket's lock change by atomics only as well. Their holder posts the atomic that
+//! releases the lock after its WRITE has completed, so the next holder reads whole words.
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
 #![forbid(unsafe_code)]
 

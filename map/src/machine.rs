@@ -66,7 +66,7 @@ enum Stage {
     Looked {
         claims: bool,
     },
-    /// Find out whether the control word that was read is the true one.
+    /// Read the control word again with a fetch-and-add of 0, because a READ may have torn it.
     Confirm,
     Confirmed {
         seen: Control,
@@ -91,7 +91,7 @@ enum Stage {
     /// Remove the key from its bucket.
     Remove,
     Removed,
-    /// An attempt to get a lock has an answer; a get has taken back a vain one.
+    /// An attempt to lock has completed; or a get has undone its failed attempt.
     Entered,
     Retreated,
     /// Release the lock of the part.
@@ -276,7 +276,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
             Stage::Claimed => {
                 self.blocked_by = self.old;
                 context.stats.lost_claims += 1;
-                // Clients that read are in the way.
+                // Only the count of readers differs: they still hold the bucket's lock.
                 if context.mode.control(self.old.0) == self.target.seen {
                     let next = self.search.again();
                     let ended = self.follow(next, request, context);
@@ -366,7 +366,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
         context: &mut Context,
         port: &mut Port<'_, impl Transport>,
     ) -> Result<Ended<V>, Stop> {
-        // The compare-and-swap tells the truth, whatever the READ beside it shows.
+        // The compare-and-swap decides: the READ posted with it may show an older word.
         if claims && self.old == Control::EMPTY {
             self.claimed(context);
             return Ok(None);
@@ -391,8 +391,8 @@ impl<K: Plain, V: Plain> Access<K, V> {
             #[cfg(test)]
             State::Full if !is_key && self.mutant == Mutant::PassesMixed => Seen::Other,
             State::Full if is_key && matches(self.hash) => Seen::Key,
-            // A get may pass what it does not understand: an entry that was complete before the get
-            // began would show its key.
+            // A get may pass an entry that does not show its key: an entry of the key that was
+            // complete before the get began would show it.
             State::Full if !is_key && (!writes(request) || matches(hash(&there))) => Seen::Other,
             State::Full => Seen::Mixed,
         };

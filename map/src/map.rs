@@ -77,9 +77,9 @@ where
 
     /// Returns the value of `key`.
     ///
-    /// `None` means that the key was never put, was evicted or removed, or is being written. A value
-    /// that is returned was put for this key; a put or remove that ended before the call began has
-    /// replaced all older values.
+    /// `None` means that the key was never put, was evicted or removed, or is being written. A
+    /// returned value was put for this key. It is not older than any put or remove of the key that
+    /// ended before the call began.
     ///
     /// Blocks until the operation completes; the transport bounds the wait.
     ///

@@ -1,5 +1,5 @@
-//! How clients that write to the same bucket stay out of each other's way: the map's own way, and the
-//! three of a published cache, for comparison.
+//! How clients that access the same bucket are synchronized: by the map's own claims, and for
+//! comparison in the three ways of a published cache.
 
 use core::fmt;
 
@@ -7,9 +7,9 @@ use probeline_transport::Owner;
 
 use crate::control::{Control, State};
 
-/// How clients that access the same bucket stay out of each other's way.
+/// How clients that access the same bucket are synchronized.
 ///
-/// All modes have the same buckets, candidates, ages and checks, so a hit never returns a wrong value.
+/// All modes have the same buckets, candidates, ages and a check, so a hit never returns a wrong value.
 /// Except for [`Claims`](Self::Claims) they are those of M. Lübke et al., *A Distributed Hash Table for
 /// MPI* (2025), and exist for comparison: the CPU does not run their requests itself, and a client
 /// that dies or fails while it holds a lock keeps it. Each wait for a lock ends after
@@ -26,6 +26,7 @@ pub enum Mode {
     /// writes: "coarse-grained". A get takes 3 roundtrips, a put 4.
     PartLocks,
     /// A lock for each bucket, its control word: "fine-grained". A get takes 3 roundtrips, a put 4.
+    /// Checks have 40 bits, because 16 bits of the control word count the clients that read.
     BucketLocks,
     /// No lock: a put overwrites the bucket, and the check tells whether an entry is whole:
     /// "lock-free". A get takes 1 roundtrip, a put 2. Of two puts of different keys into one bucket
@@ -36,8 +37,8 @@ pub enum Mode {
 
 /// The bits of a control word that count the readers of a bucket with a lock.
 const READERS: u64 = (1 << 16) - 1;
-/// The part lock of a client that writes has its rank, plus 1, from this bit on; lower bits count the
-/// clients that read.
+/// While a client holds a part's lock to write, the bits from this one on are its rank plus 1.
+/// Lower bits count the clients that hold it to read.
 const WRITER_SHIFT: u32 = 32;
 
 impl Mode {
@@ -64,7 +65,7 @@ impl Mode {
     }
 }
 
-/// Returns the word of a part's lock that a client has which writes.
+/// Returns the word of a part's lock that this client holds to write.
 pub(crate) fn written_by(me: u32) -> u64 {
     (u64::from(me) + 1) << WRITER_SHIFT
 }
@@ -87,7 +88,7 @@ pub(crate) fn writer_of_bucket(control: Control) -> Option<Owner> {
 pub struct HeldLock {
     /// The owner of the part that the lock protects, or that has the bucket.
     pub part: Owner,
-    /// The client that has it to write; `None` if clients have it to read, which it only counts.
+    /// The client that holds it to write. `None` if clients hold it to read: it only counts those.
     pub holder: Option<Owner>,
 }
 

@@ -49,8 +49,8 @@ impl Field {
 ///
 /// A number becomes the nearest decimal of its field's digits (of two that are equally near, the one
 /// whose last digit is even), and then the nearest number of its type. The rounding uses integer
-/// arithmetic and single IEEE 754 operations, so every machine that rounds these as IEEE 754 says
-/// gets the same bits; x86 without SSE2 does not.
+/// arithmetic and single IEEE 754 operations, so every machine that rounds them according to IEEE
+/// 754 gets the same bits. x86 without SSE2 rounds otherwise.
 ///
 /// - Rounding a rounded key changes nothing, and rounding keeps the order of numbers.
 /// - The error is at most half a unit of the last digit, and half a unit in the last place of the

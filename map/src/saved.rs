@@ -10,7 +10,7 @@ use crate::plain::Plain;
 /// The first bytes of a saved map.
 const MAGIC: [u8; 8] = *b"probemap";
 const VERSION: u64 = 1;
-/// Shows the order of the bytes of numbers, which is that of the machine, as in keys and values.
+/// Its bytes show the byte order of the machine, in which numbers, keys and values are stored.
 const BYTE_ORDER: u64 = 0x0102_0304_0506_0708;
 /// Bytes of a number, and of the check of a record.
 const NUMBER: usize = 8;
@@ -74,7 +74,7 @@ impl Header {
         Ok(Self { key_bytes, value_bytes, format, entries })
     }
 
-    /// Checks that the entries are of a map that the other header describes.
+    /// Checks that the header fits `map`: equal sizes of keys and values, and an equal format.
     ///
     /// # Errors
     /// [`FormatError::Size`] and [`FormatError::Format`].

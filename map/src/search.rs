@@ -45,7 +45,7 @@ pub(crate) enum Next {
     Clean,
     /// The key has no entry. For a write: claim this candidate.
     Absent(Option<Target>),
-    /// Other clients were in the way too often.
+    /// Too many retries, because other clients write to the candidates.
     Busy,
 }
 

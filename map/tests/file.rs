@@ -73,7 +73,7 @@ fn all() -> BTreeMap<Key, Value> {
     (0..ENTRIES).map(|number| (key(number), value(number, 1))).collect()
 }
 
-/// Row 11 of the acceptance tests.
+/// The number of ranks, of buckets, and the mode may change between save and load.
 #[test]
 fn a_map_is_loaded_by_other_ranks_into_other_buckets() {
     let path = path("other");

@@ -85,7 +85,7 @@ fn a_lock_that_nobody_releases_is_named() {
     }
 }
 
-/// Row 7 of the acceptance tests: threads put different values of a few keys; every value that is
+/// Threads put different values of a few keys. Every value that is
 /// read was put for its key, and each key has one bucket in the end.
 #[test]
 fn many_writers_of_the_same_keys() {

@@ -11,8 +11,8 @@ use crate::table::{Operation, Table};
 use crate::tree::{PairCacheLine, TreeOperation, TreeTable};
 use crate::wide::{WideOperation, WideTable};
 
-/// A [`Table`], [`WideTable`] or [`TreeTable`] whose operations are futures, for the tasks of one thread. As many
-/// run at once as the table has storage for; the others wait for storage.
+/// A [`Table`], [`WideTable`] or [`TreeTable`] whose operations are futures, for the tasks of one
+/// thread. As many run at once as the table has storage for; the others wait for storage.
 ///
 /// [`OperationFuture`] describes who polls the transport and when wakers are called. A future fails
 /// with [`SubmitError::Busy`](crate::SubmitError::Busy) if unreported results of [`Table::submit`]

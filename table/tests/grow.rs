@@ -417,7 +417,7 @@ fn a_target_with_other_keys_is_an_error_on_all_owners() {
 }
 
 /// Operations fail, are torn, repeated and late. Either all keys have moved, or owners get an error.
-/// The table stands.
+/// The table that the keys come from keeps all of them.
 #[test]
 fn failing_operations_lose_no_key() {
     let (mut grown, mut failed) = (0, 0);
@@ -586,7 +586,7 @@ fn a_growth_of_several_pieces_can_be_stopped() {
         let mut outcomes = vec![Outcome::Absent; numbers.len()];
         table.find_or_put_batch(&numbers, &mut outcomes).unwrap();
         exchange.barrier().unwrap();
-        // Owner 1 stops after its second piece; nobody does.
+        // Owner 1 stops after its second piece; then no owner stops.
         for stops_after in [Some(2), None] {
             let mut target = open(50_000, &mut exchange);
             let mut pieces = 0;

@@ -1,5 +1,5 @@
-//! Copies between words that other CPUs access at the same time and bytes that they do not, with few
-//! instructions.
+//! Copies between shared words, which other CPUs access at the same time, and private bytes, with
+//! few instructions.
 #![allow(unsafe_code)]
 
 use core::sync::atomic::AtomicU64;

@@ -22,7 +22,7 @@ pub fn prefetch(words: &[AtomicU64]) {
 /// more misses in flight than the first one.
 ///
 /// On a fourth-generation EPYC, loads of three neighbouring lines at random places of 1 GiB take
-/// 12 ns for 33 ns, all requested 16 places ahead.
+/// 12 ns instead of the 33 ns after [`prefetch`], both requested 16 places ahead.
 #[inline(always)]
 pub fn prefetch_far(words: &[AtomicU64]) {
     #[cfg(target_arch = "x86_64")]

@@ -1,5 +1,5 @@
-//! How requests of the modes other than [`Mode::Claims`] enter and leave a part or a bucket, and
-//! overwrite it.
+//! How requests of the modes other than [`Mode::Claims`] lock, unlock and overwrite a part or a
+//! bucket.
 
 use probeline_pipeline::{Error, Port, Stop};
 use probeline_transport::{Local, Owner, RemoteWord, Segment, Transport};
@@ -43,7 +43,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
         Ok(())
     }
 
-    /// Handles the result of an attempt. A get that has failed takes back that it was counted.
+    /// Handles the result of an attempt to lock. A get whose attempt failed undoes its count.
     pub(super) fn entered(
         &mut self,
         request: &Request<V>,
@@ -79,7 +79,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
         self.follow(next, request, context)
     }
 
-    /// Leaves the part or the bucket.
+    /// Unlocks the part or the bucket.
     pub(super) fn leave(
         &mut self,
         request: &Request<V>,

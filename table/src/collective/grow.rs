@@ -1,7 +1,7 @@
 //! Growth of any kind of table: every owner moves the keys of its part into a larger table.
 //!
-//! Nothing is stored in the buckets and entries that the keys come from. Until the call has
-//! returned on all owners, they hold every key, whoever dies.
+//! The call stores nothing in the buckets and entries that the keys come from. They hold every key
+//! until it has returned on all owners, even if owners die.
 
 use probeline_transport::{Exchange, Owner, Transport};
 

@@ -11,7 +11,8 @@ const WORD_BITS: u32 = u64::BITS;
 /// The shape of the trees of keys with a number of bits.
 ///
 /// Nodes have the numbers of a heap: the root is 1, and the children of node n are 2n and 2n + 1.
-/// A child with the number of slots or more is a slot. The depths of two slots differ by at most 1.
+/// A child whose number is at least the number of slots is a slot. The depths of two slots differ
+/// by at most 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
     key_bits: u32,

@@ -6,7 +6,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct TreeStats {
-    /// Inner nodes that operations needed: without the root, one for each 31 bits of a key.
+    /// Inner nodes that operations needed: one for each 31 bits of a key beyond the first 62.
     pub inner_nodes: u64,
     /// The part of `inner_nodes` that the cache answered.
     pub cache_hits: u64,

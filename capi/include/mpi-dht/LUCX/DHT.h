@@ -6,8 +6,8 @@
  * The library has to be built with its feature `mpi` and the MPI library of the program. Differences:
  *
  * - The map has a hash function of its own. The one given to DHT_create() is not called.
- * - A bucket has no fixed place for a key: the rank and the index that DHT_write() stores are those of
- *   the bucket in which most searches for the key end.
+ * - A key has no fixed bucket: the rank and the index that DHT_write() stores are those of the
+ *   bucket in which most searches for the key end.
  * - A value that is returned is always one that was written for its key. DHT_READ_CORRUPT and
  *   DHT_READ_INVALID do not occur; DHT_free() returns how many reads saw unfinished writes and looked
  *   again.
@@ -70,11 +70,12 @@ int DHT_barrier(DHT *table);
  * misses and evictions. The last four start again at 0. All processes call it. */
 int DHT_print_statistics(DHT *table);
 
-/* Writes all entries to a file, or writes those of a file to the table. All processes call it, with a
- * name of the same file, and write or read a part of it each. The file has the sizes of a key and a value
- * as two int32_t in the machine's byte order, and then each entry's key and value; the number of processes
- * and of buckets may be another one when it is read. DHT_SUCCESS, DHT_FILE_... or DHT_ERROR, on all
- * processes unless they lost each other. */
+/* DHT_to_file() writes all entries to a file, DHT_from_file() writes those of a file to the table.
+ * All processes call it with a name of the same file, and each writes or reads a part of it. The
+ * file has the sizes of a key and a value as two int32_t in the machine's byte order, and then each
+ * entry's key and value. The numbers of processes and of buckets may differ when it is read. They
+ * return DHT_SUCCESS, DHT_FILE_... or DHT_ERROR, the same on all processes unless they lost each
+ * other. */
 int DHT_to_file(DHT *table, const char *filename);
 int DHT_from_file(DHT *table, const char *filename);
 

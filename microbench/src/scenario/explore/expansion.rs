@@ -43,8 +43,8 @@ pub(super) struct Expansion<'a, E, const W: usize> {
     expander: E,
     recent: RecentStates<W>,
     batch: usize,
-    /// The successors of the next batch, of which there are `pending`, and room for those of one
-    /// more state: the nodes of the frontier that they become if they are new.
+    /// Nodes of the `pending` successors of the next batch, and room for those of one more state. A
+    /// node joins the frontier if its state is new.
     nodes: Vec<[u64; W]>,
     /// The states of these nodes, which are the keys of the table.
     keys: Vec<[u64; W]>,

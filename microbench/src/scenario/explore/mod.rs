@@ -40,8 +40,9 @@ use crate::table::{MOST_BATCH, PipelineArgs, engine_sizes};
 use crate::timed::Timed;
 
 /// Default of `--table-size`: 3 million states of one word. A smaller table would save little time,
-/// and few nets need many growths. Without growth, that of other commands.
+/// and few nets need many growths.
 const TABLE_SIZE: Size = Size::mib(32);
+/// Default of `--table-size` over transports where the table does not grow, as for other commands.
 const TABLE_SIZE_FOR_GOOD: Size = Size::mib(128);
 const TABLE_SIZE_HELP: &str = "\
 Memory for the table at first, all ranks together. At a load factor of 0.8, or when it is full, its \
@@ -61,8 +62,8 @@ pub(crate) struct ExploreArgs {
     #[command(flatten)]
     expand: ExpandArgs,
 
-    /// Largest memory for the table, all ranks together, up to which it grows [default: three
-    /// quarters of the available memory at that time; at most 16GiB with --states tree]
+    /// Memory up to which the table grows, all ranks together [default: three quarters of the
+    /// memory available when it grows; at most 16GiB with --states tree]
     #[arg(long, value_name = "SIZE")]
     max_table_size: Option<Size>,
 
@@ -84,8 +85,8 @@ pub(crate) struct ExploreArgs {
 /// How the table looks up successors.
 #[derive(Args, Clone, Copy, Debug)]
 struct ExpandArgs {
-    /// Successors of one batch call, and those that the last state has beyond them; 1 is single
-    /// calls, as with --paper
+    /// Successors that one batch call looks up, rounded up to whole states; 1 makes single calls,
+    /// as with --paper
     #[arg(long, value_name = "N", default_value_t = 512)]
     #[arg(default_value_if("paper", "true", "1"))]
     #[arg(value_parser = value_parser!(u32).range(1..=MOST_BATCH))]

@@ -57,8 +57,8 @@ impl<'a> Searches<'a> {
         Ok(Self { exploration, packing, limit, start_ns: engine.now_ns(), room, growths })
     }
 
-    /// Searches until all states fit their packing. The window is new. Each search widens a field
-    /// for good, so their number is bounded by that of the bits.
+    /// Searches until all states fit their packing. The window is new. Each search but the first
+    /// has a wider field than the one before, so the number of bits bounds the number of searches.
     pub(super) fn run<T: Timed>(
         mut self,
         engines: &mut Engines<'_, T>,
@@ -141,7 +141,7 @@ impl<'a> Searches<'a> {
         self.room.size = size;
         self.growths.count += 1;
         self.growths.ns += tables.now_ns() - start_ns;
-        // It is that of the smaller table.
+        // The limit was that of the smaller table.
         self.limit = None;
         Ok(None)
     }
