@@ -6,6 +6,7 @@ mod depth;
 mod distribution;
 mod latency;
 mod limit;
+mod map;
 mod paper;
 mod throughput;
 mod tune;
@@ -31,6 +32,7 @@ pub(crate) fn all(runs: &[Run]) -> Vec<Chapter> {
         distribution::chapter(runs),
         throughput::chapter(runs),
         limit::chapter(runs),
+        map::chapter(runs),
         paper::chapter(runs),
         depth::chapter(runs),
         compare::chapter(runs),
