@@ -90,6 +90,10 @@ doctor *args:
 explore model="kanban:5" *args:
     cargo run --release --quiet -- explore "$@"
 
+# Reactive transport with the map as a cache of its chemistry: hit rate, time and error by digits
+surrogate *args:
+    cargo run --release --quiet -- surrogate "$@"
+
 # This machine's nodes and cores, and where ranks would go
 topology *args:
     cargo run --release --quiet -- topology "$@"

@@ -40,7 +40,7 @@ use failure::Result;
 use options::Options;
 use scenario::{
     bench_map, compare, completions, doctor, explore, latency as bench_latency, limits,
-    report as page, roundtrips, simulate, throughput, topology, tune,
+    report as page, roundtrips, simulate, surrogate, throughput, topology, tune,
 };
 use tuning_file::TuningFile;
 
@@ -73,6 +73,9 @@ enum Command {
     Compare(compare::CompareArgs),
     /// Explore the states of a Petri net, with the table as the set of visited states
     Explore(explore::ExploreArgs),
+    /// Simulate reactive transport, with the map as a cache of its chemistry
+    #[command(mut_arg("tuning", without_a_table))]
+    Surrogate(surrogate::SurrogateArgs),
     /// Simulate the paper's experiments on a cluster, with the profile of a network
     Simulate(simulate::SimulateArgs),
     /// Choose C, M, read-ahead and depth for this network and a workload; writes a file for
@@ -152,6 +155,7 @@ impl Command {
             Self::Limits(args) => Some(&mut args.job),
             Self::Compare(args) => Some(&mut args.job),
             Self::Explore(args) => Some(&mut args.job),
+            Self::Surrogate(args) => Some(&mut args.job),
             Self::Tune(args) => Some(&mut args.job),
             Self::Simulate(_)
             | Self::Report(_)
@@ -178,6 +182,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Limits(args) => limits::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Explore(args) => return explore::run(args),
+        Command::Surrogate(args) => surrogate::run(args),
         Command::Simulate(args) => simulate::run(args),
         Command::Tune(args) => tune::run(args),
         Command::Report(args) => page::run(&args),

@@ -7,6 +7,7 @@ use comfy_table::{CellAlignment, Table, TableStyle};
 use probeline_results::{Note, Row, SCHEMA, printable};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::cli::{JobArgs, OutputArgs};
 use crate::failure::{Failure, Result};
@@ -53,6 +54,9 @@ pub(crate) struct RunReport<R: Row> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) rates: Vec<Value>,
     pub(crate) rows: Vec<R>,
+    /// The fields of the grid that `surrogate` simulated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) pictures: Vec<Box<RawValue>>,
     pub(crate) notes: Vec<Note>,
 }
 
@@ -78,6 +82,7 @@ impl<R: Row> RunReport<R> {
             columns: Vec::new(),
             candidates: Vec::new(),
             rates: Vec::new(),
+            pictures: Vec::new(),
             rows: Vec::new(),
             notes: Vec::new(),
         }

@@ -14,23 +14,42 @@ pub(crate) trait Timed: Transport {
     fn now_ns(&self) -> u64 {
         monotonic_ns()
     }
+
+    /// Lets the caller's CPU work for `ns` nanoseconds.
+    fn spend(&mut self, ns: u64) {
+        let until_ns = self.now_ns().saturating_add(ns);
+        while self.now_ns() < until_ns {
+            core::hint::spin_loop();
+        }
+    }
 }
 
 /// A [`Timed`] transport as a trait object.
 pub(crate) trait AnyTimed: Transport {
     /// As [`Timed::now_ns`].
     fn clock_ns(&self) -> u64;
+
+    /// As [`Timed::spend`].
+    fn work_ns(&mut self, ns: u64);
 }
 
 impl<T: Timed> AnyTimed for T {
     fn clock_ns(&self) -> u64 {
         self.now_ns()
     }
+
+    fn work_ns(&mut self, ns: u64) {
+        self.spend(ns);
+    }
 }
 
 impl Timed for &mut dyn AnyTimed {
     fn now_ns(&self) -> u64 {
         (**self).clock_ns()
+    }
+
+    fn spend(&mut self, ns: u64) {
+        (**self).work_ns(ns);
     }
 }
 
@@ -40,6 +59,10 @@ impl<T: Timed> Timed for &mut T {
     fn now_ns(&self) -> u64 {
         (**self).now_ns()
     }
+
+    fn spend(&mut self, ns: u64) {
+        (**self).spend(ns);
+    }
 }
 
 impl Timed for probeline::sim::Engine {
@@ -47,6 +70,10 @@ impl Timed for probeline::sim::Engine {
 
     fn now_ns(&self) -> u64 {
         probeline::sim::Engine::now_ns(self)
+    }
+
+    fn spend(&mut self, ns: u64) {
+        probeline::sim::Engine::spend(self, ns);
     }
 }
 

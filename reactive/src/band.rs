@@ -24,6 +24,12 @@ impl Band {
         Self { columns: grid.columns, cells: vec![cell; rows.len() * grid.columns], rows }
     }
 
+    /// Returns the cells of a row.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
     /// Returns the rows of the grid that the band has.
     #[must_use]
     pub fn rows(&self) -> Range<usize> {

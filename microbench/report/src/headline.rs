@@ -15,6 +15,7 @@ pub(crate) fn headline(run: &Run) -> String {
         "compare" => compare(run),
         "simulate" => simulated::finding(run),
         "tune" => tune(run),
+        "surrogate" => surrogate(run),
         "doctor" => doctor(run),
         _ => None,
     };
@@ -105,6 +106,18 @@ fn explore(run: &Run) -> Option<String> {
         row.text("model")?,
         row.count("states")?,
         rate(row.number("states_per_s")?)
+    ))
+}
+
+fn surrogate(run: &Run) -> Option<String> {
+    let cached = || run.rows.iter().filter(|row| row.number("digits").is_some());
+    // Enough for most purposes, if the run has it.
+    let row = cached().find(|row| row.count("digits") == Some(4)).or_else(|| cached().next())?;
+    Some(format!(
+        "with a cache of the chemistry at {} digits it runs {} times as fast, with an error of {:.1e}",
+        row.count("digits")?,
+        significant(row.number("times_faster")?),
+        row.number("rms_error")?
     ))
 }
 

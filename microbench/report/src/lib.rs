@@ -11,6 +11,7 @@ mod headline;
 mod number;
 mod origin;
 mod page;
+mod picture;
 mod plot;
 mod run;
 mod simulated;
@@ -24,6 +25,7 @@ pub use error::{Error, Problem};
 use probeline_results::printable;
 
 use chapter::Chapter;
+use picture::Picture;
 use plot::{Dashes, Plot};
 use run::Run;
 use slug::Slugs;
@@ -70,7 +72,11 @@ impl Report {
             // XML cannot represent most control characters (XML 1.0, 2.2).
             (plot.id.clone(), printable::lines(&svg).into_owned())
         };
-        self.plots().map(svg).collect()
+        let pictures = self.chapters.iter().flat_map(|chapter| &chapter.pictures);
+        let picture = |picture: &Picture| {
+            (picture.id.clone(), printable::lines(&picture.standalone()).into_owned())
+        };
+        self.plots().map(svg).chain(pictures.map(picture)).collect()
     }
 
     fn plots(&self) -> impl Iterator<Item = &Plot> {
@@ -120,5 +126,8 @@ fn name_plots(chapters: &mut [Chapter]) {
     let mut slugs = Slugs::default();
     for plot in chapters.iter_mut().flat_map(|chapter| &mut chapter.plots) {
         plot.id = slugs.take(&plot.id);
+    }
+    for picture in chapters.iter_mut().flat_map(|chapter| &mut chapter.pictures) {
+        picture.id = slugs.take(&picture.id);
     }
 }

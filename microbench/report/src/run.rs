@@ -184,6 +184,7 @@ const NEEDED: [(&str, &[&str], &[&str]); 11] = [
     ("compare", &["measured", "column"], &["median"]),
     ("simulate", &[], &["machines", "mean_latency_ns"]),
     ("tune", &["candidate"], &["ops_per_s"]),
+    ("surrogate", &[], &["seconds"]),
     ("topology", &[], &["rank"]),
     ("doctor", &[], &[]),
 ];

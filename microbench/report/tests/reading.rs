@@ -425,6 +425,11 @@ fn row() -> impl Strategy<Value = Value> {
         "latency_ns",
         "expected_ops_per_s",
         "cache_entries",
+        "digits",
+        "times_faster",
+        "hit_share",
+        "rms_error",
+        "max_error",
     ];
     let texts = prop_oneof![Just("inserted"), Just("found"), Just("mixed"), Just("READ 8 B")];
     let numbers = proptest::collection::vec(number(), names.len());
@@ -447,7 +452,7 @@ fn shown() -> Value {
         "measured": "CAS, hot", "column": "shm", "candidate": "paper", "rank": 0, "ranks": 2,
         "machines": 2, "chunk_buckets": 8, "load_factor": 0.5, "median": 1.0, "mean_ns": 1.0,
         "mean_latency_ns": 1.0, "median_ops_per_s": 1.0, "ops_per_s": 1.0, "states_per_s": 1.0,
-        "effective_roundtrips": 1.0,
+        "effective_roundtrips": 1.0, "seconds": 1.0,
     })
 }
 
@@ -460,12 +465,14 @@ proptest! {
         command in prop_oneof![
             Just("bench-latency"), Just("bench-throughput"), Just("roundtrips"), Just("explore"),
             Just("limits"), Just("compare"), Just("simulate"), Just("topology"), Just("tune"),
+            Just("surrogate"),
         ],
     ) {
         let scratch = Scratch::new();
         let rows = [rows, vec![shown()]].concat();
         let mut odd = run(command, "shm", json!({}), Value::from(rows));
         odd["candidates"] = odd["rows"].clone();
+        odd["pictures"] = odd["rows"].clone();
         let report = read(&scratch.runs(&[odd]));
         let report = report.unwrap();
         let page = report.html(TITLE);

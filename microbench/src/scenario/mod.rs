@@ -10,6 +10,7 @@ pub(crate) mod limits;
 pub(crate) mod report;
 pub(crate) mod roundtrips;
 pub(crate) mod simulate;
+pub(crate) mod surrogate;
 pub(crate) mod throughput;
 pub(crate) mod topology;
 pub(crate) mod tune;

@@ -8,11 +8,13 @@ mod latency;
 mod limit;
 mod map;
 mod paper;
+mod surrogate;
 mod throughput;
 mod tune;
 
 use crate::distinct;
 use crate::origin::{Origins, transport};
+use crate::picture::Picture;
 use crate::plot::{Plot, Series, chunk_name};
 use crate::run::{Fields, Run};
 
@@ -21,6 +23,7 @@ pub(crate) struct Chapter {
     pub(crate) title: &'static str,
     pub(crate) lead: String,
     pub(crate) plots: Vec<Plot>,
+    pub(crate) pictures: Vec<Picture>,
     /// Plots that no run has data for, and the command that makes such a run.
     pub(crate) missing: Vec<String>,
 }
@@ -37,6 +40,7 @@ pub(crate) fn all(runs: &[Run]) -> Vec<Chapter> {
         depth::chapter(runs),
         compare::chapter(runs),
         tune::chapter(runs),
+        surrogate::chapter(runs),
     ]
 }
 
@@ -49,7 +53,7 @@ impl Chapter {
     ) -> Self {
         let plots: Vec<Plot> = plots.into_iter().collect();
         let missing = if plots.is_empty() { vec![missing.to_owned()] } else { Vec::new() };
-        Self { id, title, lead: lead.to_owned(), plots, missing }
+        Self { id, title, lead: lead.to_owned(), plots, pictures: Vec::new(), missing }
     }
 }
 

@@ -210,6 +210,23 @@ pub(crate) fn tune(goal: &str, times: f64, swept: bool) -> Value {
     run
 }
 
+/// Creates a run of a simulation with a cache, with two pictures.
+pub(crate) fn surrogate() -> Value {
+    let row = |digits: Option<u32>| {
+        let cached = |value: f64| digits.map(|digits| value * 10_f64.powi(-digits.cast_signed()));
+        json!({
+            "digits": digits, "seconds": 2.0, "times_faster": digits.map(|digits| 9.0 - f64::from(digits)),
+            "hit_share": digits.map(|_| 0.9), "rms_error": cached(0.5), "max_error": cached(3.0),
+        })
+    };
+    let rows = [None, Some(3), Some(4), Some(6)].map(row);
+    let mut run = run("surrogate", "shm", json!({ "ranks": 2 }), json!(rows));
+    let values = json!([[0.0, 0.5, 1.0], [0.25, 0.25, 0.75]]);
+    let picture = |name: &str, values: &Value| json!({ "run": name, "field": "dolomite", "unit": "mmol/l", "values": values });
+    run["pictures"] = json!([picture("without the cache", &values), picture("3 digits", &values)]);
+    run
+}
+
 /// Creates a run of each command, and several to compare ranks. The last has findings.
 pub(crate) fn all() -> Vec<Value> {
     let mut all = vec![latency("shm", 1.0), latency("verbs", 30.0)];
@@ -217,7 +234,7 @@ pub(crate) fn all() -> Vec<Value> {
         all.push(throughput("shm", ranks, 30e6));
         all.push(throughput("verbs", ranks, 2e6));
     }
-    all.extend([explore(), limits(), compare(), simulate()]);
+    all.extend([explore(), limits(), compare(), simulate(), surrogate()]);
     all.extend([tune("throughput", 1.25, false), tune("latency", 0.8, true)]);
     let mut last =
         run("from-the-future", "shm", json!({}), json!([{ "what": "a row", "much": 7 }]));

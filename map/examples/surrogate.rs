@@ -1,0 +1,56 @@
+//! The pattern of a simulation that caches an expensive function: round the arguments of many cells,
+//! look all of them up, compute what is missing, and put that into the map.
+//!
+//! `cargo run --release -p probeline-map --example surrogate`. `probeline surrogate` does the same with
+//! reactive transport, over all ranks of a job.
+
+use core::error::Error;
+
+use probeline_map::{Config, Field, Map, Operation, Rounding, Written};
+use probeline_shm::Builder;
+use probeline_transport::Alone;
+
+const CELLS: usize = 64;
+const STEPS: u32 = 200;
+
+/// Temperature and concentration, and the time step, which is not rounded.
+type Arguments = [f64; 3];
+/// The concentration after the step, and its rate at the end.
+type Reaction = [f64; 2];
+
+/// An expensive function: a reaction that heat speeds up, in a million small steps in a real program.
+fn react([temperature, concentration, step]: Arguments) -> Reaction {
+    let rate = (-50.0 / temperature).exp();
+    let after = (0..1_000).fold(concentration, |left, _| left * (1.0 - rate * step / 1_000.0));
+    [after, rate * after]
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let config = Config::for_entries(100_000, 1);
+    let engine = Builder::new(config.sizes::<Arguments, Reaction>(32)).open(&mut Alone)?;
+    let mut map = Map::open(engine, config, vec![Operation::EMPTY; 32], &mut Alone)?;
+    let rounding = Rounding::<Arguments, 3>::new([Field::F64(4), Field::F64(4), Field::Exact(8)])?;
+
+    // A rod that is hot at one end.
+    let mut cells: Vec<Arguments> =
+        (0..CELLS).map(|at| [20.0 + 80.0 * (0.9_f64).powf(at as f64), 1.0, 0.1]).collect();
+    let (mut found, mut written) = (vec![None; CELLS], vec![Written::Dropped; CELLS]);
+    for _ in 0..STEPS {
+        let keys: Vec<Arguments> = cells.iter().map(|cell| rounding.round(cell)).collect();
+        map.get_batch(&keys, &mut found)?;
+        let missed = keys.iter().zip(&found).filter(|(_, found)| found.is_none());
+        let missed: Vec<Arguments> = missed.map(|(key, _)| *key).collect();
+        let computed: Vec<Reaction> = missed.iter().map(|key| react(*key)).collect();
+        map.put_if_absent_batch(&missed, &computed, &mut written[..missed.len()])?;
+        let mut computed = computed.into_iter();
+        for (cell, found) in cells.iter_mut().zip(&found) {
+            let [after, _] = found.or_else(|| computed.next()).ok_or("a result for each cell")?;
+            cell[1] = after;
+        }
+        map.advance_age();
+    }
+    let stats = map.stats();
+    println!("{} of {} results were in the map", stats.hits, stats.reads());
+    println!("concentrations {:.4} to {:.4}", cells[0][1], cells[CELLS - 1][1]);
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! `surrogate`: simulates reactive transport with the map as a cache of the chemistry's results, which
+//! is the use that MPI-DHT was designed for (Luebke et al. 2025, section 5.4).
+
+mod chemistry;
+mod fields;
+mod halo;
+mod rank;
+mod row;
+
+use clap::{Args, value_parser};
+use probeline::map::{Config, Map, Operation};
+use probeline::transport::{Exchange, Owner, Sizes};
+use probeline_reactive::{Flow, Grid, QUESTION, Question};
+use probeline_results::{Row, gather_values};
+use serde_json::value::to_raw_value;
+
+use self::chemistry::{Cache, Chemistry, Stored};
+use self::fields::Picture;
+use self::halo::{Halo, READ_WORDS};
+use self::rank::{Rank, Tally};
+use self::row::SurrogateRow;
+use super::report_job;
+use crate::cli::{JobArgs, TransportName, within};
+use crate::failure::{Failure, Result};
+use crate::job::Scenario;
+use crate::progress::Progress;
+use crate::size::Size;
+use crate::table::{MOST_BATCH, MOST_IN_FLIGHT};
+use crate::timed::Timed;
+
+const CACHE_SIZE: Size = Size::mib(64);
+const CACHE_SIZE_HELP: &str = "\
+Memory for the cache, all ranks together: 192 bytes a result [default: 64MiB]";
+const MAX_CELLS_ALONG: i64 = 1 << 16;
+
+#[derive(Args, Clone, Debug)]
+#[command(mut_arg("table_size_asked", |option| option.help(CACHE_SIZE_HELP)))]
+pub(crate) struct SurrogateArgs {
+    /// Columns of the grid, cells of 1 cm in the direction of the flow
+    #[arg(long, value_name = "CELLS", default_value_t = 60)]
+    #[arg(value_parser = value_parser!(u32).range(1..=MAX_CELLS_ALONG))]
+    columns: u32,
+
+    /// Rows of the grid, which the ranks divide
+    #[arg(long, value_name = "CELLS", default_value_t = 30)]
+    #[arg(value_parser = value_parser!(u32).range(1..=MAX_CELLS_ALONG))]
+    rows: u32,
+
+    /// Time steps
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(value_parser = value_parser!(u32).range(1..=1 << 20))]
+    steps: u32,
+
+    /// Significant digits to which the inputs of the chemistry are rounded, 1 to 15, separated by
+    /// commas: a run with the cache for each
+    #[arg(long, value_name = "DIGITS,...", value_delimiter = ',', default_value = "3,4,5,6")]
+    #[arg(value_parser = value_parser!(u8).range(1..=15))]
+    digits: Vec<u8>,
+
+    /// Amounts that are taken as 0 when the inputs are rounded, in mol/l; POET takes 1e-13
+    #[arg(long, value_name = "AMOUNT", default_value_t = 1e-9)]
+    #[arg(value_parser = within("mol/l", 0.0..=1.0))]
+    zero_below: f64,
+
+    /// Microseconds of further work for each computed result, as of a more expensive chemistry; that
+    /// of the paper takes 206
+    #[arg(long, value_name = "US", default_value_t = 0.0)]
+    #[arg(value_parser = within("microseconds", 0.0..=1e6))]
+    work_us: f64,
+
+    /// Cells whose results a rank looks up in one batch call
+    #[arg(long, value_name = "CELLS", default_value_t = 64)]
+    #[arg(value_parser = value_parser!(u32).range(1..=MOST_BATCH))]
+    package: u32,
+
+    /// Lookups in flight of each rank that use READs and claims, 2 to 16384
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    #[arg(value_parser = value_parser!(u32).range(2..=MOST_IN_FLIGHT))]
+    in_flight: u32,
+
+    // Last, because its headings in the help apply to all options after them.
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+}
+
+pub(crate) fn run(mut args: SurrogateArgs) -> Result<()> {
+    args.job.settle(CACHE_SIZE, CACHE_SIZE, &[8])?;
+    args.check()?;
+    let Some((mut report, files, output)) = report_job("surrogate", &args.job, &args)? else {
+        return Ok(());
+    };
+    report.parameter("buckets_per_rank", args.config().buckets_per_owner);
+    report.parameter("columns", args.columns);
+    report.parameter("rows", args.rows);
+    report.parameter("steps", args.steps);
+    report.parameter("step_s", Flow::of_benchmark().step_s());
+    report.parameter("cell_m", Flow::of_benchmark().cell_m());
+    report.parameter("zero_below", args.zero_below);
+    report.parameter("work_us", args.work_us);
+    report.parameter("package", args.package);
+    report.parameter("in_flight", args.in_flight);
+    let (rows, pictures) = output;
+    report.summary = SurrogateRow::summary(&rows, args.grid());
+    report.notes = SurrogateRow::notes();
+    report.notes.push(args.times_note().into());
+    report.rows = rows;
+    for picture in pictures {
+        report.pictures.push(to_raw_value(&picture)?);
+    }
+    report.publish(files)
+}
+
+impl SurrogateArgs {
+    fn check(&self) -> Result<()> {
+        let (rows, ranks) = (self.rows, self.job.ranks);
+        if rows < ranks {
+            return Err(Failure::usage(format!(
+                "--rows {rows} are too few for {ranks} ranks, which have at least one each: give more \
+                 rows or fewer ranks"
+            )));
+        }
+        if self.config().buckets_per_owner == 0 {
+            let least = Size(u64::from(ranks) * bucket_bytes());
+            return Err(Failure::usage(format!(
+                "--table-size {} is too small: {ranks} ranks need {least} at least",
+                self.job.table_size
+            )));
+        }
+        Ok(())
+    }
+
+    fn grid(&self) -> Grid {
+        Grid { columns: self.columns as usize, rows: self.rows as usize }
+    }
+
+    fn config(&self) -> Config {
+        let buckets = self.job.table_size.0 / bucket_bytes() / u64::from(self.job.ranks.max(1));
+        // The simulator's time stands still while the CPU loads words.
+        let direct = self.job.transport != TransportName::Sim;
+        Config { direct, ..Config::new(buckets) }
+    }
+
+    fn times_note(&self) -> &'static str {
+        match self.job.transport {
+            TransportName::Sim => {
+                "times: virtual; the flow and the chemistry itself take none, but --work-us does"
+            }
+            _ => "times: of the slowest rank, all time steps with the flow",
+        }
+    }
+
+    /// Runs the simulation without the cache and with it, rounding to each number of digits.
+    fn simulate<T: Timed>(
+        &self,
+        cache: &mut Cache<'_, T>,
+        halo: &Halo,
+        exchange: &mut dyn Exchange,
+    ) -> Result<(Vec<SurrogateRow>, Vec<Picture>)> {
+        let ways: Vec<Option<u8>> =
+            [None].into_iter().chain(self.digits.iter().copied().map(Some)).collect();
+        let steps = ways.len() as u64 * u64::from(self.steps);
+        let mut progress = Progress::new(steps, exchange.me() == Owner(0));
+        let mut rows: Vec<SurrogateRow> = Vec::new();
+        let mut pictures = Vec::new();
+        let mut reference = None;
+        for (nth, digits) in (0..).zip(ways) {
+            let name =
+                digits.map_or("without the cache".to_owned(), |digits| format!("{digits} digits"));
+            let mut chemistry = Chemistry::new(digits, self)?;
+            let mut rank = Rank::new(self.grid(), halo, exchange)?;
+            cache.clear(exchange)?;
+            cache.reset_stats();
+            exchange.barrier()?;
+            let start_ns = cache.transport().now_ns();
+            for step in 0..u64::from(self.steps) {
+                progress.set(nth * u64::from(self.steps) + step, &name);
+                rank.step(step, cache, &mut chemistry, exchange)?;
+            }
+            let took_ns = cache.transport().now_ns() - start_ns;
+            let fields = rank.fields();
+            let mut tally = Tally::new(&rank, reference.as_deref());
+            tally.count(took_ns, &chemistry, cache.stats());
+            let tally =
+                gather_values(exchange, &tally)?.into_iter().fold(Tally::default(), Tally::plus);
+            rows.push(SurrogateRow::new(digits, self.job.ranks, &tally, rows.first()));
+            // Without rounding, and with the coarsest.
+            if digits.is_none() || digits == self.digits.iter().min().copied() {
+                pictures.extend(fields::pictures(&name, &rank.samples(), exchange)?);
+            }
+            reference.get_or_insert(fields);
+        }
+        Ok((rows, pictures))
+    }
+}
+
+fn bucket_bytes() -> u64 {
+    Config::new(1).words::<Question, Stored>() * 8
+}
+
+impl Scenario for SurrogateArgs {
+    type Output = (Vec<SurrogateRow>, Vec<Picture>);
+
+    fn sizes(&self) -> Sizes {
+        let sizes = self.config().sizes::<Question, Stored>(self.in_flight);
+        Sizes {
+            window_words: sizes.window_words + Halo::words(self.grid()),
+            // Beside those of the map, one for the rows of neighbours.
+            slots: sizes.slots + 1,
+            slot_words: sizes.slot_words.max(READ_WORDS),
+            ..sizes
+        }
+    }
+
+    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+        let config = self.config();
+        let sizes = config.sizes::<Question, Stored>(self.in_flight);
+        let halo = Halo::new(sizes.window_words, sizes.slots);
+        let operations = vec![Operation::EMPTY; self.in_flight as usize];
+        let mut cache = Map::open(engine, config, operations, exchange)?;
+        self.simulate(&mut cache, &halo, exchange)
+    }
+}
+
+const _: () = assert!(QUESTION * 8 == 80 && size_of::<Stored>() == 104);

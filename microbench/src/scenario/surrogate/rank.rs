@@ -1,0 +1,170 @@
+//! The part of the simulation that one rank has, and what is counted of it.
+
+use probeline::map::Stats;
+use probeline::transport::Exchange;
+use probeline_reactive::{Answer, Band, Cell, Flow, Grid, Question, Water};
+use serde::{Deserialize, Serialize};
+
+use super::chemistry::{Cache, Chemistry};
+use super::fields::{FIELD_COUNT, Sample, fields, is_sampled};
+use super::halo::Halo;
+use crate::failure::Result;
+use crate::timed::Timed;
+
+pub(super) struct Rank<'h> {
+    grid: Grid,
+    flow: Flow,
+    halo: &'h Halo,
+    band: Band,
+    /// The water that enters each row of the band.
+    inflow: Vec<Water>,
+    questions: Vec<Question>,
+    answers: Vec<Answer>,
+}
+
+impl<'h> Rank<'h> {
+    /// Creates this rank's rows with calcite and the water that is in equilibrium with it.
+    pub(super) fn new(grid: Grid, halo: &'h Halo, exchange: &dyn Exchange) -> Result<Self> {
+        let resident = Water::with_calcite()?;
+        let rows = grid.band(exchange.me().0 as usize, exchange.owners() as usize);
+        let band = Band::new(grid, rows.clone(), Cell::with_calcite(resident));
+        let cells = band.cells().len();
+        Ok(Self {
+            grid,
+            flow: Flow::of_benchmark(),
+            halo,
+            inflow: Flow::waters(grid, rows, Water::with_magnesium(), resident),
+            band,
+            questions: Vec::with_capacity(cells),
+            answers: vec![Answer::default(); cells],
+        })
+    }
+
+    /// Simulates a time step: flow, then chemistry.
+    pub(super) fn step<T: Timed>(
+        &mut self,
+        step: u64,
+        cache: &mut Cache<'_, T>,
+        chemistry: &mut Chemistry,
+        exchange: &mut dyn Exchange,
+    ) -> Result<()> {
+        let engine = cache.transport_mut()?;
+        let [above, below] = self.halo.exchange(engine, step, &self.band, exchange)?;
+        self.band.flow(&self.flow, &self.inflow, above.as_deref(), below.as_deref());
+        let step_s = self.flow.step_s();
+        self.questions.clear();
+        self.questions.extend(self.band.cells().iter().map(|cell| cell.question(step_s)));
+        chemistry.answer(cache, &mut self.questions, &mut self.answers)?;
+        for (cell, answer) in self.band.cells_mut().iter_mut().zip(&self.answers) {
+            cell.react(answer);
+        }
+        // Entries of this step are younger than those of earlier ones.
+        cache.advance_age();
+        Ok(())
+    }
+
+    /// Returns the values of all fields in each cell of the band.
+    pub(super) fn fields(&self) -> Vec<[f64; FIELD_COUNT]> {
+        let cells = self.band.cells().iter().zip(&self.answers);
+        cells.map(|(cell, answer)| fields(cell, answer)).collect()
+    }
+
+    /// Returns the cells of the band that are in pictures.
+    pub(super) fn samples(&self) -> Vec<Sample> {
+        let columns = self.grid.columns;
+        let rows = self.fields();
+        let rows = self.band.rows().zip(rows.chunks(columns));
+        let rows = rows.filter(|(row, _)| is_sampled(*row, self.grid.rows));
+        rows.map(|(row, cells)| Sample::new(row, cells)).collect()
+    }
+}
+
+/// What is counted of a run: of one rank, or of all.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Tally {
+    /// Of the slowest rank.
+    pub(super) took_ns: u64,
+    /// Sums over all ranks.
+    pub(super) chemistry_ns: u64,
+    pub(super) solve_ns: u64,
+    pub(super) questions: u64,
+    pub(super) solved: u64,
+    pub(super) hits: u64,
+    pub(super) evictions: u64,
+    pub(super) cells: u64,
+    /// The largest charge of a cell's water, in equivalents per litre.
+    pub(super) charge: f64,
+    /// The largest magnitude of each field.
+    pub(super) largest: [f64; FIELD_COUNT],
+    /// The largest difference of each field from the run without the cache.
+    pub(super) difference: [f64; FIELD_COUNT],
+    /// The sum of the squares of these differences.
+    pub(super) squares: [f64; FIELD_COUNT],
+    /// A sum of hashes of all cells, independent of how ranks divide them.
+    pub(super) digest: u64,
+}
+
+impl Tally {
+    /// Compares the rank's cells with those of the run without the cache.
+    pub(super) fn new(rank: &Rank<'_>, reference: Option<&[[f64; FIELD_COUNT]]>) -> Self {
+        let mut tally = Self { cells: rank.band.cells().len() as u64, ..Self::default() };
+        let here = rank.fields();
+        for (values, expected) in here.iter().zip(reference.unwrap_or(&here)) {
+            for field in 0..FIELD_COUNT {
+                let off = (values[field] - expected[field]).abs();
+                tally.largest[field] = tally.largest[field].max(values[field].abs());
+                tally.difference[field] = tally.difference[field].max(off);
+                tally.squares[field] += off * off;
+            }
+        }
+        let first = (rank.band.rows().start * rank.grid.columns) as u64;
+        for (number, cell) in (first..).zip(rank.band.cells()) {
+            tally.charge = tally.charge.max(cell.water.charge().abs());
+            let bits = cell.question(0.0).map(f64::to_bits);
+            let hash = bits.into_iter().fold(mixed(number), |hash, bits| mixed(hash ^ bits));
+            tally.digest = tally.digest.wrapping_add(hash);
+        }
+        tally
+    }
+
+    /// Adds the times and counts of the rank.
+    pub(super) fn count(&mut self, took_ns: u64, chemistry: &Chemistry, stats: &Stats) {
+        self.took_ns = took_ns;
+        self.chemistry_ns = chemistry.chemistry_ns;
+        self.solve_ns = chemistry.solve_ns;
+        self.questions = chemistry.questions;
+        self.solved = chemistry.solved;
+        self.hits = stats.hits;
+        self.evictions = stats.evictions;
+    }
+
+    /// Returns the tally of both parts.
+    pub(super) fn plus(self, other: Self) -> Self {
+        let largest = |one: [f64; FIELD_COUNT], other: [f64; FIELD_COUNT]| {
+            core::array::from_fn(|field| one[field].max(other[field]))
+        };
+        Self {
+            took_ns: self.took_ns.max(other.took_ns),
+            chemistry_ns: self.chemistry_ns + other.chemistry_ns,
+            solve_ns: self.solve_ns + other.solve_ns,
+            questions: self.questions + other.questions,
+            solved: self.solved + other.solved,
+            hits: self.hits + other.hits,
+            evictions: self.evictions + other.evictions,
+            cells: self.cells + other.cells,
+            charge: self.charge.max(other.charge),
+            largest: largest(self.largest, other.largest),
+            difference: largest(self.difference, other.difference),
+            squares: core::array::from_fn(|field| self.squares[field] + other.squares[field]),
+            digest: self.digest.wrapping_add(other.digest),
+        }
+    }
+}
+
+/// Mixes the bits of a number (the finalizer of SplitMix64, which is a bijection).
+fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
+}

@@ -1,0 +1,166 @@
+//! The row of a run, and the summary of all.
+
+use probeline_reactive::Grid;
+use probeline_results::format::{fixed, percent, text};
+use probeline_results::{Row, row};
+
+use super::fields::FIELD_COUNT;
+use super::rank::Tally;
+use crate::units::{counted, significant, thousands, time};
+
+row! {
+    pub(crate) struct SurrogateRow {
+        /// None without the cache.
+        digits: Option<u8> => {
+            "digits",
+            SurrogateRow::digits_name,
+            note("significant digits of the inputs of the chemistry")
+        },
+        ranks: u32 => ("ranks", text, full()),
+        questions: u64 => ("results", text, full().note("results of the chemistry, one a cell and step")),
+        hits: u64,
+        hit_share: Option<f64> =>
+            ("hit rate", percent, note("results that were not computed / results")),
+        computed: u64 => ("computed", text),
+        evictions: u64 => ("evictions", text, only_if(|row| row.evictions > 0)),
+        seconds: f64 => ("s", fixed::<3>),
+        times_faster: Option<f64> =>
+            ("times faster", fixed::<2>, note("time without the cache / time with it")),
+        compute_ns: Option<f64> =>
+            ("ns computed", fixed::<0>, note("mean time of a result that is computed")),
+        lookup_ns: Option<f64> =>
+            ("ns looked up", fixed::<0>, note("rounding, get and put, mean of all results")),
+        rms_error: Option<f64> => {"RMS error", SurrogateRow::rms_error, note(
+            "against no cache / largest value of the field; of the worst field"
+        )},
+        max_error: Option<f64> =>
+            {"max error", SurrogateRow::max_error, note("the same, of the worst cell")},
+        calcium_max_error: Option<f64>,
+        calcium_rms_error: Option<f64>,
+        magnesium_max_error: Option<f64>,
+        magnesium_rms_error: Option<f64>,
+        carbon_max_error: Option<f64>,
+        carbon_rms_error: Option<f64>,
+        ph_max_error: Option<f64>,
+        ph_rms_error: Option<f64>,
+        calcite_max_error: Option<f64>,
+        calcite_rms_error: Option<f64>,
+        dolomite_max_error: Option<f64>,
+        dolomite_rms_error: Option<f64>,
+        charge: f64 => {"charge", SurrogateRow::charge_text, full().note(
+            "largest charge of a cell's water, in equivalents per litre"
+        )},
+        digest: String => ("digest", text, full().note("hash of all cells after the last step")),
+    }
+}
+
+impl Row for SurrogateRow {}
+
+impl SurrogateRow {
+    /// Creates the row of a run, which is compared with that without the cache.
+    pub(super) fn new(
+        digits: Option<u8>,
+        ranks: u32,
+        tally: &Tally,
+        without: Option<&Self>,
+    ) -> Self {
+        let seconds = tally.took_ns as f64 / 1e9;
+        let per = |ns: u64, count: u64| (count > 0).then(|| ns as f64 / count as f64);
+        let cached = digits.is_some();
+        let max = core::array::from_fn(|field| tally.relative(field, tally.difference[field]));
+        let rms = core::array::from_fn(|field| {
+            tally.relative(field, (tally.squares[field] / tally.cells.max(1) as f64).sqrt())
+        });
+        let only = |errors: [f64; FIELD_COUNT]| errors.map(|error| cached.then_some(error));
+        let largest =
+            |errors: [f64; FIELD_COUNT]| cached.then(|| errors.into_iter().fold(0.0, f64::max));
+        let (max_error, rms_error) = (largest(max), largest(rms));
+        let [calcium_max_error, magnesium_max_error, carbon_max_error, ph_max_error, rest @ ..] =
+            only(max);
+        let [calcite_max_error, dolomite_max_error] = rest;
+        let [calcium_rms_error, magnesium_rms_error, carbon_rms_error, ph_rms_error, rest @ ..] =
+            only(rms);
+        let [calcite_rms_error, dolomite_rms_error] = rest;
+        Self {
+            digits,
+            ranks,
+            questions: tally.questions,
+            hits: tally.hits,
+            hit_share: cached.then(|| 1.0 - tally.solved as f64 / tally.questions.max(1) as f64),
+            computed: tally.solved,
+            evictions: tally.evictions,
+            seconds,
+            times_faster: without.map(|without| without.seconds / seconds.max(1e-9)),
+            compute_ns: per(tally.solve_ns, tally.solved),
+            lookup_ns: per(tally.chemistry_ns.saturating_sub(tally.solve_ns), tally.questions)
+                .filter(|_| cached),
+            max_error,
+            rms_error,
+            calcium_max_error,
+            calcium_rms_error,
+            magnesium_max_error,
+            magnesium_rms_error,
+            carbon_max_error,
+            carbon_rms_error,
+            ph_max_error,
+            ph_rms_error,
+            calcite_max_error,
+            calcite_rms_error,
+            dolomite_max_error,
+            dolomite_rms_error,
+            charge: tally.charge,
+            digest: format!("{:016x}", tally.digest),
+        }
+    }
+
+    fn digits_name(&self) -> String {
+        self.digits.map_or("no cache".to_owned(), |digits| digits.to_string())
+    }
+
+    fn max_error(&self) -> String {
+        small(self.max_error)
+    }
+
+    fn rms_error(&self) -> String {
+        small(self.rms_error)
+    }
+
+    fn charge_text(&self) -> String {
+        small(Some(self.charge))
+    }
+
+    pub(super) fn summary(rows: &[Self], grid: Grid) -> Vec<String> {
+        let Some(without) = rows.first() else { return Vec::new() };
+        let first = format!(
+            "{} x {} cells on {}: {} results of the chemistry take {} without the cache",
+            grid.columns,
+            grid.rows,
+            counted(without.ranks.into(), "rank"),
+            thousands(without.questions),
+            time(without.seconds * 1e9),
+        );
+        let with = rows.iter().filter_map(|row| {
+            Some(format!(
+                "with it and {}, {} times as fast: hit rate {:.1} %, error {} (RMS), {} (largest)",
+                counted(row.digits?.into(), "digit"),
+                significant(row.times_faster?),
+                row.hit_share? * 100.0,
+                small(row.rms_error),
+                small(row.max_error),
+            ))
+        });
+        [first].into_iter().chain(with).collect()
+    }
+}
+
+impl Tally {
+    /// Returns a difference of a field relative to its largest value.
+    fn relative(&self, field: usize, difference: f64) -> f64 {
+        if difference == 0.0 { 0.0 } else { difference / self.largest[field] }
+    }
+}
+
+/// Formats a number of any magnitude with two digits.
+fn small(number: Option<f64>) -> String {
+    number.map_or_else(String::new, |number| format!("{number:.1e}"))
+}

@@ -1,0 +1,96 @@
+//! `surrogate`: results are the same for any number of ranks; a cache changes them by rounding only.
+
+mod common;
+
+use common::reported::{command, number, reported};
+use common::run;
+use serde_json::Value;
+
+const SMALL: [&str; 8] =
+    ["--columns", "12", "--rows", "6", "--steps", "20", "--table-size", "1MiB"];
+
+fn rows(options: &[&str]) -> Vec<Value> {
+    let line = [&["surrogate"][..], &SMALL, options].concat();
+    reported(&line).json["rows"].as_array().unwrap().clone()
+}
+
+/// The results of the chemistry are a function of the rounded inputs, so runs with a cache have the same
+/// cells for any number of ranks too.
+#[test]
+fn ranks_divide_the_same_simulation() {
+    let digests = |ranks: &str, transport: &str| {
+        let rows = rows(&["--ranks", ranks, "--transport", transport, "--digits", "3"]);
+        rows.iter().map(|row| row["digest"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let one = digests("1", "shm");
+    assert_eq!(one.len(), 2);
+    assert_ne!(one[0], one[1]);
+    for (ranks, transport) in [("2", "shm"), ("5", "shm"), ("3", "sim")] {
+        assert_eq!(digests(ranks, transport), one, "{ranks} {transport}");
+    }
+}
+
+#[test]
+fn the_cache_changes_results_by_rounding_only() {
+    let rows = command("surrogate", &[&SMALL[..], &["--digits", "2,4,8"]].concat(), 4);
+    rows.chunks(4).for_each(check_errors);
+}
+
+fn check_errors(rows: &[Value]) {
+    let [without, coarse, middle, fine] = rows else { panic!("{rows:?}") };
+    let questions = 12.0 * 6.0 * 20.0;
+    assert_eq!((number(without, "questions"), number(without, "computed")), (questions, questions));
+    assert!(without["digits"].is_null() && without["rms_error"].is_null(), "{without}");
+    for (row, limit) in [(coarse, 0.3), (middle, 3e-3), (fine, 3e-7)] {
+        let (rms, max) = (number(row, "rms_error"), number(row, "max_error"));
+        assert!(rms > 0.0 && rms < limit && max >= rms, "{row}");
+        assert!(number(row, "calcite_max_error") <= max, "{row}");
+        assert!(number(row, "charge") < 1e-15, "{row}");
+        let share = 1.0 - number(row, "computed") / questions;
+        assert!((number(row, "hit_share") - share).abs() < 1e-12 && share > 0.1, "{row}");
+        assert!(number(row, "hits") <= questions - number(row, "computed"), "{row}");
+    }
+    assert!(number(coarse, "rms_error") > number(middle, "rms_error"));
+    assert!(number(middle, "rms_error") > number(fine, "rms_error"));
+}
+
+/// A rank that computes spends the time of an expensive chemistry, also in virtual time; then even few
+/// hits pay.
+#[test]
+fn work_takes_time() {
+    for transport in ["shm", "sim"] {
+        let rows = rows(&["--transport", transport, "--work-us", "206", "--digits", "3"]);
+        let [without, with] = rows.as_slice() else { panic!("{rows:?}") };
+        // Two ranks share the work.
+        let least = 12.0 * 6.0 * 20.0 * 206e-6 / 2.0;
+        assert!(number(without, "seconds") >= least, "{without}");
+        assert!(number(with, "compute_ns") >= 206e3, "{with}");
+        if transport == "sim" {
+            assert!(number(with, "times_faster") > 1.2, "{with}");
+        }
+    }
+}
+
+/// A page with the pictures.
+#[test]
+fn the_report_has_pictures() {
+    let report = reported(&[&["surrogate"][..], &SMALL, &["--digits", "3,5"]].concat());
+    let pictures = report.json["pictures"].as_array().unwrap();
+    // Six fields, without the cache and with the fewest digits.
+    assert_eq!(pictures.len(), 12);
+    let dolomite = pictures.iter().find(|picture| picture["field"] == "dolomite").unwrap();
+    let values = dolomite["values"].as_array().unwrap();
+    assert_eq!((values.len(), values[0].as_array().unwrap().len()), (6, 12));
+    let most = values.iter().flat_map(|row| row.as_array().unwrap());
+    assert!(most.filter_map(Value::as_f64).fold(0.0, f64::max) > 1e-3);
+}
+
+#[test]
+fn sizes_that_do_not_fit_are_refused() {
+    let said = run(&["surrogate", "--rows", "2", "--ranks", "3"]).failed_in_one_line();
+    assert!(said.contains("--rows 2 are too few for 3 ranks"), "{said}");
+    let said = run(&["surrogate", "--ranks", "2", "--table-size", "128B"]).failed_in_one_line();
+    assert!(said.contains("too small"), "{said}");
+    let said = run(&["surrogate", "--tuning", "nosuch.toml"]).failed_in_one_line();
+    assert!(said.contains("surrogate uses none"), "{said}");
+}
