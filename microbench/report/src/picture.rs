@@ -161,8 +161,11 @@ impl Picture {
     /// Returns the levels that a legend explains, and their values.
     pub(crate) fn legend(&self) -> Vec<(usize, String)> {
         let values = [self.least, f64::midpoint(self.least, self.most), self.most];
-        let name =
-            |value: f64| format!("{} {}", significant(value), self.unit).trim_end().to_owned();
+        // What is far too little to see is 0.
+        let seen = |value: f64| if value.abs() < 1e-4 * self.most.abs() { 0.0 } else { value };
+        let name = |value: f64| {
+            format!("{} {}", significant(seen(value)), self.unit).trim_end().to_owned()
+        };
         let mut legend: Vec<_> = values.map(|value| (self.level(value), name(value))).to_vec();
         legend.dedup();
         legend

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Chapter, Sample, of, series_of_runs};
 use crate::origin::transport;
 use crate::picture::Picture;
-use crate::plot::{Guide, Kind, Plot, Spec};
+use crate::plot::{Guide, Kind, Plot, Series, Spec};
 use crate::run::Run;
 
 const COMMANDS: [&str; 1] = ["surrogate"];
@@ -35,7 +35,7 @@ fn pictures(run: &Run) -> Vec<Picture> {
 }
 
 /// Returns the points of a field of the rows by digits.
-fn by_digits(runs: &[Run], hue: &str, field: &str) -> Vec<crate::plot::Series> {
+fn by_digits(runs: &[Run], hue: &str, field: &str) -> Vec<Series> {
     series_of_runs(runs, &COMMANDS, |_, row| {
         let point = [row.number("digits")?, row.number(field)?];
         Some(Sample::new(hue.to_owned(), point))
@@ -58,7 +58,7 @@ fn hits(runs: &[Run]) -> Option<Plot> {
     Spec {
         id: "surrogate-hits".to_owned(),
         title: "Results that were not computed".to_owned(),
-        caption: "Share of all results that the cache had.".to_owned(),
+        caption: "Share of all results that were not computed.".to_owned(),
         x: ("significant digits", Kind::Counts),
         y: ("share", Kind::FromZero),
         guide: Guide::None,
@@ -67,8 +67,12 @@ fn hits(runs: &[Run]) -> Option<Plot> {
 }
 
 fn errors(runs: &[Run]) -> Option<Plot> {
-    let all =
-        [by_digits(runs, "root mean square", "rms_error"), by_digits(runs, "largest", "max_error")];
+    let of = |hue: &str, field: &str| {
+        let series = by_digits(runs, hue, field);
+        let in_ppm = |series: &Series| series.map(|[_, error]| Some(error * 1e6));
+        series.iter().filter_map(in_ppm).collect::<Vec<_>>()
+    };
+    let all = [of("root mean square", "rms_error"), of("largest", "max_error")];
     Spec {
         id: "surrogate-errors".to_owned(),
         title: "Error of the cache".to_owned(),
@@ -77,7 +81,7 @@ fn errors(runs: &[Run]) -> Option<Plot> {
                   largest value of the field, of the field in which it is largest."
                 .to_owned(),
         x: ("significant digits", Kind::Counts),
-        y: ("relative error", Kind::Log),
+        y: ("parts per million", Kind::Log),
         guide: Guide::None,
     }
     .plot(all.concat())
