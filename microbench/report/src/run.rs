@@ -174,7 +174,7 @@ impl Run {
 
 /// The texts and the numbers that the page needs of each command's rows; `doctor` has findings and
 /// no rows.
-const NEEDED: [(&str, &[&str], &[&str]); 11] = [
+const NEEDED: [(&str, &[&str], &[&str]); 12] = [
     ("bench-latency", &["operation"], &["mean_ns"]),
     ("bench-throughput", &["workload"], &["ranks", "median_ops_per_s"]),
     ("bench-map", &["mode", "workload"], &["median_ops_per_s"]),
