@@ -150,9 +150,9 @@ fn check_cell(value: &Value, cell: &str, column: &str) {
     }
 }
 
-/// Columns that READ, WRITE, CAS and FAA without a table do not have, or limits, or puts, or a
-/// simulation without a cache.
-const MAY_BE_EMPTY: [&str; 16] = [
+/// Columns that READ, WRITE, CAS and FAA without a table do not have, or limits, or puts, or states
+/// that are not kept as trees, or a simulation without a cache.
+const MAY_BE_EMPTY: [&str; 17] = [
     "chunk_buckets",
     "load_factor",
     "effective_roundtrips",
@@ -166,6 +166,7 @@ const MAY_BE_EMPTY: [&str; 16] = [
     "limit_share",
     "digits",
     "hit_share",
+    "node_hit_share",
     "held_lock",
     "times_faster",
     "lookup_ns",
