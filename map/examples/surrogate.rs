@@ -18,7 +18,7 @@ type Arguments = [f64; 3];
 /// The concentration after the step, and its rate at the end.
 type Reaction = [f64; 2];
 
-/// An expensive function: a reaction that heat speeds up, in a million small steps in a real program.
+/// An expensive function: a reaction that heat speeds up, in many small steps.
 fn react([temperature, concentration, step]: Arguments) -> Reaction {
     let rate = (-50.0 / temperature).exp();
     let after = (0..1_000).fold(concentration, |left, _| left * (1.0 - rate * step / 1_000.0));
@@ -31,7 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut map = Map::open(engine, config, vec![Operation::EMPTY; 32], &mut Alone)?;
     let rounding = Rounding::<Arguments, 3>::new([Field::F64(4), Field::F64(4), Field::Exact(8)])?;
 
-    // A rod that is hot at one end.
+    // A rod that is hot at one end, in a stream that brings new substance to all cells. As they become
+    // steady, their rounded arguments repeat.
     let mut cells: Vec<Arguments> =
         (0..CELLS).map(|at| [20.0 + 80.0 * (0.9_f64).powf(at as f64), 1.0, 0.1]).collect();
     let (mut found, mut written) = (vec![None; CELLS], vec![Written::Dropped; CELLS]);
@@ -45,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut computed = computed.into_iter();
         for (cell, found) in cells.iter_mut().zip(&found) {
             let [after, _] = found.or_else(|| computed.next()).ok_or("a result for each cell")?;
-            cell[1] = after;
+            cell[1] = after + 0.1 * (1.0 - after);
         }
         map.advance_age();
     }
