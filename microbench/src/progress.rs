@@ -80,6 +80,8 @@ pub(crate) struct Progress {
     /// `None` if the number of steps is unknown.
     total: Option<u64>,
     bar: Option<ProgressBar>,
+    /// Calls of [`advance`](Self::advance).
+    advanced: u64,
     shown: bool,
     start: Instant,
 }
@@ -88,11 +90,23 @@ impl Progress {
     /// Creates a bar of `total` steps, or a line for steps of an unknown number. `shown` must be
     /// true on one rank only.
     pub(crate) fn new(total: impl Into<Option<u64>>, shown: bool) -> Self {
-        Self { total: total.into(), bar: None, shown: is_shown(shown), start: Instant::now() }
+        Self {
+            total: total.into(),
+            bar: None,
+            advanced: 0,
+            shown: is_shown(shown),
+            start: Instant::now(),
+        }
     }
 
     pub(crate) fn set(&mut self, done: u64, doing: &str) {
         self.expecting(done, doing, Duration::ZERO);
+    }
+
+    /// Shows one step more than before.
+    pub(crate) fn advance(&mut self, doing: &str) {
+        self.advanced += 1;
+        self.set(self.advanced, doing);
     }
 
     pub(crate) fn expecting(&mut self, done: u64, doing: &str, expected: Duration) {

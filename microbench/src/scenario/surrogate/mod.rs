@@ -27,6 +27,7 @@ use crate::progress::Progress;
 use crate::size::Size;
 use crate::table::{MOST_BATCH, MOST_IN_FLIGHT};
 use crate::timed::Timed;
+use crate::units::counted;
 
 const CACHE_SIZE: Size = Size::mib(64);
 const CACHE_SIZE_HELP: &str = "\
@@ -156,41 +157,56 @@ impl SurrogateArgs {
         halo: &Halo,
         exchange: &mut dyn Exchange,
     ) -> Result<(Vec<SurrogateRow>, Vec<Picture>)> {
-        let ways: Vec<Option<u8>> =
+        let runs: Vec<_> =
             [None].into_iter().chain(self.digits.iter().copied().map(Some)).collect();
-        let steps = ways.len() as u64 * u64::from(self.steps);
+        let steps = runs.len() as u64 * u64::from(self.steps);
         let mut progress = Progress::new(steps, exchange.me() == Owner(0));
         let mut rows: Vec<SurrogateRow> = Vec::new();
         let mut pictures = Vec::new();
         let mut reference = None;
-        for (nth, digits) in (0..).zip(ways) {
-            let name =
-                digits.map_or("without the cache".to_owned(), |digits| format!("{digits} digits"));
-            let mut chemistry = Chemistry::new(digits, self)?;
-            let mut rank = Rank::new(self.grid(), halo, exchange)?;
-            cache.clear(exchange)?;
-            cache.reset_stats();
-            exchange.barrier()?;
-            let start_ns = cache.transport().now_ns();
-            for step in 0..u64::from(self.steps) {
-                progress.set(nth * u64::from(self.steps) + step, &name);
-                rank.step(step, cache, &mut chemistry, exchange)?;
-            }
-            let took_ns = cache.transport().now_ns() - start_ns;
+        for digits in runs {
+            let (rank, mut tally) = self.run_once(digits, cache, halo, &mut progress, exchange)?;
             let fields = rank.fields();
-            let mut tally = Tally::new(&rank, reference.as_deref());
-            tally.count(took_ns, &chemistry, cache.stats());
-            let tally =
-                gather_values(exchange, &tally)?.into_iter().fold(Tally::default(), Tally::plus);
+            tally.compare(&fields, reference.as_deref().unwrap_or(&fields));
+            let all = gather_values(exchange, &tally)?;
+            let tally = all.into_iter().fold(Tally::default(), Tally::plus);
             rows.push(SurrogateRow::new(digits, self.job.ranks, &tally, rows.first()));
             // Without rounding, and with the coarsest.
             if digits.is_none() || digits == self.digits.iter().min().copied() {
-                pictures.extend(fields::pictures(&name, &rank.samples(), exchange)?);
+                pictures.extend(fields::pictures(&name(digits), &rank.samples(), exchange)?);
             }
             reference.get_or_insert(fields);
         }
         Ok((rows, pictures))
     }
+
+    /// Runs the simulation once, with an empty cache if inputs are rounded.
+    fn run_once<'h, T: Timed>(
+        &self,
+        digits: Option<u8>,
+        cache: &mut Cache<'_, T>,
+        halo: &'h Halo,
+        progress: &mut Progress,
+        exchange: &mut dyn Exchange,
+    ) -> Result<(Rank<'h>, Tally)> {
+        let mut chemistry = Chemistry::new(digits, self)?;
+        let mut rank = Rank::new(self.grid(), halo, exchange)?;
+        cache.clear(exchange)?;
+        cache.reset_stats();
+        let start_ns = cache.transport().now_ns();
+        for step in 0..u64::from(self.steps) {
+            progress.advance(&name(digits));
+            rank.step(step, cache, &mut chemistry, exchange)?;
+        }
+        let took_ns = cache.transport().now_ns() - start_ns;
+        let tally = Tally::new(&rank, took_ns, &chemistry, cache.stats());
+        Ok((rank, tally))
+    }
+}
+
+/// Returns the name of a run.
+fn name(digits: Option<u8>) -> String {
+    digits.map_or_else(|| "without the cache".to_owned(), |digits| counted(digits.into(), "digit"))
 }
 
 fn bucket_bytes() -> u64 {

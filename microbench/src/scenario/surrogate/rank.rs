@@ -94,7 +94,7 @@ pub(super) struct Tally {
     pub(super) cells: u64,
     /// The largest charge of a cell's water, in equivalents per litre.
     pub(super) charge: f64,
-    /// The largest magnitude of each field.
+    /// The largest magnitude of each field, with the cache or without it.
     pub(super) largest: [f64; FIELD_COUNT],
     /// The largest difference of each field from the run without the cache.
     pub(super) difference: [f64; FIELD_COUNT],
@@ -105,18 +105,19 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Compares the rank's cells with those of the run without the cache.
-    pub(super) fn new(rank: &Rank<'_>, reference: Option<&[[f64; FIELD_COUNT]]>) -> Self {
-        let mut tally = Self { cells: rank.band.cells().len() as u64, ..Self::default() };
-        let here = rank.fields();
-        for (values, expected) in here.iter().zip(reference.unwrap_or(&here)) {
-            for field in 0..FIELD_COUNT {
-                let off = (values[field] - expected[field]).abs();
-                tally.largest[field] = tally.largest[field].max(values[field].abs());
-                tally.difference[field] = tally.difference[field].max(off);
-                tally.squares[field] += off * off;
-            }
-        }
+    /// Counts a run of one rank.
+    pub(super) fn new(rank: &Rank<'_>, took_ns: u64, chemistry: &Chemistry, stats: &Stats) -> Self {
+        let mut tally = Self {
+            took_ns,
+            chemistry_ns: chemistry.chemistry_ns,
+            solve_ns: chemistry.solve_ns,
+            questions: chemistry.questions,
+            solved: chemistry.solved,
+            hits: stats.hits,
+            evictions: stats.evictions,
+            cells: rank.band.cells().len() as u64,
+            ..Self::default()
+        };
         let first = (rank.band.rows().start * rank.grid.columns) as u64;
         for (number, cell) in (first..).zip(rank.band.cells()) {
             tally.charge = tally.charge.max(cell.water.charge().abs());
@@ -127,15 +128,21 @@ impl Tally {
         tally
     }
 
-    /// Adds the times and counts of the rank.
-    pub(super) fn count(&mut self, took_ns: u64, chemistry: &Chemistry, stats: &Stats) {
-        self.took_ns = took_ns;
-        self.chemistry_ns = chemistry.chemistry_ns;
-        self.solve_ns = chemistry.solve_ns;
-        self.questions = chemistry.questions;
-        self.solved = chemistry.solved;
-        self.hits = stats.hits;
-        self.evictions = stats.evictions;
+    /// Compares the fields of the rank's cells with those of the run without the cache.
+    pub(super) fn compare(
+        &mut self,
+        here: &[[f64; FIELD_COUNT]],
+        reference: &[[f64; FIELD_COUNT]],
+    ) {
+        for (values, expected) in here.iter().zip(reference) {
+            for field in 0..FIELD_COUNT {
+                let (value, expected) = (values[field], expected[field]);
+                let off = (value - expected).abs();
+                self.largest[field] = self.largest[field].max(value.abs()).max(expected.abs());
+                self.difference[field] = self.difference[field].max(off);
+                self.squares[field] += off * off;
+            }
+        }
     }
 
     /// Returns the tally of both parts.
