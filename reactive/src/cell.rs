@@ -1,6 +1,6 @@
 //! A cell: its water and its minerals, the question that chemistry answers for it, and the answer.
 
-use crate::water::Water;
+use crate::water::{COMPONENTS, Water};
 
 /// The numbers of a [`Question`].
 pub const QUESTION: usize = 10;
@@ -70,6 +70,21 @@ impl Cell {
             self.dolomite,
             step_s,
         ]
+    }
+
+    /// Returns what the cell has of each component, in water and in minerals, in mol per litre of water
+    /// (alkalinity in equivalents). Reactions leave it as it is.
+    #[must_use]
+    pub const fn contents(&self) -> [f64; COMPONENTS] {
+        let Self { water, calcite, dolomite } = *self;
+        Water {
+            calcium: water.calcium + calcite + dolomite,
+            magnesium: water.magnesium + dolomite,
+            carbon: water.carbon + calcite + 2.0 * dolomite,
+            alkalinity: water.alkalinity + 2.0 * calcite + 4.0 * dolomite,
+            ..water
+        }
+        .to_array()
     }
 
     /// Lets minerals dissolve and precipitate as the answer says. What one side gains the other loses,

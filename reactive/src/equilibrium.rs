@@ -9,7 +9,7 @@
 
 use core::f64::consts::LN_10;
 
-use crate::cell::{Answer, Question};
+use crate::cell::{Answer, QUESTION, Question};
 use crate::linear::System;
 use crate::species::{
     ALL, CA, CALCITE_AND_DOLOMITE, CO2, CO3, H, HCO3, MASTERS, MG, MINERALS, OH, SPECIES, ln_davies,
@@ -28,33 +28,94 @@ const TRACE: f64 = 1e-16;
 const SUPERSATURATED: f64 = 1e-9;
 /// The amount below 0, in mol/l, from which on a mineral was not there.
 const NEGATIVE: f64 = -1e-15;
+/// The magnitude in mol/l up to which a negative amount of the input is an error of rounding.
+const ROUNDING: f64 = 1e-12;
+/// The ionic strength in mol/l up to which the equation of Davies holds.
+const MAX_IONIC_STRENGTH: f64 = 0.5;
+/// The numbers of a question.
+const NAMES: [&str; QUESTION] = [
+    "calcium",
+    "magnesium",
+    "carbon",
+    "alkalinity",
+    "chloride",
+    "sodium",
+    "potassium",
+    "calcite",
+    "dolomite",
+    "the time step",
+];
 
 /// No equilibrium was found.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error(
-    "no equilibrium of water and minerals was found within {MAX_ITERATIONS} iterations for the totals \
-     {question:?} (calcium, magnesium, carbon, alkalinity, chloride, sodium, potassium, calcite, \
-     dolomite in mol/l; time step in s)"
-)]
-pub struct Unsolved {
-    /// The input.
-    pub question: Question,
+pub enum Unsolved {
+    /// The input is no water: an amount is negative or not a finite number.
+    #[error("{name} is {number}: amounts are finite and not negative, and alkalinity is finite")]
+    NoWater {
+        /// The number of the input that is wrong.
+        name: &'static str,
+        /// Its value.
+        number: f64,
+    },
+    /// The water has more ions than the activity coefficients hold for.
+    #[error(
+        "the ionic strength is {ionic_strength:.2} mol/l: activity coefficients by Davies hold to \
+         {MAX_IONIC_STRENGTH} mol/l"
+    )]
+    TooSaline {
+        /// In mol/l, at least.
+        ionic_strength: f64,
+    },
+    /// The iterations do not converge: a defect.
+    #[error(
+        "no equilibrium of water and minerals was found within {MAX_ITERATIONS} iterations for the \
+         totals {question:?} (calcium, magnesium, carbon, alkalinity, chloride, sodium, potassium, \
+         calcite, dolomite in mol/l; time step in s)"
+    )]
+    NotConverged {
+        /// The input.
+        question: Question,
+    },
 }
 
 /// Returns the equilibrium of a cell's water with its minerals.
 ///
-/// Balances hold to 1e-13 of their terms, and saturations of present minerals to 1e-13.
+/// Balances hold to 1e-13 of their terms, and saturations of present minerals to 1e-13. Amounts below 0
+/// by at most 1e-12 mol/l, as rounding in the flow may leave them, are taken as 0.
 ///
 /// # Errors
-/// [`Unsolved`] if the input has numbers that no water has.
+/// [`Unsolved`] if the input is no water, or one of an ionic strength above 0.5 mol/l. An answer is
+/// finite in all its numbers.
 pub fn equilibrium(question: &Question) -> Result<Answer, Unsolved> {
-    let problem = Problem::new(question);
+    let problem = Problem::new(&checked(question)?);
+    if problem.inert_strength > MAX_IONIC_STRENGTH {
+        return Err(Unsolved::TooSaline { ionic_strength: problem.inert_strength });
+    }
     let now = problem.minerals.map(|amount| amount > 0.0);
     let [calcite, dolomite] = now;
     // The minerals of the previous time step are usually those of this one.
     let sets = [now, [!calcite, dolomite], [calcite, !dolomite], [!calcite, !dolomite]];
-    let found = sets.into_iter().find_map(|present| problem.solve(present));
-    found.ok_or(Unsolved { question: *question })
+    let answer = sets.into_iter().find_map(|present| problem.solve(present));
+    let answer = answer.ok_or(Unsolved::NotConverged { question: *question })?;
+    if answer.ionic_strength > MAX_IONIC_STRENGTH {
+        return Err(Unsolved::TooSaline { ionic_strength: answer.ionic_strength });
+    }
+    Ok(answer)
+}
+
+/// Returns the input with 0 in place of amounts that are negative by rounding.
+fn checked(question: &Question) -> Result<Question, Unsolved> {
+    let mut checked = *question;
+    for (number, name) in checked.iter_mut().zip(NAMES) {
+        let is_amount = name != "alkalinity";
+        if !number.is_finite() || (is_amount && *number < -ROUNDING) {
+            return Err(Unsolved::NoWater { name, number: *number });
+        }
+        if is_amount {
+            *number = number.max(0.0);
+        }
+    }
+    Ok(checked)
 }
 
 /// The totals of a cell.
@@ -89,7 +150,7 @@ impl Problem {
         Self {
             totals: [calcium, magnesium, carbon, 2.0 * carbon - alkalinity],
             minerals: [calcite, dolomite],
-            inert_strength: 0.5 * (chloride + sodium + potassium).max(0.0),
+            inert_strength: 0.5 * (chloride + sodium + potassium),
         }
     }
 
@@ -158,7 +219,7 @@ impl<'p> Guess<'p> {
             *concentration = (ln_activity - squared * ln_gamma).exp();
             strength += 0.5 * squared * *concentration;
         }
-        // A guess may be far too large; the equation of Davies ends before 1 mol/l.
+        // A guess may be far too large; a solution above 0.5 mol/l is refused.
         self.ionic_strength = strength.min(1.0);
     }
 

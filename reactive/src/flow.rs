@@ -92,6 +92,11 @@ impl Flow {
         self.cell_m
     }
 
+    /// Returns the share of a cell's water that flow replaces in a time step.
+    pub(crate) fn courant(&self) -> f64 {
+        self.velocity_m_per_s * self.step_s / self.cell_m
+    }
+
     /// Returns the waters that flow into these rows of the grid: `inflow` through the inlet, and
     /// `resident` beside it.
     #[must_use]
@@ -110,7 +115,7 @@ impl Flow {
         inflow: &[f64; COMPONENTS],
         after: &mut Row,
     ) {
-        let courant = self.velocity_m_per_s * self.step_s / self.cell_m;
+        let courant = self.courant();
         let per_area = self.step_s / (self.cell_m * self.cell_m);
         let (along, across) = (self.along_m2_per_s * per_area, self.across_m2_per_s * per_area);
         let last = row.len().saturating_sub(1);

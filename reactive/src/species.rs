@@ -70,7 +70,7 @@ const DAVIES: f64 = 0.3;
 
 /// Returns the natural logarithm of the activity coefficient of an ion with charge 1 by the equation of
 /// Davies; that of another ion is the square of its charge times as large. Valid to an ionic strength
-/// of about 0.5 mol/l.
+/// of about 0.5 mol/l. Species without a charge have a coefficient of 1.
 pub(crate) fn ln_davies(ionic_strength: f64) -> f64 {
     let root = ionic_strength.sqrt();
     -DEBYE_HUECKEL * (root / (1.0 + root) - DAVIES * ionic_strength) * core::f64::consts::LN_10

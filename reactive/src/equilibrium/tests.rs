@@ -67,11 +67,80 @@ fn magnesium_turns_calcite_into_dolomite() {
 
 #[test]
 fn what_is_no_water_is_refused() {
-    let nan = Cell { calcite: f64::NAN, ..Cell::default() };
-    let error = equilibrium(&nan.question(1.0)).unwrap_err();
-    assert!(error.to_string().contains("NaN"), "{error}");
-    let infinite = Water { carbon: f64::INFINITY, ..Water::pure() };
-    equilibrium(&Cell { water: infinite, ..Cell::default() }.question(1.0)).unwrap_err();
+    let water = Cell::with_calcite(Water::with_magnesium()).question(1.0);
+    for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1e-9] {
+        for (at, name) in NAMES.into_iter().enumerate() {
+            let mut question = water;
+            question[at] = wrong;
+            let said = equilibrium(&question).map_err(|error| error.to_string());
+            if name == "alkalinity" && wrong == -1e-9 {
+                said.unwrap();
+            } else {
+                assert!(said.unwrap_err().starts_with(name), "{name} {wrong}");
+            }
+        }
+    }
+}
+
+/// What rounding in the flow leaves below 0 is 0.
+#[test]
+fn rounding_below_zero_is_zero() {
+    let cell = Cell::with_calcite(Water::with_magnesium());
+    let below = Water { calcium: -1e-16, carbon: -1e-18, ..cell.water };
+    assert_eq!(solved(&Cell { water: below, ..cell }).1, solved(&cell).1);
+}
+
+/// The equation of Davies holds to 0.5 mol/l: what dissolves counts too.
+#[test]
+fn brines_are_refused() {
+    let brine = |chloride: f64| Cell {
+        water: Water { chloride, sodium: chloride, ..Water::pure() },
+        ..Cell::default()
+    };
+    solved(&brine(0.49));
+    let acid = Cell {
+        calcite: 10.0,
+        water: Water { alkalinity: -0.49, chloride: 0.49, ..Water::pure() },
+        dolomite: 0.0,
+    };
+    for cell in [brine(0.51), brine(3.0), acid] {
+        let error = equilibrium(&cell.question(1.0)).unwrap_err();
+        assert!(matches!(error, Unsolved::TooSaline { ionic_strength } if ionic_strength > 0.5));
+        assert!(error.to_string().contains("Davies"), "{error}");
+    }
+}
+
+/// Guesses that are far from the solution: much mineral beside nearly pure water, strong acids and
+/// bases, and each with nothing of an element.
+#[test]
+fn far_guesses_converge() {
+    let amounts = [0.0, 1e-300, 1e-9, 1e-2];
+    let minerals = [0.0, 1e-12, 1e-2, 30.0];
+    let mut solutions = 0;
+    for (calcium, magnesium, carbon, [calcite, dolomite]) in amounts.into_iter().flat_map(|ca| {
+        let pairs = amounts.into_iter().flat_map(move |mg| amounts.map(|c| (ca, mg, c)));
+        pairs.flat_map(|(ca, mg, c)| {
+            minerals
+                .into_iter()
+                .flat_map(move |one| minerals.map(|other| (ca, mg, c, [one, other])))
+        })
+    }) {
+        // Sodium hydroxide, or hydrochloric acid.
+        for base in [-0.05, -1e-6, 0.0, 1e-6, 0.05] {
+            let alkalinity = 2.0 * (calcium + magnesium) + base;
+            let (sodium, chloride) = (f64::max(base, 0.0), f64::max(-base, 0.0));
+            let potassium = 0.0;
+            let water =
+                Water { calcium, magnesium, carbon, alkalinity, chloride, sodium, potassium };
+            let cell = Cell { water, calcite, dolomite };
+            let (after, answer) = solved(&cell);
+            assert!(answer.to_array().iter().all(|number| number.is_finite()), "{cell:?}");
+            assert!((1.0..13.5).contains(&answer.ph), "{cell:?} {answer:?}");
+            assert!(after.water.charge().abs() < 1e-14, "{after:?}");
+            solutions += 1;
+        }
+    }
+    assert_eq!(solutions, 4 * 4 * 4 * 4 * 4 * 5);
 }
 
 /// Returns 0 or an amount of any magnitude in the range of groundwater.
@@ -95,6 +164,17 @@ fn cells() -> impl Strategy<Value = Cell> {
             potassium: k,
         };
         Cell { water, calcite, dolomite }
+    })
+}
+
+/// Cells with any acid or base: hydroxides and chlorides.
+fn acid_and_basic_cells() -> impl Strategy<Value = Cell> {
+    (cells(), amount()).prop_map(|(mut cell, acid)| {
+        let water = &mut cell.water;
+        water.chloride = 10.0 * acid;
+        water.alkalinity = 0.0;
+        water.alkalinity = water.charge();
+        cell
     })
 }
 
@@ -125,6 +205,19 @@ proptest! {
         let again = equilibrium(&after.question(1.0)).unwrap();
         prop_assert!((again.ph - answer.ph).abs() < 1e-9, "{answer:?} {again:?}");
         prop_assert!(again.calcite_dissolves.abs() < 1e-13 && again.dolomite_dissolves.abs() < 1e-13);
+    }
+
+    /// Any acid and base has an equilibrium, from which nothing reacts.
+    #[test]
+    fn acids_and_bases_have_equilibria(cell in acid_and_basic_cells()) {
+        let (after, answer) = solved(&cell);
+        prop_assert!((0.5..13.5).contains(&answer.ph), "{cell:?} {answer:?}");
+        let again = equilibrium(&after.question(1.0)).unwrap();
+        prop_assert!((again.ph - answer.ph).abs() < 1e-8, "{answer:?} {again:?}");
+        let (before, after) = (cell.contents(), after.contents());
+        for (before, after) in before.into_iter().zip(after) {
+            prop_assert!((after - before).abs() <= 1e-15 * before.abs() + 1e-17);
+        }
     }
 
     /// Concentrations add up to the totals, and charges to 0.
