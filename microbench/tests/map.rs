@@ -91,9 +91,10 @@ fn the_papers_modes_keep_their_order() {
     let loss = |mode| rate(mode, "write", "zipf") / rate(mode, "write", "uniform");
     let losses = MODES.map(loss);
     println!("puts of Zipf-distributed keys, of uniform ones: {losses:.2?}");
-    assert!(losses[3] > 0.8 && losses[1] < 0.7 && losses[2] < 0.7, "{losses:?}");
+    assert!(losses[3] > 0.97 && losses[1] < 0.7 && losses[2] < 0.7, "{losses:?}");
     let mixed = rate("unlocked", "mixed", "uniform") / rate("unlocked", "read", "uniform");
-    assert!((0.9..1.05).contains(&mixed), "{mixed}");
+    println!("gets beside 5 % puts, of gets alone: {mixed:.3}");
+    assert!((0.97..1.03).contains(&mixed), "{mixed}");
     for mode in MODES {
         for workload in ["fill", "read", "write", "mixed"] {
             let failed = number(row(mode, workload, "uniform"), "failed_checks");

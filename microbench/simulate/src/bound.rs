@@ -58,7 +58,7 @@ impl Task {
             ReadAhead::Never => chunks * read_ns,
             // Two chunks are in flight at once, the second one a turn later.
             _ => {
-                let turn_ns = match model.initiator.copies_per_s {
+                let turn_ns = match model.initiator.reads_per_s {
                     0 => 0.0,
                     per_s => 1e9 / per_s as f64,
                 };
@@ -211,8 +211,11 @@ mod tests {
     const FAR: Task = Task { from: Owner(0), home: Owner(1), passed: 0, inserts: true };
 
     /// Two machines of one rank, with roundtrips of 1 us and these rates of READs and atomics.
-    fn setup(way: Way, copies_per_s: u64, atomics_per_s: u64) -> Setup {
-        let nic = Nic { target: Rates { copies_per_s, atomics_per_s }, ..Nic::default() };
+    fn setup(way: Way, reads_per_s: u64, atomics_per_s: u64) -> Setup {
+        let nic = Nic {
+            target: Rates { reads_per_s, atomics_per_s, ..Rates::default() },
+            ..Nic::default()
+        };
         Setup {
             model: Model { nic, local_by_cpu: true, ..Model::simple(1_000) },
             shape: Shape { machines: 2, ranks_per_machine: 1 },

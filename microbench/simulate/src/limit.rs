@@ -101,11 +101,11 @@ impl Limit {
         let all = [
             (
                 named("NIC READ rate", &[&out, &queues]),
-                of_nic(load.reads_per_s, sends.copies_per_s, &[&out, &queues]),
+                of_nic(load.reads_per_s, sends.reads_per_s, &[&out, &queues]),
             ),
             (
                 named("NIC READ rate", &[&queues]),
-                of_nic(load.reads_per_s, answers.copies_per_s, &[&queues]),
+                of_nic(load.reads_per_s, answers.reads_per_s, &[&queues]),
             ),
             (
                 named("NIC atomics rate", &[&out, &queues]),
@@ -118,7 +118,7 @@ impl Limit {
             ("bandwidth".to_owned(), share(bytes, model.nic.bytes_per_s)),
             (
                 "READ rate of a rank".to_owned(),
-                share(load.reads_per_s / ranks, model.initiator.copies_per_s),
+                share(load.reads_per_s / ranks, model.initiator.reads_per_s),
             ),
             (
                 "atomics rate of a rank".to_owned(),
@@ -208,11 +208,11 @@ mod tests {
 
     #[test]
     fn a_limit_is_met_at_nine_tenths() {
-        let target = Rates { copies_per_s: 1000, atomics_per_s: 10 };
+        let target = Rates { reads_per_s: 1000, atomics_per_s: 10, ..Rates::default() };
         let model = Model { nic: Nic { target, ..Nic::default() }, ..Model::instant() };
         assert_eq!(nearest(&model, 900.0), some("NIC READ rate", true));
         assert_eq!(nearest(&model, 899.0), some("NIC READ rate", false));
-        let initiator = Rates { copies_per_s: 455, atomics_per_s: 0 };
+        let initiator = Rates { reads_per_s: 455, ..Rates::default() };
         let of_ranks = Model { initiator, ..model };
         assert_eq!(nearest(&of_ranks, 899.0), some("READ rate of a rank", true));
     }
@@ -229,7 +229,7 @@ mod tests {
     /// outstanding.
     #[test]
     fn beyond_a_knee_the_reduced_rate_is_the_limit() {
-        let rates = Rates { copies_per_s: 111_200_000, atomics_per_s: 0 };
+        let rates = Rates { reads_per_s: 111_200_000, ..Rates::default() };
         let outstanding = Slowdown { knee: 1_000, halved_by: 2_072 };
         let connections = Slowdown { knee: 100, halved_by: 50 };
         let nic =

@@ -168,15 +168,17 @@ impl Busy {
     fn new(model: &Model, ranks: u32, optimizations: Optimizations) -> Self {
         let sharers = f64::from(model.owners_per_node.max(1));
         let rate = |per_s: u64| if per_s == 0 { f64::INFINITY } else { per_s as f64 };
-        let (nic, rank) = (model.nic.target, model.initiator);
+        let (sends, answers, rank) = (model.nic.initiator, model.nic.target, model.initiator);
+        let of_nic = |sent: u64, answered: u64| rate(sent).min(rate(answered)) / sharers;
         let trip_ns = |kind, words| {
             let to = Owner(ranks.saturating_sub(1));
             model.busy_roundtrip_ns(kind, words, Owner(0), to, ranks)
         };
         let trips_ns = trip_ns(Kind::Read, LEAST_CHUNK_BUCKETS) + trip_ns(Kind::CompareAndSwap, 1);
         Self {
-            reads: rate(rank.copies_per_s).min(rate(nic.copies_per_s) / sharers),
-            atomics: rate(rank.atomics_per_s).min(rate(nic.atomics_per_s) / sharers),
+            reads: rate(rank.reads_per_s).min(of_nic(sends.reads_per_s, answers.reads_per_s)),
+            atomics: rate(rank.atomics_per_s)
+                .min(of_nic(sends.atomics_per_s, answers.atomics_per_s)),
             posts: NS_PER_S / (model.post_ns + model.completion_ns) as f64,
             bytes: rate(model.nic.bytes_per_s) / sharers,
             header_bytes: 2.0 * f64::from(model.nic.header_bytes),
@@ -231,8 +233,11 @@ mod tests {
         Way::Beyond(means)
     }
 
-    fn model(copies_per_s: u64, atomics_per_s: u64) -> Model {
-        let nic = Nic { target: Rates { copies_per_s, atomics_per_s }, ..Nic::default() };
+    fn model(reads_per_s: u64, atomics_per_s: u64) -> Model {
+        let nic = Nic {
+            target: Rates { reads_per_s, atomics_per_s, ..Rates::default() },
+            ..Nic::default()
+        };
         Model { owners_per_node: 16, nic, ..Model::simple(2_000) }
     }
 

@@ -44,8 +44,10 @@ pub struct Prefetched {
 /// The number of operations that one side of a NIC takes in a second; 0 is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
-    /// READs and WRITEs together.
-    pub copies_per_s: u64,
+    /// READs.
+    pub reads_per_s: u64,
+    /// WRITEs, which take turns with the READs; 0 is the rate of READs.
+    pub writes_per_s: u64,
     /// Compare-and-swaps and fetch-and-adds together.
     pub atomics_per_s: u64,
 }
@@ -310,7 +312,11 @@ impl Jitter {
 
 impl Rates {
     pub(crate) fn of(&self, kind: Kind) -> u64 {
-        if kind.is_atomic() { self.atomics_per_s } else { self.copies_per_s }
+        match kind {
+            Kind::CompareAndSwap | Kind::FetchAdd => self.atomics_per_s,
+            Kind::Write if self.writes_per_s > 0 => self.writes_per_s,
+            Kind::Read | Kind::Write => self.reads_per_s,
+        }
     }
 }
 

@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn every_rate_spaces_operations() {
-        let rates = Rates { copies_per_s: 75_000_000, atomics_per_s: 0 };
+        let rates = Rates { reads_per_s: 75_000_000, ..Rates::default() };
         for model in [
             Model { initiator: rates, ..Model::simple(1_000) },
             Model { target: rates, ..Model::simple(1_000) },
@@ -315,8 +315,21 @@ mod tests {
     }
 
     #[test]
+    fn writes_have_a_rate_among_the_reads() {
+        let rates = Rates { reads_per_s: 1_000_000, ..Rates::default() };
+        for (writes_per_s, last_ns) in [(0, 3_000), (10_000_000, 2_100)] {
+            let initiator = Rates { writes_per_s, ..rates };
+            let mut network = network(Model { initiator, ..Model::simple(1_000) });
+            let mut start = |kind| network.schedule(Start { kind, ..READ }).done_ns;
+            assert_eq!(start(Kind::Read), 1_000);
+            assert_eq!(start(Kind::Write), 2_000, "it waits for the READ's turn");
+            assert_eq!(start(Kind::Read), last_ns);
+        }
+    }
+
+    #[test]
     fn cpu_accesses_take_no_turn_at_a_nic() {
-        let rates = Rates { copies_per_s: 1_000_000, atomics_per_s: 1_000_000 };
+        let rates = Rates { reads_per_s: 1_000_000, atomics_per_s: 1_000_000, ..Rates::default() };
         let model = Model { initiator: rates, target: rates, ..Model::simple(1_000) };
         for (local_by_cpu, last_ns) in [(true, 1_000), (false, 9_100)] {
             let mut network = network(Model { local_by_cpu, ..model });
@@ -337,7 +350,7 @@ mod tests {
 
     #[test]
     fn times_saturate() {
-        let rates = Rates { copies_per_s: 1, atomics_per_s: 1 };
+        let rates = Rates { reads_per_s: 1, atomics_per_s: 1, ..Rates::default() };
         let mut network = network(Model {
             initiator: rates,
             target: rates,
@@ -361,7 +374,7 @@ mod tests {
 
     #[test]
     fn owners_of_a_node_share_its_nic() {
-        let rates = Rates { copies_per_s: 10_000_000, atomics_per_s: 0 };
+        let rates = Rates { reads_per_s: 10_000_000, ..Rates::default() };
         let model = Model { owners_per_node: 2, ..Model::simple(1_000) };
         for nic in [
             Nic { initiator: rates, ..Nic::default() },
@@ -376,7 +389,7 @@ mod tests {
 
     #[test]
     fn operations_beyond_the_knee_slow_the_nic() {
-        let rates = Rates { copies_per_s: 10_000_000, atomics_per_s: 0 };
+        let rates = Rates { reads_per_s: 10_000_000, ..Rates::default() };
         let outstanding = Slowdown { knee: 10, halved_by: 1 };
         let nic = Nic { initiator: rates, outstanding, ..Nic::default() };
         let mut network = network(Model { owners_per_node: 2, nic, ..Model::simple(1_000) });
@@ -391,7 +404,7 @@ mod tests {
 
     #[test]
     fn connections_beyond_the_knee_slow_both_sides() {
-        let rates = Rates { copies_per_s: 10_000_000, atomics_per_s: 0 };
+        let rates = Rates { reads_per_s: 10_000_000, ..Rates::default() };
         // Two nodes with two ranks each: each node has four connections.
         for (knee, turn_ns) in [(4, 100), (3, 200)] {
             let connections = Slowdown { knee, halved_by: 1 };

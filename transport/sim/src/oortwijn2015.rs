@@ -54,7 +54,7 @@ impl Model {
             local_by_cpu: true,
             local_prefetched: LOCAL_PREFETCHED,
             remote: Roundtrips { read: REMOTE_READ, atomic_ns: REMOTE_ATOMIC_NS },
-            initiator: Rates { copies_per_s: READS_PER_S, atomics_per_s: 0 },
+            initiator: Rates { reads_per_s: READS_PER_S, ..Rates::default() },
             ..Self::default()
         }
     }

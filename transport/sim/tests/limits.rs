@@ -25,7 +25,11 @@ fn network(rng: &mut Rng) -> (u32, Model) {
         Roundtrips { read, atomic_ns: 500 + rng.below(2_000) }
     };
     let per_s = |rng: &mut Rng| 1_000_000 + rng.below(20_000_000);
-    let rates = |rng: &mut Rng| Rates { copies_per_s: per_s(rng), atomics_per_s: per_s(rng) };
+    let rates = |rng: &mut Rng| Rates {
+        reads_per_s: per_s(rng),
+        atomics_per_s: per_s(rng),
+        ..Rates::default()
+    };
     let fall = |rng: &mut Rng| Slowdown { knee: 4 + pick(rng, 64), halved_by: 1 + pick(rng, 64) };
     let model = Model {
         post_ns: rng.below(100),
@@ -135,8 +139,8 @@ fn no_rate_is_exceeded() {
         let (end_ns, counters) = flood(owners, model, seed);
         let nic = model.nic;
         for (what, count, per_s) in [
-            ("READs sent", counters.reads, nic.initiator.copies_per_s),
-            ("READs answered", counters.reads, nic.target.copies_per_s),
+            ("READs sent", counters.reads, nic.initiator.reads_per_s),
+            ("READs answered", counters.reads, nic.target.reads_per_s),
             ("atomics sent", counters.atomics, nic.initiator.atomics_per_s),
             ("atomics answered", counters.atomics, nic.target.atomics_per_s),
             ("bytes of READs", counters.words * 8, nic.bytes_per_s),
@@ -150,7 +154,8 @@ fn no_rate_is_exceeded() {
 #[test]
 fn a_tighter_limit_makes_nothing_faster() {
     let half = |rates: Rates| Rates {
-        copies_per_s: rates.copies_per_s / 2,
+        reads_per_s: rates.reads_per_s / 2,
+        writes_per_s: rates.writes_per_s / 2,
         atomics_per_s: rates.atomics_per_s / 2,
     };
     type Tighten<'a> = (&'static str, &'a dyn Fn(&mut Model));
@@ -192,7 +197,7 @@ fn a_limit_that_does_not_bind_changes_nothing() {
         let _replay = Replay(seed);
         let (owners, model) = network(&mut Rng::new(seed, 1));
         let none = Model { nic: Nic::default(), ..model };
-        let most = Rates { copies_per_s: u64::MAX, atomics_per_s: u64::MAX };
+        let most = Rates { reads_per_s: u64::MAX, atomics_per_s: u64::MAX, ..Rates::default() };
         let never = Slowdown { knee: u32::MAX, halved_by: 1 };
         let nic = Nic { initiator: most, target: most, outstanding: never, ..Nic::default() };
         let wide = Model { nic, ..model };

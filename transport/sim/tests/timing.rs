@@ -133,7 +133,8 @@ fn reads_peer(engine: &mut Engine, _op: u64) {
 fn rates_are_attained_and_not_exceeded() {
     const OPS: u64 = 5_000;
     let simple = Model::simple(1_000);
-    let rates = |copies_per_s, atomics_per_s| Rates { copies_per_s, atomics_per_s };
+    let rates =
+        |reads_per_s, atomics_per_s| Rates { reads_per_s, atomics_per_s, ..Rates::default() };
     let adds = |engine: &mut Engine, op| engine.fetch_add(Token(op), word(0, op % 64), 1).unwrap();
     // Two initiators at 20 M/s each; two targets at 10 M/s each; one target at 5 M/s.
     let found = [

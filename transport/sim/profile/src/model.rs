@@ -38,8 +38,8 @@ impl Profile {
     /// The model of a cluster of this shape.
     ///
     /// Without `local` quantities, an owner on the same machine is reached over the NIC. Other
-    /// absent quantities have no effect, except the required ones. A WRITE, which no experiment
-    /// uses, costs as much as a READ.
+    /// absent quantities have no effect, except the required ones. A WRITE takes as long as a READ,
+    /// and as much of a rate unless the profile has one of WRITEs.
     ///
     /// # Errors
     /// A required quantity is absent.
@@ -90,8 +90,9 @@ impl Profile {
             },
             idle_owner_ns: of("remote.idle_owner_ns"),
             initiator: Rates {
-                copies_per_s: of("rank.reads_per_s"),
+                reads_per_s: of("rank.reads_per_s"),
                 atomics_per_s: of("rank.atomics_per_s"),
+                ..Rates::default()
             },
             nic: self.nic(),
             atomic_word_ns: of("word.atomic_ns"),
@@ -115,13 +116,22 @@ impl Profile {
     fn nic(&self) -> Nic {
         let of = |name| self.value(name).unwrap_or(0);
         let reads_per_s = of("nic.reads_per_s");
+        let sent_reads_per_s = self.value("nic.sent_reads_per_s").unwrap_or(reads_per_s);
         let fall = |of: &str| Slowdown {
             knee: self.count(&format!("nic.{of}_knee")),
             halved_by: self.count(&format!("nic.{of}_halved_by")),
         };
         Nic {
-            initiator: Rates { copies_per_s: reads_per_s, atomics_per_s: 0 },
-            target: Rates { copies_per_s: reads_per_s, atomics_per_s: of("nic.atomics_per_s") },
+            initiator: Rates {
+                reads_per_s: sent_reads_per_s,
+                writes_per_s: of("nic.sent_writes_per_s"),
+                ..Rates::default()
+            },
+            target: Rates {
+                reads_per_s,
+                atomics_per_s: of("nic.atomics_per_s"),
+                ..Rates::default()
+            },
             bytes_per_s: of("nic.bytes_per_s"),
             header_bytes: self.count("nic.header_bytes"),
             outstanding: fall("outstanding"),

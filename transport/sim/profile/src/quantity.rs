@@ -44,6 +44,8 @@ pub const QUANTITIES: &[Quantity] = &[
     quantity("rank.reads_per_s", "READs that one rank posts"),
     quantity("rank.atomics_per_s", "compare-and-swaps that one rank posts"),
     quantity("nic.reads_per_s", "READs that a NIC sends, and the number that it answers"),
+    quantity("nic.sent_reads_per_s", "READs that a NIC sends, if it answers more"),
+    quantity("nic.sent_writes_per_s", "WRITEs that a NIC sends, without READs between them"),
     quantity("nic.atomics_per_s", "compare-and-swaps that a NIC answers"),
     quantity("nic.bytes_per_s", "bytes that a NIC's link carries in each direction"),
     quantity("nic.header_bytes", "bytes of a request or a response besides its words"),
