@@ -29,6 +29,8 @@ pub(super) const CASES: &[Case] = &[
     .needs(PROBELINE),
     Case::test(Layer::Two, "roundtrips_equal_those_of_the_simulator", roundtrips).needs(PROBELINE),
     Case::test(Layer::Two, "bench_latency_on_two_nodes", two_nodes).needs(PROBELINE),
+    Case::test(Layer::Two, "bench_map_on_two_machines", bench_map).needs(PROBELINE),
+    Case::test(Layer::Two, "surrogate_on_two_machines", surrogate).needs(PROBELINE),
     Case::test(Layer::Icount, "find_or_put_is_near_its_floor", near_the_floor).needs(PROBELINE),
     Case::test(Layer::Two, "tune_over_soft_roce", |testbed| {
         // Enough rounds for a check that the command works.
@@ -120,6 +122,35 @@ fn table_rows(output: &str) -> Vec<Vec<&str>> {
     let rows = output.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     rows.filter(|row| row.len() == 6 && row.iter().all(|cell| cell.parse::<f64>().is_ok()))
         .collect()
+}
+
+/// Measures the map in each mode, which checks every value that a get returns. All gets hit.
+fn bench_map(testbed: &Testbed) -> Result<()> {
+    let options = "--table-size 128KiB --ops 200 --repeat 1 --batch 32 --keys uniform";
+    let arguments = format!("bench-map {options} --transport verbs --allow-remote --pin none");
+    let output = Ranks::start(testbed, "probeline", 2, &arguments)?.finish()?;
+    let (summary, _) = output.split_once("\n\n").context("no summary")?;
+    println!("{summary}");
+    for mode in ["claims", "part-locks", "bucket-locks", "unlocked"] {
+        let rows = output.lines().filter(|line| line.split_whitespace().next() == Some(mode));
+        let read = rows.filter(|row| row.contains(" read ") && row.contains('%')).count();
+        ensure!(read == 1, "no row of gets by {mode}: {output}");
+    }
+    Ok(())
+}
+
+/// Simulates with a cache over both machines, whose results both use.
+fn surrogate(testbed: &Testbed) -> Result<()> {
+    let options = "--rows 8 --columns 20 --steps 10 --digits 4 --table-size 256KiB";
+    let arguments = format!("surrogate {options} --transport verbs --allow-remote --pin none");
+    let output = Ranks::start(testbed, "probeline", 2, &arguments)?.finish()?;
+    let row = output.lines().find(|line| line.trim_start().starts_with("4 "));
+    let row = row.with_context(|| format!("no row of 4 digits: {output}"))?;
+    println!("{row}");
+    let share = row.split_whitespace().nth(1).and_then(|share| share.strip_suffix('%'));
+    let share: f64 = share.context("no hit rate")?.parse()?;
+    ensure!(share > 50.0, "{share} % of the results were found: {output}");
+    Ok(())
 }
 
 /// Runs `bench-latency --two-nodes` on the first node, and the command that it prints on the second.
