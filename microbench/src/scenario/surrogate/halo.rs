@@ -7,7 +7,7 @@ use probeline_reactive::{Band, COMPONENTS, Grid};
 
 use crate::failure::Result;
 use crate::one_sided;
-use crate::timed::Timed;
+use crate::timed::AnyTimed;
 
 /// Words of one READ, and of the slot that it lands in.
 pub(super) const READ_WORDS: u32 = 512;
@@ -37,9 +37,9 @@ impl Halo {
 
     /// Shows the neighbours the outer rows of the band, and returns the rows above and below it. All
     /// ranks call it, with the number of the step.
-    pub(super) fn exchange<T: Timed>(
+    pub(super) fn exchange(
         &self,
-        engine: &mut T,
+        engine: &mut dyn AnyTimed,
         step: u64,
         band: &Band,
         exchange: &mut dyn Exchange,
@@ -64,13 +64,13 @@ impl Halo {
         Ok([read(above)?, read(below)?])
     }
 
-    fn read<T: Timed>(&self, engine: &mut T, at: RemoteWord, columns: usize) -> Result<Row> {
+    fn read(&self, mut engine: &mut dyn AnyTimed, at: RemoteWord, columns: usize) -> Result<Row> {
         let end = at.index + row_words(columns);
         let mut numbers = Vec::with_capacity(columns * COMPONENTS);
         for index in (at.index..end).step_by(READ_WORDS as usize) {
             let words = u32::try_from((end - index).min(READ_WORDS.into()))?;
             let start = RemoteWord { index, ..at };
-            one_sided::read(engine, Segment { start, words }, self.slot)?;
+            one_sided::read(&mut engine, Segment { start, words }, self.slot)?;
             let landed = engine.landed(Local { slot: self.slot, start: 0, words })?;
             numbers.extend(landed.iter().map(|&bits| f64::from_bits(bits)));
         }

@@ -23,34 +23,41 @@ use super::report_job;
 use crate::cli::{JobArgs, TransportName, within};
 use crate::failure::{Failure, Result};
 use crate::job::Scenario;
+use crate::machine::less_than;
 use crate::progress::Progress;
 use crate::size::Size;
 use crate::table::{MOST_BATCH, MOST_IN_FLIGHT};
-use crate::timed::Timed;
+use crate::timed::{AnyTimed, Timed};
 use crate::units::counted;
 
 const CACHE_SIZE: Size = Size::mib(64);
 const CACHE_SIZE_HELP: &str = "\
 Memory for the cache, all ranks together: 192 bytes a result [default: 64MiB]";
+/// Memory of a cell: its state, question, answer, and fields of this run and of that without the cache.
+const CELL_BYTES: u64 = 400;
 const MAX_CELLS_ALONG: i64 = 1 << 16;
 
 #[derive(Args, Clone, Debug)]
 #[command(mut_arg("table_size_asked", |option| option.help(CACHE_SIZE_HELP)))]
 pub(crate) struct SurrogateArgs {
     /// Columns of the grid, cells of 1 cm in the direction of the flow
-    #[arg(long, value_name = "CELLS", default_value_t = 60)]
+    #[arg(long, value_name = "CELLS", default_value_t = 100)]
     #[arg(value_parser = value_parser!(u32).range(1..=MAX_CELLS_ALONG))]
     columns: u32,
 
     /// Rows of the grid, which the ranks divide
-    #[arg(long, value_name = "CELLS", default_value_t = 30)]
+    #[arg(long, value_name = "CELLS", default_value_t = 50)]
     #[arg(value_parser = value_parser!(u32).range(1..=MAX_CELLS_ALONG))]
     rows: u32,
 
     /// Time steps
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long, value_name = "N", default_value_t = 200)]
     #[arg(value_parser = value_parser!(u32).range(1..=1 << 20))]
     steps: u32,
+
+    /// Seconds of a time step [default: 0.9 of the longest stable one]
+    #[arg(long, value_name = "S")]
+    step_s: Option<f64>,
 
     /// Significant digits to which the inputs of the chemistry are rounded, 1 to 15, separated by
     /// commas: a run with the cache for each
@@ -94,7 +101,7 @@ pub(crate) fn run(mut args: SurrogateArgs) -> Result<()> {
     report.parameter("columns", args.columns);
     report.parameter("rows", args.rows);
     report.parameter("steps", args.steps);
-    report.parameter("step_s", Flow::of_benchmark().step_s());
+    report.parameter("step_s", args.flow()?.step_s());
     report.parameter("cell_m", Flow::of_benchmark().cell_m());
     report.parameter("zero_below", args.zero_below);
     report.parameter("work_us", args.work_us);
@@ -120,6 +127,10 @@ impl SurrogateArgs {
                  rows or fewer ranks"
             )));
         }
+        if (1..self.digits.len()).any(|at| self.digits[..at].contains(&self.digits[at])) {
+            return Err(Failure::usage("--digits has a number twice: give each once"));
+        }
+        self.flow()?;
         if self.config().buckets_per_owner == 0 {
             let least = Size(u64::from(ranks) * bucket_bytes());
             return Err(Failure::usage(format!(
@@ -127,7 +138,29 @@ impl SurrogateArgs {
                 self.job.table_size
             )));
         }
-        Ok(())
+        self.check_memory()
+    }
+
+    /// Checks that the cells fit in memory with the cache.
+    fn check_memory(&self) -> Result<()> {
+        let cells = u64::from(self.columns) * u64::from(self.rows) * CELL_BYTES;
+        let all = self.job.table_size.0.saturating_add(cells);
+        match less_than(self.job.bytes_here(all)) {
+            Some(available) => Err(Failure::usage(format!(
+                "--columns {} and --rows {} are too many: the cells take {}, and this machine has \
+                 {available} of memory available for them and the cache",
+                self.columns,
+                self.rows,
+                Size::mib(cells >> 20)
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn flow(&self) -> Result<Flow> {
+        let flow = Flow::of_benchmark();
+        let Some(step_s) = self.step_s else { return Ok(flow) };
+        flow.with_step_s(step_s).map_err(|error| Failure::usage(format!("--step-s: {error}")))
     }
 
     fn grid(&self) -> Grid {
@@ -151,9 +184,9 @@ impl SurrogateArgs {
     }
 
     /// Runs the simulation without the cache and with it, rounding to each number of digits.
-    fn simulate<T: Timed>(
+    fn simulate(
         &self,
-        cache: &mut Cache<'_, T>,
+        cache: &mut Cache<'_>,
         halo: &Halo,
         exchange: &mut dyn Exchange,
     ) -> Result<(Vec<SurrogateRow>, Vec<Picture>)> {
@@ -181,16 +214,16 @@ impl SurrogateArgs {
     }
 
     /// Runs the simulation once, with an empty cache if inputs are rounded.
-    fn run_once<'h, T: Timed>(
+    fn run_once<'h>(
         &self,
         digits: Option<u8>,
-        cache: &mut Cache<'_, T>,
+        cache: &mut Cache<'_>,
         halo: &'h Halo,
         progress: &mut Progress,
         exchange: &mut dyn Exchange,
     ) -> Result<(Rank<'h>, Tally)> {
         let mut chemistry = Chemistry::new(digits, self)?;
-        let mut rank = Rank::new(self.grid(), halo, exchange)?;
+        let mut rank = Rank::new(self.grid(), self.flow()?, halo, exchange)?;
         cache.clear(exchange)?;
         cache.reset_stats();
         let start_ns = cache.transport().now_ns();
@@ -232,6 +265,7 @@ impl Scenario for SurrogateArgs {
         let sizes = config.sizes::<Question, Stored>(self.in_flight);
         let halo = Halo::new(sizes.window_words, sizes.slots);
         let operations = vec![Operation::EMPTY; self.in_flight as usize];
+        let engine: &mut dyn AnyTimed = engine;
         let mut cache = Map::open(engine, config, operations, exchange)?;
         self.simulate(&mut cache, &halo, exchange)
     }

@@ -1,15 +1,16 @@
 //! The part of the simulation that one rank has, and what is counted of it.
 
+use core::array;
+
 use probeline::map::Stats;
 use probeline::transport::Exchange;
-use probeline_reactive::{Answer, Band, Cell, Flow, Grid, Question, Water};
+use probeline_reactive::{Answer, Band, COMPONENTS, Cell, Flow, Grid, Question, Water};
 use serde::{Deserialize, Serialize};
 
 use super::chemistry::{Cache, Chemistry};
 use super::fields::{FIELD_COUNT, Sample, fields, is_sampled};
 use super::halo::Halo;
 use crate::failure::Result;
-use crate::timed::Timed;
 
 pub(super) struct Rank<'h> {
     grid: Grid,
@@ -20,19 +21,27 @@ pub(super) struct Rank<'h> {
     inflow: Vec<Water>,
     questions: Vec<Question>,
     answers: Vec<Answer>,
+    /// What the band had at first, and what has flowed in since then: what it must have.
+    expected: [f64; COMPONENTS],
 }
 
 impl<'h> Rank<'h> {
     /// Creates this rank's rows with calcite and the water that is in equilibrium with it.
-    pub(super) fn new(grid: Grid, halo: &'h Halo, exchange: &dyn Exchange) -> Result<Self> {
+    pub(super) fn new(
+        grid: Grid,
+        flow: Flow,
+        halo: &'h Halo,
+        exchange: &dyn Exchange,
+    ) -> Result<Self> {
         let resident = Water::with_calcite()?;
         let rows = grid.band(exchange.me().0 as usize, exchange.owners() as usize);
         let band = Band::new(grid, rows.clone(), Cell::with_calcite(resident));
         let cells = band.cells().len();
         Ok(Self {
             grid,
-            flow: Flow::of_benchmark(),
+            flow,
             halo,
+            expected: band.contents(),
             inflow: Flow::waters(grid, rows, Water::with_magnesium(), resident),
             band,
             questions: Vec::with_capacity(cells),
@@ -41,16 +50,18 @@ impl<'h> Rank<'h> {
     }
 
     /// Simulates a time step: flow, then chemistry.
-    pub(super) fn step<T: Timed>(
+    pub(super) fn step(
         &mut self,
         step: u64,
-        cache: &mut Cache<'_, T>,
+        cache: &mut Cache<'_>,
         chemistry: &mut Chemistry,
         exchange: &mut dyn Exchange,
     ) -> Result<()> {
         let engine = cache.transport_mut()?;
         let [above, below] = self.halo.exchange(engine, step, &self.band, exchange)?;
-        self.band.flow(&self.flow, &self.inflow, above.as_deref(), below.as_deref());
+        let (above, below) = (above.as_deref(), below.as_deref());
+        let added = self.band.flow(&self.flow, &self.inflow, above, below);
+        self.expected = array::from_fn(|component| self.expected[component] + added[component]);
         let step_s = self.flow.step_s();
         self.questions.clear();
         self.questions.extend(self.band.cells().iter().map(|cell| cell.question(step_s)));
@@ -94,6 +105,9 @@ pub(super) struct Tally {
     pub(super) cells: u64,
     /// The largest charge of a cell's water, in equivalents per litre.
     pub(super) charge: f64,
+    /// What the cells have of each component, and what they must have by what has flowed in and out.
+    contents: [f64; COMPONENTS],
+    expected: [f64; COMPONENTS],
     /// The largest magnitude of each field, with the cache or without it.
     pub(super) largest: [f64; FIELD_COUNT],
     /// The largest difference of each field from the run without the cache.
@@ -116,6 +130,8 @@ impl Tally {
             hits: stats.hits,
             evictions: stats.evictions,
             cells: rank.band.cells().len() as u64,
+            contents: rank.band.contents(),
+            expected: rank.expected,
             ..Self::default()
         };
         let first = (rank.band.rows().start * rank.grid.columns) as u64;
@@ -145,10 +161,21 @@ impl Tally {
         }
     }
 
+    /// Returns the largest change of the amount of a component that no flow explains, relative to the
+    /// amount.
+    pub(super) fn drift(&self) -> f64 {
+        let drift =
+            |(has, expected): (f64, f64)| (has - expected).abs() / expected.abs().max(1e-300);
+        self.contents.into_iter().zip(self.expected).map(drift).fold(0.0, f64::max)
+    }
+
     /// Returns the tally of both parts.
     pub(super) fn plus(self, other: Self) -> Self {
         let largest = |one: [f64; FIELD_COUNT], other: [f64; FIELD_COUNT]| {
-            core::array::from_fn(|field| one[field].max(other[field]))
+            array::from_fn(|field| one[field].max(other[field]))
+        };
+        let sum = |one: [f64; COMPONENTS], other: [f64; COMPONENTS]| {
+            array::from_fn(|component| one[component] + other[component])
         };
         Self {
             took_ns: self.took_ns.max(other.took_ns),
@@ -160,9 +187,11 @@ impl Tally {
             evictions: self.evictions + other.evictions,
             cells: self.cells + other.cells,
             charge: self.charge.max(other.charge),
+            contents: sum(self.contents, other.contents),
+            expected: sum(self.expected, other.expected),
             largest: largest(self.largest, other.largest),
             difference: largest(self.difference, other.difference),
-            squares: core::array::from_fn(|field| self.squares[field] + other.squares[field]),
+            squares: array::from_fn(|field| self.squares[field] + other.squares[field]),
             digest: self.digest.wrapping_add(other.digest),
         }
     }

@@ -22,7 +22,12 @@ row! {
         hit_share: Option<f64> =>
             ("hit rate", percent, note("results that were not computed / results")),
         computed: u64 => ("computed", text),
-        evictions: u64 => ("evictions", text, only_if(|row| row.evictions > 0)),
+        evictions: u64 => (
+            "evictions",
+            text,
+            only_if(|row| row.evictions > 0)
+                .note("results that made room for others; a larger --table-size keeps more")
+        ),
         seconds: f64 => ("s", fixed::<3>),
         times_faster: Option<f64> =>
             ("times faster", fixed::<2>, note("time without the cache / time with it")),
@@ -49,6 +54,9 @@ row! {
         dolomite_rms_error: Option<f64>,
         charge: f64 => {"charge", SurrogateRow::charge_text, full().note(
             "largest charge of a cell's water, in equivalents per litre"
+        )},
+        drift: f64 => {"drift", SurrogateRow::drift_text, full().note(
+            "change of an element's amount in the grid that no flow explains / the amount"
         )},
         digest: String => ("digest", text, full().note("hash of all cells after the last step")),
     }
@@ -109,6 +117,7 @@ impl SurrogateRow {
             dolomite_max_error,
             dolomite_rms_error,
             charge: tally.charge,
+            drift: tally.drift(),
             digest: format!("{:016x}", tally.digest),
         }
     }
@@ -129,6 +138,10 @@ impl SurrogateRow {
         small(Some(self.charge))
     }
 
+    fn drift_text(&self) -> String {
+        small(Some(self.drift))
+    }
+
     pub(super) fn summary(rows: &[Self], grid: Grid) -> Vec<String> {
         let Some(without) = rows.first() else { return Vec::new() };
         let first = format!(
@@ -141,9 +154,10 @@ impl SurrogateRow {
         );
         let with = rows.iter().filter_map(|row| {
             Some(format!(
-                "with it and {}, {} times as fast: hit rate {:.1} %, error {} (RMS), {} (largest)",
+                "with it and {}, {} times as fast ({}): hit rate {:.1} %, error {} (RMS), {} (largest)",
                 counted(row.digits?.into(), "digit"),
                 significant(row.times_faster?),
+                saved(row.times_faster?),
                 row.hit_share? * 100.0,
                 small(row.rms_error),
                 small(row.max_error),
@@ -158,6 +172,12 @@ impl Tally {
     fn relative(&self, field: usize, difference: f64) -> f64 {
         if difference == 0.0 { 0.0 } else { difference / self.largest[field] }
     }
+}
+
+/// Describes the time that the cache saves or costs: the paper's gain.
+fn saved(times_faster: f64) -> String {
+    let percent = (1.0 - 1.0 / times_faster) * 100.0;
+    format!("{:.0} % {} time", percent.abs(), if percent < 0.0 { "more" } else { "less" })
 }
 
 /// Formats a number of any magnitude with two digits.
