@@ -40,7 +40,7 @@ impl Chemistry {
     /// cache.
     pub(super) fn new(digits: Option<u8>, args: &SurrogateArgs) -> Result<Self> {
         let rounding = digits.map(|digits| rounding(digits, args.zero_below)).transpose()?;
-        let work = Duration::from_secs_f64(args.work_us * 1e-6);
+        let work = Duration::from_secs_f64(args.work_us() * 1e-6);
         Ok(Self {
             rounding,
             work_ns: u64::try_from(work.as_nanos())?,
