@@ -2,7 +2,11 @@
 
 use core::cmp::Reverse;
 
-use crate::packing::{STATE_BITS, WORD_BITS};
+/// Bits of a state of one word; the top bit of the word stays 0. Also the largest width of a field.
+pub const STATE_BITS: u32 = 63;
+
+/// Bits of a word of a state of several words.
+pub const WORD_BITS: u32 = 64;
 
 /// Bits of the last of several words that are left to the origin of a node, if they are spare
 /// (see `expander`).

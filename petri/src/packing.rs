@@ -6,15 +6,9 @@
 use core::cmp::Reverse;
 
 use crate::bounds::upper_bounds;
-use crate::layout::{self, Field, Tokens};
+use crate::layout::{self, Field, STATE_BITS, Tokens, WORD_BITS};
 use crate::probe::{Budget, probe};
 use crate::{Net, Overflow};
-
-/// Bits of a state of one word; the top bit of the word stays 0. Also the largest width of a field.
-pub const STATE_BITS: u32 = 63;
-
-/// Bits of a word of a state of several words.
-pub const WORD_BITS: u32 = 64;
 
 /// Maximum number of places that an error lists.
 const MAX_LISTED: usize = 8;

@@ -5,11 +5,10 @@
 
 use core::mem::replace;
 
-use arrayvec::ArrayVec;
 use probeline_pipeline::{Parts, Pull};
 use probeline_transport::Transport;
 
-use crate::block::{Block, Lines, NarrowKeys, OVERRUN};
+use crate::block::{Block, Lines, NarrowKeys, Undecided};
 use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
 use crate::context::Context;
@@ -18,87 +17,11 @@ use crate::error::{BatchError, OperationError, SubmitError};
 use crate::find_or_put::FindOrPut;
 use crate::line::with_widest;
 use crate::outcome::{Intent, Outcome};
+use crate::results::{BatchResult, Results};
 
 /// Keys in a block. The transport is polled after each block, because only a poll detects lost
 /// owners.
 pub(crate) const BLOCK: usize = 4096;
-/// Undecided keys that end a block early: enough operations of the pipeline to amortize a doorbell.
-pub(crate) const REMOTE: usize = 64;
-
-/// The result of one key of a batch: an [`Outcome`], one byte, or a [`Result`].
-pub trait BatchResult: Copy {
-    /// Returns the result of an operation with this outcome.
-    fn of(outcome: Outcome) -> Self;
-
-    /// Returns the result of an operation that failed; `None` if this type has no place for errors.
-    fn of_error(error: OperationError) -> Option<Self>;
-}
-
-impl BatchResult for Outcome {
-    #[inline(always)]
-    fn of(outcome: Outcome) -> Self {
-        outcome
-    }
-
-    fn of_error(_: OperationError) -> Option<Self> {
-        None
-    }
-}
-
-impl BatchResult for Result<Outcome, OperationError> {
-    #[inline(always)]
-    fn of(outcome: Outcome) -> Self {
-        Ok(outcome)
-    }
-
-    fn of_error(error: OperationError) -> Option<Self> {
-        Some(Err(error))
-    }
-}
-
-/// The results of a batch.
-pub(crate) struct Results<'b, R> {
-    places: &'b mut [R],
-    /// The error of the first key whose error the places have no room for.
-    error: Option<BatchError>,
-}
-
-impl<'b, R: BatchResult> Results<'b, R> {
-    pub(crate) fn new(places: &'b mut [R]) -> Self {
-        Self { places, error: None }
-    }
-
-    /// Returns the error of the first key whose error the results have no place for.
-    pub(crate) fn error(&self) -> Option<BatchError> {
-        self.error
-    }
-
-    /// Returns the places of a block of keys.
-    pub(crate) fn block(&mut self, places: core::ops::Range<usize>) -> &mut [R] {
-        self.places.get_mut(places).unwrap_or_default()
-    }
-
-    #[inline]
-    pub(crate) fn put(&mut self, place: usize, result: Result<Outcome, OperationError>) {
-        let stored = match result {
-            Ok(outcome) => Some(R::of(outcome)),
-            Err(error) => R::of_error(error),
-        };
-        match (self.places.get_mut(place), stored, result) {
-            (Some(place), Some(stored), _) => *place = stored,
-            (Some(_), None, Err(error)) => self.keep_first(place, error),
-            _ => debug_assert!(false, "the batch has no place {place}"),
-        }
-    }
-
-    #[cold]
-    fn keep_first(&mut self, place: usize, error: OperationError) {
-        match self.error {
-            Some(BatchError::Failed { place: first, .. }) if first < place => {}
-            _ => self.error = Some(BatchError::Failed { place, error }),
-        }
-    }
-}
 
 /// A batch in progress.
 pub(crate) struct Batch<'b, R> {
@@ -124,7 +47,7 @@ impl<'b, R: BatchResult> Batch<'b, R> {
 
     /// Returns the error of the first key whose error the results have no place for.
     pub(crate) fn error(&self) -> Option<BatchError> {
-        self.results.error
+        self.results.error()
     }
 
     /// Writes the operation of the next key, whether or not the CPU can address its line.
@@ -218,30 +141,5 @@ where
     #[inline]
     fn take(&mut self, place: usize, result: Result<Outcome, OperationError>) {
         self.results.put(place, result);
-    }
-}
-
-/// Keys that a block does not decide, as indices in the block.
-#[derive(Default)]
-pub(crate) struct Undecided(ArrayVec<u16, { REMOTE + OVERRUN }>);
-
-impl Undecided {
-    #[inline]
-    pub(crate) fn push(&mut self, key: usize) {
-        // Less than a block.
-        #[allow(clippy::cast_possible_truncation)]
-        let pushed = self.0.try_push(key as u16);
-        debug_assert!(pushed.is_ok(), "no room for another key");
-    }
-
-    /// Returns whether the block should end.
-    #[inline]
-    pub(crate) fn is_enough(&self) -> bool {
-        self.0.len() >= REMOTE
-    }
-
-    #[inline]
-    pub(crate) fn pop(&mut self) -> Option<usize> {
-        self.0.pop().map(usize::from)
     }
 }

@@ -9,12 +9,12 @@ use core::sync::atomic::AtomicU64;
 use arrayvec::ArrayVec;
 use probeline_transport::{Segment, Transport};
 
-use crate::batch::{BatchResult, Undecided};
 use crate::bucket::{Bucket, Wanted};
 use crate::direct::look;
 use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
 use crate::line::{Compare, Line, Work, prefetch_far};
 use crate::outcome::{Intent, Outcome};
+use crate::results::BatchResult;
 use crate::stats::Stats;
 
 /// Keys hashed at once. A separate loop leaves more of the core's out-of-order window to the loop
@@ -34,9 +34,11 @@ const CANDIDATES_AHEAD: usize = 16;
 /// Room for them and for those of a group; a round that has more compares the oldest at once. A
 /// power of two.
 pub(crate) const MAX_CANDIDATES: usize = 64;
+/// Undecided keys that end a block early: enough operations of the pipeline to amortize a doorbell.
+const REMOTE: usize = 64;
 /// Maximum keys left undecided beyond `REMOTE`: those that were hashed already, are followed, or
 /// are candidates.
-pub(crate) const OVERRUN: usize = 2 * RING + WALKERS + MAX_CANDIDATES;
+const OVERRUN: usize = 2 * RING + WALKERS + MAX_CANDIDATES;
 
 /// The keys of a block: what each looks for in a line.
 pub(crate) trait BlockKeys {
@@ -391,6 +393,31 @@ fn remove<B: Copy>(walkers: &mut Walkers<'_, B>, nth: usize) {
 
 /// Fills places that hold no line.
 static NO_LINE: Line = [const { AtomicU64::new(0) }; LINE_BUCKETS as usize];
+
+/// Keys that a block does not decide, as indices in the block.
+#[derive(Default)]
+pub(crate) struct Undecided(ArrayVec<u16, { REMOTE + OVERRUN }>);
+
+impl Undecided {
+    #[inline]
+    pub(crate) fn push(&mut self, key: usize) {
+        // Less than a block.
+        #[allow(clippy::cast_possible_truncation)]
+        let pushed = self.0.try_push(key as u16);
+        debug_assert!(pushed.is_ok(), "no room for another key");
+    }
+
+    /// Returns whether the block should end.
+    #[inline]
+    pub(crate) fn is_enough(&self) -> bool {
+        self.0.len() >= REMOTE
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<usize> {
+        self.0.pop().map(usize::from)
+    }
+}
 
 /// Owners whose parts the CPU examines; those of further owners are left to the pipeline. Enough
 /// for the ranks of most machines.

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::Acquire;
 use probeline_pipeline::{Host, Pipeline, Tag};
 use probeline_transport::Transport;
 
-use crate::batch::{Batch, BatchResult};
+use crate::batch::Batch;
 use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
 use crate::config::Config;
@@ -15,6 +15,7 @@ use crate::error::{BatchError, ConfigError, OperationError, SubmitError};
 use crate::find_or_put::FindOrPut;
 use crate::layout::{HEADER_WORDS, Layout, Position};
 use crate::outcome::{Intent, Located, OfOutcome, Outcome};
+use crate::results::BatchResult;
 use crate::stats::Stats;
 
 /// Storage for one operation in flight; the caller of a table provides an array of them, such as

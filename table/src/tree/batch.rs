@@ -7,9 +7,10 @@ use probeline_transport::Transport;
 use super::cache::PairCacheLine;
 use super::context::TreeContext;
 use super::machine::TreeFindOrPut;
-use crate::batch::{BLOCK, BatchResult, Results};
+use crate::batch::BLOCK;
 use crate::error::{BatchError, OperationError, SubmitError};
 use crate::outcome::{Intent, Outcome};
+use crate::results::{BatchResult, Results};
 
 /// Keys whose nodes the CPU looks up side by side.
 const GROUP: usize = 32;

@@ -9,11 +9,11 @@ use super::config::TreeConfig;
 use super::context::TreeContext;
 use super::machine::TreeFindOrPut;
 use super::stats::TreeStats;
-use crate::batch::BatchResult;
 use crate::direct::Direct;
 use crate::error::{BatchError, ConfigError, OperationError, SubmitError};
 use crate::layout::Layout;
 use crate::outcome::{Intent, Outcome};
+use crate::results::BatchResult;
 use crate::stats::Stats;
 use crate::table::{Finished, Polls, short_window};
 

@@ -8,11 +8,13 @@ use super::context::WideContext;
 use super::direct::{Mapped, run};
 use super::key::hash;
 use super::machine::WideFindOrPut;
-use crate::batch::{BLOCK, BatchResult, Results, Undecided};
+use crate::batch::BLOCK;
 use crate::block::Block;
+use crate::block::Undecided;
 use crate::error::{BatchError, OperationError};
 use crate::line::{Narrow, with_widest};
 use crate::outcome::{Intent, Outcome};
+use crate::results::{BatchResult, Results};
 
 /// A batch in progress.
 pub(crate) struct WideBatch<'b, R, const W: usize> {

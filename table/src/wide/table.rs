@@ -10,11 +10,11 @@ use super::direct;
 use super::key::hash;
 use super::machine::WideFindOrPut;
 use super::stats::EntryStats;
-use crate::batch::BatchResult;
 use crate::error::{BatchError, ConfigError, OperationError, SubmitError};
 use crate::layout::Layout;
 use crate::line::Narrow;
 use crate::outcome::{Intent, Outcome};
+use crate::results::BatchResult;
 use crate::stats::Stats;
 use crate::table::{Finished, Polls, short_window};
 

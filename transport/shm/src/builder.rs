@@ -8,14 +8,12 @@ use probeline_engine::{CpuMemory, SetupError, Slots};
 use probeline_pin::{MemoryPolicy, Pages};
 use probeline_transport::{AtomicScope, Caps, Exchange, Owner, Sizes};
 
+use crate::connection_info::{ConnectionInfo, VERSION};
 use crate::window::Window;
 use crate::{Engine, OpenError};
 
 /// The maximum depth: 16 MiB of completions, far more operations than hide the latency of memory.
 const MAX_DEPTH: u32 = 1 << 20;
-
-/// The version of [`ConnectionInfo`] and of the control words in front of a window.
-const VERSION: u64 = 2;
 
 /// The options of an engine. All owners of a job choose the same window and slot sizes.
 #[derive(Clone, Debug)]
@@ -83,32 +81,6 @@ impl Builder {
             needs_owner_progress: false,
             poll_may_wait: false,
         }
-    }
-}
-
-/// The information that an owner sends to its peers: its sizes, and where its window is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ConnectionInfo {
-    pub(crate) pid: u64,
-    /// The descriptor of the memory in that process.
-    pub(crate) fd: u64,
-    /// A random number, also stored in the memory, by which peers recognise it.
-    pub(crate) nonce: u64,
-    pub(crate) window_words: u64,
-    slot_words: u64,
-}
-
-impl ConnectionInfo {
-    const WORDS: usize = 5;
-
-    fn to_words(self) -> [u64; Self::WORDS] {
-        let Self { pid, fd, nonce, window_words, slot_words } = self;
-        [pid, fd, nonce, window_words, slot_words]
-    }
-
-    fn from_words(words: [u64; Self::WORDS]) -> Self {
-        let [pid, fd, nonce, window_words, slot_words] = words;
-        Self { pid, fd, nonce, window_words, slot_words }
     }
 }
 

@@ -31,6 +31,7 @@
 //! ```
 
 mod builder;
+mod connection_info;
 mod engine;
 mod error;
 mod lock;

@@ -12,7 +12,7 @@ use probeline_pin::{Mapping, MappingError, MemoryPolicy, Pages, PolicyRefused};
 use probeline_transport::{OneThread, Owner};
 
 use crate::OpenError;
-use crate::builder::ConnectionInfo;
+use crate::connection_info::ConnectionInfo;
 use crate::lock::{LOCK_WORDS, Lock};
 
 /// The number of control words, which precede the window.

@@ -11,12 +11,12 @@ use probeline_results::gather_values;
 use probeline_transport::{Alone, Exchange};
 
 use super::Result;
-use super::keys::{Key, Keys};
+use super::keys::Keys;
 use super::member::{Member, THREADS, preempted_share, run_pinned};
 use super::rank::{Rank, Work};
 use super::ratio::{LOADS, Rates, Row, What};
 use super::sets::{Do, Kind, Set};
-use super::tables::{Measured, VARIANTS, Variant};
+use super::tables::{Measured, TableKey, VARIANTS, Variant};
 
 /// The share of the buckets, in thousandths, that the inserts of some rounds fill together, centred
 /// on the load factor; their keys are then removed. A linear probe for an insert, (1 + 1/(1 -
@@ -112,7 +112,7 @@ fn widths() -> impl TypedValueParser<Value = Width> {
         .try_map(|name| WIDTHS.into_iter().find(|of| of.name == name).ok_or("an unknown width"))
 }
 
-fn run<K: Key>(args: &Args, size: u64) -> Result<Report> {
+fn run<K: TableKey>(args: &Args, size: u64) -> Result<Report> {
     let peer_size = args.peer_mib.map_or(size / 4, |mib| mib << 20).min(size);
     let peers = if args.without_peers { 0 } else { PEER_BYTES_PER_BYTE * peer_size };
     let needed = 2 * size + peers;
@@ -150,7 +150,7 @@ fn part(of: u64, thousandths: u64) -> u64 {
 }
 
 /// Two tables of one size with the same first keys: one of a single rank and one of two ranks.
-struct Tables<K: Key> {
+struct Tables<K: TableKey> {
     name: &'static str,
     /// The ranks of this thread, by the ranks of their tables.
     ranks: [Option<Rank<K>>; THREADS],
@@ -176,7 +176,7 @@ struct Subject<'a, K> {
     run: &'a mut dyn FnMut(usize, Work, &[K]) -> usize,
 }
 
-impl<K: Key> Tables<K> {
+impl<K: TableKey> Tables<K> {
     fn run(&mut self, ranks: usize, work: Work, keys: &[K]) -> usize {
         self.ranks[ranks - 1].as_mut().map_or(0, |rank| rank.work(work, keys))
     }
@@ -224,7 +224,7 @@ struct Bench<'a, K> {
     about: String,
 }
 
-impl<K: Key> Bench<'_, K> {
+impl<K: TableKey> Bench<'_, K> {
     fn measure(mut self) -> Result<Report> {
         for (at, &variant) in self.args.probing.iter().enumerate() {
             let mut tables = self.open(variant)?;

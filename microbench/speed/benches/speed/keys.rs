@@ -8,8 +8,6 @@ use probeline_table::{Bucket, MAX_KEY};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::tables::Measured;
-
 /// Operations between two readings of the clock, and of one batch. The end of a batch, with fewer
 /// and fewer operations in flight, takes the time of some tens of operations, about 1 %.
 pub(crate) const BLOCK: usize = 2048;
@@ -22,15 +20,12 @@ const MAX_WORDS: usize = 1 << 24;
 /// A type of keys, in sets of its own.
 pub(crate) trait Key: Copy + Eq + Hash + Send + Sync + 'static {
     const WORDS: usize;
-    /// The table of these keys.
-    type Table: Measured<Self>;
     /// Returns the nth key.
     fn nth(n: u64) -> Self;
 }
 
 impl Key for u64 {
     const WORDS: usize = 1;
-    type Table = super::tables::Narrow;
 
     fn nth(n: u64) -> Self {
         key(n)
@@ -40,7 +35,6 @@ impl Key for u64 {
 /// The first word is the narrow key of the same number.
 impl<const W: usize> Key for [u64; W] {
     const WORDS: usize = W;
-    type Table = super::tables::Wide<W>;
 
     fn nth(n: u64) -> Self {
         let (mut word, first) = (0_u64, key(n));

@@ -9,8 +9,8 @@ use probeline_table::Outcome;
 use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
 
 use super::Result;
-use super::keys::{BLOCK, Key};
-use super::tables::{Measured, Variant};
+use super::keys::BLOCK;
+use super::tables::{Measured, TableKey, Variant};
 
 /// What is done with keys, or with the memory of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,12 +53,12 @@ impl Work {
 }
 
 /// One rank, in its thread.
-pub(crate) struct Rank<K: Key> {
+pub(crate) struct Rank<K: TableKey> {
     table: K::Table,
     outcomes: Vec<Outcome>,
 }
 
-impl<K: Key> Rank<K> {
+impl<K: TableKey> Rank<K> {
     /// Opens a table of `buckets`, all ranks together, with memory on the NUMA node.
     pub(crate) fn open(
         variant: Variant,

@@ -83,8 +83,22 @@ pub(crate) trait Measured<K>: Sized {
     fn find_or_put_batch(&mut self, keys: &[K], outcomes: &mut [Outcome]) -> bool;
 }
 
+/// Keys that a table of ours has.
+pub(crate) trait TableKey: Key {
+    /// The table of these keys.
+    type Table: Measured<Self>;
+}
+
+impl TableKey for u64 {
+    type Table = Narrow;
+}
+
+impl<const W: usize> TableKey for [u64; W] {
+    type Table = Wide<W>;
+}
+
 /// A table of keys of 63 bits.
-pub(crate) type Narrow = Table<Engine, Vec<Operation>>;
+type Narrow = Table<Engine, Vec<Operation>>;
 
 impl Measured<u64> for Narrow {
     const WORDS_PER_BUCKET: u64 = 1;
@@ -143,7 +157,7 @@ impl Measured<u64> for Narrow {
 }
 
 /// A table of keys of `W` words, with an entry for each bucket.
-pub(crate) type Wide<const W: usize> = WideTable<Engine, Vec<WideOperation<W>>, W>;
+type Wide<const W: usize> = WideTable<Engine, Vec<WideOperation<W>>, W>;
 
 impl<const W: usize> Measured<[u64; W]> for Wide<W> {
     const WORDS_PER_BUCKET: u64 = 1 + <[u64; W]>::WORDS as u64;

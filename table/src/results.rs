@@ -1,0 +1,79 @@
+//! The results of a batch, in the places that the caller gives.
+
+use crate::error::{BatchError, OperationError};
+use crate::outcome::Outcome;
+
+/// The result of one key of a batch: an [`Outcome`], one byte, or a [`Result`].
+pub trait BatchResult: Copy {
+    /// Returns the result of an operation with this outcome.
+    fn of(outcome: Outcome) -> Self;
+
+    /// Returns the result of an operation that failed; `None` if this type has no place for errors.
+    fn of_error(error: OperationError) -> Option<Self>;
+}
+
+impl BatchResult for Outcome {
+    #[inline(always)]
+    fn of(outcome: Outcome) -> Self {
+        outcome
+    }
+
+    fn of_error(_: OperationError) -> Option<Self> {
+        None
+    }
+}
+
+impl BatchResult for Result<Outcome, OperationError> {
+    #[inline(always)]
+    fn of(outcome: Outcome) -> Self {
+        Ok(outcome)
+    }
+
+    fn of_error(error: OperationError) -> Option<Self> {
+        Some(Err(error))
+    }
+}
+
+/// The results of a batch.
+pub(crate) struct Results<'b, R> {
+    places: &'b mut [R],
+    /// The error of the first key whose error the places have no room for.
+    error: Option<BatchError>,
+}
+
+impl<'b, R: BatchResult> Results<'b, R> {
+    pub(crate) fn new(places: &'b mut [R]) -> Self {
+        Self { places, error: None }
+    }
+
+    /// Returns the error of the first key whose error the results have no place for.
+    pub(crate) fn error(&self) -> Option<BatchError> {
+        self.error
+    }
+
+    /// Returns the places of a block of keys.
+    pub(crate) fn block(&mut self, places: core::ops::Range<usize>) -> &mut [R] {
+        self.places.get_mut(places).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(crate) fn put(&mut self, place: usize, result: Result<Outcome, OperationError>) {
+        let stored = match result {
+            Ok(outcome) => Some(R::of(outcome)),
+            Err(error) => R::of_error(error),
+        };
+        match (self.places.get_mut(place), stored, result) {
+            (Some(place), Some(stored), _) => *place = stored,
+            (Some(_), None, Err(error)) => self.keep_first(place, error),
+            _ => debug_assert!(false, "the batch has no place {place}"),
+        }
+    }
+
+    #[cold]
+    fn keep_first(&mut self, place: usize, error: OperationError) {
+        match self.error {
+            Some(BatchError::Failed { place: first, .. }) if first < place => {}
+            _ => self.error = Some(BatchError::Failed { place, error }),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! What an owner tells its peers when they open their engines.
+
+/// The version of [`ConnectionInfo`] and of the control words in front of a window.
+pub(crate) const VERSION: u64 = 2;
+
+/// The information that an owner sends to its peers: its sizes, and where its window is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConnectionInfo {
+    pub(crate) pid: u64,
+    /// The descriptor of the memory in that process.
+    pub(crate) fd: u64,
+    /// A random number, also stored in the memory, by which peers recognise it.
+    pub(crate) nonce: u64,
+    pub(crate) window_words: u64,
+    pub(crate) slot_words: u64,
+}
+
+impl ConnectionInfo {
+    pub(crate) const WORDS: usize = 5;
+
+    pub(crate) fn to_words(self) -> [u64; Self::WORDS] {
+        let Self { pid, fd, nonce, window_words, slot_words } = self;
+        [pid, fd, nonce, window_words, slot_words]
+    }
+
+    pub(crate) fn from_words(words: [u64; Self::WORDS]) -> Self {
+        let [pid, fd, nonce, window_words, slot_words] = words;
+        Self { pid, fd, nonce, window_words, slot_words }
+    }
+}
