@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod band;
+mod benchmark;
 mod cell;
 mod equilibrium;
 mod flow;

@@ -7,10 +7,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::HANG_TIMEOUT;
+use crate::archive::archive;
 use crate::host::{BUSYBOX, find};
 use crate::kernel::Kernel;
-use crate::tool::Tool;
 
 const INIT: &str = include_str!("../guest/init");
 const AGENT: &str = include_str!("../guest/agent");
@@ -37,17 +36,4 @@ pub(crate) fn build(kernel: &Kernel, folder: &Path) -> Result<()> {
         io::copy(&mut part, &mut initrd).context("writing initrd")?;
     }
     fs::remove_dir_all(&stage).context("removing the stage")
-}
-
-/// Writes an archive of all files in `folder`, owned by root.
-pub(crate) fn archive(folder: &Path, into: &Path) -> Result<()> {
-    let list = into.with_extension("list");
-    let written = || format!("archiving {}", folder.display());
-    let names = Tool::new("find").args([".", "-mindepth", "1"]).dir(folder).run(HANG_TIMEOUT)?;
-    fs::write(&list, names).with_context(written)?;
-    let names = File::open(&list).with_context(written)?;
-    let output = File::create(into).with_context(written)?;
-    let cpio = Tool::new("cpio").args(["--create", "--format=newc", "--owner=0:0", "--quiet"]);
-    cpio.dir(folder).stdin(names).stdout(output).run(HANG_TIMEOUT)?;
-    fs::remove_file(&list).with_context(written)
 }

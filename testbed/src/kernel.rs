@@ -14,7 +14,7 @@ use std::time::Instant;
 use anyhow::{Context, Error, Result, anyhow, bail};
 
 use crate::HANG_TIMEOUT;
-use crate::initrd::archive;
+use crate::archive::archive;
 use crate::tool::Tool;
 
 /// The package that depends on the current kernel, whose own name changes with updates.
