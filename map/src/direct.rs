@@ -280,12 +280,9 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
                 Next::Busy => break Written::Dropped,
                 Next::Absent(None) => break Written::Absent,
                 Next::Absent(Some(target)) => match self.store(target, value)? {
-                    Some(written) => break written,
-                    None => {
-                        next = match target.kind {
-                            Kind::Empty => self.search.again(),
-                            _ => self.search.restart(),
-                        };
+                    Ok(written) => break written,
+                    Err(further) => {
+                        next = further;
                         continue;
                     }
                 },
@@ -309,8 +306,8 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
                     break Written::Present;
                 }
                 match self.replace(looked.bucket, control, value)? {
-                    Some(written) => break written,
-                    None => next = self.search.restart(),
+                    Ok(written) => break written,
+                    Err(further) => next = further,
                 }
             }
         };
@@ -337,40 +334,50 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
         }
     }
 
-    /// Replaces the value of the key's bucket, or removes the key. Returns `Some(None)` if another
-    /// client was faster.
+    /// Replaces the value of the key's bucket, or removes the key. Returns how the search goes on if
+    /// another client was faster.
     fn replace<V: Plain>(
         &mut self,
         bucket: &[AtomicU64],
         seen: Control,
         value: Option<&V>,
-    ) -> Option<Option<Written>> {
+    ) -> Option<Result<Written, Next>> {
         let (nth, kind) = (self.search.nth(), Kind::Key);
         let Some(value) = value else {
-            let is_removed = swap(bucket.first()?, seen, seen.dropped());
-            self.context.stats.lost_claims += u64::from(!is_removed);
-            return Some(is_removed.then_some(Written::Removed));
+            if swap(bucket.first()?, seen, seen.dropped()) {
+                return Some(Ok(Written::Removed));
+            }
+            self.context.stats.lost_claims += 1;
+            return Some(Err(self.search.restart()));
         };
         self.store(Target { nth, seen, kind }, Some(value))
     }
 
-    /// Claims a bucket and stores the entry in it. Returns `Some(None)` if another client was
-    /// faster.
-    fn store<V: Plain>(&mut self, target: Target, value: Option<&V>) -> Option<Option<Written>> {
+    /// Claims a bucket and stores the entry in it. Returns how the search goes on if another client
+    /// was faster, or may have written the same key.
+    fn store<V: Plain>(
+        &mut self,
+        target: Target,
+        value: Option<&V>,
+    ) -> Option<Result<Written, Next>> {
         let value = value?;
         let place = self.place(target.nth);
         let (control, body) = self.words.bucket(place)?.split_first()?;
         let ticket = self.context.ticket(self.hash);
         if !swap(control, target.seen, ticket) {
             self.context.stats.lost_claims += 1;
-            return Some(None);
+            return Some(Err(match target.kind {
+                Kind::Empty => self.search.again(),
+                _ => self.search.restart(),
+            }));
         }
         if target.needs_comparison() && self.has_conflict(target)? {
             // The entry is as it was.
             let is_undone = swap(control, ticket, target.seen);
             self.context.stats.given_up += 1;
             self.context.stats.stolen_claims += u64::from(!is_undone);
-            return Some(None);
+            // Not only the present candidate has changed.
+            return Some(Err(self.search.restart()));
         }
         let (key, rest) = self.split::<V>(body)?;
         store_bytes(self.key.bytes(), key);
@@ -381,10 +388,10 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
             self.context.stats.stolen_claims += 1;
             let had_entry = matches!(target.kind, Kind::Key | Kind::Oldest);
             self.context.stats.lost_entries += u64::from(had_entry);
-            return Some(Some(Written::Dropped));
+            return Some(Ok(Written::Dropped));
         }
         self.context.clock.count();
-        Some(Some(match target.kind {
+        Some(Ok(match target.kind {
             Kind::Key => Written::Updated,
             Kind::Oldest => Written::Evicted,
             Kind::Empty | Kind::Unused => Written::Inserted,
@@ -420,3 +427,6 @@ pub(crate) fn prefetch<K: Plain, V: Plain>(layout: &Layout, bucket: &[AtomicU64]
     let used = (layout.words::<K, V>().used().div_ceil(probeline_transport::LINE_WORDS)) as usize;
     lines.take(used.min(MAX_PREFETCHED_LINES)).for_each(prefetch_far);
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,10 +15,12 @@ use crate::map::{Map, Operation};
 use crate::outcome::Written;
 use crate::plain::Plain;
 use crate::saved::{FormatError, Header, decode_record, encode_record};
-use crate::stats::Stats;
 
 /// Entries of a batch while a file is loaded.
 const BATCH: usize = 256;
+/// Most puts of an entry of a file: a put is dropped if another rank takes this one for dead, or does not
+/// release a lock in time.
+const ATTEMPTS: u32 = 8;
 /// Bytes that a rank writes or reads at once.
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -33,7 +35,7 @@ pub struct Loaded {
     pub evicted: u64,
     /// Entries whose keys were there already, and kept the values that they had.
     pub present: u64,
-    /// Entries not stored, because ranks wrote to the same buckets.
+    /// Entries not stored, after eight attempts, because ranks wrote to the same buckets.
     pub dropped: u64,
 }
 
@@ -126,13 +128,15 @@ where
     ) -> Result<u64, FileError> {
         let path = path.as_ref();
         let partial = partial(path);
-        let before = self.entries_before(exchange)?;
+        let before = self.entries_before(exchange).map_err(FileError::from);
+        let before = together(before, "save", exchange)?;
         let header = self.header(before.all);
         let is_first = exchange.me() == Owner(0);
         let created = if is_first { create(&partial, &header) } else { Ok(()) };
-        together(created, "save", exchange)?;
-        let written = self.write_records(&partial, &header, &before);
-        let complete = together(written, "save", exchange);
+        let complete = together(created, "save", exchange).and_then(|()| {
+            let written = self.write_records(&partial, &header, &before);
+            together(written, "save", exchange)
+        });
         let named = match (&complete, is_first) {
             (Ok(()), true) => io("rename", &partial, fs::rename(&partial, path)),
             (Err(_), true) => {
@@ -162,17 +166,14 @@ where
         let opened = open(path, &self.header(0));
         let header = *opened.as_ref().map_or(&self.header(0), |(_, header)| header);
         let file = together(opened, "load", exchange)?.0;
-        let before = *self.stats();
         let read = self.read_records(file, path, &header, exchange);
-        together(read, "load", exchange)?;
-        let now = *self.stats();
-        let mut sum = |of: fn(&Stats) -> u64| sum(of(&now) - of(&before), exchange);
+        let Puts { inserted, evicted, present, dropped } = together(read, "load", exchange)?;
         Ok(Loaded {
             entries: header.entries,
-            inserted: sum(|stats| stats.inserts)?,
-            evicted: sum(|stats| stats.evictions)?,
-            present: sum(|stats| stats.present)?,
-            dropped: sum(|stats| stats.drops)?,
+            inserted: sum(inserted, exchange)?,
+            evicted: sum(evicted, exchange)?,
+            present: sum(present, exchange)?,
+            dropped: sum(dropped, exchange)?,
         })
     }
 
@@ -241,7 +242,7 @@ where
         path: &Path,
         header: &Header,
         exchange: &(impl Exchange + ?Sized),
-    ) -> Result<(), FileError> {
+    ) -> Result<Puts, FileError> {
         let (me, owners) = (u128::from(exchange.me().0), u128::from(exchange.owners().max(1)));
         // A share of a u64.
         #[allow(clippy::cast_possible_truncation)]
@@ -251,7 +252,7 @@ where
         io("read", path, file.seek(SeekFrom::Start(position(path, header, first)?)))?;
         let mut record = vec![0; record_bytes(path, header)?];
         let (mut keys, mut values) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
-        let mut results = [Written::Dropped; BATCH];
+        let mut puts = Puts::default();
         for entry in first..end {
             io("read", path, file.read_exact(&mut record))?;
             let Some((key, value)) = decode_record::<K, V>(entry, header, &record) else {
@@ -260,13 +261,60 @@ where
             keys.push(key);
             values.push(value);
             if keys.len() == BATCH || entry + 1 == end {
-                let results = results.get_mut(..keys.len()).unwrap_or_default();
-                self.put_if_absent_batch(&keys, &values, results)?;
-                keys.clear();
-                values.clear();
+                self.put_records(&mut keys, &mut values, &mut puts)?;
             }
         }
+        Ok(puts)
+    }
+
+    /// Puts entries, and again those that were dropped, at most [`ATTEMPTS`] times. Leaves `keys` and
+    /// `values` empty.
+    fn put_records(
+        &mut self,
+        keys: &mut Vec<K>,
+        values: &mut Vec<V>,
+        puts: &mut Puts,
+    ) -> Result<(), BatchError> {
+        let mut results = [Written::Dropped; BATCH];
+        for _ in 0..ATTEMPTS {
+            let results = results.get_mut(..keys.len()).unwrap_or_default();
+            self.put_if_absent_batch(keys, values, results)?;
+            results.iter().for_each(|written| puts.count(*written));
+            let mut dropped = results.iter().map(|written| *written == Written::Dropped);
+            keys.retain(|_| dropped.next().unwrap_or(false));
+            let mut dropped = results.iter().map(|written| *written == Written::Dropped);
+            values.retain(|_| dropped.next().unwrap_or(false));
+            if keys.is_empty() {
+                return Ok(());
+            }
+        }
+        puts.dropped += keys.len() as u64;
+        keys.clear();
+        values.clear();
         Ok(())
+    }
+}
+
+/// What became of the entries that this owner has put.
+#[derive(Default)]
+struct Puts {
+    inserted: u64,
+    evicted: u64,
+    present: u64,
+    /// After all attempts.
+    dropped: u64,
+}
+
+impl Puts {
+    /// Counts a put, unless it was dropped.
+    fn count(&mut self, written: Written) {
+        match written {
+            Written::Inserted => self.inserted += 1,
+            Written::Evicted => self.evicted += 1,
+            Written::Present => self.present += 1,
+            // A put-if-absent ends as none of the others.
+            _ => {}
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod common;
 
+use core::sync::atomic::AtomicU64;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,9 +11,9 @@ use std::path::{Path, PathBuf};
 use common::{Key, Value, key, storage, value};
 use probeline_exchange::Thread;
 use probeline_map::saved::{FormatError, Header};
-use probeline_map::{Config, FileError, Loaded, Map, Mode, Operation};
+use probeline_map::{CollectiveError, Config, FileError, Loaded, Map, Mode, Operation, Written};
 use probeline_shm::{Builder, Engine};
-use probeline_transport::{Exchange, Owner};
+use probeline_transport::{Exchange, Owner, Transport, forward_transport};
 
 type Rank<K, V> = Map<Engine, Vec<Operation<K, V>>, K, V>;
 
@@ -51,7 +52,9 @@ fn save(ranks: u32, path: &Path, mode: Mode) {
     let config = Config { mode, ..Config::for_entries(2 * ENTRIES, ranks) };
     let saved = on_ranks(ranks, config, |map, member| {
         for number in (0..ENTRIES).filter(|n| n % u64::from(ranks) == u64::from(member.me().0)) {
-            map.put(&key(number), &value(number, 1)).unwrap();
+            // A rank that does not run for a while loses its claim, or keeps others out.
+            let mut put = || map.put(&key(number), &value(number, 1)).unwrap();
+            assert!((0..1_000).any(|_| put() != Written::Dropped), "entry {number}");
         }
         map.save(path, member).unwrap()
     });
@@ -190,4 +193,53 @@ fn a_failed_save_destroys_nothing() {
     assert_ne!(header, Err(FormatError::NoMap));
     assert!(!partial.exists());
     fs::remove_file(&path).unwrap();
+}
+
+/// An engine whose window the map cannot read.
+struct Hidden(Engine);
+
+impl Transport for Hidden {
+    forward_transport!(0: caps, geometry, in_flight, post, kick, poll, direct, landed, staged);
+
+    fn window(&self) -> &[AtomicU64] {
+        &[]
+    }
+}
+
+/// The ranks make the same collective calls until all of them know of the failure.
+#[test]
+fn a_rank_that_cannot_count_its_entries_ends_the_save_of_all() {
+    let config = Config::new(10);
+    let failed: Vec<_> = std::thread::scope(|scope| {
+        let members: Vec<_> = probeline_exchange::threads(3)
+            .into_iter()
+            .map(|mut member| {
+                scope.spawn(move || {
+                    let engine =
+                        Builder::new(config.sizes::<u64, u64>(4)).open(&mut member).unwrap();
+                    let failed = if member.me() == Owner(1) {
+                        let map = Map::<_, _, u64, u64>::open(
+                            Hidden(engine),
+                            config,
+                            storage(4),
+                            &mut member,
+                        );
+                        map.unwrap().save(path("hidden"), &mut member).unwrap_err()
+                    } else {
+                        let map =
+                            Map::<_, _, u64, u64>::open(engine, config, storage(4), &mut member);
+                        map.unwrap().save(path("hidden"), &mut member).unwrap_err()
+                    };
+                    // All are still in step.
+                    member.barrier().unwrap();
+                    failed
+                })
+            })
+            .collect();
+        members.into_iter().map(|member| member.join().unwrap()).collect()
+    });
+    let other = |failed: &FileError| matches!(failed, FileError::Other { owner: Owner(1), .. });
+    assert!(other(&failed[0]) && other(&failed[2]), "{failed:?}");
+    let own = matches!(failed[1], FileError::Collective(CollectiveError::Window));
+    assert!(own && !path("hidden").exists(), "{failed:?}");
 }
