@@ -84,6 +84,31 @@ static struct answer expensive(const struct question *question)
     return answer;
 }
 
+/* Saves a map, and loads the file into another one, of twice as many entries. The file is in the working
+ * directory, which all processes share. */
+static void save_and_load(probeline_job *job, probeline_map *map, uint64_t len, uint32_t rank)
+{
+    probeline_map_options options;
+    probeline_map_loaded loaded;
+    probeline_map *other;
+    uint64_t saved;
+
+    check(probeline_map_save(map, "answers.map", &saved), "save the map");
+    expect(saved == len, "all entries are saved");
+    check(probeline_map_options_init(&options, sizeof options), "options of a map");
+    options.key_bytes = sizeof(struct question);
+    options.value_bytes = sizeof(struct answer);
+    options.entries = 2 * KEYS;
+    check(probeline_map_open(job, &options, &other), "open another map");
+    check(probeline_map_load(other, "answers.map", &loaded, sizeof loaded), "load the map");
+    expect(loaded.entries == len, "all entries are in the file");
+    expect(loaded.inserted + loaded.evicted + loaded.dropped == len, "all entries are loaded");
+    expect(probeline_map_load(other, "no such file", NULL, 0) == PROBELINE_ERROR_FILE,
+           "a file that is not there is an error");
+    check(probeline_map_close(other), "close the other map");
+    expect(rank != 0 || remove("answers.map") == 0, "the file is removed");
+}
+
 /* Looks up answers, computes those that nobody has computed, and puts them. */
 static void use_map(probeline_job *job, uint32_t rank)
 {
@@ -119,6 +144,7 @@ static void use_map(probeline_job *job, uint32_t rank)
     expect(stats.hits + stats.misses == 1000, "every get is counted");
     printf("rank %u: %lu hits, %lu misses\n", (unsigned)rank, (unsigned long)stats.hits,
            (unsigned long)stats.misses);
+    save_and_load(job, map, len, rank);
     check(probeline_map_close(map), "close the map");
 }
 

@@ -310,6 +310,22 @@ typedef struct probeline_map_stats {
     uint64_t lost_entries;
 } probeline_map_stats;
 
+// What probeline_map_load() has done, in the whole map.
+typedef struct probeline_map_loaded {
+    // The size of this structure.
+    size_t size;
+    // Entries of the file.
+    uint64_t entries;
+    // Entries stored in places without an entry.
+    uint64_t inserted;
+    // Entries stored in place of others, which are lost.
+    uint64_t evicted;
+    // Entries whose keys were there already, and kept the values that they had.
+    uint64_t present;
+    // Entries not stored, because ranks wrote at the same places.
+    uint64_t dropped;
+} probeline_map_loaded;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -522,6 +538,22 @@ enum probeline_status probeline_map_for_each_local(struct probeline_map *map,
 enum probeline_status probeline_map_get_stats(struct probeline_map *map,
                                               struct probeline_map_stats *stats,
                                               size_t size);
+
+// Saves all entries to a file in a file system that all ranks share, and stores their number at
+// `entries`, which may be NULL. No rank writes to the map meanwhile. If it fails, an older file of this
+// name stays as it was. Collective.
+enum probeline_status probeline_map_save(struct probeline_map *map,
+                                         const char *name,
+                                         uint64_t *entries);
+
+// Loads the entries of a file that probeline_map_save() has written with any number of ranks and
+// buckets, but the same sizes of keys and values. A key that is there keeps its value. Stores what it
+// has done in a structure of `size` bytes, which is sizeof(probeline_map_loaded); `loaded` may be
+// NULL. If it fails, the map has some of the entries. Collective.
+enum probeline_status probeline_map_load(struct probeline_map *map,
+                                         const char *name,
+                                         struct probeline_map_loaded *loaded,
+                                         size_t size);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -1,10 +1,11 @@
 //! Maps of all sizes behind one trait, with the sizes of keys and values chosen at run time.
 
 use core::mem::MaybeUninit;
+use std::path::Path;
 
 use probeline::map::{
-    Bytes, Config, Finished, Map, Operation, OperationError, Outcome, Plain, Request, Stats, Tag,
-    Written,
+    Bytes, Config, Finished, Loaded, Map, Operation, OperationError, Outcome, Plain, Request,
+    Stats, Tag, Written,
 };
 use probeline::transport::Exchange;
 
@@ -67,6 +68,8 @@ pub(crate) trait Cache {
     fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64, Error>;
     fn clear(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error>;
     fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error>;
+    fn save(&mut self, path: &Path, exchange: &mut dyn Exchange) -> Result<u64, Error>;
+    fn load(&mut self, path: &Path, exchange: &mut dyn Exchange) -> Result<Loaded, Error>;
     fn advance_age(&mut self);
     /// Returns the owner and the index of the bucket at which a search for the key begins.
     #[cfg(feature = "mpi")]
@@ -290,6 +293,14 @@ impl<const K: usize, const V: usize> Cache for Ranged<K, V> {
     fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
         self.map.for_each_local(|key, value| visit(key.bytes(), value.bytes()))?;
         Ok(())
+    }
+
+    fn save(&mut self, path: &Path, exchange: &mut dyn Exchange) -> Result<u64, Error> {
+        Ok(self.map.save(path, exchange)?)
+    }
+
+    fn load(&mut self, path: &Path, exchange: &mut dyn Exchange) -> Result<Loaded, Error> {
+        Ok(self.map.load(path, exchange)?)
     }
 
     fn advance_age(&mut self) {

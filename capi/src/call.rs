@@ -1,8 +1,12 @@
 //! What every function does: no panic leaves it, no NULL is dereferenced.
 
 use core::any::Any;
+use core::ffi::{CStr, c_char};
 use core::panic::AssertUnwindSafe;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::panic::catch_unwind;
+use std::path::Path;
 
 use crate::status::{Error, probeline_status};
 
@@ -97,6 +101,19 @@ fn check<P>(from: *const P, count: usize, what: &str) -> Result<(), Error> {
     }
     let bytes = count.checked_mul(size_of::<P>()).and_then(|bytes| isize::try_from(bytes).ok());
     bytes.map(|_| ()).ok_or_else(|| Error::invalid(format_args!("{what} is longer than memory")))
+}
+
+/// Returns the path that the caller gives.
+///
+/// # Safety
+/// `name` is NULL or ends with NUL, and does not change meanwhile.
+pub(crate) unsafe fn path<'a>(name: *const c_char) -> Result<&'a Path, Error> {
+    if name.is_null() {
+        return Err(null("the name of the file"));
+    }
+    // SAFETY: by the contract.
+    let name = unsafe { CStr::from_ptr(name) };
+    Ok(Path::new(OsStr::from_bytes(name.to_bytes())))
 }
 
 /// Returns the product of a count and a size, if there is so much memory.

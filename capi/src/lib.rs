@@ -17,6 +17,7 @@ mod engine;
 mod handle;
 mod job;
 mod map;
+mod map_file;
 mod map_options;
 mod map_state;
 #[cfg(feature = "mpi")]
@@ -32,6 +33,7 @@ mod version;
 
 pub use job::*;
 pub use map::*;
+pub use map_file::*;
 pub use map_options::*;
 #[cfg(feature = "mpi")]
 pub use mpi_dht::*;

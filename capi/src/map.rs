@@ -42,7 +42,7 @@ fn write_of(operation: c_int) -> Result<Option<Write>, Error> {
 ///
 /// # Safety
 /// `map` is NULL or open.
-unsafe fn with(
+pub(crate) unsafe fn with(
     map: *mut probeline_map,
     body: impl FnOnce(&mut Inner) -> Result<(), Error>,
 ) -> probeline_status {

@@ -86,6 +86,17 @@ impl Inner {
         Ok(closed?)
     }
 
+    /// Gathers numbers of all ranks.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn gather<const N: usize>(&self, mine: [u64; N]) -> Result<Vec<[u64; N]>, Error> {
+        let mut members = self.job.borrow_mut();
+        let exchange = members.exchange();
+        let mut all = vec![[[0; 8]; N]; exchange.owners() as usize];
+        let bytes = mine.map(u64::to_le_bytes);
+        exchange.all_gather(bytes.as_flattened(), all.as_flattened_mut().as_flattened_mut())?;
+        Ok(all.into_iter().map(|rank| rank.map(u64::from_le_bytes)).collect())
+    }
+
     /// Starts an operation.
     pub(crate) fn submit(
         &mut self,

@@ -4,12 +4,10 @@
 //! source of MPI-DHT.
 
 use core::cell::RefCell;
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
 use core::time::Duration;
-use std::ffi::OsStr;
 use std::io::Write as _;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -17,7 +15,7 @@ use probeline::map::Stats;
 use probeline::mpi::{RawComm, World};
 
 use crate::cache::Write;
-use crate::call::{call, put, room, slice};
+use crate::call::{call, path, put, room, slice};
 use crate::handle::Handle;
 use crate::job::{Members, Shared};
 use crate::map_options::probeline_map_options;
@@ -171,7 +169,7 @@ pub unsafe extern "C" fn DHT_free(table: *mut DHT, mismatches: *mut u32) -> c_in
         drop(unsafe { Box::from_raw(table) });
         let Some(Table { map, mismatches: before }) = inner else { return Ok(()) };
         let mine = before + map.cache.stats().failed_checks;
-        let sum: u64 = gather(&map, [mine, 0, 0, 0, 0, 0])?.iter().map(|rank| rank[0]).sum();
+        let sum: u64 = map.gather([mine])?.as_flattened().iter().sum();
         // SAFETY: by the contract.
         unsafe { put(mismatches, u32::try_from(sum).unwrap_or(u32::MAX)) };
         map.close()
@@ -192,16 +190,6 @@ pub unsafe extern "C" fn DHT_barrier(table: *mut DHT) -> c_int {
     unsafe { with(table, body) }
 }
 
-/// Gathers numbers of all ranks.
-pub(crate) fn gather(map: &Inner, mine: [u64; NUMBERS]) -> Result<Vec<[u64; NUMBERS]>, Error> {
-    let mut members = map.job.borrow_mut();
-    let exchange = members.exchange();
-    let mut all = vec![[[0; 8]; NUMBERS]; exchange.owners() as usize];
-    let bytes = mine.map(u64::to_le_bytes);
-    exchange.all_gather(bytes.as_flattened(), all.as_flattened_mut().as_flattened_mut())?;
-    Ok(all.into_iter().map(|rank| rank.map(u64::from_le_bytes)).collect())
-}
-
 /// Prints the statistics on rank 0 and resets those of operations; collective.
 ///
 /// # Safety
@@ -217,7 +205,7 @@ pub unsafe extern "C" fn DHT_print_statistics(table: *mut DHT) -> c_int {
         let free = map.cache.buckets().saturating_sub(occupied);
         let (writes, reads) = (stats.writes() + stats.present, stats.reads());
         let mine = [occupied, free, writes, reads, stats.misses, stats.evictions];
-        let all = gather(map, mine)?;
+        let all = map.gather(mine)?;
         counted?;
         *mismatches += stats.failed_checks;
         map.cache.reset_stats();
@@ -259,12 +247,8 @@ unsafe fn with_file(
     body: fn(&mut Inner, &Path) -> Result<c_int, Error>,
 ) -> c_int {
     let body = |table: &mut Table| {
-        if name.is_null() {
-            return Err(Error::invalid("the name of the file is NULL"));
-        }
         // SAFETY: by the contract.
-        let name = unsafe { CStr::from_ptr(name) };
-        body(&mut table.map, Path::new(OsStr::from_bytes(name.to_bytes())))
+        body(&mut table.map, unsafe { path(name) }?)
     };
     // SAFETY: by the contract.
     unsafe { with(table, body) }

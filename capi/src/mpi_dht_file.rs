@@ -8,7 +8,6 @@ use std::path::Path;
 
 use crate::cache::Write;
 use crate::map_state::Inner;
-use crate::mpi_dht::gather;
 use crate::status::{Error, probeline_status};
 
 /// What the functions of files return.
@@ -46,12 +45,12 @@ fn entry_bytes(map: &Inner) -> u64 {
 /// Ends a phase: all ranks return the code of the first one that failed, after its text was stored.
 fn together<T>(map: &Inner, result: Result<T, Failed>) -> Result<Result<T, c_int>, Error> {
     let code = result.as_ref().err().map_or(SUCCESS, |(code, _)| *code);
-    let all = gather(map, [u64::from(code.unsigned_abs()), 0, 0, 0, 0, 0])?;
-    let first = (0..).zip(all).find(|(_, [code, ..])| *code != 0);
+    let all = map.gather([u64::from(code.unsigned_abs())])?;
+    let first = (0..).zip(all).find(|(_, [code])| *code != 0);
     let report = |text: &str| Error::new(probeline_status::PROBELINE_ERROR_FILE, text).report();
     match (result, first) {
         (Ok(value), None) => Ok(Ok(value)),
-        (Ok(_), Some((rank, [code, ..]))) => {
+        (Ok(_), Some((rank, [code]))) => {
             report(&format!("rank {rank} could not do its part of the file: see its error"));
             Ok(Err(-i32::try_from(code).unwrap_or(CANNOT_OPEN.abs())))
         }
@@ -67,9 +66,9 @@ pub(crate) fn save(map: &mut Inner, path: &Path) -> Result<c_int, Error> {
     let mut mine = 0;
     let counted = map.cache.for_each_local(&mut |_, _| mine += 1);
     let rank = map.job.borrow_mut().exchange().me().0;
-    let all = gather(map, [mine, 0, 0, 0, 0, 0])?;
+    let all = map.gather([mine])?;
     counted?;
-    let before: u64 = all.iter().take(rank as usize).map(|[count, ..]| count).sum();
+    let before: u64 = all.iter().take(rank as usize).map(|[count]| count).sum();
     let created = if rank == 0 {
         File::create(path)
             .and_then(|mut file| file.write_all(&header(map)))

@@ -189,6 +189,10 @@ errors! {
         map::OpenError::Config(_) => INVALID,
         map::OpenError::Collective(error) => of_map_collective(error),
     };
+    map::FileError: |error| match error {
+        map::FileError::Collective(error) => of_map_collective(error),
+        _ => probeline_status::PROBELINE_ERROR_FILE,
+    };
 }
 
 fn of_submit(error: &table::SubmitError) -> probeline_status {
