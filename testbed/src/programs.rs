@@ -19,6 +19,8 @@ const OPEN_MPI: &str = "ucx-shim/openmpi.toml";
 pub(crate) enum Build {
     /// The binaries of a package, optimized: see [`program`].
     Release(&'static str),
+    /// The example of the C interface: see [`c_example`].
+    CExample,
     /// The test programs of a package: see [`test_programs`].
     Tests(&'static str),
     /// The tests of MPI as a transport, linked with Open MPI: see [`open_mpi_tests`].
@@ -33,6 +35,7 @@ impl Build {
     pub(crate) fn run(self) -> Result<()> {
         let cargo = match self {
             Self::Release(package) => cargo("build")?.args(["--release", "--package", package]),
+            Self::CExample => return build_c_example(),
             Self::Tests(package) => return test_programs(package).map(drop),
             Self::OpenMpiTests => return open_mpi_tests().map(drop),
             // The same arguments as in `ucx-shim/check-mpi`, so that both share one build.
@@ -55,6 +58,26 @@ impl Build {
 /// The path of a program built with [`Build::Release`], quoted for a shell.
 pub(crate) fn program(name: &str) -> Result<String> {
     Ok(quote(&target_dir()?.join("release").join(name)))
+}
+
+/// The path of the program of [`Build::CExample`], quoted for a shell.
+pub(crate) fn c_example() -> Result<String> {
+    program(C_EXAMPLE)
+}
+
+/// The name of the example's program beside those of cargo.
+const C_EXAMPLE: &str = "probeline-c-example";
+/// What the static library needs, as capi/install says.
+const C_LIBRARIES: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
+
+fn build_c_example() -> Result<()> {
+    let cargo = cargo("build")?.args(["--release", "--package", "probeline-capi"]);
+    cargo.with_messages().run(BUILD_TIMEOUT)?;
+    let built = target_dir()?.join("release");
+    let compiler = Tool::new("cc").args(["-std=c99", "-O1", "-I", "capi/include", "-o"]);
+    let compiler = compiler.arg(built.join(C_EXAMPLE)).arg("capi/examples/probeline.c");
+    let compiler = compiler.arg(built.join("libprobeline_capi.a")).args(C_LIBRARIES);
+    compiler.dir(&workspace()).run(BUILD_TIMEOUT).map(drop)
 }
 
 /// Builds the test programs of a package; their paths, quoted for a shell.

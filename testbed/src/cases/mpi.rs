@@ -12,7 +12,7 @@ use super::positive;
 use super::probeline::{FMS_2, PHILOSOPHERS_7, check_exploration};
 use crate::case::{Bound, Case, Figure, Layer};
 use crate::command::GuestCommand;
-use crate::programs::{Build, open_mpi_probeline, open_mpi_tests, program, target_dir};
+use crate::programs::{Build, c_example, open_mpi_probeline, open_mpi_tests, program, target_dir};
 use crate::testbed::Testbed;
 
 /// Bounds a job of mpirun.
@@ -51,6 +51,7 @@ pub(super) const CASES: &[Case] = &[
         .needs(&[Build::OpenMpiProbelineRelease])
         .on_demand(),
     Case::test(Layer::Two, "explore_on_two_machines_under_mpirun", explore).needs(PROBELINE),
+    Case::test(Layer::Two, "c_example_on_two_machines", in_c).needs(&[Build::CExample]),
 ];
 
 /// Runs the suite over osc ucx. The test program itself leaves out the cases that need an owner that
@@ -103,6 +104,18 @@ fn explore(testbed: &Testbed) -> Result<()> {
         let sent = testbed.machine(2).counter("sent_pkts")? - before;
         ensure!(sent > 1000, "not over Soft-RoCE, which sent {sent} packets");
     }
+    Ok(())
+}
+
+/// The example in C on two machines over verbs: tables, a map, and a file of it on the shared disk.
+fn in_c(testbed: &Testbed) -> Result<()> {
+    let before = testbed.machine(2).counter("sent_pkts")?;
+    let over_verbs = "-x PROBELINE_TRANSPORT=verbs -wdir $SHARE";
+    let output = mpirun(testbed, &format!("{over_verbs} {}", c_example()?))?;
+    ensure!(output.contains("all is well with 2 ranks"), "{output}");
+    let sent = testbed.machine(2).counter("sent_pkts")? - before;
+    ensure!(sent > 1000, "not over Soft-RoCE, which sent {sent} packets");
+    println!("{sent} packets");
     Ok(())
 }
 
