@@ -372,10 +372,11 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
             }));
         }
         if target.needs_comparison() && self.has_conflict(target)? {
-            // The entry is as it was.
-            let is_undone = swap(control, ticket, target.seen);
+            // Not undone: meanwhile clients have passed the bucket as one without their key.
+            let is_released = swap(control, ticket, ticket.dropped());
             self.context.stats.given_up += 1;
-            self.context.stats.stolen_claims += u64::from(!is_undone);
+            self.context.stats.stolen_claims += u64::from(!is_released);
+            self.context.stats.lost_entries += u64::from(target.kind == Kind::Oldest);
             // Not only the present candidate has changed.
             return Some(Err(self.search.restart()));
         }

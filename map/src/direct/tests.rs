@@ -1,54 +1,123 @@
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 
-use probeline_shm::Builder;
+use probeline_shm::{Builder, Engine};
 use probeline_transport::Alone;
 
 use super::*;
 use crate::config::Config;
 
-/// A part whose bucket at `of` gets an entry of another key before its second use.
-struct Changing {
+type Change<'c> = Box<dyn FnOnce(&Changing<'c>) + 'c>;
+
+/// A part that another client changes before the second use of the bucket at `of`.
+struct Changing<'c> {
     words: Vec<AtomicU64>,
     layout: Layout,
     of: Place,
     uses: Cell<u32>,
-    entry: [u64; 3],
+    change: RefCell<Option<Change<'c>>>,
 }
 
-impl<'t> BucketWords<'t> for &'t Changing {
+impl<'t> BucketWords<'t> for &'t Changing<'_> {
     fn bucket(&self, at: Place) -> Option<&'t [AtomicU64]> {
-        let bucket_words = self.layout.bucket_words as usize;
-        let first = usize::try_from(at.index).unwrap() * bucket_words;
-        let bucket = self.words.get(first..first + bucket_words)?;
         self.uses.set(self.uses.get() + u32::from(at == self.of));
         if at == self.of && self.uses.get() == 2 {
-            bucket.iter().zip(self.entry).for_each(|(word, new)| word.store(new, SeqCst));
+            let change = self.change.take();
+            change.into_iter().for_each(|change| change(self));
         }
-        Some(bucket)
+        let bucket_words = self.layout.bucket_words as usize;
+        let first = usize::try_from(at.index).unwrap() * bucket_words;
+        self.words.get(first..first + bucket_words)
     }
+}
+
+impl<'c> Changing<'c> {
+    fn new(layout: Layout, of: Place, change: impl FnOnce(&Self) + 'c) -> Self {
+        let words = (0..layout.part_words()).map(|_| AtomicU64::new(0)).collect();
+        let change: Change<'c> = Box::new(change);
+        Self { words, layout, of, uses: Cell::new(0), change: RefCell::new(Some(change)) }
+    }
+
+    fn set(&self, at: Place, words: &[u64]) {
+        let first = usize::try_from(at.index).unwrap() * self.layout.bucket_words as usize;
+        self.words[first..].iter().zip(words).for_each(|(word, new)| word.store(*new, SeqCst));
+    }
+
+    /// Stores an entry as another client does.
+    fn set_entry(&self, at: Place, key: u64, value: u64) {
+        let full = Control::full(0, check(hash(&key), &value, at));
+        self.set(at, &[full.0, key, value]);
+    }
+
+    fn run(&self, context: &mut Context, key: u64, request: &Request<u64>) -> Outcome<u64> {
+        run(&self, context, &key, hash(&key), request).expect("all words are reached")
+    }
+}
+
+fn engine() -> (Engine, Config) {
+    let config = Config { candidates: 2, ..Config::new(64) };
+    (Builder::new(config.sizes::<u64, u64>(2)).open(&mut Alone).unwrap(), config)
+}
+
+fn candidates(layout: &Layout, key: u64) -> [Place; 2] {
+    [0, 1].map(|nth| layout.candidate(hash(&key), nth))
 }
 
 /// The first candidate is claimed while a put looks at it, and has an entry when the put has claimed
 /// the second one: the put gives up, and succeeds when it has looked at the first one again.
 #[test]
 fn a_put_that_gives_up_looks_at_all_candidates_again() {
-    let config = Config::new(64);
-    let engine = Builder::new(config.sizes::<u64, u64>(2)).open(&mut Alone).unwrap();
+    let (engine, config) = engine();
     let mut context = Context::new::<u64, u64>(&engine, &config);
-    let layout = context.layout;
-    let (key, other, value) = (7_u64, 8_u64, 9_u64);
-    let [first, second] = [0, 1].map(|nth| layout.candidate(hash(&key), nth));
+    let (key, other, value) = (7, 8, 9);
+    let [first, second] = candidates(&context.layout, key);
     assert_ne!(first, second);
-    let full = Control::full(0, check(hash(&other), &value, first));
-    let words = (0..layout.part_words()).map(|_| AtomicU64::new(0)).collect();
-    let entry = [full.0, other, value];
-    let changing = Changing { words, layout, of: first, uses: Cell::new(0), entry };
-    let claim = Control::claimed(0, hash(&other), 1);
-    changing.words[usize::try_from(first.index).unwrap() * 8].store(claim.0, SeqCst);
-    let put = run(&&changing, &mut context, &key, hash(&key), &Request::Put(value));
-    assert_eq!(put, Some(Outcome::Written(Written::Inserted)));
+    let changing = Changing::new(context.layout, first, |part| part.set_entry(first, other, value));
+    changing.set(first, &[Control::claimed(0, hash(&other), 1).0]);
+    let put = changing.run(&mut context, key, &Request::Put(value));
+    assert_eq!(put, Outcome::Written(Written::Inserted));
     let stats = context.stats;
     assert_eq!((stats.inserts, stats.given_up, stats.looks), (1, 1, 4));
-    let get = run::<_, u64>(&&changing, &mut context, &key, hash(&key), &Request::Get);
-    assert_eq!(get, Some(Outcome::Hit(value)));
+    assert_eq!(changing.run(&mut context, key, &Request::Get), Outcome::Hit(value));
+}
+
+/// While a put has claimed its second candidate, another client passes that bucket, stores the key
+/// `passed` elsewhere, and the put's key in its first candidate, so that the put gives up. The bucket
+/// must not look afterwards as if nobody had passed it.
+fn gets_after_a_claim_was_given_up(had_entry: bool) -> (Outcome<u64>, u64) {
+    let (engine, config) = engine();
+    let mut context = Context::new::<u64, u64>(&engine, &config);
+    let mut other = Context::new::<u64, u64>(&engine, &config);
+    let layout = context.layout;
+    let (key, old, new) = (7, 1, 2);
+    let [first, second] = candidates(&layout, key);
+    let is_passed = |key: &u64| {
+        let [at, further] = candidates(&layout, *key);
+        at == second && further != first && further != second
+    };
+    let passed = (8..).find(is_passed).unwrap();
+    let changing = Changing::new(layout, first, |part| {
+        let put = part.run(&mut other, passed, &Request::Put(new));
+        assert_eq!(put, Outcome::Written(Written::Inserted));
+        part.set_entry(first, key, old);
+    });
+    changing.set(first, &[Control::claimed(0, !hash(&key), 1).0]);
+    if had_entry {
+        changing.set_entry(second, passed, old);
+    }
+    let put = changing.run(&mut context, key, &Request::Put(new));
+    assert_eq!((put, context.stats.given_up), (Outcome::Written(Written::Updated), 1));
+    (changing.run(&mut context, passed, &Request::Get), context.stats.lost_entries)
+}
+
+/// As if empty again, the bucket would hide the entry: its key would get another bucket, and after a
+/// remove the older value.
+#[test]
+fn a_bucket_that_was_passed_is_not_empty_again() {
+    assert_eq!(gets_after_a_claim_was_given_up(false), (Outcome::Hit(2), 0));
+}
+
+/// An older entry would return, over the value that was put meanwhile.
+#[test]
+fn an_entry_that_was_passed_does_not_return() {
+    assert_eq!(gets_after_a_claim_was_given_up(true), (Outcome::Hit(2), 1));
 }
