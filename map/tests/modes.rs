@@ -105,8 +105,8 @@ fn many_writers_of_the_same_keys() {
                     for step in 0..3_000 {
                         let number = (step * 7 + me) % KEYS;
                         map.put(&key(number), &value(number, step << 8 | me)).unwrap();
-                        if let Some(found) = map.get(&key(number + 1 % KEYS)).unwrap() {
-                            let number = number + 1 % KEYS;
+                        let number = (number + 1) % KEYS;
+                        if let Some(found) = map.get(&key(number)).unwrap() {
                             assert_eq!(found, value(number, found[0]), "{mode:?}");
                         }
                     }
