@@ -2,8 +2,13 @@
 
 mod common;
 
+use core::time::Duration;
+use std::time::Instant;
+
 use common::{Key, ROUNDTRIP_NS, Value, key, open, sim, storage, value};
-use probeline_map::{Config, Finished, HeldLock, Map, Mode, OperationError, Request, Tag, Written};
+use probeline_map::{
+    Config, Finished, HeldLock, Map, Mode, Operation, OperationError, Request, Tag, Written,
+};
 use probeline_shm::Builder;
 use probeline_sim::Cluster;
 use probeline_transport::{Exchange, Owner};
@@ -128,4 +133,74 @@ fn many_writers_of_the_same_keys() {
         // Without locks or claims, a key may have several buckets.
         assert!(count == KEYS || mode == Mode::Unlocked && count >= KEYS, "{mode:?}: {count}");
     }
+}
+
+/// A long value, so that copies of two CPUs overlap often.
+type Long = [u64; 512];
+
+/// Time of each race.
+const RACE: Duration = Duration::from_millis(500);
+
+fn long(number: u64, put: u64) -> Long {
+    core::array::from_fn(|at| (put << 8 | number).wrapping_mul(at as u64 + 1))
+}
+
+/// One CPU puts the same keys over and over, and the other one gets them with `get`. Returns the number
+/// of hits, all of which were put for their keys.
+fn hits_of_a_race(get: impl Fn(&mut LongMap, &[u64; 2]) -> [Option<Long>; 2] + Sync) -> usize {
+    let config = Config { direct: true, ..Config::new(16) };
+    let (sizes, get) = (config.sizes::<u64, Long>(4), &get);
+    let race = |mut member: probeline_exchange::Thread| {
+        let engine = Builder::new(sizes).open(&mut member).unwrap();
+        let mut map = LongMap::open(engine, config, storage(4), &mut member).unwrap();
+        assert!(map.is_direct());
+        let (puts, keys, mut hits) = (member.me() == Owner(0), [1, 2], 0);
+        keys.iter().for_each(|key| assert!(map.put(key, &long(*key, 0)).is_ok()));
+        member.barrier().unwrap();
+        let begin = Instant::now();
+        for put in 0.. {
+            if begin.elapsed() >= RACE {
+                break;
+            }
+            if puts {
+                keys.iter().for_each(|key| assert!(map.put(key, &long(*key, put)).is_ok()));
+                continue;
+            }
+            for (key, found) in keys.into_iter().zip(get(&mut map, &keys)) {
+                let Some(found) = found else { continue };
+                assert_eq!(found[0] & 0xff, key);
+                assert!(found == long(key, found[0] >> 8), "a mixed value of key {key}");
+                hits += 1;
+            }
+        }
+        // An engine that is closed is a fault for the other one.
+        member.barrier().unwrap();
+        hits
+    };
+    let race = &race;
+    std::thread::scope(|scope| {
+        let members = probeline_exchange::threads(2).into_iter();
+        let running: Vec<_> = members.map(|member| scope.spawn(move || race(member))).collect();
+        running.into_iter().map(|member| member.join().unwrap()).sum()
+    })
+}
+
+type LongMap = Map<probeline_shm::Engine, Vec<Operation<u64, Long>>, u64, Long>;
+
+/// Without the check of what a get by the CPU has copied, values mix.
+#[test]
+fn a_get_by_the_cpu_mixes_no_values() {
+    let hits = hits_of_a_race(|map, keys| keys.map(|key| map.get(&key).unwrap()));
+    assert!(hits > 0);
+}
+
+/// As above, for the shorter way of a batch.
+#[test]
+fn a_batch_by_the_cpu_mixes_no_values() {
+    let hits = hits_of_a_race(|map, keys| {
+        let mut found = [None; 2];
+        map.get_batch(keys, &mut found).unwrap();
+        found
+    });
+    assert!(hits > 0);
 }
