@@ -121,3 +121,20 @@ fn a_bucket_that_was_passed_is_not_empty_again() {
 fn an_entry_that_was_passed_does_not_return() {
     assert_eq!(gets_after_a_claim_was_given_up(true), (Outcome::Hit(2), 1));
 }
+
+/// Another client takes the claim of a put over: the put must not replace that client's control word.
+#[test]
+fn a_put_whose_claim_was_taken_over_is_dropped() {
+    let (engine, config) = engine();
+    let mut context = Context::new::<u64, u64>(&engine, &config);
+    let (key, value) = (7, 9);
+    let [first, second] = candidates(&context.layout, key);
+    let taken = Control::claimed(0, !hash(&key), 2);
+    let changing = Changing::new(context.layout, first, |part| part.set(second, &[taken.0]));
+    changing.set(first, &[Control::claimed(0, !hash(&key), 1).0]);
+    let put = changing.run(&mut context, key, &Request::Put(value));
+    assert_eq!(put, Outcome::Written(Written::Dropped));
+    assert_eq!((context.stats.drops, context.stats.stolen_claims), (1, 1));
+    let control = (&changing).bucket(second).unwrap()[0].load(SeqCst);
+    assert_eq!(control, taken.0);
+}
