@@ -19,7 +19,7 @@ use crate::plain::Plain;
 
 /// Keys in a block that the CPU runs. The transport is polled after each block, because only a poll
 /// detects lost owners.
-const BLOCK: usize = 4_096;
+pub(crate) const BLOCK: usize = 4_096;
 /// Candidates whose lines are requested at once, while those of the group before are served. A loop of
 /// requests alone lets the core translate many addresses at the same time; between them, the
 /// instructions of a whole operation fill its out-of-order window.
@@ -27,6 +27,11 @@ const GROUP: usize = 16;
 
 /// The requests of a batch: one for each key.
 pub(crate) trait Requests<V> {
+    /// Returns whether the key at `place` has a request.
+    #[inline(always)]
+    fn has(&self, _place: usize) -> bool {
+        true
+    }
     /// Returns the request at `place`.
     fn request(&self, place: usize) -> Option<Request<V>>;
     /// Returns the place for the value of the request at `place`, if it is a get.
@@ -85,6 +90,49 @@ impl<V: Copy> Requests<V> for Writes<'_, V> {
     }
 }
 
+/// Puts of values that were computed for the keys of a block that a get did not find. Their results are
+/// not kept: the map is a cache.
+pub(crate) struct Computed<'b, V> {
+    pub(crate) values: &'b [Option<V>],
+    pub(crate) missing: &'b Missing,
+}
+
+/// A set of places in a block.
+pub(crate) struct Missing([u64; BLOCK / 64]);
+
+impl Default for Missing {
+    fn default() -> Self {
+        Self([0; BLOCK / 64])
+    }
+}
+
+impl Missing {
+    pub(crate) fn insert(&mut self, place: usize) {
+        if let Some(word) = self.0.get_mut(place / 64) {
+            *word |= 1 << (place % 64);
+        }
+    }
+
+    fn has(&self, place: usize) -> bool {
+        self.0.get(place / 64).is_some_and(|word| word >> (place % 64) & 1 != 0)
+    }
+}
+
+impl<V: Copy> Requests<V> for Computed<'_, V> {
+    #[inline(always)]
+    fn has(&self, place: usize) -> bool {
+        self.missing.has(place)
+    }
+
+    #[inline(always)]
+    fn request(&self, place: usize) -> Option<Request<V>> {
+        self.values.get(place).copied().flatten().map(Request::PutIfAbsent)
+    }
+
+    #[inline(always)]
+    fn put(&mut self, _: usize, _: Outcome<V>) {}
+}
+
 /// A batch in progress.
 pub(crate) struct Batch<'b, K, Q> {
     keys: &'b [K],
@@ -131,7 +179,9 @@ impl<'b, K: Plain, Q> Batch<'b, K, Q> {
                 && self.next < end
                 && let Some(key) = self.keys.get(self.next)
             {
-                after.push(Look::new(words, &context.layout, self.next, hash(key), 0));
+                if self.requests.has(self.next) {
+                    after.push(Look::new(words, &context.layout, self.next, hash(key), 0));
+                }
                 self.next += 1;
             }
             if after.len == 0 && group.len == 0 {
@@ -227,6 +277,9 @@ where
     Q: Requests<V>,
 {
     fn pull(&mut self, parts: &mut Parts<'_, T, Context>, into: &mut Access<K, V>) -> Pull {
+        while self.next < self.keys.len() && !self.requests.has(self.next) {
+            self.next += 1;
+        }
         let Some(key) = self.keys.get(self.next) else { return Pull::End };
         if parts.shared.is_direct && !parts.is_dead {
             let layout = parts.shared.layout;

@@ -194,6 +194,16 @@ pub enum BatchError {
     },
 }
 
+impl BatchError {
+    /// Returns the error of a batch whose keys begin at `first` of a longer one.
+    pub(crate) fn shifted_by(self, first: usize) -> Self {
+        match self {
+            Self::Failed { place, error } => Self::Failed { place: first + place, error },
+            other => other,
+        }
+    }
+}
+
 /// The reason why a collective call returned no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]

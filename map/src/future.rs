@@ -2,7 +2,7 @@
 
 use core::cell::RefCell;
 
-use probeline_pipeline::OperationFuture;
+use probeline_pipeline::{Error, OperationFuture};
 use probeline_transport::Transport;
 
 use crate::map::{Map, Operation};
@@ -67,5 +67,19 @@ where
     /// As [`Map::remove`].
     pub fn remove(&self, key: &K) -> MapFuture<'_, T, S, K, V> {
         self.run(key, Request::Remove)
+    }
+
+    /// As [`Map::get_or_compute`]. Other tasks run while the requests are in flight, but not during
+    /// `compute`.
+    ///
+    /// # Errors
+    /// As for [`Map::put`].
+    pub async fn get_or_compute(&self, key: &K, compute: impl FnOnce(&K) -> V) -> Result<V, Error> {
+        if let Some(value) = self.get(key).await?.value() {
+            return Ok(value);
+        }
+        let value = compute(key);
+        self.put_if_absent(key, &value).await?;
+        Ok(value)
     }
 }

@@ -3,7 +3,7 @@
 use probeline_pipeline::{Error, Host, Pipeline, Tag};
 use probeline_transport::{Owner, PostError, Transport};
 
-use crate::batch::{Batch, Gets, Requests, Writes};
+use crate::batch::{BLOCK, Batch, Computed, Gets, Missing, Requests, Writes};
 use crate::config::Config;
 use crate::context::Context;
 use crate::direct::{self, EngineWords};
@@ -183,6 +183,35 @@ where
     pub fn get_batch(&mut self, keys: &[K], values: &mut [Option<V>]) -> Result<(), BatchError> {
         same_length(keys.len(), "results", values.len())?;
         self.batch(keys, Gets(values))
+    }
+
+    /// Runs [`get_or_compute`](Self::get_or_compute) for each key, and stores its value at the same
+    /// index of `values`: gets all keys, computes the values that are missing, and puts these. A key that
+    /// occurs twice may be computed twice.
+    ///
+    /// # Errors
+    /// As for [`get_batch`](Self::get_batch). Values that were computed before are stored in `values`.
+    pub fn get_or_compute_batch(
+        &mut self,
+        keys: &[K],
+        values: &mut [Option<V>],
+        mut compute: impl FnMut(&K) -> V,
+    ) -> Result<(), BatchError> {
+        same_length(keys.len(), "results", values.len())?;
+        let blocks = keys.chunks(BLOCK).zip(values.chunks_mut(BLOCK));
+        for (nth, (keys, values)) in blocks.enumerate() {
+            let of_block = |error: BatchError| error.shifted_by(nth * BLOCK);
+            self.get_batch(keys, values).map_err(of_block)?;
+            let mut missing = Missing::default();
+            for (place, (key, value)) in keys.iter().zip(values.iter_mut()).enumerate() {
+                if value.is_none() {
+                    missing.insert(place);
+                    *value = Some(compute(key));
+                }
+            }
+            self.batch(keys, Computed { values, missing: &missing }).map_err(of_block)?;
+        }
+        Ok(())
     }
 
     /// Runs [`put`](Self::put) for each key with the value at the same index, and stores what it

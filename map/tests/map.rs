@@ -3,7 +3,7 @@
 mod common;
 
 use core::future::Future;
-use core::pin::Pin;
+use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
 use std::collections::HashMap;
 
@@ -115,6 +115,39 @@ impl Model {
             }
         }
         Ok(())
+    }
+}
+
+/// Batches longer than a block, in which a few keys are missing.
+#[test]
+fn a_batch_computes_what_is_missing() {
+    const KEYS: u64 = 10_000;
+    for direct in [true, false] {
+        let config = Config { direct, ..Config::for_entries(16 * KEYS, 1) };
+        let mut map = on_shm::<u64, u64>(config, 32);
+        let keys: Vec<u64> = (0..KEYS).collect();
+        let is_there = |key: &u64| key.is_multiple_of(3);
+        for key in keys.iter().copied().filter(is_there) {
+            map.put(&key, &(2 * key)).unwrap();
+        }
+        for missing in [KEYS - KEYS.div_ceil(3), 0] {
+            let (mut computed, mut values) = (0, vec![Some(7); keys.len()]);
+            map.reset_stats();
+            let compute = |key: &u64| {
+                assert!(!is_there(key));
+                computed += 1;
+                3 * key
+            };
+            map.get_or_compute_batch(&keys, &mut values, compute).unwrap();
+            for (key, value) in keys.iter().zip(values) {
+                assert_eq!(value, Some(if is_there(key) { 2 * key } else { 3 * key }));
+            }
+            let stats = map.stats();
+            assert_eq!((computed, stats.misses, stats.inserts), (missing, missing, missing));
+            assert_eq!((stats.hits, stats.present), (KEYS - missing, 0));
+        }
+        let lengths = map.get_or_compute_batch(&keys, &mut [None; 3], |_| 0).unwrap_err();
+        assert!(matches!(lengths, BatchError::Lengths { .. }), "{lengths}");
     }
 }
 
@@ -434,13 +467,14 @@ fn submitted_requests_and_futures() {
         assert_eq!(block_on(shared.put_if_absent(&7, &9)), Ok(Outcome::Written(Written::Present)));
         assert_eq!(block_on(shared.remove(&7)), Ok(Outcome::Written(Written::Removed)));
         assert_eq!(block_on(shared.get(&7)), Ok(Outcome::Miss));
+        for (computed, expected) in [(5, 5), (6, 5)] {
+            assert_eq!(block_on(pin!(shared.get_or_compute(&7, |_| computed))), Ok(expected));
+        }
         assert_eq!(shared.map().stats().removes, 1);
     }
 }
 
-fn block_on<V>(
-    mut future: impl Future<Output = Result<Outcome<V>, OperationError>> + Unpin,
-) -> Result<Outcome<V>, OperationError> {
+fn block_on<R>(mut future: impl Future<Output = R> + Unpin) -> R {
     let mut context = Context::from_waker(Waker::noop());
     loop {
         if let Poll::Ready(result) = Pin::new(&mut future).poll(&mut context) {
