@@ -232,7 +232,7 @@ fn of_map_collective(error: &map::CollectiveError) -> probeline_status {
     match error {
         map::CollectiveError::Exchange(_) => LOST,
         map::CollectiveError::Operation(error) => of_map_operation(error),
-        map::CollectiveError::Window => FAILED,
+        map::CollectiveError::Window | map::CollectiveError::PartFailed { .. } => FAILED,
         _ => DIFFERS,
     }
 }

@@ -99,7 +99,8 @@ where
     /// [`CollectiveError`].
     pub fn len(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<u64, CollectiveError> {
         let quiet = self.pipeline.quiesce();
-        exchange.barrier()?;
+        all_are_ready(quiet.is_ok(), exchange)?;
+        quiet?;
         let mut mine = 0;
         let counted = self.for_each_local(|_, _| mine += 1);
         let mut sum: u64 = 0;
@@ -107,7 +108,6 @@ where
             sum = sum.saturating_add(theirs);
             None::<()>
         })?;
-        quiet?;
         counted?;
         Ok(sum)
     }
@@ -124,10 +124,10 @@ where
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
         let quiet = self.pipeline.quiesce();
-        exchange.barrier()?;
+        all_are_ready(quiet.is_ok(), exchange)?;
+        quiet?;
         let emptied = self.words().map(|all| all.iter().for_each(|word| word.store(0, Release)));
         exchange.barrier()?;
-        quiet?;
         emptied.ok_or(CollectiveError::Window)
     }
 
@@ -186,11 +186,27 @@ fn all_have_opened(
     mine: bool,
     exchange: &mut (impl Exchange + ?Sized),
 ) -> Result<(), CollectiveError> {
+    all_others_do(mine, exchange, |owner| CollectiveError::NotOpened { owner })
+}
+
+/// Waits for all owners, and checks that none of the others has a dead engine.
+pub(crate) fn all_are_ready(
+    mine: bool,
+    exchange: &mut (impl Exchange + ?Sized),
+) -> Result<(), CollectiveError> {
+    all_others_do(mine, exchange, |owner| CollectiveError::PartFailed { owner })
+}
+
+fn all_others_do(
+    mine: bool,
+    exchange: &mut (impl Exchange + ?Sized),
+    error: fn(Owner) -> CollectiveError,
+) -> Result<(), CollectiveError> {
     let me = exchange.me();
-    let without = gather(mine.into(), exchange, |owner, theirs| {
-        (theirs == 0 && owner != me).then_some(CollectiveError::NotOpened { owner })
+    let other = gather(mine.into(), exchange, |owner, theirs| {
+        (theirs == 0 && owner != me).then_some(error(owner))
     })?;
-    without.map_or(Ok(()), Err)
+    other.map_or(Ok(()), Err)
 }
 
 /// Gathers a number from each owner and returns the first `Some` that `find` returns for one.

@@ -174,6 +174,7 @@ pub(crate) fn glance<K: Plain, V: Plain>(
         *result = None;
         return Glance::Unclear;
     }
+    context.clock.see(control.age());
     context.stats.looks += u64::from(look.nth) + 1;
     context.stats.hits += 1;
     Glance::Hit
@@ -226,6 +227,7 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
             State::Claimed if control.is_claim_for(self.hash) => Seen::ClaimedForKey,
             State::Claimed => Seen::ClaimedForOther,
             State::Full => {
+                self.context.clock.see(control.age());
                 let (key, rest) = self.split::<V>(body)?;
                 let mut there = K::zeroed(bytes.key);
                 load_bytes(key, there.bytes_mut());
@@ -292,9 +294,6 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
                     self.look::<V>(true)?
                 }
             };
-            if looked.control.state() == State::Full {
-                self.context.clock.see(looked.control.age());
-            }
             let writes = value.is_some();
             let (control, seen) = (looked.control, looked.seen);
             next = self.search.see(control, seen, self.context.goal(self.hash, writes));

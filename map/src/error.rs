@@ -234,6 +234,12 @@ pub enum CollectiveError {
         /// The owner without a map.
         owner: Owner,
     },
+    /// An owner could not do its part; its own error gives the reason.
+    #[error("{owner} could not do its part of the call: see its error")]
+    PartFailed {
+        /// The owner that failed.
+        owner: Owner,
+    },
     /// An owner opened the map with different parameters.
     #[error(
         "{owner} opened another map: its {what} is {theirs}, here it is {mine}; start all of them \

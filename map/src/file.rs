@@ -9,7 +9,7 @@ use std::vec::Vec;
 use probeline_transport::{Exchange, Owner, Transport};
 use thiserror::Error;
 
-use crate::collective::gather;
+use crate::collective::{all_are_ready, gather};
 use crate::error::{BatchError, CollectiveError};
 use crate::map::{Map, Operation};
 use crate::outcome::Written;
@@ -192,7 +192,8 @@ where
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<Before, CollectiveError> {
         let quiet = self.pipeline.quiesce();
-        exchange.barrier()?;
+        all_are_ready(quiet.is_ok(), exchange)?;
+        quiet?;
         let mut own = 0;
         let counted = self.for_each_local(|_, _| own += 1);
         let me = exchange.me();
@@ -202,7 +203,6 @@ where
             all += theirs;
             None::<()>
         })?;
-        quiet?;
         counted?;
         Ok(Before { mine, own, all })
     }

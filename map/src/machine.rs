@@ -257,7 +257,8 @@ impl<K: Plain, V: Plain> Access<K, V> {
             Stage::Cleaned => {
                 let seen = self.target.seen;
                 let next = if self.old == seen {
-                    context.stats.lost_entries += 1;
+                    // Without an atomic the entry stays, and is counted by none of those who see it.
+                    context.stats.lost_entries += u64::from(!context.mode.overwrites());
                     self.search.see(seen.dropped(), Seen::Dropped, self.goal(request, context))
                 } else {
                     self.search.again()

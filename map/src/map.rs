@@ -123,10 +123,10 @@ where
     /// Returns the value of `key`, or else computes it and stores it unless another client was
     /// faster. Clients that miss the same key at the same time all compute it.
     ///
-    /// The value is returned even if it was not stored.
+    /// The value is returned also if the put was dropped.
     ///
     /// # Errors
-    /// As for [`put`](Self::put).
+    /// As for [`put`](Self::put); a computed value is then lost.
     pub fn get_or_compute(&mut self, key: &K, compute: impl FnOnce(&K) -> V) -> Result<V, Error> {
         if let Some(value) = self.get(key)? {
             return Ok(value);

@@ -26,7 +26,8 @@ pub enum Mode {
     /// writes: "coarse-grained". A get takes 3 roundtrips, a put 4.
     PartLocks,
     /// A lock for each bucket, its control word: "fine-grained". A get takes 3 roundtrips, a put 4.
-    /// Checks have 40 bits, because 16 bits of the control word count the clients that read.
+    /// Checks have 40 bits, because 16 bits of the control word count the gets that read the bucket: at
+    /// most 65,535 of all owners may be in flight.
     BucketLocks,
     /// No lock: a put overwrites the bucket, and the check tells whether an entry is whole:
     /// "lock-free". A get takes 1 roundtrip, a put 2. Of two puts of different keys into one bucket

@@ -153,12 +153,13 @@ impl Search {
         goal.candidates.min(self.nth + 1)
     }
 
-    /// Returns whether a candidate may hold an entry or a claim of the same key now, because its
-    /// control word, which is not torn, has changed since the search.
+    /// Returns whether a candidate may hold an entry of the same key now or later: its control word,
+    /// which is not torn, has changed since the search, or shows a second old claim for the key, whose
+    /// client may only be slow. After the first claim was given up, a new search takes over the second.
     pub(crate) fn is_conflict(&self, nth: u32, now: Control, hash: u64) -> bool {
         let seen = self.control(nth);
         match now.state() {
-            _ if now == seen => false,
+            _ if now == seen => now.is_claim_for(hash),
             _ if seen == Control::EMPTY => true,
             State::Dropped => false,
             State::Claimed => now.is_claim_for(hash),

@@ -138,3 +138,38 @@ fn a_put_whose_claim_was_taken_over_is_dropped() {
     let control = (&changing).bucket(second).unwrap()[0].load(SeqCst);
     assert_eq!(control, taken.0);
 }
+
+/// Two clients that claimed both candidates for a key may only be slow. A put takes over both claims:
+/// if one were left, its client could publish an older value later.
+#[test]
+fn every_old_claim_for_the_key_is_taken_over() {
+    let (engine, config) = engine();
+    let mut context = Context::new::<u64, u64>(&engine, &config);
+    let candidates = candidates(&context.layout, 7);
+    let changing = Changing::new(context.layout, candidates[0], |_| ());
+    for (at, rank) in candidates.into_iter().zip(1..) {
+        changing.set(at, &[Control::claimed(0, hash(&7_u64), rank << 16).0]);
+    }
+    (0..config.claim_ticks).for_each(|_| context.clock.advance());
+    let put = changing.run(&mut context, 7, &Request::Put(9));
+    assert_eq!((put, context.stats.given_up), (Outcome::Written(Written::Inserted), 1));
+    let control = |at| Control((&changing).bucket(at).unwrap()[0].load(SeqCst));
+    assert_eq!(candidates.map(|at| control(at).state()), [State::Dropped, State::Full]);
+    assert_eq!(changing.run(&mut context, 7, &Request::Get), Outcome::Hit(9));
+}
+
+/// A client that only gets follows the ages of the others: its claims do not look old.
+#[test]
+fn gets_follow_the_ages_of_other_clients() {
+    let (engine, config) = engine();
+    let mut context = Context::new::<u64, u64>(&engine, &config);
+    let mut other = Context::new::<u64, u64>(&engine, &config);
+    let [first, _] = candidates(&context.layout, 7);
+    let changing = Changing::new(context.layout, first, |_| ());
+    for age in 1..=20 {
+        other.clock.advance();
+        changing.run(&mut other, 7, &Request::Put(9));
+        assert_eq!(changing.run(&mut context, 7, &Request::Get), Outcome::Hit(9));
+        assert_eq!(context.clock.age(), age);
+    }
+}
