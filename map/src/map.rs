@@ -156,7 +156,10 @@ where
         self.unpolled += 1;
         if self.unpolled >= CALLS_PER_POLL {
             self.unpolled = 0;
-            self.pipeline.make_progress()?;
+            if let Err(error) = self.pipeline.make_progress() {
+                self.pipeline.shared_mut().stats.failed += 1;
+                return Err(error);
+            }
         }
         let fault = self.pipeline.fault();
         let (transport, context) = self.pipeline.parts();
