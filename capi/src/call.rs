@@ -103,6 +103,20 @@ fn check<P>(from: *const P, count: usize, what: &str) -> Result<(), Error> {
     bytes.map(|_| ()).ok_or_else(|| Error::invalid(format_args!("{what} is longer than memory")))
 }
 
+/// Returns a text that the caller gives; `None` for NULL.
+///
+/// # Safety
+/// `text` is NULL or a string that ends with NUL.
+pub(crate) unsafe fn text(text: *const c_char, what: &str) -> Result<Option<String>, Error> {
+    if text.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: by the contract.
+    let text = unsafe { CStr::from_ptr(text) }.to_str();
+    let text = text.map_err(|_| Error::invalid(format_args!("{what} is not UTF-8")))?;
+    Ok(Some(text.to_owned()))
+}
+
 /// Returns the path that the caller gives.
 ///
 /// # Safety

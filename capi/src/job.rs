@@ -1,103 +1,23 @@
 //! Jobs: the processes that share tables and maps, and the transport between them.
 
 use core::cell::RefCell;
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::c_void;
 use core::ptr;
 use core::time::Duration;
 use std::rc::Rc;
 
-use probeline::exchange::{Job, Launch, Limits, Options, Rendezvous, Secret, Start};
-use probeline::transport::{Alone, Exchange, Sizes};
+use probeline::transport::{Exchange, Sizes};
 
 use crate::call::{call, out, put, room, slice};
 use crate::engine::Engine;
 use crate::handle::Handle;
-use crate::network::{Network, Transport, text};
+use crate::job_options::probeline_job_options;
+#[cfg(feature = "mpi")]
+use crate::job_options::{PROBELINE_TRANSPORT_AUTO, PROBELINE_TRANSPORT_MPI};
+use crate::meeting::Meeting;
+use crate::network::{Network, Transport};
 use crate::options::{self, Extensible};
 use crate::status::{Error, probeline_status};
-
-/// The transport that the environment variable PROBELINE_TRANSPORT names: "shm", "verbs", "ucx" or
-/// "mpi"; shared memory without the variable.
-pub const PROBELINE_TRANSPORT_AUTO: c_int = 0;
-/// Shared memory between processes of one machine.
-pub const PROBELINE_TRANSPORT_SHM: c_int = 1;
-/// RDMA NICs, by libibverbs, which is loaded at run time.
-pub const PROBELINE_TRANSPORT_VERBS: c_int = 2;
-/// UCX, by libucp, which is loaded at run time.
-pub const PROBELINE_TRANSPORT_UCX: c_int = 3;
-/// MPI RMA, if the library was built with it.
-pub const PROBELINE_TRANSPORT_MPI: c_int = 4;
-
-/// Join the processes that mpirun, mpiexec or srun has started with this one. Without a launcher,
-/// start `ranks` - 1 copies of this program on this machine, with the same arguments; the copies
-/// call probeline_job_open() as well. Over MPI RMA, MPI joins the processes.
-pub const PROBELINE_START_AUTO: c_int = 0;
-/// Join processes that were started by hand: `rank`, `ranks` and `rendezvous` say how.
-pub const PROBELINE_START_PLACED: c_int = 1;
-
-/// The longest wait for started processes to exit after the job.
-const CHILDREN_LEAVE: Duration = Duration::from_secs(10);
-
-/// Options of a job. All ranks give the same transport, number of ranks and rendezvous.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct probeline_job_options {
-    /// The size of this structure, which probeline_job_options_init() stores.
-    pub size: usize,
-    /// PROBELINE_TRANSPORT_... [default: PROBELINE_TRANSPORT_AUTO]
-    pub transport: c_int,
-    /// PROBELINE_START_... [default: PROBELINE_START_AUTO]
-    pub start: c_int,
-    /// The number of ranks, unless a launcher or MPI says it. [default: 1]
-    pub ranks: u32,
-    /// This rank, from 0, if `start` is PROBELINE_START_PLACED.
-    pub rank: u32,
-    /// "HOST:PORT" of rank 0, if the launcher has no PMI server or `start` is
-    /// PROBELINE_START_PLACED. All ranks then need the same secret, in a file or in the environment
-    /// variable PROBELINE_SECRET. [default: NULL]
-    pub rendezvous: *const c_char,
-    /// A file with the secret, which only its owner may read. [default: NULL]
-    pub secret_file: *const c_char,
-    /// Whether other machines may connect to the rendezvous: 0 or 1. [default: 0]
-    pub allow_remote: c_int,
-    /// Whether to assume, over verbs, UCX and MPI, that no READ brings a torn word: 0 or 1. No
-    /// specification promises it. If the assumption is wrong, a table loses data. [default: 0]
-    pub word_reads_whole: c_int,
-    /// The longest wait for all ranks to join, in seconds. [default: 60]
-    pub join_limit_s: u32,
-    /// The longest wait in a collective call, in seconds. [default: 600]
-    pub collective_limit_s: u32,
-    /// The RDMA device, such as "mlx5_0", or UCX's network device, such as "mlx5_0:1". [default:
-    /// NULL, the first one that works]
-    pub device: *const c_char,
-    /// The device's port for verbs, counted from 1. [default: 0, the first active one]
-    pub port: c_int,
-    /// The index of the GID for verbs and UCX. [default: -1, which selects one]
-    pub gid_index: c_int,
-    /// UCX's transports, as UCX_TLS. [default: NULL]
-    pub ucx_tls: *const c_char,
-}
-
-// SAFETY: repr(C); numbers and pointers, of which the first number is the size.
-unsafe impl Extensible for probeline_job_options {
-    const DEFAULT: Self = Self {
-        size: size_of::<Self>(),
-        transport: PROBELINE_TRANSPORT_AUTO,
-        start: PROBELINE_START_AUTO,
-        ranks: 1,
-        rank: 0,
-        rendezvous: ptr::null(),
-        secret_file: ptr::null(),
-        allow_remote: 0,
-        word_reads_whole: 0,
-        join_limit_s: 60,
-        collective_limit_s: 600,
-        device: ptr::null(),
-        port: 0,
-        gid_index: -1,
-        ucx_tls: ptr::null(),
-    };
-}
 
 /// The processes that share tables and maps.
 pub struct probeline_job(pub(crate) Handle<Shared>);
@@ -109,84 +29,6 @@ pub(crate) type Shared = Rc<RefCell<Members>>;
 pub(crate) struct Members {
     exchange: Meeting,
     transport: Network,
-}
-
-/// How the ranks meet.
-pub(crate) enum Meeting {
-    Alone(Alone),
-    Job(Box<Job>),
-    #[cfg(feature = "mpi")]
-    Mpi(probeline::mpi::Members),
-}
-
-impl Meeting {
-    fn exchange(&mut self) -> &mut dyn Exchange {
-        match self {
-            Self::Alone(alone) => alone,
-            Self::Job(job) => &mut **job,
-            #[cfg(feature = "mpi")]
-            Self::Mpi(members) => members,
-        }
-    }
-
-    /// Joins the job.
-    ///
-    /// # Safety
-    /// The texts of the options are NULL or end with NUL.
-    unsafe fn join(options: &probeline_job_options) -> Result<Self, Error> {
-        // SAFETY: by the contract.
-        let (address, secret) = unsafe {
-            (text(options.rendezvous, "rendezvous")?, text(options.secret_file, "secret_file")?)
-        };
-        let allow_remote = options.allow_remote != 0;
-        let rendezvous = address.map(|address| Rendezvous { address, allow_remote });
-        let seconds = |seconds: u32| Duration::from_secs(seconds.into());
-        let limits = Limits {
-            rendezvous: seconds(options.join_limit_s),
-            collective: seconds(options.collective_limit_s),
-        };
-        let secret = secret.map(Secret::from_file).transpose()?;
-        let Some(start) = start(options, rendezvous)? else { return Ok(Self::Alone(Alone)) };
-        let parameters = format!("c_interface={}", env!("CARGO_PKG_VERSION"));
-        let job = probeline::exchange::join(Options { start, parameters, secret, limits })?;
-        Ok(Self::Job(Box::new(job)))
-    }
-
-    /// Starts MPI, or uses it if the program has started it.
-    #[cfg(feature = "mpi")]
-    fn join_mpi(limit: Duration) -> Result<Self, Error> {
-        // SAFETY: a job belongs to one thread; the header asks for MPI_THREAD_MULTIPLE if others call
-        // MPI.
-        let world = unsafe { probeline::mpi::World::init_or_attach(limit) }?;
-        Ok(Self::Mpi(world.members()?))
-    }
-
-    #[cfg(not(feature = "mpi"))]
-    fn join_mpi(_: Duration) -> Result<Self, Error> {
-        Err(crate::network::not_built("mpi"))
-    }
-}
-
-/// Returns how the ranks are started; `None` for one that nobody else joins.
-fn start(
-    options: &probeline_job_options,
-    rendezvous: Option<Rendezvous>,
-) -> Result<Option<Start>, Error> {
-    let (rank, size) = (options.rank, options.ranks);
-    match options.start {
-        PROBELINE_START_AUTO => {
-            if Launch::from_env()?.is_some_and(|launch| launch.size > 1) {
-                return Ok(Some(Start::Launched { rendezvous }));
-            }
-            Ok((size != 1).then_some(Start::Spawn { ranks: size, arguments: None }))
-        }
-        PROBELINE_START_PLACED => {
-            let missing = || Error::invalid("PROBELINE_START_PLACED needs a rendezvous, HOST:PORT");
-            let rendezvous = rendezvous.ok_or_else(missing)?;
-            Ok(Some(Start::Placed { rank, size, rendezvous }))
-        }
-        other => Err(Error::invalid(format_args!("start is {other}: give PROBELINE_START_..."))),
-    }
 }
 
 /// What all ranks open together: a kind of structure and its sizes.
@@ -279,10 +121,7 @@ impl Members {
 
     /// Leaves the job.
     fn leave(self) -> Result<(), Error> {
-        match self.exchange {
-            Meeting::Job(job) => Ok(job.finish(CHILDREN_LEAVE)?),
-            _ => Ok(()),
-        }
+        self.exchange.leave()
     }
 }
 

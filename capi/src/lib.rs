@@ -16,10 +16,12 @@ mod call;
 mod engine;
 mod handle;
 mod job;
+mod job_options;
 mod map;
 mod map_file;
 mod map_options;
 mod map_state;
+mod meeting;
 #[cfg(feature = "mpi")]
 mod mpi_dht;
 #[cfg(feature = "mpi")]
@@ -32,6 +34,7 @@ mod table;
 mod version;
 
 pub use job::*;
+pub use job_options::*;
 pub use map::*;
 pub use map_file::*;
 pub use map_options::*;

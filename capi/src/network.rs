@@ -1,16 +1,20 @@
 //! The transport of a job: which one, its options, and how engines are opened.
 
-use core::ffi::{CStr, c_char, c_int};
+use core::ffi::c_int;
 use std::env;
 
 use probeline::transport::{Exchange, Sizes};
 
+use crate::call::text;
 use crate::engine::Engine;
-use crate::job::{
-    Meeting, PROBELINE_TRANSPORT_AUTO, PROBELINE_TRANSPORT_MPI, PROBELINE_TRANSPORT_SHM,
+use crate::job_options::{
+    PROBELINE_TRANSPORT_AUTO, PROBELINE_TRANSPORT_MPI, PROBELINE_TRANSPORT_SHM,
     PROBELINE_TRANSPORT_UCX, PROBELINE_TRANSPORT_VERBS, probeline_job_options,
 };
+use crate::meeting::Meeting;
 use crate::status::Error;
+#[cfg(not(all(feature = "shm", feature = "verbs", feature = "ucx", feature = "mpi")))]
+use crate::status::not_built;
 
 /// The environment variable with the transport.
 pub(crate) const TRANSPORT_VARIABLE: &str = "PROBELINE_TRANSPORT";
@@ -65,30 +69,6 @@ impl Transport {
             }
         })
     }
-}
-
-/// Returns the error of a transport that is not in this build.
-#[cfg(not(all(feature = "shm", feature = "verbs", feature = "ucx", feature = "mpi")))]
-pub(crate) fn not_built(name: &str) -> Error {
-    let text = "build it with that feature, or choose another transport";
-    Error::new(
-        crate::status::probeline_status::PROBELINE_ERROR_UNSUPPORTED,
-        format_args!("this library was built without the transport {name}: {text}"),
-    )
-}
-
-/// Returns a text that the caller gives; `None` for NULL.
-///
-/// # Safety
-/// `text` is NULL or a string that ends with NUL.
-pub(crate) unsafe fn text(text: *const c_char, what: &str) -> Result<Option<String>, Error> {
-    if text.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: by the contract.
-    let text = unsafe { CStr::from_ptr(text) }.to_str();
-    let text = text.map_err(|_| Error::invalid(format_args!("{what} is not UTF-8")))?;
-    Ok(Some(text.to_owned()))
 }
 
 /// Returns the number of an option of a byte; `None` if it is `unset` or less.

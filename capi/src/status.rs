@@ -130,6 +130,16 @@ impl Error {
     }
 }
 
+/// Returns the error of a transport that is not in this build.
+#[cfg(not(all(feature = "shm", feature = "verbs", feature = "ucx", feature = "mpi")))]
+pub(crate) fn not_built(name: &str) -> Error {
+    let text = "build it with that feature, or choose another transport";
+    Error::new(
+        probeline_status::PROBELINE_ERROR_UNSUPPORTED,
+        format_args!("this library was built without the transport {name}: {text}"),
+    )
+}
+
 impl core::fmt::Display for Error {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(&self.text)

@@ -1,0 +1,99 @@
+//! How the ranks of a job meet.
+
+use core::time::Duration;
+
+use probeline::exchange::{Job, Launch, Limits, Options, Rendezvous, Secret, Start};
+use probeline::transport::{Alone, Exchange};
+
+use crate::call::text;
+use crate::job_options::{PROBELINE_START_AUTO, PROBELINE_START_PLACED, probeline_job_options};
+use crate::status::Error;
+
+/// The longest wait for started processes to exit after the job.
+const CHILDREN_LEAVE: Duration = Duration::from_secs(10);
+
+/// How the ranks meet.
+pub(crate) enum Meeting {
+    Alone(Alone),
+    Job(Box<Job>),
+    #[cfg(feature = "mpi")]
+    Mpi(probeline::mpi::Members),
+}
+
+impl Meeting {
+    pub(crate) fn exchange(&mut self) -> &mut dyn Exchange {
+        match self {
+            Self::Alone(alone) => alone,
+            Self::Job(job) => &mut **job,
+            #[cfg(feature = "mpi")]
+            Self::Mpi(members) => members,
+        }
+    }
+
+    /// Joins the job.
+    ///
+    /// # Safety
+    /// The texts of the options are NULL or end with NUL.
+    pub(crate) unsafe fn join(options: &probeline_job_options) -> Result<Self, Error> {
+        // SAFETY: by the contract.
+        let (address, secret) = unsafe {
+            (text(options.rendezvous, "rendezvous")?, text(options.secret_file, "secret_file")?)
+        };
+        let allow_remote = options.allow_remote != 0;
+        let rendezvous = address.map(|address| Rendezvous { address, allow_remote });
+        let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+        let limits = Limits {
+            rendezvous: seconds(options.join_limit_s),
+            collective: seconds(options.collective_limit_s),
+        };
+        let secret = secret.map(Secret::from_file).transpose()?;
+        let Some(start) = start(options, rendezvous)? else { return Ok(Self::Alone(Alone)) };
+        let parameters = format!("c_interface={}", env!("CARGO_PKG_VERSION"));
+        let job = probeline::exchange::join(Options { start, parameters, secret, limits })?;
+        Ok(Self::Job(Box::new(job)))
+    }
+
+    /// Starts MPI, or uses it if the program has started it.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn join_mpi(limit: Duration) -> Result<Self, Error> {
+        // SAFETY: a job belongs to one thread; the header asks for MPI_THREAD_MULTIPLE if others call
+        // MPI.
+        let world = unsafe { probeline::mpi::World::init_or_attach(limit) }?;
+        Ok(Self::Mpi(world.members()?))
+    }
+
+    #[cfg(not(feature = "mpi"))]
+    pub(crate) fn join_mpi(_: Duration) -> Result<Self, Error> {
+        Err(crate::status::not_built("mpi"))
+    }
+
+    /// Leaves the job.
+    pub(crate) fn leave(self) -> Result<(), Error> {
+        match self {
+            Self::Job(job) => Ok(job.finish(CHILDREN_LEAVE)?),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns how the ranks are started; `None` for one that nobody else joins.
+fn start(
+    options: &probeline_job_options,
+    rendezvous: Option<Rendezvous>,
+) -> Result<Option<Start>, Error> {
+    let (rank, size) = (options.rank, options.ranks);
+    match options.start {
+        PROBELINE_START_AUTO => {
+            if Launch::from_env()?.is_some_and(|launch| launch.size > 1) {
+                return Ok(Some(Start::Launched { rendezvous }));
+            }
+            Ok((size != 1).then_some(Start::Spawn { ranks: size, arguments: None }))
+        }
+        PROBELINE_START_PLACED => {
+            let missing = || Error::invalid("PROBELINE_START_PLACED needs a rendezvous, HOST:PORT");
+            let rendezvous = rendezvous.ok_or_else(missing)?;
+            Ok(Some(Start::Placed { rank, size, rendezvous }))
+        }
+        other => Err(Error::invalid(format_args!("start is {other}: give PROBELINE_START_..."))),
+    }
+}
