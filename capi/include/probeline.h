@@ -3,7 +3,8 @@
  *
  * Functions return PROBELINE_OK or the kind of an error; after an error, probeline_last_error() has
  * a sentence about it. A NULL argument or an invalid option is an error, not undefined behaviour,
- * unless the function allows it. The use of a closed handle is undefined behaviour.
+ * unless the function allows it. Undefined behaviour are the use of a closed handle, and results that
+ * overlap other arguments.
  *
  * A handle belongs to the thread that opened it; calls by other threads fail with
  * PROBELINE_ERROR_THREAD. Threads may use handles of their own at the same time.

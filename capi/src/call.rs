@@ -43,18 +43,20 @@ pub(crate) unsafe fn out<'a, P: Copy>(
     to: *mut P,
     what: &str,
 ) -> Result<&'a mut core::mem::MaybeUninit<P>, Error> {
-    // SAFETY: by the contract, and `MaybeUninit` needs no initialized memory.
-    unsafe { to.cast::<core::mem::MaybeUninit<P>>().as_mut() }.ok_or_else(|| null(what))
+    check(to, 1, what)?;
+    // SAFETY: not NULL and aligned, by the check; valid by the contract, and `MaybeUninit` needs no
+    // initialized memory.
+    Ok(unsafe { &mut *to.cast() })
 }
 
 /// Writes an optional result.
 ///
 /// # Safety
-/// `to` is NULL or valid for writes of a `P`.
+/// `to` is NULL or valid for writes of a `P`, at any address.
 pub(crate) unsafe fn put<P: Copy>(to: *mut P, value: P) {
     if !to.is_null() {
         // SAFETY: by the contract.
-        unsafe { to.write(value) };
+        unsafe { to.write_unaligned(value) };
     }
 }
 

@@ -31,6 +31,16 @@ pub(crate) struct Members {
     transport: Network,
 }
 
+/// Returns the arguments of a collective call. If they are wrong on this rank, tells the others, which
+/// call [`Members::agree`].
+pub(crate) fn all_know<R>(job: &Shared, arguments: Result<R, Error>) -> Result<R, Error> {
+    if arguments.is_err() {
+        // The error of the arguments says more than one of the exchange.
+        let _ = job.borrow_mut().agree(None);
+    }
+    arguments
+}
+
 /// What all ranks open together: a kind of structure and its sizes.
 pub(crate) type Shape = [u64; 3];
 
@@ -97,7 +107,7 @@ impl Members {
         let differs = |text| Error::new(probeline_status::PROBELINE_ERROR_DIFFERS, text);
         for (rank, theirs) in all.iter().enumerate() {
             if *theirs == [[0; 8]; WORDS] {
-                return Err(differs(format!("rank {rank} could not open it: see its error")));
+                return Err(differs(format!("rank {rank} could not take part: see its error")));
             }
             if *theirs != bytes {
                 let text = "opened something else: start all ranks with the same options, and open \
@@ -258,7 +268,10 @@ pub unsafe extern "C" fn probeline_job_all_gather(
         let (mine, all) = unsafe {
             (slice(mine.cast::<u8>(), bytes, "mine")?, room(all.cast::<u8>(), count, "all")?)
         };
-        let mut gathered = vec![0; count];
+        let mut gathered = Vec::new();
+        let too_large = |_| Error::invalid(format_args!("there is no memory for {count} bytes"));
+        gathered.try_reserve_exact(count).map_err(too_large)?;
+        gathered.resize(count, 0);
         members.exchange().all_gather(mine, &mut gathered)?;
         all.iter_mut().zip(gathered).for_each(|(to, byte)| {
             to.write(byte);

@@ -6,7 +6,7 @@ use core::ptr;
 use crate::cache::{Access, Write};
 use crate::call::{call, out, product, put, room, slice};
 use crate::handle::Handle;
-use crate::job::{probeline_job, shared};
+use crate::job::{all_know, probeline_job, shared};
 use crate::map_options::{probeline_map_options, probeline_map_stats};
 use crate::map_state::{Inner, Submitted, open};
 use crate::options::{self, Extensible};
@@ -80,10 +80,11 @@ pub unsafe extern "C" fn probeline_map_open(
 ) -> probeline_status {
     call(|| {
         // SAFETY: by the contract.
-        let (map, job, options) = unsafe {
-            let options = options::read(options, "probeline_map_options_init")?;
-            (out(map, "map")?, shared(job)?, options)
+        let (job, map, options) = unsafe {
+            let options = options::read(options, "probeline_map_options_init");
+            (shared(job)?, out(map, "map"), options)
         };
+        let (map, options) = all_know(&job, map.and_then(|map| Ok((map, options?))))?;
         map.write(ptr::null_mut());
         let handle = probeline_map(Handle::new(open(&job, &options)?));
         map.write(Box::into_raw(Box::new(handle)));

@@ -5,10 +5,11 @@ use core::ffi::c_char;
 use probeline::map::Loaded;
 
 use crate::call::{path, put};
+use crate::job::all_know;
 use crate::map::{probeline_map, with};
 use crate::map_state::Inner;
 use crate::options::{self, Extensible};
-use crate::status::probeline_status;
+use crate::status::{Error, probeline_status};
 
 /// What probeline_map_load() has done, in the whole map.
 #[repr(C)]
@@ -47,6 +48,17 @@ impl From<Loaded> for probeline_map_loaded {
     }
 }
 
+/// The calls, in what ranks agree on.
+const SAVE: u64 = 3;
+const LOAD: u64 = 4;
+
+/// Checks that all ranks make this call with right arguments.
+fn agree<R>(map: &Inner, call: u64, arguments: Result<R, Error>) -> Result<R, Error> {
+    let arguments = all_know(&map.job, arguments)?;
+    map.job.borrow_mut().agree(Some([call, 0, 0]))?;
+    Ok(arguments)
+}
+
 /// Saves all entries to a file in a file system that all ranks share, and stores their number at
 /// `entries`, which may be NULL. No rank writes to the map meanwhile. If it fails, an older file of this
 /// name stays as it was. Collective.
@@ -62,7 +74,7 @@ pub unsafe extern "C" fn probeline_map_save(
 ) -> probeline_status {
     let body = |map: &mut Inner| {
         // SAFETY: by the contract.
-        let name = unsafe { path(name) }?;
+        let name = agree(map, SAVE, unsafe { path(name) })?;
         let saved = map.cache.save(name, map.job.borrow_mut().exchange())?;
         // SAFETY: by the contract.
         unsafe { put(entries, saved) };
@@ -88,7 +100,9 @@ pub unsafe extern "C" fn probeline_map_load(
 ) -> probeline_status {
     let body = |map: &mut Inner| {
         // SAFETY: by the contract.
-        let name = unsafe { path(name) }?;
+        let name = unsafe { path(name) };
+        let has_room = if loaded.is_null() { Ok(()) } else { options::check(loaded, size) };
+        let name = agree(map, LOAD, name.and_then(|name| has_room.map(|()| name)))?;
         let done = map.cache.load(name, map.job.borrow_mut().exchange())?;
         if loaded.is_null() {
             return Ok(());

@@ -169,10 +169,12 @@ pub unsafe extern "C" fn DHT_free(table: *mut DHT, mismatches: *mut u32) -> c_in
         drop(unsafe { Box::from_raw(table) });
         let Some(Table { map, mismatches: before }) = inner else { return Ok(()) };
         let mine = before + map.cache.stats().failed_checks;
-        let sum: u64 = map.gather([mine])?.as_flattened().iter().sum();
+        let gathered = map.gather([mine]);
+        let closed = map.close();
+        let sum: u64 = gathered?.as_flattened().iter().sum();
         // SAFETY: by the contract.
         unsafe { put(mismatches, u32::try_from(sum).unwrap_or(u32::MAX)) };
-        map.close()
+        closed
     })
 }
 

@@ -15,16 +15,28 @@ pub(crate) unsafe trait Extensible: Copy {
 /// The size field of a structure.
 type Size = usize;
 
+/// Returns whether a structure may have this size, in this version or another one.
+fn is_size_of<O>(size: usize) -> bool {
+    let sizes = size_of::<Size>()..=16 * size_of::<O>();
+    sizes.contains(&size) && size.is_multiple_of(size_of::<Size>())
+}
+
+/// Checks the place and the size of a structure that will be written.
+pub(crate) fn check<O: Extensible>(to: *mut O, size: usize) -> Result<(), Error> {
+    // SAFETY: nothing is written through it.
+    unsafe { out(to, "the structure") }?;
+    if !is_size_of::<O>(size) {
+        return Err(Error::invalid("the size of the structure is wrong: give its sizeof"));
+    }
+    Ok(())
+}
+
 /// Writes `value` to a structure of `size` bytes, as much of it as there is room for.
 ///
 /// # Safety
 /// `to` is NULL or valid for writes of `size` bytes.
 pub(crate) unsafe fn write<O: Extensible>(to: *mut O, size: usize, value: &O) -> Result<(), Error> {
-    // SAFETY: nothing is written through it.
-    unsafe { out(to, "the structure") }?;
-    if size < size_of::<Size>() || !size.is_multiple_of(size_of::<Size>()) {
-        return Err(Error::invalid("the size of the structure is wrong: give its sizeof"));
-    }
+    check(to, size)?;
     // SAFETY: `to` has room for `size` bytes, by the contract, and begins with the size. What a
     // newer header has at its end stays 0.
     unsafe {
@@ -52,8 +64,7 @@ pub(crate) unsafe fn read<O: Extensible>(from: *const O, init: &str) -> Result<O
     // SAFETY: the structure begins with its size.
     let size = unsafe { from.cast::<Size>().read() };
     // A structure never has a size like this, but uninitialized memory may.
-    let is_odd = !size.is_multiple_of(size_of::<Size>()) || size > 16 * size_of::<O>();
-    if size < size_of::<Size>() || is_odd {
+    if !is_size_of::<O>(size) {
         return Err(uninitialized());
     }
     let mut options = O::DEFAULT;

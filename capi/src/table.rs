@@ -7,7 +7,7 @@ use probeline::table::{Config, Finished, Intent, Outcome, Stats, Tag, WideConfig
 
 use crate::call::{call, out, product, put, room, slice};
 use crate::handle::Handle;
-use crate::job::{Shared, check_operations, probeline_job, shared};
+use crate::job::{Shared, all_know, check_operations, probeline_job, shared};
 use crate::options::{self, Extensible};
 use crate::set::{self, MAX_WORDS, Set};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
@@ -217,10 +217,11 @@ pub unsafe extern "C" fn probeline_table_open(
 ) -> probeline_status {
     call(|| {
         // SAFETY: by the contract.
-        let (table, job, options) = unsafe {
-            let options = options::read(options, "probeline_table_options_init")?;
-            (out(table, "table")?, shared(job)?, options)
+        let (job, table, options) = unsafe {
+            let options = options::read(options, "probeline_table_options_init");
+            (shared(job)?, out(table, "table"), options)
         };
+        let (table, options) = all_know(&job, table.and_then(|table| Ok((table, options?))))?;
         table.write(ptr::null_mut());
         let handle = probeline_table(Handle::new(open(&job, &options)?));
         table.write(Box::into_raw(Box::new(handle)));

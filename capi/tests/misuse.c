@@ -56,6 +56,9 @@ int main(void)
     INVALID(probeline_job_open(&job_options, &job), "call probeline_job_options_init first");
     INVALID(probeline_job_options_init(NULL, sizeof job_options), "NULL");
     INVALID(probeline_job_options_init(&job_options, 3), "sizeof");
+    INVALID(probeline_job_options_init(&job_options, (size_t)-8), "sizeof");
+    INVALID(probeline_job_options_init((probeline_job_options *)((char *)&job_options + 1),
+                                       sizeof job_options), "not aligned");
     OK(probeline_job_options_init(&job_options, sizeof job_options));
     INVALID(probeline_job_open(&job_options, NULL), "job is NULL");
     job_options.transport = 77;

@@ -27,6 +27,7 @@ int main(void)
     probeline_job *job;
     probeline_table *table;
     probeline_map *map;
+    probeline_map_loaded loaded;
     uint32_t ranks, both[2];
     uint64_t key = 1, value = 2, len;
 
@@ -54,7 +55,13 @@ int main(void)
     options.key_bytes = rank == 0 ? 8 : 0;
     EXPECT(probeline_map_open(job, &options, &map),
            rank == 0 ? PROBELINE_ERROR_DIFFERS : PROBELINE_ERROR_INVALID,
-           rank == 0 ? "rank 1 could not open it" : "key_bytes is 0");
+           rank == 0 ? "rank 1 could not take part" : "key_bytes is 0");
+    EXPECT(probeline_map_open(job, &options, rank == 0 ? &map : NULL),
+           rank == 0 ? PROBELINE_ERROR_DIFFERS : PROBELINE_ERROR_INVALID,
+           rank == 0 ? "rank 1 could not take part" : "map is NULL");
+    EXPECT(probeline_table_open(job, NULL, rank == 0 ? &table : NULL),
+           rank == 0 ? PROBELINE_ERROR_DIFFERS : PROBELINE_ERROR_INVALID,
+           rank == 0 ? "rank 1 could not take part" : "table is NULL");
     options.key_bytes = 8;
     table_options.key_bits = 63;
     if (rank == 0)
@@ -67,6 +74,12 @@ int main(void)
     OK(probeline_map_len(map, &len));
     if (len != 1)
         return 1;
+    EXPECT(probeline_map_save(map, rank == 0 ? "ranks.map" : NULL, NULL),
+           rank == 0 ? PROBELINE_ERROR_DIFFERS : PROBELINE_ERROR_INVALID,
+           rank == 0 ? "rank 1 could not take part" : "the file is NULL");
+    EXPECT(probeline_map_load(map, "ranks.map", rank == 0 ? NULL : &loaded, 3),
+           rank == 0 ? PROBELINE_ERROR_DIFFERS : PROBELINE_ERROR_INVALID,
+           rank == 0 ? "rank 1 could not take part" : "sizeof");
     if (rank == 1)
         exit(7);
     EXPECT(probeline_map_len(map, &len), PROBELINE_ERROR_LOST, "owner 1");
