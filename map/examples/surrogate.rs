@@ -6,7 +6,7 @@
 
 use core::error::Error;
 
-use probeline_map::{Config, Field, Map, Operation, Rounding, Written};
+use probeline_map::{Config, Field, Map, Operation, Rounding};
 use probeline_shm::Builder;
 use probeline_transport::Alone;
 
@@ -35,17 +35,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     // steady, their rounded arguments repeat.
     let mut cells: Vec<Arguments> =
         (0..CELLS).map(|at| [20.0 + 80.0 * (0.9_f64).powf(at as f64), 1.0, 0.1]).collect();
-    let (mut found, mut written) = (vec![None; CELLS], vec![Written::Dropped; CELLS]);
+    let mut results = vec![None; CELLS];
     for _ in 0..STEPS {
         let keys: Vec<Arguments> = cells.iter().map(|cell| rounding.round(cell)).collect();
-        map.get_batch(&keys, &mut found)?;
-        let missed = keys.iter().zip(&found).filter(|(_, found)| found.is_none());
-        let missed: Vec<Arguments> = missed.map(|(key, _)| *key).collect();
-        let computed: Vec<Reaction> = missed.iter().map(|key| react(*key)).collect();
-        map.put_if_absent_batch(&missed, &computed, &mut written[..missed.len()])?;
-        let mut computed = computed.into_iter();
-        for (cell, found) in cells.iter_mut().zip(&found) {
-            let [after, _] = found.or_else(|| computed.next()).ok_or("a result for each cell")?;
+        map.get_or_compute_batch(&keys, &mut results, |key| react(*key))?;
+        for (cell, result) in cells.iter_mut().zip(&results) {
+            let [after, _] = result.ok_or("a result for each cell")?;
             cell[1] = after + 0.1 * (1.0 - after);
         }
         map.advance_age();
