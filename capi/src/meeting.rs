@@ -76,7 +76,7 @@ impl Meeting {
     }
 }
 
-/// Returns how the ranks are started; `None` for one that nobody else joins.
+/// Returns how the ranks are started; `None` if this rank is the only one.
 fn start(
     options: &probeline_job_options,
     rendezvous: Option<Rendezvous>,

@@ -81,8 +81,8 @@ fn a_put_that_gives_up_looks_at_all_candidates_again() {
 }
 
 /// While a put has claimed its second candidate, another client passes that bucket, stores the key
-/// `passed` elsewhere, and the put's key in its first candidate, so that the put gives up. The bucket
-/// must not look afterwards as if nobody had passed it.
+/// `passed` elsewhere, and the put's key in its first candidate, so that the put gives up. Gets
+/// of `passed` must not stop at that bucket afterwards.
 fn gets_after_a_claim_was_given_up(had_entry: bool) -> (Outcome<u64>, u64) {
     let (engine, config) = engine();
     let mut context = Context::new::<u64, u64>(&engine, &config);
