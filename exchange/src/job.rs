@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::process::ExitStatus;
 
 use probeline_pmi::Pmi1;
-use probeline_transport::{Exchange, ExchangeError, Owner};
+use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
 
 use crate::error::JoinError;
 use crate::launch::{Launch, Launcher, Server};
@@ -153,7 +153,9 @@ const FINALIZE_LIMIT: Duration = Duration::from_secs(5);
 /// sleeps meanwhile. If a rank dies or leaves, all waiting calls fail with an error that names it.
 /// A result has at most [`MAX_RESULT_BYTES`](crate::MAX_RESULT_BYTES), and all contributions to an
 /// all-to-all together [`MAX_ALL_TO_ALL_BYTES`](crate::MAX_ALL_TO_ALL_BYTES); longer ones fail with
-/// `EMSGSIZE`. Calls that differ between ranks fail with `LengthDiffers` or `EPROTO`.
+/// [`ExchangeError::TooLarge`] before the call, and the job goes on. Calls that differ between ranks
+/// fail on all of them with [`ExchangeError::CallsDiffer`], which names both calls, or
+/// [`ExchangeError::LengthDiffers`].
 ///
 /// Dropping it leaves the job, and kills the processes that this one has started. If the ranks met
 /// through a PMI server, the launcher treats that as a failure and terminates the other ranks. Call
@@ -226,5 +228,13 @@ impl Exchange for Job {
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
         self.tcp.barrier()
+    }
+
+    fn calls(&self) -> u64 {
+        self.tcp.calls()
+    }
+
+    fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
+        self.tcp.reduce(call, terms)
     }
 }

@@ -58,6 +58,14 @@ pub(crate) fn whole_seconds(limit: Duration) -> u32 {
     u32::try_from(limit.as_millis().div_ceil(1000)).unwrap_or(u32::MAX)
 }
 
+/// Checks that a call's result is not larger than an exchange carries.
+pub(crate) fn check_at_most(bytes: usize, most: usize) -> Result<(), ExchangeError> {
+    if bytes <= most {
+        return Ok(());
+    }
+    Err(ExchangeError::TooLarge { found: bytes as u64, most: most as u64 })
+}
+
 /// Checks the length of the bytes that `owner` has contributed.
 pub(crate) fn check_length(
     owner: Owner,

@@ -56,11 +56,10 @@ pub(crate) enum Kind {
     Start,
     /// To a member: the rendezvous failed; the error's text.
     Failed,
-    /// To rank 0: a contribution to an all-gather. To a member: all contributions.
-    AllGather,
-    /// To rank 0: a contribution to an all-to-all, one part for each rank. To a member: the parts of
-    /// all ranks for this member.
-    AllToAll,
+    /// To rank 0: a collective call, and a contribution to it.
+    Contribution,
+    /// To a member: the result of a collective call.
+    Result,
     /// Either way: the job ended; an `ExchangeError`.
     Abort,
 }
@@ -72,8 +71,8 @@ impl Kind {
         Self::Refused,
         Self::Start,
         Self::Failed,
-        Self::AllGather,
-        Self::AllToAll,
+        Self::Contribution,
+        Self::Result,
         Self::Abort,
     ];
 }
@@ -316,7 +315,7 @@ mod tests {
     fn sealed(payloads: &[&[u8]]) -> (Vec<u8>, Link) {
         let [mut from, to] = links();
         for payload in payloads {
-            from.send(Kind::AllGather, payload);
+            from.send(Kind::Contribution, payload);
         }
         while from.seal_record() {}
         (core::mem::take(&mut from.socket.outgoing), to)
@@ -328,7 +327,7 @@ mod tests {
         for part in [&bytes[..cut], &bytes[cut..]] {
             to.socket.incoming.extend_from_slice(part);
             while let Some(frame) = to.receive()? {
-                assert_eq!(frame.kind, Kind::AllGather);
+                assert_eq!(frame.kind, Kind::Contribution);
                 found.push(frame.payload);
             }
         }
@@ -356,7 +355,7 @@ mod tests {
     #[test]
     fn a_shared_payload_arrives_like_a_copied_one() {
         let [mut from, mut to] = links();
-        from.send_shared(Kind::AllGather, &Arc::new(b"a payload".to_vec()), 2..9);
+        from.send_shared(Kind::Contribution, &Arc::new(b"a payload".to_vec()), 2..9);
         assert!(from.seal_record() && !from.seal_record(), "header and payload in one record");
         assert_eq!(opened(&mut to, &from.socket.outgoing, 0).unwrap(), [b"payload"]);
     }
@@ -397,7 +396,7 @@ mod tests {
     fn a_length_out_of_bounds_is_refused_by_the_header_alone() {
         for length in [MAX_PAYLOAD + 1, u32::MAX as usize] {
             let [mut from, mut to] = links();
-            from.queue(Arc::new(header(Kind::AllGather, length).to_vec()));
+            from.queue(Arc::new(header(Kind::Contribution, length).to_vec()));
             assert!(from.seal_record());
             assert_eq!(opened(&mut to, &from.socket.outgoing, 0), Err(BadFrame));
             assert!(to.received.capacity() < 100, "nothing was allocated for it");

@@ -15,12 +15,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use probeline_transport::{Exchange, ExchangeError, Owner};
+use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
 use rustix::io::Errno;
 
 use crate::limits::{
-    MAX_RESULT_BYTES, check_length, check_result, deadline, max_contribution_bytes, part_bytes,
-    whole_seconds,
+    MAX_RESULT_BYTES, check_at_most, check_length, check_result, deadline, max_contribution_bytes,
+    part_bytes, whole_seconds,
 };
 use crate::link::{Frame, Kind, Link, flush_all, pump_ready, wait_for};
 use crate::spec::JobSpec;
@@ -38,6 +38,8 @@ pub(crate) struct Tcp {
     me: Owner,
     owners: u32,
     limit: Duration,
+    /// The number of calls that this rank has begun.
+    calls: u64,
     /// The link to rank 0; on rank 0, the links to all others in their order.
     pub(crate) links: Vec<Link>,
     /// The error with which the job ended.
@@ -51,7 +53,7 @@ impl Tcp {
     pub(crate) fn new(spec: &JobSpec, mut links: Vec<Link>) -> Self {
         let (me, owners, limit) = (Owner(spec.rank), spec.size, spec.limits.collective);
         let max_payload = match me {
-            Owner(0) => max_contribution_bytes(owners),
+            Owner(0) => Call::BYTES + max_contribution_bytes(owners),
             _ => MAX_RESULT_BYTES,
         };
         links.iter_mut().for_each(|link| link.max_payload = max_payload);
@@ -59,6 +61,7 @@ impl Tcp {
             me,
             owners,
             limit,
+            calls: 0,
             links,
             ended: None,
             #[cfg(test)]
@@ -73,6 +76,12 @@ impl Tcp {
         let own: usize = self.links.iter().map(|link| link.buffered(&mut shared)).sum();
         let bytes = own + shared.values().sum::<usize>();
         self.max_buffered = self.max_buffered.max(bytes);
+    }
+
+    /// Counts a call, also one that is then refused: the other ranks may have made it.
+    fn begin(&mut self, call: Call) -> Call {
+        self.calls += 1;
+        call.numbered(self.calls)
     }
 
     fn call(
@@ -98,14 +107,14 @@ impl Tcp {
     /// rank, in the order of ranks.
     fn collective(
         &mut self,
-        kind: Kind,
+        call: Call,
         each: usize,
         mine: &[u8],
         out: &mut [u8],
         until: Instant,
     ) -> Result<(), ExchangeError> {
         if self.me != Owner(0) {
-            return self.contribute(kind, mine, out, until);
+            return self.contribute(call, mine, out, until);
         }
         // One row for all ranks, or one for each rank. A row contains the parts in the order of
         // their senders.
@@ -119,20 +128,36 @@ impl Tcp {
             }
         };
         store(Owner(0), mine);
-        self.collect(kind, mine.len(), until, store)?;
+        self.collect(call, mine.len(), until, store)?;
         out.copy_from_slice(&parts[..row]);
-        let parts = Arc::new(parts);
-        for link in &mut self.links {
-            let start = if rows > 1 { link.owner.0 as usize * row } else { 0 };
-            link.send_shared(kind, &parts, start..start + row);
+        self.distribute(parts, row, until)
+    }
+
+    /// Reduces words in place.
+    fn reduce_words(
+        &mut self,
+        call: Call,
+        terms: &mut [Term],
+        until: Instant,
+    ) -> Result<(), ExchangeError> {
+        let encode =
+            |terms: &[Term]| -> Vec<u8> { terms.iter().flat_map(|term| term.to_bytes()).collect() };
+        let mine = encode(terms);
+        if self.me != Owner(0) {
+            let mut reduced = vec![0; mine.len()];
+            self.contribute(call, &mine, &mut reduced, until)?;
+            let words = reduced.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+            terms.iter_mut().zip(words).for_each(|(term, word)| term.set(word));
+            return Ok(());
         }
-        self.distribute(until)
+        self.collect(call, mine.len(), until, |_, theirs| Term::add_all(terms, theirs))?;
+        self.distribute(encode(terms), mine.len(), until)
     }
 
     /// Rank 0: waits for a contribution of `bytes` from every rank and detects lost ranks.
     fn collect(
         &mut self,
-        kind: Kind,
+        call: Call,
         bytes: usize,
         until: Instant,
         mut store: impl FnMut(Owner, &[u8]),
@@ -146,7 +171,7 @@ impl Tcp {
             for ((link, done), _) in links.filter(|(_, ready)| *ready) {
                 // Stores the contributions one by one, so that they are not all buffered at once.
                 link.pump();
-                result = result.and(take_contribution(link, kind, bytes, done, &mut store));
+                result = result.and(take_contribution(link, call, bytes, done, &mut store));
             }
             let absent = self.links.iter().zip(&has_contributed).find(|(_, done)| !**done);
             let missing = absent.map(|(link, _)| link.owner);
@@ -162,8 +187,19 @@ impl Tcp {
         }
     }
 
-    /// Rank 0: sends the results. A rank that has left needs none.
-    fn distribute(&mut self, until: Instant) -> Result<(), ExchangeError> {
+    /// Rank 0: sends the result, one row for all ranks or one for each. A rank that has left needs
+    /// none.
+    fn distribute(
+        &mut self,
+        rows: Vec<u8>,
+        row: usize,
+        until: Instant,
+    ) -> Result<(), ExchangeError> {
+        let rows = Arc::new(rows);
+        for link in &mut self.links {
+            let start = if rows.len() > row { link.owner.0 as usize * row } else { 0 };
+            link.send_shared(Kind::Result, &rows, start..start + row);
+        }
         self.links.iter_mut().for_each(Link::pump);
         while let Some(slow) = self.links.iter().find(|link| link.has_unsent()) {
             let slow = slow.owner;
@@ -175,22 +211,22 @@ impl Tcp {
     /// Other ranks: sends the contribution, and waits for the result.
     fn contribute(
         &mut self,
-        kind: Kind,
+        call: Call,
         mine: &[u8],
         all: &mut [u8],
         until: Instant,
     ) -> Result<(), ExchangeError> {
         for link in &mut self.links {
-            link.send(kind, mine);
+            link.send(Kind::Contribution, &contribution(call, mine));
             link.pump();
         }
-        let received = self.receive(kind, all, until);
+        let received = self.receive(all, until);
         let Err(timeout @ ExchangeError::TimedOut { after_s, missing: None }) = received else {
             return received;
         };
         // Rank 0 knows which rank is missing. If it does not answer, rank 0 itself is missing.
         self.abort(timeout);
-        match self.receive(kind, all, deadline(ANSWER_LIMIT)) {
+        match self.receive(all, deadline(ANSWER_LIMIT)) {
             Ok(()) | Err(ExchangeError::TimedOut { missing: None, .. }) => {
                 Err(ExchangeError::TimedOut { after_s, missing: Some(Owner(0)) })
             }
@@ -198,12 +234,12 @@ impl Tcp {
         }
     }
 
-    fn receive(&mut self, call: Kind, all: &mut [u8], until: Instant) -> Result<(), ExchangeError> {
+    fn receive(&mut self, all: &mut [u8], until: Instant) -> Result<(), ExchangeError> {
         loop {
             for link in &mut self.links {
                 let lost = ExchangeError::OwnerLost(link.owner);
                 match link.receive() {
-                    Ok(Some(Frame { kind, payload })) if kind == call => {
+                    Ok(Some(Frame { kind: Kind::Result, payload })) => {
                         check_length(link.owner, payload.len(), all.len())?;
                         all.copy_from_slice(&payload);
                         return Ok(());
@@ -244,17 +280,22 @@ impl Tcp {
     /// Sends the error with which the job ended to the others.
     fn abort(&mut self, error: ExchangeError) {
         for link in &mut self.links {
-            link.send(Kind::Abort, encode_error(error).as_flattened());
+            link.send(Kind::Abort, &encode_error(error));
         }
         // A rank that does not receive the abort sees the connection end.
         let _ = flush_all(&mut self.links, ABORT_LIMIT);
     }
 }
 
+/// Returns the payload of a contribution to a call.
+pub(crate) fn contribution(call: Call, mine: &[u8]) -> Vec<u8> {
+    [&call.encode(), mine].concat()
+}
+
 /// Stores the contribution if it has arrived, and processes the frames after it.
 fn take_contribution(
     link: &mut Link,
-    expected: Kind,
+    expected: Call,
     bytes: usize,
     has_contributed: &mut bool,
     store: &mut impl FnMut(Owner, &[u8]),
@@ -262,14 +303,15 @@ fn take_contribution(
     let lost = ExchangeError::OwnerLost(link.owner);
     loop {
         match link.receive() {
-            Ok(Some(Frame { kind, payload })) if !*has_contributed && kind == expected => {
-                check_length(link.owner, payload.len(), bytes)?;
-                store(link.owner, &payload);
+            Ok(Some(Frame { kind: Kind::Contribution, payload })) if !*has_contributed => {
+                let (call, mine) = payload.split_first_chunk().ok_or(lost)?;
+                let (owner, found) = (link.owner, Call::decode(call));
+                if found != expected {
+                    return Err(ExchangeError::CallsDiffer { owner, expected, found });
+                }
+                check_length(owner, mine.len(), bytes)?;
+                store(owner, mine);
                 *has_contributed = true;
-            }
-            // The rank is in another call.
-            Ok(Some(Frame { kind: Kind::AllGather | Kind::AllToAll, .. })) if !*has_contributed => {
-                return Err(ExchangeError::System { errno: Errno::PROTO.raw_os_error() });
             }
             Ok(Some(Frame { kind: Kind::Abort, payload })) => {
                 return Err(decode_error(&payload).unwrap_or(lost));
@@ -279,13 +321,6 @@ fn take_contribution(
             _ => return Err(lost),
         }
     }
-}
-
-fn check_at_most(bytes: usize, bound: usize) -> Result<(), ExchangeError> {
-    if bytes <= bound {
-        return Ok(());
-    }
-    Err(ExchangeError::System { errno: Errno::MSGSIZE.raw_os_error() })
 }
 
 fn system(error: io::Error) -> ExchangeError {
@@ -302,24 +337,35 @@ impl Exchange for Tcp {
         self.owners
     }
 
+    fn calls(&self) -> u64 {
+        self.calls
+    }
+
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+        let call = self.begin(const { Call::new("all_gather") });
+        check_at_most(all.len(), MAX_RESULT_BYTES)?;
         self.call(|tcp, until| {
             check_result(tcp, mine.len(), all.len())?;
-            check_at_most(all.len(), MAX_RESULT_BYTES)?;
-            tcp.collective(Kind::AllGather, mine.len(), mine, all, until)
+            tcp.collective(call, mine.len(), mine, all, until)
         })
     }
 
     fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
+        let call = self.begin(const { Call::new("all_to_all") });
+        check_at_most(mine.len(), max_contribution_bytes(self.owners))?;
         self.call(|tcp, until| {
             let each = part_bytes(tcp, mine.len(), theirs.len())?;
-            check_at_most(mine.len(), max_contribution_bytes(tcp.owners))?;
-            tcp.collective(Kind::AllToAll, each, mine, theirs, until)
+            tcp.collective(call, each, mine, theirs, until)
         })
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
-        self.all_gather(&[], &mut [])
+        self.reduce(const { Call::new("barrier") }, &mut [])
+    }
+
+    fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
+        let call = self.begin(call);
+        self.call(|tcp, until| tcp.reduce_words(call, terms, until))
     }
 }
 
@@ -350,14 +396,12 @@ impl fmt::Debug for Tcp {
     }
 }
 
-/// An encoded `ExchangeError`: a code and three fields, all little endian.
-type EncodedError = [[u8; 4]; 4];
-
 /// The encoding of an unknown rank, which is larger than the rank of any job.
 const NO_RANK: u32 = u32::MAX;
 
-/// Encodes an error; an unknown one becomes a protocol error.
-pub(crate) fn encode_error(error: ExchangeError) -> EncodedError {
+/// Encodes an error: a code and three numbers, and the calls if they differ. An unknown error becomes
+/// a protocol error.
+pub(crate) fn encode_error(error: ExchangeError) -> Vec<u8> {
     let system = |errno: i32| [4, errno.cast_unsigned(), 0, 0];
     let words = match error {
         ExchangeError::OwnerLost(owner) => [1, owner.0, 0, 0],
@@ -366,23 +410,35 @@ pub(crate) fn encode_error(error: ExchangeError) -> EncodedError {
         }
         ExchangeError::LengthDiffers { owner, expected, found } => [3, owner.0, expected, found],
         ExchangeError::System { errno } => system(errno),
+        ExchangeError::CallsDiffer { owner, .. } => [5, owner.0, 0, 0],
         _ => system(Errno::PROTO.raw_os_error()),
     };
-    words.map(u32::to_le_bytes)
+    let mut bytes = words.map(u32::to_le_bytes).as_flattened().to_vec();
+    if let ExchangeError::CallsDiffer { expected, found, .. } = error {
+        bytes.extend([expected, found].map(|call| call.encode()).as_flattened());
+    }
+    bytes
 }
 
 /// Decodes an error; `None` if the bytes are not an encoded error.
 fn decode_error(bytes: &[u8]) -> Option<ExchangeError> {
-    let (words, []) = bytes.as_chunks() else { return None };
-    let [code, first, second, third] = EncodedError::try_from(words).ok()?.map(u32::from_le_bytes);
-    Some(match code {
-        1 => ExchangeError::OwnerLost(Owner(first)),
-        2 => ExchangeError::TimedOut {
+    let (words, calls) = bytes.split_first_chunk::<16>()?;
+    let (words, calls) = (words.as_chunks().0, calls.as_chunks());
+    let [code, first, second, third] = *<&[[u8; 4]; 4]>::try_from(words).ok()?;
+    let [code, first, second, third] = [code, first, second, third].map(u32::from_le_bytes);
+    let owner = Owner(first);
+    Some(match (code, calls) {
+        (1, ([], [])) => ExchangeError::OwnerLost(owner),
+        (2, ([], [])) => ExchangeError::TimedOut {
             after_s: first,
             missing: (second != NO_RANK).then_some(Owner(second)),
         },
-        3 => ExchangeError::LengthDiffers { owner: Owner(first), expected: second, found: third },
-        4 => ExchangeError::System { errno: first.cast_signed() },
+        (3, ([], [])) => ExchangeError::LengthDiffers { owner, expected: second, found: third },
+        (4, ([], [])) => ExchangeError::System { errno: first.cast_signed() },
+        (5, ([expected, found], [])) => {
+            let (expected, found) = (Call::decode(expected), Call::decode(found));
+            ExchangeError::CallsDiffer { owner, expected, found }
+        }
         _ => return None,
     })
 }
@@ -400,8 +456,13 @@ mod tests {
             ExchangeError::TimedOut { after_s: 1, missing: None },
             ExchangeError::LengthDiffers { owner, expected: 8, found: u32::MAX },
             ExchangeError::System { errno: -5 },
+            ExchangeError::CallsDiffer {
+                owner,
+                expected: Call::new("barrier").numbered(3),
+                found: Call::new("Table::len").of_structure(1).numbered(4),
+            },
         ] {
-            assert_eq!(decode_error(encode_error(error).as_flattened()), Some(error));
+            assert_eq!(decode_error(&encode_error(error)), Some(error));
         }
     }
 

@@ -4,8 +4,7 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use probeline_transport::{Exchange, ExchangeError, Owner};
-use rustix::io::Errno;
+use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
 
 use crate::limits::{check_length, check_result, part_bytes, whole_seconds};
 
@@ -13,18 +12,12 @@ use crate::limits::{check_length, check_result, part_bytes, whole_seconds};
 /// missing member causes an error and not a hang.
 pub const THREADS_LIMIT: Duration = Duration::from_secs(60);
 
-/// The call of a member. All members must make the same call. A barrier is an all-gather of no
-/// bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Call {
-    AllGather,
-    AllToAll,
-}
-
 /// One member of an exchange of threads. See [`threads`].
 pub struct Thread {
     me: Owner,
     limit: Duration,
+    /// The number of calls that this member has begun.
+    calls: u64,
     shared: Arc<Shared>,
 }
 
@@ -48,7 +41,8 @@ pub fn threads_within(owners: u32, limit: Duration) -> Vec<Thread> {
         ended: None,
     };
     let shared = Arc::new(Shared { owners, round: Mutex::new(round), changed: Condvar::new() });
-    (0..owners).map(|me| Thread { me: Owner(me), limit, shared: Arc::clone(&shared) }).collect()
+    let member = |me| Thread { me: Owner(me), limit, calls: 0, shared: Arc::clone(&shared) };
+    (0..owners).map(member).collect()
 }
 
 struct Shared {
@@ -81,13 +75,13 @@ impl Round {
     /// # Errors
     /// The members have made different calls.
     fn finish(&mut self) -> Result<(), ExchangeError> {
-        let mut given = self.given.iter().flatten();
-        if let Some((first, expected)) = given.clone().next() {
-            if given.any(|(call, _)| call != first) {
-                return Err(ExchangeError::System { errno: Errno::PROTO.raw_os_error() });
-            }
-            for (owner, (_, bytes)) in (0..).map(Owner).zip(self.given.iter().flatten()) {
-                check_length(owner, bytes.len(), expected.len())?;
+        let given = (0..).map(Owner).zip(self.given.iter().flatten());
+        if let Some((_, &(expected, ref first))) = given.clone().next() {
+            for (owner, &(found, ref bytes)) in given {
+                if found != expected {
+                    return Err(ExchangeError::CallsDiffer { owner, expected, found });
+                }
+                check_length(owner, bytes.len(), first.len())?;
             }
         }
         // A barrier, in which all contributions are empty, allocates nothing.
@@ -117,11 +111,13 @@ impl Thread {
     /// Contributes `mine` to the present call, waits until all members have contributed, and passes
     /// all contributions to `copy`.
     fn meet(
-        &self,
+        &mut self,
         call: Call,
         mine: &[u8],
         copy: impl FnOnce(&[Vec<u8>]),
     ) -> Result<(), ExchangeError> {
+        self.calls += 1;
+        let call = call.numbered(self.calls);
         let mut round = self.shared.lock();
         if let Some(error) = round.ended {
             return Err(error);
@@ -156,12 +152,16 @@ impl Exchange for Thread {
         self.shared.owners
     }
 
+    fn calls(&self) -> u64 {
+        self.calls
+    }
+
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
         let checked = check_result(self, mine.len(), all.len());
         checked.inspect_err(|error| {
             self.shared.end(*error);
         })?;
-        self.meet(Call::AllGather, mine, |given| {
+        self.meet(const { Call::new("all_gather") }, mine, |given| {
             for (place, given) in all.chunks_exact_mut(mine.len().max(1)).zip(given) {
                 place.copy_from_slice(given);
             }
@@ -173,15 +173,26 @@ impl Exchange for Thread {
         let each = each.inspect_err(|error| {
             self.shared.end(*error);
         })?;
-        self.meet(Call::AllToAll, mine, |given| {
+        let me = self.me.0 as usize;
+        self.meet(const { Call::new("all_to_all") }, mine, |given| {
             for (place, given) in theirs.chunks_exact_mut(each.max(1)).zip(given) {
-                place.copy_from_slice(&given[self.me.0 as usize * each..][..each]);
+                place.copy_from_slice(&given[me * each..][..each]);
             }
         })
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
-        self.meet(Call::AllGather, &[], |_| ())
+        self.meet(const { Call::new("barrier") }, &[], |_| ())
+    }
+
+    fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
+        let me = self.me.0 as usize;
+        let mine: Vec<u8> = terms.iter().flat_map(|term| term.to_bytes()).collect();
+        self.meet(call, &mine, |given| {
+            for (_, theirs) in given.iter().enumerate().filter(|(owner, _)| *owner != me) {
+                Term::add_all(terms, theirs);
+            }
+        })
     }
 }
 
@@ -306,7 +317,8 @@ mod tests {
             Owner(0) => member.barrier(),
             _ => member.all_gather(&[1], &mut [0; 2]),
         });
-        let error = ExchangeError::LengthDiffers { owner: Owner(1), expected: 0, found: 1 };
+        let [expected, found] = ["barrier", "all_gather"].map(|name| Call::new(name).numbered(1));
+        let error = ExchangeError::CallsDiffer { owner: Owner(1), expected, found };
         assert_eq!(results, [Err(error); 2]);
     }
 

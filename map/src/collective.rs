@@ -5,20 +5,22 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use probeline_transport::{Exchange, MAX_OWNERS, Owner, Transport, all_gather_u64};
+use probeline_pipeline::{Collective, CollectiveError};
+use probeline_transport::{Exchange, Transport};
 
 use crate::config::Config;
 use crate::control::State;
 use crate::direct;
-use crate::error::{CollectiveError, OpenError};
+use crate::error::OpenError;
 use crate::layout::{Layout, Place, hash};
 use crate::map::{Map, Operation, check as check_config};
 use crate::mode::Mode;
 use crate::plain::Plain;
 
-/// Version of the layout of buckets.
+/// Version of the layout of buckets and of the protocol.
 const VERSION: u64 = 1;
-/// What the owners compare.
+/// The name of the call that opens a map.
+const OPEN: &str = "Map::open";
 const MODE: &str = "mode (0 for claims, 1 part locks, 2 bucket locks, 3 unlocked)";
 /// Words of a bucket before the key.
 const CONTROL_WORDS: usize = 1;
@@ -45,8 +47,7 @@ where
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<Self, OpenError> {
         if let Err(error) = check_config::<K, V>(&transport, &config, operations.as_mut().len()) {
-            // The others report this owner, and an error of the exchange as well.
-            all_have_opened(false, exchange).ok();
+            Collective::new(exchange, OPEN, 0).fail();
             return Err(error.into());
         }
         let mut map = Self::new(transport, config, operations)?;
@@ -63,14 +64,9 @@ where
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
-        let quiet = self.pipeline.quiesce();
-        all_have_opened(quiet.is_ok(), exchange)?;
-        quiet?;
-        let (layout, engine) = (self.layout(), self.transport().geometry().owners);
-        if engine != exchange.owners() {
-            return Err(CollectiveError::Owners { exchange: exchange.owners(), engine });
-        }
-        let agreed = [
+        let quiet = self.pipeline.quiesce().map_err(CollectiveError::from);
+        let layout = self.layout();
+        let parameters = [
             ("version", VERSION),
             ("size of a key in bytes", layout.bytes.key as u64),
             ("size of a value in bytes", layout.bytes.value as u64),
@@ -80,16 +76,10 @@ where
             (MODE, self.config.mode as u64),
             ("format of keys and values", self.config.format),
         ];
-        for (what, mine) in agreed {
-            let differs = gather(mine, exchange, |owner, theirs| {
-                (theirs != mine).then_some(CollectiveError::Differs { owner, what, mine, theirs })
-            })?;
-            differs.map_or(Ok(()), Err)?;
-        }
         let is_asked = self.config.direct && self.config.mode == Mode::Claims;
         let mine = is_asked && direct::is_possible(self.transport(), &layout);
-        let other = gather(mine.into(), exchange, |_, theirs| (theirs == 0).then_some(()))?;
-        self.pipeline.shared_mut().is_direct = other.is_none();
+        let is_direct = self.pipeline.agree(exchange, OPEN, quiet, &parameters, mine)?;
+        self.pipeline.shared_mut().is_direct = is_direct;
         Ok(())
     }
 
@@ -98,18 +88,12 @@ where
     /// # Errors
     /// [`CollectiveError`].
     pub fn len(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<u64, CollectiveError> {
-        let quiet = self.pipeline.quiesce();
-        all_are_ready(quiet.is_ok(), exchange)?;
-        quiet?;
+        let quiet = self.pipeline.quiesce().map_err(CollectiveError::from);
+        let mut call = self.pipeline.collective(exchange, "Map::len");
+        call.together(quiet)?;
         let mut mine = 0;
         let counted = self.for_each_local(|_, _| mine += 1);
-        let mut sum: u64 = 0;
-        gather(mine, exchange, |_, theirs| {
-            sum = sum.saturating_add(theirs);
-            None::<()>
-        })?;
-        counted?;
-        Ok(sum)
+        call.sum(counted.map(|_| mine))
     }
 
     /// Removes all entries from the whole map.
@@ -123,12 +107,11 @@ where
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
-        let quiet = self.pipeline.quiesce();
-        all_are_ready(quiet.is_ok(), exchange)?;
-        quiet?;
+        let quiet = self.pipeline.quiesce().map_err(CollectiveError::from);
+        let mut call = self.pipeline.collective(exchange, "Map::clear");
+        call.together(quiet)?;
         let emptied = self.words().map(|all| all.iter().for_each(|word| word.store(0, Release)));
-        exchange.barrier()?;
-        emptied.ok_or(CollectiveError::Window)
+        call.together(emptied.ok_or(CollectiveError::Window))
     }
 
     /// Calls `each` with every entry in this owner's part whose check matches, and returns the
@@ -179,52 +162,4 @@ where
         let words = usize::try_from(self.config.words::<K, V>()).ok()?;
         self.transport().window().get(first..)?.get(..words)
     }
-}
-
-/// Checks that all owners have a map, and no operation that failed.
-fn all_have_opened(
-    mine: bool,
-    exchange: &mut (impl Exchange + ?Sized),
-) -> Result<(), CollectiveError> {
-    all_others_do(mine, exchange, |owner| CollectiveError::NotOpened { owner })
-}
-
-/// Waits for all owners, and checks that none of the others has a dead engine.
-pub(crate) fn all_are_ready(
-    mine: bool,
-    exchange: &mut (impl Exchange + ?Sized),
-) -> Result<(), CollectiveError> {
-    all_others_do(mine, exchange, |owner| CollectiveError::PartFailed { owner })
-}
-
-fn all_others_do(
-    mine: bool,
-    exchange: &mut (impl Exchange + ?Sized),
-    error: fn(Owner) -> CollectiveError,
-) -> Result<(), CollectiveError> {
-    let me = exchange.me();
-    let other = gather(mine.into(), exchange, |owner, theirs| {
-        (theirs == 0 && owner != me).then_some(error(owner))
-    })?;
-    other.map_or(Ok(()), Err)
-}
-
-/// Gathers a number from each owner and returns the first `Some` that `find` returns for one.
-pub(crate) fn gather<R>(
-    mine: u64,
-    exchange: &mut (impl Exchange + ?Sized),
-    mut find: impl FnMut(Owner, u64) -> Option<R>,
-) -> Result<Option<R>, CollectiveError> {
-    let mut buffer = [[0; 8]; MAX_OWNERS as usize];
-    let (exchange_owners, engine) = (exchange.owners(), MAX_OWNERS);
-    let Some(buffer) = buffer.get_mut(..exchange_owners as usize) else {
-        return Err(CollectiveError::Owners { exchange: exchange_owners, engine });
-    };
-    let all = all_gather_u64(exchange, mine, buffer)?;
-    let mut found = None;
-    for (owner, theirs) in (0..).map(Owner).zip(all) {
-        let here = find(owner, theirs);
-        found = found.or(here);
-    }
-    Ok(found)
 }

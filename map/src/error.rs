@@ -2,8 +2,7 @@
 
 use core::fmt;
 
-use probeline_pipeline::{Error, OperationsError};
-use probeline_transport::{ExchangeError, Owner};
+use probeline_pipeline::{CollectiveError, Error, OperationsError};
 use thiserror::Error;
 
 use crate::layout::MAX_CANDIDATES;
@@ -202,59 +201,6 @@ impl BatchError {
             other => other,
         }
     }
-}
-
-/// The reason why a collective call returned no result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum CollectiveError {
-    /// The exchange failed.
-    #[error("a collective call failed: {0}")]
-    Exchange(#[from] ExchangeError),
-    /// The map's operations in flight failed.
-    #[error("an operation before a collective call failed: {0}")]
-    Operation(#[from] Error),
-    /// The transport's window is shorter than its geometry says: a defect of the transport.
-    #[error("the transport's window is too short for the map: this is a defect of the transport")]
-    Window,
-    /// The exchange and the engine disagree on the number of owners.
-    #[error(
-        "the exchange has {exchange} members, the engine {engine} owners: open the engine with the \
-         same exchange"
-    )]
-    Owners {
-        /// Members of the exchange.
-        exchange: u32,
-        /// Owners of the engine.
-        engine: u32,
-    },
-    /// An owner could not open its map; its own error gives the reason.
-    #[error("{owner} could not open its map: see its error")]
-    NotOpened {
-        /// The owner without a map.
-        owner: Owner,
-    },
-    /// An owner could not do its part; its own error gives the reason.
-    #[error("{owner} could not do its part of the call: see its error")]
-    PartFailed {
-        /// The owner that failed.
-        owner: Owner,
-    },
-    /// An owner opened the map with different parameters.
-    #[error(
-        "{owner} opened another map: its {what} is {theirs}, here it is {mine}; start all of them \
-         with the same parameters"
-    )]
-    Differs {
-        /// The owner whose parameters differ.
-        owner: Owner,
-        /// The name of the parameter that differs.
-        what: &'static str,
-        /// The value on this owner.
-        mine: u64,
-        /// The value on the other owner.
-        theirs: u64,
-    },
 }
 
 /// The reason why a map was not opened.

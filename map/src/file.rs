@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::vec;
 use std::vec::Vec;
 
-use probeline_transport::{Exchange, Owner, Transport};
+use probeline_pipeline::{Collective, CollectiveError};
+use probeline_transport::{Exchange, ExchangeError, Owner, Transport};
 use thiserror::Error;
 
-use crate::collective::{all_are_ready, gather};
-use crate::error::{BatchError, CollectiveError};
+use crate::error::BatchError;
 use crate::map::{Map, Operation};
 use crate::outcome::Written;
 use crate::plain::Plain;
@@ -96,14 +96,6 @@ pub enum FileError {
     /// An entry could not be stored.
     #[error("cannot store an entry of the file: {0}")]
     Put(#[from] BatchError),
-    /// Another rank failed; its own error gives the reason.
-    #[error("{owner} could not {what} the map: see its error")]
-    Other {
-        /// The rank.
-        owner: Owner,
-        /// Save or load.
-        what: &'static str,
-    },
 }
 
 impl<T, S, K, V> Map<T, S, K, V>
@@ -128,14 +120,16 @@ where
     ) -> Result<u64, FileError> {
         let path = path.as_ref();
         let partial = partial(path);
-        let before = self.entries_before(exchange).map_err(FileError::from);
-        let before = together(before, "save", exchange)?;
+        let quiet = self.pipeline.quiesce().map_err(CollectiveError::from);
+        let mut call = self.pipeline.collective(exchange, "Map::save");
+        call.together(quiet)?;
+        let before = self.entries_before(&mut call)?;
         let header = self.header(before.all);
-        let is_first = exchange.me() == Owner(0);
+        let is_first = call.me() == Owner(0);
         let created = if is_first { create(&partial, &header) } else { Ok(()) };
-        let complete = together(created, "save", exchange).and_then(|()| {
+        let complete = call.together(created).and_then(|()| {
             let written = self.write_records(&partial, &header, &before);
-            together(written, "save", exchange)
+            call.together(written)
         });
         let named = match (&complete, is_first) {
             (Ok(()), true) => io("rename", &partial, fs::rename(&partial, path)),
@@ -146,7 +140,7 @@ where
             }
             (_, false) => Ok(()),
         };
-        let named = together(named, "save", exchange);
+        let named = call.together(named);
         complete.and(named)?;
         Ok(before.all)
     }
@@ -165,15 +159,17 @@ where
         let path = path.as_ref();
         let opened = open(path, &self.header(0));
         let header = *opened.as_ref().map_or(&self.header(0), |(_, header)| header);
-        let file = together(opened, "load", exchange)?.0;
-        let read = self.read_records(file, path, &header, exchange);
-        let Puts { inserted, evicted, present, dropped } = together(read, "load", exchange)?;
+        let mut call = self.pipeline.collective(exchange, "Map::load");
+        let file = call.together(opened)?.0;
+        let read = self.read_records(file, path, &header, call.exchange());
+        let Puts { inserted, evicted, present, dropped } = call.together(read)?;
+        let mut sum = |mine| call.sum::<CollectiveError>(Ok(mine));
         Ok(Loaded {
             entries: header.entries,
-            inserted: sum(inserted, exchange)?,
-            evicted: sum(evicted, exchange)?,
-            present: sum(present, exchange)?,
-            dropped: sum(dropped, exchange)?,
+            inserted: sum(inserted)?,
+            evicted: sum(evicted)?,
+            present: sum(present)?,
+            dropped: sum(dropped)?,
         })
     }
 
@@ -187,24 +183,15 @@ where
         }
     }
 
-    fn entries_before(
-        &mut self,
-        exchange: &mut (impl Exchange + ?Sized),
+    fn entries_before<E: Exchange + ?Sized>(
+        &self,
+        call: &mut Collective<'_, E>,
     ) -> Result<Before, CollectiveError> {
-        let quiet = self.pipeline.quiesce();
-        all_are_ready(quiet.is_ok(), exchange)?;
-        quiet?;
         let mut own = 0;
-        let counted = self.for_each_local(|_, _| own += 1);
-        let me = exchange.me();
-        let (mut mine, mut all) = (0, 0);
-        gather(own, exchange, |owner, theirs| {
-            mine += if owner < me { theirs } else { 0 };
-            all += theirs;
-            None::<()>
-        })?;
-        counted?;
-        Ok(Before { mine, own, all })
+        call.together(self.for_each_local(|_, _| own += 1))?;
+        let numbers = gather(own, call.exchange())?;
+        let mine = numbers.iter().take(call.me().0 as usize).sum();
+        Ok(Before { mine, own, all: numbers.iter().sum() })
     }
 
     /// Writes this owner's records, from the given one on.
@@ -375,24 +362,9 @@ fn io<R>(what: &'static str, path: &Path, result: io::Result<R>) -> Result<R, Fi
     result.map_err(|error| FileError::Io { what, path: path.into(), error })
 }
 
-/// Returns an error on all ranks if the step has failed on one.
-fn together<R>(
-    mine: Result<R, FileError>,
-    what: &'static str,
-    exchange: &mut (impl Exchange + ?Sized),
-) -> Result<R, FileError> {
-    let failed = gather(mine.is_err().into(), exchange, |owner, theirs| {
-        (theirs != 0).then_some(FileError::Other { owner, what })
-    })?;
-    let mine = mine?;
-    failed.map_or(Ok(mine), Err)
-}
-
-fn sum(mine: u64, exchange: &mut (impl Exchange + ?Sized)) -> Result<u64, CollectiveError> {
-    let mut sum = 0;
-    gather(mine, exchange, |_, theirs| {
-        sum += theirs;
-        None::<()>
-    })?;
-    Ok(sum)
+/// Returns the numbers of all ranks, in their order.
+fn gather(mine: u64, exchange: &mut (impl Exchange + ?Sized)) -> Result<Vec<u64>, ExchangeError> {
+    let mut all = vec![0; exchange.owners() as usize * size_of::<u64>()];
+    exchange.all_gather(&mine.to_le_bytes(), &mut all)?;
+    Ok(all.as_chunks().0.iter().map(|number| u64::from_le_bytes(*number)).collect())
 }

@@ -70,7 +70,7 @@ mod search;
 mod stats;
 
 pub use config::Config;
-pub use error::{BatchError, CollectiveError, ConfigError, OpenError, RoundingError};
+pub use error::{BatchError, ConfigError, OpenError, RoundingError};
 #[cfg(feature = "std")]
 pub use file::{FileError, Loaded};
 pub use future::{MapFuture, Shared};
@@ -79,6 +79,6 @@ pub use map::{Finished, Map, Operation};
 pub use mode::{HeldLock, Mode};
 pub use outcome::{Outcome, Request, Written};
 pub use plain::{Bytes, Plain};
-pub use probeline_pipeline::{Error as OperationError, Tag};
+pub use probeline_pipeline::{CollectiveError, Error as OperationError, Tag};
 pub use rounding::{Field, Rounding};
 pub use stats::Stats;

@@ -50,6 +50,7 @@
 #![cfg_attr(not(any(test, feature = "model")), no_std)]
 #![forbid(unsafe_code)]
 
+mod collective;
 mod driver;
 mod error;
 mod future;
@@ -61,6 +62,7 @@ mod pipeline;
 mod port;
 mod sink;
 
+pub use collective::{Collective, CollectiveError, Parameter};
 pub use error::{Error, OperationsError, Stop};
 pub use future::{Host, OperationFuture};
 pub use machine::{Completed, Machine, Next, Run, Step};

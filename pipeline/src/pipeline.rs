@@ -42,6 +42,9 @@ pub struct Pipeline<T, S, X, M: Machine> {
     batches: u32,
     /// Number of polls of the transport; wraps.
     pub(crate) rounds: u32,
+    /// The number of the job's collective call in which all owners agreed on the structure; 0
+    /// before.
+    pub(crate) opened: u64,
     pub(crate) completions: [Completion; POLL_BATCH],
     machine: PhantomData<M>,
 }
@@ -77,6 +80,7 @@ where
             fault: None,
             batches: 0,
             rounds: 0,
+            opened: 0,
             completions: [Completion { token: Token(0), result: Ok(0) }; POLL_BATCH],
             machine: PhantomData,
         })
@@ -396,6 +400,7 @@ impl<T, S, X, M: Machine> Pipeline<T, S, X, M> {
             fault: self.fault,
             batches: self.batches,
             rounds: self.rounds,
+            opened: self.opened,
             completions: self.completions,
             machine: self.machine,
         }

@@ -10,8 +10,9 @@
 //! failed claim does not write. The contract requires this (`AtomicScope::Device`): a device that
 //! wrote the old value back would undo the store and leave a key in two buckets.
 //!
-//! An owner whose own part fails still makes all barriers of the call, so that owners stay in step.
-//! It publishes the failure to the others in its header.
+//! An owner whose own part fails still takes the next step of the call
+//! ([`Collective`](probeline_pipeline::Collective)), so that owners stay in step and all of them
+//! report the failure.
 
 mod clusters;
 mod grow;
@@ -20,58 +21,30 @@ mod retain;
 mod rounds;
 
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{Acquire, Release};
+use core::sync::atomic::Ordering::Acquire;
 
+use probeline_pipeline::{Collective, CollectiveError, Parameter};
 use probeline_transport::{Exchange, Transport};
 
 use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
 use crate::config::Config;
-use crate::error::{BatchError, CollectiveError, GrowError, OpenError, OperationError};
+use crate::error::{BatchError, GrowError, OpenError, OperationError};
 use crate::table::{Operation, Table, check};
 
 pub(crate) use grow::{Grows, KeyResult, grow};
 use phase::part;
-pub(crate) use phase::{Agreed, Phase, words};
+pub(crate) use phase::{Phase, words};
 use retain::Keys;
 pub(crate) use retain::{Occupants, Retain};
 
-/// "probelin" in ASCII, which marks a table's header.
-const MAGIC: u64 = 0x7072_6f62_656c_696e;
-/// Version of this layout of the header and the buckets.
-const VERSION: u64 = 2;
-/// Names of the header words that must be equal on all owners.
-const AGREED: [&str; 7] = [
-    "format",
-    "version",
-    "number of owners",
-    "buckets per owner",
-    "probe limit (C times M)",
-    "first word",
-    "probe order (0 linear, 1 lines, 2 jump)",
-];
-/// Index of the header word in which an owner publishes a number to the others.
-const PUBLISHED: u64 = 7;
-/// Value of that word when the owner's part failed: greater than any number of buckets.
-const FAILED: u64 = u64::MAX;
-/// Attempts of a READ whose result decides whether all owners go on. An owner without the result
-/// would leave the others waiting at the next barrier. A transport that fails eight READs in a row
-/// is about to report a fault.
+/// Version of the layout of the buckets and of the protocol.
+const VERSION: u64 = 3;
+/// The name of the call that opens a table.
+const OPEN: &str = "Table::open";
+/// Attempts to read or to put a key that is moved into a larger table. A transport that fails eight
+/// READs in a row is about to report a fault.
 const TRIES: u32 = 8;
-
-/// Takes part in the opening of a table that this owner cannot open: makes both barriers of `agree`
-/// with a header of zeros, because the window may still contain the header of an earlier table.
-pub(crate) fn refuse(
-    transport: &impl Transport,
-    first_word: u64,
-    exchange: &mut (impl Exchange + ?Sized),
-) {
-    let first = usize::try_from(first_word).unwrap_or(usize::MAX);
-    for word in transport.window().iter().skip(first).take(AGREED.len()) {
-        word.store(0, Release);
-    }
-    exchange.barrier().and_then(|()| exchange.barrier()).ok();
-}
 
 impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
     /// Opens the table together with all other owners and checks that their parameters are equal.
@@ -90,7 +63,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
     ) -> Result<Self, OpenError> {
         let count = operations.as_mut().len();
         if let Err(error) = check(&transport, &config, count) {
-            refuse(&transport, config.first_word, exchange);
+            Collective::new(exchange, OPEN, 0).fail();
             return Err(error.into());
         }
         let mut table = Self::new(transport, config, operations)?;
@@ -114,9 +87,9 @@ where
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
-        let quiet = self.pipeline.quiesce();
-        let mine = self.agreed();
-        self.phase().agree(quiet, &mine, exchange)
+        let quiet = self.pipeline.quiesce().map_err(Into::into);
+        let parameters = parameters(self.config());
+        self.pipeline.agree(exchange, OPEN, quiet, &parameters, false).map(drop)
     }
 
     /// Returns the number of keys in the whole table.
@@ -124,11 +97,10 @@ where
     /// # Errors
     /// [`CollectiveError`].
     pub fn len(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<u64, CollectiveError> {
-        let quiet = self.pipeline.quiesce();
-        exchange.barrier()?;
-        let mut phase = self.phase();
-        let mine = quiet.and_then(|()| phase.occupied());
-        phase.sum(mine, exchange)
+        let quiet = self.pipeline.quiesce().map_err(CollectiveError::from);
+        let mut call = self.pipeline.collective(exchange, "Table::len");
+        call.together(quiet)?;
+        call.sum(self.phase().occupied().map_err(CollectiveError::from))
     }
 
     /// Returns the load factor: the fraction of occupied buckets in the whole table, 0 to 1.
@@ -158,13 +130,10 @@ where
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
-        let quiet = self.pipeline.quiesce();
-        let config = self.config;
-        self.context_mut().forget(&config);
-        exchange.barrier()?;
-        let emptied = self.phase().empty();
-        exchange.barrier()?;
-        Ok(quiet.and(emptied)?)
+        let quiet = self.forget();
+        let mut call = self.pipeline.collective(exchange, "Table::clear");
+        call.together(quiet)?;
+        call.together(self.phase().empty().map_err(CollectiveError::from))
     }
 
     /// Removes every key for which `keep` returns false, and returns the number of keys removed
@@ -186,12 +155,11 @@ where
         exchange: &mut (impl Exchange + ?Sized),
         mut keep: impl FnMut(u64) -> bool,
     ) -> Result<u64, CollectiveError> {
-        let quiet = self.pipeline.quiesce();
-        let config = self.config;
-        self.context_mut().forget(&config);
-        exchange.barrier()?;
+        let quiet = self.forget();
+        let mut call = self.pipeline.collective(exchange, "Table::retain");
+        call.together(quiet)?;
         let mut retain = Retain { phase: self.phase(), occupants: Keys };
-        let removed = retain.run(quiet, exchange, |key| keep(*key))?;
+        let removed = retain.run(&mut call, |key| keep(*key))?;
         self.sample_load_factor();
         Ok(removed)
     }
@@ -239,18 +207,19 @@ where
         R: AsMut<[Operation]>,
         D: AsMut<[CacheEntry]>,
     {
-        let keys = grow(self, target, exchange, |_| true, go_on)?;
+        let call = self.pipeline.collective(exchange, "Table::grow_into");
+        let keys = grow(self, target, call, |_| true, go_on)?;
         target.sample_load_factor();
         Ok(keys)
     }
 
-    fn agreed(&self) -> [Agreed; AGREED.len()] {
-        agreed(MAGIC, self.config(), self.layout().owners())
-    }
-
-    pub(crate) fn write_header(&mut self) -> Result<(), OperationError> {
-        let agreed = self.agreed();
-        self.phase().write_header(&agreed)
+    /// Waits until no operation is in flight and drops what was learnt of the table, because it
+    /// changes.
+    fn forget(&mut self) -> Result<(), CollectiveError> {
+        let quiet = self.pipeline.quiesce();
+        let config = self.config;
+        self.context_mut().forget(&config);
+        Ok(quiet?)
     }
 
     /// Returns this owner's buckets to functions that return no error: [`Table::new`] has checked
@@ -262,9 +231,8 @@ where
     }
 
     fn phase(&mut self) -> Phase<'_, T> {
-        let (layout, first_word) = (*self.layout(), self.config.first_word);
-        let slots = self.pipeline.slots();
-        Phase { transport: self.pipeline.transport_mut(), slots, layout, first_word }
+        let (layout, slots) = (*self.layout(), self.pipeline.slots());
+        Phase { transport: self.pipeline.transport_mut(), slots, layout }
     }
 }
 
@@ -306,16 +274,13 @@ where
     }
 }
 
-/// Returns the header words that all owners of a table of this kind have in common.
-pub(crate) fn agreed(magic: u64, config: &Config, owners: u32) -> [Agreed; AGREED.len()] {
-    let values = [
-        magic,
-        VERSION,
-        u64::from(owners),
-        config.buckets_per_owner,
-        u64::from(config.chunk_buckets) * u64::from(config.max_chunks),
-        config.first_word,
-        config.probing as u64,
-    ];
-    core::array::from_fn(|nth| Agreed { what: AGREED[nth], at: nth as u64, value: values[nth] })
+/// Returns what all owners of a table of any kind have in common.
+pub(crate) fn parameters(config: &Config) -> [Parameter; 5] {
+    [
+        ("version", VERSION),
+        ("buckets per owner", config.buckets_per_owner),
+        ("probe limit (C times M)", u64::from(config.chunk_buckets) * u64::from(config.max_chunks)),
+        ("first word", config.first_word),
+        ("probe order (0 linear, 1 lines, 2 jump)", config.probing as u64),
+    ]
 }

@@ -3,7 +3,7 @@
 use probeline_transport::{Caps, Geometry, Sizes};
 
 use crate::error::ConfigError;
-use crate::layout::{HEADER_WORDS, LINE_BUCKETS, Probing};
+use crate::layout::{LINE_BUCKETS, Probing};
 use crate::options::{ChunkChoice, OneRoundtrip, ReadAhead};
 
 /// The largest M. Even with C = 8 it allows probing half a million buckets, far more than a table
@@ -22,8 +22,7 @@ const POSTS_PER_OPERATION: u32 = 3;
 /// may differ between owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The table's first word in each window, a multiple of 8. The header is there and takes one
-    /// cache line; the buckets follow it.
+    /// The table's first word in each window, a multiple of 8.
     pub first_word: u64,
     /// Buckets in each owner's part, a multiple of 8.
     pub buckets_per_owner: u64,
@@ -83,10 +82,10 @@ impl Config {
         }
     }
 
-    /// Returns the words of each window that the table uses, including its header.
+    /// Returns the words of each window that the table uses: its buckets.
     #[must_use]
     pub const fn words(&self) -> u64 {
-        HEADER_WORDS.saturating_add(self.buckets_per_owner)
+        self.buckets_per_owner
     }
 
     /// Returns a configuration for `total_keys` keys on `owners` owners, with the defaults of
@@ -151,7 +150,7 @@ impl Config {
             return Err(ConfigError::FirstWord { found: self.first_word });
         }
         let room = geometry.window_words.saturating_sub(self.first_word);
-        let most = room.saturating_sub(HEADER_WORDS) / line * line;
+        let most = room / line * line;
         let found = self.buckets_per_owner;
         if found == 0 || !found.is_multiple_of(line) || found > most {
             return Err(ConfigError::Buckets { found, most });

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use probeline_pipeline::{Error as Pipeline, OperationsError};
-use probeline_transport::{ExchangeError, Fault, OpError, Owner, PostError, SlotError};
+use probeline_pipeline::{CollectiveError, Error as Pipeline, OperationsError};
+use probeline_transport::{Fault, OpError, Owner, PostError, SlotError};
 use thiserror::Error;
 
 use crate::bucket::KeyOutOfRange;
@@ -60,7 +60,7 @@ pub enum ConfigError {
     Buckets {
         /// Buckets in each part, as given.
         found: u64,
-        /// The largest number that fits behind the first word and the header.
+        /// The largest number that fits behind the first word.
         most: u64,
     },
     /// No storage for operations, or more than the transport has slots for.
@@ -336,48 +336,23 @@ impl From<OperationsError> for ConfigError {
     }
 }
 
-/// The reason why a collective call returned no result.
-///
-/// After an error in `clear` or `retain` the table's content is undefined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum CollectiveError {
-    /// The exchange failed.
-    #[error("a collective call failed: {0}")]
-    Exchange(#[from] ExchangeError),
-    /// A one-sided operation of the call failed.
-    #[error("an operation of a collective call failed: {0}")]
-    Operation(#[from] OperationError),
-    /// An owner failed in its part of the call; its own error gives the reason.
-    #[error("{owner} could not do its part of a collective call: see its error")]
-    PartFailed {
-        /// The owner that failed.
-        owner: Owner,
-    },
-    /// An owner has no table here. It could not open its table, and its own error gives the reason,
-    /// or it opened the table at another first word.
-    #[error(
-        "{owner} could not open its table: see its error; if it has none, its first_word differs"
-    )]
-    NotOpened {
-        /// The owner without a table.
-        owner: Owner,
-    },
-    /// An owner opened the table with different parameters.
-    #[error(
-        "{owner} opened another table: its {what} is {theirs}, here it is {mine}; \
-         start all of them with the same parameters"
-    )]
-    Differs {
-        /// The owner whose parameters differ.
-        owner: Owner,
-        /// The name of the parameter that differs.
-        what: &'static str,
-        /// The value on this owner.
-        mine: u64,
-        /// The value on the other owner.
-        theirs: u64,
-    },
+impl From<OperationError> for CollectiveError {
+    fn from(error: OperationError) -> Self {
+        Self::Operation(match error {
+            OperationError::Window => return Self::Window,
+            OperationError::Failed(error) => Pipeline::Failed(error),
+            OperationError::Post(error) => Pipeline::Post(error),
+            OperationError::Slot(error) => Pipeline::Slot(error),
+            OperationError::Fault(fault) | OperationError::Refused(SubmitError::Fault(fault)) => {
+                Pipeline::Fault(fault)
+            }
+            OperationError::Refused(SubmitError::Storage { found, expected }) => {
+                Pipeline::Storage { found, expected }
+            }
+            // No key is refused here: collective calls put keys that a table has.
+            OperationError::Refused(_) => Pipeline::Busy,
+        })
+    }
 }
 
 /// The reason why the keys of a table were not moved into a larger one.

@@ -9,8 +9,6 @@ use crate::bucket::Bucket;
 
 /// Buckets in a cache line.
 pub(crate) const LINE_BUCKETS: u32 = LINE_WORDS;
-/// Words of the header that precedes the buckets of each part: one cache line.
-pub(crate) const HEADER_WORDS: u64 = 8;
 
 /// The ring of buckets. It is four words and cheap to copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +20,7 @@ pub struct Layout {
     probing: Probing,
 }
 
-/// The order in which an operation examines buckets. All owners use the same, whose number the
-/// table's header records.
+/// The order in which an operation examines buckets. All owners use the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Probing {
     /// Linear probing from the home bucket, as in the paper (section 3.1).

@@ -89,14 +89,12 @@ mod wide;
 pub use bucket::{Bucket, KeyOutOfRange, MAX_KEY};
 pub use cache::CacheEntry;
 pub use config::Config;
-pub use error::{
-    BatchError, CollectiveError, ConfigError, GrowError, OpenError, OperationError, SubmitError,
-};
+pub use error::{BatchError, ConfigError, GrowError, OpenError, OperationError, SubmitError};
 pub use future::{Shared, TableFuture, TreeTableFuture, WideTableFuture};
 pub use layout::{Layout, Position, Probing};
 pub use options::{ChunkChoice, OneRoundtrip, ReadAhead, ReadCost};
 pub use outcome::{Intent, Located, Outcome};
-pub use probeline_pipeline::Tag;
+pub use probeline_pipeline::{CollectiveError, Tag};
 pub use results::BatchResult;
 pub use stats::{OutcomeStats, Stats};
 pub use table::{Finished, Operation, Table};

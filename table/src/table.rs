@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::direct::Direct;
 use crate::error::{BatchError, ConfigError, OperationError, SubmitError};
 use crate::find_or_put::FindOrPut;
-use crate::layout::{HEADER_WORDS, Layout, Position};
+use crate::layout::{Layout, Position};
 use crate::outcome::{Intent, Located, OfOutcome, Outcome};
 use crate::results::BatchResult;
 use crate::stats::Stats;
@@ -73,14 +73,12 @@ impl<T: Transport, S: AsMut<[Operation]>> Table<T, S> {
     pub fn new(transport: T, config: Config, mut operations: S) -> Result<Self, ConfigError> {
         check(&transport, &config, operations.as_mut().len())?;
         let owners = transport.geometry().owners;
-        let first_bucket = config.first_word + HEADER_WORDS;
-        let buckets = config.buckets_per_owner;
-        let layout = Layout::new(owners, buckets, first_bucket, config.probing);
+        let Config { first_word, buckets_per_owner, probing, .. } = config;
+        let layout = Layout::new(owners, buckets_per_owner, first_word, probing);
         let context = Context::new(&transport, layout, &config, []);
         let pipeline = Pipeline::new(transport, context, operations)?;
         let mut table = Self { pipeline, config, polls: Polls::NEW };
         table.sample_load_factor();
-        table.write_header().map_err(|_| short_window(table.transport()))?;
         Ok(table)
     }
 }

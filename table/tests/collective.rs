@@ -4,17 +4,19 @@ mod common;
 
 use core::time::Duration;
 use std::collections::BTreeSet;
+use std::thread;
 use std::time::Instant;
 
 use common::extensions::{Setup, probed, setups};
 use common::job::{AnyTable, Over, Sizes, on_shm};
 use common::{cache, content, home, own_words, storage};
+use probeline_exchange::{Thread, threads};
 use probeline_sim::{Cluster, Rng, stage};
 use probeline_table::{
     ChunkChoice, CollectiveError, Config, ConfigError, Finished, Intent, Layout, MAX_KEY,
     OneRoundtrip, OpenError, Outcome, Probing, ReadAhead, ReadCost, Table, Tag,
 };
-use probeline_transport::{Exchange, Owner, Transport};
+use probeline_transport::{Exchange, ExchangeError, Owner, Pending, Splitter, Transport};
 use proptest::prelude::*;
 
 const CONFIG: Config =
@@ -31,11 +33,7 @@ fn open<T: Transport>(
     operations: u32,
     mut exchange: impl Exchange,
 ) -> Result<(), OpenError> {
-    let table = Table::open(engine, config, storage(operations), &mut exchange)?;
-    // No owner may leave while others still read its header.
-    exchange.barrier().unwrap();
-    drop(table);
-    Ok(())
+    Table::open(engine, config, storage(operations), &mut exchange).map(drop)
 }
 
 /// Opens a table on three owners, of which `odd` has another configuration, and returns their
@@ -84,8 +82,7 @@ fn all_owners_name_the_owner_that_differs() {
         ("probe limit (C times M)", Config { max_chunks: 63, ..CONFIG }),
         ("probe order (0 linear, 1 lines, 2 jump)", probed(CONFIG, Probing::Lines)),
         ("probe order (0 linear, 1 lines, 2 jump)", probed(CONFIG, Probing::Jump)),
-        // Its header is at another word.
-        ("", Config { first_word: 16, ..CONFIG }),
+        ("first word", Config { first_word: 16, ..CONFIG }),
     ] {
         for (over, odd) in BOTH.into_iter().flat_map(|over| [0, 1, 2].map(|odd| (over, odd))) {
             let begin = Instant::now();
@@ -149,6 +146,73 @@ fn a_call_fails_if_an_owner_has_left() {
         });
         assert!(matches!(results[..], [Some(Err(_)), Some(Err(_)), None]), "{results:?}");
         assert!(begin.elapsed() < TIME_LIMIT, "an owner waited for a lost owner");
+    }
+}
+
+/// Owner 1 makes another call than the others, who count. Without the names of calls both succeed,
+/// with a wrong number, and half of the table is cleared.
+#[test]
+fn all_owners_name_the_calls_that_differ() {
+    let others: [(&str, Odd); 2] = [
+        ("Table::clear (call", |table, exchange| of_call(table.clear(exchange))),
+        ("barrier (call", |_, exchange| exchange.barrier().err()),
+    ];
+    for (over, (what, odd)) in BOTH.into_iter().flat_map(|over| others.map(|other| (over, other))) {
+        let errors = over.run(Sizes::of(3, &CONFIG), |engine, exchange| {
+            let table = Table::open(engine, CONFIG, storage(4), exchange).unwrap();
+            let mut table = table.with_cache(cache(64));
+            for key in 0..20 {
+                table.find_or_put(key).unwrap();
+            }
+            match exchange.me() {
+                Owner(1) => odd(&mut table, exchange),
+                _ => of_call(table.len(exchange).map(drop)),
+            }
+        });
+        for error in errors {
+            let text = error.expect("an error on each owner").to_string();
+            assert!(text.contains(&format!("owner 1 called {what}")), "{over:?}: {text}");
+            assert!(text.contains("owner 0 called Table::len (call"), "{over:?}: {text}");
+        }
+    }
+}
+
+/// Two tables of the same sizes: the same call of the same name, on another table.
+#[test]
+fn a_call_of_another_table_differs() {
+    let plan = [CONFIG.sizes(4), CONFIG.sizes(4)];
+    let builder = probeline_shm::Builder::new(plan[0].plus(plan[1]));
+    let run = |mut exchange: Thread| {
+        let mut engine = builder.open(&mut exchange).unwrap();
+        let mut pending = vec![Pending::EMPTY; plan[0].plus(plan[1]).depth as usize];
+        let splitter = Splitter::new(&mut engine, plan, &mut pending).unwrap();
+        let mut tables = splitter
+            .channels()
+            .unwrap()
+            .map(|channel| Table::open(channel, CONFIG, storage(4), &mut exchange).unwrap());
+        tables[exchange.me().0 as usize].len(&mut exchange).unwrap_err().to_string()
+    };
+    let texts: Vec<_> = thread::scope(|scope| {
+        let running: Vec<_> =
+            threads(2).into_iter().map(|member| scope.spawn(|| run(member))).collect();
+        running.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(texts[0], texts[1]);
+    let count = |what| texts[0].matches(what).count();
+    assert_eq!(
+        (count("Table::len"), count("of the structure opened by call")),
+        (2, 2),
+        "{texts:?}"
+    );
+}
+
+type Odd = fn(&mut AnyTable<'_>, &mut dyn Exchange) -> Option<ExchangeError>;
+
+/// Returns the error of the exchange with which a call failed.
+fn of_call(result: Result<(), CollectiveError>) -> Option<ExchangeError> {
+    match result {
+        Err(CollectiveError::Exchange(error)) => Some(error),
+        _ => None,
     }
 }
 

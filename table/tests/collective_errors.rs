@@ -4,6 +4,7 @@
 use core::cell::Cell;
 use core::sync::atomic::AtomicU64;
 
+use probeline_pipeline::Error;
 use probeline_sim::{Cluster, Faults, Model, stage};
 use probeline_table::{
     CollectiveError, Config, ConfigError, OneRoundtrip, OpenError, Operation, OperationError,
@@ -54,38 +55,29 @@ fn inserted(mut insert: impl FnMut() -> Result<Outcome, OperationError>) -> Opti
 }
 
 #[test]
-fn a_count_is_right_or_an_error() {
-    let (mut right, mut errors) = (0, 0);
+fn a_count_needs_no_one_sided_operation() {
+    let mut right = 0;
     for seed in 0..100 {
         let faults = Faults { error_undone_ppm: 4_000, ..Faults::none() };
         let counts = stage::run(&cluster(seed, faults), |engine, mut exchange| {
-            let mut table = Table::open(engine, CONFIG, storage(), &mut exchange).ok()?;
+            let mut table = Table::open(engine, CONFIG, storage(), &mut exchange).unwrap();
             let me = u64::from(exchange.me().0);
             let mut counts = Vec::new();
             for round in 0..ROUNDS {
                 insert(&mut table, 3 * round + me)?;
-                counts.push(match table.len(&mut exchange) {
-                    Ok(len) => Some(len),
-                    Err(CollectiveError::Operation(OperationError::Failed(_)))
-                    | Err(CollectiveError::PartFailed { .. }) => None,
-                    // Another owner failed to open its table.
-                    Err(_) => return None,
-                });
+                counts.push(table.len(&mut exchange).unwrap());
             }
             Some(counts)
         })
         .unwrap();
         for of_owner in counts.into_iter().flatten() {
             for (round, len) in (0..).zip(of_owner) {
-                match len {
-                    Some(len) => assert_eq!(len, 3 * (round + 1), "seed {seed}, round {round}"),
-                    None => errors += 1,
-                }
-                right += u32::from(len.is_some());
+                assert_eq!(len, 3 * (round + 1), "seed {seed}, round {round}");
+                right += 1;
             }
         }
     }
-    assert!(right > 1_000 && errors > 10, "{right} right, {errors} errors: nothing was tried");
+    assert!(right > 1_000, "{right} right: nothing was tried");
 }
 
 #[test]
@@ -180,9 +172,7 @@ fn a_lost_owner_is_named_by_the_call() {
         let lost = Owner(2);
         match table.len(&mut exchange) {
             Err(CollectiveError::Exchange(error)) => error == ExchangeError::OwnerLost(lost),
-            Err(CollectiveError::Operation(OperationError::Fault(fault))) => {
-                fault == Fault::OwnerLost(lost)
-            }
+            Err(CollectiveError::Operation(Error::Fault(fault))) => fault == Fault::OwnerLost(lost),
             other => panic!("{other:?}"),
         }
     })
@@ -193,7 +183,7 @@ fn a_lost_owner_is_named_by_the_call() {
 /// An owner that cannot open its second table must not appear to have the first one still, and
 /// keeps step with the others.
 #[test]
-fn the_header_of_an_earlier_table_does_not_count() {
+fn an_earlier_table_does_not_count() {
     const ODD: Config = Config { chunk_buckets: 12, ..CONFIG };
     // The parameters of owner 1, its operations, and the words by which its window is too short.
     for refused in [(ODD, 4, 0), (CONFIG, 0, 0), (CONFIG, 4, 1)] {
@@ -285,14 +275,15 @@ const REFUSED: OperationError = OperationError::Slot(SlotError::Busy);
 /// A word that could not be read must not count as 0, which is an empty bucket: keys would be lost.
 #[test]
 fn a_refused_slot_in_a_collective_call_is_an_error() {
-    for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
+    // With `Lines` few keys leave their owner's part.
+    for probing in [Probing::Linear, Probing::Jump] {
         let config = Config { probing, ..CONFIG };
         for call in [Call::Landed as fn(u32) -> Call, Call::Staged] {
             // Refuses each call of the collective operations in turn.
             let tried = (0..).take_while(|&nth| refuses(config, call(nth))).count();
             // Only linear probing stores to other owners' words with WRITE.
             let least = match (call(0), probing) {
-                (Call::Landed(_), _) => 5,
+                (Call::Landed(_), _) => 2,
                 (Call::Staged(_), Probing::Linear) => 1,
                 (Call::Staged(_), _) => 0,
             };
@@ -308,8 +299,8 @@ fn refuses(config: Config, refuse: Call) -> bool {
         let engine = Refusing::new(engine);
         let mut table = Table::open(engine, config, storage(), &mut exchange).unwrap();
         let me = u64::from(exchange.me().0);
-        // Enough keys for clusters that extend into the next owner's part.
-        for key in 0..48 {
+        // Enough keys for probe orders that extend into another owner's part.
+        for key in 0..52 {
             assert_eq!(table.find_or_put(3 * key + me), Ok(Outcome::Inserted));
         }
         exchange.barrier().unwrap();
@@ -322,12 +313,12 @@ fn refuses(config: Config, refuse: Call) -> bool {
     for (owner, (removed, left, refused)) in results.iter().enumerate() {
         let what = format!("{config:?}, {refuse:?}, owner {owner}: {results:?}");
         if *refused {
-            assert_eq!(*left, Err(CollectiveError::Operation(REFUSED)), "{what}");
+            assert_eq!(*left, Err(CollectiveError::from(REFUSED)), "{what}");
         }
         // The refused call may be an owner's last READ: then the other owners have completed their
         // parts.
-        assert!(removed.is_err() || *removed == Ok(72), "{what}");
-        assert!(left.is_err() || *left == Ok(72), "{what}");
+        assert!(removed.is_err() || *removed == Ok(78), "{what}");
+        assert!(left.is_err() || *left == Ok(78), "{what}");
     }
     results[1].2
 }
@@ -373,7 +364,7 @@ fn a_window_shorter_than_its_geometry_is_an_error() {
 
     let mut table = Table::open(engine(), CONFIG, storage(), &mut Alone).unwrap();
     table.transport_mut().unwrap().hidden_words = 1;
-    let window = Err(CollectiveError::Operation(OperationError::Window));
+    let window = Err(CollectiveError::Window);
     assert_eq!(table.len(&mut Alone), window);
     assert_eq!(table.retain(&mut Alone, |_| true), window);
     assert_eq!(table.clear(&mut Alone), window.map(drop));

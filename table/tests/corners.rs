@@ -229,7 +229,7 @@ fn a_batch_that_fits_rings_once_or_twice() {
     }
 }
 
-/// The READs of `agree` use no completion and no slot of operations in flight.
+/// `agree` waits for the operations in flight and keeps their results.
 #[test]
 fn owners_agree_over_operations_in_flight() {
     const CONFIG: Config = Config { chunk_buckets: 16, direct: false, ..Config::new(64) };
@@ -242,7 +242,7 @@ fn owners_agree_over_operations_in_flight() {
             }
             let agreed = table.agree(exchange);
             let results = poll_ends(&mut table, 4);
-            // No owner may leave while others still read its header.
+            // No owner may leave while others poll.
             exchange.barrier().unwrap();
             (agreed, results)
         });

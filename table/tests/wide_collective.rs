@@ -12,7 +12,9 @@ use probeline_table::{
     CollectiveError, Config, ConfigError, OneRoundtrip, OpenError, Outcome, Probing, WideConfig,
     WideOperation, WideTable,
 };
-use probeline_transport::{Alone, Exchange, ExchangeError, Owner, Transport, all_gather_u64};
+use probeline_transport::{
+    Alone, Call, Exchange, ExchangeError, Owner, Term, Transport, all_gather_u64,
+};
 
 const OWNERS: u32 = 3;
 const OPERATIONS: u32 = 4;
@@ -165,7 +167,7 @@ fn owners_with_other_parameters_are_told() {
     });
 }
 
-/// An exchange whose barriers return late.
+/// An exchange whose reductions return late.
 struct Late<'e>(&'e mut dyn Exchange);
 
 impl Exchange for Late<'_> {
@@ -185,15 +187,15 @@ impl Exchange for Late<'_> {
         self.0.all_to_all(mine, theirs)
     }
 
-    fn barrier(&mut self) -> Result<(), ExchangeError> {
-        let parted = self.0.barrier();
+    fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
+        let reduced = self.0.reduce(call, terms);
         thread::sleep(Duration::from_millis(50));
-        parted
+        reduced
     }
 }
 
 /// One owner alone must not use the direct path: others would not see the entries that its CPU
-/// stores. An owner may already open its next table while another one leaves the last barrier.
+/// stores. An owner may already open its next table while another one leaves the last reduction.
 #[test]
 fn owners_use_the_direct_path_together_or_not_at_all() {
     let of = |direct| {

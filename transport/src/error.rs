@@ -4,7 +4,7 @@ use core::fmt;
 
 use thiserror::Error;
 
-use crate::Owner;
+use crate::{Call, Owner};
 
 /// A refused post, which has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -120,6 +120,32 @@ pub enum ExchangeError {
         /// Bytes found.
         found: u32,
     },
+    /// Owners made different collective calls, or the same ones in another order. All owners report
+    /// the same pair.
+    #[error(
+        "{owner} called {found}, {} called {expected}: all ranks must make the same collective calls \
+         in the same order",
+        Owner(0)
+    )]
+    CallsDiffer {
+        /// The first owner whose call differs from that of owner 0.
+        owner: Owner,
+        /// The call of owner 0.
+        expected: Call,
+        /// The call of `owner`.
+        found: Call,
+    },
+    /// The result of a call is larger than the exchange carries. The call was not made; it counts.
+    #[error("the result has {found} bytes, more than the {most} that an exchange carries")]
+    TooLarge {
+        /// Bytes of the result.
+        found: u64,
+        /// The largest result in bytes.
+        most: u64,
+    },
+    /// The exchange has more owners than any engine.
+    #[error("the exchange has more than {} owners", crate::MAX_OWNERS)]
+    TooManyOwners,
     /// The operating system's error code.
     #[error("system error {errno}")]
     System {

@@ -1,17 +1,26 @@
 //! The members of a job, and their collective calls before and between phases of one-sided work.
 
-use crate::{ExchangeError, Owner};
+use crate::{Call, ExchangeError, MAX_OWNERS, Owner, Term};
 
 /// The members of a job and their collective calls, made by all of them in the same order.
 ///
 /// A call may block, within a bound that the implementation states. If a member dies, all others'
-/// calls fail with [`ExchangeError::OwnerLost`]. After an error the exchange is unusable.
+/// calls fail with [`ExchangeError::OwnerLost`]. If members make different calls, or the same calls
+/// in another order, all calls fail with [`ExchangeError::CallsDiffer`]. After an error the exchange
+/// is unusable.
 pub trait Exchange {
     /// This process.
     fn me(&self) -> Owner;
 
     /// The number of processes that take part.
     fn owners(&self) -> u32;
+
+    /// Returns the number of collective calls that this process has begun, those included that were
+    /// refused. It is the same on all owners while they are in step. An exchange that does not
+    /// count returns 0; it detects fewer differences between calls.
+    fn calls(&self) -> u64 {
+        0
+    }
 
     /// Gathers each owner's `mine` into `all`, in the order of owners.
     ///
@@ -37,7 +46,71 @@ pub trait Exchange {
     ///
     /// # Errors
     /// The reason why the job cannot continue.
-    fn barrier(&mut self) -> Result<(), ExchangeError>;
+    fn barrier(&mut self) -> Result<(), ExchangeError> {
+        self.all_gather(&[], &mut [])
+    }
+
+    /// Replaces each of the terms by the sum, the smallest or the largest of all owners' words at
+    /// its place. `call` is the call on whose behalf this is; no terms make a barrier.
+    ///
+    /// The default makes one all-gather for the call and one for each term, with 32 KiB of stack.
+    ///
+    /// # Errors
+    /// [`ExchangeError::CallsDiffer`] if owners pass different calls; otherwise the reason why the
+    /// job cannot continue.
+    fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
+        let mut buffer = [[0; 8]; MAX_OWNERS as usize];
+        let owners = self.owners();
+        let buffer = buffer.get_mut(..owners as usize).ok_or(ExchangeError::TooManyOwners)?;
+        let mine = call.digest();
+        self.all_gather(&mine.to_le_bytes(), buffer.as_flattened_mut())?;
+        let named = |digest: [u8; 8]| {
+            if u64::from_le_bytes(digest) == mine { call } else { Call::new("") }
+        };
+        let first = buffer.first().copied().unwrap_or_default();
+        for (owner, theirs) in (0..).map(Owner).zip(&*buffer) {
+            if *theirs != first {
+                let (expected, found) = (named(first), named(*theirs));
+                return Err(ExchangeError::CallsDiffer { owner, expected, found });
+            }
+        }
+        let me = self.me().0 as usize;
+        for term in terms {
+            let all = all_gather_u64(self, term.value(), &mut *buffer)?;
+            all.enumerate().filter(|(owner, _)| *owner != me).for_each(|(_, word)| term.add(word));
+        }
+        Ok(())
+    }
+
+    /// Returns the sum of all owners' numbers, at most `u64::MAX`.
+    ///
+    /// # Errors
+    /// As for [`reduce`](Self::reduce).
+    fn sum(&mut self, mine: u64) -> Result<u64, ExchangeError> {
+        let mut terms = [Term::Sum(mine)];
+        self.reduce(const { Call::new("sum") }, &mut terms)?;
+        Ok(terms[0].value())
+    }
+
+    /// Returns the smallest of all owners' numbers.
+    ///
+    /// # Errors
+    /// As for [`reduce`](Self::reduce).
+    fn min(&mut self, mine: u64) -> Result<u64, ExchangeError> {
+        let mut terms = [Term::Min(mine)];
+        self.reduce(const { Call::new("min") }, &mut terms)?;
+        Ok(terms[0].value())
+    }
+
+    /// Returns the largest of all owners' numbers.
+    ///
+    /// # Errors
+    /// As for [`reduce`](Self::reduce).
+    fn max(&mut self, mine: u64) -> Result<u64, ExchangeError> {
+        let mut terms = [Term::Max(mine)];
+        self.reduce(const { Call::new("max") }, &mut terms)?;
+        Ok(terms[0].value())
+    }
 }
 
 impl<E: Exchange + ?Sized> Exchange for &mut E {
@@ -59,6 +132,14 @@ impl<E: Exchange + ?Sized> Exchange for &mut E {
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
         (**self).barrier()
+    }
+
+    fn calls(&self) -> u64 {
+        (**self).calls()
+    }
+
+    fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
+        (**self).reduce(call, terms)
     }
 }
 
@@ -115,7 +196,7 @@ impl Exchange for Alone {
         self.all_gather(mine, theirs)
     }
 
-    fn barrier(&mut self) -> Result<(), ExchangeError> {
+    fn reduce(&mut self, _: Call, _: &mut [Term]) -> Result<(), ExchangeError> {
         Ok(())
     }
 }

@@ -16,6 +16,7 @@
 #![deny(unsafe_code)]
 
 mod address;
+mod call;
 mod caps;
 mod completion;
 #[cfg(feature = "conformance")]
@@ -30,6 +31,7 @@ mod request;
 mod splitter;
 
 pub use address::{Local, Owner, RemoteWord, Segment, Slot};
+pub use call::{Call, Term};
 pub use caps::{AtomicScope, Caps, Geometry, Sizes};
 pub use completion::{Completion, Token};
 pub use copy::{load_bytes, load_words, store_bytes, store_words};

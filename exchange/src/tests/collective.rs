@@ -2,14 +2,13 @@
 
 use std::sync::{Barrier, Mutex, mpsc};
 
-use probeline_transport::ExchangeError;
+use probeline_transport::{Call, ExchangeError, Term};
 use proptest::prelude::*;
-use rustix::io::Errno;
 
 use super::*;
 use crate::limits::MAX_RESULT_BYTES;
 use crate::link::flush_all;
-use crate::tcp::encode_error;
+use crate::tcp::{contribution, encode_error};
 use crate::{THREADS_LIMIT, threads};
 
 /// Returns the ranks of a job, all in this process.
@@ -65,13 +64,74 @@ fn all_to_all_delivers_each_part_to_its_rank() {
 }
 
 #[test]
-fn all_ranks_refuse_an_all_to_all_above_the_limit() {
+fn refuses_larger_results_and_goes_on() {
     let part = 2 * MAX_RESULT_BYTES / 3;
     let results = run(ranks(2, LIMIT), |mut rank| {
-        rank.all_to_all(&vec![0; 2 * part], &mut vec![0; 2 * part])
+        let refused = [
+            rank.all_to_all(&vec![0; 2 * part], &mut vec![0; 2 * part]),
+            rank.all_gather(&vec![0; 2 * part], &mut vec![0; 4 * part]),
+        ];
+        rank.barrier().unwrap();
+        refused
     });
-    let error = ExchangeError::System { errno: Errno::MSGSIZE.raw_os_error() };
-    assert_eq!(results, [Err(error); 2]);
+    let most = MAX_RESULT_BYTES as u64;
+    let error = |bytes: usize| Err(ExchangeError::TooLarge { found: bytes as u64, most });
+    assert_eq!(results, [[error(2 * part), error(4 * part)]; 2]);
+}
+
+/// The rank whose call was refused makes the next one, which is the same as that of the others but
+/// for its number.
+#[test]
+fn names_the_calls_if_one_rank_was_refused() {
+    let results = run(ranks(3, LIMIT), |mut rank| {
+        if rank.me() == Owner(1) {
+            let each = MAX_RESULT_BYTES;
+            rank.all_gather(&vec![0; each], &mut vec![0; 3 * each]).unwrap_err();
+        }
+        rank.all_gather(&[1], &mut [0; 3])
+    });
+    let call = |number| Call::new("all_gather").numbered(number);
+    let (expected, found) = (call(1), call(2));
+    assert_eq!(results, [Err(ExchangeError::CallsDiffer { owner: Owner(1), expected, found }); 3]);
+}
+
+#[test]
+fn names_the_calls_that_differ() {
+    fn apart<E: Exchange>(mut rank: E) -> Result<(), ExchangeError> {
+        let call = if rank.me() == Owner(2) { "Map::clear" } else { "Map::len" };
+        rank.barrier()?;
+        rank.reduce(Call::new(call), &mut [Term::Sum(1)])
+    }
+    fn of_structures<E: Exchange>(mut rank: E) -> Result<(), ExchangeError> {
+        let opened = if rank.me() == Owner(1) { 7 } else { 5 };
+        rank.reduce(Call::new("Map::len").of_structure(opened), &mut [])
+    }
+    let error = run(ranks(3, LIMIT), apart).pop().unwrap().unwrap_err();
+    let text = "owner 2 called Map::clear (call 2), owner 0 called Map::len (call 2): all ranks must \
+                make the same collective calls in the same order";
+    assert_eq!(error.to_string(), text);
+    for found in [run(ranks(3, LIMIT), apart), run(threads(3), apart)] {
+        assert_eq!(found, [Err(error); 3]);
+    }
+    let found = run(ranks(3, LIMIT), of_structures);
+    assert!(matches!(found[0], Err(ExchangeError::CallsDiffer { owner: Owner(1), .. })));
+    assert_eq!(found, run(threads(3), of_structures));
+}
+
+#[test]
+fn reduces_words() {
+    fn reduce<E: Exchange>(mut rank: E) {
+        let me = u64::from(rank.me().0);
+        let mut terms = [Term::Sum(me + 1), Term::Min(me + 3), Term::Max(me), Term::Sum(u64::MAX)];
+        rank.reduce(Call::new("test"), &mut terms).unwrap();
+        assert_eq!(terms.map(Term::value), [10, 3, 3, u64::MAX]);
+        assert_eq!(rank.sum(me), Ok(6));
+        assert_eq!((rank.min(me + 5), rank.max(me)), (Ok(5), Ok(3)));
+        assert_eq!(rank.calls(), 4);
+    }
+    run(ranks(4, LIMIT), reduce);
+    run(threads(4), reduce);
+    run(ranks(1, LIMIT), |mut alone| assert_eq!(alone.sum(3), Ok(3)));
 }
 
 #[test]
@@ -85,15 +145,6 @@ fn a_result_of_the_maximum_size_is_delivered() {
             assert!(given.iter().all(|byte| *byte == owner));
         }
     });
-}
-
-#[test]
-fn all_ranks_refuse_a_larger_result() {
-    let each = MAX_RESULT_BYTES / 2 + 1;
-    let results =
-        run(ranks(2, LIMIT), |mut rank| rank.all_gather(&vec![0; each], &mut vec![0; 2 * each]));
-    let error = ExchangeError::System { errno: Errno::MSGSIZE.raw_os_error() };
-    assert_eq!(results, [Err(error); 2]);
 }
 
 #[test]
@@ -162,7 +213,8 @@ fn a_lost_rank_is_detected_while_others_wait_for_another_one() {
     let others_have_ended = Barrier::new(3);
     let results = run(ranks(4, LIMIT), |mut rank| match rank.me().0 {
         1 => {
-            rank.links[0].send(Kind::AllGather, &[]);
+            let call = Call::new("barrier").numbered(1);
+            rank.links[0].send(Kind::Contribution, &contribution(call, &[]));
             flush_all(&mut rank.links, LIMIT).unwrap();
             Err(ExchangeError::OwnerLost(Owner(1)))
         }
@@ -234,7 +286,8 @@ fn waiting_for_a_member_that_reads_no_result_is_bounded() {
     let others_have_ended = Barrier::new(3);
     let results = run(ranks(3, 4 * SECOND), |mut rank| {
         if rank.me() == Owner(2) {
-            rank.links[0].send(Kind::AllGather, &vec![1; each]);
+            let call = Call::new("all_gather").numbered(1);
+            rank.links[0].send(Kind::Contribution, &contribution(call, &vec![1; each]));
             flush_all(&mut rank.links, LIMIT).unwrap();
             others_have_ended.wait();
             return Ok(());
@@ -301,7 +354,7 @@ fn all_ranks_receive_the_abort_of_a_member() {
     let error = ExchangeError::System { errno: 5 };
     let results = run(ranks(3, LIMIT), |mut rank| {
         if rank.me() == Owner(2) {
-            rank.links[0].send(Kind::Abort, encode_error(error).as_flattened());
+            rank.links[0].send(Kind::Abort, &encode_error(error));
             flush_all(&mut rank.links, LIMIT).unwrap();
             return Err(error);
         }

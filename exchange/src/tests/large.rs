@@ -1,9 +1,12 @@
 //! The largest job in one process: rank 0 in one thread, and all other ranks in another.
 
+use probeline_transport::Call;
+
 use super::*;
 use crate::handshake::tests::sessions;
 use crate::limits::{MAX_ALL_TO_ALL_BYTES, MAX_RANKS, MAX_RESULT_BYTES};
 use crate::link::wait_for;
+use crate::tcp::contribution;
 
 /// The number of open files: both sides of each connection are in this process.
 pub(crate) const FILES: usize = 2 * MAX_RANKS as usize;
@@ -58,12 +61,12 @@ fn numbers_to(to: u32) -> Vec<u8> {
 /// Makes one call of all ranks except rank 0, and checks their results.
 fn play(
     links: &mut [Link],
-    kind: Kind,
+    call: Call,
     contribution_of: impl Fn(u32) -> Vec<u8>,
     expected: impl Fn(u32) -> Vec<u8>,
 ) {
     for (rank, link) in (1..).zip(&mut *links) {
-        link.send(kind, &contribution_of(rank));
+        link.send(Kind::Contribution, &contribution(call, &contribution_of(rank)));
         link.pump();
     }
     let until = Instant::now() + 5 * LIMIT;
@@ -76,7 +79,7 @@ fn play(
         {
             link.pump();
             if let Some(frame) = link.receive().unwrap() {
-                assert!(frame.kind == kind && frame.payload == expected(rank));
+                assert!(frame.kind == Kind::Result && frame.payload == expected(rank));
                 missing -= 1;
             }
         }
@@ -88,8 +91,10 @@ pub(crate) fn the_largest_job_exchanges_its_connection_information() {
     let (mut rank_0, mut links) = star(MAX_RANKS);
     let others = thread::spawn(move || {
         let all = records();
-        play(&mut links, Kind::AllGather, |rank| record(rank).to_vec(), |_| all.clone());
-        play(&mut links, Kind::AllToAll, numbers_from, numbers_to);
+        let [gather, exchange] = [("all_gather", 1), ("all_to_all", 2)]
+            .map(|(name, number)| Call::new(name).numbered(number));
+        play(&mut links, gather, |rank| record(rank).to_vec(), |_| all.clone());
+        play(&mut links, exchange, numbers_from, numbers_to);
         links
     });
     let start = Instant::now();

@@ -142,8 +142,4 @@ impl Exchange for TooManyOwners {
     fn all_to_all(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
         unreachable!("called with too many owners")
     }
-
-    fn barrier(&mut self) -> Result<(), ExchangeError> {
-        unreachable!("called with too many owners")
-    }
 }

@@ -2,33 +2,29 @@
 
 use core::sync::atomic::Ordering::Acquire;
 
+use probeline_pipeline::{Collective, CollectiveError};
 use probeline_transport::{Exchange, Owner, Transport};
 
 use super::retain::{Occupants, Retain};
 use crate::bucket::Wanted;
-use crate::error::{CollectiveError, OperationError};
+use crate::error::OperationError;
 use crate::layout::Position;
 
 impl<T: Transport, O: Occupants> Retain<'_, T, O> {
     /// Collects garbage with linear probing: each owner sweeps its own clusters independently.
     pub(super) fn by_clusters(
         &mut self,
-        quiet: Result<(), OperationError>,
-        exchange: &mut (impl Exchange + ?Sized),
+        call: &mut Collective<'_, impl Exchange + ?Sized>,
         mut keep: impl FnMut(&O::Key) -> bool,
     ) -> Result<u64, CollectiveError> {
-        let empty = quiet.and_then(|()| self.first_empty());
-        let has_room = empty.map(|empty| u64::from(empty.is_some()));
-        let parts_with_room = self.phase.sum(has_room, exchange);
-        let removed = match (parts_with_room, empty.ok().flatten()) {
-            (Err(error), _) => Err(error),
-            (Ok(_), Some(empty)) => self.sweep(empty, &mut keep).map_err(Into::into),
-            (Ok(0), None) if exchange.me() == Owner(0) => {
-                self.sweep_full(&mut keep).map_err(Into::into)
-            }
-            (Ok(_), None) => Ok(0),
+        let empty = self.first_empty().map_err(CollectiveError::from);
+        let parts_with_room = call.sum(empty.map(|empty| empty.is_some().into()))?;
+        let removed = match (parts_with_room, empty?) {
+            (_, Some(empty)) => self.sweep(empty, &mut keep),
+            (0, None) if call.me() == Owner(0) => self.sweep_full(&mut keep),
+            (_, None) => Ok(0),
         };
-        self.phase.sum(removed, exchange)
+        call.sum(removed.map_err(CollectiveError::from))
     }
 
     fn first_empty(&self) -> Result<Option<Position>, OperationError> {

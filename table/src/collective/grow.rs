@@ -3,10 +3,11 @@
 //! The call stores nothing in the buckets and entries that the keys come from. They hold every key
 //! until it has returned on all owners, even if owners die.
 
+use probeline_pipeline::Collective;
 use probeline_transport::{Exchange, Owner, Transport};
 
 use super::{Phase, TRIES};
-use crate::error::{BatchError, CollectiveError, GrowError, OperationError};
+use crate::error::{BatchError, GrowError, OperationError};
 use crate::outcome::Outcome;
 
 /// Keys of one batch call: enough to keep the target's operations in flight, on the stack.
@@ -71,33 +72,31 @@ impl Progress {
 
 /// Moves the keys of `table` that `keep` accepts into `target`, and returns their number. Ends early
 /// if `go_on` returns false on an owner.
-pub(crate) fn grow<A: Grows, B: Grows<Key = A::Key>>(
+pub(crate) fn grow<A: Grows, B: Grows<Key = A::Key>, E: Exchange + ?Sized>(
     table: &mut A,
     target: &mut B,
-    exchange: &mut (impl Exchange + ?Sized),
+    mut call: Collective<'_, E>,
     mut keep: impl FnMut(&A::Key) -> bool,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<u64, GrowError> {
-    let (quiet, target_quiet) = (table.quiesce(), target.quiesce());
-    exchange.barrier().map_err(CollectiveError::from)?;
-    let quiet = quiet.and(target_quiet).map_err(GrowError::from);
-    let mut mine = quiet.and_then(|()| start(table, target));
+    let quiet = table.quiesce().and(target.quiesce()).map_err(GrowError::from);
+    call.together(quiet)?;
+    let mut mine = start(table, target);
     // Each iteration moves a piece of every part, until all have ended.
     let moved = loop {
         mine = mine.and_then(|part| move_piece(table, target, part, &mut keep));
         let stops = !go_on();
         let left = mine.map(|part| if stops || part.is_full { EARLY } else { part.left() });
-        let left = sum(table, left, exchange)?;
+        let left = call.sum(left)?;
         let part = mine?;
         match left {
             0 => break part.moved,
-            EARLY.. => return Err(end_early(table, part, stops, exchange)?),
+            EARLY.. => return Err(end_early(part, stops, &mut call)?),
             _ => {}
         }
     };
-    let keys = sum(table, Ok(moved), exchange)?;
-    let held = B::keys_in(&target.phase());
-    let held = table.phase().sum_trying(TRIES, held, exchange)?;
+    let keys = call.sum::<GrowError>(Ok(moved))?;
+    let held = call.sum(B::keys_in(&target.phase()).map_err(GrowError::from))?;
     if held != keys {
         return Err(GrowError::Differs { keys, held });
     }
@@ -106,33 +105,13 @@ pub(crate) fn grow<A: Grows, B: Grows<Key = A::Key>>(
 
 /// Agrees with all owners on why they end early.
 fn end_early(
-    table: &mut impl Grows,
     part: Progress,
     stops: bool,
-    exchange: &mut (impl Exchange + ?Sized),
+    call: &mut Collective<'_, impl Exchange + ?Sized>,
 ) -> Result<GrowError, GrowError> {
-    let stops = sum(table, Ok(stops.into()), exchange)?;
-    let left: Result<u64, OperationError> = Ok(if part.is_full { part.left() } else { 0 });
-    let left = table.phase().sum_trying(TRIES, left, exchange)?;
+    let stops = call.sum::<GrowError>(Ok(stops.into()))?;
+    let left = call.sum::<GrowError>(Ok(if part.is_full { part.left() } else { 0 }))?;
     Ok(if stops > 0 { GrowError::Stopped } else { GrowError::Full { left } })
-}
-
-/// Returns the sum of `mine` over all owners, or an error on all owners if one has failed. Another
-/// sum follows.
-fn sum(
-    table: &mut impl Grows,
-    mine: Result<u64, GrowError>,
-    exchange: &mut (impl Exchange + ?Sized),
-) -> Result<u64, GrowError> {
-    let failed = CollectiveError::PartFailed { owner: exchange.me() };
-    let published = mine.map_err(|_| failed);
-    let sum = table.phase().sum_trying(TRIES, published, exchange);
-    mine?;
-    if let Err(CollectiveError::Operation(_)) = sum {
-        // Only this owner knows: it makes the next sum too, in which it publishes its failure.
-        table.phase().sum_trying(TRIES, Err(failed), exchange).ok();
-    }
-    Ok(sum?)
 }
 
 fn start<A: Grows, B: Grows>(table: &mut A, target: &mut B) -> Result<Progress, GrowError> {

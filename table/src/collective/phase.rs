@@ -5,13 +5,11 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use probeline_transport::{
-    Completion, Exchange, Local, Owner, PostError, RemoteWord, Segment, Slot, SlotError, Token,
-    Transport,
+    Completion, Local, PostError, RemoteWord, Segment, Slot, SlotError, Token, Transport,
 };
 
-use super::{FAILED, PUBLISHED};
 use crate::bucket::OCCUPIED;
-use crate::error::{CollectiveError, OperationError};
+use crate::error::OperationError;
 use crate::layout::{Layout, Position};
 
 /// Slot 0 belongs to an operation of the pipeline, which is idle during a collective call.
@@ -25,16 +23,6 @@ pub(crate) struct Phase<'t, T> {
     /// The slots of the table's operations, from slot 0 on.
     pub(crate) slots: u32,
     pub(crate) layout: Layout,
-    /// The first word of the table's header.
-    pub(crate) first_word: u64,
-}
-
-/// A word of the header that must be equal on all owners.
-pub(crate) struct Agreed {
-    pub(crate) what: &'static str,
-    /// Its index in the header.
-    pub(crate) at: u64,
-    pub(crate) value: u64,
 }
 
 /// Returns an owner's buckets.
@@ -191,109 +179,13 @@ impl<T: Transport> Phase<'_, T> {
         end.result.map_err(OperationError::Failed)
     }
 
-    pub(crate) fn header(&self, owner: u32, at: u64) -> RemoteWord {
-        RemoteWord { owner: Owner(owner), index: self.first_word + at }
-    }
-
-    pub(crate) fn publish(&self, at: u64, value: u64) -> Result<(), OperationError> {
-        match words(&*self.transport, self.first_word + at, 1)? {
+    /// Stores into a word of this owner's window.
+    pub(crate) fn set_own(&self, at: u64, value: u64) -> Result<(), OperationError> {
+        match words(&*self.transport, at, 1)? {
             [word] => word.store(value, Release),
             _ => return Err(OperationError::Window),
         }
         Ok(())
-    }
-
-    pub(crate) fn write_header(&self, agreed: &[Agreed]) -> Result<(), OperationError> {
-        agreed.iter().try_for_each(|word| self.publish(word.at, word.value))
-    }
-
-    /// Checks that the headers of all owners agree with this owner's. All owners make both
-    /// barriers.
-    pub(crate) fn agree(
-        &mut self,
-        quiet: Result<(), OperationError>,
-        mine: &[Agreed],
-        exchange: &mut (impl Exchange + ?Sized),
-    ) -> Result<(), CollectiveError> {
-        self.agree_and(quiet, mine, exchange, |_| Ok(()))
-    }
-
-    /// As `agree`, and returns what `read` reads of the headers after they were compared.
-    pub(crate) fn agree_and<R>(
-        &mut self,
-        quiet: Result<(), OperationError>,
-        mine: &[Agreed],
-        exchange: &mut (impl Exchange + ?Sized),
-        read: impl FnOnce(&mut Self) -> Result<R, OperationError>,
-    ) -> Result<R, CollectiveError> {
-        exchange.barrier()?;
-        let compared = quiet.map_err(Into::into).and_then(|()| self.compare(mine));
-        let result = compared.and_then(|()| Ok(read(self)?));
-        // Also after an error: an owner that left would make the READs of the others fail.
-        let parted = exchange.barrier();
-        let result = result?;
-        parted?;
-        Ok(result)
-    }
-
-    fn compare(&mut self, mine: &[Agreed]) -> Result<(), CollectiveError> {
-        for owner in 0..self.layout.owners() {
-            for &Agreed { what, at, value: mine } in mine {
-                let theirs = self.read_word(self.header(owner, at))?;
-                let owner = Owner(owner);
-                if at == 0 && theirs == 0 {
-                    return Err(CollectiveError::NotOpened { owner });
-                }
-                if theirs != mine {
-                    return Err(CollectiveError::Differs { owner, what, mine, theirs });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the sum of `mine` over all owners, or an error if the part of any owner failed. All
-    /// owners make both barriers.
-    pub(crate) fn sum<E: Into<CollectiveError>>(
-        &mut self,
-        mine: Result<u64, E>,
-        exchange: &mut (impl Exchange + ?Sized),
-    ) -> Result<u64, CollectiveError> {
-        self.sum_trying(1, mine, exchange)
-    }
-
-    /// As `sum`, with up to `tries` attempts of each READ.
-    pub(crate) fn sum_trying<E: Into<CollectiveError>>(
-        &mut self,
-        tries: u32,
-        mine: Result<u64, E>,
-        exchange: &mut (impl Exchange + ?Sized),
-    ) -> Result<u64, CollectiveError> {
-        let published = self.publish(PUBLISHED, *mine.as_ref().unwrap_or(&FAILED));
-        exchange.barrier()?;
-        let mine = mine.map_err(Into::into).and_then(|_| Ok(published?));
-        let sum = mine.and_then(|()| self.add_up(tries));
-        exchange.barrier()?;
-        sum
-    }
-
-    fn add_up(&mut self, tries: u32) -> Result<u64, CollectiveError> {
-        let mut sum: u64 = 0;
-        for owner in 0..self.layout.owners() {
-            let published = self.header(owner, PUBLISHED);
-            let mut read = self.read_word(published);
-            for _ in 1..tries {
-                if !matches!(read, Err(OperationError::Failed(_))) {
-                    break;
-                }
-                read = self.read_word(published);
-            }
-            match read? {
-                FAILED => return Err(CollectiveError::PartFailed { owner: Owner(owner) }),
-                theirs => sum = sum.saturating_add(theirs),
-            }
-        }
-        Ok(sum)
     }
 
     /// Returns the number of this owner's occupied buckets.

@@ -1,10 +1,11 @@
 //! Garbage collection of any kind of table: [`Occupants`] decodes the buckets.
 
+use probeline_pipeline::{Collective, CollectiveError};
 use probeline_transport::{Exchange, Transport};
 
 use super::phase::Phase;
 use crate::bucket::{Bucket, Wanted};
-use crate::error::{CollectiveError, OperationError};
+use crate::error::OperationError;
 use crate::layout::Probing;
 
 /// The occupant of a bucket, or `None` if it is empty.
@@ -49,17 +50,16 @@ pub(crate) struct Retain<'t, T, O> {
 
 impl<T: Transport, O: Occupants> Retain<'_, T, O> {
     /// Removes the keys that `keep` rejects and closes the gaps in the probe orders of the others.
-    /// Returns the number of keys removed from the whole table. Follows a barrier.
+    /// Returns the number of keys removed from the whole table.
     pub(crate) fn run(
         &mut self,
-        quiet: Result<(), OperationError>,
-        exchange: &mut (impl Exchange + ?Sized),
+        call: &mut Collective<'_, impl Exchange + ?Sized>,
         keep: impl FnMut(&O::Key) -> bool,
     ) -> Result<u64, CollectiveError> {
         if self.phase.layout.probing() == Probing::Linear {
-            self.by_clusters(quiet, exchange, keep)
+            self.by_clusters(call, keep)
         } else {
-            self.by_rounds(quiet, exchange, keep)
+            self.by_rounds(call, keep)
         }
     }
 

@@ -1,11 +1,11 @@
 //! Garbage collection for the probe orders without clusters (`Lines` and `Jump`): every owner moves
 //! the keys of its part, in rounds, until a round moves no key on any owner.
 
+use probeline_pipeline::{Collective, CollectiveError};
 use probeline_transport::{Exchange, Transport};
 
-use super::TRIES;
 use super::retain::{Occupants, Retain};
-use crate::error::{CollectiveError, OperationError};
+use crate::error::OperationError;
 use crate::layout::Position;
 use crate::outcome::Intent;
 use crate::walk::Walk;
@@ -19,15 +19,14 @@ impl<T: Transport, O: Occupants> Retain<'_, T, O> {
     /// the round checked is still in the right place.
     pub(super) fn by_rounds(
         &mut self,
-        quiet: Result<(), OperationError>,
-        exchange: &mut (impl Exchange + ?Sized),
+        call: &mut Collective<'_, impl Exchange + ?Sized>,
         mut keep: impl FnMut(&O::Key) -> bool,
     ) -> Result<u64, CollectiveError> {
-        let removed = quiet.and_then(|()| self.remove(&mut keep));
-        let all_removed = self.phase.sum_trying(TRIES, removed, exchange)?;
+        let removed = self.remove(&mut keep).map_err(CollectiveError::from);
+        let all_removed = call.sum(removed)?;
         loop {
-            let moved = self.settle();
-            if self.phase.sum_trying(TRIES, moved, exchange)? == 0 {
+            let moved = self.settle().map_err(CollectiveError::from);
+            if call.sum(moved)? == 0 {
                 return Ok(all_removed);
             }
         }

@@ -4,19 +4,19 @@
 //! operation in flight. Instead of `retain` in place, which would move buckets to which others refer,
 //! `retain_into` moves the keys to keep into another table.
 
+use probeline_pipeline::{Collective, CollectiveError};
 use probeline_transport::{Exchange, Transport};
 
 use super::cache::PairCacheLine;
 use super::config::TreeConfig;
 use super::local::{GROUP, LocalReader, roots};
 use super::table::{TreeOperation, TreeTable, check};
-use crate::collective::{Agreed, Grows, KeyResult, Phase, agreed, grow, refuse};
+use crate::collective::{Grows, KeyResult, Phase, grow, parameters};
 use crate::direct::Direct;
-use crate::error::{BatchError, CollectiveError, GrowError, OpenError, OperationError};
-use crate::layout::{HEADER_WORDS, Layout};
+use crate::error::{BatchError, GrowError, OpenError, OperationError};
 
-/// "probetre" in ASCII, which marks a tree table's header.
-const MAGIC: u64 = 0x7072_6f62_6574_7265;
+/// The name of the call that opens a tree table.
+const OPEN: &str = "TreeTable::open";
 
 impl<T, S, const W: usize> TreeTable<T, S, W>
 where
@@ -39,7 +39,7 @@ where
     ) -> Result<Self, OpenError> {
         let count = operations.as_mut().len();
         if let Err(error) = check::<W>(&transport, &config, count) {
-            refuse(&transport, config.buckets.first_word, exchange);
+            Collective::new(exchange, OPEN, 0).fail();
             return Err(error.into());
         }
         let mut table = Self::new(transport, config, operations)?;
@@ -62,9 +62,10 @@ where
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
-        let quiet = self.pipeline.quiesce();
-        let mine = self.agreed();
-        self.phase().agree(quiet, &mine, exchange)
+        let quiet = self.pipeline.quiesce().map_err(Into::into);
+        let [a, b, c, d, e] = parameters(&self.config.buckets);
+        let parameters = [a, b, c, d, e, ("bits of a key", self.config.key_bits.into())];
+        self.pipeline.agree(exchange, OPEN, quiet, &parameters, false).map(drop)
     }
 
     /// Returns the number of keys in the whole table: occupied buckets that hold a root.
@@ -72,11 +73,10 @@ where
     /// # Errors
     /// [`CollectiveError`].
     pub fn len(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<u64, CollectiveError> {
-        let quiet = self.pipeline.quiesce();
-        exchange.barrier()?;
-        let mut phase = self.phase();
-        let mine = quiet.and_then(|()| roots(&phase));
-        phase.sum(mine, exchange)
+        let quiet = self.pipeline.quiesce().map_err(CollectiveError::from);
+        let mut call = self.pipeline.collective(exchange, "TreeTable::len");
+        call.together(quiet)?;
+        call.sum(roots(&self.phase()).map_err(CollectiveError::from))
     }
 
     /// Returns the number of occupied buckets in the whole table: those of keys and of inner nodes.
@@ -87,11 +87,10 @@ where
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<u64, CollectiveError> {
-        let quiet = self.pipeline.quiesce();
-        exchange.barrier()?;
-        let mut phase = self.phase();
-        let mine = quiet.and_then(|()| phase.occupied());
-        phase.sum(mine, exchange)
+        let quiet = self.pipeline.quiesce().map_err(CollectiveError::from);
+        let mut call = self.pipeline.collective(exchange, "TreeTable::occupied");
+        call.together(quiet)?;
+        call.sum(self.phase().occupied().map_err(CollectiveError::from))
     }
 
     /// Returns the load factor: the fraction of occupied buckets in the whole table, 0 to 1.
@@ -117,15 +116,14 @@ where
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
-        let quiet = self.pipeline.quiesce();
+        let quiet = self.pipeline.quiesce().map_err(CollectiveError::from);
         let buckets = self.config.buckets;
         let context = self.pipeline.shared_mut();
         context.table.forget(&buckets);
         context.cache.forget();
-        exchange.barrier()?;
-        let emptied = self.phase().empty();
-        exchange.barrier()?;
-        Ok(quiet.and(emptied)?)
+        let mut call = self.pipeline.collective(exchange, "TreeTable::clear");
+        call.together(quiet)?;
+        call.together(self.phase().empty().map_err(CollectiveError::from))
     }
 
     /// Calls `visit` with each key whose root is in this owner's part. The result is exact between
@@ -186,7 +184,8 @@ where
         R: AsMut<[TreeOperation<W>]>,
         D: AsMut<[PairCacheLine]>,
     {
-        grow(self, target, exchange, |_| true, go_on)
+        let call = self.pipeline.collective(exchange, "TreeTable::grow_into");
+        grow(self, target, call, |_| true, go_on)
     }
 
     /// Moves the keys for which `keep` returns true into `target`, as [`grow_into`](Self::grow_into)
@@ -210,7 +209,8 @@ where
         R: AsMut<[TreeOperation<W>]>,
         D: AsMut<[PairCacheLine]>,
     {
-        grow(self, target, exchange, keep, || true)
+        let call = self.pipeline.collective(exchange, "TreeTable::retain_into");
+        grow(self, target, call, keep, || true)
     }
 
     /// Reads the keys whose roots are in this owner's buckets from index `next` on, and advances
@@ -234,23 +234,9 @@ where
         Ok(count)
     }
 
-    fn agreed(&self) -> [Agreed; 8] {
-        let TreeConfig { buckets, key_bits } = &self.config;
-        let [a, b, c, d, e, f, g] = agreed(MAGIC, buckets, self.layout().owners());
-        let bits = Agreed { what: "bits of a key", at: HEADER_WORDS, value: u64::from(*key_bits) };
-        // The format comes first, which tells whether there is a table.
-        [a, b, c, d, e, f, g, bits]
-    }
-
-    pub(super) fn write_header(&mut self) -> Result<(), OperationError> {
-        let agreed = self.agreed();
-        self.phase().write_header(&agreed)
-    }
-
     fn phase(&mut self) -> Phase<'_, T> {
-        let (layout, first_word): (Layout, u64) = (*self.layout(), self.config.buckets.first_word);
-        let slots = self.pipeline.slots();
-        Phase { transport: self.pipeline.transport_mut(), slots, layout, first_word }
+        let (layout, slots) = (*self.layout(), self.pipeline.slots());
+        Phase { transport: self.pipeline.transport_mut(), slots, layout }
     }
 }
 

@@ -1,14 +1,11 @@
 //! The parameters of a tree table and their validation against a transport.
 
-use probeline_transport::{Caps, Geometry, LINE_WORDS, Sizes};
+use probeline_transport::{Caps, Geometry, Sizes};
 
 use super::shape::REFERENCE_BITS;
 use crate::config::Config;
 use crate::error::ConfigError;
-use crate::layout::{HEADER_WORDS, Layout};
-
-/// Words that follow the header: the bits of a key, on a cache line of their own.
-const MORE_HEADER_WORDS: u64 = LINE_WORDS as u64;
+use crate::layout::Layout;
 
 /// The parameters of a [`TreeTable`](crate::TreeTable).
 ///
@@ -36,10 +33,10 @@ impl TreeConfig {
         Self { buckets: Config::new(buckets_per_owner), key_bits }
     }
 
-    /// Returns the words of each window that the table uses, including its header.
+    /// Returns the words of each window that the table uses.
     #[must_use]
     pub const fn words(&self) -> u64 {
-        self.buckets.words().saturating_add(MORE_HEADER_WORDS)
+        self.buckets.words()
     }
 
     /// Returns the engine sizes for this table with `operations` operations in flight.
@@ -56,8 +53,7 @@ impl TreeConfig {
         caps: &Caps,
         geometry: &Geometry,
     ) -> Result<(), ConfigError> {
-        let window_words = geometry.window_words.saturating_sub(MORE_HEADER_WORDS);
-        self.buckets.check(caps, &Geometry { window_words, ..*geometry })?;
+        self.buckets.check(caps, geometry)?;
         let most = u32::try_from(words).unwrap_or(u32::MAX).saturating_mul(u64::BITS);
         if self.key_bits == 0 || self.key_bits > most {
             return Err(ConfigError::KeyBits { found: self.key_bits, most });
@@ -71,7 +67,6 @@ impl TreeConfig {
 
     pub(crate) fn layout(&self, owners: u32) -> Layout {
         let Config { first_word, buckets_per_owner, probing, .. } = self.buckets;
-        let first_bucket = first_word + HEADER_WORDS + MORE_HEADER_WORDS;
-        Layout::new(owners, buckets_per_owner, first_bucket, probing)
+        Layout::new(owners, buckets_per_owner, first_word, probing)
     }
 }

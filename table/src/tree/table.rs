@@ -69,9 +69,7 @@ where
         check::<W>(&transport, &config, operations.as_mut().len())?;
         let context = TreeContext::new(&transport, &config, []);
         let pipeline = Pipeline::new(transport, context, operations)?;
-        let mut table = Self { pipeline, config, polls: Polls::NEW };
-        table.write_header().map_err(|_| short_window(table.transport()))?;
-        Ok(table)
+        Ok(Self { pipeline, config, polls: Polls::NEW })
     }
 }
 

@@ -4,6 +4,7 @@
 //! operation in flight. They also free the entries that no key has: those of removed keys, those
 //! that clients hold, and those that dead clients held.
 
+use probeline_pipeline::{Collective, CollectiveError};
 use probeline_transport::{Exchange, Transport};
 
 use super::compaction::Compaction;
@@ -13,16 +14,12 @@ use super::key::{Entries, Tagged, hash};
 use super::local::{LocalReader, MAX_READS, key_of};
 use super::table::{WideOperation, WideTable, check};
 use crate::bucket::OCCUPIED;
-use crate::collective::{Agreed, Grows, KeyResult, Occupants, Phase, Retain, agreed, grow, refuse};
-use crate::error::{BatchError, CollectiveError, GrowError, OpenError, OperationError};
+use crate::collective::{Grows, KeyResult, Occupants, Phase, Retain, grow, parameters};
+use crate::error::{BatchError, GrowError, OpenError, OperationError};
 
-/// "probewid" in ASCII, which marks a wide table's header.
-const MAGIC: u64 = 0x7072_6f62_6577_6964;
-/// Words after the counter of entries that must be equal on all owners.
-const ENTRIES: u64 = 1;
-const WORDS: u64 = 2;
-/// The word after them, in which an owner publishes whether its CPU may run operations.
-const DIRECT: u64 = 3;
+/// The name of the call that opens a wide table.
+const OPEN: &str = "WideTable::open";
+
 /// Buckets that refer to entries of `W` words.
 pub(crate) struct EntryKeys<const W: usize> {
     pub(crate) entries: Entries,
@@ -67,7 +64,7 @@ where
     ) -> Result<Self, OpenError> {
         let count = operations.as_mut().len();
         if let Err(error) = check(&transport, &config, count) {
-            refuse(&transport, config.buckets.first_word, exchange);
+            Collective::new(exchange, OPEN, 0).fail();
             return Err(error.into());
         }
         let mut table = Self::new(transport, config, operations)?;
@@ -84,20 +81,13 @@ where
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
-        let quiet = self.pipeline.quiesce();
+        let quiet = self.pipeline.quiesce().map_err(Into::into);
         let may = self.config.buckets.direct
             && direct::is_possible::<W>(self.pipeline.transport(), self.pipeline.shared());
-        let direct = self.config.counter() - self.config.buckets.first_word + DIRECT;
-        let (mine, owners) = (self.agreed(), self.layout().owners());
-        let mut phase = self.phase();
-        let published = phase.publish(direct, may.into());
-        // Owners read this word between the barriers of the comparison. An exchange of its own
-        // would follow only where the comparison succeeded, and owners would lose step.
-        let is_direct = phase.agree_and(quiet.and(published), &mine, exchange, |phase| {
-            (0..owners).try_fold(true, |all, owner| {
-                Ok(all & (phase.read_word(phase.header(owner, direct))? == 1))
-            })
-        })?;
+        let [a, b, c, d, e] = parameters(&self.config.buckets);
+        let entries = ("entries per owner", self.config.entries_per_owner);
+        let parameters = [a, b, c, d, e, entries, ("words of a key", W as u64)];
+        let is_direct = self.pipeline.agree(exchange, OPEN, quiet, &parameters, may)?;
         self.pipeline.shared_mut().is_direct = is_direct;
         Ok(())
     }
@@ -107,11 +97,10 @@ where
     /// # Errors
     /// [`CollectiveError`].
     pub fn len(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<u64, CollectiveError> {
-        let quiet = self.pipeline.quiesce();
-        exchange.barrier()?;
-        let mut phase = self.phase();
-        let mine = quiet.and_then(|()| phase.occupied());
-        phase.sum(mine, exchange)
+        let quiet = self.pipeline.quiesce().map_err(CollectiveError::from);
+        let mut call = self.pipeline.collective(exchange, "WideTable::len");
+        call.together(quiet)?;
+        call.sum(self.phase().occupied().map_err(CollectiveError::from))
     }
 
     /// Returns the load factor: the fraction of occupied buckets in the whole table, 0 to 1.
@@ -141,13 +130,12 @@ where
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
-        let quiet = self.forget();
-        let counter = self.config.counter() - self.config.buckets.first_word;
-        exchange.barrier()?;
+        let (quiet, counter) = (self.forget(), self.config.counter());
+        let mut call = self.pipeline.collective(exchange, "WideTable::clear");
+        call.together(quiet)?;
         let phase = self.phase();
-        let emptied = phase.empty().and_then(|()| phase.publish(counter, 0));
-        exchange.barrier()?;
-        Ok(quiet.and(emptied)?)
+        let emptied = phase.empty().and_then(|()| phase.set_own(counter, 0));
+        call.together(emptied.map_err(CollectiveError::from))
     }
 
     /// Removes every key for which `keep` returns false, and returns the number of keys removed
@@ -170,12 +158,14 @@ where
         let quiet = self.forget();
         let (entries, first_mark) = (self.pipeline.shared().entries, self.config.first_mark());
         let counter = self.config.counter();
-        exchange.barrier()?;
+        let mut call = self.pipeline.collective(exchange, "WideTable::retain");
+        call.together(quiet)?;
         let occupants = EntryKeys::<W> { entries };
         let mut retain = Retain { phase: self.phase(), occupants };
-        let removed = retain.run(quiet, exchange, keep);
+        let removed = retain.run(&mut call, keep)?;
         let mut compaction = Compaction { phase: retain.phase, entries, first_mark, counter };
-        compaction.run(removed, exchange)
+        compaction.run(&mut call)?;
+        Ok(removed)
     }
 
     /// Moves all keys of the whole table into `target`, a larger table of keys of the same width, as
@@ -212,7 +202,8 @@ where
         U: Transport,
         R: AsMut<[WideOperation<W>]>,
     {
-        let keys = grow(self, target, exchange, |_| true, go_on)?;
+        let call = self.pipeline.collective(exchange, "WideTable::grow_into");
+        let keys = grow(self, target, call, |_| true, go_on)?;
         let load_factor = keys as f64 / target.layout().buckets() as f64;
         target.pipeline.shared_mut().table.policy.set_load_factor(load_factor);
         Ok(keys)
@@ -263,38 +254,18 @@ where
 
     /// Waits until no operation is in flight and drops what was learnt of the table, because it
     /// changes.
-    fn forget(&mut self) -> Result<(), OperationError> {
+    fn forget(&mut self) -> Result<(), CollectiveError> {
         let quiet = self.pipeline.quiesce();
         let buckets = self.config.buckets;
         let context = self.pipeline.shared_mut();
         context.table.forget(&buckets);
         context.spares.forget(&context.entries);
-        quiet
-    }
-
-    fn agreed(&self) -> [Agreed; 9] {
-        let config = &self.config;
-        let [a, b, c, d, e, f, g] = agreed(MAGIC, &config.buckets, self.layout().owners());
-        let counter = config.counter() - config.buckets.first_word;
-        let entries = Agreed {
-            what: "entries per owner",
-            at: counter + ENTRIES,
-            value: config.entries_per_owner,
-        };
-        let words = Agreed { what: "words of a key", at: counter + WORDS, value: W as u64 };
-        // The format comes first, which tells whether there is a table.
-        [a, b, c, d, e, f, g, entries, words]
-    }
-
-    pub(super) fn write_header(&mut self) -> Result<(), OperationError> {
-        let agreed = self.agreed();
-        self.phase().write_header(&agreed)
+        Ok(quiet?)
     }
 
     fn phase(&mut self) -> Phase<'_, T> {
-        let (layout, first_word) = (*self.layout(), self.config.buckets.first_word);
-        let slots = self.pipeline.slots();
-        Phase { transport: self.pipeline.transport_mut(), slots, layout, first_word }
+        let (layout, slots) = (*self.layout(), self.pipeline.slots());
+        Phase { transport: self.pipeline.transport_mut(), slots, layout }
     }
 }
 

@@ -7,12 +7,13 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use probeline_pipeline::{Collective, CollectiveError};
 use probeline_transport::{Exchange, Owner, RemoteWord, Transport};
 
 use super::key::Entries;
 use crate::bucket::OCCUPIED;
 use crate::collective::{Phase, words};
-use crate::error::{CollectiveError, OperationError};
+use crate::error::OperationError;
 use crate::layout::Position;
 
 const WORD_BITS: u64 = 64;
@@ -29,32 +30,20 @@ pub(super) struct Compaction<'t, T> {
 }
 
 impl<T: Transport> Compaction<'_, T> {
-    /// Compacts after the search for keys without garbage, which ended as `removed`, and returns
-    /// that result or the first error. Follows a barrier after the last change of a bucket.
-    ///
-    /// An owner with an error makes all barriers too, and publishes its failure at each.
+    /// Compacts after the last change of a bucket, in four steps.
     pub(super) fn run(
         &mut self,
-        removed: Result<u64, CollectiveError>,
-        exchange: &mut (impl Exchange + ?Sized),
-    ) -> Result<u64, CollectiveError> {
-        let steps = [Self::clear_marks, Self::mark, Self::compact, Self::update];
-        let mut result = removed;
-        for step in steps {
-            // Without the exchange there is no step to keep.
-            if let Err(CollectiveError::Exchange(_)) = result {
-                return result;
-            }
-            let mine = result.and_then(|_| Ok(step(self)?));
-            let all = self.phase.sum(mine, exchange);
-            result = all.and(result);
+        call: &mut Collective<'_, impl Exchange + ?Sized>,
+    ) -> Result<(), CollectiveError> {
+        for step in [Self::clear_marks, Self::mark, Self::compact, Self::update] {
+            call.together(step(self).map_err(CollectiveError::from))?;
         }
-        result
+        Ok(())
     }
 
-    fn clear_marks(&mut self) -> Result<u64, OperationError> {
+    fn clear_marks(&mut self) -> Result<(), OperationError> {
         self.marks()?.iter().for_each(|mark| mark.store(0, Release));
-        Ok(0)
+        Ok(())
     }
 
     fn marks(&self) -> Result<&[core::sync::atomic::AtomicU64], OperationError> {
@@ -64,7 +53,7 @@ impl<T: Transport> Compaction<'_, T> {
 
     /// Marks the entries to which this owner's buckets refer. Only one bucket refers to an entry,
     /// so adding its bit sets it.
-    fn mark(&mut self) -> Result<u64, OperationError> {
+    fn mark(&mut self) -> Result<(), OperationError> {
         self.for_each(|this, word, _| {
             let (owner, index) = this.entries.place(this.entries.entry_of(word));
             let index_of_mark = this.first_mark + index / WORD_BITS;
@@ -73,8 +62,8 @@ impl<T: Transport> Compaction<'_, T> {
         })
     }
 
-    /// Moves this owner's marked entries to the front of its part. Returns how many were moved.
-    fn compact(&mut self) -> Result<u64, OperationError> {
+    /// Moves this owner's marked entries to the front of its part.
+    fn compact(&mut self) -> Result<(), OperationError> {
         let marks = self.marks()?;
         let is_marked = |index: u64| {
             let word = usize::try_from(index / WORD_BITS).ok().and_then(|at| marks.get(at));
@@ -82,7 +71,7 @@ impl<T: Transport> Compaction<'_, T> {
         };
         let live = marks.iter().map(|mark| u64::from(mark.load(Acquire).count_ones())).sum();
         let all = self.entries.per_owner;
-        let (mut gap, mut moved) = (0, 0);
+        let mut gap = 0;
         // As many gaps are before `live` as marked entries after it.
         for from in (live..all).filter(|&index| is_marked(index)) {
             while is_marked(gap) {
@@ -90,13 +79,8 @@ impl<T: Transport> Compaction<'_, T> {
             }
             self.copy(from, gap)?;
             gap += 1;
-            moved += 1;
         }
-        match words(&*self.phase.transport, self.counter, 1)? {
-            [counter] => counter.store(live, Release),
-            _ => return Err(OperationError::Window),
-        }
-        Ok(moved)
+        self.phase.set_own(self.counter, live)
     }
 
     fn copy(&self, from: u64, to: u64) -> Result<(), OperationError> {
@@ -115,7 +99,7 @@ impl<T: Transport> Compaction<'_, T> {
     }
 
     /// Updates the references of this owner's buckets to entries that were moved.
-    fn update(&mut self) -> Result<u64, OperationError> {
+    fn update(&mut self) -> Result<(), OperationError> {
         let mut counters = [(u32::MAX, 0); COUNTERS];
         self.for_each(|this, word, at| {
             let entry = this.entries.entry_of(word);
@@ -149,20 +133,19 @@ impl<T: Transport> Compaction<'_, T> {
         Ok(place.1)
     }
 
-    /// Calls `act` with the word of each of this owner's occupied buckets. Returns their number.
+    /// Calls `act` with the word of each of this owner's occupied buckets.
     fn for_each(
         &mut self,
         mut act: impl FnMut(&mut Self, u64, Position) -> Result<(), OperationError>,
-    ) -> Result<u64, OperationError> {
-        let (owner, mut count) = (self.phase.me(), 0);
+    ) -> Result<(), OperationError> {
+        let owner = self.phase.me();
         for index in 0..self.phase.layout.buckets_per_owner() {
             let at = Position { owner, index };
             let word = self.phase.load(at)?;
             if word & OCCUPIED != 0 {
                 act(self, word, at)?;
-                count += 1;
             }
         }
-        Ok(count)
+        Ok(())
     }
 }

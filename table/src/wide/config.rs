@@ -5,13 +5,12 @@ use probeline_transport::{Caps, Geometry, LINE_WORDS, Sizes};
 use super::key::{Entries, MIN_TAG_BITS};
 use crate::config::Config;
 use crate::error::ConfigError;
-use crate::layout::HEADER_WORDS;
 use crate::options::OneRoundtrip;
 
 /// Entries beyond the buckets of a part that [`WideConfig::new`] adds: those that a client holds and
 /// has not used, two runs of 64 and one entry for each of 128 operations.
 const SPARE_ENTRIES: u64 = 256;
-/// Words that follow the header: the counter of the entries taken, on a cache line of its own.
+/// Words before the buckets: the counter of the entries taken, on a cache line of its own.
 const COUNTER_WORDS: u64 = LINE_WORDS as u64;
 /// Slots of an operation: two chunks, the key to write, and the entry to compare.
 const SLOTS_PER_OPERATION: u32 = 4;
@@ -61,7 +60,7 @@ impl<const W: usize> WideConfig<W> {
         Self { entries_per_owner: entries, ..Self::new(buckets) }
     }
 
-    /// Returns the words of each window that the table uses: its header and counter, the buckets,
+    /// Returns the words of each window that the table uses: its counter, the buckets,
     /// the entries, and a bit for each entry.
     #[must_use]
     pub const fn words(&self) -> u64 {
@@ -109,7 +108,7 @@ impl<const W: usize> WideConfig<W> {
 
     /// The word of each window that counts the entries taken from the owner's part.
     pub(crate) const fn counter(&self) -> u64 {
-        self.buckets.first_word + HEADER_WORDS
+        self.buckets.first_word
     }
 
     pub(crate) const fn first_bucket(&self) -> u64 {

@@ -71,9 +71,7 @@ where
         check(&transport, &config, operations.as_mut().len())?;
         let context = WideContext::new(&transport, &config);
         let pipeline = Pipeline::new(transport, context, operations)?;
-        let mut table = Self { pipeline, config, polls: Polls::NEW };
-        table.write_header().map_err(|_| short_window(table.transport()))?;
-        Ok(table)
+        Ok(Self { pipeline, config, polls: Polls::NEW })
     }
 
     /// Finds `key`, or inserts it into the first empty bucket of its probe order.

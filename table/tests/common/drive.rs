@@ -5,7 +5,9 @@ use probeline_table::{
     Bucket, Finished, Intent, OneRoundtrip, OperationError, Outcome, OutcomeStats, Probing, Stats,
     SubmitError, Table, Tag,
 };
-use probeline_transport::{Exchange, ExchangeError, Fault, Owner, PostError, Transport};
+use probeline_transport::{
+    Call, Exchange, ExchangeError, Fault, Owner, PostError, Term, Transport,
+};
 
 use super::account::{Account, End};
 use super::extensions::Setup;
@@ -465,7 +467,7 @@ pub(crate) fn block<T: Transport>(table: &mut CachedTable<T>, key: u64, intent: 
     }
 }
 
-/// An exchange whose barriers do not wait, for calls that one thread makes in turn for all owners.
+/// An exchange whose reductions do not wait, for calls that one thread makes in turn for all owners.
 struct NoWait {
     me: Owner,
     owners: u32,
@@ -481,14 +483,14 @@ impl Exchange for NoWait {
     }
 
     fn all_gather(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
-        unreachable!("only barriers are called")
+        unreachable!("only reductions are called")
     }
 
     fn all_to_all(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
-        unreachable!("only barriers are called")
+        unreachable!("only reductions are called")
     }
 
-    fn barrier(&mut self) -> Result<(), ExchangeError> {
+    fn reduce(&mut self, _: Call, _: &mut [Term]) -> Result<(), ExchangeError> {
         Ok(())
     }
 }

@@ -158,8 +158,6 @@ impl Rank {
         self.count();
         let Self { table, mut job, .. } = self;
         let setup = setups[job.me().0 as usize];
-        // No rank may write a new header while another still reads the old table.
-        job.barrier().unwrap();
         let table = open(table.into_transport(), setup, &mut job);
         Self { table, job, ..self }
     }

@@ -375,10 +375,6 @@ impl Exchange for FileSearch {
     fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
         Alone.all_to_all(mine, theirs)
     }
-
-    fn barrier(&mut self) -> Result<(), ExchangeError> {
-        Alone.barrier()
-    }
 }
 
 fn another_user_cannot_open_the_memory() {

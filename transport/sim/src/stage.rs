@@ -20,7 +20,7 @@ use thiserror::Error;
 
 use crate::{Cluster, Engine, OpenError, Turn};
 
-use exchange::Call;
+use exchange::Contribution;
 pub use exchange::StageExchange;
 
 /// Runs `body` once for each owner of `cluster`, with its engine and its exchange, and returns the
@@ -121,7 +121,7 @@ struct Body {
 enum State {
     Ready,
     /// In a collective call that not all owners have made yet.
-    Called(Call),
+    Called(Contribution),
     Ended,
 }
 

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use common::{add, cluster, next, read, segment, word};
 use probeline_sim::stage::{self, StageError};
 use probeline_sim::{Config, EventKind, Jitter, Model, OpenError};
-use probeline_transport::{Exchange, ExchangeError, Fault, Owner, Transport};
+use probeline_transport::{Call, Exchange, ExchangeError, Fault, Owner, Transport};
 
 fn of(owners: u32) -> Config {
     Config { owners, model: Model::simple(1_000), ..Config::default() }
@@ -137,7 +137,8 @@ fn different_calls_are_an_error_for_all() {
     let found = stage::run(&cluster(of(3)), |_engine, mut exchange| {
         if exchange.me().0 == 2 { exchange.all_gather(&[], &mut []) } else { exchange.barrier() }
     });
-    let error = ExchangeError::TimedOut { after_s: 0, missing: Some(Owner(2)) };
+    let [expected, theirs] = ["barrier", "all_gather"].map(|name| Call::new(name).numbered(1));
+    let error = ExchangeError::CallsDiffer { owner: Owner(2), expected, found: theirs };
     assert_eq!(found.unwrap(), [Err(error); 3]);
 }
 

@@ -5,7 +5,7 @@ use core::sync::atomic::fence;
 use std::rc::Rc;
 
 use ::mpi::ffi;
-use probeline_transport::{Exchange, ExchangeError, Owner};
+use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
 
 use super::request::Pending;
 use super::runtime::{Runtime, return_errors};
@@ -31,6 +31,8 @@ pub struct Members {
     pub(super) measured: Option<(Option<bool>, NeedsOwner)>,
     me: u32,
     owners: u32,
+    /// The number of collective calls that this member has begun.
+    calls: u64,
     /// The first error.
     error: Option<ExchangeError>,
 }
@@ -46,7 +48,17 @@ impl Members {
         MpiError::check("MPI_Comm_size", unsafe { ffi::MPI_Comm_size(comm, &raw mut owners) })?;
         let (me, owners) = (me.unsigned_abs(), owners.unsigned_abs());
         let group = runtime.new_group(comm);
-        Ok(Self { runtime, comm, group, windows: 0, measured: None, me, owners, error: None })
+        Ok(Self {
+            runtime,
+            comm,
+            group,
+            windows: 0,
+            measured: None,
+            me,
+            owners,
+            calls: 0,
+            error: None,
+        })
     }
 
     /// Members for tests, who must not call MPI.
@@ -55,7 +67,17 @@ impl Members {
         // SAFETY: a constant of the library.
         let comm = unsafe { ffi::RSMPI_COMM_NULL };
         let runtime = Runtime::new(core::time::Duration::ZERO, comm, true);
-        Self { runtime, comm, group: 0, windows: 0, measured: None, me: 0, owners, error: None }
+        Self {
+            runtime,
+            comm,
+            group: 0,
+            windows: 0,
+            measured: None,
+            me: 0,
+            owners,
+            calls: 0,
+            error: None,
+        }
     }
 
     /// The members that call this with the same `part`, in the same order. All members call it.
@@ -137,31 +159,41 @@ impl Members {
         Ok(())
     }
 
-    /// Gathers after the members have exchanged their kind of call and their lengths, so that all
-    /// members detect the same mismatch.
+    /// Gathers after the members have exchanged their calls and their lengths, so that all members
+    /// detect the same mismatch.
     fn gather_checked(
         &self,
         gathering: Gathering,
+        call: Call,
         mine: &[u8],
         all: &mut [u8],
     ) -> Result<(), ExchangeError> {
-        let lengths = [mine.len() as u64, all.len() as u64, gathering as u64];
-        let mut theirs = vec![0; size_of_val(&lengths) * self.owners as usize];
-        let words = lengths.map(u64::to_ne_bytes);
-        self.gather(Gathering::ToAll, words.as_flattened(), &mut theirs)?;
-        let (words, _) = theirs.as_chunks();
-        let words = words.iter().map(|word| u64::from_ne_bytes(*word)).collect::<Vec<_>>();
+        const LENGTHS: usize = 2 * size_of::<u64>();
+        const BYTES: usize = LENGTHS + Call::BYTES;
+        let lengths = [mine.len() as u64, all.len() as u64];
+        let lengths_and_call =
+            [lengths.map(u64::to_ne_bytes).as_flattened(), &call.encode()].concat();
+        let mut theirs = vec![0; BYTES * self.owners as usize];
+        self.gather(Gathering::ToAll, &lengths_and_call, &mut theirs)?;
         let owners = u64::from(self.owners);
         let saturated = |length| u32::try_from(length).unwrap_or(u32::MAX);
-        for (owner, [length, room, theirs]) in (0..).map(Owner).zip(words.as_chunks().0) {
-            if *theirs != gathering as u64 {
-                return Err(ExchangeError::System { errno: libc::EPROTO });
+        let decode = |bytes: &[u8]| {
+            let (lengths, call) = bytes.split_at(LENGTHS);
+            let [length, room] =
+                [0, 1].map(|nth| lengths.as_chunks().0[nth]).map(u64::from_ne_bytes);
+            (length, room, call.try_into().map_or(Call::new(""), Call::decode))
+        };
+        let (_, _, expected) = decode(&theirs[..BYTES]);
+        for (owner, bytes) in (0..).map(Owner).zip(theirs.chunks_exact(BYTES)) {
+            let (length, room, found) = decode(bytes);
+            if found != expected {
+                return Err(ExchangeError::CallsDiffer { owner, expected, found });
             }
             let fits = match gathering {
                 Gathering::ToAll => length.saturating_mul(owners),
                 Gathering::Parts => length / owners * owners,
             };
-            for (expected, found) in [(lengths[0], *length), (*room, fits)] {
+            for (expected, found) in [(lengths[0], length), (room, fits)] {
                 if expected != found {
                     let (expected, found) = (saturated(expected), saturated(found));
                     return Err(ExchangeError::LengthDiffers { owner, expected, found });
@@ -181,14 +213,16 @@ impl Members {
         })
     }
 
-    /// Makes a call unless an earlier one failed.
+    /// Counts and makes a call, unless an earlier one failed.
     fn call(
         &mut self,
-        call: impl FnOnce(&Self) -> Result<(), ExchangeError>,
+        call: Call,
+        make: impl FnOnce(&Self, Call) -> Result<(), ExchangeError>,
     ) -> Result<(), ExchangeError> {
+        self.calls += 1;
         let result = match self.error {
             Some(error) => Err(error),
-            None => call(self),
+            None => make(self, call.numbered(self.calls)),
         };
         self.error = result.err();
         result
@@ -222,23 +256,38 @@ impl Exchange for Members {
         self.owners
     }
 
+    fn calls(&self) -> u64 {
+        self.calls
+    }
+
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        self.call(|members| members.gather_checked(Gathering::ToAll, mine, all))
+        let gather = Gathering::ToAll;
+        let call = const { Call::new("all_gather") };
+        self.call(call, |members, call| members.gather_checked(gather, call, mine, all))
     }
 
     fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
-        self.call(|members| members.gather_checked(Gathering::Parts, mine, theirs))
+        let gather = Gathering::Parts;
+        let call = const { Call::new("all_to_all") };
+        self.call(call, |members, call| members.gather_checked(gather, call, mine, theirs))
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
-        // This CPU's stores take effect before any member returns from the barrier.
+        self.reduce(const { Call::new("barrier") }, &mut [])
+    }
+
+    fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
+        // This CPU's stores take effect before any member returns from a barrier.
         fence(SeqCst);
-        self.call(|members| {
-            let all_called = members.runtime.barrier(members.comm, members.runtime.limit);
-            match members.system_error(all_called)? {
-                true => Ok(()),
-                false => Err(members.runtime.timed_out()),
-            }
-        })
+        let mine: Vec<u8> = terms.iter().flat_map(|term| term.to_bytes()).collect();
+        let mut all = vec![0; mine.len() * self.owners as usize];
+        self.call(call, |members, call| {
+            members.gather_checked(Gathering::ToAll, call, &mine, &mut all)
+        })?;
+        let others = all.chunks_exact(mine.len().max(1)).enumerate();
+        for (_, theirs) in others.filter(|(owner, _)| *owner != self.me as usize) {
+            Term::add_all(terms, theirs);
+        }
+        Ok(())
     }
 }

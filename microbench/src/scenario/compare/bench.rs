@@ -25,8 +25,6 @@ use crate::timed::Timed;
 /// Hits in a row after which the table expects no insert: eight times the operations that its
 /// estimate of the share of inserts follows (64).
 const SETTLE: usize = 512;
-/// The table's header, which must not change.
-const HEADER_WORDS: u64 = 8;
 /// Fewer completed operations show that one waited for the sleeping owner.
 const FEW: u64 = 16;
 /// Pause of the barrier at the end of a measurement, for the ranks that do not measure.
@@ -79,8 +77,8 @@ impl<'a, T: Timed> Bench<'a, T> {
 
     fn words(&self, place: Place) -> Range<u64> {
         match place {
-            Place::Hot => HEADER_WORDS..HEADER_WORDS + 1,
-            Place::Random => HEADER_WORDS..self.config.words(),
+            Place::Hot => 0..1,
+            Place::Random => 0..self.config.words(),
         }
     }
 

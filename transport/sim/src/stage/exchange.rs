@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::vec::Vec;
 
-use probeline_transport::{Exchange, ExchangeError, Owner};
+use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
 
 use super::{Schedule, Stage, State};
 
@@ -11,20 +11,31 @@ use super::{Schedule, Stage, State};
 ///
 /// All owners leave a call at the time of the last one's arrival plus the model's `barrier_ns`. A
 /// call fails with [`ExchangeError::OwnerLost`] once a body has returned, and with
-/// [`ExchangeError::TimedOut`] if not all owners make the same call. All owners receive the error,
+/// [`ExchangeError::CallsDiffer`] if not all owners make the same call. All owners receive the error,
 /// and all later calls fail too.
 pub struct StageExchange {
     stage: Arc<Stage>,
     me: Owner,
+    /// The number of calls that this owner has begun.
+    calls: u64,
 }
 
 impl StageExchange {
     pub(super) fn new(stage: Arc<Stage>, me: Owner) -> Self {
-        Self { stage, me }
+        Self { stage, me, calls: 0 }
     }
 
     /// Makes a call, waits for the other owners, and passes the gathered bytes to `take`.
-    fn call(&self, call: Call, take: impl FnOnce(&[u8])) -> Result<(), ExchangeError> {
+    fn call(
+        &mut self,
+        call: Call,
+        mine: &[u8],
+        result: ResultBytes,
+        take: impl FnOnce(&[u8]),
+    ) -> Result<(), ExchangeError> {
+        self.calls += 1;
+        let call = call.numbered(self.calls);
+        let contribution = Contribution { call, mine: mine.to_vec(), result };
         let stage = &self.stage;
         let me = self.me.0 as usize;
         let mut schedule = stage.lock();
@@ -32,7 +43,7 @@ impl StageExchange {
             return Err(error);
         }
         schedule.bodies[me].at_ns = stage.cluster.clock_ns(self.me);
-        schedule.bodies[me].state = State::Called(call);
+        schedule.bodies[me].state = State::Called(contribution);
         stage.meet_if_all_called(&mut schedule);
         stage.hand_over(&mut schedule);
         let schedule = stage.wait(schedule, self.me);
@@ -51,16 +62,21 @@ impl Exchange for StageExchange {
         self.stage.cluster.config().owners
     }
 
+    fn calls(&self) -> u64 {
+        self.calls
+    }
+
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        let call = Call { kind: Kind::AllGather, mine: mine.to_vec(), room: all.len() };
-        self.call(call, |gathered| all.copy_from_slice(gathered))
+        let result = ResultBytes::OfAll(all.len());
+        let call = const { Call::new("all_gather") };
+        self.call(call, mine, result, |gathered| all.copy_from_slice(gathered))
     }
 
     fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
-        let call = Call { kind: Kind::AllToAll, mine: mine.to_vec(), room: theirs.len() };
+        let result = ResultBytes::Parts(theirs.len());
         let (bytes, each) = (mine.len(), mine.len() / self.owners() as usize);
         let start = self.me.0 as usize * each;
-        self.call(call, |gathered| {
+        self.call(const { Call::new("all_to_all") }, mine, result, |gathered| {
             let given = gathered.chunks_exact(bytes.max(1));
             for (place, given) in theirs.chunks_exact_mut(each.max(1)).zip(given) {
                 place.copy_from_slice(&given[start..start + each]);
@@ -69,7 +85,18 @@ impl Exchange for StageExchange {
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
-        self.call(Call { kind: Kind::Barrier, mine: Vec::new(), room: 0 }, |_| {})
+        self.call(const { Call::new("barrier") }, &[], ResultBytes::Words, |_| {})
+    }
+
+    fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
+        let me = self.me.0 as usize;
+        let mine: Vec<u8> = terms.iter().flat_map(|term| term.to_bytes()).collect();
+        self.call(call, &mine, ResultBytes::Words, |gathered| {
+            let others = gathered.chunks_exact(mine.len().max(1)).enumerate();
+            for (_, theirs) in others.filter(|(owner, _)| *owner != me) {
+                Term::add_all(terms, theirs);
+            }
+        })
     }
 }
 
@@ -89,43 +116,43 @@ impl Stage {
     }
 }
 
-/// The kind and the arguments of one owner's collective call.
-pub(super) struct Call {
-    kind: Kind,
-    /// The contribution; empty for a barrier.
+/// What an owner contributes to a collective call.
+pub(super) struct Contribution {
+    call: Call,
     mine: Vec<u8>,
-    /// The length of the result buffer, in bytes.
-    room: usize,
+    result: ResultBytes,
 }
 
-/// The kinds of collective calls.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Barrier,
-    AllGather,
-    AllToAll,
+/// The bytes that an owner expects.
+enum ResultBytes {
+    /// The contributions of all owners, with this length.
+    OfAll(usize),
+    /// The parts of all owners for this one, with this length together.
+    Parts(usize),
+    /// As many as the contribution has.
+    Words,
 }
 
 /// Concatenates the contributions of all owners to a call, in the order of owners.
-fn gather(calls: &[&Call]) -> Result<Vec<u8>, ExchangeError> {
-    let Some(first) = calls.first() else { return Ok(Vec::new()) };
-    let each = first.mine.len();
+fn gather(contributions: &[&Contribution]) -> Result<Vec<u8>, ExchangeError> {
+    let Some(first) = contributions.first() else { return Ok(Vec::new()) };
+    let (each, owners) = (first.mine.len(), contributions.len());
     let mut gathered = Vec::new();
-    for (owner, call) in (0..).map(Owner).zip(calls) {
-        if call.kind != first.kind {
-            // The owners wait in different calls, so neither call can complete.
-            return Err(ExchangeError::TimedOut { after_s: 0, missing: Some(owner) });
+    for (owner, contribution) in (0..).map(Owner).zip(contributions) {
+        let (expected, found) = (first.call, contribution.call);
+        if found != expected {
+            return Err(ExchangeError::CallsDiffer { owner, expected, found });
         }
-        same_length(owner, call.mine.len(), each)?;
-        match call.kind {
-            Kind::Barrier => {}
-            Kind::AllGather => same_length(owner, call.room, each * calls.len())?,
-            Kind::AllToAll => {
-                same_length(owner, call.room, each)?;
-                same_length(owner, each, each / calls.len() * calls.len())?;
+        same_length(owner, contribution.mine.len(), each)?;
+        match contribution.result {
+            ResultBytes::Words => {}
+            ResultBytes::OfAll(room) => same_length(owner, room, each * owners)?,
+            ResultBytes::Parts(room) => {
+                same_length(owner, room, each)?;
+                same_length(owner, each, each / owners * owners)?;
             }
         }
-        gathered.extend_from_slice(&call.mine);
+        gathered.extend_from_slice(&contribution.mine);
     }
     Ok(gathered)
 }

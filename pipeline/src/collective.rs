@@ -1,0 +1,325 @@
+//! Collective calls of structures: whether an owner failed, sums, and agreement on parameters.
+//!
+//! A [`Collective`] is one call in progress. It takes the steps that its structure needs, each of
+//! them one reduction of four words. Every owner takes every step: an owner that fails in its part
+//! says so in the next step, and all owners return an error. Each step carries the name of the call
+//! and the structure, so that owners in different calls report both.
+//!
+//! Between two steps of a call no operation is in flight on any owner.
+
+use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term, Transport};
+use thiserror::Error as ThisError;
+
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::pipeline::Pipeline;
+
+/// The reason why a collective call returned no result.
+///
+/// After an error in a call that changes the structure, its content is undefined, unless the call
+/// says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum CollectiveError {
+    /// The exchange failed.
+    #[error("a collective call failed: {0}")]
+    Exchange(#[from] ExchangeError),
+    /// A one-sided operation of this owner failed, in the call or before it.
+    #[error("an operation of a collective call failed: {0}")]
+    Operation(#[from] Error),
+    /// The transport's window is shorter than its geometry says: a defect of the transport.
+    #[error("the transport's window has become shorter: this is a defect of the transport")]
+    Window,
+    /// The exchange and the engine disagree on the number of owners.
+    #[error(
+        "the exchange has {exchange} members, the engine {engine} owners: open the engine with the \
+         same exchange"
+    )]
+    Owners {
+        /// Members of the exchange.
+        exchange: u32,
+        /// Owners of the engine.
+        engine: u32,
+    },
+    /// An owner could not open the structure; its own error gives the reason.
+    #[error("{owner} could not open its part: see its error")]
+    NotOpened {
+        /// The owner without the structure.
+        owner: Owner,
+    },
+    /// An owner could not do its part; its own error gives the reason.
+    #[error("{owner} could not do its part of a collective call: see its error")]
+    PartFailed {
+        /// The owner that failed.
+        owner: Owner,
+    },
+    /// An owner opened the structure with different parameters.
+    #[error(
+        "{owner} has other parameters: its {what} is {theirs}, here it is {mine}; start all of them \
+         with the same parameters"
+    )]
+    Differs {
+        /// The owner whose parameters differ.
+        owner: Owner,
+        /// The name of the parameter that differs.
+        what: &'static str,
+        /// The value on this owner.
+        mine: u64,
+        /// The value on the other owner.
+        theirs: u64,
+    },
+}
+
+/// A parameter that all owners of a structure must have in common: its name and its value.
+pub type Parameter = (&'static str, u64);
+
+/// The name of the first parameter, which is compared for every structure. Owners whose structures
+/// have different numbers of parameters run different builds.
+const PARAMETERS: &str = "number of parameters, which depends on the build";
+
+/// A collective call in progress.
+pub struct Collective<'e, E: ?Sized> {
+    exchange: &'e mut E,
+    call: Call,
+}
+
+/// What a step found on all owners.
+struct Step {
+    /// The first owner that failed.
+    failed: Option<Owner>,
+    sum: u64,
+    min: u64,
+    max: u64,
+}
+
+impl<'e, E: Exchange + ?Sized> Collective<'e, E> {
+    /// Begins a call of this name on a structure that the job's call `opened` has opened, or on none
+    /// if `opened` is 0.
+    pub fn new(exchange: &'e mut E, name: &str, opened: u64) -> Self {
+        Self { exchange, call: Call::new(name).of_structure(opened) }
+    }
+
+    /// Returns the number of collective calls that the job has made, which numbers structures.
+    pub fn calls(&self) -> u64 {
+        self.exchange.calls()
+    }
+
+    /// Returns the exchange, for calls between two steps, which all owners make.
+    pub fn exchange(&mut self) -> &mut E {
+        self.exchange
+    }
+
+    /// Returns this owner.
+    pub fn me(&self) -> Owner {
+        self.exchange.me()
+    }
+
+    fn take(&mut self, has_failed: bool, sum: u64, value: u64) -> Result<Step, ExchangeError> {
+        const NOBODY: u64 = u64::MAX;
+        let failed = if has_failed { u64::from(self.me().0) } else { NOBODY };
+        let mut terms = [Term::Min(failed), Term::Sum(sum), Term::Min(value), Term::Max(value)];
+        self.exchange.reduce(self.call, &mut terms)?;
+        let [failed, sum, min, max] = terms.map(Term::value);
+        Ok(Step { failed: u32::try_from(failed).ok().map(Owner), sum, min, max })
+    }
+
+    /// Waits for all owners. Returns this owner's result if all of them succeeded.
+    ///
+    /// # Errors
+    /// This owner's error, or else [`CollectiveError::PartFailed`] if another failed.
+    pub fn together<R, X>(&mut self, mine: Result<R, X>) -> Result<R, X>
+    where
+        X: From<CollectiveError>,
+    {
+        let step = self.take(mine.is_err(), 0, 0);
+        let mine = mine?;
+        succeeded(step).map(|_| mine).map_err(X::from)
+    }
+
+    /// Returns the sum of `mine` over all owners, at most `u64::MAX`.
+    ///
+    /// # Errors
+    /// This owner's error, or else [`CollectiveError::PartFailed`] if another failed.
+    pub fn sum<X>(&mut self, mine: Result<u64, X>) -> Result<u64, X>
+    where
+        X: From<CollectiveError>,
+    {
+        let step = self.take(mine.is_err(), *mine.as_ref().unwrap_or(&0), 0);
+        mine?;
+        succeeded(step).map(|step| step.sum).map_err(X::from)
+    }
+
+    /// Tells the other owners, who are in a step of the same call, that this one has failed.
+    pub fn fail(mut self) {
+        // This owner returns the error that made it fail.
+        self.take(true, 0, 0).ok();
+    }
+
+    /// Checks that all owners have the same parameters and an engine with as many owners as the
+    /// exchange. Returns whether `is_asked` is true on all of them.
+    ///
+    /// # Errors
+    /// This owner's error; [`CollectiveError::NotOpened`] if another failed;
+    /// [`CollectiveError::Differs`] with the first owner whose parameters differ from this one's.
+    pub fn agree(
+        &mut self,
+        mine: Result<(), CollectiveError>,
+        engine_owners: u32,
+        parameters: &[Parameter],
+        is_asked: bool,
+    ) -> Result<bool, CollectiveError> {
+        let exchange = self.exchange.owners();
+        let same_owners = if engine_owners == exchange {
+            Ok(())
+        } else {
+            Err(CollectiveError::Owners { exchange, engine: engine_owners })
+        };
+        let mine = mine.and(same_owners);
+        let all = || {
+            [(PARAMETERS, parameters.len() as u64)].into_iter().chain(parameters.iter().copied())
+        };
+        let digest = all().fold(0, |digest, (_, value)| mix(digest ^ value));
+        let step = self.take(mine.is_err(), is_asked.into(), digest);
+        mine?;
+        let step = step?;
+        if let Some(owner) = step.failed {
+            return Err(CollectiveError::NotOpened { owner });
+        }
+        if step.min != step.max {
+            for (what, value) in all() {
+                self.compare(what, value)?;
+            }
+        }
+        Ok(step.sum == exchange.into())
+    }
+
+    /// Checks that all owners have the same value. If not, they take the same steps to find out who
+    /// differs.
+    fn compare(&mut self, what: &'static str, mine: u64) -> Result<(), CollectiveError> {
+        let step = self.take(false, 0, mine)?;
+        if step.min == step.max {
+            return Ok(());
+        }
+        let me = self.me();
+        let is_first = me == Owner(0);
+        let first = self.take(false, if is_first { mine } else { 0 }, 0)?.sum;
+        let odd = if mine == first { u64::MAX } else { me.0.into() };
+        // Smaller than the number of owners.
+        #[allow(clippy::cast_possible_truncation)]
+        let odd = Owner(self.take(false, 0, odd)?.min as u32);
+        let theirs = self.take(false, if me == odd { mine } else { 0 }, 0)?.sum;
+        let (owner, theirs) = if mine == first { (odd, theirs) } else { (Owner(0), first) };
+        Err(CollectiveError::Differs { owner, what, mine, theirs })
+    }
+}
+
+fn succeeded(step: Result<Step, ExchangeError>) -> Result<Step, CollectiveError> {
+    let step = step?;
+    match step.failed {
+        Some(owner) => Err(CollectiveError::PartFailed { owner }),
+        None => Ok(step),
+    }
+}
+
+/// Mixes the bits of a word (Stafford's variant 13 of MurmurHash3's finalizer).
+fn mix(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+impl<T: Transport, S, X, M: Machine> Pipeline<T, S, X, M> {
+    /// Begins a collective call on the structure that this pipeline runs.
+    pub fn collective<'e, E>(&self, exchange: &'e mut E, name: &str) -> Collective<'e, E>
+    where
+        E: Exchange + ?Sized,
+    {
+        Collective::new(exchange, name, self.opened)
+    }
+
+    /// Checks that all owners have opened the structure with the same parameters. Returns whether
+    /// `is_asked` is true on all of them. `mine` is whether this owner has it.
+    ///
+    /// # Errors
+    /// As for [`Collective::agree`].
+    pub fn agree<E>(
+        &mut self,
+        exchange: &mut E,
+        name: &str,
+        mine: Result<(), CollectiveError>,
+        parameters: &[Parameter],
+        is_asked: bool,
+    ) -> Result<bool, CollectiveError>
+    where
+        E: Exchange + ?Sized,
+    {
+        let owners = self.transport().geometry().owners;
+        let mut call = Collective::new(exchange, name, 0);
+        let all = call.agree(mine, owners, parameters, is_asked)?;
+        self.opened = call.calls();
+        Ok(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use probeline_transport::Alone;
+
+    use super::*;
+
+    /// Two owners, of which this one sees the other's words.
+    struct Two {
+        me: u32,
+        theirs: [u64; 4],
+        steps: u32,
+    }
+
+    impl Exchange for Two {
+        fn me(&self) -> Owner {
+            Owner(self.me)
+        }
+
+        fn owners(&self) -> u32 {
+            2
+        }
+
+        fn all_gather(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
+            Err(ExchangeError::System { errno: 0 })
+        }
+
+        fn all_to_all(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
+            Err(ExchangeError::System { errno: 0 })
+        }
+
+        fn reduce(&mut self, _: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
+            self.steps += 1;
+            terms.iter_mut().zip(self.theirs).for_each(|(term, word)| term.add(word));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn names_the_owner_that_failed() {
+        let mut two = Two { me: 0, theirs: [1, 5, 0, 0], steps: 0 };
+        let mut call = Collective::new(&mut two, "test", 0);
+        let failed = CollectiveError::PartFailed { owner: Owner(1) };
+        assert_eq!(call.together::<(), _>(Ok(())), Err(failed));
+        assert_eq!(call.sum::<CollectiveError>(Ok(3)), Err(failed));
+        let own = Err(CollectiveError::Window);
+        assert_eq!(call.together::<(), _>(own), own);
+        let opened = call.agree(Ok(()), 2, &[], false);
+        assert_eq!(opened, Err(CollectiveError::NotOpened { owner: Owner(1) }));
+        two.theirs = [u64::MAX, 5, 0, 0];
+        assert_eq!(Collective::new(&mut two, "test", 0).sum::<CollectiveError>(Ok(3)), Ok(8));
+    }
+
+    #[test]
+    fn refuses_an_engine_with_other_owners() {
+        let mut alone = Alone;
+        let mut call = Collective::new(&mut alone, "test", 0);
+        let error = CollectiveError::Owners { exchange: 1, engine: 2 };
+        assert_eq!(call.agree(Ok(()), 2, &[("size", 1)], true), Err(error));
+        assert_eq!(call.agree(Ok(()), 1, &[("size", 1)], true), Ok(true));
+        assert_eq!(call.agree(Ok(()), 1, &[("size", 1)], false), Ok(false));
+    }
+}
