@@ -9,7 +9,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Display;
 
-use probeline_transport::{Exchange, ExchangeError, LINE_WORDS, MAX_OWNERS, Owner, Sizes};
+use probeline_transport::{
+    Exchange, ExchangeError, Fingerprint, LINE_WORDS, MAX_OWNERS, Owner, Sizes,
+};
 use thiserror::Error;
 
 /// Why the owners of a job cannot open engines together.
@@ -112,22 +114,23 @@ where
 }
 
 /// Gathers the connection info of every owner, as records of `N` words. An owner that cannot open
-/// its engine passes `None`, and the opening fails on all owners. `version` is not 0; it changes
-/// with the record, the collective calls of opening, and the control words.
+/// its engine passes `None`, and the opening fails on all owners. `protocol` changes with the record,
+/// the collective calls of opening, and the control words.
 ///
 /// # Errors
-/// [`SetupError::PeerFailed`], [`SetupError::Differs`] for another version, and
+/// [`SetupError::PeerFailed`], [`SetupError::Differs`] for another protocol, and
 /// [`SetupError::Exchange`]. With the first two, all owners fail, because all have the same
 /// records.
 pub fn gather_records<E, const N: usize>(
     exchange: &mut E,
-    version: u64,
+    protocol: Fingerprint,
     mine: Option<[u64; N]>,
 ) -> Result<Vec<[u64; N]>, SetupError>
 where
     E: Exchange + ?Sized,
 {
-    let words = mine.map(|mine| [version].into_iter().chain(mine));
+    let protocol = protocol.with(N as u64).get();
+    let words = mine.map(|mine| [protocol].into_iter().chain(mine));
     let mut bytes: Vec<u8> = words.into_iter().flatten().flat_map(u64::to_le_bytes).collect();
     bytes.resize((1 + N) * size_of::<u64>(), 0);
     let all = gather(exchange, &bytes)?;
@@ -136,7 +139,7 @@ where
     let record = |(owner, words): (Owner, &[u64])| match *words {
         [] | [0, ..] => Err(SetupError::PeerFailed(owner)),
         [theirs, ref record @ ..] => {
-            agree(owner, "as protocol version", version, theirs)?;
+            agree(owner, "as fingerprint of the build", protocol, theirs)?;
             Ok(record.try_into().unwrap_or([0; N]))
         }
     };
@@ -206,24 +209,28 @@ pub fn random() -> Result<u64, SetupError> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
+
     use probeline_transport::Alone;
 
     use super::*;
 
+    const PROTOCOL: Fingerprint = Fingerprint::new(7);
+
     #[test]
     fn records_arrive_as_they_were_sent() {
         let sent = [1, u64::MAX, 1 << 40];
-        assert_eq!(gather_records(&mut Alone, 7, Some(sent)), Ok(vec![sent]));
-        let failed = gather_records::<_, 3>(&mut Alone, 7, None);
+        assert_eq!(gather_records(&mut Alone, PROTOCOL, Some(sent)), Ok(vec![sent]));
+        let failed = gather_records::<_, 3>(&mut Alone, PROTOCOL, None);
         assert_eq!(failed, Err(SetupError::PeerFailed(Owner(0))));
         assert_eq!(all_succeeded(&mut Alone, true), Ok(()));
         assert_eq!(all_succeeded(&mut Alone, false), Err(SetupError::PeerFailed(Owner(0))));
     }
 
-    /// Owner 0 has version 7, owner 1 version 6.
-    struct TwoVersions;
+    /// The other owner sends the same, but for the first word.
+    struct OtherBuild;
 
-    impl Exchange for TwoVersions {
+    impl Exchange for OtherBuild {
         fn me(&self) -> Owner {
             Owner(0)
         }
@@ -236,7 +243,7 @@ mod tests {
             let (first, second) = all.split_at_mut(mine.len());
             first.copy_from_slice(mine);
             second.copy_from_slice(mine);
-            second[0] -= 1;
+            second[0] ^= 2;
             Ok(())
         }
 
@@ -250,10 +257,14 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_reported() {
-        let error = gather_records(&mut TwoVersions, 7, Some([0; 2])).unwrap_err();
-        let text = "owner 1 was opened with 6 as protocol version, this one with 7: start every \
-                    owner with the same options and the same build";
+    fn refuses_another_build() {
+        let error = gather_records(&mut OtherBuild, PROTOCOL, Some([0; 2])).unwrap_err();
+        let mine = PROTOCOL.with(2).get();
+        let text = format!(
+            "owner 1 was opened with {} as fingerprint of the build, this one with {mine}: start \
+             every owner with the same options and the same build",
+            mine ^ 2
+        );
         assert_eq!(error.to_string(), text);
     }
 

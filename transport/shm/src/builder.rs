@@ -8,7 +8,7 @@ use probeline_engine::{CpuMemory, SetupError, Slots};
 use probeline_pin::{MemoryPolicy, Pages};
 use probeline_transport::{AtomicScope, Caps, Exchange, Owner, Sizes};
 
-use crate::connection_info::{ConnectionInfo, VERSION};
+use crate::connection_info::{ConnectionInfo, PROTOCOL};
 use crate::window::Window;
 use crate::{Engine, OpenError};
 
@@ -47,7 +47,7 @@ impl Builder {
         check_owners(exchange.owners())?;
         let own = self.create();
         let info = own.as_ref().ok().map(|own| own.info.to_words());
-        let all = gather_records(exchange, VERSION, info);
+        let all = gather_records(exchange, PROTOCOL, info);
         let (mut own, all, me) = (own?, all?, exchange.me());
         let mapped = own.map_windows(me, &all).map(|windows| (windows, own));
         // All peers have mapped this window by now, or never will: its descriptor is closed.

@@ -1,7 +1,18 @@
 //! What an owner tells its peers when they open their engines.
 
-/// The version of [`ConnectionInfo`] and of the control words in front of a window.
-pub(crate) const VERSION: u64 = 2;
+use probeline_transport::Fingerprint;
+
+use crate::lock::LOCK_WORDS;
+use crate::window::{CONTROL_WORDS, LOCK_AT, LOST_TO_AT, NONCE_AT};
+
+/// The record and the control words in front of a window.
+pub(crate) const PROTOCOL: Fingerprint = Fingerprint::new(2).with_all(&[
+    CONTROL_WORDS as u64,
+    NONCE_AT as u64,
+    LOST_TO_AT as u64,
+    LOCK_AT as u64,
+    LOCK_WORDS as u64,
+]);
 
 /// The information that an owner sends to its peers: its sizes, and where its window is.
 #[derive(Clone, Copy, Debug)]

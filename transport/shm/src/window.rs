@@ -16,13 +16,13 @@ use crate::connection_info::ConnectionInfo;
 use crate::lock::{LOCK_WORDS, Lock};
 
 /// The number of control words, which precede the window.
-const CONTROL_WORDS: usize = PAGE_WORDS;
+pub(crate) const CONTROL_WORDS: usize = PAGE_WORDS;
 /// The index of the random number by which peers recognise the memory.
-const NONCE_AT: usize = 0;
+pub(crate) const NONCE_AT: usize = 0;
 /// The index of the control word that names the lost owner in the fault of this owner's engine.
-const LOST_TO_AT: usize = 1;
+pub(crate) const LOST_TO_AT: usize = 1;
 /// The index of the lock, on its own cache line.
-const LOCK_AT: usize = 8;
+pub(crate) const LOCK_AT: usize = 8;
 
 /// The mapped memory of one owner, this one or a peer.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use probeline_engine::setup::{agree, check_owners, check_sizes, gather_records, together};
 use probeline_engine::{SetupError, Slots};
-use probeline_transport::{AtomicScope, Caps, Exchange, Owner, Sizes};
+use probeline_transport::{AtomicScope, Caps, Exchange, Fingerprint, Owner, Sizes};
 
 use super::OpenError;
 use super::engine::Engine;
@@ -16,7 +16,7 @@ use super::window::{ControlWords, Window};
 
 /// The maximum depth. Every operation in flight has 4 words for an atomic.
 const MAX_DEPTH: u32 = 1 << 20;
-/// The version of the connection information and of the control words.
+/// Version of the connection information and of the collective calls of opening.
 const VERSION: u64 = 1;
 /// The single-copy mechanisms of btl vader over which osc rdma executes atomics by messages and
 /// aborts the process. Observed with the first two; the third also provides only copies.
@@ -118,7 +118,10 @@ impl Builder {
         let single = self.acc_single_intrinsic.map_or(2, u64::from);
         let Sizes { window_words, slot_words, .. } = self.sizes;
         let mine = [window_words, slot_words.into(), single, runtime.in_use_from(group)];
-        let all = gather_records(members, VERSION, able.then_some(mine))?;
+        let control = ControlWords::new(8, 2);
+        let words = [control.lost_by(Owner(1)), control.asleep(), control.tried()];
+        let protocol = Fingerprint::new(VERSION).with_all(&words);
+        let all = gather_records(members, protocol, able.then_some(mine))?;
         for (owner, theirs) in (0..).map(Owner).zip(&all) {
             agree(owner, "words in the window", mine[0], theirs[0])?;
             agree(owner, "words in a slot", mine[1], theirs[1])?;

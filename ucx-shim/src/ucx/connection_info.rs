@@ -2,12 +2,15 @@
 
 use probeline_engine::SetupError;
 use probeline_engine::setup::{agree, gather, gather_records};
-use probeline_transport::{Exchange, Owner};
+use probeline_transport::{Exchange, Fingerprint, Owner};
 
+use super::control::{LOST, SCRATCH};
+use super::peer::CONTROL_WORDS;
 use super::{Atomics, Progress};
 
-/// The version of the record, of the collective calls of opening, and of the control words.
-const VERSION: u64 = 3;
+/// The record, the collective calls of opening, and the control words.
+const PROTOCOL: Fingerprint =
+    Fingerprint::new(3).with_all(&[SCRATCH as u64, LOST as u64, CONTROL_WORDS as u64]);
 /// Words of a record.
 const WORDS: usize = 9;
 /// The number of bytes of its address and key that an owner sends in one call. Address and key grow
@@ -40,7 +43,7 @@ impl ConnectionInfo {
         mine: Option<&Self>,
         exchange: &mut E,
     ) -> Result<Vec<Self>, SetupError> {
-        let records = gather_records(exchange, VERSION, mine.map(Self::record))?;
+        let records = gather_records(exchange, PROTOCOL, mine.map(Self::record))?;
         let lengths = records.iter().map(blob_lengths);
         let longest = lengths.map(|[worker, key]| worker.saturating_add(key)).max().unwrap_or(0);
         let mut blob = mine.map_or_else(Vec::new, |mine| [&*mine.worker, &mine.key].concat());

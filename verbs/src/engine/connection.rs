@@ -22,13 +22,13 @@ pub(super) const FIRST_LOST: u64 = 1;
 const FIRST_SHUTDOWN: u64 = 8;
 
 /// The number of control words in a job of `owners`.
-pub(super) fn control_words(owners: u32) -> u64 {
-    (FIRST_SHUTDOWN + u64::from(owners)).next_multiple_of(PAGE_WORDS as u64)
+pub(super) const fn control_words(owners: u32) -> u64 {
+    (FIRST_SHUTDOWN + owners as u64).next_multiple_of(PAGE_WORDS as u64)
 }
 
 /// The control word in which `owner` announces its shutdown.
-pub(super) fn shutdown_word(owner: Owner) -> u64 {
-    FIRST_SHUTDOWN + u64::from(owner.0)
+pub(super) const fn shutdown_word(owner: Owner) -> u64 {
+    FIRST_SHUTDOWN + owner.0 as u64
 }
 
 /// The owner, one of `owners`, that the control word `index` names as lost.

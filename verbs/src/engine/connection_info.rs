@@ -5,13 +5,15 @@ use alloc::vec::Vec;
 
 use probeline_engine::SetupError;
 use probeline_engine::setup::{agree, gather_records};
-use probeline_transport::{Exchange, Owner};
+use probeline_transport::{Exchange, Fingerprint, Owner};
 
 use super::OpenError;
+use super::connection::{FIRST_LOST, SCRATCH, control_words, shutdown_word};
 use crate::{Gid, GidKind, LinkLayer, Mtu, RemoteRegion};
 
-/// The version of the record, of the collective calls of opening, and of the control words.
-const VERSION: u64 = 3;
+/// The record, the collective calls of opening, and the control words.
+const PROTOCOL: Fingerprint =
+    Fingerprint::new(3).with_all(&[SCRATCH, FIRST_LOST, shutdown_word(Owner(1)), control_words(2)]);
 /// Words of a record.
 const WORDS: usize = 15;
 
@@ -44,7 +46,7 @@ impl ConnectionInfo {
         exchange: &mut E,
         mine: Option<(&Self, &[u32])>,
     ) -> Result<Vec<Self>, SetupError> {
-        let records = gather_records(exchange, VERSION, mine.map(|(mine, _)| mine.to_words()))?;
+        let records = gather_records(exchange, PROTOCOL, mine.map(|(mine, _)| mine.to_words()))?;
         let numbers = mine.map(|(_, numbers)| numbers).unwrap_or_default();
         let numbers: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         let mut theirs = vec![0; numbers.len()];
