@@ -5,20 +5,19 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use probeline_pipeline::{Collective, CollectiveError};
+use probeline_pipeline::{Collective, CollectiveError, FINGERPRINT};
 use probeline_transport::{Exchange, Transport};
 
 use crate::config::Config;
 use crate::control::State;
 use crate::direct;
 use crate::error::OpenError;
+use crate::fingerprint::fingerprint;
 use crate::layout::{Layout, Place, hash};
 use crate::map::{Map, Operation, check as check_config};
 use crate::mode::Mode;
 use crate::plain::Plain;
 
-/// Version of the layout of buckets and of the protocol.
-const VERSION: u64 = 1;
 /// The name of the call that opens a map.
 const OPEN: &str = "Map::open";
 const MODE: &str = "mode (0 for claims, 1 part locks, 2 bucket locks, 3 unlocked)";
@@ -67,7 +66,7 @@ where
         let quiet = self.pipeline.quiesce().map_err(CollectiveError::from);
         let layout = self.layout();
         let parameters = [
-            ("version", VERSION),
+            (FINGERPRINT, fingerprint()),
             ("size of a key in bytes", layout.bytes.key as u64),
             ("size of a value in bytes", layout.bytes.value as u64),
             ("buckets per owner", layout.buckets_per_owner),

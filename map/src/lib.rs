@@ -55,6 +55,7 @@ mod direct;
 mod error;
 #[cfg(feature = "std")]
 mod file;
+mod fingerprint;
 mod future;
 mod layout;
 mod machine;

@@ -14,7 +14,8 @@ use probeline_map::{
 };
 use probeline_shm::Builder;
 use probeline_sim::Cluster;
-use probeline_transport::{Alone, Exchange, PostError, Transport};
+use probeline_testing::OtherBuild;
+use probeline_transport::{Alone, Owner, PostError, Transport};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -605,7 +606,17 @@ fn owners_with_other_parameters_are_named() {
          is 16; start all of them with the same parameters"
     );
     let [fine, bad] = open([good, Config::new(0)], false)[..] else { panic!("two owners") };
-    let not_opened = CollectiveError::NotOpened { owner: probeline_transport::Owner(1) };
+    let not_opened = CollectiveError::NotOpened { owner: Owner(1) };
     assert_eq!(fine, Err(not_opened.into()));
     assert!(matches!(bad, Err(OpenError::Config(_))), "{bad:?}");
+}
+
+#[test]
+fn refuses_another_build() {
+    let config = Config::new(100);
+    let cluster = Cluster::new(sim::<u64, u64>(&config, 2, 2)).unwrap();
+    let agreed = open::<u64, u64>(&cluster, 0, config, 2).agree(&mut OtherBuild::default());
+    let Err(CollectiveError::Differs { owner, what, .. }) = agreed else { panic!("{agreed:?}") };
+    assert_eq!(owner, Owner(1));
+    assert!(what.contains("of the build"), "{what}");
 }

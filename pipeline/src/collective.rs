@@ -7,7 +7,7 @@
 //!
 //! Between two steps of a call no operation is in flight on any owner.
 
-use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term, Transport};
+use probeline_transport::{Call, Exchange, ExchangeError, Fingerprint, Owner, Term, Transport};
 use thiserror::Error as ThisError;
 
 use crate::error::Error;
@@ -72,6 +72,9 @@ pub enum CollectiveError {
 
 /// A parameter that all owners of a structure must have in common: its name and its value.
 pub type Parameter = (&'static str, u64);
+
+/// The name of the parameter that tells builds of a structure apart.
+pub const FINGERPRINT: &str = "fingerprint of layout and protocol (a number of the build)";
 
 /// The name of the first parameter, which is compared for every structure. Owners whose structures
 /// have different numbers of parameters run different builds.
@@ -178,7 +181,7 @@ impl<'e, E: Exchange + ?Sized> Collective<'e, E> {
         let all = || {
             [(PARAMETERS, parameters.len() as u64)].into_iter().chain(parameters.iter().copied())
         };
-        let digest = all().fold(0, |digest, (_, value)| mix(digest ^ value));
+        let digest = all().fold(Fingerprint::new(1), |digest, (_, value)| digest.with(value)).get();
         let step = self.take(mine.is_err(), is_asked.into(), digest);
         mine?;
         let step = step?;
@@ -219,13 +222,6 @@ fn succeeded(step: Result<Step, ExchangeError>) -> Result<Step, CollectiveError>
         Some(owner) => Err(CollectiveError::PartFailed { owner }),
         None => Ok(step),
     }
-}
-
-/// Mixes the bits of a word (Stafford's variant 13 of MurmurHash3's finalizer).
-fn mix(word: u64) -> u64 {
-    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
 }
 
 impl<T: Transport, S, X, M: Machine> Pipeline<T, S, X, M> {

@@ -62,7 +62,7 @@ mod pipeline;
 mod port;
 mod sink;
 
-pub use collective::{Collective, CollectiveError, Parameter};
+pub use collective::{Collective, CollectiveError, FINGERPRINT, Parameter};
 pub use error::{Error, OperationsError, Stop};
 pub use future::{Host, OperationFuture};
 pub use machine::{Completed, Machine, Next, Run, Step};

@@ -23,13 +23,14 @@ mod rounds;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_pipeline::{Collective, CollectiveError, Parameter};
+use probeline_pipeline::{Collective, CollectiveError, FINGERPRINT, Parameter};
 use probeline_transport::{Exchange, Transport};
 
 use crate::bucket::Bucket;
 use crate::cache::CacheEntry;
 use crate::config::Config;
 use crate::error::{BatchError, GrowError, OpenError, OperationError};
+use crate::fingerprint::fingerprint;
 use crate::table::{Operation, Table, check};
 
 pub(crate) use grow::{Grows, KeyResult, grow};
@@ -38,8 +39,6 @@ pub(crate) use phase::{Phase, words};
 use retain::Keys;
 pub(crate) use retain::{Occupants, Retain};
 
-/// Version of the layout of the buckets and of the protocol.
-const VERSION: u64 = 3;
 /// The name of the call that opens a table.
 const OPEN: &str = "Table::open";
 /// Attempts to read or to put a key that is moved into a larger table. A transport that fails eight
@@ -277,7 +276,7 @@ where
 /// Returns what all owners of a table of any kind have in common.
 pub(crate) fn parameters(config: &Config) -> [Parameter; 5] {
     [
-        ("version", VERSION),
+        (FINGERPRINT, fingerprint()),
         ("buckets per owner", config.buckets_per_owner),
         ("probe limit (C times M)", u64::from(config.chunk_buckets) * u64::from(config.max_chunks)),
         ("first word", config.first_word),

@@ -70,6 +70,7 @@ mod context;
 mod direct;
 mod error;
 mod find_or_put;
+mod fingerprint;
 mod future;
 mod layout;
 mod line;

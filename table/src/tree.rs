@@ -37,6 +37,7 @@ mod table;
 
 pub use cache::PairCacheLine;
 pub use config::TreeConfig;
+pub(crate) use config::fingerprint;
 pub use stats::TreeStats;
 pub use table::{TreeOperation, TreeTable};
 #[cfg(test)]

@@ -36,6 +36,7 @@ mod stats;
 mod table;
 
 pub use config::WideConfig;
+pub(crate) use config::fingerprint;
 pub(crate) use key::Tagged;
 pub use stats::EntryStats;
 pub use table::{WideOperation, WideTable};

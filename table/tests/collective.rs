@@ -16,6 +16,7 @@ use probeline_table::{
     ChunkChoice, CollectiveError, Config, ConfigError, Finished, Intent, Layout, MAX_KEY,
     OneRoundtrip, OpenError, Outcome, Probing, ReadAhead, ReadCost, Table, Tag,
 };
+use probeline_testing::OtherBuild;
 use probeline_transport::{Exchange, ExchangeError, Owner, Pending, Splitter, Transport};
 use proptest::prelude::*;
 
@@ -105,6 +106,16 @@ fn all_owners_name_the_owner_that_differs() {
             assert!(begin.elapsed() < TIME_LIMIT, "an owner waited for a lost owner");
         }
     }
+}
+
+#[test]
+fn refuses_another_build() {
+    let cluster = Cluster::new(Sizes::of(2, &CONFIG).sim(1)).unwrap();
+    let engine = cluster.engine(Owner(0)).unwrap();
+    let agreed = Table::new(engine, CONFIG, storage(4)).unwrap().agree(&mut OtherBuild::default());
+    let Err(CollectiveError::Differs { owner, what, .. }) = agreed else { panic!("{agreed:?}") };
+    assert_eq!(owner, Owner(1));
+    assert!(what.contains("of the build"), "{what}");
 }
 
 #[test]

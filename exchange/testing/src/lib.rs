@@ -13,7 +13,7 @@ use std::process::{self, ExitStatus};
 
 use probeline_exchange::{Job, Limits, Options, Start, join};
 use probeline_transport::conformance::{Case, Failure, Report, Verdict, cases};
-use probeline_transport::{Exchange, ExchangeError, MAX_OWNERS, Owner};
+use probeline_transport::{Call, Exchange, ExchangeError, MAX_OWNERS, Owner, Term};
 
 pub use kill::{kill_after, wait_for_kill};
 
@@ -141,5 +141,48 @@ impl Exchange for TooManyOwners {
 
     fn all_to_all(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
         unreachable!("called with too many owners")
+    }
+}
+
+/// An exchange whose other owner runs another build: it opens a structure with the parameters of this
+/// one, except for the first, the fingerprint of the build.
+#[derive(Debug, Default)]
+pub struct OtherBuild {
+    steps: u32,
+}
+
+impl Exchange for OtherBuild {
+    fn me(&self) -> Owner {
+        Owner(0)
+    }
+
+    fn owners(&self) -> u32 {
+        2
+    }
+
+    fn all_gather(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
+        unreachable!("only reductions are called")
+    }
+
+    fn all_to_all(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
+        unreachable!("only reductions are called")
+    }
+
+    /// Answers the steps of `Collective::agree`: all parameters, their number, the first one; then
+    /// what owner 0 has, who differs, and what that owner has.
+    fn reduce(&mut self, _: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
+        let [failed, sum, min, max] = terms else { panic!("a step has four words: {terms:?}") };
+        failed.add(u64::MAX);
+        let value = match self.steps {
+            0 | 2 => min.value() ^ 2,
+            1 => min.value(),
+            4 => 1,
+            _ => 0,
+        };
+        min.add(value);
+        max.add(value);
+        sum.add(u64::from(self.steps == 5));
+        self.steps += 1;
+        Ok(())
     }
 }

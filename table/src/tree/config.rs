@@ -1,8 +1,8 @@
 //! The parameters of a tree table and their validation against a transport.
 
-use probeline_transport::{Caps, Geometry, Sizes};
+use probeline_transport::{Caps, Fingerprint, Geometry, Sizes};
 
-use super::shape::REFERENCE_BITS;
+use super::shape::{REFERENCE_BITS, References, Shape};
 use crate::config::Config;
 use crate::error::ConfigError;
 use crate::layout::Layout;
@@ -69,4 +69,20 @@ impl TreeConfig {
         let Config { first_word, buckets_per_owner, probing, .. } = self.buckets;
         Layout::new(owners, buckets_per_owner, first_word, probing)
     }
+}
+
+/// Adds the pairs of a few keys to the fingerprint of the build.
+pub(crate) fn fingerprint(all: Fingerprint) -> Fingerprint {
+    const KEYS: [[u64; 2]; 3] = [[0, 0], [1, 2], [u64::MAX, 3]];
+    // Four slots, and so three nodes.
+    let shape = Shape::new(100);
+    KEYS.iter().fold(all, |all, key| {
+        let (mut references, mut node, mut all) = (References::EMPTY, shape.first(), all);
+        for reference in 1..=3 {
+            all = all.with(shape.pair(node, key, &references));
+            references.set(node, reference);
+            node = node.next();
+        }
+        all
+    })
 }

@@ -1,10 +1,12 @@
 //! The parameters of a wide table and their validation against a transport.
 
-use probeline_transport::{Caps, Geometry, LINE_WORDS, Sizes};
+use probeline_transport::{Caps, Fingerprint, Geometry, LINE_WORDS, Sizes};
 
-use super::key::{Entries, MIN_TAG_BITS};
+use super::key::{Entries, MIN_TAG_BITS, hash};
+use crate::bucket::Wanted as _;
 use crate::config::Config;
 use crate::error::ConfigError;
+use crate::fingerprint::with_word;
 use crate::options::OneRoundtrip;
 
 /// Entries beyond the buckets of a part that [`WideConfig::new`] adds: those that a client holds and
@@ -125,4 +127,18 @@ impl<const W: usize> WideConfig<W> {
         let entries = self.entries_per_owner * u64::from(Self::WORDS);
         self.first_bucket() + self.buckets.buckets_per_owner + entries
     }
+}
+
+/// Adds the words and places that a few keys get to the fingerprint of the build.
+pub(crate) fn fingerprint(all: Fingerprint) -> Fingerprint {
+    const KEYS: [[u64; 2]; 3] = [[0, 0], [1, 2], [u64::MAX, 3]];
+    let buckets = Config { first_word: 8, ..Config::new(24) };
+    let config = WideConfig::<2> { buckets, entries_per_owner: 48 };
+    let entries = config.entries(3);
+    let all = all.with_all(&[config.counter(), config.first_bucket(), config.first_mark()]);
+    (0..).zip(KEYS).fold(all, |all, (owner, key)| {
+        let entry = entries.entry(owner, 40);
+        let word = entries.refer(entries.tagged(hash(&key)), entry).word();
+        with_word(all.with(word), entries.segment(entry).start)
+    })
 }
