@@ -59,10 +59,10 @@ pub enum JoinError {
          port"
     )]
     NotProbeline { address: String },
-    /// Rank 0 speaks another version of the protocol.
+    /// Rank 0 runs another build of this library.
     #[error(
-        "rank 0 speaks version {theirs} of the rendezvous and this rank version {mine}: start the \
-         same build everywhere"
+        "rank 0 runs another build of this library (its protocol is {theirs:08x}, this rank's \
+         {mine:08x}): start the same build everywhere"
     )]
     Version { mine: u32, theirs: u32 },
     /// This rank and rank 0 have different secrets.

@@ -16,15 +16,30 @@
 
 use std::collections::HashSet;
 
+use probeline_transport::Fingerprint;
 use sha2::{Digest, Sha256};
 use snow::{Builder, HandshakeState, TransportState};
 use zeroize::Zeroizing;
 
+use crate::limits::{MAX_ALL_TO_ALL_BYTES, MAX_PARAMETERS_BYTES, MAX_RANKS, MAX_RESULT_BYTES};
+use crate::link::{Kind, RECORD_BYTES};
 use crate::secret::Secret;
 use crate::socket::Socket;
 
-/// The version of this protocol: handshake, records and frames.
-pub(crate) const VERSION: u32 = 1;
+/// The version of this protocol: handshake, records, frames and limits. Different builds of the
+/// library differ in it, because it is computed from them and from the package's version.
+#[allow(clippy::cast_possible_truncation)]
+pub(crate) const VERSION: u32 = Fingerprint::new(2)
+    .with_all(&[
+        NOISE_BYTES as u64,
+        RECORD_BYTES as u64,
+        Kind::ALL.len() as u64,
+        MAX_RANKS as u64,
+        MAX_PARAMETERS_BYTES as u64,
+        MAX_RESULT_BYTES as u64,
+        MAX_ALL_TO_ALL_BYTES as u64,
+    ])
+    .get() as u32;
 
 const PREAMBLE_BYTES: usize = 12;
 const PREAMBLE: [u8; PREAMBLE_BYTES] = {

@@ -23,7 +23,7 @@ use crate::limits::{MAX_PARAMETERS_BYTES, deadline};
 use crate::socket::{Interest, Socket, wait};
 
 /// The maximum plaintext of a record.
-const RECORD_BYTES: usize = 4096;
+pub(crate) const RECORD_BYTES: usize = 4096;
 const LENGTH_BYTES: usize = 2;
 const TAG_BYTES: usize = 16;
 /// The maximum length of a record.
@@ -65,7 +65,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Join,
         Self::Admitted,
         Self::Refused,

@@ -21,8 +21,8 @@ pub enum Refusal {
     /// The peer closed the connection during the handshake.
     #[error("closed during the handshake")]
     Closed,
-    /// The peer spoke another version of the protocol.
-    #[error("another version")]
+    /// The peer spoke the protocol of another build of this library.
+    #[error("another build of this library")]
     OtherVersion,
     /// The peer had another secret.
     #[error("wrong secret")]

@@ -122,7 +122,12 @@ fn answer(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
 
 /// Returns a first message with an invalid tag, which a stranger can create.
 fn forged_first_message() -> Vec<u8> {
-    [&b"probelin"[..], &VERSION.to_le_bytes(), &[9; 48]].concat()
+    preamble(VERSION, &[9; 48])
+}
+
+/// Returns the first bytes of either side, followed by others.
+fn preamble(version: u32, rest: &[u8]) -> Vec<u8> {
+    [&b"probelin"[..], &version.to_le_bytes(), rest].concat()
 }
 
 /// Returns the first message of a rank.

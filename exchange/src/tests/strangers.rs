@@ -31,7 +31,7 @@ fn a_wrong_secret_is_refused_counted_and_does_not_end_the_job() {
 fn a_stranger_learns_only_the_version() {
     refused(|address| {
         let found = answer(address, &[forged_first_message(), vec![1; 32]].concat());
-        assert_eq!(found, *b"probelin\x01\0\0\0\x02");
+        assert_eq!(found, preamble(VERSION, &[2]));
     });
 }
 
@@ -43,7 +43,7 @@ fn a_replayed_first_message_does_not_join() {
         let message = [first_message(&spec(1, 2)), vec![20, 0], vec![1; 20]].concat();
         let found = answer(address, &message);
         assert_eq!(found.len(), ANSWER_BYTES);
-        assert_eq!(found[..=STATUS], *b"probelin\x01\0\0\0\0");
+        assert_eq!(found[..=STATUS], preamble(VERSION, &[0]));
         assert_eq!(answer(address, &message), []);
     });
     assert_eq!(refusals.count(Refusal::Garbage), 1);
@@ -58,7 +58,7 @@ fn a_rank_0_that_does_not_know_the_secret_is_not_joined() {
     let mut shown = [0; FIRST_BYTES];
     stream.read_exact(&mut shown).unwrap();
     // A member refuses its own message, sent back, as the answer of rank 0.
-    stream.write_all(&[&b"probelin\x01\0\0\0\0"[..], &shown[12..]].concat()).unwrap();
+    stream.write_all(&preamble(VERSION, &[&[0], &shown[12..]].concat())).unwrap();
     let error = member.join().unwrap().unwrap_err();
     assert!(matches!(error, JoinError::WrongSecret), "{error}");
     let mut rest = Vec::new();
@@ -67,19 +67,26 @@ fn a_rank_0_that_does_not_know_the_secret_is_not_joined() {
 }
 
 #[test]
-fn another_version_is_refused_on_either_side() {
+fn another_build_is_refused_on_either_side() {
+    // A stable number of another build, and that of builds before the number was computed.
+    let [other, old] = [VERSION ^ 2, 1];
     let refusals = refused(|address| {
-        let found = answer(address, b"probelin\x02\0\0\0 and more bytes");
-        assert_eq!(found, *b"probelin\x01\0\0\0\x01");
+        for version in [other, old] {
+            let found = answer(address, &preamble(version, b" and more bytes"));
+            assert_eq!(found, preamble(VERSION, &[1]));
+        }
     });
-    assert_eq!(refusals.count(Refusal::OtherVersion), 1);
-    assert_eq!(refusals.to_string(), "1 connection refused: another version");
+    assert_eq!(refusals.count(Refusal::OtherVersion), 2);
+    assert_eq!(refusals.to_string(), "2 connections refused: another build of this library");
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let member = start_member(listener.local_addr().unwrap(), spec(1, 2));
-    listener.accept().unwrap().0.write_all(b"probelin\x03\0\0\0\x01").unwrap();
+    listener.accept().unwrap().0.write_all(&preamble(other, &[1])).unwrap();
     let error = member.join().unwrap().unwrap_err();
-    assert!(matches!(error, JoinError::Version { mine: 1, theirs: 3 }), "{error}");
+    assert!(
+        matches!(error, JoinError::Version { mine: VERSION, theirs } if theirs == other),
+        "{error}"
+    );
 }
 
 #[test]
