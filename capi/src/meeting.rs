@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use probeline::exchange::{Job, Launch, Limits, Options, Rendezvous, Secret, Start};
-use probeline::transport::{Alone, Exchange};
+use probeline::exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
+use probeline::transport::Exchange;
 
 use crate::call::text;
 use crate::job_options::{PROBELINE_START_AUTO, PROBELINE_START_PLACED, probeline_job_options};
@@ -14,7 +14,6 @@ const CHILDREN_LEAVE: Duration = Duration::from_secs(10);
 
 /// How the ranks meet.
 pub(crate) enum Meeting {
-    Alone(Alone),
     Job(Box<Job>),
     #[cfg(feature = "mpi")]
     Mpi(probeline::mpi::Members),
@@ -23,7 +22,6 @@ pub(crate) enum Meeting {
 impl Meeting {
     pub(crate) fn exchange(&mut self) -> &mut dyn Exchange {
         match self {
-            Self::Alone(alone) => alone,
             Self::Job(job) => &mut **job,
             #[cfg(feature = "mpi")]
             Self::Mpi(members) => members,
@@ -47,7 +45,7 @@ impl Meeting {
             collective: seconds(options.collective_limit_s),
         };
         let secret = secret.map(Secret::from_file).transpose()?;
-        let Some(start) = start(options, rendezvous)? else { return Ok(Self::Alone(Alone)) };
+        let start = start(options, rendezvous)?;
         let parameters = format!("c_interface={}", env!("CARGO_PKG_VERSION"));
         let job = probeline::exchange::join(Options { start, parameters, secret, limits })?;
         Ok(Self::Job(Box::new(job)))
@@ -71,28 +69,20 @@ impl Meeting {
     pub(crate) fn leave(self) -> Result<(), Error> {
         match self {
             Self::Job(job) => Ok(job.finish(CHILDREN_LEAVE)?),
-            _ => Ok(()),
+            #[cfg(feature = "mpi")]
+            Self::Mpi(_) => Ok(()),
         }
     }
 }
 
-/// Returns how the ranks are started; `None` if this rank is the only one.
-fn start(
-    options: &probeline_job_options,
-    rendezvous: Option<Rendezvous>,
-) -> Result<Option<Start>, Error> {
+fn start(options: &probeline_job_options, rendezvous: Option<Rendezvous>) -> Result<Start, Error> {
     let (rank, size) = (options.rank, options.ranks);
     match options.start {
-        PROBELINE_START_AUTO => {
-            if Launch::from_env()?.is_some_and(|launch| launch.size > 1) {
-                return Ok(Some(Start::Launched { rendezvous }));
-            }
-            Ok((size != 1).then_some(Start::Spawn { ranks: size, arguments: None }))
-        }
+        PROBELINE_START_AUTO => Ok(Start::Auto { ranks: size, rendezvous }),
         PROBELINE_START_PLACED => {
             let missing = || Error::invalid("PROBELINE_START_PLACED needs a rendezvous, HOST:PORT");
             let rendezvous = rendezvous.ok_or_else(missing)?;
-            Ok(Some(Start::Placed { rank, size, rendezvous }))
+            Ok(Start::Placed { rank, size, rendezvous })
         }
         other => Err(Error::invalid(format_args!("start is {other}: give PROBELINE_START_..."))),
     }

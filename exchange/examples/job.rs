@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! job --ranks 3 join gather barrier                                   starts ranks 1 and 2 itself
+//! job --auto 3 join gather barrier                                    the same without a launcher
 //! mpirun -n 3 job --rendezvous 127.0.0.1:7000 join gather barrier     rank and size from mpirun
 //! job --rank 0 --size 2 --rendezvous 127.0.0.1:7000 join barrier      rank and size by hand
 //! mpirun -n 3 job join gather barrier                                 rendezvous from mpirun too
@@ -16,7 +17,7 @@
 //!   bytes;
 //! - `wait` (forever), `sleep=MILLISECONDS`, and `until=FILE` (until the file exists);
 //! - `threads`: prints the number of threads of this process;
-//! - `kill` (this process) and `exit=STATUS`.
+//! - `kill` (this process), `panic` and `exit=STATUS`.
 //!
 //! Only rank 2 executes the step `2:barrier`.
 
@@ -75,6 +76,7 @@ fn execute(step: &str, options: &Options, job: &mut Option<Job>) -> Result<(), B
             thread::sleep(Duration::from_secs(3600));
         },
         ("threads", _) => threads(),
+        ("panic", _) => panic!("asked for"),
         ("kill", _) => kill_process(getpid(), Signal::KILL)?,
         ("leave", job) => drop(job.take().map(|job| job.finish(Duration::ZERO))),
         ("barrier", Some(job)) => job.barrier()?,
@@ -140,13 +142,14 @@ fn gather(job: &mut Job) -> Result<(), Box<dyn Error>> {
 
 fn read_arguments() -> Result<(Options, Vec<String>), Box<dyn Error>> {
     let mut arguments = env::args().skip(1).peekable();
-    let (mut ranks, mut rank, mut size) = (None, None, None);
+    let (mut ranks, mut auto, mut rank, mut size) = (None, None, None, None);
     let (mut rendezvous, mut parameters, mut limits) = (None, String::new(), Limits::default());
     let mut server = None;
     while let Some(option) = arguments.next_if(|argument| argument.starts_with("--")) {
         let value = arguments.next().ok_or("an option has no value")?;
         match option.as_str() {
             "--ranks" => ranks = Some(value.parse()?),
+            "--auto" => auto = Some(value.parse()?),
             "--rank" => rank = Some(value.parse()?),
             "--size" => size = Some(value.parse()?),
             "--rendezvous" => rendezvous = Some(Rendezvous { address: value, allow_remote: false }),
@@ -159,6 +162,7 @@ fn read_arguments() -> Result<(Options, Vec<String>), Box<dyn Error>> {
     }
     let start = match (ranks, rank.zip(size), rendezvous) {
         _ if let Some(server) = server => Start::Served(server),
+        (_, _, rendezvous) if let Some(ranks) = auto => Start::Auto { ranks, rendezvous },
         (Some(ranks), _, _) => Start::Spawn { ranks, arguments: None },
         (None, Some((rank, size)), Some(rendezvous)) => Start::Placed { rank, size, rendezvous },
         (None, _, rendezvous) => Start::Launched { rendezvous },

@@ -117,7 +117,7 @@ pub enum JoinError {
     /// No launcher has started this process, so its rank and size are unknown.
     #[error(
         "no launcher gives this process a rank: start it with mpirun or srun, join with \
-         Options::spawn(n) to start n ranks on this machine, or give rank and size"
+         Options::auto(n) to start n ranks on this machine, or give rank and size"
     )]
     NotLaunched,
     /// The launcher runs no PMI server, and no rendezvous was given.
@@ -135,6 +135,13 @@ pub enum JoinError {
         .launch.launcher, .launch.size
     )]
     SpawnUnderLauncher { launch: Launch },
+    /// A program that has joined a job was asked to spawn another.
+    #[error(
+        "this program has joined a job already, and the ranks that it starts are copies that run it \
+         from its beginning, not from here: join once and keep the job, or start a program for each \
+         job"
+    )]
+    SecondJob,
     /// A process could not be started.
     #[error("rank {rank} cannot be started: {error}")]
     Spawn { rank: u32, error: io::Error },

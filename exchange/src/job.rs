@@ -1,5 +1,8 @@
 //! The entry point of an application: joins its job, however this process was started.
 
+use core::mem;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 use std::env;
 use std::ffi::OsString;
@@ -14,18 +17,29 @@ use crate::limits::{Limits, deadline};
 use crate::rendezvous::Rendezvous;
 use crate::secret::Secret;
 use crate::server::join_by;
-use crate::spawn::{Children, spawn, spawned_rendezvous};
+use crate::spawn::{spawn, spawned_rendezvous};
 use crate::spec::JobSpec;
 use crate::tcp::Tcp;
 
 /// The way in which the ranks of a job are started.
 #[derive(Clone, Debug)]
 pub enum Start {
+    /// As `Launched` if a launcher has started this process as one of several, else as `Spawn` with
+    /// the arguments of this process. The same program then runs by itself, under mpirun and srun.
+    Auto {
+        /// The number of ranks if there is no launcher.
+        ranks: u32,
+        /// The rendezvous, for a launcher without a server. Joining fails if there is no launcher.
+        rendezvous: Option<Rendezvous>,
+    },
     /// This process is rank 0 and starts the others on this machine, as copies of its program.
     ///
     /// Each of them has to call [`join`] early. From then on the kernel kills it when the *thread*
     /// of rank 0 that called [`join`] exits for any reason. Call [`join`] from the main thread or
     /// from one that lives as long as the job.
+    ///
+    /// A program spawns one job, because copies that it starts for a second one would run the part of
+    /// the first. With other `arguments`, by which the copies tell their part, it may spawn several.
     Spawn {
         /// The number of ranks, this one included.
         ranks: u32,
@@ -57,7 +71,9 @@ pub enum Start {
 /// ```no_run
 /// use probeline_exchange::{Options, join};
 ///
-/// let mut job = join(Options::spawn(2))?;
+/// // The ranks of mpirun or srun; without them, two on this machine.
+/// let mut job = join(Options::auto(2))?;
+/// println!("rank {} of {}", job.rank(), job.ranks());
 /// # Ok::<(), probeline_exchange::JoinError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -88,6 +104,13 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The ranks of a launcher, or `ranks` ranks on this machine if none has started this process:
+    /// [`Start::Auto`].
+    #[must_use]
+    pub fn auto(ranks: u32) -> Self {
+        Self { start: Start::Auto { ranks, rendezvous: None }, ..Self::default() }
+    }
+
     /// A job of `ranks` ranks on this machine, which this process starts with its own arguments.
     #[must_use]
     pub fn spawn(ranks: u32) -> Self {
@@ -95,32 +118,51 @@ impl Options {
     }
 }
 
+/// Whether this process has joined a job.
+static HAS_JOINED: AtomicBool = AtomicBool::new(false);
+
 /// Joins the job.
 ///
 /// In a process that rank 0 spawned, the environment overrides [`Options::start`], so that all
 /// ranks can have the same command line.
 ///
 /// # Errors
-/// The reason why this rank cannot take part, with advice.
+/// The reason why this rank cannot take part, with advice. A process that rank 0 spawned can join no
+/// second job, and a process that has joined a job can start no copies of itself.
 pub fn join(options: Options) -> Result<Job, JoinError> {
     let Options { start, parameters, secret, limits } = options;
     let meet = |rank, size, secret: Option<Secret>, rendezvous: &Rendezvous, parameters| {
         let secret = secret.map_or_else(Secret::from_env, Ok)?;
         rendezvous.meet(&JobSpec { rank, size, parameters, secret, limits })
     };
+    let of_job = |tcp, launch, pmi| {
+        HAS_JOINED.store(true, Relaxed);
+        Ok(Job { tcp, launch, pmi })
+    };
     if let Some(launch) = Launch::by(Launcher::Probeline)? {
+        refuse_second_job()?;
         let tcp = meet(launch.rank, launch.size, None, &spawned_rendezvous()?, parameters)?;
-        return Ok(Job { tcp, children: None, launch: Some(launch), pmi: None });
+        return of_job(tcp, Some(launch), None);
     }
     match start {
+        Start::Auto { ranks, rendezvous } => {
+            let start = match (Launch::of_several()?, rendezvous) {
+                (Some(_), rendezvous) => Start::Launched { rendezvous },
+                (None, None) => Start::Spawn { ranks, arguments: None },
+                (None, Some(_)) => return Err(JoinError::NotLaunched),
+            };
+            join(Options { start, parameters, secret, limits })
+        }
         Start::Spawn { ranks, arguments } => {
             // Inconsistent variables of a launcher do not matter here.
             if let Ok(Some(launch @ Launch { size: 2.., .. })) = Launch::from_env() {
                 return Err(JoinError::SpawnUnderLauncher { launch });
             }
+            if ranks > 1 && arguments.is_none() {
+                refuse_second_job()?;
+            }
             let arguments = arguments.unwrap_or_else(|| env::args_os().skip(1).collect());
-            let (tcp, children) = spawn(ranks, &arguments, parameters, limits)?;
-            Ok(Job { tcp, children: Some(children), launch: None, pmi: None })
+            of_job(spawn(ranks, &arguments, parameters, limits)?, None, None)
         }
         Start::Launched { rendezvous } => {
             let launch = Launch::from_env()?.ok_or(JoinError::NotLaunched)?;
@@ -131,17 +173,22 @@ pub fn join(options: Options) -> Result<Job, JoinError> {
                     join_by(server, parameters, secret, limits)?
                 }
             };
-            Ok(Job { tcp, children: None, launch: Some(launch), pmi })
+            of_job(tcp, Some(launch), pmi)
         }
         Start::Served(server) => {
             let (tcp, pmi) = join_by(server, parameters, secret, limits)?;
-            Ok(Job { tcp, children: None, launch: Launch::from_env().ok().flatten(), pmi })
+            of_job(tcp, Launch::from_env().ok().flatten(), pmi)
         }
         Start::Placed { rank, size, rendezvous } => {
-            let tcp = meet(rank, size, secret, &rendezvous, parameters)?;
-            Ok(Job { tcp, children: None, launch: None, pmi: None })
+            of_job(meet(rank, size, secret, &rendezvous, parameters)?, None, None)
         }
     }
+}
+
+/// Copies of a program run it from its beginning, so a copy that is started for a second job would
+/// take part in it with the code of the first.
+fn refuse_second_job() -> Result<(), JoinError> {
+    if HAS_JOINED.load(Relaxed) { Err(JoinError::SecondJob) } else { Ok(()) }
 }
 
 /// The time limit for finalizing PMI, one message and its answer.
@@ -160,17 +207,36 @@ const FINALIZE_LIMIT: Duration = Duration::from_secs(5);
 /// Dropping it leaves the job, and kills the processes that this one has started. If the ranks met
 /// through a PMI server, the launcher treats that as a failure and terminates the other ranks. Call
 /// [`finish`](Self::finish) instead when the work is done.
+///
+/// If a rank that this one has started exits or panics, the call that misses it fails with
+/// [`ExchangeError::OwnerExited`] on all ranks, which has its exit status. [`finish`](Self::finish)
+/// lists the exit statuses of all ranks that failed, also after the fault of an engine.
+///
+/// A job belongs to the process that joined it. A fork of that process shares its connections, and
+/// would mix its messages with the parent's: the calls of a fork fail with [`ExchangeError::Forked`],
+/// and nothing that it drops of the job disturbs the others. Engines and structures cannot notice a
+/// fork: it must not use or drop them. Leave a fork by `exec` or `_exit`, or fork before joining.
 #[derive(Debug)]
 pub struct Job {
-    // Dropped first, so that the others see rank 0 leave before they are killed.
     tcp: Tcp,
-    children: Option<Children>,
     launch: Option<Launch>,
     /// The PMI client, which `finish` finalizes.
     pmi: Option<Pmi1>,
 }
 
 impl Job {
+    /// Returns the rank of this process, from 0. As an [`Owner`] it is [`Exchange::me`].
+    #[must_use]
+    pub fn rank(&self) -> u32 {
+        self.tcp.me().0
+    }
+
+    /// Returns the number of ranks. Each is an owner: [`Exchange::owners`].
+    #[must_use]
+    pub fn ranks(&self) -> u32 {
+        self.tcp.owners()
+    }
+
     /// The launcher's variables of this process, such as its rank on this machine.
     #[must_use]
     pub fn launch(&self) -> Option<Launch> {
@@ -183,13 +249,16 @@ impl Job {
     ///
     /// # Errors
     /// [`RanksFailed`] lists the ranks that this process started and that failed.
-    pub fn finish(self, limit: Duration) -> Result<(), RanksFailed> {
-        drop(self.tcp);
+    pub fn finish(mut self, limit: Duration) -> Result<(), RanksFailed> {
+        if self.tcp.is_fork() {
+            return Ok(());
+        }
+        self.tcp.leave();
         if let Some(mut pmi) = self.pmi {
             // Ignores a failure: the job is over.
             let _ = pmi.finalize(deadline(FINALIZE_LIMIT));
         }
-        let ranks = self.children.map(|children| children.wait(limit)).unwrap_or_default();
+        let ranks = mem::take(&mut self.tcp.children).wait(limit);
         if ranks.is_empty() { Ok(()) } else { Err(RanksFailed { ranks }) }
     }
 }

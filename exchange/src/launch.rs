@@ -131,6 +131,14 @@ impl Launch {
         Self::from_lookup(variable)
     }
 
+    /// As [`from_env`](Self::from_env), if the launcher started several processes.
+    ///
+    /// # Errors
+    /// [`LaunchError`] if the variables are inconsistent.
+    pub fn of_several() -> Result<Option<Self>, LaunchError> {
+        Ok(Self::from_env()?.filter(|launch| launch.size > 1))
+    }
+
     fn from_lookup(
         lookup: impl Fn(&'static str) -> Option<String>,
     ) -> Result<Option<Self>, LaunchError> {

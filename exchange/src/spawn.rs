@@ -10,10 +10,12 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{self, Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Instant;
 
+use probeline_transport::{Exit, Owner};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use crate::coordinator::admit_ranks;
@@ -34,8 +36,9 @@ const PARENT_VARIABLE: &str = "PROBELINE_PARENT";
 /// The pause between two checks whether processes have exited.
 const CHECK_PAUSE: Duration = Duration::from_millis(5);
 
-/// The maximum time between the end of a process's connection and the end of the process.
-const EXIT_LIMIT: Duration = Duration::from_millis(200);
+/// The maximum time between the end of a process's connection and the end of the process, which may
+/// have other things to close, on a busy machine.
+pub(crate) const EXIT_LIMIT: Duration = Duration::from_secs(2);
 
 /// Starts ranks 1 to `ranks - 1` as copies of this program with `arguments`, and admits them at a
 /// free port of 127.0.0.1.
@@ -48,20 +51,26 @@ pub(crate) fn spawn(
     arguments: &[OsString],
     parameters: String,
     limits: Limits,
-) -> Result<(Tcp, Children), JoinError> {
+) -> Result<Tcp, JoinError> {
     let secret = Secret::random()?;
     let spec = JobSpec { rank: 0, size: ranks, parameters, secret, limits };
     spec.check()?;
+    if ranks == 1 {
+        return Ok(Tcp::new(&spec, vec![]));
+    }
     raise_descriptor_limit(ranks)?;
     let (listener, address) = listen_on_loopback()?;
-    let mut children = Children { running: Vec::new() };
+    let mut children = Children { running: Vec::new(), parent: process::id() };
     for rank in 1..ranks {
         let process = start(&spec, rank, address, arguments)
             .map_err(|error| JoinError::Spawn { rank, error })?;
         children.running.push(Running { rank, process, status: None });
     }
     match admit_ranks(&listener, &spec, &mut || children.check()) {
-        Ok(tcp) => Ok((tcp, children)),
+        Ok(mut tcp) => {
+            tcp.children = children;
+            Ok(tcp)
+        }
         Err(JoinError::Left { rank }) => Err(children.explain(rank)),
         Err(error) => Err(error),
     }
@@ -111,10 +120,13 @@ pub(crate) fn spawned_rendezvous() -> Result<Rendezvous, JoinError> {
     Ok(Rendezvous { address: read(RENDEZVOUS_VARIABLE)?, allow_remote: false })
 }
 
-/// The processes that rank 0 has started. Dropping it kills those that still run.
-#[derive(Debug)]
+/// The processes that rank 0 has started. Dropping it kills those that still run, unless this process
+/// is a fork of rank 0.
+#[derive(Debug, Default)]
 pub(crate) struct Children {
     running: Vec<Running>,
+    /// The process that started them.
+    parent: u32,
 }
 
 #[derive(Debug)]
@@ -148,6 +160,18 @@ impl Children {
         ended.filter(|(_, status)| !status.is_some_and(|status| status.success())).collect()
     }
 
+    /// Returns how the process of `owner` ended within `limit`, if this process started it.
+    pub(crate) fn exit_of(&mut self, owner: Owner, limit: Duration) -> Option<Exit> {
+        let child = self.running.iter_mut().find(|child| child.rank == owner.0)?;
+        let until = deadline(limit);
+        while child.status().is_none() && Instant::now() < until {
+            thread::sleep(CHECK_PAUSE);
+        }
+        let status = child.status()?;
+        let status_or_signal = status.code().map(|code| Exit::Status(code.cast_unsigned()));
+        status_or_signal.or(status.signal().map(|signal| Exit::Signal(signal.cast_unsigned())))
+    }
+
     /// Checks that no process has exited.
     ///
     /// # Errors
@@ -176,6 +200,9 @@ impl Children {
 
 impl Drop for Children {
     fn drop(&mut self) {
+        if self.parent != process::id() {
+            return;
+        }
         for child in &mut self.running {
             if child.status().is_none() {
                 // Both fail only for a process that no longer exists.

@@ -12,10 +12,11 @@ use core::fmt;
 use core::sync::atomic::{Ordering, fence};
 use core::time::Duration;
 use std::io;
+use std::process;
 use std::sync::Arc;
 use std::time::Instant;
 
-use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
+use probeline_transport::{Call, Exchange, ExchangeError, Exit, Owner, Term};
 use rustix::io::Errno;
 
 use crate::limits::{
@@ -23,6 +24,7 @@ use crate::limits::{
     part_bytes, whole_seconds,
 };
 use crate::link::{Frame, Kind, Link, flush_all, pump_ready, wait_for};
+use crate::spawn::{Children, EXIT_LIMIT};
 use crate::spec::JobSpec;
 
 /// The time limit for sending an abort, one small frame to each member.
@@ -42,6 +44,11 @@ pub(crate) struct Tcp {
     calls: u64,
     /// The link to rank 0; on rank 0, the links to all others in their order.
     pub(crate) links: Vec<Link>,
+    /// The processes that this rank has started. Dropped after the links, so that the others see rank
+    /// 0 leave before they are killed.
+    pub(crate) children: Children,
+    /// The process that joined. A fork of it has another number.
+    pub(crate) process: u32,
     /// The error with which the job ended.
     ended: Option<ExchangeError>,
     /// The maximum size of the links' buffers while this rank waited, in bytes.
@@ -63,6 +70,8 @@ impl Tcp {
             limit,
             calls: 0,
             links,
+            children: Children::default(),
+            process: process::id(),
             ended: None,
             #[cfg(test)]
             max_buffered: 0,
@@ -88,6 +97,9 @@ impl Tcp {
         &mut self,
         exchange: impl FnOnce(&mut Self, Instant) -> Result<(), ExchangeError>,
     ) -> Result<(), ExchangeError> {
+        if self.is_fork() {
+            return Err(ExchangeError::Forked);
+        }
         if let Some(error) = self.ended {
             return Err(error);
         }
@@ -95,11 +107,44 @@ impl Tcp {
         fence(Ordering::SeqCst);
         let result = exchange(self, deadline(self.limit));
         fence(Ordering::SeqCst);
-        if let Err(error) = result {
-            self.ended = Some(error);
-            self.abort(error);
+        let error = match result {
+            Err(ExchangeError::OwnerLost(owner)) => self.loss(owner, EXIT_LIMIT),
+            Err(error) => error,
+            Ok(()) => return Ok(()),
+        };
+        self.ended = Some(error);
+        self.abort(error);
+        Err(error)
+    }
+
+    /// Ends the connections. Rank 0 first sends a lost rank to the ranks that wait in a call: it may
+    /// leave because its transport reported that loss. After the last call no rank reads this.
+    pub(crate) fn leave(&mut self) {
+        if self.me == Owner(0) && self.ended.is_none() && !self.is_fork() {
+            // Notices connections that have ended, without waiting.
+            if let Ok(ready) = wait_for(&self.links, Instant::now()) {
+                pump_ready(&mut self.links, &ready);
+            }
+            if let Some(lost) = self.links.iter().find(|link| link.socket.closed).map(|l| l.owner) {
+                let error = self.loss(lost, Duration::ZERO);
+                self.abort(error);
+            }
         }
-        result
+        self.links.clear();
+    }
+
+    /// Whether this process is a fork of the one that joined.
+    pub(crate) fn is_fork(&self) -> bool {
+        self.process != process::id()
+    }
+
+    /// Returns the error for a lost rank, with the exit status of its process if this rank started it
+    /// and it ends within `limit`.
+    fn loss(&mut self, owner: Owner, limit: Duration) -> ExchangeError {
+        match self.children.exit_of(owner, limit) {
+            Some(exit) => ExchangeError::OwnerExited { owner, exit },
+            None => ExchangeError::OwnerLost(owner),
+        }
     }
 
     /// Makes a collective call. `mine` has parts of `each` bytes: one for all ranks in an all-gather,
@@ -370,19 +415,8 @@ impl Exchange for Tcp {
 }
 
 impl Drop for Tcp {
-    /// Sends the lost rank to the ranks that wait in a call: rank 0 may leave because its
-    /// transport reported that loss. After the last call no rank reads this.
     fn drop(&mut self) {
-        if self.me != Owner(0) || self.ended.is_some() {
-            return;
-        }
-        // Notices connections that have ended, without waiting.
-        if let Ok(ready) = wait_for(&self.links, Instant::now()) {
-            pump_ready(&mut self.links, &ready);
-        }
-        if let Some(lost) = self.links.iter().find(|link| link.socket.closed).map(|l| l.owner) {
-            self.abort(ExchangeError::OwnerLost(lost));
-        }
+        self.leave();
     }
 }
 
@@ -409,8 +443,10 @@ pub(crate) fn encode_error(error: ExchangeError) -> Vec<u8> {
             [2, after_s, missing.map_or(NO_RANK, |owner| owner.0), 0]
         }
         ExchangeError::LengthDiffers { owner, expected, found } => [3, owner.0, expected, found],
+        ExchangeError::OwnerExited { owner, exit: Exit::Status(status) } => [5, owner.0, status, 0],
+        ExchangeError::OwnerExited { owner, exit: Exit::Signal(signal) } => [6, owner.0, signal, 0],
         ExchangeError::System { errno } => system(errno),
-        ExchangeError::CallsDiffer { owner, .. } => [5, owner.0, 0, 0],
+        ExchangeError::CallsDiffer { owner, .. } => [7, owner.0, 0, 0],
         _ => system(Errno::PROTO.raw_os_error()),
     };
     let mut bytes = words.map(u32::to_le_bytes).as_flattened().to_vec();
@@ -435,7 +471,9 @@ fn decode_error(bytes: &[u8]) -> Option<ExchangeError> {
         },
         (3, ([], [])) => ExchangeError::LengthDiffers { owner, expected: second, found: third },
         (4, ([], [])) => ExchangeError::System { errno: first.cast_signed() },
-        (5, ([expected, found], [])) => {
+        (5, ([], [])) => ExchangeError::OwnerExited { owner, exit: Exit::Status(second) },
+        (6, ([], [])) => ExchangeError::OwnerExited { owner, exit: Exit::Signal(second) },
+        (7, ([expected, found], [])) => {
             let (expected, found) = (Call::decode(expected), Call::decode(found));
             ExchangeError::CallsDiffer { owner, expected, found }
         }
@@ -456,6 +494,8 @@ mod tests {
             ExchangeError::TimedOut { after_s: 1, missing: None },
             ExchangeError::LengthDiffers { owner, expected: 8, found: u32::MAX },
             ExchangeError::System { errno: -5 },
+            ExchangeError::OwnerExited { owner, exit: Exit::Status(101) },
+            ExchangeError::OwnerExited { owner, exit: Exit::Signal(9) },
             ExchangeError::CallsDiffer {
                 owner,
                 expected: Call::new("barrier").numbered(3),

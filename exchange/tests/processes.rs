@@ -110,6 +110,44 @@ fn the_exit_status_of_every_child_is_reported() {
     );
 }
 
+/// The error of the call that misses a rank has its exit status, also if nobody calls `finish`.
+#[test]
+fn waiting_calls_report_exit_status() {
+    for (step, exit) in
+        [("1:exit=7", "exit status 7"), ("1:panic", "exit status 101"), ("1:kill", "signal 9")]
+    {
+        let steps = ["--ranks", "3", "join", "barrier", step, "barrier"];
+        let (output, stdout, stderr) = run(&mut spawned(&steps));
+        assert_eq!(output.status.code(), Some(1), "{stdout}{stderr}");
+        let expected = format!("rank 0 barrier: owner 1 ended before the others ({exit})");
+        assert!(stderr.contains(&expected), "{step}: {stderr}");
+    }
+}
+
+/// Each copy that a second spawned job started would join it with the first part of the program.
+#[test]
+fn refuses_second_spawned_job() {
+    let (output, stdout, stderr) = run(&mut spawned(&["--ranks", "2", "join", "barrier", "join"]));
+    assert_eq!(output.status.code(), Some(1), "{stdout}");
+    assert!(stderr.contains("rank 0 join: this program has joined a job already"), "{stderr}");
+    assert_eq!(stdout.matches("has process").count(), 2, "{stdout}");
+    // Rank 1 would wait a minute for the rank 0 of the first job.
+    let steps = ["--ranks", "2", "join", "barrier", "1:join", "0:barrier"];
+    let (_, stdout, stderr) = run(&mut spawned(&steps));
+    assert!(stderr.contains("rank 1 join: this program has joined a job already"), "{stderr}");
+    assert!(stderr.contains("owner 1 ended before the others (exit status 1)"), "{stdout}{stderr}");
+}
+
+#[test]
+fn starts_ranks_without_launcher() {
+    let (output, stdout, stderr) = run(&mut spawned(&["--auto", "3", "join", "gather"]));
+    assert!(output.status.success(), "{stderr}");
+    assert!(stdout.contains("rank 2 of 3 sees 3 processes"), "{stdout}");
+    let alone = ["--auto", "2", "--rendezvous", "127.0.0.1:1", "join"];
+    let (_, _, stderr) = run(&mut spawned(&alone));
+    assert!(stderr.contains("no launcher gives this process a rank"), "{stderr}");
+}
+
 #[test]
 fn a_child_that_exits_before_it_joins_is_detected_immediately() {
     let start = Instant::now();
@@ -276,7 +314,7 @@ fn launcher_gives_every_rank_its_place(launcher: [&str; 2]) {
         let address = format!("127.0.0.1:{}", port());
         let job = job();
         let job = job.to_str().unwrap();
-        let command = [job, "--rendezvous", &address, "join", "gather", "barrier"];
+        let command = [job, "--auto", "7", "--rendezvous", &address, "join", "gather", "barrier"];
         let output = launched(launcher, ranks, &command).ranks;
         assert!(output.iter().all(|output| output.ends_with("status 0\n")), "{output:?}");
         for rank in 0..ranks {

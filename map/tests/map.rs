@@ -15,7 +15,7 @@ use probeline_map::{
 use probeline_shm::Builder;
 use probeline_sim::Cluster;
 use probeline_testing::OtherBuild;
-use probeline_transport::{Alone, Owner, PostError, Transport};
+use probeline_transport::{Alone, Exchange, Owner, PostError, Transport};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]

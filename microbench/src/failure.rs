@@ -117,5 +117,6 @@ impl<E: Error + 'static> From<E> for Failure {
 }
 
 fn is_loss(error: &(dyn Error + 'static)) -> bool {
-    matches!(error.downcast_ref(), Some(ExchangeError::OwnerLost(_)))
+    use ExchangeError::{OwnerExited, OwnerLost};
+    matches!(error.downcast_ref(), Some(OwnerLost(_) | OwnerExited { .. }))
 }

@@ -278,20 +278,19 @@ fn start(args: &JobArgs) -> Result<Start> {
     }
     Ok(match (rendezvous, meeting.rank) {
         (Some(rendezvous), Some(rank)) => Start::Placed { rank, size: args.ranks, rendezvous },
-        (rendezvous, None) if is_launched()? => Start::Launched { rendezvous },
-        (Some(_), None) => {
+        (Some(_), None) if !is_launched()? => {
             return Err(Failure::usage(
                 "--rendezvous without a launcher: say which rank this is with --rank, \
                  0 to the number of --ranks less one",
             ));
         }
-        (None, _) => Start::Spawn { ranks: args.ranks, arguments: None },
+        (rendezvous, _) => Start::Auto { ranks: args.ranks, rendezvous },
     })
 }
 
 /// Returns whether a launcher has started this process as one of several.
 pub(crate) fn is_launched() -> Result<bool> {
-    Ok(probeline::exchange::Launch::from_env()?.is_some_and(|launch| launch.size > 1))
+    Ok(probeline::exchange::Launch::of_several()?.is_some())
 }
 
 fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>> {

@@ -74,7 +74,8 @@ pub enum CollectiveError {
 pub type Parameter = (&'static str, u64);
 
 /// The name of the parameter that tells builds of a structure apart.
-pub const FINGERPRINT: &str = "fingerprint of layout and protocol (a number of the build)";
+pub const FINGERPRINT: &str =
+    "fingerprint of the build (use the same build of the library everywhere)";
 
 /// The name of the first parameter, which is compared for every structure. Owners whose structures
 /// have different numbers of parameters run different builds.

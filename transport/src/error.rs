@@ -102,6 +102,20 @@ pub enum ExchangeError {
     /// This owner died or left.
     #[error("{0} died or left")]
     OwnerLost(Owner),
+    /// This owner's process ended, which rank 0 had started.
+    #[error("{owner} ended before the others ({exit}): read its output")]
+    OwnerExited {
+        /// The owner.
+        owner: Owner,
+        /// How its process ended.
+        exit: Exit,
+    },
+    /// This process is a fork of the member, and shares its connections.
+    #[error(
+        "this process is a fork of the one that joined the job, which alone may make its calls: fork \
+         before joining, and let one process join"
+    )]
+    Forked,
     /// Not all owners arrived in time.
     #[error("{} within {after_s} s", Missing(*missing))]
     TimedOut {
@@ -152,6 +166,24 @@ pub enum ExchangeError {
         /// `errno`.
         errno: i32,
     },
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It exited with this status; a panic of a Rust program's main thread exits with 101.
+    Status(u32),
+    /// This signal killed it.
+    Signal(u32),
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(status) => write!(f, "exit status {status}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+        }
+    }
 }
 
 /// The text about an owner that did not arrive.

@@ -36,7 +36,7 @@ pub use call::{Call, Term};
 pub use caps::{AtomicScope, Caps, Geometry, Sizes};
 pub use completion::{Completion, Token};
 pub use copy::{load_bytes, load_words, store_bytes, store_words};
-pub use error::{ExchangeError, Fault, OpError, PostError, SlotError};
+pub use error::{ExchangeError, Exit, Fault, OpError, PostError, SlotError};
 pub use exchange::{Alone, Exchange, all_gather_u64};
 pub use fingerprint::Fingerprint;
 pub use own::{OwnRead, read_own};

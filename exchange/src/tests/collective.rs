@@ -47,6 +47,25 @@ fn gathers_in_the_order_of_owners_many_times() {
     });
 }
 
+/// A fork has another process number than the rank, and shares its sockets.
+#[test]
+fn refuses_calls_of_a_fork() {
+    let mut ranks = ranks(3, LIMIT);
+    ranks[0].process += 1;
+    assert_eq!(ranks[0].barrier(), Err(ExchangeError::Forked));
+    ranks[0].process -= 1;
+    // The rank itself goes on.
+    let mut ranks = run(ranks, |mut rank| {
+        rank.barrier().unwrap();
+        rank
+    });
+    // A fork of rank 0 that is dropped does not tell the others that rank 1 has left.
+    drop(ranks.remove(1));
+    ranks[0].process += 1;
+    drop(ranks.remove(0));
+    assert_eq!(ranks[0].barrier(), Err(ExchangeError::OwnerLost(Owner(0))));
+}
+
 #[test]
 fn all_to_all_delivers_each_part_to_its_rank() {
     let part = |from: u32, to: u32, call: u32| [from, to, call].map(|n| n.to_le_bytes()[0]);
