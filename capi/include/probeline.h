@@ -348,6 +348,11 @@ enum probeline_status probeline_job_options_init(struct probeline_job_options *o
 
 // Joins the job and stores its handle at `job`. `options` may be NULL, for the defaults. Every
 // process of the job calls it. Signals, threads and the standard streams stay as they are.
+//
+// A program whose ranks the library starts opens one job of several ranks: the copies run the program
+// from its beginning, and would open another job in place of the first. Handles belong to the process
+// that opened them. In a fork of it, collective calls fail with PROBELINE_ERROR_INVALID, and no other
+// call is allowed; leave the fork by exec() or _exit().
 enum probeline_status probeline_job_open(const struct probeline_job_options *options,
                                          struct probeline_job **job);
 

@@ -174,7 +174,7 @@ errors! {
     probeline::mpi::InitError: |_| JOIN;
     #[cfg(feature = "mpi")]
     probeline::mpi::OpenError: |_| probeline_status::PROBELINE_ERROR_OPEN;
-    ExchangeError: |_| LOST;
+    ExchangeError: |error| of_exchange(*error);
     Fault: |_| LOST;
     table::ConfigError: |_| INVALID;
     table::SubmitError: |error| of_submit(error);
@@ -205,6 +205,10 @@ errors! {
     };
 }
 
+fn of_exchange(error: ExchangeError) -> probeline_status {
+    if error == ExchangeError::Forked { INVALID } else { LOST }
+}
+
 fn of_submit(error: &table::SubmitError) -> probeline_status {
     match error {
         table::SubmitError::Busy => BUSY,
@@ -223,7 +227,7 @@ fn of_operation(error: &table::OperationError) -> probeline_status {
 
 fn of_collective(error: &table::CollectiveError) -> probeline_status {
     match error {
-        table::CollectiveError::Exchange(_) => LOST,
+        table::CollectiveError::Exchange(error) => of_exchange(*error),
         table::CollectiveError::Operation(error) => of_operation(error),
         table::CollectiveError::PartFailed { .. } => FAILED,
         _ => DIFFERS,
@@ -240,7 +244,7 @@ fn of_map_operation(error: &map::OperationError) -> probeline_status {
 
 fn of_map_collective(error: &map::CollectiveError) -> probeline_status {
     match error {
-        map::CollectiveError::Exchange(_) => LOST,
+        map::CollectiveError::Exchange(error) => of_exchange(*error),
         map::CollectiveError::Operation(error) => of_map_operation(error),
         map::CollectiveError::Window | map::CollectiveError::PartFailed { .. } => FAILED,
         _ => DIFFERS,

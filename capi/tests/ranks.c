@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static uint32_t rank;
 
@@ -19,12 +21,30 @@ static void expect(probeline_status status, probeline_status expected, const cha
 #define EXPECT(call, expected, word) expect(call, expected, word, __LINE__)
 #define OK(call) expect(call, PROBELINE_OK, "", __LINE__)
 
+/* The calls of a fork are refused, and what it closes disturbs nobody. */
+static void refuses_fork(probeline_job *job)
+{
+    int status = -1;
+    pid_t fork_of_rank;
+
+    fflush(NULL);
+    fork_of_rank = fork();
+    if (fork_of_rank == 0) {
+        EXPECT(probeline_job_barrier(job), PROBELINE_ERROR_INVALID, "is a fork");
+        OK(probeline_job_close(job));
+        _exit(0);
+    }
+    if (fork_of_rank < 0 || waitpid(fork_of_rank, &status, 0) != fork_of_rank || status != 0)
+        exit(1);
+    OK(probeline_job_barrier(job));
+}
+
 int main(void)
 {
     probeline_job_options job_options;
     probeline_table_options table_options;
     probeline_map_options options;
-    probeline_job *job;
+    probeline_job *job, *second;
     probeline_table *table;
     probeline_map *map;
     probeline_map_loaded loaded;
@@ -39,6 +59,9 @@ int main(void)
     OK(probeline_job_all_gather(job, &rank, sizeof rank, both));
     if (ranks != 2 || both[0] != 0 || both[1] != 1)
         return 1;
+    refuses_fork(job);
+    /* Copies of this program that a second job starts would open it in place of the first. */
+    EXPECT(probeline_job_open(&job_options, &second), PROBELINE_ERROR_JOIN, "joined a job already");
 
     OK(probeline_map_options_init(&options, sizeof options));
     OK(probeline_table_options_init(&table_options, sizeof table_options));
@@ -82,7 +105,7 @@ int main(void)
            rank == 0 ? "rank 1 could not take part" : "sizeof");
     if (rank == 1)
         exit(7);
-    EXPECT(probeline_map_len(map, &len), PROBELINE_ERROR_LOST, "owner 1");
+    EXPECT(probeline_map_len(map, &len), PROBELINE_ERROR_LOST, "owner 1 died or left (exit status 7)");
     EXPECT(probeline_map_close(map), PROBELINE_ERROR_LOST, "owner 1");
     EXPECT(probeline_job_close(job), PROBELINE_ERROR_LOST, "rank 1 failed (exit status: 7)");
     printf("every disagreement was reported\n");

@@ -119,7 +119,7 @@ fn waiting_calls_report_exit_status() {
         let steps = ["--ranks", "3", "join", "barrier", step, "barrier"];
         let (output, stdout, stderr) = run(&mut spawned(&steps));
         assert_eq!(output.status.code(), Some(1), "{stdout}{stderr}");
-        let expected = format!("rank 0 barrier: owner 1 ended before the others ({exit})");
+        let expected = format!("rank 0 barrier: owner 1 died or left ({exit})");
         assert!(stderr.contains(&expected), "{step}: {stderr}");
     }
 }
@@ -135,7 +135,7 @@ fn refuses_second_spawned_job() {
     let steps = ["--ranks", "2", "join", "barrier", "1:join", "0:barrier"];
     let (_, stdout, stderr) = run(&mut spawned(&steps));
     assert!(stderr.contains("rank 1 join: this program has joined a job already"), "{stderr}");
-    assert!(stderr.contains("owner 1 ended before the others (exit status 1)"), "{stdout}{stderr}");
+    assert!(stderr.contains("owner 1 died or left (exit status 1)"), "{stdout}{stderr}");
 }
 
 #[test]

@@ -103,7 +103,7 @@ pub enum ExchangeError {
     #[error("{0} died or left")]
     OwnerLost(Owner),
     /// This owner's process ended, which rank 0 had started.
-    #[error("{owner} ended before the others ({exit}): read its output")]
+    #[error("{owner} died or left ({exit}): read its output")]
     OwnerExited {
         /// The owner.
         owner: Owner,
