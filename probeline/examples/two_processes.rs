@@ -2,8 +2,8 @@
 //!
 //! cargo run --release -p probeline --example two_processes
 //!
-//! Rank 0 starts rank 1. Under mpirun or srun both are there already, and `Options::default()`
-//! takes part in that job instead.
+//! Rank 0 starts rank 1. Under mpirun or srun the ranks are there already, and this program takes
+//! part in their job.
 
 use core::error::Error;
 use core::time::Duration;
@@ -20,12 +20,12 @@ const OPERATIONS: u32 = 32;
 
 fn main() -> Result<(), Box<dyn Error>> {
     // 1. Join the job.
-    let mut job = join(Options::spawn(2))?;
-    let (me, owners) = (job.me(), job.owners());
+    let mut job = join(Options::auto(2))?;
+    let (rank, ranks) = (job.rank(), job.ranks());
 
     // 2. Open an engine that has the sizes the table needs, then the table. Both calls are
     //    collective: every rank makes them, in this order, with the same sizes.
-    let config = Config::for_keys(KEYS, owners);
+    let config = Config::for_keys(KEYS, ranks);
     let sizes = config.sizes(OPERATIONS);
     let engine = shm::Builder::new(sizes).open(&mut job)?;
     let mut table = Table::open(engine, config, [Operation::EMPTY; OPERATIONS as usize], &mut job)?;
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
     }
-    println!("{me} of {owners}: inserted {inserted} of {KEYS} keys");
+    println!("rank {rank} of {ranks}: inserted {inserted} of {KEYS} keys");
 
     // 4. Meet before anything is counted, cleared or closed: `len` is collective and has barriers of
     //    its own.

@@ -67,8 +67,9 @@
 //!
 //! With the feature `exchange`, `exchange::join` starts the other ranks or meets them: spawned on
 //! this machine, over TCP with a shared secret, or under `mpirun` and `srun`. It replaces `Alone`
-//! above. Over RDMA NICs, feature `verbs`, only the builder differs. The guide in `docs/guide/`
-//! shows two processes, two nodes, and the order of closing.
+//! above. `Job::rank` and `Job::ranks` say which process this is; to a structure each rank is an
+//! *owner* of a part of the memory. Over RDMA NICs, feature `verbs`, only the builder differs. The
+//! guide in `docs/guide/` shows two processes, two nodes, and the order of closing.
 //!
 //! # Choosing C and M
 //!

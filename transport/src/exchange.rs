@@ -5,9 +5,9 @@ use crate::{Call, ExchangeError, MAX_OWNERS, Owner, Term};
 /// The members of a job and their collective calls, made by all of them in the same order.
 ///
 /// A call may block, within a bound that the implementation states. If a member dies, all others'
-/// calls fail with [`ExchangeError::OwnerLost`]. If members make different calls, or the same calls
-/// in another order, all calls fail with [`ExchangeError::CallsDiffer`]. After an error the exchange
-/// is unusable.
+/// calls fail with [`ExchangeError::OwnerLost`] or [`ExchangeError::OwnerExited`]. If members make
+/// different calls, or the same calls in another order, all calls fail with
+/// [`ExchangeError::CallsDiffer`]. After an error the exchange is unusable.
 pub trait Exchange {
     /// This process.
     fn me(&self) -> Owner;
