@@ -243,6 +243,14 @@ impl Job {
         self.launch
     }
 
+    /// Ends the job for all ranks, as if this one had died, because it can no longer take part: a
+    /// panic left its data half changed. Calls that others wait in, or make later, fail with
+    /// [`ExchangeError::OwnerLost`] and this rank; its own fail as well. [`finish`](Self::finish)
+    /// still waits for the processes that this one has started. Waits at most 200 ms.
+    pub fn give_up(&mut self) {
+        self.tcp.give_up();
+    }
+
     /// Leaves the job. Call it after the last collective call: calls in which this rank takes no
     /// part fail. Waits at most `limit` for the processes that this one has started, and at most
     /// five seconds for the launcher.

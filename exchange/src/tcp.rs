@@ -322,6 +322,16 @@ impl Tcp {
         wait_for(&self.links, until).map_err(system)
     }
 
+    /// Ends the job for all ranks, as if this one had died: their calls fail with its name, and so do
+    /// its own.
+    pub(crate) fn give_up(&mut self) {
+        let lost = ExchangeError::OwnerLost(self.me);
+        if self.ended.replace(self.ended.unwrap_or(lost)).is_none() {
+            self.abort(lost);
+        }
+        self.links.clear();
+    }
+
     /// Sends the error with which the job ended to the others.
     fn abort(&mut self, error: ExchangeError) {
         for link in &mut self.links {

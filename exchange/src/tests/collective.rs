@@ -252,6 +252,20 @@ fn a_lost_rank_is_detected_while_others_wait_for_another_one() {
 
 /// Rank 0 leaves outside any call, as it does when its transport reports the loss.
 #[test]
+fn a_rank_that_gives_up_is_lost_for_all() {
+    for lost in [Owner(0), Owner(2)] {
+        let ended = run(ranks(3, LIMIT), |mut rank| {
+            if rank.me() == lost {
+                rank.give_up();
+            }
+            (rank.barrier(), rank.barrier())
+        });
+        let error = Err(ExchangeError::OwnerLost(lost));
+        assert_eq!(ended, [(error, error); 3]);
+    }
+}
+
+#[test]
 fn a_rank_0_that_leaves_after_a_loss_reports_the_lost_rank() {
     let (goes, gone) = mpsc::channel();
     let (goes, gone) = (Mutex::new(goes), Mutex::new(gone));
