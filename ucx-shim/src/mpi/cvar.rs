@@ -2,7 +2,9 @@
 
 use core::ffi::{CStr, c_int};
 use core::ptr;
+use std::collections::BTreeMap;
 use std::ffi::CString;
+use std::sync::Mutex;
 
 use ::mpi::ffi;
 
@@ -12,9 +14,19 @@ use super::error::SUCCESS;
 /// choice.
 const MAX_BYTES: usize = 64;
 
-/// The value of a flag, or the name of the value of a choice; `None` if the library has no such
-/// variable, or one of several elements.
+/// The values read so far. Open MPI loads all its components for each start of the interface, which
+/// takes 0.2 s. Its parameters are fixed when MPI starts.
+static VALUES: Mutex<BTreeMap<String, Option<String>>> = Mutex::new(BTreeMap::new());
+
+/// Returns the value of a flag, or the name of the value of a choice; `None` if the library has no such
+/// variable, or one of several elements. A value is read once in a process.
 pub(super) fn read(name: &str) -> Option<String> {
+    // No panic leaves the values half changed.
+    let mut values = VALUES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    values.entry(name.to_owned()).or_insert_with(|| read_now(name)).clone()
+}
+
+fn read_now(name: &str) -> Option<String> {
     let _tools = Tools::start()?;
     let (name, mut index) = (CString::new(name).ok()?, -1);
     // SAFETY: a string, and a live pointer.
@@ -24,6 +36,12 @@ pub(super) fn read(name: &str) -> Option<String> {
         return Some((value != [0; MAX_BYTES]).to_string());
     }
     choice(choices, c_int::from_ne_bytes(*value.first_chunk()?))
+}
+
+/// Returns whether a variable was read.
+#[cfg(test)]
+pub(super) fn was_read(name: &str) -> bool {
+    VALUES.lock().unwrap().contains_key(name)
 }
 
 fn succeeded(code: c_int) -> Option<()> {

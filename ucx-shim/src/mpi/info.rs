@@ -29,7 +29,7 @@ pub struct Info {
     /// or the CPU, and need no lock of the whole window.
     pub acc_single_intrinsic: AccSingleIntrinsic,
     /// The mechanism with which ranks of one machine copy from each other (Open MPI's
-    /// `btl_vader_single_copy_mechanism`), if there is such a choice.
+    /// `btl_vader_single_copy_mechanism`), if the component is osc rdma, which depends on it.
     pub single_copy: Option<String>,
     /// The operations that wait until an owner enters MPI, for at least one of the ranks.
     pub needs_owner: NeedsOwner,
@@ -44,6 +44,13 @@ pub enum Component {
     Device(String),
     /// The component is unknown.
     Unknown,
+}
+
+impl Component {
+    /// Returns whether it is one of these one-sided components of Open MPI.
+    fn is_osc(&self, names: &[&str]) -> bool {
+        matches!(self, Self::Osc(name) if names.contains(&name.as_str()))
+    }
 }
 
 impl fmt::Display for Component {
@@ -84,9 +91,7 @@ impl fmt::Display for Info {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { library, component, acc_single_intrinsic, single_copy, needs_owner, .. } = self;
         write!(f, "{library}, {component}, {acc_single_intrinsic}")?;
-        if let (Component::Osc(name), Some(mechanism)) = (component, single_copy)
-            && name == "rdma"
-        {
+        if let Some(mechanism) = single_copy {
             write!(f, ", single copy {mechanism}")?;
         }
         f.write_str(match (needs_owner.reads, needs_owner.atomics) {
@@ -114,8 +119,12 @@ impl Info {
             library: name(&version),
             standard: (major, minor),
             acc_single_intrinsic: acc_single_intrinsic(&component, of_window, requested),
+            single_copy: if component.is_osc(&["rdma"]) {
+                cvar::read("btl_vader_single_copy_mechanism")
+            } else {
+                None
+            },
             component,
-            single_copy: cvar::read("btl_vader_single_copy_mechanism"),
             needs_owner: NeedsOwner::default(),
         })
     }
@@ -127,6 +136,10 @@ fn acc_single_intrinsic(
     requested: Option<bool>,
 ) -> AccSingleIntrinsic {
     let Component::Osc(osc) = component else { return AccSingleIntrinsic::NoChoice };
+    // The others have no such parameter, and finding that out takes 0.2 s.
+    if !component.is_osc(&["ucx", "rdma"]) {
+        return AccSingleIntrinsic::NoChoice;
+    }
     let parameter = cvar::read(&format!("osc_{osc}_acc_single_intrinsic"));
     match (of_window, requested, parameter.as_deref()) {
         (_, _, None) => AccSingleIntrinsic::NoChoice,
@@ -253,6 +266,14 @@ mod tests {
             name("Intel(R) MPI Library 2021.9 for Linux* OS\n"),
             "Intel(R) MPI Library 2021.9 for Linux* OS"
         );
+    }
+
+    /// The library takes 0.2 s to say that it has no such parameter.
+    #[test]
+    fn asks_only_components_with_a_choice() {
+        let component = Component::Osc("sm".to_owned());
+        assert_eq!(acc_single_intrinsic(&component, None, None), AccSingleIntrinsic::NoChoice);
+        assert!(!cvar::was_read("osc_sm_acc_single_intrinsic"));
     }
 
     #[test]
