@@ -122,34 +122,51 @@ impl Config {
         operations.saturating_mul(2)
     }
 
-    /// Checks all parameters against the limits of the transport.
-    pub(crate) fn check(&self, caps: &Caps, geometry: &Geometry) -> Result<(), ConfigError> {
-        self.check_place(geometry)?;
-        let part = u32::try_from(self.buckets_per_owner).unwrap_or(u32::MAX);
-        let most =
-            part.min(geometry.slot_words).min(caps.words_per_op) / LINE_BUCKETS * LINE_BUCKETS;
-        let c = self.chunk_buckets;
-        if c == 0 || !c.is_multiple_of(LINE_BUCKETS) || c > most {
-            return Err(ConfigError::ChunkBuckets { found: c, most });
-        }
-        if self.probing == Probing::Jump && c != LINE_BUCKETS {
-            return Err(ConfigError::JumpChunk { found: c });
+    /// Checks all parameters that depend on no transport, so that nobody allocates memory for an invalid
+    /// configuration. Opening a table checks them as well.
+    ///
+    /// # Errors
+    /// [`ConfigError`], with the allowed range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.check_place(u64::MAX)?;
+        self.check_chunk(u32::MAX)?;
+        if self.probing == Probing::Jump && self.chunk_buckets != LINE_BUCKETS {
+            return Err(ConfigError::JumpChunk { found: self.chunk_buckets });
         }
         if self.max_chunks == 0 || self.max_chunks > MOST_CHUNKS {
             return Err(ConfigError::MaxChunks { found: self.max_chunks, most: MOST_CHUNKS });
         }
+        Ok(())
+    }
+
+    /// Checks all parameters against the limits of the transport.
+    pub(crate) fn check(&self, caps: &Caps, geometry: &Geometry) -> Result<(), ConfigError> {
+        self.check_place(geometry.window_words)?;
+        self.validate()?;
+        self.check_chunk(geometry.slot_words.min(caps.words_per_op))?;
         if caps.depth < 2 {
             return Err(ConfigError::Depth { found: caps.depth });
         }
         Ok(())
     }
 
-    fn check_place(&self, geometry: &Geometry) -> Result<(), ConfigError> {
+    /// Checks C against a part and the words of a slot and a READ.
+    fn check_chunk(&self, words: u32) -> Result<(), ConfigError> {
+        let part = u32::try_from(self.buckets_per_owner).unwrap_or(u32::MAX);
+        let most = part.min(words) / LINE_BUCKETS * LINE_BUCKETS;
+        let found = self.chunk_buckets;
+        if found == 0 || !found.is_multiple_of(LINE_BUCKETS) || found > most {
+            return Err(ConfigError::ChunkBuckets { found, most });
+        }
+        Ok(())
+    }
+
+    fn check_place(&self, window_words: u64) -> Result<(), ConfigError> {
         let line = u64::from(LINE_BUCKETS);
         if !self.first_word.is_multiple_of(line) {
             return Err(ConfigError::FirstWord { found: self.first_word });
         }
-        let room = geometry.window_words.saturating_sub(self.first_word);
+        let room = window_words.saturating_sub(self.first_word);
         let most = room / line * line;
         let found = self.buckets_per_owner;
         if found == 0 || !found.is_multiple_of(line) || found > most {
@@ -213,7 +230,9 @@ mod tests {
         let Sizes { window_words, slots, slot_words, depth } = config.sizes(4);
         assert_eq!(slot_words, 16, "an engine takes whole lines only");
         let geometry = Geometry { window_words, slots, slot_words, ..GEOMETRY };
-        let refused = Err(ConfigError::ChunkBuckets { found: 12, most: 16 });
+        // The most is that of the part, not of slots that were sized for this C.
+        let refused = Err(ConfigError::ChunkBuckets { found: 12, most: 64 });
+        assert_eq!(config.validate(), refused);
         assert_eq!(config.check(&Caps { depth, ..CAPS }, &geometry), refused);
     }
 
