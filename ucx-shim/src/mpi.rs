@@ -46,7 +46,7 @@ mod trial;
 mod window;
 mod world;
 
-pub use builder::Builder;
+pub use builder::{Builder, MAX_DEPTH};
 pub use engine::Engine;
 pub use error::{InitError, MpiError, OpenError};
 pub use exchange::Members;

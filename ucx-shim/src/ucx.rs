@@ -51,7 +51,7 @@ mod watch;
 mod window;
 mod worker;
 
-pub use builder::{Atomics, Builder, Progress};
+pub use builder::{Atomics, Builder, MAX_DEPTH, Progress};
 pub use engine::Engine;
 pub use error::{CallFailed, OpenError};
 pub use info::Info;

@@ -72,7 +72,7 @@ pub use completion::{CompletionQueue, WorkCompletion};
 pub use context::{AtomicCapability, Context, DeviceIdentity, DeviceLimits, PciAtomics};
 pub use device::{Device, DeviceList};
 pub use domain::ProtectionDomain;
-pub use engine::{Builder, Engine, Link, OpenError, SelfTestFailed};
+pub use engine::{Builder, Engine, Link, MAX_DEPTH, OpenError, SelfTestFailed};
 pub use error::VerbFailed;
 pub use gid::{Gid, GidEntry, GidError, GidKind};
 pub use library::Library;

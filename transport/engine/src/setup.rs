@@ -8,9 +8,10 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Display;
+use core::mem::MaybeUninit;
 
 use probeline_transport::{
-    Exchange, ExchangeError, Fingerprint, LINE_WORDS, MAX_OWNERS, Owner, Sizes,
+    Exchange, ExchangeError, Fingerprint, LINE_WORDS, MAX_OWNERS, Owner, Sizes, WORD_BYTES,
 };
 use thiserror::Error;
 
@@ -28,6 +29,20 @@ pub enum SetupError {
         found: u32,
         /// The largest depth.
         max: u32,
+    },
+    /// The windows and slots on this machine need more memory than it has.
+    #[error(
+        "windows and slots of {} rank(s) on this machine need {:.1} GiB, and it has {:.1} GiB of \
+         memory and swap: choose smaller ones, or more machines",
+        .ranks, gib(*.needed_bytes), gib(*.installed_bytes)
+    )]
+    Memory {
+        /// The ranks on this machine, as far as they are known.
+        ranks: u32,
+        /// Bytes that they need together.
+        needed_bytes: u64,
+        /// Bytes of the machine's memory and swap.
+        installed_bytes: u64,
     },
     /// The job has more owners than an engine connects, [`MAX_OWNERS`].
     #[error("the job has {found} ranks, at most {MAX_OWNERS} can be connected: start fewer ranks")]
@@ -73,10 +88,16 @@ impl SetupError {
         Self::Sizes("the window does not fit the address space: choose a smaller one");
 }
 
-/// Checks the sizes of an engine whose largest depth is `max_depth`.
+#[allow(clippy::cast_precision_loss, reason = "for a message")]
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
+}
+
+/// Checks the sizes of an engine whose largest depth is `max_depth`, and the memory of this machine. Call
+/// it before any memory is allocated.
 ///
 /// # Errors
-/// [`SetupError::Sizes`] or [`SetupError::Depth`].
+/// [`SetupError::Sizes`], [`SetupError::Depth`] or [`SetupError::Memory`].
 pub fn check_sizes(sizes: &Sizes, max_depth: u32) -> Result<(), SetupError> {
     let refusal = match *sizes {
         Sizes { window_words: 0, .. } => "a window needs at least 1 word",
@@ -87,9 +108,41 @@ pub fn check_sizes(sizes: &Sizes, max_depth: u32) -> Result<(), SetupError> {
         Sizes { depth, .. } if !(1..=max_depth).contains(&depth) => {
             return Err(SetupError::Depth { found: depth, max: max_depth });
         }
-        _ => return Ok(()),
+        _ => return check_memory(sizes, 1),
     };
     Err(SetupError::Sizes(refusal))
+}
+
+/// Checks that engines of these sizes of `ranks` ranks fit this machine. Libraries that allocate more
+/// than that wait forever, or are killed when they touch it.
+///
+/// # Errors
+/// [`SetupError::Memory`].
+pub fn check_memory(sizes: &Sizes, ranks: u32) -> Result<(), SetupError> {
+    let slots = u64::from(sizes.slots) * u64::from(sizes.slot_words);
+    let words = sizes.window_words.saturating_add(slots);
+    let needed_bytes = words.saturating_mul(WORD_BYTES as u64).saturating_mul(ranks.into());
+    match installed_bytes() {
+        Some(installed_bytes) if needed_bytes > installed_bytes => {
+            Err(SetupError::Memory { ranks, needed_bytes, installed_bytes })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the bytes of this machine's memory and swap.
+fn installed_bytes() -> Option<u64> {
+    let mut found = MaybeUninit::<libc::sysinfo>::zeroed();
+    // SAFETY: sysinfo(2) writes the live struct, which has numbers only, for which zero is valid.
+    let found = unsafe {
+        if libc::sysinfo(found.as_mut_ptr()) != 0 {
+            return None;
+        }
+        found.assume_init()
+    };
+    #[allow(clippy::useless_conversion, reason = "u64 here, u32 on 32-bit machines")]
+    let units = u64::from(found.totalram).saturating_add(found.totalswap.into());
+    Some(units.saturating_mul(found.mem_unit.into()))
 }
 
 /// Refuses a job of more than [`MAX_OWNERS`] owners, before any collective call.
@@ -284,6 +337,19 @@ mod tests {
         for found in [0, 17] {
             let refused = check_sizes(&Sizes { depth: found, ..valid }, 16);
             assert_eq!(refused, Err(SetupError::Depth { found, max: 16 }));
+        }
+    }
+
+    #[test]
+    fn refuses_more_memory_than_the_machine_has() {
+        let installed = installed_bytes().unwrap();
+        let sizes = Sizes { window_words: installed / 16, slots: 1, slot_words: 8, depth: 1 };
+        assert_eq!(check_sizes(&sizes, 1), Ok(()));
+        assert!(matches!(check_memory(&sizes, 2), Err(SetupError::Memory { ranks: 2, .. })));
+        let slots = Sizes { slots: u32::MAX, slot_words: u32::MAX - 7, ..sizes };
+        for sizes in [Sizes { window_words: u64::MAX, ..sizes }, slots] {
+            let text = check_sizes(&sizes, 1).unwrap_err().to_string();
+            assert!(text.contains("GiB of memory and swap: choose smaller"), "{text}");
         }
     }
 

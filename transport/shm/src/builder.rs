@@ -3,7 +3,9 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process;
 
-use probeline_engine::setup::{agree, check_owners, check_sizes, gather_records, random, together};
+use probeline_engine::setup::{
+    agree, check_memory, check_owners, check_sizes, gather_records, random, together,
+};
 use probeline_engine::{CpuMemory, SetupError, Slots};
 use probeline_pin::{MemoryPolicy, Pages};
 use probeline_transport::{AtomicScope, Caps, Exchange, Owner, Sizes};
@@ -12,8 +14,9 @@ use crate::connection_info::{ConnectionInfo, PROTOCOL};
 use crate::window::Window;
 use crate::{Engine, OpenError};
 
-/// The maximum depth: 16 MiB of completions, far more operations than hide the latency of memory.
-const MAX_DEPTH: u32 = 1 << 20;
+/// The maximum depth of an engine: 16 MiB of completions, far more operations than hide the latency of
+/// memory.
+pub const MAX_DEPTH: u32 = 1 << 20;
 
 /// The options of an engine. All owners of a job choose the same window and slot sizes.
 #[derive(Clone, Debug)]
@@ -45,7 +48,7 @@ impl Builder {
     /// [`OpenError`] of this owner or of another one. If one owner fails, all do.
     pub fn open<E: Exchange + ?Sized>(&self, exchange: &mut E) -> Result<Engine, OpenError> {
         check_owners(exchange.owners())?;
-        let own = self.create();
+        let own = self.create(exchange.owners());
         let info = own.as_ref().ok().map(|own| own.info.to_words());
         let all = gather_records(exchange, PROTOCOL, info);
         let (mut own, all, me) = (own?, all?, exchange.me());
@@ -56,10 +59,11 @@ impl Builder {
         Ok(Engine::new(self.caps(), geometry, pages, windows, slots))
     }
 
-    /// Allocates the memory and slots of this owner.
-    fn create(&self) -> Result<Own, OpenError> {
+    /// Allocates the memory and slots of this owner. All owners are on this machine.
+    fn create(&self, owners: u32) -> Result<Own, OpenError> {
         let Sizes { window_words, slots, slot_words, .. } = self.sizes;
         check_sizes(&self.sizes, MAX_DEPTH)?;
+        check_memory(&self.sizes, owners)?;
         let slots = Slots::for_cpu(slots, slot_words).ok_or(SetupError::NO_SLOT_MEMORY)?;
         let nonce = random()?;
         let (window, file) = Window::create(window_words, nonce, &self.memory)?;

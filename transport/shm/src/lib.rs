@@ -38,7 +38,7 @@ mod lock;
 mod pending;
 mod window;
 
-pub use builder::Builder;
+pub use builder::{Builder, MAX_DEPTH};
 pub use engine::Engine;
 pub use error::OpenError;
 pub use probeline_engine::SetupError;

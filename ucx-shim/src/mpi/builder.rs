@@ -1,6 +1,8 @@
 //! The options of an engine, and its opening.
 
-use probeline_engine::setup::{agree, check_owners, check_sizes, gather_records, together};
+use probeline_engine::setup::{
+    agree, check_memory, check_owners, check_sizes, gather_records, together,
+};
 use probeline_engine::{SetupError, Slots};
 use probeline_transport::{AtomicScope, Caps, Exchange, Fingerprint, Owner, Sizes};
 
@@ -14,8 +16,8 @@ use super::runtime::Name;
 use super::trial::Trial;
 use super::window::{ControlWords, Window};
 
-/// The maximum depth. Every operation in flight has 4 words for an atomic.
-const MAX_DEPTH: u32 = 1 << 20;
+/// The maximum depth of an engine. Every operation in flight has 4 words for an atomic.
+pub const MAX_DEPTH: u32 = 1 << 20;
 /// Version of the connection information and of the collective calls of opening.
 const VERSION: u64 = 1;
 /// The single-copy mechanisms of btl vader over which osc rdma executes atomics by messages and
@@ -71,7 +73,10 @@ impl Builder {
         let agreed = self.agree(members, memory.is_ok());
         let (slots, operands) = memory?;
         agreed?;
-        let one_machine = members.on_this_machine()? == owners;
+        let neighbours = members.on_this_machine()?;
+        // MPI_Win_allocate would wait forever for memory that does not exist.
+        together(members, check_memory(&self.sizes, neighbours))?;
+        let one_machine = neighbours == owners;
         let control = ControlWords::new(self.sizes.window_words, owners);
         let window = self.window(members, control, one_machine);
         let (window, mut info) = together(members, window)?;
@@ -176,7 +181,9 @@ mod tests {
         assert!(too_long.contains("2^31"), "{too_long}");
         let too_many =
             refused(Builder::new(Sizes::new(64).with_slots(u32::MAX, (1 << 31) - 8))).unwrap();
-        assert!(too_many.starts_with("no memory"), "{too_many}");
+        assert!(too_many.contains("GiB of memory"), "{too_many}");
+        let too_large = refused(Builder::new(Sizes::new(1 << 50))).unwrap();
+        assert!(too_large.contains("GiB of memory"), "{too_large}");
     }
 
     /// No call of MPI is made, which would end this process.

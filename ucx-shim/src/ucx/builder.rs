@@ -9,8 +9,8 @@ use probeline_ucx_sys::Ucp;
 use super::context::{Context, Settings};
 use super::{Engine, OpenError};
 
-/// The maximum depth.
-const MAX_DEPTH: u32 = 1 << 16;
+/// The maximum depth of an engine.
+pub const MAX_DEPTH: u32 = 1 << 16;
 
 /// The thread that progresses peers' operations on an owner's window, if UCX needs the owner's CPU
 /// for them.

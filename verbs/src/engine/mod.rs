@@ -44,6 +44,7 @@ mod shutdown;
 pub use builder::Builder;
 pub use error::OpenError;
 pub use link::Link;
+pub use open::MAX_DEPTH;
 pub use self_test::SelfTestFailed;
 
 use alloc::vec::Vec;

@@ -24,8 +24,8 @@ use crate::{
     ProtectionDomain, QueuePair, ReadyToReceive, Reset, Retry, VerbFailed,
 };
 
-/// The maximum depth, whose completions fit the completion queue of every device.
-const MAX_DEPTH: u32 = 1 << 14;
+/// The maximum depth of an engine, whose completions fit the completion queue of every device.
+pub const MAX_DEPTH: u32 = 1 << 14;
 /// The maximum number of words that a WRITE carries inline, if the device supports it.
 #[allow(clippy::cast_possible_truncation)]
 const MAX_INLINE_WORDS: u32 = INLINE_WORDS as u32;

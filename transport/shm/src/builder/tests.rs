@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::thread;
 
 use probeline_exchange::Thread;
-use probeline_pin::{HugePages, MappingError, NodeId, PolicyRefused};
+use probeline_pin::{HugePages, NodeId, PolicyRefused};
 use probeline_testing::TooManyOwners;
 use probeline_transport::{Alone, ExchangeError, MAX_OWNERS, Sizes, Transport};
 
@@ -70,7 +70,7 @@ fn depth_slots_and_memory_may_differ() {
 #[test]
 fn the_failure_of_one_owner_is_reported_to_all_at_once() {
     let results = open_all(&[small(), too_large(), small()]);
-    assert!(matches!(results[1], Err(OpenError::Memory(_))), "{results:?}");
+    assert!(matches!(results[1], Err(OpenError::Setup(SetupError::Memory { .. }))), "{results:?}");
     assert_eq!(results[0], Err(SetupError::PeerFailed(Owner(1)).into()));
     assert_eq!(results[2], results[0]);
 }
@@ -91,11 +91,12 @@ fn invalid_sizes_are_refused() {
     ] {
         let error = refused(Builder::new(sizes));
         let refused = SetupError::Depth { found: sizes.depth, max: MAX_DEPTH }.into();
-        let is_a_size = matches!(error, OpenError::Setup(SetupError::Sizes(_)));
+        let is_a_size =
+            matches!(error, OpenError::Setup(SetupError::Sizes(_) | SetupError::Memory { .. }));
         assert!(is_a_size || error == refused, "{sizes:?}: {error}");
     }
     let error = refused(too_large());
-    assert!(matches!(error, OpenError::Memory(MappingError::TooLarge { .. })), "{error}");
+    assert!(matches!(error, OpenError::Setup(SetupError::Memory { .. })), "{error}");
 }
 
 /// A system-call filter refuses the call as a container does.
@@ -155,7 +156,7 @@ fn first_info(all: &[u8]) -> ConnectionInfo {
 
 /// Maps a peer's window after `change` of its connection info; returns the error.
 fn map_changed(change: impl Fn(&mut ConnectionInfo)) -> OpenError {
-    let own = small().create().unwrap();
+    let own = small().create(1).unwrap();
     let mut theirs = own.info;
     change(&mut theirs);
     Window::of_peer(Owner(1), &theirs).unwrap_err()
