@@ -166,6 +166,13 @@ fn exit_statuses_are_those_in_the_help() {
     assert!((ended.signal, ended.code) == (Some(2), None) || ended.code == Some(130), "{ended:?}");
 }
 
+#[cfg(not(feature = "mpi"))]
+#[test]
+fn a_build_without_mpi_says_so() {
+    let said = run(&["bench-latency", "--transport", "mpi"]).failed();
+    assert!(said.contains("this build has no MPI: build with --features mpi"), "{said}");
+}
+
 /// MPI connects its ranks itself, and has those that its launcher has started.
 #[cfg(feature = "mpi")]
 #[test]

@@ -6,6 +6,7 @@ use clap::{Args, value_parser};
 use probeline::exchange::Launch;
 use probeline::table::Config;
 
+use super::transport::TransportParser;
 use super::{
     MeetingArgs, NodesArgs, OutputArgs, PlaceArgs, SimArgs, TransportName, UcxArgs, VerbsArgs,
     heading,
@@ -31,7 +32,7 @@ pub(crate) struct JobArgs {
     ranks_here: u32,
 
     /// Transport of one-sided operations [default: shm; with --two-nodes verbs]
-    #[arg(long = "transport", value_enum, value_name = "TRANSPORT")]
+    #[arg(long = "transport", value_parser = TransportParser, value_name = "TRANSPORT")]
     transport_asked: Option<TransportName>,
 
     #[arg(skip)]

@@ -1,8 +1,10 @@
 //! The transport option, and the options of single transports.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
-use clap::builder::TypedValueParser;
+use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
+use clap::error::ErrorKind;
 use clap::{Args, ValueEnum, ValueHint, value_parser};
 use probeline::ucx::Atomics;
 use probeline_profile::{Profile, Shape};
@@ -42,6 +44,33 @@ impl TransportName {
             Self::Mpi => "mpi",
             Self::Sim => "sim",
         }
+    }
+}
+
+/// Parses the name of a transport. A build without MPI says so.
+#[derive(Clone)]
+pub(crate) struct TransportParser;
+
+impl TypedValueParser for TransportParser {
+    type Value = TransportName;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> core::result::Result<TransportName, clap::Error> {
+        if cfg!(not(feature = "mpi")) && value == "mpi" {
+            let text = "this build has no MPI: build with --features mpi and the mpicc of the MPI \
+                        library, or choose another transport\n";
+            return Err(clap::Error::raw(ErrorKind::InvalidValue, text).with_cmd(command));
+        }
+        EnumValueParser::new().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let values = TransportName::value_variants().iter();
+        Some(Box::new(values.filter_map(ValueEnum::to_possible_value)))
     }
 }
 
