@@ -15,10 +15,10 @@ fn compiler() -> (String, Installed) {
     (compiler, installed)
 }
 
-/// Runs a program by the launcher of the library, and returns what its ranks print.
+/// Runs a program with its arguments by the launcher of the library, and returns what its ranks print.
 fn launch(
     (compiler, installed): (&str, &Installed),
-    program: &Path,
+    program: &[&Path],
     (transport, ranks): (&str, &str),
 ) -> String {
     let launcher = match compiler {
@@ -27,8 +27,7 @@ fn launch(
         _ => "mpirun",
     };
     let mut command = installed.command(launcher.as_ref());
-    let file = installed.prefix().join("entries");
-    command.args(["-n", ranks]).arg(program).arg(file).env("PROBELINE_TRANSPORT", transport);
+    command.args(["-n", ranks]).args(program).env("PROBELINE_TRANSPORT", transport);
     // For Open MPI: as root, with more ranks than cores, and by a component that works here.
     for (name, value) in [
         ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
@@ -46,14 +45,19 @@ fn programs_under_a_launcher() {
     let (compiler, installed) = compiler();
     let started_by = (compiler.as_str(), &installed);
     let dht = installed.compile(&compiler, Language::C, "examples/mpi_dht.c", false);
+    let file = installed.prefix().join("entries");
     for (transport, ranks) in [("mpi", "2"), ("shm", "3"), ("mpi", "1")] {
-        let said = launch(started_by, &dht, (transport, ranks));
+        let said = launch(started_by, &[&dht, &file], (transport, ranks));
         assert!(said.ends_with(&format!("all is well with {ranks} processes\n")), "{said}");
         assert_eq!(said.matches("sum").count(), 2, "{said}");
     }
+    // The static library with a compiler that knows nothing of MPI: pkg-config names its libraries.
+    let linked = installed.compile("cc", Language::C, "examples/probeline.c", true);
+    let said = launch(started_by, &[&linked], ("mpi", "2"));
+    assert!(said.contains(": all is well with 2 ranks\n"), "{said}");
     let example = installed.compile(&compiler, Language::C, "examples/probeline.c", false);
     for transport in ["mpi", "shm"] {
-        let said = launch(started_by, &example, (transport, "2"));
+        let said = launch(started_by, &[&example], (transport, "2"));
         assert!(said.contains(": all is well with 2 ranks\n"), "{said}");
     }
 }
