@@ -101,7 +101,8 @@ static void refuse_files(const char *name)
     check(DHT_from_file(other, name) == DHT_FILE_WRONG, "other sizes are refused");
     check(DHT_from_file(other, "/nowhere/to/be/found") == DHT_FILE_IO, "no file");
     check(DHT_to_file(other, "/nowhere/to/be/found") == DHT_FILE_IO, "no folder");
-    check(DHT_from_file(other, NULL) == DHT_ERROR, "no name");
+    check(DHT_from_file(other, rank == 0 ? NULL : name) == DHT_ERROR, "no name on a process");
+    check(DHT_to_file(other, rank == 0 ? NULL : name) == DHT_ERROR, "no name on a process");
     check(DHT_barrier(other) == DHT_SUCCESS, "a barrier");
     if (rank == 0) {
         file = fopen(name, "ab");

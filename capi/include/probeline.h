@@ -6,11 +6,29 @@
  * unless the function allows it. Undefined behaviour are the use of a closed handle, and results that
  * overlap other arguments.
  *
- * A handle belongs to the thread that opened it; calls by other threads fail with
- * PROBELINE_ERROR_THREAD. Threads may use handles of their own at the same time.
+ * A handle belongs to the thread that opened it; calls by other threads, even after that one has
+ * ended, fail with PROBELINE_ERROR_THREAD. Threads may use handles of their own at the same time.
+ * Functions of "any thread" have no handle.
  *
- * "Collective" functions are called by all ranks of a job, in the same order. They wait for the others,
- * no longer than the job's limits.
+ * Each function says for whom it waits:
+ * - "Never waits": for no other rank. Any rank calls it, at any time. (Over MPI a poll may wait for the
+ *   CPU of another rank, if the library's atomics need it.)
+ * - "Waits for its operations": for the memory of other ranks, which do not take part. Any rank calls it,
+ *   at any time. It returns when they have ended, or PROBELINE_ERROR_LOST when a rank is lost.
+ * - "Collective": all ranks of the job call it, in the same order. It waits for the others, at most
+ *   `collective_limit_s` seconds.
+ *
+ * Arrays and structures are aligned as C aligns their types: keys of tables to 8 bytes. Keys and values of
+ * maps, outcomes, and numbers that may be NULL may be at any address.
+ *
+ * Threads: a function runs in the thread that calls it. The library starts further threads only
+ * - under a launcher's PMI or PMIx server: one that finds the ranks while probeline_job_open() waits;
+ * - over UCX: for each table and map one that progresses UCX for the other ranks, one that notices the
+ *   end of processes on this machine, and one while it opens. They end when it is closed.
+ * They inherit the signal mask of the caller. MPI and UCX may start threads of their own.
+ *
+ * After PROBELINE_ERROR_PANIC the handle can only be closed, and its job can: other ranks get
+ * PROBELINE_ERROR_LOST from calls that wait for this one (over MPI only at the job's limit).
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  * Written by cbindgen: change capi/src, then run PROBELINE_WRITE_HEADER=1 cargo test -p probeline-capi
@@ -82,9 +100,9 @@ typedef enum probeline_status {
     PROBELINE_ERROR_INVALID = 1,
     // The library was built without this, or the system lacks it.
     PROBELINE_ERROR_UNSUPPORTED = 2,
-    // The processes of the job did not find each other.
+    // The processes of the job did not find each other in time, or are not of one job.
     PROBELINE_ERROR_JOIN = 3,
-    // The transport could not be opened.
+    // The transport could not be opened, or there is not enough memory.
     PROBELINE_ERROR_OPEN = 4,
     // Ranks disagree: they called different functions, or with different options.
     PROBELINE_ERROR_DIFFERS = 5,
@@ -100,7 +118,8 @@ typedef enum probeline_status {
     PROBELINE_ERROR_THREAD = 10,
     // A file could not be read or written, or has other sizes.
     PROBELINE_ERROR_FILE = 11,
-    // A defect of the library. The handle can only be closed.
+    // A defect of the library. The handle can only be closed, and then its job. The other ranks lose this
+    // one.
     PROBELINE_ERROR_PANIC = 12,
 } probeline_status;
 
@@ -152,7 +171,7 @@ typedef struct probeline_job_options {
     int transport;
     // PROBELINE_START_... [default: PROBELINE_START_AUTO]
     int start;
-    // The number of ranks, unless a launcher or MPI says it. [default: 1]
+    // The number of ranks, 1 to 4,096, unless a launcher or MPI says it. [default: 1]
     uint32_t ranks;
     // This rank, from 0, if `start` is PROBELINE_START_PLACED.
     uint32_t rank;
@@ -167,16 +186,16 @@ typedef struct probeline_job_options {
     // Whether to assume, over verbs, UCX and MPI, that no READ brings a torn word: 0 or 1. No
     // specification promises it. If the assumption is wrong, a table loses data. [default: 0]
     int word_reads_whole;
-    // The longest wait for all ranks to join, in seconds. [default: 60]
+    // The longest wait for all ranks to join, in seconds, at least 1. [default: 60]
     uint32_t join_limit_s;
-    // The longest wait in a collective call, in seconds. [default: 600]
+    // The longest wait in a collective call, in seconds, at least 1. [default: 600]
     uint32_t collective_limit_s;
     // The RDMA device, such as "mlx5_0", or UCX's network device, such as "mlx5_0:1". [default:
     // NULL, the first one that works]
     const char *device;
-    // The device's port for verbs, counted from 1. [default: 0, the first active one]
+    // The device's port for verbs, 1 to 255. [default: 0, the first active one]
     int port;
-    // The index of the GID for verbs and UCX. [default: -1, which selects one]
+    // The index of the GID for verbs and UCX, 0 to 255. [default: -1, which selects one]
     int gid_index;
     // UCX's transports, as UCX_TLS. [default: NULL]
     const char *ucx_tls;
@@ -186,17 +205,19 @@ typedef struct probeline_job_options {
 typedef struct probeline_table_options {
     // The size of this structure, which probeline_table_options_init() stores.
     size_t size;
-    // Keys for which the whole table has room: at this number it is three quarters full.
+    // Keys for which the whole table has room, 1 to 2^48: at this number it is three quarters full.
     // [default: 1,000,000]
     uint64_t keys;
     // 63 for keys of one word below 2^63, which are fastest; or bits of wide keys, a multiple of
     // 64 up to 4096. Wide keys take the room of 2, 4, 8, 16, 32 or 64 words. [default: 63]
     uint32_t key_bits;
-    // Operations in flight at once, 1 to 65,536. [default: 32]
+    // Operations in flight at once, 1 to 65,536; over UCX at most 21,845 and over verbs 5,461, with wide
+    // keys 16,384 and 4,096. A device may have less. [default: 32]
     uint32_t operations;
-    // C, the buckets that one READ brings, a multiple of 8. [default: 32]
+    // C, the buckets that one READ brings: a multiple of 8, up to 65,536 and to the buckets of a rank.
+    // [default: 32]
     uint32_t chunk_buckets;
-    // M, the chunks that an operation reads before it finds the table full. [default: 32]
+    // M, the chunks that an operation reads before it finds the table full, 1 to 65,536. [default: 32]
     uint32_t max_chunks;
     // Whether the CPU itself reads and writes the memory of all ranks where it can: 0 or 1.
     // [default: 1]
@@ -250,14 +271,16 @@ typedef struct probeline_map_options {
     size_t key_bytes;
     // Bytes of a value, 1 to 8192. [no default]
     size_t value_bytes;
-    // Entries for which the whole map has room: at this number it is half full and has lost 0.2 %.
-    // [default: 1,000,000]
+    // Entries for which the whole map has room, 1 to 2^48: at this number it is half full and has lost
+    // 0.2 %. [default: 1,000,000]
     uint64_t entries;
-    // Buckets of each rank; 0 computes them from `entries`. [default: 0]
+    // Buckets of each rank, up to 2^48; 0 computes them from `entries`, which is unused otherwise.
+    // [default: 0]
     uint64_t buckets_per_rank;
     // Buckets in which a key may be, 1 to 8. [default: 6]
     uint32_t candidates;
-    // Operations in flight at once, 1 to 65,536. [default: 32]
+    // Operations in flight at once, 1 to 65,536; over UCX at most 32,768 and over verbs 8,192. A device
+    // may have less. [default: 32]
     uint32_t operations;
     // Ticks after which other ranks take over an unfinished write, because its rank seems dead, 1
     // to 48. A tick is a number of writes of one rank: an eighth of the buckets of a part, but at
@@ -269,6 +292,9 @@ typedef struct probeline_map_options {
     // Whether the CPU itself reads and writes the memory of all ranks where it can: 0 or 1.
     // [default: 1]
     int direct;
+    // A number for what the bytes of keys and values mean, of your choice. All ranks give the same,
+    // and probeline_map_load() refuses a file that was saved with another one. [default: 0]
+    uint64_t format;
 } probeline_map_options;
 
 // Receives a key, its value, and the pointer given with the function. It must return: no longjmp, no
@@ -331,18 +357,19 @@ typedef struct probeline_map_loaded {
 extern "C" {
 #endif // __cplusplus
 
-// Returns the version of the library, such as "0.1.0". May be called by any thread.
+// Returns the version of the library, such as "0.1.0". Never waits; any thread.
 const char *probeline_version(void);
 
 // Returns a sentence about the last error of a call by this thread: what failed, on what, why, and
 // what to do. It is empty if there was none, and valid until the next call by this thread that
-// fails.
+// fails. Never waits; any thread.
 const char *probeline_last_error(void);
 
-// Returns a short text about a status, such as "invalid argument". May be called by any thread.
+// Returns a short text about a status, such as "invalid argument". Never waits; any thread.
 const char *probeline_error_text(int status);
 
 // Stores the default options and `size`, which is sizeof(probeline_job_options).
+// Never waits; any thread.
 enum probeline_status probeline_job_options_init(struct probeline_job_options *options,
                                                  size_t size);
 
@@ -357,11 +384,11 @@ enum probeline_status probeline_job_open(const struct probeline_job_options *opt
                                          struct probeline_job **job);
 
 // Leaves the job and frees it; `job` may be NULL. Close its tables and maps before: otherwise it
-// returns PROBELINE_ERROR_IN_USE and frees nothing. Rank 0 waits up to 10 seconds for the processes
-// that it has started, and reports those that failed.
+// returns PROBELINE_ERROR_IN_USE and frees nothing. Any rank calls it when it needs the job no more.
+// Rank 0 waits up to 10 seconds for the processes that it has started, and reports those that failed.
 enum probeline_status probeline_job_close(struct probeline_job *job);
 
-// Stores the rank of this process, from 0, and the number of ranks. Each may be NULL.
+// Stores the rank of this process, from 0, and the number of ranks. Each may be NULL. Never waits.
 enum probeline_status probeline_job_rank(struct probeline_job *job,
                                          uint32_t *rank,
                                          uint32_t *ranks);
@@ -376,6 +403,7 @@ enum probeline_status probeline_job_all_gather(struct probeline_job *job,
                                                void *all);
 
 // Stores the default options and `size`, which is sizeof(probeline_table_options).
+// Never waits; any thread.
 enum probeline_status probeline_table_options_init(struct probeline_table_options *options,
                                                    size_t size);
 
@@ -389,19 +417,19 @@ enum probeline_status probeline_table_open(struct probeline_job *job,
 enum probeline_status probeline_table_close(struct probeline_table *table);
 
 // Finds the key, or inserts it: PROBELINE_FOUND, PROBELINE_INSERTED or PROBELINE_FULL. The key has
-// one word, or as many as key_bits says. `outcome` may be NULL.
+// one word, or as many as key_bits says. `outcome` may be NULL. Waits for its operation.
 enum probeline_status probeline_table_find_or_put(struct probeline_table *table,
                                                   const uint64_t *key,
                                                   probeline_outcome *outcome);
 
-// Finds the key: PROBELINE_FOUND or PROBELINE_ABSENT.
+// Finds the key: PROBELINE_FOUND or PROBELINE_ABSENT. Waits for its operation.
 enum probeline_status probeline_table_find(struct probeline_table *table,
                                            const uint64_t *key,
                                            probeline_outcome *outcome);
 
 // Runs PROBELINE_FIND_OR_PUT or PROBELINE_FIND for the `count` keys of the array `keys`, with as
 // many in flight as the options allow, and stores the outcome of each. If it fails, the outcomes
-// are undefined.
+// are undefined. Waits for its operations.
 enum probeline_status probeline_table_batch(struct probeline_table *table,
                                             int operation,
                                             const uint64_t *keys,
@@ -409,7 +437,8 @@ enum probeline_status probeline_table_batch(struct probeline_table *table,
                                             probeline_outcome *outcomes);
 
 // Starts PROBELINE_FIND_OR_PUT or PROBELINE_FIND, which probeline_table_poll() reports under `tag`.
-// Returns PROBELINE_ERROR_BUSY while as many operations are in flight as the options say.
+// Returns PROBELINE_ERROR_BUSY while as many operations are in flight as the options say. The key is
+// copied. Never waits.
 enum probeline_status probeline_table_submit(struct probeline_table *table,
                                              uint64_t tag,
                                              int operation,
@@ -429,19 +458,20 @@ enum probeline_status probeline_table_len(struct probeline_table *table,
 // Removes all keys from the whole table. Collective.
 enum probeline_status probeline_table_clear(struct probeline_table *table);
 
-// Calls `visit` with every key in this rank's part of the table. The result is exact between
-// barriers.
+// Calls `visit` with every key in this rank's part of the table, in this thread. The result is exact
+// between barriers. Never waits.
 enum probeline_status probeline_table_for_each_local(struct probeline_table *table,
                                                      probeline_table_visit visit,
                                                      void *context);
 
 // Stores the counters of this rank's operations in a structure of `size` bytes, which is
-// sizeof(probeline_table_stats).
+// sizeof(probeline_table_stats). Never waits.
 enum probeline_status probeline_table_get_stats(struct probeline_table *table,
                                                 struct probeline_table_stats *stats,
                                                 size_t size);
 
 // Stores the default options and `size`, which is sizeof(probeline_map_options).
+// Never waits; any thread.
 enum probeline_status probeline_map_options_init(struct probeline_map_options *options,
                                                  size_t size);
 
@@ -455,33 +485,34 @@ enum probeline_status probeline_map_open(struct probeline_job *job,
 enum probeline_status probeline_map_close(struct probeline_map *map);
 
 // Stores the value of the key at `value`: PROBELINE_FOUND, or PROBELINE_ABSENT, which leaves `value`
-// as it is. A map may forget keys, but never returns a wrong value.
+// as it is. A map may forget keys, but never returns a wrong value. Waits for its operation.
 enum probeline_status probeline_map_get(struct probeline_map *map,
                                         const void *key,
                                         void *value,
                                         probeline_outcome *outcome);
 
 // Stores a value for the key, over an older one: PROBELINE_INSERTED, PROBELINE_UPDATED,
-// PROBELINE_EVICTED or PROBELINE_DROPPED. `outcome` may be NULL.
+// PROBELINE_EVICTED or PROBELINE_DROPPED. `outcome` may be NULL. Waits for its operation.
 enum probeline_status probeline_map_put(struct probeline_map *map,
                                         const void *key,
                                         const void *value,
                                         probeline_outcome *outcome);
 
-// As probeline_map_put(), but leaves an older value as it is: PROBELINE_FOUND.
+// As probeline_map_put(), but leaves an older value as it is: PROBELINE_FOUND. Waits for its operation.
 enum probeline_status probeline_map_put_if_absent(struct probeline_map *map,
                                                   const void *key,
                                                   const void *value,
                                                   probeline_outcome *outcome);
 
 // Removes the key: PROBELINE_REMOVED, PROBELINE_ABSENT or PROBELINE_DROPPED. `outcome` may be NULL.
+// Waits for its operation.
 enum probeline_status probeline_map_remove(struct probeline_map *map,
                                            const void *key,
                                            probeline_outcome *outcome);
 
 // Gets the values of `count` keys, one after another in `keys`, and stores the outcome of each, as
 // many in flight as there is room for. Values of keys that are absent stay as they are. If it fails,
-// values and outcomes are undefined.
+// values and outcomes are undefined. Waits for its operations.
 enum probeline_status probeline_map_get_batch(struct probeline_map *map,
                                               const void *keys,
                                               size_t count,
@@ -490,7 +521,7 @@ enum probeline_status probeline_map_get_batch(struct probeline_map *map,
 
 // Runs PROBELINE_PUT, PROBELINE_PUT_IF_ABSENT or PROBELINE_REMOVE for `count` keys, one after another
 // in `keys`, with the values in `values`, which may be NULL for PROBELINE_REMOVE. Stores the outcome
-// of each. If it fails, outcomes are undefined.
+// of each. If it fails, outcomes are undefined. Waits for its operations.
 enum probeline_status probeline_map_write_batch(struct probeline_map *map,
                                                 int operation,
                                                 const void *keys,
@@ -500,7 +531,7 @@ enum probeline_status probeline_map_write_batch(struct probeline_map *map,
 
 // Starts PROBELINE_GET. If the key has a value, a poll stores it at `value`. The memory there must
 // stay valid until probeline_map_poll() has reported `tag`. Returns PROBELINE_ERROR_BUSY while as
-// many operations are in flight as the options say.
+// many operations are in flight as the options say. The key is copied. Never waits.
 enum probeline_status probeline_map_submit_get(struct probeline_map *map,
                                                uint64_t tag,
                                                const void *key,
@@ -508,7 +539,7 @@ enum probeline_status probeline_map_submit_get(struct probeline_map *map,
 
 // Starts PROBELINE_PUT, PROBELINE_PUT_IF_ABSENT or PROBELINE_REMOVE, which probeline_map_poll()
 // reports under `tag`. Key and value are copied; `value` may be NULL for PROBELINE_REMOVE. Returns
-// PROBELINE_ERROR_BUSY as probeline_map_submit_get() does.
+// PROBELINE_ERROR_BUSY as probeline_map_submit_get() does. Never waits.
 enum probeline_status probeline_map_submit_write(struct probeline_map *map,
                                                  uint64_t tag,
                                                  int operation,
@@ -530,17 +561,17 @@ enum probeline_status probeline_map_len(struct probeline_map *map,
 enum probeline_status probeline_map_clear(struct probeline_map *map);
 
 // Lets every entry so far look older than those that follow, for evictions: call it after each step
-// of a simulation.
+// of a simulation. Never waits.
 enum probeline_status probeline_map_advance_age(struct probeline_map *map);
 
-// Calls `visit` with every entry in this rank's part of the map. The result is exact between
-// barriers.
+// Calls `visit` with every entry in this rank's part of the map, in this thread. The result is exact
+// between barriers. Never waits.
 enum probeline_status probeline_map_for_each_local(struct probeline_map *map,
                                                    probeline_map_visit visit,
                                                    void *context);
 
 // Stores the counters of this rank's operations in a structure of `size` bytes, which is
-// sizeof(probeline_map_stats).
+// sizeof(probeline_map_stats). Never waits.
 enum probeline_status probeline_map_get_stats(struct probeline_map *map,
                                               struct probeline_map_stats *stats,
                                               size_t size);
@@ -552,10 +583,11 @@ enum probeline_status probeline_map_save(struct probeline_map *map,
                                          const char *name,
                                          uint64_t *entries);
 
-// Loads the entries of a file that probeline_map_save() has written with any number of ranks and
-// buckets, but the same sizes of keys and values. A key that is there keeps its value. Stores what it
-// has done in a structure of `size` bytes, which is sizeof(probeline_map_loaded); `loaded` may be
-// NULL. If it fails, the map has some of the entries. Collective.
+// Loads the entries of a file that probeline_map_save() or a program in Rust has written with any number
+// of ranks and buckets, but the same sizes of keys and values and the same `format`. A key that is there
+// keeps its value. Stores what it has done in a structure of `size` bytes, which is
+// sizeof(probeline_map_loaded); `loaded` may be NULL. If it fails, the map has some of the entries.
+// Collective.
 enum probeline_status probeline_map_load(struct probeline_map *map,
                                          const char *name,
                                          struct probeline_map_loaded *loaded,

@@ -12,7 +12,7 @@ use crate::status::{Error, probeline_status};
 
 /// Runs the body of a function, and returns its status.
 pub(crate) fn call(body: impl FnOnce() -> Result<(), Error>) -> probeline_status {
-    // What a panic leaves half done, `Handle` does not use again.
+    // `Handle` abandons what a panic leaves half done.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => probeline_status::PROBELINE_OK,
         Ok(Err(error)) => error.report(),

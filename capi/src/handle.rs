@@ -1,56 +1,92 @@
 //! Handles: who may use them, and when.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::panic::AssertUnwindSafe;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 use std::panic::{catch_unwind, resume_unwind};
 
 use crate::status::{Error, probeline_status};
 
+/// The number of threads that have used a handle.
+static THREADS: AtomicU64 = AtomicU64::new(0);
+
 thread_local! {
-    /// Its address tells threads apart.
-    static HERE: u8 = const { 0 };
+    /// This thread's number, from 1; 0 until it has one.
+    static NUMBER: Cell<u64> = const { Cell::new(0) };
 }
 
-fn here() -> usize {
-    HERE.with(|here| core::ptr::from_ref(here).addr())
+/// Returns the number of this thread. No other thread of the process ever has it, unlike an address or
+/// an identifier of the system, which a new thread inherits from one that has ended.
+fn this_thread() -> u64 {
+    NUMBER.with(|number| {
+        if number.get() == 0 {
+            number.set(THREADS.fetch_add(1, Relaxed) + 1);
+        }
+        number.get()
+    })
+}
+
+/// A value that a panic may leave half changed.
+pub(crate) trait Abandon: Sized {
+    /// Releases the other ranks, which would wait for this one in vain, and returns what can still be
+    /// closed. Neither uses nor drops the rest.
+    fn abandon(self) -> Option<Self>;
 }
 
 /// What a pointer of C refers to: a value that one call of one thread uses at a time.
 pub(crate) struct Handle<T> {
-    /// The thread that opened it.
-    thread: usize,
-    /// `None` after a panic.
+    /// The number of the thread that opened it.
+    thread: u64,
+    /// `None` if a panic has left nothing to close.
     value: RefCell<Option<T>>,
+    /// Whether a call has panicked.
+    is_broken: Cell<bool>,
 }
 
-impl<T> Handle<T> {
+impl<T: Abandon> Handle<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self { thread: here(), value: RefCell::new(Some(value)) }
+        Self {
+            thread: this_thread(),
+            value: RefCell::new(Some(value)),
+            is_broken: Cell::new(false),
+        }
     }
 
-    /// Uses the value. After a panic it is leaked, because it may be half changed.
+    /// Uses the value. A panic abandons it.
     pub(crate) fn with<R>(
         &self,
         body: impl FnOnce(&mut T) -> Result<R, Error>,
     ) -> Result<R, Error> {
         self.check_thread()?;
         let Ok(mut value) = self.value.try_borrow_mut() else { return Err(in_use()) };
-        let Some(used) = value.as_mut() else { return Err(broken()) };
+        let used = value.as_mut().filter(|_| !self.is_broken.get()).ok_or_else(broken)?;
         let result = catch_unwind(AssertUnwindSafe(|| body(used)));
         result.unwrap_or_else(|payload| {
-            core::mem::forget(value.take());
+            self.is_broken.set(true);
+            *value = value.take().and_then(Abandon::abandon);
             resume_unwind(payload)
         })
     }
 
-    /// Takes the value out, to close it; `None` after a panic.
+    /// Takes the value out, to close it; `None` if a panic has left nothing.
     pub(crate) fn take(&self) -> Result<Option<T>, Error> {
+        self.take_if(|_| Ok(()))
+    }
+
+    /// As [`take`](Self::take), unless `may` refuses it.
+    pub(crate) fn take_if(
+        &self,
+        may: impl FnOnce(&T) -> Result<(), Error>,
+    ) -> Result<Option<T>, Error> {
         self.check_thread()?;
-        self.value.try_borrow_mut().map(|mut value| value.take()).map_err(|_| in_use())
+        let mut value = self.value.try_borrow_mut().map_err(|_| in_use())?;
+        value.as_ref().map_or(Ok(()), may)?;
+        Ok(value.take())
     }
 
     fn check_thread(&self) -> Result<(), Error> {
-        if self.thread == here() {
+        if self.thread == this_thread() {
             return Ok(());
         }
         let text = "the handle belongs to the thread that opened it: call from that thread";
@@ -72,38 +108,75 @@ fn broken() -> Error {
 mod tests {
     use super::*;
     use crate::call::call;
+    use core::ffi::CStr;
     use probeline_status::{
         PROBELINE_ERROR_IN_USE as IN_USE, PROBELINE_ERROR_PANIC as PANIC,
         PROBELINE_ERROR_THREAD as THREAD, PROBELINE_OK as OK,
     };
 
+    /// Records that it was abandoned.
+    struct Value<'a>(&'a Cell<bool>);
+
+    impl Abandon for Value<'_> {
+        fn abandon(self) -> Option<Self> {
+            self.0.set(true);
+            None
+        }
+    }
+
+    impl Abandon for () {
+        fn abandon(self) -> Option<Self> {
+            None
+        }
+    }
+
+    /// A handle in another thread.
+    struct Elsewhere(Handle<()>);
+
+    // SAFETY: one thread at a time has the handle, whose value is nothing.
+    unsafe impl Send for Elsewhere {}
+
+    impl Elsewhere {
+        fn call(&self) -> probeline_status {
+            call(|| self.0.with(|()| Ok(())))
+        }
+    }
+
     #[test]
     fn one_call_of_one_thread_uses_it_at_a_time() {
-        let handle = Handle::new(1);
-        let nested = call(|| handle.with(|_| handle.with(|_| Ok(()))));
+        let handle = Handle::new(());
+        let nested = call(|| handle.with(|()| handle.with(|()| Ok(()))));
         assert_eq!(nested, IN_USE);
-        /// A pointer for another thread.
-        struct Elsewhere(*const Handle<i32>);
-        // SAFETY: the handle outlives the thread, which is joined; a refused call changes nothing.
-        unsafe impl Send for Elsewhere {}
-        let elsewhere = Elsewhere(&raw const handle);
-        let other = std::thread::spawn(move || {
-            let elsewhere = elsewhere;
-            // SAFETY: as above.
-            let handle = unsafe { &*elsewhere.0 };
-            call(|| handle.with(|_| Ok(())))
-        });
-        assert_eq!(other.join().unwrap(), THREAD);
-        assert_eq!(call(|| handle.with(|_| Ok(()))), OK);
+        let elsewhere = Elsewhere(handle);
+        assert_eq!(elsewhere.call(), OK);
+        let other = std::thread::spawn(move || (elsewhere.call(), elsewhere));
+        let (status, elsewhere) = other.join().unwrap();
+        assert_eq!((status, elsewhere.call()), (THREAD, OK));
+    }
+
+    /// A new thread has the stack and the thread-local variables of one that has ended, at the same
+    /// addresses.
+    #[test]
+    fn refuses_threads_that_follow_the_owner() {
+        let open = || Elsewhere(Handle::new(()));
+        let mut elsewhere = std::thread::spawn(open).join().unwrap();
+        for _ in 0..16 {
+            let next = std::thread::spawn(move || (elsewhere.call(), elsewhere));
+            let status;
+            (status, elsewhere) = next.join().unwrap();
+            assert_eq!(status, THREAD);
+        }
     }
 
     #[test]
     fn a_panic_becomes_a_status() {
-        let handle = Handle::new(1);
+        let abandoned = Cell::new(false);
+        let handle = Handle::new(Value(&abandoned));
         assert_eq!(call(|| handle.with(|_| -> Result<(), Error> { panic!("a test") })), PANIC);
+        assert!(abandoned.get());
         let text = crate::status::probeline_last_error();
         // SAFETY: a text of this thread, and no call fails before it is used.
-        let text = unsafe { core::ffi::CStr::from_ptr(text) }.to_string_lossy();
+        let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
         assert!(text.ends_with("a test"), "{text}");
         assert_eq!(call(|| handle.with(|_| Ok(()))), PANIC);
         assert!(handle.take().unwrap().is_none());

@@ -10,13 +10,13 @@ use probeline::transport::{Exchange, Sizes};
 
 use crate::call::{call, out, put, room, slice};
 use crate::engine::Engine;
-use crate::handle::Handle;
+use crate::handle::{Abandon, Handle};
 use crate::job_options::probeline_job_options;
 #[cfg(feature = "mpi")]
 use crate::job_options::{PROBELINE_TRANSPORT_AUTO, PROBELINE_TRANSPORT_MPI};
 use crate::meeting::Meeting;
 use crate::network::{Network, Transport};
-use crate::options::{self, Extensible};
+use crate::options::{self, Extensible, Options};
 use crate::status::{Error, probeline_status};
 
 /// The processes that share tables and maps.
@@ -29,6 +29,16 @@ pub(crate) type Shared = Rc<RefCell<Members>>;
 pub(crate) struct Members {
     exchange: Meeting,
     transport: Network,
+}
+
+impl Abandon for Shared {
+    fn abandon(self) -> Option<Self> {
+        // No call is using it: the one that panicked has ended.
+        if let Ok(mut members) = self.try_borrow_mut() {
+            members.exchange.give_up();
+        }
+        Some(self)
+    }
 }
 
 /// Returns the arguments of a collective call. If they are wrong on this rank, tells the others, which
@@ -44,22 +54,11 @@ pub(crate) fn all_know<R>(job: &Shared, arguments: Result<R, Error>) -> Result<R
 /// What all ranks open together: a kind of structure and its sizes.
 pub(crate) type Shape = [u64; 3];
 
-/// The most operations in flight.
-const MAX_OPERATIONS: u32 = 1 << 16;
-
-/// Checks the number of operations in flight.
-pub(crate) fn check_operations(operations: u32) -> Result<(), Error> {
-    if (1..=MAX_OPERATIONS).contains(&operations) {
-        return Ok(());
-    }
-    let text = format_args!("operations is {operations}: give 1 to {MAX_OPERATIONS}");
-    Err(Error::invalid(text))
-}
-
 impl Members {
     /// # Safety
     /// The texts of the options are NULL or end with NUL.
     unsafe fn join(options: &probeline_job_options) -> Result<Self, Error> {
+        options.check()?;
         // SAFETY: by the contract.
         let transport = unsafe { Network::new(options) }?;
         let exchange = match transport.transport {
@@ -118,6 +117,18 @@ impl Members {
         Ok(())
     }
 
+    /// Checks that the transport can have `depth` posts in flight, which `operations` need.
+    pub(crate) fn check_depth(&self, operations: u32, depth: u32) -> Result<(), Error> {
+        let (name, max_depth) = self.transport.max_depth();
+        if depth <= max_depth {
+            return Ok(());
+        }
+        let most = max_depth / (depth / operations.max(1)).max(1);
+        Err(Error::invalid(format_args!(
+            "operations is {operations}: give 1 to {most} over the transport {name}"
+        )))
+    }
+
     /// Opens an engine together with the other ranks.
     pub(crate) fn open(&mut self, sizes: Sizes) -> Result<Engine, Error> {
         let Self { exchange, transport: network } = self;
@@ -136,6 +147,7 @@ impl Members {
 }
 
 /// Stores the default options and `size`, which is sizeof(probeline_job_options).
+/// Never waits; any thread.
 ///
 /// # Safety
 /// `options` is NULL or has `size` bytes.
@@ -149,7 +161,8 @@ pub unsafe extern "C" fn probeline_job_options_init(
 }
 
 /// Joins the job and stores its handle at `job`. `options` may be NULL, for the defaults. Every
-/// process of the job calls it. Signals, threads and the standard streams stay as they are.
+/// process of the job calls it; it waits for them, at most `join_limit_s` seconds. Signals and the
+/// standard streams stay as they are.
 ///
 /// A program whose ranks the library starts opens one job of several ranks: the copies run the program
 /// from its beginning, and would open another job in place of the first. Handles belong to the process
@@ -177,52 +190,55 @@ pub unsafe extern "C" fn probeline_job_open(
     })
 }
 
-/// Returns a job.
+/// Uses a job. A panic ends it for all ranks.
 ///
 /// # Safety
 /// `job` is NULL or from `probeline_job_open` and not closed.
-pub(crate) unsafe fn shared(job: *mut probeline_job) -> Result<Shared, Error> {
+pub(crate) unsafe fn with_shared<R>(
+    job: *mut probeline_job,
+    body: impl FnOnce(&Shared) -> Result<R, Error>,
+) -> Result<R, Error> {
     // SAFETY: by the contract.
     let job = unsafe { job.as_ref() }.ok_or_else(|| Error::invalid("job is NULL"))?;
-    job.0.with(|job| Ok(job.clone()))
+    job.0.with(|job| body(job))
 }
 
 /// Runs a call on the members of a job.
 ///
 /// # Safety
-/// As for [`shared`].
+/// As for [`with_shared`].
 unsafe fn with(
     job: *mut probeline_job,
     body: impl FnOnce(&mut Members) -> Result<(), Error>,
 ) -> probeline_status {
     // SAFETY: by the contract.
-    call(|| body(&mut unsafe { shared(job) }?.borrow_mut()))
+    call(|| unsafe { with_shared(job, |job| body(&mut job.borrow_mut())) })
 }
 
 /// Leaves the job and frees it; `job` may be NULL. Close its tables and maps before: otherwise it
-/// returns PROBELINE_ERROR_IN_USE and frees nothing. Rank 0 waits up to 10 seconds for the processes
-/// that it has started, and reports those that failed.
+/// returns PROBELINE_ERROR_IN_USE and frees nothing. Any rank calls it when it needs the job no more.
+/// Rank 0 waits up to 10 seconds for the processes that it has started, and reports those that failed.
 ///
 /// # Safety
 /// `job` is NULL or from `probeline_job_open` and not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_job_close(job: *mut probeline_job) -> probeline_status {
     call(|| {
-        if job.is_null() {
-            return Ok(());
-        }
         // SAFETY: by the contract.
-        if Rc::strong_count(&unsafe { shared(job) }?) > 2 {
+        let Some(handle) = (unsafe { job.as_ref() }) else { return Ok(()) };
+        let shared = handle.0.take_if(|job| {
             let text = "close the tables and maps of the job before the job";
-            return Err(Error::new(probeline_status::PROBELINE_ERROR_IN_USE, text));
-        }
+            let in_use = || Error::new(probeline_status::PROBELINE_ERROR_IN_USE, text);
+            (Rc::strong_count(job) == 1).then_some(()).ok_or_else(in_use)
+        })?;
         // SAFETY: a box from `probeline_job_open`, which the caller does not use again.
-        let members = unsafe { Box::from_raw(job) }.0.take()?.and_then(Rc::into_inner);
+        drop(unsafe { Box::from_raw(job) });
+        let members = shared.and_then(Rc::into_inner);
         members.map_or(Ok(()), |members| members.into_inner().leave())
     })
 }
 
-/// Stores the rank of this process, from 0, and the number of ranks. Each may be NULL.
+/// Stores the rank of this process, from 0, and the number of ranks. Each may be NULL. Never waits.
 ///
 /// # Safety
 /// `job` is NULL or open, and `rank` and `ranks` are NULL or have room for a number.
@@ -285,4 +301,104 @@ pub unsafe extern "C" fn probeline_job_all_gather(
     };
     // SAFETY: by the contract.
     unsafe { with(job, body) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job_options::{PROBELINE_START_PLACED, PROBELINE_TRANSPORT_SHM};
+    use crate::status::probeline_last_error;
+    use crate::table::{panic_in_call, probeline_table_close, probeline_table_len};
+    use crate::table::{probeline_table, probeline_table_open};
+    use core::ffi::CStr;
+    use probeline_status::{
+        PROBELINE_ERROR_LOST as LOST, PROBELINE_ERROR_PANIC as PANIC, PROBELINE_OK as OK,
+    };
+    use std::ffi::CString;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    use std::{env, fs, net, process, thread};
+
+    /// Rank and table of a job of two threads.
+    struct Rank {
+        job: *mut probeline_job,
+        table: *mut probeline_table,
+    }
+
+    impl Rank {
+        fn open(rank: u32, rendezvous: &CStr, secret_file: &CStr) -> Self {
+            let (mut job, mut table) = (ptr::null_mut(), ptr::null_mut());
+            let options = probeline_job_options {
+                transport: PROBELINE_TRANSPORT_SHM,
+                start: PROBELINE_START_PLACED,
+                ranks: 2,
+                rank,
+                rendezvous: rendezvous.as_ptr(),
+                secret_file: secret_file.as_ptr(),
+                collective_limit_s: 60,
+                ..probeline_job_options::DEFAULT
+            };
+            // SAFETY: valid options and places for the handles.
+            unsafe {
+                assert_eq!(probeline_job_open(&raw const options, &raw mut job), OK);
+                assert_eq!(probeline_table_open(job, ptr::null(), &raw mut table), OK);
+            }
+            Self { job, table }
+        }
+
+        /// Panics in a call on the table, or else on the job, and closes both.
+        fn panic(self, in_table: bool) {
+            // SAFETY: open handles, which are not used again once they are closed.
+            unsafe {
+                let panics = || {
+                    if in_table {
+                        panic_in_call(self.table)
+                    } else {
+                        with(self.job, |_| panic!("a test"))
+                    }
+                };
+                assert_eq!((panics(), panics()), (PANIC, PANIC));
+                assert_eq!(probeline_table_close(self.table), if in_table { OK } else { LOST });
+                assert_eq!(probeline_job_close(self.job), OK);
+            }
+        }
+
+        /// Makes a collective call, from which the panic of the other rank releases it.
+        fn wait(self, panicked: u32) {
+            // SAFETY: as above.
+            unsafe {
+                assert_eq!(probeline_table_len(self.table, ptr::null_mut()), LOST);
+                let text = CStr::from_ptr(probeline_last_error()).to_string_lossy().into_owned();
+                assert!(text.contains(&format!("owner {panicked} died or left")), "{text}");
+                assert_eq!(probeline_table_close(self.table), LOST);
+                assert_eq!(probeline_job_close(self.job), OK);
+            }
+        }
+    }
+
+    #[test]
+    fn a_panic_releases_other_ranks() {
+        let secret = env::temp_dir().join(format!("probeline-panic-{}", process::id()));
+        let created = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&secret);
+        std::io::Write::write_all(&mut created.unwrap(), &[b's'; 32]).unwrap();
+        let secret_file = CString::new(secret.to_str().unwrap()).unwrap();
+        for (panicking, in_table) in [(0, true), (1, true), (1, false)] {
+            let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let rendezvous = CString::new(listener.local_addr().unwrap().to_string()).unwrap();
+            drop(listener);
+            thread::scope(|scope| {
+                for rank in 0..2 {
+                    let (rendezvous, secret_file) = (&rendezvous, &secret_file);
+                    scope.spawn(move || {
+                        let opened = Rank::open(rank, rendezvous, secret_file);
+                        if rank == panicking {
+                            opened.panic(in_table)
+                        } else {
+                            opened.wait(panicking)
+                        }
+                    });
+                }
+            });
+        }
+        fs::remove_file(secret).unwrap();
+    }
 }

@@ -3,7 +3,10 @@
 use core::ffi::{c_char, c_int};
 use core::ptr;
 
-use crate::options::Extensible;
+use probeline::exchange::MAX_RANKS;
+
+use crate::options::Allowed::{Constants, Flag, Range};
+use crate::options::{Extensible, Field, Options, fields};
 
 /// The transport that the environment variable PROBELINE_TRANSPORT names: "shm", "verbs", "ucx" or
 /// "mpi"; shared memory without the variable.
@@ -34,7 +37,7 @@ pub struct probeline_job_options {
     pub transport: c_int,
     /// PROBELINE_START_... [default: PROBELINE_START_AUTO]
     pub start: c_int,
-    /// The number of ranks, unless a launcher or MPI says it. [default: 1]
+    /// The number of ranks, 1 to 4,096, unless a launcher or MPI says it. [default: 1]
     pub ranks: u32,
     /// This rank, from 0, if `start` is PROBELINE_START_PLACED.
     pub rank: u32,
@@ -49,16 +52,16 @@ pub struct probeline_job_options {
     /// Whether to assume, over verbs, UCX and MPI, that no READ brings a torn word: 0 or 1. No
     /// specification promises it. If the assumption is wrong, a table loses data. [default: 0]
     pub word_reads_whole: c_int,
-    /// The longest wait for all ranks to join, in seconds. [default: 60]
+    /// The longest wait for all ranks to join, in seconds, at least 1. [default: 60]
     pub join_limit_s: u32,
-    /// The longest wait in a collective call, in seconds. [default: 600]
+    /// The longest wait in a collective call, in seconds, at least 1. [default: 600]
     pub collective_limit_s: u32,
     /// The RDMA device, such as "mlx5_0", or UCX's network device, such as "mlx5_0:1". [default:
     /// NULL, the first one that works]
     pub device: *const c_char,
-    /// The device's port for verbs, counted from 1. [default: 0, the first active one]
+    /// The device's port for verbs, 1 to 255. [default: 0, the first active one]
     pub port: c_int,
-    /// The index of the GID for verbs and UCX. [default: -1, which selects one]
+    /// The index of the GID for verbs and UCX, 0 to 255. [default: -1, which selects one]
     pub gid_index: c_int,
     /// UCX's transports, as UCX_TLS. [default: NULL]
     pub ucx_tls: *const c_char,
@@ -83,4 +86,21 @@ unsafe impl Extensible for probeline_job_options {
         gid_index: -1,
         ucx_tls: ptr::null(),
     };
+}
+
+impl Options for probeline_job_options {
+    fn fields(&self) -> Vec<Field> {
+        fields![self:
+            transport Constants("PROBELINE_TRANSPORT_", 4),
+            start Constants("PROBELINE_START_", 1),
+            ranks Range(1, MAX_RANKS.into()),
+            rank Range(0, u64::from(MAX_RANKS) - 1),
+            allow_remote Flag,
+            word_reads_whole Flag,
+            join_limit_s Range(1, u32::MAX.into()),
+            collective_limit_s Range(1, u32::MAX.into()),
+            port Range(0, 255),
+            gid_index Range(-1, 255),
+        ]
+    }
 }

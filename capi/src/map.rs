@@ -6,7 +6,7 @@ use core::ptr;
 use crate::cache::{Access, Write};
 use crate::call::{call, out, product, put, room, slice};
 use crate::handle::Handle;
-use crate::job::{all_know, probeline_job, shared};
+use crate::job::{Shared, all_know, probeline_job, with_shared};
 use crate::map_options::{probeline_map_options, probeline_map_stats};
 use crate::map_state::{Inner, Submitted, open};
 use crate::options::{self, Extensible};
@@ -54,6 +54,7 @@ pub(crate) unsafe fn with(
 }
 
 /// Stores the default options and `size`, which is sizeof(probeline_map_options).
+/// Never waits; any thread.
 ///
 /// # Safety
 /// `options` is NULL or has `size` bytes.
@@ -78,18 +79,20 @@ pub unsafe extern "C" fn probeline_map_open(
     options: *const probeline_map_options,
     map: *mut *mut probeline_map,
 ) -> probeline_status {
-    call(|| {
+    let body = |job: &Shared| {
         // SAFETY: by the contract.
-        let (job, map, options) = unsafe {
+        let (map, options) = unsafe {
             let options = options::read(options, "probeline_map_options_init");
-            (shared(job)?, out(map, "map"), options)
+            (out(map, "map"), options)
         };
-        let (map, options) = all_know(&job, map.and_then(|map| Ok((map, options?))))?;
+        let (map, options) = all_know(job, map.and_then(|map| Ok((map, options?))))?;
         map.write(ptr::null_mut());
-        let handle = probeline_map(Handle::new(open(&job, &options)?));
+        let handle = probeline_map(Handle::new(open(job, &options)?));
         map.write(Box::into_raw(Box::new(handle)));
         Ok(())
-    })
+    };
+    // SAFETY: by the contract.
+    call(|| unsafe { with_shared(job, body) })
 }
 
 /// Waits for all ranks, closes the map and frees it; `map` may be NULL. Collective.
@@ -109,7 +112,7 @@ pub unsafe extern "C" fn probeline_map_close(map: *mut probeline_map) -> probeli
 }
 
 /// Stores the value of the key at `value`: PROBELINE_FOUND, or PROBELINE_ABSENT, which leaves `value`
-/// as it is. A map may forget keys, but never returns a wrong value.
+/// as it is. A map may forget keys, but never returns a wrong value. Waits for its operation.
 ///
 /// # Safety
 /// `map` is NULL or open, `key` is NULL or a key, `value` is NULL or has room for a value, and
@@ -162,7 +165,7 @@ unsafe fn write(
 }
 
 /// Stores a value for the key, over an older one: PROBELINE_INSERTED, PROBELINE_UPDATED,
-/// PROBELINE_EVICTED or PROBELINE_DROPPED. `outcome` may be NULL.
+/// PROBELINE_EVICTED or PROBELINE_DROPPED. `outcome` may be NULL. Waits for its operation.
 ///
 /// # Safety
 /// `map` is NULL or open, `key` is NULL or a key, `value` is NULL or a value, and `outcome` is NULL or
@@ -178,7 +181,7 @@ pub unsafe extern "C" fn probeline_map_put(
     unsafe { write(map, key, (Write::Put, value), outcome) }
 }
 
-/// As probeline_map_put(), but leaves an older value as it is: PROBELINE_FOUND.
+/// As probeline_map_put(), but leaves an older value as it is: PROBELINE_FOUND. Waits for its operation.
 ///
 /// # Safety
 /// As for `probeline_map_put`.
@@ -194,6 +197,7 @@ pub unsafe extern "C" fn probeline_map_put_if_absent(
 }
 
 /// Removes the key: PROBELINE_REMOVED, PROBELINE_ABSENT or PROBELINE_DROPPED. `outcome` may be NULL.
+/// Waits for its operation.
 ///
 /// # Safety
 /// As for `probeline_map_put`.
@@ -209,7 +213,7 @@ pub unsafe extern "C" fn probeline_map_remove(
 
 /// Gets the values of `count` keys, one after another in `keys`, and stores the outcome of each, as
 /// many in flight as there is room for. Values of keys that are absent stay as they are. If it fails,
-/// values and outcomes are undefined.
+/// values and outcomes are undefined. Waits for its operations.
 ///
 /// # Safety
 /// `map` is NULL or open, and the others are NULL or have `count` keys, values and outcomes.
@@ -238,7 +242,7 @@ pub unsafe extern "C" fn probeline_map_get_batch(
 
 /// Runs PROBELINE_PUT, PROBELINE_PUT_IF_ABSENT or PROBELINE_REMOVE for `count` keys, one after another
 /// in `keys`, with the values in `values`, which may be NULL for PROBELINE_REMOVE. Stores the outcome
-/// of each. If it fails, outcomes are undefined.
+/// of each. If it fails, outcomes are undefined. Waits for its operations.
 ///
 /// # Safety
 /// `map` is NULL or open, and the others are NULL or have `count` keys, values and outcomes.
@@ -270,7 +274,7 @@ pub unsafe extern "C" fn probeline_map_write_batch(
 
 /// Starts PROBELINE_GET. If the key has a value, a poll stores it at `value`. The memory there must
 /// stay valid until probeline_map_poll() has reported `tag`. Returns PROBELINE_ERROR_BUSY while as
-/// many operations are in flight as the options say.
+/// many operations are in flight as the options say. The key is copied. Never waits.
 ///
 /// # Safety
 /// `map` is NULL or open, `key` is NULL or a key, and `value` is NULL or has room for a value until the
@@ -296,7 +300,7 @@ pub unsafe extern "C" fn probeline_map_submit_get(
 
 /// Starts PROBELINE_PUT, PROBELINE_PUT_IF_ABSENT or PROBELINE_REMOVE, which probeline_map_poll()
 /// reports under `tag`. Key and value are copied; `value` may be NULL for PROBELINE_REMOVE. Returns
-/// PROBELINE_ERROR_BUSY as probeline_map_submit_get() does.
+/// PROBELINE_ERROR_BUSY as probeline_map_submit_get() does. Never waits.
 ///
 /// # Safety
 /// `map` is NULL or open, `key` is NULL or a key, and `value` is NULL or a value.
@@ -381,7 +385,7 @@ pub unsafe extern "C" fn probeline_map_clear(map: *mut probeline_map) -> probeli
 }
 
 /// Lets every entry so far look older than those that follow, for evictions: call it after each step
-/// of a simulation.
+/// of a simulation. Never waits.
 ///
 /// # Safety
 /// `map` is NULL or open.
@@ -400,8 +404,8 @@ pub unsafe extern "C" fn probeline_map_advance_age(map: *mut probeline_map) -> p
 pub type probeline_map_visit =
     Option<unsafe extern "C" fn(key: *const c_void, value: *const c_void, context: *mut c_void)>;
 
-/// Calls `visit` with every entry in this rank's part of the map. The result is exact between
-/// barriers.
+/// Calls `visit` with every entry in this rank's part of the map, in this thread. The result is exact
+/// between barriers. Never waits.
 ///
 /// # Safety
 /// `map` is NULL or open, and `visit` is NULL or may be called with entries and `context`.
@@ -423,7 +427,7 @@ pub unsafe extern "C" fn probeline_map_for_each_local(
 }
 
 /// Stores the counters of this rank's operations in a structure of `size` bytes, which is
-/// sizeof(probeline_map_stats).
+/// sizeof(probeline_map_stats). Never waits.
 ///
 /// # Safety
 /// `map` is NULL or open, and `stats` is NULL or has `size` bytes.

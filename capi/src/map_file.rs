@@ -49,11 +49,11 @@ impl From<Loaded> for probeline_map_loaded {
 }
 
 /// The calls, in what ranks agree on.
-const SAVE: u64 = 3;
-const LOAD: u64 = 4;
+pub(crate) const SAVE: u64 = 3;
+pub(crate) const LOAD: u64 = 4;
 
 /// Checks that all ranks make this call with right arguments.
-fn agree<R>(map: &Inner, call: u64, arguments: Result<R, Error>) -> Result<R, Error> {
+pub(crate) fn agree<R>(map: &Inner, call: u64, arguments: Result<R, Error>) -> Result<R, Error> {
     let arguments = all_know(&map.job, arguments)?;
     map.job.borrow_mut().agree(Some([call, 0, 0]))?;
     Ok(arguments)
@@ -84,10 +84,11 @@ pub unsafe extern "C" fn probeline_map_save(
     unsafe { with(map, body) }
 }
 
-/// Loads the entries of a file that probeline_map_save() has written with any number of ranks and
-/// buckets, but the same sizes of keys and values. A key that is there keeps its value. Stores what it
-/// has done in a structure of `size` bytes, which is sizeof(probeline_map_loaded); `loaded` may be
-/// NULL. If it fails, the map has some of the entries. Collective.
+/// Loads the entries of a file that probeline_map_save() or a program in Rust has written with any number
+/// of ranks and buckets, but the same sizes of keys and values and the same `format`. A key that is there
+/// keeps its value. Stores what it has done in a structure of `size` bytes, which is
+/// sizeof(probeline_map_loaded); `loaded` may be NULL. If it fails, the map has some of the entries.
+/// Collective.
 ///
 /// # Safety
 /// `map` is NULL or open, `name` is NULL or ends with NUL, and `loaded` is NULL or has `size` bytes.
@@ -112,4 +113,91 @@ pub unsafe extern "C" fn probeline_map_load(
     };
     // SAFETY: by the contract.
     unsafe { with(map, body) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{probeline_job_close, probeline_job_open};
+    use crate::job_options::{PROBELINE_TRANSPORT_SHM, probeline_job_options};
+    use crate::map::{
+        probeline_map_close, probeline_map_get, probeline_map_open, probeline_map_put,
+    };
+    use crate::map_options::probeline_map_options;
+    use crate::status::probeline_outcome;
+    use core::ptr;
+    use probeline::map::{Config, Map, Operation};
+    use probeline::shm::{Builder, Engine};
+    use probeline::transport::Alone;
+    use probeline_status::{PROBELINE_ERROR_FILE as FILE, PROBELINE_OK as OK};
+    use std::ffi::CString;
+
+    type Key = [u64; 2];
+    type Value = [f64; 3];
+    type InRust = Map<Engine, Vec<Operation<Key, Value>>, Key, Value>;
+
+    const FORMAT: u64 = 7;
+
+    fn in_rust() -> InRust {
+        let config = Config { format: FORMAT, ..Config::for_entries(100, 1) };
+        let engine = Builder::new(config.sizes::<Key, Value>(4)).open(&mut Alone).unwrap();
+        Map::open(engine, config, vec![Operation::EMPTY; 4], &mut Alone).unwrap()
+    }
+
+    /// Calls `body` with a map in C.
+    fn in_c(format: u64, body: impl FnOnce(*mut probeline_map)) {
+        let job_options = probeline_job_options {
+            transport: PROBELINE_TRANSPORT_SHM,
+            ..probeline_job_options::DEFAULT
+        };
+        let options = probeline_map_options {
+            key_bytes: size_of::<Key>(),
+            value_bytes: size_of::<Value>(),
+            entries: 100,
+            format,
+            ..probeline_map_options::DEFAULT
+        };
+        let (mut job, mut map) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: valid options and places; the handles are open until they are closed here.
+        unsafe {
+            assert_eq!(probeline_job_open(&raw const job_options, &raw mut job), OK);
+            assert_eq!(probeline_map_open(job, &raw const options, &raw mut map), OK);
+            body(map);
+            assert_eq!(probeline_map_close(map), OK);
+            assert_eq!(probeline_job_close(job), OK);
+        }
+    }
+
+    #[test]
+    fn rust_and_c_exchange_files() {
+        let path = std::env::temp_dir().join(format!("probeline-format-{}", std::process::id()));
+        let name = CString::new(path.to_str().unwrap()).unwrap();
+        let (key, from_rust, from_c): (Key, Value, Value) = ([3, 4], [0.5; 3], [2.5; 3]);
+        let load = |map| {
+            // SAFETY: an open map, and a text.
+            unsafe { probeline_map_load(map, name.as_ptr(), ptr::null_mut(), 0) }
+        };
+
+        let mut map = in_rust();
+        map.put(&key, &from_rust).unwrap();
+        map.save(&path, &mut Alone).unwrap();
+        in_c(0, |map| assert_eq!(load(map), FILE));
+        in_c(FORMAT, |map| {
+            assert_eq!(load(map), OK);
+            let (mut found, mut outcome) = (Value::default(), probeline_outcome::PROBELINE_ABSENT);
+            let (key, value) = (key.as_ptr().cast(), from_c.as_ptr().cast());
+            // SAFETY: an open map, and keys, values and outcomes of its sizes.
+            unsafe {
+                let to = (&raw mut found).cast();
+                assert_eq!(probeline_map_get(map, key, to, &raw mut outcome), OK);
+                assert_eq!(probeline_map_put(map, key, value, ptr::null_mut()), OK);
+                assert_eq!(probeline_map_save(map, name.as_ptr(), ptr::null_mut()), OK);
+            }
+            assert_eq!((outcome, found), (probeline_outcome::PROBELINE_FOUND, from_rust));
+        });
+        let mut map = in_rust();
+        assert_eq!(map.load(&path, &mut Alone).unwrap().inserted, 1);
+        assert_eq!(map.get(&key).unwrap(), Some(from_c));
+        std::fs::remove_file(path).unwrap();
+    }
 }

@@ -4,7 +4,9 @@ use core::ffi::c_int;
 
 use probeline::map::{Config, Stats};
 
-use crate::options::Extensible;
+use crate::cache::{MAX_KEY, MAX_VALUE};
+use crate::options::Allowed::{Flag, Range};
+use crate::options::{Extensible, Field, MAX_KEYS, MAX_OPERATIONS, Options, fields};
 
 /// Options of a map. All ranks give the same.
 #[repr(C)]
@@ -17,14 +19,16 @@ pub struct probeline_map_options {
     pub key_bytes: usize,
     /// Bytes of a value, 1 to 8192. [no default]
     pub value_bytes: usize,
-    /// Entries for which the whole map has room: at this number it is half full and has lost 0.2 %.
-    /// [default: 1,000,000]
+    /// Entries for which the whole map has room, 1 to 2^48: at this number it is half full and has lost
+    /// 0.2 %. [default: 1,000,000]
     pub entries: u64,
-    /// Buckets of each rank; 0 computes them from `entries`. [default: 0]
+    /// Buckets of each rank, up to 2^48; 0 computes them from `entries`, which is unused otherwise.
+    /// [default: 0]
     pub buckets_per_rank: u64,
     /// Buckets in which a key may be, 1 to 8. [default: 6]
     pub candidates: u32,
-    /// Operations in flight at once, 1 to 65,536. [default: 32]
+    /// Operations in flight at once, 1 to 65,536; over UCX at most 32,768 and over verbs 8,192. A device
+    /// may have less. [default: 32]
     pub operations: u32,
     /// Ticks after which other ranks take over an unfinished write, because its rank seems dead, 1
     /// to 48. A tick is a number of writes of one rank: an eighth of the buckets of a part, but at
@@ -36,6 +40,9 @@ pub struct probeline_map_options {
     /// Whether the CPU itself reads and writes the memory of all ranks where it can: 0 or 1.
     /// [default: 1]
     pub direct: c_int,
+    /// A number for what the bytes of keys and values mean, of your choice. All ranks give the same,
+    /// and probeline_map_load() refuses a file that was saved with another one. [default: 0]
+    pub format: u64,
 }
 
 // SAFETY: repr(C); numbers, of which the first is the size.
@@ -51,7 +58,27 @@ unsafe impl Extensible for probeline_map_options {
         claim_ticks: Config::new(1).claim_ticks as u32,
         claims_with_read: 1,
         direct: 1,
+        format: 0,
     };
+}
+
+impl Options for probeline_map_options {
+    fn fields(&self) -> Vec<Field> {
+        // One of the two numbers of buckets is not 0.
+        let least = i64::from(self.buckets_per_rank == 0);
+        fields![self:
+            key_bytes Range(1, MAX_KEY as u64),
+            value_bytes Range(1, MAX_VALUE as u64),
+            entries Range(least, MAX_KEYS),
+            buckets_per_rank Range(0, MAX_KEYS),
+            candidates Range(1, 8),
+            operations Range(1, MAX_OPERATIONS),
+            claim_ticks Range(1, 48),
+            claims_with_read Flag,
+            direct Flag,
+            format Range(0, u64::MAX),
+        ]
+    }
 }
 
 /// What operations of this rank on a map have found and done since it was opened.

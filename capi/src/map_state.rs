@@ -3,11 +3,13 @@
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use probeline::map::{Config, OperationError, Tag};
+use probeline::map::{Bytes, Config, OperationError, Tag};
 
-use crate::cache::{self, Access, Cache, MAX_KEY, MAX_VALUE};
-use crate::job::{Shared, check_operations};
+use crate::cache::{self, Access, Cache};
+use crate::handle::Abandon;
+use crate::job::{Members, Shared};
 use crate::map_options::probeline_map_options;
+use crate::options::Options;
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
 
 /// The kind of structure, in what ranks agree on.
@@ -25,6 +27,14 @@ pub(crate) struct Inner {
     free: Vec<usize>,
 }
 
+impl Abandon for Inner {
+    fn abandon(self) -> Option<Self> {
+        core::mem::forget(self.cache);
+        self.job.abandon();
+        None
+    }
+}
+
 /// What the caller gave with a submitted operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Submitted {
@@ -33,44 +43,36 @@ pub(crate) struct Submitted {
     pub(crate) value: *mut u8,
 }
 
-fn check(options: &probeline_map_options) -> Result<Config, Error> {
-    check_operations(options.operations)?;
-    let sizes = [
-        ("key_bytes", options.key_bytes, MAX_KEY),
-        ("value_bytes", options.value_bytes, MAX_VALUE),
-    ];
-    for (what, found, most) in sizes {
-        if !(1..=most).contains(&found) {
-            return Err(Error::invalid(format_args!("{what} is {found}: give 1 to {most}")));
-        }
-    }
-    let ticks = options.claim_ticks;
-    let claim_ticks = u8::try_from(ticks);
+/// Checks the options, and returns the configuration. No memory was allocated before.
+fn plan(members: &mut Members, options: &probeline_map_options) -> Result<Config, Error> {
+    options.check()?;
+    let (operations, owners) = (options.operations, members.owners());
+    let config = match options.buckets_per_rank {
+        0 => Config::for_entries(options.entries, owners),
+        buckets => Config::new(buckets),
+    };
+    members.check_depth(operations, config.sizes::<Bytes<1>, Bytes<1>>(operations).depth)?;
     Ok(Config {
         candidates: options.candidates,
         claims_with_read: options.claims_with_read != 0,
-        // The map names the range.
-        claim_ticks: claim_ticks.unwrap_or(u8::MAX),
+        // Checked.
+        claim_ticks: u8::try_from(options.claim_ticks).unwrap_or(u8::MAX),
         direct: options.direct != 0,
+        format: options.format,
         key_bytes: options.key_bytes,
         value_bytes: options.value_bytes,
-        ..Config::new(options.buckets_per_rank)
+        ..config
     })
 }
 
 pub(crate) fn open(job: &Shared, options: &probeline_map_options) -> Result<Inner, Error> {
     let mut members = job.borrow_mut();
-    let config = check(options);
+    let config = plan(&mut members, options);
     let (key_bytes, value_bytes) = (options.key_bytes, options.value_bytes);
     let sizes = (key_bytes as u64) << u32::BITS | value_bytes as u64;
     let buckets = options.buckets_per_rank.max(options.entries);
     members.agree(config.as_ref().ok().map(|_| [KIND, sizes, buckets]))?;
-    let mut config = config?;
-    if config.buckets_per_owner == 0 {
-        config.buckets_per_owner =
-            Config::for_entries(options.entries, members.owners()).buckets_per_owner;
-    }
-    let cache = cache::open(&mut members, config, options.operations)?;
+    let cache = cache::open(&mut members, config?, options.operations)?;
     let operations = options.operations as usize;
     let submitted = vec![Submitted { tag: 0, value: ptr::null_mut() }; operations];
     let free = (0..operations).collect();

@@ -6,7 +6,7 @@ use probeline::exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
 use probeline::transport::Exchange;
 
 use crate::call::text;
-use crate::job_options::{PROBELINE_START_AUTO, PROBELINE_START_PLACED, probeline_job_options};
+use crate::job_options::{PROBELINE_START_PLACED, probeline_job_options};
 use crate::status::Error;
 
 /// The longest wait for started processes to exit after the job.
@@ -65,6 +65,14 @@ impl Meeting {
         Err(crate::status::not_built("mpi"))
     }
 
+    /// Ends the job for all ranks, as if this one had died. MPI has no such call: its other ranks
+    /// wait for this one until their limit.
+    pub(crate) fn give_up(&mut self) {
+        if let Self::Job(job) = self {
+            job.give_up();
+        }
+    }
+
     /// Leaves the job.
     pub(crate) fn leave(self) -> Result<(), Error> {
         match self {
@@ -78,12 +86,12 @@ impl Meeting {
 fn start(options: &probeline_job_options, rendezvous: Option<Rendezvous>) -> Result<Start, Error> {
     let (rank, size) = (options.rank, options.ranks);
     match options.start {
-        PROBELINE_START_AUTO => Ok(Start::Auto { ranks: size, rendezvous }),
         PROBELINE_START_PLACED => {
             let missing = || Error::invalid("PROBELINE_START_PLACED needs a rendezvous, HOST:PORT");
             let rendezvous = rendezvous.ok_or_else(missing)?;
             Ok(Start::Placed { rank, size, rendezvous })
         }
-        other => Err(Error::invalid(format_args!("start is {other}: give PROBELINE_START_..."))),
+        // PROBELINE_START_AUTO.
+        _ => Ok(Start::Auto { ranks: size, rendezvous }),
     }
 }

@@ -16,7 +16,7 @@ use probeline::mpi::{RawComm, World};
 
 use crate::cache::Write;
 use crate::call::{call, path, put, room, slice};
-use crate::handle::Handle;
+use crate::handle::{Abandon, Handle};
 use crate::job::{Members, Shared};
 use crate::map_options::probeline_map_options;
 use crate::map_state::{Inner, open};
@@ -41,6 +41,13 @@ struct Table {
     map: Inner,
     /// Failed checks that were counted before the statistics were reset.
     mismatches: u64,
+}
+
+impl Abandon for Table {
+    fn abandon(self) -> Option<Self> {
+        self.map.abandon();
+        None
+    }
 }
 
 /// Returns a code: that of `body`, or [`FAILED`].
@@ -246,11 +253,11 @@ fn statistics(all: &[[u64; NUMBERS]]) -> String {
 unsafe fn with_file(
     table: *mut DHT,
     name: *const c_char,
-    body: fn(&mut Inner, &Path) -> Result<c_int, Error>,
+    body: fn(&mut Inner, Result<&Path, Error>) -> Result<c_int, Error>,
 ) -> c_int {
     let body = |table: &mut Table| {
         // SAFETY: by the contract.
-        body(&mut table.map, unsafe { path(name) }?)
+        body(&mut table.map, unsafe { path(name) })
     };
     // SAFETY: by the contract.
     unsafe { with(table, body) }

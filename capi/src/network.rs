@@ -8,8 +8,8 @@ use probeline::transport::{Exchange, Sizes};
 use crate::call::text;
 use crate::engine::Engine;
 use crate::job_options::{
-    PROBELINE_TRANSPORT_AUTO, PROBELINE_TRANSPORT_MPI, PROBELINE_TRANSPORT_SHM,
-    PROBELINE_TRANSPORT_UCX, PROBELINE_TRANSPORT_VERBS, probeline_job_options,
+    PROBELINE_TRANSPORT_MPI, PROBELINE_TRANSPORT_SHM, PROBELINE_TRANSPORT_UCX,
+    PROBELINE_TRANSPORT_VERBS, probeline_job_options,
 };
 use crate::meeting::Meeting;
 use crate::status::Error;
@@ -45,15 +45,11 @@ impl Transport {
             PROBELINE_TRANSPORT_VERBS => Self::Verbs,
             PROBELINE_TRANSPORT_UCX => Self::Ucx,
             PROBELINE_TRANSPORT_MPI => Self::Mpi,
-            PROBELINE_TRANSPORT_AUTO => match env::var(TRANSPORT_VARIABLE) {
+            // PROBELINE_TRANSPORT_AUTO.
+            _ => match env::var(TRANSPORT_VARIABLE) {
                 Ok(name) => Self::named(&name)?,
                 Err(_) => Self::Shm,
             },
-            other => {
-                return Err(Error::invalid(format_args!(
-                    "transport is {other}: give PROBELINE_TRANSPORT_..."
-                )));
-            }
         })
     }
 
@@ -71,13 +67,9 @@ impl Transport {
     }
 }
 
-/// Returns the number of an option of a byte; `None` if it is `unset` or less.
-fn byte(value: c_int, unset: c_int, what: &str) -> Result<Option<u8>, Error> {
-    if value <= unset {
-        return Ok(None);
-    }
-    let number = u8::try_from(value);
-    number.map(Some).map_err(|_| Error::invalid(format_args!("{what} is {value}: at most 255")))
+/// Returns a checked option of a byte; `None` if it is `unset`.
+fn byte(value: c_int, unset: c_int) -> Option<u8> {
+    u8::try_from(value).ok().filter(|_| value != unset)
 }
 
 impl Network {
@@ -91,10 +83,26 @@ impl Network {
             transport: Transport::of(options.transport)?,
             word_reads_whole: options.word_reads_whole != 0,
             device,
-            port: byte(options.port, 0, "port")?,
-            gid_index: byte(options.gid_index, -1, "gid_index")?,
+            port: byte(options.port, 0),
+            gid_index: byte(options.gid_index, -1),
             ucx_tls,
         })
+    }
+
+    /// Returns the name of the transport and its maximum depth; one that was not built has none.
+    pub(crate) fn max_depth(&self) -> (&'static str, u32) {
+        match self.transport {
+            #[cfg(feature = "shm")]
+            Transport::Shm => ("shm", probeline::shm::MAX_DEPTH),
+            #[cfg(feature = "verbs")]
+            Transport::Verbs => ("verbs", probeline::verbs::MAX_DEPTH),
+            #[cfg(feature = "ucx")]
+            Transport::Ucx => ("ucx", probeline::ucx::MAX_DEPTH),
+            #[cfg(feature = "mpi")]
+            Transport::Mpi => ("mpi", probeline::mpi::MAX_DEPTH),
+            #[cfg(not(all(feature = "shm", feature = "verbs", feature = "ucx", feature = "mpi")))]
+            _ => ("", u32::MAX),
+        }
     }
 
     #[cfg(feature = "shm")]

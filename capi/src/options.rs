@@ -1,4 +1,7 @@
-//! Structures of options and counters that later versions may extend at their end.
+//! Structures of options and counters that later versions may extend at their end, and the values that
+//! options may have.
+
+use core::fmt;
 
 use crate::call::out;
 use crate::status::Error;
@@ -11,6 +14,93 @@ pub(crate) unsafe trait Extensible: Copy {
     /// The default values, with the size of this version.
     const DEFAULT: Self;
 }
+
+/// Options with the values that each of their numbers may have.
+pub(crate) trait Options: Extensible {
+    /// Returns all numbers.
+    fn fields(&self) -> Vec<Field>;
+
+    /// Checks all numbers. Call it before anything else: no value that it accepts overflows.
+    fn check(&self) -> Result<(), Error> {
+        self.fields().iter().try_for_each(Field::check)
+    }
+}
+
+/// A number of options, and the values that it may have.
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    pub(crate) value: i128,
+    pub(crate) allowed: Allowed,
+}
+
+/// The most keys or buckets, far more than any memory has room for.
+pub(crate) const MAX_KEYS: u64 = 1 << 48;
+/// The most operations in flight over any transport.
+pub(crate) const MAX_OPERATIONS: u64 = 1 << 16;
+
+/// The values that a number of options may have.
+#[derive(Clone, Copy)]
+pub(crate) enum Allowed {
+    /// 0 or 1.
+    Flag,
+    /// The constants of this prefix, from 0 up to this number.
+    Constants(&'static str, u32),
+    /// At least the first, at most the second number.
+    Range(i64, u64),
+    /// The multiples of the first number from itself up to the second number.
+    Multiples(u32, u32),
+    /// The widths of keys: 63 bits, or multiples of 64 up to this number.
+    KeyBits(u32),
+}
+
+impl Allowed {
+    fn contains(self, value: i128) -> bool {
+        let multiples = |of: u32, most: u32| {
+            (of.into()..=most.into()).contains(&value) && value % i128::from(of) == 0
+        };
+        match self {
+            Self::Flag => (0..=1).contains(&value),
+            Self::Constants(_, last) => (0..=last.into()).contains(&value),
+            Self::Range(least, most) => (least.into()..=most.into()).contains(&value),
+            Self::Multiples(of, most) => multiples(of, most),
+            Self::KeyBits(most) => value == 63 || multiples(64, most),
+        }
+    }
+}
+
+impl fmt::Display for Allowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag => f.write_str("0 or 1"),
+            Self::Constants(prefix, _) => write!(f, "{prefix}..."),
+            Self::Range(least, most) => write!(f, "{least} to {most}"),
+            Self::Multiples(of, most) => write!(f, "a multiple of {of} from {of} to {most}"),
+            Self::KeyBits(most) => write!(f, "63, or a multiple of 64 up to {most}"),
+        }
+    }
+}
+
+impl Field {
+    fn check(&self) -> Result<(), Error> {
+        let Self { name, value, allowed } = self;
+        if allowed.contains(*value) {
+            return Ok(());
+        }
+        Err(Error::invalid(format_args!("{name} is {value}: give {allowed}")))
+    }
+}
+
+/// Lists numbers of options by their names.
+macro_rules! fields {
+    ($options:ident: $($name:ident $allowed:expr,)*) => {
+        vec![$(crate::options::Field {
+            name: stringify!($name),
+            value: i128::try_from($options.$name).unwrap_or(i128::MAX),
+            allowed: $allowed,
+        }),*]
+    };
+}
+pub(crate) use fields;
 
 /// The size field of a structure.
 type Size = usize;

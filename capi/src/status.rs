@@ -20,9 +20,9 @@ pub enum probeline_status {
     PROBELINE_ERROR_INVALID = 1,
     /// The library was built without this, or the system lacks it.
     PROBELINE_ERROR_UNSUPPORTED = 2,
-    /// The processes of the job did not find each other.
+    /// The processes of the job did not find each other in time, or are not of one job.
     PROBELINE_ERROR_JOIN = 3,
-    /// The transport could not be opened.
+    /// The transport could not be opened, or there is not enough memory.
     PROBELINE_ERROR_OPEN = 4,
     /// Ranks disagree: they called different functions, or with different options.
     PROBELINE_ERROR_DIFFERS = 5,
@@ -38,7 +38,8 @@ pub enum probeline_status {
     PROBELINE_ERROR_THREAD = 10,
     /// A file could not be read or written, or has other sizes.
     PROBELINE_ERROR_FILE = 11,
-    /// A defect of the library. The handle can only be closed.
+    /// A defect of the library. The handle can only be closed, and then its job. The other ranks lose this
+    /// one.
     PROBELINE_ERROR_PANIC = 12,
 }
 
@@ -166,8 +167,8 @@ use probeline_status::{
 };
 
 errors! {
-    exchange::JoinError: |_| JOIN;
-    exchange::SecretError: |_| JOIN;
+    exchange::JoinError: |error| of_join(error);
+    exchange::SecretError: |_| INVALID;
     exchange::LaunchError: |_| JOIN;
     exchange::RanksFailed: |_| LOST;
     #[cfg(feature = "mpi")]
@@ -194,19 +195,30 @@ errors! {
         map::BatchError::Lengths { .. } => INVALID,
         map::BatchError::Operation(error) | map::BatchError::Failed { error, .. } => of_map_operation(error),
     };
-    map::CollectiveError: |error| of_map_collective(error);
     map::OpenError: |error| match error {
         map::OpenError::Config(_) => INVALID,
-        map::OpenError::Collective(error) => of_map_collective(error),
+        map::OpenError::Collective(error) => of_collective(error),
     };
     map::FileError: |error| match error {
-        map::FileError::Collective(error) => of_map_collective(error),
+        map::FileError::Collective(error) => of_collective(error),
         _ => probeline_status::PROBELINE_ERROR_FILE,
     };
 }
 
 fn of_exchange(error: ExchangeError) -> probeline_status {
-    if error == ExchangeError::Forked { INVALID } else { LOST }
+    match error {
+        ExchangeError::Forked | ExchangeError::TooLarge { .. } => INVALID,
+        ExchangeError::CallsDiffer { .. } | ExchangeError::LengthDiffers { .. } => DIFFERS,
+        _ => LOST,
+    }
+}
+
+fn of_join(error: &exchange::JoinError) -> probeline_status {
+    use exchange::JoinError::{Address, RankOutOfRange, Remote, Secret, Size};
+    match error {
+        Size { .. } | RankOutOfRange { .. } | Address { .. } | Remote { .. } | Secret(_) => INVALID,
+        _ => JOIN,
+    }
 }
 
 fn of_submit(error: &table::SubmitError) -> probeline_status {
@@ -228,8 +240,8 @@ fn of_operation(error: &table::OperationError) -> probeline_status {
 fn of_collective(error: &table::CollectiveError) -> probeline_status {
     match error {
         table::CollectiveError::Exchange(error) => of_exchange(*error),
-        table::CollectiveError::Operation(error) => of_operation(error),
-        table::CollectiveError::PartFailed { .. } => FAILED,
+        table::CollectiveError::Operation(error) => of_map_operation(error),
+        table::CollectiveError::Window | table::CollectiveError::PartFailed { .. } => FAILED,
         _ => DIFFERS,
     }
 }
@@ -242,15 +254,6 @@ fn of_map_operation(error: &map::OperationError) -> probeline_status {
     }
 }
 
-fn of_map_collective(error: &map::CollectiveError) -> probeline_status {
-    match error {
-        map::CollectiveError::Exchange(error) => of_exchange(*error),
-        map::CollectiveError::Operation(error) => of_map_operation(error),
-        map::CollectiveError::Window | map::CollectiveError::PartFailed { .. } => FAILED,
-        _ => DIFFERS,
-    }
-}
-
 thread_local! {
     /// The text of this thread's last error.
     static LAST: RefCell<CString> = RefCell::default();
@@ -258,13 +261,13 @@ thread_local! {
 
 /// Returns a sentence about the last error of a call by this thread: what failed, on what, why, and
 /// what to do. It is empty if there was none, and valid until the next call by this thread that
-/// fails.
+/// fails. Never waits; any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn probeline_last_error() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// Returns a short text about a status, such as "invalid argument". May be called by any thread.
+/// Returns a short text about a status, such as "invalid argument". Never waits; any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn probeline_error_text(status: c_int) -> *const c_char {
     text(status).as_ptr()

@@ -6,9 +6,10 @@ use core::ptr;
 use probeline::table::{Config, Finished, Intent, Outcome, Stats, Tag, WideConfig};
 
 use crate::call::{call, out, product, put, room, slice};
-use crate::handle::Handle;
-use crate::job::{Shared, all_know, check_operations, probeline_job, shared};
-use crate::options::{self, Extensible};
+use crate::handle::{Abandon, Handle};
+use crate::job::{Members, Shared, all_know, probeline_job, with_shared};
+use crate::options::Allowed::{Flag, KeyBits, Multiples, Range};
+use crate::options::{self, Extensible, Field, MAX_KEYS, MAX_OPERATIONS, Options, fields};
 use crate::set::{self, MAX_WORDS, Set};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
 
@@ -25,17 +26,19 @@ const BLOCK: usize = 1024;
 pub struct probeline_table_options {
     /// The size of this structure, which probeline_table_options_init() stores.
     pub size: usize,
-    /// Keys for which the whole table has room: at this number it is three quarters full.
+    /// Keys for which the whole table has room, 1 to 2^48: at this number it is three quarters full.
     /// [default: 1,000,000]
     pub keys: u64,
     /// 63 for keys of one word below 2^63, which are fastest; or bits of wide keys, a multiple of
     /// 64 up to 4096. Wide keys take the room of 2, 4, 8, 16, 32 or 64 words. [default: 63]
     pub key_bits: u32,
-    /// Operations in flight at once, 1 to 65,536. [default: 32]
+    /// Operations in flight at once, 1 to 65,536; over UCX at most 21,845 and over verbs 5,461, with wide
+    /// keys 16,384 and 4,096. A device may have less. [default: 32]
     pub operations: u32,
-    /// C, the buckets that one READ brings, a multiple of 8. [default: 32]
+    /// C, the buckets that one READ brings: a multiple of 8, up to 65,536 and to the buckets of a rank.
+    /// [default: 32]
     pub chunk_buckets: u32,
-    /// M, the chunks that an operation reads before it finds the table full. [default: 32]
+    /// M, the chunks that an operation reads before it finds the table full, 1 to 65,536. [default: 32]
     pub max_chunks: u32,
     /// Whether the CPU itself reads and writes the memory of all ranks where it can: 0 or 1.
     /// [default: 1]
@@ -53,6 +56,19 @@ unsafe impl Extensible for probeline_table_options {
         max_chunks: Config::new(0).max_chunks,
         direct: 1,
     };
+}
+
+impl Options for probeline_table_options {
+    fn fields(&self) -> Vec<Field> {
+        fields![self:
+            keys Range(1, MAX_KEYS),
+            key_bits KeyBits(MAX_WORDS as u32 * WORD_BITS),
+            operations Range(1, MAX_OPERATIONS),
+            chunk_buckets Multiples(8, 65_536),
+            max_chunks Range(1, 65_536),
+            direct Flag,
+        ]
+    }
 }
 
 /// What operations of this rank on a table have cost since it was opened.
@@ -126,6 +142,14 @@ struct Inner {
     polled: Vec<Finished>,
 }
 
+impl Abandon for Inner {
+    fn abandon(self) -> Option<Self> {
+        core::mem::forget(self.set);
+        self.job.abandon();
+        None
+    }
+}
+
 /// Find a key.
 pub const PROBELINE_FIND: c_int = 0;
 /// Find a key, or insert it.
@@ -141,38 +165,44 @@ fn intent(operation: c_int) -> Result<Intent, Error> {
     }
 }
 
+/// Checks the options, and returns the configuration and, of wide keys, the entries of each rank. No
+/// memory was allocated before.
+fn plan(members: &mut Members, options: &probeline_table_options) -> Result<(Config, u64), Error> {
+    options.check()?;
+    let (owners, operations) = (members.owners(), options.operations);
+    let (config, entries, depth) = if wide_words(options) > 0 {
+        let wide = WideConfig::<1>::for_keys(options.keys, owners);
+        let entries = wide.entries_per_owner + u64::from(operations);
+        (wide.buckets, entries, wide.sizes(operations).depth)
+    } else {
+        let config = Config::for_keys(options.keys, owners);
+        (config, 0, config.sizes(operations).depth)
+    };
+    members.check_depth(operations, depth)?;
+    let config = Config {
+        chunk_buckets: options.chunk_buckets,
+        max_chunks: options.max_chunks,
+        direct: options.direct != 0,
+        ..config
+    };
+    config.validate()?;
+    Ok((config, entries))
+}
+
 /// Returns the words of a wide key; 0 for 63 bits.
-fn wide_words(key_bits: u32) -> Result<usize, Error> {
-    const MAX_BITS: usize = MAX_WORDS * WORD_BITS as usize;
-    let words = (key_bits / WORD_BITS) as usize;
-    match key_bits {
-        63 => Ok(0),
-        _ if key_bits.is_multiple_of(WORD_BITS) && (1..=MAX_WORDS).contains(&words) => Ok(words),
-        _ => Err(Error::invalid(format_args!(
-            "key_bits is {key_bits}: give 63, or a multiple of {WORD_BITS} up to {MAX_BITS}"
-        ))),
-    }
+fn wide_words(options: &probeline_table_options) -> usize {
+    (options.key_bits / WORD_BITS) as usize
 }
 
 fn open(job: &Shared, options: &probeline_table_options) -> Result<Inner, Error> {
     let mut members = job.borrow_mut();
-    let wide = check_operations(options.operations).and_then(|()| wide_words(options.key_bits));
-    members.agree(wide.as_ref().ok().map(|words| [KIND, *words as u64, options.keys]))?;
-    let wide = wide?;
-    let owners = members.owners();
-    let mut config = Config::for_keys(options.keys, owners);
-    let mut entries = 0;
-    if wide > 0 {
-        let sized = WideConfig::<1>::for_keys(options.keys, owners);
-        (config, entries) =
-            (sized.buckets, sized.entries_per_owner + u64::from(options.operations));
-    }
-    let Config { chunk_buckets, max_chunks, direct, .. } = &mut config;
-    (*chunk_buckets, *max_chunks) = (options.chunk_buckets, options.max_chunks);
-    *direct = options.direct != 0;
-    let set = set::open(&mut members, wide, config, entries, options.operations)?;
+    let words = wide_words(options);
+    let plan = plan(&mut members, options);
+    members.agree(plan.as_ref().ok().map(|_| [KIND, words as u64, options.keys]))?;
+    let (config, entries) = plan?;
+    let set = set::open(&mut members, words, config, entries, options.operations)?;
     let polled = vec![Finished::default(); options.operations as usize];
-    Ok(Inner { set, job: job.clone(), words: wide.max(1), polled })
+    Ok(Inner { set, job: job.clone(), words: words.max(1), polled })
 }
 
 /// Runs a call on a table.
@@ -191,6 +221,7 @@ unsafe fn with(
 }
 
 /// Stores the default options and `size`, which is sizeof(probeline_table_options).
+/// Never waits; any thread.
 ///
 /// # Safety
 /// `options` is NULL or has `size` bytes.
@@ -215,18 +246,20 @@ pub unsafe extern "C" fn probeline_table_open(
     options: *const probeline_table_options,
     table: *mut *mut probeline_table,
 ) -> probeline_status {
-    call(|| {
+    let body = |job: &Shared| {
         // SAFETY: by the contract.
-        let (job, table, options) = unsafe {
+        let (table, options) = unsafe {
             let options = options::read(options, "probeline_table_options_init");
-            (shared(job)?, out(table, "table"), options)
+            (out(table, "table"), options)
         };
-        let (table, options) = all_know(&job, table.and_then(|table| Ok((table, options?))))?;
+        let (table, options) = all_know(job, table.and_then(|table| Ok((table, options?))))?;
         table.write(ptr::null_mut());
-        let handle = probeline_table(Handle::new(open(&job, &options)?));
+        let handle = probeline_table(Handle::new(open(job, &options)?));
         table.write(Box::into_raw(Box::new(handle)));
         Ok(())
-    })
+    };
+    // SAFETY: by the contract.
+    call(|| unsafe { with_shared(job, body) })
 }
 
 /// Waits for all ranks, closes the table and frees it; `table` may be NULL. Collective.
@@ -273,7 +306,7 @@ unsafe fn run(
 }
 
 /// Finds the key, or inserts it: PROBELINE_FOUND, PROBELINE_INSERTED or PROBELINE_FULL. The key has
-/// one word, or as many as key_bits says. `outcome` may be NULL.
+/// one word, or as many as key_bits says. `outcome` may be NULL. Waits for its operation.
 ///
 /// # Safety
 /// `table` is NULL or open, `key` is NULL or has the words of a key, and `outcome` is NULL or has room
@@ -288,7 +321,7 @@ pub unsafe extern "C" fn probeline_table_find_or_put(
     unsafe { run(table, key, Intent::FindOrPut, outcome) }
 }
 
-/// Finds the key: PROBELINE_FOUND or PROBELINE_ABSENT.
+/// Finds the key: PROBELINE_FOUND or PROBELINE_ABSENT. Waits for its operation.
 ///
 /// # Safety
 /// As for `probeline_table_find_or_put`.
@@ -304,7 +337,7 @@ pub unsafe extern "C" fn probeline_table_find(
 
 /// Runs PROBELINE_FIND_OR_PUT or PROBELINE_FIND for the `count` keys of the array `keys`, with as
 /// many in flight as the options allow, and stores the outcome of each. If it fails, the outcomes
-/// are undefined.
+/// are undefined. Waits for its operations.
 ///
 /// # Safety
 /// `table` is NULL or open, `keys` is NULL or has the words of `count` keys, and `outcomes` is NULL or
@@ -338,7 +371,8 @@ pub unsafe extern "C" fn probeline_table_batch(
 }
 
 /// Starts PROBELINE_FIND_OR_PUT or PROBELINE_FIND, which probeline_table_poll() reports under `tag`.
-/// Returns PROBELINE_ERROR_BUSY while as many operations are in flight as the options say.
+/// Returns PROBELINE_ERROR_BUSY while as many operations are in flight as the options say. The key is
+/// copied. Never waits.
 ///
 /// # Safety
 /// As for `probeline_table_find_or_put`.
@@ -426,8 +460,8 @@ pub unsafe extern "C" fn probeline_table_clear(table: *mut probeline_table) -> p
 pub type probeline_table_visit =
     Option<unsafe extern "C" fn(key: *const u64, context: *mut c_void)>;
 
-/// Calls `visit` with every key in this rank's part of the table. The result is exact between
-/// barriers.
+/// Calls `visit` with every key in this rank's part of the table, in this thread. The result is exact
+/// between barriers. Never waits.
 ///
 /// # Safety
 /// `table` is NULL or open, and `visit` is NULL or may be called with keys and `context`.
@@ -447,7 +481,7 @@ pub unsafe extern "C" fn probeline_table_for_each_local(
 }
 
 /// Stores the counters of this rank's operations in a structure of `size` bytes, which is
-/// sizeof(probeline_table_stats).
+/// sizeof(probeline_table_stats). Never waits.
 ///
 /// # Safety
 /// `table` is NULL or open, and `stats` is NULL or has `size` bytes.
@@ -462,4 +496,14 @@ pub unsafe extern "C" fn probeline_table_get_stats(
         |table: &mut Inner| unsafe { options::write(stats, size, &table.set.stats().into()) };
     // SAFETY: by the contract.
     unsafe { with(table, body) }
+}
+
+/// Panics in a call.
+///
+/// # Safety
+/// `table` is open.
+#[cfg(test)]
+pub(crate) unsafe fn panic_in_call(table: *mut probeline_table) -> probeline_status {
+    // SAFETY: by the contract.
+    unsafe { with(table, |_| panic!("a test")) }
 }

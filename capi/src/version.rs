@@ -9,7 +9,7 @@ pub const PROBELINE_VERSION_MINOR: c_int = 1;
 /// The patch version of this header.
 pub const PROBELINE_VERSION_PATCH: c_int = 0;
 
-/// Returns the version of the library, such as "0.1.0". May be called by any thread.
+/// Returns the version of the library, such as "0.1.0". Never waits; any thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn probeline_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/stat.h>
+
 #ifdef __cplusplus
 #include <thread>
 #endif
@@ -24,6 +26,29 @@ static void expect(int status, probeline_status expected, const char *word, int 
 #define INVALID(call, word) expect(call, PROBELINE_ERROR_INVALID, word, __LINE__)
 #define OK(call) expect(call, PROBELINE_OK, "", __LINE__)
 
+/* Each opens a job, a table or a map with one bad value, all else being right. */
+#define BAD_JOB(field, bad) \
+    do { \
+        OK(probeline_job_options_init(&job_options, sizeof job_options)); \
+        job_options.transport = PROBELINE_TRANSPORT_SHM; \
+        job_options.field = bad; \
+        INVALID(probeline_job_open(&job_options, &job), #field " is " #bad ": give "); \
+    } while (0)
+#define BAD_TABLE(field, bad) \
+    do { \
+        OK(probeline_table_options_init(&table_options, sizeof table_options)); \
+        table_options.field = bad; \
+        INVALID(probeline_table_open(job, &table_options, &table), #field " is "); \
+    } while (0)
+#define BAD_MAP(field, bad) \
+    do { \
+        OK(probeline_map_options_init(&map_options, sizeof map_options)); \
+        map_options.key_bytes = sizeof key; \
+        map_options.value_bytes = sizeof value; \
+        map_options.field = bad; \
+        INVALID(probeline_map_open(job, &map_options, &map), #field " is "); \
+    } while (0)
+
 static probeline_map *visited;
 static probeline_status nested;
 
@@ -33,6 +58,36 @@ static void visit(const void *key, const void *value, void *context)
     (void)value;
     ++*(int *)context;
     nested = probeline_map_advance_age(visited);
+}
+
+/* A transport has fewer operations in flight than an option may say. No device is opened. */
+static void refuse_operations(int transport, uint32_t narrow, uint32_t wide, uint32_t of_map)
+{
+    probeline_job_options job_options;
+    probeline_table_options table_options;
+    probeline_map_options map_options;
+    probeline_job *job = NULL;
+    probeline_table *table;
+    probeline_map *map;
+    char text[64];
+
+    OK(probeline_job_options_init(&job_options, sizeof job_options));
+    job_options.transport = transport;
+    OK(probeline_job_open(&job_options, &job));
+    OK(probeline_table_options_init(&table_options, sizeof table_options));
+    table_options.operations = narrow + 1;
+    sprintf(text, ": give 1 to %u over the transport ", (unsigned)narrow);
+    INVALID(probeline_table_open(job, &table_options, &table), text);
+    table_options.key_bits = 128;
+    table_options.operations = wide + 1;
+    sprintf(text, ": give 1 to %u over the transport ", (unsigned)wide);
+    INVALID(probeline_table_open(job, &table_options, &table), text);
+    OK(probeline_map_options_init(&map_options, sizeof map_options));
+    map_options.key_bytes = map_options.value_bytes = 8;
+    map_options.operations = of_map + 1;
+    sprintf(text, ": give 1 to %u over the transport ", (unsigned)of_map);
+    INVALID(probeline_map_open(job, &map_options, &map), text);
+    OK(probeline_job_close(job));
 }
 
 int main(void)
@@ -48,9 +103,13 @@ int main(void)
     uint64_t key = 5, value = 6, len = 0;
     size_t count = 9;
     int visits = 0;
+    FILE *file;
 
     if (*probeline_last_error() != '\0' || strcmp(probeline_error_text(99), "unknown status") != 0)
         failures++;
+
+    refuse_operations(PROBELINE_TRANSPORT_UCX, 21845, 16384, 32768);
+    refuse_operations(PROBELINE_TRANSPORT_VERBS, 5461, 4096, 8192);
 
     memset(&job_options, 0, sizeof job_options);
     INVALID(probeline_job_open(&job_options, &job), "call probeline_job_options_init first");
@@ -61,14 +120,44 @@ int main(void)
                                        sizeof job_options), "not aligned");
     OK(probeline_job_options_init(&job_options, sizeof job_options));
     INVALID(probeline_job_open(&job_options, NULL), "job is NULL");
-    job_options.transport = 77;
-    INVALID(probeline_job_open(&job_options, &job), "transport is 77");
+    BAD_JOB(transport, 77);
+    BAD_JOB(transport, -1);
+    BAD_JOB(start, 2);
+    BAD_JOB(start, -1);
+    BAD_JOB(ranks, 0);
+    BAD_JOB(ranks, 4097);
+    BAD_JOB(rank, 4096);
+    BAD_JOB(allow_remote, 77);
+    BAD_JOB(word_reads_whole, -1);
+    BAD_JOB(join_limit_s, 0);
+    BAD_JOB(collective_limit_s, 0);
+    BAD_JOB(port, -5);
+    BAD_JOB(port, 256);
+    BAD_JOB(gid_index, -2);
+    BAD_JOB(gid_index, 256);
+    OK(probeline_job_options_init(&job_options, sizeof job_options));
+    job_options.transport = PROBELINE_TRANSPORT_MPI;
+    expect(probeline_job_open(&job_options, &job), PROBELINE_ERROR_UNSUPPORTED, "built without", __LINE__);
     job_options.transport = PROBELINE_TRANSPORT_SHM;
     job_options.start = PROBELINE_START_PLACED;
     INVALID(probeline_job_open(&job_options, &job), "rendezvous");
     job_options.rendezvous = "nowhere";
     job_options.ranks = 2;
-    expect(probeline_job_open(&job_options, &job), PROBELINE_ERROR_JOIN, "", __LINE__);
+    INVALID(probeline_job_open(&job_options, &job), "secret");
+    job_options.secret_file = "no such file";
+    INVALID(probeline_job_open(&job_options, &job), "no such file");
+    umask(077);
+    file = fopen("secret", "w");
+    if (file == NULL || fputs("0123456789abcdef", file) < 0 || fclose(file) != 0)
+        failures++;
+    job_options.rank = 2;
+    job_options.secret_file = "secret";
+    INVALID(probeline_job_open(&job_options, &job), "rank 2 does not exist in a job of 2");
+    job_options.rank = 1;
+    INVALID(probeline_job_open(&job_options, &job), "nowhere");
+    job_options.rendezvous = "127.0.0.1:1";
+    job_options.join_limit_s = 1;
+    expect(probeline_job_open(&job_options, &job), PROBELINE_ERROR_JOIN, "within 1 s", __LINE__);
     OK(probeline_job_options_init(&job_options, sizeof job_options));
     job_options.transport = PROBELINE_TRANSPORT_SHM;
     OK(probeline_job_open(&job_options, &job));
@@ -78,15 +167,33 @@ int main(void)
     if (len != key)
         failures++;
 
+    BAD_TABLE(keys, 0);
+    BAD_TABLE(keys, UINT64_MAX);
+    BAD_TABLE(key_bits, 0);
+    BAD_TABLE(key_bits, 65);
+    BAD_TABLE(key_bits, 4160);
+    BAD_TABLE(operations, 0);
+    BAD_TABLE(operations, 65537);
+    BAD_TABLE(chunk_buckets, 0);
+    BAD_TABLE(chunk_buckets, 7);
+    BAD_TABLE(chunk_buckets, 12);
+    BAD_TABLE(chunk_buckets, 1u << 23);
+    BAD_TABLE(max_chunks, 0);
+    BAD_TABLE(max_chunks, 65537);
+    BAD_TABLE(direct, 5);
     OK(probeline_table_options_init(&table_options, sizeof table_options));
-    table_options.key_bits = 65;
-    INVALID(probeline_table_open(job, &table_options, &table), "key_bits is 65");
-    table_options.key_bits = 63;
-    table_options.chunk_buckets = 12;
-    INVALID(probeline_table_open(job, &table_options, &table), "12");
-    table_options.chunk_buckets = 16;
-    table_options.operations = 0;
-    INVALID(probeline_table_open(job, &table_options, &table), "operations is 0");
+    table_options.chunk_buckets = 65536;
+    table_options.keys = 100;
+    INVALID(probeline_table_open(job, &table_options, &table), "from 8 to 136");
+    table_options.chunk_buckets = 32;
+    /* The largest numbers ask for more memory than there is. */
+    for (key = 0; key < 2; key++) {
+        table_options.key_bits = key == 0 ? 63 : 64;
+        table_options.keys = (uint64_t)1 << 48;
+        table_options.operations = 65536;
+        expect(probeline_table_open(job, &table_options, &table), PROBELINE_ERROR_OPEN, "GiB of memory", __LINE__);
+    }
+    key = 5;
     OK(probeline_table_open(job, NULL, &table));
     INVALID(probeline_table_find(table, NULL, &outcome), "key is NULL");
     INVALID(probeline_table_batch(table, 9, &key, 1, &outcome), "operation is 9");
@@ -100,18 +207,30 @@ int main(void)
     key = 5;
     expect(probeline_job_close(job), PROBELINE_ERROR_IN_USE, "before the job", __LINE__);
 
+    BAD_MAP(key_bytes, 0);
+    BAD_MAP(key_bytes, 1025);
+    BAD_MAP(key_bytes, SIZE_MAX);
+    BAD_MAP(value_bytes, 0);
+    BAD_MAP(value_bytes, 8193);
+    BAD_MAP(entries, 0);
+    BAD_MAP(entries, UINT64_MAX);
+    BAD_MAP(buckets_per_rank, UINT64_MAX);
+    BAD_MAP(candidates, 0);
+    BAD_MAP(candidates, 9);
+    BAD_MAP(operations, 0);
+    BAD_MAP(operations, 65537);
+    BAD_MAP(claim_ticks, 0);
+    BAD_MAP(claim_ticks, 300);
+    BAD_MAP(claims_with_read, 2);
+    BAD_MAP(direct, -1);
     OK(probeline_map_options_init(&map_options, sizeof map_options));
-    INVALID(probeline_map_open(job, &map_options, &map), "key_bytes is 0");
+    map_options.key_bytes = 1024;
+    map_options.value_bytes = 8192;
+    map_options.buckets_per_rank = (uint64_t)1 << 48;
+    expect(probeline_map_open(job, &map_options, &map), PROBELINE_ERROR_OPEN, "GiB of memory", __LINE__);
     map_options.key_bytes = sizeof key;
-    map_options.value_bytes = 8193;
-    INVALID(probeline_map_open(job, &map_options, &map), "8193");
     map_options.value_bytes = sizeof value;
-    map_options.candidates = 9;
-    INVALID(probeline_map_open(job, &map_options, &map), "candidates");
-    map_options.candidates = 6;
-    map_options.claim_ticks = 300;
-    INVALID(probeline_map_open(job, &map_options, &map), "claim_ticks");
-    map_options.claim_ticks = 8;
+    map_options.buckets_per_rank = 0;
     map_options.operations = 1;
     OK(probeline_map_open(job, &map_options, &map));
     INVALID(probeline_map_get(map, &key, NULL, &outcome), "value is NULL");
