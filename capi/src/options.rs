@@ -49,21 +49,22 @@ pub(crate) enum Allowed {
     Range(i64, u64),
     /// The multiples of the first number from itself up to the second number.
     Multiples(u32, u32),
-    /// The widths of keys: 63 bits, or multiples of 64 up to this number.
-    KeyBits(u32),
+    /// The widths of keys in bits: 63, or those of 1 up to this number of words.
+    KeyBits(usize),
 }
 
 impl Allowed {
     fn contains(self, value: i128) -> bool {
-        let multiples = |of: u32, most: u32| {
-            (of.into()..=most.into()).contains(&value) && value % i128::from(of) == 0
-        };
         match self {
             Self::Flag => (0..=1).contains(&value),
             Self::Constants(_, last) => (0..=last.into()).contains(&value),
             Self::Range(least, most) => (least.into()..=most.into()).contains(&value),
-            Self::Multiples(of, most) => multiples(of, most),
-            Self::KeyBits(most) => value == 63 || multiples(64, most),
+            Self::Multiples(of, most) => {
+                (of.into()..=most.into()).contains(&value) && value % i128::from(of) == 0
+            }
+            Self::KeyBits(words) => {
+                value == 63 || value % 64 == 0 && (1..=words as i128).contains(&(value / 64))
+            }
         }
     }
 }
@@ -75,7 +76,7 @@ impl fmt::Display for Allowed {
             Self::Constants(prefix, _) => write!(f, "{prefix}..."),
             Self::Range(least, most) => write!(f, "{least} to {most}"),
             Self::Multiples(of, most) => write!(f, "a multiple of {of} from {of} to {most}"),
-            Self::KeyBits(most) => write!(f, "63, or a multiple of 64 up to {most}"),
+            Self::KeyBits(words) => write!(f, "63, or a multiple of 64 up to {}", words * 64),
         }
     }
 }

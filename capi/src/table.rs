@@ -62,7 +62,7 @@ impl Options for probeline_table_options {
     fn fields(&self) -> Vec<Field> {
         fields![self:
             keys Range(1, MAX_KEYS),
-            key_bits KeyBits(MAX_WORDS as u32 * WORD_BITS),
+            key_bits KeyBits(MAX_WORDS),
             operations Range(1, MAX_OPERATIONS),
             chunk_buckets Multiples(8, 65_536),
             max_chunks Range(1, 65_536),
