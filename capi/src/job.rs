@@ -2,11 +2,13 @@
 
 use core::cell::RefCell;
 use core::ffi::c_void;
+use core::mem::MaybeUninit;
 use core::ptr;
 use core::time::Duration;
 use std::rc::Rc;
 
-use probeline::transport::{Exchange, Sizes};
+use probeline::pipeline::Collective;
+use probeline::transport::{Call, Exchange, Sizes, Term};
 
 use crate::call::{call, out, put, room, slice};
 use crate::engine::Engine;
@@ -271,7 +273,9 @@ pub unsafe extern "C" fn probeline_job_barrier(job: *mut probeline_job) -> probe
     unsafe { with(job, |members| Ok(members.exchange().barrier()?)) }
 }
 
-/// Gathers `bytes` bytes of each rank into `all`, in the order of ranks. Collective.
+/// Gathers `bytes` bytes of each rank into `all`, in the order of ranks: at most 4 MiB in all.
+/// Collective. If an argument is wrong on one rank, or `bytes` differs between ranks, it fails on all
+/// of them, and the job goes on.
 ///
 /// # Safety
 /// `job` is NULL or open, `mine` is NULL or has `bytes` bytes, and `all` is NULL or has room for
@@ -284,19 +288,105 @@ pub unsafe extern "C" fn probeline_job_all_gather(
     all: *mut c_void,
 ) -> probeline_status {
     let body = |members: &mut Members| {
-        let count = crate::call::product(members.owners() as usize, bytes)?;
-        // SAFETY: by the contract.
-        let (mine, all) = unsafe {
-            (slice(mine.cast::<u8>(), bytes, "mine")?, room(all.cast::<u8>(), count, "all")?)
-        };
-        let mut gathered = Vec::new();
-        let too_large = |_| Error::invalid(format_args!("there is no memory for {count} bytes"));
-        gathered.try_reserve_exact(count).map_err(too_large)?;
-        gathered.resize(count, 0);
-        members.exchange().all_gather(mine, &mut gathered)?;
+        let ranks = members.owners() as usize;
+        let mut call = Collective::new(members.exchange(), "probeline_job_all_gather", 0);
+        // SAFETY: by the contract of this function, with the number of ranks of the job.
+        let arguments = unsafe { gather_arguments(mine, bytes, all, ranks) };
+        let (mine, all, mut gathered) = call.together(arguments)?;
+        call.compare("number of bytes", bytes as u64)?;
+        call.exchange().all_gather(mine, &mut gathered)?;
         all.iter_mut().zip(gathered).for_each(|(to, byte)| {
             to.write(byte);
         });
+        Ok(())
+    };
+    // SAFETY: by the contract.
+    unsafe { with(job, body) }
+}
+
+/// What a rank gives, where the bytes of all ranks go, and a buffer for them.
+type GatherArguments<'a> = (&'a [u8], &'a mut [MaybeUninit<u8>], Vec<u8>);
+
+/// Checks the arguments of an all-gather.
+///
+/// # Safety
+/// `mine` is NULL or has `bytes` bytes, and `all` is NULL or has room for `bytes` bytes of each of
+/// `ranks` ranks.
+unsafe fn gather_arguments<'a>(
+    mine: *const c_void,
+    bytes: usize,
+    all: *mut c_void,
+    ranks: usize,
+) -> Result<GatherArguments<'a>, Error> {
+    let count = crate::call::product(ranks, bytes)?;
+    // SAFETY: by the contract.
+    let (mine, all) = unsafe {
+        (slice(mine.cast::<u8>(), bytes, "mine")?, room(all.cast::<u8>(), count, "all")?)
+    };
+    let mut gathered = Vec::new();
+    let too_large = |_| Error::invalid(format_args!("there is no memory for {count} bytes"));
+    gathered.try_reserve_exact(count).map_err(too_large)?;
+    gathered.resize(count, 0);
+    Ok((mine, all, gathered))
+}
+
+/// Stores the sum of `mine` over all ranks at `sum`, at most `UINT64_MAX`. Collective.
+///
+/// # Safety
+/// `job` is NULL or open, and `sum` is NULL or has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_job_sum(
+    job: *mut probeline_job,
+    mine: u64,
+    sum: *mut u64,
+) -> probeline_status {
+    // SAFETY: by the contract.
+    unsafe { reduce(job, "probeline_job_sum", Term::Sum(mine), sum) }
+}
+
+/// Stores the smallest `mine` of all ranks at `min`. Collective.
+///
+/// # Safety
+/// `job` is NULL or open, and `min` is NULL or has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_job_min(
+    job: *mut probeline_job,
+    mine: u64,
+    min: *mut u64,
+) -> probeline_status {
+    // SAFETY: by the contract.
+    unsafe { reduce(job, "probeline_job_min", Term::Min(mine), min) }
+}
+
+/// Stores the largest `mine` of all ranks at `max`. Collective.
+///
+/// # Safety
+/// `job` is NULL or open, and `max` is NULL or has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_job_max(
+    job: *mut probeline_job,
+    mine: u64,
+    max: *mut u64,
+) -> probeline_status {
+    // SAFETY: by the contract.
+    unsafe { reduce(job, "probeline_job_max", Term::Max(mine), max) }
+}
+
+/// Reduces a number over all ranks. A rank without a place for the result takes part.
+///
+/// # Safety
+/// `job` is NULL or open, and `to` is NULL or has room for a number.
+unsafe fn reduce(
+    job: *mut probeline_job,
+    name: &str,
+    mine: Term,
+    to: *mut u64,
+) -> probeline_status {
+    let body = |members: &mut Members| {
+        let mut terms = [mine];
+        members.exchange().reduce(Call::new(name), &mut terms)?;
+        // SAFETY: by the contract.
+        unsafe { out(to, "the place for the result") }?.write(terms[0].value());
         Ok(())
     };
     // SAFETY: by the contract.

@@ -68,8 +68,10 @@ impl Meeting {
     /// Ends the job for all ranks, as if this one had died. MPI has no such call: its other ranks
     /// wait for this one until their limit.
     pub(crate) fn give_up(&mut self) {
-        if let Self::Job(job) = self {
-            job.give_up();
+        match self {
+            Self::Job(job) => job.give_up(),
+            #[cfg(feature = "mpi")]
+            Self::Mpi(_) => {}
         }
     }
 

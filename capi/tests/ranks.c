@@ -19,6 +19,7 @@ static void expect(probeline_status status, probeline_status expected, const cha
 }
 
 #define EXPECT(call, expected, word) expect(call, expected, word, __LINE__)
+#define INVALID(call, word) expect(call, PROBELINE_ERROR_INVALID, word, __LINE__)
 #define OK(call) expect(call, PROBELINE_OK, "", __LINE__)
 
 /* The calls of a fork are refused, and what it closes disturbs nobody. */
@@ -39,7 +40,55 @@ static void refuses_fork(probeline_job *job)
     OK(probeline_job_barrier(job));
 }
 
-int main(void)
+/* Wrong arguments on one rank fail on both, and the job goes on. */
+static void gathers_in_step(probeline_job *job)
+{
+    uint64_t number = 5 + rank, result, both[3];
+    char *large;
+
+    if (rank == 1)
+        INVALID(probeline_job_all_gather(job, NULL, 8, both), "mine is NULL");
+    else
+        EXPECT(probeline_job_all_gather(job, &number, 8, both), PROBELINE_ERROR_FAILED,
+               "owner 1 could not");
+    EXPECT(probeline_job_all_gather(job, &number, 4 + rank, both), PROBELINE_ERROR_DIFFERS,
+           "its number of bytes is");
+    large = calloc(3, 3 << 20);
+    INVALID(probeline_job_all_gather(job, large, 3 << 20, large),
+            "more than the 4194304 that");
+    free(large);
+    OK(probeline_job_sum(job, number, &result));
+    if (result != 11)
+        exit(1);
+    OK(probeline_job_min(job, number, &result));
+    if (result != 5)
+        exit(1);
+    OK(probeline_job_max(job, number, &result));
+    if (result != 6)
+        exit(1);
+}
+
+/* Ranks that call different functions are both told the names. This ends the job. */
+static int calls_that_differ(const probeline_job_options *options)
+{
+    probeline_job *job;
+    probeline_table *table;
+    probeline_status status;
+    uint64_t len;
+
+    OK(probeline_job_open(options, &job));
+    OK(probeline_job_rank(job, &rank, NULL));
+    OK(probeline_table_open(job, NULL, &table));
+    status = rank == 0 ? probeline_table_len(table, &len) : probeline_table_clear(table);
+    EXPECT(status, PROBELINE_ERROR_DIFFERS, "owner 1 called Table::clear (call ");
+    EXPECT(status, PROBELINE_ERROR_DIFFERS, "owner 0 called Table::len (call ");
+    probeline_table_close(table);
+    probeline_job_close(job);
+    printf("rank %u was told\n", (unsigned)rank);
+    return 0;
+}
+
+int main(int count, char **arguments)
 {
     probeline_job_options job_options;
     probeline_table_options table_options;
@@ -54,11 +103,14 @@ int main(void)
     OK(probeline_job_options_init(&job_options, sizeof job_options));
     job_options.transport = PROBELINE_TRANSPORT_SHM;
     job_options.ranks = 2;
+    if (count > 1 && strcmp(arguments[1], "calls") == 0)
+        return calls_that_differ(&job_options);
     OK(probeline_job_open(&job_options, &job));
     OK(probeline_job_rank(job, &rank, &ranks));
     OK(probeline_job_all_gather(job, &rank, sizeof rank, both));
     if (ranks != 2 || both[0] != 0 || both[1] != 1)
         return 1;
+    gathers_in_step(job);
     refuses_fork(job);
     /* Copies of this program that a second job starts would open it in place of the first. */
     EXPECT(probeline_job_open(&job_options, &second), PROBELINE_ERROR_JOIN, "joined a job already");

@@ -199,7 +199,10 @@ impl<'e, E: Exchange + ?Sized> Collective<'e, E> {
 
     /// Checks that all owners have the same value. If not, they take the same steps to find out who
     /// differs.
-    fn compare(&mut self, what: &'static str, mine: u64) -> Result<(), CollectiveError> {
+    ///
+    /// # Errors
+    /// [`CollectiveError::Differs`] with the first owner whose value differs from this one's.
+    pub fn compare(&mut self, what: &'static str, mine: u64) -> Result<(), CollectiveError> {
         let step = self.take(false, 0, mine)?;
         if step.min == step.max {
             return Ok(());
