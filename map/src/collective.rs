@@ -78,7 +78,10 @@ where
         let is_asked = self.config.direct && self.config.mode == Mode::Claims;
         let mine = is_asked && direct::is_possible(self.transport(), &layout);
         let is_direct = self.pipeline.agree(exchange, OPEN, quiet, &parameters, mine)?;
-        self.pipeline.shared_mut().is_direct = is_direct;
+        let age = exchange.max(self.pipeline.shared().clock.age().into())?;
+        let context = self.pipeline.shared_mut();
+        context.is_direct = is_direct;
+        context.clock.set(u8::try_from(age).unwrap_or(0));
         Ok(())
     }
 
@@ -110,6 +113,7 @@ where
         let mut call = self.pipeline.collective(exchange, "Map::clear");
         call.together(quiet)?;
         let emptied = self.words().map(|all| all.iter().for_each(|word| word.store(0, Release)));
+        self.pipeline.shared_mut().clock.set(0);
         call.together(emptied.ok_or(CollectiveError::Window))
     }
 

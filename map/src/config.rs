@@ -2,6 +2,7 @@
 
 use probeline_transport::{Caps, Geometry, LINE_WORDS, Sizes};
 
+use crate::control::MAX_CLAIM_TICKS;
 use crate::error::ConfigError;
 use crate::layout::{EntryBytes, Layout, MAX_CANDIDATES, Words};
 use crate::mode::Mode;
@@ -41,7 +42,7 @@ pub struct Config {
     /// Ticks after which other clients take over a claim: its client seems to have died. A tick is a
     /// number of writes of one client: an eighth of the buckets of a part, but at least 1,024.
     /// Taking over the claim of a client that lives costs entries, but makes no value wrong. 1 to
-    /// 48.
+    /// 24.
     pub claim_ticks: u8,
     /// Whether the CPU itself loads and stores the words, if the CPUs of all owners reach all of
     /// them coherently with the transport's atomics.
@@ -165,7 +166,7 @@ impl Config {
         if !(1..=MAX_CANDIDATES).contains(&self.candidates) {
             return Err(ConfigError::Candidates { found: self.candidates });
         }
-        if !(1..=48).contains(&self.claim_ticks) {
+        if !(1..=MAX_CLAIM_TICKS).contains(&self.claim_ticks) {
             return Err(ConfigError::ClaimTicks { found: self.claim_ticks });
         }
         if self.lock_attempts == 0 {

@@ -3,7 +3,7 @@
 use probeline_transport::Transport;
 
 use crate::config::Config;
-use crate::control::{Clock, Control, NUMBER_BITS};
+use crate::control::{Clock, Control, NUMBER_BITS, State};
 use crate::layout::{Layout, Place, check};
 use crate::mode::{HeldLock, Mode};
 use crate::plain::Plain;
@@ -58,6 +58,15 @@ impl Context {
     /// Returns the check of an entry in a bucket, as far as the mode leaves room for it.
     pub(crate) fn check(&self, key_hash: u64, value: &impl Plain, at: Place) -> u64 {
         check(key_hash, value, at) & self.mode.counts()
+    }
+
+    /// Follows the clock of the client that replaced `seen` in a bucket by `now` while an operation of
+    /// this client ran. A dropped word has the age of the entry that it had, which may be any.
+    pub(crate) fn follow_writer(&mut self, seen: Control, now: Control) {
+        let now = self.mode.control(now.0);
+        if now != seen && matches!(now.state(), State::Claimed | State::Full) {
+            self.clock.follow(now.age());
+        }
     }
 
     /// Returns the control word of a new claim for a key of this hash.

@@ -103,7 +103,12 @@ fn tag(hash: u64) -> u64 {
 }
 
 /// The age that a client gives to what it writes. It advances with the client's writes, and follows
-/// the ages of other clients that it sees ahead of its own.
+/// the clocks of other clients that are ahead.
+///
+/// Ages wrap, so one that is old enough looks as if it were ahead. The clock therefore follows only
+/// ages that are certain to be recent: those of control words that were written while an operation of
+/// this client ran, because its compare-and-swap found another word than the operation had seen in
+/// the bucket. An entry may be of any age, and so may the claim of a dead client.
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Clock {
     age: u8,
@@ -112,9 +117,15 @@ pub(crate) struct Clock {
     writes_per_tick: u64,
 }
 
-/// The largest lead of another client that is believed: with wrapping ages, very old entries look
-/// as if they were ahead.
-const MAX_LEAD: u8 = 8;
+/// Ages that are fewer ticks ahead than this are ahead, the others behind (as in RFC 1982).
+const HALF: u8 = AGES / 2;
+/// The largest `claim_ticks`. The claim of a dead client looks dead in the ticks from `claim_ticks`
+/// to [`HALF`], and again 64 ticks later.
+pub(crate) const MAX_CLAIM_TICKS: u8 = 24;
+/// The largest lead of an entry that is believed. Old entries are more common than entries of clients
+/// that are far ahead, so most ages count as behind: an entry up to 55 ticks old has its age, and an
+/// older one looks younger than it is.
+const MAX_ENTRY_LEAD: u8 = 8;
 
 impl Clock {
     pub(crate) fn new(writes_per_tick: u64) -> Self {
@@ -124,6 +135,11 @@ impl Clock {
     #[inline]
     pub(crate) fn age(&self) -> u8 {
         self.age
+    }
+
+    /// Sets the age, for all clients to have the same.
+    pub(crate) fn set(&mut self, age: u8) {
+        (self.age, self.writes) = (age % AGES, 0);
     }
 
     /// Counts a write.
@@ -137,30 +153,48 @@ impl Clock {
 
     /// Lets everything written so far look older.
     pub(crate) fn advance(&mut self) {
-        (self.age, self.writes) = ((self.age + 1) % AGES, 0);
+        self.set(self.age + 1);
     }
 
-    /// Follows a client that is ahead.
-    #[inline]
-    pub(crate) fn see(&mut self, age: u8) {
-        let lead = age.wrapping_sub(self.age) % AGES;
-        if (1..=MAX_LEAD).contains(&lead) {
-            (self.age, self.writes) = (age, 0);
+    /// Follows a client that is ahead, by an age that is certain to be recent.
+    pub(crate) fn follow(&mut self, recent: u8) {
+        if (1..HALF).contains(&self.lead_of(recent)) {
+            self.set(recent);
         }
     }
 
-    /// Returns how many ticks ago `age` was the age of this client; 0 if it is ahead.
+    /// Returns how many ticks ago an entry of this age was written; 0 if its client is ahead.
     #[inline]
-    pub(crate) fn ticks_since(&self, age: u8) -> u8 {
-        let ticks = self.age.wrapping_sub(age) % AGES;
-        if ticks > AGES - 1 - MAX_LEAD { 0 } else { ticks }
+    pub(crate) fn ticks_since_entry(&self, age: u8) -> u8 {
+        let lead = self.lead_of(age);
+        if lead <= MAX_ENTRY_LEAD { 0 } else { AGES - lead }
+    }
+
+    /// Returns whether a claim of this age was made at least `ticks` ticks ago. A claim that may be
+    /// ahead was not: most claims that a client meets are of clients that live.
+    #[inline]
+    pub(crate) fn has_expired(&self, age: u8, ticks: u8) -> bool {
+        (ticks..=HALF).contains(&((AGES - self.lead_of(age)) % AGES))
+    }
+
+    /// Returns how many ticks this age is ahead, below [`AGES`].
+    fn lead_of(&self, age: u8) -> u8 {
+        age.wrapping_sub(self.age) % AGES
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use probeline_pipeline::Tag;
+    use probeline_shm::Builder;
+    use probeline_sim::{Cluster, DirectAccess};
+    use probeline_transport::{Alone, Exchange, Owner};
     use proptest::prelude::*;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::map::{Finished, Map, Operation};
+    use crate::outcome::Request;
 
     proptest! {
         #[test]
@@ -177,22 +211,124 @@ mod tests {
         }
     }
 
+    /// The age that is this many ticks ahead; behind if negative.
+    fn ahead(clock: &Clock, ticks: i8) -> u8 {
+        clock.age().wrapping_add_signed(ticks) % AGES
+    }
+
     #[test]
     fn ages_wrap() {
         let mut clock = Clock::new(2);
-        for ticks in 0..200_u8 {
-            let age = clock.age();
-            assert_eq!(clock.ticks_since(age), 0);
-            assert_eq!(clock.ticks_since((age + AGES - 5) % AGES), 5, "{ticks}");
+        for steps in 0..200_u8 {
+            assert_eq!(clock.age(), steps % AGES);
+            for ticks in 0..56 {
+                assert_eq!(clock.ticks_since_entry(ahead(&clock, -ticks)), ticks.unsigned_abs());
+            }
+            for ticks in 0..=8 {
+                assert_eq!(clock.ticks_since_entry(ahead(&clock, ticks)), 0, "{ticks} ahead");
+            }
             clock.count();
             clock.count();
-            assert_eq!(clock.ticks_since(age), 1);
         }
-        let ahead = (clock.age() + 3) % AGES;
-        assert_eq!(clock.ticks_since(ahead), 0);
-        clock.see(ahead);
-        assert_eq!(clock.age(), ahead);
-        clock.see((ahead + AGES - 1) % AGES);
-        assert_eq!(clock.age(), ahead, "a client behind is not followed");
+    }
+
+    #[test]
+    fn follows_clients_ahead() {
+        for lead in -32..32 {
+            let mut clock = Clock::new(2);
+            clock.set(40);
+            let other = ahead(&clock, lead);
+            clock.follow(other);
+            assert_eq!(clock.age(), if lead > 0 { other } else { 40 }, "{lead} ahead");
+        }
+    }
+
+    #[test]
+    fn claims_ahead_are_alive() {
+        for start in 0..AGES {
+            let mut clock = Clock::new(2);
+            clock.set(start);
+            for claim_ticks in [1, 8, MAX_CLAIM_TICKS] {
+                for lead in -32..32 {
+                    let expired = -lead >= i8::try_from(claim_ticks).unwrap();
+                    let found = clock.has_expired(ahead(&clock, lead), claim_ticks);
+                    assert_eq!(found, expired, "{lead} ahead of {start}, {claim_ticks} ticks");
+                }
+            }
+            assert!(!clock.has_expired(start, u8::MAX), "claims with locks do not expire");
+        }
+    }
+
+    /// Reads entries of all ages in each step. A clock that followed those 56 to 63 ticks old, which
+    /// look as if they were ahead, would run away.
+    #[test]
+    fn gets_of_old_entries_leave_the_clock() {
+        for direct in [true, false] {
+            let config = Config { direct, ..Config::new(1_000) };
+            let engine = Builder::new(config.sizes::<u64, u64>(1)).open(&mut Alone).unwrap();
+            let mut map = Map::open(engine, config, [Operation::EMPTY], &mut Alone).unwrap();
+            for step in 0..200_u64 {
+                assert_eq!(u64::from(map.pipeline.shared().clock.age()), step % u64::from(AGES));
+                map.put(&step, &step).unwrap();
+                map.advance_age();
+                for key in 0..=step {
+                    assert_eq!(map.get(&key), Ok(Some(key)));
+                }
+            }
+        }
+    }
+
+    /// Of two clients that write to the same bucket at the same time, the one behind sees the age of
+    /// the other one.
+    #[test]
+    fn posted_writers_of_one_bucket_agree() {
+        let config = Config { direct: false, ..Config::new(8) };
+        let sizes = config.sizes::<u64, u64>(1);
+        let cluster = Cluster::new(probeline_sim::Config {
+            owners: 2,
+            window_words: sizes.window_words,
+            slots: sizes.slots,
+            slot_words: sizes.slot_words,
+            depth: sizes.depth,
+            direct_access: DirectAccess::None,
+            ..probeline_sim::Config::default()
+        });
+        let cluster = cluster.unwrap();
+        let mut clients = [0, 1].map(|owner| {
+            let engine = cluster.engine(Owner(owner)).unwrap();
+            Map::<_, _, u64, u64>::new(engine, config, [Operation::EMPTY]).unwrap()
+        });
+        (0..20).for_each(|_| clients[1].advance_age());
+        let met = (0..100_000).any(|_| {
+            for map in &mut clients {
+                if map.has_room() {
+                    map.submit(Tag(0), &7, Request::Put(7)).unwrap();
+                }
+                map.poll_into(&mut [Finished::default()]).unwrap();
+            }
+            clients[0].pipeline.shared().clock.age() == 20
+        });
+        assert!(met && clients[1].pipeline.shared().clock.age() == 20);
+    }
+
+    #[test]
+    fn open_and_clear_make_clocks_equal() {
+        let config = Config::new(8);
+        std::thread::scope(|scope| {
+            for mut member in probeline_exchange::threads(3) {
+                scope.spawn(move || {
+                    let engine = Builder::new(config.sizes::<u64, u64>(1)).open(&mut member);
+                    let operations = [Operation::EMPTY];
+                    let mut map =
+                        Map::<_, _, u64, u64>::new(engine.unwrap(), config, operations).unwrap();
+                    (0..member.me().0 * 5).for_each(|_| map.advance_age());
+                    map.agree(&mut member).unwrap();
+                    assert_eq!(map.pipeline.shared().clock.age(), 10);
+                    (0..member.me().0 * 30).for_each(|_| map.advance_age());
+                    map.clear(&mut member).unwrap();
+                    assert_eq!(map.pipeline.shared().clock.age(), 0);
+                });
+            }
+        });
     }
 }

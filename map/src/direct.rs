@@ -174,7 +174,6 @@ pub(crate) fn glance<K: Plain, V: Plain>(
         *result = None;
         return Glance::Unclear;
     }
-    context.clock.see(control.age());
     context.stats.looks += u64::from(look.nth) + 1;
     context.stats.hits += 1;
     Glance::Hit
@@ -227,7 +226,6 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
             State::Claimed if control.is_claim_for(self.hash) => Seen::ClaimedForKey,
             State::Claimed => Seen::ClaimedForOther,
             State::Full => {
-                self.context.clock.see(control.age());
                 let (key, rest) = self.split::<V>(body)?;
                 let mut there = K::zeroed(bytes.key);
                 load_bytes(key, there.bytes_mut());
@@ -318,7 +316,7 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
     #[cold]
     fn clean(&mut self, bucket: &[AtomicU64], seen: Control) -> Option<Next> {
         let dropped = seen.dropped();
-        if !swap(bucket.first()?, seen, dropped) {
+        if !self.swap(bucket.first()?, seen, dropped) {
             return Some(self.search.again());
         }
         self.context.stats.lost_entries += 1;
@@ -343,7 +341,7 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
     ) -> Option<Result<Written, Next>> {
         let (nth, kind) = (self.search.nth(), Kind::Key);
         let Some(value) = value else {
-            if swap(bucket.first()?, seen, seen.dropped()) {
+            if self.swap(bucket.first()?, seen, seen.dropped()) {
                 return Some(Ok(Written::Removed));
             }
             self.context.stats.lost_claims += 1;
@@ -363,7 +361,7 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
         let place = self.place(target.nth);
         let (control, body) = self.words.bucket(place)?.split_first()?;
         let ticket = self.context.ticket(self.hash);
-        if !swap(control, target.seen, ticket) {
+        if !self.swap(control, target.seen, ticket) {
             self.context.stats.lost_claims += 1;
             return Some(Err(match target.kind {
                 Kind::Empty => self.search.again(),
@@ -372,7 +370,7 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
         }
         if target.needs_comparison() && self.has_conflict(target)? {
             // Not undone: meanwhile clients have passed the bucket as one without their key.
-            let is_released = swap(control, ticket, ticket.dropped());
+            let is_released = self.swap(control, ticket, ticket.dropped());
             self.context.stats.given_up += 1;
             self.context.stats.stolen_claims += u64::from(!is_released);
             self.context.stats.lost_entries += u64::from(target.kind == Kind::Oldest);
@@ -383,8 +381,9 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
         store_bytes(self.key.bytes(), key);
         store_bytes(value.bytes(), rest);
         let full = Control::full(self.context.clock.age(), check(self.hash, value, place));
-        let published = control.compare_exchange(ticket.0, full.0, Release, Relaxed).is_ok();
-        if !published {
+        let published = control.compare_exchange(ticket.0, full.0, Release, Relaxed);
+        if let Err(now) = published {
+            self.context.follow_writer(ticket, Control(now));
             self.context.stats.stolen_claims += 1;
             let had_entry = matches!(target.kind, Kind::Key | Kind::Oldest);
             self.context.stats.lost_entries += u64::from(had_entry);
@@ -396,6 +395,15 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
             Kind::Oldest => Written::Evicted,
             Kind::Empty | Kind::Unused => Written::Inserted,
         }))
+    }
+
+    /// Replaces a control word that this operation has seen.
+    fn swap(&mut self, word: &AtomicU64, seen: Control, desired: Control) -> bool {
+        let swapped = word.compare_exchange(seen.0, desired.0, SeqCst, Relaxed);
+        if let Err(now) = swapped {
+            self.context.follow_writer(seen, Control(now));
+        }
+        swapped.is_ok()
     }
 
     /// Returns whether another candidate may have an entry or a claim of the same key.
@@ -411,10 +419,6 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
         }
         Some(false)
     }
-}
-
-fn swap(word: &AtomicU64, expected: Control, desired: Control) -> bool {
-    word.compare_exchange(expected.0, desired.0, SeqCst, Relaxed).is_ok()
 }
 
 /// The lines of a bucket to request ahead: further ones follow a pattern that hardware detects.

@@ -5,6 +5,7 @@ use core::fmt;
 use probeline_pipeline::{CollectiveError, Error, OperationsError};
 use thiserror::Error;
 
+use crate::control::MAX_CLAIM_TICKS;
 use crate::layout::MAX_CANDIDATES;
 
 /// An invalid configuration, with the allowed range. The call changed nothing.
@@ -34,7 +35,7 @@ pub enum ConfigError {
         found: u32,
     },
     /// The number of ticks is 0 or too large.
-    #[error("claim_ticks is {found}: it must be 1 to 48")]
+    #[error("claim_ticks is {found}: it must be 1 to {MAX_CLAIM_TICKS}")]
     ClaimTicks {
         /// The number as given.
         found: u8,

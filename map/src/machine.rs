@@ -261,6 +261,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
                     context.stats.lost_entries += u64::from(!context.mode.overwrites());
                     self.search.see(seen.dropped(), Seen::Dropped, self.goal(request, context))
                 } else {
+                    context.follow_writer(seen, self.old);
                     self.search.again()
                 };
                 return Ok(self.follow(next, request, context));
@@ -276,6 +277,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
             Stage::Claimed if self.old == self.target.seen => self.claimed(context),
             Stage::Claimed => {
                 self.blocked_by = self.old;
+                context.follow_writer(self.target.seen, self.old);
                 context.stats.lost_claims += 1;
                 // Only the count of readers differs: they still hold the bucket's lock.
                 if context.mode.control(self.old.0) == self.target.seen {
@@ -327,6 +329,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
                 return Ok(Some(self.end(Written::Removed, context)));
             }
             Stage::Removed => {
+                context.follow_writer(self.target.seen, self.old);
                 context.stats.lost_claims += 1;
                 let next = self.search.restart();
                 return Ok(self.follow(next, request, context));
@@ -376,6 +379,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
         let mut words = port.landed(landing)?.iter().copied();
         let control = context.mode.control(words.next().unwrap_or_default());
         if claims && control.state() == State::Empty {
+            context.follow_writer(control, self.old);
             let next = self.search.again();
             return Ok(self.follow(next, request, context));
         }
@@ -397,9 +401,6 @@ impl<K: Plain, V: Plain> Access<K, V> {
             State::Full if !is_key && (!writes(request) || matches(hash(&there))) => Seen::Other,
             State::Full => Seen::Mixed,
         };
-        if control.state() == State::Full {
-            context.clock.see(control.age());
-        }
         context.stats.failed_checks += u64::from(seen == Seen::Mixed);
         if seen == Seen::Key
             && let Request::Get = request
@@ -570,6 +571,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
     /// Ends a write whose entry was published, unless another client has taken the bucket.
     fn published(&mut self, context: &mut Context) -> Outcome<V> {
         if context.mode.control(self.old.0) != self.ticket {
+            context.follow_writer(self.ticket, self.old);
             context.stats.stolen_claims += 1;
             context.stats.lost_entries += u64::from(self.target.kind == Kind::Key);
             return self.end(Written::Dropped, context);

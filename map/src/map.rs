@@ -311,9 +311,13 @@ where
         self.pipeline.in_flight()
     }
 
-    /// Lets every entry written so far look older than those that follow, for evictions by this
-    /// client and by those that see its entries. Simulations call it after each time step; without
-    /// it, ages advance with the number of writes.
+    /// Lets every entry written so far look older than those that follow. Simulations call it after
+    /// each time step, on all ranks; without it, ages advance with the number of writes.
+    ///
+    /// The clients' clocks are equal when the map is opened and cleared. A client that later falls
+    /// behind follows another one when both write to the same bucket at the same time, so evictions
+    /// choose less well while clients write at very different rates. Ages wrap after 64 ticks: an
+    /// entry more than 55 ticks old looks younger than it is.
     pub fn advance_age(&mut self) {
         self.pipeline.shared_mut().clock.advance();
     }

@@ -230,7 +230,8 @@ impl Search {
             return Some(of_kind(dead, Kind::Unused));
         }
         let full = seen().filter(|(_, control)| control.state() == State::Full);
-        let age = |control: Control| core::cmp::Reverse(goal.clock.ticks_since(control.age()));
+        let age =
+            |control: Control| core::cmp::Reverse(goal.clock.ticks_since_entry(control.age()));
         // Of equally old entries the first one, which is read most.
         let oldest = full.min_by_key(|(_, control)| age(*control));
         oldest.map(|oldest| of_kind(oldest, Kind::Oldest))
@@ -252,7 +253,6 @@ pub(crate) struct Goal<'c> {
 impl Goal<'_> {
     /// Returns whether the client of a claim seems dead.
     fn is_dead(&self, control: Control) -> bool {
-        control.state() == State::Claimed
-            && self.clock.ticks_since(control.age()) >= self.claim_ticks
+        control.state() == State::Claimed && self.clock.has_expired(control.age(), self.claim_ticks)
     }
 }

@@ -371,6 +371,25 @@ fn the_oldest_entry_is_evicted() {
     }
 }
 
+/// Also when ages have wrapped, and although all entries are read in each step: of 500 new entries,
+/// those that go within three steps are few.
+#[test]
+fn the_oldest_entry_is_evicted_for_hundreds_of_ticks() {
+    for direct in [true, false] {
+        let config = Config { direct, ..Config::new(40) };
+        let mut map = on_shm::<u64, u64>(config, 2);
+        let mut evicted = 0;
+        for number in 0..600_u64 {
+            map.put(&number, &number).unwrap();
+            map.advance_age();
+            (0..=number).for_each(|key| assert!(map.get(&key).is_ok()));
+            let newest = number.saturating_sub(2)..=number;
+            evicted += newest.filter(|key| map.get(key) == Ok(None)).count();
+        }
+        assert!(evicted <= 10, "{evicted} new entries were evicted");
+    }
+}
+
 /// Bodies of any size, also less than a word, none, and many lines.
 #[test]
 fn keys_and_values_of_any_size() {

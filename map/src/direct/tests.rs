@@ -158,18 +158,34 @@ fn every_old_claim_for_the_key_is_taken_over() {
     assert_eq!(changing.run(&mut context, 7, &Request::Get), Outcome::Hit(9));
 }
 
-/// A client that only gets follows the ages of the others: its claims do not look old.
+/// A client that is 9 or more ticks behind takes no live claim for that of a dead client.
 #[test]
-fn gets_follow_the_ages_of_other_clients() {
+fn a_claim_of_a_client_ahead_is_alive() {
     let (engine, config) = engine();
-    let mut context = Context::new::<u64, u64>(&engine, &config);
-    let mut other = Context::new::<u64, u64>(&engine, &config);
-    let [first, _] = candidates(&context.layout, 7);
-    let changing = Changing::new(context.layout, first, |_| ());
-    for age in 1..=20 {
-        other.clock.advance();
-        changing.run(&mut other, 7, &Request::Put(9));
-        assert_eq!(changing.run(&mut context, 7, &Request::Get), Outcome::Hit(9));
-        assert_eq!(context.clock.age(), age);
+    for lead in [1, 8, 9, 20, 31] {
+        let mut context = Context::new::<u64, u64>(&engine, &config);
+        let candidates = candidates(&context.layout, 7);
+        let changing = Changing::new(context.layout, candidates[0], |_| ());
+        let claim = Control::claimed(lead, hash(&7_u64), 1 << 16);
+        changing.set(candidates[0], &[claim.0]);
+        let put = changing.run(&mut context, 7, &Request::Put(9));
+        assert_eq!(put, Outcome::Written(Written::Dropped), "{lead} ticks ahead");
+        assert_eq!((&changing).bucket(candidates[0]).unwrap()[0].load(SeqCst), claim.0);
+        assert_eq!(context.clock.age(), 0, "a claim that was only read may be old");
+    }
+}
+
+/// What a client stores in a bucket while another one claims it is certain to be recent, unless it
+/// drops the bucket: a dropped word has the age of the entry.
+#[test]
+fn the_clock_follows_the_writer_that_was_faster() {
+    let (engine, config) = engine();
+    let claim = Control::claimed(20, !hash(&7_u64), 1 << 16);
+    for (now, age) in [(claim, 20), (Control::full(31, 5), 31), (claim.dropped(), 0)] {
+        let mut context = Context::new::<u64, u64>(&engine, &config);
+        let [first, _] = candidates(&context.layout, 7);
+        let changing = Changing::new(context.layout, first, |part| part.set(first, &[now.0]));
+        changing.run(&mut context, 7, &Request::Put(9));
+        assert_eq!((context.clock.age(), context.stats.lost_claims), (age, 1), "{now:?}");
     }
 }
