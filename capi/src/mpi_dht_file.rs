@@ -6,6 +6,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write as _};
 use std::path::Path;
 
+use probeline::map::open_regular;
+
 use crate::cache::Write;
 use crate::map_file::{LOAD, SAVE, agree};
 use crate::map_state::Inner;
@@ -72,7 +74,9 @@ pub(crate) fn save(map: &mut Inner, path: Result<&Path, Error>) -> Result<c_int,
     counted?;
     let before: u64 = all.iter().take(rank as usize).map(|[count]| count).sum();
     let created = if rank == 0 {
-        File::create(path)
+        let options = &mut OpenOptions::new();
+        let options = options.write(true).create(true).truncate(true);
+        open_regular(options, path)
             .and_then(|mut file| file.write_all(&header(map)))
             .map_err(failed(CANNOT_OPEN, path))
     } else {
@@ -88,7 +92,7 @@ pub(crate) fn save(map: &mut Inner, path: Result<&Path, Error>) -> Result<c_int,
 
 fn write_part(map: &mut Inner, path: &Path, at: u64) -> Result<(), Failed> {
     let failed = failed(CANNOT_WRITE, path);
-    let mut file = OpenOptions::new().write(true).open(path).map_err(&failed)?;
+    let mut file = open_regular(OpenOptions::new().write(true), path).map_err(&failed)?;
     file.seek(SeekFrom::Start(at)).map_err(&failed)?;
     let mut file = BufWriter::new(file);
     let mut result = Ok(());
@@ -123,7 +127,8 @@ pub(crate) fn load(map: &mut Inner, path: Result<&Path, Error>) -> Result<c_int,
 
 /// Opens a file of entries of these sizes, and returns it with their number.
 fn open(map: &Inner, path: &Path) -> Result<(File, u64), Failed> {
-    let mut file = File::open(path).map_err(failed(CANNOT_OPEN, path))?;
+    let file = open_regular(OpenOptions::new().read(true), path);
+    let mut file = file.map_err(failed(CANNOT_OPEN, path))?;
     let bytes = file.metadata().map_err(failed(CANNOT_OPEN, path))?.len();
     let wrong = |why: String| Err((WRONG_FILE, format!("{}: {why}", path.display())));
     let mut found = [0; HEADER_BYTES];

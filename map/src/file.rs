@@ -1,7 +1,8 @@
 //! Saving a map to a file and loading it, by all ranks in parallel; needs std.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::vec;
 use std::vec::Vec;
@@ -11,6 +12,7 @@ use probeline_transport::{Exchange, ExchangeError, Owner, Transport};
 use thiserror::Error;
 
 use crate::error::BatchError;
+use crate::layout::hash_of_bytes;
 use crate::map::{Map, Operation};
 use crate::outcome::Written;
 use crate::plain::Plain;
@@ -79,6 +81,16 @@ pub enum FileError {
         /// Its bytes by the header.
         expected: u64,
     },
+    /// The ranks have opened different files.
+    #[error(
+        "cannot load {}: {owner} has opened another file; give all ranks the same file", path.display()
+    )]
+    Differs {
+        /// The file that this rank has opened.
+        path: PathBuf,
+        /// The first rank that has opened another file than this one.
+        owner: Owner,
+    },
     /// An entry is damaged. Those before it may have been loaded.
     #[error(
         "cannot load {}: entry {entry} is damaged; clear the map and load another copy, or go on \
@@ -125,24 +137,51 @@ where
         call.together(quiet)?;
         let before = self.entries_before(&mut call)?;
         let header = self.header(before.all);
-        let is_first = call.me() == Owner(0);
-        let created = if is_first { create(&partial, &header) } else { Ok(()) };
-        let complete = call.together(created).and_then(|()| {
+        let complete = create_together(path, &header, &mut call).and_then(|()| {
             let written = self.write_records(&partial, &header, &before);
-            call.together(written)
+            let digests = gather(call.together(written)?, call.exchange());
+            let digest = digests.map_err(CollectiveError::from)?.into_iter().fold(0, u64::wrapping_add);
+            Ok(Header { digest, ..header })
         });
-        let named = match (&complete, is_first) {
-            (Ok(()), true) => io("rename", &partial, fs::rename(&partial, path)),
-            (Err(_), true) => {
+        let is_first = call.me() == Owner(0);
+        let named = match &complete {
+            Ok(header) if is_first => publish(&partial, header, path),
+            Err(_) if is_first => {
                 // The error that is reported is the one before.
                 let _ = fs::remove_file(&partial);
                 Ok(())
             }
-            (_, false) => Ok(()),
+            _ => Ok(()),
         };
         let named = call.together(named);
-        complete.and(named)?;
+        complete?;
+        named?;
         Ok(before.all)
+    }
+
+    /// Checks that [`save`](Self::save) may write a file of this name, so that a wrong name is known
+    /// before the work whose results are saved. Every owner makes this call with the same path. Creates
+    /// the file that `save` writes first, and removes it.
+    ///
+    /// # Errors
+    /// [`FileError`], on all owners.
+    pub fn check_save(
+        &self,
+        path: impl AsRef<Path>,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<(), FileError> {
+        let partial = partial(path.as_ref());
+        let mut call = self.pipeline.collective(exchange, "Map::check_save");
+        let created = create_together(path.as_ref(), &self.header(0), &mut call);
+        let opened = created.and_then(|()| {
+            let opened = open_regular(OpenOptions::new().write(true), &partial);
+            call.together(io("open", &partial, opened))
+        });
+        if call.me() == Owner(0) {
+            // Nothing is left if it was not created.
+            let _ = fs::remove_file(&partial);
+        }
+        opened.map(drop)
     }
 
     /// Loads all entries of a file that [`save`](Self::save) has written with any number of ranks and
@@ -161,6 +200,7 @@ where
         let header = *opened.as_ref().map_or(&self.header(0), |(_, header)| header);
         let mut call = self.pipeline.collective(exchange, "Map::load");
         let file = call.together(opened)?.0;
+        must_be_one_file(&header, path, &mut call)?;
         let read = self.read_records(file, path, &header, call.exchange());
         let Puts { inserted, evicted, present, dropped } = call.together(read)?;
         let mut sum = |mine| call.sum::<CollectiveError>(Ok(mine));
@@ -180,6 +220,7 @@ where
             value_bytes: bytes.value as u64,
             format: self.config().format,
             entries,
+            digest: 0,
         }
     }
 
@@ -194,24 +235,25 @@ where
         Ok(Before { mine, own, all: numbers.iter().sum() })
     }
 
-    /// Writes this owner's records, from the given one on.
+    /// Writes this owner's records, from the given one on. Returns the sum of their checks.
     fn write_records(
         &self,
         path: &Path,
         header: &Header,
         &Before { mine, own, .. }: &Before,
-    ) -> Result<(), FileError> {
-        let file = io("open", path, File::options().write(true).open(path))?;
+    ) -> Result<u64, FileError> {
+        let file = io("open", path, open_regular(OpenOptions::new().write(true), path))?;
         let mut file = BufWriter::with_capacity(BUFFER_BYTES, file);
         let start = SeekFrom::Start(position(path, header, mine)?);
         io("write to", path, file.seek(start))?;
         let mut record = vec![0; record_bytes(path, header)?];
-        let (mut next, end, mut written) = (mine, mine + own, Ok(()));
+        let (mut next, end, mut written, mut digest) = (mine, mine + own, Ok(()), 0_u64);
         self.for_each_local(|key, value| {
             // More would overwrite the next owner's.
             if next < end && written.is_ok() {
-                let is_encoded = encode_record(next, key, value, &mut record).is_some();
-                debug_assert!(is_encoded, "keys and values have the sizes of the map");
+                let check = encode_record(next, key, value, &mut record);
+                debug_assert!(check.is_some(), "keys and values have the sizes of the map");
+                digest = digest.wrapping_add(check.unwrap_or_default());
                 written = file.write_all(&record);
             }
             next += 1;
@@ -219,7 +261,7 @@ where
         io("write to", path, written)?;
         let file = io("write to", path, file.into_inner().map_err(io::IntoInnerError::into_error))?;
         io("write to", path, file.sync_all())?;
-        if next == end { Ok(()) } else { Err(FileError::Changed) }
+        if next == end { Ok(digest) } else { Err(FileError::Changed) }
     }
 
     /// Puts this owner's share of the records.
@@ -319,15 +361,70 @@ fn partial(path: &Path) -> PathBuf {
     name.into()
 }
 
+/// Lets owner 0 create the file that gets its header and the name `path` when it is complete.
+fn create_together<E: Exchange + ?Sized>(
+    path: &Path,
+    header: &Header,
+    call: &mut Collective<'_, E>,
+) -> Result<(), FileError> {
+    let created = if call.me() == Owner(0) { create(path, header) } else { Ok(()) };
+    call.together(created)
+}
+
 fn create(path: &Path, header: &Header) -> Result<(), FileError> {
-    let mut file = io("create", path, File::create(path))?;
-    io("write to", path, file.set_len(position(path, header, header.entries)?))?;
-    io("write to", path, file.write_all(&header.encode()).and_then(|()| file.sync_all()))
+    // Otherwise it would be replaced, or the rename would fail after all the work.
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return io("replace", path, Err(not_regular()));
+    }
+    let path = &partial(path);
+    let options = &mut OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true);
+    let file = io("create", path, open_regular(options, path))?;
+    io("write to", path, file.set_len(position(path, header, header.entries)?))
+}
+
+/// Writes the header of a file with all records, and gives the file its name.
+fn publish(partial: &Path, header: &Header, path: &Path) -> Result<(), FileError> {
+    let file = open_regular(OpenOptions::new().write(true), partial);
+    let mut file = io("open", partial, file)?;
+    let written = file.write_all(&header.encode()).and_then(|()| file.sync_all());
+    io("write to", partial, written)?;
+    io("rename", partial, fs::rename(partial, path))
+}
+
+/// Opens a file without waiting, and refuses anything but a regular file: opening a FIFO could block
+/// beyond every limit.
+#[doc(hidden)]
+pub fn open_regular(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let opened = options.custom_flags(libc::O_NONBLOCK).open(path);
+    let is_regular = match &opened {
+        Ok(file) => file.metadata()?.is_file(),
+        // A FIFO without a reader is not opened to write.
+        Err(_) => !fs::metadata(path).is_ok_and(|there| !there.is_file()),
+    };
+    if is_regular { opened } else { Err(not_regular()) }
+}
+
+fn not_regular() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
+}
+
+/// Checks that the headers of the files that the ranks have opened are equal.
+fn must_be_one_file<E: Exchange + ?Sized>(
+    header: &Header,
+    path: &Path,
+    call: &mut Collective<'_, E>,
+) -> Result<(), FileError> {
+    let compared = call.compare("hash of the file's header", hash_of_bytes(&header.encode()));
+    compared.map_err(|error| match error {
+        CollectiveError::Differs { owner, .. } => FileError::Differs { path: path.into(), owner },
+        other => other.into(),
+    })
 }
 
 /// Opens a file and checks that it fits a map.
 fn open(path: &Path, map: &Header) -> Result<(File, Header), FileError> {
-    let mut file = io("open", path, File::open(path))?;
+    let mut file = io("open", path, open_regular(OpenOptions::new().read(true), path))?;
     let mut bytes = [0; Header::BYTES];
     let is_empty = |error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
     let header = match file.read_exact(&mut bytes) {

@@ -37,6 +37,10 @@
 //!    over, some ticks later; its ticket is not used again, so a late compare-and-swap fails. Its late
 //!    WRITE may destroy an entry of the bucket, which rule 1 turns into a miss.
 //!
+//! 7. *Ages may be wrong.* They only choose what is evicted and when a claim is taken over, and they
+//!    wrap. A client follows another one's clock only by words that were written while its own
+//!    operation ran, because any other entry or claim may be old enough to look new.
+//!
 //! Taking over the claim of a client that is only slow can cost entries, and never makes a value
 //! wrong; [`Stats`] counts it.
 //!
@@ -73,7 +77,7 @@ mod stats;
 pub use config::Config;
 pub use error::{BatchError, ConfigError, OpenError, RoundingError};
 #[cfg(feature = "std")]
-pub use file::{FileError, Loaded};
+pub use file::{FileError, Loaded, open_regular};
 pub use future::{MapFuture, Shared};
 pub use layout::MAX_CANDIDATES;
 pub use map::{Finished, Map, Operation};

@@ -9,7 +9,7 @@ use crate::plain::Plain;
 
 /// The first bytes of a saved map.
 const MAGIC: [u8; 8] = *b"probemap";
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// Its bytes show the byte order of the machine, in which numbers, keys and values are stored.
 const BYTE_ORDER: u64 = 0x0102_0304_0506_0708;
 /// Bytes of a number, and of the check of a record.
@@ -26,18 +26,20 @@ pub struct Header {
     pub format: u64,
     /// Number of records, which follow the header.
     pub entries: u64,
+    /// Sum of the checks of all records, which tells files of equal sizes apart.
+    pub digest: u64,
 }
 
 impl Header {
     /// Bytes of a header.
-    pub const BYTES: usize = 8 * NUMBER;
+    pub const BYTES: usize = 9 * NUMBER;
 
     /// Returns the bytes of the header.
     #[must_use]
     pub fn encode(&self) -> [u8; Self::BYTES] {
-        let Self { key_bytes, value_bytes, format, entries } = *self;
+        let Self { key_bytes, value_bytes, format, entries, digest } = *self;
         let mut bytes = [0; Self::BYTES];
-        let numbers = [BYTE_ORDER, VERSION, key_bytes, value_bytes, format, entries];
+        let numbers = [BYTE_ORDER, VERSION, key_bytes, value_bytes, format, entries, digest];
         let (words, _) = bytes.as_chunks_mut::<NUMBER>();
         let parts = [MAGIC].into_iter().chain(numbers.map(u64::to_ne_bytes));
         words.iter_mut().zip(parts).for_each(|(word, part)| *word = part);
@@ -71,7 +73,7 @@ impl Header {
             return Err(FormatError::Damaged);
         }
         let (key_bytes, value_bytes, format, entries) = (next(), next(), next(), next());
-        Ok(Self { key_bytes, value_bytes, format, entries })
+        Ok(Self { key_bytes, value_bytes, format, entries, digest: next() })
     }
 
     /// Checks that the header fits `map`: equal sizes of keys and values, and an equal format.
@@ -112,23 +114,24 @@ fn check_of(header: &[u8; Header::BYTES]) -> [u8; NUMBER] {
 }
 
 /// Writes the record of an entry: key, value, and a check of both and of the number of the record.
-/// Returns `None` if `into` does not have [`Header::record_bytes`] bytes.
+/// Returns the check, or `None` if `into` does not have [`Header::record_bytes`] bytes.
 pub fn encode_record<K: Plain, V: Plain>(
     number: u64,
     key: &K,
     value: &V,
     into: &mut [u8],
-) -> Option<()> {
+) -> Option<u64> {
     let (to, rest) = into.split_at_mut_checked(key.bytes().len())?;
     to.copy_from_slice(key.bytes());
     let (to, last) = rest.split_at_mut_checked(value.bytes().len())?;
     to.copy_from_slice(value.bytes());
-    let check = record_check(number, key, value).to_ne_bytes();
-    *<&mut [u8; NUMBER]>::try_from(last).ok()? = check;
-    Some(())
+    let check = record_check(number, key, value);
+    *<&mut [u8; NUMBER]>::try_from(last).ok()? = check.to_ne_bytes();
+    Some(check)
 }
 
-/// Returns the entry of a record, or `None` if its check does not match.
+/// Returns the entry of a record, or `None` if its check does not match, or if the header's keys or
+/// values are larger than `K` or `V`.
 pub fn decode_record<K: Plain, V: Plain>(
     number: u64,
     header: &Header,
@@ -138,6 +141,9 @@ pub fn decode_record<K: Plain, V: Plain>(
         key: usize::try_from(header.key_bytes).ok()?,
         value: usize::try_from(header.value_bytes).ok()?,
     };
+    if bytes.key > K::CAPACITY || bytes.value > V::CAPACITY {
+        return None;
+    }
     let (mut key, mut value) = (K::zeroed(bytes.key), V::zeroed(bytes.value));
     let (of_key, rest) = from.split_at_checked(bytes.key)?;
     let (of_value, last) = rest.split_at_checked(bytes.value)?;
@@ -209,10 +215,11 @@ pub enum FormatError {
 
 impl fmt::Display for Header {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key_bytes, value_bytes, format, entries } = self;
+        let Self { key_bytes, value_bytes, format, entries, digest } = self;
         write!(
             f,
-            "{entries} entries, keys of {key_bytes} and values of {value_bytes} bytes, format {format}"
+            "{entries} entries, keys of {key_bytes} and values of {value_bytes} bytes, format {format}, \
+             digest {digest:016x}"
         )
     }
 }
@@ -220,8 +227,10 @@ impl fmt::Display for Header {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plain::Bytes;
 
-    const HEADER: Header = Header { key_bytes: 80, value_bytes: 104, format: 9, entries: 1 << 40 };
+    const HEADER: Header =
+        Header { key_bytes: 80, value_bytes: 104, format: 9, entries: 1 << 40, digest: 5 };
 
     #[test]
     fn a_header_is_read_as_it_was_written() {
@@ -232,15 +241,16 @@ mod tests {
             damaged[at] ^= 1;
             assert!(Header::decode(&damaged).is_err(), "byte {at}");
         }
-        assert_eq!(HEADER.position(HEADER.entries), Some(64 + (192 << 40)));
+        assert_eq!(HEADER.position(HEADER.entries), Some(72 + (192 << 40)));
         assert_eq!(Header { entries: u64::MAX, ..HEADER }.position(u64::MAX), None);
     }
 
     #[test]
     fn a_record_belongs_to_its_place() {
-        let header = Header { key_bytes: 3, value_bytes: 8, format: 0, entries: 2 };
+        let header = Header { key_bytes: 3, value_bytes: 8, format: 0, entries: 2, digest: 0 };
         let mut record = [0; 19];
-        assert_eq!(encode_record(1, &[1_u8, 2, 3], &7_u64, &mut record), Some(()));
+        let check = encode_record(1, &[1_u8, 2, 3], &7_u64, &mut record);
+        assert_eq!(check.map(u64::to_ne_bytes), record.last_chunk().copied());
         assert_eq!(encode_record(1, &[1_u8, 2, 3], &7_u64, &mut [0; 18]), None);
         let entry = |number, bytes: &[u8]| decode_record::<[u8; 3], u64>(number, &header, bytes);
         assert_eq!(entry(1, &record), Some(([1, 2, 3], 7)));
@@ -249,6 +259,19 @@ mod tests {
             let mut damaged = record;
             damaged[at] ^= 0x80;
             assert_eq!(entry(1, &damaged), None, "byte {at}");
+        }
+    }
+
+    /// The sizes of a header are bytes of a file, and `Bytes` has room for some only.
+    #[test]
+    fn refuses_records_above_capacity() {
+        type Key = Bytes<4>;
+        let record = [0; 40];
+        for (key_bytes, value_bytes) in [(5, 4), (4, 5), (u64::MAX, 4), (16, 16)] {
+            let header = Header { key_bytes, value_bytes, format: 0, entries: 1, digest: 0 };
+            let bytes = header.record_bytes().map_or(0, |bytes| bytes as usize);
+            let record = record.get(..bytes).unwrap_or(&record);
+            assert_eq!(decode_record::<Key, Key>(0, &header, record), None, "{header}");
         }
     }
 }

@@ -133,12 +133,12 @@ fn files_that_do_not_fit_are_named() {
     assert_eq!(
         cut[1],
         format!(
-            "cannot load {name}: it has 192063 bytes, and 192064 by its header; it was cut short or \
+            "cannot load {name}: it has 192071 bytes, and 192072 by its header; it was cut short or \
              changed: load another copy"
         )
     );
     let longer = load(&[&good[..], &[0]].concat(), config);
-    assert!(longer[0].contains("192065 bytes, and 192064"), "{longer:?}");
+    assert!(longer[0].contains("192073 bytes, and 192072"), "{longer:?}");
     let no_map = "it is no saved map: give a file that Map::save has written";
     assert!(load(&good[..20], config)[0].ends_with(no_map));
     assert!(load(b"", config)[0].ends_with(no_map));
@@ -194,10 +194,100 @@ fn a_failed_save_destroys_nothing() {
     assert_eq!(empty[1], (0, Loaded::default()));
     let header = fs::read(&path).unwrap();
     let header = Header::decode(header.first_chunk().unwrap());
-    assert_eq!(header, Ok(Header { key_bytes: 8, value_bytes: 8, format: 0, entries: 0 }));
+    let nothing = Header { key_bytes: 8, value_bytes: 8, format: 0, entries: 0, digest: 0 };
+    assert_eq!(header, Ok(nothing));
     assert_ne!(header, Err(FormatError::NoMap));
     assert!(!partial.exists());
     fs::remove_file(&path).unwrap();
+}
+
+/// Saves a map of one rank in which all keys have the value of this put.
+fn save_values(path: &Path, put: u64) {
+    on_ranks(1, Config::for_entries(100, 1), |map: &mut Rank<u64, u64>, member| {
+        (0..10).for_each(|key| assert_eq!(map.put(&key, &put), Ok(Written::Inserted)));
+        map.save(path, member).unwrap();
+    });
+}
+
+/// Files of equal sizes, of which each rank is given another one; and copies of one file, which are
+/// as good as the file.
+#[test]
+fn refuses_different_files_on_ranks() {
+    let paths = [path("first"), path("second"), path("copy")];
+    save_values(&paths[0], 1);
+    save_values(&paths[1], 2);
+    fs::copy(&paths[0], &paths[2]).unwrap();
+    let config = Config::for_entries(100, 3);
+    let load = |of: [usize; 3]| {
+        on_ranks(3, config, |map: &mut Rank<u64, u64>, member| {
+            let loaded = map.load(&paths[of[member.me().0 as usize]], member);
+            (loaded.map_err(|error| error.to_string()), map.len(member).unwrap())
+        })
+    };
+    for (loaded, entries) in load([0, 2, 1]) {
+        let error = loaded.unwrap_err();
+        let why = "owner 2 has opened another file than owner 0 has; give all ranks the same file";
+        assert!(error.ends_with(why) && entries == 0, "{error}, {entries} entries");
+    }
+    assert!(load([0, 2, 0]).into_iter().all(|(loaded, entries)| loaded.is_ok() && entries == 10));
+    paths.iter().for_each(|path| fs::remove_file(path).unwrap());
+}
+
+/// Fails if the call does not end soon.
+fn ends<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'static) -> R {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(call()));
+    receiver.recv_timeout(std::time::Duration::from_secs(60)).expect("a call that ends")
+}
+
+#[test]
+fn refuses_a_fifo() {
+    let fifo = path("fifo");
+    let name = std::ffi::CString::new(fifo.to_str().unwrap()).unwrap();
+    // SAFETY: mkfifo(3): the name ends with NUL, as a CString does.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let other = path("beside-fifo");
+    let partial = PathBuf::from(format!("{}.partial", other.display()));
+    std::os::unix::fs::symlink(&fifo, &partial).unwrap();
+    let (at, beside) = (fifo.clone(), other.clone());
+    let errors = ends(move || {
+        on_ranks(1, Config::new(10), |map: &mut Rank<u64, u64>, member| {
+            let load = map.load(&at, member).map(drop);
+            [load, map.save(&at, member).map(drop), map.save(&beside, member).map(drop)]
+        })
+    });
+    for (error, what) in errors.into_iter().flatten().zip(["open", "replace", "create"]) {
+        let error = error.unwrap_err().to_string();
+        let begins = error.starts_with(&format!("cannot {what} "));
+        assert!(begins && error.contains("it is not a regular file"), "{error}");
+    }
+    assert!(!partial.exists() && !other.exists());
+    fs::remove_file(&fifo).unwrap();
+}
+
+/// A file that cannot be written is known before the work, and a check leaves nothing.
+#[test]
+fn checks_a_save_before_the_work() {
+    let folder = path("folder");
+    fs::create_dir(&folder).unwrap();
+    let (good, missing) = (folder.join("map"), folder.join("missing").join("map"));
+    let check = |path: &Path| {
+        on_ranks(2, Config::new(10), |map: &mut Rank<u64, u64>, member| {
+            map.check_save(path, member).map_err(|error| error.to_string())
+        })
+    };
+    assert_eq!(check(&good), [Ok(()), Ok(())]);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    fs::write(&good, "older").unwrap();
+    assert_eq!(check(&good), [Ok(()), Ok(())]);
+    assert_eq!(fs::read(&good).unwrap(), b"older");
+    for (path, what) in [(&missing, "create"), (&folder, "replace")] {
+        let [first, second] = <[_; 2]>::try_from(check(path)).unwrap();
+        let (first, second) = (first.unwrap_err(), second.unwrap_err());
+        assert!(first.starts_with(&format!("cannot {what} {}", path.display())), "{first}");
+        assert_eq!(second, "owner 0 could not save the map: see its error");
+    }
+    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// An engine whose window the map cannot read.
