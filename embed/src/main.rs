@@ -166,7 +166,10 @@ fn fill_and_query_wide(direct: bool) -> Option<()> {
 fn fill_and_query_map(direct: bool) -> Option<()> {
     const ENTRIES: u64 = 80;
     const BATCH: usize = 16;
-    let (key, value) = (|number: u64| [number; 10], |number: u64| [number ^ 3; 13]);
+    // Byte arrays of these lengths are `Plain` only if `probeline-map` itself enables a feature of
+    // bytemuck: this package does not.
+    let key = |number: u64| [u8::try_from(number).unwrap_or(u8::MAX); 80];
+    let value = |number: u64| [u8::try_from(number ^ 3).unwrap_or(u8::MAX); 104];
     let config = probeline_map::Config { direct, ..probeline_map::Config::new(2 * ENTRIES) };
     let mut operations = [probeline_map::Operation::EMPTY; 4];
     let map = Map::open(Memory::new(), config, &mut operations[..], &mut Alone);
