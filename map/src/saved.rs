@@ -269,8 +269,8 @@ mod tests {
         let record = [0; 40];
         for (key_bytes, value_bytes) in [(5, 4), (4, 5), (u64::MAX, 4), (16, 16)] {
             let header = Header { key_bytes, value_bytes, format: 0, entries: 1, digest: 0 };
-            let bytes = header.record_bytes().map_or(0, |bytes| bytes as usize);
-            let record = record.get(..bytes).unwrap_or(&record);
+            let bytes = header.record_bytes().and_then(|bytes| usize::try_from(bytes).ok());
+            let record = record.get(..bytes.unwrap_or(0)).unwrap_or(&record);
             assert_eq!(decode_record::<Key, Key>(0, &header, record), None, "{header}");
         }
     }

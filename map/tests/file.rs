@@ -237,7 +237,7 @@ fn refuses_different_files_on_ranks() {
 fn ends<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'static) -> R {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(call()));
-    receiver.recv_timeout(std::time::Duration::from_secs(60)).expect("a call that ends")
+    receiver.recv_timeout(core::time::Duration::from_secs(60)).expect("a call that ends")
 }
 
 #[test]
