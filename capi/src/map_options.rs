@@ -31,7 +31,7 @@ pub struct probeline_map_options {
     /// may have less. [default: 32]
     pub operations: u32,
     /// Ticks after which other ranks take over an unfinished write, because its rank seems dead, 1
-    /// to 48. A tick is a number of writes of one rank: an eighth of the buckets of a part, but at
+    /// to 24. A tick is a number of writes of one rank: an eighth of the buckets of a part, but at
     /// least 1,024. [default: 8]
     pub claim_ticks: u32,
     /// Whether an insert takes a roundtrip less and an overwrite one atomic more: 0 or 1.
