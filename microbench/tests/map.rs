@@ -12,7 +12,8 @@ const MODES: [&str; 4] = ["claims", "part-locks", "bucket-locks", "unlocked"];
 fn bench_map_counts_every_operation() {
     let options = ["--ops", "400", "--repeat", "3", "--table-size", "1MiB", "--ranks", "3"];
     let more = ["--load-factor", "0.2,0.95", "--batch", "64", "--in-flight", "4"];
-    let rows = command("bench-map", &[&options[..], &more].concat(), 4 * 2 * 7);
+    let posted = ["--direct", "off"];
+    let rows = command("bench-map", &[&options[..], &more, &posted].concat(), 4 * 2 * 7);
     for row in &rows {
         let of = |name| number(row, name);
         let (gets, operations) = (of("hits") + of("misses"), of("operations"));
@@ -36,6 +37,20 @@ fn bench_map_counts_every_operation() {
         assert!(row["held_lock"].is_null() && of("looks_per_operation") >= 1.0, "{row}");
         rise(row, &["least_ops_per_s", "median_ops_per_s", "most_ops_per_s"]);
     }
+}
+
+/// Where the CPU runs requests, the table says so, and has the same mode posted beside it.
+#[test]
+fn all_modes_are_measured_posted() {
+    let options = ["bench-map", "--ops", "100", "--repeat", "1", "--table-size", "1MiB"];
+    let more = ["--workload", "read", "--keys", "uniform", "--transport", "shm"];
+    let report = reported(&[&options[..], &more].concat());
+    assert!(report.printed.contains("compare modes posted"), "{}", report.printed);
+    let text = |row: &Value, name| row[name].as_str().unwrap().to_owned();
+    let rows = report.json["rows"].as_array().unwrap();
+    let paths: Vec<_> = rows.iter().map(|row| [text(row, "mode"), text(row, "path")]).collect();
+    assert_eq!(paths[0], ["claims", "direct"]);
+    assert_eq!(paths[1..], MODES.map(|mode| [mode.to_owned(), "posted".to_owned()]));
 }
 
 /// Gets and puts one at a time, without a second client: the roundtrips of each mode.

@@ -67,10 +67,42 @@ fn work_takes_time() {
         let least = 12.0 * 6.0 * 20.0 * 206e-6 / 2.0;
         assert!(number(without, "seconds") >= least, "{without}");
         assert!(number(with, "compute_ns") >= 206e3, "{with}");
+        assert!(with["times_faster_at_206_us"].is_null(), "{with}");
         if transport == "sim" {
             assert!(number(with, "times_faster") > 1.2, "{with}");
         }
     }
+}
+
+/// Without further work, a result is as cheap as a lookup. The gain of the paper's chemistry follows
+/// from the hits, and stands beside the measured one.
+#[test]
+fn the_gain_of_an_expensive_chemistry_is_reported() {
+    let rows = rows(&["--ranks", "1", "--transport", "shm", "--digits", "3"]);
+    let [without, with] = rows.as_slice() else { panic!("{rows:?}") };
+    let at_206_us = |row| number(row, "seconds") + number(row, "computed") * 206e-6;
+    for row in [without, with] {
+        assert!((number(row, "seconds_at_206_us") / at_206_us(row) - 1.0).abs() < 1e-9, "{row}");
+    }
+    let gain = at_206_us(without) / at_206_us(with);
+    assert!((number(with, "times_faster_at_206_us") / gain - 1.0).abs() < 1e-9, "{with}");
+    assert!(without["times_faster_at_206_us"].is_null(), "{without}");
+}
+
+#[test]
+fn warns_when_ranks_wait_for_cpus() {
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let warns = |ranks: usize, transport: &str| {
+        let rows = (ranks + 4).to_string();
+        let ranks = ranks.to_string();
+        let grid = ["surrogate", "--columns", "4", "--rows", &rows, "--steps", "1"];
+        let more = ["--digits", "3", "--table-size", "1MiB", "--ranks", &ranks];
+        let report = reported(&[&grid[..], &more, &["--transport", transport]].concat());
+        report.printed.contains("more ranks than CPUs")
+    };
+    assert!(!warns(1, "shm") && !warns(cpus + 1, "sim"));
+    // With more CPUs than this, so many ranks are not worth a test.
+    assert!(cpus > 64 || warns(cpus + 1, "shm"));
 }
 
 /// On the paper's cluster, with its 206 us for each result and its hit rate of 91.8 %, the paper's cache

@@ -74,8 +74,8 @@ pub(crate) struct MapArgs {
     #[arg(value_parser = value_parser!(u32).range(1..=MOST_IN_FLIGHT))]
     in_flight: u32,
 
-    /// Let the CPU run the requests of the mode claims if it reaches all words; requests of other
-    /// modes are always posted [default: on; off on the simulator]
+    /// Measure the mode claims also with requests that the CPU runs itself, where it reaches all
+    /// words; all modes are measured posted [default: on; off on the simulator]
     #[arg(long, value_name = "SWITCH", value_parser = on_off())]
     direct: Option<bool>,
 
@@ -141,9 +141,17 @@ pub(crate) fn run(mut args: MapArgs) -> Result<()> {
 #[derive(Clone, Copy)]
 struct Step {
     mode: Mode,
+    /// Whether the CPU runs the requests itself.
+    direct: bool,
     workload: Workload,
     keys: KeysName,
     load_factor: f64,
+}
+
+impl Step {
+    fn path(&self) -> &'static str {
+        if self.direct { "direct" } else { "posted" }
+    }
 }
 
 /// One run of all ranks.
@@ -267,8 +275,8 @@ impl MapArgs {
         self.direct.unwrap_or(self.job.transport != TransportName::Sim)
     }
 
-    fn config(&self, mode: Mode, buckets: u64) -> Config {
-        Config { mode, direct: self.direct(), ..Config::new(buckets) }
+    fn config(&self, mode: Mode, direct: bool) -> Config {
+        Config { mode, direct, ..Config::new(self.buckets_per_owner()) }
     }
 
     /// Buckets of each rank; a line remains for the lock of its part.
@@ -304,12 +312,16 @@ impl MapArgs {
         }
     }
 
-    /// Returns the rows in their order. A map is filled once for each mode and load factor.
+    /// Returns the rows in their order. A map is filled once for each mode and load factor, directly
+    /// and posted.
     fn steps(&self) -> Vec<Step> {
         let mut steps = Vec::new();
-        for &mode in &self.mode {
+        let directly = |mode: Mode| (mode == Mode::Claims && self.direct()).then_some((mode, true));
+        let posted = self.mode.iter().map(|&mode| (mode, false));
+        let groups = self.mode.iter().copied().filter_map(directly).chain(posted);
+        for (mode, direct) in groups {
             for &load_factor in &self.load_factors {
-                let of = |workload, keys| Step { mode, workload, keys, load_factor };
+                let of = |workload, keys| Step { mode, direct, workload, keys, load_factor };
                 steps.push(of(Workload::Fill, KeysName::Uniform));
                 for &keys in &self.keys {
                     let filled = self.workload.iter().filter(|one| **one != Workload::Fill);
@@ -337,11 +349,11 @@ impl MapArgs {
     fn open<'e, T: Timed>(
         &self,
         engine: &'e mut T,
-        mode: Mode,
+        step: &Step,
         exchange: &mut dyn Exchange,
     ) -> Result<Client<'e, T>> {
         let operations = vec![Operation::EMPTY; self.in_flight as usize];
-        let config = self.config(mode, self.buckets_per_owner());
+        let config = self.config(step.mode, step.direct);
         let map = Map::open(engine, config, operations, exchange)?;
         let batch = self.batch as usize;
         Ok(Client { map, entry: Entry::new(batch), batch })
@@ -377,6 +389,7 @@ impl MapArgs {
             let share = |share: f64| format!("{share:.2}");
             vec![
                 row.mode.clone(),
+                row.path.clone(),
                 row.workload.clone(),
                 row.keys.clone(),
                 share(row.load_factor),
@@ -384,7 +397,7 @@ impl MapArgs {
                 row.limit_share.map_or_else(String::new, share),
             ]
         };
-        let head = ["mode", "workload", "keys", "load", "operations", "of limit"];
+        let head = ["mode", "path", "workload", "keys", "load", "operations", "of limit"];
         let lines = aligned(&head, rows.iter().map(line).collect());
         [title].into_iter().chain(lines).collect()
     }
@@ -425,9 +438,7 @@ impl Scenario for MapArgs {
     type Output = Vec<MapRow>;
 
     fn sizes(&self) -> Sizes {
-        let of = |mode: &Mode| {
-            self.config(*mode, self.buckets_per_owner()).sizes::<Key, Value>(self.in_flight)
-        };
+        let of = |mode: &Mode| self.config(*mode, false).sizes::<Key, Value>(self.in_flight);
         let all = self.mode.iter().map(of);
         let most = |one: Sizes, other: Sizes| Sizes {
             window_words: one.window_words.max(other.window_words),
@@ -444,13 +455,19 @@ impl Scenario for MapArgs {
         progress.expecting(0, "the limit of the machine", TableLimit::LONGEST);
         let limit = entries::limit(engine, self.buckets_per_owner(), &self.job, exchange)?;
         let mut rows: Vec<MapRow> = Vec::new();
-        for of_mode in steps.chunk_by(|one, other| one.mode == other.mode) {
-            let Some(Step { mode, .. }) = of_mode.first() else { continue };
-            let mut client = self.open(engine, *mode, exchange)?;
+        for of_mode in
+            steps.chunk_by(|one, other| (one.mode, one.direct) == (other.mode, other.direct))
+        {
+            let Some(first) = of_mode.first() else { continue };
+            let mut client = self.open(engine, first, exchange)?;
+            // The CPU does not reach all words: the same rows follow as posted ones.
+            if first.direct && !client.map.is_direct() {
+                continue;
+            }
             for step in of_mode {
                 progress.set(
                     rows.len() as u64,
-                    &format!("{}, {}", name_of(*mode), name(step.workload)),
+                    &format!("{}, {}, {}", name_of(step.mode), step.path(), name(step.workload)),
                 );
                 let runs = self.measure(&mut client, step, exchange)?;
                 let held = client.map.held_lock();

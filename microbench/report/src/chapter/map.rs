@@ -32,6 +32,12 @@ fn what(row: &Fields) -> Option<String> {
     Some(format!("{workload} {keys}").trim_end().to_owned())
 }
 
+/// Returns the mode, and says so if the CPU runs the requests itself.
+fn mode(row: &Fields) -> Option<String> {
+    let direct = if row.text("path") == Some("direct") { ", direct" } else { "" };
+    Some(format!("{}{direct}", row.text("mode")?))
+}
+
 fn rate(row: &Fields) -> Option<f64> {
     Some(row.number("median_ops_per_s").filter(|rate| *rate > 0.0)? / 1e6)
 }
@@ -44,7 +50,7 @@ fn by_workload(runs: &[Run]) -> Option<Plot> {
         let ranks =
             row.count("ranks").map_or(String::new(), |ranks| format!(", {}", ranks_name(ranks)));
         let name = names.place(format!("{}{load}{ranks}", what(row)?));
-        Some(Sample::new(row.text("mode")?.to_owned(), [rate(row)?, name]))
+        Some(Sample::new(mode(row)?, [rate(row)?, name]))
     });
     Spec {
         id: "map-workload".to_owned(),
@@ -63,7 +69,7 @@ fn by_workload(runs: &[Run]) -> Option<Plot> {
 /// Plots the rates along a number of the rows, if it has several values.
 fn along(runs: &[Run], field: &str, id: &str, x: (&'static str, Kind)) -> Option<Plot> {
     let series = series_of_runs(runs, &COMMANDS, |_, row| {
-        let hue = format!("{}, {}", row.text("mode")?, what(row)?);
+        let hue = format!("{}, {}", mode(row)?, what(row)?);
         Some(Sample::new(hue, [row.number(field)?, rate(row)?]))
     });
     let xs = || series.iter().flat_map(|Series { points, .. }| points.iter().map(|[x, _]| *x));

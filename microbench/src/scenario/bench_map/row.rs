@@ -11,6 +11,14 @@ use crate::cli::name;
 row! {
     pub(crate) struct MapRow {
         pub(super) mode: String => ("mode", text),
+        pub(super) path: String => (
+            "path",
+            text,
+            note(
+                "direct: the CPU runs the requests itself; posted: READs, WRITEs and atomics of the \
+                 transport; compare modes posted"
+            )
+        ),
         pub(super) workload: String => ("workload", text),
         pub(super) keys: String => ("keys", text),
         pub(super) load_factor: f64 => ("load", fixed::<2>),
@@ -77,6 +85,7 @@ impl MapRow {
         let limit = limit.map(|limit| limit.per_second(1.0 - gets as f64 / operations));
         Some(Self {
             mode: name_of(step.mode).to_owned(),
+            path: step.path().to_owned(),
             workload: name(step.workload),
             keys: name(step.keys),
             load_factor: step.load_factor,

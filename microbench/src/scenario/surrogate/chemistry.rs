@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use probeline::map::{Field, Map, Operation, Rounding, Written};
 use probeline_reactive::{Answer, QUESTION, Question, equilibrium};
 
-use super::SurrogateArgs;
+use super::{PAPER_WORK_NS, SurrogateArgs};
 use crate::failure::Result;
 use crate::timed::{AnyTimed, Timed};
 
@@ -54,6 +54,13 @@ impl Chemistry {
             questions: 0,
             package: args.package as usize,
         })
+    }
+
+    /// Returns the time that the computed results would take longer if each took
+    /// [`PAPER_WORK_NS`], in nanoseconds; `None` if it does.
+    pub(super) fn missing_work_ns(&self) -> Option<u64> {
+        let each_ns = PAPER_WORK_NS.checked_sub(self.work_ns).filter(|ns| *ns > 0)?;
+        Some(each_ns * self.solved)
     }
 
     /// Answers the questions of all cells.

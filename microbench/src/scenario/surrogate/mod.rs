@@ -24,6 +24,7 @@ use crate::cli::{JobArgs, TransportName, within};
 use crate::failure::{Failure, Result};
 use crate::job::Scenario;
 use crate::machine::less_than;
+use crate::pinning;
 use crate::progress::Progress;
 use crate::size::Size;
 use crate::table::{MOST_BATCH, MOST_IN_FLIGHT};
@@ -34,10 +35,20 @@ const CACHE_SIZE: Size = Size::mib(64);
 const CACHE_SIZE_HELP: &str = "\
 Memory for the cache, all ranks together: 192 bytes a result [default: 64MiB]";
 /// At most the time of a result of the paper's chemistry: 603 s of 128 ranks for 375 million.
-const PAPER_WORK_US: f64 = 206.0;
+const PAPER_WORK_NS: u64 = 206_000;
 /// Memory of a cell: its state, question, answer, and fields of this run and of that without the cache.
 const CELL_BYTES: u64 = 400;
 const MAX_CELLS_ALONG: i64 = 1 << 16;
+
+const WAITS_FOR_CPUS: &str = "warning: more ranks than CPUs: times include waiting for a CPU; start \
+                             fewer ranks to measure the gain";
+
+/// What the ranks have simulated and counted.
+pub(crate) struct Simulated {
+    rows: Vec<SurrogateRow>,
+    pictures: Vec<Picture>,
+    waits_for_cpus: bool,
+}
 
 #[derive(Args, Clone, Debug)]
 #[command(mut_arg("table_size_asked", |option| option.help(CACHE_SIZE_HELP)))]
@@ -109,8 +120,11 @@ pub(crate) fn run(mut args: SurrogateArgs) -> Result<()> {
     report.parameter("work_us", args.work_us());
     report.parameter("package", args.package);
     report.parameter("in_flight", args.in_flight);
-    let (rows, pictures) = output;
+    let Simulated { rows, pictures, waits_for_cpus } = output;
     report.summary = SurrogateRow::summary(&rows, args.grid());
+    if waits_for_cpus {
+        report.summary.push(WAITS_FOR_CPUS.to_owned());
+    }
     report.notes = SurrogateRow::notes();
     report.notes.push(args.times_note().into());
     report.rows = rows;
@@ -162,7 +176,7 @@ impl SurrogateArgs {
     /// The simulator's time does not pass while the CPU computes a result.
     fn work_us(&self) -> f64 {
         let is_simulated = self.job.transport == TransportName::Sim;
-        self.work_us.unwrap_or(if is_simulated { PAPER_WORK_US } else { 0.0 })
+        self.work_us.unwrap_or(if is_simulated { PAPER_WORK_NS as f64 / 1e3 } else { 0.0 })
     }
 
     fn flow(&self) -> Result<Flow> {
@@ -197,7 +211,7 @@ impl SurrogateArgs {
         cache: &mut Cache<'_>,
         halo: &Halo,
         exchange: &mut dyn Exchange,
-    ) -> Result<(Vec<SurrogateRow>, Vec<Picture>)> {
+    ) -> Result<Simulated> {
         let runs: Vec<_> =
             [None].into_iter().chain(self.digits.iter().copied().map(Some)).collect();
         let steps = runs.len() as u64 * u64::from(self.steps);
@@ -218,7 +232,10 @@ impl SurrogateArgs {
             }
             reference.get_or_insert(fields);
         }
-        Ok((rows, pictures))
+        // In virtual time, ranks do not wait.
+        let waits_for_cpus =
+            self.job.transport != TransportName::Sim && pinning::waits_for_cpus(exchange)?;
+        Ok(Simulated { rows, pictures, waits_for_cpus })
     }
 
     /// Runs the simulation once, with an empty cache if inputs are rounded.
@@ -255,7 +272,7 @@ fn bucket_bytes() -> u64 {
 }
 
 impl Scenario for SurrogateArgs {
-    type Output = (Vec<SurrogateRow>, Vec<Picture>);
+    type Output = Simulated;
 
     fn sizes(&self) -> Sizes {
         let sizes = self.config().sizes::<Question, Stored>(self.in_flight);
