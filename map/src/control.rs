@@ -309,6 +309,8 @@ mod tests {
             clients[0].pipeline.shared().clock.age() == 20
         });
         assert!(met && clients[1].pipeline.shared().clock.age() == 20);
+        // By their own writes, the clocks have not advanced.
+        assert!(clients.iter().all(|map| map.stats().writes() < 1_024));
     }
 
     #[test]
