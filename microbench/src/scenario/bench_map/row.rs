@@ -14,10 +14,7 @@ row! {
         pub(super) path: String => (
             "path",
             text,
-            note(
-                "direct: the CPU runs the requests itself; posted: READs, WRITEs and atomics of the \
-                 transport; compare modes posted"
-            )
+            note("direct: the CPU runs requests; posted: READs, WRITEs, atomics; compare modes posted")
         ),
         pub(super) workload: String => ("workload", text),
         pub(super) keys: String => ("keys", text),

@@ -40,8 +40,8 @@ const PAPER_WORK_NS: u64 = 206_000;
 const CELL_BYTES: u64 = 400;
 const MAX_CELLS_ALONG: i64 = 1 << 16;
 
-const WAITS_FOR_CPUS: &str = "warning: more ranks than CPUs: times include waiting for a CPU; start \
-                             fewer ranks to measure the gain";
+const WAITS_FOR_CPUS: &str =
+    "warning: more ranks than CPUs: times include waiting for a CPU; start fewer";
 
 /// What the ranks have simulated and counted.
 pub(crate) struct Simulated {

@@ -39,8 +39,7 @@ row! {
                 .note("times faster if a computed result took 206 us more, as the paper's")
         ),
         compute_ns: Option<f64> => ("ns computed", fixed::<0>, note(
-            "mean time of a result that is computed; the cache has those of cells at rest, which cost \
-             more than the mean"
+            "mean; the cache has the results of cells at rest, which cost more"
         )),
         lookup_ns: Option<f64> =>
             ("ns looked up", fixed::<0>, note("rounding, get and put, mean of all results")),
