@@ -12,6 +12,7 @@ use anyhow::{Result, ensure};
 use crate::HANG_TIMEOUT;
 use crate::agent::{Agent, AgentState};
 use crate::error::{Error, tail};
+use crate::limit::Limit;
 
 /// How often the output file is read; on the host, where that costs the guest nothing.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -24,8 +25,7 @@ pub(crate) struct GuestCommand {
     pub(crate) id: u32,
     pub(crate) command: String,
     pub(crate) output: PathBuf,
-    pub(crate) deadline: Instant,
-    pub(crate) limit: Duration,
+    pub(crate) limit: Limit,
 }
 
 /// How a command ended.
@@ -56,11 +56,16 @@ impl GuestCommand {
 
     /// Waits for the end of the command, at most until its time limit.
     pub(crate) fn wait(self) -> Result<Exit> {
-        match self.status(self.deadline)? {
-            Some(status) => {
-                Ok(Exit { command: self.command.clone(), status, output: self.output() })
+        loop {
+            // The limit may end later than it appeared before: the host was busy meanwhile.
+            let left = self.limit.left();
+            if let Some(status) = self.status(Instant::now() + left)? {
+                let output = self.output();
+                return Ok(Exit { command: self.command.clone(), status, output });
             }
-            None => Err(self.timeout("the end")),
+            if left == Duration::ZERO {
+                return Err(self.timeout("the end"));
+            }
         }
     }
 
@@ -90,7 +95,7 @@ impl GuestCommand {
                 let (command, wanted) = (self.command.clone(), wanted.to_owned());
                 return Err(Error::NoOutput { command, wanted, output: tail(&output) }.into());
             }
-            if Instant::now() >= self.deadline {
+            if self.limit.left() == Duration::ZERO {
                 return Err(self.timeout(&format!("\"{wanted}\"")));
             }
             thread::sleep(POLL_INTERVAL);
@@ -130,7 +135,7 @@ impl GuestCommand {
     fn timeout(&self, event: &str) -> anyhow::Error {
         let output = tail(&self.output());
         let what = format!("waiting for {event} of `{}`:\n{output}", self.command);
-        Error::Timeout { what, limit: self.limit }.into()
+        Error::Timeout { what, limit: self.limit.length() }.into()
     }
 }
 

@@ -15,6 +15,7 @@ use crate::HANG_TIMEOUT;
 use crate::agent::Agent;
 use crate::command::{Exit, GuestCommand};
 use crate::error::{Error, tail};
+use crate::limit::Limit;
 use crate::qemu::{self, CommandLine};
 use crate::tool::{Tool, wait};
 
@@ -97,7 +98,7 @@ impl Machine {
     /// Starts a command of sh(1) in the guest, as root, in `/`. Its environment has `NODE` (the
     /// number of the machine), `GID_INDEX` (of rxe0's RoCE v2 address), `SHARE` (a folder that all
     /// machines and the host share), `HOME` and `PATH`. Waiting for its exit or its output fails
-    /// after `limit`.
+    /// after `limit`, which does not count the time in which the host was too busy (see [`Limit`]).
     pub(crate) fn start(&self, command: &str, limit: Duration) -> Result<GuestCommand> {
         let id = self.next_command.fetch_add(1, Ordering::Relaxed);
         let path = |extension| self.share.join(format!("{}-{id}.{extension}", self.number));
@@ -111,8 +112,7 @@ impl Machine {
             id,
             command: command.to_owned(),
             output: path("out"),
-            deadline: Instant::now() + limit,
-            limit,
+            limit: Limit::start(limit),
         })
     }
 

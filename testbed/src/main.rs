@@ -15,6 +15,7 @@ mod error;
 mod host;
 mod initrd;
 mod kernel;
+mod limit;
 mod machine;
 mod programs;
 mod qemu;

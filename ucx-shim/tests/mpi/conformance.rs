@@ -1,10 +1,16 @@
 //! The conformance suite.
 
+use core::time::Duration;
+
 use probeline_transport::Exchange;
 use probeline_transport::conformance::{Case, Failure, Report, Rig, Verdict, cases};
 use probeline_ucx_shim::mpi::{Builder, Members, World};
 
 use crate::settings::Setting;
+
+/// Bounds each wait of the suite. Only a hang lasts as long: no case waits for its end, and two emulated
+/// machines on a busy host need more than a minute for some.
+pub(crate) const LIMIT: Duration = Duration::from_secs(300);
 
 /// All owners run the suite together. Four then also run it as two pairs at the same time.
 pub(crate) fn run(_: &World, members: &mut Members, setting: &Setting) {
@@ -31,5 +37,5 @@ fn run_case(case: &Case, members: &mut Members, setting: &Setting) -> Result<Ver
         .acc_single_intrinsic(setting.single)
         .open(members)
         .map_err(|error| Failure(format!("{error} ({error:?})")))?;
-    case.run(&mut Rig::new(&mut engine, members))
+    case.run(&mut Rig::new(&mut engine, members).patience(LIMIT))
 }

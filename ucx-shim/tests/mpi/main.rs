@@ -79,7 +79,11 @@ fn main() {
 fn rank(test: &str, setting: &str) {
     let (_, body) = bodies().find(|(name, _)| *name == test).unwrap();
     let setting = settings::named(setting).unwrap();
-    let limit = if test == "a_missing_rank_is_reported" { MISSING_LIMIT } else { LIMIT };
+    let limit = match test {
+        "a_missing_rank_is_reported" => MISSING_LIMIT,
+        "conformance" => conformance::LIMIT,
+        _ => LIMIT,
+    };
     let world = World::init(limit).unwrap();
     let mut members = world.members().unwrap();
     body(&world, &mut members, setting);
