@@ -176,7 +176,7 @@ impl Tuning {
         let expected = self.expected.map_or_else(String::new, Expected::to_toml);
         format!(
             "# A tuning of Probeline's table: commands take it with --tuning FILE, programs with\n\
-             # probeline_tuning::Tuning::load.\n\
+             # probeline::tuning::Tuning::load (feature `tuning`).\n\
              version = {VERSION}\n\
              # Network, machine and workload of the measurement.\n\
              origin = {origin}\n\
