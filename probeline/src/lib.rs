@@ -139,6 +139,8 @@ mod pages {
     struct Readme;
     #[doc = include_str!("../../docs/guide/embed.md")]
     struct Embed;
+    #[doc = include_str!("../../docs/guide/map.md")]
+    struct Map;
     #[doc = include_str!("../../docs/guide/two-nodes.md")]
     struct TwoNodes;
     #[doc = include_str!("../../docs/guide/tune.md")]
