@@ -49,7 +49,7 @@ pub enum FileError {
     #[error(transparent)]
     Collective(#[from] CollectiveError),
     /// The system refused an access to the file.
-    #[error("cannot {what} {}: {error}; all ranks need a file system that they share", path.display())]
+    #[error("cannot {what} {}: {error}{}", path.display(), advice(what, error))]
     Io {
         /// What was tried.
         what: &'static str,
@@ -450,6 +450,16 @@ fn record_bytes(path: &Path, header: &Header) -> Result<usize, FileError> {
     bytes.ok_or_else(|| too_large(path))
 }
 
+/// Advises what to do if that may be the cause: a rank does not see the file that another one created.
+fn advice(what: &str, error: &io::Error) -> &'static str {
+    match (what, error.kind()) {
+        ("open", io::ErrorKind::NotFound) => {
+            "; if another rank sees the file, give a folder in a file system that all ranks share"
+        }
+        _ => "",
+    }
+}
+
 fn too_large(path: &Path) -> FileError {
     let error = io::ErrorKind::FileTooLarge.into();
     FileError::Io { what: "address all entries of", path: path.into(), error }
@@ -464,4 +474,24 @@ fn gather(mine: u64, exchange: &mut (impl Exchange + ?Sized)) -> Result<Vec<u64>
     let mut all = vec![0; exchange.owners() as usize * size_of::<u64>()];
     exchange.all_gather(&mine.to_le_bytes(), &mut all)?;
     Ok(all.as_chunks().0.iter().map(|number| u64::from_le_bytes(*number)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_file_system_is_named_only_where_it_may_lack() {
+        let text = |what, kind: io::ErrorKind| {
+            FileError::Io { what, path: "a.map".into(), error: kind.into() }.to_string()
+        };
+        assert!(text("open", io::ErrorKind::NotFound).contains("that all ranks share"));
+        for (what, kind) in [
+            ("create", io::ErrorKind::NotFound),
+            ("open", io::ErrorKind::PermissionDenied),
+            ("write to", io::ErrorKind::StorageFull),
+        ] {
+            assert!(!text(what, kind).contains("share"), "{what}");
+        }
+    }
 }
