@@ -67,11 +67,12 @@ impl Machine {
                 or(&self.cpu),
                 or(&self.cpus_online),
                 self.last_level_cache_kib
-                    .map_or_else(|| "unknown".to_owned(), |kib| format!("{kib} KiB")),
+                    .map_or_else(|| "unknown".to_owned(), |kib| Size(kib << 10).rounded()),
             ),
             format!(
-                "{} MiB of memory, kernel {}, governor {}, load {}",
-                self.memory_mib.map_or_else(|| "unknown".to_owned(), |mib| mib.to_string()),
+                "{} of memory, kernel {}, governor {}, load {}",
+                self.memory_mib
+                    .map_or_else(|| "unknown".to_owned(), |mib| Size::mib(mib).rounded()),
                 or(&self.kernel),
                 or(&self.governor),
                 or(&self.load_average),
@@ -104,10 +105,10 @@ fn huge_pages_free() -> u64 {
     pools.map(|pool| pool.free * pool.page_bytes).sum()
 }
 
-/// Returns the bytes that a table can use if they are fewer than `bytes`.
-pub(crate) fn less_than(bytes: u64) -> Option<Size> {
+/// Returns the memory that a table can use, for people, if it is less than `bytes`.
+pub(crate) fn less_than(bytes: u64) -> Option<String> {
     let available = memory_available().filter(|available| *available < bytes)?;
-    Some(Size::mib(available >> 20))
+    Some(Size(available).rounded())
 }
 
 fn line(path: &str) -> Option<String> {

@@ -10,6 +10,18 @@ impl Size {
     pub(crate) const fn mib(mib: u64) -> Self {
         Self(mib << 20)
     }
+
+    /// Returns the size rounded down to at most three digits before the unit, for measured sizes: a
+    /// limit of 3,917 MiB is printed as `3.8GiB`.
+    pub(crate) fn rounded(self) -> String {
+        let unit = UNITS.iter().find(|(_, shift)| self.0 >> shift > 0);
+        let Some((name, shift)) = unit else { return format!("{}B", self.0) };
+        let (whole, tenth) = (self.0 >> shift, ((self.0 & ((1 << shift) - 1)) * 10) >> shift);
+        match (whole, tenth) {
+            (0..100, 1..) => format!("{whole}.{tenth}{name}"),
+            _ => format!("{whole}{name}"),
+        }
+    }
 }
 
 const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
@@ -57,6 +69,16 @@ mod tests {
             let size: Size = text.parse().unwrap();
             assert_eq!(size.0, bytes);
             assert_eq!(size.to_string().parse(), Ok(size));
+        }
+        for (bytes, text) in [
+            (0, "0B"),
+            (1023, "1023B"),
+            (36_608 << 10, "35.7MiB"),
+            (3917 << 20, "3.8GiB"),
+            (16 << 30, "16GiB"),
+            ((125 << 30) + (700 << 20), "125GiB"),
+        ] {
+            assert_eq!(Size(bytes).rounded(), text);
         }
         for text in ["", "MiB", "12MB", "-1", "1.5GiB", "99999999999TiB"] {
             assert!(text.parse::<Size>().is_err(), "{text}");

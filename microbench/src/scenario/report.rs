@@ -18,7 +18,8 @@ pub(crate) struct ReportArgs {
     runs: Vec<PathBuf>,
 
     /// Write the page here: one file that needs no network; `-` is the standard output
-    #[arg(long, value_name = "FILE", required_unless_present = "svg")]
+    /// [default: report.html, unless --svg is given]
+    #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
     /// Write each plot as an SVG file into this folder, which is made if it is not there
@@ -30,14 +31,17 @@ pub(crate) struct ReportArgs {
     title: String,
 }
 
+/// The page if neither --html nor --svg is given.
+const DEFAULT_PAGE: &str = "report.html";
 /// The file name that selects the standard output. Status messages then go to the standard error.
 const STANDARD_OUTPUT: &str = "-";
 
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
+    let html = args.page();
     let report = waiting("reading runs", true, || Report::read(&args.runs))?;
     let mut lines = Vec::new();
     let mut page = None;
-    if let Some(html) = &args.html {
+    if let Some(html) = &html {
         let text = waiting("drawing the page", true, || report.html(&args.title));
         if html.as_os_str() == STANDARD_OUTPUT {
             page = Some(text);
@@ -53,7 +57,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let reasons: Vec<&str> = report.left_out().collect();
     match reasons.len() {
         0 => {}
-        plots if args.html.is_some() => {
+        plots if html.is_some() => {
             lines.push(format!("left out: {plots} plots; the end of the page says why"));
         }
         _ => lines.extend(reasons.iter().map(|reason| format!("left out: {reason}"))),
@@ -70,10 +74,35 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     Ok(terminal::unless_closed(printed)?)
 }
 
+impl ReportArgs {
+    /// Returns the file of the page, if one is to be written.
+    fn page(&self) -> Option<PathBuf> {
+        self.html.clone().or_else(|| self.svg.is_none().then(|| DEFAULT_PAGE.into()))
+    }
+}
+
 fn write_page(file: &Path, page: &str) -> core::result::Result<(), Error> {
     fs::write(file, page).map_err(|error| Problem::Write(error).of(file))
 }
 
 fn print(mut out: Printer<impl Write>, lines: &[String]) -> io::Result<()> {
     lines.iter().try_for_each(|line| out.line(line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_is_written_unless_only_plots_are_asked() {
+        let args = |html: Option<&str>, svg: Option<&str>| ReportArgs {
+            runs: Vec::new(),
+            html: html.map(Into::into),
+            svg: svg.map(Into::into),
+            title: TITLE.to_owned(),
+        };
+        assert_eq!(args(None, None).page(), Some(DEFAULT_PAGE.into()));
+        assert_eq!(args(None, Some("plots")).page(), None);
+        assert_eq!(args(Some("a.html"), Some("plots")).page(), Some("a.html".into()));
+    }
 }

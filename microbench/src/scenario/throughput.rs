@@ -109,6 +109,23 @@ row! {
 
 impl Row for ThroughputRow {}
 
+impl ThroughputRow {
+    /// Says in the answer that operations ended `Full`: these neither found nor inserted their keys,
+    /// so that the rate is not one of find-or-puts that did their work.
+    fn warning(&self) -> Option<String> {
+        let share = 100.0 * self.full as f64 / self.operations.max(1) as f64;
+        (self.full > 0).then(|| {
+            format!(
+                "warning: {}: {} of {} find-or-puts ({share:.1} %) ended Full, without their key in \
+                 the table; give a larger --table-size, or fewer --ops",
+                self.workload,
+                units::thousands(self.full),
+                units::thousands(self.operations)
+            )
+        })
+    }
+}
+
 struct Run {
     took_ns: u64,
     /// The sum of the times of all ranks, in nanoseconds.
@@ -167,7 +184,7 @@ impl ThroughputArgs {
                 "--ops {} is too much: the keys of all ranks take {}, and this machine has \
                  {available} of memory available for them and the table",
                 self.ops,
-                Size::mib(keys >> 20)
+                Size(keys).rounded()
             ))),
             None => Ok(()),
         }
@@ -190,7 +207,11 @@ impl ThroughputArgs {
         };
         let lines =
             aligned(&["workload", "find-or-puts", "of limit"], rows.iter().map(line).collect());
-        [title].into_iter().chain(lines).collect()
+        [title]
+            .into_iter()
+            .chain(lines)
+            .chain(rows.iter().filter_map(ThroughputRow::warning))
+            .collect()
     }
 
     fn notes(&self, rows: &[ThroughputRow], limit: Option<&TableLimit>) -> Vec<Note> {
@@ -329,5 +350,36 @@ impl Scenario for ThroughputArgs {
             rows.push(self.row(workload, buckets, runs, limit.as_ref()));
         }
         Ok((rows, limit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answer_names_operations_that_ended_full() {
+        let row = |full| ThroughputRow {
+            workload: "uniform".to_owned(),
+            ranks: 2,
+            operations: 2_000_000,
+            found_share: 0.0,
+            inserted_share: 0.1,
+            full,
+            median_ops_per_s: 1e6,
+            least_ops_per_s: 1e6,
+            most_ops_per_s: 1e6,
+            limit_ops_per_s: None,
+            limit_share: None,
+            mean_latency_ns: 1e3,
+            load_factor: 1.0,
+            effective_roundtrips: 1.0,
+            claims_lost: 0,
+            cache_hit_share: 0.0,
+        };
+        assert_eq!(row(0).warning(), None);
+        let warning = row(1_800_000).warning().unwrap();
+        let start = "warning: uniform: 1,800,000 of 2,000,000 find-or-puts (90.0 %) ended Full";
+        assert!(warning.starts_with(start), "{warning}");
     }
 }

@@ -114,7 +114,9 @@ fn found(topology: &Topology, affinity: &Affinity) -> Result<Vec<String>> {
 fn more() -> Result<Vec<String>> {
     let survey = probeline::pin::hwloc::survey()?;
     let caches = survey.caches.iter().map(|cache| {
-        let bytes = cache.bytes.map_or_else(String::new, |bytes| format!(" {} KiB,", bytes >> 10));
+        let bytes = cache
+            .bytes
+            .map_or_else(String::new, |bytes| format!(" {},", crate::size::Size(bytes).rounded()));
         format!("L{} cache ({:?}):{bytes} CPUs {}", cache.level, cache.kind, cache.cpus)
     });
     let devices = survey.devices.iter().map(|device| {

@@ -13,7 +13,7 @@ const MOST_ROWS: usize = 400;
 /// Columns that another place of the page shows, or that have one value for each round.
 const NOT_SHOWN: [&str; 2] = ["histogram", "samples"];
 /// Commands whose rows have plots.
-const PLOTTED: [&str; 9] = [
+const PLOTTED: [&str; 10] = [
     "bench-latency",
     "bench-throughput",
     "bench-map",
@@ -22,6 +22,7 @@ const PLOTTED: [&str; 9] = [
     "limits",
     "compare",
     "simulate",
+    "tune",
     // The page shows its findings in a separate section.
     "doctor",
 ];
@@ -254,6 +255,11 @@ fn label(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tune_has_plots() {
+        assert!(PLOTTED.contains(&"tune"));
+    }
 
     #[test]
     fn ranks_in_a_row_are_a_range() {

@@ -136,6 +136,11 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     report.parameter("known_states", args.expand.known_states);
     report.parameter("states", args.states.name());
     let Explored { row, limit, words, size, ending } = output;
+    // The buckets below are those of the last table too.
+    if size != args.job.table_size {
+        report.parameter("first_table_bytes", args.job.table_size.0);
+        report.parameter("table_bytes", size.0);
+    }
     let narrow = exploration.config_of(size);
     let config = states::buckets(args.states, words, narrow);
     let ignored = match words {

@@ -74,7 +74,10 @@ impl SoFar {
                 (String::new(), format!("Start again with --max-table-size {larger}"))
             }
             Limit::Memory(memory) => (
-                format!(", and the memory available allows no table of more than {memory}"),
+                format!(
+                    ", and the memory available allows no table of more than {}",
+                    memory.rounded()
+                ),
                 "Start again with more memory".to_owned(),
             ),
             Limit::Transport(transport) => (
@@ -105,7 +108,7 @@ impl SoFar {
         Failure::new(format!(
             "only {} of memory are left for the states to expand. Start again with more memory{kept}; \
              {self} were found",
-            Size(available >> 20 << 20)
+            Size(available).rounded()
         ))
         .everywhere()
     }

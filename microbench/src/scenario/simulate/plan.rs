@@ -6,6 +6,7 @@ use probeline_simulate::{LatencyPlan, MOST_AT_ONCE, Setup, ThroughputPlan, Way};
 
 use super::{Experiment, SimulateArgs};
 use crate::failure::{Failure, Result};
+use crate::size::Size;
 
 /// One run of the simulator; a latency run yields several rows of the report, a throughput run one.
 pub(super) enum Run {
@@ -105,10 +106,10 @@ impl SimulateArgs {
             self.tuning_file.as_ref().map_or(String::new(), |file| format!(" ({})", file.path));
         Err(Failure::usage(format!(
             "what all ranks have in flight, their caches{given} and their parts of the table take \
-             {} MiB, and this machine has {} MiB of memory available: give fewer --machines, \
+             {}, and this machine has {} of memory available: give fewer --machines, \
              --ranks-per-machine or --ops, or a lower --in-flight or --cache",
-            most >> 20,
-            available >> 20
+            Size(most).rounded(),
+            Size(available).rounded()
         )))
     }
 
