@@ -145,7 +145,7 @@ fn files_that_do_not_fit_are_named() {
     let mut damaged = good.clone();
     damaged[Header::BYTES + 192 * 700 + 100] ^= 4;
     let damaged = load(&damaged, config);
-    assert_eq!(damaged[0], "owner 1 could not load the map: see its error");
+    assert_eq!(damaged[0], "owner 1 could not do its part of a collective call: see its error");
     assert_eq!(
         damaged[1],
         format!(
@@ -285,7 +285,7 @@ fn checks_a_save_before_the_work() {
         let [first, second] = <[_; 2]>::try_from(check(path)).unwrap();
         let (first, second) = (first.unwrap_err(), second.unwrap_err());
         assert!(first.starts_with(&format!("cannot {what} {}", path.display())), "{first}");
-        assert_eq!(second, "owner 0 could not save the map: see its error");
+        assert_eq!(second, "owner 0 could not do its part of a collective call: see its error");
     }
     fs::remove_dir_all(&folder).unwrap();
 }
