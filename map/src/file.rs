@@ -140,7 +140,8 @@ where
         let complete = create_together(path, &header, &mut call).and_then(|()| {
             let written = self.write_records(&partial, &header, &before);
             let digests = gather(call.together(written)?, call.exchange());
-            let digest = digests.map_err(CollectiveError::from)?.into_iter().fold(0, u64::wrapping_add);
+            let digest =
+                digests.map_err(CollectiveError::from)?.into_iter().fold(0, u64::wrapping_add);
             Ok(Header { digest, ..header })
         });
         let is_first = call.me() == Owner(0);
