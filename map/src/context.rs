@@ -23,6 +23,8 @@ pub struct Context {
     /// The last lock that a request did not get.
     pub(crate) held_lock: Option<HeldLock>,
     pub(crate) me: u32,
+    /// The bucket of the last put that stored its value, and which candidate of the key it is.
+    pub(crate) last_put: Option<(Place, u32)>,
     /// Number of claims so far; wraps.
     claims: u16,
     pub(crate) claims_with_read: bool,
@@ -44,6 +46,7 @@ impl Context {
             retries: if config.mode.locks() { config.lock_attempts } else { MAX_RETRIES },
             held_lock: None,
             me: geometry.me.0,
+            last_put: None,
             claims: 0,
             claims_with_read: config.claims_with_read && config.mode == Mode::Claims,
             is_direct: false,

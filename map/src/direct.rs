@@ -14,7 +14,7 @@ use probeline_transport::{
 use crate::context::Context;
 use crate::control::{Control, State};
 use crate::layout::{Layout, Place, check, hash, pack};
-use crate::outcome::{Outcome, Request, Written};
+use crate::outcome::{Outcome, Request, ValueHash, Written};
 use crate::plain::Plain;
 use crate::search::{Kind, Next, Search, Seen, Target};
 
@@ -95,9 +95,29 @@ pub(crate) fn run<'t, K: Plain, V: Plain>(
     let mut access = Direct { words, context, key, hash, search: Search::START };
     match request {
         Request::Get => access.get(),
-        Request::Put(value) => access.write(Some(value), true),
-        Request::PutIfAbsent(value) => access.write(Some(value), false),
-        Request::Remove => access.write(None, true),
+        Request::Put(value) => access.write(Some(value), Over::All),
+        Request::PutIfAbsent(value) => access.write(Some(value), Over::Nothing),
+        Request::Replace(value, old) => access.write(Some(value), Over::Same(*old)),
+        Request::Remove => access.write(None, Over::All),
+    }
+}
+
+/// The values of the key that a write replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    All,
+    Nothing,
+    /// Those with this hash. The write stores nothing if there is none.
+    Same(ValueHash),
+}
+
+impl Over {
+    fn replaces(self, value: &impl Plain) -> bool {
+        match self {
+            Self::All => true,
+            Self::Nothing => false,
+            Self::Same(old) => ValueHash::of(value) == old,
+        }
     }
 }
 
@@ -270,9 +290,9 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
         }
     }
 
-    /// Writes a value, or removes the key. If `over` is false, a key that is there stays as it is.
+    /// Writes a value, or removes the key. A key with a value that is not `over` stays as it is.
     #[inline(never)]
-    fn write<V: Plain>(&mut self, value: Option<&V>, over: bool) -> Option<Outcome<V>> {
+    fn write<V: Plain>(&mut self, value: Option<&V>, over: Over) -> Option<Outcome<V>> {
         let mut next = Next::Look(0);
         // Retries bound the loop.
         let written = loop {
@@ -292,14 +312,14 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
                     self.look::<V>(true)?
                 }
             };
-            let writes = value.is_some();
+            let writes = value.is_some() && !matches!(over, Over::Same(_));
             let (control, seen) = (looked.control, looked.seen);
             next = self.search.see(control, seen, self.context.goal(self.hash, writes));
             if next == Next::Clean {
                 next = self.clean(looked.bucket, control)?;
             }
             if next == Next::Key {
-                if !over {
+                if !over.replaces(&looked.value) {
                     break Written::Present;
                 }
                 match self.replace(looked.bucket, control, value)? {
@@ -390,6 +410,7 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
             return Some(Ok(Written::Dropped));
         }
         self.context.clock.count();
+        self.context.last_put = Some((place, target.nth));
         Some(Ok(match target.kind {
             Kind::Key => Written::Updated,
             Kind::Oldest => Written::Evicted,

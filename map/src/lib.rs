@@ -33,7 +33,11 @@
 //!    was complete before the get began would show them.
 //! 5. *A miss is always right*, because the map is lossy. A get misses a key that is there only while
 //!    another client writes to one of its candidates.
-//! 6. *An operation in error has an unknown outcome.* Its claim stays until other clients take it
+//! 6. *An update is atomic.* It reads a value, and claims the bucket by a compare-and-swap of the
+//!    control word that matched that value. If it succeeds, no other client has claimed the bucket
+//!    since, or one has published an entry with the same age and check: the same value. An update that
+//!    ends as dropped has stored nothing, so it can be repeated.
+//! 7. *An operation in error has an unknown outcome.* Its claim stays until other clients take it
 //!    over, some ticks later; its ticket is not used again, so a late compare-and-swap fails. Its late
 //!    WRITE may destroy an entry of the bucket, which rule 1 turns into a miss.
 //!
@@ -62,6 +66,7 @@ mod file;
 mod fingerprint;
 mod future;
 mod layout;
+mod location;
 mod machine;
 mod map;
 mod mode;
@@ -73,6 +78,7 @@ mod rounding;
 pub mod saved;
 mod search;
 mod stats;
+mod update;
 
 pub use config::Config;
 pub use error::{BatchError, ConfigError, OpenError, RoundingError};
@@ -80,9 +86,10 @@ pub use error::{BatchError, ConfigError, OpenError, RoundingError};
 pub use file::{FileError, Loaded, open_regular};
 pub use future::{MapFuture, Shared};
 pub use layout::MAX_CANDIDATES;
+pub use location::Location;
 pub use map::{Finished, Map, Operation};
 pub use mode::{HeldLock, Mode};
-pub use outcome::{Outcome, Request, Written};
+pub use outcome::{Outcome, Request, ValueHash, Written};
 pub use plain::{Bytes, Plain};
 pub use probeline_pipeline::{CollectiveError, Error as OperationError, Tag};
 pub use rounding::{Field, Rounding};

@@ -10,7 +10,7 @@ use crate::control::{Control, State};
 use crate::direct::{self, EngineWords};
 use crate::layout::{MAX_CANDIDATES, Place, hash, pack};
 use crate::mode::Mode;
-use crate::outcome::{Outcome, Request, Written};
+use crate::outcome::{Outcome, Request, ValueHash, Written};
 use crate::plain::Plain;
 use crate::search::{Goal, Kind, Next, Search, Seen, Target};
 
@@ -116,6 +116,8 @@ pub(crate) enum Mutant {
     EntersWithoutLock,
     /// Publishes along with the WRITE although the transport may reorder them.
     PublishesEarly,
+    /// Replaces any value.
+    ReplacesAll,
 }
 
 impl<K: Plain, V: Plain> Machine for Access<K, V> {
@@ -408,6 +410,12 @@ impl<K: Plain, V: Plain> Access<K, V> {
             context.stats.hits += 1;
             return Ok(Some(Outcome::Hit(value)));
         }
+        if seen == Seen::Key
+            && let Request::Replace(_, old) = request
+            && !self.may_replace(ValueHash::of(&value), *old)
+        {
+            return Ok(Some(self.end(Written::Present, context)));
+        }
         let is_claim = matches!(seen, Seen::ClaimedForKey | Seen::ClaimedForOther);
         if is_claim {
             self.blocked_by = control;
@@ -420,6 +428,14 @@ impl<K: Plain, V: Plain> Access<K, V> {
         self.target.seen = control;
         let next = self.search.see(control, seen, self.goal(request, context));
         Ok(self.follow(next, request, context))
+    }
+
+    fn may_replace(&self, there: ValueHash, expected: ValueHash) -> bool {
+        #[cfg(test)]
+        if self.mutant == Mutant::ReplacesAll {
+            return true;
+        }
+        there == expected
     }
 
     fn words_are_whole(&self, port: &Port<'_, impl Transport>) -> bool {
@@ -491,9 +507,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
         let publishes = !compares && self.may_publish_early(port);
         let compared = if compares { self.search.compared(self.goal(request, context)) } else { 0 };
         port.reserve(1 + u32::from(publishes) + compared)?;
-        let (Request::Put(value) | Request::PutIfAbsent(value)) = request else {
-            return Err(Error::Idle.into());
-        };
+        let Some(value) = request.value() else { return Err(Error::Idle.into()) };
         let place = self.place(context, self.target.nth);
         let body = context.layout.body(place);
         let staged = Local { slot: port.slot(STAGED), start: 0, words: body.words };
@@ -577,6 +591,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
             return self.end(Written::Dropped, context);
         }
         context.clock.count();
+        context.last_put = Some((self.place(context, self.target.nth), self.target.nth));
         let written = match self.target.kind {
             Kind::Key => Written::Updated,
             _ if core::mem::take(&mut self.has_evicted) => Written::Evicted,

@@ -136,7 +136,7 @@ where
         Ok(value)
     }
 
-    fn write(&mut self, key: &K, request: Request<V>) -> Result<Written, Error> {
+    pub(crate) fn write(&mut self, key: &K, request: Request<V>) -> Result<Written, Error> {
         let written = self.call(key, request)?.written();
         debug_assert!(written.is_some(), "a write ends as one");
         Ok(written.unwrap_or(Written::Dropped))

@@ -19,7 +19,7 @@ use crate::control::State;
 use crate::layout::{Layout, Place, check, hash};
 use crate::machine::{Access, Mutant};
 use crate::mode::Mode;
-use crate::outcome::Request;
+use crate::outcome::{Request, ValueHash};
 
 /// Buckets of the memory, and words of each.
 const BUCKETS: usize = 3;
@@ -44,12 +44,16 @@ enum Act {
     Put(usize),
     PutIfAbsent(usize),
     Remove(usize),
+    /// Replace the value that the request of this number puts.
+    Replace(usize, usize),
 }
 
 impl Act {
     fn key(self) -> usize {
-        let (Self::Get(key) | Self::Put(key) | Self::PutIfAbsent(key) | Self::Remove(key)) = self;
-        key
+        match self {
+            Self::Get(key) | Self::Put(key) | Self::PutIfAbsent(key) | Self::Remove(key) => key,
+            Self::Replace(key, _) => key,
+        }
     }
 
     /// Returns the request. The value tells which request has put it.
@@ -59,6 +63,9 @@ impl Act {
             Self::Put(_) => Request::Put(value_of(number)),
             Self::PutIfAbsent(_) => Request::PutIfAbsent(value_of(number)),
             Self::Remove(_) => Request::Remove,
+            Self::Replace(_, put) => {
+                Request::Replace(value_of(number), ValueHash::of(&value_of(put)))
+            }
         }
     }
 }

@@ -1,5 +1,8 @@
 //! Requests and their outcomes.
 
+use crate::layout::hash;
+use crate::plain::Plain;
+
 /// A request on one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Request<V> {
@@ -9,8 +12,24 @@ pub enum Request<V> {
     Put(V),
     /// Write the value unless the key has one.
     PutIfAbsent(V),
+    /// Write the value over an older one with this hash. Atomic: no other write comes between the
+    /// comparison and this write, except in [`Mode::Unlocked`](crate::Mode::Unlocked).
+    Replace(V, ValueHash),
     /// Remove the key.
     Remove,
+}
+
+/// A hash of a value, which two values share with a probability of 2^-64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ValueHash(u64);
+
+impl ValueHash {
+    /// Returns the hash of a value.
+    #[inline]
+    #[must_use]
+    pub fn of(value: &impl Plain) -> Self {
+        Self(hash(value))
+    }
 }
 
 /// The outcome of a [`Request`].
@@ -34,11 +53,12 @@ pub enum Written {
     Updated,
     /// The key and the value are stored in place of the oldest entry of the key's candidates.
     Evicted,
-    /// [`Request::PutIfAbsent`] has found the key, and changed nothing.
+    /// [`Request::PutIfAbsent`] has found the key, or [`Request::Replace`] has found it with another
+    /// value. Nothing has changed.
     Present,
     /// [`Request::Remove`] has removed the key.
     Removed,
-    /// [`Request::Remove`] has not found the key.
+    /// [`Request::Remove`] or [`Request::Replace`] has not found the key.
     Absent,
     /// Nothing was stored or removed, because other clients write to the key's candidates, or have
     /// taken the bucket while this client wrote to it. A key that had a value may have lost it.
@@ -50,7 +70,7 @@ impl<V> Request<V> {
     #[inline]
     pub(crate) fn value(&self) -> Option<&V> {
         match self {
-            Self::Put(value) | Self::PutIfAbsent(value) => Some(value),
+            Self::Put(value) | Self::PutIfAbsent(value) | Self::Replace(value, _) => Some(value),
             Self::Get | Self::Remove => None,
         }
     }

@@ -189,3 +189,22 @@ fn the_clock_follows_the_writer_that_was_faster() {
         assert_eq!((context.clock.age(), context.stats.lost_claims), (age, 1), "{now:?}");
     }
 }
+
+/// Another client changes the value between the look and the claim of a replacement.
+#[test]
+fn a_changed_value_is_not_replaced() {
+    let (engine, config) = engine();
+    let mut context = Context::new::<u64, u64>(&engine, &config);
+    let (key, old, changed, new) = (7, 8, 9, 10);
+    let [first, _] = candidates(&context.layout, key);
+    let changing = Changing::new(context.layout, first, |part| part.set_entry(first, key, changed));
+    changing.set_entry(first, key, old);
+    let replace = Request::Replace(new, ValueHash::of(&old));
+    let written = changing.run(&mut context, key, &replace);
+    assert_eq!(written, Outcome::Written(Written::Present));
+    assert_eq!(changing.run(&mut context, key, &Request::Get), Outcome::Hit(changed));
+    let replace = Request::Replace(new, ValueHash::of(&changed));
+    let written = changing.run(&mut context, key, &replace);
+    assert_eq!(written, Outcome::Written(Written::Updated));
+    assert_eq!(context.last_put, Some((first, 0)));
+}

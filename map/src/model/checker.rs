@@ -36,6 +36,8 @@ struct World {
     /// Puts whose values must not be read by a get that starts now: a later put or remove of the
     /// key has ended.
     superseded: Set,
+    /// Puts whose values a replacement has overwritten.
+    replaced: Set,
 }
 
 /// A one-sided operation that failed and may still take effect.
@@ -70,7 +72,8 @@ impl Late {
 impl Hash for World {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         (&self.memory, &self.clients, &self.late).hash(hasher);
-        let sets = (self.started, self.stored, self.failed, self.void, self.superseded);
+        let sets =
+            (self.started, self.stored, self.failed, self.void, self.superseded, self.replaced);
         (self.failures, sets).hash(hasher);
     }
 }
@@ -122,6 +125,7 @@ impl<'a> Checker<'a> {
             failed: 0,
             void: 0,
             superseded: 0,
+            replaced: 0,
         };
         let mut checker = Self { scenario, keys: scenario.keys(), paths: HashMap::new() };
         let executions = checker.explore(&start)?;
@@ -365,6 +369,15 @@ impl<'a> Checker<'a> {
             Outcome::Written(
                 Written::Inserted | Written::Updated | Written::Evicted | Written::Removed,
             ) => {
+                if let Act::Replace(_, put) = act {
+                    // A value that is gone cannot be replaced, and each one only once.
+                    let gone = world.void | client.stale | world.replaced;
+                    if self.scenario.mode != Mode::Unlocked && gone >> put & 1 == 1 {
+                        return Err(format!("client {who}: replaced the old value of {put}"));
+                    }
+                    world.replaced |= 1 << put;
+                    world.superseded |= 1 << put;
+                }
                 let older: Set = same_key(client.before).map(|other| 1 << other).sum();
                 world.superseded |= older;
                 world.stored |= 1 << number;

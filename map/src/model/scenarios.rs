@@ -1,6 +1,6 @@
 //! The scenarios of the model check.
 
-use super::Act::{self, Get, Put, PutIfAbsent, Remove};
+use super::Act::{self, Get, Put, PutIfAbsent, Remove, Replace};
 use super::checker::Checker;
 use super::{Orders, PLAIN, Scenario};
 use crate::machine::Mutant;
@@ -26,6 +26,18 @@ const CROWDED: Named = ("evictions", &[&[Put(0), Put(1)], &[Put(2), Get(0)]]);
 const CROWDED_TWICE: Named =
     ("evictions for one key", &[&[Put(0), Put(1), Put(2)], &[Put(2), Get(2)]]);
 const THREE_CLIENTS: Named = ("three clients", &[&[Put(0)], &[Put(0)], &[Get(0)]]);
+
+const REPLACED_TWICE: Named = (
+    "a value replaced by two clients",
+    &[&[Put(0), Replace(0, 0), Get(0)], &[Replace(0, 0), Replace(0, 1)]],
+);
+const REPLACED_OR_PUT: Named =
+    ("a replacement among puts", &[&[Put(0), Replace(0, 0)], &[Put(0), Get(0)]]);
+const REPLACED_OR_REMOVED: Named = (
+    "a replacement among removes",
+    &[&[Put(0), Replace(0, 0), Get(0)], &[Remove(0), PutIfAbsent(0)]],
+);
+const UPDATES: [Named; 3] = [REPLACED_TWICE, REPLACED_OR_PUT, REPLACED_OR_REMOVED];
 
 const CROWDED_SHORT: Named = ("evictions", &[&[Put(0), Put(1)], &[Put(2)]]);
 const ONE_KEY_SHORT: Named = ("one key", &[&[Put(0), Get(0)], &[Put(0)]]);
@@ -91,6 +103,24 @@ fn failures_with_late_effects() {
     report_each(&[ONE_KEY_SHORT, CROWDED_SHORT], failing);
     report_each(&[ONE_KEY_SHORT], Scenario { ordered: true, ..failing });
     report_each(&[ONE_KEY_SHORT], Scenario { steals: true, ..failing });
+}
+
+/// Values that are replaced only if they are still those that were read.
+#[test]
+fn replacements() {
+    report_each(&UPDATES, PLAIN);
+    report_each(&UPDATES[..2], Scenario { words_tear: true, ..PLAIN });
+    report_each(&UPDATES, Scenario { ordered: true, ..PLAIN });
+    report_each(&UPDATES, Scenario { steals: true, ..PLAIN });
+    for mode in [Mode::PartLocks, Mode::BucketLocks] {
+        report(REPLACED_OR_PUT, Scenario { mode, ..PLAIN });
+        report(REPLACED_OR_REMOVED, Scenario { mode, orders: ALIKE, ..PLAIN });
+    }
+}
+
+#[test]
+fn a_replacement_of_any_value_is_detected() {
+    is_detected(REPLACED_TWICE, Scenario { mutant: Mutant::ReplacesAll, ..PLAIN });
 }
 
 #[test]

@@ -1,0 +1,118 @@
+//! Buckets by their place.
+
+use core::sync::atomic::Ordering::Acquire;
+
+use probeline_pipeline::Error;
+use probeline_transport::{Completion, Local, Owner, PostError, Slot, Token, Transport};
+
+use crate::context::Context;
+use crate::control::State;
+use crate::direct::{BucketWords, EngineWords};
+use crate::layout::{Place, hash};
+use crate::map::{Map, Operation};
+use crate::plain::Plain;
+use crate::search::MAX_RETRIES;
+
+/// The place of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// The owner of the bucket.
+    pub owner: Owner,
+    /// The bucket's index among those of its owner.
+    pub bucket: u64,
+    /// Which candidate of the key the bucket is, from 0. Not part of the place.
+    pub candidate: u32,
+}
+
+impl<T, S, K, V> Map<T, S, K, V>
+where
+    T: Transport,
+    S: AsMut<[Operation<K, V>]>,
+    K: Plain,
+    V: Plain,
+{
+    /// Returns the bucket of this client's last put that stored its value.
+    #[must_use]
+    pub fn last_put(&self) -> Option<Location> {
+        let (Place { owner, index }, candidate) = self.pipeline.shared().last_put?;
+        Some(Location { owner: Owner(owner), bucket: index, candidate })
+    }
+
+    /// Returns the entry of a bucket, of whatever key; `None` if the bucket has none or is being
+    /// written.
+    ///
+    /// Waits until no request is in flight, then until the READ has completed; the transport bounds the
+    /// wait.
+    ///
+    /// # Errors
+    /// [`OperationError`](crate::OperationError);
+    /// [`OutOfRange`](probeline_transport::PostError::OutOfRange) if there is no such bucket.
+    pub fn get_at(&mut self, owner: Owner, bucket: u64) -> Result<Option<(K, V)>, Error> {
+        let context = self.pipeline.shared();
+        let place = Place { owner: owner.0, index: bucket };
+        if owner.0 >= context.layout.owners || bucket >= context.layout.buckets_per_owner {
+            return Err(PostError::OutOfRange.into());
+        }
+        self.pipeline.quiesce()?;
+        for _ in 0..=MAX_RETRIES {
+            let found = if self.pipeline.shared().is_direct {
+                let (transport, context) = self.pipeline.parts();
+                let words = EngineWords { transport, layout: context.layout };
+                let words = words.bucket(place).ok_or(PostError::OutOfRange)?;
+                entry(words.iter().map(|word| word.load(Acquire)), context, place)
+            } else {
+                self.read(place)?
+            };
+            match found {
+                Found::Entry(key, value) => return Ok(Some((key, value))),
+                Found::Nothing => return Ok(None),
+                Found::Writing => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads a bucket with the slots of operations, of which none is in flight.
+    fn read(&mut self, place: Place) -> Result<Found<K, V>, Error> {
+        const TOKEN: Token = Token(0);
+        let from = self.pipeline.shared().layout.segment(place);
+        let into = Local { slot: Slot(0), start: 0, words: from.words };
+        let transport = self.pipeline.transport_mut();
+        transport.read(TOKEN, from, into)?;
+        transport.kick();
+        let mut completion = [Completion::default()];
+        // The transport completes every operation.
+        while transport.poll(&mut completion)? == 0 {}
+        let [Completion { result, .. }] = completion;
+        result.map_err(Error::Failed)?;
+        let words = self.pipeline.transport().landed(into)?.iter().copied();
+        Ok(entry(words, self.pipeline.shared(), place))
+    }
+}
+
+/// What the words of a bucket show.
+enum Found<K, V> {
+    Entry(K, V),
+    Nothing,
+    /// A claim, or words of different times.
+    Writing,
+}
+
+fn entry<K: Plain, V: Plain>(
+    mut words: impl Iterator<Item = u64>,
+    context: &Context,
+    place: Place,
+) -> Found<K, V> {
+    let control = context.mode.control(words.next().unwrap_or_default());
+    match control.state() {
+        State::Empty | State::Dropped => return Found::Nothing,
+        State::Claimed => return Found::Writing,
+        State::Full => {}
+    }
+    let (key, value): (K, V) = context.layout.bytes.unpack(&mut words);
+    if control.has_check(context.check(hash(&key), &value, place)) {
+        Found::Entry(key, value)
+    } else {
+        Found::Writing
+    }
+}
