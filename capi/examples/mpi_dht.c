@@ -3,7 +3,7 @@
  *     mpicc -I PREFIX/include/probeline mpi_dht.c -L PREFIX/lib -lprobeline -o example
  *     mpirun -n 4 ./example           with a name: saves the tables to this file
  */
-#include <LUCX/DHT.h>
+#include <LUCX/MPI/DHT.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +38,18 @@ static uint64_t hash(int length, const void *key)
     while (length-- > 0)
         state = (state ^ *bytes++) * 1099511628211u;
     return state;
+}
+
+/* Creates a table with this number of buckets in each process. */
+static DHT *create(int value_bytes, unsigned int buckets)
+{
+    DHT_init_t init;
+    init.key_size = sizeof(struct key);
+    init.data_size = value_bytes;
+    init.bucket_count = buckets;
+    init.hash_func = hash;
+    init.comm = MPI_COMM_WORLD;
+    return DHT_create(&init);
 }
 
 static struct key key_of(int owner, int number)
@@ -80,8 +92,7 @@ static int read_all(DHT *table, int owner)
 static void use_file(DHT *table, const char *name)
 {
     int ranks, before, after;
-    DHT *other = DHT_create(sizeof(struct key), sizeof(struct value), 9 * ENTRIES, hash,
-                            MPI_COMM_WORLD);
+    DHT *other = create(sizeof(struct value), 9 * ENTRIES);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     check(other != NULL, "a second table is created");
     check(DHT_to_file(table, name) == DHT_SUCCESS, "a table is saved");
@@ -95,21 +106,21 @@ static void use_file(DHT *table, const char *name)
 /* Files of other sizes, that were cut short, or that are not there. */
 static void refuse_files(const char *name)
 {
-    DHT *other = DHT_create(sizeof(struct key), 8, 100, hash, MPI_COMM_WORLD);
-    DHT *same = DHT_create(sizeof(struct key), sizeof(struct value), 100, hash, MPI_COMM_WORLD);
+    DHT *other = create(8, 100);
+    DHT *same = create(sizeof(struct value), 100);
     FILE *file;
-    check(DHT_from_file(other, name) == DHT_FILE_WRONG, "other sizes are refused");
-    check(DHT_from_file(other, "/nowhere/to/be/found") == DHT_FILE_IO, "no file");
-    check(DHT_to_file(other, "/nowhere/to/be/found") == DHT_FILE_IO, "no folder");
-    check(DHT_from_file(other, rank == 0 ? NULL : name) == DHT_ERROR, "no name on a process");
-    check(DHT_to_file(other, rank == 0 ? NULL : name) == DHT_ERROR, "no name on a process");
+    check(DHT_from_file(other, name) == DHT_WRONG_FILE, "other sizes are refused");
+    check(DHT_from_file(other, "/nowhere/to/be/found") == DHT_FILE_IO_ERROR, "no file");
+    check(DHT_to_file(other, "/nowhere/to/be/found") == DHT_FILE_IO_ERROR, "no folder");
+    check(DHT_from_file(other, rank == 0 ? NULL : name) == DHT_MPI_ERROR, "no name on a process");
+    check(DHT_to_file(other, rank == 0 ? NULL : name) == DHT_MPI_ERROR, "no name on a process");
     check(DHT_barrier(other) == DHT_SUCCESS, "a barrier");
     if (rank == 0) {
         file = fopen(name, "ab");
         check(file != NULL && fputc(0, file) == 0 && fclose(file) == 0, "a byte is added");
     }
     check(DHT_barrier(other) == DHT_SUCCESS, "a barrier");
-    check(DHT_from_file(same, name) == DHT_FILE_WRONG, "half an entry is refused");
+    check(DHT_from_file(same, name) == DHT_WRONG_FILE, "half an entry is refused");
     check(DHT_free(other, NULL) == DHT_SUCCESS && DHT_free(same, NULL) == DHT_SUCCESS, "free");
 }
 
@@ -123,15 +134,14 @@ int main(int argc, char **argv)
     for (round = 0; round < 2; round++) {
         struct key key;
         uint32_t proc = 0, index = 0, mismatches = 0;
-        DHT *table = DHT_create(sizeof(struct key), sizeof(struct value), 4 * ENTRIES, hash,
-                                MPI_COMM_WORLD);
+        DHT *table = create(sizeof(struct value), 4 * ENTRIES);
         check(table != NULL, "a table is created");
         for (number = 0; number < ENTRIES; number++) {
             struct value value = value_of(rank, number);
             int code;
             key = key_of(rank, number);
             code = DHT_write(table, &key, &value, &proc, &index);
-            check(code == DHT_SUCCESS || code == DHT_WRITE_EVICTED, "a write succeeds");
+            check(code == DHT_SUCCESS || code == DHT_WRITE_SUCCESS_WITH_EVICTION, "a write succeeds");
             check(proc < (uint32_t)ranks && index < 4 * ENTRIES, "a bucket is in a process");
         }
         check(DHT_barrier(table) == DHT_SUCCESS, "a barrier");
@@ -139,7 +149,7 @@ int main(int argc, char **argv)
         key = key_of(ranks, 0);
         check(DHT_read(table, &key, &key) == DHT_READ_MISS, "no other key is there");
         check(DHT_print_statistics(table) == DHT_SUCCESS, "statistics");
-        check(DHT_read(NULL, &key, &key) == DHT_ERROR, "NULL is an error");
+        check(DHT_read(NULL, &key, &key) == DHT_MPI_ERROR, "NULL is an error");
         if (argc > 1)
             use_file(table, argv[1]);
         check(DHT_free(table, &mismatches) == DHT_SUCCESS, "a table is freed");
@@ -147,8 +157,7 @@ int main(int argc, char **argv)
     if (argc > 1)
         refuse_files(argv[1]);
     /* Sizes that differ between processes are an error on all of them. */
-    check(ranks == 1 || DHT_create((size_t)(8 + rank), 8, 100, hash, MPI_COMM_WORLD) == NULL,
-          "different sizes are refused");
+    check(ranks == 1 || create(8 + rank, 100) == NULL, "different sizes are refused");
     MPI_Finalize();
     if (rank == 0)
         printf("all is well with %d processes\n", ranks);

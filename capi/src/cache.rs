@@ -4,10 +4,10 @@ use core::mem::MaybeUninit;
 use std::path::Path;
 
 use probeline::map::{
-    Bytes, Config, Finished, Loaded, Map, Operation, OperationError, Outcome, Plain, Request,
-    Stats, Tag, Written,
+    Bytes, Config, Finished, Loaded, Location, Map, Operation, OperationError, Outcome, Plain,
+    Request, Stats, Tag, Written,
 };
-use probeline::transport::Exchange;
+use probeline::transport::{Exchange, Owner};
 
 use crate::engine::Engine;
 use crate::job::Members;
@@ -71,14 +71,26 @@ pub(crate) trait Cache {
     fn save(&mut self, path: &Path, exchange: &mut dyn Exchange) -> Result<u64, Error>;
     fn load(&mut self, path: &Path, exchange: &mut dyn Exchange) -> Result<Loaded, Error>;
     fn advance_age(&mut self);
-    /// Returns the owner and the index of the bucket at which a search for the key begins.
-    #[cfg(feature = "mpi")]
-    fn first_candidate(&self, key: &[u8]) -> Result<(u32, u64), Error>;
-    /// Returns the buckets of each rank.
-    #[cfg(feature = "mpi")]
-    fn buckets(&self) -> u64;
-    #[cfg(feature = "mpi")]
-    fn reset_stats(&mut self);
+    /// Stores what `change` makes of the key's value, if it returns true: its second argument begins as
+    /// the value, or as zeros.
+    fn update(
+        &mut self,
+        key: &[u8],
+        change: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> Result<probeline_outcome, Error>;
+    /// Stores the value of the entry in a bucket, if it has one.
+    fn get_at(
+        &mut self,
+        rank: u32,
+        bucket: u64,
+        value: Place<'_>,
+    ) -> Result<probeline_outcome, Error>;
+    /// Returns the bucket of the last put that stored its value.
+    fn last_put(&self) -> Option<Location>;
+    /// Returns the bucket at which a search for the key begins.
+    fn first_candidate(&self, key: &[u8]) -> Result<Location, Error>;
+    /// Returns the parameters of the map.
+    fn config(&self) -> &Config;
     fn stats(&self) -> &Stats;
     fn into_engine(self: Box<Self>) -> Engine;
 }
@@ -307,20 +319,43 @@ impl<const K: usize, const V: usize> Cache for Ranged<K, V> {
         self.map.advance_age();
     }
 
-    #[cfg(feature = "mpi")]
-    fn first_candidate(&self, key: &[u8]) -> Result<(u32, u64), Error> {
-        let (owner, index) = self.map.first_candidate(&sized(key)?);
-        Ok((owner.0, index))
+    fn update(
+        &mut self,
+        key: &[u8],
+        change: &mut dyn FnMut(&mut [u8]) -> bool,
+    ) -> Result<probeline_outcome, Error> {
+        let absent = Bytes::zeroed(self.value_bytes);
+        let change = |old: Option<&Bytes<V>>| {
+            let mut value = *old.unwrap_or(&absent);
+            change(value.bytes_mut()).then_some(value)
+        };
+        Ok(self.map.update(&sized(key)?, change)?.into())
     }
 
-    #[cfg(feature = "mpi")]
-    fn buckets(&self) -> u64 {
-        self.map.config().buckets_per_owner
+    fn get_at(
+        &mut self,
+        rank: u32,
+        bucket: u64,
+        value: Place<'_>,
+    ) -> Result<probeline_outcome, Error> {
+        let Some((_, found)) = self.map.get_at(Owner(rank), bucket)? else {
+            return Ok(probeline_outcome::PROBELINE_ABSENT);
+        };
+        copy(found.bytes(), value);
+        Ok(probeline_outcome::PROBELINE_FOUND)
     }
 
-    #[cfg(feature = "mpi")]
-    fn reset_stats(&mut self) {
-        self.map.reset_stats();
+    fn last_put(&self) -> Option<Location> {
+        self.map.last_put()
+    }
+
+    fn first_candidate(&self, key: &[u8]) -> Result<Location, Error> {
+        let (owner, bucket) = self.map.first_candidate(&sized(key)?);
+        Ok(Location { owner, bucket, candidate: 0 })
+    }
+
+    fn config(&self) -> &Config {
+        self.map.config()
     }
 
     fn stats(&self) -> &Stats {

@@ -14,8 +14,6 @@ use crate::call::{call, out, put, room, slice};
 use crate::engine::Engine;
 use crate::handle::{Abandon, Handle};
 use crate::job_options::probeline_job_options;
-#[cfg(feature = "mpi")]
-use crate::job_options::{PROBELINE_TRANSPORT_AUTO, PROBELINE_TRANSPORT_MPI};
 use crate::meeting::Meeting;
 use crate::network::{Network, Transport};
 use crate::options::{self, Extensible, Options};
@@ -59,7 +57,7 @@ pub(crate) type Shape = [u64; 3];
 impl Members {
     /// # Safety
     /// The texts of the options are NULL or end with NUL.
-    unsafe fn join(options: &probeline_job_options) -> Result<Self, Error> {
+    pub(crate) unsafe fn join(options: &probeline_job_options) -> Result<Self, Error> {
         options.check()?;
         // SAFETY: by the contract.
         let transport = unsafe { Network::new(options) }?;
@@ -73,16 +71,9 @@ impl Members {
         Ok(Self { exchange, transport })
     }
 
-    /// Creates the job of these members of MPI, over the transport that the environment names, or
-    /// else MPI RMA.
-    #[cfg(feature = "mpi")]
-    pub(crate) fn of_mpi(members: probeline::mpi::Members) -> Result<Self, Error> {
-        let is_named = std::env::var_os(crate::network::TRANSPORT_VARIABLE).is_some();
-        let transport = if is_named { PROBELINE_TRANSPORT_AUTO } else { PROBELINE_TRANSPORT_MPI };
-        let options = probeline_job_options { transport, ..probeline_job_options::DEFAULT };
-        // SAFETY: the default has no texts.
-        let transport = unsafe { Network::new(&options) }?;
-        Ok(Self { exchange: Meeting::Mpi(members), transport })
+    /// Creates the job of ranks that have met, over a transport with the default options.
+    pub(crate) fn met(exchange: Meeting, transport: Transport) -> Self {
+        Self { exchange, transport: Network::over(transport) }
     }
 
     pub(crate) fn exchange(&mut self) -> &mut dyn Exchange {

@@ -22,9 +22,7 @@ mod map_file;
 mod map_options;
 mod map_state;
 mod meeting;
-#[cfg(feature = "mpi")]
 mod mpi_dht;
-#[cfg(feature = "mpi")]
 mod mpi_dht_file;
 mod network;
 mod options;
@@ -38,7 +36,6 @@ pub use job_options::*;
 pub use map::*;
 pub use map_file::*;
 pub use map_options::*;
-#[cfg(feature = "mpi")]
 pub use mpi_dht::*;
 pub use status::{
     probeline_error_text, probeline_finished, probeline_last_error, probeline_outcome,

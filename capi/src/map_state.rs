@@ -89,7 +89,6 @@ impl Inner {
     }
 
     /// Gathers numbers of all ranks.
-    #[cfg(feature = "mpi")]
     pub(crate) fn gather<const N: usize>(&self, mine: [u64; N]) -> Result<Vec<[u64; N]>, Error> {
         let mut members = self.job.borrow_mut();
         let exchange = members.exchange();

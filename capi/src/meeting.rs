@@ -15,6 +15,8 @@ const CHILDREN_LEAVE: Duration = Duration::from_secs(10);
 /// How the ranks meet.
 pub(crate) enum Meeting {
     Job(Box<Job>),
+    /// By calls of the program.
+    Program(Box<dyn Exchange>),
     #[cfg(feature = "mpi")]
     Mpi(probeline::mpi::Members),
 }
@@ -23,6 +25,7 @@ impl Meeting {
     pub(crate) fn exchange(&mut self) -> &mut dyn Exchange {
         match self {
             Self::Job(job) => &mut **job,
+            Self::Program(exchange) => &mut **exchange,
             #[cfg(feature = "mpi")]
             Self::Mpi(members) => members,
         }

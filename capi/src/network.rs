@@ -17,7 +17,7 @@ use crate::status::Error;
 use crate::status::not_built;
 
 /// The environment variable with the transport.
-pub(crate) const TRANSPORT_VARIABLE: &str = "PROBELINE_TRANSPORT";
+const TRANSPORT_VARIABLE: &str = "PROBELINE_TRANSPORT";
 
 /// The transport and its options.
 pub(crate) struct Network {
@@ -38,6 +38,11 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
+    /// Returns the transport that the environment names, if it does.
+    pub(crate) fn from_env() -> Result<Option<Self>, Error> {
+        env::var(TRANSPORT_VARIABLE).ok().map(|name| Self::named(&name)).transpose()
+    }
+
     /// Returns the transport of an option.
     fn of(option: c_int) -> Result<Self, Error> {
         Ok(match option {
@@ -46,10 +51,7 @@ impl Transport {
             PROBELINE_TRANSPORT_UCX => Self::Ucx,
             PROBELINE_TRANSPORT_MPI => Self::Mpi,
             // PROBELINE_TRANSPORT_AUTO.
-            _ => match env::var(TRANSPORT_VARIABLE) {
-                Ok(name) => Self::named(&name)?,
-                Err(_) => Self::Shm,
-            },
+            _ => Self::from_env()?.unwrap_or(Self::Shm),
         })
     }
 
@@ -103,6 +105,12 @@ impl Network {
             #[cfg(not(all(feature = "shm", feature = "verbs", feature = "ucx", feature = "mpi")))]
             _ => ("", u32::MAX),
         }
+    }
+
+    /// Returns a transport with its default options.
+    pub(crate) fn over(transport: Transport) -> Self {
+        let (device, port, gid_index, ucx_tls) = (None, None, None, None);
+        Self { transport, word_reads_whole: false, device, port, gid_index, ucx_tls }
     }
 
     #[cfg(feature = "shm")]

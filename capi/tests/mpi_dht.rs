@@ -1,24 +1,46 @@
-//! A program written for MPI-DHT, and the example over MPI RMA, compiled by the compiler of the MPI library and started by its
-//! launcher. The environment variable `MPICC` names the compiler, as when the library was built.
+//! Programs of MPI-DHT, and the examples, compiled by the compiler of an MPI library and started by its
+//! launcher. The environment variable `MPICC` names the compiler; with the feature `mpi` it is the one of
+//! the library that this was built with.
 
 mod common;
 
 use std::env;
+use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
-use common::{Installed, Language, run};
+use common::{Installed, Language, root, run};
 
-/// The compiler of the MPI library, and what was installed for it.
-fn compiler() -> (String, Installed) {
-    let compiler = env::var("MPICC").unwrap_or_else(|_| "mpicc".to_owned());
-    let installed = Installed::new(&compiler);
+/// The forms in which programs include, create and free: definitions, and the values of the macros HEADER,
+/// CREATE and FREE of `mpi_dht_calls.c`.
+const FORMS: [(&str, &str, u8, u8); 9] = [
+    ("", "<DHT/DHT.h>", 1, 2),
+    ("#define DHT_STATISTICS", "<DHT_mpi/DHT.h>", 1, 2),
+    ("", "<DHT_ucx/DHT.h>", 1, 3),
+    ("", "<DHT_ucx/UCX_bcast_functions.h>", 3, 3),
+    ("#define DHT_USE_MPI", "<LUCX/DHT.h>", 3, 3),
+    ("#define DHT_USE_MPI\n#define DHT_STATISTICS", "<LUCX/DHT.h>", 3, 1),
+    ("#include <mpi.h>", "<LUCX/DHT.h>", 3, 1),
+    ("#define LUCX_MPI_IMPL", "<LUCX/DHT.h>", 2, 1),
+    ("", "<LUCX/MPI/DHT.h>", 2, 1),
+];
+
+/// Returns the compiler of the MPI library, and what was installed once for all tests.
+fn compiler() -> (&'static str, &'static Installed) {
+    static INSTALLED: OnceLock<(String, Installed)> = OnceLock::new();
+    let (compiler, installed) = INSTALLED.get_or_init(|| {
+        let compiler = env::var("MPICC").unwrap_or_else(|_| "mpicc".to_owned());
+        let installed = Installed::new(&compiler);
+        (compiler, installed)
+    });
     (compiler, installed)
 }
 
-/// Runs a program with its arguments by the launcher of the library, and returns what its ranks print.
+/// Runs a program by the launcher of the library, over a transport or the one that it chooses, and
+/// returns what its ranks print.
 fn launch(
     (compiler, installed): (&str, &Installed),
-    program: &[&Path],
+    program: &Path,
     (transport, ranks): (&str, &str),
 ) -> String {
     let launcher = match compiler {
@@ -27,37 +49,74 @@ fn launch(
         _ => "mpirun",
     };
     let mut command = installed.command(launcher.as_ref());
-    command.args(["-n", ranks]).args(program).env("PROBELINE_TRANSPORT", transport);
-    // For Open MPI: as root, with more ranks than cores, and by a component that works here.
-    for (name, value) in [
-        ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
-        ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
-        ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
-        ("OMPI_MCA_osc", "sm"),
+    let file = program.with_extension("entries");
+    command.args(["-n", ranks]).arg(program).arg(file);
+    // For Open MPI: as root, and with more ranks than cores.
+    for name in [
+        "OMPI_ALLOW_RUN_AS_ROOT",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+        "OMPI_MCA_rmaps_base_oversubscribe",
     ] {
-        command.env(name, value);
+        command.env(name, "1");
+    }
+    if !transport.is_empty() {
+        command.env("PROBELINE_TRANSPORT", transport);
+    }
+    if transport == "mpi" {
+        // A component that works on one machine.
+        command.env("OMPI_MCA_osc", "sm");
     }
     run(&mut command)
 }
 
+fn is_well(said: &str, ranks: &str) {
+    assert!(said.ends_with(&format!("all is well with {ranks} processes\n")), "{said}");
+}
+
 #[test]
-fn programs_under_a_launcher() {
-    let (compiler, installed) = compiler();
-    let started_by = (compiler.as_str(), &installed);
-    let dht = installed.compile(&compiler, Language::C, "examples/mpi_dht.c", false);
-    let file = installed.prefix().join("entries");
-    for (transport, ranks) in [("mpi", "2"), ("shm", "3"), ("mpi", "1")] {
-        let said = launch(started_by, &[&dht, &file], (transport, ranks));
-        assert!(said.ends_with(&format!("all is well with {ranks} processes\n")), "{said}");
-        assert_eq!(said.matches("sum").count(), 2, "{said}");
+fn calls_of_every_version() {
+    let started_by @ (compiler, installed) = compiler();
+    let compiler_of_cpp = compiler.replace("mpicc", "mpicxx");
+    let calls = root().join("tests/mpi_dht_calls.c");
+    let mut last = None;
+    for (nth, (defined, header, create, frees)) in FORMS.iter().enumerate() {
+        let source = installed.prefix().join(format!("calls-{nth}.c"));
+        let text = format!(
+            "#define OMPI_SKIP_MPICXX 1\n#define MPICH_SKIP_MPICXX 1\n{defined}\n\
+             #define HEADER {header}\n#define CREATE {create}\n#define FREE {frees}\n\
+             #include \"{}\"\n",
+            calls.display()
+        );
+        fs::write(&source, text).unwrap();
+        let source = source.to_str().unwrap();
+        for language in [Language::C, Language::Cpp] {
+            let compiler = if language == Language::C { compiler } else { &compiler_of_cpp };
+            let program = installed.compile(compiler, language, source, false);
+            is_well(&launch(started_by, &program, ("", "2")), "2");
+            last = Some(program);
+        }
     }
-    // The static library with a compiler that knows nothing of MPI: pkg-config names its libraries.
-    let linked = installed.compile("cc", Language::C, "examples/probeline.c", true);
-    let said = launch(started_by, &[&linked], ("mpi", "2"));
-    assert!(said.contains(": all is well with 2 ranks\n"), "{said}");
-    let example = installed.compile(&compiler, Language::C, "examples/probeline.c", false);
-    for transport in ["mpi", "shm"] {
-        let said = launch(started_by, &[&example], (transport, "2"));
+    let program = last.unwrap();
+    let posted = if cfg!(feature = "mpi") { "mpi" } else { "ucx" };
+    for (transport, ranks) in [("", "1"), ("", "4"), (posted, "2"), (posted, "3")] {
+        is_well(&launch(started_by, &program, (transport, ranks)), ranks);
+    }
+}
+
+#[test]
+fn examples_under_a_launcher() {
+    let started_by @ (compiler, installed) = compiler();
+    let has_mpi = cfg!(feature = "mpi");
+    let transports: &[_] = if has_mpi { &["mpi", "shm"] } else { &["shm"] };
+    let dht = installed.compile(compiler, Language::C, "examples/mpi_dht.c", false);
+    let example = installed.compile(compiler, Language::C, "examples/probeline.c", false);
+    for transport in transports {
+        for ranks in ["3", "1"] {
+            let said = launch(started_by, &dht, (transport, ranks));
+            is_well(&said, ranks);
+            assert_eq!(said.matches("sum").count(), 2, "{said}");
+        }
+        let said = launch(started_by, &example, (transport, "2"));
         assert!(said.contains(": all is well with 2 ranks\n"), "{said}");
     }
 }

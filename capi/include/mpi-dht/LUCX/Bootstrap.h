@@ -1,0 +1,40 @@
+/* How the processes of MPI-DHT over UCX meet: see probeline_dht.h. Functions other than
+ * UCX_INIT_BSTRAP_MPI are not supported; NULL lets the processes meet through their launcher.
+ * UCX_INIT_BSTRAP_MPI needs DHT_USE_MPI, or <mpi.h> included before.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0 */
+#ifndef PROBELINE_LUCX_BOOTSTRAP_H
+#define PROBELINE_LUCX_BOOTSTRAP_H
+
+#ifndef PROBELINE_DHT_FORM
+#define PROBELINE_DHT_FORM 2025
+#endif
+#if defined(DHT_USE_MPI) || defined(MPI_VERSION)
+#include "../probeline_dht_mpi.h"
+#else
+#include "../probeline_dht.h"
+#endif
+
+#define UCX_BCAST_NOT_RUN (-1)
+#define UCX_BCAST_OK 0
+#define UCX_BCAST_ERR 1
+
+/* Fills in a meeting. */
+typedef int (*probeline_dht_bootstrap)(const void *args, probeline_dht_meeting *meeting);
+
+#ifdef PROBELINE_DHT_MPI_H
+typedef struct ucx_ep_args_mpi {
+    MPI_Comm comm;
+} ucx_ep_args_mpi_t;
+
+static inline int probeline_dht_bootstrap_mpi(const void *args, probeline_dht_meeting *meeting)
+{
+    int failed = probeline_dht_mpi_meet(((const ucx_ep_args_mpi_t *)args)->comm, meeting);
+    return failed ? UCX_BCAST_ERR : UCX_BCAST_OK;
+}
+
+#define UCX_INIT_BSTRAP_MPI probeline_dht_bootstrap_mpi
+#define UCX_INIT_BCAST_MPI probeline_dht_bootstrap_mpi
+#endif
+
+#endif
