@@ -95,67 +95,31 @@ typedef struct probeline_dht_meeting {
     size_t comm_bytes;
 } probeline_dht_meeting;
 
-typedef struct probeline_dht_options {
-    size_t size;
-    uint64_t key_size;
-    uint64_t data_size;
-    uint64_t bucket_count;
-    int evicted;
-    int counts_accesses;
-} probeline_dht_options;
-
-DHT *probeline_dht_create(const probeline_dht_options *options, const probeline_dht_meeting *meeting);
-int probeline_dht_write(DHT *table, const void *key, const void *data, uint32_t *proc,
-                        uint32_t *index);
-int probeline_dht_write_accumulate(DHT *table, const void *key, int send_size, void *data,
-                                   uint32_t *proc, uint32_t *index, int *callback_ret);
-int probeline_dht_read(DHT *table, const void *key, void *destination);
-int probeline_dht_read_location(DHT *table, uint32_t proc, uint32_t index, void *destination);
-int probeline_dht_free(DHT *table, uint64_t *sums);
-int probeline_dht_barrier(DHT *table);
-int probeline_dht_print_statistics(DHT *table);
+DHT *probeline_dht_create(uint64_t key_size, uint64_t data_size, uint64_t bucket_count, int evicted,
+                          int counts_accesses, const probeline_dht_meeting *meeting);
+int probeline_dht_free(DHT *table, uint64_t *evictions, uint64_t *misses, uint64_t *retries);
 int probeline_dht_gather_accesses(DHT *table, int by_candidate, int reset, uint64_t *const *rows);
-int probeline_dht_to_file(DHT *table, const char *name);
-int probeline_dht_from_file(DHT *table, const char *name);
 const char *probeline_last_error(void);
 
-static inline DHT *probeline_dht_create_of(uint64_t key_size, uint64_t data_size, uint64_t buckets,
-                                           const probeline_dht_meeting *meeting)
-{
-    probeline_dht_options options;
-    options.size = sizeof options;
-    options.key_size = key_size;
-    options.data_size = data_size;
-    options.bucket_count = buckets;
-    options.evicted = DHT_WRITE_SUCCESS_WITH_EVICTION;
-#if defined(DHT_STATISTICS) || defined(DHT_DISTRIBUTION)
-    options.counts_accesses = 1;
-#else
-    options.counts_accesses = 0;
-#endif
-    return probeline_dht_create(&options, meeting);
-}
+#define DHT_write probeline_dht_write
+#define DHT_read probeline_dht_read
+#define DHT_read_location probeline_dht_read_location
+#define DHT_write_accumulate probeline_dht_write_accumulate
+#define DHT_barrier probeline_dht_barrier
+#define DHT_print_statistics probeline_dht_print_statistics
+#define DHT_to_file probeline_dht_to_file
+#define DHT_from_file probeline_dht_from_file
 
 /* Writes a value, over an older one of the key: DHT_SUCCESS, DHT_WRITE_SUCCESS_WITH_EVICTION if it
  * replaced the entry of another key, or an error. Stores the process and the index of the bucket; both
  * pointers may be NULL. */
-static inline int DHT_write(DHT *table, const void *key, const void *data, uint32_t *proc,
-                            uint32_t *index)
-{
-    return probeline_dht_write(table, key, data, proc, index);
-}
+int DHT_write(DHT *table, const void *key, const void *data, uint32_t *proc, uint32_t *index);
 
 /* Reads the value of a key: DHT_SUCCESS, DHT_READ_MISS or an error. */
-static inline int DHT_read(DHT *table, const void *key, void *destination)
-{
-    return probeline_dht_read(table, key, destination);
-}
+int DHT_read(DHT *table, const void *key, void *destination);
 
 /* Reads the value in a bucket, whatever its key, as DHT_write() stored process and index. */
-static inline int DHT_read_location(DHT *table, uint32_t proc, uint32_t index, void *destination)
-{
-    return probeline_dht_read_location(table, proc, index, destination);
-}
+int DHT_read_location(DHT *table, uint32_t proc, uint32_t index, void *destination);
 
 /* Sets the function by which DHT_write_accumulate() changes a stored value. */
 static inline void DHT_set_accumulate_callback(DHT *table,
@@ -167,39 +131,35 @@ static inline void DHT_set_accumulate_callback(DHT *table,
 
 /* Calls the callback with `data` and the value of the key, or zeros, and writes what it leaves there if
  * it returns 0. Stores what it returned; the last three pointers may be NULL. Returns as DHT_write(). */
-static inline int DHT_write_accumulate(DHT *table, const void *key, int send_size, void *data,
-                                       uint32_t *proc, uint32_t *index, int *callback_ret)
-{
-    return probeline_dht_write_accumulate(table, key, send_size, data, proc, index, callback_ret);
-}
+int DHT_write_accumulate(DHT *table, const void *key, int send_size, void *data, uint32_t *proc,
+                         uint32_t *index, int *callback_ret);
 
 /* The following are called by all processes of the table. */
 
 /* Waits until all processes have called it. */
-static inline int DHT_barrier(DHT *table)
-{
-    return probeline_dht_barrier(table);
-}
+int DHT_barrier(DHT *table);
 
 /* Prints on process 0, for each process and in sum: occupied and free buckets, writes, reads, read
  * misses and evictions. The last four start again at 0. */
-static inline int DHT_print_statistics(DHT *table)
-{
-    return probeline_dht_print_statistics(table);
-}
+int DHT_print_statistics(DHT *table);
 
 /* DHT_to_file() writes all entries to a file, DHT_from_file() writes those of a file to the table, each
  * process a part. The file has the sizes of a key and a value as two int32_t in the machine's byte
  * order, and then each entry's key and value. The numbers of processes and of buckets may differ when
  * it is read. */
-static inline int DHT_to_file(DHT *table, const char *filename)
-{
-    return probeline_dht_to_file(table, filename);
-}
+int DHT_to_file(DHT *table, const char *filename);
+int DHT_from_file(DHT *table, const char *filename);
 
-static inline int DHT_from_file(DHT *table, const char *filename)
+static inline DHT *probeline_dht_create_of(uint64_t key_size, uint64_t data_size, uint64_t buckets,
+                                           const probeline_dht_meeting *meeting)
 {
-    return probeline_dht_from_file(table, filename);
+#if defined(DHT_STATISTICS) || defined(DHT_DISTRIBUTION)
+    const int counts_accesses = 1;
+#else
+    const int counts_accesses = 0;
+#endif
+    return probeline_dht_create(key_size, data_size, buckets, DHT_WRITE_SUCCESS_WITH_EVICTION,
+                                counts_accesses, meeting);
 }
 
 /* Frees a matrix that one of the next two functions has stored on process 0; on the others they store
@@ -245,38 +205,24 @@ static inline int DHT_gather_index_usage(DHT *table, uint64_t ***index_usage, in
     return probeline_dht_gather(table, index_usage, 1, reset);
 }
 
-/* Frees the table. */
+/* DHT_free() of the forms with fewer counters. */
 static inline int probeline_dht_free_one(DHT *table, uint32_t *retries)
 {
-    uint64_t sums[3] = { 0, 0, 0 };
-    int code = probeline_dht_free(table, sums);
+    uint64_t all_retries = 0;
+    int code = probeline_dht_free(table, NULL, NULL, &all_retries);
     if (retries != NULL)
-        *retries = (uint32_t)(sums[2] < UINT32_MAX ? sums[2] : UINT32_MAX);
+        *retries = (uint32_t)all_retries;
     return code;
 }
 
 static inline int probeline_dht_free_two(DHT *table, int *evictions, int *misses)
 {
-    uint64_t sums[3] = { 0, 0, 0 };
-    int code = probeline_dht_free(table, sums);
+    uint64_t all_evictions = 0, all_misses = 0;
+    int code = probeline_dht_free(table, &all_evictions, &all_misses, NULL);
     if (evictions != NULL)
-        *evictions = (int)(sums[0] < INT32_MAX ? sums[0] : INT32_MAX);
+        *evictions = (int)all_evictions;
     if (misses != NULL)
-        *misses = (int)(sums[1] < INT32_MAX ? sums[1] : INT32_MAX);
-    return code;
-}
-
-static inline int probeline_dht_free_three(DHT *table, uint64_t *evictions, uint64_t *misses,
-                                           uint64_t *retries)
-{
-    uint64_t sums[3] = { 0, 0, 0 };
-    int code = probeline_dht_free(table, sums);
-    if (evictions != NULL)
-        *evictions = sums[0];
-    if (misses != NULL)
-        *misses = sums[1];
-    if (retries != NULL)
-        *retries = sums[2];
+        *misses = (int)all_misses;
     return code;
 }
 
@@ -293,13 +239,13 @@ static inline int DHT_free(DHT *table, int *evictions, int *misses)
 }
 static inline int DHT_free(DHT *table, uint64_t *evictions, uint64_t *misses, uint64_t *retries)
 {
-    return probeline_dht_free_three(table, evictions, misses, retries);
+    return probeline_dht_free(table, evictions, misses, retries);
 }
 #else
 /* The function for this number of arguments. */
 #define PROBELINE_DHT_SIXTH(a, b, c, d, e, f, ...) f
 #define DHT_free(...)                                                                              \
-    PROBELINE_DHT_SIXTH(__VA_ARGS__, , probeline_dht_free_three, probeline_dht_free_two,           \
+    PROBELINE_DHT_SIXTH(__VA_ARGS__, , probeline_dht_free, probeline_dht_free_two,                 \
                         probeline_dht_free_one, , )                                                \
     (__VA_ARGS__)
 #define DHT_create(...)                                                                            \

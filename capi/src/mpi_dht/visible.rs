@@ -2,6 +2,9 @@
 
 use core::ffi::{c_int, c_uint, c_void};
 
+use super::statistics::Counts;
+use crate::map_state::Inner;
+
 /// Changes a stored value in place: bytes and place of what was sent, and of the value.
 pub type probeline_dht_callback =
     Option<unsafe extern "C" fn(c_int, *mut c_void, c_int, *mut c_void) -> c_int>;
@@ -34,39 +37,29 @@ pub(super) struct Visible {
     own_stats: VisibleStats,
 }
 
-/// Counters of a table.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Counts {
-    pub(super) writes: u64,
-    pub(super) reads: u64,
-    pub(super) misses: u64,
-    pub(super) evictions: u64,
-}
-
 fn int(count: u64) -> c_int {
     c_int::try_from(count).unwrap_or(c_int::MAX)
 }
 
 impl Visible {
-    pub(super) fn new(
-        bytes: [usize; 2],
-        buckets: u64,
-        [rank, ranks, candidates]: [u32; 3],
-    ) -> Self {
-        let [key_size, data_size] = bytes.map(|bytes| c_uint::try_from(bytes).unwrap_or(0));
-        let buckets = c_uint::try_from(buckets).unwrap_or(c_uint::MAX);
+    pub(super) fn new(map: &Inner) -> Self {
+        let size = |bytes: usize| c_uint::try_from(bytes).unwrap_or(c_uint::MAX);
+        let config = map.cache.config();
+        let buckets = c_uint::try_from(config.buckets_per_owner).unwrap_or(c_uint::MAX);
+        let mut members = map.job.borrow_mut();
+        let exchange = members.exchange();
         Self {
-            key_size,
-            data_size,
+            key_size: size(map.key_bytes),
+            data_size: size(map.value_bytes),
             bucket_count: buckets,
             table_size: buckets,
             evictions: 0,
             read_misses: 0,
             accumulate_callback: None,
             stats: core::ptr::null_mut(),
-            rank,
-            ranks,
-            candidates,
+            rank: exchange.me().0,
+            ranks: exchange.owners(),
+            candidates: config.candidates,
             own_stats: VisibleStats::default(),
         }
     }
