@@ -20,7 +20,7 @@ const FORMS: [(&str, &str, u8, u8); 9] = [
     ("", "<DHT_ucx/UCX_bcast_functions.h>", 3, 3),
     ("#define DHT_USE_MPI", "<LUCX/DHT.h>", 3, 3),
     ("#define DHT_USE_MPI\n#define DHT_STATISTICS", "<LUCX/DHT.h>", 3, 1),
-    ("#include <mpi.h>", "<LUCX/DHT.h>", 3, 1),
+    ("", "<LUCX/DHT.h>", 3, 1),
     ("#define LUCX_MPI_IMPL", "<LUCX/DHT.h>", 2, 1),
     ("", "<LUCX/MPI/DHT.h>", 2, 1),
 ];

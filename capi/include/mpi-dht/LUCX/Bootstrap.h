@@ -1,6 +1,6 @@
 /* How the processes of MPI-DHT over UCX meet: see probeline_dht.h. Functions other than
  * UCX_INIT_BSTRAP_MPI are not supported; NULL lets the processes meet through their launcher.
- * UCX_INIT_BSTRAP_MPI needs DHT_USE_MPI, or <mpi.h> included before.
+ * UCX_INIT_BSTRAP_MPI is there if DHT_USE_MPI is defined, or if the compiler finds <mpi.h>.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0 */
 #ifndef PROBELINE_LUCX_BOOTSTRAP_H
@@ -9,7 +9,12 @@
 #ifndef PROBELINE_DHT_FORM
 #define PROBELINE_DHT_FORM 2025
 #endif
-#if defined(DHT_USE_MPI) || defined(MPI_VERSION)
+#if !defined(DHT_USE_MPI) && defined(__has_include)
+#if __has_include(<mpi.h>)
+#define DHT_USE_MPI
+#endif
+#endif
+#ifdef DHT_USE_MPI
 #include "../probeline_dht_mpi.h"
 #else
 #include "../probeline_dht.h"
