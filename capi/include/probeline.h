@@ -374,7 +374,8 @@ enum probeline_status probeline_job_options_init(struct probeline_job_options *o
                                                  size_t size);
 
 // Joins the job and stores its handle at `job`. `options` may be NULL, for the defaults. Every
-// process of the job calls it. Signals, threads and the standard streams stay as they are.
+// process of the job calls it; it waits for them, at most `join_limit_s` seconds. Signals and the
+// standard streams stay as they are.
 //
 // A program whose ranks the library starts opens one job of several ranks: the copies run the program
 // from its beginning, and would open another job in place of the first. Handles belong to the process
@@ -396,11 +397,28 @@ enum probeline_status probeline_job_rank(struct probeline_job *job,
 // Waits until all ranks have called it. Collective.
 enum probeline_status probeline_job_barrier(struct probeline_job *job);
 
-// Gathers `bytes` bytes of each rank into `all`, in the order of ranks. Collective.
+// Gathers `bytes` bytes of each rank into `all`, in the order of ranks: at most 4 MiB in all.
+// Collective. If an argument is wrong on one rank, or `bytes` differs between ranks, it fails on all
+// of them, and the job goes on.
 enum probeline_status probeline_job_all_gather(struct probeline_job *job,
                                                const void *mine,
                                                size_t bytes,
                                                void *all);
+
+// Stores the sum of `mine` over all ranks at `sum`, at most `UINT64_MAX`. Collective.
+enum probeline_status probeline_job_sum(struct probeline_job *job,
+                                        uint64_t mine,
+                                        uint64_t *sum);
+
+// Stores the smallest `mine` of all ranks at `min`. Collective.
+enum probeline_status probeline_job_min(struct probeline_job *job,
+                                        uint64_t mine,
+                                        uint64_t *min);
+
+// Stores the largest `mine` of all ranks at `max`. Collective.
+enum probeline_status probeline_job_max(struct probeline_job *job,
+                                        uint64_t mine,
+                                        uint64_t *max);
 
 // Stores the default options and `size`, which is sizeof(probeline_table_options).
 // Never waits; any thread.

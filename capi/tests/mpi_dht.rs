@@ -123,4 +123,10 @@ fn examples_under_a_launcher() {
         let said = launch(started_by, &example, (transport, "2"));
         assert!(said.contains(": all is well with 2 ranks\n"), "{said}");
     }
+    if has_mpi {
+        // The static library with a compiler that knows nothing of MPI: pkg-config names its libraries.
+        let linked = installed.compile("cc", Language::C, "examples/probeline.c", true);
+        let said = launch(started_by, &linked, ("mpi", "2"));
+        assert!(said.contains(": all is well with 2 ranks\n"), "{said}");
+    }
 }
