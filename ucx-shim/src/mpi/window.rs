@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use ::mpi::ffi;
 use probeline_engine::SetupError;
-use probeline_transport::{Owner, WORD_BYTES};
+use probeline_transport::{LINE_WORDS, Owner, WORD_BYTES};
 
 use super::{MpiError, OpenError};
 
@@ -33,10 +33,15 @@ impl ControlWords {
         Self { window_words, owners }
     }
 
-    /// The words of a window, with the control words.
+    /// The words of a window, with the control words: whole cache lines.
+    ///
+    /// MPICH 4.0.2 gives each member on a machine memory at a multiple of 16 bytes, and accesses it
+    /// for the others as if the parts followed each other without gaps: with an odd number of words
+    /// the second member does not see what others store in its part.
     pub(super) fn all_words(self) -> Option<usize> {
         let own = u64::from(self.owners) + 2;
-        usize::try_from(self.window_words.checked_add(own)?).ok()
+        let words = self.window_words.checked_add(own)?;
+        usize::try_from(words.checked_next_multiple_of(LINE_WORDS.into())?).ok()
     }
 
     /// The word in which `owner`, when it leaves, names the owner that was lost first.
