@@ -335,7 +335,7 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
     /// Marks the present candidate, whose entry is destroyed, as dropped.
     #[cold]
     fn clean(&mut self, bucket: &[AtomicU64], seen: Control) -> Option<Next> {
-        let dropped = seen.dropped();
+        let dropped = self.context.mode.dropped(seen);
         if !self.swap(bucket.first()?, seen, dropped) {
             return Some(self.search.again());
         }
@@ -361,7 +361,7 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
     ) -> Option<Result<Written, Next>> {
         let (nth, kind) = (self.search.nth(), Kind::Key);
         let Some(value) = value else {
-            if self.swap(bucket.first()?, seen, seen.dropped()) {
+            if self.swap(bucket.first()?, seen, self.context.mode.dropped(seen)) {
                 return Some(Ok(Written::Removed));
             }
             self.context.stats.lost_claims += 1;
@@ -390,7 +390,7 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
         }
         if target.needs_comparison() && self.has_conflict(target)? {
             // Not undone: meanwhile clients have passed the bucket as one without their key.
-            let is_released = self.swap(control, ticket, ticket.dropped());
+            let is_released = self.swap(control, ticket, self.context.mode.dropped(ticket));
             self.context.stats.given_up += 1;
             self.context.stats.stolen_claims += u64::from(!is_released);
             self.context.stats.lost_entries += u64::from(target.kind == Kind::Oldest);

@@ -34,7 +34,7 @@ pub(crate) fn fingerprint() -> u64 {
                 all.with_all(&[control.owner.0.into(), control.index, body.start.index, full.0])
                     .with_all(&[
                         Control::claimed(9, hash, 5).0,
-                        full.dropped().0,
+                        Mode::Claims.dropped(full).0,
                         CHECK_BITS.into(),
                     ])
             });

@@ -14,18 +14,27 @@
 //! claim.
 //!
 //! 1. *No get returns a wrong value.* A hit needs a full control word, the key's bytes, and a check
-//!    that matches key, value and bucket. The words of a READ may be of different times. A mixture
-//!    of two entries, a torn word, or the remains of a late WRITE passes the check with a
-//!    probability of 2^-56; of 2^-40 in [`Mode::BucketLocks`].
-//! 2. *A hit is current.* The control word that matched was in the bucket at some time between the
-//!    post and the completion of the READ. By rule 3, no other bucket had the key then.
+//!    that matches key, value and bucket. The words of a READ may be of different times, and so may
+//!    the bytes of a word if words may tear. Each mixture of two entries, torn word, or remains of a
+//!    late WRITE passes the check with a probability of 2^-56; of 2^-40 in [`Mode::BucketLocks`].
+//! 2. *A hit is current.* The check that matched was in the bucket, in a full control word, at some
+//!    time between the post and the completion of the READ, whatever bytes the READ took from which
+//!    time. For *only a full word has bytes of its entry's check*: a claim replaces them all by a
+//!    ticket, a drop inverts each of them (except for the 16 bits in which
+//!    [`Mode::BucketLocks`] counts readers, and which its checks do not have). Another word has a byte
+//!    of the check by chance only, and all bytes with the probability of rule 1. At the time of that
+//!    full word, no other bucket had the key, by rule 3. A put-if-absent that finds the key, and a put
+//!    that passes the entry of another key, are right for the same reason.
 //! 3. *A key has at most one bucket.* An empty bucket becomes claimed once and never empty again, so
 //!    two puts that find the first candidate empty choose the same word, and one compare-and-swap
 //!    fails. A put that chooses any other bucket compares the control words of all candidates *after*
 //!    its claim, and gives up if one has changed in a way that may be the same key: of two clients that
 //!    claim and then compare, at least one sees the other. A claim shows bits of its key's hash, so a
 //!    put does not pass another client's claim of its key. If words may tear, claims that a put passes
-//!    and words that it compares come from a fetch-and-add of 0.
+//!    and words that it compares come from a fetch-and-add of 0. Nothing else rests on more of a torn
+//!    word than its highest byte, which tells the state and never tears: each compare-and-swap expects
+//!    the word that was seen, and fails if a tear has made it up. What it replaces was therefore in the
+//!    bucket, whether it updates, evicts, removes, cleans, or takes over a claim.
 //! 4. *A put passes a full bucket only if its check matches another key.* If three READs in a row show
 //!    the same control word and no match, then no client claimed the bucket while the second READ
 //!    read its body. A late WRITE has destroyed that body, and the put marks the bucket as dropped.

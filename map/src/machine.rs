@@ -118,6 +118,8 @@ pub(crate) enum Mutant {
     PublishesEarly,
     /// Replaces any value.
     ReplacesAll,
+    /// Leaves the check of an entry in the word that drops it.
+    KeepsDroppedCheck,
 }
 
 impl<K: Plain, V: Plain> Machine for Access<K, V> {
@@ -162,6 +164,8 @@ impl<K: Plain, V: Plain> Run<Context> for Access<K, V> {
         while self.awaited == 0 {
             let Some(outcome) = self.proceed(&key, &request, context, port)? else { continue };
             if !self.is_inside {
+                // Not before the lock is released, which may fail.
+                context.stats.count_outcome(&outcome, matches!(request, Request::Remove));
                 return Ok(Step::Done(outcome));
             }
             (self.kept, self.stage) = (locks::without_value(&outcome), Stage::Leave);
@@ -253,7 +257,12 @@ impl<K: Plain, V: Plain> Access<K, V> {
             }
             Stage::Clean => {
                 self.target.nth = self.search.nth();
-                self.swap(self.target.seen, self.target.seen.dropped(), context, port)?;
+                self.swap(
+                    self.target.seen,
+                    self.dropped(self.target.seen, context),
+                    context,
+                    port,
+                )?;
                 self.stage = Stage::Cleaned;
             }
             Stage::Cleaned => {
@@ -261,7 +270,8 @@ impl<K: Plain, V: Plain> Access<K, V> {
                 let next = if self.old == seen {
                     // Without an atomic the entry stays, and is counted by none of those who see it.
                     context.stats.lost_entries += u64::from(!context.mode.overwrites());
-                    self.search.see(seen.dropped(), Seen::Dropped, self.goal(request, context))
+                    let dropped = self.dropped(seen, context);
+                    self.search.see(dropped, Seen::Dropped, self.goal(request, context))
                 } else {
                     context.follow_writer(seen, self.old);
                     self.search.again()
@@ -312,7 +322,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
                 self.stage = Stage::Published;
             }
             Stage::Release => {
-                self.replace_ticket(self.ticket.dropped(), context, port)?;
+                self.replace_ticket(self.dropped(self.ticket, context), context, port)?;
                 self.stage = Stage::Released;
             }
             Stage::Released => {
@@ -324,7 +334,12 @@ impl<K: Plain, V: Plain> Access<K, V> {
                 self.overwrite_as_dropped(context, port)?;
             }
             Stage::Remove => {
-                self.swap(self.target.seen, self.target.seen.dropped(), context, port)?;
+                self.swap(
+                    self.target.seen,
+                    self.dropped(self.target.seen, context),
+                    context,
+                    port,
+                )?;
                 self.stage = Stage::Removed;
             }
             Stage::Removed if self.old == self.target.seen => {
@@ -407,7 +422,6 @@ impl<K: Plain, V: Plain> Access<K, V> {
         if seen == Seen::Key
             && let Request::Get = request
         {
-            context.stats.hits += 1;
             return Ok(Some(Outcome::Hit(value)));
         }
         if seen == Seen::Key
@@ -472,7 +486,6 @@ impl<K: Plain, V: Plain> Access<K, V> {
                 Stage::Claim
             }
             (Next::Absent(None) | Next::Busy, Request::Get) => {
-                context.stats.misses += 1;
                 context.stats.busy += u64::from(next == Next::Busy);
                 return Some(Outcome::Miss);
             }
@@ -602,9 +615,16 @@ impl<K: Plain, V: Plain> Access<K, V> {
 
     fn end(&mut self, written: Written, context: &mut Context) -> Outcome<V> {
         context.stats.lost_entries += u64::from(core::mem::take(&mut self.has_evicted));
-        let removes = matches!(self.request, Some((_, Request::Remove)));
-        context.stats.count(written, removes);
         Outcome::Written(written)
+    }
+
+    /// Returns the word that drops the entry or the claim of a control word.
+    fn dropped(&self, control: Control, context: &Context) -> Control {
+        #[cfg(test)]
+        if self.mutant == Mutant::KeepsDroppedCheck {
+            return control.dropped(0);
+        }
+        context.mode.dropped(control)
     }
 
     /// Posts a compare-and-swap of the target's control word.

@@ -59,6 +59,13 @@ impl Mode {
         Control(word & self.counts())
     }
 
+    /// Returns the word that drops the entry or the claim of a control word. It leaves the bits that
+    /// count readers.
+    #[inline]
+    pub(crate) fn dropped(self, control: Control) -> Control {
+        control.dropped(self.counts())
+    }
+
     /// Returns the bits of a check that a control word has room for.
     #[inline]
     pub(crate) fn counts(self) -> u64 {

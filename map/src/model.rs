@@ -3,12 +3,14 @@
 //! effect late.
 //!
 //! A word of a READ may have any value that the word had between post and completion, and any that a
-//! WRITE in flight or a late one gives it; if words may tear, also mixtures of two of them. The checker
-//! stores visited states; the number of executions is the number of paths through them.
+//! WRITE in flight or a late one gives it; if words may tear, also mixtures of them. The checker
+//! stores visited states; the number of executions is the number of paths through them. Scenarios are
+//! those of a list, and [`random`] ones.
 // The casts are of indices of a few buckets, clients and requests.
 #![allow(clippy::cast_possible_truncation)]
 
 mod checker;
+mod random;
 mod scenarios;
 
 use probeline_pipeline::{Operation, Pipeline};
@@ -21,10 +23,10 @@ use crate::machine::{Access, Mutant};
 use crate::mode::Mode;
 use crate::outcome::{Request, ValueHash};
 
-/// Buckets of the memory, and words of each.
+/// Buckets of the memory, and words of each. The word behind them is the lock of the part.
 const BUCKETS: usize = 3;
 const BUCKET_WORDS: usize = 8;
-const WORDS: usize = BUCKETS * BUCKET_WORDS;
+const WORDS: usize = BUCKETS * BUCKET_WORDS + 1;
 const MAX_CLIENTS: usize = 3;
 /// Attempts to lock a part or a bucket.
 const LOCK_ATTEMPTS: u32 = 2;
@@ -38,7 +40,7 @@ type Driven = Pipeline<Wire, [Operation<Access<u64, u64>>; 1], Context, Access<u
 type Verdict = Result<(), String>;
 
 /// What a client does with the key of this number.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Get(usize),
     Put(usize),
@@ -70,12 +72,18 @@ impl Act {
     }
 }
 
-/// Returns the value that the request of this number puts. Values differ in the lowest byte and in
-/// the highest one.
+/// An odd constant without structure.
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Returns the value that the request of this number puts. Values differ in each byte.
 fn value_of(number: usize) -> u64 {
-    let number = number as u64 + 1;
-    number << 56 | number
+    u64::from_ne_bytes([number as u8 + 1; 8])
 }
+
+/// The parts of a word that tears between its highest byte and the others.
+const TOP: &[u64] = &[0xff << 56, !(0xff << 56)];
+/// The parts of a word that tears at the borders of its lowest and its highest byte.
+const ENDS: &[u64] = &[0xff, !(0xff << 56 | 0xff), 0xff << 56];
 
 /// The candidates of each key, in order.
 type Orders = &'static [&'static [u64]];
@@ -87,12 +95,17 @@ struct Scenario {
     buckets: u64,
     orders: Orders,
     scripts: Scripts,
+    /// The clients that start only after this number of requests have ended.
+    starts: [u8; MAX_CLIENTS],
+    /// The age that each client gives to its first entry.
+    ages: [u8; MAX_CLIENTS],
     claims_with_read: bool,
-    words_tear: bool,
+    /// The parts of a word at whose borders READs may tear it; none if words are whole.
+    tears: &'static [u64],
     /// Whether atomics take effect after earlier WRITEs.
     ordered: bool,
-    /// Whether every claim is taken for that of a dead client.
-    steals: bool,
+    /// The clients that take every claim for that of a dead client.
+    steals: [bool; MAX_CLIENTS],
     /// Number of atomics and WRITEs that fail in the whole execution.
     failures: u8,
     /// Whether no entry may be lost: there is room for all keys.
@@ -105,10 +118,12 @@ const PLAIN: Scenario = Scenario {
     buckets: 2,
     orders: &[&[0, 1], &[1, 0], &[0, 1]],
     scripts: &[],
+    starts: [0; MAX_CLIENTS],
+    ages: [0; MAX_CLIENTS],
     claims_with_read: false,
-    words_tear: false,
+    tears: &[],
     ordered: false,
-    steals: false,
+    steals: [false; MAX_CLIENTS],
     failures: 0,
     keeps: false,
     mode: Mode::Claims,
@@ -134,7 +149,8 @@ impl Scenario {
     /// Returns keys with the candidates of the scenario.
     fn keys(&self) -> Vec<u64> {
         let layout = self.layout();
-        let (mut keys, mut next) = (Vec::new(), 1..);
+        // Keys differ in each byte.
+        let (mut keys, mut next) = (Vec::new(), (1_u64..).map(|key| key.wrapping_mul(FACTOR)));
         for order in self.orders {
             let has_order = |key: &u64| {
                 let candidate = |nth| layout.candidate(hash(key), nth).index;
@@ -145,13 +161,14 @@ impl Scenario {
         keys
     }
 
-    fn drive(&self) -> Driven {
-        let wire = Wire::new(1, WORDS, 2, 0, !self.words_tear);
+    fn drive(&self, who: usize) -> Driven {
+        let wire = Wire::new(1, WORDS, 2, 0, self.tears.is_empty());
         let wire = if self.ordered { wire.with_ordered_writes() } else { wire };
         let mut context = Context::new::<u64, u64>(&wire, &self.config());
-        if self.steals {
+        if self.steals[who] {
             context.claim_ticks = 0;
         }
+        (0..self.ages[who]).for_each(|_| context.clock.advance());
         Pipeline::new(wire, context, [Operation::EMPTY]).expect("sizes that fit")
     }
 
@@ -189,6 +206,11 @@ impl Scenario {
             }
             Mode::Claims | Mode::Unlocked => false,
         }
+    }
+
+    /// Returns whether a WRITE may reach a bucket that its client no longer has.
+    fn has_late_writes(&self) -> bool {
+        self.failures > 0 || self.steals != PLAIN.steals || self.mode == Mode::Unlocked
     }
 
     /// Returns the values of the entries of a key.

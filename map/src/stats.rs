@@ -1,6 +1,6 @@
 //! Counters of operations and of what happened to them.
 
-use crate::outcome::Written;
+use crate::outcome::{Outcome, Written};
 
 /// What the operations of one client have done since the map was opened or the counters were reset.
 ///
@@ -83,6 +83,15 @@ impl Stats {
             stolen_claims: self.stolen_claims + other.stolen_claims,
             given_up: self.given_up + other.given_up,
             lost_entries: self.lost_entries + other.lost_entries,
+        }
+    }
+
+    /// Counts an operation by its outcome.
+    pub(crate) fn count_outcome<V>(&mut self, outcome: &Outcome<V>, removes: bool) {
+        match outcome {
+            Outcome::Hit(_) => self.hits += 1,
+            Outcome::Miss => self.misses += 1,
+            Outcome::Written(written) => self.count(*written, removes),
         }
     }
 

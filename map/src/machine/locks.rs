@@ -165,7 +165,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
         context: &Context,
         port: &mut Port<'_, impl Transport>,
     ) -> Result<(), Stop> {
-        let dropped = self.target.seen.dropped();
+        let dropped = self.dropped(self.target.seen, context);
         self.write_over(core::iter::once(dropped.0), 1, context, port)?;
         self.old = self.target.seen;
         self.stage = Stage::Removed;

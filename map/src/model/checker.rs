@@ -4,7 +4,9 @@ use core::hash::{Hash, Hasher};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use probeline_pipeline::model::{Action, MAX_WRITTEN, Posted, fingerprint};
+use probeline_pipeline::model::{
+    Action, Effect, Explored, Posted, Stopped, combinations, fingerprint, torn,
+};
 use probeline_pipeline::{Error, Tag};
 use probeline_transport::OpError;
 
@@ -25,7 +27,7 @@ struct World {
     /// Clients, shared between worlds until they change.
     clients: [Option<Rc<Client>>; MAX_CLIENTS],
     /// Atomics and WRITEs reported as failed that may still take effect, in order.
-    late: Vec<Late>,
+    late: Vec<Effect>,
     failures: u8,
     /// Requests that have started; those that have stored or removed; those that failed; those
     /// that will never have an effect.
@@ -38,35 +40,6 @@ struct World {
     superseded: Set,
     /// Puts whose values a replacement has overwritten.
     replaced: Set,
-}
-
-/// A one-sided operation that failed and may still take effect.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Late {
-    Swap { at: usize, expected: u64, desired: u64 },
-    Add { at: usize, addend: u64 },
-    Write { at: usize, words: [u64; MAX_WRITTEN], count: usize },
-}
-
-impl Late {
-    fn of(action: Action) -> Option<Self> {
-        match action {
-            Action::CompareAndSwap { at, expected, desired } => {
-                Some(Self::Swap { at, expected, desired })
-            }
-            Action::FetchAdd { at, addend } if addend != 0 => Some(Self::Add { at, addend }),
-            Action::Write { at, words, count } => Some(Self::Write { at, words, count }),
-            _ => None,
-        }
-    }
-
-    /// Returns the value that a WRITE gives to a word.
-    fn writes(self, word: usize) -> Option<u64> {
-        match self {
-            Self::Write { at, words, count } => words[..count].get(word.checked_sub(at)?).copied(),
-            Self::Swap { .. } | Self::Add { .. } => None,
-        }
-    }
 }
 
 impl Hash for World {
@@ -97,20 +70,33 @@ impl Hash for Client {
     }
 }
 
+/// The byte at which a word of a key or a value tears.
+const TORN_BYTE: u64 = 0xff << 24;
+
 pub(super) struct Checker<'a> {
     scenario: &'a Scenario,
     keys: Vec<u64>,
     /// Number of executions from each visited world on, keyed by its fingerprint.
     paths: HashMap<u128, f64>,
+    /// Moves that it may still make.
+    left: usize,
 }
 
 impl<'a> Checker<'a> {
     /// Returns the number of states and executions of a scenario.
-    pub(super) fn check(scenario: &'a Scenario) -> Result<(usize, f64), String> {
+    pub(super) fn check(scenario: &'a Scenario) -> Result<Explored, Stopped> {
+        Self::check_within(scenario, usize::MAX)
+    }
+
+    /// As [`check`](Self::check), with at most this number of moves.
+    pub(super) fn check_within(
+        scenario: &'a Scenario,
+        max_moves: usize,
+    ) -> Result<Explored, Stopped> {
         assert!(scenario.scripts.concat().len() <= MAX_REQUESTS);
         let client = |who| {
             (who < scenario.scripts.len()).then(|| {
-                let driven = scenario.drive();
+                let driven = scenario.drive(who);
                 let (fingerprint, running) = (fingerprint(&driven), false);
                 Rc::new(Client { fingerprint, driven, done: 0, running, stale: 0, before: 0 })
             })
@@ -127,13 +113,14 @@ impl<'a> Checker<'a> {
             superseded: 0,
             replaced: 0,
         };
-        let mut checker = Self { scenario, keys: scenario.keys(), paths: HashMap::new() };
+        let (keys, paths) = (scenario.keys(), HashMap::new());
+        let mut checker = Self { scenario, keys, paths, left: max_moves };
         let executions = checker.explore(&start)?;
         Ok((checker.paths.len(), executions))
     }
 
     /// Returns the number of executions from this world on; 1 if nothing more can happen.
-    fn explore(&mut self, world: &World) -> Result<f64, String> {
+    fn explore(&mut self, world: &World) -> Result<f64, Stopped> {
         let fingerprint = fingerprint(world);
         if let Some(&paths) = self.paths.get(&fingerprint) {
             return Ok(paths);
@@ -152,6 +139,10 @@ impl<'a> Checker<'a> {
         if next.is_empty() {
             self.check_end(world)?;
         }
+        // In no order, so that a search that is abandoned has not seen one kind of move only.
+        let moves = next.len();
+        next.rotate_left(fingerprint as usize % moves.max(1));
+        self.left = self.left.checked_sub(moves).ok_or(Stopped::Bound)?;
         let mut paths = if next.is_empty() { 1.0 } else { 0.0 };
         for after in &next {
             paths += self.explore(after)?;
@@ -162,7 +153,9 @@ impl<'a> Checker<'a> {
 
     fn moves_of(&self, world: &World, who: usize, next: &mut Vec<World>) -> Verdict {
         let Some(client) = &world.clients[who] else { return Ok(()) };
-        if !client.running && usize::from(client.done) < self.scenario.scripts[who].len() {
+        let ended: u8 = world.clients.iter().flatten().map(|client| client.done).sum();
+        let may_start = !client.running && ended >= self.scenario.starts[who];
+        if may_start && usize::from(client.done) < self.scenario.scripts[who].len() {
             let mut after = world.clone();
             self.start(&mut after, who)?;
             after.seal(who);
@@ -212,17 +205,17 @@ impl<'a> Checker<'a> {
                 }
                 go(false, &|after| {
                     let old = after.memory[at];
-                    if let Some(late) = Late::of(posted.action) {
-                        after.apply(late);
+                    if let Some(effect) = Effect::of(posted.action) {
+                        after.apply(effect);
                     }
                     after.wire(who).set_answer(nth, old);
                 })?;
-                if let (true, Some(late)) = (may_fail, Late::of(posted.action)) {
+                if let (true, Some(late)) = (may_fail, Effect::of(posted.action)) {
                     go(true, &|after| after.fail(who, nth, Some(late)))?;
                 }
             }
             Action::Write { .. } => {
-                let Some(late) = Late::of(posted.action) else { return Ok(()) };
+                let Some(late) = Effect::of(posted.action) else { return Ok(()) };
                 go(true, &|after| {
                     after.apply(late);
                     after.wire(who).complete(nth, Ok(0));
@@ -247,10 +240,9 @@ impl<'a> Checker<'a> {
         let mut writes = world.late.clone();
         for client in world.clients.iter().flatten() {
             let posted = client.driven.transport().posted();
-            writes.extend(posted.filter_map(|(_, posted)| Late::of(posted.action)));
+            writes.extend(posted.filter_map(|(_, posted)| Effect::of(posted.action)));
         }
-        let mut brought = vec![Vec::new()];
-        for (nth, first) in (0..from.words as usize).zip(first) {
+        combinations((0..from.words as usize).zip(first).map(|(nth, first)| {
             let at = from.start.index as usize + nth;
             let mut values = vec![first, world.memory[at]];
             let later = posted.later.iter().filter(|(word, _)| usize::from(*word) == nth);
@@ -258,19 +250,17 @@ impl<'a> Checker<'a> {
             values.extend(writes.iter().filter_map(|write| write.writes(at)));
             values.sort_unstable();
             values.dedup();
-            if self.scenario.words_tear {
-                values = torn(&values);
+            match (self.scenario.tears, nth) {
+                ([], _) => values,
+                (parts, 0) => torn(&values, parts),
+                // No check matches a torn word of a key or a value, so one stands for all.
+                (_, _) if values.len() > 1 => {
+                    values.push(values[0] ^ (values[0] ^ values[1]) & TORN_BYTE);
+                    values
+                }
+                (_, _) => values,
             }
-            let with = |value: &u64| {
-                let value = *value;
-                brought.clone().into_iter().map(move |mut words: Vec<u64>| {
-                    words.push(value);
-                    words
-                })
-            };
-            brought = values.iter().flat_map(with).collect();
-        }
-        brought
+        }))
     }
 
     fn number(&self, client: &Client, who: usize) -> usize {
@@ -326,7 +316,7 @@ impl<'a> Checker<'a> {
     fn drain(&self, world: &mut World, who: usize) -> Verdict {
         let posted: Vec<_> = world.client(who).driven.transport().posted().collect();
         for (nth, posted) in posted {
-            if let Some(late) = Late::of(posted.action) {
+            if let Some(late) = Effect::of(posted.action) {
                 world.come_late(late);
             }
             let client = world.client(who);
@@ -347,45 +337,79 @@ impl<'a> Checker<'a> {
         outcome: Outcome<u64>,
     ) -> Verdict {
         let Some(client) = &world.clients[who] else { return Ok(()) };
+        // Without a lock, a key may be in two buckets.
+        let may_be_stale = self.scenario.mode == Mode::Unlocked;
+        let (gone, before) = (world.void | client.stale, client.before);
         let act = self.scenario.act(number);
-        let same_key = |set: Set| {
-            let of_key = |other: &usize| self.scenario.act(*other).key() == act.key();
-            (0..MAX_REQUESTS).filter(move |other| set >> other & 1 == 1).filter(of_key)
-        };
         match outcome {
             Outcome::Hit(value) => {
                 let Some(put) = (0..MAX_REQUESTS).find(|put| value_of(*put) == value) else {
                     return Err(format!("client {who}: a hit of {value:#x}, which nobody has put"));
                 };
-                if world.started >> put & 1 == 0 || self.scenario.act(put).key() != act.key() {
+                if world.started >> put & 1 == 0 || self.key_of(put) != self.key_of(number) {
                     return Err(format!("client {who}: a hit of the value of another key, {put}"));
                 }
-                // Without a lock, a key may be in two buckets.
-                let may_be_stale = self.scenario.mode == Mode::Unlocked;
-                if !may_be_stale && (world.void | client.stale) >> put & 1 == 1 {
+                if !may_be_stale && gone >> put & 1 == 1 {
                     return Err(format!("client {who}: a hit of the stale value of request {put}"));
                 }
+                // The put has taken effect, even if it has not ended.
+                let writer = world.clients.iter().enumerate().find_map(|(who, client)| {
+                    let client = client.as_ref().filter(|client| client.running)?;
+                    (self.number(client, who) == put).then_some(client.before)
+                });
+                world.superseded |= self.with_key(writer.unwrap_or_default(), number);
             }
-            Outcome::Written(
-                Written::Inserted | Written::Updated | Written::Evicted | Written::Removed,
-            ) => {
-                if let Act::Replace(_, put) = act {
+            Outcome::Written(written) => {
+                let needs_key =
+                    matches!(written, Written::Present | Written::Updated | Written::Removed);
+                let puts = self.with_key(world.started & !gone & !(1 << number), number);
+                let is_put =
+                    |put| !matches!(self.scenario.act(put), Act::Get(_) | Act::Remove(_));
+                let may_be_there = (0..MAX_REQUESTS).any(|put| puts >> put & 1 == 1 && is_put(put));
+                if needs_key && !may_be_there && !may_be_stale {
+                    return Err(format!("client {who}: {written:?}, but the key is not there"));
+                }
+                let is_stored = matches!(
+                    written,
+                    Written::Inserted | Written::Updated | Written::Evicted | Written::Removed
+                );
+                if let Act::Replace(_, put) = act
+                    && is_stored
+                {
                     // A value that is gone cannot be replaced, and each one only once.
-                    let gone = world.void | client.stale | world.replaced;
-                    if self.scenario.mode != Mode::Unlocked && gone >> put & 1 == 1 {
+                    if !may_be_stale && (gone | world.replaced) >> put & 1 == 1 {
                         return Err(format!("client {who}: replaced the old value of {put}"));
                     }
                     world.replaced |= 1 << put;
                     world.superseded |= 1 << put;
                 }
-                let older: Set = same_key(client.before).map(|other| 1 << other).sum();
-                world.superseded |= older;
-                world.stored |= 1 << number;
+                match written {
+                    Written::Inserted | Written::Updated | Written::Evicted | Written::Removed => {
+                        world.superseded |= self.with_key(before, number);
+                        world.stored |= 1 << number;
+                    }
+                    // READs beside a late WRITE may show it, and then the entry again.
+                    Written::Absent if !self.scenario.has_late_writes() => {
+                        world.superseded |= self.with_key(before, number);
+                    }
+                    Written::Absent => {}
+                    Written::Present | Written::Dropped => world.void |= 1 << number,
+                }
             }
-            Outcome::Written(_) => world.void |= 1 << number,
             Outcome::Miss => {}
         }
         Ok(())
+    }
+
+    fn key_of(&self, number: usize) -> usize {
+        self.scenario.act(number).key()
+    }
+
+    /// Returns those of these requests that have the same key as the one of this number.
+    fn with_key(&self, set: Set, number: usize) -> Set {
+        let same =
+            |other: &usize| set >> other & 1 == 1 && self.key_of(*other) == self.key_of(number);
+        (0..MAX_REQUESTS).filter(same).map(|other| 1 << other).sum()
     }
 
     fn check_stats(&self, world: &World, who: usize) -> Verdict {
@@ -438,19 +462,6 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Returns these values and mixtures of two of them, in which the lowest or the highest byte is of
-/// the other value.
-fn torn(values: &[u64]) -> Vec<u64> {
-    const BYTES: [u64; 2] = [0xff, 0xff << 56];
-    let mut all = values.to_vec();
-    for (one, other) in values.iter().flat_map(|one| values.iter().map(move |other| (one, other))) {
-        all.extend(BYTES.map(|byte| one & !byte | other & byte));
-    }
-    all.sort_unstable();
-    all.dedup();
-    all
-}
-
 impl World {
     fn client(&mut self, who: usize) -> &mut Client {
         Rc::make_mut(self.clients[who].as_mut().expect("a client with a script"))
@@ -461,16 +472,9 @@ impl World {
     }
 
     /// Lets an operation take effect, and notes it for the READs in flight.
-    fn apply(&mut self, late: Late) {
-        match late {
-            Late::Swap { at, expected, desired } if self.memory[at] == expected => {
-                self.store(at, desired);
-            }
-            Late::Swap { .. } => {}
-            Late::Add { at, addend } => self.store(at, self.memory[at].wrapping_add(addend)),
-            Late::Write { at, words, count } => {
-                (at..).zip(&words[..count]).for_each(|(at, word)| self.store(at, *word));
-            }
+    fn apply(&mut self, effect: Effect) {
+        for (at, word) in effect.stores(&self.memory) {
+            self.store(at, word);
         }
     }
 
@@ -490,7 +494,7 @@ impl World {
     }
 
     /// Completes a posted operation with an error.
-    fn fail(&mut self, who: usize, nth: usize, late: Option<Late>) {
+    fn fail(&mut self, who: usize, nth: usize, late: Option<Effect>) {
         self.failures -= 1;
         if let Some(late) = late {
             self.come_late(late);
@@ -498,7 +502,7 @@ impl World {
         self.wire(who).complete(nth, Err(OpError::RetryExceeded));
     }
 
-    fn come_late(&mut self, late: Late) {
+    fn come_late(&mut self, late: Effect) {
         self.late.push(late);
         self.late.sort_unstable();
     }

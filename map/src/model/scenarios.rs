@@ -2,7 +2,7 @@
 
 use super::Act::{self, Get, Put, PutIfAbsent, Remove, Replace};
 use super::checker::Checker;
-use super::{Orders, PLAIN, Scenario};
+use super::{ENDS, Orders, PLAIN, Scenario, TOP};
 use crate::machine::Mutant;
 use crate::mode::Mode;
 
@@ -21,6 +21,9 @@ const OVER: Named = ("a get among puts", &[&[Put(0), Put(0)], &[Get(0), Get(0)]]
 const REMOVED: Named = ("a remove among puts", &[&[Put(0), Remove(0)], &[Put(0), Get(0)]]);
 const REUSED: Named =
     ("a removed bucket used again", &[&[Put(0), Remove(0), Put(1)], &[Put(1), Get(1)]]);
+/// Another key's put takes a bucket while the client that has dropped the entry reads it again.
+const REMOVED_BEFORE: Named =
+    ("a put beside a get after a remove", &[&[Put(0), Remove(0), Get(0)], &[Put(1)]]);
 /// More keys than buckets.
 const CROWDED: Named = ("evictions", &[&[Put(0), Put(1)], &[Put(2), Get(0)]]);
 const CROWDED_TWICE: Named =
@@ -49,12 +52,12 @@ fn report((name, scripts): Named, scenario: Scenario) {
     let scenario = Scenario { scripts, ..scenario };
     let begin = std::time::Instant::now();
     let (states, executions) = Checker::check(&scenario)
-        .unwrap_or_else(|violation| panic!("{name}: {violation} in {scenario:?}"));
-    let Scenario { mode, claims_with_read, words_tear, ordered, steals, failures, .. } = scenario;
+        .unwrap_or_else(|stopped| panic!("{name}: {stopped:?} in {scenario:?}"));
+    let Scenario { mode, claims_with_read, tears, ordered, steals, failures, .. } = scenario;
     println!(
         "{name}: {states} states, {executions:.3e} executions ({mode:?}, claims with reads: \
-         {claims_with_read}, torn words: {words_tear}, ordered: {ordered}, steals: {steals}, \
-         failures: {failures}) in {:?}",
+         {claims_with_read}, tears: {tears:x?}, ordered: {ordered}, steals: {steals:?}, failures: \
+         {failures}) in {:?}",
         begin.elapsed()
     );
 }
@@ -83,16 +86,19 @@ fn ordered_writes() {
 
 #[test]
 fn torn_words() {
-    let torn = Scenario { words_tear: true, ..PLAIN };
+    let torn = Scenario { tears: TOP, ..PLAIN };
     report_each(&WITH_ROOM, Scenario { keeps: true, ..torn });
     report_each(&WITHOUT_ROOM[..2], torn);
     report(CROWDED_SHORT, torn);
+    let ends = Scenario { tears: ENDS, ..PLAIN };
+    report_each(&WITH_ROOM, Scenario { keeps: true, ..ends });
+    report(REMOVED_BEFORE, Scenario { orders: ALIKE, ..ends });
 }
 
 /// Clients take over claims of clients that live.
 #[test]
 fn stolen_claims() {
-    let steals = Scenario { steals: true, ..PLAIN };
+    let steals = Scenario { steals: [true; 3], ..PLAIN };
     report_each(&WITH_ROOM, steals);
     report_each(&WITHOUT_ROOM[..3], steals);
 }
@@ -102,7 +108,7 @@ fn failures_with_late_effects() {
     let failing = Scenario { failures: 1, ..PLAIN };
     report_each(&[ONE_KEY_SHORT, CROWDED_SHORT], failing);
     report_each(&[ONE_KEY_SHORT], Scenario { ordered: true, ..failing });
-    report_each(&[ONE_KEY_SHORT], Scenario { steals: true, ..failing });
+    report_each(&[ONE_KEY_SHORT], Scenario { steals: [true; 3], ..failing });
 }
 
 /// Values that are replaced only if they are still those that were read.
@@ -172,7 +178,7 @@ fn is_detected((name, scripts): Named, mutant: Scenario) {
     let mutant = Scenario { scripts, ..mutant };
     match Checker::check(&mutant) {
         Ok(states) => panic!("{name}: {:?} is not detected in {states:?}", mutant.mutant),
-        Err(violation) => println!("as it must be: {violation}"),
+        Err(stopped) => println!("as it must be: {stopped:?}"),
     }
     report((name, scripts), Scenario { mutant: Mutant::None, ..mutant });
 }
@@ -194,8 +200,14 @@ fn a_bucket_passed_without_a_check_is_detected() {
 
 #[test]
 fn a_torn_claim_that_is_trusted_is_detected() {
-    let torn = Scenario { words_tear: true, ..PLAIN };
+    let torn = Scenario { tears: ENDS, ..PLAIN };
     is_detected(ONCE, Scenario { mutant: Mutant::TrustsTornClaims, ..torn });
+}
+
+#[test]
+fn a_dropped_word_with_the_check_of_its_entry_is_detected() {
+    let torn = Scenario { tears: ENDS, orders: ALIKE, ..PLAIN };
+    is_detected(REMOVED_BEFORE, Scenario { mutant: Mutant::KeepsDroppedCheck, ..torn });
 }
 
 #[test]

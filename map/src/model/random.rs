@@ -1,0 +1,137 @@
+//! Scenarios drawn at random.
+
+use probeline_pipeline::model::{
+    Draw, Explored, RandomCheck, Stopped, Subject, check_random, is_found, without_one,
+};
+
+use super::Act::{Get, Put, PutIfAbsent, Remove};
+use super::checker::Checker;
+use super::{BUCKETS, MAX_CLIENTS, MAX_REQUESTS, Orders, PLAIN, Scenario};
+use crate::machine::Mutant;
+use crate::mode::Mode;
+
+/// Most scenarios are of the default mode.
+const MODES: [Mode; 8] = [
+    Mode::Claims,
+    Mode::Claims,
+    Mode::Claims,
+    Mode::Claims,
+    Mode::Claims,
+    Mode::PartLocks,
+    Mode::BucketLocks,
+    Mode::Unlocked,
+];
+
+const CHECK: RandomCheck<'_> = RandomCheck { name: "map", scenarios: 300, max_moves: 20_000 };
+
+/// The most scenarios in which a defect must show.
+const MAX_TO_FIND: u64 = 300;
+
+/// Scenarios of the map with a defect.
+struct Random(Mutant);
+
+impl Subject for Random {
+    type Scenario = Scenario;
+
+    fn draw(&self, draw: &mut Draw) -> Scenario {
+        let (mode, keys) = (draw.one_of(&MODES), draw.one_of(&[1, 2, 3, 3]));
+        let clients = 2 + draw.below(MAX_CLIENTS - 1);
+        let more = MAX_REQUESTS - clients + 1;
+        let requests = clients + draw.below(more).min(draw.below(more));
+        let favourite = draw.below(keys);
+        let scripts = draw.scripts(clients, requests, |draw| {
+            let key = if draw.once_in(2) { favourite } else { draw.below(keys) };
+            draw.one_of(&[Get, Get, Put, Put, Put, PutIfAbsent, Remove, Remove])(key)
+        });
+        let buckets = if draw.once_in(4) { BUCKETS } else { 2 };
+        let orders = draw_orders(draw, keys, buckets);
+        let tears: &[u64] = if draw.once_in(2) { draw.parts() } else { &[] };
+        let claims = mode == Mode::Claims;
+        let scenario = Scenario {
+            buckets: buckets as u64,
+            orders,
+            scripts,
+            starts: draw.starts(scripts),
+            ages: core::array::from_fn(|_| draw.below(3) as u8),
+            claims_with_read: draw.once_in(2),
+            tears,
+            ordered: draw.once_in(3),
+            steals: core::array::from_fn(|_| claims && draw.once_in(6)),
+            failures: draw.one_of(&[0, 0, 0, 0, 1, 1, 2]),
+            mode,
+            mutant: self.0,
+            ..PLAIN
+        };
+        Scenario { keeps: keeps(&scenario), ..scenario }
+    }
+
+    fn check(&self, scenario: &Scenario, max_moves: usize) -> Result<Explored, Stopped> {
+        Checker::check_within(scenario, max_moves)
+    }
+
+    fn smaller(&self, scenario: &Scenario) -> Vec<Scenario> {
+        let without = without_one(scenario.scripts);
+        let shorter = without.into_iter().map(|scripts| {
+            let most = |who| scripts.iter().take(who).map(|script| script.len() as u8).sum();
+            let start = |who: usize| scenario.starts[who].min(most(who));
+            Scenario { scripts, starts: core::array::from_fn(start), ..*scenario }
+        });
+        let calmer = [
+            Scenario { failures: scenario.failures.saturating_sub(1), ..*scenario },
+            Scenario { tears: &[], ..*scenario },
+            Scenario { steals: PLAIN.steals, ..*scenario },
+            Scenario { ages: PLAIN.ages, ..*scenario },
+            Scenario { claims_with_read: false, ..*scenario },
+            Scenario { ordered: false, ..*scenario },
+        ];
+        let differs = |other: &Scenario| format!("{other:?}") != format!("{scenario:?}");
+        shorter.chain(calmer).filter(differs).collect()
+    }
+}
+
+/// Draws the candidates of each key: mostly all buckets. A key may also have a bucket twice.
+fn draw_orders(draw: &mut Draw, keys: usize, buckets: usize) -> Orders {
+    if draw.once_in(4) {
+        let candidates = 1 + draw.below(buckets);
+        return draw.items(keys, |draw| draw.items(candidates, |draw| draw.below(buckets) as u64));
+    }
+    draw.items(keys, |draw| {
+        let mut rest: Vec<u64> = (0..buckets as u64).collect();
+        draw.items(buckets, |draw| rest.remove(draw.below(rest.len())))
+    })
+}
+
+/// Returns whether no entry may be lost: every key has a bucket of its own.
+fn keeps(scenario: &Scenario) -> bool {
+    let all = scenario.scripts.concat();
+    let has_all = |order: &&[u64]| (0..scenario.buckets).all(|bucket| order.contains(&bucket));
+    scenario.mode == Mode::Claims
+        && scenario.failures == 0
+        && scenario.steals == PLAIN.steals
+        && !all.iter().any(|act| matches!(act, Remove(_)))
+        && scenario.orders.len() as u64 <= scenario.buckets
+        && scenario.orders.iter().all(has_all)
+}
+
+#[test]
+fn random_scenarios() {
+    check_random(CHECK, &Random(Mutant::None));
+}
+
+/// Each defect shows in one of the scenarios drawn, rare ones from the given seed on.
+#[test]
+fn random_scenarios_find_every_mutant() {
+    for (mutant, first) in [
+        (Mutant::KeepsDroppedCheck, 400),
+        (Mutant::TrustsKeys, 0),
+        (Mutant::ComparesNothing, 2_100),
+        (Mutant::PassesMixed, 0),
+        (Mutant::TrustsTornClaims, 100),
+        (Mutant::EntersWithoutLock, 0),
+        (Mutant::PublishesEarly, 200),
+    ] {
+        let name = format!("{mutant:?}");
+        let seeds = first..first + MAX_TO_FIND;
+        is_found(RandomCheck { name: &name, ..CHECK }, &Random(mutant), seeds);
+    }
+}
