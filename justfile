@@ -108,9 +108,9 @@ quick:
     cargo clippy --workspace --all-targets -- -D warnings
     cargo test --workspace --lib --bins -- --skip model::
 
-# The exhaustive model check of find-or-put, with the number of executions
+# The exhaustive model checks of the table and the map, with the number of executions; longer: PROBELINE_SCENARIOS=100000
 model-check:
-    cargo test --package probeline-table --lib model -- --nocapture
+    cargo test --package probeline-table --package probeline-map --lib model -- --nocapture
 
 # The verbs over Soft-RoCE in virtual machines: --list, --only NAME, --layer NAME (testbed/README.md)
 vm-test *args:

@@ -15,6 +15,7 @@
 
 mod batches;
 mod checker;
+mod random;
 mod scenarios;
 mod subject;
 mod tree;
@@ -22,6 +23,7 @@ mod wide;
 
 use core::hash::Hash;
 
+use probeline_pipeline::model::combinations;
 use probeline_pipeline::{Machine, Operation};
 
 use crate::bucket::Bucket;
@@ -50,7 +52,7 @@ type Memory = [u64; MOST_BUCKETS];
 /// An error describes the violated rule.
 type Verdict = Result<(), String>;
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Request {
     intent: Intent,
     key: usize,
@@ -65,7 +67,7 @@ const fn find(key: usize) -> Request {
 }
 
 /// A rule violation that the check must detect.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mutant {
     None,
     /// The operation assumes that words are whole, but they may tear.
@@ -81,7 +83,7 @@ enum Mutant {
 }
 
 /// The configuration of one check.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Scenario {
     /// Number of owners, and parts of the ring.
     owners: u32,
@@ -95,6 +97,8 @@ struct Scenario {
     /// The first bucket in each key's probe order.
     homes: [usize; KEYS.len()],
     scripts: &'static [&'static [Request]],
+    /// The number of requests that end before each client starts.
+    starts: [u8; MOST_CLIENTS],
     /// The clients that claim along with the first READ.
     one_roundtrip: [bool; MOST_CLIENTS],
     /// What each client's CPU may do with the part of owner 0.
@@ -123,6 +127,7 @@ const PAPER: Scenario = Scenario {
     filled: &[],
     homes: [0; KEYS.len()],
     scripts: &[],
+    starts: [0; MOST_CLIENTS],
     one_roundtrip: [false; MOST_CLIENTS],
     direct: [Direct::Off; MOST_CLIENTS],
     ahead_from: 0,
@@ -215,19 +220,8 @@ impl Scenario {
         buckets: core::ops::Range<usize>,
         first: &[u64],
     ) -> Vec<Vec<u64>> {
-        let mut brought = vec![Vec::new()];
-        for (at, first) in buckets.zip(first) {
-            let values = self.values(*first != 0, memory[at]);
-            let with = |value: &u64| {
-                let value = *value;
-                brought.clone().into_iter().map(move |mut words: Vec<u64>| {
-                    words.push(value);
-                    words
-                })
-            };
-            brought = values.iter().flat_map(with).collect();
-        }
-        brought
+        let values = |(at, first): (usize, &u64)| self.values(*first != 0, memory[at]);
+        combinations(buckets.zip(first).map(values))
     }
 
     /// Returns the words that a READ may return for a bucket.

@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use probeline_pipeline::Tag;
-use probeline_pipeline::model::{Action, MAX_WRITTEN, Posted, fingerprint};
+use probeline_pipeline::model::{
+    Action, Effect, Explored, Posted, Stopped, combinations, fingerprint, torn,
+};
 use probeline_transport::OpError;
 
 use super::subject::{Driven, Narrow, Subject};
-use super::{KEYS, MOST_CLIENTS, Memory, Mutant, Request, Scenario, Verdict, Wire, claim};
+use super::{KEYS, MOST_CLIENTS, Memory, Mutant, Request, Scenario, Verdict, Wire};
 use crate::error::{OperationError, SubmitError};
 use crate::outcome::Outcome;
 use crate::table::Finished;
@@ -20,28 +22,10 @@ struct World<S: Subject> {
     /// Clients, shared between worlds until they change.
     clients: [Option<Rc<Client<S>>>; MOST_CLIENTS],
     /// Claims and WRITEs reported as failed that may still take effect, in order.
-    late: Vec<Late>,
+    late: Vec<Effect>,
     failures: u8,
     inserted: [u8; KEYS.len()],
     cleared: bool,
-}
-
-/// A one-sided operation that failed and may still take effect.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Late {
-    Claim { at: usize, word: u64 },
-    Write { at: usize, words: [u64; MAX_WRITTEN], count: usize },
-}
-
-impl Late {
-    fn take_effect(self, memory: &mut Memory) {
-        match self {
-            Self::Claim { at, word } => claim(memory, at, word),
-            Self::Write { at, words, count } => {
-                memory[at..at + count].copy_from_slice(&words[..count]);
-            }
-        }
-    }
 }
 
 impl<S: Subject> Hash for World<S> {
@@ -74,21 +58,29 @@ pub(super) struct Checker<'a, S> {
     subject: S,
     /// Number of executions from each visited world on, keyed by its fingerprint.
     paths: HashMap<u128, f64>,
+    /// Moves that it may still make.
+    left: usize,
 }
 
 impl<'a> Checker<'a, Narrow> {
     /// Returns the number of states and executions of a scenario with narrow keys.
-    pub(super) fn check(scenario: &'a Scenario) -> Result<(usize, f64), String> {
+    pub(super) fn check(scenario: &'a Scenario) -> Result<Explored, Stopped> {
         Self::check_subject(scenario, Narrow)
     }
 }
 
 impl<'a, S: Subject> Checker<'a, S> {
     /// Returns the number of states and executions of a scenario.
-    pub(super) fn check_subject(
+    pub(super) fn check_subject(scenario: &'a Scenario, subject: S) -> Result<Explored, Stopped> {
+        Self::check_within(scenario, subject, usize::MAX)
+    }
+
+    /// As [`check_subject`](Self::check_subject), with at most this number of moves.
+    pub(super) fn check_within(
         scenario: &'a Scenario,
         subject: S,
-    ) -> Result<(usize, f64), String> {
+        max_moves: usize,
+    ) -> Result<Explored, Stopped> {
         let client = |who| {
             (who < scenario.scripts.len()).then(|| {
                 let driven = subject.drive(scenario, who);
@@ -104,13 +96,13 @@ impl<'a, S: Subject> Checker<'a, S> {
             inserted: [0; KEYS.len()],
             cleared: false,
         };
-        let mut checker = Self { scenario, subject, paths: HashMap::new() };
+        let mut checker = Self { scenario, subject, paths: HashMap::new(), left: max_moves };
         let executions = checker.explore(&start)?;
         Ok((checker.paths.len(), executions))
     }
 
     /// Returns the number of executions from this world on; 1 if nothing more can happen.
-    fn explore(&mut self, world: &World<S>) -> Result<f64, String> {
+    fn explore(&mut self, world: &World<S>) -> Result<f64, Stopped> {
         let fingerprint = fingerprint(world);
         if let Some(&paths) = self.paths.get(&fingerprint) {
             return Ok(paths);
@@ -122,7 +114,7 @@ impl<'a, S: Subject> Checker<'a, S> {
         }
         for which in 0..world.late.len() {
             let mut after = world.clone();
-            after.late.remove(which).take_effect(&mut after.memory);
+            after.late.remove(which).apply(&mut after.memory);
             next.push(after);
         }
         if next.is_empty() {
@@ -131,6 +123,10 @@ impl<'a, S: Subject> Checker<'a, S> {
                 next.push(self.clear(world));
             }
         }
+        // In no order, so that a search that is abandoned has not seen one kind of move only.
+        let moves = next.len();
+        next.rotate_left(fingerprint as usize % moves.max(1));
+        self.left = self.left.checked_sub(moves).ok_or(Stopped::Bound)?;
         let mut paths = if next.is_empty() { 1.0 } else { 0.0 };
         for after in &next {
             paths += self.explore(after)?;
@@ -158,7 +154,9 @@ impl<'a, S: Subject> Checker<'a, S> {
 
     fn moves_of(&self, world: &World<S>, who: usize, next: &mut Vec<World<S>>) -> Verdict {
         let Some(client) = &world.clients[who] else { return Ok(()) };
-        if !client.running && usize::from(client.done) < self.scenario.scripts[who].len() {
+        let ended: u8 = world.clients.iter().flatten().map(|client| client.done).sum();
+        let may_start = !client.running && ended >= self.scenario.starts[who];
+        if may_start && usize::from(client.done) < self.scenario.scripts[who].len() {
             let mut after = world.clone();
             if self.start(&mut after, who)? {
                 after.seal(who);
@@ -219,46 +217,39 @@ impl<'a, S: Subject> Checker<'a, S> {
                 all.iter()
                     .try_for_each(|words| go(true, &|after| after.wire(who).bring(nth, words)))
             }
-            Action::CompareAndSwap { at, expected, desired } => {
-                assert_eq!(expected, 0, "claims are on empty buckets");
+            Action::CompareAndSwap { at, .. } | Action::FetchAdd { at, .. } => {
+                let is_claim = matches!(action, Action::CompareAndSwap { expected: 0, .. });
+                assert!(is_claim || matches!(action, Action::FetchAdd { .. }), "an atomic");
+                let effect = Effect::of(action);
                 go(false, &|after| {
                     let old = after.memory[at];
-                    claim(&mut after.memory, at, desired);
+                    if let Some(effect) = effect {
+                        effect.apply(&mut after.memory);
+                    }
                     after.wire(who).set_answer(nth, old);
                 })?;
                 if may_fail {
-                    go(true, &|after| {
-                        after.come_late(Late::Claim { at, word: desired });
-                        after.fail(who, nth);
-                    })?;
+                    go(true, &|after| after.fail(who, nth, effect))?;
                 }
                 Ok(())
             }
-            Action::Write { at, words, count } => {
-                let write = Late::Write { at, words, count };
+            Action::Write { .. } => {
+                let Some(write) = Effect::of(action) else { return Ok(()) };
                 go(true, &|after| {
-                    write.take_effect(&mut after.memory);
+                    write.apply(&mut after.memory);
                     after.wire(who).complete(nth, Ok(0));
                 })?;
                 if may_fail {
-                    go(true, &|after| {
-                        after.come_late(write);
-                        after.fail(who, nth);
-                    })?;
+                    go(true, &|after| after.fail(who, nth, Some(write)))?;
                 }
                 Ok(())
             }
-            Action::FetchAdd { at, addend } => go(false, &|after| {
-                let old = after.memory[at];
-                after.memory[at] += addend;
-                after.wire(who).set_answer(nth, old);
-            }),
             Action::Answer { old } => {
                 let lies = self.scenario.mutant == Mutant::MisreportsClaims;
                 let old = if lies { 0 } else { old };
                 go(true, &|after| after.wire(who).complete(nth, Ok(old)))?;
                 if may_fail {
-                    go(true, &|after| after.fail(who, nth))?;
+                    go(true, &|after| after.fail(who, nth, None))?;
                 }
                 Ok(())
             }
@@ -273,42 +264,21 @@ impl<'a, S: Subject> Checker<'a, S> {
         words: core::ops::Range<usize>,
         first: &[u64],
     ) -> Vec<Vec<u64>> {
-        let mut writes: Vec<Late> = world.late.clone();
+        let mut writes: Vec<Effect> = world.late.clone();
         for client in world.clients.iter().flatten() {
-            writes.extend(client.driven.transport().posted().filter_map(|(_, posted)| {
-                let Action::Write { at, words, count } = posted.action else { return None };
-                Some(Late::Write { at, words, count })
-            }));
+            let posted = client.driven.transport().posted();
+            writes.extend(posted.filter_map(|(_, posted)| Effect::of(posted.action)));
         }
-        let mut brought = vec![Vec::new()];
-        for (nth, at) in words.enumerate() {
-            let mut values = vec![first[nth], world.memory[at]];
-            values.extend(writes.iter().filter_map(|write| match *write {
-                Late::Write { at: start, words, count } => {
-                    words[..count].get(at.checked_sub(start)?).copied()
-                }
-                Late::Claim { .. } => None,
-            }));
+        combinations(words.zip(first).map(|(at, first)| {
+            let mut values = vec![*first, world.memory[at]];
+            values.extend(writes.iter().filter_map(|write| write.writes(at)));
             if self.scenario.words_tear {
-                const LOW: u64 = 0xff;
-                let mixed = |high: &u64| {
-                    let high = *high;
-                    values.iter().map(move |low| high & !LOW | low & LOW)
-                };
-                values = values.iter().flat_map(mixed).collect();
+                return torn(&values, &[0xff, !0xff]);
             }
             values.sort_unstable();
             values.dedup();
-            let with = |value: &u64| {
-                let value = *value;
-                brought.clone().into_iter().map(move |mut words: Vec<u64>| {
-                    words.push(value);
-                    words
-                })
-            };
-            brought = values.iter().flat_map(with).collect();
-        }
-        brought
+            values
+        }))
     }
 
     fn request(&self, client: &Client<S>, who: usize) -> Request {
@@ -375,14 +345,8 @@ impl<'a, S: Subject> Checker<'a, S> {
         let client = world.client(who);
         let posted: Vec<_> = client.driven.transport().posted().collect();
         for (nth, posted) in posted {
-            match posted.action {
-                Action::CompareAndSwap { at, desired, .. } => {
-                    world.come_late(Late::Claim { at, word: desired });
-                }
-                Action::Write { at, words, count } => {
-                    world.come_late(Late::Write { at, words, count });
-                }
-                _ => {}
+            if let Some(late) = Effect::of(posted.action) {
+                world.come_late(late);
             }
             let client = world.client(who);
             client.driven.transport_mut().complete(nth, Ok(0));
@@ -451,13 +415,16 @@ impl<S: Subject> World<S> {
         self.client(who).driven.transport_mut()
     }
 
-    /// Completes a posted atomic with an error.
-    fn fail(&mut self, who: usize, nth: usize) {
+    /// Completes a posted operation with an error.
+    fn fail(&mut self, who: usize, nth: usize, late: Option<Effect>) {
         self.failures -= 1;
+        if let Some(late) = late {
+            self.come_late(late);
+        }
         self.wire(who).complete(nth, Err(OpError::RetryExceeded));
     }
 
-    fn come_late(&mut self, late: Late) {
+    fn come_late(&mut self, late: Effect) {
         self.late.push(late);
         self.late.sort_unstable();
     }

@@ -1,5 +1,7 @@
 //! The scenarios of the model check: requests, shapes of the table, and options.
 
+use probeline_pipeline::model::{Explored, Stopped};
+
 use super::checker::Checker;
 use super::{Mutant, PAPER, Request, Scenario, find, put};
 use crate::direct::Direct;
@@ -27,10 +29,7 @@ const ALL: [(&str, (Scripts, &[Shape])); 5] = [
 /// Returns states and executions over several shapes and all placements of two homes. The ring is
 /// symmetric, so the first key's home is bucket 0. The third key shares it, which gives clusters of
 /// three.
-fn check(
-    (scripts, shapes): (Scripts, &[Shape]),
-    switched: Scenario,
-) -> Result<(usize, f64), String> {
+fn check((scripts, shapes): (Scripts, &[Shape]), switched: Scenario) -> Result<Explored, Stopped> {
     let (mut states, mut executions) = (0, 0.0);
     for &(buckets, chunk, max_chunks) in shapes {
         for home in 0..buckets {
@@ -50,9 +49,9 @@ fn check_all(switched: Scenario) {
     }
 }
 
-fn report(name: &str, switched: Scenario, result: Result<(usize, f64), String>) {
+fn report(name: &str, switched: Scenario, result: Result<Explored, Stopped>) {
     let Scenario { words_tear, failures, one_roundtrip, cache_entries, .. } = switched;
-    let (states, executions) = result.unwrap_or_else(|violation| panic!("{name}: {violation}"));
+    let (states, executions) = result.unwrap_or_else(|stopped| panic!("{name}: {stopped:?}"));
     println!(
         "{name}: {states} states, {executions:.3e} executions (torn words: {words_tear}, failing \
          claims: {failures}, one roundtrip: {one_roundtrip:?}, cache entries: {cache_entries})"
@@ -217,7 +216,7 @@ fn the_direct_path_beside_posts() {
 /// Checks that the mutant fails the check and that the scenario passes without it.
 fn is_detected(scripts: (Scripts, &[Shape]), mutant: Scenario) {
     let violation = check(scripts, mutant).unwrap_err();
-    println!("as it must be: {violation}");
+    println!("as it must be: {violation:?}");
     let right = Scenario { mutant: Mutant::None, ..mutant };
     check(scripts, right).unwrap();
 }

@@ -1,5 +1,6 @@
 //! What is checked: the machine, its context, and what the words of the memory mean.
 
+use core::fmt::Debug;
 use core::hash::Hash;
 
 use probeline_pipeline::{Machine, Operation, Pipeline, Run};
@@ -21,7 +22,7 @@ pub(super) type Driven<S> = Pipeline<
     <S as Subject>::Machine,
 >;
 
-pub(super) trait Subject: Copy {
+pub(super) trait Subject: Copy + Debug {
     type Context: Clone + Hash;
     type Machine: Run<Self::Context>
         + Machine<Outcome = Outcome, Error = OperationError>
@@ -47,7 +48,7 @@ pub(super) trait Subject: Copy {
 }
 
 /// Narrow keys.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Narrow;
 
 #[derive(Clone, Debug, Hash)]

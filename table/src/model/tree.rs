@@ -3,6 +3,7 @@
 //! A key has two nodes: the pair of its first two slots, and the root, which refers to it. Words do
 //! not tear here: each node is a search of narrow keys, whose own check covers that.
 
+use probeline_pipeline::model::{Draw, Explored, Stopped};
 use probeline_pipeline::{Machine, Operation, Pipeline};
 
 use super::checker::Checker;
@@ -32,14 +33,20 @@ const fn keys(seed: u64) -> Keys {
     [key([shared[0], shared[1], 5]), key([shared[0], shared[1], 6]), key([seed % 3, 5, seed])]
 }
 
-#[derive(Clone, Copy)]
-struct TreeKeys {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TreeKeys {
     keys: Keys,
-    mutant: TreeMutant,
+    pub(super) mutant: TreeMutant,
+}
+
+impl TreeKeys {
+    pub(super) fn draw(draw: &mut Draw) -> Self {
+        Self { keys: keys(1 + draw.below(30) as u64), mutant: TreeMutant::None }
+    }
 }
 
 #[derive(Clone, Debug, Hash)]
-struct Lines([PairCacheLine; 1], usize);
+pub(super) struct Lines([PairCacheLine; 1], usize);
 
 impl AsMut<[PairCacheLine]> for Lines {
     fn as_mut(&mut self) -> &mut [PairCacheLine] {
@@ -132,7 +139,7 @@ const ALIKE: Scripts = &[&[put(0)], &[put(2)]];
 const ALL: [(&str, Scripts); 3] =
     [("a shared node", SHARED), ("finds among puts", FINDS), ("a node like a root", ALIKE)];
 
-fn check(mutant: TreeMutant, scripts: Scripts, switched: Scenario) -> Result<(usize, f64), String> {
+fn check(mutant: TreeMutant, scripts: Scripts, switched: Scenario) -> Result<Explored, Stopped> {
     let (mut states, mut executions) = (0, 0.0);
     for &(buckets, chunk, max_chunks) in SHAPES {
         for seed in SEEDS {
@@ -149,7 +156,7 @@ fn check(mutant: TreeMutant, scripts: Scripts, switched: Scenario) -> Result<(us
 fn check_all(switched: Scenario) {
     for (name, scripts) in ALL {
         let (states, executions) = check(TreeMutant::None, scripts, switched)
-            .unwrap_or_else(|violation| panic!("{name}: {violation}"));
+            .unwrap_or_else(|stopped| panic!("{name}: {stopped:?}"));
         let Scenario { failures, one_roundtrip, cache_entries, .. } = switched;
         println!(
             "{name}: {states} states, {executions:.3e} executions (failures: {failures}, one roundtrip: {one_roundtrip:?}, cache lines: {cache_entries})"
@@ -184,7 +191,7 @@ fn trees_with_a_failure_and_a_late_effect() {
 /// Checks that the mutant fails the check and that the scenario passes without it.
 fn is_detected(mutant: TreeMutant, scripts: Scripts, scenario: Scenario) {
     let violation = check(mutant, scripts, scenario).unwrap_err();
-    println!("as it must be: {violation}");
+    println!("as it must be: {violation:?}");
     let right = Scenario { mutant: Mutant::None, ..scenario };
     check(TreeMutant::None, scripts, right).unwrap();
 }

@@ -5,6 +5,7 @@
 //! for each word, its value at the post, its value at the completion, or that of a WRITE in flight
 //! or of one that failed and takes effect late; if words may tear, also a mix of the halves of two.
 
+use probeline_pipeline::model::{Draw, Explored, Stopped};
 use probeline_pipeline::{Machine, Operation, Pipeline};
 
 use super::checker::Checker;
@@ -19,7 +20,7 @@ use crate::wide::{Entries, EntryStats, Spares, WideContext, WideFindOrPut, WideM
 const WIDE: [[u64; 1]; KEYS.len()] = [[0x0101], [0x0100], [0x0707_0000]];
 
 /// Keys of one word in entries of the only owner.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct WideKeys {
     /// Entries in all.
     entries: usize,
@@ -29,10 +30,16 @@ pub(super) struct WideKeys {
     run: u64,
     /// The tags of the keys.
     tags: [u64; KEYS.len()],
-    mutant: WideMutant,
+    pub(super) mutant: WideMutant,
 }
 
 impl WideKeys {
+    /// Draws tags, entries, and how many of them a client takes at once.
+    pub(super) fn draw(draw: &mut Draw) -> Self {
+        let (entries, run) = (1 + draw.below(4), 1 + draw.below(2) as u64);
+        Self { entries, run, tags: draw.one_of(&[ALIKE, DIFFERENT]), ..KEYS_OF }
+    }
+
     fn layout(&self, scenario: &Scenario) -> Entries {
         let per_owner = (self.entries as u64) << self.more_bits;
         Entries::new(1, per_owner, 1, scenario.buckets as u64 + 1)
@@ -149,7 +156,7 @@ const REUSED: Scripts = &[&[put(0), put(2)], &[put(0), find(2)]];
 const FAILING: Scripts = &[&[put(0), put(2)], &[put(0)]];
 const ONE_KEY_FAILING: Scripts = &[&[put(0)], &[put(0)]];
 
-fn check(keys: WideKeys, scripts: Scripts, switched: Scenario) -> Result<(usize, f64), String> {
+fn check(keys: WideKeys, scripts: Scripts, switched: Scenario) -> Result<Explored, Stopped> {
     let (mut states, mut executions) = (0, 0.0);
     let shapes = if switched.failures > 0 { SMALL_SHAPES } else { SHAPES };
     for &(buckets, chunk, max_chunks) in shapes {
@@ -166,7 +173,7 @@ fn check(keys: WideKeys, scripts: Scripts, switched: Scenario) -> Result<(usize,
 
 fn report(name: &str, keys: WideKeys, scripts: Scripts, switched: Scenario) {
     let (states, executions) =
-        check(keys, scripts, switched).unwrap_or_else(|violation| panic!("{name}: {violation}"));
+        check(keys, scripts, switched).unwrap_or_else(|stopped| panic!("{name}: {stopped:?}"));
     let Scenario { words_tear, failures, .. } = switched;
     println!(
         "{name}: {states} states, {executions:.3e} executions (torn words: {words_tear}, failures: \
@@ -222,7 +229,7 @@ fn wide_keys_with_runs_and_few_entries() {
 /// Checks that the mutant fails the check and that the scenario passes without it.
 fn is_detected(mutant: WideMutant, scripts: Scripts, scenario: Scenario) {
     let violation = check(WideKeys { mutant, ..KEYS_OF }, scripts, scenario).unwrap_err();
-    println!("as it must be: {violation}");
+    println!("as it must be: {violation:?}");
     check(KEYS_OF, scripts, scenario).unwrap();
 }
 
@@ -255,6 +262,6 @@ fn a_torn_reference_that_is_trusted_is_detected() {
     let right = Scenario { words_tear: true, ..PAPER };
     let mutant = Scenario { mutant: Mutant::TrustsTornWords, ..right };
     let violation = check(keys, FINDS, mutant).unwrap_err();
-    println!("as it must be: {violation}");
+    println!("as it must be: {violation:?}");
     check(keys, FINDS, right).unwrap();
 }
