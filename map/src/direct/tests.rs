@@ -181,7 +181,7 @@ fn a_claim_of_a_client_ahead_is_alive() {
 fn the_clock_follows_the_writer_that_was_faster() {
     let (engine, config) = engine();
     let claim = Control::claimed(20, !hash(&7_u64), 1 << 16);
-    for (now, age) in [(claim, 20), (Control::full(31, 5), 31), (claim.dropped(), 0)] {
+    for (now, age) in [(claim, 20), (Control::full(31, 5), 31), (Mode::Claims.dropped(claim), 0)] {
         let mut context = Context::new::<u64, u64>(&engine, &config);
         let [first, _] = candidates(&context.layout, 7);
         let changing = Changing::new(context.layout, first, |part| part.set(first, &[now.0]));

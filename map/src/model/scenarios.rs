@@ -115,9 +115,9 @@ fn failures_with_late_effects() {
 #[test]
 fn replacements() {
     report_each(&UPDATES, PLAIN);
-    report_each(&UPDATES[..2], Scenario { words_tear: true, ..PLAIN });
+    report_each(&UPDATES, Scenario { tears: TOP, ..PLAIN });
     report_each(&UPDATES, Scenario { ordered: true, ..PLAIN });
-    report_each(&UPDATES, Scenario { steals: true, ..PLAIN });
+    report_each(&UPDATES, Scenario { steals: [true; 3], ..PLAIN });
     for mode in [Mode::PartLocks, Mode::BucketLocks] {
         report(REPLACED_OR_PUT, Scenario { mode, ..PLAIN });
         report(REPLACED_OR_REMOVED, Scenario { mode, orders: ALIKE, ..PLAIN });
@@ -127,6 +127,14 @@ fn replacements() {
 #[test]
 fn a_replacement_of_any_value_is_detected() {
     is_detected(REPLACED_TWICE, Scenario { mutant: Mutant::ReplacesAll, ..PLAIN });
+}
+
+/// Counts a request as failed, and as nothing else, if its lock could not be released.
+#[test]
+fn a_release_of_a_lock_that_fails() {
+    let failing = Scenario { failures: 1, mode: Mode::PartLocks, ..PLAIN };
+    report(("a lock that stays", &[&[Remove(0)], &[Put(0)]]), failing);
+    report(("a lock that stays", &[&[Put(0), Get(0)]]), failing);
 }
 
 #[test]
