@@ -5,6 +5,7 @@ use probeline_transport::Alone;
 
 use super::*;
 use crate::config::Config;
+use crate::mode::Mode;
 
 type Change<'c> = Box<dyn FnOnce(&Changing<'c>) + 'c>;
 

@@ -363,8 +363,7 @@ impl<'a> Checker<'a> {
                 let needs_key =
                     matches!(written, Written::Present | Written::Updated | Written::Removed);
                 let puts = self.with_key(world.started & !gone & !(1 << number), number);
-                let is_put =
-                    |put| !matches!(self.scenario.act(put), Act::Get(_) | Act::Remove(_));
+                let is_put = |put| !matches!(self.scenario.act(put), Act::Get(_) | Act::Remove(_));
                 let may_be_there = (0..MAX_REQUESTS).any(|put| puts >> put & 1 == 1 && is_put(put));
                 if needs_key && !may_be_there && !may_be_stale {
                     return Err(format!("client {who}: {written:?}, but the key is not there"));
