@@ -79,6 +79,20 @@
 // Find a key, or insert it.
 #define PROBELINE_FIND_OR_PUT 1
 
+// Ranks that write claim a bucket first: no rank waits for one that has died. The default.
+#define PROBELINE_MODE_CLAIMS 0
+
+// A lock for each rank's part, for comparison.
+#define PROBELINE_MODE_PART_LOCKS 1
+
+// A lock for each bucket, for comparison.
+#define PROBELINE_MODE_BUCKET_LOCKS 2
+
+// No lock and no claim: a put takes two roundtrips. Of two puts into one bucket at the same time one
+// may be lost, or both; puts of one key may leave it in two buckets, and a get then may return the
+// older value. It never returns the value of another key, or parts of two values.
+#define PROBELINE_MODE_UNLOCKED 3
+
 // Get a value.
 #define PROBELINE_GET 0
 
@@ -295,6 +309,10 @@ typedef struct probeline_map_options {
     // A number for what the bytes of keys and values mean, of your choice. All ranks give the same,
     // and probeline_map_load() refuses a file that was saved with another one. [default: 0]
     uint64_t format;
+    // PROBELINE_MODE_..., how ranks that use a bucket at the same time are synchronized. In all but
+    // the default, the CPU does not access the memory of all ranks itself.
+    // [default: PROBELINE_MODE_CLAIMS]
+    int mode;
 } probeline_map_options;
 
 // Receives a key, its value, and the pointer given with the function. It must return: no longjmp, no

@@ -2,11 +2,32 @@
 
 use core::ffi::c_int;
 
-use probeline::map::{Config, Stats};
+use probeline::map::{Config, Mode, Stats};
 
 use crate::cache::{MAX_KEY, MAX_VALUE};
-use crate::options::Allowed::{Flag, Range};
+use crate::options::Allowed::{Constants, Flag, Range};
 use crate::options::{Extensible, Field, MAX_KEYS, MAX_OPERATIONS, Options, fields};
+
+/// Ranks that write claim a bucket first: no rank waits for one that has died. The default.
+pub const PROBELINE_MODE_CLAIMS: c_int = 0;
+/// A lock for each rank's part, for comparison.
+pub const PROBELINE_MODE_PART_LOCKS: c_int = 1;
+/// A lock for each bucket, for comparison.
+pub const PROBELINE_MODE_BUCKET_LOCKS: c_int = 2;
+/// No lock and no claim: a put takes two roundtrips. Of two puts into one bucket at the same time one
+/// may be lost, or both; puts of one key may leave it in two buckets, and a get then may return the
+/// older value. It never returns the value of another key, or parts of two values.
+pub const PROBELINE_MODE_UNLOCKED: c_int = 3;
+
+/// Returns the mode of an option, which was checked.
+pub(crate) fn mode_of(option: c_int) -> Mode {
+    match option {
+        PROBELINE_MODE_PART_LOCKS => Mode::PartLocks,
+        PROBELINE_MODE_BUCKET_LOCKS => Mode::BucketLocks,
+        PROBELINE_MODE_UNLOCKED => Mode::Unlocked,
+        _ => Mode::Claims,
+    }
+}
 
 /// Options of a map. All ranks give the same.
 #[repr(C)]
@@ -43,6 +64,10 @@ pub struct probeline_map_options {
     /// A number for what the bytes of keys and values mean, of your choice. All ranks give the same,
     /// and probeline_map_load() refuses a file that was saved with another one. [default: 0]
     pub format: u64,
+    /// PROBELINE_MODE_..., how ranks that use a bucket at the same time are synchronized. In all but
+    /// the default, the CPU does not access the memory of all ranks itself.
+    /// [default: PROBELINE_MODE_CLAIMS]
+    pub mode: c_int,
 }
 
 // SAFETY: repr(C); numbers, of which the first is the size.
@@ -59,6 +84,7 @@ unsafe impl Extensible for probeline_map_options {
         claims_with_read: 1,
         direct: 1,
         format: 0,
+        mode: PROBELINE_MODE_CLAIMS,
     };
 }
 
@@ -73,10 +99,11 @@ impl Options for probeline_map_options {
             buckets_per_rank Range(0, MAX_KEYS),
             candidates Range(1, 8),
             operations Range(1, MAX_OPERATIONS),
-            claim_ticks Range(1, 48),
+            claim_ticks Range(1, 24),
             claims_with_read Flag,
             direct Flag,
             format Range(0, u64::MAX),
+            mode Constants("PROBELINE_MODE_", 3),
         ]
     }
 }

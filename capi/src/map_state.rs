@@ -8,7 +8,7 @@ use probeline::map::{Bytes, Config, OperationError, Tag};
 use crate::cache::{self, Access, Cache};
 use crate::handle::Abandon;
 use crate::job::{Members, Shared};
-use crate::map_options::probeline_map_options;
+use crate::map_options::{mode_of, probeline_map_options};
 use crate::options::Options;
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
 
@@ -59,6 +59,7 @@ fn plan(members: &mut Members, options: &probeline_map_options) -> Result<Config
         claim_ticks: u8::try_from(options.claim_ticks).unwrap_or(u8::MAX),
         direct: options.direct != 0,
         format: options.format,
+        mode: mode_of(options.mode),
         key_bytes: options.key_bytes,
         value_bytes: options.value_bytes,
         ..config
