@@ -122,6 +122,8 @@ struct Ranged<const K: usize, const V: usize> {
     values: Vec<Bytes<V>>,
     found: Vec<Option<Bytes<V>>>,
     finished: Vec<Finished<Bytes<V>>>,
+    /// Room for one value.
+    room: Vec<u8>,
 }
 
 /// Returns bytes whose number was checked when the map was opened.
@@ -160,6 +162,7 @@ impl<const K: usize, const V: usize> Ranged<K, V> {
             values: Vec::new(),
             found: Vec::new(),
             finished: vec![Finished::default(); operations as usize],
+            room: vec![0; config.value_bytes],
         }))
     }
 
@@ -194,10 +197,10 @@ impl<const K: usize, const V: usize> Ranged<K, V> {
 
 impl<const K: usize, const V: usize> Cache for Ranged<K, V> {
     fn get(&mut self, key: &[u8], value: Place<'_>) -> Result<probeline_outcome, Error> {
-        let Some(found) = self.map.get(&sized(key)?)? else {
+        let Outcome::Hit(()) = self.map.call_bytes(key, Request::Get, &mut self.room)? else {
             return Ok(probeline_outcome::PROBELINE_ABSENT);
         };
-        copy(found.bytes(), value);
+        copy(&self.room, value);
         Ok(probeline_outcome::PROBELINE_FOUND)
     }
 
@@ -207,13 +210,9 @@ impl<const K: usize, const V: usize> Cache for Ranged<K, V> {
         write: Write,
         value: &[u8],
     ) -> Result<probeline_outcome, Error> {
-        let key = sized(key)?;
-        Ok(match write {
-            Write::Put => self.map.put(&key, &sized(value)?),
-            Write::PutIfAbsent => self.map.put_if_absent(&key, &sized(value)?),
-            Write::Remove => self.map.remove(&key),
-        }?
-        .into())
+        let outcome = self.map.call_bytes(key, request(write, value), &mut self.room)?;
+        // A write ends as one.
+        Ok(outcome.written().unwrap_or(Written::Dropped).into())
     }
 
     fn get_batch(

@@ -215,12 +215,21 @@ impl<'b, K: Plain, Q> Batch<'b, K, Q> {
     {
         let key = self.keys.get(at.at)?;
         let value = self.requests.value(at.at);
-        match glance(&at, context, key, value) {
+        let bytes = context.layout.bytes.value;
+        let room = || value.map(|to| to.insert(V::zeroed(bytes)).bytes_mut());
+        match glance(&at, context, key.bytes(), room) {
             Glance::Hit => {}
             Glance::Other if at.nth + 1 < context.layout.candidates => {
                 return Some(Look::new(words, &context.layout, at.at, at.hash, at.nth + 1));
             }
-            Glance::Other | Glance::Unclear => self.serve(words, context, key, &at),
+            Glance::Other | Glance::Empty => self.serve(words, context, key, &at),
+            Glance::Unclear => {
+                // The room may have what does not match the check.
+                if let Some(value) = self.requests.value(at.at) {
+                    *value = None;
+                }
+                self.serve(words, context, key, &at);
+            }
         }
         None
     }

@@ -4,16 +4,18 @@
 //! only after the next barrier. The owners agree on it when they open the map.
 
 use core::hint::spin_loop;
+use core::marker::PhantomData;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 use probeline_transport::{
-    AtomicScope, Owner, RemoteWord, Segment, Transport, load_bytes, prefetch_far, store_bytes,
+    AtomicScope, Owner, RemoteWord, Segment, Transport, WORD_BYTES, load_bytes, prefetch_far,
+    store_bytes,
 };
 
 use crate::context::Context;
 use crate::control::{Control, State};
-use crate::layout::{Layout, Place, check, hash, pack};
+use crate::layout::{Layout, Place, check, hash};
 use crate::outcome::{Outcome, Request, ValueHash, Written};
 use crate::plain::Plain;
 use crate::search::{Kind, Next, Search, Seen, Target};
@@ -92,13 +94,30 @@ pub(crate) fn run<'t, K: Plain, V: Plain>(
     hash: u64,
     request: &Request<V>,
 ) -> Option<Outcome<V>> {
-    let mut access = Direct { words, context, key, hash, search: Search::START };
+    let mut value = V::zeroed(context.layout.bytes.value);
+    let (key, room) = (key.bytes(), value.bytes_mut());
+    let outcome = run_bytes::<K, V>(words, context, (key, hash), request.as_bytes(), room)?;
+    Some(outcome.map(|()| value))
+}
+
+/// As [`run`], for the bytes of a key and of a value, which have the sizes of the map. `room` has the
+/// size of a value; after a hit it has the value, otherwise bytes without meaning.
+#[inline(always)]
+pub(crate) fn run_bytes<'t, K: Plain, V: Plain>(
+    words: &impl BucketWords<'t>,
+    context: &mut Context,
+    (key, hash): (&[u8], u64),
+    request: Request<&[u8]>,
+    room: &mut [u8],
+) -> Option<Outcome<()>> {
+    let mut access =
+        Direct { words, context, key, hash, search: Search::START, types: PhantomData::<(K, V)> };
     match request {
-        Request::Get => access.get(),
-        Request::Put(value) => access.write(Some(value), Over::All),
-        Request::PutIfAbsent(value) => access.write(Some(value), Over::Nothing),
-        Request::Replace(value, old) => access.write(Some(value), Over::Same(*old)),
-        Request::Remove => access.write(None, Over::All),
+        Request::Get => access.get(room),
+        Request::Put(value) => access.write(Some(value), Over::All, room),
+        Request::PutIfAbsent(value) => access.write(Some(value), Over::Nothing, room),
+        Request::Replace(value, old) => access.write(Some(value), Over::Same(old), room),
+        Request::Remove => access.write(None, Over::All, room),
     }
 }
 
@@ -112,11 +131,11 @@ enum Over {
 }
 
 impl Over {
-    fn replaces(self, value: &impl Plain) -> bool {
+    fn replaces(self, value: &[u8]) -> bool {
         match self {
             Self::All => true,
             Self::Nothing => false,
-            Self::Same(old) => ValueHash::of(value) == old,
+            Self::Same(old) => ValueHash::of_bytes(value) == old,
         }
     }
 }
@@ -128,6 +147,8 @@ pub(crate) enum Glance {
     Hit,
     /// The entry of another key.
     Other,
+    /// Never used: no further candidate has the key.
+    Empty,
     /// Undecided: the whole request has to run.
     Unclear,
 }
@@ -162,36 +183,36 @@ impl<'t> Look<'t> {
 }
 
 /// Looks at a candidate of a key as a get does, with less work than [`run`]. A hit stores the value
-/// and counts; nothing else changes or counts anything.
+/// in the room and counts; nothing else changes or counts anything. Without room no glance is a hit.
+///
+/// The rule of the check holds as for a READ, of which words may land in any order: the value is
+/// loaded in vectors, then checked, and only a value that matches the control word loaded before
+/// leaves this function.
 #[inline(always)]
-pub(crate) fn glance<K: Plain, V: Plain>(
+pub(crate) fn glance<'v>(
     look: &Look<'_>,
     context: &mut Context,
-    key: &K,
-    result: Option<&mut Option<V>>,
+    key: &[u8],
+    room: impl FnOnce() -> Option<&'v mut [u8]>,
 ) -> Glance {
     let Some((control, body)) = look.bucket.split_first() else {
         return Glance::Unclear;
     };
-    let bytes = context.layout.bytes;
-    let Some((there, body)) = body.split_at_checked(context.layout.words::<K, V>().key as usize)
-    else {
+    let Some((there, body)) = body.split_at_checked(key.len().div_ceil(WORD_BYTES)) else {
         return Glance::Unclear;
     };
     let control = Control(control.load(Acquire));
-    if control.state() != State::Full {
-        return Glance::Unclear;
+    match control.state() {
+        State::Full => {}
+        State::Empty => return Glance::Empty,
+        State::Claimed | State::Dropped => return Glance::Unclear,
     }
-    let differs =
-        there.iter().zip(pack(key)).fold(0, |all, (word, key)| all | word.load(Relaxed) ^ key);
-    if differs != 0 {
+    if differ(there, key) {
         return Glance::Other;
     }
-    let Some(result) = result else { return Glance::Unclear };
-    let value = result.get_or_insert_with(|| V::zeroed(bytes.value));
-    load_bytes(body, value.bytes_mut());
-    if !control.has_check(check(look.hash, value, look.place)) {
-        *result = None;
+    let Some(room) = room() else { return Glance::Unclear };
+    load_bytes(body, room);
+    if !control.has_check(check(look.hash, room, look.place)) {
         return Glance::Unclear;
     }
     context.stats.looks += u64::from(look.nth) + 1;
@@ -200,24 +221,52 @@ pub(crate) fn glance<K: Plain, V: Plain>(
 }
 
 /// A request in progress.
-struct Direct<'r, R, K> {
+struct Direct<'r, R, K, V> {
     words: &'r R,
     context: &'r mut Context,
-    key: &'r K,
+    key: &'r [u8],
     hash: u64,
     search: Search,
+    types: PhantomData<(K, V)>,
 }
 
 /// The bucket that a look has shown.
-struct Looked<'t, V> {
+struct Looked<'t> {
     bucket: &'t [AtomicU64],
     control: Control,
     seen: Seen,
-    /// The value, if `seen` is [`Seen::Key`].
-    value: V,
 }
 
-impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
+/// Returns the bytes of a `P`. If the type has a size, the compiler then knows it.
+#[inline(always)]
+fn sized<P: Plain>(bytes: &[u8]) -> &[u8] {
+    P::SIZE.map_or(bytes, |size| bytes.get(..size).unwrap_or_default())
+}
+
+/// As [`sized`], to change the bytes.
+#[inline(always)]
+fn sized_mut<P: Plain>(bytes: &mut [u8]) -> &mut [u8] {
+    match P::SIZE {
+        Some(size) => bytes.get_mut(..size).unwrap_or_default(),
+        None => bytes,
+    }
+}
+
+/// Returns whether the words have other bytes than these, at the moments at which each was loaded.
+#[inline(always)]
+fn differ(words: &[AtomicU64], bytes: &[u8]) -> bool {
+    let (whole, rest) = bytes.as_chunks::<WORD_BYTES>();
+    let differs = |all, (word, key): (&AtomicU64, &[u8; WORD_BYTES])| {
+        all | word.load(Relaxed) ^ u64::from_ne_bytes(*key)
+    };
+    if words.iter().zip(whole).fold(0, differs) != 0 {
+        return true;
+    }
+    let last = words.get(whole.len()).map(|word| word.load(Relaxed).to_ne_bytes());
+    last.is_some_and(|last| last.iter().zip(rest).any(|(there, byte)| there != byte))
+}
+
+impl<'t, R: BucketWords<'t>, K: Plain, V: Plain> Direct<'_, R, K, V> {
     #[inline(always)]
     fn place(&self, nth: u32) -> Place {
         self.context.layout.candidate(self.hash, nth)
@@ -225,36 +274,33 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
 
     /// Divides the words of a bucket after the control word into those of the key and of the value.
     #[inline(always)]
-    fn split<V: Plain>(&self, body: &'t [AtomicU64]) -> Option<(&'t [AtomicU64], &'t [AtomicU64])> {
-        body.split_at_checked(self.context.layout.words::<K, V>().key as usize)
+    fn split(&self, body: &'t [AtomicU64]) -> Option<(&'t [AtomicU64], &'t [AtomicU64])> {
+        body.split_at_checked(sized::<K>(self.key).len().div_ceil(WORD_BYTES))
     }
 
-    /// Looks at the present candidate. A look that `writes` examines also the entries of other
-    /// keys.
+    /// Looks at the present candidate. If it shows [`Seen::Key`], the value is in `room`. A look that
+    /// `writes` examines also the entries of other keys.
     #[inline(always)]
-    fn look<V: Plain>(&mut self, writes: bool) -> Option<Looked<'t, V>> {
+    fn look(&mut self, writes: bool, room: &mut [u8]) -> Option<Looked<'t>> {
         let place = self.place(self.search.nth());
         let bucket = self.words.bucket(place)?;
         let (first, body) = bucket.split_first()?;
         let control = Control(first.load(Acquire));
         self.context.stats.looks += 1;
-        let bytes = self.context.layout.bytes;
-        let mut value = V::zeroed(bytes.value);
         let seen = match control.state() {
             State::Empty => Seen::Empty,
             State::Dropped => Seen::Dropped,
             State::Claimed if control.is_claim_for(self.hash) => Seen::ClaimedForKey,
             State::Claimed => Seen::ClaimedForOther,
             State::Full => {
-                let (key, rest) = self.split::<V>(body)?;
-                let mut there = K::zeroed(bytes.key);
-                load_bytes(key, there.bytes_mut());
-                let is_key = there.bytes() == self.key.bytes();
+                let (key, value) = self.split(body)?;
+                let is_key = !differ(key, sized::<K>(self.key));
                 // A get may pass what it does not understand, as in a posted operation.
                 if is_key || writes {
-                    load_bytes(rest, value.bytes_mut());
-                    let there = if is_key { self.hash } else { hash(&there) };
-                    match (control.has_check(check(there, &value, place)), is_key) {
+                    let hash =
+                        if is_key { self.hash } else { hash_of_words::<K>(key, self.key.len()) };
+                    load_bytes(value, room);
+                    match (control.has_check(check(hash, room, place)), is_key) {
                         (true, true) => Seen::Key,
                         (true, false) => Seen::Other,
                         (false, _) => Seen::Mixed,
@@ -265,17 +311,43 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
             }
         };
         self.context.stats.failed_checks += u64::from(seen == Seen::Mixed);
-        Some(Looked { bucket, control, seen, value })
+        Some(Looked { bucket, control, seen })
     }
 
     #[inline(always)]
-    fn get<V: Plain>(&mut self) -> Option<Outcome<V>> {
+    fn get(&mut self, room: &mut [u8]) -> Option<Outcome<()>> {
+        let room = sized_mut::<V>(room);
+        self.get_quickly(room).or_else(|| self.get_carefully(room))
+    }
+
+    /// Decides a get while the candidates show entries of other keys only, and then one of the key or
+    /// an empty bucket: no search has to be remembered.
+    #[inline(always)]
+    fn get_quickly(&mut self, room: &mut [u8]) -> Option<Outcome<()>> {
+        for nth in 0..self.context.layout.candidates {
+            let look = Look::new(self.words, &self.context.layout, 0, self.hash, nth);
+            match glance(&look, self.context, sized::<K>(self.key), || Some(&mut *room)) {
+                Glance::Hit => return Some(Outcome::Hit(())),
+                Glance::Other => {}
+                Glance::Empty => {
+                    self.context.stats.looks += u64::from(nth) + 1;
+                    self.context.stats.misses += 1;
+                    return Some(Outcome::Miss);
+                }
+                Glance::Unclear => return None,
+            }
+        }
+        None
+    }
+
+    #[cold]
+    fn get_carefully(&mut self, room: &mut [u8]) -> Option<Outcome<()>> {
         // Retries bound the loop.
         loop {
-            let Looked { control, seen, value, .. } = self.look(false)?;
+            let Looked { control, seen, .. } = self.look(false, room)?;
             if seen == Seen::Key {
                 self.context.stats.hits += 1;
-                return Some(Outcome::Hit(value));
+                return Some(Outcome::Hit(()));
             }
             match self.search.see(control, seen, self.context.goal(self.hash, false)) {
                 next @ (Next::Look(0) | Next::LookAgain) => self.pause(next),
@@ -292,7 +364,8 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
 
     /// Writes a value, or removes the key. A key with a value that is not `over` stays as it is.
     #[inline(never)]
-    fn write<V: Plain>(&mut self, value: Option<&V>, over: Over) -> Option<Outcome<V>> {
+    fn write(&mut self, value: Option<&[u8]>, over: Over, room: &mut [u8]) -> Option<Outcome<()>> {
+        let room = sized_mut::<V>(room);
         let mut next = Next::Look(0);
         // Retries bound the loop.
         let written = loop {
@@ -309,7 +382,7 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
                 Next::Key | Next::Clean => return None,
                 Next::LookAgain | Next::Look(_) => {
                     self.pause(next);
-                    self.look::<V>(true)?
+                    self.look(true, room)?
                 }
             };
             let writes = value.is_some() && !matches!(over, Over::Same(_));
@@ -319,7 +392,7 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
                 next = self.clean(looked.bucket, control)?;
             }
             if next == Next::Key {
-                if !over.replaces(&looked.value) {
+                if !over.replaces(room) {
                     break Written::Present;
                 }
                 match self.replace(looked.bucket, control, value)? {
@@ -353,11 +426,11 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
 
     /// Replaces the value of the key's bucket, or removes the key. Returns how the search goes on if
     /// another client was faster.
-    fn replace<V: Plain>(
+    fn replace(
         &mut self,
         bucket: &[AtomicU64],
         seen: Control,
-        value: Option<&V>,
+        value: Option<&[u8]>,
     ) -> Option<Result<Written, Next>> {
         let (nth, kind) = (self.search.nth(), Kind::Key);
         let Some(value) = value else {
@@ -372,12 +445,8 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
 
     /// Claims a bucket and stores the entry in it. Returns how the search goes on if another client
     /// was faster, or may have written the same key.
-    fn store<V: Plain>(
-        &mut self,
-        target: Target,
-        value: Option<&V>,
-    ) -> Option<Result<Written, Next>> {
-        let value = value?;
+    fn store(&mut self, target: Target, value: Option<&[u8]>) -> Option<Result<Written, Next>> {
+        let value = sized::<V>(value?);
         let place = self.place(target.nth);
         let (control, body) = self.words.bucket(place)?.split_first()?;
         let ticket = self.context.ticket(self.hash);
@@ -397,9 +466,9 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
             // Not only the present candidate has changed.
             return Some(Err(self.search.restart()));
         }
-        let (key, rest) = self.split::<V>(body)?;
-        store_bytes(self.key.bytes(), key);
-        store_bytes(value.bytes(), rest);
+        let (key, rest) = self.split(body)?;
+        store_bytes(sized::<K>(self.key), key);
+        store_bytes(value, rest);
         let full = Control::full(self.context.clock.age(), check(self.hash, value, place));
         let published = control.compare_exchange(ticket.0, full.0, Release, Relaxed);
         if let Err(now) = published {
@@ -440,6 +509,14 @@ impl<'t, R: BucketWords<'t>, K: Plain> Direct<'_, R, K> {
         }
         Some(false)
     }
+}
+
+/// Returns the hash of the key of this many bytes that the words show.
+#[inline(always)]
+fn hash_of_words<K: Plain>(words: &[AtomicU64], bytes: usize) -> u64 {
+    let mut key = K::zeroed(bytes);
+    load_bytes(words, key.bytes_mut());
+    hash(&key)
 }
 
 /// The lines of a bucket to request ahead: further ones follow a pattern that hardware detects.

@@ -191,9 +191,9 @@ pub(crate) fn hash_of_bytes(bytes: &[u8]) -> u64 {
 /// Returns the check of an entry in a bucket: a function of the key's hash, of the value, and of
 /// the bucket, so that no words of another bucket or another entry pass for it.
 #[inline]
-pub(crate) fn check<V: Plain>(key_hash: u64, value: &V, at: Place) -> u64 {
+pub(crate) fn check(key_hash: u64, value: &[u8], at: Place) -> u64 {
     let bucket = at.index.wrapping_mul(GOLDEN) ^ u64::from(at.owner) << 32;
-    mix(hash(value) ^ mix(key_hash.wrapping_add(bucket) ^ GOLDEN))
+    mix(hash_of_bytes(value) ^ mix(key_hash.wrapping_add(bucket) ^ GOLDEN))
 }
 
 /// Loads a key or a value from the words that begin with it. It has the size of its type, or
@@ -212,10 +212,11 @@ pub(crate) fn unpack<P: Plain>(words: &mut impl Iterator<Item = u64>, bytes: usi
     value
 }
 
-/// Returns the words of a key or a value; the last one is padded with zeros.
+/// Returns the words of a key or a value, of which these are the bytes; the last one is padded with
+/// zeros.
 #[inline(always)]
-pub(crate) fn pack<P: Plain>(value: &P) -> impl Iterator<Item = u64> + '_ {
-    let (whole, rest) = value.bytes().as_chunks::<WORD_BYTES>();
+pub(crate) fn pack(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    let (whole, rest) = bytes.as_chunks::<WORD_BYTES>();
     let mut last = [0; WORD_BYTES];
     last.iter_mut().zip(rest).for_each(|(to, byte)| *to = *byte);
     let last = (!rest.is_empty()).then_some(last);
@@ -249,7 +250,7 @@ mod tests {
         let unknown = EntryBytes { key: 0, value: 0 };
         assert_eq!(unknown.unpack(&mut words.iter().copied()), (key, value));
         let copy = (Bytes::<8>::new(&key).unwrap(), Bytes::<32>::new(&value).unwrap());
-        assert_eq!(pack(&copy.0).chain(pack(&copy.1)).collect::<Vec<_>>(), words);
+        assert_eq!(pack(copy.0.bytes()).chain(pack(copy.1.bytes())).collect::<Vec<_>>(), words);
         let bytes = EntryBytes { key: 3, value: 21 };
         assert_eq!(bytes.unpack(&mut words.iter().copied()), copy);
         assert_eq!((hash(&copy.0), hash(&copy.1)), (hash(&key), hash(&value)));

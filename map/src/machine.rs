@@ -524,7 +524,9 @@ impl<K: Plain, V: Plain> Access<K, V> {
         let place = self.place(context, self.target.nth);
         let body = context.layout.body(place);
         let staged = Local { slot: port.slot(STAGED), start: 0, words: body.words };
-        for (to, word) in port.staged(staged)?.iter_mut().zip(pack(key).chain(pack(value))) {
+        for (to, word) in
+            port.staged(staged)?.iter_mut().zip(pack(key.bytes()).chain(pack(value.bytes())))
+        {
             *to = word;
         }
         port.write(WRITE, staged, body)?;

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::context::Context;
 use crate::direct::{self, EngineWords};
 use crate::error::{BatchError, ConfigError};
-use crate::layout::hash;
+use crate::layout::{hash, hash_of_bytes};
 use crate::machine::Access;
 use crate::mode::HeldLock;
 use crate::outcome::{Outcome, Request, Written};
@@ -145,14 +145,50 @@ where
     #[inline]
     fn call(&mut self, key: &K, request: Request<V>) -> Result<Outcome<V>, Error> {
         if self.pipeline.shared().is_direct {
-            return self.call_by_cpu(key, &request);
+            let mut room = V::zeroed(self.pipeline.shared().layout.bytes.value);
+            let outcome = self.call_bytes(key.bytes(), request.as_bytes(), room.bytes_mut())?;
+            return Ok(outcome.map(|()| room));
         }
         let access = Access::for_map(key, request, self.pipeline.shared())?;
         self.pipeline.call(access)
     }
 
+    /// Runs a request on a key and a value that are given as bytes, as interfaces to other languages
+    /// have them: no copy of them is made where the CPU runs the request.
+    ///
+    /// Key and value have the sizes of the map, and `room` that of a value. After a hit `room` has
+    /// the value, otherwise bytes without meaning. Blocks as [`get`](Self::get) and
+    /// [`put`](Self::put) do.
+    ///
+    /// # Errors
+    /// As for [`put`](Self::put); [`PostError::OutOfRange`] for other sizes.
     #[inline]
-    fn call_by_cpu(&mut self, key: &K, request: &Request<V>) -> Result<Outcome<V>, Error> {
+    pub fn call_bytes(
+        &mut self,
+        key: &[u8],
+        request: Request<&[u8]>,
+        room: &mut [u8],
+    ) -> Result<Outcome<()>, Error> {
+        let bytes = self.pipeline.shared().layout.bytes.of::<K, V>();
+        let value = request.value().map_or(bytes.value, |value| value.len());
+        if [key.len(), value, room.len()] != [bytes.key, bytes.value, bytes.value] {
+            return Err(PostError::OutOfRange.into());
+        }
+        if self.pipeline.shared().is_direct {
+            self.poll_sometimes()?;
+            let (transport, context) = self.pipeline.parts();
+            let words = EngineWords { transport, layout: context.layout };
+            let key = (key, hash_of_bytes(key));
+            let outcome = direct::run_bytes::<K, V>(&words, context, key, request, room);
+            return outcome.ok_or(Error::Post(PostError::OutOfRange));
+        }
+        let access = Access::new(&K::from_bytes(key), request.map(V::from_bytes));
+        Ok(self.pipeline.call(access)?.map(|value| room.copy_from_slice(value.bytes())))
+    }
+
+    /// Polls the transport after some calls by the CPU, and fails if it is known to be dead.
+    #[inline]
+    fn poll_sometimes(&mut self) -> Result<(), Error> {
         self.unpolled += 1;
         if self.unpolled >= CALLS_PER_POLL {
             self.unpolled = 0;
@@ -161,18 +197,11 @@ where
                 return Err(error);
             }
         }
-        let fault = self.pipeline.fault();
-        let (transport, context) = self.pipeline.parts();
-        if !context.layout.bytes.fit(key, request.value()) {
-            return Err(PostError::OutOfRange.into());
-        }
-        if let Some(fault) = fault {
-            context.stats.failed += 1;
+        if let Some(fault) = self.pipeline.fault() {
+            self.pipeline.shared_mut().stats.failed += 1;
             return Err(fault.into());
         }
-        let words = EngineWords { transport, layout: context.layout };
-        let outcome = direct::run(&words, context, key, hash(key), request);
-        outcome.ok_or(Error::Post(PostError::OutOfRange))
+        Ok(())
     }
 
     /// Runs [`get`](Self::get) for each key and stores its value at the same index of `values`.

@@ -1,6 +1,6 @@
 //! Requests and their outcomes.
 
-use crate::layout::hash;
+use crate::layout::hash_of_bytes;
 use crate::plain::Plain;
 
 /// A request on one key.
@@ -28,7 +28,13 @@ impl ValueHash {
     #[inline]
     #[must_use]
     pub fn of(value: &impl Plain) -> Self {
-        Self(hash(value))
+        Self::of_bytes(value.bytes())
+    }
+
+    /// Returns the hash of the value of these bytes.
+    #[inline]
+    pub(crate) fn of_bytes(value: &[u8]) -> Self {
+        Self(hash_of_bytes(value))
     }
 }
 
@@ -74,9 +80,45 @@ impl<V> Request<V> {
             Self::Get | Self::Remove => None,
         }
     }
+
+    /// Returns the request with another type of value.
+    #[inline(always)]
+    pub(crate) fn map<W>(self, value: impl FnOnce(V) -> W) -> Request<W> {
+        match self {
+            Self::Get => Request::Get,
+            Self::Put(of) => Request::Put(value(of)),
+            Self::PutIfAbsent(of) => Request::PutIfAbsent(value(of)),
+            Self::Replace(of, old) => Request::Replace(value(of), old),
+            Self::Remove => Request::Remove,
+        }
+    }
+}
+
+impl<V: Plain> Request<V> {
+    /// Returns the request with the bytes of its value.
+    #[inline(always)]
+    pub(crate) fn as_bytes(&self) -> Request<&[u8]> {
+        match self {
+            Self::Get => Request::Get,
+            Self::Put(value) => Request::Put(value.bytes()),
+            Self::PutIfAbsent(value) => Request::PutIfAbsent(value.bytes()),
+            Self::Replace(value, old) => Request::Replace(value.bytes(), *old),
+            Self::Remove => Request::Remove,
+        }
+    }
 }
 
 impl<V> Outcome<V> {
+    /// Returns the outcome with another type of value.
+    #[inline(always)]
+    pub(crate) fn map<W>(self, value: impl FnOnce(V) -> W) -> Outcome<W> {
+        match self {
+            Self::Hit(of) => Outcome::Hit(value(of)),
+            Self::Miss => Outcome::Miss,
+            Self::Written(written) => Outcome::Written(written),
+        }
+    }
+
     /// Returns the value of a hit.
     pub fn value(self) -> Option<V> {
         match self {

@@ -17,6 +17,16 @@ pub trait Plain: Copy + 'static {
     /// [`CAPACITY`](Self::CAPACITY).
     fn zeroed(bytes: usize) -> Self;
 
+    /// Returns data of these bytes, at most [`CAPACITY`](Self::CAPACITY); as many as the type has, if
+    /// it has a size.
+    #[inline(always)]
+    #[must_use]
+    fn from_bytes(bytes: &[u8]) -> Self {
+        let mut data = Self::zeroed(bytes.len());
+        data.bytes_mut().iter_mut().zip(bytes).for_each(|(to, byte)| *to = *byte);
+        data
+    }
+
     /// Returns the bytes.
     fn bytes(&self) -> &[u8];
 

@@ -162,7 +162,7 @@ fn copy(from: &[u8], to: &mut [u8]) -> Option<()> {
 }
 
 fn record_check(number: u64, key: &impl Plain, value: &impl Plain) -> u64 {
-    check(hash(key), value, Place { owner: 0, index: number })
+    check(hash(key), value.bytes(), Place { owner: 0, index: number })
 }
 
 /// The reason why bytes are no header of a saved map, or not one for this map.

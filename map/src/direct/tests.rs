@@ -45,7 +45,7 @@ impl<'c> Changing<'c> {
 
     /// Stores an entry as another client does.
     fn set_entry(&self, at: Place, key: u64, value: u64) {
-        let full = Control::full(0, check(hash(&key), &value, at));
+        let full = Control::full(0, check(hash(&key), value.bytes(), at));
         self.set(at, &[full.0, key, value]);
     }
 

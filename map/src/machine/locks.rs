@@ -151,7 +151,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
     ) -> Result<(), Stop> {
         let Some(value) = request.value() else { return Err(Error::Idle.into()) };
         let full = self.entry_control(request, context);
-        let words = core::iter::once(full.0).chain(pack(key)).chain(pack(value));
+        let words = core::iter::once(full.0).chain(pack(key.bytes())).chain(pack(value.bytes()));
         self.write_over(words, context.layout.used_words, context, port)?;
         self.has_evicted = self.target.kind == Kind::Oldest;
         (self.ticket, self.old) = (full, full);
