@@ -133,9 +133,11 @@ fn sized<const N: usize>(bytes: &[u8]) -> Result<Bytes<N>, OperationError> {
 
 /// Stores a value that was found.
 pub(crate) fn copy(value: &[u8], to: Place<'_>) {
-    to.iter_mut().zip(value).for_each(|(to, byte)| {
-        to.write(*byte);
-    });
+    if to.len() == value.len() {
+        to.write_copy_of_slice(value);
+    } else {
+        debug_assert!(false, "the map has values of one size");
+    }
 }
 
 fn request<V>(write: Write, value: V) -> Request<V> {

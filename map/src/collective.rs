@@ -140,7 +140,7 @@ where
             let body = bucket.iter().skip(CONTROL_WORDS);
             let mut words = body.map(|word| word.load(Acquire));
             let (key, value): (K, V) = layout.bytes.unpack(&mut words);
-            if control.has_check(context.check(hash(&key), &value, Place { owner, index })) {
+            if control.has_check(context.check(hash(&key), value.bytes(), Place { owner, index })) {
                 each(&key, &value);
             } else {
                 destroyed += 1;

@@ -59,8 +59,8 @@ impl Context {
     }
 
     /// Returns the check of an entry in a bucket, as far as the mode leaves room for it.
-    pub(crate) fn check(&self, key_hash: u64, value: &impl Plain, at: Place) -> u64 {
-        check(key_hash, value.bytes(), at) & self.mode.counts()
+    pub(crate) fn check(&self, key_hash: u64, value: &[u8], at: Place) -> u64 {
+        check(key_hash, value, at) & self.mode.counts()
     }
 
     /// Follows the clock of the client that replaced `seen` in a bucket by `now` while an operation of

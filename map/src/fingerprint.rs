@@ -4,7 +4,7 @@ use probeline_transport::Fingerprint;
 
 use crate::config::Config;
 use crate::control::{CHECK_BITS, Control};
-use crate::layout::{MAX_CANDIDATES, check, hash, pack};
+use crate::layout::{MAX_CANDIDATES, check, hash, store_entry};
 use crate::mode::{Mode, written_by};
 
 /// Version of what no function computes: the order of operations of each mode.
@@ -38,7 +38,9 @@ pub(crate) fn fingerprint() -> u64 {
                         CHECK_BITS.into(),
                     ])
             });
-        pack(key).chain(pack(&VALUE)).fold(all, Fingerprint::with)
+        let mut words = [0; 5];
+        store_entry(key, &VALUE, &mut words);
+        all.with_all(&words)
     });
     all.get()
 }

@@ -39,6 +39,15 @@ impl EntryBytes {
             && (V::SIZE.is_some() || value.is_none_or(|value| value.bytes().len() == self.value))
     }
 
+    /// Returns the bytes of a key and of a value in the words that begin with them.
+    #[inline(always)]
+    pub(crate) fn split(self, words: &[u64]) -> (&[u8], &[u8]) {
+        let bytes: &[u8] = bytemuck::cast_slice(words);
+        let key = bytes.get(..self.key).unwrap_or_default();
+        let value = bytes.get(self.key.next_multiple_of(WORD_BYTES)..).unwrap_or_default();
+        (key, value.get(..self.value).unwrap_or_default())
+    }
+
     /// Loads a key and a value from the words that begin with them.
     #[inline(always)]
     pub(crate) fn unpack<K: Plain, V: Plain>(
@@ -212,15 +221,20 @@ pub(crate) fn unpack<P: Plain>(words: &mut impl Iterator<Item = u64>, bytes: usi
     value
 }
 
-/// Returns the words of a key or a value, of which these are the bytes; the last one is padded with
-/// zeros.
+/// Stores the bytes of a key and of a value as words, each padded with zeros to whole words.
 #[inline(always)]
-pub(crate) fn pack(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
-    let (whole, rest) = bytes.as_chunks::<WORD_BYTES>();
-    let mut last = [0; WORD_BYTES];
-    last.iter_mut().zip(rest).for_each(|(to, byte)| *to = *byte);
-    let last = (!rest.is_empty()).then_some(last);
-    whole.iter().copied().chain(last).map(u64::from_ne_bytes)
+pub(crate) fn store_entry(key: &[u8], value: &[u8], into: &mut [u64]) {
+    let words = key.len().div_ceil(WORD_BYTES).min(into.len());
+    let (of_key, of_value) = into.split_at_mut(words);
+    for (bytes, words) in [(key, of_key), (value, of_value)] {
+        if let Some(last) = words.last_mut() {
+            *last = 0;
+        }
+        let to: &mut [u8] = bytemuck::cast_slice_mut(words);
+        if let Some(to) = to.get_mut(..bytes.len()) {
+            to.copy_from_slice(bytes);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -245,13 +259,15 @@ mod tests {
     fn what_is_packed_is_unpacked() {
         let (key, value) =
             ([1_u8, 2, 3], core::array::from_fn::<u8, 21, _>(|i| u8::try_from(i).unwrap() + 7));
-        let words = pack(&key).chain(pack(&value)).collect::<Vec<_>>();
-        assert_eq!(words.len(), 4);
+        let mut words = [u64::MAX; 4];
+        store_entry(&key, &value, &mut words);
+        assert_eq!(words[0].to_ne_bytes(), [1, 2, 3, 0, 0, 0, 0, 0]);
+        assert_eq!(words[3].to_ne_bytes()[5..], [0; 3]);
         let unknown = EntryBytes { key: 0, value: 0 };
         assert_eq!(unknown.unpack(&mut words.iter().copied()), (key, value));
         let copy = (Bytes::<8>::new(&key).unwrap(), Bytes::<32>::new(&value).unwrap());
-        assert_eq!(pack(copy.0.bytes()).chain(pack(copy.1.bytes())).collect::<Vec<_>>(), words);
         let bytes = EntryBytes { key: 3, value: 21 };
+        assert_eq!(bytes.split(&words), (&key[..], &value[..]));
         assert_eq!(bytes.unpack(&mut words.iter().copied()), copy);
         assert_eq!((hash(&copy.0), hash(&copy.1)), (hash(&key), hash(&value)));
     }

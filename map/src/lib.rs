@@ -63,6 +63,7 @@
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
 #![forbid(unsafe_code)]
 
+mod alone;
 mod batch;
 mod collective;
 mod config;

@@ -110,7 +110,7 @@ fn entry<K: Plain, V: Plain>(
         State::Full => {}
     }
     let (key, value): (K, V) = context.layout.bytes.unpack(&mut words);
-    if control.has_check(context.check(hash(&key), &value, place)) {
+    if control.has_check(context.check(hash(&key), value.bytes(), place)) {
         Found::Entry(key, value)
     } else {
         Found::Writing

@@ -2,13 +2,15 @@
 
 mod locks;
 
+use core::marker::PhantomData;
+
 use probeline_pipeline::{Completed, Error, Machine, Next as NextStep, Port, Run, Step, Stop};
 use probeline_transport::{Local, PostError, RemoteWord, Segment, Transport};
 
 use crate::context::Context;
 use crate::control::{Control, State};
 use crate::direct::{self, EngineWords};
-use crate::layout::{MAX_CANDIDATES, Place, hash, pack};
+use crate::layout::{MAX_CANDIDATES, Place, hash, hash_of_bytes, store_entry};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Request, ValueHash, Written};
 use crate::plain::Plain;
@@ -24,8 +26,8 @@ const ATOMIC: u8 = 2;
 const COMPARE: u8 = 8;
 
 /// The slot in which buckets land, and the one from which entries are written.
-const LANDING: u32 = 0;
-const STAGED: u32 = 1;
+pub(crate) const LANDING: u32 = 0;
+pub(crate) const STAGED: u32 = 1;
 
 /// One request on a key.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +35,13 @@ const STAGED: u32 = 1;
 pub struct Access<K, V> {
     /// `None` in free storage.
     request: Option<(K, Request<V>)>,
+    pub(crate) progress: Progress<K, V>,
+}
+
+/// How far a request has come.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(Hash))]
+pub(crate) struct Progress<K, V> {
     hash: u64,
     search: Search,
     stage: Stage,
@@ -53,6 +62,7 @@ pub struct Access<K, V> {
     blocked_by: Control,
     /// The outcome, while the request leaves the part.
     kept: Outcome<()>,
+    types: PhantomData<(K, V)>,
     #[cfg(test)]
     pub(crate) mutant: Mutant,
 }
@@ -125,27 +135,12 @@ pub(crate) enum Mutant {
 impl<K: Plain, V: Plain> Machine for Access<K, V> {
     type Outcome = Outcome<V>;
     type Error = Error;
-    const IDLE: Self = Self {
-        request: None,
-        hash: 0,
-        search: Search::START,
-        stage: Stage::Look,
-        awaited: 0,
-        old: Control::EMPTY,
-        target: Target { nth: 0, seen: Control::EMPTY, kind: Kind::Empty },
-        ticket: Control::EMPTY,
-        compared: [Control::EMPTY; MAX_CANDIDATES as usize],
-        has_evicted: false,
-        is_inside: false,
-        blocked_by: Control::EMPTY,
-        kept: Outcome::Miss,
-        #[cfg(test)]
-        mutant: Mutant::None,
-    };
+    const IDLE: Self = Self { request: None, progress: Progress::new(0) };
     const SLOTS: u32 = 2;
 }
 
-type Ended<V> = Option<Outcome<V>>;
+/// The outcome of a request that has ended; the landing slot has the value of a hit.
+type Ended = Option<Outcome<()>>;
 
 impl<K: Plain, V: Plain> Run<Context> for Access<K, V> {
     fn advance(
@@ -153,24 +148,14 @@ impl<K: Plain, V: Plain> Run<Context> for Access<K, V> {
         context: &mut Context,
         port: &mut Port<'_, impl Transport>,
     ) -> NextStep<Outcome<V>> {
-        let Some((key, request)) = self.request else { return Err(Error::Idle.into()) };
+        let Self { request, progress } = self;
+        let Some((key, request)) = request else { return Err(Error::Idle.into()) };
         if context.is_direct {
             let words = EngineWords { transport: port.transport(), layout: context.layout };
-            let outcome = direct::run(&words, context, &key, self.hash, &request);
+            let outcome = direct::run(&words, context, key, progress.hash, request);
             return outcome.map(Step::Done).ok_or_else(|| PostError::OutOfRange.into());
         }
-        self.search.set_most_retries(context.retries);
-        // Each turn posts, and then waits, or decides; retries bound the decisions.
-        while self.awaited == 0 {
-            let Some(outcome) = self.proceed(&key, &request, context, port)? else { continue };
-            if !self.is_inside {
-                // Not before the lock is released, which may fail.
-                context.stats.count_outcome(&outcome, matches!(request, Request::Remove));
-                return Ok(Step::Done(outcome));
-            }
-            (self.kept, self.stage) = (locks::without_value(&outcome), Stage::Leave);
-        }
-        Ok(Step::Wait)
+        progress.advance(key, request, context, port)
     }
 
     fn on_completion(
@@ -179,14 +164,7 @@ impl<K: Plain, V: Plain> Run<Context> for Access<K, V> {
         context: &mut Context,
         port: &mut Port<'_, impl Transport>,
     ) -> NextStep<Outcome<V>> {
-        self.awaited &= !(1 << part);
-        if part == ATOMIC {
-            self.old = Control(word);
-        } else if let Some(nth) = part.checked_sub(COMPARE)
-            && let Some(control) = self.compared.get_mut(usize::from(nth))
-        {
-            *control = Control(word);
-        }
+        self.progress.complete(part, word);
         self.advance(context, port)
     }
 
@@ -207,7 +185,72 @@ impl<K: Plain, V: Plain> Access<K, V> {
 
     #[inline]
     pub(crate) fn new(key: &K, request: Request<V>) -> Self {
-        Self { request: Some((*key, request)), hash: hash(key), ..Self::IDLE }
+        Self { request: Some((*key, request)), progress: Progress::new(hash(key)) }
+    }
+}
+
+impl<K: Plain, V: Plain> Progress<K, V> {
+    const fn new(hash: u64) -> Self {
+        Self {
+            hash,
+            search: Search::START,
+            stage: Stage::Look,
+            awaited: 0,
+            old: Control::EMPTY,
+            target: Target { nth: 0, seen: Control::EMPTY, kind: Kind::Empty },
+            ticket: Control::EMPTY,
+            compared: [Control::EMPTY; MAX_CANDIDATES as usize],
+            has_evicted: false,
+            is_inside: false,
+            blocked_by: Control::EMPTY,
+            kept: Outcome::Miss,
+            types: PhantomData,
+            #[cfg(test)]
+            mutant: Mutant::None,
+        }
+    }
+
+    /// Takes the completion of a post.
+    fn complete(&mut self, part: u8, word: u64) {
+        self.awaited &= !(1 << part);
+        if part == ATOMIC {
+            self.old = Control(word);
+        } else if let Some(nth) = part.checked_sub(COMPARE)
+            && let Some(control) = self.compared.get_mut(usize::from(nth))
+        {
+            *control = Control(word);
+        }
+    }
+
+    /// Advances the request as far as possible.
+    fn advance(
+        &mut self,
+        key: &K,
+        request: &Request<V>,
+        context: &mut Context,
+        port: &mut Port<'_, impl Transport>,
+    ) -> NextStep<Outcome<V>> {
+        self.search.set_most_retries(context.retries);
+        // Each turn posts, and then waits, or decides; retries bound the decisions.
+        while self.awaited == 0 {
+            let Some(outcome) = self.proceed(key, request, context, port)? else { continue };
+            if self.is_inside {
+                (self.kept, self.stage) = (outcome, Stage::Leave);
+                continue;
+            }
+            // Not before the lock is released, which may fail.
+            context.stats.count_outcome(&outcome, matches!(request, Request::Remove));
+            return Ok(Step::Done(match outcome {
+                Outcome::Hit(()) => {
+                    let landing = self.landing(port, context.layout.used_words);
+                    let body = port.landed(landing)?.get(1..).unwrap_or_default();
+                    Outcome::Hit(V::from_bytes(context.layout.bytes.of::<K, V>().split(body).1))
+                }
+                Outcome::Miss => Outcome::Miss,
+                Outcome::Written(written) => Outcome::Written(written),
+            }));
+        }
+        Ok(Step::Wait)
     }
 
     /// Takes one step: posts, or decides what follows the posts that have completed.
@@ -217,7 +260,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
         request: &Request<V>,
         context: &mut Context,
         port: &mut Port<'_, impl Transport>,
-    ) -> Result<Ended<V>, Stop> {
+    ) -> Result<Ended, Stop> {
         match self.stage {
             Stage::Look if self.must_enter(request, context.mode) => {
                 self.enter(request, context, port)?;
@@ -228,7 +271,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
                 self.leave(request, context, port)?;
                 self.stage = Stage::Left;
             }
-            Stage::Left => return self.left(context, port),
+            Stage::Left => return Ok(Some(self.kept)),
             Stage::Look => self.look(request, context, port)?,
             // The words of the bucket are there, and are examined after this.
             Stage::Looked { .. } if self.is_inside && context.mode == Mode::BucketLocks => {
@@ -386,24 +429,24 @@ impl<K: Plain, V: Plain> Access<K, V> {
         request: &Request<V>,
         context: &mut Context,
         port: &mut Port<'_, impl Transport>,
-    ) -> Result<Ended<V>, Stop> {
+    ) -> Result<Ended, Stop> {
         // The compare-and-swap decides: the READ posted with it may show an older word.
         if claims && self.old == Control::EMPTY {
             self.claimed(context);
             return Ok(None);
         }
         let landing = self.landing(port, context.layout.used_words);
-        let mut words = port.landed(landing)?.iter().copied();
-        let control = context.mode.control(words.next().unwrap_or_default());
+        let (control, body) = port.landed(landing)?.split_first().unwrap_or((&0, &[]));
+        let control = context.mode.control(*control);
         if claims && control.state() == State::Empty {
             context.follow_writer(control, self.old);
             let next = self.search.again();
             return Ok(self.follow(next, request, context));
         }
         let place = self.place(context, self.search.nth());
-        let (there, value): (K, V) = context.layout.bytes.unpack(&mut words);
-        let is_key = there.bytes() == key.bytes();
-        let matches = |hash| control.has_check(context.check(hash, &value, place));
+        let (there, value) = context.layout.bytes.of::<K, V>().split(body);
+        let is_key = there == key.bytes();
+        let matches = |hash| control.has_check(context.check(hash, value, place));
         let seen = match control.state() {
             State::Empty => Seen::Empty,
             State::Dropped => Seen::Dropped,
@@ -415,18 +458,20 @@ impl<K: Plain, V: Plain> Access<K, V> {
             State::Full if is_key && matches(self.hash) => Seen::Key,
             // A get may pass an entry that does not show its key: an entry of the key that was
             // complete before the get began would show it.
-            State::Full if !is_key && (!writes(request) || matches(hash(&there))) => Seen::Other,
+            State::Full if !is_key && (!writes(request) || matches(hash_of_bytes(there))) => {
+                Seen::Other
+            }
             State::Full => Seen::Mixed,
         };
         context.stats.failed_checks += u64::from(seen == Seen::Mixed);
         if seen == Seen::Key
             && let Request::Get = request
         {
-            return Ok(Some(Outcome::Hit(value)));
+            return Ok(Some(Outcome::Hit(())));
         }
         if seen == Seen::Key
             && let Request::Replace(_, old) = request
-            && !self.may_replace(ValueHash::of(&value), *old)
+            && !self.may_replace(ValueHash::of_bytes(value), *old)
         {
             return Ok(Some(self.end(Written::Present, context)));
         }
@@ -465,7 +510,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
     }
 
     /// Turns a decision of the search into the next stage, or the outcome.
-    fn follow(&mut self, next: Next, request: &Request<V>, context: &mut Context) -> Ended<V> {
+    fn follow(&mut self, next: Next, request: &Request<V>, context: &mut Context) -> Ended {
         if locks::is_blocked(next, context.mode) {
             self.note_held_lock(context);
         }
@@ -524,11 +569,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
         let place = self.place(context, self.target.nth);
         let body = context.layout.body(place);
         let staged = Local { slot: port.slot(STAGED), start: 0, words: body.words };
-        for (to, word) in
-            port.staged(staged)?.iter_mut().zip(pack(key.bytes()).chain(pack(value.bytes())))
-        {
-            *to = word;
-        }
+        store_entry(key.bytes(), value.bytes(), port.staged(staged)?);
         port.write(WRITE, staged, body)?;
         self.awaited |= 1 << WRITE;
         if publishes {
@@ -598,7 +639,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
     }
 
     /// Ends a write whose entry was published, unless another client has taken the bucket.
-    fn published(&mut self, context: &mut Context) -> Outcome<V> {
+    fn published(&mut self, context: &mut Context) -> Outcome<()> {
         if context.mode.control(self.old.0) != self.ticket {
             context.follow_writer(self.ticket, self.old);
             context.stats.stolen_claims += 1;
@@ -615,7 +656,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
         self.end(written, context)
     }
 
-    fn end(&mut self, written: Written, context: &mut Context) -> Outcome<V> {
+    fn end(&mut self, written: Written, context: &mut Context) -> Outcome<()> {
         context.stats.lost_entries += u64::from(core::mem::take(&mut self.has_evicted));
         Outcome::Written(written)
     }
@@ -661,7 +702,8 @@ impl<K: Plain, V: Plain> Access<K, V> {
     /// Returns the control word that publishes the entry.
     fn entry_control(&self, request: &Request<V>, context: &Context) -> Control {
         let place = self.place(context, self.target.nth);
-        let check = request.value().map_or(0, |value| context.check(self.hash, value, place));
+        let check =
+            request.value().map_or(0, |value| context.check(self.hash, value.bytes(), place));
         Control::full(context.clock.age(), check)
     }
 

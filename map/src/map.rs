@@ -3,6 +3,7 @@
 use probeline_pipeline::{Error, Host, Pipeline, Tag};
 use probeline_transport::{Owner, PostError, Transport};
 
+use crate::alone::Blocking;
 use crate::batch::{BLOCK, Batch, Computed, Gets, Missing, Requests, Writes};
 use crate::config::Config;
 use crate::context::Context;
@@ -144,13 +145,9 @@ where
 
     #[inline]
     fn call(&mut self, key: &K, request: Request<V>) -> Result<Outcome<V>, Error> {
-        if self.pipeline.shared().is_direct {
-            let mut room = V::zeroed(self.pipeline.shared().layout.bytes.value);
-            let outcome = self.call_bytes(key.bytes(), request.as_bytes(), room.bytes_mut())?;
-            return Ok(outcome.map(|()| room));
-        }
-        let access = Access::for_map(key, request, self.pipeline.shared())?;
-        self.pipeline.call(access)
+        let mut room = V::zeroed(self.pipeline.shared().layout.bytes.value);
+        let outcome = self.call_bytes(key.bytes(), request.as_bytes(), room.bytes_mut())?;
+        Ok(outcome.map(|()| room))
     }
 
     /// Runs a request on a key and a value that are given as bytes, as interfaces to other languages
@@ -181,6 +178,12 @@ where
             let key = (key, hash_of_bytes(key));
             let outcome = direct::run_bytes::<K, V>(&words, context, key, request, room);
             return outcome.ok_or(Error::Post(PostError::OutOfRange));
+        }
+        if let Some(alone) = self.pipeline.alone() {
+            let blocking = Blocking { alone, key, hash: hash_of_bytes(key) };
+            if let Some(outcome) = blocking.run(request, room)? {
+                return Ok(outcome);
+            }
         }
         let access = Access::new(&K::from_bytes(key), request.map(V::from_bytes));
         Ok(self.pipeline.call(access)?.map(|value| room.copy_from_slice(value.bytes())))

@@ -188,7 +188,8 @@ impl Scenario {
         let place = Place { owner: 0, index: bucket as u64 };
         let is_entry = control.state() == State::Full
             && there == key
-            && control.has_check(check(hash(&key), value.bytes(), place) & self.mode.counts());
+            && control
+                .has_check(check(hash(&key), &value.to_ne_bytes(), place) & self.mode.counts());
         is_entry.then_some(value)
     }
 

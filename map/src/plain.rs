@@ -23,7 +23,11 @@ pub trait Plain: Copy + 'static {
     #[must_use]
     fn from_bytes(bytes: &[u8]) -> Self {
         let mut data = Self::zeroed(bytes.len());
-        data.bytes_mut().iter_mut().zip(bytes).for_each(|(to, byte)| *to = *byte);
+        let to = data.bytes_mut();
+        let len = to.len().min(bytes.len());
+        if let (Some(to), Some(from)) = (to.get_mut(..len), bytes.get(..len)) {
+            to.copy_from_slice(from);
+        }
         data
     }
 

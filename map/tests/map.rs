@@ -4,6 +4,7 @@ mod common;
 
 use core::future::Future;
 use core::pin::{Pin, pin};
+use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Context, Poll, Waker};
 use std::collections::HashMap;
 
@@ -454,6 +455,74 @@ fn sizes_chosen_at_run_time_are_kept() {
         assert_eq!(short, Err(of_batch));
         assert_eq!(map.get_batch(&[bytes(9), bytes(1)], &mut [None; 2]), Err(of_batch));
         assert_eq!(map.len(&mut Alone), Ok(0));
+    }
+}
+
+/// By the CPU and over a transport, with claims and without: what a late WRITE has destroyed is no hit,
+/// neither after a change of the value nor after one of the key, and a put makes the key whole again.
+#[test]
+fn a_blocking_get_returns_no_destroyed_value() {
+    let claims = |direct| Config { direct, claims_with_read: false, ..Config::new(64) };
+    let unlocked = Config { mode: Mode::Unlocked, ..claims(false) };
+    for config in [claims(true), claims(false), unlocked] {
+        let mut map = on_shm::<Key, Value>(config, 2);
+        let (key, first, second) = (key(5), value(5, 1), value(5, 2));
+        let bucket = usize::try_from(map.first_candidate(&key).1).unwrap() * 24;
+        for word in [1, 10, 11, 23] {
+            map.put(&key, &first).unwrap();
+            assert_eq!(map.get(&key), Ok(Some(first)));
+            map.transport_mut().unwrap().window()[bucket + word].fetch_xor(1 << 40, Relaxed);
+            assert_eq!(map.get(&key), Ok(None), "word {word}, {config:?}");
+            map.put(&key, &second).unwrap();
+            assert_eq!(map.get(&key), Ok(Some(second)), "word {word}, {config:?}");
+            map.clear(&mut Alone).unwrap();
+        }
+        assert!(map.stats().failed_checks > 0);
+    }
+}
+
+#[test]
+fn blocking_calls_beside_submitted_ones() {
+    let config = Config { direct: false, mode: Mode::Unlocked, ..Config::new(64) };
+    let cluster = Cluster::new(sim::<u64, u64>(&config, 1, 2)).unwrap();
+    let mut map = open::<u64, u64>(&cluster, 0, config, 2);
+    map.submit(Tag(1), &1, Request::Put(10)).unwrap();
+    assert_eq!(map.put(&2, &20), Ok(Written::Inserted));
+    assert_eq!(map.get(&2), Ok(Some(20)));
+    let mut out = [Finished::default(); 2];
+    while map.in_flight() > 0 {
+        map.poll_into(&mut out).unwrap();
+    }
+    let inserted = Finished { tag: Tag(1), result: Ok(Outcome::Written(Written::Inserted)) };
+    assert_eq!(out[0], inserted);
+    assert_eq!(map.get(&1), Ok(Some(10)));
+    map.submit(Tag(2), &1, Request::Get).unwrap();
+    map.submit(Tag(3), &2, Request::Get).unwrap();
+    assert_eq!(map.get(&1), Err(OperationError::Busy), "results hold all storage");
+}
+
+#[test]
+fn calls_of_bytes() {
+    for direct in [true, false] {
+        let config = Config { direct, key_bytes: 9, value_bytes: 3, ..Config::new(300) };
+        let mut map = on_shm::<Bytes<16>, Bytes<16>>(config, 3);
+        let (key, mut room) = ([7; 9], [0; 3]);
+        let refused = Err(OperationError::Post(PostError::OutOfRange));
+        assert_eq!(map.call_bytes(&key[1..], Request::Get, &mut room), refused);
+        assert_eq!(map.call_bytes(&key, Request::Get, &mut room[1..]), refused);
+        assert_eq!(map.call_bytes(&key, Request::Put(&[1, 2]), &mut room), refused);
+        assert_eq!(map.call_bytes(&key, Request::Get, &mut room), Ok(Outcome::Miss));
+        for (request, written) in [
+            (Request::Put(&[1, 2, 3][..]), Written::Inserted),
+            (Request::PutIfAbsent(&[4, 5, 6]), Written::Present),
+        ] {
+            let outcome = map.call_bytes(&key, request, &mut room);
+            assert_eq!(outcome, Ok(Outcome::Written(written)));
+        }
+        assert_eq!(map.call_bytes(&key, Request::Get, &mut room), Ok(Outcome::Hit(())));
+        assert_eq!(room, [1, 2, 3]);
+        let removed = Ok(Outcome::Written(Written::Removed));
+        assert_eq!(map.call_bytes(&key, Request::Remove, &mut room), removed);
     }
 }
 

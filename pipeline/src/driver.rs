@@ -288,7 +288,7 @@ where
 
     /// Fails all running operations: the transport is dead and has reported every completion.
     #[cold]
-    fn on_fault(&mut self, fault: Fault, sink: &mut impl Sink<M>) {
+    pub(crate) fn on_fault(&mut self, fault: Fault, sink: &mut impl Sink<M>) {
         self.fault = Some(fault);
         self.lists.waiting = List::EMPTY;
         self.lists.yielded = List::EMPTY;

@@ -50,6 +50,7 @@
 #![cfg_attr(not(any(test, feature = "model")), no_std)]
 #![forbid(unsafe_code)]
 
+mod alone;
 mod collective;
 mod driver;
 mod error;
@@ -62,6 +63,7 @@ mod pipeline;
 mod port;
 mod sink;
 
+pub use alone::Alone;
 pub use collective::{Collective, CollectiveError, FINGERPRINT, Parameter};
 pub use error::{Error, OperationsError, Stop};
 pub use future::{Host, OperationFuture};

@@ -4,16 +4,16 @@
 use probeline_pipeline::{Error, Port, Stop};
 use probeline_transport::{Local, Owner, RemoteWord, Segment, Transport};
 
-use super::{ATOMIC, Access, Ended, STAGED, Stage, WRITE};
+use super::{ATOMIC, Ended, Progress, STAGED, Stage, WRITE};
 use crate::context::Context;
-use crate::control::State;
-use crate::layout::pack;
+use crate::control::{Control, State};
+use crate::layout::store_entry;
 use crate::mode::{HeldLock, Mode, writer_of_bucket, writer_of_part, written_by};
-use crate::outcome::{Outcome, Request};
+use crate::outcome::Request;
 use crate::plain::Plain;
 use crate::search::{Kind, Next};
 
-impl<K: Plain, V: Plain> Access<K, V> {
+impl<K: Plain, V: Plain> Progress<K, V> {
     /// Returns whether the request needs a lock before it looks at the present candidate.
     pub(super) fn must_enter(&self, request: &Request<V>, mode: Mode) -> bool {
         !self.is_inside
@@ -49,7 +49,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
         request: &Request<V>,
         context: &mut Context,
         port: &mut Port<'_, impl Transport>,
-    ) -> Result<Ended<V>, Stop> {
+    ) -> Result<Ended, Stop> {
         let (reads, old) = (matches!(request, Request::Get), self.old.0);
         self.is_inside = match (context.mode, reads) {
             (Mode::PartLocks, true) => writer_of_part(old).is_none(),
@@ -74,7 +74,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
     }
 
     /// Tries again later.
-    pub(super) fn wait(&mut self, request: &Request<V>, context: &mut Context) -> Ended<V> {
+    pub(super) fn wait(&mut self, request: &Request<V>, context: &mut Context) -> Ended {
         let next = self.search.again();
         self.follow(next, request, context)
     }
@@ -123,24 +123,6 @@ impl<K: Plain, V: Plain> Access<K, V> {
         }
     }
 
-    /// Returns the outcome that was kept while the request left the part.
-    pub(super) fn left(
-        &self,
-        context: &Context,
-        port: &Port<'_, impl Transport>,
-    ) -> Result<Ended<V>, Stop> {
-        Ok(Some(match self.kept {
-            Outcome::Miss => Outcome::Miss,
-            Outcome::Written(written) => Outcome::Written(written),
-            Outcome::Hit(()) => {
-                let landing = self.landing(port, context.layout.used_words);
-                let mut words = port.landed(landing)?.iter().copied().skip(1);
-                let (_, value): (K, V) = context.layout.bytes.unpack(&mut words);
-                Outcome::Hit(value)
-            }
-        }))
-    }
-
     /// Writes the entry over the target, control word and body at once.
     pub(super) fn overwrite(
         &mut self,
@@ -151,8 +133,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
     ) -> Result<(), Stop> {
         let Some(value) = request.value() else { return Err(Error::Idle.into()) };
         let full = self.entry_control(request, context);
-        let words = core::iter::once(full.0).chain(pack(key.bytes())).chain(pack(value.bytes()));
-        self.write_over(words, context.layout.used_words, context, port)?;
+        self.write_over(full, Some((key.bytes(), value.bytes())), context, port)?;
         self.has_evicted = self.target.kind == Kind::Oldest;
         (self.ticket, self.old) = (full, full);
         self.stage = Stage::Written { publishes: true };
@@ -166,23 +147,28 @@ impl<K: Plain, V: Plain> Access<K, V> {
         port: &mut Port<'_, impl Transport>,
     ) -> Result<(), Stop> {
         let dropped = self.dropped(self.target.seen, context);
-        self.write_over(core::iter::once(dropped.0), 1, context, port)?;
+        self.write_over(dropped, None, context, port)?;
         self.old = self.target.seen;
         self.stage = Stage::Removed;
         Ok(())
     }
 
+    /// Writes a control word, and an entry if there is one.
     fn write_over(
         &mut self,
-        from: impl Iterator<Item = u64>,
-        words: u32,
+        control: Control,
+        entry: Option<(&[u8], &[u8])>,
         context: &Context,
         port: &mut Port<'_, impl Transport>,
     ) -> Result<(), Stop> {
         port.reserve(1)?;
+        let words = if entry.is_some() { context.layout.used_words } else { 1 };
         let staged = Local { slot: port.slot(STAGED), start: 0, words };
-        for (to, word) in port.staged(staged)?.iter_mut().zip(from) {
-            *to = word;
+        if let Some((first, body)) = port.staged(staged)?.split_first_mut() {
+            *first = control.0;
+            if let Some((key, value)) = entry {
+                store_entry(key, value, body);
+            }
         }
         let start = context.layout.control(self.place(context, self.target.nth));
         port.write(WRITE, staged, Segment { start, words })?;
@@ -204,13 +190,4 @@ impl<K: Plain, V: Plain> Access<K, V> {
 /// Returns whether a search ended because it waited too long for a lock.
 pub(super) fn is_blocked(next: Next, mode: Mode) -> bool {
     next == Next::Busy && mode.locks()
-}
-
-/// Returns an outcome without the value of a hit, which the landing slot has.
-pub(super) fn without_value<V>(outcome: &Outcome<V>) -> Outcome<()> {
-    match outcome {
-        Outcome::Hit(_) => Outcome::Hit(()),
-        Outcome::Miss => Outcome::Miss,
-        Outcome::Written(written) => Outcome::Written(*written),
-    }
 }

@@ -274,7 +274,7 @@ impl<'a> Checker<'a> {
         let number = self.number(client, who);
         let act = self.scenario.act(number);
         let mut operation = Access::new(&self.keys[act.key()], act.request(number));
-        operation.mutant = self.scenario.mutant;
+        operation.progress.mutant = self.scenario.mutant;
         (client.stale, client.before, client.running) = (superseded, stored, true);
         let wire = client.driven.transport_mut();
         wire.set_memory(&memory);
