@@ -128,6 +128,10 @@ check-mpi *libraries:
 check-latency *args:
     ucx-shim/check-latency "$@"
 
+# The map from C beside the calls of MPI-DHT, by turns
+check-map *args:
+    ucx-shim/check-map "$@"
+
 # The soak on shared memory with four ranks, for this many seconds
 soak seconds="60":
     PROBELINE_SOAK_SECONDS={{seconds}} cargo test --package probeline-table --test soak -- --nocapture

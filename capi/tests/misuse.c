@@ -223,6 +223,7 @@ int main(void)
     BAD_MAP(claim_ticks, 300);
     BAD_MAP(claims_with_read, 2);
     BAD_MAP(direct, -1);
+    BAD_MAP(mode, 77);
     OK(probeline_map_options_init(&map_options, sizeof map_options));
     map_options.key_bytes = 1024;
     map_options.value_bytes = 8192;
@@ -231,6 +232,17 @@ int main(void)
     map_options.key_bytes = sizeof key;
     map_options.value_bytes = sizeof value;
     map_options.buckets_per_rank = 0;
+    map_options.mode = PROBELINE_MODE_UNLOCKED;
+    OK(probeline_map_open(job, &map_options, &map));
+    OK(probeline_map_get(map, &key, &value, &outcome));
+    if (outcome != PROBELINE_ABSENT)
+        return 1;
+    OK(probeline_map_put(map, &key, &value, &outcome));
+    OK(probeline_map_get(map, &key, &value, &outcome));
+    if (outcome != PROBELINE_FOUND)
+        return 1;
+    OK(probeline_map_close(map));
+    map_options.mode = PROBELINE_MODE_CLAIMS;
     map_options.operations = 1;
     OK(probeline_map_open(job, &map_options, &map));
     INVALID(probeline_map_get(map, &key, NULL, &outcome), "value is NULL");
