@@ -6,7 +6,8 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-use probeline::transport::{Exchange, ExchangeError, Owner};
+use probeline::transport::{Call, Exchange, ExchangeError, Owner, Term};
+use probeline_engine::{Calls, Gathering};
 
 /// The longest wait in a collective call.
 pub(super) const LIMIT: Duration = Duration::from_secs(600);
@@ -15,10 +16,9 @@ pub(super) const LIMIT: Duration = Duration::from_secs(600);
 const YIELDS_FOR: Duration = Duration::from_micros(200);
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// What `start` is to start. Ranks also compare it, to detect calls out of step.
+/// What `start` is to start.
 const ALL_GATHER: c_int = 0;
 const ALL_TO_ALL: c_int = 1;
-const BARRIER: c_int = 2;
 
 /// How ranks meet: `probeline_dht.h` has the same structure.
 #[repr(C)]
@@ -51,19 +51,22 @@ pub struct probeline_dht_meeting {
 /// The ranks of a program.
 pub(super) struct Program {
     meeting: probeline_dht_meeting,
-    /// The first error.
-    error: Option<ExchangeError>,
+    calls: Calls,
 }
 
 impl Program {
     /// # Safety
     /// The functions behave as described, in this thread, until the value is dropped.
     pub(super) unsafe fn new(meeting: probeline_dht_meeting) -> Self {
-        Self { meeting, error: None }
+        Self { meeting, calls: Calls::new(Owner(meeting.rank), meeting.ranks) }
     }
 
     /// Gathers parts of `each` bytes. The lengths were compared.
-    fn gather(&self, call: c_int, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+    fn gather(&self, how: Gathering, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+        let call = match how {
+            Gathering::ToAll => ALL_GATHER,
+            Gathering::Parts => ALL_TO_ALL,
+        };
         let failed = |errno| ExchangeError::System { errno };
         let probeline_dht_meeting { state, start, test, ranks, .. } = self.meeting;
         let (Some(start), Some(test)) = (start, test) else { return Err(failed(EINVAL)) };
@@ -100,82 +103,73 @@ impl Program {
         Ok(())
     }
 
-    /// Gathers after all ranks have compared the kinds and the lengths of their calls.
-    fn compare_and_gather(
-        &self,
-        call: c_int,
+    /// Makes calls with the gather of the program.
+    fn call(
+        &mut self,
+        make: impl FnOnce(&mut Calls, &Self) -> Result<(), ExchangeError>,
+    ) -> Result<(), ExchangeError> {
+        let mut calls = self.calls;
+        let result = make(&mut calls, self);
+        self.calls = calls;
+        result
+    }
+
+    fn gather_all(
+        &mut self,
+        how: Gathering,
+        call: Call,
         mine: &[u8],
         all: &mut [u8],
     ) -> Result<(), ExchangeError> {
-        let ranks = self.meeting.ranks as usize;
-        let fits = match call {
-            ALL_GATHER => Some(all.len()) == mine.len().checked_mul(ranks),
-            _ => all.len() == mine.len() && all.len().is_multiple_of(ranks.max(1)),
-        };
-        let words = [u64::from(call.unsigned_abs()), all.len() as u64, fits.into()];
-        let mut theirs = vec![[[0; 8]; 3]; ranks];
-        let bytes = words.map(u64::to_ne_bytes);
-        let to = theirs.as_flattened_mut().as_flattened_mut();
-        self.gather(ALL_GATHER, bytes.as_flattened(), to)?;
-        for (owner, words) in (0..).map(Owner).zip(&theirs) {
-            let [theirs, length, fits] = words.map(u64::from_ne_bytes);
-            if theirs != u64::from(call.unsigned_abs()) {
-                return Err(ExchangeError::System { errno: EPROTO });
-            }
-            if length != all.len() as u64 || fits == 0 {
-                let saturated = |length: u64| u32::try_from(length).unwrap_or(u32::MAX);
-                let (expected, found) = (saturated(all.len() as u64), saturated(length));
-                return Err(ExchangeError::LengthDiffers { owner, expected, found });
-            }
-        }
-        if all.is_empty() { Ok(()) } else { self.gather(call, mine, all) }
-    }
-
-    /// Makes a call unless an earlier one failed.
-    fn call(&mut self, call: c_int, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        let result = match self.error {
-            Some(error) => Err(error),
-            None => self.compare_and_gather(call, mine, all),
-        };
-        self.error = result.err();
-        result
+        self.call(|calls, program| {
+            calls.gather(how, call, mine, all, |how, mine, all| program.gather(how, mine, all))
+        })
     }
 }
 
 /// Codes of Linux.
 const EIO: i32 = 5;
 const EINVAL: i32 = 22;
-const EPROTO: i32 = 71;
 const EMSGSIZE: i32 = 90;
 
 impl Exchange for Program {
     fn me(&self) -> Owner {
-        Owner(self.meeting.rank)
+        self.calls.me()
     }
 
     fn owners(&self) -> u32 {
-        self.meeting.ranks
+        self.calls.owners()
+    }
+
+    fn calls(&self) -> u64 {
+        self.calls.begun()
     }
 
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        self.call(ALL_GATHER, mine, all)
+        self.gather_all(Gathering::ToAll, const { Call::new("all_gather") }, mine, all)
     }
 
     fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
-        self.call(ALL_TO_ALL, mine, theirs)
+        self.gather_all(Gathering::Parts, const { Call::new("all_to_all") }, mine, theirs)
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
+        self.reduce(const { Call::new("barrier") }, &mut [])
+    }
+
+    fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
         // This CPU's stores take effect before any rank returns.
         core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
-        self.call(BARRIER, &[], &mut [])
+        self.call(|calls, program| {
+            calls.reduce(call, terms, |how, mine, all| program.gather(how, mine, all))
+        })
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
         // After an error a call may be in progress, and the others may not free theirs.
-        if let (Some(release), None) = (self.meeting.release, self.error) {
+        if let (Some(release), None) = (self.meeting.release, self.calls.error()) {
             // SAFETY: `new` asks for it; no call is in progress.
             unsafe { release(self.meeting.state) };
         }

@@ -6,6 +6,7 @@
 //!   complete in any order.
 //! - [`setup`] checks sizes, exchanges connection info, and reports [`SetupError`] on every owner
 //!   if one of them fails.
+//! - [`Calls`] makes the collective calls of an exchange of a gather.
 //! - [`Deadline`] bounds the waits of opening and closing.
 //!
 //! Nothing in this crate allocates after set-up. The crate needs core, alloc and libc.
@@ -16,6 +17,7 @@ extern crate alloc;
 extern crate std;
 
 mod busy;
+mod calls;
 mod clock;
 mod memory;
 mod operations;
@@ -23,6 +25,7 @@ pub mod setup;
 mod window;
 
 pub use busy::{Busy, InFlight, InFlightOrUntil, Until};
+pub use calls::{Calls, Gathering};
 pub use clock::{Deadline, monotonic_now};
 pub use memory::{CpuMemory, Memory, PrivateMemory, Releases, Slots};
 pub use operations::{Kind, Ledger, Operation, Ring, Taken, Vacant};

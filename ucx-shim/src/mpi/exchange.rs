@@ -5,6 +5,7 @@ use core::sync::atomic::fence;
 use std::rc::Rc;
 
 use ::mpi::ffi;
+use probeline_engine::{Calls, Gathering};
 use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
 
 use super::request::Pending;
@@ -29,12 +30,7 @@ pub struct Members {
     pub(super) windows: u64,
     /// The last measurement, and the "acc_single_intrinsic" that it is for.
     pub(super) measured: Option<(Option<bool>, NeedsOwner)>,
-    me: u32,
-    owners: u32,
-    /// The number of collective calls that this member has begun.
-    calls: u64,
-    /// The first error.
-    error: Option<ExchangeError>,
+    calls: Calls,
 }
 
 impl Members {
@@ -46,19 +42,9 @@ impl Members {
         MpiError::check("MPI_Comm_rank", unsafe { ffi::MPI_Comm_rank(comm, &raw mut me) })?;
         // SAFETY: as above.
         MpiError::check("MPI_Comm_size", unsafe { ffi::MPI_Comm_size(comm, &raw mut owners) })?;
-        let (me, owners) = (me.unsigned_abs(), owners.unsigned_abs());
+        let calls = Calls::new(Owner(me.unsigned_abs()), owners.unsigned_abs());
         let group = runtime.new_group(comm);
-        Ok(Self {
-            runtime,
-            comm,
-            group,
-            windows: 0,
-            measured: None,
-            me,
-            owners,
-            calls: 0,
-            error: None,
-        })
+        Ok(Self { runtime, comm, group, windows: 0, measured: None, calls })
     }
 
     /// Members for tests, who must not call MPI.
@@ -67,17 +53,8 @@ impl Members {
         // SAFETY: a constant of the library.
         let comm = unsafe { ffi::RSMPI_COMM_NULL };
         let runtime = Runtime::new(core::time::Duration::ZERO, comm, true);
-        Self {
-            runtime,
-            comm,
-            group: 0,
-            windows: 0,
-            measured: None,
-            me: 0,
-            owners,
-            calls: 0,
-            error: None,
-        }
+        let calls = Calls::new(Owner(0), owners);
+        Self { runtime, comm, group: 0, windows: 0, measured: None, calls }
     }
 
     /// The members that call this with the same `part`, in the same order. All members call it.
@@ -120,14 +97,18 @@ impl Members {
         mine: &[u8],
         all: &mut [u8],
     ) -> Result<(), ExchangeError> {
-        let each = all.len() / self.owners.max(1) as usize;
+        let name = match gathering {
+            Gathering::ToAll => "MPI_Iallgather",
+            Gathering::Parts => "MPI_Ialltoall",
+        };
+        let each = all.len() / self.owners().max(1) as usize;
         let fits = match gathering {
             Gathering::ToAll => mine.len() == each,
             Gathering::Parts => mine.len() == all.len(),
         };
         let too_long = |_| ExchangeError::System { errno: libc::EMSGSIZE };
         let count = i32::try_from(each).map_err(too_long)?;
-        if !fits || each * self.owners as usize != all.len() {
+        if !fits || each * self.owners() as usize != all.len() {
             return Err(ExchangeError::System { errno: libc::EINVAL });
         }
         // Copies, because the buffers of a call that does not complete must never be freed.
@@ -138,7 +119,7 @@ impl Members {
         // `count` bytes of each member, and `sent` has `count` bytes, for each member if they are
         // parts: this member checked both above, and every member checks its own.
         let pending = unsafe {
-            Pending::start(gathering.name(), |request| {
+            Pending::start(name, |request| {
                 let (byte, comm) = (ffi::RSMPI_UINT8_T, self.comm);
                 let (from, to) = (sent.cast(), received.cast());
                 let call = match gathering {
@@ -159,51 +140,6 @@ impl Members {
         Ok(())
     }
 
-    /// Gathers after the members have exchanged their calls and their lengths, so that all members
-    /// detect the same mismatch.
-    fn gather_checked(
-        &self,
-        gathering: Gathering,
-        call: Call,
-        mine: &[u8],
-        all: &mut [u8],
-    ) -> Result<(), ExchangeError> {
-        const LENGTHS: usize = 2 * size_of::<u64>();
-        const BYTES: usize = LENGTHS + Call::BYTES;
-        let lengths = [mine.len() as u64, all.len() as u64];
-        let lengths_and_call =
-            [lengths.map(u64::to_ne_bytes).as_flattened(), &call.encode()].concat();
-        let mut theirs = vec![0; BYTES * self.owners as usize];
-        self.gather(Gathering::ToAll, &lengths_and_call, &mut theirs)?;
-        let owners = u64::from(self.owners);
-        let saturated = |length| u32::try_from(length).unwrap_or(u32::MAX);
-        let decode = |bytes: &[u8]| {
-            let (lengths, call) = bytes.split_at(LENGTHS);
-            let [length, room] =
-                [0, 1].map(|nth| lengths.as_chunks().0[nth]).map(u64::from_ne_bytes);
-            (length, room, call.try_into().map_or(Call::new(""), Call::decode))
-        };
-        let (_, _, expected) = decode(&theirs[..BYTES]);
-        for (owner, bytes) in (0..).map(Owner).zip(theirs.chunks_exact(BYTES)) {
-            let (length, room, found) = decode(bytes);
-            if found != expected {
-                return Err(ExchangeError::CallsDiffer { owner, expected, found });
-            }
-            let fits = match gathering {
-                Gathering::ToAll => length.saturating_mul(owners),
-                Gathering::Parts => length / owners * owners,
-            };
-            for (expected, found) in [(lengths[0], length), (room, fits)] {
-                if expected != found {
-                    let (expected, found) = (saturated(expected), saturated(found));
-                    return Err(ExchangeError::LengthDiffers { owner, expected, found });
-                }
-            }
-        }
-        // MPI refuses empty buffers, which may have the same address. All members' are empty.
-        if mine.is_empty() { Ok(()) } else { self.gather(gathering, mine, all) }
-    }
-
     /// Prints an error of MPI and turns it into one of an exchange.
     fn system_error<T>(&self, result: Result<T, MpiError>) -> Result<T, ExchangeError> {
         result.map_err(|error| {
@@ -213,63 +149,49 @@ impl Members {
         })
     }
 
-    /// Counts and makes a call, unless an earlier one failed.
+    /// Makes calls with the gather of this communicator.
     fn call(
         &mut self,
-        call: Call,
-        make: impl FnOnce(&Self, Call) -> Result<(), ExchangeError>,
+        make: impl FnOnce(&mut Calls, &Self) -> Result<(), ExchangeError>,
     ) -> Result<(), ExchangeError> {
-        self.calls += 1;
-        let result = match self.error {
-            Some(error) => Err(error),
-            None => make(self, call.numbered(self.calls)),
-        };
-        self.error = result.err();
+        let mut calls = self.calls;
+        let result = make(&mut calls, self);
+        self.calls = calls;
         result
     }
-}
 
-/// The part of a contribution that each member receives.
-#[derive(Clone, Copy)]
-enum Gathering {
-    /// Each member receives the whole contribution.
-    ToAll,
-    /// Each member receives its own part.
-    Parts,
-}
-
-impl Gathering {
-    fn name(self) -> &'static str {
-        match self {
-            Self::ToAll => "MPI_Iallgather",
-            Self::Parts => "MPI_Ialltoall",
-        }
+    fn gather_all(
+        &mut self,
+        how: Gathering,
+        call: Call,
+        mine: &[u8],
+        all: &mut [u8],
+    ) -> Result<(), ExchangeError> {
+        self.call(|calls, members| {
+            calls.gather(how, call, mine, all, |how, mine, all| members.gather(how, mine, all))
+        })
     }
 }
 
 impl Exchange for Members {
     fn me(&self) -> Owner {
-        Owner(self.me)
+        self.calls.me()
     }
 
     fn owners(&self) -> u32 {
-        self.owners
+        self.calls.owners()
     }
 
     fn calls(&self) -> u64 {
-        self.calls
+        self.calls.begun()
     }
 
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        let gather = Gathering::ToAll;
-        let call = const { Call::new("all_gather") };
-        self.call(call, |members, call| members.gather_checked(gather, call, mine, all))
+        self.gather_all(Gathering::ToAll, const { Call::new("all_gather") }, mine, all)
     }
 
     fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
-        let gather = Gathering::Parts;
-        let call = const { Call::new("all_to_all") };
-        self.call(call, |members, call| members.gather_checked(gather, call, mine, theirs))
+        self.gather_all(Gathering::Parts, const { Call::new("all_to_all") }, mine, theirs)
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
@@ -279,15 +201,8 @@ impl Exchange for Members {
     fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
         // This CPU's stores take effect before any member returns from a barrier.
         fence(SeqCst);
-        let mine: Vec<u8> = terms.iter().flat_map(|term| term.to_bytes()).collect();
-        let mut all = vec![0; mine.len() * self.owners as usize];
-        self.call(call, |members, call| {
-            members.gather_checked(Gathering::ToAll, call, &mine, &mut all)
-        })?;
-        let others = all.chunks_exact(mine.len().max(1)).enumerate();
-        for (_, theirs) in others.filter(|(owner, _)| *owner != self.me as usize) {
-            Term::add_all(terms, theirs);
-        }
-        Ok(())
+        self.call(|calls, members| {
+            calls.reduce(call, terms, |how, mine, all| members.gather(how, mine, all))
+        })
     }
 }

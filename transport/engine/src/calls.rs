@@ -1,0 +1,211 @@
+//! Collective calls on top of a gather that MPI or the program provides.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use probeline_transport::{Call, ExchangeError, Owner, Term};
+
+/// What each member receives of a contribution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gathering {
+    /// The whole contribution.
+    ToAll,
+    /// The part for this member.
+    Parts,
+}
+
+/// The collective calls of one member. Before each gather the members compare what they call, and
+/// with which lengths, so that all of them detect the same difference.
+#[derive(Clone, Copy, Debug)]
+pub struct Calls {
+    me: Owner,
+    owners: u32,
+    /// The number of calls that this member has begun.
+    begun: u64,
+    /// The error with which the calls ended.
+    error: Option<ExchangeError>,
+}
+
+impl Calls {
+    /// Returns the calls of member `me`, of which none has begun.
+    #[must_use]
+    pub fn new(me: Owner, owners: u32) -> Self {
+        Self { me, owners, begun: 0, error: None }
+    }
+
+    /// Returns this member.
+    #[must_use]
+    pub fn me(&self) -> Owner {
+        self.me
+    }
+
+    /// Returns the number of members.
+    #[must_use]
+    pub fn owners(&self) -> u32 {
+        self.owners
+    }
+
+    /// Returns the number of calls that this member has begun.
+    #[must_use]
+    pub fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Returns the first error, after which no call is made.
+    #[must_use]
+    pub fn error(&self) -> Option<ExchangeError> {
+        self.error
+    }
+
+    /// Gathers `mine` of all members into `all` by `gather`, which is given no empty buffers.
+    ///
+    /// # Errors
+    /// The error of an earlier call; [`ExchangeError::CallsDiffer`];
+    /// [`ExchangeError::LengthDiffers`]; the error of `gather`.
+    pub fn gather(
+        &mut self,
+        how: Gathering,
+        call: Call,
+        mine: &[u8],
+        all: &mut [u8],
+        gather: impl FnMut(Gathering, &[u8], &mut [u8]) -> Result<(), ExchangeError>,
+    ) -> Result<(), ExchangeError> {
+        self.begun += 1;
+        let result = match self.error {
+            Some(error) => Err(error),
+            None => self.compare_and_gather(how, call.numbered(self.begun), mine, all, gather),
+        };
+        self.error = result.err();
+        result
+    }
+
+    /// Reduces words by `gather`, as [`Exchange::reduce`](probeline_transport::Exchange::reduce).
+    ///
+    /// # Errors
+    /// As for [`gather`](Self::gather).
+    pub fn reduce(
+        &mut self,
+        call: Call,
+        terms: &mut [Term],
+        gather: impl FnMut(Gathering, &[u8], &mut [u8]) -> Result<(), ExchangeError>,
+    ) -> Result<(), ExchangeError> {
+        let mine: Vec<u8> = terms.iter().flat_map(|term| term.to_bytes()).collect();
+        let mut all = vec![0; mine.len() * self.owners as usize];
+        self.gather(Gathering::ToAll, call, &mine, &mut all, gather)?;
+        let words = all.chunks_exact(mine.len().max(1)).enumerate();
+        for (_, theirs) in words.filter(|(owner, _)| *owner != self.me.0 as usize) {
+            Term::add_all(terms, theirs);
+        }
+        Ok(())
+    }
+
+    fn compare_and_gather(
+        &self,
+        how: Gathering,
+        call: Call,
+        mine: &[u8],
+        all: &mut [u8],
+        mut gather: impl FnMut(Gathering, &[u8], &mut [u8]) -> Result<(), ExchangeError>,
+    ) -> Result<(), ExchangeError> {
+        let header = Header { mine: mine.len() as u64, all: all.len() as u64, call };
+        let mut theirs = vec![0; Header::BYTES * self.owners as usize];
+        gather(Gathering::ToAll, &header.encode(), &mut theirs)?;
+        let (theirs, _) = theirs.as_chunks();
+        let expected = theirs.first().map_or(call, |first| Header::decode(first).call);
+        let owners = u64::from(self.owners);
+        for (owner, theirs) in (0..).map(Owner).zip(theirs.iter().map(Header::decode)) {
+            if theirs.call != expected {
+                return Err(ExchangeError::CallsDiffer { owner, expected, found: theirs.call });
+            }
+            let fits = match how {
+                Gathering::ToAll => theirs.mine.saturating_mul(owners),
+                Gathering::Parts => theirs.mine / owners * owners,
+            };
+            for (expected, found) in [(header.mine, theirs.mine), (theirs.all, fits)] {
+                if expected != found {
+                    let bytes = |length| u32::try_from(length).unwrap_or(u32::MAX);
+                    let (expected, found) = (bytes(expected), bytes(found));
+                    return Err(ExchangeError::LengthDiffers { owner, expected, found });
+                }
+            }
+        }
+        if mine.is_empty() { Ok(()) } else { gather(how, mine, all) }
+    }
+}
+
+/// What members compare.
+struct Header {
+    /// The lengths of the contribution and of the room for the result.
+    mine: u64,
+    all: u64,
+    call: Call,
+}
+
+impl Header {
+    const LENGTHS: usize = 2 * size_of::<u64>();
+    const BYTES: usize = Self::LENGTHS + Call::BYTES;
+
+    fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let (lengths, call) = bytes.split_at_mut(Self::LENGTHS);
+        lengths.copy_from_slice([self.mine, self.all].map(u64::to_le_bytes).as_flattened());
+        call.copy_from_slice(&self.call.encode());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; Self::BYTES]) -> Self {
+        let (lengths, call) = bytes.split_at(Self::LENGTHS);
+        let call = call.try_into().map_or(Call::new(""), Call::decode);
+        let length = |nth: usize| lengths.as_chunks().0.get(nth).copied().unwrap_or_default();
+        let [mine, all] = [0, 1].map(|nth| u64::from_le_bytes(length(nth)));
+        Self { mine, all, call }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gathers what this member and another one give, which has other bytes in its header.
+    fn with_other(
+        change: impl Fn(&mut Header),
+    ) -> impl FnMut(Gathering, &[u8], &mut [u8]) -> Result<(), ExchangeError> {
+        move |_, mine, all| {
+            let mut theirs = Header::decode(mine.try_into().unwrap());
+            change(&mut theirs);
+            let (first, second) = all.split_at_mut(mine.len());
+            first.copy_from_slice(mine);
+            second.copy_from_slice(&theirs.encode());
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn refuses_calls_that_differ_and_every_later_one() {
+        let mut calls = Calls::new(Owner(0), 2);
+        let barrier = Call::new("barrier");
+        assert_eq!(calls.reduce(barrier, &mut [], with_other(|_| {})), Ok(()));
+        let found = Call::new("Map::len").numbered(2);
+        let error =
+            ExchangeError::CallsDiffer { owner: Owner(1), expected: barrier.numbered(2), found };
+        let other = |theirs: &mut Header| theirs.call = found;
+        assert_eq!(calls.reduce(barrier, &mut [], with_other(other)), Err(error));
+        assert_eq!(calls.reduce(barrier, &mut [], with_other(|_| {})), Err(error));
+        assert_eq!((calls.begun(), calls.error()), (3, Some(error)));
+    }
+
+    #[test]
+    fn refuses_lengths_that_differ() {
+        let mut calls = Calls::new(Owner(0), 2);
+        let other = |theirs: &mut Header| theirs.mine = 3;
+        let gathered = calls.gather(
+            Gathering::ToAll,
+            Call::new("test"),
+            &[0; 2],
+            &mut [0; 4],
+            with_other(other),
+        );
+        let error = ExchangeError::LengthDiffers { owner: Owner(1), expected: 2, found: 3 };
+        assert_eq!(gathered, Err(error));
+    }
+}
