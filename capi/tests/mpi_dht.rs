@@ -6,7 +6,7 @@ mod common;
 
 use std::env;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use common::{Installed, Language, root, run};
@@ -36,11 +36,11 @@ fn compiler() -> (&'static str, &'static Installed) {
     (compiler, installed)
 }
 
-/// Runs a program by the launcher of the library, over a transport or the one that it chooses, and
+/// Runs a program with its arguments by the launcher of the library, over a transport or the one that it chooses, and
 /// returns what its ranks print.
 fn launch(
     (compiler, installed): (&str, &Installed),
-    program: &Path,
+    program: &[&Path],
     (transport, ranks): (&str, &str),
 ) -> String {
     let launcher = match compiler {
@@ -49,8 +49,7 @@ fn launch(
         _ => "mpirun",
     };
     let mut command = installed.command(launcher.as_ref());
-    let file = program.with_extension("entries");
-    command.args(["-n", ranks]).arg(program).arg(file);
+    command.args(["-n", ranks]).args(program);
     // For Open MPI: as root, and with more ranks than cores.
     for name in [
         "OMPI_ALLOW_RUN_AS_ROOT",
@@ -67,6 +66,11 @@ fn launch(
         command.env("OMPI_MCA_osc", "sm");
     }
     run(&mut command)
+}
+
+/// Returns the file to which a program of MPI-DHT saves its table.
+fn entries(program: &Path) -> PathBuf {
+    program.with_extension("entries")
 }
 
 fn is_well(said: &str, ranks: &str) {
@@ -92,14 +96,14 @@ fn calls_of_every_version() {
         for language in [Language::C, Language::Cpp] {
             let compiler = if language == Language::C { compiler } else { &compiler_of_cpp };
             let program = installed.compile(compiler, language, source, false);
-            is_well(&launch(started_by, &program, ("", "2")), "2");
+            is_well(&launch(started_by, &[&program, &entries(&program)], ("", "2")), "2");
             last = Some(program);
         }
     }
     let program = last.unwrap();
     let posted = if cfg!(feature = "mpi") { ("mpi", "3") } else { ("ucx", "3") };
     for (transport, ranks) in [("", "1"), ("", "4"), posted] {
-        is_well(&launch(started_by, &program, (transport, ranks)), ranks);
+        is_well(&launch(started_by, &[&program, &entries(&program)], (transport, ranks)), ranks);
     }
 }
 
@@ -112,17 +116,17 @@ fn examples_under_a_launcher() {
     let example = installed.compile(compiler, Language::C, "examples/probeline.c", false);
     for (transport, many) in transports {
         for ranks in [many, "1"] {
-            let said = launch(started_by, &dht, (transport, ranks));
+            let said = launch(started_by, &[&dht, &entries(&dht)], (transport, ranks));
             is_well(&said, ranks);
             assert_eq!(said.matches("sum").count(), 2, "{said}");
         }
-        let said = launch(started_by, &example, (transport, "2"));
+        let said = launch(started_by, &[&example], (transport, "2"));
         assert!(said.contains(": all is well with 2 ranks\n"), "{said}");
     }
     if has_mpi {
         // The static library with a compiler that knows nothing of MPI: pkg-config names its libraries.
         let linked = installed.compile("cc", Language::C, "examples/probeline.c", true);
-        let said = launch(started_by, &linked, ("mpi", "2"));
+        let said = launch(started_by, &[&linked], ("mpi", "2"));
         assert!(said.contains(": all is well with 2 ranks\n"), "{said}");
     }
 }
