@@ -7,8 +7,9 @@ use core::ptr;
 use core::time::Duration;
 use std::rc::Rc;
 
+use probeline::exchange::MAX_RESULT_BYTES;
 use probeline::pipeline::Collective;
-use probeline::transport::{Call, Exchange, Sizes, Term};
+use probeline::transport::{Call, Exchange, ExchangeError, Sizes, Term};
 
 use crate::call::{call, out, put, room, slice};
 use crate::engine::Engine;
@@ -310,6 +311,10 @@ unsafe fn gather_arguments<'a>(
     ranks: usize,
 ) -> Result<GatherArguments<'a>, Error> {
     let count = crate::call::product(ranks, bytes)?;
+    if count > MAX_RESULT_BYTES {
+        let (found, most) = (count as u64, MAX_RESULT_BYTES as u64);
+        return Err(Error::invalid(ExchangeError::TooLarge { found, most }));
+    }
     // SAFETY: by the contract.
     let (mine, all) = unsafe {
         (slice(mine.cast::<u8>(), bytes, "mine")?, room(all.cast::<u8>(), count, "all")?)

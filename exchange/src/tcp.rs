@@ -87,9 +87,10 @@ impl Tcp {
         self.max_buffered = self.max_buffered.max(bytes);
     }
 
-    /// Counts a call, also one that is then refused: the other ranks may have made it.
+    /// Counts a call, also one that is then refused: the other ranks may have made it. A fork of this
+    /// rank makes no calls.
     fn begin(&mut self, call: Call) -> Call {
-        self.calls += 1;
+        self.calls += u64::from(!self.is_fork());
         call.numbered(self.calls)
     }
 

@@ -36,7 +36,7 @@ pub fn threads(owners: u32) -> Vec<Thread> {
 pub fn threads_within(owners: u32, limit: Duration) -> Vec<Thread> {
     let round = Round {
         finished: 0,
-        given: vec![None; owners as usize],
+        given: vec![(None, Vec::new()); owners as usize],
         result: vec![Vec::new(); owners as usize],
         ended: None,
     };
@@ -54,10 +54,11 @@ struct Shared {
 struct Round {
     /// The number of calls that all members have made.
     finished: u64,
-    /// Contributions to the present call, by owner.
-    given: Vec<Option<(Call, Vec<u8>)>>,
+    /// The calls of owners that have contributed to the present call, and their contributions.
+    given: Vec<(Option<Call>, Vec<u8>)>,
     /// The contributions to the last finished call, by owner. They are kept until all members have
-    /// made the next call; by then every member has copied them.
+    /// made the next call; by then every member has copied them. Buffers are used again, so that
+    /// calls of equal lengths do not allocate.
     result: Vec<Vec<u8>>,
     /// The first error, which ends the job.
     ended: Option<ExchangeError>,
@@ -66,7 +67,7 @@ struct Round {
 impl Round {
     /// An owner that has not made the present call.
     fn missing(&self) -> Option<Owner> {
-        let absent = self.given.iter().position(Option::is_none)?;
+        let absent = self.given.iter().position(|(call, _)| call.is_none())?;
         u32::try_from(absent).ok().map(Owner)
     }
 
@@ -75,18 +76,19 @@ impl Round {
     /// # Errors
     /// The members have made different calls.
     fn finish(&mut self) -> Result<(), ExchangeError> {
-        let given = (0..).map(Owner).zip(self.given.iter().flatten());
-        if let Some((_, &(expected, ref first))) = given.clone().next() {
-            for (owner, &(found, ref bytes)) in given {
+        let given = self.given.iter().filter_map(|(call, bytes)| Some(((*call)?, bytes)));
+        let given = (0..).map(Owner).zip(given);
+        if let Some((_, (expected, first))) = given.clone().next() {
+            for (owner, (found, bytes)) in given {
                 if found != expected {
                     return Err(ExchangeError::CallsDiffer { owner, expected, found });
                 }
                 check_length(owner, bytes.len(), first.len())?;
             }
         }
-        // A barrier, in which all contributions are empty, allocates nothing.
-        for (result, given) in self.result.iter_mut().zip(&mut self.given) {
-            *result = given.take().map(|(_, bytes)| bytes).unwrap_or_default();
+        for (result, (call, bytes)) in self.result.iter_mut().zip(&mut self.given) {
+            core::mem::swap(result, bytes);
+            *call = None;
         }
         self.finished += 1;
         Ok(())
@@ -108,12 +110,12 @@ impl Shared {
 }
 
 impl Thread {
-    /// Contributes `mine` to the present call, waits until all members have contributed, and passes
-    /// all contributions to `copy`.
+    /// Contributes what `give` appends to the present call, waits until all members have contributed,
+    /// and passes all contributions to `copy`.
     fn meet(
         &mut self,
         call: Call,
-        mine: &[u8],
+        give: impl FnOnce(&mut Vec<u8>),
         copy: impl FnOnce(&[Vec<u8>]),
     ) -> Result<(), ExchangeError> {
         self.calls += 1;
@@ -123,7 +125,10 @@ impl Thread {
             return Err(error);
         }
         let present = round.finished;
-        round.given[self.me.0 as usize] = Some((call, mine.to_vec()));
+        let (given, bytes) = &mut round.given[self.me.0 as usize];
+        *given = Some(call);
+        bytes.clear();
+        give(bytes);
         if round.missing().is_none() {
             round.ended = round.finish().err();
             self.shared.changed.notify_all();
@@ -161,11 +166,15 @@ impl Exchange for Thread {
         checked.inspect_err(|error| {
             self.shared.end(*error);
         })?;
-        self.meet(const { Call::new("all_gather") }, mine, |given| {
-            for (place, given) in all.chunks_exact_mut(mine.len().max(1)).zip(given) {
-                place.copy_from_slice(given);
-            }
-        })
+        self.meet(
+            const { Call::new("all_gather") },
+            |bytes| bytes.extend(mine),
+            |given| {
+                for (place, given) in all.chunks_exact_mut(mine.len().max(1)).zip(given) {
+                    place.copy_from_slice(given);
+                }
+            },
+        )
     }
 
     fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
@@ -174,23 +183,31 @@ impl Exchange for Thread {
             self.shared.end(*error);
         })?;
         let me = self.me.0 as usize;
-        self.meet(const { Call::new("all_to_all") }, mine, |given| {
-            for (place, given) in theirs.chunks_exact_mut(each.max(1)).zip(given) {
-                place.copy_from_slice(&given[me * each..][..each]);
-            }
-        })
+        self.meet(
+            const { Call::new("all_to_all") },
+            |bytes| bytes.extend(mine),
+            |given| {
+                for (place, given) in theirs.chunks_exact_mut(each.max(1)).zip(given) {
+                    place.copy_from_slice(&given[me * each..][..each]);
+                }
+            },
+        )
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
-        self.meet(const { Call::new("barrier") }, &[], |_| ())
+        self.meet(const { Call::new("barrier") }, |_| (), |_| ())
     }
 
     fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
         let me = self.me.0 as usize;
-        let mine: Vec<u8> = terms.iter().flat_map(|term| term.to_bytes()).collect();
-        self.meet(call, &mine, |given| {
+        // Both closures use the terms, one after the other.
+        let terms = core::cell::RefCell::new(terms);
+        let give = |bytes: &mut Vec<u8>| {
+            bytes.extend(terms.borrow().iter().flat_map(|term| term.to_bytes()));
+        };
+        self.meet(call, give, |given| {
             for (_, theirs) in given.iter().enumerate().filter(|(owner, _)| *owner != me) {
-                Term::add_all(terms, theirs);
+                Term::add_all(&mut terms.borrow_mut(), theirs);
             }
         })
     }

@@ -49,8 +49,7 @@
 //! 7. *An operation in error has an unknown outcome.* Its claim stays until other clients take it
 //!    over, some ticks later; its ticket is not used again, so a late compare-and-swap fails. Its late
 //!    WRITE may destroy an entry of the bucket, which rule 1 turns into a miss.
-//!
-//! 7. *Ages may be wrong.* They only choose what is evicted and when a claim is taken over, and they
+//! 8. *Ages may be wrong.* They only choose what is evicted and when a claim is taken over, and they
 //!    wrap. A client follows another one's clock only by words that were written while its own
 //!    operation ran, because any other entry or claim may be old enough to look new.
 //!

@@ -142,8 +142,8 @@ impl Config {
     /// Checks all parameters against the limits of the transport.
     pub(crate) fn check(&self, caps: &Caps, geometry: &Geometry) -> Result<(), ConfigError> {
         self.check_place(geometry.window_words)?;
-        self.validate()?;
         self.check_chunk(geometry.slot_words.min(caps.words_per_op))?;
+        self.validate()?;
         if caps.depth < 2 {
             return Err(ConfigError::Depth { found: caps.depth });
         }

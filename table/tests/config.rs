@@ -14,9 +14,9 @@ use probeline_table::{
 };
 use probeline_transport::{Owner, Transport};
 
-/// Windows of 19 lines and 3 words, and 7 slots of 48 words.
+/// Windows of 18 lines and 3 words, and 7 slots of 48 words.
 static SIM: LazyLock<probeline_sim::Config> = LazyLock::new(|| probeline_sim::Config {
-    window_words: 155,
+    window_words: 147,
     slots: 7,
     slot_words: 48,
     depth: 2,
@@ -144,7 +144,7 @@ fn the_transport_holds_the_two_reads_of_a_chunk() {
 fn the_papers_parameters_are_the_default() {
     let config = Config::new(1_000);
     assert_eq!((config.first_word, config.chunk_buckets, config.max_chunks), (0, 32, 32));
-    assert_eq!((config.words(), Config::slots(5)), (1_008, 10));
+    assert_eq!((config.words(), Config::slots(5)), (1_000, 10));
     let table = new(*SIM, CONFIG, 1).unwrap();
     assert_eq!(*table.config(), CONFIG);
     let layout = table.layout();

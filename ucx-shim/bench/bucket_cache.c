@@ -2,7 +2,8 @@
  *
  *     mpirun -n 2 bucket_cache THEIRS OURS BUCKETS [READS [ROUNDS]]
  *
- * THEIRS: ucx (lock-free over UCP), flush (the same with a flush after each put), nolock (lock-free over MPI) or locks (MPI_Win_lock of the owner).
+ * THEIRS: ucx (lock-free over UCP), flush (the same with a flush after each put), nolock (lock-free over
+ * MPI) or locks (MPI_Win_lock of the owner).
  * OURS: shm, ucx or mpi, with /unlocked for the mode without claims and /posted for READs and atomics
  * where the CPU could do it. Keys of 80 bytes, values of 104, blocking calls, load factor 0.5. A ratio is
  * the median of the ratios of the rounds.
