@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
-use probeline_report::{Error, Problem, Report, TITLE};
+use probeline_report::{Problem, Report, TITLE};
 
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::progress::waiting;
 use crate::terminal::{self, Printer};
 
@@ -18,7 +18,7 @@ pub(crate) struct ReportArgs {
     runs: Vec<PathBuf>,
 
     /// Write the page here: one file that needs no network; `-` is the standard output
-    /// [default: report.html, unless --svg is given]
+    /// [default: a new file report.html, unless --svg is given]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         if html.as_os_str() == STANDARD_OUTPUT {
             page = Some(text);
         } else {
-            write_page(html, &text)?;
+            write_page(html, &text, args.html.is_none())?;
             lines.push(format!("page: {}", html.display()));
         }
     }
@@ -81,8 +81,21 @@ impl ReportArgs {
     }
 }
 
-fn write_page(file: &Path, page: &str) -> core::result::Result<(), Error> {
-    fs::write(file, page).map_err(|error| Problem::Write(error).of(file))
+/// Writes the page. An existing file is overwritten, unless the page `must_be_new`: a name that the
+/// user did not give may be of another file.
+fn write_page(file: &Path, page: &str, must_be_new: bool) -> Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).truncate(true).create(true).create_new(must_be_new);
+    match options.open(file).and_then(|mut file| file.write_all(page.as_bytes())) {
+        Err(error) if must_be_new && error.kind() == io::ErrorKind::AlreadyExists => {
+            let file = file.display();
+            Err(Failure::new(format!(
+                "{file} exists and is kept: name the page with --html FILE, which overwrites it, or \
+                 a folder for the plots with --svg DIR"
+            )))
+        }
+        written => Ok(written.map_err(|error| Problem::Write(error).of(file))?),
+    }
 }
 
 fn print(mut out: Printer<impl Write>, lines: &[String]) -> io::Result<()> {
@@ -104,5 +117,20 @@ mod tests {
         assert_eq!(args(None, None).page(), Some(DEFAULT_PAGE.into()));
         assert_eq!(args(None, Some("plots")).page(), None);
         assert_eq!(args(Some("a.html"), Some("plots")).page(), Some("a.html".into()));
+    }
+
+    #[test]
+    fn keeps_an_existing_page_unless_it_is_named() {
+        let folder = std::env::temp_dir().join(format!("probeline-report-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join(DEFAULT_PAGE);
+        write_page(&file, "first", true).unwrap();
+        let refused = write_page(&file, "second", true).unwrap_err().to_string();
+        let kept = fs::read_to_string(&file).unwrap();
+        write_page(&file, "third", false).unwrap();
+        let named = fs::read_to_string(&file).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(refused.contains("--html FILE") && refused.contains("--svg DIR"), "{refused}");
+        assert_eq!((kept, named), ("first".into(), "third".into()));
     }
 }
