@@ -1,30 +1,50 @@
 //! Tables of both kinds behind one trait, with the width of keys chosen at run time.
 
+use core::mem::MaybeUninit;
+
 use probeline::table::{
-    Config, Finished, Intent, OperationError, Outcome, Stats, SubmitError, Table, Tag, WideConfig,
-    WideOperation, WideTable,
+    BatchError, Config, Ended, Finished, Intent, OperationError, Outcome, Stats, SubmitError,
+    Table, Tag, WideConfig, WideOperation, WideTable,
 };
 use probeline::transport::Exchange;
 
 use crate::engine::Engine;
 use crate::job::Members;
-use crate::status::Error;
+use crate::status::{Error, probeline_outcome};
 
 /// The widest key in words.
 pub(crate) const MAX_WORDS: usize = 64;
 /// Keys that are widened at once.
 const BLOCK: usize = 512;
+/// Results that a batch converts at once.
+const RESULTS: usize = 1024;
+
+/// Room for the outcomes of a batch.
+type Outcomes<'o> = &'o mut [MaybeUninit<probeline_outcome>];
+
+/// Runs `batch` for the keys and stores their outcomes. Its results are `empty` at first.
+fn store<K, A: Copy + Into<Ended>>(
+    keys: &[K],
+    outcomes: Outcomes<'_>,
+    empty: A,
+    mut batch: impl FnMut(&[K], &mut [A]) -> Result<(), BatchError>,
+) -> Result<(), Error> {
+    let mut results = [empty; RESULTS];
+    for (keys, outcomes) in keys.chunks(RESULTS).zip(outcomes.chunks_mut(RESULTS)) {
+        let results = results.get_mut(..outcomes.len()).unwrap_or_default();
+        batch(keys, results)?;
+        for (to, result) in outcomes.iter_mut().zip(results) {
+            to.write((*result).into().into());
+        }
+    }
+    Ok(())
+}
 
 /// A set of keys of some words.
 pub(crate) trait Set {
-    fn call(&mut self, key: &[u64], intent: Intent) -> Result<Outcome, Error>;
-    /// `keys` has as many keys as `outcomes`.
-    fn batch(
-        &mut self,
-        keys: &[u64],
-        intent: Intent,
-        outcomes: &mut [Outcome],
-    ) -> Result<(), Error>;
+    fn call(&mut self, key: &[u64], intent: Intent) -> Result<Ended, Error>;
+    /// `keys` has as many keys as `outcomes`, which are undefined after an error.
+    fn batch(&mut self, keys: &[u64], intent: Intent, outcomes: Outcomes<'_>) -> Result<(), Error>;
     fn submit(&mut self, tag: Tag, key: &[u64], intent: Intent) -> Result<(), SubmitError>;
     fn poll(&mut self, out: &mut [Finished]) -> Result<usize, OperationError>;
     fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64, Error>;
@@ -79,25 +99,21 @@ impl Plan {
 }
 
 impl Set for Table<Engine, Vec<probeline::table::Operation>> {
-    fn call(&mut self, key: &[u64], intent: Intent) -> Result<Outcome, Error> {
+    fn call(&mut self, key: &[u64], intent: Intent) -> Result<Ended, Error> {
         let key = *key.first().ok_or_else(no_key)?;
         Ok(match intent {
-            Intent::FindOrPut => self.find_or_put(key)?,
-            Intent::Find if self.find(key)? => Outcome::Found,
-            Intent::Find => Outcome::Absent,
+            Intent::FindOrPut => self.find_or_put(key)?.into(),
+            Intent::Find => self.find(key)?.into(),
         })
     }
 
-    fn batch(
-        &mut self,
-        keys: &[u64],
-        intent: Intent,
-        outcomes: &mut [Outcome],
-    ) -> Result<(), Error> {
-        Ok(match intent {
-            Intent::FindOrPut => self.find_or_put_batch(keys, outcomes),
-            Intent::Find => self.find_batch(keys, outcomes),
-        }?)
+    fn batch(&mut self, keys: &[u64], intent: Intent, outcomes: Outcomes<'_>) -> Result<(), Error> {
+        match intent {
+            Intent::FindOrPut => {
+                store(keys, outcomes, Outcome::Full, |keys, to| self.find_or_put_batch(keys, to))
+            }
+            Intent::Find => store(keys, outcomes, false, |keys, to| self.find_batch(keys, to)),
+        }
     }
 
     fn submit(&mut self, tag: Tag, key: &[u64], intent: Intent) -> Result<(), SubmitError> {
@@ -154,30 +170,26 @@ fn run<const W: usize>(
     table: &mut WideTable<Engine, Vec<WideOperation<W>>, W>,
     keys: &[[u64; W]],
     intent: Intent,
-    outcomes: &mut [Outcome],
+    outcomes: Outcomes<'_>,
 ) -> Result<(), Error> {
-    Ok(match intent {
-        Intent::FindOrPut => table.find_or_put_batch(keys, outcomes),
-        Intent::Find => table.find_batch(keys, outcomes),
-    }?)
+    match intent {
+        Intent::FindOrPut => {
+            store(keys, outcomes, Outcome::Full, |keys, to| table.find_or_put_batch(keys, to))
+        }
+        Intent::Find => store(keys, outcomes, false, |keys, to| table.find_batch(keys, to)),
+    }
 }
 
 impl<const W: usize> Set for Wide<W> {
-    fn call(&mut self, key: &[u64], intent: Intent) -> Result<Outcome, Error> {
+    fn call(&mut self, key: &[u64], intent: Intent) -> Result<Ended, Error> {
         let key = widened(key);
         Ok(match intent {
-            Intent::FindOrPut => self.table.find_or_put(&key)?,
-            Intent::Find if self.table.find(&key)? => Outcome::Found,
-            Intent::Find => Outcome::Absent,
+            Intent::FindOrPut => self.table.find_or_put(&key)?.into(),
+            Intent::Find => self.table.find(&key)?.into(),
         })
     }
 
-    fn batch(
-        &mut self,
-        keys: &[u64],
-        intent: Intent,
-        outcomes: &mut [Outcome],
-    ) -> Result<(), Error> {
+    fn batch(&mut self, keys: &[u64], intent: Intent, outcomes: Outcomes<'_>) -> Result<(), Error> {
         if self.words == W {
             return run(&mut self.table, keys.as_chunks().0, intent, outcomes);
         }

@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_char, c_int};
 use core::fmt::Display;
 use std::ffi::CString;
 
-use probeline::table::Outcome;
+use probeline::table::Ended;
 use probeline::transport::{ExchangeError, Fault};
 use probeline::{exchange, map, table};
 
@@ -77,13 +77,13 @@ pub struct probeline_finished {
     pub outcome: probeline_outcome,
 }
 
-impl From<Outcome> for probeline_outcome {
-    fn from(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Found => Self::PROBELINE_FOUND,
-            Outcome::Inserted => Self::PROBELINE_INSERTED,
-            Outcome::Full => Self::PROBELINE_FULL,
-            Outcome::Absent => Self::PROBELINE_ABSENT,
+impl From<Ended> for probeline_outcome {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Found => Self::PROBELINE_FOUND,
+            Ended::Inserted => Self::PROBELINE_INSERTED,
+            Ended::Full => Self::PROBELINE_FULL,
+            Ended::Absent => Self::PROBELINE_ABSENT,
         }
     }
 }

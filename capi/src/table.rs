@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
-use probeline::table::{Config, Finished, Intent, Outcome, Stats, Tag, WideConfig};
+use probeline::table::{Config, Ended, Finished, Intent, Stats, Tag, WideConfig};
 
 use crate::call::{call, out, product, put, room, slice};
 use crate::handle::{Abandon, Handle};
@@ -17,8 +17,6 @@ use crate::status::{Error, probeline_finished, probeline_outcome, probeline_stat
 const WORD_BITS: u32 = u64::BITS;
 /// The kind of structure, in what ranks agree on.
 const KIND: u64 = 1;
-/// Results that a batch converts at once.
-const BLOCK: usize = 1024;
 
 /// Options of a table. All ranks give the same.
 #[repr(C)]
@@ -356,15 +354,7 @@ pub unsafe extern "C" fn probeline_table_batch(
         // SAFETY: by the contract.
         let (keys, outcomes) =
             unsafe { (slice(keys, words, "keys")?, room(outcomes, count, "outcomes")?) };
-        let mut results = [Outcome::Absent; BLOCK];
-        for (keys, outcomes) in keys.chunks(BLOCK * table.words).zip(outcomes.chunks_mut(BLOCK)) {
-            let results = results.get_mut(..outcomes.len()).unwrap_or_default();
-            table.set.batch(keys, intent, results)?;
-            for (to, result) in outcomes.iter_mut().zip(results) {
-                to.write((*result).into());
-            }
-        }
-        Ok(())
+        table.set.batch(keys, intent, outcomes)
     };
     // SAFETY: by the contract.
     unsafe { with(table, body) }
@@ -416,7 +406,7 @@ pub unsafe extern "C" fn probeline_table_poll(
         for (to, Finished { tag, result }) in finished.iter_mut().zip(all.iter().take(ended)) {
             let (status, outcome) = match *result {
                 Ok(outcome) => (probeline_status::PROBELINE_OK, outcome),
-                Err(error) => (Error::from(error).report(), Outcome::Absent),
+                Err(error) => (Error::from(error).report(), Ended::Absent),
             };
             to.write(probeline_finished { tag: tag.0, status, outcome: outcome.into() });
         }

@@ -305,7 +305,7 @@ pub(crate) fn find_or_put_all<T: Timed>(
 
 /// Returns storage for the outcomes of calls of `batch` operations, none for blocking calls.
 pub(crate) fn outcomes(batch: usize) -> Vec<Outcome> {
-    vec![Outcome::Absent; if batch > 1 { batch } else { 0 }]
+    vec![Outcome::Full; if batch > 1 { batch } else { 0 }]
 }
 
 /// Measures the cost of READs from the next rank by size, on all ranks at the same time.

@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use probeline::exchange::{Options, join};
 use probeline::shm;
-use probeline::table::{Config, Finished, Intent, Operation, Outcome, Table, Tag};
+use probeline::table::{Config, Ended, Finished, Intent, Operation, Table, Tag};
 use probeline::transport::Exchange;
 
 /// Keys; each rank inserts all of them, so each is new on one rank and found on the other.
@@ -45,8 +45,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         for operation in table.poll_into(&mut finished)? {
             match operation.result? {
-                Outcome::Inserted => inserted += 1,
-                Outcome::Found => {}
+                Ended::Inserted => inserted += 1,
+                Ended::Found => {}
                 outcome => return Err(format!("key {:?}: {outcome:?}", operation.tag).into()),
             }
         }

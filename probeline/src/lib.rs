@@ -39,7 +39,7 @@
 //!
 //! ```
 //! # use probeline::shm;
-//! # use probeline::table::{Config, Finished, Intent, Operation, Outcome, Table, Tag};
+//! # use probeline::table::{Config, Ended, Finished, Intent, Operation, Table, Tag};
 //! # let mut job = probeline::transport::Alone;
 //! # let config = Config::for_keys(100_000, 1);
 //! # let engine = shm::Builder::new(config.sizes(32)).open(&mut job)?;
@@ -52,7 +52,7 @@
 //!         next += 1;
 //!     }
 //!     for operation in table.poll_into(&mut finished)? {
-//!         inserted += u64::from(operation.result? == Outcome::Inserted);
+//!         inserted += u64::from(operation.result? == Ended::Inserted);
 //!     }
 //!     // Other work of the loop.
 //! }

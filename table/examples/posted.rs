@@ -14,7 +14,9 @@ use core::sync::atomic::Ordering::SeqCst;
 use core::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use probeline_table::{Config, Finished, Intent, Operation, Outcome, Probing, Shared, Table, Tag};
+use probeline_table::{
+    Config, Ended, Finished, Intent, Operation, Outcome, Probing, Shared, Table, Tag,
+};
 use probeline_transport::{
     Alone, AtomicScope, Caps, Completion, Fault, Geometry, Local, Owner, PostError, Request,
     Segment, Sizes, SlotError, Token, Transport,
@@ -171,7 +173,7 @@ fn submit_all<T: Transport>(table: &mut Posted<T>, keys: &[u64]) -> Result<(), F
             next += 1;
         }
         let finished = table.poll_into(&mut out)?;
-        assert!(finished.iter().all(|one| one.result == Ok(Outcome::Found)));
+        assert!(finished.iter().all(|one| one.result == Ok(Ended::Found)));
         found += finished.len();
     }
     Ok(())
@@ -185,8 +187,8 @@ fn await_all<T: Transport>(shared: &Shared<Posted<T>>, keys: &[u64]) {
         left.by_ref().take(WIDTH as usize).map(|key| shared.find(*key)).collect();
     while !tasks.is_empty() {
         tasks.retain_mut(|task| {
-            let Poll::Ready(outcome) = Pin::new(&mut *task).poll(&mut context) else { return true };
-            assert!(outcome == Ok(Outcome::Found));
+            let Poll::Ready(found) = Pin::new(&mut *task).poll(&mut context) else { return true };
+            assert!(found == Ok(true));
             let Some(key) = left.next() else { return false };
             *task = shared.find(*key);
             let _ = Pin::new(task).poll(&mut context);
@@ -206,7 +208,8 @@ fn measure<T: Transport>(
 ) -> Result<(), Failure> {
     let names = ["insert, batch", "find, batch", "find, poll loop", "find, futures"];
     let mut times = names.map(|_| Vec::new());
-    let mut outcomes = vec![Outcome::Absent; KEYS as usize];
+    let mut outcomes = vec![Outcome::Full; KEYS as usize];
+    let mut found = vec![false; KEYS as usize];
     for _ in 0..ROUNDS {
         let mut table = open()?;
         let warm = keys(KEYS.into()..2 * u64::from(KEYS));
@@ -216,9 +219,9 @@ fn measure<T: Transport>(
         table.find_or_put_batch(&keys, &mut outcomes)?;
         times[0].push(ns(start, keys.len()));
         let start = Instant::now();
-        table.find_batch(&keys, &mut outcomes)?;
+        table.find_batch(&keys, &mut found)?;
         times[1].push(ns(start, keys.len()));
-        assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Found));
+        assert!(found.iter().all(|found| *found));
         let start = Instant::now();
         submit_all(&mut table, &keys)?;
         times[2].push(ns(start, keys.len()));
@@ -238,10 +241,10 @@ fn measure<T: Transport>(
 fn count(what: &str, count: u64) -> Result<(), Failure> {
     let mut table = open(|sizes| Ok(Immediate::new(sizes)))?;
     let keys = keys(0..count);
-    let mut outcomes = vec![Outcome::Absent; keys.len()];
+    let mut outcomes = vec![Outcome::Full; keys.len()];
     table.find_or_put_batch(&keys, &mut outcomes)?;
     if what == "find" {
-        table.find_batch(&keys, &mut outcomes)?;
+        table.find_batch(&keys, &mut vec![false; keys.len()])?;
     }
     Ok(())
 }

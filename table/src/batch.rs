@@ -16,7 +16,7 @@ use crate::direct::Direct;
 use crate::error::{BatchError, OperationError, SubmitError};
 use crate::find_or_put::FindOrPut;
 use crate::line::with_widest;
-use crate::outcome::{Intent, Outcome};
+use crate::outcome::{Answer, Ended};
 use crate::results::{BatchResult, Results};
 
 /// Keys in a block. The transport is polled after each block, because only a poll detects lost
@@ -27,7 +27,6 @@ pub(crate) const BLOCK: usize = 4096;
 pub(crate) struct Batch<'b, R> {
     keys: &'b [u64],
     results: Results<'b, R>,
-    intent: Intent,
     /// The first key of the block, and the first key not started.
     block: usize,
     next: usize,
@@ -39,10 +38,10 @@ pub(crate) struct Batch<'b, R> {
 
 impl<'b, R: BatchResult> Batch<'b, R> {
     /// Creates a batch of as many keys as results.
-    pub(crate) fn new(keys: &'b [u64], intent: Intent, results: &'b mut [R]) -> Self {
+    pub(crate) fn new(keys: &'b [u64], results: &'b mut [R]) -> Self {
         let remote = Undecided::default();
         let results = Results::new(results);
-        Self { keys, results, intent, block: 0, next: 0, remote, poll: false }
+        Self { keys, results, block: 0, next: 0, remote, poll: false }
     }
 
     /// Returns the error of the first key whose error the results have no place for.
@@ -76,7 +75,7 @@ impl<'b, R: BatchResult> Batch<'b, R> {
     ) -> Option<Pull> {
         match Bucket::new(*self.keys.get(place)?) {
             Ok(bucket) => {
-                *into = FindOrPut::new(bucket, self.intent, context);
+                *into = FindOrPut::new(bucket, R::Answer::INTENT, context);
                 Some(Pull::Start(place))
             }
             Err(refused) => {
@@ -99,7 +98,6 @@ impl<'b, R: BatchResult> Batch<'b, R> {
                 stats: &mut context.stats,
             },
             results: self.results.block(self.next..end),
-            intent: self.intent,
             probe_limit: context.probe_limit,
             layout: context.layout,
             lines: &lines,
@@ -139,7 +137,7 @@ where
     }
 
     #[inline]
-    fn take(&mut self, place: usize, result: Result<Outcome, OperationError>) {
+    fn take(&mut self, place: usize, result: Result<Ended, OperationError>) {
         self.results.put(place, result);
     }
 }

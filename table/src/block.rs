@@ -13,7 +13,7 @@ use crate::bucket::{Bucket, Wanted};
 use crate::direct::look;
 use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
 use crate::line::{Compare, Line, Work, prefetch_far};
-use crate::outcome::{Intent, Outcome};
+use crate::outcome::{Answer, Ended, Intent};
 use crate::results::BatchResult;
 use crate::stats::Stats;
 
@@ -80,7 +80,7 @@ pub(crate) struct Key<B> {
 
 /// The result of looking at a line.
 pub(crate) enum Verdict {
-    Decided(Outcome),
+    Decided(Ended),
     /// All buckets hold other keys.
     Passed,
     /// A bucket has the tag of the key, which is now a candidate.
@@ -148,7 +148,6 @@ pub(crate) struct Block<'b, 't, K, R> {
     pub(crate) keys: K,
     /// As many as `keys`.
     pub(crate) results: &'b mut [R],
-    pub(crate) intent: Intent,
     pub(crate) probe_limit: u64,
     pub(crate) layout: Layout,
     pub(crate) lines: &'b Lines<'t>,
@@ -164,7 +163,7 @@ impl<K: BlockKeys, R: BatchResult> Work for Block<'_, '_, K, R> {
     /// Runs the block. What is the same for all of its keys is a constant of the loop.
     #[inline(always)]
     fn run<C: Compare>(mut self) -> usize {
-        match (self.layout.probing(), self.intent) {
+        match (self.layout.probing(), R::Answer::INTENT) {
             (Probing::Linear, Intent::Find) => self.examine::<C, true, true>(),
             (Probing::Linear, Intent::FindOrPut) => self.examine::<C, true, false>(),
             (_, Intent::Find) => self.examine::<C, false, true>(),
@@ -204,7 +203,7 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
                 match self.keys.look::<C>(key, homes.lines[nth], first, mask, intent) {
                     Verdict::Decided(outcome) => {
                         decided += 1;
-                        found += u64::from(outcome == Outcome::Found);
+                        found += u64::from(outcome == Ended::Found);
                         self.put(place, outcome);
                     }
                     Verdict::Passed => {
@@ -225,8 +224,8 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
         }
         self.check_candidates(0);
         let stats = self.keys.stats();
-        stats.add_direct(Outcome::Found, found, found);
-        let other = if FIND { Outcome::Absent } else { Outcome::Inserted };
+        stats.add_direct(Ended::Found, found, found);
+        let other = if FIND { Ended::Absent } else { Ended::Inserted };
         stats.add_direct(other, decided - found, decided - found);
         end
     }
@@ -305,7 +304,7 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
             let key = Key { wanted: walker.wanted, place: walker.place, lines };
             match self.keys.look::<C>(key, walker.line, walker.first, u8::MAX, intent) {
                 Verdict::Decided(outcome) => {
-                    let ended = if outcome == Outcome::Found { &mut found } else { &mut other };
+                    let ended = if outcome == Ended::Found { &mut found } else { &mut other };
                     ended.0 += 1;
                     ended.1 += lines;
                     let place = walker.place;
@@ -321,8 +320,8 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
             remove(walkers, nth);
         }
         let stats = self.keys.stats();
-        stats.add_direct(Outcome::Found, found.0, found.1);
-        let outcome = if FIND { Outcome::Absent } else { Outcome::Inserted };
+        stats.add_direct(Ended::Found, found.0, found.1);
+        let outcome = if FIND { Ended::Absent } else { Ended::Inserted };
         stats.add_direct(outcome, other.0, other.1);
     }
 
@@ -331,8 +330,8 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
     fn check_candidates(&mut self, left: usize) {
         while let Some(Checked { place, lines, is_found }) = self.keys.check_oldest(left) {
             if is_found {
-                self.keys.stats().add_direct(Outcome::Found, 1, lines);
-                self.put(place, Outcome::Found);
+                self.keys.stats().add_direct(Ended::Found, 1, lines);
+                self.put(place, Ended::Found);
             } else {
                 self.undecided.push(place);
             }
@@ -340,9 +339,9 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
     }
 
     #[inline(always)]
-    fn put(&mut self, place: usize, outcome: Outcome) {
+    fn put(&mut self, place: usize, outcome: Ended) {
         match self.results.get_mut(place) {
-            Some(place) => *place = R::of(outcome),
+            Some(place) => *place = R::of_answer(R::Answer::of(outcome)),
             None => debug_assert!(false, "the block has no place {place}"),
         }
     }

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::direct::{Direct, Look, reached};
 use crate::layout::Layout;
 use crate::line::{Line, Narrow};
-use crate::outcome::{Intent, Outcome};
+use crate::outcome::{Ended, Intent};
 use crate::policy::Policy;
 use crate::stats::{OutcomeStats, Stats};
 use crate::walk::Walk;
@@ -89,7 +89,7 @@ impl<C: AsMut<[CacheEntry]>> Context<C> {
         let found = self.cache.is_on() && self.cache.follow(walk, &self.layout);
         if found {
             let hit = OutcomeStats { operations: 1, cache_hits: 1, ..OutcomeStats::default() };
-            self.stats.add(Outcome::Found, &hit);
+            self.stats.add(Ended::Found, &hit);
         }
         found
     }
@@ -111,7 +111,7 @@ impl<C: AsMut<[CacheEntry]>> Context<C> {
         &mut self,
         walk: &mut Walk<impl Wanted>,
         transport: &'t impl Transport,
-    ) -> Option<(Outcome, &'t Line)> {
+    ) -> Option<(Ended, &'t Line)> {
         // Each iteration passes one line within the probe limit.
         while let Some(line) = walk.line(transport, &self.layout) {
             if let Look::Done(outcome) = self.look(walk, line) {

@@ -11,7 +11,7 @@ use probeline_transport::{AtomicScope, Caps, Segment, Transport};
 use crate::bucket::Wanted;
 use crate::layout::{LINE_BUCKETS, Layout, Position};
 use crate::line::{Compare, Line, prefetch};
-use crate::outcome::{Intent, Outcome};
+use crate::outcome::{Ended, Intent};
 
 /// What the CPU itself does with words that it can address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Direct {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// The operation is done.
-    Done(Outcome),
+    Done(Ended),
     /// The line holds other keys; the operation continues at the next line.
     Passed,
 }
@@ -88,17 +88,17 @@ pub(crate) fn look<C: Compare>(
     intent: Intent,
     first: u32,
     mask: u8,
-) -> Option<Outcome> {
+) -> Option<Ended> {
     let seen = C::see(line, bucket);
     let (wanted, empty) = (seen.wanted & mask, !seen.occupied & mask);
     if wanted | empty == 0 {
         return None;
     }
     if wanted != 0 {
-        return Some(Outcome::Found);
+        return Some(Ended::Found);
     }
     if intent == Intent::Find {
-        return Some(Outcome::Absent);
+        return Some(Ended::Absent);
     }
     claim(line, bucket, first, empty)
 }
@@ -106,13 +106,13 @@ pub(crate) fn look<C: Compare>(
 /// Claims the first bucket in the order from `first` on, among those whose bits are set in `empty`.
 /// A bucket that another key has taken meanwhile is passed, one that this key has taken is found.
 #[inline(always)]
-fn claim(line: &Line, bucket: impl Wanted, first: u32, empty: u8) -> Option<Outcome> {
+fn claim(line: &Line, bucket: impl Wanted, first: u32, empty: u8) -> Option<Ended> {
     let mut left = empty.rotate_right(first);
     while left != 0 {
         let at = (first + left.trailing_zeros()) % LINE_BUCKETS;
         match line.get(at as usize)?.compare_exchange(0, bucket.word(), SeqCst, SeqCst) {
-            Ok(_) => return Some(Outcome::Inserted),
-            Err(occupant) if bucket.matches(occupant) => return Some(Outcome::Found),
+            Ok(_) => return Some(Ended::Inserted),
+            Err(occupant) if bucket.matches(occupant) => return Some(Ended::Found),
             Err(_) => left &= left - 1,
         }
     }

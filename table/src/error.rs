@@ -265,7 +265,7 @@ pub enum BatchError {
     #[error("the batch has stopped: {0}")]
     Operation(#[source] OperationError),
     /// The operation of this key failed, the first key of possibly several, and the results are
-    /// outcomes, which have no place for errors.
+    /// answers, which have no place for errors.
     #[error("key {place} of the batch (counted from 0): {error}")]
     Failed {
         /// The index of its key.

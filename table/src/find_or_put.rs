@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::direct::{Direct, Look};
 use crate::error::OperationError;
 use crate::layout::{LINE_BUCKETS, Layout, Position};
-use crate::outcome::{Intent, Outcome};
+use crate::outcome::{Ended, Intent};
 use crate::stats::Cost;
 use crate::walk::Walk;
 
@@ -101,11 +101,11 @@ enum Decision {
     AwaitOneRoundtrip,
     Claim,
     Confirm,
-    Done(Outcome),
+    Done(Ended),
 }
 
 impl Machine for FindOrPut {
-    type Outcome = Outcome;
+    type Outcome = Ended;
     type Error = OperationError;
     const IDLE: Self = Self::at(Walk::idle(Bucket::ANY), (), Stage::Lookup);
     const SLOTS: u32 = 2;
@@ -117,7 +117,7 @@ impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
         &mut self,
         context: &mut Context<C>,
         port: &mut Port<'_, impl Transport>,
-    ) -> Next<Outcome> {
+    ) -> Next<Ended> {
         self.advance_search(context, port)
     }
 
@@ -127,7 +127,7 @@ impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
         completed: Completed,
         context: &mut Context<C>,
         port: &mut Port<'_, impl Transport>,
-    ) -> Next<Outcome> {
+    ) -> Next<Ended> {
         self.on_part(completed, context, port)
     }
 
@@ -145,7 +145,7 @@ impl<B: Wanted> FindOrPut<B> {
         &mut self,
         context: &mut Context<C>,
         port: &mut Port<'_, impl Transport>,
-    ) -> Next<Outcome> {
+    ) -> Next<Ended> {
         let posts_first =
             self.stage == Stage::Lookup && context.direct == Direct::Off && !context.cache.is_on();
         if posts_first {
@@ -168,7 +168,7 @@ impl<B: Wanted> FindOrPut<B> {
         Completed { part, word }: Completed,
         context: &mut Context<C>,
         port: &mut Port<'_, impl Transport>,
-    ) -> Next<Outcome> {
+    ) -> Next<Ended> {
         let decision = match part {
             CLAIM => Some(self.on_claim(word)),
             CONFIRM => Some(self.on_confirm(word)),
@@ -203,7 +203,7 @@ impl<B: Wanted> FindOrPut<B> {
         &mut self,
         context: &mut Context<C>,
         port: &mut Port<'_, impl Transport>,
-    ) -> Next<Outcome> {
+    ) -> Next<Ended> {
         match self.scan_landed(context, port)? {
             Decision::Done(outcome) => Ok(Step::Done(self.end(outcome, context))),
             Decision::AwaitOneRoundtrip => Ok(Step::Wait),
@@ -253,7 +253,7 @@ impl<B: Wanted> FindOrPut<B> {
         &mut self,
         context: &mut Context<C>,
         port: &mut Port<'_, impl Transport>,
-    ) -> Next<Outcome> {
+    ) -> Next<Ended> {
         // Each iteration advances through the at most M chunks.
         loop {
             match self.stage {
@@ -281,7 +281,7 @@ impl<B: Wanted> FindOrPut<B> {
                         return Ok(Step::Yield);
                     }
                     if context.follow_cache(&mut self.walk) {
-                        return Ok(Step::Done(Outcome::Found));
+                        return Ok(Step::Done(Ended::Found));
                     }
                     self.search(context, port.transport());
                 }
@@ -409,14 +409,14 @@ impl<B: Wanted> FindOrPut<B> {
         if old == 0 || self.walk.bucket.matches(old) {
             self.one_roundtrip = OneRoundtripState::Decided;
         }
-        Some(if old == 0 { Decision::Done(Outcome::Inserted) } else { self.on_occupant(old) })
+        Some(if old == 0 { Decision::Done(Ended::Inserted) } else { self.on_occupant(old) })
     }
 
     /// Handles the word that a claim found (lines 12-16).
     #[inline]
     fn on_claim(&mut self, old: u64) -> Decision {
         if old == 0 {
-            return Decision::Done(Outcome::Inserted);
+            return Decision::Done(Ended::Inserted);
         }
         self.cost.claims_lost += 1;
         self.on_occupant(old)
@@ -431,7 +431,7 @@ impl<B: Wanted> FindOrPut<B> {
     #[inline]
     fn on_empty(&mut self) -> Decision {
         match self.walk.intent {
-            Intent::Find => Decision::Done(Outcome::Absent),
+            Intent::Find => Decision::Done(Ended::Absent),
             Intent::FindOrPut => {
                 self.cost.claims += 1;
                 Decision::Claim
@@ -452,12 +452,12 @@ impl<B: Wanted> FindOrPut<B> {
     #[inline(always)]
     fn on_match(&mut self, word: u64) -> Decision {
         self.seen = B::see(word);
-        Decision::Done(Outcome::Found)
+        Decision::Done(Ended::Found)
     }
 
     /// Sets the stage for a decision, and returns the outcome if the operation is done.
     #[inline]
-    fn take(&mut self, decision: Decision) -> Option<Outcome> {
+    fn take(&mut self, decision: Decision) -> Option<Ended> {
         self.stage = match decision {
             Decision::NextChunk | Decision::Rescan | Decision::AwaitOneRoundtrip => Stage::Scan,
             Decision::Claim => Stage::Claim,
@@ -469,7 +469,7 @@ impl<B: Wanted> FindOrPut<B> {
 
     /// Counts an operation that completes with READs and atomics.
     #[inline(always)]
-    fn end<C>(&mut self, outcome: Outcome, context: &mut Context<C>) -> Outcome {
+    fn end<C>(&mut self, outcome: Ended, context: &mut Context<C>) -> Ended {
         // A match of tags is not the end: the operation is counted when its key was compared.
         if !B::TAGGED {
             self.count(outcome, context);

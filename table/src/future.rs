@@ -1,12 +1,17 @@
 //! Operations as futures, for runtimes that poll futures.
 
 use core::cell::RefCell;
+use core::future::Future;
+use core::marker::PhantomData;
+use core::pin::Pin;
+use core::task::{Context, Poll};
 
-use probeline_pipeline::OperationFuture;
+use probeline_pipeline::{Host, Machine, OperationFuture};
 use probeline_transport::Transport;
 
 use crate::cache::CacheEntry;
-use crate::outcome::Intent;
+use crate::error::OperationError;
+use crate::outcome::{Answer, Ended, Intent, Outcome};
 use crate::table::{Operation, Table};
 use crate::tree::{PairCacheLine, TreeOperation, TreeTable};
 use crate::wide::{WideOperation, WideTable};
@@ -31,14 +36,36 @@ use crate::wide::{WideOperation, WideTable};
 /// ```
 pub struct Shared<H>(RefCell<H>);
 
-/// The future of a find or find-or-put.
-pub type TableFuture<'t, T, S, C> = OperationFuture<'t, Table<T, S, C>>;
+/// The future of an operation of a table `H`: of [`Shared::find_or_put`] if `A` is [`Outcome`], of
+/// [`Shared::find`] if it is `bool`.
+#[must_use = "the operation starts with the first poll"]
+pub struct TableFuture<'t, H: Host, A> {
+    operation: OperationFuture<'t, H>,
+    answer: PhantomData<fn() -> A>,
+}
 
-/// The future of a find or find-or-put of a wide key.
-pub type WideTableFuture<'t, T, S, const W: usize> = OperationFuture<'t, WideTable<T, S, W>>;
+impl<'t, H: Host, A: Answer> TableFuture<'t, H, A> {
+    #[inline]
+    fn new<K>(table: &'t Shared<H>, key: K) -> Self
+    where
+        H: Host<Arguments = (K, Intent)>,
+    {
+        let operation = OperationFuture::new(&table.0, (key, A::INTENT));
+        Self { operation, answer: PhantomData }
+    }
+}
 
-/// The future of a find or find-or-put of a key as a tree.
-pub type TreeTableFuture<'t, T, S, const W: usize, C> = OperationFuture<'t, TreeTable<T, S, W, C>>;
+impl<H: Host, A: Answer> Future for TableFuture<'_, H, A>
+where
+    H::Machine: Machine<Outcome = Ended, Error = OperationError>,
+{
+    type Output = Result<A, OperationError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.operation).poll(context).map_ok(A::of)
+    }
+}
 
 impl<H> Shared<H> {
     /// Shares `table` between futures.
@@ -65,19 +92,13 @@ where
     C: AsMut<[CacheEntry]>,
 {
     /// As [`Table::find_or_put`]. The operation starts at the first poll.
-    pub fn find_or_put(&self, key: u64) -> TableFuture<'_, T, S, C> {
-        self.run(key, Intent::FindOrPut)
+    pub fn find_or_put(&self, key: u64) -> TableFuture<'_, Table<T, S, C>, Outcome> {
+        TableFuture::new(self, key)
     }
 
-    /// As [`Table::find`]: the outcome is [`Outcome::Found`](crate::Outcome::Found) or
-    /// [`Outcome::Absent`](crate::Outcome::Absent).
-    pub fn find(&self, key: u64) -> TableFuture<'_, T, S, C> {
-        self.run(key, Intent::Find)
-    }
-
-    #[inline]
-    fn run(&self, key: u64, intent: Intent) -> TableFuture<'_, T, S, C> {
-        OperationFuture::new(&self.0, (key, intent))
+    /// As [`Table::find`]. The operation starts at the first poll.
+    pub fn find(&self, key: u64) -> TableFuture<'_, Table<T, S, C>, bool> {
+        TableFuture::new(self, key)
     }
 }
 
@@ -87,14 +108,13 @@ where
     S: AsMut<[WideOperation<W>]>,
 {
     /// As [`WideTable::find_or_put`]. The operation starts at the first poll.
-    pub fn find_or_put(&self, key: &[u64; W]) -> WideTableFuture<'_, T, S, W> {
-        OperationFuture::new(&self.0, (*key, Intent::FindOrPut))
+    pub fn find_or_put(&self, key: &[u64; W]) -> TableFuture<'_, WideTable<T, S, W>, Outcome> {
+        TableFuture::new(self, *key)
     }
 
-    /// As [`WideTable::find`]: the outcome is [`Outcome::Found`](crate::Outcome::Found) or
-    /// [`Outcome::Absent`](crate::Outcome::Absent).
-    pub fn find(&self, key: &[u64; W]) -> WideTableFuture<'_, T, S, W> {
-        OperationFuture::new(&self.0, (*key, Intent::Find))
+    /// As [`WideTable::find`]. The operation starts at the first poll.
+    pub fn find(&self, key: &[u64; W]) -> TableFuture<'_, WideTable<T, S, W>, bool> {
+        TableFuture::new(self, *key)
     }
 }
 
@@ -105,13 +125,12 @@ where
     C: AsMut<[PairCacheLine]>,
 {
     /// As [`TreeTable::find_or_put`]. The operation starts at the first poll.
-    pub fn find_or_put(&self, key: &[u64; W]) -> TreeTableFuture<'_, T, S, W, C> {
-        OperationFuture::new(&self.0, (*key, Intent::FindOrPut))
+    pub fn find_or_put(&self, key: &[u64; W]) -> TableFuture<'_, TreeTable<T, S, W, C>, Outcome> {
+        TableFuture::new(self, *key)
     }
 
-    /// As [`TreeTable::find`]: the outcome is [`Outcome::Found`](crate::Outcome::Found) or
-    /// [`Outcome::Absent`](crate::Outcome::Absent).
-    pub fn find(&self, key: &[u64; W]) -> TreeTableFuture<'_, T, S, W, C> {
-        OperationFuture::new(&self.0, (*key, Intent::Find))
+    /// As [`TreeTable::find`]. The operation starts at the first poll.
+    pub fn find(&self, key: &[u64; W]) -> TableFuture<'_, TreeTable<T, S, W, C>, bool> {
+        TableFuture::new(self, *key)
     }
 }

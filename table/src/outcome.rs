@@ -1,9 +1,9 @@
-//! What an operation does, and how it completes.
+//! What an operation does, how it ends, and what it answers.
 
 use crate::layout::Position;
 
-/// The outcome of an operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// The outcome of a find-or-put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The table already contained the key.
     Found,
@@ -12,53 +12,36 @@ pub enum Outcome {
     /// The table did not contain the key, and no bucket within the probe limit was empty. The table
     /// is unchanged.
     Full,
-    /// The table did not contain the key. Only a find has this outcome.
+}
+
+/// How a submitted operation ended: a find with `Found` or `Absent`, a find-or-put with any of the
+/// others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Ended {
+    /// As [`Outcome::Found`].
+    Found,
+    /// As [`Outcome::Inserted`].
+    Inserted,
+    /// As [`Outcome::Full`].
+    Full,
+    /// The table did not contain the key.
     #[default]
     Absent,
 }
 
-/// The outcome of an operation, and the position of the key's bucket.
+/// The outcome of a find-or-put, and the position of the key's bucket.
 ///
 /// A bucket is written once, so the position stays right until the next [`clear`] or [`retain`],
 /// which may change buckets.
 ///
 /// [`clear`]: crate::Table::clear
 /// [`retain`]: crate::Table::retain
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Located {
     /// The outcome.
     pub outcome: Outcome,
-    /// The bucket that holds the key, if the outcome is [`Outcome::Found`] or
-    /// [`Outcome::Inserted`].
+    /// The bucket that holds the key; `None` if the outcome is [`Outcome::Full`].
     pub at: Option<Position>,
-}
-
-/// What a caller keeps of an operation that completes: its outcome, with the position of the key's
-/// bucket or without.
-pub(crate) trait OfOutcome: Copy {
-    /// Whether it keeps the position.
-    const LOCATED: bool;
-
-    /// Creates it; `at` returns the position, if the outcome is `Found` or `Inserted`.
-    fn of_outcome(outcome: Outcome, at: impl FnOnce() -> Position) -> Self;
-}
-
-impl OfOutcome for Outcome {
-    const LOCATED: bool = false;
-
-    #[inline(always)]
-    fn of_outcome(outcome: Outcome, _: impl FnOnce() -> Position) -> Self {
-        outcome
-    }
-}
-
-impl OfOutcome for Located {
-    const LOCATED: bool = true;
-
-    #[inline(always)]
-    fn of_outcome(outcome: Outcome, at: impl FnOnce() -> Position) -> Self {
-        Self { outcome, at: outcome.has_bucket().then(at) }
-    }
 }
 
 /// What an operation does if the table does not contain the key.
@@ -70,7 +53,100 @@ pub enum Intent {
     FindOrPut,
 }
 
-impl Outcome {
+/// The answer of an operation, in one byte: [`Outcome`] or, of a find, `bool`. Its type determines
+/// the operation, so that no type offers what its operation never returns.
+pub trait Answer: Copy {
+    /// The operation.
+    const INTENT: Intent;
+
+    /// Returns the answer of an operation of this intent.
+    fn of(ended: Ended) -> Self;
+}
+
+impl Answer for bool {
+    const INTENT: Intent = Intent::Find;
+
+    #[inline(always)]
+    fn of(ended: Ended) -> Self {
+        debug_assert!(!matches!(ended, Ended::Inserted | Ended::Full), "a find ended {ended:?}");
+        ended == Ended::Found
+    }
+}
+
+impl Answer for Outcome {
+    const INTENT: Intent = Intent::FindOrPut;
+
+    #[inline(always)]
+    fn of(ended: Ended) -> Self {
+        debug_assert_ne!(ended, Ended::Absent, "a find-or-put inserts the key or finds no room");
+        match ended {
+            Ended::Found => Self::Found,
+            Ended::Inserted => Self::Inserted,
+            // The key is not in the table, which is unchanged.
+            Ended::Full | Ended::Absent => Self::Full,
+        }
+    }
+}
+
+/// What a call returns: an answer, or the position of the key's bucket too.
+pub(crate) trait Returned: Copy {
+    const INTENT: Intent;
+    /// Whether it has the position.
+    const LOCATED: bool;
+
+    /// Creates it; `at` returns the position, if the key has a bucket.
+    fn of_ended(ended: Ended, at: impl FnOnce() -> Position) -> Self;
+}
+
+impl<A: Answer> Returned for A {
+    const INTENT: Intent = A::INTENT;
+    const LOCATED: bool = false;
+
+    #[inline(always)]
+    fn of_ended(ended: Ended, _: impl FnOnce() -> Position) -> Self {
+        Self::of(ended)
+    }
+}
+
+/// Returned by a find.
+impl Returned for Option<Position> {
+    const INTENT: Intent = Intent::Find;
+    const LOCATED: bool = true;
+
+    #[inline(always)]
+    fn of_ended(ended: Ended, at: impl FnOnce() -> Position) -> Self {
+        ended.has_bucket().then(at)
+    }
+}
+
+impl Returned for Located {
+    const INTENT: Intent = Intent::FindOrPut;
+    const LOCATED: bool = true;
+
+    #[inline(always)]
+    fn of_ended(ended: Ended, at: impl FnOnce() -> Position) -> Self {
+        Self { outcome: Outcome::of(ended), at: ended.has_bucket().then(at) }
+    }
+}
+
+impl From<Outcome> for Ended {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Found => Self::Found,
+            Outcome::Inserted => Self::Inserted,
+            Outcome::Full => Self::Full,
+        }
+    }
+}
+
+/// The end of a find, from whether it found the key.
+impl From<bool> for Ended {
+    fn from(is_found: bool) -> Self {
+        if is_found { Self::Found } else { Self::Absent }
+    }
+}
+
+impl Ended {
     /// Returns whether the key has a bucket.
     #[inline(always)]
     pub(crate) fn has_bucket(self) -> bool {
@@ -79,12 +155,59 @@ impl Outcome {
 }
 
 impl Intent {
-    /// Returns the outcome if all buckets within the probe limit hold other keys.
+    /// Returns the end of an operation if all buckets within the probe limit hold other keys.
     #[inline]
-    pub(crate) fn outcome_at_limit(self) -> Outcome {
+    pub(crate) fn ended_at_limit(self) -> Ended {
         match self {
-            Self::Find => Outcome::Absent,
-            Self::FindOrPut => Outcome::Full,
+            Self::Find => Ended::Absent,
+            Self::FindOrPut => Ended::Full,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Answer, Ended, Intent, Located, Outcome, Position};
+    use crate::results::BatchResult;
+
+    /// Each match names everything that the operation can return, and has no other arm.
+    #[test]
+    fn an_answer_offers_what_its_operation_returns() {
+        fn operation<R: BatchResult>(_: R) -> Intent {
+            R::Answer::INTENT
+        }
+        for ended in [Ended::Found, Ended::Inserted, Ended::Full] {
+            let outcome = Outcome::of(ended);
+            let name = match outcome {
+                Outcome::Found => Ended::Found,
+                Outcome::Inserted => Ended::Inserted,
+                Outcome::Full => Ended::Full,
+            };
+            assert_eq!((name, Ended::from(outcome)), (ended, ended));
+            assert_eq!(operation(outcome), Intent::FindOrPut);
+        }
+        for ended in [Ended::Found, Ended::Absent] {
+            let is_found = bool::of(ended);
+            assert_eq!(Ended::from(is_found), ended);
+            assert_eq!(operation(is_found), Intent::Find);
+        }
+    }
+
+    #[test]
+    fn a_batch_stores_one_byte_for_each_key() {
+        assert_eq!([size_of::<Outcome>(), size_of::<bool>()], [1, 1]);
+    }
+
+    #[test]
+    fn positions_are_present_for_keys_with_a_bucket() {
+        use super::Returned;
+
+        let at = Position { owner: 1, index: 9 };
+        for ended in [Ended::Found, Ended::Inserted, Ended::Full] {
+            let located = Located::of_ended(ended, || at);
+            assert_eq!(located.at, (located.outcome != Outcome::Full).then_some(at));
+        }
+        assert_eq!(Option::of_ended(Ended::Found, || at), Some(at));
+        assert_eq!(Option::<Position>::of_ended(Ended::Absent, || at), None);
     }
 }

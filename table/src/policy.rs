@@ -3,7 +3,7 @@
 use crate::chunk_choice::Chooser;
 use crate::config::Config;
 use crate::options::OneRoundtrip;
-use crate::outcome::{Intent, Outcome};
+use crate::outcome::{Ended, Intent};
 
 /// The state from which each operation's choices are made.
 #[derive(Clone, Debug)]
@@ -94,18 +94,12 @@ impl Policy {
     /// Records a completed operation that examined `buckets` buckets; `is_at_home` if it looked
     /// only at its home bucket.
     #[inline(always)]
-    pub(crate) fn ended(
-        &mut self,
-        outcome: Outcome,
-        intent: Intent,
-        buckets: u64,
-        is_at_home: bool,
-    ) {
+    pub(crate) fn ended(&mut self, outcome: Ended, intent: Intent, buckets: u64, is_at_home: bool) {
         self.chooser.ended(u32::try_from(buckets).unwrap_or(u32::MAX));
         if intent == Intent::FindOrPut {
-            self.inserts.count(outcome == Outcome::Inserted);
+            self.inserts.count(outcome == Ended::Inserted);
         }
-        if outcome != Outcome::Found {
+        if outcome != Ended::Found {
             self.occupied.count(!is_at_home);
         }
     }

@@ -1,21 +1,27 @@
 //! The results of a batch, in the places that the caller gives.
 
 use crate::error::{BatchError, OperationError};
-use crate::outcome::Outcome;
+use crate::outcome::{Answer, Ended};
 
-/// The result of one key of a batch: an [`Outcome`], one byte, or a [`Result`].
+/// The result of one key of a batch: an answer, which is one byte, or a [`Result`] with it. A find
+/// answers `bool`, a find-or-put [`Outcome`](crate::Outcome).
 pub trait BatchResult: Copy {
-    /// Returns the result of an operation with this outcome.
-    fn of(outcome: Outcome) -> Self;
+    /// The answer, which determines the operation.
+    type Answer: Answer;
+
+    /// Returns the result of an operation with this answer.
+    fn of_answer(answer: Self::Answer) -> Self;
 
     /// Returns the result of an operation that failed; `None` if this type has no place for errors.
     fn of_error(error: OperationError) -> Option<Self>;
 }
 
-impl BatchResult for Outcome {
+impl<A: Answer> BatchResult for A {
+    type Answer = A;
+
     #[inline(always)]
-    fn of(outcome: Outcome) -> Self {
-        outcome
+    fn of_answer(answer: A) -> Self {
+        answer
     }
 
     fn of_error(_: OperationError) -> Option<Self> {
@@ -23,10 +29,12 @@ impl BatchResult for Outcome {
     }
 }
 
-impl BatchResult for Result<Outcome, OperationError> {
+impl<A: Answer> BatchResult for Result<A, OperationError> {
+    type Answer = A;
+
     #[inline(always)]
-    fn of(outcome: Outcome) -> Self {
-        Ok(outcome)
+    fn of_answer(answer: A) -> Self {
+        Ok(answer)
     }
 
     fn of_error(error: OperationError) -> Option<Self> {
@@ -57,12 +65,12 @@ impl<'b, R: BatchResult> Results<'b, R> {
     }
 
     #[inline]
-    pub(crate) fn put(&mut self, place: usize, result: Result<Outcome, OperationError>) {
-        let stored = match result {
-            Ok(outcome) => Some(R::of(outcome)),
+    pub(crate) fn put(&mut self, place: usize, ended: Result<Ended, OperationError>) {
+        let stored = match ended {
+            Ok(ended) => Some(R::of_answer(R::Answer::of(ended))),
             Err(error) => R::of_error(error),
         };
-        match (self.places.get_mut(place), stored, result) {
+        match (self.places.get_mut(place), stored, ended) {
             (Some(place), Some(stored), _) => *place = stored,
             (Some(_), None, Err(error)) => self.keep_first(place, error),
             _ => debug_assert!(false, "the batch has no place {place}"),

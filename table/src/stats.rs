@@ -1,6 +1,6 @@
 //! Counters of the cost of operations, by outcome.
 
-use crate::outcome::Outcome;
+use crate::outcome::Ended;
 
 /// Sums over the operations with one outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Stats {
     pub inserted: OutcomeStats,
     /// Operations with the outcome `Full`.
     pub full: OutcomeStats,
-    /// Finds with the outcome `Absent`.
+    /// Finds of keys that the table did not contain.
     pub absent: OutcomeStats,
     /// Operations that completed in error.
     pub failed: u64,
@@ -56,25 +56,25 @@ impl Stats {
 
     /// Adds the cost of operations with this outcome.
     #[inline]
-    pub(crate) fn add(&mut self, outcome: Outcome, cost: &OutcomeStats) {
+    pub(crate) fn add(&mut self, outcome: Ended, cost: &OutcomeStats) {
         let stats = self.of(outcome);
         *stats = stats.plus(cost);
     }
 
     /// Returns the counters of the operations with this outcome.
     #[inline]
-    pub(crate) fn of(&mut self, outcome: Outcome) -> &mut OutcomeStats {
+    pub(crate) fn of(&mut self, outcome: Ended) -> &mut OutcomeStats {
         match outcome {
-            Outcome::Found => &mut self.found,
-            Outcome::Inserted => &mut self.inserted,
-            Outcome::Full => &mut self.full,
-            Outcome::Absent => &mut self.absent,
+            Ended::Found => &mut self.found,
+            Ended::Inserted => &mut self.inserted,
+            Ended::Full => &mut self.full,
+            Ended::Absent => &mut self.absent,
         }
     }
 
     /// Counts `operations` that the CPU decided after looking at `lines` lines in all.
     #[inline]
-    pub(crate) fn add_direct(&mut self, outcome: Outcome, operations: u64, lines: u64) {
+    pub(crate) fn add_direct(&mut self, outcome: Ended, operations: u64, lines: u64) {
         self.add(outcome, &OutcomeStats { operations, lines, ..OutcomeStats::default() });
     }
 }

@@ -14,7 +14,7 @@ use crate::direct::Direct;
 use crate::error::{BatchError, ConfigError, OperationError, SubmitError};
 use crate::find_or_put::FindOrPut;
 use crate::layout::{Layout, Position};
-use crate::outcome::{Intent, Located, OfOutcome, Outcome};
+use crate::outcome::{Ended, Intent, Located, Outcome, Returned};
 use crate::results::BatchResult;
 use crate::stats::Stats;
 
@@ -22,7 +22,7 @@ use crate::stats::Stats;
 /// `[Operation::EMPTY; 8]`.
 pub type Operation = probeline_pipeline::Operation<FindOrPut>;
 /// The result of a submitted operation.
-pub type Finished = probeline_pipeline::Finished<Outcome, OperationError>;
+pub type Finished = probeline_pipeline::Finished<Ended, OperationError>;
 
 /// Maximum blocking calls without transport operations between two polls of the transport. Only a
 /// poll detects lost owners. At this interval a poll costs each call well under a nanosecond.
@@ -150,7 +150,7 @@ where
     /// [`OperationError`]: refused, or of unknown outcome.
     #[inline]
     pub fn find_or_put(&mut self, key: u64) -> Result<Outcome, OperationError> {
-        self.call(key, Intent::FindOrPut)
+        self.call(key)
     }
 
     /// Returns whether the table contains `key`. Blocks until the operation completes; the
@@ -160,7 +160,7 @@ where
     /// As for [`find_or_put`](Self::find_or_put).
     #[inline]
     pub fn find(&mut self, key: u64) -> Result<bool, OperationError> {
-        Ok(self.call::<Outcome>(key, Intent::Find)? == Outcome::Found)
+        self.call(key)
     }
 
     /// As [`find_or_put`](Self::find_or_put), and returns the position of the key's bucket too.
@@ -173,30 +173,29 @@ where
     /// # let engine = Builder::new(config.sizes(1)).open(&mut Alone)?;
     /// # let mut table = Table::new(engine, config, [Operation::EMPTY])?;
     /// let inserted = table.find_or_put_at(7)?;
-    /// assert_eq!(table.find_at(7)?.at, inserted.at);
-    /// assert_eq!(table.find_at(8)?.at, None);
+    /// assert_eq!(table.find_at(7)?, inserted.at);
+    /// assert_eq!(table.find_at(8)?, None);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// As for [`find_or_put`](Self::find_or_put).
     pub fn find_or_put_at(&mut self, key: u64) -> Result<Located, OperationError> {
-        self.call(key, Intent::FindOrPut)
+        self.call(key)
     }
 
-    /// As [`find`](Self::find), and returns the position of the key's bucket too. The outcome is
-    /// [`Outcome::Found`] or [`Outcome::Absent`].
+    /// As [`find`](Self::find), but returns the position of the key's bucket.
     ///
     /// # Errors
     /// As for [`find_or_put`](Self::find_or_put).
-    pub fn find_at(&mut self, key: u64) -> Result<Located, OperationError> {
-        self.call(key, Intent::Find)
+    pub fn find_at(&mut self, key: u64) -> Result<Option<Position>, OperationError> {
+        self.call(key)
     }
 
     #[inline]
-    fn call<O: OfOutcome>(&mut self, key: u64, intent: Intent) -> Result<O, OperationError> {
+    fn call<R: Returned>(&mut self, key: u64) -> Result<R, OperationError> {
         let bucket = Bucket::new(key).map_err(SubmitError::Key)?;
-        let mut walk = self.pipeline.shared().walk(bucket, intent);
+        let mut walk = self.pipeline.shared().walk(bucket, R::INTENT);
         if self.pipeline.shared().direct == Direct::Claims {
             self.poll_sometimes()?;
             if let Some(fault) = self.pipeline.fault() {
@@ -204,24 +203,24 @@ where
                 return Err(fault.into());
             }
             let (transport, context) = self.pipeline.parts();
-            if let Some((outcome, line)) = context.look_along(&mut walk, transport) {
-                return Ok(O::of_outcome(outcome, || walk.position_in(line, &context.layout)));
+            if let Some((ended, line)) = context.look_along(&mut walk, transport) {
+                return Ok(R::of_ended(ended, || walk.position_in(line, &context.layout)));
             }
         } else if self.context_mut().follow_cache(&mut walk) {
             self.poll_sometimes()?;
-            return Ok(O::of_outcome(Outcome::Found, || walk.position(self.layout())));
+            return Ok(R::of_ended(Ended::Found, || walk.position(self.layout())));
         }
         let operation = FindOrPut::starting_at(walk);
-        if !O::LOCATED {
-            let outcome = self.pipeline.call(operation)?;
-            return Ok(O::of_outcome(outcome, Position::default));
+        if !R::LOCATED {
+            let ended = self.pipeline.call(operation)?;
+            return Ok(R::of_ended(ended, Position::default));
         }
-        let (outcome, ended) = self.pipeline.call_machine(operation)?;
-        if !outcome.has_bucket() {
-            return Ok(O::of_outcome(outcome, Position::default));
+        let (ended, machine) = self.pipeline.call_machine(operation)?;
+        if !ended.has_bucket() {
+            return Ok(R::of_ended(ended, Position::default));
         }
-        let at = ended.position(self.layout(), self.transport()).ok_or(OperationError::Window)?;
-        Ok(O::of_outcome(outcome, || at))
+        let at = machine.position(self.layout(), self.transport()).ok_or(OperationError::Window)?;
+        Ok(R::of_ended(ended, || at))
     }
 
     #[inline]
@@ -245,7 +244,7 @@ where
     /// # use probeline_table::{BatchError, Operation, Outcome, Table};
     /// # fn example<T, S>(table: &mut Table<T, S>) -> Result<(), BatchError>
     /// # where T: probeline_transport::Transport, S: AsMut<[Operation]> {
-    /// let mut outcomes = [Outcome::Absent; 3];
+    /// let mut outcomes = [Outcome::Full; 3];
     /// table.find_or_put_batch(&[1, 2, 3], &mut outcomes)?;
     /// let inserted = outcomes.iter().filter(|outcome| **outcome == Outcome::Inserted).count();
     /// # Ok(()) }
@@ -254,37 +253,32 @@ where
     /// # Errors
     /// [`BatchError`] if the lengths differ or, with outcomes as results, if keys fail: it is the
     /// error of the first of them, and the outcomes of all of them stay as they were.
-    pub fn find_or_put_batch<R: BatchResult>(
+    pub fn find_or_put_batch<R: BatchResult<Answer = Outcome>>(
         &mut self,
         keys: &[u64],
         results: &mut [R],
     ) -> Result<(), BatchError> {
-        self.batch(keys, Intent::FindOrPut, results)
+        self.batch(keys, results)
     }
 
-    /// As [`find_or_put_batch`](Self::find_or_put_batch), for [`find`](Self::find): outcomes are
-    /// [`Outcome::Found`] and [`Outcome::Absent`].
+    /// As [`find_or_put_batch`](Self::find_or_put_batch), for [`find`](Self::find): a result
+    /// is a `bool` or a [`Result`] with one.
     ///
     /// # Errors
     /// As for [`find_or_put_batch`](Self::find_or_put_batch).
-    pub fn find_batch<R: BatchResult>(
+    pub fn find_batch<R: BatchResult<Answer = bool>>(
         &mut self,
         keys: &[u64],
         results: &mut [R],
     ) -> Result<(), BatchError> {
-        self.batch(keys, Intent::Find, results)
+        self.batch(keys, results)
     }
 
-    fn batch<R: BatchResult>(
-        &mut self,
-        keys: &[u64],
-        intent: Intent,
-        results: &mut [R],
-    ) -> Result<(), BatchError> {
+    fn batch<R: BatchResult>(&mut self, keys: &[u64], results: &mut [R]) -> Result<(), BatchError> {
         if keys.len() != results.len() {
             return Err(BatchError::Lengths { keys: keys.len(), results: results.len() });
         }
-        let mut batch = Batch::new(keys, intent, results);
+        let mut batch = Batch::new(keys, results);
         self.pipeline.run_batch(&mut batch).map_err(BatchError::Operation)?;
         batch.error().map_or(Ok(()), Err)
     }

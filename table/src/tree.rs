@@ -18,7 +18,7 @@
 //!   in the table if and only if its root is, and no reference leads to an empty bucket.
 //! - An operation takes effect when that of its root does, which is linearizable. Inserts of inner
 //!   nodes do not change the set of keys, and may be repeated. A find that misses an inner node is
-//!   `Absent` when the find of that node is: no root can refer to a pair that has no bucket. A
+//!   absent when the find of that node is: no root can refer to a pair that has no bucket. A
 //!   find-or-put that has no room for an inner node is `Full`: the buckets in the way never change,
 //!   so the key has no root.
 //! - A client that dies, or an operation of unknown outcome, leaves at most inner nodes to which no

@@ -6,7 +6,7 @@ use crate::bucket::{Bucket, Wanted};
 use crate::direct::{Look, line_at, look};
 use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
 use crate::line::{Compare, Line, Narrow};
-use crate::outcome::{Intent, Outcome};
+use crate::outcome::{Ended, Intent};
 use crate::probe::Probe;
 
 /// The progress of an operation. All buckets passed so far hold other keys permanently.
@@ -94,14 +94,14 @@ impl<B: Wanted> Walk<B> {
     /// Completes with `outcome`, the result of the [`places`](Self::places) of this line, or
     /// advances to the next line if it is `None`.
     #[inline(always)]
-    pub(crate) fn decide(&mut self, outcome: Option<Outcome>, layout: &Layout) -> Look {
+    pub(crate) fn decide(&mut self, outcome: Option<Ended>, layout: &Layout) -> Look {
         self.lines += 1;
         if let Some(outcome) = outcome {
             return Look::Done(outcome);
         }
         let buckets = self.buckets_in_line(layout);
         if self.left <= u64::from(buckets) {
-            return Look::Done(self.intent.outcome_at_limit());
+            return Look::Done(self.intent.ended_at_limit());
         }
         self.pass_line(buckets, layout);
         Look::Passed

@@ -13,7 +13,7 @@ use common::{cache, content, home, own_words, storage};
 use probeline_exchange::{Thread, threads};
 use probeline_sim::{Cluster, Rng, stage};
 use probeline_table::{
-    ChunkChoice, CollectiveError, Config, ConfigError, Finished, Intent, Layout, MAX_KEY,
+    ChunkChoice, CollectiveError, Config, ConfigError, Ended, Finished, Intent, Layout, MAX_KEY,
     OneRoundtrip, OpenError, Outcome, Probing, ReadAhead, ReadCost, Table, Tag,
 };
 use probeline_testing::OtherBuild;
@@ -248,7 +248,7 @@ fn operations_in_flight_take_effect_and_are_reported() {
             assert_eq!(table.transport_mut().unwrap().in_flight(), 0);
             let mut out = [Finished::default(); 8];
             let ended = table.poll_into(&mut out).unwrap();
-            assert!(ended.iter().all(|end| end.result == Ok(Outcome::Inserted)));
+            assert!(ended.iter().all(|end| end.result == Ok(Ended::Inserted)));
             assert_eq!(ended.iter().map(|end| end.tag.0).collect::<BTreeSet<_>>().len(), 4);
             assert_eq!(table.len(exchange), Ok(left));
         });

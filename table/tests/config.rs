@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 use common::storage;
 use probeline_sim::{Cluster, Engine};
 use probeline_table::{
-    Config, ConfigError, Finished, Intent, KeyOutOfRange, MAX_KEY, Operation, OperationError,
-    Outcome, Stats, SubmitError, Table, Tag,
+    Config, ConfigError, Ended, Finished, Intent, KeyOutOfRange, MAX_KEY, Operation,
+    OperationError, Outcome, Stats, SubmitError, Table, Tag,
 };
 use probeline_transport::{Owner, Transport};
 
@@ -192,7 +192,7 @@ fn a_busy_table_completes_its_operations() {
     let mut tags = Vec::new();
     for _ in 0..100 {
         for end in table.poll_into(&mut out).unwrap() {
-            assert_eq!(end.result, Ok(Outcome::Inserted));
+            assert_eq!(end.result, Ok(Ended::Inserted));
             tags.push(end.tag.0);
         }
     }
@@ -201,7 +201,7 @@ fn a_busy_table_completes_its_operations() {
     assert_eq!(table.submit(Tag(3), 3, Intent::FindOrPut), Ok(()));
     table.transport_mut().unwrap();
     assert_eq!(table.in_flight(), 1, "it has ended and was not reported");
-    let inserted = Finished { tag: Tag(3), result: Ok(Outcome::Inserted) };
+    let inserted = Finished { tag: Tag(3), result: Ok(Ended::Inserted) };
     assert_eq!(table.poll_into(&mut out), Ok(&[inserted][..]));
     assert_eq!(table.in_flight(), 0);
     table.reset_stats();

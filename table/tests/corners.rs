@@ -14,15 +14,15 @@ use std::collections::BTreeSet;
 use std::sync::mpsc;
 use std::thread;
 
-use common::account::End;
+use common::account::{End, UNTOUCHED, ends};
 use common::declared::Declared;
 use common::extensions::probed;
 use common::job::{Over, Sizes};
 use common::{content, own_words, probe_order, storage};
 use probeline_sim::{Cluster, DirectAccess, Engine, Model, Order};
 use probeline_table::{
-    Bucket, Config, Finished, Intent, Layout, OneRoundtrip, Operation, OperationError, Outcome,
-    Probing, ReadAhead, ReadCost, Shared, SubmitError, Table, Tag,
+    Bucket, Config, Ended, Finished, Intent, Layout, OneRoundtrip, Operation, OperationError,
+    Outcome, Probing, ReadAhead, ReadCost, Shared, SubmitError, Table, Tag,
 };
 use probeline_transport::{
     AtomicScope, Completion, Fault, Owner, PostError, Request, Token, Transport, forward_transport,
@@ -30,9 +30,7 @@ use probeline_transport::{
 
 type Plain<T> = Table<T, Vec<Operation>>;
 
-/// A result that no operation in these tests has.
-const UNTOUCHED: End = Err(OperationError::Post(PostError::OutOfRange));
-const BUSY: End = Err(OperationError::Refused(SubmitError::Busy));
+const BUSY: OperationError = OperationError::Refused(SubmitError::Busy);
 const PROBINGS: [Probing; 3] = [Probing::Linear, Probing::Lines, Probing::Jump];
 /// Far more polls than any of these runs needs.
 const MOST_POLLS: usize = 100_000;
@@ -120,7 +118,7 @@ fn batch_on_a_full_part(far: usize, near: usize, room: bool, operations: u32) {
     keys.extend(set.iter().copied().take(20));
     keys.extend(at_home(&layout, 0, 8..56, BATCH).take(120));
 
-    let mut results = vec![UNTOUCHED; keys.len()];
+    let mut results = vec![Err(UNTOUCHED); keys.len()];
     table.find_or_put_batch(&keys, &mut results).unwrap();
     let with = |outcome| results.iter().filter(|&&end| end == Ok(outcome)).count();
     let counts = [Outcome::Found, Outcome::Inserted, Outcome::Full].map(with);
@@ -132,11 +130,10 @@ fn batch_on_a_full_part(far: usize, near: usize, room: bool, operations: u32) {
     let inserted = keys.iter().zip(&results).filter(|&(_, &end)| end == Ok(Outcome::Inserted));
     set.extend(inserted.map(|(&key, _)| key));
 
-    let mut found = vec![UNTOUCHED; keys.len()];
+    let mut found = vec![Err(UNTOUCHED); keys.len()];
     both[0].find_batch(&keys, &mut found).unwrap();
     for (key, &end) in keys.iter().zip(&found) {
-        let outcome = if set.contains(key) { Outcome::Found } else { Outcome::Absent };
-        assert_eq!(end, Ok(outcome));
+        assert_eq!(end, Ok(set.contains(key)));
     }
     let ring: Vec<u64> = both.iter().flat_map(own_words).collect();
     assert_eq!(content(&layout, &ring), Ok(set));
@@ -214,9 +211,9 @@ fn a_batch_that_fits_rings_once_or_twice() {
         let engine = DoorbellCounter::new(cluster.engine(Owner(0)).unwrap());
         let mut table = Table::new(engine, CONFIG, storage(64)).unwrap();
         let keys: [u64; 64] = core::array::from_fn(|key| key as u64);
-        let mut results = [UNTOUCHED; 64];
+        let mut results = [Err(UNTOUCHED); 64];
         table.find_batch(&keys, &mut results).unwrap();
-        assert_eq!(results, [Ok(Outcome::Absent); 64]);
+        assert_eq!(results, [Ok(false); 64]);
 
         let DoorbellCounter { posts, rings, .. } = *table.transport();
         let home = |key: &&u64| table.layout().home(Bucket::new(**key).unwrap());
@@ -249,7 +246,7 @@ fn owners_agree_over_operations_in_flight() {
         for (agreed, mut results) in owners {
             assert!(agreed.is_ok(), "{over:?}: {agreed:?}");
             results.sort_by_key(|end| end.tag);
-            let inserted = |tag| Finished { tag: Tag(tag), result: Ok(Outcome::Inserted) };
+            let inserted = |tag| Finished { tag: Tag(tag), result: Ok(Ended::Inserted) };
             assert_eq!(results, [0, 1, 2, 3].map(inserted), "{over:?}");
         }
     }
@@ -266,7 +263,9 @@ fn full_storage() -> Plain<Engine> {
 }
 
 /// Returns the result of a future, polled a bounded number of times.
-fn result_of(mut future: impl Future<Output = End> + Unpin) -> End {
+fn result_of<A>(
+    mut future: impl Future<Output = Result<A, OperationError>> + Unpin,
+) -> Result<A, OperationError> {
     for _ in 0..MOST_POLLS {
         let mut context = Context::from_waker(Waker::noop());
         if let Poll::Ready(end) = Pin::new(&mut future).poll(&mut context) {
@@ -284,8 +283,8 @@ fn a_future_is_refused_if_only_polls_can_free_storage() {
             table.transport_mut().unwrap();
         }
         let mut shared = Shared::new(table);
-        assert_eq!(result_of(shared.find_or_put(9)), BUSY);
-        assert_eq!(result_of(shared.find(0)), BUSY);
+        assert_eq!(result_of(shared.find_or_put(9)), Err(BUSY));
+        assert_eq!(result_of(shared.find(0)), Err(BUSY));
         assert_eq!(poll_ends(shared.table(), 2).len(), 2);
         assert_eq!(result_of(shared.find_or_put(9)), Ok(Outcome::Inserted));
     }
@@ -299,10 +298,10 @@ fn a_batch_is_refused_if_only_polls_can_free_storage() {
             if ended {
                 table.transport_mut().unwrap();
             }
-            let mut results = [UNTOUCHED; 3];
+            let mut results = [Err(UNTOUCHED); 3];
             table.find_or_put_batch(&[7, 8, 9], &mut results).unwrap();
-            assert_eq!(results, [BUSY; 3]);
-            assert_eq!(table.find_or_put(7), BUSY);
+            assert_eq!(results, [Err(BUSY); 3]);
+            assert_eq!(table.find_or_put(7), Err(BUSY));
             assert_eq!(poll_ends(&mut table, 2).len(), 2);
             table.find_or_put_batch(&[7, 8, 9], &mut results).unwrap();
             assert_eq!(results, [Ok(Outcome::Inserted); 3]);
@@ -338,18 +337,15 @@ type Call = fn(&mut Plain<Engine>, u64, Intent) -> End;
 
 const CALLS: [Call; 3] = [
     |table, key, intent| match intent {
-        Intent::FindOrPut => table.find_or_put(key),
-        Intent::Find => {
-            table.find(key).map(|found| if found { Outcome::Found } else { Outcome::Absent })
-        }
+        Intent::FindOrPut => table.find_or_put(key).map(Ended::from),
+        Intent::Find => table.find(key).map(Ended::from),
     },
     |table, key, intent| {
-        let mut end = [UNTOUCHED];
-        match intent {
-            Intent::FindOrPut => table.find_or_put_batch(&[key], &mut end).unwrap(),
-            Intent::Find => table.find_batch(&[key], &mut end).unwrap(),
-        }
-        end[0]
+        let ends = match intent {
+            Intent::FindOrPut => ends(1, |ends| table.find_or_put_batch(&[key], ends)),
+            Intent::Find => ends(1, |ends| table.find_batch(&[key], ends)),
+        };
+        ends.unwrap()[0]
     },
     |table, key, intent| {
         table.submit(Tag(0), key, intent).unwrap();
@@ -393,7 +389,7 @@ fn cpu_and_device_pass_a_stray_word_alike() {
                 // A READ's scan stops at the stray word; the CPU sees the key behind it, if that is
                 // in the same line.
                 assert!(
-                    found == by_device[2] || found == Ok(Outcome::Found) && found == second,
+                    found == by_device[2] || found == Ok(Ended::Found) && found == second,
                     "{found:?}, {probing:?}, {strays:?} by the CPU"
                 );
             }
@@ -436,7 +432,7 @@ fn a_chunk_copied_by_the_cpu_counts_lines_and_no_roundtrip() {
         assert_eq!(table.stats().inserted.claims, 1);
 
         let keys: Vec<u64> = (0..500).collect();
-        let mut results = vec![UNTOUCHED; keys.len()];
+        let mut results = vec![Err(UNTOUCHED); keys.len()];
         table.find_or_put_batch(&keys, &mut results).unwrap();
         let total = table.stats().total();
         assert_eq!(total.operations, 502);
@@ -454,7 +450,7 @@ fn only_posted_reads_are_roundtrips() {
     for probing in PROBINGS {
         let mut table = copying(DirectAccess::Own, probed(COPIES, probing));
         let keys: Vec<u64> = (0..480).collect();
-        let mut results = vec![UNTOUCHED; keys.len()];
+        let mut results = vec![Err(UNTOUCHED); keys.len()];
         table.find_or_put_batch(&keys, &mut results).unwrap();
         for key in 0..100 {
             table.find_or_put(key).unwrap();

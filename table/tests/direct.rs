@@ -23,7 +23,7 @@ const OWNERS: u32 = 2;
 /// Inserts all keys with every form of call, in a random order for each owner.
 fn put_all<T: Transport>(table: &mut CachedTable<T>, seed: u64) {
     let mut rng = Rng::new(seed, 500);
-    let mut results = [Ok(Outcome::Absent); 40];
+    let mut results = [Ok(Outcome::Full); 40];
     for _ in 0..KEYS / 10 {
         let keys: [u64; 40] = core::array::from_fn(|_| key(rng.below(KEYS)));
         table.find_or_put_batch(&keys, &mut results).unwrap();

@@ -8,12 +8,12 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use std::collections::BTreeSet;
 
-use common::account::Account;
+use common::account::{Account, End};
 use common::extensions::setups;
 use common::{CachedTable, cache, content, key, own_words, storage};
 use probeline_sim::{Cluster, DirectAccess, Engine, Faults, Jitter, Model, Order, Rng};
 use probeline_table::{
-    Config, Intent, OperationError, Outcome, Shared, SubmitError, Table, TableFuture, Tag,
+    Config, Ended, Intent, OperationError, Outcome, Shared, SubmitError, Table, Tag,
 };
 use probeline_transport::{AtomicScope, Owner};
 
@@ -26,7 +26,7 @@ const SIZES: Config = Config { chunk_buckets: 16, max_chunks: 3, ..Config::paper
 
 type Storage = Vec<probeline_table::Operation>;
 type Cache = Vec<probeline_table::CacheEntry>;
-type Running<'t> = (u64, TableFuture<'t, Engine, Storage, Cache>);
+type Running<'t> = (u64, Pin<Box<dyn Future<Output = End> + 't>>);
 
 fn cluster(seed: u64) -> Cluster {
     let mut rng = Rng::new(seed, 600);
@@ -82,7 +82,13 @@ fn concurrent_futures_agree_with_a_set() {
                 let intent = if find { Intent::Find } else { Intent::FindOrPut };
                 account.begin(tag, key, intent);
                 let table = &tables[owner];
-                mine.push((tag, if find { table.find(key) } else { table.find_or_put(key) }));
+                let find_or_put = async move {
+                    match intent {
+                        Intent::Find => table.find(key).await.map(Ended::from),
+                        Intent::FindOrPut => table.find_or_put(key).await.map(Ended::from),
+                    }
+                };
+                mine.push((tag, Box::pin(find_or_put)));
             }
             most = most.max(mine.len());
             if mine.is_empty() {
@@ -185,9 +191,9 @@ fn tasks_await_futures() {
     let task = async {
         let mut results = Vec::new();
         for key in [5, 6, 5] {
-            results.push(tables[0].find_or_put(key).await);
+            results.push(tables[0].find_or_put(key).await.map(Ended::from));
         }
-        results.push(tables[0].find(7).await);
+        results.push(tables[0].find(7).await.map(Ended::from));
         results
     };
     let woken = Arc::new(Woken::default());
@@ -196,10 +202,10 @@ fn tasks_await_futures() {
     for polls in 0..10_000 {
         assert!(woken.0.load(SeqCst) >= polls, "pending, and the waker was not called");
         if let Poll::Ready(results) = task.as_mut().poll(&mut Context::from_waker(&waker)) {
-            let [inserted, found] = [Ok(Outcome::Inserted), Ok(Outcome::Found)];
+            let [inserted, found] = [Ok(Ended::Inserted), Ok(Ended::Found)];
             let right = results
                 .iter()
-                .zip([inserted, inserted, found, Ok(Outcome::Absent)])
+                .zip([inserted, inserted, found, Ok(Ended::Absent)])
                 .all(|(end, right)| *end == right || matches!(end, Err(OperationError::Failed(_))));
             assert!(right, "{results:?}");
             return;

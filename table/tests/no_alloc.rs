@@ -53,12 +53,13 @@ fn blocking(table: &mut ShmTable) {
 }
 
 fn batches(table: &mut ShmTable) {
-    let mut results = [Ok(Outcome::Absent); 100];
+    let mut results = [Ok(Outcome::Full); 100];
+    let mut found = [Ok(false); 100];
     for first in (0..KEYS).step_by(50) {
         let keys: [u64; 100] = core::array::from_fn(|i| first + i as u64);
         table.find_or_put_batch(&keys, &mut results).unwrap();
-        table.find_batch(&keys, &mut results).unwrap();
-        assert!(results.iter().all(Result::is_ok));
+        table.find_batch(&keys, &mut found).unwrap();
+        assert!(results.iter().all(Result::is_ok) && found.iter().all(Result::is_ok));
     }
 }
 
@@ -189,10 +190,11 @@ fn wide(direct: bool) {
                 assert!(table.find(&key(number)).unwrap());
             }
             let keys: [_; 100] = core::array::from_fn(|nth| key(50 + nth as u64));
-            let mut results = [Ok(Outcome::Absent); 100];
+            let mut results = [Ok(Outcome::Full); 100];
+            let mut found = [Ok(false); 100];
             table.find_or_put_batch(&keys, &mut results).unwrap();
-            table.find_batch(&keys, &mut results).unwrap();
-            assert!(results.iter().all(|result| *result == Ok(Outcome::Found)));
+            table.find_batch(&keys, &mut found).unwrap();
+            assert_eq!(found, [Ok(true); 100]);
         });
         let poll_form = allocations_in(|| {
             let mut out = [Finished::default(); 4];
@@ -238,10 +240,11 @@ fn tree(direct: bool) {
         let mut table = table.with_cache(vec![PairCacheLine::EMPTY; 16]);
         let calls = allocations_in(|| {
             let keys: [_; 100] = core::array::from_fn(|nth| key(nth as u64));
-            let mut results = [Ok(Outcome::Absent); 100];
+            let mut results = [Ok(Outcome::Full); 100];
+            let mut found = [Ok(false); 100];
             table.find_or_put_batch(&keys, &mut results).unwrap();
-            table.find_batch(&keys, &mut results).unwrap();
-            assert!(results.iter().all(|result| *result == Ok(Outcome::Found)));
+            table.find_batch(&keys, &mut found).unwrap();
+            assert_eq!(found, [Ok(true); 100]);
             assert_eq!(table.find_or_put(&key(1)), Ok(Outcome::Found));
         });
         let poll_form = allocations_in(|| {

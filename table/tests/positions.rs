@@ -7,18 +7,17 @@ use core::sync::atomic::Ordering::Acquire;
 use common::{CachedTable, cache, storage};
 use probeline_shm::Builder;
 use probeline_sim::{Cluster, DirectAccess, Model};
-use probeline_table::{Bucket, Config, Located, OneRoundtrip, Outcome, Probing, Table};
+use probeline_table::{Bucket, Config, OneRoundtrip, Outcome, Position, Probing, Table};
 use probeline_transport::{Alone, Owner, Transport};
 use proptest::prelude::*;
 
 const OPERATIONS: u32 = 4;
 
-/// Returns the word of the bucket of a result.
-fn word_at<T: Transport>(tables: &[CachedTable<T>], located: Located) -> Option<u64> {
-    let at = located.at?;
+/// Returns the word of the bucket at a position.
+fn word_at<T: Transport>(tables: &[CachedTable<T>], at: Position) -> u64 {
     let table = &tables[at.owner as usize];
     let word = usize::try_from(table.layout().first_word() + at.index).unwrap();
-    Some(table.transport().window()[word].load(Acquire))
+    table.transport().window()[word].load(Acquire)
 }
 
 /// Puts and finds keys by the first table, among keys of the others.
@@ -28,11 +27,14 @@ fn check<T: Transport>(tables: &mut [CachedTable<T>], keys: &[u64]) -> Result<()
         tables[other].find_or_put(key).unwrap();
         for (key, puts) in [(key, false), (key / 2, true), (key / 2, false), (key ^ 1, false)] {
             let first = &mut tables[0];
-            let located = if puts { first.find_or_put_at(key) } else { first.find_at(key) };
-            let located = located.unwrap();
-            let has_bucket = matches!(located.outcome, Outcome::Found | Outcome::Inserted);
+            let (at, has_bucket) = if puts {
+                let located = first.find_or_put_at(key).unwrap();
+                (located.at, located.outcome != Outcome::Full)
+            } else {
+                (first.find_at(key).unwrap(), first.find(key).unwrap())
+            };
             let expected = has_bucket.then(|| Bucket::new(key).unwrap().word());
-            prop_assert_eq!(word_at(tables, located), expected, "{:?}", located);
+            prop_assert_eq!(at.map(|at| word_at(tables, at)), expected, "{:?}", at);
             prop_assert_eq!(tables[0].find(key).unwrap(), has_bucket);
         }
     }

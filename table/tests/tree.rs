@@ -3,18 +3,18 @@
 mod common;
 
 use core::future::Future;
-use core::pin::Pin;
+use core::pin::pin;
 use core::sync::atomic::Ordering::Acquire;
 use core::task::{Context, Waker};
 use std::collections::{BTreeSet, HashSet};
 
-use common::account::Account;
+use common::account::{Account, UNTOUCHED, ends};
 use common::job::{Over, Sizes};
 use common::{Replay, Wrong, seeds};
 use probeline_shm::Builder;
 use probeline_sim::{Cluster, Engine, Faults, Jitter, Model, Order, Rng};
 use probeline_table::{
-    Bucket, Config, ConfigError, Finished, Intent, OneRoundtrip, OpenError, OperationError,
+    Bucket, Config, ConfigError, Ended, Finished, Intent, OneRoundtrip, OpenError, OperationError,
     Outcome, PairCacheLine, Probing, Shared, SubmitError, Tag, TreeConfig, TreeOperation,
     TreeStats, TreeTable,
 };
@@ -73,27 +73,27 @@ fn is_a_set<T: Transport, const W: usize>(
         let numbers: Vec<u64> =
             if what < 2 { vec![number] } else { (number..number + 9).collect() };
         let intent = if what % 2 == 0 { Intent::FindOrPut } else { Intent::Find };
-        let expected: Vec<Outcome> = numbers
+        let expected: Vec<Ended> = numbers
             .iter()
             .map(|number| match (set.contains(number), intent) {
-                (true, _) => Outcome::Found,
-                (_, Intent::Find) => Outcome::Absent,
+                (true, _) => Ended::Found,
+                (_, Intent::Find) => Ended::Absent,
                 (_, Intent::FindOrPut) => {
                     set.insert(*number);
-                    Outcome::Inserted
+                    Ended::Inserted
                 }
             })
             .collect();
         let keys: Vec<[u64; W]> = numbers.iter().map(|number| key(*number, bits)).collect();
-        let mut results = vec![Outcome::Full; keys.len()];
+        let mut results = vec![Err(UNTOUCHED); keys.len()];
         match what {
-            0 => results[0] = table.find_or_put(&keys[0]).unwrap(),
-            1 => {
-                let is_found = table.find(&keys[0]).unwrap();
-                results[0] = if is_found { Outcome::Found } else { Outcome::Absent };
+            0 => results[0] = table.find_or_put(&keys[0]).map(Ended::from),
+            1 => results[0] = table.find(&keys[0]).map(Ended::from),
+            2 => {
+                let ends = ends(keys.len(), |ends| table.find_or_put_batch(&keys, ends));
+                results = ends.unwrap();
             }
-            2 => table.find_or_put_batch(&keys, &mut results).unwrap(),
-            3 => table.find_batch(&keys, &mut results).unwrap(),
+            3 => results = ends(keys.len(), |ends| table.find_batch(&keys, ends)).unwrap(),
             _ => {
                 let mut next = 0;
                 while next < keys.len() || table.in_flight() > 0 {
@@ -104,12 +104,13 @@ fn is_a_set<T: Transport, const W: usize>(
                         }
                     }
                     for end in table.poll_into(&mut out).unwrap() {
-                        results[usize::try_from(end.tag.0).unwrap()] = end.result.unwrap();
+                        results[usize::try_from(end.tag.0).unwrap()] = end.result;
                     }
                 }
             }
         }
-        prop_assert_eq!(results, expected, "step {}", nth);
+        let results: Result<Vec<Ended>, _> = results.into_iter().collect();
+        prop_assert_eq!(results, Ok(expected), "step {}", nth);
     }
     let mut content = Vec::new();
     for table in &mut *tables {
@@ -238,7 +239,7 @@ fn bad_parameters_are_refused() {
     let refused = SubmitError::KeyBits { most: 100 };
     assert_eq!(table.find_or_put(&wide), Err(OperationError::Refused(refused)));
     assert_eq!(table.submit(Tag(0), &wide, Intent::Find), Err(refused));
-    let mut results = [Ok(Outcome::Absent); 3];
+    let mut results = [Ok(Outcome::Full); 3];
     table.find_or_put_batch(&[fits, wide, fits], &mut results).unwrap();
     let refused = Err(OperationError::Refused(refused));
     assert_eq!(results, [Ok(Outcome::Inserted), refused, Ok(Outcome::Found)]);
@@ -277,7 +278,7 @@ fn collective(over: Over, owners: u32, direct: bool) {
         let mut inserted = 0;
         for round in 0..2 {
             let keys: Vec<_> = (0..KEYS).map(|nth| key((nth + 40 * me) % KEYS, 200)).collect();
-            let mut results = vec![Outcome::Absent; keys.len()];
+            let mut results = vec![Outcome::Full; keys.len()];
             table.find_or_put_batch(&keys, &mut results).unwrap();
             inserted += results.iter().filter(|end| **end == Outcome::Inserted).count() as u64;
             assert_eq!(table.len(exchange), Ok(KEYS));
@@ -324,18 +325,14 @@ fn futures_are_operations() {
     let table = TreeTable::open(engine, config, storage::<2>(), &mut Alone).unwrap();
     let shared = Shared::new(table);
     let mut context = Context::from_waker(Waker::noop());
-    let mut run = |key, puts| {
-        let mut future = if puts { shared.find_or_put(&key) } else { shared.find(&key) };
-        loop {
-            if let core::task::Poll::Ready(end) = Pin::new(&mut future).poll(&mut context) {
-                return end;
-            }
-        }
+    let run = async || {
+        assert_eq!(shared.find(&[1, 2]).await, Ok(false));
+        assert_eq!(shared.find_or_put(&[1, 2]).await, Ok(Outcome::Inserted));
+        assert_eq!(shared.find(&[1, 2]).await, Ok(true));
+        assert!(shared.find_or_put(&[0, 1 << 40]).await.is_err());
     };
-    assert_eq!(run([1, 2], false), Ok(Outcome::Absent));
-    assert_eq!(run([1, 2], true), Ok(Outcome::Inserted));
-    assert_eq!(run([1, 2], false), Ok(Outcome::Found));
-    assert!(run([0, 1 << 40], true).is_err());
+    let mut run = pin!(run());
+    while run.as_mut().poll(&mut context).is_pending() {}
 }
 
 const BITS: u32 = 150;

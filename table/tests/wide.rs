@@ -3,15 +3,15 @@
 mod common;
 
 use core::future::Future;
-use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use std::collections::BTreeSet;
 
+use common::account::ends;
 use common::job::{Sizes, on_shm};
 use probeline_shm::Builder;
 use probeline_sim::{Cluster, Engine, Faults};
 use probeline_table::{
-    Config, Finished, Intent, OperationError, Outcome, Probing, Shared, SubmitError, Tag,
+    Config, Ended, Finished, Intent, OperationError, Outcome, Probing, Shared, SubmitError, Tag,
     WideConfig, WideOperation, WideTable,
 };
 use probeline_transport::{Alone, Exchange, Local, Owner, Slot, Transport};
@@ -91,15 +91,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
-fn outcome(set: &mut BTreeSet<u64>, number: u64, puts: bool) -> Outcome {
+fn ended(set: &mut BTreeSet<u64>, number: u64, puts: bool) -> Ended {
     if set.contains(&number) {
-        return Outcome::Found;
+        return Ended::Found;
     }
     if !puts {
-        return Outcome::Absent;
+        return Ended::Absent;
     }
     set.insert(number);
-    Outcome::Inserted
+    Ended::Inserted
 }
 
 /// Checks a table whose operations are posted, among other owners.
@@ -136,15 +136,15 @@ fn is_a_set<T: Transport, const W: usize>(
     for step in steps {
         match step {
             Step::Put(number) if !submitted.contains(&number) => {
-                let expected = outcome(&mut set, number, true);
+                let expected = ended(&mut set, number, true);
                 match table.find_or_put(&key(number)) {
                     Err(OperationError::Refused(SubmitError::Busy)) => {
                         prop_assert_eq!(table.in_flight(), 4);
-                        if expected == Outcome::Inserted {
+                        if expected == Ended::Inserted {
                             set.remove(&number);
                         }
                     }
-                    end => prop_assert_eq!(end, Ok(expected)),
+                    end => prop_assert_eq!(end.map(Ended::from), Ok(expected)),
                 }
             }
             Step::Find(number) if !submitted.contains(&number) && table.in_flight() < 4 => {
@@ -156,30 +156,28 @@ fn is_a_set<T: Transport, const W: usize>(
                 let puts = matches!(step, Step::PutBatch(..));
                 let numbers = first..first + count as u64;
                 let keys: Vec<[u64; W]> = numbers.clone().map(key).collect();
-                let mut results = vec![Outcome::Full; count];
-                let called = if puts {
-                    table.find_or_put_batch(&keys, &mut results)
+                let results = if puts {
+                    ends(count, |ends| table.find_or_put_batch(&keys, ends))
                 } else {
-                    table.find_batch(&keys, &mut results)
+                    ends(count, |ends| table.find_batch(&keys, ends))
                 };
-                prop_assert_eq!(called, Ok(()));
                 let expected: Vec<_> =
-                    numbers.map(|number| outcome(&mut set, number, puts)).collect();
-                prop_assert_eq!(results, expected);
+                    numbers.map(|number| Ok(ended(&mut set, number, puts))).collect();
+                prop_assert_eq!(results, Ok(expected));
             }
             Step::Submit(number, puts) if !submitted.contains(&number) => {
                 let intent = if puts { Intent::FindOrPut } else { Intent::Find };
-                let expected = outcome(&mut set.clone(), number, puts);
+                let expected = ended(&mut set.clone(), number, puts);
                 // The tag is the key's number and the expected outcome.
                 let tag = Tag(number << 8 | expected as u64);
                 if table.submit(tag, &key(number), intent).is_ok() {
-                    outcome(&mut set, number, puts);
+                    ended(&mut set, number, puts);
                     submitted.insert(number);
                 }
             }
             _ => {
                 for end in table.poll_into(&mut out).unwrap() {
-                    prop_assert_eq!(end.result.map(|outcome| outcome as u64), Ok(end.tag.0 & 255));
+                    prop_assert_eq!(end.result.map(|ended| ended as u64), Ok(end.tag.0 & 255));
                     submitted.remove(&(end.tag.0 >> 8));
                 }
             }
@@ -187,7 +185,7 @@ fn is_a_set<T: Transport, const W: usize>(
     }
     while table.in_flight() > 0 {
         for end in table.poll_into(&mut out).unwrap() {
-            prop_assert_eq!(end.result.map(|outcome| outcome as u64), Ok(end.tag.0 & 255));
+            prop_assert_eq!(end.result.map(|ended| ended as u64), Ok(end.tag.0 & 255));
         }
     }
     for number in 0..100 {
@@ -274,7 +272,7 @@ fn full_means_full_in_a_batch_of_the_cpu() {
     let engine = Builder::new(config.sizes(4)).open(&mut Alone).unwrap();
     let mut table = WideTable::open(engine, config, storage(4), &mut Alone).unwrap();
     let keys: Vec<_> = (0..50).map(key).collect();
-    let mut outcomes = [Outcome::Absent; 50];
+    let mut outcomes = [Outcome::Full; 50];
     table.find_or_put_batch(&keys, &mut outcomes).unwrap();
     let count = |of| outcomes.iter().filter(|outcome| **outcome == of).count() as u64;
     assert_eq!((count(Outcome::Inserted), count(Outcome::Full)), (37, 13));
@@ -317,7 +315,7 @@ fn entries_that_were_not_used_serve_later_operations() {
         assert_eq!(table.find_or_put(&key(number)), Ok(Outcome::Inserted));
     }
     let keys: Vec<_> = (0..8).map(|number| key(number % 2)).collect();
-    let mut results = [Outcome::Absent; 8];
+    let mut results = [Outcome::Full; 8];
     table.find_or_put_batch(&keys, &mut results).unwrap();
     assert_eq!(results, [Outcome::Found; 8]);
     for number in 2..10 {
@@ -337,7 +335,7 @@ fn entries_in_flight_are_not_taken() {
         let sim = probeline_sim::Config { seed, faults, ..sim(&config, 1, 8) };
         let mut table = open(&Cluster::new(sim).unwrap(), 0, config, 8);
         let keys: Vec<_> = (0..KEYS).map(key).collect();
-        let mut results = vec![Outcome::Absent; keys.len()];
+        let mut results = vec![Outcome::Full; keys.len()];
         table.find_or_put_batch(&keys, &mut results).unwrap();
         let inserted = results.iter().filter(|result| **result == Outcome::Inserted).count();
         assert_eq!(inserted as u64, KEYS, "seed {seed}: {results:?}");
@@ -358,7 +356,7 @@ fn an_insert_waits_for_an_entry_that_another_operation_has_requested() {
         for number in 0..9 {
             assert_eq!(table.find_or_put(&key(number)), Ok(Outcome::Inserted));
         }
-        let mut results = [Ok(Outcome::Absent); 2];
+        let mut results = [Ok(Outcome::Full); 2];
         table.find_or_put_batch(&[key(0), key(9)], &mut results).unwrap();
         let [Ok(Outcome::Found), Ok(end @ (Outcome::Inserted | Outcome::Full))] = results else {
             panic!("seed {seed}: {results:?}")
@@ -388,7 +386,7 @@ fn race(sizes: Sizes, config: WideConfig<3>, keys: u64) -> Vec<u64> {
         let storage = storage::<3>(8);
         let mut table = WideTable::open(engine, config, storage, &mut exchange).unwrap();
         let keys: Vec<_> = (0..keys).map(key).collect();
-        let mut results = vec![Outcome::Absent; keys.len()];
+        let mut results = vec![Outcome::Full; keys.len()];
         table.find_or_put_batch(&keys, &mut results).unwrap();
         let count = results.iter().filter(|result| **result == Outcome::Inserted).count();
         assert!(results.iter().all(|result| *result != Outcome::Full));
@@ -407,12 +405,17 @@ fn race(sizes: Sizes, config: WideConfig<3>, keys: u64) -> Vec<u64> {
 fn futures_of_wide_keys() {
     let config = WideConfig::<2>::new(128);
     let cluster = cluster(&config, 1, 4);
-    let shared = Shared::new(open(&cluster, 0, config, 4));
+    let shared = &Shared::new(open(&cluster, 0, config, 4));
     let mut context = Context::from_waker(Waker::noop());
     let mut run = |puts: bool| {
         let start = |number: u64| {
             let key = key(number % 20);
-            Some(if puts { shared.find_or_put(&key) } else { shared.find(&key) })
+            Some(Box::pin(async move {
+                match puts {
+                    true => shared.find_or_put(&key).await.map(Ended::from),
+                    false => shared.find(&key).await.map(Ended::from),
+                }
+            }))
         };
         let mut futures: Vec<_> = (0..30).map(start).collect();
         let mut outcomes = Vec::new();
@@ -423,7 +426,7 @@ fn futures_of_wide_keys() {
             }
             for place in &mut futures {
                 if let Some(future) = place
-                    && let Poll::Ready(end) = Pin::new(future).poll(&mut context)
+                    && let Poll::Ready(end) = future.as_mut().poll(&mut context)
                 {
                     outcomes.push(end.unwrap());
                     *place = None;
@@ -432,12 +435,12 @@ fn futures_of_wide_keys() {
         }
         outcomes
     };
-    let count = |outcomes: Vec<Outcome>, outcome| {
+    let count = |outcomes: Vec<Ended>, outcome| {
         outcomes.into_iter().filter(|other| *other == outcome).count()
     };
-    assert_eq!(count(run(false), Outcome::Absent), 30);
-    assert_eq!(count(run(true), Outcome::Inserted), 20);
-    assert_eq!(count(run(false), Outcome::Found), 30);
+    assert_eq!(count(run(false), Ended::Absent), 30);
+    assert_eq!(count(run(true), Ended::Inserted), 20);
+    assert_eq!(count(run(false), Ended::Found), 30);
 }
 
 /// A client stops for good after any of its steps: before the WRITE of its key, between the WRITE

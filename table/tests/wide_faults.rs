@@ -9,7 +9,7 @@ use common::account::Account;
 use common::{Replay, Wrong, seeds};
 use probeline_sim::{Cluster, Engine, Faults, Jitter, Model, Order, Rng};
 use probeline_table::{
-    Config, EntryStats, Finished, Intent, OperationError, Outcome, Probing, SubmitError, Tag,
+    Config, Ended, EntryStats, Finished, Intent, OperationError, Probing, SubmitError, Tag,
     WideConfig, WideOperation, WideTable,
 };
 use probeline_transport::{Fault, Owner};
@@ -169,7 +169,7 @@ impl Run {
                     self.running[owner] -= 1;
                     // No entry is left, but for those that other operations hold: one of them may
                     // insert the key later.
-                    if end.result == Ok(Outcome::Full) && self.lacks_entries {
+                    if end.result == Ok(Ended::Full) && self.lacks_entries {
                         self.account.refused(end.tag.0);
                         continue;
                     }

@@ -39,9 +39,9 @@ fn put_by_all(test: &str, tls: &str, atomics: Atomics) {
     let (inserted, found) = (count(Outcome::Inserted), count(Outcome::Found));
     assert_eq!(inserted + found, KEYS, "all inserted or found");
     assert_eq!(sum(&mut job, inserted), KEYS, "each inserted once");
-    let mut again = vec![Ok(Outcome::Full); keys.len()];
+    let mut again = vec![Ok(false); keys.len()];
     table.find_batch(&keys, &mut again).unwrap();
-    assert!(again.iter().all(|outcome| *outcome == Ok(Outcome::Found)), "all keys are found");
+    assert!(again.iter().all(|found| *found == Ok(true)), "all keys are found");
     job.barrier().unwrap();
     drop(table);
     probeline_testing::succeed(job);

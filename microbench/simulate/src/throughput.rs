@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use probeline_profile::paper::Workload;
 use probeline_profile::{MissingQuantity, Profile, Shape};
-use probeline_table::{Finished, Intent, Outcome, OutcomeStats, SubmitError, Tag};
+use probeline_table::{Ended, Finished, Intent, OutcomeStats, SubmitError, Tag};
 use probeline_transport::Owner;
 
 use crate::bound::{Bound, Task, Work};
@@ -266,7 +266,7 @@ impl Worker {
     fn end(&mut self, plan: &ThroughputPlan, finished: Finished, now_ns: u64) -> Result<(), Error> {
         let outcome = finished.result?;
         self.running -= 1;
-        if outcome == Outcome::Full {
+        if outcome == Ended::Full {
             let Setup { max_chunks, chunk_buckets, .. } = plan.setup;
             let load_percent = plan.load_percent;
             return Err(Error::NoRoom { max_chunks, chunk_buckets, load_percent });
@@ -275,7 +275,7 @@ impl Worker {
             let took_ns = now_ns - finished.tag.0;
             self.sum_ns += took_ns;
             self.sum_us += took_ns / NS_PER_US;
-            self.inserted += u64::from(outcome == Outcome::Inserted);
+            self.inserted += u64::from(outcome == Ended::Inserted);
         }
         self.ended = self.ended.saturating_add(1);
         if self.ended == self.warm {

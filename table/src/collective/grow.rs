@@ -203,7 +203,7 @@ fn read<A: Grows>(
 fn put_all<B: Grows>(target: &mut B, mut keys: &mut [B::Key]) -> Result<bool, OperationError> {
     let mut failure = Ok(true);
     for _ in 0..TRIES {
-        let mut results = [Ok(Outcome::Absent); BATCH];
+        let mut results = [Ok(Outcome::Full); BATCH];
         let results = results.get_mut(..keys.len()).unwrap_or_default();
         target.put(keys, results).map_err(stopped)?;
         failure = Ok(true);
@@ -211,7 +211,7 @@ fn put_all<B: Grows>(target: &mut B, mut keys: &mut [B::Key]) -> Result<bool, Op
         for (at, result) in results.iter().enumerate() {
             match *result {
                 Ok(Outcome::Found | Outcome::Inserted) => {}
-                Ok(Outcome::Full | Outcome::Absent) => return Ok(false),
+                Ok(Outcome::Full) => return Ok(false),
                 Err(error @ OperationError::Failed(_)) => {
                     failure = Err(error);
                     let key = keys.get(at).copied();

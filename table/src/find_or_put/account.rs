@@ -4,13 +4,13 @@ use super::{Decision, FindOrPut, OneRoundtripState};
 use crate::bucket::{Bucket, Wanted};
 use crate::cache::CacheEntry;
 use crate::context::Context;
-use crate::outcome::Outcome;
+use crate::outcome::Ended;
 use crate::stats::OutcomeStats;
 
 impl<B: Wanted> FindOrPut<B> {
     /// Counts an operation with its outcome.
     #[inline(always)]
-    pub(crate) fn count<C>(&mut self, outcome: Outcome, context: &mut Context<C>) {
+    pub(crate) fn count<C>(&mut self, outcome: Ended, context: &mut Context<C>) {
         let buckets = self.buckets_before(self.chunk) + u64::from(self.cursor) + 1;
         let cost = &self.cost;
         let others = cost.chunks_copied | cost.confirms | cost.lines | self.walk.lines;
@@ -60,7 +60,7 @@ impl<B: Wanted> FindOrPut<B> {
         decision: Decision,
         context: &mut Context<C>,
     ) {
-        let is_mine = decision == Decision::Done(Outcome::Inserted);
+        let is_mine = decision == Decision::Done(Ended::Inserted);
         let word = if is_mine { self.walk.bucket.word() } else { word };
         let bucket = Bucket::from_word(word);
         // After a `Rescan` the cursor is one past the bucket.

@@ -12,7 +12,7 @@ use crate::bucket::{Bucket, Sight, Wanted};
 use crate::cache::CacheEntry;
 use crate::context::Context;
 use crate::layout::{LINE_BUCKETS, Layout, Position};
-use crate::outcome::Outcome;
+use crate::outcome::Ended;
 use crate::probe::Probe;
 
 /// Words that the CPU copies at once in place of a READ: two cache lines, on the stack.
@@ -161,7 +161,7 @@ impl<B: Wanted> FindOrPut<B> {
     #[inline]
     fn next_chunk(&mut self) -> Decision {
         if self.buckets_before(self.chunk + 1) >= self.walk.left {
-            return Decision::Done(self.walk.intent.outcome_at_limit());
+            return Decision::Done(self.walk.intent.ended_at_limit());
         }
         self.chunk += 1;
         self.cursor = 0;
@@ -175,7 +175,7 @@ impl<B: Wanted> FindOrPut<B> {
     #[inline]
     fn shown(&self, chunk: u32, cursor: u32, decision: Decision, whole: bool) -> Range<u32> {
         let passed = if self.chunk == chunk { self.cursor } else { self.words(chunk) };
-        let found = u32::from(decision == Decision::Done(Outcome::Found));
+        let found = u32::from(decision == Decision::Done(Ended::Found));
         let from = if whole { cursor } else { passed };
         from..passed + found
     }

@@ -17,7 +17,7 @@ use self::script::{Scripted, pipeline};
 use crate::bucket::Bucket;
 use crate::error::{OperationError, SubmitError};
 use crate::find_or_put::FindOrPut;
-use crate::outcome::{Intent, Outcome};
+use crate::outcome::{Ended, Intent};
 use crate::table::Finished;
 
 fn bucket(key: u64) -> Bucket {
@@ -42,12 +42,12 @@ fn put(pipeline: &mut Scripted, tag: u64, key: u64) -> Result<(), SubmitError> {
     pipeline.submit(Tag(tag), operation).map_err(SubmitError::from_operation)
 }
 
-fn call(pipeline: &mut Scripted, key: u64, intent: Intent) -> Result<Outcome, OperationError> {
+fn call(pipeline: &mut Scripted, key: u64, intent: Intent) -> Result<Ended, OperationError> {
     let operation = operation(pipeline, key, intent);
     pipeline.call(operation)
 }
 
-fn poll(pipeline: &mut Scripted) -> Vec<(u64, Result<Outcome, OperationError>)> {
+fn poll(pipeline: &mut Scripted) -> Vec<(u64, Result<Ended, OperationError>)> {
     let mut out = [Finished::default(); 4];
     let ended = pipeline.poll_into(&mut out).unwrap();
     ended.iter().map(|end| (end.tag.0, end.result)).collect()
@@ -60,8 +60,8 @@ fn assert_idle(pipeline: &mut Scripted) {
     assert_eq!((pipeline.in_flight(), pipeline.transport().in_flight()), (0, 0));
 }
 
-const INSERTED: Result<Outcome, OperationError> = Ok(Outcome::Inserted);
-const FAILED: Result<Outcome, OperationError> = Err(OperationError::Failed(OpError::RetryExceeded));
+const INSERTED: Result<Ended, OperationError> = Ok(Ended::Inserted);
+const FAILED: Result<Ended, OperationError> = Err(OperationError::Failed(OpError::RetryExceeded));
 const FAULT: Fault = Fault::OwnerLost(Owner(1));
 const DEAD: OperationError = OperationError::Fault(FAULT);
 
@@ -93,7 +93,7 @@ fn a_blocking_call_waits_for_the_read_ahead_of_another() {
     pipeline.transport_mut().end(1);
     assert_eq!(poll(&mut pipeline), [(7, INSERTED)]);
     pipeline.transport_mut().runs = true;
-    assert_eq!(call(&mut pipeline, 1, Intent::Find), Ok(Outcome::Found));
+    assert_eq!(call(&mut pipeline, 1, Intent::Find), Ok(Ended::Found));
     pipeline.quiesce().unwrap();
     assert_idle(&mut pipeline);
 }
@@ -106,7 +106,7 @@ fn a_blocking_call_refuses_where_only_the_caller_can_free_storage() {
     let busy = Err(OperationError::Refused(SubmitError::Busy));
     assert_eq!(call(&mut pipeline, 2, Intent::Find), busy);
     assert_eq!(poll(&mut pipeline), [(7, INSERTED)], "unharmed");
-    assert_eq!(call(&mut pipeline, 2, Intent::Find), Ok(Outcome::Absent));
+    assert_eq!(call(&mut pipeline, 2, Intent::Find), Ok(Ended::Absent));
 }
 
 /// The chunk read ahead shows an older state, from before the first chunk was filled.
@@ -124,7 +124,7 @@ fn a_stale_read_ahead_only_costs_a_claim() {
     pipeline.transport_mut().end(0);
     assert_eq!(poll(&mut pipeline), []);
     pipeline.transport_mut().end(0);
-    assert_eq!(poll(&mut pipeline), [(7, Ok(Outcome::Found))], "by the claim that it lost");
+    assert_eq!(poll(&mut pipeline), [(7, Ok(Ended::Found))], "by the claim that it lost");
     let found = pipeline.shared().stats.found;
     assert_eq!((found.claims, found.claims_lost, found.effective_roundtrips), (1, 1, 2));
 }
@@ -179,7 +179,7 @@ fn a_failed_read_ahead_fails_an_operation_whose_claim_is_in_flight() {
     pipeline.transport_mut().end(0);
     assert_eq!(poll(&mut pipeline), [], "the claim's end is dropped");
     pipeline.transport_mut().runs = true;
-    let found = Ok(Outcome::Found);
+    let found = Ok(Ended::Found);
     assert_eq!(call(&mut pipeline, 1, Intent::FindOrPut), found, "but it took effect");
 }
 
@@ -292,7 +292,7 @@ proptest! {
                 if result == INSERTED {
                     prop_assert!(inserted.insert(key), "{} was inserted twice", key);
                 }
-                prop_assert!(result != Ok(Outcome::Found) || failures > 0 || inserted.contains(&key)
+                prop_assert!(result != Ok(Ended::Found) || failures > 0 || inserted.contains(&key)
                     || running.iter().any(|&(_, other)| other == key));
             }
             Ok(())

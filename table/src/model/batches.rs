@@ -10,7 +10,7 @@ use super::{KEYS, Mutant, PAPER, Scenario, Wire, claim, put};
 use crate::direct::Direct;
 use crate::error::OperationError;
 use crate::find_or_put::FindOrPut;
-use crate::outcome::{Intent, Outcome};
+use crate::outcome::{Ended as Outcome, Intent};
 use probeline_pipeline::model::Action;
 use probeline_pipeline::{Batch, Parts, Pull};
 

@@ -13,7 +13,7 @@ use probeline_transport::OpError;
 use super::subject::{Driven, Narrow, Subject};
 use super::{KEYS, MOST_CLIENTS, Memory, Mutant, Request, Scenario, Verdict, Wire};
 use crate::error::{OperationError, SubmitError};
-use crate::outcome::Outcome;
+use crate::outcome::Ended as Outcome;
 use crate::table::Finished;
 
 #[derive(Clone)]

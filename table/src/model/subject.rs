@@ -13,7 +13,7 @@ use crate::direct::Direct;
 use crate::error::OperationError;
 use crate::find_or_put::FindOrPut;
 use crate::options::OneRoundtrip;
-use crate::outcome::Outcome;
+use crate::outcome::Ended as Outcome;
 
 pub(super) type Driven<S> = Pipeline<
     Wire,

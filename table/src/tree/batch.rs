@@ -9,7 +9,7 @@ use super::context::TreeContext;
 use super::machine::TreeFindOrPut;
 use crate::batch::BLOCK;
 use crate::error::{BatchError, OperationError, SubmitError};
-use crate::outcome::{Intent, Outcome};
+use crate::outcome::{Answer, Ended};
 use crate::results::{BatchResult, Results};
 
 /// Keys whose nodes the CPU looks up side by side.
@@ -19,7 +19,6 @@ const GROUP: usize = 32;
 pub(crate) struct TreeBatch<'b, R, const W: usize> {
     keys: &'b [[u64; W]],
     results: Results<'b, R>,
-    intent: Intent,
     /// The first key not started.
     next: usize,
     /// Keys of the last group that are left to the pipeline.
@@ -31,9 +30,9 @@ pub(crate) struct TreeBatch<'b, R, const W: usize> {
 
 impl<'b, R: BatchResult, const W: usize> TreeBatch<'b, R, W> {
     /// Creates a batch of as many keys as results.
-    pub(crate) fn new(keys: &'b [[u64; W]], intent: Intent, results: &'b mut [R]) -> Self {
+    pub(crate) fn new(keys: &'b [[u64; W]], results: &'b mut [R]) -> Self {
         let (results, undecided) = (Results::new(results), ArrayVec::new());
-        Self { keys, results, intent, next: 0, undecided, left: BLOCK }
+        Self { keys, results, next: 0, undecided, left: BLOCK }
     }
 
     /// Returns the error of the first key whose error the results have no place for.
@@ -57,7 +56,7 @@ impl<'b, R: BatchResult, const W: usize> TreeBatch<'b, R, W> {
         self.left = self.left.saturating_sub(GROUP);
         let outcomes: [_; GROUP] = match parts.is_dead {
             true => [None; GROUP],
-            false => context.run_group_by_cpu(parts.transport, keys, self.intent),
+            false => context.run_group_by_cpu(parts.transport, keys, R::Answer::INTENT),
         };
         for (place, outcome) in (first..self.next).zip(outcomes) {
             match outcome {
@@ -93,7 +92,7 @@ where
             if let Some(place) = self.undecided.pop()
                 && let Some(key) = self.keys.get(place)
             {
-                into.replace_with(TreeFindOrPut::new(key, self.intent, parts.shared));
+                into.replace_with(TreeFindOrPut::new(key, R::Answer::INTENT, parts.shared));
                 return Pull::Start(place);
             }
             if self.next >= self.keys.len() {
@@ -107,7 +106,7 @@ where
         }
     }
 
-    fn take(&mut self, place: usize, result: Result<Outcome, OperationError>) {
+    fn take(&mut self, place: usize, result: Result<Ended, OperationError>) {
         self.results.put(place, result);
     }
 }

@@ -12,7 +12,7 @@ use crate::cache::CacheEntry;
 use crate::context::Context;
 use crate::direct::{Direct, line_at};
 use crate::layout::Position;
-use crate::outcome::{Intent, Outcome};
+use crate::outcome::{Ended, Intent};
 
 #[derive(Clone, Debug)]
 pub struct TreeContext<C> {
@@ -66,10 +66,10 @@ impl<C: AsMut<[PairCacheLine]>> TreeContext<C> {
         &mut self,
         node: Node,
         pair: u64,
-        outcome: Outcome,
+        outcome: Ended,
         at: impl FnOnce() -> Position,
-    ) -> Result<u32, Outcome> {
-        let is_inserted = u64::from(outcome == Outcome::Inserted);
+    ) -> Result<u32, Ended> {
+        let is_inserted = u64::from(outcome == Ended::Inserted);
         if node.is_root() {
             self.stats.keys_inserted += is_inserted;
             return Err(outcome);
@@ -93,7 +93,7 @@ impl<C: AsMut<[PairCacheLine]>> TreeContext<C> {
         transport: &impl Transport,
         key: &[u64; W],
         intent: Intent,
-    ) -> Option<Outcome> {
+    ) -> Option<Ended> {
         let [outcome] = self.run_group_by_cpu(transport, &[*key], intent);
         outcome
     }
@@ -105,7 +105,7 @@ impl<C: AsMut<[PairCacheLine]>> TreeContext<C> {
         transport: &impl Transport,
         keys: &[[u64; W]],
         intent: Intent,
-    ) -> [Option<Outcome>; N] {
+    ) -> [Option<Ended>; N] {
         let mut outcomes = [None; N];
         if self.table.direct != Direct::Claims {
             return outcomes;
@@ -163,7 +163,7 @@ impl<C: AsMut<[PairCacheLine]>> TreeContext<C> {
         node: Node,
         transport: &impl Transport,
         intent: Intent,
-    ) -> Option<Outcome> {
+    ) -> Option<Ended> {
         member.is_pending = false;
         // Another key of the group may have the same node.
         let known = if node.is_root() { None } else { self.cache.find(member.pair) };

@@ -10,7 +10,7 @@ use super::shape::{Node, References};
 use crate::bucket::Bucket;
 use crate::error::OperationError;
 use crate::find_or_put::FindOrPut;
-use crate::outcome::{Intent, Outcome};
+use crate::outcome::{Ended, Intent};
 
 /// One find or find-or-put of a key of `W` words.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ pub(crate) enum Mutant {
 }
 
 impl<const W: usize> Machine for TreeFindOrPut<W> {
-    type Outcome = Outcome;
+    type Outcome = Ended;
     type Error = OperationError;
     const IDLE: Self = Self {
         search: FindOrPut::IDLE,
@@ -74,7 +74,7 @@ impl<C: AsMut<[PairCacheLine]>, const W: usize> Run<TreeContext<C>> for TreeFind
         &mut self,
         context: &mut TreeContext<C>,
         port: &mut Port<'_, impl Transport>,
-    ) -> Next<Outcome> {
+    ) -> Next<Ended> {
         // Each iteration looks up one node, or waits.
         loop {
             match self.stage {
@@ -100,7 +100,7 @@ impl<C: AsMut<[PairCacheLine]>, const W: usize> Run<TreeContext<C>> for TreeFind
         completed: Completed,
         context: &mut TreeContext<C>,
         port: &mut Port<'_, impl Transport>,
-    ) -> Next<Outcome> {
+    ) -> Next<Ended> {
         match self.stage {
             Stage::Search => {
                 let step = self.search.on_part(completed, &mut context.table, port)?;
@@ -149,10 +149,10 @@ impl<const W: usize> TreeFindOrPut<W> {
     #[inline(always)]
     fn take<C: AsMut<[PairCacheLine]>>(
         &mut self,
-        step: Step<Outcome>,
+        step: Step<Ended>,
         context: &mut TreeContext<C>,
         port: &Port<'_, impl Transport>,
-    ) -> Result<Option<Step<Outcome>>, probeline_pipeline::Stop> {
+    ) -> Result<Option<Step<Ended>>, probeline_pipeline::Stop> {
         let Step::Done(outcome) = step else { return Ok(Some(step)) };
         let (layout, transport) = (&context.table.layout, port.transport());
         let at = match outcome.has_bucket() {

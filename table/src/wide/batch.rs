@@ -13,22 +13,21 @@ use crate::block::Block;
 use crate::block::Undecided;
 use crate::error::{BatchError, OperationError};
 use crate::line::{Narrow, with_widest};
-use crate::outcome::{Intent, Outcome};
+use crate::outcome::{Answer, Ended};
 use crate::results::{BatchResult, Results};
 
 /// A batch in progress.
 pub(crate) struct WideBatch<'b, R, const W: usize> {
     keys: &'b [[u64; W]],
     results: Results<'b, R>,
-    intent: Intent,
     /// The first key not started.
     next: usize,
 }
 
 impl<'b, R: BatchResult, const W: usize> WideBatch<'b, R, W> {
     /// Creates a batch of as many keys as results.
-    pub(crate) fn new(keys: &'b [[u64; W]], intent: Intent, results: &'b mut [R]) -> Self {
-        Self { keys, results: Results::new(results), intent, next: 0 }
+    pub(crate) fn new(keys: &'b [[u64; W]], results: &'b mut [R]) -> Self {
+        Self { keys, results: Results::new(results), next: 0 }
     }
 
     /// Runs the next block of keys by the CPU.
@@ -39,7 +38,6 @@ impl<'b, R: BatchResult, const W: usize> WideBatch<'b, R, W> {
         let mut undecided = Undecided::default();
         self.next += with_widest(Block {
             results: self.results.block(first..end),
-            intent: self.intent,
             probe_limit: context.table.probe_limit,
             layout: context.table.layout,
             lines: mapped.lines(),
@@ -49,7 +47,7 @@ impl<'b, R: BatchResult, const W: usize> WideBatch<'b, R, W> {
         while let Some(place) = undecided.pop() {
             let Some(key) = keys.get(place) else { continue };
             let tagged = context.entries.tagged(hash(key));
-            let outcome = run::<Narrow, W>(&mapped, context, key, tagged, self.intent);
+            let outcome = run::<Narrow, W>(&mapped, context, key, tagged, R::Answer::INTENT);
             self.results.put(first + place, outcome.ok_or(OperationError::Window));
         }
     }
@@ -77,12 +75,12 @@ where
             }
         }
         let Some(key) = self.keys.get(self.next) else { return Pull::End };
-        into.replace_with(WideFindOrPut::new(key, self.intent, parts.shared));
+        into.replace_with(WideFindOrPut::new(key, R::Answer::INTENT, parts.shared));
         self.next += 1;
         Pull::Start(self.next - 1)
     }
 
-    fn take(&mut self, place: usize, result: Result<Outcome, OperationError>) {
+    fn take(&mut self, place: usize, result: Result<Ended, OperationError>) {
         self.results.put(place, result);
     }
 }

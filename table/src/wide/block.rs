@@ -11,7 +11,7 @@ use super::key::{Tagged, hash};
 use crate::block::{BlockKeys, Checked, Key, MAX_CANDIDATES, Verdict};
 use crate::layout::LINE_BUCKETS;
 use crate::line::{Compare, Line, prefetch_far};
-use crate::outcome::{Intent, Outcome};
+use crate::outcome::{Ended, Intent};
 use crate::stats::Stats;
 
 /// The wide keys of a block.
@@ -98,7 +98,7 @@ impl<const W: usize> BlockKeys for WideKeys<'_, '_, W> {
             return Verdict::Passed;
         }
         if intent == Intent::Find {
-            return Verdict::Decided(Outcome::Absent);
+            return Verdict::Decided(Ended::Absent);
         }
         self.claim(key, line, first, empty)
     }
@@ -144,7 +144,7 @@ impl<const W: usize> WideKeys<'_, '_, W> {
         let wide = Wide { words: &self.mapped, key: words, tagged: key.wanted };
         match wide.claim(self.context, line, first, empty) {
             // A block counts what it decides as found or as inserted.
-            None | Some(Some(Outcome::Full)) => Verdict::Undecided,
+            None | Some(Some(Ended::Full)) => Verdict::Undecided,
             Some(None) => Verdict::Passed,
             Some(Some(outcome)) => Verdict::Decided(outcome),
         }
@@ -191,11 +191,12 @@ mod tests {
             let keys: Vec<[u64; 2]> = (0..round * 8)
                 .flat_map(|nth| [collision(nth), [nth, round], collision(nth / 2)])
                 .collect();
-            let mut outcomes = vec![Outcome::Full; keys.len()];
-            table.find_batch(&keys, &mut outcomes).unwrap();
-            for (key, outcome) in keys.iter().zip(&outcomes) {
-                assert_eq!(*outcome == Outcome::Found, present.contains(key), "{key:?}");
+            let mut found = vec![false; keys.len()];
+            table.find_batch(&keys, &mut found).unwrap();
+            for (key, found) in keys.iter().zip(&found) {
+                assert_eq!(*found, present.contains(key), "{key:?}");
             }
+            let mut outcomes = vec![Outcome::Full; keys.len()];
             table.find_or_put_batch(&keys, &mut outcomes).unwrap();
             assert!(!outcomes.contains(&Outcome::Full));
             let inserted = outcomes.iter().filter(|end| **end == Outcome::Inserted).count();

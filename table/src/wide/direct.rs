@@ -19,7 +19,7 @@ use crate::bucket::Wanted;
 use crate::direct::{Look, line_at};
 use crate::layout::{LINE_BUCKETS, Layout, Position};
 use crate::line::{Compare, Line};
-use crate::outcome::{Intent, Outcome};
+use crate::outcome::{Ended, Intent};
 
 /// Addresses of the words of all owners, for the CPU.
 pub(super) trait WordAccess<'t, const W: usize> {
@@ -140,7 +140,7 @@ pub(super) fn run<'t, C: Compare, const W: usize>(
     key: &[u64; W],
     tagged: Tagged,
     intent: Intent,
-) -> Option<Outcome> {
+) -> Option<Ended> {
     let layout = context.table.layout;
     let mut walk = context.table.walk(tagged, intent);
     // Each iteration passes one line within the probe limit.
@@ -181,7 +181,7 @@ impl<'t, R: WordAccess<'t, W>, const W: usize> Wide<'_, R, W> {
         first: u32,
         mask: u8,
         intent: Intent,
-    ) -> Option<Option<Outcome>> {
+    ) -> Option<Option<Ended>> {
         let seen = C::see(line, self.tagged);
         let (mut alike, empty) = (seen.wanted & mask, !seen.occupied & mask);
         // The wanted key decides even if a bucket before it looked empty: another process may have
@@ -189,7 +189,7 @@ impl<'t, R: WordAccess<'t, W>, const W: usize> Wide<'_, R, W> {
         while alike != 0 {
             let word = line.get(alike.trailing_zeros() as usize)?.load(Acquire);
             if self.is_at(context, word)? {
-                return Some(Some(Outcome::Found));
+                return Some(Some(Ended::Found));
             }
             alike &= alike - 1;
         }
@@ -197,7 +197,7 @@ impl<'t, R: WordAccess<'t, W>, const W: usize> Wide<'_, R, W> {
             return Some(None);
         }
         match intent {
-            Intent::Find => Some(Some(Outcome::Absent)),
+            Intent::Find => Some(Some(Ended::Absent)),
             Intent::FindOrPut => self.claim(context, line, first, empty),
         }
     }
@@ -220,8 +220,8 @@ impl<'t, R: WordAccess<'t, W>, const W: usize> Wide<'_, R, W> {
         line: &Line,
         first: u32,
         empty: u8,
-    ) -> Option<Option<Outcome>> {
-        let Some(spare) = self.take(context)? else { return Some(Some(Outcome::Full)) };
+    ) -> Option<Option<Ended>> {
+        let Some(spare) = self.take(context)? else { return Some(Some(Ended::Full)) };
         for (to, word) in self.words.entry(spare)?.iter().zip(self.key) {
             // The compare-and-swap releases these stores.
             to.store(*word, Relaxed);
@@ -231,10 +231,10 @@ impl<'t, R: WordAccess<'t, W>, const W: usize> Wide<'_, R, W> {
         while left != 0 {
             let at = (first + left.trailing_zeros()) % LINE_BUCKETS;
             match line.get(at as usize)?.compare_exchange(0, claimed, SeqCst, SeqCst) {
-                Ok(_) => return Some(Some(Outcome::Inserted)),
+                Ok(_) => return Some(Some(Ended::Inserted)),
                 Err(word) if self.tagged.matches(word) && self.is_at(context, word)? => {
                     give_back(context, spare);
-                    return Some(Some(Outcome::Found));
+                    return Some(Some(Ended::Found));
                 }
                 Err(_) => left &= left - 1,
             }

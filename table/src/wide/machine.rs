@@ -17,7 +17,7 @@ use super::spares::Fetch;
 use crate::error::OperationError;
 use crate::find_or_put::FindOrPut;
 use crate::line::Narrow;
-use crate::outcome::{Intent, Outcome};
+use crate::outcome::{Ended, Intent};
 
 /// Parts of the posts beyond those of the search: the WRITE of the key, the READ of an entry, and
 /// the fetch-and-add that takes entries.
@@ -60,7 +60,7 @@ enum Stage {
     /// The search claims buckets.
     Claims,
     /// The outcome is decided. Posts of the spare entry may be in flight.
-    Ended(Outcome),
+    Ended(Ended),
 }
 
 /// The entry for the key.
@@ -107,7 +107,7 @@ pub(crate) enum Mutant {
 }
 
 impl<const W: usize> Machine for WideFindOrPut<W> {
-    type Outcome = Outcome;
+    type Outcome = Ended;
     type Error = OperationError;
     const IDLE: Self = Self {
         search: FindOrPut::idle(),
@@ -139,7 +139,7 @@ impl<const W: usize> Run<WideContext> for WideFindOrPut<W> {
         &mut self,
         context: &mut WideContext,
         port: &mut Port<'_, impl Transport>,
-    ) -> Next<Outcome> {
+    ) -> Next<Ended> {
         if context.is_direct {
             return self.run_by_cpu(context, port);
         }
@@ -159,7 +159,7 @@ impl<const W: usize> Run<WideContext> for WideFindOrPut<W> {
         completed: Completed,
         context: &mut WideContext,
         port: &mut Port<'_, impl Transport>,
-    ) -> Next<Outcome> {
+    ) -> Next<Ended> {
         let Completed { part, word } = completed;
         match part {
             WRITE => {
@@ -221,7 +221,7 @@ impl<const W: usize> WideFindOrPut<W> {
         &self,
         context: &mut WideContext,
         port: &Port<'_, impl Transport>,
-    ) -> Next<Outcome> {
+    ) -> Next<Ended> {
         let engine = direct::EngineAccess::new(port.transport(), context);
         let tagged = self.search.tagged();
         let outcome = direct::run::<Narrow, W>(&engine, context, &self.key, tagged, self.intent);
@@ -233,7 +233,7 @@ impl<const W: usize> WideFindOrPut<W> {
         &mut self,
         context: &mut WideContext,
         port: &mut Port<'_, impl Transport>,
-    ) -> Next<Outcome> {
+    ) -> Next<Ended> {
         if self.stage == Stage::Search || self.stage == Stage::Claims {
             return self.advance(context, port);
         }
@@ -241,7 +241,7 @@ impl<const W: usize> WideFindOrPut<W> {
     }
 
     /// Takes the step of the search. Returns the operation's step, unless the search has stopped.
-    fn take(&mut self, step: Step<Outcome>) -> Option<Step<Outcome>> {
+    fn take(&mut self, step: Step<Ended>) -> Option<Step<Ended>> {
         let Step::Done(outcome) = step else { return Some(step) };
         let may_claim = self.stage == Stage::Claims;
         // The search has no claim in flight when it stops.
@@ -249,13 +249,13 @@ impl<const W: usize> WideFindOrPut<W> {
             self.kept.entry = Some(entry);
         }
         self.stage = match outcome {
-            Outcome::Found => Stage::Match,
-            Outcome::Inserted => {
+            Ended::Found => Stage::Match,
+            Ended::Inserted => {
                 (self.spare, self.kept.entry) = (Spare::Unneeded, None);
                 Stage::Ended(outcome)
             }
-            _ if !self.search.is_at_empty() => Stage::Ended(self.intent.outcome_at_limit()),
-            _ if self.intent == Intent::Find => Stage::Ended(Outcome::Absent),
+            _ if !self.search.is_at_empty() => Stage::Ended(self.intent.ended_at_limit()),
+            _ if self.intent == Intent::Find => Stage::Ended(Ended::Absent),
             _ => Stage::Empty,
         };
         None
@@ -266,7 +266,7 @@ impl<const W: usize> WideFindOrPut<W> {
         &mut self,
         context: &mut WideContext,
         port: &mut Port<'_, impl Transport>,
-    ) -> Next<Outcome> {
+    ) -> Next<Ended> {
         // Each iteration ends the operation, waits, or examines at least one bucket more.
         loop {
             match self.stage {
@@ -293,7 +293,7 @@ impl<const W: usize> WideFindOrPut<W> {
                             self.stage = Stage::Claims;
                         }
                         None if self.spare == Spare::Exhausted => {
-                            self.stage = Stage::Ended(Outcome::Full);
+                            self.stage = Stage::Ended(Ended::Full);
                         }
                         // Another operation fetches a run, and this one has no post in flight.
                         None if self.spare == Spare::Lacking && self.fetch.is_none() => {
@@ -323,7 +323,7 @@ impl<const W: usize> WideFindOrPut<W> {
 
     /// Ends the operation once its WRITE and its fetch-and-add have completed. Their results decide
     /// which entry it gives back.
-    fn end(&mut self, outcome: Outcome, context: &mut WideContext) -> Step<Outcome> {
+    fn end(&mut self, outcome: Ended, context: &mut WideContext) -> Step<Ended> {
         if self.fetch.is_some() || self.is_writing() {
             return Step::Wait;
         }
@@ -429,7 +429,7 @@ impl<const W: usize> WideFindOrPut<W> {
         #[cfg(test)]
         let is_equal = is_equal || self.mutant == Mutant::TrustsTags;
         if is_equal {
-            self.stage = Stage::Ended(Outcome::Found);
+            self.stage = Stage::Ended(Ended::Found);
             return Ok(());
         }
         context.stats.false_entry_reads += 1;

@@ -13,7 +13,7 @@ use super::stats::EntryStats;
 use crate::error::{BatchError, ConfigError, OperationError, SubmitError};
 use crate::layout::Layout;
 use crate::line::Narrow;
-use crate::outcome::{Intent, Outcome};
+use crate::outcome::{Answer, Ended, Intent, Outcome};
 use crate::results::BatchResult;
 use crate::stats::Stats;
 use crate::table::{Finished, Polls, short_window};
@@ -86,7 +86,7 @@ where
     /// [`OperationError`]: refused, or of unknown outcome. An operation of unknown outcome may cost
     /// an entry, until [`clear`](Self::clear) or [`retain`](Self::retain).
     pub fn find_or_put(&mut self, key: &[u64; W]) -> Result<Outcome, OperationError> {
-        self.call(key, Intent::FindOrPut)
+        self.call(key)
     }
 
     /// Returns whether the table contains `key`. Blocks until the operation completes; the
@@ -95,18 +95,22 @@ where
     /// # Errors
     /// As for [`find_or_put`](Self::find_or_put).
     pub fn find(&mut self, key: &[u64; W]) -> Result<bool, OperationError> {
-        Ok(self.call(key, Intent::Find)? == Outcome::Found)
+        self.call(key)
     }
 
-    fn call(&mut self, key: &[u64; W], intent: Intent) -> Result<Outcome, OperationError> {
+    fn call<A: Answer>(&mut self, key: &[u64; W]) -> Result<A, OperationError> {
+        Ok(A::of(self.run(key, A::INTENT)?))
+    }
+
+    fn run(&mut self, key: &[u64; W], intent: Intent) -> Result<Ended, OperationError> {
         if self.pipeline.shared().is_direct {
-            return self.call_by_cpu(key, intent);
+            return self.run_by_cpu(key, intent);
         }
         let operation = WideFindOrPut::new(key, intent, self.pipeline.shared());
         self.pipeline.call(operation)
     }
 
-    fn call_by_cpu(&mut self, key: &[u64; W], intent: Intent) -> Result<Outcome, OperationError> {
+    fn run_by_cpu(&mut self, key: &[u64; W], intent: Intent) -> Result<Ended, OperationError> {
         if self.polls.is_due() {
             self.pipeline.make_progress()?;
         }
@@ -128,37 +132,36 @@ where
     ///
     /// # Errors
     /// [`BatchError`] if the lengths differ or, with outcomes as results, if keys fail.
-    pub fn find_or_put_batch<R: BatchResult>(
+    pub fn find_or_put_batch<R: BatchResult<Answer = Outcome>>(
         &mut self,
         keys: &[[u64; W]],
         results: &mut [R],
     ) -> Result<(), BatchError> {
-        self.batch(keys, Intent::FindOrPut, results)
+        self.batch(keys, results)
     }
 
-    /// As [`find_or_put_batch`](Self::find_or_put_batch), for [`find`](Self::find): outcomes are
-    /// [`Outcome::Found`] and [`Outcome::Absent`].
+    /// As [`find_or_put_batch`](Self::find_or_put_batch), for [`find`](Self::find): a result
+    /// is a `bool` or a [`Result`] with one.
     ///
     /// # Errors
     /// As for [`find_or_put_batch`](Self::find_or_put_batch).
-    pub fn find_batch<R: BatchResult>(
+    pub fn find_batch<R: BatchResult<Answer = bool>>(
         &mut self,
         keys: &[[u64; W]],
         results: &mut [R],
     ) -> Result<(), BatchError> {
-        self.batch(keys, Intent::Find, results)
+        self.batch(keys, results)
     }
 
     fn batch<R: BatchResult>(
         &mut self,
         keys: &[[u64; W]],
-        intent: Intent,
         results: &mut [R],
     ) -> Result<(), BatchError> {
         if keys.len() != results.len() {
             return Err(BatchError::Lengths { keys: keys.len(), results: results.len() });
         }
-        let mut batch = WideBatch::new(keys, intent, results);
+        let mut batch = WideBatch::new(keys, results);
         self.pipeline.run_batch(&mut batch).map_err(BatchError::Operation)?;
         batch.error().map_or(Ok(()), Err)
     }

@@ -2,12 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use probeline_table::{Intent, OperationError, Outcome};
+use probeline_table::{BatchError, Ended, Intent, OperationError};
+use probeline_transport::PostError;
 
 use super::Wrong;
 
 /// The result of an operation.
-pub(crate) type End = Result<Outcome, OperationError>;
+pub(crate) type End = Result<Ended, OperationError>;
+
+/// The error in the results of a batch before the call.
+pub(crate) const UNTOUCHED: OperationError = OperationError::Post(PostError::OutOfRange);
+
+/// Returns how the operations of a batch of `keys` keys ended, of any answer.
+pub(crate) fn ends<A: Copy + Into<Ended>>(
+    keys: usize,
+    batch: impl FnOnce(&mut [Result<A, OperationError>]) -> Result<(), BatchError>,
+) -> Result<Vec<End>, BatchError> {
+    let mut results = vec![Err(UNTOUCHED); keys];
+    batch(&mut results)?;
+    Ok(results.into_iter().map(|result| result.map(A::into)).collect())
+}
 
 /// The knowledge about one key.
 #[derive(Default)]
@@ -60,15 +74,15 @@ impl Account {
         let known = self.known.entry(key).or_default();
         let is_put = intent == Intent::FindOrPut;
         let right = match end {
-            Ok(Outcome::Found) => known.tried,
-            Ok(Outcome::Inserted) => is_put && !was_present && known.inserted == 0,
-            Ok(Outcome::Full) => is_put && !was_present,
-            Ok(Outcome::Absent) => !is_put && !was_present,
+            Ok(Ended::Found) => known.tried,
+            Ok(Ended::Inserted) => is_put && !was_present && known.inserted == 0,
+            Ok(Ended::Full) => is_put && !was_present,
+            Ok(Ended::Absent) => !is_put && !was_present,
             Err(_) => true,
         };
-        known.present |= matches!(end, Ok(Outcome::Found | Outcome::Inserted));
-        known.full |= end == Ok(Outcome::Full);
-        known.inserted += u32::from(end == Ok(Outcome::Inserted));
+        known.present |= matches!(end, Ok(Ended::Found | Ended::Inserted));
+        known.full |= end == Ok(Ended::Full);
+        known.inserted += u32::from(end == Ok(Ended::Inserted));
         known.unknown |= is_put && end.is_err();
         if !right || (known.present && known.full) {
             return Err(format!(

@@ -2,14 +2,12 @@
 
 use probeline_sim::{Cluster, Engine, Rng};
 use probeline_table::{
-    Bucket, Finished, Intent, OneRoundtrip, OperationError, Outcome, OutcomeStats, Probing, Stats,
+    Bucket, Ended, Finished, Intent, OneRoundtrip, OperationError, OutcomeStats, Probing, Stats,
     SubmitError, Table, Tag,
 };
-use probeline_transport::{
-    Call, Exchange, ExchangeError, Fault, Owner, PostError, Term, Transport,
-};
+use probeline_transport::{Call, Exchange, ExchangeError, Fault, Owner, Term, Transport};
 
-use super::account::{Account, End};
+use super::account::{Account, End, UNTOUCHED, ends};
 use super::extensions::Setup;
 use super::{CachedTable, Wrong, cache, content, key, own_words, probe_order, storage};
 
@@ -70,7 +68,6 @@ struct Member {
 /// in which a third of the one-sided operations failed.
 const MAX_STEPS_PER_OPERATION: u64 = 20_000;
 /// The initial value of a batch's results, which no operation here has.
-const UNTOUCHED: End = Err(OperationError::Post(PostError::OutOfRange));
 /// The stream of the seed that the driver draws from; the simulator does not use it.
 const STREAM: u64 = 100;
 
@@ -247,18 +244,17 @@ impl<T: Transport> Drive<T> {
                 self.account.begin(tags[tags.len() - 1], key, intent);
             }
         }
-        let mut results = vec![UNTOUCHED; keys.len()];
         let table = &mut self.tables[owner];
         let called = match intent {
-            Intent::FindOrPut => table.find_or_put_batch(&keys, &mut results),
-            Intent::Find => table.find_batch(&keys, &mut results),
+            Intent::FindOrPut => ends(keys.len(), |ends| table.find_or_put_batch(&keys, ends)),
+            Intent::Find => ends(keys.len(), |ends| table.find_batch(&keys, ends)),
         };
-        called.map_err(|error| error.to_string())?;
+        let results = called.map_err(|error| error.to_string())?;
         let submitted = self.members[owner].running;
         for (((&key, tag), end), is_copy) in keys.iter().zip(tags).zip(results).zip(copies) {
             let again = self.members[owner].again.len();
             match (Bucket::new(key), end) {
-                (_, UNTOUCHED) => return Err(format!("no end of {key} in a batch")),
+                (_, Err(UNTOUCHED)) => return Err(format!("no end of {key} in a batch")),
                 (Ok(_), _) => self.called(owner, tag, (key, intent), end, submitted)?,
                 (Err(refused), _) => {
                     if end != Err(OperationError::Refused(SubmitError::Key(refused))) {
@@ -295,10 +291,10 @@ impl<T: Transport> Drive<T> {
         let member = &mut self.members[owner];
         member.running -= 1;
         match end {
-            Ok(Outcome::Found) => member.found += 1,
-            Ok(Outcome::Inserted) => member.inserted += 1,
-            Ok(Outcome::Full) => member.full += 1,
-            Ok(Outcome::Absent) => member.absent += 1,
+            Ok(Ended::Found) => member.found += 1,
+            Ok(Ended::Inserted) => member.inserted += 1,
+            Ok(Ended::Full) => member.full += 1,
+            Ok(Ended::Absent) => member.absent += 1,
             Err(OperationError::Fault(_)) => member.failed += 1,
             Err(_) => {
                 member.failed += 1;
@@ -323,9 +319,9 @@ impl<T: Transport> Drive<T> {
     fn check_memory(&self, key: u64, end: End) -> Result<(), Wrong> {
         let (is_there, has_room) = self.look(key);
         let right = match end {
-            Ok(Outcome::Found | Outcome::Inserted) => is_there,
-            Ok(Outcome::Full) => !is_there && !has_room,
-            Ok(Outcome::Absent) | Err(_) => true,
+            Ok(Ended::Found | Ended::Inserted) => is_there,
+            Ok(Ended::Full) => !is_there && !has_room,
+            Ok(Ended::Absent) | Err(_) => true,
         };
         if right { Ok(()) } else { Err(format!("{key} ended {end:?}; there: {is_there}")) }
     }
@@ -460,10 +456,9 @@ fn is_right(stats: &Stats, setup: &Setup, reaches: bool) -> bool {
 
 /// Makes a blocking call.
 pub(crate) fn block<T: Transport>(table: &mut CachedTable<T>, key: u64, intent: Intent) -> End {
-    let outcome = |found| if found { Outcome::Found } else { Outcome::Absent };
     match intent {
-        Intent::FindOrPut => table.find_or_put(key),
-        Intent::Find => table.find(key).map(outcome),
+        Intent::FindOrPut => table.find_or_put(key).map(Ended::from),
+        Intent::Find => table.find(key).map(Ended::from),
     }
 }
 

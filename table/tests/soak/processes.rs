@@ -12,9 +12,10 @@ use std::time::Instant;
 
 use probeline_exchange::{Job, Limits, Options, Start, join};
 use probeline_sim::Rng;
-use probeline_table::{Config, Finished, Intent, OperationError, Outcome, SubmitError, Table, Tag};
+use probeline_table::{Config, Ended, Finished, Intent, OperationError, SubmitError, Table, Tag};
 use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Sizes, Transport};
 
+use crate::common::account::ends;
 use crate::common::drive::block;
 use crate::common::extensions::{Setup, setups};
 use crate::common::{CachedTable, cache, content, key, storage};
@@ -231,13 +232,12 @@ impl Rank {
         let last = (number + 20).min(MOST_KEYS);
         let numbers: Vec<usize> = (number..last).chain(number..last).collect();
         let keys: Vec<u64> = numbers.iter().map(|&number| key(number as u64)).collect();
-        let mut results = vec![Ok(Outcome::Full); keys.len()];
-        let called = match intent {
-            Intent::FindOrPut => self.table.find_or_put_batch(&keys, &mut results),
-            Intent::Find => self.table.find_batch(&keys, &mut results),
+        let table = &mut self.table;
+        let results = match intent {
+            Intent::FindOrPut => ends(keys.len(), |ends| table.find_or_put_batch(&keys, ends)),
+            Intent::Find => ends(keys.len(), |ends| table.find_batch(&keys, ends)),
         };
-        called.unwrap();
-        for (number, end) in numbers.into_iter().zip(results) {
+        for (number, end) in numbers.into_iter().zip(results.unwrap()) {
             self.flags[number] |= if intent == Intent::FindOrPut { TRIED } else { 0 };
             match end {
                 Err(OperationError::Refused(SubmitError::Busy)) => {}
@@ -255,22 +255,22 @@ impl Rank {
         ended.len()
     }
 
-    fn end(&mut self, tag: usize, outcome: Outcome) {
+    fn end(&mut self, tag: usize, outcome: Ended) {
         let (number, was_known) = (tag >> 1, tag & 1 == 1);
         assert!(
-            outcome == Outcome::Found || !was_known,
+            outcome == Ended::Found || !was_known,
             "{} was there and is {outcome:?}",
             key(number as u64)
         );
         self.operations += 1;
         self.flags[number] |= match outcome {
-            Outcome::Found => SEEN,
-            Outcome::Inserted => {
+            Ended::Found => SEEN,
+            Ended::Inserted => {
                 assert!(self.flags[number] & INSERTED == 0, "{number} inserted twice here");
                 SEEN | INSERTED
             }
-            Outcome::Full => FULL,
-            Outcome::Absent => 0,
+            Ended::Full => FULL,
+            Ended::Absent => 0,
         };
     }
 

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use probeline_exchange::Job;
-use probeline_table::{Config, Finished, Intent, Operation, Outcome, SubmitError, Table, Tag};
+use probeline_table::{Config, Ended, Finished, Intent, Operation, SubmitError, Table, Tag};
 use probeline_transport::{Exchange, Owner, Sizes};
 use probeline_verbs::Engine;
 
@@ -73,7 +73,7 @@ pub(crate) fn run_one<S: AsMut<[Operation]>>(
     table: &mut Table<Engine, S>,
     key: u64,
     intent: Intent,
-) -> Result<Outcome> {
+) -> Result<Ended> {
     let (mut end, mut deadline) = ([Finished::default()], Deadline::new("end of an operation"));
     // The table is busy while the storage of an ended operation waits for its speculative READs.
     while let Err(refused) = table.submit(Tag(key), key, intent) {
@@ -130,10 +130,10 @@ fn put_concurrently(table: &mut SoakTable, job: &Job, keys: u64) -> Result<Vec<u
     Ok(insertions)
 }
 
-fn inserted(outcome: Outcome) -> Result<u8> {
+fn inserted(outcome: Ended) -> Result<u8> {
     match outcome {
-        Outcome::Inserted => Ok(1),
-        Outcome::Found => Ok(0),
+        Ended::Inserted => Ok(1),
+        Ended::Found => Ok(0),
         outcome => bail!("unexpected outcome {outcome:?}"),
     }
 }
@@ -148,7 +148,7 @@ fn count_wrong(table: &mut SoakTable, job: &mut Job, insertions: &[u8]) -> Resul
     let not_once = (0..keys).filter(|&number| of_all_ranks(number) != 1).count();
     let mut lost = 0;
     for number in 0..keys as u64 {
-        lost += usize::from(run_one(table, key(number), Intent::Find)? != Outcome::Found);
+        lost += usize::from(run_one(table, key(number), Intent::Find)? != Ended::Found);
     }
     let surplus = table.len(job)?.abs_diff(keys as u64);
     println!("not inserted once {not_once}, not found {lost}, surplus {surplus}");

@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use probeline_exchange::Job;
 use probeline_table::{
-    Bucket, Config, Finished, Intent, Operation, OperationError, Outcome, Table, Tag,
+    Bucket, Config, Ended, Finished, Intent, Operation, OperationError, Table, Tag,
 };
 use probeline_transport::{
     Completion, Exchange, OpError, Owner, RemoteWord, Sizes, Token, Transport,
@@ -156,7 +156,7 @@ impl State {
         for _ in 0..KNOWN {
             let key = self.next_key(engines)?;
             let outcome = run_one(&mut engines.table, key, Intent::FindOrPut)?;
-            ensure!(outcome == Outcome::Inserted, "key {key}: {outcome:?}");
+            ensure!(outcome == Ended::Inserted, "key {key}: {outcome:?}");
             engines.adder.fetch_add(Token(0), ADDED, 1)?;
             complete(&mut engines.adder)?;
         }
@@ -195,17 +195,17 @@ impl State {
         let table = &mut engines.table;
         for &key in self.keys.iter().filter(|key| !self.unknown.contains(key)) {
             let outcome = run_one(table, key, Intent::Find)?;
-            ensure!(outcome == Outcome::Found, "key {key} is lost");
+            ensure!(outcome == Ended::Found, "key {key} is lost");
         }
         let mut claims = 0;
         for &key in &self.unknown {
             match run_one(table, key, Intent::FindOrPut)? {
-                Outcome::Found => claims += 1,
-                Outcome::Inserted => {}
+                Ended::Found => claims += 1,
+                Ended::Inserted => {}
                 outcome => bail!("key {key}: {outcome:?}"),
             }
             let again = run_one(table, key, Intent::FindOrPut)?;
-            ensure!(again == Outcome::Found, "key {key} is not found");
+            ensure!(again == Ended::Found, "key {key} is not found");
         }
         engines.adder.fetch_add(Token(0), ADDED, 0)?;
         let (sum, known) = (complete(&mut engines.adder)?, self.sum);
@@ -251,7 +251,7 @@ impl Engines {
             ended += polled.len();
             for end in polled {
                 match end.result {
-                    Ok(Outcome::Inserted) => {}
+                    Ok(Ended::Inserted) => {}
                     Err(OperationError::Failed(_)) => failed.push(end.tag.0),
                     result => bail!("a claim ended with {result:?}"),
                 }

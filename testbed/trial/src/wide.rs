@@ -65,10 +65,11 @@ fn put_by_all(table: &mut Wide, job: &mut Job, keys: u64) -> Result<u64> {
     let mut outcomes = vec![Outcome::Full; all.len()];
     job.barrier()?;
     table.find_or_put_batch(&all, &mut outcomes)?;
-    let count = |outcomes: &[Outcome], of| outcomes.iter().filter(|one| **one == of).count() as u64;
-    let inserted: u64 = gather(job, count(&outcomes, Outcome::Inserted))?.iter().sum();
-    table.find_batch(&all, &mut outcomes)?;
-    let lost = keys - count(&outcomes, Outcome::Found);
+    let inserted = outcomes.iter().filter(|outcome| **outcome == Outcome::Inserted).count() as u64;
+    let inserted: u64 = gather(job, inserted)?.iter().sum();
+    let mut found = vec![false; all.len()];
+    table.find_batch(&all, &mut found)?;
+    let lost = found.iter().filter(|found| !**found).count() as u64;
     let surplus = table.len(job)?.abs_diff(keys);
     println!("inserted {inserted} of {keys}, not found {lost}, surplus {surplus}");
     Ok(inserted.abs_diff(keys) + lost + surplus)

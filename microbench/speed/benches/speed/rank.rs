@@ -56,6 +56,7 @@ impl Work {
 pub(crate) struct Rank<K: TableKey> {
     table: K::Table,
     outcomes: Vec<Outcome>,
+    found: Vec<bool>,
 }
 
 impl<K: TableKey> Rank<K> {
@@ -68,7 +69,7 @@ impl<K: TableKey> Rank<K> {
     ) -> Result<Self> {
         let buckets_per_owner = buckets / u64::from(exchange.owners());
         let table = K::Table::open(variant, buckets_per_owner, node, exchange)?;
-        Ok(Self { table, outcomes: vec![Outcome::Absent; BLOCK] })
+        Ok(Self { table, outcomes: vec![Outcome::Full; BLOCK], found: vec![false; BLOCK] })
     }
 
     /// Returns the pages of this rank's window.
@@ -106,18 +107,23 @@ impl<K: TableKey> Rank<K> {
 
     /// Does `work` with all keys; returns how many had the expected outcome.
     pub(crate) fn work(&mut self, work: Work, keys: &[K]) -> usize {
-        let Self { table, outcomes, .. } = self;
-        let Some(outcomes) = outcomes.get_mut(..keys.len()) else { return 0 };
-        let (is_done, expected) = match work {
-            Work::Find => return keys.iter().filter(|key| table.find(key)).count(),
+        let Self { table, outcomes, found } = self;
+        let results = outcomes.get_mut(..keys.len()).zip(found.get_mut(..keys.len()));
+        let Some((outcomes, found)) = results else { return 0 };
+        match work {
+            Work::Find => keys.iter().filter(|key| table.find(key)).count(),
             Work::Hit | Work::Insert => {
                 let expected = if work == Work::Hit { Outcome::Found } else { Outcome::Inserted };
-                return keys.iter().filter(|key| table.find_or_put(key) == Some(expected)).count();
+                keys.iter().filter(|key| table.find_or_put(key) == Some(expected)).count()
             }
-            Work::FindBatch => (table.find_batch(keys, outcomes), Outcome::Found),
-            _ => (table.find_or_put_batch(keys, outcomes), Outcome::Inserted),
-        };
-        let is_expected = |outcome: &&Outcome| **outcome == expected;
-        if is_done { outcomes.iter().filter(is_expected).count() } else { 0 }
+            Work::FindBatch if table.find_batch(keys, found) => {
+                found.iter().filter(|found| **found).count()
+            }
+            Work::FindBatch => 0,
+            _ if table.find_or_put_batch(keys, outcomes) => {
+                outcomes.iter().filter(|outcome| **outcome == Outcome::Inserted).count()
+            }
+            _ => 0,
+        }
     }
 }

@@ -77,7 +77,7 @@ pub(crate) trait Measured<K>: Sized {
     fn find_or_put(&mut self, key: &K) -> Option<Outcome>;
 
     /// Returns whether no operation failed.
-    fn find_batch(&mut self, keys: &[K], outcomes: &mut [Outcome]) -> bool;
+    fn find_batch(&mut self, keys: &[K], found: &mut [bool]) -> bool;
 
     /// Returns whether no operation failed.
     fn find_or_put_batch(&mut self, keys: &[K], outcomes: &mut [Outcome]) -> bool;
@@ -147,8 +147,8 @@ impl Measured<u64> for Narrow {
         Table::find_or_put(self, *key).ok()
     }
 
-    fn find_batch(&mut self, keys: &[u64], outcomes: &mut [Outcome]) -> bool {
-        Table::find_batch(self, keys, outcomes).is_ok()
+    fn find_batch(&mut self, keys: &[u64], found: &mut [bool]) -> bool {
+        Table::find_batch(self, keys, found).is_ok()
     }
 
     fn find_or_put_batch(&mut self, keys: &[u64], outcomes: &mut [Outcome]) -> bool {
@@ -196,8 +196,8 @@ impl<const W: usize> Measured<[u64; W]> for Wide<W> {
         WideTable::find_or_put(self, key).ok()
     }
 
-    fn find_batch(&mut self, keys: &[[u64; W]], outcomes: &mut [Outcome]) -> bool {
-        WideTable::find_batch(self, keys, outcomes).is_ok()
+    fn find_batch(&mut self, keys: &[[u64; W]], found: &mut [bool]) -> bool {
+        WideTable::find_batch(self, keys, found).is_ok()
     }
 
     fn find_or_put_batch(&mut self, keys: &[[u64; W]], outcomes: &mut [Outcome]) -> bool {

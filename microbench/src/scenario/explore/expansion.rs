@@ -64,7 +64,7 @@ impl<'a, E: Expand<W>, const W: usize> Expansion<'a, E, W> {
             nodes: vec![[0; W]; capacity],
             keys: vec![[0; W]; capacity],
             pending: 0,
-            outcomes: vec![Outcome::Absent; capacity],
+            outcomes: vec![Outcome::Full; capacity],
             findings,
         }
     }
