@@ -196,7 +196,7 @@ const FINALIZE_LIMIT: Duration = Duration::from_secs(5);
 
 /// One rank of a job.
 ///
-/// A collective call waits at most [`Limits::collective`], ranks other than 0 a second longer, and
+/// A collective call waits at most [`Limits::collective`], ranks other than 0 three seconds longer, and
 /// sleeps meanwhile. If a rank dies or leaves, all waiting calls fail with an error that names it.
 /// A result has at most [`MAX_RESULT_BYTES`](crate::MAX_RESULT_BYTES), and all contributions to an
 /// all-to-all together [`MAX_ALL_TO_ALL_BYTES`](crate::MAX_ALL_TO_ALL_BYTES); longer ones fail with

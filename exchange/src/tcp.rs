@@ -1,7 +1,7 @@
 //! Collective calls over TCP: every member sends its contribution to rank 0, which sends the result
 //! to all members.
 //!
-//! A call waits at most [`Limits::collective`](crate::Limits). Ranks other than 0 wait a second
+//! A call waits at most [`Limits::collective`](crate::Limits). Ranks other than 0 wait three seconds
 //! longer for rank 0 to name the missing rank. When a rank dies or leaves, rank 0 reports the rank
 //! to all others as soon as rank 0 is in a call itself or leaves, and every waiting call fails.
 //! When rank 0 dies, the others detect it themselves. A rank that leaves after the last call does
@@ -30,8 +30,9 @@ use crate::spec::JobSpec;
 /// The time limit for sending an abort, one small frame to each member.
 const ABORT_LIMIT: Duration = Duration::from_millis(200);
 
-/// The time for which a member whose limit has passed waits for rank 0 to name the missing rank.
-const ANSWER_LIMIT: Duration = Duration::from_secs(1);
+/// The time for which a member whose limit has passed waits for rank 0 to name the missing rank: longer
+/// than rank 0 waits for an exit status.
+const ANSWER_LIMIT: Duration = EXIT_LIMIT.saturating_add(Duration::from_secs(1));
 
 /// One rank of a job whose ranks are connected by TCP.
 ///
@@ -326,6 +327,10 @@ impl Tcp {
     /// Ends the job for all ranks, as if this one had died: their calls fail with its name, and so do
     /// its own.
     pub(crate) fn give_up(&mut self) {
+        if self.is_fork() {
+            // The process that joined goes on.
+            return;
+        }
         let lost = ExchangeError::OwnerLost(self.me);
         if self.ended.replace(self.ended.unwrap_or(lost)).is_none() {
             self.abort(lost);

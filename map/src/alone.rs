@@ -76,7 +76,9 @@ where
                 Shown::Unclear => return Ok(None),
             }
         }
-        Ok(None)
+        // As in the machine: every candidate has an entry of another key.
+        self.alone.parts().1.stats.misses += 1;
+        Ok(Some(Outcome::Miss))
     }
 
     fn put(&mut self, value: &[u8]) -> Result<Option<Outcome<()>>, Error> {

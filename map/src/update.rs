@@ -39,7 +39,12 @@ where
         mut change: impl FnMut(Option<&V>) -> Option<V>,
     ) -> Result<Written, Error> {
         for _ in 0..MAX_ATTEMPTS {
+            let busy = self.stats().busy;
             let old = self.get(key)?;
+            if old.is_none() && self.stats().busy > busy {
+                // The key may have a value, which others are replacing.
+                continue;
+            }
             let request = match (change(old.as_ref()), &old) {
                 (None, None) => return Ok(Written::Absent),
                 (None, Some(_)) => return Ok(Written::Present),

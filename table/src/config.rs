@@ -142,8 +142,9 @@ impl Config {
     /// Checks all parameters against the limits of the transport.
     pub(crate) fn check(&self, caps: &Caps, geometry: &Geometry) -> Result<(), ConfigError> {
         self.check_place(geometry.window_words)?;
-        self.check_chunk(geometry.slot_words.min(caps.words_per_op))?;
+        // First: the most for a C that is no multiple is that of the part, as slots were sized for it.
         self.validate()?;
+        self.check_chunk(geometry.slot_words.min(caps.words_per_op))?;
         if caps.depth < 2 {
             return Err(ConfigError::Depth { found: caps.depth });
         }

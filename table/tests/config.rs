@@ -89,13 +89,12 @@ fn buckets_fit_the_windows() {
 #[test]
 fn a_chunk_fits_a_part_and_a_slot() {
     let refused = |most| move |found| (found, ConfigError::ChunkBuckets { found, most });
-    let slot = refused(48);
-    limits(
-        |chunk_buckets| new(*SIM, Config { chunk_buckets, ..CONFIG }, 1),
-        &[8, 16, 40, 48],
-        &[slot(0), slot(1), slot(7), slot(12), slot(56), slot(u32::MAX)],
-        &["chunk_buckets (C) is", "8 to 48", "multiple of 8"],
-    );
+    let (slot, part) = (refused(48), refused(136));
+    let make = |chunk_buckets| new(*SIM, Config { chunk_buckets, ..CONFIG }, 1);
+    let said = &["chunk_buckets (C) is", "8 to 48", "multiple of 8"];
+    limits(make, &[8, 16, 40, 48], &[slot(56), slot(136)], said);
+    let said = &["chunk_buckets (C) is", "8 to 136", "multiple of 8"];
+    limits(make, &[], &[0, 1, 7, 12, 144, u32::MAX].map(part), said);
     let part = refused(24);
     limits(
         |chunk_buckets| new(*SIM, Config { chunk_buckets, buckets_per_owner: 24, ..CONFIG }, 1),
