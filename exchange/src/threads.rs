@@ -12,6 +12,9 @@ use crate::limits::{check_length, check_result, part_bytes, whole_seconds};
 /// missing member causes an error and not a hang.
 pub const THREADS_LIMIT: Duration = Duration::from_secs(60);
 
+/// The capacity of the buffers for contributions from the start: enough for every reduction.
+const KEPT_BYTES: usize = 256;
+
 /// One member of an exchange of threads. See [`threads`].
 pub struct Thread {
     me: Owner,
@@ -36,8 +39,8 @@ pub fn threads(owners: u32) -> Vec<Thread> {
 pub fn threads_within(owners: u32, limit: Duration) -> Vec<Thread> {
     let round = Round {
         finished: 0,
-        given: vec![(None, Vec::new()); owners as usize],
-        result: vec![Vec::new(); owners as usize],
+        given: (0..owners).map(|_| (None, Vec::with_capacity(KEPT_BYTES))).collect(),
+        result: (0..owners).map(|_| Vec::with_capacity(KEPT_BYTES)).collect(),
         ended: None,
     };
     let shared = Arc::new(Shared { owners, round: Mutex::new(round), changed: Condvar::new() });

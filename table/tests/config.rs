@@ -147,7 +147,7 @@ fn the_papers_parameters_are_the_default() {
     let table = new(*SIM, CONFIG, 1).unwrap();
     assert_eq!(*table.config(), CONFIG);
     let layout = table.layout();
-    assert_eq!((layout.owners(), layout.buckets_per_owner(), layout.first_word()), (2, 136, 16));
+    assert_eq!((layout.owners(), layout.buckets_per_owner(), layout.first_word()), (2, 136, 8));
 }
 
 #[test]
