@@ -7,7 +7,7 @@ mod common;
 use std::fs;
 
 use browser::{Browser, artifacts};
-use common::{Scratch, run};
+use common::{Running, Scratch, probeline, run};
 use serde_json::Value;
 
 /// Writes short runs of every command that has plots, one file each.
@@ -170,8 +170,22 @@ fn unusable_files_are_reported_in_one_line() {
     let said = run(&["report", &good, "--html", &nowhere]).failed_in_one_line();
     assert!(said.contains(&nowhere) && said.contains("cannot be written"), "{said}");
 
-    let said = run(&["report", &good]).failed();
-    assert!(said.contains("--html"), "{said}");
     let said = run(&["report", "--html", &page]).failed();
     assert!(said.contains("RUN.json"), "{said}");
+}
+
+#[test]
+fn writes_a_new_page_into_the_current_folder() {
+    let scratch = Scratch::new();
+    let good = scratch.path("good.json");
+    run(&["topology", "--json", &good]).printed();
+    let report = || {
+        let mut command = probeline(&["report", &good]);
+        Running::start(command.current_dir(scratch.path(""))).end()
+    };
+    assert!(report().printed().contains("page: report.html"));
+    let page = scratch.file("report.html", "of the user");
+    let said = report().failed_in_one_line();
+    assert!(said.contains("--html FILE") && said.contains("--svg DIR"), "{said}");
+    assert_eq!(fs::read_to_string(page).unwrap(), "of the user");
 }
