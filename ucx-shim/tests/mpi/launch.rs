@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use crate::settings::{Setting, is_open_mpi};
 
-/// The time limit of a job. The limits within each job are shorter.
-const LIMIT: Duration = Duration::from_secs(120);
+/// The time limit of a job, for a machine that has other work. The limits within each job are shorter.
+const LIMIT: Duration = Duration::from_secs(900);
 /// The time that a launcher has to terminate its ranks after a signal.
 const GRACE: Duration = Duration::from_secs(5);
 

@@ -23,7 +23,7 @@ use settings::{Setting, settings};
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// The maximum time for which a rank waits for the others.
+/// A time in which a launcher terminates the ranks of a job that has failed.
 const LIMIT: Duration = Duration::from_secs(20);
 /// The maximum time for which a rank waits in the test of a rank that never arrives.
 const MISSING_LIMIT: Duration = Duration::from_secs(8);
@@ -81,8 +81,7 @@ fn rank(test: &str, setting: &str) {
     let setting = settings::named(setting).unwrap();
     let limit = match test {
         "a_missing_rank_is_reported" => MISSING_LIMIT,
-        "conformance" => conformance::LIMIT,
-        _ => LIMIT,
+        _ => conformance::LIMIT,
     };
     let world = World::init(limit).unwrap();
     let mut members = world.members().unwrap();
