@@ -2,11 +2,12 @@
 
 use core::mem::MaybeUninit;
 
+use probeline::pipeline::{Open, OperationOf, Structure};
 use probeline::table::{
-    BatchError, Config, Ended, Finished, Intent, OperationError, Outcome, Stats, SubmitError,
-    Table, Tag, WideConfig, WideOperation, WideTable,
+    self, BatchError, Config, ConfigError, Ended, Finished, Intent, Keys, Narrow, OperationError,
+    Outcome, Stats, Tag, Wide, WideConfig,
 };
-use probeline::transport::Exchange;
+use probeline::transport::{Exchange, Sizes};
 
 use crate::engine::Engine;
 use crate::job::Members;
@@ -14,28 +15,23 @@ use crate::status::{Error, probeline_outcome};
 
 /// The widest key in words.
 pub(crate) const MAX_WORDS: usize = 64;
-/// Keys that are widened at once.
-const BLOCK: usize = 512;
-/// Results that a batch converts at once.
-const RESULTS: usize = 1024;
+/// Keys and results that a batch converts at once.
+const BLOCK: usize = 1024;
 
 /// Room for the outcomes of a batch.
 type Outcomes<'o> = &'o mut [MaybeUninit<probeline_outcome>];
 
-/// Runs `batch` for the keys and stores their outcomes. Its results are `empty` at first.
-fn store<K, A: Copy + Into<Ended>>(
-    keys: &[K],
+/// Runs `batch` and stores its outcomes. Its results are `empty` at first.
+fn store<A: Copy + Into<Ended>>(
     outcomes: Outcomes<'_>,
     empty: A,
-    mut batch: impl FnMut(&[K], &mut [A]) -> Result<(), BatchError>,
+    batch: impl FnOnce(&mut [A]) -> Result<(), BatchError>,
 ) -> Result<(), Error> {
-    let mut results = [empty; RESULTS];
-    for (keys, outcomes) in keys.chunks(RESULTS).zip(outcomes.chunks_mut(RESULTS)) {
-        let results = results.get_mut(..outcomes.len()).unwrap_or_default();
-        batch(keys, results)?;
-        for (to, result) in outcomes.iter_mut().zip(results) {
-            to.write((*result).into().into());
-        }
+    let mut results = [empty; BLOCK];
+    let results = results.get_mut(..outcomes.len()).unwrap_or_default();
+    batch(results)?;
+    for (to, result) in outcomes.iter_mut().zip(results) {
+        to.write((*result).into().into());
     }
     Ok(())
 }
@@ -45,7 +41,7 @@ pub(crate) trait Set {
     fn call(&mut self, key: &[u64], intent: Intent) -> Result<Ended, Error>;
     /// `keys` has as many keys as `outcomes`, which are undefined after an error.
     fn batch(&mut self, keys: &[u64], intent: Intent, outcomes: Outcomes<'_>) -> Result<(), Error>;
-    fn submit(&mut self, tag: Tag, key: &[u64], intent: Intent) -> Result<(), SubmitError>;
+    fn submit(&mut self, tag: Tag, key: &[u64], intent: Intent) -> Result<(), OperationError>;
     fn poll(&mut self, out: &mut [Finished]) -> Result<usize, OperationError>;
     fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64, Error>;
     fn clear(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error>;
@@ -83,127 +79,100 @@ struct Plan {
 
 impl Plan {
     fn open_narrow(self, members: &mut Members) -> Result<Box<dyn Set>, Error> {
-        let engine = members.open(self.config.sizes(self.operations))?;
-        let storage = vec![probeline::table::Operation::EMPTY; self.operations as usize];
-        Ok(Box::new(Table::open(engine, self.config, storage, members.exchange())?))
+        let sizes = self.config.sizes(self.operations);
+        self.open::<Narrow>(self.config, sizes, 1, members)
     }
 
     fn open_wide<const W: usize>(self, members: &mut Members) -> Result<Box<dyn Set>, Error> {
         let buckets = self.config;
         let config = WideConfig::<W> { buckets, entries_per_owner: self.entries };
-        let engine = members.open(config.sizes(self.operations))?;
-        let storage = vec![WideOperation::EMPTY; self.operations as usize];
-        let table = WideTable::open(engine, config, storage, members.exchange())?;
-        Ok(Box::new(Wide { table, words: self.words, keys: Vec::new() }))
+        let sizes = config.sizes(self.operations);
+        self.open::<Wide<W>>(config, sizes, self.words, members)
+    }
+
+    fn open<K>(
+        &self,
+        config: K::Config,
+        sizes: Sizes,
+        words: usize,
+        members: &mut Members,
+    ) -> Result<Box<dyn Set>, Error>
+    where
+        K: OfWords + Open<ConfigError = ConfigError> + 'static,
+    {
+        let engine = members.open(sizes)?;
+        let operations = vec![OperationOf::<K>::EMPTY; self.operations as usize];
+        let table = table::Set::open(engine, config, operations, members.exchange())?;
+        Ok(Box::new(Sized::<K> { table, words, keys: Vec::new() }))
     }
 }
 
-impl Set for Table<Engine, Vec<probeline::table::Operation>> {
-    fn call(&mut self, key: &[u64], intent: Intent) -> Result<Ended, Error> {
-        let key = *key.first().ok_or_else(no_key)?;
-        Ok(match intent {
-            Intent::FindOrPut => self.find_or_put(key)?.into(),
-            Intent::Find => self.find(key)?.into(),
-        })
-    }
+/// A kind of keys that the words of a caller's key make.
+trait OfWords: Keys {
+    /// Returns the key of at most as many words as a key has; the other words are 0.
+    fn key(words: &[u64]) -> Self::Key;
 
-    fn batch(&mut self, keys: &[u64], intent: Intent, outcomes: Outcomes<'_>) -> Result<(), Error> {
-        match intent {
-            Intent::FindOrPut => {
-                store(keys, outcomes, Outcome::Full, |keys, to| self.find_or_put_batch(keys, to))
-            }
-            Intent::Find => store(keys, outcomes, false, |keys, to| self.find_batch(keys, to)),
-        }
-    }
+    /// Returns the words of a key.
+    fn words(key: &Self::Key) -> &[u64];
+}
 
-    fn submit(&mut self, tag: Tag, key: &[u64], intent: Intent) -> Result<(), SubmitError> {
+impl OfWords for Narrow {
+    fn key(words: &[u64]) -> u64 {
         // The caller gives as many words as keys have.
-        Table::submit(self, tag, key.first().copied().unwrap_or(u64::MAX), intent)
+        words.first().copied().unwrap_or(u64::MAX)
     }
 
-    fn poll(&mut self, out: &mut [Finished]) -> Result<usize, OperationError> {
-        self.poll_into(out).map(|out| out.len())
-    }
-
-    fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64, Error> {
-        Ok(Table::len(self, exchange)?)
-    }
-
-    fn clear(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error> {
-        Ok(Table::clear(self, exchange)?)
-    }
-
-    fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u64])) -> Result<(), Error> {
-        self.local().for_each(|key| visit(&[key]));
-        Ok(())
-    }
-
-    fn stats(&self) -> &Stats {
-        Table::stats(self)
-    }
-
-    fn into_engine(self: Box<Self>) -> Engine {
-        self.into_transport()
+    fn words(key: &u64) -> &[u64] {
+        core::slice::from_ref(key)
     }
 }
 
-fn no_key() -> Error {
-    Error::invalid("a key has no words")
+impl<const W: usize> OfWords for Wide<W> {
+    fn key(words: &[u64]) -> [u64; W] {
+        let mut wide = [0; W];
+        wide.iter_mut().zip(words).for_each(|(to, word)| *to = *word);
+        wide
+    }
+
+    fn words(key: &[u64; W]) -> &[u64] {
+        key
+    }
 }
 
-/// A table of keys of at most `W` words; the other words are 0.
-struct Wide<const W: usize> {
-    table: WideTable<Engine, Vec<WideOperation<W>>, W>,
-    /// Words of a key, 1 to W.
+/// A table whose keys have some words, up to those of its kind.
+struct Sized<K: Keys> {
+    table: Opened<K>,
+    /// Words of a key, at least 1.
     words: usize,
-    /// Widened keys of a batch.
-    keys: Vec<[u64; W]>,
+    /// Keys of a batch in the form of the table.
+    keys: Vec<K::Key>,
 }
 
-fn widened<const W: usize>(key: &[u64]) -> [u64; W] {
-    let mut wide = [0; W];
-    wide.iter_mut().zip(key).for_each(|(to, word)| *to = *word);
-    wide
-}
+type Opened<K> = table::Set<Engine, Vec<OperationOf<K>>, K>;
 
-fn run<const W: usize>(
-    table: &mut WideTable<Engine, Vec<WideOperation<W>>, W>,
-    keys: &[[u64; W]],
-    intent: Intent,
-    outcomes: Outcomes<'_>,
-) -> Result<(), Error> {
-    match intent {
-        Intent::FindOrPut => {
-            store(keys, outcomes, Outcome::Full, |keys, to| table.find_or_put_batch(keys, to))
-        }
-        Intent::Find => store(keys, outcomes, false, |keys, to| table.find_batch(keys, to)),
-    }
-}
-
-impl<const W: usize> Set for Wide<W> {
+impl<K: OfWords> Set for Sized<K> {
     fn call(&mut self, key: &[u64], intent: Intent) -> Result<Ended, Error> {
-        let key = widened(key);
-        Ok(match intent {
-            Intent::FindOrPut => self.table.find_or_put(&key)?.into(),
-            Intent::Find => self.table.find(&key)?.into(),
-        })
+        Ok(self.table.call(&K::key(key), intent)?)
     }
 
     fn batch(&mut self, keys: &[u64], intent: Intent, outcomes: Outcomes<'_>) -> Result<(), Error> {
-        if self.words == W {
-            return run(&mut self.table, keys.as_chunks().0, intent, outcomes);
-        }
         let blocks = keys.chunks(BLOCK * self.words).zip(outcomes.chunks_mut(BLOCK));
         for (keys, outcomes) in blocks {
             self.keys.clear();
-            self.keys.extend(keys.chunks_exact(self.words).map(widened));
-            run(&mut self.table, &self.keys, intent, outcomes)?;
+            self.keys.extend(keys.chunks_exact(self.words).map(K::key));
+            let (table, keys) = (&mut self.table, &self.keys);
+            match intent {
+                Intent::FindOrPut => {
+                    store(outcomes, Outcome::Full, |to| table.find_or_put_batch(keys, to))?;
+                }
+                Intent::Find => store(outcomes, false, |to| table.find_batch(keys, to))?,
+            }
         }
         Ok(())
     }
 
-    fn submit(&mut self, tag: Tag, key: &[u64], intent: Intent) -> Result<(), SubmitError> {
-        self.table.submit(tag, &widened(key), intent)
+    fn submit(&mut self, tag: Tag, key: &[u64], intent: Intent) -> Result<(), OperationError> {
+        Structure::submit(&mut self.table, tag, &K::key(key), intent)
     }
 
     fn poll(&mut self, out: &mut [Finished]) -> Result<usize, OperationError> {
@@ -220,7 +189,7 @@ impl<const W: usize> Set for Wide<W> {
 
     fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u64])) -> Result<(), Error> {
         let words = self.words;
-        let visit = |key: &[u64; W]| visit(key.get(..words).unwrap_or(key));
+        let visit = |key: &K::Key| visit(K::words(key).get(..words).unwrap_or_default());
         Ok(self.table.for_each_local(visit)?)
     }
 

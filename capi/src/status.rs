@@ -178,27 +178,15 @@ errors! {
     ExchangeError: |error| of_exchange(*error);
     Fault: |_| LOST;
     table::ConfigError: |_| INVALID;
-    table::SubmitError: |error| of_submit(error);
     table::OperationError: |error| of_operation(error);
     table::BatchError: |error| match error {
         table::BatchError::Lengths { .. } => INVALID,
         table::BatchError::Operation(error) | table::BatchError::Failed { error, .. } => of_operation(error),
     };
     table::CollectiveError: |error| of_collective(error);
-    table::OpenError: |error| match error {
-        table::OpenError::Config(_) => INVALID,
-        table::OpenError::Collective(error) => of_collective(error),
-    };
+    table::OpenError: |error| of_open(error);
     map::ConfigError: |_| INVALID;
-    map::OperationError: |error| of_map_operation(error);
-    map::BatchError: |error| match error {
-        map::BatchError::Lengths { .. } => INVALID,
-        map::BatchError::Operation(error) | map::BatchError::Failed { error, .. } => of_map_operation(error),
-    };
-    map::OpenError: |error| match error {
-        map::OpenError::Config(_) => INVALID,
-        map::OpenError::Collective(error) => of_collective(error),
-    };
+    map::OpenError: |error| of_open(error);
     map::FileError: |error| match error {
         map::FileError::Collective(error) => of_collective(error),
         _ => probeline_status::PROBELINE_ERROR_FILE,
@@ -221,18 +209,12 @@ fn of_join(error: &exchange::JoinError) -> probeline_status {
     }
 }
 
-fn of_submit(error: &table::SubmitError) -> probeline_status {
-    match error {
-        table::SubmitError::Busy => BUSY,
-        table::SubmitError::Fault(_) => LOST,
-        _ => INVALID,
-    }
-}
-
 fn of_operation(error: &table::OperationError) -> probeline_status {
+    use table::OperationError::{Busy, Fault, Key, Storage};
     match error {
-        table::OperationError::Refused(refused) => of_submit(refused),
-        table::OperationError::Fault(_) => LOST,
+        Busy => BUSY,
+        Fault(_) => LOST,
+        Key { .. } | Storage { .. } => INVALID,
         _ => FAILED,
     }
 }
@@ -240,17 +222,16 @@ fn of_operation(error: &table::OperationError) -> probeline_status {
 fn of_collective(error: &table::CollectiveError) -> probeline_status {
     match error {
         table::CollectiveError::Exchange(error) => of_exchange(*error),
-        table::CollectiveError::Operation(error) => of_map_operation(error),
-        table::CollectiveError::Window | table::CollectiveError::PartFailed { .. } => FAILED,
+        table::CollectiveError::Operation(error) => of_operation(error),
+        table::CollectiveError::PartFailed { .. } => FAILED,
         _ => DIFFERS,
     }
 }
 
-fn of_map_operation(error: &map::OperationError) -> probeline_status {
+fn of_open<C>(error: &table::OpenError<C>) -> probeline_status {
     match error {
-        map::OperationError::Busy => BUSY,
-        map::OperationError::Fault(_) => LOST,
-        _ => FAILED,
+        table::OpenError::Config(_) => INVALID,
+        table::OpenError::Collective(error) => of_collective(error),
     }
 }
 

@@ -276,7 +276,7 @@ mod tests {
             let engine = Builder::new(config.sizes::<u64, u64>(1)).open(&mut Alone).unwrap();
             let mut map = Map::open(engine, config, [Operation::EMPTY], &mut Alone).unwrap();
             for step in 0..200_u64 {
-                assert_eq!(u64::from(map.pipeline.shared().clock.age()), step % u64::from(AGES));
+                assert_eq!(u64::from(map.context().clock.age()), step % u64::from(AGES));
                 map.put(&step, &step).unwrap();
                 map.advance_age();
                 for key in 0..=step {
@@ -314,9 +314,9 @@ mod tests {
                 }
                 map.poll_into(&mut [Finished::default()]).unwrap();
             }
-            clients[1].pipeline.shared().clock.age() == 20
+            clients[1].context().clock.age() == 20
         });
-        assert!(met && clients[0].pipeline.shared().clock.age() == 20);
+        assert!(met && clients[0].context().clock.age() == 20);
         // By their own writes, the clocks have not advanced.
         assert!(clients.iter().all(|map| map.stats().writes() < 1_024));
     }
@@ -333,10 +333,10 @@ mod tests {
                         Map::<_, _, u64, u64>::new(engine.unwrap(), config, operations).unwrap();
                     (0..member.me().0 * 5).for_each(|_| map.advance_age());
                     map.agree(&mut member).unwrap();
-                    assert_eq!(map.pipeline.shared().clock.age(), 10);
+                    assert_eq!(map.context().clock.age(), 10);
                     (0..member.me().0 * 30).for_each(|_| map.advance_age());
                     map.clear(&mut member).unwrap();
-                    assert_eq!(map.pipeline.shared().clock.age(), 0);
+                    assert_eq!(map.context().clock.age(), 0);
                 });
             }
         });

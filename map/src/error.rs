@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use probeline_pipeline::{CollectiveError, Error, OperationsError};
+pub use probeline_pipeline::BatchError;
+use probeline_pipeline::OperationsError;
 use thiserror::Error;
 
 use crate::control::MAX_CLAIM_TICKS;
@@ -63,6 +64,17 @@ pub enum ConfigError {
         found: u32,
         /// The most words here.
         most: u32,
+    },
+    /// The transport's window is shorter than its geometry states: a defect of the transport.
+    #[error(
+        "the transport has a window of {found} words, but its geometry says {expected}: this is a \
+         defect of the transport"
+    )]
+    Window {
+        /// Words of the window.
+        found: u64,
+        /// Words of the window according to the geometry.
+        expected: u64,
     },
     /// No storage for operations, or more than the transport has slots for.
     #[error("storage for {found} operations: {}", StorageAdvice { found: *found, most: *most })]
@@ -166,51 +178,5 @@ impl From<OperationsError> for ConfigError {
     }
 }
 
-/// The error of a batch call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum BatchError {
-    /// The slices differ in length. The call changed nothing.
-    #[error("a batch of {keys} keys has {found} {what}: give one for each key")]
-    Lengths {
-        /// Number of keys.
-        keys: usize,
-        /// What differs.
-        what: &'static str,
-        /// Its number.
-        found: usize,
-    },
-    /// The batch stopped early; results that were not stored are unknown.
-    #[error("the batch has stopped: {0}")]
-    Operation(#[source] Error),
-    /// The operation of this key failed, the first key of possibly several. Their results stay as
-    /// they were.
-    #[error("key {place} of the batch (counted from 0): {error}")]
-    Failed {
-        /// The index of its key.
-        place: usize,
-        /// The reason.
-        #[source]
-        error: Error,
-    },
-}
-
-impl BatchError {
-    /// Returns the error of a batch whose keys begin at `first` of a longer one.
-    pub(crate) fn shifted_by(self, first: usize) -> Self {
-        match self {
-            Self::Failed { place, error } => Self::Failed { place: first + place, error },
-            other => other,
-        }
-    }
-}
-
 /// The reason why a map was not opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum OpenError {
-    /// The configuration is invalid on this engine.
-    #[error("cannot open the map: {0}")]
-    Config(#[from] ConfigError),
-    /// The owners did not agree, or the collective call failed.
-    #[error("cannot open the map: {0}")]
-    Collective(#[from] CollectiveError),
-}
+pub type OpenError = probeline_pipeline::OpenError<ConfigError>;

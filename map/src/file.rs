@@ -132,9 +132,7 @@ where
     ) -> Result<u64, FileError> {
         let path = path.as_ref();
         let partial = partial(path);
-        let quiet = self.pipeline.quiesce().map_err(CollectiveError::from);
-        let mut call = self.pipeline.collective(exchange, "Map::save");
-        call.together(quiet)?;
+        let mut call = self.collective(exchange, "Map::save")?;
         let before = self.entries_before(&mut call)?;
         let header = self.header(before.all);
         let complete = create_together(path, &header, &mut call).and_then(|()| {
@@ -167,12 +165,12 @@ where
     /// # Errors
     /// [`FileError`], on all owners.
     pub fn check_save(
-        &self,
+        &mut self,
         path: impl AsRef<Path>,
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), FileError> {
         let partial = partial(path.as_ref());
-        let mut call = self.pipeline.collective(exchange, "Map::check_save");
+        let mut call = self.pipeline().collective(exchange, "Map::check_save");
         let created = create_together(path.as_ref(), &self.header(0), &mut call);
         let opened = created.and_then(|()| {
             let opened = open_regular(OpenOptions::new().write(true), &partial);
@@ -199,7 +197,7 @@ where
         let path = path.as_ref();
         let opened = open(path, &self.header(0));
         let header = *opened.as_ref().map_or(&self.header(0), |(_, header)| header);
-        let mut call = self.pipeline.collective(exchange, "Map::load");
+        let mut call = self.pipeline().collective(exchange, "Map::load");
         let file = call.together(opened)?.0;
         must_be_one_file(&header, path, &mut call)?;
         let read = self.read_records(file, path, &header, call.exchange());
@@ -215,7 +213,7 @@ where
     }
 
     fn header(&self, entries: u64) -> Header {
-        let bytes = self.pipeline.shared().layout.bytes;
+        let bytes = self.context().layout.bytes;
         Header {
             key_bytes: bytes.key as u64,
             value_bytes: bytes.value as u64,
@@ -230,7 +228,7 @@ where
         call: &mut Collective<'_, E>,
     ) -> Result<Before, CollectiveError> {
         let mut own = 0;
-        call.together(self.for_each_local(|_, _| own += 1))?;
+        call.together(self.for_each_local(|_, _| own += 1).map_err(CollectiveError::from))?;
         let numbers = gather(own, call.exchange())?;
         let mine = numbers.iter().take(call.me().0 as usize).sum();
         Ok(Before { mine, own, all: numbers.iter().sum() })
@@ -258,7 +256,8 @@ where
                 written = file.write_all(&record);
             }
             next += 1;
-        })?;
+        })
+        .map_err(CollectiveError::from)?;
         io("write to", path, written)?;
         let file = io("write to", path, file.into_inner().map_err(io::IntoInnerError::into_error))?;
         io("write to", path, file.sync_all())?;

@@ -45,7 +45,7 @@ where
 {
     /// Runs a request. It starts at the first poll.
     pub fn run(&self, key: &K, request: Request<V>) -> MapFuture<'_, T, S, K, V> {
-        OperationFuture::new(&self.0, (*key, request))
+        OperationFuture::new(&self.0, key, request)
     }
 
     /// As [`Map::get`]: the outcome is [`Outcome::Hit`](crate::Outcome::Hit) or

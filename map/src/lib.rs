@@ -64,11 +64,11 @@
 
 mod alone;
 mod batch;
-mod collective;
 mod config;
 mod context;
 mod control;
 mod direct;
+mod entries;
 mod error;
 #[cfg(feature = "std")]
 mod file;
@@ -90,6 +90,7 @@ mod stats;
 mod update;
 
 pub use config::Config;
+pub use entries::Entries;
 pub use error::{BatchError, ConfigError, OpenError, RoundingError};
 #[cfg(feature = "std")]
 pub use file::{FileError, Loaded, open_regular};

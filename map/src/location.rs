@@ -34,7 +34,7 @@ where
     /// Returns the bucket of this client's last put that stored its value.
     #[must_use]
     pub fn last_put(&self) -> Option<Location> {
-        let (Place { owner, index }, candidate) = self.pipeline.shared().last_put?;
+        let (Place { owner, index }, candidate) = self.context().last_put?;
         Some(Location { owner: Owner(owner), bucket: index, candidate })
     }
 
@@ -48,15 +48,15 @@ where
     /// [`OperationError`](crate::OperationError);
     /// [`OutOfRange`](probeline_transport::PostError::OutOfRange) if there is no such bucket.
     pub fn get_at(&mut self, owner: Owner, bucket: u64) -> Result<Option<(K, V)>, Error> {
-        let context = self.pipeline.shared();
+        let context = self.context();
         let place = Place { owner: owner.0, index: bucket };
         if owner.0 >= context.layout.owners || bucket >= context.layout.buckets_per_owner {
             return Err(PostError::OutOfRange.into());
         }
-        self.pipeline.quiesce()?;
+        self.pipeline().quiesce()?;
         for _ in 0..=MAX_RETRIES {
-            let found = if self.pipeline.shared().is_direct {
-                let (transport, context) = self.pipeline.parts();
+            let found = if self.context().is_direct {
+                let (transport, context) = self.pipeline().parts();
                 let words = EngineWords { transport, layout: context.layout };
                 let words = words.bucket(place).ok_or(PostError::OutOfRange)?;
                 entry(words.iter().map(|word| word.load(Acquire)), context, place)
@@ -75,9 +75,9 @@ where
     /// Reads a bucket with the slots of operations, of which none is in flight.
     fn read(&mut self, place: Place) -> Result<Found<K, V>, Error> {
         const TOKEN: Token = Token(0);
-        let from = self.pipeline.shared().layout.segment(place);
+        let from = self.context().layout.segment(place);
         let into = Local { slot: Slot(0), start: 0, words: from.words };
-        let transport = self.pipeline.transport_mut();
+        let transport = self.pipeline().transport_mut();
         transport.read(TOKEN, from, into)?;
         transport.kick();
         let mut completion = [Completion::default()];
@@ -85,8 +85,8 @@ where
         while transport.poll(&mut completion)? == 0 {}
         let [Completion { result, .. }] = completion;
         result.map_err(Error::Failed)?;
-        let words = self.pipeline.transport().landed(into)?.iter().copied();
-        Ok(entry(words, self.pipeline.shared(), place))
+        let words = self.transport().landed(into)?.iter().copied();
+        Ok(entry(words, self.context(), place))
     }
 }
 

@@ -134,7 +134,6 @@ pub(crate) enum Mutant {
 
 impl<K: Plain, V: Plain> Machine for Access<K, V> {
     type Outcome = Outcome<V>;
-    type Error = Error;
     const IDLE: Self = Self { request: None, progress: Progress::new(0) };
     const SLOTS: u32 = 2;
 }

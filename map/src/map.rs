@@ -1,28 +1,26 @@
 //! The map, with blocking calls, batches, and submitted requests that the caller polls.
 
-use probeline_pipeline::{Error, Host, Pipeline, Tag};
-use probeline_transport::{Owner, PostError, Transport};
+use core::ops::{Deref, DerefMut};
+
+use probeline_pipeline::{Error, Host, Structure};
+use probeline_transport::{Exchange, Owner, PostError, Transport};
 
 use crate::alone::Blocking;
 use crate::batch::{BLOCK, Batch, Computed, Gets, Missing, Requests, Writes};
 use crate::config::Config;
-use crate::context::Context;
 use crate::direct::{self, EngineWords};
-use crate::error::{BatchError, ConfigError};
+use crate::entries::{Entries, for_each};
+use crate::error::{BatchError, ConfigError, OpenError};
 use crate::layout::{hash, hash_of_bytes};
 use crate::machine::Access;
 use crate::mode::HeldLock;
 use crate::outcome::{Outcome, Request, Written};
 use crate::plain::Plain;
-use crate::stats::Stats;
 
 /// Storage for one request in flight, such as `[Operation::EMPTY; 8]`.
 pub type Operation<K, V> = probeline_pipeline::Operation<Access<K, V>>;
 /// The result of a submitted request.
-pub type Finished<V> = probeline_pipeline::Finished<Outcome<V>, Error>;
-
-/// Blocking calls by the CPU between two polls of the transport. Only a poll detects lost owners.
-const CALLS_PER_POLL: u32 = 64;
+pub type Finished<V> = probeline_pipeline::Finished<Outcome<V>>;
 
 /// A lossy cache of values `V` by keys `K` in the windows of all owners, over an engine `T`, with
 /// storage `S` for requests in flight.
@@ -44,11 +42,22 @@ const CALLS_PER_POLL: u32 = 64;
 /// assert_eq!(map.get(&key)?, Some(value));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub struct Map<T, S, K: Plain, V: Plain> {
-    pub(crate) pipeline: Pipeline<T, S, Context, Access<K, V>>,
-    pub(crate) config: Config,
-    /// Blocking calls by the CPU since the last poll.
-    unpolled: u32,
+pub struct Map<T, S, K: Plain, V: Plain>(Structure<T, S, Entries<K, V>>);
+
+impl<T, S, K: Plain, V: Plain> Deref for Map<T, S, K, V> {
+    type Target = Structure<T, S, Entries<K, V>>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<T, S, K: Plain, V: Plain> DerefMut for Map<T, S, K, V> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
 }
 
 impl<T, S, K, V> Map<T, S, K, V>
@@ -58,22 +67,29 @@ where
     K: Plain,
     V: Plain,
 {
-    /// Creates a map over `transport` without checking the parameters of the other owners;
-    /// [`open`](Self::open) includes that check.
-    ///
-    /// The CPU runs no request until [`agree`](Self::agree) has succeeded, because all owners use
-    /// the direct path or none.
-    ///
-    /// The map uses two slots for each operation, from slot 0 on, and [`Config::words`] words of the
-    /// window, all 0 at first, as in a fresh window; [`clear`](Self::clear) zeroes them.
+    /// Creates a map: see [`Structure::new`].
     ///
     /// # Errors
     /// [`ConfigError`] with the allowed range.
-    pub fn new(transport: T, config: Config, mut operations: S) -> Result<Self, ConfigError> {
-        check::<K, V>(&transport, &config, operations.as_mut().len())?;
-        let context = Context::new::<K, V>(&transport, &config);
-        let pipeline = Pipeline::new(transport, context, operations)?;
-        Ok(Self { pipeline, config, unpolled: 0 })
+    pub fn new(transport: T, config: Config, operations: S) -> Result<Self, ConfigError> {
+        Structure::new(transport, config, operations).map(Self)
+    }
+
+    /// Opens the map together with all other owners and checks that their parameters are equal.
+    ///
+    /// An owner that cannot open it does not block the others: they report
+    /// [`CollectiveError::NotOpened`](crate::CollectiveError::NotOpened).
+    ///
+    /// # Errors
+    /// [`OpenError`]: an invalid configuration, a failed exchange, or an owner without a map or with
+    /// other parameters.
+    pub fn open(
+        transport: T,
+        config: Config,
+        operations: S,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<Self, OpenError> {
+        Structure::open(transport, config, operations, exchange).map(Self)
     }
 
     /// Returns the value of `key`.
@@ -145,7 +161,7 @@ where
 
     #[inline]
     fn call(&mut self, key: &K, request: Request<V>) -> Result<Outcome<V>, Error> {
-        let mut room = V::zeroed(self.pipeline.shared().layout.bytes.value);
+        let mut room = V::zeroed(self.context().layout.bytes.value);
         let outcome = self.call_bytes(key.bytes(), request.as_bytes(), room.bytes_mut())?;
         Ok(outcome.map(|()| room))
     }
@@ -166,45 +182,28 @@ where
         request: Request<&[u8]>,
         room: &mut [u8],
     ) -> Result<Outcome<()>, Error> {
-        let bytes = self.pipeline.shared().layout.bytes.of::<K, V>();
+        let bytes = self.context().layout.bytes.of::<K, V>();
         let value = request.value().map_or(bytes.value, |value| value.len());
         if [key.len(), value, room.len()] != [bytes.key, bytes.value, bytes.value] {
             return Err(PostError::OutOfRange.into());
         }
-        if self.pipeline.shared().is_direct {
-            self.poll_sometimes()?;
-            let (transport, context) = self.pipeline.parts();
+        if self.context().is_direct {
+            self.check_fault()?;
+            let (transport, context) = self.pipeline().parts();
             let words = EngineWords { transport, layout: context.layout };
             let key = (key, hash_of_bytes(key));
             let outcome = direct::run_bytes::<K, V>(&words, context, key, request, room);
-            return outcome.ok_or(Error::Post(PostError::OutOfRange));
+            self.poll_sometimes()?;
+            return outcome.ok_or(Error::Window);
         }
-        if let Some(alone) = self.pipeline.alone() {
+        if let Some(alone) = self.pipeline().alone() {
             let blocking = Blocking { alone, key, hash: hash_of_bytes(key) };
             if let Some(outcome) = blocking.run(request, room)? {
                 return Ok(outcome);
             }
         }
         let access = Access::new(&K::from_bytes(key), request.map(V::from_bytes));
-        Ok(self.pipeline.call(access)?.map(|value| room.copy_from_slice(value.bytes())))
-    }
-
-    /// Polls the transport after some calls by the CPU, and fails if it is known to be dead.
-    #[inline]
-    fn poll_sometimes(&mut self) -> Result<(), Error> {
-        self.unpolled += 1;
-        if self.unpolled >= CALLS_PER_POLL {
-            self.unpolled = 0;
-            if let Err(error) = self.pipeline.make_progress() {
-                self.pipeline.shared_mut().stats.failed += 1;
-                return Err(error);
-            }
-        }
-        if let Some(fault) = self.pipeline.fault() {
-            self.pipeline.shared_mut().stats.failed += 1;
-            return Err(fault.into());
-        }
-        Ok(())
+        Ok(self.pipeline().call(access)?.map(|value| room.copy_from_slice(value.bytes())))
     }
 
     /// Runs [`get`](Self::get) for each key and stores its value at the same index of `values`.
@@ -216,7 +215,7 @@ where
     /// # Errors
     /// [`BatchError`] if the lengths differ or keys fail, whose results stay as they were.
     pub fn get_batch(&mut self, keys: &[K], values: &mut [Option<V>]) -> Result<(), BatchError> {
-        same_length(keys.len(), "results", values.len())?;
+        BatchError::check_length(keys.len(), "results", values.len())?;
         self.batch(keys, Gets(values))
     }
 
@@ -232,7 +231,7 @@ where
         values: &mut [Option<V>],
         mut compute: impl FnMut(&K) -> V,
     ) -> Result<(), BatchError> {
-        same_length(keys.len(), "results", values.len())?;
+        BatchError::check_length(keys.len(), "results", values.len())?;
         let blocks = keys.chunks(BLOCK).zip(values.chunks_mut(BLOCK));
         for (nth, (keys, values)) in blocks.enumerate() {
             let of_block = |error: BatchError| error.shifted_by(nth * BLOCK);
@@ -260,8 +259,8 @@ where
         values: &[V],
         results: &mut [Written],
     ) -> Result<(), BatchError> {
-        same_length(keys.len(), "values", values.len())?;
-        same_length(keys.len(), "results", results.len())?;
+        BatchError::check_length(keys.len(), "values", values.len())?;
+        BatchError::check_length(keys.len(), "results", results.len())?;
         self.batch(keys, Writes { values: Some(values), over: true, results })
     }
 
@@ -275,8 +274,8 @@ where
         values: &[V],
         results: &mut [Written],
     ) -> Result<(), BatchError> {
-        same_length(keys.len(), "values", values.len())?;
-        same_length(keys.len(), "results", results.len())?;
+        BatchError::check_length(keys.len(), "values", values.len())?;
+        BatchError::check_length(keys.len(), "results", results.len())?;
         self.batch(keys, Writes { values: Some(values), over: false, results })
     }
 
@@ -285,12 +284,12 @@ where
     /// # Errors
     /// As for [`get_batch`](Self::get_batch).
     pub fn remove_batch(&mut self, keys: &[K], results: &mut [Written]) -> Result<(), BatchError> {
-        same_length(keys.len(), "results", results.len())?;
+        BatchError::check_length(keys.len(), "results", results.len())?;
         self.batch(keys, Writes { values: None, over: true, results })
     }
 
     fn batch(&mut self, keys: &[K], requests: impl Requests<V>) -> Result<(), BatchError> {
-        let bytes = self.pipeline.shared().layout.bytes;
+        let bytes = self.context().layout.bytes;
         let odd = |place: &usize| {
             let request = requests.request(*place);
             let value = request.as_ref().and_then(Request::value);
@@ -302,45 +301,8 @@ where
             return Err(BatchError::Failed { place, error: PostError::OutOfRange.into() });
         }
         let mut batch = Batch::new(keys, requests);
-        self.pipeline.run_batch(&mut batch).map_err(BatchError::Operation)?;
+        self.pipeline().run_batch(&mut batch)?;
         batch.error()
-    }
-
-    /// Starts a request whose result [`poll_into`](Self::poll_into) reports under `tag`.
-    ///
-    /// # Errors
-    /// [`OperationError::Busy`](crate::OperationError::Busy) while all storage is in use;
-    /// [`OperationError::Fault`](crate::OperationError::Fault) once the transport is known to be
-    /// dead.
-    pub fn submit(&mut self, tag: Tag, key: &K, request: Request<V>) -> Result<(), Error> {
-        let access = Access::for_map(key, request, self.pipeline.shared())?;
-        self.pipeline.submit(tag, access)
-    }
-
-    /// Polls the transport, advances all requests and moves the results of submitted ones into
-    /// `out`. Returns the filled part of `out`. Never blocks.
-    ///
-    /// # Errors
-    /// [`OperationError::Fault`](crate::OperationError::Fault) if the transport is dead and every
-    /// result was reported.
-    pub fn poll_into<'o>(
-        &mut self,
-        out: &'o mut [Finished<V>],
-    ) -> Result<&'o [Finished<V>], Error> {
-        self.pipeline.poll_into(out)
-    }
-
-    /// Returns whether storage is free, so that [`submit`](Self::submit) is not refused for lack of
-    /// it.
-    #[must_use]
-    pub fn has_room(&self) -> bool {
-        self.pipeline.has_room()
-    }
-
-    /// Returns the number of requests submitted and not yet reported.
-    #[must_use]
-    pub fn in_flight(&self) -> u32 {
-        self.pipeline.in_flight()
     }
 
     /// Lets every entry written so far look older than those that follow. Simulations call it after
@@ -351,55 +313,30 @@ where
     /// choose less well while clients write at very different rates. Ages wrap after 64 ticks: an
     /// entry more than 55 ticks old looks younger than it is.
     pub fn advance_age(&mut self) {
-        self.pipeline.shared_mut().clock.advance();
-    }
-
-    /// Returns the engine, for reading.
-    #[must_use]
-    pub fn transport(&self) -> &T {
-        self.pipeline.transport()
-    }
-
-    /// Waits until no request of the map is in flight and returns the engine, for words outside the
-    /// map. Everything posted on it must have completed before the map is used again.
-    ///
-    /// # Errors
-    /// [`OperationError::Fault`](crate::OperationError::Fault) if the transport is dead.
-    pub fn transport_mut(&mut self) -> Result<&mut T, Error> {
-        self.pipeline.quiesce()?;
-        Ok(self.pipeline.transport_mut())
+        self.pipeline().shared_mut().clock.advance();
     }
 
     /// Waits until no request of the map is in flight and returns the engine, even a dead one.
     /// Unreported results are lost.
-    pub fn into_transport(mut self) -> T {
-        // A dead engine reports its fault to its next user.
-        self.pipeline.quiesce().ok();
-        self.pipeline.into_transport()
+    pub fn into_transport(self) -> T {
+        self.0.into_transport()
     }
 
-    /// Returns the counters of this client's operations.
-    #[must_use]
-    pub fn stats(&self) -> &Stats {
-        &self.pipeline.shared().stats
-    }
-
-    /// Sets all counters to 0.
-    pub fn reset_stats(&mut self) {
-        self.pipeline.shared_mut().stats = Stats::default();
-    }
-
-    /// Returns the parameters of the map.
-    #[must_use]
-    pub fn config(&self) -> &Config {
-        &self.config
+    /// Calls `each` with every entry in this owner's part whose check matches, and returns the
+    /// number of full buckets whose check does not. The result is exact between barriers. While
+    /// clients write, entries that are being written may be missing.
+    ///
+    /// # Errors
+    /// [`Error::Window`]: a defect of the transport.
+    pub fn for_each_local(&self, each: impl FnMut(&K, &V)) -> Result<u64, Error> {
+        for_each(self.context(), self.transport().window(), each)
     }
 
     /// Returns the owner and the index of the bucket at which a search for `key` begins: most keys are
     /// there.
     #[must_use]
     pub fn first_candidate(&self, key: &K) -> (Owner, u64) {
-        let place = self.pipeline.shared().layout.candidate(hash(key), 0);
+        let place = self.context().layout.candidate(hash(key), 0);
         (Owner(place.owner), place.index)
     }
 
@@ -407,29 +344,14 @@ where
     /// request has ended as a miss or as [`Written::Dropped`].
     #[must_use]
     pub fn held_lock(&self) -> Option<HeldLock> {
-        self.pipeline.shared().held_lock
+        self.context().held_lock
     }
 
     /// Returns whether the CPU runs the requests.
     #[must_use]
     pub fn is_direct(&self) -> bool {
-        self.pipeline.shared().is_direct
+        self.context().is_direct
     }
-}
-
-fn same_length(keys: usize, what: &'static str, found: usize) -> Result<(), BatchError> {
-    if keys == found { Ok(()) } else { Err(BatchError::Lengths { keys, what, found }) }
-}
-
-/// Checks the parameters of a map on this engine.
-pub(crate) fn check<K: Plain, V: Plain>(
-    transport: &impl Transport,
-    config: &Config,
-    operations: usize,
-) -> Result<(), ConfigError> {
-    Operation::<K, V>::check(operations, transport.geometry())?;
-    config.check::<K, V>(transport.caps(), transport.geometry(), operations)?;
-    Ok(())
 }
 
 impl<T, S, K, V> Host for Map<T, S, K, V>
@@ -441,15 +363,9 @@ where
 {
     type Transport = T;
     type Storage = S;
-    type Shared = Context;
-    type Machine = Access<K, V>;
-    type Arguments = (K, Request<V>);
+    type Kind = Entries<K, V>;
 
-    fn machine((key, request): (K, Request<V>), context: &Context) -> Result<Access<K, V>, Error> {
-        Access::for_map(&key, request, context)
-    }
-
-    fn pipeline(&mut self) -> &mut Pipeline<T, S, Context, Access<K, V>> {
-        &mut self.pipeline
+    fn structure(&mut self) -> &mut Structure<T, S, Entries<K, V>> {
+        &mut self.0
     }
 }

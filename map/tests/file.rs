@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use common::{Key, Value, key, storage, value};
 use probeline_exchange::Thread;
 use probeline_map::saved::{FormatError, Header};
-use probeline_map::{CollectiveError, Config, FileError, Loaded, Map, Mode, Operation, Written};
+use probeline_map::{
+    CollectiveError, Config, FileError, Loaded, Map, Mode, Operation, OperationError, Written,
+};
 use probeline_shm::{Builder, Engine};
 use probeline_transport::{Exchange, Owner, Transport, forward_transport};
 
@@ -337,6 +339,9 @@ fn a_rank_that_cannot_count_its_entries_ends_the_save_of_all() {
     let other =
         |failed: &FileError| matches!(failed, FileError::Collective(of) if *of == part_failed);
     assert!(other(&failed[0]) && other(&failed[2]), "{failed:?}");
-    let own = matches!(failed[1], FileError::Collective(CollectiveError::Window));
+    let own = matches!(
+        failed[1],
+        FileError::Collective(CollectiveError::Operation(OperationError::Window))
+    );
     assert!(own && !path("hidden").exists(), "{failed:?}");
 }

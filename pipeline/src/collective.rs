@@ -27,9 +27,6 @@ pub enum CollectiveError {
     /// A one-sided operation of this owner failed, in the call or before it.
     #[error("an operation of a collective call failed: {0}")]
     Operation(#[from] Error),
-    /// The transport's window is shorter than its geometry says: a defect of the transport.
-    #[error("the transport's window has become shorter: this is a defect of the transport")]
-    Window,
     /// The exchange and the engine disagree on the number of owners.
     #[error(
         "the exchange has {exchange} members, the engine {engine} owners: open the engine with the \
@@ -169,7 +166,7 @@ impl<'e, E: Exchange + ?Sized> Collective<'e, E> {
         &mut self,
         mine: Result<(), CollectiveError>,
         engine_owners: u32,
-        parameters: &[Parameter],
+        parameters: impl IntoIterator<Item = Parameter, IntoIter: Clone>,
         is_asked: bool,
     ) -> Result<bool, CollectiveError> {
         let exchange = self.exchange.owners();
@@ -179,8 +176,10 @@ impl<'e, E: Exchange + ?Sized> Collective<'e, E> {
             Err(CollectiveError::Owners { exchange, engine: engine_owners })
         };
         let mine = mine.and(same_owners);
+        let parameters = parameters.into_iter();
         let all = || {
-            [(PARAMETERS, parameters.len() as u64)].into_iter().chain(parameters.iter().copied())
+            let count = parameters.clone().count() as u64;
+            core::iter::once((PARAMETERS, count)).chain(parameters.clone())
         };
         let digest = all().fold(Fingerprint::new(1), |digest, (_, value)| digest.with(value)).get();
         let step = self.take(mine.is_err(), is_asked.into(), digest);
@@ -236,29 +235,6 @@ impl<T: Transport, S, X, M: Machine> Pipeline<T, S, X, M> {
     {
         Collective::new(exchange, name, self.opened)
     }
-
-    /// Checks that all owners have opened the structure with the same parameters. Returns whether
-    /// `is_asked` is true on all of them. `mine` is whether this owner has it.
-    ///
-    /// # Errors
-    /// As for [`Collective::agree`].
-    pub fn agree<E>(
-        &mut self,
-        exchange: &mut E,
-        name: &str,
-        mine: Result<(), CollectiveError>,
-        parameters: &[Parameter],
-        is_asked: bool,
-    ) -> Result<bool, CollectiveError>
-    where
-        E: Exchange + ?Sized,
-    {
-        let owners = self.transport().geometry().owners;
-        let mut call = Collective::new(exchange, name, 0);
-        let all = call.agree(mine, owners, parameters, is_asked)?;
-        self.opened = call.calls();
-        Ok(all)
-    }
 }
 
 #[cfg(test)]
@@ -305,9 +281,9 @@ mod tests {
         let failed = CollectiveError::PartFailed { owner: Owner(1) };
         assert_eq!(call.together::<(), _>(Ok(())), Err(failed));
         assert_eq!(call.sum::<CollectiveError>(Ok(3)), Err(failed));
-        let own = Err(CollectiveError::Window);
+        let own = Err(CollectiveError::Operation(Error::Window));
         assert_eq!(call.together::<(), _>(own), own);
-        let opened = call.agree(Ok(()), 2, &[], false);
+        let opened = call.agree(Ok(()), 2, [], false);
         assert_eq!(opened, Err(CollectiveError::NotOpened { owner: Owner(1) }));
         two.theirs = [u64::MAX, 5, 0, 0];
         assert_eq!(Collective::new(&mut two, "test", 0).sum::<CollectiveError>(Ok(3)), Ok(8));
@@ -318,8 +294,8 @@ mod tests {
         let mut alone = Alone;
         let mut call = Collective::new(&mut alone, "test", 0);
         let error = CollectiveError::Owners { exchange: 1, engine: 2 };
-        assert_eq!(call.agree(Ok(()), 2, &[("size", 1)], true), Err(error));
-        assert_eq!(call.agree(Ok(()), 1, &[("size", 1)], true), Ok(true));
-        assert_eq!(call.agree(Ok(()), 1, &[("size", 1)], false), Ok(false));
+        assert_eq!(call.agree(Ok(()), 2, [("size", 1)], true), Err(error));
+        assert_eq!(call.agree(Ok(()), 1, [("size", 1)], true), Ok(true));
+        assert_eq!(call.agree(Ok(()), 1, [("size", 1)], false), Ok(false));
     }
 }

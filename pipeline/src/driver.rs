@@ -37,7 +37,7 @@ where
 
     /// Polls the transport once, handles the completions and returns their number.
     #[inline]
-    pub(crate) fn progress(&mut self, sink: &mut impl Sink<M>) -> Result<usize, M::Error> {
+    pub(crate) fn progress(&mut self, sink: &mut impl Sink<M>) -> Result<usize, Error> {
         self.check_storage()?;
         self.rounds = self.rounds.wrapping_add(1);
         match self.transport.poll(&mut self.completions) {
@@ -210,7 +210,7 @@ where
         if let Some(operation) = self.operations.as_mut().get_mut(index as usize) {
             operation.machine.on_error(&mut self.shared);
         }
-        self.end(index, Err(error.into()), sink);
+        self.end(index, Err(error), sink);
     }
 
     /// Delivers the result of an operation, or stores it until it is taken. One-sided operations of
@@ -245,7 +245,7 @@ where
 
     /// Delivers the results that are already available.
     #[inline]
-    pub(crate) fn report(&mut self, sink: &mut Polled<'_, M::Outcome, M::Error>) {
+    pub(crate) fn report(&mut self, sink: &mut Polled<'_, M::Outcome>) {
         while sink.count < sink.out.len()
             && let Some(index) = self.lists.ended.pop(self.operations.as_mut())
         {

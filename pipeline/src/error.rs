@@ -3,6 +3,8 @@
 use probeline_transport::{Fault, OpError, PostError, SlotError};
 use thiserror::Error as ThisError;
 
+use crate::collective::CollectiveError;
+
 /// The reason why an operation was refused or completed without an outcome. Unless it was refused,
 /// it may or may not have taken effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
@@ -11,6 +13,14 @@ pub enum Error {
     /// Refused: all storage for operations is in use.
     #[error("all operations are in use: poll before the next")]
     Busy,
+    /// Refused: the key has more bits than the structure's keys.
+    #[error("the key has {bits} bits, the keys here at most {most}: set the others to 0")]
+    Key {
+        /// Bits of the key, from the lowest to the highest that is set.
+        bits: u32,
+        /// Bits of the structure's keys.
+        most: u32,
+    },
     /// One of its one-sided operations failed.
     #[error("a one-sided operation failed, the outcome is unknown: {0}")]
     Failed(#[source] OpError),
@@ -23,6 +33,10 @@ pub enum Error {
     /// The machine waits for a completion, and none of its one-sided operations is in flight.
     #[error("the operation waits for a completion and has posted nothing: fix its machine")]
     Idle,
+    /// The transport's window is shorter than when the structure was opened: a defect of the
+    /// transport.
+    #[error("the transport's window has become shorter: this is a defect of the transport")]
+    Window,
     /// The transport is dead.
     #[error("the transport is dead: {0}")]
     Fault(#[from] Fault),
@@ -48,6 +62,64 @@ pub struct OperationsError {
     pub found: usize,
     /// The largest number that the engine's slots and the tokens allow.
     pub most: u32,
+}
+
+/// The reason why a structure was not opened; `C` says why its configuration is invalid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
+pub enum OpenError<C> {
+    /// The configuration is invalid on this engine.
+    #[error("cannot open the structure: {0}")]
+    Config(C),
+    /// The owners did not agree, or the collective call failed.
+    #[error("cannot open the structure: {0}")]
+    Collective(#[from] CollectiveError),
+}
+
+/// The error of a batch call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
+pub enum BatchError {
+    /// The slices differ in length. The call changed nothing.
+    #[error("a batch of {keys} keys has {found} {what}: give one for each key")]
+    Lengths {
+        /// Number of keys.
+        keys: usize,
+        /// What differs, such as "results".
+        what: &'static str,
+        /// Its number.
+        found: usize,
+    },
+    /// The batch stopped early; results that were not stored are unknown.
+    #[error("the batch has stopped: {0}")]
+    Operation(#[from] Error),
+    /// The operation of this key failed, the first key of possibly several, and the results have no
+    /// place for errors.
+    #[error("key {place} of the batch (counted from 0): {error}")]
+    Failed {
+        /// The index of its key.
+        place: usize,
+        /// The reason.
+        #[source]
+        error: Error,
+    },
+}
+
+impl BatchError {
+    /// Returns the error of a batch whose keys begin at `first` of a longer one.
+    #[must_use]
+    pub fn shifted_by(self, first: usize) -> Self {
+        match self {
+            Self::Failed { place, error } => Self::Failed { place: first + place, error },
+            other => other,
+        }
+    }
+
+    /// Checks that a slice has one element for each key of a batch.
+    ///
+    /// # Errors
+    /// [`BatchError::Lengths`].
+    pub fn check_length(keys: usize, what: &'static str, found: usize) -> Result<(), Self> {
+        if keys == found { Ok(()) } else { Err(Self::Lengths { keys, what, found }) }
+    }
 }
 
 /// The reason why a machine stopped.

@@ -8,37 +8,31 @@ use core::task::{Context, Poll};
 
 use probeline_transport::Transport;
 
-use crate::machine::{Machine, Run};
-use crate::operation::Operation;
-use crate::pipeline::Pipeline;
+use crate::error::Error;
+use crate::kind::Kind;
+use crate::structure::{OperationOf, OutcomeOf, Structure};
 
-/// A data structure whose operations run in a pipeline.
+/// A [`Structure`], or a type around one, whose operations can be futures.
 pub trait Host {
     /// The engine.
     type Transport: Transport;
     /// The storage of its operations.
-    type Storage: AsMut<[Operation<Self::Machine>]>;
-    /// The context that its operations share.
-    type Shared;
-    /// The machine of its operations.
-    type Machine: Run<Self::Shared>;
-    /// The arguments of an operation, which a future keeps until it starts the operation.
-    type Arguments: Copy;
+    type Storage: AsMut<[OperationOf<Self::Kind>]>;
+    /// The kind of the structure.
+    type Kind: Kind;
 
-    /// Creates the machine of an operation.
-    ///
-    /// # Errors
-    /// The error with which the future of an operation with invalid arguments fails.
-    fn machine(
-        arguments: Self::Arguments,
-        shared: &Self::Shared,
-    ) -> Result<Self::Machine, <Self::Machine as Machine>::Error>;
+    /// Returns the structure.
+    fn structure(&mut self) -> &mut Structure<Self::Transport, Self::Storage, Self::Kind>;
+}
 
-    /// Returns the pipeline of its operations.
-    #[allow(clippy::type_complexity)]
-    fn pipeline(
-        &mut self,
-    ) -> &mut Pipeline<Self::Transport, Self::Storage, Self::Shared, Self::Machine>;
+impl<T: Transport, S: AsMut<[OperationOf<K>]>, K: Kind> Host for Structure<T, S, K> {
+    type Transport = T;
+    type Storage = S;
+    type Kind = K;
+
+    fn structure(&mut self) -> &mut Self {
+        self
+    }
 }
 
 /// The future of one operation of a structure that the tasks of one thread share.
@@ -62,14 +56,15 @@ pub trait Host {
 #[must_use = "the operation starts with the first poll"]
 pub struct OperationFuture<'h, H: Host> {
     host: &'h RefCell<H>,
-    stage: Stage<H::Arguments>,
+    stage: Stage<KeyOf<H>, ActionOf<H>>,
 }
 
 #[derive(Clone, Copy)]
-enum Stage<A> {
+enum Stage<K, A> {
     /// Not submitted; the round of its last poll, if any.
     New {
-        arguments: A,
+        key: K,
+        action: A,
         round: Option<u32>,
     },
     /// Started in the storage of this index; the round of its last poll.
@@ -83,26 +78,32 @@ enum Stage<A> {
 impl<H: Host> Unpin for OperationFuture<'_, H> {}
 
 impl<'h, H: Host> OperationFuture<'h, H> {
-    /// Creates a future that runs an operation in the pipeline of `host`.
+    /// Creates a future that runs an operation of `host`.
     #[inline]
-    pub fn new(host: &'h RefCell<H>, arguments: H::Arguments) -> Self {
-        Self { host, stage: Stage::New { arguments, round: None } }
+    pub fn new(host: &'h RefCell<H>, key: &KeyOf<H>, action: ActionOf<H>) -> Self {
+        Self { host, stage: Stage::New { key: *key, action, round: None } }
     }
 
     /// Starts the operation, if storage is free.
     #[inline(always)]
-    fn start(&mut self, host: &mut H, arguments: H::Arguments, last: Option<u32>) -> Polled<H> {
-        let pipeline = host.pipeline();
+    fn start(
+        &mut self,
+        host: &mut H,
+        (key, action): (KeyOf<H>, ActionOf<H>),
+        last: Option<u32>,
+    ) -> Polled<H> {
+        let pipeline = host.structure().pipeline();
         // A poll of the transport may free storage.
         if last == Some(pipeline.rounds) {
             pipeline.make_progress()?;
         }
         if pipeline.is_full() {
-            self.stage = Stage::New { arguments, round: Some(pipeline.rounds) };
+            self.stage = Stage::New { key, action, round: Some(pipeline.rounds) };
             return Poll::Pending;
         }
         self.stage = Stage::Ended;
-        let index = pipeline.start_for_future(H::machine(arguments, pipeline.shared())?)?;
+        let index =
+            pipeline.start_for_future(H::Kind::machine(&key, action, pipeline.shared())?)?;
         self.stage = Stage::Started { index, round: pipeline.rounds };
         Poll::Pending
     }
@@ -110,7 +111,7 @@ impl<'h, H: Host> OperationFuture<'h, H> {
     /// Takes the result of the started operation.
     #[inline(always)]
     fn take(&mut self, host: &mut H, index: u32, last: u32) -> Polled<H> {
-        let pipeline = host.pipeline();
+        let pipeline = host.structure().pipeline();
         let mut taken = pipeline.take(index)?;
         if taken.is_none() && last == pipeline.rounds {
             pipeline.progress_all()?;
@@ -125,8 +126,9 @@ impl<'h, H: Host> OperationFuture<'h, H> {
     }
 }
 
-type Output<H> =
-    Result<<<H as Host>::Machine as Machine>::Outcome, <<H as Host>::Machine as Machine>::Error>;
+type KeyOf<H> = <<H as Host>::Kind as Kind>::Key;
+type ActionOf<H> = <<H as Host>::Kind as Kind>::Action;
+type Output<H> = Result<OutcomeOf<<H as Host>::Kind>, Error>;
 type Polled<H> = Poll<Output<H>>;
 
 impl<H: Host> Future for OperationFuture<'_, H> {
@@ -138,8 +140,8 @@ impl<H: Host> Future for OperationFuture<'_, H> {
         let borrowed = this.host.try_borrow_mut();
         let polled = match (&this.stage, borrowed) {
             (&Stage::Started { index, round }, Ok(mut host)) => this.take(&mut host, index, round),
-            (&Stage::New { arguments, round }, Ok(mut host)) => {
-                this.start(&mut host, arguments, round)
+            (&Stage::New { key, action, round }, Ok(mut host)) => {
+                this.start(&mut host, (key, action), round)
             }
             (Stage::Ended, _) => return Poll::Pending,
             // Only another poll borrows the host, and a poll runs no code of the caller.
@@ -158,7 +160,7 @@ impl<H: Host> Drop for OperationFuture<'_, H> {
         if let (Stage::Started { index, .. }, Ok(mut host)) =
             (&self.stage, self.host.try_borrow_mut())
         {
-            host.pipeline().abandon(*index);
+            host.structure().pipeline().abandon(*index);
         }
     }
 }

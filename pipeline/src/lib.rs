@@ -14,7 +14,7 @@
 //! [`Transport`]: probeline_transport::Transport
 //!
 //! ```
-//! use probeline_pipeline::{Completed, Error, Machine, Next, Port, Run, Step};
+//! use probeline_pipeline::{Completed, Machine, Next, Port, Run, Step};
 //! use probeline_transport::{RemoteWord, Transport};
 //!
 //! /// Adds to one word of an array of counters and returns the old value.
@@ -26,7 +26,6 @@
 //!
 //! impl Machine for Add {
 //!     type Outcome = u64;
-//!     type Error = Error;
 //!     const IDLE: Self =
 //!         Self { at: RemoteWord { owner: probeline_transport::Owner(0), index: 0 }, addend: 0 };
 //!     const SLOTS: u32 = 0;
@@ -55,6 +54,7 @@ mod collective;
 mod driver;
 mod error;
 mod future;
+mod kind;
 mod machine;
 #[cfg(feature = "model")]
 pub mod model;
@@ -62,13 +62,16 @@ mod operation;
 mod pipeline;
 mod port;
 mod sink;
+mod structure;
 
 pub use alone::Alone;
 pub use collective::{Collective, CollectiveError, FINGERPRINT, Parameter};
-pub use error::{Error, OperationsError, Stop};
+pub use error::{BatchError, Error, OpenError, OperationsError, Stop};
 pub use future::{Host, OperationFuture};
+pub use kind::{Begun, Calls, Kind, Open, words};
 pub use machine::{Completed, Machine, Next, Run, Step};
 pub use operation::{Finished, Operation, Tag};
 pub use pipeline::Pipeline;
 pub use port::Port;
 pub use sink::{Batch, Parts, Pull};
+pub use structure::{OperationOf, OutcomeOf, Structure};

@@ -5,7 +5,7 @@ use core::hash::Hasher;
 
 use probeline_transport::Transport;
 
-use crate::error::{Error, Stop};
+use crate::error::Stop;
 use crate::port::Port;
 
 /// The state of one operation of a data structure, kept in an [`Operation`](crate::Operation).
@@ -15,8 +15,6 @@ pub trait Machine: Copy {
     ///
     /// [`Pipeline::poll_into`]: crate::Pipeline::poll_into
     type Outcome: Copy + Default;
-    /// The error of an operation without an outcome.
-    type Error: Copy + From<Error>;
     /// The value of free storage.
     const IDLE: Self;
     /// Number of engine slots for the landing and staging words of each operation ([`Port::slot`]).
@@ -51,7 +49,7 @@ pub trait Run<X>: Machine {
     ) -> Next<Self::Outcome>;
 
     /// Handles the completion of one of its one-sided operations. The machine receives successful
-    /// completions only: a failed one completes the operation with [`Error::Failed`].
+    /// completions only: a failed one completes the operation with [`Error::Failed`](crate::Error::Failed).
     ///
     /// # Errors
     /// As for [`advance`](Self::advance), which is called next after [`Stop::NoRoom`].

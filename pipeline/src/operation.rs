@@ -4,7 +4,7 @@ use core::hash::{Hash, Hasher};
 
 use probeline_transport::Geometry;
 
-use crate::error::OperationsError;
+use crate::error::{Error, OperationsError};
 use crate::machine::Machine;
 use crate::port::MAX_OPERATIONS;
 
@@ -14,14 +14,14 @@ pub struct Tag(pub u64);
 
 /// The result of a submitted operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finished<O, E> {
+pub struct Finished<O> {
     /// The tag of the operation.
     pub tag: Tag,
     /// The outcome or the error.
-    pub result: Result<O, E>,
+    pub result: Result<O, Error>,
 }
 
-impl<O: Default, E> Default for Finished<O, E> {
+impl<O: Default> Default for Finished<O> {
     /// Returns a value that initializes the array for `poll_into`.
     fn default() -> Self {
         Self { tag: Tag(0), result: Ok(O::default()) }
@@ -38,7 +38,7 @@ impl<O: Default, E> Default for Finished<O, E> {
 #[derive(Clone, Debug)]
 pub struct Operation<M: Machine> {
     pub(crate) machine: M,
-    pub(crate) state: State<M::Outcome, M::Error>,
+    pub(crate) state: State<M::Outcome>,
     pub(crate) waiter: Waiter,
     /// Number of operations that used this storage, which identifies late completions.
     pub(crate) generation: u32,
@@ -64,11 +64,11 @@ pub(crate) enum Waiter {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum State<O, E> {
+pub(crate) enum State<O> {
     Free,
     Running,
     /// The operation is done; its result was not taken yet.
-    Done(Result<O, E>),
+    Done(Result<O, Error>),
     /// The result was taken; one-sided operations are still in flight.
     Draining,
 }
@@ -225,7 +225,6 @@ mod tests {
 
     impl Machine for Nothing {
         type Outcome = ();
-        type Error = crate::Error;
         const IDLE: Self = Self;
         const SLOTS: u32 = 2;
     }

@@ -49,7 +49,7 @@ pub struct Pipeline<T, S, X, M: Machine> {
     machine: PhantomData<M>,
 }
 
-type FinishedOf<M> = Finished<<M as Machine>::Outcome, <M as Machine>::Error>;
+type FinishedOf<M> = Finished<<M as Machine>::Outcome>;
 
 impl<T, S, X, M> Pipeline<T, S, X, M>
 where
@@ -94,16 +94,16 @@ where
     // Inlined so that the machine is written where it is stored: a copy of it would wait for all
     // earlier stores.
     #[inline(always)]
-    pub fn submit(&mut self, tag: Tag, machine: M) -> Result<(), M::Error> {
+    pub fn submit(&mut self, tag: Tag, machine: M) -> Result<(), Error> {
         self.start_kept(machine, Waiter::Tag(tag)).map(drop)
     }
 
     /// Starts an operation whose result stays in its storage, and returns its index.
     #[inline(always)]
-    fn start_kept(&mut self, machine: M, waiter: Waiter) -> Result<u32, M::Error> {
+    fn start_kept(&mut self, machine: M, waiter: Waiter) -> Result<u32, Error> {
         self.check_storage()?;
         if let Some(fault) = self.fault {
-            return Err(Error::Fault(fault).into());
+            return Err(Error::Fault(fault));
         }
         let operations = self.operations.as_mut();
         let index = self.lists.free.first();
@@ -122,16 +122,14 @@ where
     pub fn poll_into<'o>(
         &mut self,
         out: &'o mut [FinishedOf<M>],
-    ) -> Result<&'o [FinishedOf<M>], M::Error> {
+    ) -> Result<&'o [FinishedOf<M>], Error> {
         self.check_storage()?;
         let mut polled = Polled { out, count: 0 };
         self.report(&mut polled);
         self.progress(&mut polled)?;
         let Polled { out, count } = polled;
         match self.fault {
-            Some(fault) if count == 0 && self.lists.ended.is_empty() => {
-                Err(Error::Fault(fault).into())
-            }
+            Some(fault) if count == 0 && self.lists.ended.is_empty() => Err(Error::Fault(fault)),
             _ => Ok(out.get(..count).unwrap_or_default()),
         }
     }
@@ -150,7 +148,7 @@ where
     ///
     /// # Errors
     /// As for [`call`](Self::call).
-    pub fn call_machine(&mut self, machine: M) -> Result<(M::Outcome, M), M::Error> {
+    pub fn call_machine(&mut self, machine: M) -> Result<(M::Outcome, M), Error> {
         let (outcome, ended) = self.run_call::<true>(machine)?;
         debug_assert!(ended.is_some(), "an operation has an outcome, and its machine was not seen");
         Ok((outcome, ended.unwrap_or(M::IDLE)))
@@ -160,8 +158,8 @@ where
     fn run_call<const KEEPS: bool>(
         &mut self,
         machine: M,
-    ) -> Result<(M::Outcome, Option<M>), M::Error> {
-        let result = Err(Error::Busy.into());
+    ) -> Result<(M::Outcome, Option<M>), Error> {
+        let result = Err(Error::Busy);
         let mut call = Call::<M, KEEPS> { machine: Some(machine), ended: None, result };
         self.run_batch(&mut call)?;
         Ok((call.result?, call.ended))
@@ -176,7 +174,7 @@ where
     /// # Errors
     /// [`Error::Storage`], which leaves operations without a result.
     #[inline]
-    pub fn run_batch<B: Batch<T, X, M>>(&mut self, batch: &mut B) -> Result<(), M::Error> {
+    pub fn run_batch<B: Batch<T, X, M>>(&mut self, batch: &mut B) -> Result<(), Error> {
         self.batches = self.batches.wrapping_add(1);
         let mut running = Running { batch, number: self.batches, count: 0, over: PhantomData };
         loop {
@@ -231,20 +229,25 @@ where
     ) -> Pull {
         let is_dead = self.fault.is_some();
         let mut parts = Parts { transport: &self.transport, shared: &mut self.shared, is_dead };
-        let mut unused = M::IDLE;
-        let pull = running.batch.pull(&mut parts, &mut unused);
+        let pull = running.batch.pull(&mut parts, &mut { M::IDLE });
         if let Pull::Start(place) = pull {
-            if error != Error::Busy {
-                unused.on_error(&mut self.shared);
-            }
-            running.batch.take(place, Err(error.into()));
+            let error = if error == Error::Busy { error } else { self.refuse(error) };
+            running.batch.take(place, Err(error));
         }
         pull
     }
 
+    /// Counts an operation that fails before it starts, and returns the error.
+    #[cold]
+    pub(crate) fn refuse(&mut self, error: Error) -> Error {
+        let mut unused = M::IDLE;
+        unused.on_error(&mut self.shared);
+        error
+    }
+
     /// Polls the transport once, for callers that wait for no operation.
     #[inline]
-    pub fn make_progress(&mut self) -> Result<(), M::Error> {
+    pub fn make_progress(&mut self) -> Result<(), Error> {
         self.progress(&mut Keep).map(drop)
     }
 
@@ -253,16 +256,16 @@ where
     ///
     /// # Errors
     /// [`Error::Fault`] if the transport is dead; [`Error::Storage`].
-    pub fn quiesce(&mut self) -> Result<(), M::Error> {
+    pub fn quiesce(&mut self) -> Result<(), Error> {
         while self.lists.active > 0 {
             self.progress(&mut Keep)?;
         }
-        self.fault.map_or(Ok(()), |fault| Err(Error::Fault(fault).into()))
+        self.fault.map_or(Ok(()), |fault| Err(Error::Fault(fault)))
     }
 
     /// Polls the transport until it has no more completions now, at most [`FULL_POLLS`] times: a
     /// round of an executor can then take all results that are there.
-    pub(crate) fn progress_all(&mut self) -> Result<(), M::Error> {
+    pub(crate) fn progress_all(&mut self) -> Result<(), Error> {
         for _ in 0..FULL_POLLS {
             if self.progress(&mut Keep)? < POLL_BATCH {
                 break;
@@ -288,13 +291,13 @@ where
 
     /// Starts an operation for a future and returns its index.
     #[inline(always)]
-    pub(crate) fn start_for_future(&mut self, machine: M) -> Result<u32, M::Error> {
+    pub(crate) fn start_for_future(&mut self, machine: M) -> Result<u32, Error> {
         self.start_kept(machine, Waiter::Future)
     }
 
     /// Takes the result of an operation that was started for a future, and releases its storage.
     #[inline(always)]
-    pub(crate) fn take(&mut self, index: u32) -> Result<Option<ResultOf<M>>, M::Error> {
+    pub(crate) fn take(&mut self, index: u32) -> Result<Option<ResultOf<M>>, Error> {
         self.check_storage()?;
         match self.operations.as_mut().get(index as usize) {
             Some(Operation { state: State::Done(result), queued: false, .. }) => {
@@ -385,6 +388,13 @@ impl<T, S, X, M: Machine> Pipeline<T, S, X, M> {
     #[must_use]
     pub fn parts(&mut self) -> (&T, &mut X) {
         (&self.transport, &mut self.shared)
+    }
+
+    /// Returns the transport, as [`transport_mut`](Self::transport_mut) does, and the shared context.
+    #[inline]
+    #[must_use]
+    pub fn parts_mut(&mut self) -> (&mut T, &X) {
+        (&mut self.transport, &self.shared)
     }
 
     /// Replaces the shared context.

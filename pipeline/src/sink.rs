@@ -2,10 +2,11 @@
 
 use core::marker::PhantomData;
 
+use crate::error::Error;
 use crate::machine::Machine;
 use crate::operation::{Finished, Waiter};
 
-pub(crate) type ResultOf<M> = Result<<M as Machine>::Outcome, <M as Machine>::Error>;
+pub(crate) type ResultOf<M> = Result<<M as Machine>::Outcome, Error>;
 
 /// The receiver of results that are delivered at once. Other results stay in their operations.
 pub(crate) trait Sink<M: Machine> {
@@ -24,12 +25,12 @@ impl<M: Machine> Sink<M> for Keep {
 }
 
 /// The results that one poll reports.
-pub(crate) struct Polled<'o, O, E> {
-    pub(crate) out: &'o mut [Finished<O, E>],
+pub(crate) struct Polled<'o, O> {
+    pub(crate) out: &'o mut [Finished<O>],
     pub(crate) count: usize,
 }
 
-impl<M: Machine> Sink<M> for Polled<'_, M::Outcome, M::Error> {
+impl<M: Machine> Sink<M> for Polled<'_, M::Outcome> {
     #[inline]
     fn take(&mut self, waiter: Waiter, result: ResultOf<M>, _: &M) -> bool {
         let Waiter::Tag(tag) = waiter else { return false };
@@ -52,7 +53,7 @@ pub trait Batch<T, X, M: Machine> {
     fn see_machine(&mut self, _place: usize, _ended: &M) {}
 
     /// Stores the result of the operation that [`pull`](Self::pull) started with this index.
-    fn take(&mut self, place: usize, result: Result<M::Outcome, M::Error>);
+    fn take(&mut self, place: usize, result: Result<M::Outcome, Error>);
 }
 
 /// The parts of the pipeline that a batch uses to find its next operation.

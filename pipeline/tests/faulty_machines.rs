@@ -16,7 +16,6 @@ enum Faulty {
 
 impl Machine for Faulty {
     type Outcome = u64;
-    type Error = Error;
     const IDLE: Self = Self::Waits;
     const SLOTS: u32 = 1;
 }

@@ -5,43 +5,37 @@
 
 use core::mem::replace;
 
-use probeline_pipeline::{Parts, Pull};
+use probeline_pipeline::{Batch, Machine, Parts, Pull};
 use probeline_transport::Transport;
 
-use crate::block::{Block, Lines, NarrowKeys, Undecided};
-use crate::bucket::Bucket;
-use crate::cache::CacheEntry;
-use crate::context::Context;
-use crate::direct::Direct;
-use crate::error::{BatchError, OperationError, SubmitError};
-use crate::find_or_put::FindOrPut;
-use crate::line::with_widest;
+use crate::block::Undecided;
+use crate::error::{BatchError, OperationError};
 use crate::outcome::{Answer, Ended};
 use crate::results::{BatchResult, Results};
+use crate::set::Keys;
 
 /// Keys in a block. The transport is polled after each block, because only a poll detects lost
 /// owners.
 pub(crate) const BLOCK: usize = 4096;
 
 /// A batch in progress.
-pub(crate) struct Batch<'b, R> {
-    keys: &'b [u64],
+pub(crate) struct KeyBatch<'b, K: Keys, R> {
+    keys: &'b [K::Key],
     results: Results<'b, R>,
     /// The first key of the block, and the first key not started.
     block: usize,
     next: usize,
     /// Keys of the block that are left to the pipeline.
-    remote: Undecided,
+    undecided: Undecided,
     /// Whether to poll the transport before the next block.
     poll: bool,
 }
 
-impl<'b, R: BatchResult> Batch<'b, R> {
+impl<'b, K: Keys, R: BatchResult> KeyBatch<'b, K, R> {
     /// Creates a batch of as many keys as results.
-    pub(crate) fn new(keys: &'b [u64], results: &'b mut [R]) -> Self {
-        let remote = Undecided::default();
-        let results = Results::new(results);
-        Self { keys, results, block: 0, next: 0, remote, poll: false }
+    pub(crate) fn new(keys: &'b [K::Key], results: &'b mut [R]) -> Self {
+        let undecided = Undecided::default();
+        Self { keys, results: Results::new(results), block: 0, next: 0, undecided, poll: false }
     }
 
     /// Returns the error of the first key whose error the results have no place for.
@@ -49,13 +43,9 @@ impl<'b, R: BatchResult> Batch<'b, R> {
         self.results.error()
     }
 
-    /// Writes the operation of the next key, whether or not the CPU can address its line.
+    /// Writes the operation of the next key, whether or not the CPU can run it.
     #[inline]
-    fn pull_any<C: AsMut<[CacheEntry]>>(
-        &mut self,
-        context: &Context<C>,
-        into: &mut FindOrPut,
-    ) -> Pull {
+    fn pull_any(&mut self, context: &K::Context, into: &mut K::Machine) -> Pull {
         while self.next < self.keys.len() {
             self.next += 1;
             if let Some(start) = self.start(self.next - 1, context, into) {
@@ -65,61 +55,48 @@ impl<'b, R: BatchResult> Batch<'b, R> {
         Pull::End
     }
 
-    /// Writes the operation of the key at `place`, or stores the error of a key beyond 63 bits.
+    /// Writes the operation of the key at `place`, or stores the error of a key that no table of this
+    /// kind has.
     #[inline(always)]
-    fn start<C: AsMut<[CacheEntry]>>(
-        &mut self,
-        place: usize,
-        context: &Context<C>,
-        into: &mut FindOrPut,
-    ) -> Option<Pull> {
-        match Bucket::new(*self.keys.get(place)?) {
-            Ok(bucket) => {
-                *into = FindOrPut::new(bucket, R::Answer::INTENT, context);
+    fn start(&mut self, place: usize, context: &K::Context, into: &mut K::Machine) -> Option<Pull> {
+        match K::machine(self.keys.get(place)?, R::Answer::INTENT, context) {
+            Ok(machine) => {
+                into.replace_with(machine);
                 Some(Pull::Start(place))
             }
             Err(refused) => {
-                self.results.put(place, Err(SubmitError::Key(refused).into()));
+                self.results.put(place, Err(refused));
                 None
             }
         }
     }
 
-    /// Runs the next block of keys, as far as the CPU can address their lines.
+    /// Runs the next block of keys, as far as the CPU can.
     // Not inlined, to leave the registers to the loop over operations of the pipeline.
     #[inline(never)]
-    fn run_block<C>(&mut self, transport: &impl Transport, context: &mut Context<C>) {
+    fn run_block(&mut self, transport: &impl Transport, context: &mut K::Context) {
         self.block = self.next;
         let end = self.keys.len().min(self.next + BLOCK);
-        let lines = Lines::new(transport, &context.layout);
-        let block = Block {
-            keys: NarrowKeys {
-                keys: self.keys.get(self.next..end).unwrap_or_default(),
-                stats: &mut context.stats,
-            },
-            results: self.results.block(self.next..end),
-            probe_limit: context.probe_limit,
-            layout: context.layout,
-            lines: &lines,
-            undecided: &mut self.remote,
-        };
-        self.next += with_widest(block);
+        let keys = self.keys.get(self.next..end).unwrap_or_default();
+        let results = self.results.block(self.next..end);
+        self.next += K::run_block(keys, results, transport, context, &mut self.undecided);
     }
 }
 
-impl<T, C, R> probeline_pipeline::Batch<T, Context<C>, FindOrPut> for Batch<'_, R>
+impl<T, K, R> Batch<T, K::Context, K::Machine> for KeyBatch<'_, K, R>
 where
     T: Transport,
-    C: AsMut<[CacheEntry]>,
+    K: Keys,
     R: BatchResult,
 {
     #[inline]
-    fn pull(&mut self, parts: &mut Parts<'_, T, Context<C>>, into: &mut FindOrPut) -> Pull {
-        if parts.shared.direct != Direct::Claims {
+    fn pull(&mut self, parts: &mut Parts<'_, T, K::Context>, into: &mut K::Machine) -> Pull {
+        if !K::is_direct(parts.shared) {
             return self.pull_any(parts.shared, into);
         }
+        // Each iteration takes keys of the batch, or ends.
         loop {
-            if let Some(key) = self.remote.pop() {
+            if let Some(key) = self.undecided.pop() {
                 if let Some(start) = self.start(self.block + key, parts.shared, into) {
                     return start;
                 }

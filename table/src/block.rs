@@ -395,7 +395,7 @@ static NO_LINE: Line = [const { AtomicU64::new(0) }; LINE_BUCKETS as usize];
 
 /// Keys that a block does not decide, as indices in the block.
 #[derive(Default)]
-pub(crate) struct Undecided(ArrayVec<u16, { REMOTE + OVERRUN }>);
+pub struct Undecided(ArrayVec<u16, { REMOTE + OVERRUN }>);
 
 impl Undecided {
     #[inline]
@@ -404,6 +404,13 @@ impl Undecided {
         #[allow(clippy::cast_possible_truncation)]
         let pushed = self.0.try_push(key as u16);
         debug_assert!(pushed.is_ok(), "no room for another key");
+    }
+
+    /// Leaves as many keys as there is room for undecided, of `count` in all, and returns their number.
+    pub(crate) fn push_all(&mut self, count: usize) -> usize {
+        let count = count.min(self.0.remaining_capacity());
+        (0..count).for_each(|key| self.push(key));
+        count
     }
 
     /// Returns whether the block should end.

@@ -4,7 +4,7 @@
 //! stored after mixing by a bijection on 63 bits. The stored word is therefore its own hash, and
 //! the words of structured keys have few zero bytes, which make torn words ambiguous.
 
-use thiserror::Error;
+use probeline_pipeline::Error;
 
 /// Bits of a key.
 const KEY_BITS: u32 = 63;
@@ -74,11 +74,11 @@ impl Bucket {
     /// Returns the bucket that holds `key`.
     ///
     /// # Errors
-    /// [`KeyOutOfRange`] if `key` exceeds [`MAX_KEY`].
+    /// [`Error::Key`] if `key` exceeds [`MAX_KEY`].
     #[inline]
-    pub fn new(key: u64) -> Result<Self, KeyOutOfRange> {
+    pub fn new(key: u64) -> Result<Self, Error> {
         if key > MAX_KEY {
-            return Err(KeyOutOfRange::new(key));
+            return Err(Error::Key { bits: u64::BITS, most: KEY_BITS });
         }
         Ok(Self(OCCUPIED | mix(key)))
     }
@@ -181,33 +181,6 @@ impl Wanted for Bucket {
     }
 }
 
-/// A key that does not fit in the 63 bits of a bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("key {} has more than 63 bits: 0 to {MAX_KEY} is allowed", self.key())]
-pub struct KeyOutOfRange {
-    /// Low and high half. A single u64 would make an operation's result half as large again, and a
-    /// batch writes one result for each key.
-    halves: [u32; 2],
-}
-
-impl KeyOutOfRange {
-    /// Creates the error for `key`.
-    #[must_use]
-    pub const fn new(key: u64) -> Self {
-        // Each half is 32 bits.
-        #[allow(clippy::cast_possible_truncation)]
-        let halves = [key as u32, (key >> 32) as u32];
-        Self { halves }
-    }
-
-    /// Returns the key.
-    #[must_use]
-    pub fn key(&self) -> u64 {
-        let [low, high] = self.halves.map(u64::from);
-        high << 32 | low
-    }
-}
-
 const fn mix(key: u64) -> u64 {
     let mut x = key.wrapping_add(OFFSET) & MAX_KEY;
     x ^= x >> FOLD;
@@ -285,8 +258,9 @@ mod tests {
     #[test]
     fn data_beyond_63_bits_is_refused() {
         assert_eq!(Bucket::new(MAX_KEY).unwrap().key(), MAX_KEY);
-        assert_eq!(Bucket::new(1 << 63), Err(KeyOutOfRange::new(1 << 63)));
-        assert_eq!(Bucket::new(u64::MAX), Err(KeyOutOfRange::new(u64::MAX)));
+        const TOO_LARGE: Result<Bucket, Error> = Err(Error::Key { bits: 64, most: 63 });
+        assert_eq!(Bucket::new(1 << 63), TOO_LARGE);
+        assert_eq!(Bucket::new(u64::MAX), TOO_LARGE);
     }
 
     #[test]

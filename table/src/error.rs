@@ -2,11 +2,11 @@
 
 use core::fmt;
 
-use probeline_pipeline::{CollectiveError, Error as Pipeline, OperationsError};
-use probeline_transport::{Fault, OpError, Owner, PostError, SlotError};
+pub use probeline_pipeline::{BatchError, Error as OperationError};
+use probeline_pipeline::{CollectiveError, OperationsError};
+use probeline_transport::Owner;
 use thiserror::Error;
 
-use crate::bucket::KeyOutOfRange;
 use crate::layout::LINE_BUCKETS;
 
 /// An invalid configuration, with the allowed range. The call changed nothing.
@@ -202,156 +202,9 @@ impl fmt::Display for StorageAdvice {
     }
 }
 
-/// The reason why an operation was not started. The call changed nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum SubmitError {
-    /// All storage for operations is in use: poll, then submit again.
-    #[error("{}", Pipeline::Busy)]
-    Busy,
-    /// The key does not fit in a bucket.
-    #[error("{0}")]
-    Key(KeyOutOfRange),
-    /// The key of a tree table has bits beyond those of its configuration.
-    #[error("the key has bits beyond the first {most}: raise key_bits, or set them to 0")]
-    KeyBits {
-        /// Bits of a key.
-        most: u32,
-    },
-    /// The storage for operations has become shorter than when the table was opened.
-    #[error("{}", Pipeline::Storage { found: *found, expected: *expected })]
-    Storage {
-        /// Operations that it stores now.
-        found: u32,
-        /// Operations that it stored at first.
-        expected: u32,
-    },
-    /// The transport died.
-    #[error("{}", Pipeline::Fault(*.0))]
-    Fault(#[source] Fault),
-}
-
-impl SubmitError {
-    /// Converts the error with which the pipeline refused an operation.
-    pub(crate) fn from_operation(error: OperationError) -> Self {
-        match error {
-            OperationError::Refused(refused) => refused,
-            OperationError::Fault(fault) => Self::Fault(fault),
-            other => {
-                debug_assert!(false, "a submit was refused: {other}");
-                Self::Busy
-            }
-        }
-    }
-}
-
-impl From<KeyOutOfRange> for SubmitError {
-    fn from(error: KeyOutOfRange) -> Self {
-        Self::Key(error)
-    }
-}
-
-/// The error of a batch call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum BatchError {
-    /// The number of results differs from the number of keys. The call changed nothing.
-    #[error("a batch of {keys} keys has room for {results} results: give one for each key")]
-    Lengths {
-        /// Number of keys.
-        keys: usize,
-        /// Number of results.
-        results: usize,
-    },
-    /// The batch stopped early; results that were not stored are unknown.
-    #[error("the batch has stopped: {0}")]
-    Operation(#[source] OperationError),
-    /// The operation of this key failed, the first key of possibly several, and the results are
-    /// answers, which have no place for errors.
-    #[error("key {place} of the batch (counted from 0): {error}")]
-    Failed {
-        /// The index of its key.
-        place: usize,
-        /// The reason.
-        #[source]
-        error: OperationError,
-    },
-}
-
-/// The reason why an operation completed without an outcome.
-///
-/// Unless the operation was refused, it may or may not have taken effect. Repeating it is safe; the
-/// repetition may find what the first attempt inserted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum OperationError {
-    /// The operation was not started.
-    #[error("{0}")]
-    Refused(#[source] SubmitError),
-    /// One of its one-sided operations failed.
-    #[error("{}", Pipeline::Failed(*.0))]
-    Failed(#[source] OpError),
-    /// The transport did not accept one of its one-sided operations.
-    #[error("{}", Pipeline::Post(*.0))]
-    Post(#[source] PostError),
-    /// The transport refused access to a slot that no operation in flight uses.
-    #[error("{}", Pipeline::Slot(*.0))]
-    Slot(#[from] SlotError),
-    /// The transport's window is shorter than when the table was opened.
-    #[error("the transport's window has become shorter")]
-    Window,
-    /// The transport died.
-    #[error("{}", Pipeline::Fault(*.0))]
-    Fault(#[from] Fault),
-}
-
-impl From<SubmitError> for OperationError {
-    fn from(error: SubmitError) -> Self {
-        match error {
-            SubmitError::Fault(fault) => Self::Fault(fault),
-            refused => Self::Refused(refused),
-        }
-    }
-}
-
-impl From<Pipeline> for OperationError {
-    fn from(error: Pipeline) -> Self {
-        match error {
-            Pipeline::Failed(error) => Self::Failed(error),
-            Pipeline::Post(error) => Self::Post(error),
-            Pipeline::Slot(error) => Self::Slot(error),
-            Pipeline::Fault(fault) => Self::Fault(fault),
-            Pipeline::Storage { found, expected } => {
-                Self::Refused(SubmitError::Storage { found, expected })
-            }
-            refused => {
-                debug_assert_eq!(refused, Pipeline::Busy, "find-or-put waits only for its posts");
-                Self::Refused(SubmitError::Busy)
-            }
-        }
-    }
-}
-
 impl From<OperationsError> for ConfigError {
     fn from(OperationsError { found, most }: OperationsError) -> Self {
         Self::Operations { found, most }
-    }
-}
-
-impl From<OperationError> for CollectiveError {
-    fn from(error: OperationError) -> Self {
-        Self::Operation(match error {
-            OperationError::Window => return Self::Window,
-            OperationError::Failed(error) => Pipeline::Failed(error),
-            OperationError::Post(error) => Pipeline::Post(error),
-            OperationError::Slot(error) => Pipeline::Slot(error),
-            OperationError::Fault(fault) | OperationError::Refused(SubmitError::Fault(fault)) => {
-                Pipeline::Fault(fault)
-            }
-            OperationError::Refused(SubmitError::Storage { found, expected }) => {
-                Pipeline::Storage { found, expected }
-            }
-            // No key is refused here: collective calls put keys that a table has.
-            OperationError::Refused(_) => Pipeline::Busy,
-        })
     }
 }
 
@@ -409,15 +262,7 @@ impl From<OperationError> for GrowError {
 }
 
 /// The reason why a table was not opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum OpenError {
-    /// The configuration is invalid on this engine.
-    #[error("cannot open the table: {0}")]
-    Config(#[from] ConfigError),
-    /// The owners did not agree, or the collective call failed.
-    #[error("cannot open the table: {0}")]
-    Collective(#[from] CollectiveError),
-}
+pub type OpenError<C = ConfigError> = probeline_pipeline::OpenError<C>;
 
 #[cfg(test)]
 mod tests {
@@ -427,6 +272,5 @@ mod tests {
     #[test]
     fn a_result_is_two_words() {
         assert!(size_of::<Result<Outcome, OperationError>>() <= 16);
-        assert_eq!(KeyOutOfRange::new(u64::MAX - 1).key(), u64::MAX - 1);
     }
 }

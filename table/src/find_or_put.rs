@@ -16,7 +16,6 @@ use crate::bucket::{Bucket, Wanted};
 use crate::cache::CacheEntry;
 use crate::context::Context;
 use crate::direct::{Direct, Look};
-use crate::error::OperationError;
 use crate::layout::{LINE_BUCKETS, Layout, Position};
 use crate::outcome::{Ended, Intent};
 use crate::stats::Cost;
@@ -106,7 +105,6 @@ enum Decision {
 
 impl Machine for FindOrPut {
     type Outcome = Ended;
-    type Error = OperationError;
     const IDLE: Self = Self::at(Walk::idle(Bucket::ANY), (), Stage::Lookup);
     const SLOTS: u32 = 2;
 }

@@ -1,26 +1,24 @@
 //! Operations as futures, for runtimes that poll futures.
 
+use core::borrow::Borrow;
 use core::cell::RefCell;
 use core::future::Future;
 use core::marker::PhantomData;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use probeline_pipeline::{Host, Machine, OperationFuture};
+use probeline_pipeline::{Host, OperationFuture, OperationOf};
 use probeline_transport::Transport;
 
-use crate::cache::CacheEntry;
 use crate::error::OperationError;
-use crate::outcome::{Answer, Ended, Intent, Outcome};
-use crate::table::{Operation, Table};
-use crate::tree::{PairCacheLine, TreeOperation, TreeTable};
-use crate::wide::{WideOperation, WideTable};
+use crate::outcome::{Answer, Outcome};
+use crate::set::{Keys, Set};
 
-/// A [`Table`], [`WideTable`] or [`TreeTable`] whose operations are futures, for the tasks of one
+/// A [`Set`] whose operations are futures, for the tasks of one
 /// thread. As many run at once as the table has storage for; the others wait for storage.
 ///
 /// [`OperationFuture`] describes who polls the transport and when wakers are called. A future fails
-/// with [`SubmitError::Busy`](crate::SubmitError::Busy) if unreported results of [`Table::submit`]
+/// with [`OperationError::Busy`] if unreported results of [`Set::submit`]
 /// hold all storage.
 ///
 /// ```
@@ -44,21 +42,7 @@ pub struct TableFuture<'t, H: Host, A> {
     answer: PhantomData<fn() -> A>,
 }
 
-impl<'t, H: Host, A: Answer> TableFuture<'t, H, A> {
-    #[inline]
-    fn new<K>(table: &'t Shared<H>, key: K) -> Self
-    where
-        H: Host<Arguments = (K, Intent)>,
-    {
-        let operation = OperationFuture::new(&table.0, (key, A::INTENT));
-        Self { operation, answer: PhantomData }
-    }
-}
-
-impl<H: Host, A: Answer> Future for TableFuture<'_, H, A>
-where
-    H::Machine: Machine<Outcome = Ended, Error = OperationError>,
-{
+impl<H: Host<Kind: Keys>, A: Answer> Future for TableFuture<'_, H, A> {
     type Output = Result<A, OperationError>;
 
     #[inline]
@@ -85,52 +69,20 @@ impl<H> Shared<H> {
     }
 }
 
-impl<T, S, C> Shared<Table<T, S, C>>
-where
-    T: Transport,
-    S: AsMut<[Operation]>,
-    C: AsMut<[CacheEntry]>,
-{
-    /// As [`Table::find_or_put`]. The operation starts at the first poll.
-    pub fn find_or_put(&self, key: u64) -> TableFuture<'_, Table<T, S, C>, Outcome> {
-        TableFuture::new(self, key)
+impl<T: Transport, S: AsMut<[OperationOf<K>]>, K: Keys> Shared<Set<T, S, K>> {
+    /// As [`Set::find_or_put`]. The operation starts at the first poll.
+    pub fn find_or_put(&self, key: K::Arg<'_>) -> TableFuture<'_, Set<T, S, K>, Outcome> {
+        self.run(key)
     }
 
-    /// As [`Table::find`]. The operation starts at the first poll.
-    pub fn find(&self, key: u64) -> TableFuture<'_, Table<T, S, C>, bool> {
-        TableFuture::new(self, key)
-    }
-}
-
-impl<T, S, const W: usize> Shared<WideTable<T, S, W>>
-where
-    T: Transport,
-    S: AsMut<[WideOperation<W>]>,
-{
-    /// As [`WideTable::find_or_put`]. The operation starts at the first poll.
-    pub fn find_or_put(&self, key: &[u64; W]) -> TableFuture<'_, WideTable<T, S, W>, Outcome> {
-        TableFuture::new(self, *key)
+    /// As [`Set::find`]. The operation starts at the first poll.
+    pub fn find(&self, key: K::Arg<'_>) -> TableFuture<'_, Set<T, S, K>, bool> {
+        self.run(key)
     }
 
-    /// As [`WideTable::find`]. The operation starts at the first poll.
-    pub fn find(&self, key: &[u64; W]) -> TableFuture<'_, WideTable<T, S, W>, bool> {
-        TableFuture::new(self, *key)
-    }
-}
-
-impl<T, S, C, const W: usize> Shared<TreeTable<T, S, W, C>>
-where
-    T: Transport,
-    S: AsMut<[TreeOperation<W>]>,
-    C: AsMut<[PairCacheLine]>,
-{
-    /// As [`TreeTable::find_or_put`]. The operation starts at the first poll.
-    pub fn find_or_put(&self, key: &[u64; W]) -> TableFuture<'_, TreeTable<T, S, W, C>, Outcome> {
-        TableFuture::new(self, *key)
-    }
-
-    /// As [`TreeTable::find`]. The operation starts at the first poll.
-    pub fn find(&self, key: &[u64; W]) -> TableFuture<'_, TreeTable<T, S, W, C>, bool> {
-        TableFuture::new(self, *key)
+    #[inline]
+    fn run<A: Answer>(&self, key: K::Arg<'_>) -> TableFuture<'_, Set<T, S, K>, A> {
+        let operation = OperationFuture::new(&self.0, key.borrow(), A::INTENT);
+        TableFuture { operation, answer: PhantomData }
     }
 }

@@ -88,47 +88,6 @@ impl Answer for Outcome {
     }
 }
 
-/// What a call returns: an answer, or the position of the key's bucket too.
-pub(crate) trait Returned: Copy {
-    const INTENT: Intent;
-    /// Whether it has the position.
-    const LOCATED: bool;
-
-    /// Creates it; `at` returns the position, if the key has a bucket.
-    fn of_ended(ended: Ended, at: impl FnOnce() -> Position) -> Self;
-}
-
-impl<A: Answer> Returned for A {
-    const INTENT: Intent = A::INTENT;
-    const LOCATED: bool = false;
-
-    #[inline(always)]
-    fn of_ended(ended: Ended, _: impl FnOnce() -> Position) -> Self {
-        Self::of(ended)
-    }
-}
-
-/// Returned by a find.
-impl Returned for Option<Position> {
-    const INTENT: Intent = Intent::Find;
-    const LOCATED: bool = true;
-
-    #[inline(always)]
-    fn of_ended(ended: Ended, at: impl FnOnce() -> Position) -> Self {
-        ended.has_bucket().then(at)
-    }
-}
-
-impl Returned for Located {
-    const INTENT: Intent = Intent::FindOrPut;
-    const LOCATED: bool = true;
-
-    #[inline(always)]
-    fn of_ended(ended: Ended, at: impl FnOnce() -> Position) -> Self {
-        Self { outcome: Outcome::of(ended), at: ended.has_bucket().then(at) }
-    }
-}
-
 impl From<Outcome> for Ended {
     fn from(outcome: Outcome) -> Self {
         match outcome {
@@ -167,7 +126,7 @@ impl Intent {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Ended, Intent, Located, Outcome, Position};
+    use super::{Answer, Ended, Intent, Outcome};
     use crate::results::BatchResult;
 
     /// Each match names everything that the operation can return, and has no other arm.
@@ -196,18 +155,5 @@ mod tests {
     #[test]
     fn a_batch_stores_one_byte_for_each_key() {
         assert_eq!([size_of::<Outcome>(), size_of::<bool>()], [1, 1]);
-    }
-
-    #[test]
-    fn positions_are_present_for_keys_with_a_bucket() {
-        use super::Returned;
-
-        let at = Position { owner: 1, index: 9 };
-        for ended in [Ended::Found, Ended::Inserted, Ended::Full] {
-            let located = Located::of_ended(ended, || at);
-            assert_eq!(located.at, (located.outcome != Outcome::Full).then_some(at));
-        }
-        assert_eq!(Option::of_ended(Ended::Found, || at), Some(at));
-        assert_eq!(Option::<Position>::of_ended(Ended::Absent, || at), None);
     }
 }

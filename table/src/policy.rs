@@ -7,7 +7,7 @@ use crate::outcome::{Ended, Intent};
 
 /// The state from which each operation's choices are made.
 #[derive(Clone, Debug)]
-pub(crate) struct Policy {
+pub struct Policy {
     one_roundtrip: OneRoundtrip,
     /// With `Auto`: the expected fraction of claims that succeed, as the product of two shares,
     /// from which on a find-or-put claims.

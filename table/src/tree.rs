@@ -24,9 +24,7 @@
 //! - A client that dies, or an operation of unknown outcome, leaves at most inner nodes to which no
 //!   root refers.
 
-mod batch;
 mod cache;
-mod collective;
 mod config;
 mod context;
 mod local;
@@ -39,7 +37,7 @@ pub use cache::PairCacheLine;
 pub use config::TreeConfig;
 pub(crate) use config::fingerprint;
 pub use stats::TreeStats;
-pub use table::{TreeOperation, TreeTable};
+pub use table::{Tree, TreeOperation, TreeTable};
 #[cfg(test)]
 pub(crate) use {
     context::TreeContext,

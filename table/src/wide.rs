@@ -21,9 +21,7 @@
 //!
 //! [`Transport`]: probeline_transport::Transport
 
-mod batch;
 mod block;
-mod collective;
 mod compaction;
 mod config;
 mod context;
@@ -39,7 +37,7 @@ pub use config::WideConfig;
 pub(crate) use config::fingerprint;
 pub(crate) use key::Tagged;
 pub use stats::EntryStats;
-pub use table::{WideOperation, WideTable};
+pub use table::{Wide, WideOperation, WideTable};
 #[cfg(test)]
 pub(crate) use {
     context::WideContext,

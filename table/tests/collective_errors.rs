@@ -364,7 +364,7 @@ fn a_window_shorter_than_its_geometry_is_an_error() {
 
     let mut table = Table::open(engine(), CONFIG, storage(), &mut Alone).unwrap();
     table.transport_mut().unwrap().hidden_words = 1;
-    let window = Err(CollectiveError::Window);
+    let window = Err(CollectiveError::Operation(OperationError::Window));
     assert_eq!(table.len(&mut Alone), window);
     assert_eq!(table.retain(&mut Alone, |_| true), window);
     assert_eq!(table.clear(&mut Alone), window.map(drop));

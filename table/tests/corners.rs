@@ -22,7 +22,7 @@ use common::{content, own_words, probe_order, storage};
 use probeline_sim::{Cluster, DirectAccess, Engine, Model, Order};
 use probeline_table::{
     Bucket, Config, Ended, Finished, Intent, Layout, OneRoundtrip, Operation, OperationError,
-    Outcome, Probing, ReadAhead, ReadCost, Shared, SubmitError, Table, Tag,
+    Outcome, Probing, ReadAhead, ReadCost, Shared, Table, Tag,
 };
 use probeline_transport::{
     AtomicScope, Completion, Fault, Owner, PostError, Request, Token, Transport, forward_transport,
@@ -30,7 +30,7 @@ use probeline_transport::{
 
 type Plain<T> = Table<T, Vec<Operation>>;
 
-const BUSY: OperationError = OperationError::Refused(SubmitError::Busy);
+const BUSY: OperationError = OperationError::Busy;
 const PROBINGS: [Probing; 3] = [Probing::Linear, Probing::Lines, Probing::Jump];
 /// Far more polls than any of these runs needs.
 const MOST_POLLS: usize = 100_000;

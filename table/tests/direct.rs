@@ -10,7 +10,7 @@ use common::{CachedTable, cache, key, storage};
 use probeline_sim::Rng;
 use probeline_table::{
     BatchError, Config, Finished, Intent, OneRoundtrip, OperationError, Outcome, Probing, Stats,
-    SubmitError, Table, Tag,
+    Table, Tag,
 };
 use probeline_transport::{AtomicScope, Exchange, Transport};
 
@@ -138,7 +138,7 @@ fn a_batch_of_outcomes_names_the_first_key_that_failed() {
             let mut outcomes = [Outcome::Full; 5];
             let keys = [1, u64::MAX, 7, u64::MAX - 1, 9];
             let error = table.find_or_put_batch(&keys, &mut outcomes).unwrap_err();
-            let refused = |error| matches!(error, OperationError::Refused(SubmitError::Key(_)));
+            let refused = |error| matches!(error, OperationError::Key { .. });
             let BatchError::Failed { place: 1, error } = error else { panic!("{error}") };
             assert!(refused(error) && error.to_string().contains(&u64::MAX.to_string()), "{error}");
             let (inserted, untouched) = (Outcome::Inserted, Outcome::Full);
@@ -158,7 +158,7 @@ fn a_batch_of_wrong_length_is_refused() {
         assert_eq!((results, table.local().count()), ([Ok(Outcome::Full); 2], 0));
         table.find_or_put_batch(&[], &mut results[..0]).unwrap();
         table.find_or_put_batch(&[u64::MAX, 7], &mut results).unwrap();
-        assert!(matches!(results, [Err(OperationError::Refused(_)), Ok(Outcome::Inserted)]));
+        assert!(matches!(results, [Err(OperationError::Key { .. }), Ok(Outcome::Inserted)]));
         assert_eq!(table.local().collect::<Vec<_>>(), [7]);
     });
 }

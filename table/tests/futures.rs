@@ -12,9 +12,7 @@ use common::account::{Account, End};
 use common::extensions::setups;
 use common::{CachedTable, cache, content, key, own_words, storage};
 use probeline_sim::{Cluster, DirectAccess, Engine, Faults, Jitter, Model, Order, Rng};
-use probeline_table::{
-    Config, Ended, Intent, OperationError, Outcome, Shared, SubmitError, Table, Tag,
-};
+use probeline_table::{Config, Ended, Intent, OperationError, Outcome, Shared, Table, Tag};
 use probeline_transport::{AtomicScope, Owner};
 
 const OPERATIONS: u32 = 5;
@@ -98,7 +96,7 @@ fn concurrent_futures_agree_with_a_set() {
             if rng.chance(10_000) {
                 let (tag, future) = mine.swap_remove(which);
                 drop(future);
-                let unknown = Err(OperationError::Refused(SubmitError::Busy));
+                let unknown = Err(OperationError::Busy);
                 account.end(tag, unknown).unwrap();
                 dropped += 1;
             } else if let Poll::Ready(end) = poll(&mut mine[which].1) {
@@ -169,7 +167,7 @@ fn a_future_that_was_not_polled_does_nothing() {
         let mut future = tables[0].find_or_put(u64::MAX);
         poll(&mut future)
     };
-    assert!(matches!(refused, Poll::Ready(Err(OperationError::Refused(SubmitError::Key(_))))));
+    assert!(matches!(refused, Poll::Ready(Err(OperationError::Key { .. }))));
 }
 
 /// Awaits futures in a task, with a waker that is called at each pending poll.

@@ -6,10 +6,11 @@ use std::collections::BTreeSet;
 
 use common::job::{Sizes, on_shm};
 use common::{Replay, key, seeds, storage};
+use probeline_pipeline::{Open, OperationOf};
 use probeline_sim::{Cluster, Death, Faults, Jitter, Model, Order, Rng, stage};
 use probeline_table::{
-    CollectiveError, Config, GrowError, Operation, OperationError, Outcome, Probing, Table,
-    TreeConfig, TreeOperation, TreeTable, WideConfig, WideOperation, WideTable,
+    Config, ConfigError, Ended, GrowError, Intent, Keys, Narrow, OperationError, Outcome, Probing,
+    Set, Table, Tree, TreeConfig, TreeOperation, TreeTable, Wide, WideConfig,
 };
 use probeline_transport::{
     Alone, Exchange, Owner, Pending, Splitter, StableMemory, Transport, all_gather_u64,
@@ -41,89 +42,54 @@ impl Shape {
     }
 }
 
-/// A table of numbers, narrow or wide.
-trait Numbers<T>: Sized {
-    fn new(transport: T, shape: Shape) -> Self;
-    fn agree(&mut self, exchange: &mut dyn Exchange) -> Result<(), CollectiveError>;
-    fn put(&mut self, number: u64) -> Result<Outcome, OperationError>;
-    fn find(&mut self, number: u64) -> Result<bool, OperationError>;
-    fn grow(&mut self, to: &mut Self, exchange: &mut dyn Exchange) -> Result<u64, GrowError>;
-    /// Returns the numbers in this owner's part.
-    fn part(&mut self) -> Result<Vec<u64>, OperationError>;
+/// Keys of numbers: those of one kind of table.
+trait Numbers: Keys + Open<ConfigError = ConfigError> {
+    fn config(shape: Shape) -> Self::Config;
+    fn key(number: u64) -> Self::Key;
+    fn number(key: &Self::Key) -> u64;
 }
 
-type Narrow<T> = Table<T, Vec<Operation>>;
+type Numbered<T, K> = Set<T, Vec<OperationOf<K>>, K>;
 
-impl<T: Transport> Numbers<T> for Narrow<T> {
-    fn new(transport: T, shape: Shape) -> Self {
-        Table::new(transport, shape.config(), storage(OPERATIONS)).unwrap()
-    }
-
-    fn agree(&mut self, exchange: &mut dyn Exchange) -> Result<(), CollectiveError> {
-        Self::agree(self, exchange)
-    }
-
-    fn put(&mut self, number: u64) -> Result<Outcome, OperationError> {
-        self.find_or_put(key(number))
-    }
-
-    fn find(&mut self, number: u64) -> Result<bool, OperationError> {
-        Self::find(self, key(number))
-    }
-
-    fn grow(&mut self, to: &mut Self, exchange: &mut dyn Exchange) -> Result<u64, GrowError> {
-        self.grow_into(to, exchange)
-    }
-
-    fn part(&mut self) -> Result<Vec<u64>, OperationError> {
-        Ok(self.local().map(|found| (0..).find(|&number| key(number) == found).unwrap()).collect())
-    }
+/// Opens a table by itself.
+fn new<T: Transport, K: Numbers>(transport: T, shape: Shape) -> Numbered<T, K> {
+    Set::new(transport, K::config(shape), vec![OperationOf::<K>::EMPTY; OPERATIONS as usize])
+        .unwrap()
 }
 
-type Wide<T> = WideTable<T, Vec<WideOperation<WORDS>>, WORDS>;
+impl Numbers for Narrow {
+    fn config(shape: Shape) -> Config {
+        shape.config()
+    }
+
+    fn key(number: u64) -> u64 {
+        key(number)
+    }
+
+    fn number(found: &u64) -> u64 {
+        (0..).find(|&number| key(number) == *found).unwrap()
+    }
+}
 
 fn wide_config(shape: Shape) -> WideConfig<WORDS> {
     // An entry for each bucket, and those that clients hold or lose to operations that fail.
     WideConfig { buckets: shape.config(), entries_per_owner: 8 * shape.lines + 4_000 }
 }
 
-fn wide_key(number: u64) -> [u64; WORDS] {
-    [number % 2, number, !number]
-}
-
-impl<T: Transport> Numbers<T> for Wide<T> {
-    fn new(transport: T, shape: Shape) -> Self {
-        let storage = vec![WideOperation::EMPTY; OPERATIONS as usize];
-        WideTable::new(transport, wide_config(shape), storage).unwrap()
+impl Numbers for Wide<WORDS> {
+    fn config(shape: Shape) -> WideConfig<WORDS> {
+        wide_config(shape)
     }
 
-    fn agree(&mut self, exchange: &mut dyn Exchange) -> Result<(), CollectiveError> {
-        Self::agree(self, exchange)
+    fn key(number: u64) -> [u64; WORDS] {
+        [number % 2, number, !number]
     }
 
-    fn put(&mut self, number: u64) -> Result<Outcome, OperationError> {
-        self.find_or_put(&wide_key(number))
-    }
-
-    fn find(&mut self, number: u64) -> Result<bool, OperationError> {
-        Self::find(self, &wide_key(number))
-    }
-
-    fn grow(&mut self, to: &mut Self, exchange: &mut dyn Exchange) -> Result<u64, GrowError> {
-        self.grow_into(to, exchange)
-    }
-
-    fn part(&mut self) -> Result<Vec<u64>, OperationError> {
-        let mut part = Vec::new();
-        self.for_each_local(|key| {
-            assert_eq!(*key, wide_key(key[1]));
-            part.push(key[1]);
-        })?;
-        Ok(part)
+    fn number(key: &[u64; WORDS]) -> u64 {
+        assert_eq!(*key, Self::key(key[1]));
+        key[1]
     }
 }
-
-type Tree<T> = TreeTable<T, Vec<TreeOperation<WORDS>>, WORDS>;
 
 /// A bucket for each key, and room for the inner nodes, of which each key has two of its own.
 fn tree_config(shape: Shape) -> TreeConfig {
@@ -131,39 +97,18 @@ fn tree_config(shape: Shape) -> TreeConfig {
     TreeConfig { buckets, key_bits: 130 }
 }
 
-fn tree_key(number: u64) -> [u64; WORDS] {
-    [number % 3, number << 30, 1]
-}
-
-impl<T: Transport> Numbers<T> for Tree<T> {
-    fn new(transport: T, shape: Shape) -> Self {
-        let storage = vec![TreeOperation::EMPTY; OPERATIONS as usize];
-        TreeTable::new(transport, tree_config(shape), storage).unwrap()
+impl Numbers for Tree<WORDS> {
+    fn config(shape: Shape) -> TreeConfig {
+        tree_config(shape)
     }
 
-    fn agree(&mut self, exchange: &mut dyn Exchange) -> Result<(), CollectiveError> {
-        Self::agree(self, exchange)
+    fn key(number: u64) -> [u64; WORDS] {
+        [number % 3, number << 30, 1]
     }
 
-    fn put(&mut self, number: u64) -> Result<Outcome, OperationError> {
-        self.find_or_put(&tree_key(number))
-    }
-
-    fn find(&mut self, number: u64) -> Result<bool, OperationError> {
-        Self::find(self, &tree_key(number))
-    }
-
-    fn grow(&mut self, to: &mut Self, exchange: &mut dyn Exchange) -> Result<u64, GrowError> {
-        self.grow_into(to, exchange)
-    }
-
-    fn part(&mut self) -> Result<Vec<u64>, OperationError> {
-        let mut part = Vec::new();
-        self.for_each_local(|key| {
-            assert_eq!(*key, tree_key(key[1] >> 30));
-            part.push(key[1] >> 30);
-        })?;
-        Ok(part)
+    fn number(key: &[u64; WORDS]) -> u64 {
+        assert_eq!(*key, Self::key(key[1] >> 30));
+        key[1] >> 30
     }
 }
 
@@ -254,21 +199,21 @@ impl Case {
         let splitter = Splitter::new(engine, plan, &mut pending).unwrap();
         let channels = splitter.channels().unwrap();
         match self.kind {
-            Kind::Narrow => self.run::<_, Narrow<_>>(channels, agrees, exchange),
-            Kind::Wide => self.run::<_, Wide<_>>(channels, agrees, exchange),
-            Kind::Tree => self.run::<_, Tree<_>>(channels, agrees, exchange),
+            Kind::Narrow => self.run::<_, Narrow>(channels, agrees, exchange),
+            Kind::Wide => self.run::<_, Wide<WORDS>>(channels, agrees, exchange),
+            Kind::Tree => self.run::<_, Tree<WORDS>>(channels, agrees, exchange),
         }
     }
 
     /// Returns nothing if the engine dies before the growth.
-    fn run<T: Transport, N: Numbers<T>>(
+    fn run<T: Transport, K: Numbers>(
         &self,
         [first, second]: [T; 2],
         agrees: bool,
         exchange: &mut dyn Exchange,
     ) -> Option<Seen> {
         let [from, to] = self.shapes;
-        let (mut table, mut target) = (N::new(first, from), N::new(second, to));
+        let (mut table, mut target) = (new::<T, K>(first, from), new::<T, K>(second, to));
         exchange.barrier().ok()?;
         if agrees {
             table.agree(exchange).and_then(|()| target.agree(exchange)).unwrap();
@@ -283,7 +228,7 @@ impl Case {
         exchange.barrier().ok()?;
         let before = part(&mut table);
         exchange.barrier().ok()?;
-        let result = table.grow(&mut target, exchange);
+        let result = table.grow_into(&mut target, exchange);
         let mut all = vec![0; self.owners as usize];
         let mine = [exchange.me().0.to_le_bytes()[0]];
         let is_in_step =
@@ -311,18 +256,31 @@ fn repeat<R>(mut call: impl FnMut() -> Result<R, OperationError>) -> Option<R> {
     panic!("an operation fails again and again");
 }
 
-fn put<T>(table: &mut impl Numbers<T>, number: u64) -> Option<()> {
-    let outcome = repeat(|| table.put(number))?;
-    assert_ne!(outcome, Outcome::Full, "the test's table is too small");
+fn call<T: Transport, K: Numbers>(
+    table: &mut Numbered<T, K>,
+    number: u64,
+    intent: Intent,
+) -> Option<Ended> {
+    repeat(|| table.call(&K::key(number), intent))
+}
+
+fn put<T: Transport, K: Numbers>(table: &mut Numbered<T, K>, number: u64) -> Option<()> {
+    let ended = call(table, number, Intent::FindOrPut)?;
+    assert_ne!(ended, Ended::Full, "the test's table is too small");
     Some(())
 }
 
-fn find<T>(table: &mut impl Numbers<T>, number: u64) -> Option<bool> {
-    repeat(|| table.find(number))
+fn find<T: Transport, K: Numbers>(table: &mut Numbered<T, K>, number: u64) -> Option<bool> {
+    call(table, number, Intent::Find).map(|ended| ended == Ended::Found)
 }
 
-fn part<T>(table: &mut impl Numbers<T>) -> Option<Vec<u64>> {
-    repeat(|| table.part())
+/// Returns the numbers in this owner's part.
+fn part<T: Transport, K: Numbers>(table: &mut Numbered<T, K>) -> Option<Vec<u64>> {
+    repeat(|| {
+        let mut part = Vec::new();
+        table.for_each_local(|key| part.push(K::number(key)))?;
+        Ok(part)
+    })
 }
 
 /// Returns the numbers in the parts of all owners, each once.
@@ -537,7 +495,7 @@ fn tables_grow_again_and_again_on_new_engines() {
     });
 }
 
-type OwnerTree = Tree<probeline_shm::Engine>;
+type OwnerTree = Numbered<probeline_shm::Engine, Tree<WORDS>>;
 
 /// Opens a tree table on an engine of its own.
 fn open_tree(lines: u64, exchange: &mut probeline_exchange::Thread) -> OwnerTree {
@@ -554,14 +512,15 @@ fn a_tree_table_keeps_some_of_its_keys_in_another_one() {
         let (mut table, mut target) = (open_tree(40, &mut exchange), open_tree(5, &mut exchange));
         let me = u64::from(exchange.me().0);
         for number in (me..900).step_by(OWNERS as usize) {
-            assert_eq!(table.put(number), Ok(Outcome::Inserted));
+            let key = Tree::<WORDS>::key(number);
+            assert_eq!(table.find_or_put(&key), Ok(Outcome::Inserted));
         }
         let keep = |key: &[u64; WORDS]| (key[1] >> 30) % 10 == 3;
         assert_eq!(table.retain_into(&mut target, &mut exchange, keep), Ok(90));
         assert_eq!(target.len(&mut exchange), Ok(90));
         assert_eq!(table.len(&mut exchange), Ok(900));
         for number in 0..900 {
-            assert_eq!(Numbers::find(&mut target, number), Ok(number % 10 == 3), "{number}");
+            assert_eq!(find(&mut target, number), Some(number % 10 == 3), "{number}");
         }
         let (all, kept) = (table.occupied(&mut exchange), target.occupied(&mut exchange));
         assert!(kept.unwrap() < all.unwrap() / 5, "{kept:?} of {all:?} nodes");

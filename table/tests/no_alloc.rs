@@ -13,8 +13,8 @@ use common::job::{Sizes, on_shm};
 use common::{cache, storage};
 use probeline_shm::Builder;
 use probeline_table::{
-    CacheEntry, ChunkChoice, Config, Finished, Intent, OneRoundtrip, Operation, Outcome,
-    PairCacheLine, Probing, ReadAhead, ReadCost, Shared, SubmitError, Table, Tag, TreeConfig,
+    CacheEntry, ChunkChoice, Config, Finished, Intent, OneRoundtrip, Operation, OperationError,
+    Outcome, PairCacheLine, Probing, ReadAhead, ReadCost, Shared, Table, Tag, TreeConfig,
     TreeOperation, TreeTable, WideConfig, WideOperation, WideTable,
 };
 use probeline_transport::Exchange;
@@ -67,7 +67,7 @@ fn poll_form(table: &mut ShmTable) {
     let mut out = [Finished::default(); 3];
     let mut ended = 0;
     for tag in 0..KEYS {
-        while table.submit(Tag(tag), tag, Intent::FindOrPut) == Err(SubmitError::Busy) {
+        while table.submit(Tag(tag), tag, Intent::FindOrPut) == Err(OperationError::Busy) {
             ended += table.poll_into(&mut out).unwrap().len();
         }
     }

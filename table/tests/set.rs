@@ -12,7 +12,7 @@ use common::extensions::setups;
 use common::job::Sizes;
 use common::{CachedTable, cache, content, key, own_words, storage};
 use probeline_sim::{Cluster, DirectAccess, Engine, Jitter, Model, Order, Rng, stage};
-use probeline_table::{Config, Finished, Intent, OperationError, Outcome, SubmitError, Table, Tag};
+use probeline_table::{Config, Finished, Intent, OperationError, Outcome, Table, Tag};
 use probeline_transport::{AtomicScope, Exchange, Transport};
 use proptest::prelude::*;
 
@@ -190,7 +190,7 @@ fn body(plan: &Plan, table: &mut CachedTable<Engine>, account: &Mutex<Account>) 
             }
         } else {
             match block(table, key, intent) {
-                Err(OperationError::Refused(SubmitError::Busy)) => account().refused(tag),
+                Err(OperationError::Busy) => account().refused(tag),
                 end => _ = account().end(tag, end).unwrap(),
             }
         }

@@ -15,8 +15,7 @@ use probeline_shm::Builder;
 use probeline_sim::{Cluster, Engine, Faults, Jitter, Model, Order, Rng};
 use probeline_table::{
     Bucket, Config, ConfigError, Ended, Finished, Intent, OneRoundtrip, OpenError, OperationError,
-    Outcome, PairCacheLine, Probing, Shared, SubmitError, Tag, TreeConfig, TreeOperation,
-    TreeStats, TreeTable,
+    Outcome, PairCacheLine, Probing, Shared, Tag, TreeConfig, TreeOperation, TreeStats, TreeTable,
 };
 use probeline_transport::{Alone, Exchange, Owner, Transport};
 use proptest::prelude::*;
@@ -100,7 +99,7 @@ fn is_a_set<T: Transport, const W: usize>(
                     while next < keys.len() && table.has_room() {
                         match table.submit(Tag(next as u64), &keys[next], intent) {
                             Ok(()) => next += 1,
-                            Err(error) => prop_assert_eq!(error, SubmitError::Busy),
+                            Err(error) => prop_assert_eq!(error, OperationError::Busy),
                         }
                     }
                     for end in table.poll_into(&mut out).unwrap() {
@@ -236,13 +235,12 @@ fn bad_parameters_are_refused() {
     let engine = Builder::new(new.sizes(OPERATIONS)).open(&mut Alone).unwrap();
     let mut table = TreeTable::open(engine, new, storage::<2>(), &mut Alone).unwrap();
     let (fits, wide) = ([u64::MAX, (1 << 36) - 1], [0, 1 << 36]);
-    let refused = SubmitError::KeyBits { most: 100 };
-    assert_eq!(table.find_or_put(&wide), Err(OperationError::Refused(refused)));
+    let refused = OperationError::Key { bits: 101, most: 100 };
+    assert_eq!(table.find_or_put(&wide), Err(refused));
     assert_eq!(table.submit(Tag(0), &wide, Intent::Find), Err(refused));
     let mut results = [Ok(Outcome::Full); 3];
     table.find_or_put_batch(&[fits, wide, fits], &mut results).unwrap();
-    let refused = Err(OperationError::Refused(refused));
-    assert_eq!(results, [Ok(Outcome::Inserted), refused, Ok(Outcome::Found)]);
+    assert_eq!(results, [Ok(Outcome::Inserted), Err(refused), Ok(Outcome::Found)]);
 }
 
 #[test]
@@ -407,7 +405,7 @@ fn run_with_faults(seed: u64, faults: Faults) -> Result<(TreeStats, u64), Wrong>
                     running += 1;
                     left = left.saturating_sub(1);
                 }
-                Err(SubmitError::Busy) => {
+                Err(OperationError::Busy) => {
                     account.refused(next_tag);
                     again.push((number, intent));
                 }

@@ -11,8 +11,8 @@ use common::job::{Sizes, on_shm};
 use probeline_shm::Builder;
 use probeline_sim::{Cluster, Engine, Faults};
 use probeline_table::{
-    Config, Ended, Finished, Intent, OperationError, Outcome, Probing, Shared, SubmitError, Tag,
-    WideConfig, WideOperation, WideTable,
+    Config, Ended, Finished, Intent, OperationError, Outcome, Probing, Shared, Tag, WideConfig,
+    WideOperation, WideTable,
 };
 use probeline_transport::{Alone, Exchange, Local, Owner, Slot, Transport};
 use proptest::prelude::*;
@@ -138,7 +138,7 @@ fn is_a_set<T: Transport, const W: usize>(
             Step::Put(number) if !submitted.contains(&number) => {
                 let expected = ended(&mut set, number, true);
                 match table.find_or_put(&key(number)) {
-                    Err(OperationError::Refused(SubmitError::Busy)) => {
+                    Err(OperationError::Busy) => {
                         prop_assert_eq!(table.in_flight(), 4);
                         if expected == Ended::Inserted {
                             set.remove(&number);

@@ -9,8 +9,8 @@ use common::account::Account;
 use common::{Replay, Wrong, seeds};
 use probeline_sim::{Cluster, Engine, Faults, Jitter, Model, Order, Rng};
 use probeline_table::{
-    Config, Ended, EntryStats, Finished, Intent, OperationError, Probing, SubmitError, Tag,
-    WideConfig, WideOperation, WideTable,
+    Config, Ended, EntryStats, Finished, Intent, OperationError, Probing, Tag, WideConfig,
+    WideOperation, WideTable,
 };
 use probeline_transport::{Fault, Owner};
 
@@ -151,11 +151,11 @@ impl Run {
         self.account.begin(tag, number, intent);
         match self.tables[owner].submit(Tag(tag), &key(number), intent) {
             Ok(()) => self.running[owner] += 1,
-            Err(SubmitError::Busy) => {
+            Err(OperationError::Busy) => {
                 self.account.refused(tag);
                 self.again[owner].push((number, intent));
             }
-            Err(SubmitError::Fault(_)) => self.account.refused(tag),
+            Err(OperationError::Fault(_)) => self.account.refused(tag),
             Err(error) => return Err(error.to_string()),
         }
         Ok(())

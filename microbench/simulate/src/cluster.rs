@@ -130,7 +130,7 @@ impl Ranks {
 
     /// Puts a key in the first empty bucket of its probe order, in no virtual time.
     pub(crate) fn put(&mut self, key: u64) -> Result<(), Error> {
-        let bucket = Bucket::new(key).map_err(probeline_table::SubmitError::Key)?;
+        let bucket = Bucket::new(key)?;
         let mut places = self.layout.probe_order(bucket).filter_map(|at| self.place(at));
         if let Some(empty) = places.find(|place| place.load(Relaxed) == 0) {
             empty.store(bucket.word(), Relaxed);

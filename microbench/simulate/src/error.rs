@@ -1,7 +1,7 @@
 //! The errors of a simulation.
 
 use probeline_sim::OpenError;
-use probeline_table::{OperationError, Outcome, SubmitError};
+use probeline_table::{OperationError, Outcome};
 use probeline_transport::Fault;
 
 /// The reason why an experiment has no result.
@@ -16,9 +16,6 @@ pub enum Error {
     /// The table cannot be created.
     #[error(transparent)]
     Table(#[from] probeline_table::ConfigError),
-    /// An operation could not be submitted.
-    #[error(transparent)]
-    Submit(#[from] SubmitError),
     /// An operation failed; the simulator causes no such failure.
     #[error(transparent)]
     Operation(#[from] OperationError),

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use probeline_profile::paper::Workload;
 use probeline_profile::{MissingQuantity, Profile, Shape};
-use probeline_table::{Ended, Finished, Intent, OutcomeStats, SubmitError, Tag};
+use probeline_table::{Ended, Finished, Intent, OperationError, OutcomeStats, Tag};
 use probeline_transport::Owner;
 
 use crate::bound::{Bound, Task, Work};
@@ -234,7 +234,7 @@ impl Worker {
             match table.submit(Tag(now_ns), key, Intent::FindOrPut) {
                 Ok(()) => self.running += 1,
                 // Read-aheads that have not completed occupy the remaining storage.
-                Err(SubmitError::Busy) => {
+                Err(OperationError::Busy) => {
                     self.drawn = Some(key);
                     return Ok(());
                 }

@@ -3,12 +3,13 @@
 //! The call stores nothing in the buckets and entries that the keys come from. They hold every key
 //! until it has returned on all owners, even if owners die.
 
-use probeline_pipeline::Collective;
+use probeline_pipeline::{Collective, Kind, OperationOf};
 use probeline_transport::{Exchange, Owner, Transport};
 
 use super::{Phase, TRIES};
 use crate::error::{BatchError, GrowError, OperationError};
 use crate::outcome::Outcome;
+use crate::set::{Keys, Set};
 
 /// Keys of one batch call: enough to keep the target's operations in flight, on the stack.
 const BATCH: usize = 128;
@@ -18,34 +19,49 @@ const PIECE: usize = 512;
 const EARLY: u64 = 1 << 62;
 
 /// The result of one key of a batch.
-pub(crate) type KeyResult = Result<Outcome, OperationError>;
+type KeyResult = Result<Outcome, OperationError>;
 
-/// A table whose keys can be moved, or into which keys can be moved.
+/// A table whose keys are moved, or into which keys are moved.
 pub(crate) trait Grows {
     type Transport: Transport;
-    type Key: Copy;
-    /// Any key: the initial value of storage.
-    const ANY: Self::Key;
+    type Kind: Keys;
 
     fn phase(&mut self) -> Phase<'_, Self::Transport>;
 
     fn quiesce(&mut self) -> Result<(), OperationError>;
 
-    /// Returns the number of keys in this owner's part.
-    fn keys_in(phase: &Phase<'_, Self::Transport>) -> Result<u64, OperationError> {
-        phase.occupied()
-    }
-
-    /// Reads keys of this owner's buckets from index `next` on, after a barrier, and advances
-    /// `next` past them. Returns their number, which is less than that of `keys` only at the end.
+    /// As [`Keys::read_part`], between barriers.
     fn read_part(
         &mut self,
         next: &mut u64,
-        keys: &mut [Self::Key],
+        keys: &mut [KeyOf<Self>],
     ) -> Result<usize, OperationError>;
 
     /// Stores the result of find-or-put of each key at the same index of `results`.
-    fn put(&mut self, keys: &[Self::Key], results: &mut [KeyResult]) -> Result<(), BatchError>;
+    fn put(&mut self, keys: &[KeyOf<Self>], results: &mut [KeyResult]) -> Result<(), BatchError>;
+}
+
+type KeyOf<A> = <<A as Grows>::Kind as Kind>::Key;
+
+impl<T: Transport, S: AsMut<[OperationOf<K>]>, K: Keys> Grows for Set<T, S, K> {
+    type Transport = T;
+    type Kind = K;
+
+    fn phase(&mut self) -> Phase<'_, T> {
+        Self::phase(self)
+    }
+
+    fn quiesce(&mut self) -> Result<(), OperationError> {
+        self.pipeline().quiesce()
+    }
+
+    fn read_part(&mut self, next: &mut u64, keys: &mut [K::Key]) -> Result<usize, OperationError> {
+        Self::read_part(self, next, keys, true)
+    }
+
+    fn put(&mut self, keys: &[K::Key], results: &mut [KeyResult]) -> Result<(), BatchError> {
+        self.find_or_put_batch(keys, results)
+    }
 }
 
 /// How far an owner has moved the keys of its part.
@@ -72,11 +88,11 @@ impl Progress {
 
 /// Moves the keys of `table` that `keep` accepts into `target`, and returns their number. Ends early
 /// if `go_on` returns false on an owner.
-pub(crate) fn grow<A: Grows, B: Grows<Key = A::Key>, E: Exchange + ?Sized>(
+pub(crate) fn grow<A: Grows, B: Grows<Kind: Kind<Key = KeyOf<A>>>, E: Exchange + ?Sized>(
     table: &mut A,
     target: &mut B,
     mut call: Collective<'_, E>,
-    mut keep: impl FnMut(&A::Key) -> bool,
+    mut keep: impl FnMut(&KeyOf<A>) -> bool,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<u64, GrowError> {
     let quiet = table.quiesce().and(target.quiesce()).map_err(GrowError::from);
@@ -96,7 +112,7 @@ pub(crate) fn grow<A: Grows, B: Grows<Key = A::Key>, E: Exchange + ?Sized>(
         }
     };
     let keys = call.sum::<GrowError>(Ok(moved))?;
-    let held = call.sum(B::keys_in(&target.phase()).map_err(GrowError::from))?;
+    let held = call.sum(B::Kind::keys_in(&target.phase()).map_err(GrowError::from))?;
     if held != keys {
         return Err(GrowError::Differs { keys, held });
     }
@@ -116,7 +132,7 @@ fn end_early(
 
 fn start<A: Grows, B: Grows>(table: &mut A, target: &mut B) -> Result<Progress, GrowError> {
     same_job(table, target)?;
-    Ok(Progress { of_part: A::keys_in(&table.phase())?, ..Progress::default() })
+    Ok(Progress { of_part: A::Kind::keys_in(&table.phase())?, ..Progress::default() })
 }
 
 fn same_job(table: &mut impl Grows, target: &mut impl Grows) -> Result<(), GrowError> {
@@ -136,13 +152,13 @@ fn rank(phase: &Phase<'_, impl Transport>) -> [u32; 2] {
 ///
 /// Homes have the same order in tables of any size. Keys in the order of their buckets therefore
 /// go to neighbouring buckets of the target, mostly in this owner's part.
-fn move_piece<A: Grows, B: Grows<Key = A::Key>>(
+fn move_piece<A: Grows, B: Grows<Kind: Kind<Key = KeyOf<A>>>>(
     table: &mut A,
     target: &mut B,
     mut progress: Progress,
-    keep: &mut impl FnMut(&A::Key) -> bool,
+    keep: &mut impl FnMut(&KeyOf<A>) -> bool,
 ) -> Result<Progress, GrowError> {
-    let mut keys = [A::ANY; BATCH];
+    let mut keys = [A::Kind::ANY; BATCH];
     for _ in 0..PIECE {
         if progress.has_ended {
             break;
@@ -184,7 +200,7 @@ fn keep_first<'k, K: Copy>(keys: &'k mut [K], keep: &mut impl FnMut(&K) -> bool)
 fn read<A: Grows>(
     table: &mut A,
     next: &mut u64,
-    keys: &mut [A::Key],
+    keys: &mut [KeyOf<A>],
 ) -> Result<usize, OperationError> {
     let first = *next;
     let mut read = table.read_part(next, keys);
@@ -200,7 +216,7 @@ fn read<A: Grows>(
 
 /// Puts the keys into the target, with up to [`TRIES`] attempts for each. Returns false if the
 /// target is full for one of them. Overwrites keys.
-fn put_all<B: Grows>(target: &mut B, mut keys: &mut [B::Key]) -> Result<bool, OperationError> {
+fn put_all<B: Grows>(target: &mut B, mut keys: &mut [KeyOf<B>]) -> Result<bool, OperationError> {
     let mut failure = Ok(true);
     for _ in 0..TRIES {
         let mut results = [Ok(Outcome::Full); BATCH];

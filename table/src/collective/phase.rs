@@ -8,9 +8,9 @@ use probeline_transport::{
     Completion, Local, PostError, RemoteWord, Segment, Slot, SlotError, Token, Transport,
 };
 
-use crate::bucket::OCCUPIED;
 use crate::error::OperationError;
 use crate::layout::{Layout, Position};
+use crate::set::occupied;
 
 /// Slot 0 belongs to an operation of the pipeline, which is idle during a collective call.
 const SLOT: Slot = Slot(0);
@@ -18,31 +18,11 @@ const LANDING: Local = Local { slot: SLOT, start: 0, words: 1 };
 const TOKEN: Token = Token(0);
 
 /// The words of a table during a collective call.
-pub(crate) struct Phase<'t, T> {
+pub struct Phase<'t, T> {
     pub(crate) transport: &'t mut T,
     /// The slots of the table's operations, from slot 0 on.
     pub(crate) slots: u32,
     pub(crate) layout: Layout,
-}
-
-/// Returns an owner's buckets.
-pub(crate) fn part<'t>(
-    transport: &'t impl Transport,
-    layout: &Layout,
-) -> Result<&'t [AtomicU64], OperationError> {
-    words(transport, layout.first_word(), layout.buckets_per_owner())
-}
-
-/// Returns words of this owner's window.
-pub(crate) fn words(
-    transport: &impl Transport,
-    first: u64,
-    count: u64,
-) -> Result<&[AtomicU64], OperationError> {
-    let (first, count) = (usize::try_from(first).ok(), usize::try_from(count).ok());
-    let window = transport.window();
-    let words = first.zip(count).and_then(|(first, count)| window.get(first..)?.get(..count));
-    words.ok_or(OperationError::Window)
 }
 
 impl<T: Transport> Phase<'_, T> {
@@ -52,7 +32,12 @@ impl<T: Transport> Phase<'_, T> {
 
     /// Returns this owner's buckets.
     pub(crate) fn part(&self) -> Result<&[AtomicU64], OperationError> {
-        part(&*self.transport, &self.layout)
+        self.words(self.layout.first_word(), self.layout.buckets_per_owner())
+    }
+
+    /// Returns words of this owner's window.
+    pub(crate) fn words(&self, first: u64, count: u64) -> Result<&[AtomicU64], OperationError> {
+        probeline_pipeline::words(self.transport.window(), first, count)
     }
 
     /// Returns the bucket at `at` if this owner holds it. Buckets of other owners are accessed
@@ -181,22 +166,12 @@ impl<T: Transport> Phase<'_, T> {
 
     /// Stores into a word of this owner's window.
     pub(crate) fn set_own(&self, at: u64, value: u64) -> Result<(), OperationError> {
-        match words(&*self.transport, at, 1)? {
-            [word] => word.store(value, Release),
-            _ => return Err(OperationError::Window),
-        }
+        self.words(at, 1)?.iter().for_each(|word| word.store(value, Release));
         Ok(())
     }
 
     /// Returns the number of this owner's occupied buckets.
     pub(crate) fn occupied(&self) -> Result<u64, OperationError> {
-        let is_occupied = |bucket: &&AtomicU64| bucket.load(Acquire) & OCCUPIED != 0;
-        Ok(self.part()?.iter().filter(is_occupied).count() as u64)
-    }
-
-    /// Empties this owner's buckets.
-    pub(crate) fn empty(&self) -> Result<(), OperationError> {
-        self.part()?.iter().for_each(|bucket| bucket.store(0, Release));
-        Ok(())
+        occupied(self.part()?)
     }
 }

@@ -26,10 +26,10 @@ pub(crate) trait Occupants: Sized {
     ) -> Result<Occupant<Self>, OperationError>;
 }
 
-/// Buckets that hold their keys.
-pub(crate) struct Keys;
+/// Occupants that are keys themselves.
+pub(crate) struct InBuckets;
 
-impl Occupants for Keys {
+impl Occupants for InBuckets {
     type Wanted = Bucket;
     type Key = u64;
 

@@ -15,10 +15,10 @@ use proptest::prelude::*;
 use self::claims::claiming;
 use self::script::{Scripted, pipeline};
 use crate::bucket::Bucket;
-use crate::error::{OperationError, SubmitError};
+use crate::error::OperationError;
 use crate::find_or_put::FindOrPut;
 use crate::outcome::{Ended, Intent};
-use crate::table::Finished;
+use crate::set::Finished;
 
 fn bucket(key: u64) -> Bucket {
     Bucket::new(key).unwrap()
@@ -37,9 +37,9 @@ fn operation(pipeline: &Scripted, key: u64, intent: Intent) -> FindOrPut {
     FindOrPut::new(bucket(key), intent, pipeline.shared())
 }
 
-fn put(pipeline: &mut Scripted, tag: u64, key: u64) -> Result<(), SubmitError> {
+fn put(pipeline: &mut Scripted, tag: u64, key: u64) -> Result<(), OperationError> {
     let operation = operation(pipeline, key, Intent::FindOrPut);
-    pipeline.submit(Tag(tag), operation).map_err(SubmitError::from_operation)
+    pipeline.submit(Tag(tag), operation)
 }
 
 fn call(pipeline: &mut Scripted, key: u64, intent: Intent) -> Result<Ended, OperationError> {
@@ -75,7 +75,11 @@ fn an_unneeded_read_ahead_delays_only_its_storage() {
     pipeline.transport_mut().end(1);
     assert_eq!(poll(&mut pipeline), [(7, INSERTED)], "its claim has ended");
 
-    assert_eq!(put(&mut pipeline, 8, 2), Err(SubmitError::Busy), "the READ ahead could land on it");
+    assert_eq!(
+        put(&mut pipeline, 8, 2),
+        Err(OperationError::Busy),
+        "the READ ahead could land on it"
+    );
     assert_eq!(poll(&mut pipeline), []);
     pipeline.transport_mut().end(0);
     assert_eq!(poll(&mut pipeline), [], "dropped");
@@ -103,7 +107,7 @@ fn a_blocking_call_refuses_where_only_the_caller_can_free_storage() {
     let mut pipeline = pipeline(1, 8, 1, 1, 8);
     pipeline.transport_mut().runs = true;
     put(&mut pipeline, 7, 1).unwrap();
-    let busy = Err(OperationError::Refused(SubmitError::Busy));
+    let busy = Err(OperationError::Busy);
     assert_eq!(call(&mut pipeline, 2, Intent::Find), busy);
     assert_eq!(poll(&mut pipeline), [(7, INSERTED)], "unharmed");
     assert_eq!(call(&mut pipeline, 2, Intent::Find), Ok(Ended::Absent));
@@ -175,7 +179,7 @@ fn a_failed_read_ahead_fails_an_operation_whose_claim_is_in_flight() {
     assert_eq!(poll(&mut pipeline), []);
     pipeline.transport_mut().fail(0, OpError::RetryExceeded);
     assert_eq!(poll(&mut pipeline), [(7, FAILED)], "its outcome is unknown");
-    assert_eq!(put(&mut pipeline, 8, 1), Err(SubmitError::Busy));
+    assert_eq!(put(&mut pipeline, 8, 1), Err(OperationError::Busy));
     pipeline.transport_mut().end(0);
     assert_eq!(poll(&mut pipeline), [], "the claim's end is dropped");
     pipeline.transport_mut().runs = true;
@@ -193,7 +197,7 @@ fn a_refused_half_chunk_fails_the_operation() {
     assert_eq!(pipeline.transport_mut().posted.len(), 1);
     let refused = Err(OperationError::Post(PostError::OutOfRange));
     assert_eq!(poll(&mut pipeline), [(7, refused)]);
-    assert_eq!(put(&mut pipeline, 8, key), Err(SubmitError::Busy), "half of it is in flight");
+    assert_eq!(put(&mut pipeline, 8, key), Err(OperationError::Busy), "half of it is in flight");
     pipeline.transport_mut().end(0);
     assert_eq!(poll(&mut pipeline), []);
     put(&mut pipeline, 8, key).unwrap();
@@ -248,7 +252,7 @@ fn every_result_is_reported_before_the_fault() {
         put(&mut pipeline, tag, tag).unwrap();
     }
     assert_eq!(pipeline.transport().posted.len(), 4, "others wait for room");
-    assert_eq!(put(&mut pipeline, 6, 6), Err(SubmitError::Busy));
+    assert_eq!(put(&mut pipeline, 6, 6), Err(OperationError::Busy));
 
     pipeline.transport_mut().die(FAULT);
     let mut results = Vec::new();
@@ -263,7 +267,7 @@ fn every_result_is_reported_before_the_fault() {
     assert_eq!((pipeline.in_flight(), pipeline.quiesce()), (0, Err(DEAD)));
 
     assert_eq!(call(&mut pipeline, 1, Intent::Find), Err(DEAD));
-    assert_eq!(put(&mut pipeline, 6, 1), Err(SubmitError::Fault(FAULT)));
+    assert_eq!(put(&mut pipeline, 6, 1), Err(OperationError::Fault(FAULT)));
     assert_eq!(pipeline.in_flight(), 0);
     assert_eq!(pipeline.poll_into(&mut out), Err(DEAD));
 }

@@ -12,9 +12,9 @@ use probeline_transport::OpError;
 
 use super::subject::{Driven, Narrow, Subject};
 use super::{KEYS, MOST_CLIENTS, Memory, Mutant, Request, Scenario, Verdict, Wire};
-use crate::error::{OperationError, SubmitError};
+use crate::error::OperationError;
 use crate::outcome::Ended as Outcome;
-use crate::table::Finished;
+use crate::set::Finished;
 
 #[derive(Clone)]
 struct World<S: Subject> {
@@ -297,7 +297,7 @@ impl<'a, S: Subject> Checker<'a, S> {
         wire.request = wire.request.wrapping_add(1);
         match client.driven.submit(Tag(u64::from(client.done)), operation) {
             Ok(()) => {}
-            Err(OperationError::Refused(SubmitError::Busy)) => return Ok(false),
+            Err(OperationError::Busy) => return Ok(false),
             Err(error) => return Err(error.to_string()),
         }
         client.running = true;

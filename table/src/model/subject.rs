@@ -10,7 +10,6 @@ use crate::cache::CacheEntry;
 use crate::config::Config;
 use crate::context::Context;
 use crate::direct::Direct;
-use crate::error::OperationError;
 use crate::find_or_put::FindOrPut;
 use crate::options::OneRoundtrip;
 use crate::outcome::Ended as Outcome;
@@ -24,10 +23,7 @@ pub(super) type Driven<S> = Pipeline<
 
 pub(super) trait Subject: Copy + Debug {
     type Context: Clone + Hash;
-    type Machine: Run<Self::Context>
-        + Machine<Outcome = Outcome, Error = OperationError>
-        + Clone
-        + Hash;
+    type Machine: Run<Self::Context> + Machine<Outcome = Outcome> + Clone + Hash;
 
     /// Creates the pipeline of one client.
     fn drive(&self, scenario: &Scenario, who: usize) -> Driven<Self>;

@@ -1,6 +1,7 @@
 //! Reads the keys whose roots are in an owner's part of the buckets. Their inner nodes are in any
 //! owner's part.
 
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 
 use arrayvec::ArrayVec;
@@ -12,20 +13,37 @@ use crate::collective::Phase;
 use crate::error::OperationError;
 
 /// Keys whose nodes are read at once.
-pub(super) const GROUP: usize = 16;
+const GROUP: usize = 16;
 
 /// Reads keys in the order of their roots in this owner's buckets.
-pub(super) struct LocalReader<'t, T> {
-    pub(super) phase: Phase<'t, T>,
+pub(super) struct LocalReader<'p, 't, T> {
+    pub(super) phase: &'p mut Phase<'t, T>,
     pub(super) shape: Shape,
     /// Whether the CPU may load nodes, because atomics are atomic with it.
     pub(super) may_load: bool,
 }
 
-impl<T: Transport> LocalReader<'_, T> {
+impl<T: Transport> LocalReader<'_, '_, T> {
+    /// Reads keys until `keys` is full or the part ends.
+    pub(super) fn read_all<const W: usize>(
+        &mut self,
+        next: &mut u64,
+        keys: &mut [[u64; W]],
+    ) -> Result<usize, OperationError> {
+        let mut count = 0;
+        for group in keys.chunks_mut(GROUP) {
+            let read = self.read(next, group)?;
+            count += read;
+            if read < group.len() {
+                break;
+            }
+        }
+        Ok(count)
+    }
+
     /// Reads up to [`GROUP`] keys whose roots are in buckets from index `next` on, and advances
     /// `next` past them. Returns their number, which is less than that of `keys` only at the end.
-    pub(super) fn read<const W: usize>(
+    fn read<const W: usize>(
         &mut self,
         next: &mut u64,
         keys: &mut [[u64; W]],
@@ -85,10 +103,9 @@ impl<T: Transport> LocalReader<'_, T> {
     }
 }
 
-/// Returns the number of roots in this owner's buckets.
-pub(super) fn roots<T: Transport>(phase: &Phase<'_, T>) -> Result<u64, OperationError> {
-    let words = phase.part()?.iter().map(|bucket| bucket.load(SeqCst));
-    Ok(words.filter_map(root).count() as u64)
+/// Returns the number of buckets that hold a root.
+pub(super) fn roots(buckets: &[AtomicU64]) -> u64 {
+    buckets.iter().map(|bucket| bucket.load(SeqCst)).filter_map(root).count() as u64
 }
 
 /// Returns the pair of a root in a bucket's word.

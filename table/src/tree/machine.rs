@@ -8,7 +8,6 @@ use super::cache::PairCacheLine;
 use super::context::TreeContext;
 use super::shape::{Node, References};
 use crate::bucket::Bucket;
-use crate::error::OperationError;
 use crate::find_or_put::FindOrPut;
 use crate::outcome::{Ended, Intent};
 
@@ -54,7 +53,6 @@ pub(crate) enum Mutant {
 
 impl<const W: usize> Machine for TreeFindOrPut<W> {
     type Outcome = Ended;
-    type Error = OperationError;
     const IDLE: Self = Self {
         search: FindOrPut::IDLE,
         pair: 0,

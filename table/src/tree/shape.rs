@@ -1,5 +1,7 @@
 //! The shape of the trees: which pairs a key consists of.
 
+use probeline_pipeline::Error;
+
 /// Bits of a reference, and the most bits of a slot: two of them and the mark of a root fill the 63
 /// bits of a bucket.
 pub(super) const REFERENCE_BITS: u32 = 31;
@@ -94,20 +96,29 @@ impl Shape {
         Node(self.slots - 1)
     }
 
-    /// Returns the bits of a key.
-    pub(crate) fn key_bits(&self) -> u32 {
-        self.key_bits
-    }
-
     /// Returns whether a key has no bits beyond those of the shape.
     #[inline]
-    pub(crate) fn fits<const W: usize>(&self, key: &[u64; W]) -> bool {
+    fn fits<const W: usize>(&self, key: &[u64; W]) -> bool {
         let mut left = self.key_bits;
         key.iter().all(|word| {
             let bits = left.min(WORD_BITS);
             left -= bits;
             bits == WORD_BITS || word >> bits == 0
         })
+    }
+
+    /// Refuses a key that has bits beyond those of the shape.
+    #[inline(always)]
+    pub(crate) fn check<const W: usize>(&self, key: &[u64; W]) -> Result<(), Error> {
+        if self.fits(key) { Ok(()) } else { Err(self.refuse(key)) }
+    }
+
+    #[cold]
+    fn refuse(&self, key: &[u64]) -> Error {
+        let words = (1..).zip(key);
+        let used = words.filter(|(_, word)| **word != 0);
+        let bits = used.map(|(nth, word)| nth * WORD_BITS - word.leading_zeros()).last();
+        Error::Key { bits: bits.unwrap_or(0), most: self.key_bits }
     }
 
     /// Returns the pair of a node, whose children have these references.

@@ -1,21 +1,33 @@
-//! The tree table, with blocking calls, batches, and submitted operations that the caller polls.
+//! The table of keys as trees of pairs.
 
-use probeline_pipeline::{Host, Pipeline, Tag};
-use probeline_transport::Transport;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Release;
 
-use super::batch::TreeBatch;
+use probeline_pipeline::{Begun, Calls, Kind, Open, OperationOf, Parameter};
+use probeline_transport::{Exchange, Transport};
+
 use super::cache::PairCacheLine;
 use super::config::TreeConfig;
 use super::context::TreeContext;
+use super::local::{LocalReader, roots};
 use super::machine::TreeFindOrPut;
 use super::stats::TreeStats;
+use crate::block::Undecided;
+use crate::collective::Phase;
 use crate::direct::Direct;
-use crate::error::{BatchError, ConfigError, OperationError, SubmitError};
+use crate::error::{ConfigError, GrowError, OperationError};
 use crate::layout::Layout;
-use crate::outcome::{Answer, Ended, Intent, Outcome};
+use crate::outcome::{Answer, Intent};
+use crate::policy::Policy;
 use crate::results::BatchResult;
+use crate::set::{Keys, Set, buckets, parameters};
 use crate::stats::Stats;
-use crate::table::{Finished, Polls, short_window};
+
+/// Keys whose nodes the CPU looks up side by side.
+const GROUP: usize = 32;
+
+/// Keys of up to `64 * W` bits as trees of pairs, with a cache `C` of inner nodes.
+pub struct Tree<const W: usize, C = [PairCacheLine; 0]>(core::marker::PhantomData<C>);
 
 /// Storage for one operation in flight on keys of `W` words, such as `[TreeOperation::EMPTY; 8]`.
 pub type TreeOperation<const W: usize> = probeline_pipeline::Operation<TreeFindOrPut<W>>;
@@ -46,37 +58,171 @@ pub type TreeOperation<const W: usize> = probeline_pipeline::Operation<TreeFindO
 /// assert!(table.tree_stats().bytes_per_key() < 10.0);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub struct TreeTable<T, S, const W: usize, C = [PairCacheLine; 0]> {
-    pub(crate) pipeline: Pipeline<T, S, TreeContext<C>, TreeFindOrPut<W>>,
-    pub(crate) config: TreeConfig,
-    polls: Polls,
+pub type TreeTable<T, S, const W: usize, C = [PairCacheLine; 0]> = Set<T, S, Tree<W, C>>;
+
+impl<const W: usize, C: AsMut<[PairCacheLine]>> Kind for Tree<W, C> {
+    type Config = TreeConfig;
+    type Context = TreeContext<C>;
+    type Key = [u64; W];
+    type Action = Intent;
+    type Machine = TreeFindOrPut<W>;
+    type Stats = Stats;
+
+    const CALLS: Calls =
+        Calls { open: "TreeTable::open", len: "TreeTable::len", clear: "TreeTable::clear" };
+
+    fn parameters(
+        config: &TreeConfig,
+        _: &TreeContext<C>,
+    ) -> impl Iterator<Item = Parameter> + Clone {
+        let bits = ("bits of a key", config.key_bits.into());
+        parameters(&config.buckets).into_iter().chain([bits])
+    }
+
+    #[inline(always)]
+    fn machine(
+        key: &[u64; W],
+        intent: Intent,
+        context: &TreeContext<C>,
+    ) -> Result<TreeFindOrPut<W>, OperationError> {
+        context.shape.check(key)?;
+        Ok(TreeFindOrPut::new(key, intent, context))
+    }
+
+    #[inline(always)]
+    fn begin(
+        key: &[u64; W],
+        intent: Intent,
+        transport: &impl Transport,
+        context: &mut TreeContext<C>,
+    ) -> Result<Begun<TreeFindOrPut<W>>, OperationError> {
+        let machine = Self::machine(key, intent, context)?;
+        let ended = context.run_by_cpu(transport, key, intent);
+        Ok(ended.map_or(Begun::Rest(machine), Begun::Ended))
+    }
+
+    /// One for each node that was looked up in buckets.
+    fn stats(context: &TreeContext<C>) -> &Stats {
+        &context.table.stats
+    }
+
+    fn reset_stats(context: &mut TreeContext<C>) {
+        context.table.stats = Stats::default();
+        context.stats = TreeStats::default();
+    }
+
+    fn forget(config: &TreeConfig, context: &mut TreeContext<C>) {
+        context.table.forget(&config.buckets);
+        context.cache.forget();
+    }
+
+    /// Returns the number of occupied buckets that hold a root.
+    fn count(
+        _: &TreeConfig,
+        context: &TreeContext<C>,
+        window: &[AtomicU64],
+    ) -> Result<u64, OperationError> {
+        Ok(roots(buckets(&context.table.layout, window)?))
+    }
+
+    fn empty(
+        _: &TreeConfig,
+        context: &TreeContext<C>,
+        window: &[AtomicU64],
+    ) -> Result<(), OperationError> {
+        buckets(&context.table.layout, window)?.iter().for_each(|word| word.store(0, Release));
+        Ok(())
+    }
 }
 
-impl<T, S, const W: usize> TreeTable<T, S, W>
-where
-    T: Transport,
-    S: AsMut<[TreeOperation<W>]>,
-{
-    /// Creates a table over `transport` without checking the parameters of the other owners;
-    /// [`open`](Self::open) includes that check.
-    ///
-    /// The table uses two slots for each operation, from slot 0 on, and [`TreeConfig::words`] words
-    /// of the window, all 0 at first, as in a fresh window.
-    ///
-    /// # Errors
-    /// [`ConfigError`] with the allowed range.
-    pub fn new(transport: T, config: TreeConfig, mut operations: S) -> Result<Self, ConfigError> {
-        check::<W>(&transport, &config, operations.as_mut().len())?;
-        let context = TreeContext::new(&transport, &config, []);
-        let pipeline = Pipeline::new(transport, context, operations)?;
-        Ok(Self { pipeline, config, polls: Polls::NEW })
+impl<const W: usize> Open for Tree<W> {
+    type ConfigError = ConfigError;
+
+    fn check(config: &TreeConfig, transport: &impl Transport, _: usize) -> Result<(), ConfigError> {
+        config.check(W, transport.caps(), transport.geometry())
+    }
+
+    fn short_window(found: u64, expected: u64) -> ConfigError {
+        ConfigError::Window { found, expected }
+    }
+
+    fn context(config: &TreeConfig, transport: &impl Transport) -> TreeContext<[PairCacheLine; 0]> {
+        TreeContext::new(transport, config, [])
+    }
+}
+
+impl<const W: usize, C: AsMut<[PairCacheLine]>> Keys for Tree<W, C> {
+    type Arg<'k> = &'k [u64; W];
+    const ANY: [u64; W] = [0; W];
+    const GROW: &'static str = "TreeTable::grow_into";
+    const OCCUPIED: &'static str = "TreeTable::occupied";
+
+    fn layout(context: &TreeContext<C>) -> &Layout {
+        &context.table.layout
+    }
+
+    fn policy(context: &mut TreeContext<C>) -> &mut Policy {
+        &mut context.table.policy
+    }
+
+    #[inline(always)]
+    fn is_direct(context: &TreeContext<C>) -> bool {
+        context.table.direct == Direct::Claims
+    }
+
+    /// Looks up the nodes of groups of keys. A key that does not fit is undecided.
+    fn run_block<R: BatchResult>(
+        keys: &[[u64; W]],
+        results: &mut [R],
+        transport: &impl Transport,
+        context: &mut TreeContext<C>,
+        undecided: &mut Undecided,
+    ) -> usize {
+        let mut taken = 0;
+        while taken < keys.len() && !undecided.is_enough() {
+            let rest = keys.get(taken..).unwrap_or_default();
+            let fits = |key: &&[u64; W]| context.shape.check(*key).is_ok();
+            let fitting = rest.iter().take(GROUP).take_while(fits).count();
+            if fitting == 0 {
+                undecided.push(taken);
+                taken += 1;
+                continue;
+            }
+            let group = rest.get(..fitting).unwrap_or_default();
+            let ended: [_; GROUP] = context.run_group_by_cpu(transport, group, R::Answer::INTENT);
+            for (ended, place) in ended.into_iter().zip(taken..taken + fitting) {
+                match (ended, results.get_mut(place)) {
+                    (Some(ended), Some(result)) => {
+                        *result = R::of_answer(R::Answer::of(ended));
+                    }
+                    _ => undecided.push(place),
+                }
+            }
+            taken += fitting;
+        }
+        taken
+    }
+
+    fn keys_in(phase: &Phase<'_, impl Transport>) -> Result<u64, OperationError> {
+        phase.part().map(roots)
+    }
+
+    fn read_part(
+        phase: &mut Phase<'_, impl Transport>,
+        context: &TreeContext<C>,
+        next: &mut u64,
+        keys: &mut [[u64; W]],
+        _: bool,
+    ) -> Result<usize, OperationError> {
+        let may_load = context.table.direct == Direct::Claims;
+        LocalReader { phase, shape: context.shape, may_load }.read_all(next, keys)
     }
 }
 
 impl<T, S, const W: usize, C> TreeTable<T, S, W, C>
 where
     T: Transport,
-    S: AsMut<[TreeOperation<W>]>,
+    S: AsMut<[OperationOf<Tree<W, C>>]>,
     C: AsMut<[PairCacheLine]>,
 {
     /// Adds a cache of inner nodes that this owner has seen, 5 in each of the first lines of
@@ -85,241 +231,36 @@ where
     /// It needs no coherence protocol, because an occupied bucket never changes.
     /// [`clear`](Self::clear) drops its content.
     pub fn with_cache<D: AsMut<[PairCacheLine]>>(self, lines: D) -> TreeTable<T, S, W, D> {
-        let pipeline = self.pipeline.map_shared(|context| context.with_cache(lines));
-        TreeTable { pipeline, config: self.config, polls: self.polls }
-    }
-
-    /// Finds `key`, or inserts it together with the inner nodes that it needs.
-    ///
-    /// [`Outcome::Full`] means that no bucket within the probe limit was empty for the key or for
-    /// one of its inner nodes. Inner nodes inserted before stay.
-    ///
-    /// Blocks until the operation completes; the transport bounds the wait.
-    ///
-    /// # Errors
-    /// [`OperationError`]: refused, or of unknown outcome.
-    pub fn find_or_put(&mut self, key: &[u64; W]) -> Result<Outcome, OperationError> {
-        self.call(key)
-    }
-
-    /// Returns whether the table contains `key`. Blocks until the operation completes; the
-    /// transport bounds the wait.
-    ///
-    /// # Errors
-    /// As for [`find_or_put`](Self::find_or_put).
-    pub fn find(&mut self, key: &[u64; W]) -> Result<bool, OperationError> {
-        self.call(key)
-    }
-
-    fn call<A: Answer>(&mut self, key: &[u64; W]) -> Result<A, OperationError> {
-        Ok(A::of(self.run(key, A::INTENT)?))
-    }
-
-    fn run(&mut self, key: &[u64; W], intent: Intent) -> Result<Ended, OperationError> {
-        let operation = self.operation(key, intent)?;
-        if self.pipeline.shared().table.direct == Direct::Claims {
-            if self.polls.is_due() {
-                self.pipeline.make_progress()?;
-            }
-            let fault = self.pipeline.fault();
-            let (transport, context) = self.pipeline.parts();
-            if let Some(fault) = fault {
-                context.table.stats.failed += 1;
-                return Err(fault.into());
-            }
-            if let Some(outcome) = context.run_by_cpu(transport, key, intent) {
-                return Ok(outcome);
-            }
-        }
-        self.pipeline.call(operation)
-    }
-
-    #[inline(always)]
-    fn operation(&self, key: &[u64; W], intent: Intent) -> Result<TreeFindOrPut<W>, SubmitError> {
-        machine(key, intent, self.pipeline.shared())
-    }
-
-    /// Runs [`find_or_put`](Self::find_or_put) for each key of `keys` and stores its result at the
-    /// same index of `results`, as [`Table::find_or_put_batch`](crate::Table::find_or_put_batch)
-    /// does.
-    ///
-    /// # Errors
-    /// [`BatchError`] if the lengths differ or, with outcomes as results, if keys fail.
-    pub fn find_or_put_batch<R: BatchResult<Answer = Outcome>>(
-        &mut self,
-        keys: &[[u64; W]],
-        results: &mut [R],
-    ) -> Result<(), BatchError> {
-        self.batch(keys, results)
-    }
-
-    /// As [`find_or_put_batch`](Self::find_or_put_batch), for [`find`](Self::find): a result
-    /// is a `bool` or a [`Result`] with one.
-    ///
-    /// # Errors
-    /// As for [`find_or_put_batch`](Self::find_or_put_batch).
-    pub fn find_batch<R: BatchResult<Answer = bool>>(
-        &mut self,
-        keys: &[[u64; W]],
-        results: &mut [R],
-    ) -> Result<(), BatchError> {
-        self.batch(keys, results)
-    }
-
-    fn batch<R: BatchResult>(
-        &mut self,
-        keys: &[[u64; W]],
-        results: &mut [R],
-    ) -> Result<(), BatchError> {
-        if keys.len() != results.len() {
-            return Err(BatchError::Lengths { keys: keys.len(), results: results.len() });
-        }
-        let mut batch = TreeBatch::new(keys, results);
-        self.pipeline.run_batch(&mut batch).map_err(BatchError::Operation)?;
-        batch.error().map_or(Ok(()), Err)
-    }
-
-    /// Starts an operation whose result [`poll_into`](Self::poll_into) reports under `tag`.
-    ///
-    /// # Errors
-    /// [`SubmitError::Busy`] while all storage is in use; [`SubmitError::KeyBits`] if `key` has more
-    /// bits than [`TreeConfig::key_bits`]; [`SubmitError::Fault`] once the transport is known to be
-    /// dead.
-    pub fn submit(&mut self, tag: Tag, key: &[u64; W], intent: Intent) -> Result<(), SubmitError> {
-        let operation = self.operation(key, intent)?;
-        self.pipeline.submit(tag, operation).map_err(SubmitError::from_operation)
-    }
-
-    /// Polls the transport, advances all operations and moves the results of submitted ones into
-    /// `out`. Returns the filled part of `out`. Never blocks.
-    ///
-    /// # Errors
-    /// [`OperationError::Fault`] if the transport is dead and every result was reported.
-    pub fn poll_into<'o>(
-        &mut self,
-        out: &'o mut [Finished],
-    ) -> Result<&'o [Finished], OperationError> {
-        self.pipeline.poll_into(out)
-    }
-
-    /// Returns whether an operation is free, so that [`submit`](Self::submit) does not return
-    /// [`SubmitError::Busy`].
-    #[must_use]
-    pub fn has_room(&self) -> bool {
-        self.pipeline.has_room()
-    }
-
-    /// Returns the number of operations submitted and not yet reported.
-    #[must_use]
-    pub fn in_flight(&self) -> u32 {
-        self.pipeline.in_flight()
-    }
-
-    /// Returns the engine, for reading.
-    #[must_use]
-    pub fn transport(&self) -> &T {
-        self.pipeline.transport()
-    }
-
-    /// Waits until no operation of the table is in flight and returns the engine, for words outside
-    /// the table. Everything posted on it must have completed before the table is used again.
-    ///
-    /// # Errors
-    /// [`OperationError::Fault`] if the transport is dead.
-    pub fn transport_mut(&mut self) -> Result<&mut T, OperationError> {
-        self.pipeline.quiesce()?;
-        Ok(self.pipeline.transport_mut())
-    }
-
-    /// Waits until no operation of the table is in flight and returns the engine, even a dead one.
-    /// Unreported results are lost.
-    pub fn into_transport(mut self) -> T {
-        // A dead engine reports its fault to its next user.
-        self.pipeline.quiesce().ok();
-        self.pipeline.into_transport()
-    }
-
-    /// Returns the counters of the cost of operations on buckets, one for each node that was looked
-    /// up there.
-    #[must_use]
-    pub fn stats(&self) -> &Stats {
-        &self.pipeline.shared().table.stats
+        self.map_context(|context| context.with_cache(lines))
     }
 
     /// Returns the counters of the inner nodes.
     #[must_use]
     pub fn tree_stats(&self) -> &TreeStats {
-        &self.pipeline.shared().stats
+        &self.context().stats
     }
 
-    /// Sets all counters to 0.
-    pub fn reset_stats(&mut self) {
-        let context = self.pipeline.shared_mut();
-        context.table.stats = Stats::default();
-        context.stats = TreeStats::default();
-    }
-
-    /// Returns the parameters of the table.
-    #[must_use]
-    pub fn config(&self) -> &TreeConfig {
-        &self.config
-    }
-
-    /// Returns the layout of the table's buckets.
-    #[must_use]
-    pub fn layout(&self) -> &Layout {
-        &self.pipeline.shared().table.layout
-    }
-}
-
-/// Creates the operation of a key, unless the key has too many bits.
-#[inline(always)]
-fn machine<C, const W: usize>(
-    key: &[u64; W],
-    intent: Intent,
-    context: &TreeContext<C>,
-) -> Result<TreeFindOrPut<W>, SubmitError> {
-    if !context.shape.fits(key) {
-        return Err(SubmitError::KeyBits { most: context.shape.key_bits() });
-    }
-    Ok(TreeFindOrPut::new(key, intent, context))
-}
-
-/// Checks the parameters of a table of keys of `W` words on this engine.
-pub(crate) fn check<const W: usize>(
-    transport: &impl Transport,
-    config: &TreeConfig,
-    operations: usize,
-) -> Result<(), ConfigError> {
-    let geometry = transport.geometry();
-    config.check(W, transport.caps(), geometry)?;
-    TreeOperation::<W>::check(operations, geometry)?;
-    if (transport.window().len() as u64) < geometry.window_words {
-        return Err(short_window(transport));
-    }
-    Ok(())
-}
-
-impl<T, S, const W: usize, C> Host for TreeTable<T, S, W, C>
-where
-    T: Transport,
-    S: AsMut<[TreeOperation<W>]>,
-    C: AsMut<[PairCacheLine]>,
-{
-    type Transport = T;
-    type Storage = S;
-    type Shared = TreeContext<C>;
-    type Machine = TreeFindOrPut<W>;
-    type Arguments = ([u64; W], Intent);
-
-    fn machine(
-        (key, intent): ([u64; W], Intent),
-        shared: &TreeContext<C>,
-    ) -> Result<TreeFindOrPut<W>, OperationError> {
-        Ok(machine(&key, intent, shared)?)
-    }
-
-    fn pipeline(&mut self) -> &mut Pipeline<T, S, TreeContext<C>, TreeFindOrPut<W>> {
-        &mut self.pipeline
+    /// Moves the keys for which `keep` returns true into `target`, as [`grow_into`](Self::grow_into)
+    /// does, and returns their number. The target may be as large as this table, or smaller.
+    ///
+    /// This is the garbage collection of a tree table. One in place, as
+    /// [`Table::retain`](crate::Table::retain) is, would have to find out which inner nodes no
+    /// remaining key uses, and to move the others together with all references to them. The nodes
+    /// that operations of unknown outcome have left stay behind too.
+    ///
+    /// # Errors
+    /// As for [`Table::grow_into`](crate::Table::grow_into).
+    pub fn retain_into<U, R, D>(
+        &mut self,
+        target: &mut TreeTable<U, R, W, D>,
+        exchange: &mut (impl Exchange + ?Sized),
+        keep: impl FnMut(&[u64; W]) -> bool,
+    ) -> Result<u64, GrowError>
+    where
+        U: Transport,
+        R: AsMut<[TreeOperation<W>]>,
+        D: AsMut<[PairCacheLine]>,
+    {
+        self.move_into(target, exchange, "TreeTable::retain_into", keep, || true)
     }
 }

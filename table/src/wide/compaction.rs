@@ -12,7 +12,7 @@ use probeline_transport::{Exchange, Owner, RemoteWord, Transport};
 
 use super::key::Entries;
 use crate::bucket::OCCUPIED;
-use crate::collective::{Phase, words};
+use crate::collective::Phase;
 use crate::error::OperationError;
 use crate::layout::Position;
 
@@ -48,7 +48,7 @@ impl<T: Transport> Compaction<'_, T> {
 
     fn marks(&self) -> Result<&[core::sync::atomic::AtomicU64], OperationError> {
         let count = self.entries.per_owner.div_ceil(WORD_BITS);
-        words(&*self.phase.transport, self.first_mark, count)
+        self.phase.words(self.first_mark, count)
     }
 
     /// Marks the entries to which this owner's buckets refer. Only one bucket refers to an entry,
@@ -86,7 +86,7 @@ impl<T: Transport> Compaction<'_, T> {
     fn copy(&self, from: u64, to: u64) -> Result<(), OperationError> {
         let entry = |index: u64| {
             let length = u64::from(self.entries.words);
-            words(&*self.phase.transport, self.entries.first_word + index * length, length)
+            self.phase.words(self.entries.first_word + index * length, length)
         };
         let (from, gap) = (entry(from)?, entry(to)?);
         for (to, from) in gap.iter().zip(from) {

@@ -7,25 +7,41 @@ use probeline_transport::{Segment, Transport};
 
 use super::key::Entries;
 use crate::bucket::OCCUPIED;
-use crate::collective::{Phase, words};
+use crate::collective::Phase;
 use crate::error::OperationError;
 
 /// READs of entries in flight at once.
-pub(super) const MAX_READS: usize = 16;
+const MAX_READS: usize = 16;
 
 /// Reads keys in the order of this owner's buckets.
-pub(super) struct LocalReader<'t, T> {
-    pub(super) phase: Phase<'t, T>,
+pub(super) struct LocalReader<'p, 't, T> {
+    pub(super) phase: &'p mut Phase<'t, T>,
     pub(super) entries: Entries,
     /// Whether the CPU loads the entries in this owner's part, which is for the time between
     /// barriers.
     pub(super) by_cpu: bool,
 }
 
-impl<T: Transport> LocalReader<'_, T> {
+impl<T: Transport> LocalReader<'_, '_, T> {
+    /// Reads keys until `keys` is full or the part ends, as [`read`](Self::read) does.
+    pub(super) fn read_all<const W: usize>(
+        &mut self,
+        next: &mut u64,
+        keys: &mut [[u64; W]],
+    ) -> Result<usize, OperationError> {
+        let mut count = 0;
+        while let Some(keys) = keys.get_mut(count..).filter(|keys| !keys.is_empty()) {
+            match self.read(next, keys)? {
+                0 => break,
+                read => count += read,
+            }
+        }
+        Ok(count)
+    }
+
     /// Reads keys from the bucket with index `next` on, and advances `next` past them. Has a READ in
     /// flight for each, up to [`MAX_READS`]. Returns the number of keys, which is 0 only at the end.
-    pub(super) fn read<const W: usize>(
+    fn read<const W: usize>(
         &mut self,
         next: &mut u64,
         keys: &mut [[u64; W]],
@@ -67,7 +83,7 @@ impl<T: Transport> LocalReader<'_, T> {
 
     /// Loads an entry in this owner's part.
     fn load<const W: usize>(&self, from: Segment) -> Result<[u64; W], OperationError> {
-        let words = words(&*self.phase.transport, from.start.index, from.words.into())?;
+        let words = self.phase.words(from.start.index, from.words.into())?;
         let mut key = [0; W];
         key.iter_mut().zip(words).for_each(|(to, word)| *to = word.load(Acquire));
         Ok(key)

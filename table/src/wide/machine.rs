@@ -14,7 +14,6 @@ use super::context::WideContext;
 use super::direct;
 use super::key::{Entry, Tagged, hash};
 use super::spares::Fetch;
-use crate::error::OperationError;
 use crate::find_or_put::FindOrPut;
 use crate::line::Narrow;
 use crate::outcome::{Ended, Intent};
@@ -108,7 +107,6 @@ pub(crate) enum Mutant {
 
 impl<const W: usize> Machine for WideFindOrPut<W> {
     type Outcome = Ended;
-    type Error = OperationError;
     const IDLE: Self = Self {
         search: FindOrPut::idle(),
         key: [0; W],

@@ -1,22 +1,36 @@
-//! The wide table, with blocking calls, batches, and submitted operations that the caller polls.
+//! The table of keys of any fixed number of words.
 
-use probeline_pipeline::{Host, Pipeline, Tag};
-use probeline_transport::Transport;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Release;
 
-use super::batch::WideBatch;
+use probeline_pipeline::{
+    Begun, Calls, CollectiveError, Kind, Open, OperationOf, Parameter, words,
+};
+use probeline_transport::{Exchange, Transport};
+
+use super::block::{Candidates, WideKeys};
+use super::compaction::Compaction;
 use super::config::WideConfig;
 use super::context::WideContext;
-use super::direct;
-use super::key::hash;
+use super::direct::{self, Mapped};
+use super::key::{Entries, Tagged, hash};
+use super::local::{LocalReader, key_of};
 use super::machine::WideFindOrPut;
 use super::stats::EntryStats;
-use crate::error::{BatchError, ConfigError, OperationError, SubmitError};
+use crate::block::{Block, Undecided};
+use crate::bucket::OCCUPIED;
+use crate::collective::{Occupants, Phase, Retain};
+use crate::error::{ConfigError, OperationError};
 use crate::layout::Layout;
-use crate::line::Narrow;
-use crate::outcome::{Answer, Ended, Intent, Outcome};
+use crate::line::{Narrow, with_widest};
+use crate::outcome::Intent;
+use crate::policy::Policy;
 use crate::results::BatchResult;
+use crate::set::{Keys, Set, buckets, occupied, parameters};
 use crate::stats::Stats;
-use crate::table::{Finished, Polls, short_window};
+
+/// Keys of `W` words, in entries to which buckets refer.
+pub struct Wide<const W: usize>;
 
 /// Storage for one operation in flight on keys of `W` words, such as `[WideOperation::EMPTY; 8]`.
 pub type WideOperation<const W: usize> = probeline_pipeline::Operation<WideFindOrPut<W>>;
@@ -41,256 +55,234 @@ pub type WideOperation<const W: usize> = probeline_pipeline::Operation<WideFindO
 /// assert_eq!(table.find_or_put(&state)?, Outcome::Found);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub struct WideTable<T, S, const W: usize> {
-    pub(crate) pipeline: Pipeline<T, S, WideContext, WideFindOrPut<W>>,
-    pub(crate) config: WideConfig<W>,
-    polls: Polls,
+pub type WideTable<T, S, const W: usize> = Set<T, S, Wide<W>>;
+
+impl<const W: usize> Kind for Wide<W> {
+    type Config = WideConfig<W>;
+    type Context = WideContext;
+    type Key = [u64; W];
+    type Action = Intent;
+    type Machine = WideFindOrPut<W>;
+    type Stats = Stats;
+
+    const CALLS: Calls =
+        Calls { open: "WideTable::open", len: "WideTable::len", clear: "WideTable::clear" };
+
+    fn parameters(
+        config: &WideConfig<W>,
+        _: &WideContext,
+    ) -> impl Iterator<Item = Parameter> + Clone {
+        let entries = ("entries per owner", config.entries_per_owner);
+        parameters(&config.buckets).into_iter().chain([entries, ("words of a key", W as u64)])
+    }
+
+    #[inline(always)]
+    fn machine(
+        key: &[u64; W],
+        intent: Intent,
+        context: &WideContext,
+    ) -> Result<WideFindOrPut<W>, OperationError> {
+        Ok(WideFindOrPut::new(key, intent, context))
+    }
+
+    #[inline(always)]
+    fn begin(
+        key: &[u64; W],
+        intent: Intent,
+        transport: &impl Transport,
+        context: &mut WideContext,
+    ) -> Result<Begun<WideFindOrPut<W>>, OperationError> {
+        if !context.is_direct {
+            return Self::machine(key, intent, context).map(Begun::Rest);
+        }
+        let engine = direct::EngineAccess::new(transport, context);
+        let tagged = context.entries.tagged(hash(key));
+        let ended = direct::run::<Narrow, W>(&engine, context, key, tagged, intent);
+        ended.map(Begun::Ended).ok_or(OperationError::Window)
+    }
+
+    fn can_be_direct(
+        config: &WideConfig<W>,
+        context: &WideContext,
+        transport: &impl Transport,
+    ) -> bool {
+        config.buckets.direct && direct::is_possible::<W>(transport, context)
+    }
+
+    fn on_opened(
+        context: &mut WideContext,
+        is_direct: bool,
+        _: &mut probeline_pipeline::Collective<'_, impl Exchange + ?Sized>,
+    ) -> Result<(), CollectiveError> {
+        context.is_direct = is_direct;
+        Ok(())
+    }
+
+    fn stats(context: &WideContext) -> &Stats {
+        &context.table.stats
+    }
+
+    fn reset_stats(context: &mut WideContext) {
+        context.table.stats = Stats::default();
+        context.stats = EntryStats::default();
+    }
+
+    fn forget(config: &WideConfig<W>, context: &mut WideContext) {
+        context.table.forget(&config.buckets);
+        context.spares.forget(&context.entries);
+    }
+
+    fn count(
+        _: &WideConfig<W>,
+        context: &WideContext,
+        window: &[AtomicU64],
+    ) -> Result<u64, OperationError> {
+        occupied(buckets(&context.table.layout, window)?)
+    }
+
+    fn empty(
+        config: &WideConfig<W>,
+        context: &WideContext,
+        window: &[AtomicU64],
+    ) -> Result<(), OperationError> {
+        let counter = words(window, config.counter(), 1)?;
+        let all = buckets(&context.table.layout, window)?.iter().chain(counter);
+        all.for_each(|word| word.store(0, Release));
+        Ok(())
+    }
+}
+
+impl<const W: usize> Open for Wide<W> {
+    type ConfigError = ConfigError;
+
+    fn check(
+        config: &WideConfig<W>,
+        transport: &impl Transport,
+        _: usize,
+    ) -> Result<(), ConfigError> {
+        config.check(transport.caps(), transport.geometry())
+    }
+
+    fn short_window(found: u64, expected: u64) -> ConfigError {
+        ConfigError::Window { found, expected }
+    }
+
+    fn context(config: &WideConfig<W>, transport: &impl Transport) -> WideContext {
+        WideContext::new(transport, config)
+    }
+}
+
+impl<const W: usize> Keys for Wide<W> {
+    type Arg<'k> = &'k [u64; W];
+    const ANY: [u64; W] = [0; W];
+    const GROW: &'static str = "WideTable::grow_into";
+    const OCCUPIED: &'static str = "WideTable::occupied";
+
+    fn layout(context: &WideContext) -> &Layout {
+        &context.table.layout
+    }
+
+    fn policy(context: &mut WideContext) -> &mut Policy {
+        &mut context.table.policy
+    }
+
+    #[inline(always)]
+    fn is_direct(context: &WideContext) -> bool {
+        context.is_direct
+    }
+
+    fn run_block<R: BatchResult>(
+        keys: &[[u64; W]],
+        results: &mut [R],
+        transport: &impl Transport,
+        context: &mut WideContext,
+        undecided: &mut Undecided,
+    ) -> usize {
+        let Some(mapped) = Mapped::new(transport, context) else {
+            debug_assert!(false, "the CPU reached all words when the table was opened");
+            return undecided.push_all(keys.len());
+        };
+        with_widest(Block {
+            results,
+            probe_limit: context.table.probe_limit,
+            layout: context.table.layout,
+            lines: mapped.lines(),
+            undecided,
+            keys: WideKeys { keys, mapped: &mapped, context, candidates: Candidates::NONE },
+        })
+    }
+
+    fn read_part(
+        phase: &mut Phase<'_, impl Transport>,
+        context: &WideContext,
+        next: &mut u64,
+        keys: &mut [[u64; W]],
+        is_quiet: bool,
+    ) -> Result<usize, OperationError> {
+        LocalReader { phase, entries: context.entries, by_cpu: is_quiet }.read_all(next, keys)
+    }
+}
+
+/// Buckets that refer to entries of `W` words.
+pub(crate) struct EntryKeys<const W: usize> {
+    pub(crate) entries: Entries,
+}
+
+impl<const W: usize> Occupants for EntryKeys<W> {
+    type Wanted = Tagged;
+    type Key = [u64; W];
+
+    fn of<T: Transport>(
+        &self,
+        word: u64,
+        phase: &mut Phase<'_, T>,
+    ) -> Result<Option<(Tagged, [u64; W])>, OperationError> {
+        if word & OCCUPIED == 0 {
+            return Ok(None);
+        }
+        let read = phase.read(self.entries.segment(self.entries.entry_of(word)))?;
+        let key = key_of(read)?;
+        Ok(Some((self.entries.tagged(hash(&key)), key)))
+    }
 }
 
 impl<T, S, const W: usize> WideTable<T, S, W>
 where
     T: Transport,
-    S: AsMut<[WideOperation<W>]>,
+    S: AsMut<[OperationOf<Wide<W>>]>,
 {
-    /// Creates a table over `transport` without checking the parameters of the other owners;
-    /// [`open`](Self::open) includes that check.
-    ///
-    /// The CPU runs no operation until [`agree`](Self::agree) has succeeded, because all owners use
-    /// the direct path or none.
-    ///
-    /// The table uses four slots for each operation, from slot 0 on, and [`WideConfig::words`]
-    /// words of the window, all 0 at first, as in a fresh window.
-    ///
-    /// # Errors
-    /// [`ConfigError`] with the allowed range.
-    pub fn new(
-        transport: T,
-        config: WideConfig<W>,
-        mut operations: S,
-    ) -> Result<Self, ConfigError> {
-        check(&transport, &config, operations.as_mut().len())?;
-        let context = WideContext::new(&transport, &config);
-        let pipeline = Pipeline::new(transport, context, operations)?;
-        Ok(Self { pipeline, config, polls: Polls::NEW })
-    }
-
-    /// Finds `key`, or inserts it into the first empty bucket of its probe order.
-    ///
-    /// [`Outcome::Full`] means that no bucket within the probe limit was empty, or that every entry
-    /// was taken. Unused entries that other clients or other operations in flight hold count as
-    /// taken.
-    ///
-    /// Blocks until the operation completes; the transport bounds the wait.
-    ///
-    /// # Errors
-    /// [`OperationError`]: refused, or of unknown outcome. An operation of unknown outcome may cost
-    /// an entry, until [`clear`](Self::clear) or [`retain`](Self::retain).
-    pub fn find_or_put(&mut self, key: &[u64; W]) -> Result<Outcome, OperationError> {
-        self.call(key)
-    }
-
-    /// Returns whether the table contains `key`. Blocks until the operation completes; the
-    /// transport bounds the wait.
-    ///
-    /// # Errors
-    /// As for [`find_or_put`](Self::find_or_put).
-    pub fn find(&mut self, key: &[u64; W]) -> Result<bool, OperationError> {
-        self.call(key)
-    }
-
-    fn call<A: Answer>(&mut self, key: &[u64; W]) -> Result<A, OperationError> {
-        Ok(A::of(self.run(key, A::INTENT)?))
-    }
-
-    fn run(&mut self, key: &[u64; W], intent: Intent) -> Result<Ended, OperationError> {
-        if self.pipeline.shared().is_direct {
-            return self.run_by_cpu(key, intent);
-        }
-        let operation = WideFindOrPut::new(key, intent, self.pipeline.shared());
-        self.pipeline.call(operation)
-    }
-
-    fn run_by_cpu(&mut self, key: &[u64; W], intent: Intent) -> Result<Ended, OperationError> {
-        if self.polls.is_due() {
-            self.pipeline.make_progress()?;
-        }
-        let fault = self.pipeline.fault();
-        let (transport, context) = self.pipeline.parts();
-        if let Some(fault) = fault {
-            context.table.stats.failed += 1;
-            return Err(fault.into());
-        }
-        let engine = direct::EngineAccess::new(transport, context);
-        let tagged = context.entries.tagged(hash(key));
-        direct::run::<Narrow, W>(&engine, context, key, tagged, intent)
-            .ok_or(OperationError::Window)
-    }
-
-    /// Runs [`find_or_put`](Self::find_or_put) for each key of `keys` and stores its result at the
-    /// same index of `results`, as [`Table::find_or_put_batch`](crate::Table::find_or_put_batch)
-    /// does.
-    ///
-    /// # Errors
-    /// [`BatchError`] if the lengths differ or, with outcomes as results, if keys fail.
-    pub fn find_or_put_batch<R: BatchResult<Answer = Outcome>>(
-        &mut self,
-        keys: &[[u64; W]],
-        results: &mut [R],
-    ) -> Result<(), BatchError> {
-        self.batch(keys, results)
-    }
-
-    /// As [`find_or_put_batch`](Self::find_or_put_batch), for [`find`](Self::find): a result
-    /// is a `bool` or a [`Result`] with one.
-    ///
-    /// # Errors
-    /// As for [`find_or_put_batch`](Self::find_or_put_batch).
-    pub fn find_batch<R: BatchResult<Answer = bool>>(
-        &mut self,
-        keys: &[[u64; W]],
-        results: &mut [R],
-    ) -> Result<(), BatchError> {
-        self.batch(keys, results)
-    }
-
-    fn batch<R: BatchResult>(
-        &mut self,
-        keys: &[[u64; W]],
-        results: &mut [R],
-    ) -> Result<(), BatchError> {
-        if keys.len() != results.len() {
-            return Err(BatchError::Lengths { keys: keys.len(), results: results.len() });
-        }
-        let mut batch = WideBatch::new(keys, results);
-        self.pipeline.run_batch(&mut batch).map_err(BatchError::Operation)?;
-        batch.error().map_or(Ok(()), Err)
-    }
-
-    /// Starts an operation whose result [`poll_into`](Self::poll_into) reports under `tag`.
-    ///
-    /// # Errors
-    /// [`SubmitError::Busy`] while all storage is in use; [`SubmitError::Fault`] once the transport
-    /// is known to be dead.
-    pub fn submit(&mut self, tag: Tag, key: &[u64; W], intent: Intent) -> Result<(), SubmitError> {
-        let operation = WideFindOrPut::new(key, intent, self.pipeline.shared());
-        self.pipeline.submit(tag, operation).map_err(SubmitError::from_operation)
-    }
-
-    /// Polls the transport, advances all operations and moves the results of submitted ones into
-    /// `out`. Returns the filled part of `out`. Never blocks.
-    ///
-    /// # Errors
-    /// [`OperationError::Fault`] if the transport is dead and every result was reported.
-    pub fn poll_into<'o>(
-        &mut self,
-        out: &'o mut [Finished],
-    ) -> Result<&'o [Finished], OperationError> {
-        self.pipeline.poll_into(out)
-    }
-
-    /// Returns whether an operation is free, so that [`submit`](Self::submit) does not return
-    /// [`SubmitError::Busy`].
-    #[must_use]
-    pub fn has_room(&self) -> bool {
-        self.pipeline.has_room()
-    }
-
-    /// Returns the number of operations submitted and not yet reported.
-    #[must_use]
-    pub fn in_flight(&self) -> u32 {
-        self.pipeline.in_flight()
-    }
-
-    /// Returns the engine, for reading.
-    #[must_use]
-    pub fn transport(&self) -> &T {
-        self.pipeline.transport()
-    }
-
-    /// Waits until no operation of the table is in flight and returns the engine, for words outside
-    /// the table. Everything posted on it must have completed before the table is used again.
-    ///
-    /// # Errors
-    /// [`OperationError::Fault`] if the transport is dead.
-    pub fn transport_mut(&mut self) -> Result<&mut T, OperationError> {
-        self.pipeline.quiesce()?;
-        Ok(self.pipeline.transport_mut())
-    }
-
-    /// Waits until no operation of the table is in flight and returns the engine, even a dead one.
-    /// Unreported results are lost.
-    pub fn into_transport(mut self) -> T {
-        // A dead engine reports its fault to its next user.
-        self.pipeline.quiesce().ok();
-        self.pipeline.into_transport()
-    }
-
-    /// Returns the counters of the cost of operations on buckets.
-    #[must_use]
-    pub fn stats(&self) -> &Stats {
-        &self.pipeline.shared().table.stats
-    }
-
     /// Returns the counters of the cost of entries.
     #[must_use]
     pub fn entry_stats(&self) -> &EntryStats {
-        &self.pipeline.shared().stats
+        &self.context().stats
     }
 
-    /// Sets all counters to 0.
-    pub fn reset_stats(&mut self) {
-        let context = self.pipeline.shared_mut();
-        context.table.stats = Stats::default();
-        context.stats = EntryStats::default();
-    }
-
-    /// Returns the parameters of the table.
-    #[must_use]
-    pub fn config(&self) -> &WideConfig<W> {
-        &self.config
-    }
-
-    /// Returns the layout of the table's buckets.
-    #[must_use]
-    pub fn layout(&self) -> &Layout {
-        &self.pipeline.shared().table.layout
-    }
-}
-
-/// Checks the parameters of a table on this engine.
-pub(crate) fn check<const W: usize>(
-    transport: &impl Transport,
-    config: &WideConfig<W>,
-    operations: usize,
-) -> Result<(), ConfigError> {
-    let geometry = transport.geometry();
-    config.check(transport.caps(), geometry)?;
-    WideOperation::<W>::check(operations, geometry)?;
-    if (transport.window().len() as u64) < geometry.window_words {
-        return Err(short_window(transport));
-    }
-    Ok(())
-}
-
-impl<T, S, const W: usize> Host for WideTable<T, S, W>
-where
-    T: Transport,
-    S: AsMut<[WideOperation<W>]>,
-{
-    type Transport = T;
-    type Storage = S;
-    type Shared = WideContext;
-    type Machine = WideFindOrPut<W>;
-    type Arguments = ([u64; W], Intent);
-
-    fn machine(
-        (key, intent): ([u64; W], Intent),
-        shared: &WideContext,
-    ) -> Result<WideFindOrPut<W>, OperationError> {
-        Ok(WideFindOrPut::new(&key, intent, shared))
-    }
-
-    fn pipeline(&mut self) -> &mut Pipeline<T, S, WideContext, WideFindOrPut<W>> {
-        &mut self.pipeline
+    /// Removes every key for which `keep` returns false, and returns the number of keys removed
+    /// from the whole table. Afterwards every entry without a key is free again, also those that
+    /// dead clients or operations of unknown outcome have left.
+    ///
+    /// `keep` must return the same result on every owner, and may be called more than once for a
+    /// key. The collection runs in place: it reads the entry of each key, moves buckets as
+    /// [`Table::retain`](crate::Table::retain) does, and then moves the entries at the end of each
+    /// part into its gaps, with a few one-sided operations a key.
+    ///
+    /// # Errors
+    /// [`CollectiveError`], after which the content is undefined. If the part of one owner fails,
+    /// the call fails on every owner.
+    pub fn retain(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+        keep: impl FnMut(&[u64; W]) -> bool,
+    ) -> Result<u64, CollectiveError> {
+        self.forget();
+        let (entries, first_mark) = (self.context().entries, self.config().first_mark());
+        let counter = self.config().counter();
+        let mut call = self.collective(exchange, "WideTable::retain")?;
+        let occupants = EntryKeys::<W> { entries };
+        let mut retain = Retain { phase: self.phase(), occupants };
+        let removed = retain.run(&mut call, keep)?;
+        let mut compaction = Compaction { phase: retain.phase, entries, first_mark, counter };
+        compaction.run(&mut call)?;
+        Ok(removed)
     }
 }

@@ -3,7 +3,7 @@
 use probeline_sim::{Cluster, Engine, Rng};
 use probeline_table::{
     Bucket, Ended, Finished, Intent, OneRoundtrip, OperationError, OutcomeStats, Probing, Stats,
-    SubmitError, Table, Tag,
+    Table, Tag,
 };
 use probeline_transport::{Call, Exchange, ExchangeError, Fault, Owner, Term, Transport};
 
@@ -180,12 +180,12 @@ impl<T: Transport> Drive<T> {
         self.account.begin(tag, key, intent);
         match self.tables[owner].submit(Tag(tag), key, intent) {
             Ok(()) => self.members[owner].running += 1,
-            Err(SubmitError::Busy) => {
+            Err(OperationError::Busy) => {
                 self.account.refused(tag);
                 self.members[owner].again.push((key, intent));
             }
             // The next polls report the operations in flight, and then the fault.
-            Err(SubmitError::Fault(_)) => self.account.refused(tag),
+            Err(OperationError::Fault(_)) => self.account.refused(tag),
             Err(error) => return Err(error.to_string()),
         }
         Ok(())
@@ -209,7 +209,7 @@ impl<T: Transport> Drive<T> {
         end: End,
         submitted: u32,
     ) -> Result<(), Wrong> {
-        if end == Err(OperationError::Refused(SubmitError::Busy)) {
+        if end == Err(OperationError::Busy) {
             self.account.refused(tag);
             self.members[owner].again.push((key, intent));
             if submitted == self.plan.operations {
@@ -257,7 +257,7 @@ impl<T: Transport> Drive<T> {
                 (_, Err(UNTOUCHED)) => return Err(format!("no end of {key} in a batch")),
                 (Ok(_), _) => self.called(owner, tag, (key, intent), end, submitted)?,
                 (Err(refused), _) => {
-                    if end != Err(OperationError::Refused(SubmitError::Key(refused))) {
+                    if end != Err(refused) {
                         return Err(format!("{key} ended {end:?}"));
                     }
                 }

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use probeline_exchange::{Job, Limits, Options, Start, join};
 use probeline_sim::Rng;
-use probeline_table::{Config, Ended, Finished, Intent, OperationError, SubmitError, Table, Tag};
+use probeline_table::{Config, Ended, Finished, Intent, OperationError, Table, Tag};
 use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Sizes, Transport};
 
 use crate::common::account::ends;
@@ -221,7 +221,7 @@ impl Rank {
             self.batch(number, intent);
         }
         match block(&mut self.table, key, intent) {
-            Err(OperationError::Refused(SubmitError::Busy)) => {}
+            Err(OperationError::Busy) => {}
             end => self.end(tag, end.unwrap()),
         }
         false
@@ -240,7 +240,7 @@ impl Rank {
         for (number, end) in numbers.into_iter().zip(results.unwrap()) {
             self.flags[number] |= if intent == Intent::FindOrPut { TRIED } else { 0 };
             match end {
-                Err(OperationError::Refused(SubmitError::Busy)) => {}
+                Err(OperationError::Busy) => {}
                 end => self.end(number << 1 | usize::from(self.before[number]), end.unwrap()),
             }
         }

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use probeline_exchange::Job;
-use probeline_table::{Config, Ended, Finished, Intent, Operation, SubmitError, Table, Tag};
+use probeline_table::{Config, Ended, Finished, Intent, Operation, OperationError, Table, Tag};
 use probeline_transport::{Exchange, Owner, Sizes};
 use probeline_verbs::Engine;
 
@@ -77,7 +77,7 @@ pub(crate) fn run_one<S: AsMut<[Operation]>>(
     let (mut end, mut deadline) = ([Finished::default()], Deadline::new("end of an operation"));
     // The table is busy while the storage of an ended operation waits for its speculative READs.
     while let Err(refused) = table.submit(Tag(key), key, intent) {
-        ensure!(refused == SubmitError::Busy, refused);
+        ensure!(refused == OperationError::Busy, refused);
         table.poll_into(&mut [])?;
         deadline.check()?;
     }
@@ -110,7 +110,7 @@ fn put_concurrently(table: &mut SoakTable, job: &Job, keys: u64) -> Result<Vec<u
         while let Some(&number) = waiting.peek() {
             match table.submit(Tag(number), key(number), Intent::FindOrPut) {
                 Ok(()) => in_flight += 1,
-                Err(SubmitError::Busy) => break,
+                Err(OperationError::Busy) => break,
                 Err(error) => return Err(error.into()),
             }
             waiting.next();

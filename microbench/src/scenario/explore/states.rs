@@ -242,7 +242,7 @@ impl<T: Timed> Visited<1> for CachedTable<T> {
     }
 
     fn stats(&self) -> TableStats {
-        TableStats { buckets: *Self::stats(self), ..TableStats::default() }
+        TableStats { buckets: *(**self).stats(), ..TableStats::default() }
     }
 
     fn buckets(&self) -> u64 {
@@ -258,7 +258,7 @@ impl<T: Timed> Visited<1> for CachedTable<T> {
     }
 
     fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64> {
-        Ok(Self::len(self, exchange)?)
+        Ok((**self).len(exchange)?)
     }
 }
 

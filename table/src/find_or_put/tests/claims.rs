@@ -22,7 +22,7 @@ fn an_insert_takes_one_roundtrip() {
     assert_eq!(pipeline.transport_mut().posted.len(), 2, "the claim and the chunk");
     pipeline.transport_mut().end(0);
     assert_eq!(poll(&mut pipeline), [(7, INSERTED)], "by the claim alone");
-    assert_eq!(put(&mut pipeline, 8, 1), Err(SubmitError::Busy), "the chunk could land on it");
+    assert_eq!(put(&mut pipeline, 8, 1), Err(OperationError::Busy), "the chunk could land on it");
     pipeline.transport_mut().end(0);
     assert_eq!(poll(&mut pipeline), []);
     let inserted = pipeline.shared().stats.inserted;

@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::context::Context;
 use crate::find_or_put::FindOrPut;
 use crate::layout::Layout;
-use crate::table::Operation;
+use crate::narrow::Operation;
 
 pub(super) const C: u32 = 8;
 

@@ -6,7 +6,7 @@ use super::script::{self, Script};
 use super::*;
 use crate::cache::CacheEntry;
 use crate::context::Context;
-use crate::table::Operation;
+use crate::narrow::Operation;
 use probeline_pipeline::Pipeline;
 use std::rc::Rc;
 
@@ -33,7 +33,7 @@ fn storage_that_shrinks_for_a_while_loses_nothing() {
     }
 
     shown.set(1);
-    let short = OperationError::Refused(SubmitError::Storage { found: 1, expected: 2 });
+    let short = OperationError::Storage { found: 1, expected: 2 };
     pipeline.transport_mut().end(0);
     pipeline.transport_mut().end(0);
     let mut out = [Finished::default(); 4];
@@ -74,7 +74,7 @@ fn a_pipeline_that_lost_storage_during_a_poll_refuses_all_calls() {
     assert!(pipeline.call(operation(1)).is_err());
     pipeline.transport_mut().on_poll = None;
     shown.set(1);
-    let short = OperationError::Refused(SubmitError::Storage { found: 1, expected: 1 });
+    let short = OperationError::Storage { found: 1, expected: 1 };
     assert_eq!(pipeline.call(operation(2)), Err(short));
     assert_eq!(pipeline.submit(Tag(1), operation(2)), Err(short));
     assert_eq!(pipeline.quiesce(), Err(short));

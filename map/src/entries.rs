@@ -1,0 +1,167 @@
+//! The kind of structure that a map is.
+
+use core::marker::PhantomData;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Release};
+
+use probeline_pipeline::{
+    Begun, Calls, Collective, CollectiveError, Error, FINGERPRINT, Kind, Open, Parameter, words,
+};
+use probeline_transport::{Exchange, Transport};
+
+use crate::config::Config;
+use crate::context::Context;
+use crate::control::State;
+use crate::direct::{self, EngineWords};
+use crate::error::ConfigError;
+use crate::fingerprint::fingerprint;
+use crate::layout::{Place, hash};
+use crate::machine::Access;
+use crate::mode::Mode;
+use crate::outcome::Request;
+use crate::plain::Plain;
+use crate::stats::Stats;
+
+const MODE: &str = "mode (0 for claims, 1 part locks, 2 bucket locks, 3 unlocked)";
+/// Words of a bucket before the key.
+const CONTROL_WORDS: usize = 1;
+
+/// Values `V` by keys `K`, in buckets.
+pub struct Entries<K, V>(PhantomData<(K, V)>);
+
+impl<K: Plain, V: Plain> Kind for Entries<K, V> {
+    type Config = Config;
+    type Context = Context;
+    type Key = K;
+    type Action = Request<V>;
+    type Machine = Access<K, V>;
+    type Stats = Stats;
+
+    const CALLS: Calls = Calls { open: "Map::open", len: "Map::len", clear: "Map::clear" };
+
+    fn parameters(config: &Config, context: &Context) -> impl Iterator<Item = Parameter> + Clone {
+        let layout = context.layout;
+        let parameters = [
+            (FINGERPRINT, fingerprint()),
+            ("size of a key in bytes", layout.bytes.key as u64),
+            ("size of a value in bytes", layout.bytes.value as u64),
+            ("buckets per owner", layout.buckets_per_owner),
+            ("number of candidates", layout.candidates.into()),
+            ("first word", layout.first_word),
+            (MODE, config.mode as u64),
+            ("format of keys and values", config.format),
+        ];
+        parameters.into_iter()
+    }
+
+    fn machine(key: &K, request: Request<V>, context: &Context) -> Result<Access<K, V>, Error> {
+        Access::for_map(key, request, context)
+    }
+
+    #[inline(always)]
+    fn begin(
+        key: &K,
+        request: Request<V>,
+        transport: &impl Transport,
+        context: &mut Context,
+    ) -> Result<Begun<Access<K, V>>, Error> {
+        let machine = Access::for_map(key, request, context)?;
+        if !context.is_direct {
+            return Ok(Begun::Rest(machine));
+        }
+        let words = EngineWords { transport, layout: context.layout };
+        let outcome = direct::run(&words, context, key, hash(key), &request);
+        outcome.map(Begun::Ended).ok_or(Error::Window)
+    }
+
+    fn can_be_direct(config: &Config, context: &Context, transport: &impl Transport) -> bool {
+        let is_asked = config.direct && config.mode == Mode::Claims;
+        is_asked && direct::is_possible(transport, &context.layout)
+    }
+
+    fn on_opened(
+        context: &mut Context,
+        is_direct: bool,
+        call: &mut Collective<'_, impl Exchange + ?Sized>,
+    ) -> Result<(), CollectiveError> {
+        let age = call.exchange().max(context.clock.age().into())?;
+        context.is_direct = is_direct;
+        context.clock.set(u8::try_from(age).unwrap_or(0));
+        Ok(())
+    }
+
+    fn stats(context: &Context) -> &Stats {
+        &context.stats
+    }
+
+    fn reset_stats(context: &mut Context) {
+        context.stats = Stats::default();
+    }
+
+    fn forget(_: &Config, context: &mut Context) {
+        context.clock.set(0);
+    }
+
+    fn count(_: &Config, context: &Context, window: &[AtomicU64]) -> Result<u64, Error> {
+        let mut entries = 0;
+        for_each::<K, V>(context, window, |_, _| entries += 1)?;
+        Ok(entries)
+    }
+
+    /// An operation that completed in error may leave a bucket claimed until other clients take it
+    /// over; no wrong value results.
+    fn empty(config: &Config, context: &Context, window: &[AtomicU64]) -> Result<(), Error> {
+        let all = words(window, context.layout.first_word, config.words::<K, V>())?;
+        all.iter().for_each(|word| word.store(0, Release));
+        Ok(())
+    }
+}
+
+impl<K: Plain, V: Plain> Open for Entries<K, V> {
+    type ConfigError = ConfigError;
+
+    fn check(
+        config: &Config,
+        transport: &impl Transport,
+        operations: usize,
+    ) -> Result<(), ConfigError> {
+        config.check::<K, V>(transport.caps(), transport.geometry(), operations)
+    }
+
+    fn short_window(found: u64, expected: u64) -> ConfigError {
+        ConfigError::Window { found, expected }
+    }
+
+    fn context(config: &Config, transport: &impl Transport) -> Context {
+        Context::new::<K, V>(transport, config)
+    }
+}
+
+/// Calls `each` with every entry in this owner's part whose check matches, and returns the number of
+/// full buckets whose check does not.
+pub(crate) fn for_each<K: Plain, V: Plain>(
+    context: &Context,
+    window: &[AtomicU64],
+    mut each: impl FnMut(&K, &V),
+) -> Result<u64, Error> {
+    let (owner, layout) = (context.me, context.layout);
+    let part = words(window, layout.first_word, layout.part_words())?;
+    // A bucket has words; the compiler does not know it.
+    let bucket_words = layout.bucket_words.max(1) as usize;
+    let mut destroyed = 0;
+    for (bucket, index) in part.chunks_exact(bucket_words).zip(0..) {
+        let Some(control) = bucket.first() else { continue };
+        let control = context.mode.control(control.load(Acquire));
+        if control.state() != State::Full {
+            continue;
+        }
+        let mut words = bucket.iter().skip(CONTROL_WORDS).map(|word| word.load(Acquire));
+        let (key, value): (K, V) = layout.bytes.unpack(&mut words);
+        if control.has_check(context.check(hash(&key), value.bytes(), Place { owner, index })) {
+            each(&key, &value);
+        } else {
+            destroyed += 1;
+        }
+    }
+    Ok(destroyed)
+}

@@ -1,0 +1,166 @@
+//! What one kind of data structure says of itself, so that [`Structure`](crate::Structure) gives it
+//! the rest.
+
+use core::sync::atomic::AtomicU64;
+
+use probeline_transport::{Exchange, Transport};
+
+use crate::collective::{Collective, CollectiveError, Parameter};
+use crate::error::{Error, OperationsError};
+use crate::machine::{Machine, Run};
+
+/// A kind of data structure: its configuration, its operations, and its words in the windows.
+///
+/// An operation is a `Key`, which callers pass by reference, and an `Action` on it.
+pub trait Kind: Sized {
+    /// The parameters.
+    type Config: Copy;
+    /// The state that all operations of a client share.
+    type Context;
+    /// What operations are on.
+    type Key: Copy;
+    /// What an operation does.
+    type Action: Copy;
+    /// The state machine of an operation.
+    type Machine: Run<Self::Context>;
+    /// The counters of a client's operations.
+    type Stats;
+
+    /// The names of the collective calls.
+    const CALLS: Calls;
+
+    /// Returns what all owners must have in common.
+    fn parameters(
+        config: &Self::Config,
+        context: &Self::Context,
+    ) -> impl Iterator<Item = Parameter> + Clone;
+
+    /// Creates the machine of an operation.
+    ///
+    /// # Errors
+    /// [`Error`]: the structure cannot have such a key or value.
+    fn machine(
+        key: &Self::Key,
+        action: Self::Action,
+        context: &Self::Context,
+    ) -> Result<Self::Machine, Error>;
+
+    /// Begins a blocking operation: runs it by the CPU as far as that can, and returns its outcome or
+    /// the machine of the rest. The default posts everything.
+    ///
+    /// # Errors
+    /// As for [`machine`](Self::machine).
+    #[inline(always)]
+    fn begin(
+        key: &Self::Key,
+        action: Self::Action,
+        _transport: &impl Transport,
+        context: &mut Self::Context,
+    ) -> Result<Begun<Self::Machine>, Error> {
+        Self::machine(key, action, context).map(Begun::Rest)
+    }
+
+    /// Returns whether this owner's CPU may and can run all operations. It does if that is true on all
+    /// owners.
+    fn can_be_direct(
+        _config: &Self::Config,
+        _context: &Self::Context,
+        _transport: &impl Transport,
+    ) -> bool {
+        false
+    }
+
+    /// Takes the last step of an opening: the owners have the same parameters, and `is_direct` is
+    /// whether the CPU runs all operations on all of them.
+    ///
+    /// # Errors
+    /// [`CollectiveError`] of a step that the structure takes.
+    fn on_opened(
+        _context: &mut Self::Context,
+        _is_direct: bool,
+        _call: &mut Collective<'_, impl Exchange + ?Sized>,
+    ) -> Result<(), CollectiveError> {
+        Ok(())
+    }
+
+    /// Returns the counters.
+    fn stats(context: &Self::Context) -> &Self::Stats;
+
+    /// Sets all counters to 0.
+    fn reset_stats(context: &mut Self::Context);
+
+    /// Drops what this client has learnt of the content, which is about to change.
+    fn forget(_config: &Self::Config, _context: &mut Self::Context) {}
+
+    /// Returns the number of elements in this owner's window, between two barriers.
+    ///
+    /// # Errors
+    /// [`Error::Window`].
+    fn count(
+        config: &Self::Config,
+        context: &Self::Context,
+        window: &[AtomicU64],
+    ) -> Result<u64, Error>;
+
+    /// Empties the structure's part of this owner's window, between two barriers.
+    ///
+    /// # Errors
+    /// [`Error::Window`].
+    fn empty(
+        config: &Self::Config,
+        context: &Self::Context,
+        window: &[AtomicU64],
+    ) -> Result<(), Error>;
+}
+
+/// A kind that [`Structure::open`](crate::Structure::open) creates from a configuration alone.
+pub trait Open: Kind {
+    /// The reason why a configuration is invalid.
+    type ConfigError: Copy + From<OperationsError>;
+
+    /// Checks the configuration against the limits of a transport, for so many operations.
+    ///
+    /// # Errors
+    /// The reason, with the allowed range.
+    fn check(
+        config: &Self::Config,
+        transport: &impl Transport,
+        operations: usize,
+    ) -> Result<(), Self::ConfigError>;
+
+    /// Returns the error for a window of `found` words that should have `expected`.
+    fn short_window(found: u64, expected: u64) -> Self::ConfigError;
+
+    /// Creates the context of a valid configuration.
+    fn context(config: &Self::Config, transport: &impl Transport) -> Self::Context;
+}
+
+/// The names of a structure's collective calls, up to 32 bytes each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Calls {
+    /// [`Structure::open`](crate::Structure::open).
+    pub open: &'static str,
+    /// [`Structure::len`](crate::Structure::len).
+    pub len: &'static str,
+    /// [`Structure::clear`](crate::Structure::clear).
+    pub clear: &'static str,
+}
+
+/// An operation that has begun.
+#[derive(Clone, Copy, Debug)]
+pub enum Begun<M: Machine> {
+    /// It has ended with this outcome.
+    Ended(M::Outcome),
+    /// The pipeline runs the rest of it.
+    Rest(M),
+}
+
+/// Returns `count` words of a window from `first` on.
+///
+/// # Errors
+/// [`Error::Window`] if the window does not have them: a defect of the transport.
+pub fn words(window: &[AtomicU64], first: u64, count: u64) -> Result<&[AtomicU64], Error> {
+    let (first, count) = (usize::try_from(first).ok(), usize::try_from(count).ok());
+    let words = first.zip(count).and_then(|(first, count)| window.get(first..)?.get(..count));
+    words.ok_or(Error::Window)
+}

@@ -1,0 +1,351 @@
+//! The front of all data structures: open, blocking calls, submitted operations, collective calls.
+
+use probeline_transport::{Exchange, Transport};
+
+use crate::collective::{Collective, CollectiveError};
+use crate::error::{Error, OpenError};
+use crate::kind::{Begun, Kind, Open};
+use crate::machine::Machine;
+use crate::operation::{Finished, Operation, Tag};
+use crate::pipeline::Pipeline;
+use crate::sink::Batch;
+
+/// Blocking calls that the CPU runs between two polls of the transport. Only a poll detects lost
+/// owners. At this interval a poll costs each call well under a nanosecond.
+const CALLS_PER_POLL: u32 = 64;
+
+/// The outcome of an operation of a kind.
+pub type OutcomeOf<K> = <<K as Kind>::Machine as Machine>::Outcome;
+/// The storage of an operation of a kind.
+pub type OperationOf<K> = Operation<<K as Kind>::Machine>;
+
+/// A data structure of kind `K` in the windows of all owners, over an engine `T`, with storage `S`
+/// for operations in flight.
+///
+/// It owns its engine; [`transport_mut`](Self::transport_mut) lends it for words outside the
+/// structure.
+pub struct Structure<T, S, K: Kind> {
+    pipeline: Pipeline<T, S, K::Context, K::Machine>,
+    config: K::Config,
+    /// Calls by the CPU since the last poll.
+    unpolled: u32,
+}
+
+impl<T, S, K> Structure<T, S, K>
+where
+    T: Transport,
+    S: AsMut<[OperationOf<K>]>,
+    K: Open,
+{
+    /// Creates the structure without checking the parameters of the other owners;
+    /// [`open`](Self::open) includes that check.
+    ///
+    /// It uses the slots of its operations, from slot 0 on, and the words of the window that its
+    /// configuration names, all 0 at first, as in a fresh window. If the CPUs run the operations of
+    /// such a structure only together, none does until [`agree`](Self::agree) has succeeded.
+    ///
+    /// # Errors
+    /// The reason why the configuration is invalid, with the allowed range.
+    pub fn new(transport: T, config: K::Config, mut operations: S) -> Result<Self, K::ConfigError> {
+        check::<K>(&transport, &config, operations.as_mut().len())?;
+        let context = K::context(&config, &transport);
+        let pipeline = Pipeline::new(transport, context, operations)?;
+        Ok(Self { pipeline, config, unpolled: 0 })
+    }
+
+    /// Opens the structure together with all other owners and checks that their parameters are equal.
+    ///
+    /// An owner that cannot open it does not block the others: they report
+    /// [`CollectiveError::NotOpened`].
+    ///
+    /// # Errors
+    /// [`OpenError`]: an invalid configuration, a failed exchange, or an owner without the structure
+    /// or with other parameters.
+    pub fn open(
+        transport: T,
+        config: K::Config,
+        mut operations: S,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<Self, OpenError<K::ConfigError>> {
+        let count = operations.as_mut().len();
+        if let Err(error) = check::<K>(&transport, &config, count) {
+            Collective::new(exchange, K::CALLS.open, 0).fail();
+            return Err(OpenError::Config(error));
+        }
+        let mut structure = Self::new(transport, config, operations).map_err(OpenError::Config)?;
+        structure.agree(exchange)?;
+        Ok(structure)
+    }
+}
+
+fn check<K: Open>(
+    transport: &impl Transport,
+    config: &K::Config,
+    operations: usize,
+) -> Result<(), K::ConfigError> {
+    K::check(config, transport, operations)?;
+    OperationOf::<K>::check(operations, transport.geometry())?;
+    let (found, expected) = (transport.window().len() as u64, transport.geometry().window_words);
+    // Counting, clearing and collecting garbage would skip the missing words.
+    if found < expected { Err(K::short_window(found, expected)) } else { Ok(()) }
+}
+
+impl<T, S, K> Structure<T, S, K>
+where
+    T: Transport,
+    S: AsMut<[OperationOf<K>]>,
+    K: Kind,
+{
+    /// Checks that all owners opened the same structure, and decides whether their CPUs run its
+    /// operations.
+    ///
+    /// # Errors
+    /// [`CollectiveError::Differs`] names the first owner whose parameters differ, and
+    /// [`CollectiveError::NotOpened`] the first one without the structure.
+    pub fn agree(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<(), CollectiveError> {
+        let quiet = self.pipeline.quiesce().map_err(CollectiveError::from);
+        let (transport, context) = self.pipeline.parts();
+        let parameters = K::parameters(&self.config, context);
+        let mine = K::can_be_direct(&self.config, context, transport);
+        let owners = transport.geometry().owners;
+        let mut call = Collective::new(exchange, K::CALLS.open, 0);
+        let is_direct = call.agree(quiet, owners, parameters, mine)?;
+        self.pipeline.opened = call.calls();
+        K::on_opened(self.pipeline.shared_mut(), is_direct, &mut call)
+    }
+
+    /// Runs an operation and blocks until it completes; the transport bounds the wait.
+    ///
+    /// # Errors
+    /// [`Error`]: refused, or of unknown outcome.
+    #[inline(always)]
+    pub fn call(&mut self, key: &K::Key, action: K::Action) -> Result<OutcomeOf<K>, Error> {
+        self.check_fault()?;
+        let (transport, context) = self.pipeline.parts();
+        match K::begin(key, action, transport, context)? {
+            Begun::Ended(outcome) => {
+                self.poll_sometimes()?;
+                Ok(outcome)
+            }
+            Begun::Rest(machine) => self.pipeline.call(machine),
+        }
+    }
+
+    /// Fails an operation that the CPU would run, once the transport is known to be dead.
+    ///
+    /// # Errors
+    /// [`Error::Fault`].
+    #[inline(always)]
+    pub fn check_fault(&mut self) -> Result<(), Error> {
+        match self.pipeline.fault() {
+            None => Ok(()),
+            Some(fault) => Err(self.pipeline.refuse(fault.into())),
+        }
+    }
+
+    /// Polls the transport after some operations by the CPU, because only a poll detects lost owners.
+    ///
+    /// # Errors
+    /// [`Error::Storage`].
+    #[inline(always)]
+    pub fn poll_sometimes(&mut self) -> Result<(), Error> {
+        self.unpolled += 1;
+        if self.unpolled < CALLS_PER_POLL {
+            return Ok(());
+        }
+        self.unpolled = 0;
+        self.pipeline.make_progress()
+    }
+
+    /// Starts an operation whose result [`poll_into`](Self::poll_into) reports under `tag`.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while all storage is in use; [`Error::Fault`] once the transport is known to be
+    /// dead; or the structure cannot have such a key or value.
+    #[inline(always)]
+    pub fn submit(&mut self, tag: Tag, key: &K::Key, action: K::Action) -> Result<(), Error> {
+        let machine = K::machine(key, action, self.pipeline.shared())?;
+        self.pipeline.submit(tag, machine)
+    }
+
+    /// Polls the transport, advances all operations and moves the results of submitted ones into
+    /// `out`. Returns the filled part of `out`. Never blocks.
+    ///
+    /// # Errors
+    /// [`Error::Fault`] if the transport is dead and every result was reported.
+    #[inline]
+    pub fn poll_into<'o>(
+        &mut self,
+        out: &'o mut [Finished<OutcomeOf<K>>],
+    ) -> Result<&'o [Finished<OutcomeOf<K>>], Error> {
+        self.pipeline.poll_into(out)
+    }
+
+    /// Runs the operations of a batch: see [`Pipeline::run_batch`].
+    ///
+    /// # Errors
+    /// As for [`Pipeline::run_batch`].
+    #[inline]
+    pub fn run_batch(
+        &mut self,
+        batch: &mut impl Batch<T, K::Context, K::Machine>,
+    ) -> Result<(), Error> {
+        self.pipeline.run_batch(batch)
+    }
+
+    /// Returns whether an operation is free, so that [`submit`](Self::submit) does not return
+    /// [`Error::Busy`].
+    #[inline]
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.pipeline.has_room()
+    }
+
+    /// Returns the number of operations submitted and not yet reported.
+    #[inline]
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.pipeline.in_flight()
+    }
+
+    /// Waits until no operation of the structure is in flight and returns the engine, for words
+    /// outside the structure. Everything posted on it must have completed before the structure is used
+    /// again.
+    ///
+    /// # Errors
+    /// [`Error::Fault`] if the transport is dead.
+    pub fn transport_mut(&mut self) -> Result<&mut T, Error> {
+        self.pipeline.quiesce()?;
+        Ok(self.pipeline.transport_mut())
+    }
+
+    /// Waits until no operation of the structure is in flight and returns the engine, even a dead one.
+    /// Unreported results are lost.
+    pub fn into_transport(mut self) -> T {
+        // A dead engine reports its fault to its next user.
+        self.pipeline.quiesce().ok();
+        self.pipeline.into_transport()
+    }
+
+    /// Returns the number of elements in the whole structure. Collective.
+    ///
+    /// # Errors
+    /// [`CollectiveError`].
+    pub fn len(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<u64, CollectiveError> {
+        self.sum_parts(exchange, K::CALLS.len, K::count)
+    }
+
+    /// Returns the sum over all owners of what `count` returns for the window of each. Collective.
+    ///
+    /// # Errors
+    /// [`CollectiveError`].
+    pub fn sum_parts(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+        name: &str,
+        count: impl FnOnce(
+            &K::Config,
+            &K::Context,
+            &[core::sync::atomic::AtomicU64],
+        ) -> Result<u64, Error>,
+    ) -> Result<u64, CollectiveError> {
+        let mut call = self.collective(exchange, name)?;
+        let Pipeline { transport, shared, .. } = &self.pipeline;
+        call.sum(count(&self.config, shared, transport.window()).map_err(CollectiveError::from))
+    }
+
+    /// Removes everything from the whole structure. Collective.
+    ///
+    /// An operation that completed in error may still take effect later, in what this call has
+    /// emptied. After an operation of unknown outcome, make this call only when the device has dropped
+    /// everything that it had in flight.
+    ///
+    /// # Errors
+    /// [`CollectiveError`], after which the content is undefined.
+    pub fn clear(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<(), CollectiveError> {
+        self.forget();
+        let mut call = self.collective(exchange, K::CALLS.clear)?;
+        let Pipeline { transport, shared, .. } = &self.pipeline;
+        let emptied = K::empty(&self.config, shared, transport.window());
+        call.together(emptied.map_err(CollectiveError::from))
+    }
+
+    /// Begins a collective call: waits until no operation is in flight on any owner.
+    ///
+    /// # Errors
+    /// [`CollectiveError`] if an owner's transport is dead, or owners are in different calls.
+    pub fn collective<'e, E: Exchange + ?Sized>(
+        &mut self,
+        exchange: &'e mut E,
+        name: &str,
+    ) -> Result<Collective<'e, E>, CollectiveError> {
+        let quiet = self.pipeline.quiesce().map_err(CollectiveError::from);
+        let mut call = self.pipeline.collective(exchange, name);
+        call.together(quiet)?;
+        Ok(call)
+    }
+
+    /// Drops what was learnt of the content, which is about to change.
+    pub fn forget(&mut self) {
+        K::forget(&self.config, self.pipeline.shared_mut());
+    }
+}
+
+impl<T, S, K: Kind> Structure<T, S, K> {
+    /// Returns the engine, for reading.
+    #[inline]
+    #[must_use]
+    pub fn transport(&self) -> &T
+    where
+        T: Transport,
+    {
+        self.pipeline.transport()
+    }
+
+    /// Returns the parameters.
+    #[must_use]
+    pub fn config(&self) -> &K::Config {
+        &self.config
+    }
+
+    /// Returns the counters of this client's operations.
+    #[must_use]
+    pub fn stats(&self) -> &K::Stats {
+        K::stats(&self.pipeline.shared)
+    }
+
+    /// Sets all counters to 0.
+    pub fn reset_stats(&mut self) {
+        K::reset_stats(&mut self.pipeline.shared);
+    }
+
+    /// Returns the context, for a structure's own functions.
+    #[inline]
+    #[must_use]
+    pub fn context(&self) -> &K::Context {
+        &self.pipeline.shared
+    }
+
+    /// Returns the pipeline, for a structure's own functions.
+    #[inline]
+    #[must_use]
+    pub fn pipeline(&mut self) -> &mut Pipeline<T, S, K::Context, K::Machine> {
+        &mut self.pipeline
+    }
+
+    /// Turns the structure into one of another kind with the same operations.
+    #[must_use]
+    pub fn map_context<L>(self, map: impl FnOnce(K::Context) -> L::Context) -> Structure<T, S, L>
+    where
+        L: Kind<Config = K::Config, Machine = K::Machine>,
+    {
+        let Self { pipeline, config, unpolled } = self;
+        Structure { pipeline: pipeline.map_shared(map), config, unpolled }
+    }
+}
