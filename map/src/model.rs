@@ -2,17 +2,15 @@
 //! completions, with stale, torn and repeated READs, and with claims and WRITEs that fail and take
 //! effect late.
 //!
-//! A word of a READ may have any value that the word had between post and completion, and any that a
-//! WRITE in flight or a late one gives it; if words may tear, also mixtures of them. The checker
-//! stores visited states; the number of executions is the number of paths through them. Scenarios are
-//! those of a list, and [`random`] ones.
+//! Scenarios are those of a list, and [`random`] ones.
 // The casts are of indices of a few buckets, clients and requests.
 #![allow(clippy::cast_possible_truncation)]
 
-mod checker;
 mod random;
+mod rules;
 mod scenarios;
 
+use probeline_pipeline::model::MAX_CLIENTS;
 use probeline_pipeline::{Operation, Pipeline};
 
 use crate::config::Config;
@@ -27,7 +25,6 @@ use crate::outcome::{Request, ValueHash};
 const BUCKETS: usize = 3;
 const BUCKET_WORDS: usize = 8;
 const WORDS: usize = BUCKETS * BUCKET_WORDS + 1;
-const MAX_CLIENTS: usize = 3;
 /// Attempts to lock a part or a bucket.
 const LOCK_ATTEMPTS: u32 = 2;
 /// Requests of all clients together.
@@ -35,9 +32,8 @@ const MAX_REQUESTS: usize = 8;
 
 type Memory = [u64; WORDS];
 type Wire = probeline_pipeline::model::Wire<WORDS>;
-type Driven = Pipeline<Wire, [Operation<Access<u64, u64>>; 1], Context, Access<u64, u64>>;
-/// An error describes the violated rule.
-type Verdict = Result<(), String>;
+type Storage = [Operation<Access<u64, u64>>; 1];
+type Driven = Pipeline<Wire, Storage, Context, Access<u64, u64>>;
 
 /// What a client does with the key of this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,11 +166,6 @@ impl Scenario {
         }
         (0..self.ages[who]).for_each(|_| context.clock.advance());
         Pipeline::new(wire, context, [Operation::EMPTY]).expect("sizes that fit")
-    }
-
-    /// Returns the number of a request among those of all clients.
-    fn number(&self, who: usize, nth: usize) -> usize {
-        self.scripts[..who].iter().map(|script| script.len()).sum::<usize>() + nth
     }
 
     fn act(&self, number: usize) -> Act {

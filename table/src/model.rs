@@ -14,7 +14,6 @@
 #![allow(clippy::cast_possible_truncation)]
 
 mod batches;
-mod checker;
 mod random;
 mod scenarios;
 mod subject;
@@ -23,7 +22,7 @@ mod wide;
 
 use core::hash::Hash;
 
-use probeline_pipeline::model::combinations;
+use probeline_pipeline::model::{MAX_CLIENTS, Verdict, combinations};
 use probeline_pipeline::{Machine, Operation};
 
 use crate::bucket::Bucket;
@@ -35,7 +34,6 @@ use crate::outcome::Intent;
 use crate::probe::Probe;
 use crate::walk::Walk;
 
-const MOST_CLIENTS: usize = 3;
 const MOST_BUCKETS: usize = 16;
 
 /// Three keys whose words can look like each other when torn.
@@ -48,9 +46,6 @@ type Wire = probeline_pipeline::model::Wire<MOST_BUCKETS>;
 
 /// The words of all parts, concatenated.
 type Memory = [u64; MOST_BUCKETS];
-
-/// An error describes the violated rule.
-type Verdict = Result<(), String>;
 
 #[derive(Clone, Copy, Debug)]
 struct Request {
@@ -98,11 +93,11 @@ struct Scenario {
     homes: [usize; KEYS.len()],
     scripts: &'static [&'static [Request]],
     /// The number of requests that end before each client starts.
-    starts: [u8; MOST_CLIENTS],
+    starts: [u8; MAX_CLIENTS],
     /// The clients that claim along with the first READ.
-    one_roundtrip: [bool; MOST_CLIENTS],
+    one_roundtrip: [bool; MAX_CLIENTS],
     /// What each client's CPU may do with the part of owner 0.
-    direct: [Direct; MOST_CLIENTS],
+    direct: [Direct; MAX_CLIENTS],
     /// The first chunk at which the next one is read ahead.
     ahead_from: u32,
     /// Number of operations that each client has storage for.
@@ -127,9 +122,9 @@ const PAPER: Scenario = Scenario {
     filled: &[],
     homes: [0; KEYS.len()],
     scripts: &[],
-    starts: [0; MOST_CLIENTS],
-    one_roundtrip: [false; MOST_CLIENTS],
-    direct: [Direct::Off; MOST_CLIENTS],
+    starts: [0; MAX_CLIENTS],
+    one_roundtrip: [false; MAX_CLIENTS],
+    direct: [Direct::Off; MAX_CLIENTS],
     ahead_from: 0,
     storage: 1,
     cache_entries: 0,

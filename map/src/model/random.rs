@@ -1,12 +1,12 @@
 //! Scenarios drawn at random.
 
 use probeline_pipeline::model::{
-    Draw, Explored, RandomCheck, Stopped, Subject, check_random, is_found, without_one,
+    Draw, Explored, MAX_CLIENTS, RandomCheck, Stopped, Subject, check_random, is_found, shorter,
 };
 
 use super::Act::{Get, Put, PutIfAbsent, Remove};
-use super::checker::Checker;
-use super::{BUCKETS, MAX_CLIENTS, MAX_REQUESTS, Orders, PLAIN, Scenario};
+use super::rules;
+use super::{BUCKETS, MAX_REQUESTS, Orders, PLAIN, Scenario};
 use crate::machine::Mutant;
 use crate::mode::Mode;
 
@@ -66,16 +66,13 @@ impl Subject for Random {
     }
 
     fn check(&self, scenario: &Scenario, max_moves: usize) -> Result<Explored, Stopped> {
-        Checker::check_within(scenario, max_moves)
+        rules::check_within(scenario, max_moves)
     }
 
     fn smaller(&self, scenario: &Scenario) -> Vec<Scenario> {
-        let without = without_one(scenario.scripts);
-        let shorter = without.into_iter().map(|scripts| {
-            let most = |who| scripts.iter().take(who).map(|script| script.len() as u8).sum();
-            let start = |who: usize| scenario.starts[who].min(most(who));
-            Scenario { scripts, starts: core::array::from_fn(start), ..*scenario }
-        });
+        let shorter = shorter(scenario.scripts, scenario.starts);
+        let shorter =
+            shorter.into_iter().map(|(scripts, starts)| Scenario { scripts, starts, ..*scenario });
         let calmer = [
             Scenario { failures: scenario.failures.saturating_sub(1), ..*scenario },
             Scenario { tears: &[], ..*scenario },
@@ -84,8 +81,7 @@ impl Subject for Random {
             Scenario { claims_with_read: false, ..*scenario },
             Scenario { ordered: false, ..*scenario },
         ];
-        let differs = |other: &Scenario| format!("{other:?}") != format!("{scenario:?}");
-        shorter.chain(calmer).filter(differs).collect()
+        shorter.chain(calmer).collect()
     }
 }
 

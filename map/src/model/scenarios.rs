@@ -1,7 +1,7 @@
 //! The scenarios of the model check.
 
 use super::Act::{self, Get, Put, PutIfAbsent, Remove, Replace};
-use super::checker::Checker;
+use super::rules::check_within;
 use super::{ENDS, Orders, PLAIN, Scenario, TOP};
 use crate::machine::Mutant;
 use crate::mode::Mode;
@@ -51,7 +51,7 @@ const WITHOUT_ROOM: [Named; 5] = [REMOVED, REUSED, CROWDED, CROWDED_TWICE, THREE
 fn report((name, scripts): Named, scenario: Scenario) {
     let scenario = Scenario { scripts, ..scenario };
     let begin = std::time::Instant::now();
-    let (states, executions) = Checker::check(&scenario)
+    let (states, executions) = check_within(&scenario, usize::MAX)
         .unwrap_or_else(|stopped| panic!("{name}: {stopped:?} in {scenario:?}"));
     let Scenario { mode, claims_with_read, tears, ordered, steals, failures, .. } = scenario;
     println!(
@@ -184,7 +184,7 @@ fn a_part_that_is_not_locked_is_detected() {
 /// Checks that the mutant fails the check and that the scenario passes without it.
 fn is_detected((name, scripts): Named, mutant: Scenario) {
     let mutant = Scenario { scripts, ..mutant };
-    match Checker::check(&mutant) {
+    match check_within(&mutant, usize::MAX) {
         Ok(states) => panic!("{name}: {:?} is not detected in {states:?}", mutant.mutant),
         Err(stopped) => println!("as it must be: {stopped:?}"),
     }

@@ -99,8 +99,7 @@ impl Draw {
 }
 
 /// Returns the scripts without one request, in every way.
-#[must_use]
-pub fn without_one<T: Clone>(scripts: &[&[T]]) -> Vec<&'static [&'static [T]]> {
+fn without_one<T: Clone>(scripts: &[&[T]]) -> Vec<&'static [&'static [T]]> {
     let places = scripts.iter().enumerate();
     let places = places.flat_map(|(who, script)| (0..script.len()).map(move |nth| (who, nth)));
     let without = |(who, nth): (usize, usize)| {
@@ -109,6 +108,20 @@ pub fn without_one<T: Clone>(scripts: &[&[T]]) -> Vec<&'static [&'static [T]]> {
         &*scripts.into_iter().map(|script| &*script.leak()).collect::<Vec<_>>().leak()
     };
     places.map(without).collect()
+}
+
+/// Returns the scripts without one request, in every way, each with the [starts](Draw::starts) of its
+/// clients.
+#[must_use]
+pub fn shorter<const N: usize, T: Clone>(
+    scripts: &[&[T]],
+    starts: [u8; N],
+) -> Vec<(&'static [&'static [T]], [u8; N])> {
+    let with_starts = |scripts: &'static [&'static [T]]| {
+        let most = |who| scripts.iter().take(who).map(|script| script.len() as u8).sum();
+        (scripts, core::array::from_fn(|who| starts[who].min(most(who))))
+    };
+    without_one(scripts).into_iter().map(with_starts).collect()
 }
 
 /// Why a search ended before it had visited all states.
@@ -144,7 +157,7 @@ pub trait Subject {
     fn check(&self, scenario: &Self::Scenario, max_moves: usize) -> Result<Explored, Stopped>;
 
     /// Returns scenarios that differ from this one in less: one request fewer, or a network with one
-    /// fault fewer.
+    /// fault fewer. This one among them is left out.
     fn smaller(&self, scenario: &Self::Scenario) -> Vec<Self::Scenario>;
 }
 
@@ -275,7 +288,8 @@ fn minimise<S: Subject>(
             Err(Stopped::Violation(violation)) => Some((scenario, violation)),
             _ => None,
         };
-        match subject.smaller(&small).into_iter().find_map(fails) {
+        let differs = |other: &S::Scenario| format!("{other:?}") != format!("{small:?}");
+        match subject.smaller(&small).into_iter().filter(differs).find_map(fails) {
             Some(found) => (small, why) = found,
             None => return (small, why),
         }

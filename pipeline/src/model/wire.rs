@@ -27,8 +27,8 @@ pub struct Posted {
     pub action: Action,
     /// The request of the client that posted it.
     pub request: u8,
-    /// Values that words of a READ have taken since its post, as far as the checker [notes] them,
-    /// each with the index of its word in the READ.
+    /// Values that words of a READ have had since its post, except the first and the present one, as
+    /// far as the checker [notes] them, each with the index of its word in the READ.
     ///
     /// [notes]: Wire::note
     pub later: Vec<(u8, u64)>,
@@ -135,22 +135,36 @@ impl<const N: usize> Wire<N> {
         self.posted.iter().enumerate().filter_map(|(nth, posted)| Some((nth, posted.clone()?)))
     }
 
-    /// Notes that a word has a new value, for the READs in flight that cover it.
-    pub fn note(&mut self, at: usize, value: u64) {
-        let (owner, index) = (at / self.geometry.window_words as usize, at as u64);
-        let index = index % self.geometry.window_words;
-        for posted in self.posted.iter_mut().flatten() {
-            let Action::Read { from, first, .. } = posted.action else { continue };
-            let nth = index.wrapping_sub(from.start.index);
-            if from.start.owner.0 as usize != owner || nth >= from.words.into() {
-                continue;
-            }
-            let new = (nth as u8, value);
-            if first[nth as usize] != value && !posted.later.contains(&new) {
-                posted.later.push(new);
-                posted.later.sort_unstable();
+    /// Returns whether [`note`](Self::note) changes something.
+    #[must_use]
+    pub fn must_note(&self, at: usize, old: u64, new: u64) -> bool {
+        self.posted.iter().flatten().any(|posted| self.noted(posted, at, old, new).is_some())
+    }
+
+    /// Notes that a word has changed, for the READs in flight that may still return its old value.
+    pub fn note(&mut self, at: usize, old: u64, new: u64) {
+        for nth in 0..MOST_POSTED {
+            let noted = self.posted[nth].as_ref().and_then(|it| self.noted(it, at, old, new));
+            if let (Some(posted), Some(later)) = (&mut self.posted[nth], noted) {
+                posted.later = later;
             }
         }
+    }
+
+    /// Returns what a READ in flight has to note of a change, if it covers the word.
+    fn noted(&self, posted: &Posted, at: usize, old: u64, new: u64) -> Option<Vec<(u8, u64)>> {
+        let Action::Read { from, first, .. } = posted.action else { return None };
+        let nth = at.checked_sub(self.index(from.start))?;
+        if nth >= from.words as usize || old == new {
+            return None;
+        }
+        let (mut later, nth) = (posted.later.clone(), nth as u8);
+        later.retain(|noted| *noted != (nth, new));
+        if first[usize::from(nth)] != old {
+            later.push((nth, old));
+            later.sort_unstable();
+        }
+        (later != posted.later).then_some(later)
     }
 
     /// Returns the index of a word in the memory.

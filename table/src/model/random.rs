@@ -1,14 +1,13 @@
 //! Scenarios drawn at random, of narrow keys, wide keys and trees.
 
 use probeline_pipeline::model::{
-    self, Draw, Explored, RandomCheck, Stopped, check_random, is_found, without_one,
+    self, Draw, Explored, MAX_CLIENTS, RandomCheck, Stopped, check_random, is_found, shorter,
 };
 
-use super::checker::Checker;
-use super::subject::{Narrow, Subject};
+use super::subject::{Case, Narrow, Subject};
 use super::tree::TreeKeys;
 use super::wide::WideKeys;
-use super::{KEYS, MOST_CLIENTS, Mutant, PAPER, Request, Scenario, find, put};
+use super::{KEYS, Mutant, PAPER, Request, Scenario, find, put};
 use crate::direct::Direct;
 use crate::layout::Probing;
 use crate::tree::TreeMutant;
@@ -28,30 +27,23 @@ struct Random<S> {
 }
 
 impl<S: Subject> model::Subject for Random<S> {
-    type Scenario = (S, Scenario);
+    type Scenario = Case<S>;
 
-    fn draw(&self, draw: &mut Draw) -> (S, Scenario) {
+    fn draw(&self, draw: &mut Draw) -> Case<S> {
         let any = draw_any(draw);
         let (mut subject, mut scenario) = (self.draw)(draw, any);
         (self.mutate)(&mut subject, &mut scenario);
-        (subject, scenario)
+        Case { scenario, subject }
     }
 
-    fn check(
-        &self,
-        (subject, scenario): &(S, Scenario),
-        max_moves: usize,
-    ) -> Result<Explored, Stopped> {
-        Checker::check_within(scenario, *subject, max_moves)
+    fn check(&self, case: &Case<S>, max_moves: usize) -> Result<Explored, Stopped> {
+        model::check_within(case, max_moves)
     }
 
-    fn smaller(&self, &(subject, ref scenario): &(S, Scenario)) -> Vec<(S, Scenario)> {
-        let without = without_one(scenario.scripts);
-        let shorter = without.into_iter().map(|scripts| {
-            let most = |who| scripts.iter().take(who).map(|script| script.len() as u8).sum();
-            let start = |who: usize| scenario.starts[who].min(most(who));
-            Scenario { scripts, starts: core::array::from_fn(start), ..*scenario }
-        });
+    fn smaller(&self, &Case { ref scenario, subject }: &Case<S>) -> Vec<Case<S>> {
+        let shorter = shorter(scenario.scripts, scenario.starts);
+        let shorter =
+            shorter.into_iter().map(|(scripts, starts)| Scenario { scripts, starts, ..*scenario });
         let calmer = [
             Scenario { failures: scenario.failures.saturating_sub(1), ..*scenario },
             Scenario { words_tear: false, ..*scenario },
@@ -62,14 +54,13 @@ impl<S: Subject> model::Subject for Random<S> {
             Scenario { direct: PAPER.direct, ..*scenario },
             Scenario { ahead_from: u32::MAX, ..*scenario },
         ];
-        let differs = |other: &Scenario| format!("{other:?}") != format!("{scenario:?}");
-        shorter.chain(calmer).filter(differs).map(|scenario| (subject, scenario)).collect()
+        shorter.chain(calmer).map(|scenario| Case { scenario, subject }).collect()
     }
 }
 
 /// Draws requests, homes and a network, and a table of up to four buckets.
 fn draw_any(draw: &mut Draw) -> Scenario {
-    let clients = 2 + draw.below(MOST_CLIENTS - 1);
+    let clients = 2 + draw.below(MAX_CLIENTS - 1);
     let more = MAX_REQUESTS - clients + 1;
     let requests = clients + draw.below(more).min(draw.below(more));
     let scripts = draw.scripts(clients, requests, |draw| {

@@ -2,7 +2,7 @@
 
 use probeline_pipeline::model::{Explored, Stopped};
 
-use super::checker::Checker;
+use super::subject;
 use super::{Mutant, PAPER, Request, Scenario, find, put};
 use crate::direct::Direct;
 use crate::layout::Probing;
@@ -35,7 +35,7 @@ fn check((scripts, shapes): (Scripts, &[Shape]), switched: Scenario) -> Result<E
         for home in 0..buckets {
             let homes = [0, home, 0];
             let scenario = Scenario { buckets, chunk, max_chunks, homes, scripts, ..switched };
-            let (more_states, more_executions) = Checker::check(&scenario)?;
+            let (more_states, more_executions) = subject::check(&scenario)?;
             states += more_states;
             executions += more_executions;
         }
@@ -146,9 +146,9 @@ fn lines_probed_with_wrap_around() {
         for cache_entries in [0, 8] {
             for homes in [[6, 7, 6], [7, 5, 2], [0, 1, 7]] {
                 let line = Scenario { one_roundtrip, cache_entries, homes, ..LINE };
-                report("a line", line, Checker::check(&line));
+                report("a line", line, subject::check(&line));
                 let torn = Scenario { words_tear: true, ..line };
-                report("a line", torn, Checker::check(&torn));
+                report("a line", torn, subject::check(&torn));
             }
         }
     }
@@ -203,11 +203,11 @@ fn the_direct_path_beside_posts() {
             for cache_entries in [0, 8] {
                 let direct = [direct, Direct::Off, Direct::Off];
                 let one = Scenario { homes, direct, cache_entries, ..lines };
-                report("a line of the CPU's", one, Checker::check(&one));
+                report("a line of the CPU's", one, subject::check(&one));
                 let claiming = Scenario { one_roundtrip: [true; 3], ..one };
-                report("a line of the CPU's", claiming, Checker::check(&claiming));
+                report("a line of the CPU's", claiming, subject::check(&claiming));
                 let both = Scenario { direct: [direct[0]; 3], failures: 1, ..one };
-                report("a line of the CPUs'", both, Checker::check(&both));
+                report("a line of the CPUs'", both, subject::check(&both));
             }
         }
     }

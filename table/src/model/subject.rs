@@ -1,25 +1,23 @@
-//! What is checked: the machine, its context, and what the words of the memory mean.
+//! What is checked: the machine, its context, what the words of the memory mean, and the rules of
+//! find-or-put.
 
 use core::fmt::Debug;
 use core::hash::Hash;
 
+use probeline_pipeline::model::{self, Action, Explored, MAX_CLIENTS, Stopped, Verdict, torn};
 use probeline_pipeline::{Machine, Operation, Pipeline, Run};
 
-use super::{KEYS, MOST_BUCKETS, Memory, Mutant, Request, Scenario, Storage, Verdict, Wire};
+use super::{KEYS, MOST_BUCKETS, Memory, Mutant, Request, Scenario, Storage, Wire};
 use crate::cache::CacheEntry;
 use crate::config::Config;
 use crate::context::Context;
 use crate::direct::Direct;
+use crate::error::OperationError;
 use crate::find_or_put::FindOrPut;
 use crate::options::OneRoundtrip;
 use crate::outcome::Ended as Outcome;
 
-pub(super) type Driven<S> = Pipeline<
-    Wire,
-    Storage<<S as Subject>::Machine>,
-    <S as Subject>::Context,
-    <S as Subject>::Machine,
->;
+pub(super) type Driven<S> = model::Driven<Case<S>, MOST_BUCKETS>;
 
 pub(super) trait Subject: Copy + Debug {
     type Context: Clone + Hash;
@@ -42,6 +40,156 @@ pub(super) trait Subject: Copy + Debug {
     /// Drops what a client knows of the table before it is cleared.
     fn forget(&self, context: &mut Self::Context);
 }
+
+/// A scenario of one kind of keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Case<S> {
+    pub(super) scenario: Scenario,
+    pub(super) subject: S,
+}
+
+/// What has happened in an execution.
+#[derive(Clone, Default, Hash)]
+pub(super) struct History {
+    /// How often each key was inserted.
+    inserted: [u8; KEYS.len()],
+    /// Whether the key of each client's request was in the table when the request started.
+    present: [bool; MAX_CLIENTS],
+    cleared: bool,
+}
+
+/// Returns the number of states and executions of a scenario with narrow keys.
+pub(super) fn check(scenario: &Scenario) -> Result<Explored, Stopped> {
+    model::check(&Case { scenario: *scenario, subject: Narrow })
+}
+
+impl<S: Subject> model::Scenario<MOST_BUCKETS> for Case<S> {
+    type Request = Request;
+    type Context = S::Context;
+    type Machine = S::Machine;
+    type Storage = Storage<S::Machine>;
+    type History = History;
+
+    fn scripts(&self) -> &'static [&'static [Request]] {
+        self.scenario.scripts
+    }
+
+    fn starts(&self) -> [u8; MAX_CLIENTS] {
+        self.scenario.starts
+    }
+
+    fn failures(&self) -> u8 {
+        self.scenario.failures
+    }
+
+    fn memory(&self) -> Memory {
+        self.scenario.empty_table()
+    }
+
+    fn client(&self, who: usize) -> Driven<S> {
+        self.subject.drive(&self.scenario, who)
+    }
+
+    fn machine(&self, turn: Turn, context: &S::Context) -> S::Machine {
+        self.subject.operation(&self.scenario, turn.who, turn.request, context)
+    }
+
+    fn begin(&self, turn: Turn, memory: &Memory, history: &mut History) {
+        let is_there = self.subject.is_there(&self.scenario, memory, turn.request.key);
+        history.present[turn.who] = is_there;
+    }
+
+    fn end(
+        &self,
+        turn: Turn,
+        result: Result<Outcome, OperationError>,
+        _: &S::Context,
+        memory: &Memory,
+        history: &mut History,
+    ) -> Result<bool, String> {
+        let was_there = core::mem::take(&mut history.present[turn.who]);
+        let outcome = match result {
+            Ok(outcome) => outcome,
+            // The client repeats the request.
+            Err(OperationError::Failed(_)) => return Ok(false),
+            Err(error) => return Err(error.to_string()),
+        };
+        let key = turn.request.key;
+        let is_there = self.subject.is_there(&self.scenario, memory, key);
+        let is_right = match outcome {
+            // The key is present at the completion: the linearization point.
+            Outcome::Found => is_there,
+            // The key is absent at the start: the linearization point.
+            Outcome::Full | Outcome::Absent => !was_there,
+            // Its own claim inserted the key after the start.
+            Outcome::Inserted => is_there && !was_there,
+        };
+        if !is_right {
+            return Err(format!("key {key} {outcome:?}, memory {memory:x?}"));
+        }
+        history.inserted[key] += u8::from(outcome == Outcome::Inserted);
+        match history.inserted[key] {
+            0 | 1 => Ok(true),
+            _ => Err(format!("key {key} was inserted twice")),
+        }
+    }
+
+    fn check_memory(&self, memory: &Memory) -> Verdict {
+        self.subject.check_memory(&self.scenario, memory)
+    }
+
+    fn check_end(&self, memory: &Memory, history: &History, has_failed: bool) -> Verdict {
+        for (key, &count) in history.inserted.iter().enumerate() {
+            let is_there = self.subject.is_there(&self.scenario, memory, key);
+            if count > 0 && !is_there {
+                return Err(format!("key {key} was inserted and is lost"));
+            }
+            // A failed operation may have inserted it.
+            if is_there && count == 0 && !has_failed {
+                return Err(format!("key {key} is there, and no client reported it"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Buckets change once, by a claim; behind them are the counter of entries and the entries.
+    fn check_posted(&self, action: Action) -> Verdict {
+        let is_bucket = |at| at < self.scenario.buckets;
+        let is_right = match action {
+            Action::CompareAndSwap { at, expected, .. } => is_bucket(at) && expected == 0,
+            Action::FetchAdd { at, addend } => !is_bucket(at) || addend == 0,
+            Action::Write { at, .. } => !is_bucket(at),
+            Action::Read { .. } | Action::Answer { .. } => true,
+        };
+        if is_right { Ok(()) } else { Err(format!("{action:x?}")) }
+    }
+
+    fn torn(&self, at: usize, values: Vec<u64>) -> Vec<u64> {
+        match values[..] {
+            [0, now] if at < self.scenario.buckets => self.scenario.values(false, now),
+            [_, _, ..] if self.scenario.words_tear => torn(&values, &[0xff, !0xff]),
+            _ => values,
+        }
+    }
+
+    fn answer(&self, old: u64) -> u64 {
+        if self.scenario.mutant == Mutant::MisreportsClaims { 0 } else { old }
+    }
+
+    /// Clears the table, as all clients do between two barriers.
+    fn again(&self, history: &History) -> Option<History> {
+        let clears = self.scenario.clears && !history.cleared;
+        clears.then(|| History { cleared: true, ..History::default() })
+    }
+
+    fn forget(&self, context: &mut S::Context) {
+        if self.scenario.mutant != Mutant::KeepsCache {
+            self.subject.forget(context);
+        }
+    }
+}
+
+type Turn = model::Turn<Request>;
 
 /// Narrow keys.
 #[derive(Clone, Copy, Debug)]

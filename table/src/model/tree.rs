@@ -3,12 +3,11 @@
 //! A key has two nodes: the pair of its first two slots, and the root, which refers to it. Words do
 //! not tear here: each node is a search of narrow keys, whose own check covers that.
 
-use probeline_pipeline::model::{Draw, Explored, Stopped};
+use probeline_pipeline::model::{self, Draw, Explored, Stopped, Verdict};
 use probeline_pipeline::{Machine, Operation, Pipeline};
 
-use super::checker::Checker;
-use super::subject::{Driven, Subject};
-use super::{KEYS, Memory, Mutant, PAPER, Request, Scenario, Storage, Verdict, Wire, find, put};
+use super::subject::{Case, Driven, Subject};
+use super::{KEYS, Memory, Mutant, PAPER, Request, Scenario, Storage, Wire, find, put};
 use crate::bucket::Bucket;
 use crate::config::Config;
 use crate::context::Context;
@@ -145,7 +144,7 @@ fn check(mutant: TreeMutant, scripts: Scripts, switched: Scenario) -> Result<Exp
         for seed in SEEDS {
             let scenario = Scenario { buckets, chunk, max_chunks, scripts, ..switched };
             let subject = TreeKeys { keys: keys(seed), mutant };
-            let (more_states, more_executions) = Checker::check_subject(&scenario, subject)?;
+            let (more_states, more_executions) = model::check(&Case { scenario, subject })?;
             states += more_states;
             executions += more_executions;
         }

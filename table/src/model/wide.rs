@@ -5,12 +5,11 @@
 //! for each word, its value at the post, its value at the completion, or that of a WRITE in flight
 //! or of one that failed and takes effect late; if words may tear, also a mix of the halves of two.
 
-use probeline_pipeline::model::{Draw, Explored, Stopped};
+use probeline_pipeline::model::{self, Draw, Explored, Stopped, Verdict};
 use probeline_pipeline::{Machine, Operation, Pipeline};
 
-use super::checker::Checker;
-use super::subject::{Driven, Subject};
-use super::{KEYS, Memory, Mutant, PAPER, Request, Scenario, Storage, Verdict, Wire, find, put};
+use super::subject::{Case, Driven, Subject};
+use super::{KEYS, Memory, Mutant, PAPER, Request, Scenario, Storage, Wire, find, put};
 use crate::bucket::{OCCUPIED, Wanted};
 use crate::config::Config;
 use crate::context::Context;
@@ -163,7 +162,7 @@ fn check(keys: WideKeys, scripts: Scripts, switched: Scenario) -> Result<Explore
         for home in 0..buckets {
             let homes = [0, home, 0];
             let scenario = Scenario { buckets, chunk, max_chunks, homes, scripts, ..switched };
-            let (more_states, more_executions) = Checker::check_subject(&scenario, keys)?;
+            let (more_states, more_executions) = model::check(&Case { scenario, subject: keys })?;
             states += more_states;
             executions += more_executions;
         }
