@@ -281,7 +281,8 @@ pub unsafe extern "C" fn probeline_job_all_gather(
 ) -> probeline_status {
     let body = |members: &mut Members| {
         let ranks = members.owners() as usize;
-        let mut call = Collective::new(members.exchange(), "probeline_job_all_gather", 0);
+        let mut call =
+            Collective::new(members.exchange(), Call::new("probeline_job_all_gather"), 0);
         // SAFETY: by the contract of this function, with the number of ranks of the job.
         let arguments = unsafe { gather_arguments(mine, bytes, all, ranks) };
         let (mine, all, mut gathered) = call.together(arguments)?;

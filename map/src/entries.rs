@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use probeline_pipeline::{
-    Begun, Calls, Collective, CollectiveError, Error, FINGERPRINT, Kind, Open, Parameter, words,
+    Begun, Collective, CollectiveError, Error, FINGERPRINT, Kind, Open, Parameter, words,
 };
 use probeline_transport::{Exchange, Transport};
 
@@ -37,7 +37,7 @@ impl<K: Plain, V: Plain> Kind for Entries<K, V> {
     type Machine = Access<K, V>;
     type Stats = Stats;
 
-    const CALLS: Calls = Calls { open: "Map::open", len: "Map::len", clear: "Map::clear" };
+    const NAME: &'static str = "Map";
 
     fn parameters(config: &Config, context: &Context) -> impl Iterator<Item = Parameter> + Clone {
         let layout = context.layout;
@@ -126,10 +126,6 @@ impl<K: Plain, V: Plain> Open for Entries<K, V> {
         operations: usize,
     ) -> Result<(), ConfigError> {
         config.check::<K, V>(transport.caps(), transport.geometry(), operations)
-    }
-
-    fn short_window(found: u64, expected: u64) -> ConfigError {
-        ConfigError::Window { found, expected }
     }
 
     fn context(config: &Config, transport: &impl Transport) -> Context {

@@ -65,17 +65,6 @@ pub enum ConfigError {
         /// The most words here.
         most: u32,
     },
-    /// The transport's window is shorter than its geometry states: a defect of the transport.
-    #[error(
-        "the transport has a window of {found} words, but its geometry says {expected}: this is a \
-         defect of the transport"
-    )]
-    Window {
-        /// Words of the window.
-        found: u64,
-        /// Words of the window according to the geometry.
-        expected: u64,
-    },
     /// No storage for operations, or more than the transport has slots for.
     #[error("storage for {found} operations: {}", StorageAdvice { found: *found, most: *most })]
     Operations {

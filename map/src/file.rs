@@ -132,7 +132,7 @@ where
     ) -> Result<u64, FileError> {
         let path = path.as_ref();
         let partial = partial(path);
-        let mut call = self.collective(exchange, "Map::save")?;
+        let mut call = self.collective(exchange, "save")?;
         let before = self.entries_before(&mut call)?;
         let header = self.header(before.all);
         let complete = create_together(path, &header, &mut call).and_then(|()| {
@@ -170,7 +170,7 @@ where
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), FileError> {
         let partial = partial(path.as_ref());
-        let mut call = self.pipeline().collective(exchange, "Map::check_save");
+        let mut call = self.begin_collective(exchange, "check_save");
         let created = create_together(path.as_ref(), &self.header(0), &mut call);
         let opened = created.and_then(|()| {
             let opened = open_regular(OpenOptions::new().write(true), &partial);
@@ -197,7 +197,7 @@ where
         let path = path.as_ref();
         let opened = open(path, &self.header(0));
         let header = *opened.as_ref().map_or(&self.header(0), |(_, header)| header);
-        let mut call = self.pipeline().collective(exchange, "Map::load");
+        let mut call = self.begin_collective(exchange, "load");
         let file = call.together(opened)?.0;
         must_be_one_file(&header, path, &mut call)?;
         let read = self.read_records(file, path, &header, call.exchange());

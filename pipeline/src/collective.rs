@@ -7,12 +7,10 @@
 //!
 //! Between two steps of a call no operation is in flight on any owner.
 
-use probeline_transport::{Call, Exchange, ExchangeError, Fingerprint, Owner, Term, Transport};
+use probeline_transport::{Call, Exchange, ExchangeError, Fingerprint, Owner, Term};
 use thiserror::Error as ThisError;
 
 use crate::error::Error;
-use crate::machine::Machine;
-use crate::pipeline::Pipeline;
 
 /// The reason why a collective call returned no result.
 ///
@@ -94,10 +92,10 @@ struct Step {
 }
 
 impl<'e, E: Exchange + ?Sized> Collective<'e, E> {
-    /// Begins a call of this name on a structure that the job's call `opened` has opened, or on none
-    /// if `opened` is 0.
-    pub fn new(exchange: &'e mut E, name: &str, opened: u64) -> Self {
-        Self { exchange, call: Call::new(name).of_structure(opened) }
+    /// Begins a call on a structure that the job's call `opened` has opened, or on none if `opened` is
+    /// 0.
+    pub fn new(exchange: &'e mut E, call: Call, opened: u64) -> Self {
+        Self { exchange, call: call.of_structure(opened) }
     }
 
     /// Returns the number of collective calls that the job has made, which numbers structures.
@@ -227,16 +225,6 @@ fn succeeded(step: Result<Step, ExchangeError>) -> Result<Step, CollectiveError>
     }
 }
 
-impl<T: Transport, S, X, M: Machine> Pipeline<T, S, X, M> {
-    /// Begins a collective call on the structure that this pipeline runs.
-    pub fn collective<'e, E>(&self, exchange: &'e mut E, name: &str) -> Collective<'e, E>
-    where
-        E: Exchange + ?Sized,
-    {
-        Collective::new(exchange, name, self.opened)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use probeline_transport::Alone;
@@ -277,7 +265,7 @@ mod tests {
     #[test]
     fn names_the_owner_that_failed() {
         let mut two = Two { me: 0, theirs: [1, 5, 0, 0], steps: 0 };
-        let mut call = Collective::new(&mut two, "test", 0);
+        let mut call = Collective::new(&mut two, Call::new("test"), 0);
         let failed = CollectiveError::PartFailed { owner: Owner(1) };
         assert_eq!(call.together::<(), _>(Ok(())), Err(failed));
         assert_eq!(call.sum::<CollectiveError>(Ok(3)), Err(failed));
@@ -286,13 +274,16 @@ mod tests {
         let opened = call.agree(Ok(()), 2, [], false);
         assert_eq!(opened, Err(CollectiveError::NotOpened { owner: Owner(1) }));
         two.theirs = [u64::MAX, 5, 0, 0];
-        assert_eq!(Collective::new(&mut two, "test", 0).sum::<CollectiveError>(Ok(3)), Ok(8));
+        assert_eq!(
+            Collective::new(&mut two, Call::new("test"), 0).sum::<CollectiveError>(Ok(3)),
+            Ok(8)
+        );
     }
 
     #[test]
     fn refuses_an_engine_with_other_owners() {
         let mut alone = Alone;
-        let mut call = Collective::new(&mut alone, "test", 0);
+        let mut call = Collective::new(&mut alone, Call::new("test"), 0);
         let error = CollectiveError::Owners { exchange: 1, engine: 2 };
         assert_eq!(call.agree(Ok(()), 2, [("size", 1)], true), Err(error));
         assert_eq!(call.agree(Ok(()), 1, [("size", 1)], true), Ok(true));

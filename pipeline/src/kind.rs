@@ -18,16 +18,16 @@ pub trait Kind: Sized {
     /// The state that all operations of a client share.
     type Context;
     /// What operations are on.
-    type Key: Copy;
+    type Key: Copy + 'static;
     /// What an operation does.
-    type Action: Copy;
+    type Action: Copy + 'static;
     /// The state machine of an operation.
     type Machine: Run<Self::Context>;
     /// The counters of a client's operations.
     type Stats;
 
-    /// The names of the collective calls.
-    const CALLS: Calls;
+    /// The name of the structure, which its collective calls begin with.
+    const NAME: &'static str;
 
     /// Returns what all owners must have in common.
     fn parameters(
@@ -118,32 +118,21 @@ pub trait Open: Kind {
     /// The reason why a configuration is invalid.
     type ConfigError: Copy + From<OperationsError>;
 
-    /// Checks the configuration against the limits of a transport, for so many operations.
+    /// Checks the configuration against the limits of a transport, for this number of operations.
+    /// The number itself is checked against the transport's slots.
     ///
     /// # Errors
     /// The reason, with the allowed range.
     fn check(
-        config: &Self::Config,
-        transport: &impl Transport,
-        operations: usize,
-    ) -> Result<(), Self::ConfigError>;
-
-    /// Returns the error for a window of `found` words that should have `expected`.
-    fn short_window(found: u64, expected: u64) -> Self::ConfigError;
+        _config: &Self::Config,
+        _transport: &impl Transport,
+        _operations: usize,
+    ) -> Result<(), Self::ConfigError> {
+        Ok(())
+    }
 
     /// Creates the context of a valid configuration.
     fn context(config: &Self::Config, transport: &impl Transport) -> Self::Context;
-}
-
-/// The names of a structure's collective calls, up to 32 bytes each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Calls {
-    /// [`Structure::open`](crate::Structure::open).
-    pub open: &'static str,
-    /// [`Structure::len`](crate::Structure::len).
-    pub len: &'static str,
-    /// [`Structure::clear`](crate::Structure::clear).
-    pub clear: &'static str,
 }
 
 /// An operation that has begun.

@@ -50,6 +50,7 @@
 #![forbid(unsafe_code)]
 
 mod alone;
+mod atomic;
 mod collective;
 mod driver;
 mod error;
@@ -65,10 +66,11 @@ mod sink;
 mod structure;
 
 pub use alone::Alone;
+pub use atomic::Atomic;
 pub use collective::{Collective, CollectiveError, FINGERPRINT, Parameter};
 pub use error::{BatchError, Error, OpenError, OperationsError, Stop};
 pub use future::{Host, OperationFuture};
-pub use kind::{Begun, Calls, Kind, Open, words};
+pub use kind::{Begun, Kind, Open, words};
 pub use machine::{Completed, Machine, Next, Run, Step};
 pub use operation::{Finished, Operation, Tag};
 pub use pipeline::Pipeline;

@@ -7,11 +7,13 @@
 mod checker;
 mod effects;
 mod fingerprint;
+mod linear;
 mod random;
 mod wire;
 
 pub use checker::{Driven, MAX_CLIENTS, Scenario, Turn, Verdict, check, check_within};
 pub use effects::{Effect, combinations, torn};
 pub use fingerprint::fingerprint;
+pub use linear::{Scripts, Sequential, check_linear};
 pub use random::{Draw, Explored, RandomCheck, Stopped, Subject, check_random, is_found, shorter};
 pub use wire::{Action, MAX_READ, MAX_WRITTEN, Posted, Wire};

@@ -1,18 +1,21 @@
 //! The front of all data structures: open, blocking calls, submitted operations, collective calls.
 
-use probeline_transport::{Exchange, Transport};
+use probeline_transport::{Call, Exchange, Transport};
 
 use crate::collective::{Collective, CollectiveError};
-use crate::error::{Error, OpenError};
+use crate::error::{BatchError, Error, OpenError};
 use crate::kind::{Begun, Kind, Open};
 use crate::machine::Machine;
 use crate::operation::{Finished, Operation, Tag};
 use crate::pipeline::Pipeline;
-use crate::sink::Batch;
+use crate::sink::{Batch, Parts, Pull};
 
 /// Blocking calls that the CPU runs between two polls of the transport. Only a poll detects lost
 /// owners. At this interval a poll costs each call well under a nanosecond.
 const CALLS_PER_POLL: u32 = 64;
+
+/// The name of the collective call that opens a structure.
+const OPEN: &str = "open";
 
 /// The outcome of an operation of a kind.
 pub type OutcomeOf<K> = <<K as Kind>::Machine as Machine>::Outcome;
@@ -69,7 +72,7 @@ where
     ) -> Result<Self, OpenError<K::ConfigError>> {
         let count = operations.as_mut().len();
         if let Err(error) = check::<K>(&transport, &config, count) {
-            Collective::new(exchange, K::CALLS.open, 0).fail();
+            Collective::new(exchange, Call::method(K::NAME, OPEN), 0).fail();
             return Err(OpenError::Config(error));
         }
         let mut structure = Self::new(transport, config, operations).map_err(OpenError::Config)?;
@@ -85,9 +88,7 @@ fn check<K: Open>(
 ) -> Result<(), K::ConfigError> {
     K::check(config, transport, operations)?;
     OperationOf::<K>::check(operations, transport.geometry())?;
-    let (found, expected) = (transport.window().len() as u64, transport.geometry().window_words);
-    // Counting, clearing and collecting garbage would skip the missing words.
-    if found < expected { Err(K::short_window(found, expected)) } else { Ok(()) }
+    Ok(())
 }
 
 impl<T, S, K> Structure<T, S, K>
@@ -111,7 +112,7 @@ where
         let parameters = K::parameters(&self.config, context);
         let mine = K::can_be_direct(&self.config, context, transport);
         let owners = transport.geometry().owners;
-        let mut call = Collective::new(exchange, K::CALLS.open, 0);
+        let mut call = Collective::new(exchange, Call::method(K::NAME, OPEN), 0);
         let is_direct = call.agree(quiet, owners, parameters, mine)?;
         self.pipeline.opened = call.calls();
         K::on_opened(self.pipeline.shared_mut(), is_direct, &mut call)
@@ -196,6 +197,20 @@ where
         self.pipeline.run_batch(batch)
     }
 
+    /// Runs many operations, as many at once as there is storage for, and stores the result of each at
+    /// the same index of `results`.
+    ///
+    /// # Errors
+    /// [`BatchError`]: the lengths differ, or the batch has stopped.
+    pub fn call_all(
+        &mut self,
+        requests: &[(K::Key, K::Action)],
+        results: &mut [Result<OutcomeOf<K>, Error>],
+    ) -> Result<(), BatchError> {
+        BatchError::check_length(requests.len(), "results", results.len())?;
+        Ok(self.pipeline.run_batch(&mut All::<K> { requests, results, next: 0 })?)
+    }
+
     /// Returns whether an operation is free, so that [`submit`](Self::submit) does not return
     /// [`Error::Busy`].
     #[inline]
@@ -235,7 +250,7 @@ where
     /// # Errors
     /// [`CollectiveError`].
     pub fn len(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<u64, CollectiveError> {
-        self.sum_parts(exchange, K::CALLS.len, K::count)
+        self.sum_parts(exchange, "len", K::count)
     }
 
     /// Returns the sum over all owners of what `count` returns for the window of each. Collective.
@@ -270,13 +285,13 @@ where
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
         self.forget();
-        let mut call = self.collective(exchange, K::CALLS.clear)?;
+        let mut call = self.collective(exchange, "clear")?;
         let Pipeline { transport, shared, .. } = &self.pipeline;
         let emptied = K::empty(&self.config, shared, transport.window());
         call.together(emptied.map_err(CollectiveError::from))
     }
 
-    /// Begins a collective call: waits until no operation is in flight on any owner.
+    /// Begins a collective call of this name: waits until no operation is in flight on any owner.
     ///
     /// # Errors
     /// [`CollectiveError`] if an owner's transport is dead, or owners are in different calls.
@@ -286,9 +301,18 @@ where
         name: &str,
     ) -> Result<Collective<'e, E>, CollectiveError> {
         let quiet = self.pipeline.quiesce().map_err(CollectiveError::from);
-        let mut call = self.pipeline.collective(exchange, name);
+        let mut call = self.begin_collective(exchange, name);
         call.together(quiet)?;
         Ok(call)
+    }
+
+    /// As [`collective`](Self::collective), without waiting for the operations in flight.
+    pub fn begin_collective<'e, E: Exchange + ?Sized>(
+        &self,
+        exchange: &'e mut E,
+        name: &str,
+    ) -> Collective<'e, E> {
+        Collective::new(exchange, Call::method(K::NAME, name), self.pipeline.opened)
     }
 
     /// Drops what was learnt of the content, which is about to change.
@@ -347,5 +371,38 @@ impl<T, S, K: Kind> Structure<T, S, K> {
     {
         let Self { pipeline, config, unpolled } = self;
         Structure { pipeline: pipeline.map_shared(map), config, unpolled }
+    }
+}
+
+/// The batch of [`Structure::call_all`].
+struct All<'b, K: Kind> {
+    requests: &'b [(K::Key, K::Action)],
+    results: &'b mut [Result<OutcomeOf<K>, Error>],
+    /// The first request not started.
+    next: usize,
+}
+
+impl<T, K: Kind> Batch<T, K::Context, K::Machine> for All<'_, K> {
+    fn pull(&mut self, parts: &mut Parts<'_, T, K::Context>, into: &mut K::Machine) -> Pull {
+        // Each iteration starts a request or refuses it.
+        while let Some((key, action)) = self.requests.get(self.next) {
+            let place = self.next;
+            self.next += 1;
+            match K::machine(key, *action, parts.shared) {
+                Ok(machine) => {
+                    into.replace_with(machine);
+                    return Pull::Start(place);
+                }
+                Err(error) => Batch::<T, K::Context, K::Machine>::take(self, place, Err(error)),
+            }
+        }
+        Pull::End
+    }
+
+    fn take(&mut self, place: usize, result: Result<OutcomeOf<K>, Error>) {
+        match self.results.get_mut(place) {
+            Some(into) => *into = result,
+            None => debug_assert!(false, "the batch has no place {place}"),
+        }
     }
 }

@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use probeline_pipeline::{Begun, Calls, CollectiveError, Kind, Open, OperationOf, Parameter};
+use probeline_pipeline::{Begun, CollectiveError, Kind, Open, OperationOf, Parameter};
 use probeline_transport::{Exchange, Transport};
 
 use crate::block::{Block, Lines, NarrowKeys, Undecided};
@@ -20,7 +20,7 @@ use crate::line::with_widest;
 use crate::outcome::{Answer, Ended, Intent, Located, Outcome};
 use crate::policy::Policy;
 use crate::results::BatchResult;
-use crate::set::{Keys, Set, buckets, occupied, parameters, sampled_load_factor};
+use crate::set::{Keys, Set, buckets, check_window, occupied, parameters, sampled_load_factor};
 use crate::stats::Stats;
 
 /// Keys of 63 bits, which buckets hold, with a cache `C` of occupied buckets.
@@ -55,7 +55,7 @@ impl<C: AsMut<[CacheEntry]>> Kind for Narrow<C> {
     type Machine = FindOrPut;
     type Stats = Stats;
 
-    const CALLS: Calls = Calls { open: "Table::open", len: "Table::len", clear: "Table::clear" };
+    const NAME: &'static str = "Table";
 
     fn parameters(config: &Config, _: &Context<C>) -> impl Iterator<Item = Parameter> + Clone {
         parameters(config).into_iter()
@@ -118,11 +118,8 @@ impl Open for Narrow {
     type ConfigError = ConfigError;
 
     fn check(config: &Config, transport: &impl Transport, _: usize) -> Result<(), ConfigError> {
-        config.check(transport.caps(), transport.geometry())
-    }
-
-    fn short_window(found: u64, expected: u64) -> ConfigError {
-        ConfigError::Window { found, expected }
+        config.check(transport.caps(), transport.geometry())?;
+        check_window(transport)
     }
 
     fn context(config: &Config, transport: &impl Transport) -> Context<[CacheEntry; 0]> {
@@ -138,8 +135,6 @@ impl Open for Narrow {
 impl<C: AsMut<[CacheEntry]>> Keys for Narrow<C> {
     type Arg<'k> = u64;
     const ANY: u64 = 0;
-    const GROW: &'static str = "Table::grow_into";
-    const OCCUPIED: &'static str = "Table::occupied";
 
     fn layout(context: &Context<C>) -> &Layout {
         &context.layout
@@ -285,7 +280,7 @@ where
         mut keep: impl FnMut(u64) -> bool,
     ) -> Result<u64, CollectiveError> {
         self.forget();
-        let mut call = self.collective(exchange, "Table::retain")?;
+        let mut call = self.collective(exchange, "retain")?;
         let mut retain = Retain { phase: self.phase(), occupants: InBuckets };
         let removed = retain.run(&mut call, |key| keep(*key))?;
         self.sample_load_factor();

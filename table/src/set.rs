@@ -12,7 +12,7 @@ use crate::block::Undecided;
 use crate::bucket::OCCUPIED;
 use crate::collective::{Phase, grow};
 use crate::config::Config;
-use crate::error::{BatchError, GrowError, OpenError, OperationError};
+use crate::error::{BatchError, ConfigError, GrowError, OpenError, OperationError};
 use crate::layout::Layout;
 use crate::outcome::{Answer, Ended, Intent, Outcome};
 use crate::policy::Policy;
@@ -42,10 +42,6 @@ pub trait Keys:
 
     /// Any key: the initial value of storage.
     const ANY: Self::Key;
-    /// The name of the collective call [`Set::grow_into`].
-    const GROW: &'static str;
-    /// The name of the collective call [`Set::occupied`].
-    const OCCUPIED: &'static str;
 
     /// Returns the layout of the buckets.
     fn layout(context: &Self::Context) -> &Layout;
@@ -259,7 +255,7 @@ where
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<u64, CollectiveError> {
-        self.0.sum_parts(exchange, K::OCCUPIED, |_, context, window| {
+        self.0.sum_parts(exchange, "occupied", |_, context, window| {
             occupied(buckets(K::layout(context), window)?)
         })
     }
@@ -328,7 +324,7 @@ where
         R: AsMut<[OperationOf<L>]>,
         L: Keys<Key = K::Key>,
     {
-        self.move_into(target, exchange, K::GROW, |_| true, go_on)
+        self.move_into(target, exchange, "grow_into", |_| true, go_on)
     }
 
     /// Moves the keys that `keep` accepts into `target`.
@@ -345,7 +341,7 @@ where
         R: AsMut<[OperationOf<L>]>,
         L: Keys<Key = K::Key>,
     {
-        let call = self.0.pipeline().collective(exchange, name);
+        let call = self.0.begin_collective(exchange, name);
         let keys = grow(self, target, call, keep, go_on)?;
         target.sample_load_factor();
         Ok(keys)
@@ -441,7 +437,14 @@ pub(crate) fn sampled_load_factor(layout: &Layout, window: &[AtomicU64]) -> f64 
     f64::from(occupied) / f64::from(all.max(1))
 }
 
-/// Checks what all kinds of tables require of buckets.
+/// Refuses a window that is shorter than its geometry states: counting, clearing and collecting
+/// garbage would skip the missing words.
+pub(crate) fn check_window(transport: &impl Transport) -> Result<(), ConfigError> {
+    let (found, expected) = (transport.window().len() as u64, transport.geometry().window_words);
+    if found < expected { Err(ConfigError::Window { found, expected }) } else { Ok(()) }
+}
+
+/// Returns what all owners of a table of any kind have in common.
 pub(crate) fn parameters(config: &Config) -> [probeline_pipeline::Parameter; 5] {
     [
         (probeline_pipeline::FINGERPRINT, crate::fingerprint::fingerprint()),

@@ -25,11 +25,25 @@ impl Call {
     /// Creates a call of this name, such as `Table::len`. The first 32 bytes of the name count.
     #[must_use]
     pub const fn new(name: &str) -> Self {
-        let (from, mut bytes) = (name.as_bytes(), [0; NAME_BYTES]);
-        let mut at = 0;
-        while at < from.len() && at < NAME_BYTES {
-            bytes[at] = from[at];
-            at += 1;
+        Self::of(&[name])
+    }
+
+    /// Returns the call of a method of a kind of structure, such as `Table::len`.
+    #[must_use]
+    pub const fn method(kind: &str, method: &str) -> Self {
+        Self::of(&[kind, "::", method])
+    }
+
+    const fn of(parts: &[&str]) -> Self {
+        let (mut bytes, mut end, mut nth) = ([0; NAME_BYTES], 0, 0);
+        while nth < parts.len() {
+            let from = parts[nth].as_bytes();
+            let mut at = 0;
+            while at < from.len() && end < NAME_BYTES {
+                bytes[end] = from[at];
+                (at, end) = (at + 1, end + 1);
+            }
+            nth += 1;
         }
         Self { name: bytes, structure: 0, number: 0 }
     }
@@ -159,6 +173,7 @@ mod tests {
         let call = Call::new("Table::len").of_structure(3).numbered(1 << 40);
         assert_eq!(Call::decode(&call.encode()), call);
         assert_ne!(call.digest(), call.numbered(4).digest());
+        assert_eq!(Call::method("Table", "len").to_string(), "Table::len (call 0)");
         let long = Call::new("a name that is longer than the 32 bytes of a call");
         assert_eq!(long.to_string(), "a name that is longer than the 3 (call 0)");
     }

@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Release;
 
-use probeline_pipeline::{Begun, Calls, Kind, Open, OperationOf, Parameter};
+use probeline_pipeline::{Begun, Kind, Open, OperationOf, Parameter};
 use probeline_transport::{Exchange, Transport};
 
 use super::cache::PairCacheLine;
@@ -20,7 +20,7 @@ use crate::layout::Layout;
 use crate::outcome::{Answer, Intent};
 use crate::policy::Policy;
 use crate::results::BatchResult;
-use crate::set::{Keys, Set, buckets, parameters};
+use crate::set::{Keys, Set, buckets, check_window, parameters};
 use crate::stats::Stats;
 
 /// Keys whose nodes the CPU looks up side by side.
@@ -68,8 +68,7 @@ impl<const W: usize, C: AsMut<[PairCacheLine]>> Kind for Tree<W, C> {
     type Machine = TreeFindOrPut<W>;
     type Stats = Stats;
 
-    const CALLS: Calls =
-        Calls { open: "TreeTable::open", len: "TreeTable::len", clear: "TreeTable::clear" };
+    const NAME: &'static str = "TreeTable";
 
     fn parameters(
         config: &TreeConfig,
@@ -139,11 +138,8 @@ impl<const W: usize> Open for Tree<W> {
     type ConfigError = ConfigError;
 
     fn check(config: &TreeConfig, transport: &impl Transport, _: usize) -> Result<(), ConfigError> {
-        config.check(W, transport.caps(), transport.geometry())
-    }
-
-    fn short_window(found: u64, expected: u64) -> ConfigError {
-        ConfigError::Window { found, expected }
+        config.check(W, transport.caps(), transport.geometry())?;
+        check_window(transport)
     }
 
     fn context(config: &TreeConfig, transport: &impl Transport) -> TreeContext<[PairCacheLine; 0]> {
@@ -154,8 +150,6 @@ impl<const W: usize> Open for Tree<W> {
 impl<const W: usize, C: AsMut<[PairCacheLine]>> Keys for Tree<W, C> {
     type Arg<'k> = &'k [u64; W];
     const ANY: [u64; W] = [0; W];
-    const GROW: &'static str = "TreeTable::grow_into";
-    const OCCUPIED: &'static str = "TreeTable::occupied";
 
     fn layout(context: &TreeContext<C>) -> &Layout {
         &context.table.layout
@@ -261,6 +255,6 @@ where
         R: AsMut<[TreeOperation<W>]>,
         D: AsMut<[PairCacheLine]>,
     {
-        self.move_into(target, exchange, "TreeTable::retain_into", keep, || true)
+        self.move_into(target, exchange, "retain_into", keep, || true)
     }
 }

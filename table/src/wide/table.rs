@@ -3,9 +3,7 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Release;
 
-use probeline_pipeline::{
-    Begun, Calls, CollectiveError, Kind, Open, OperationOf, Parameter, words,
-};
+use probeline_pipeline::{Begun, CollectiveError, Kind, Open, OperationOf, Parameter, words};
 use probeline_transport::{Exchange, Transport};
 
 use super::block::{Candidates, WideKeys};
@@ -26,7 +24,7 @@ use crate::line::{Narrow, with_widest};
 use crate::outcome::Intent;
 use crate::policy::Policy;
 use crate::results::BatchResult;
-use crate::set::{Keys, Set, buckets, occupied, parameters};
+use crate::set::{Keys, Set, buckets, check_window, occupied, parameters};
 use crate::stats::Stats;
 
 /// Keys of `W` words, in entries to which buckets refer.
@@ -65,8 +63,7 @@ impl<const W: usize> Kind for Wide<W> {
     type Machine = WideFindOrPut<W>;
     type Stats = Stats;
 
-    const CALLS: Calls =
-        Calls { open: "WideTable::open", len: "WideTable::len", clear: "WideTable::clear" };
+    const NAME: &'static str = "WideTable";
 
     fn parameters(
         config: &WideConfig<W>,
@@ -160,11 +157,8 @@ impl<const W: usize> Open for Wide<W> {
         transport: &impl Transport,
         _: usize,
     ) -> Result<(), ConfigError> {
-        config.check(transport.caps(), transport.geometry())
-    }
-
-    fn short_window(found: u64, expected: u64) -> ConfigError {
-        ConfigError::Window { found, expected }
+        config.check(transport.caps(), transport.geometry())?;
+        check_window(transport)
     }
 
     fn context(config: &WideConfig<W>, transport: &impl Transport) -> WideContext {
@@ -175,8 +169,6 @@ impl<const W: usize> Open for Wide<W> {
 impl<const W: usize> Keys for Wide<W> {
     type Arg<'k> = &'k [u64; W];
     const ANY: [u64; W] = [0; W];
-    const GROW: &'static str = "WideTable::grow_into";
-    const OCCUPIED: &'static str = "WideTable::occupied";
 
     fn layout(context: &WideContext) -> &Layout {
         &context.table.layout
@@ -277,7 +269,7 @@ where
         self.forget();
         let (entries, first_mark) = (self.context().entries, self.config().first_mark());
         let counter = self.config().counter();
-        let mut call = self.collective(exchange, "WideTable::retain")?;
+        let mut call = self.collective(exchange, "retain")?;
         let occupants = EntryKeys::<W> { entries };
         let mut retain = Retain { phase: self.phase(), occupants };
         let removed = retain.run(&mut call, keep)?;

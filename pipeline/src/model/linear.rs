@@ -1,0 +1,177 @@
+//! A model check of any kind of structure against a sequential model: its operations must be
+//! linearizable, whatever order they take effect in.
+
+use core::fmt::Debug;
+use core::hash::Hash;
+use core::marker::PhantomData;
+
+use super::checker::{Driven, MAX_CLIENTS, Scenario, Turn, Verdict, check};
+use super::random::{Explored, Stopped};
+use super::wire::Wire;
+use crate::kind::{Kind, Open};
+use crate::machine::Machine;
+use crate::operation::Operation;
+use crate::pipeline::Pipeline;
+use crate::sink::ResultOf;
+use crate::structure::OutcomeOf;
+
+/// What the operations of a kind do if they run one after another.
+pub trait Sequential<K: Kind>: Clone + Default {
+    /// Runs an operation, and returns its outcome.
+    fn run(&mut self, key: &K::Key, action: K::Action) -> OutcomeOf<K>;
+}
+
+/// The operations of each client, in order.
+pub type Scripts<K> = &'static [&'static [(<K as Kind>::Key, <K as Kind>::Action)]];
+
+/// Visits all worlds that clients with these scripts can produce on a structure in `owners` windows of
+/// `N` words together, of whose WRITEs and atomics up to `failures` may fail.
+///
+/// # Errors
+/// A history that no sequential order explains, or another violated rule.
+pub fn check_linear<K, M, const N: usize>(
+    config: K::Config,
+    owners: u32,
+    scripts: Scripts<K>,
+    failures: u8,
+) -> Result<Explored, Stopped>
+where
+    K: Open<
+            Context: Clone + Hash,
+            Machine: Machine<Outcome: Debug + Hash + PartialEq> + Clone + Hash,
+        >,
+    M: Sequential<K>,
+{
+    let model = PhantomData::<M>;
+    check::<N, _>(&Linear::<K, M> { config, owners, scripts, failures, model })
+}
+
+struct Linear<K: Kind, M> {
+    config: K::Config,
+    owners: u32,
+    scripts: Scripts<K>,
+    failures: u8,
+    model: PhantomData<M>,
+}
+
+/// An operation in a history.
+#[derive(Clone, Debug, Hash)]
+struct Past<O> {
+    turn: (usize, usize),
+    /// The number of the event with which it began.
+    begun: usize,
+    /// The event with which it ended, and its outcome; `None` if both are unknown.
+    ended: Option<(usize, O)>,
+}
+
+/// The operations so far, in the order in which they began, and the number of their events.
+#[derive(Clone, Debug, Hash)]
+struct History<O> {
+    operations: Vec<Past<O>>,
+    events: usize,
+}
+
+impl<O> Default for History<O> {
+    fn default() -> Self {
+        Self { operations: Vec::new(), events: 0 }
+    }
+}
+
+impl<K, M> Linear<K, M>
+where
+    K: Kind<Machine: Machine<Outcome: PartialEq>>,
+    M: Sequential<K>,
+{
+    /// Returns whether some order of these operations returns their outcomes. One that ended before
+    /// another began comes first; one of unknown outcome may come at any later time, or never.
+    fn has_order(&self, left: &[&Past<OutcomeOf<K>>], model: &M) -> bool {
+        let ends = left.iter().filter_map(|past| Some(past.ended.as_ref()?.0));
+        let Some(first_end) = ends.min() else { return true };
+        let mut may_be_next = left.iter().enumerate().filter(|(_, past)| past.begun < first_end);
+        may_be_next.any(|(nth, past)| {
+            let mut model = model.clone();
+            let (key, action) = &self.scripts[past.turn.0][past.turn.1];
+            let outcome = model.run(key, *action);
+            let is_right = past.ended.as_ref().is_none_or(|(_, seen)| *seen == outcome);
+            let mut others = left.to_vec();
+            others.remove(nth);
+            is_right && self.has_order(&others, &model)
+        })
+    }
+}
+
+impl<K, M, const N: usize> Scenario<N> for Linear<K, M>
+where
+    K: Open<
+            Context: Clone + Hash,
+            Machine: Machine<Outcome: Debug + Hash + PartialEq> + Clone + Hash,
+        >,
+    M: Sequential<K>,
+{
+    type Request = (K::Key, K::Action);
+    type Context = K::Context;
+    type Machine = K::Machine;
+    type Storage = [Operation<K::Machine>; 1];
+    type History = History<OutcomeOf<K>>;
+
+    fn scripts(&self) -> Scripts<K> {
+        self.scripts
+    }
+
+    fn starts(&self) -> [u8; MAX_CLIENTS] {
+        [0; MAX_CLIENTS]
+    }
+
+    fn failures(&self) -> u8 {
+        self.failures
+    }
+
+    fn memory(&self) -> [u64; N] {
+        [0; N]
+    }
+
+    fn client(&self, _: usize) -> Driven<Self, N> {
+        let part = N / self.owners as usize;
+        let wire = Wire::new(self.owners, part, K::Machine::SLOTS, 0, true);
+        let context = K::context(&self.config, &wire);
+        Pipeline::new(wire, context, [Operation::EMPTY]).expect("the wire has the slots")
+    }
+
+    fn machine(&self, turn: Turn<Self::Request>, context: &K::Context) -> K::Machine {
+        let (key, action) = turn.request;
+        K::machine(&key, action, context).ok().expect("a valid request")
+    }
+
+    fn begin(&self, turn: Turn<Self::Request>, _: &[u64; N], history: &mut Self::History) {
+        let begun = history.events;
+        history.events += 1;
+        history.operations.push(Past { turn: (turn.who, turn.nth), begun, ended: None });
+    }
+
+    fn end(
+        &self,
+        turn: Turn<Self::Request>,
+        result: ResultOf<K::Machine>,
+        _: &K::Context,
+        _: &[u64; N],
+        history: &mut Self::History,
+    ) -> Result<bool, String> {
+        let this = |past: &&mut Past<_>| past.turn == (turn.who, turn.nth);
+        let past = history.operations.iter_mut().find(this).ok_or("an end without a beginning")?;
+        past.ended = result.ok().map(|outcome| (history.events, outcome));
+        history.events += 1;
+        Ok(true)
+    }
+
+    fn check_memory(&self, _: &[u64; N]) -> Verdict {
+        Ok(())
+    }
+
+    fn check_end(&self, _: &[u64; N], history: &Self::History, _: bool) -> Verdict {
+        let all: Vec<_> = history.operations.iter().collect();
+        match self.has_order(&all, &M::default()) {
+            true => Ok(()),
+            false => Err(format!("no order explains {:?}", history.operations)),
+        }
+    }
+}
