@@ -175,3 +175,118 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::AtomicU64;
+
+    use probeline_transport::{Owner, RemoteWord, Transport};
+
+    use super::*;
+    use crate::collective::Parameter;
+    use crate::error::{Error, OperationsError};
+    use crate::machine::{Completed, Next, Run, Step};
+    use crate::port::Port;
+
+    /// Takes the number in a word, and counts the word up. Without `REPEATS` it takes what a
+    /// compare-and-swap found that failed.
+    #[derive(Clone, Copy, Debug, Hash)]
+    struct Take<const REPEATS: bool> {
+        expected: u64,
+    }
+
+    const WORD: RemoteWord = RemoteWord { owner: Owner(0), index: 0 };
+
+    impl<const REPEATS: bool> Machine for Take<REPEATS> {
+        type Outcome = u64;
+        const IDLE: Self = Self { expected: 0 };
+        const SLOTS: u32 = 0;
+    }
+
+    impl<const REPEATS: bool> Run<()> for Take<REPEATS> {
+        fn advance(&mut self, (): &mut (), port: &mut Port<'_, impl Transport>) -> Next<u64> {
+            port.compare_and_swap(0, WORD, self.expected, self.expected + 1)?;
+            Ok(Step::Wait)
+        }
+
+        fn on_completion(
+            &mut self,
+            Completed { word, .. }: Completed,
+            shared: &mut (),
+            port: &mut Port<'_, impl Transport>,
+        ) -> Next<u64> {
+            if word == self.expected || !REPEATS {
+                return Ok(Step::Done(word));
+            }
+            self.expected = word;
+            self.advance(shared, port)
+        }
+    }
+
+    struct Tickets<const REPEATS: bool>;
+
+    impl<const REPEATS: bool> Kind for Tickets<REPEATS> {
+        type Config = ();
+        type Context = ();
+        type Key = ();
+        type Action = ();
+        type Machine = Take<REPEATS>;
+        type Stats = ();
+        const NAME: &'static str = "Tickets";
+
+        fn parameters((): &(), (): &()) -> impl Iterator<Item = Parameter> + Clone {
+            core::iter::empty()
+        }
+
+        fn machine((): &(), (): (), (): &()) -> Result<Take<REPEATS>, Error> {
+            Ok(Take::IDLE)
+        }
+
+        fn stats((): &()) -> &() {
+            &()
+        }
+
+        fn reset_stats((): &mut ()) {}
+
+        fn count((): &(), (): &(), _: &[AtomicU64]) -> Result<u64, Error> {
+            Ok(0)
+        }
+
+        fn empty((): &(), (): &(), _: &[AtomicU64]) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    impl<const REPEATS: bool> Open for Tickets<REPEATS> {
+        type ConfigError = OperationsError;
+
+        fn context((): &(), _: &impl Transport) {}
+    }
+
+    #[derive(Clone, Default)]
+    struct Taken(u64);
+
+    impl<const REPEATS: bool> Sequential<Tickets<REPEATS>> for Taken {
+        fn run(&mut self, (): &(), (): ()) -> u64 {
+            self.0 += 1;
+            self.0 - 1
+        }
+    }
+
+    const SCRIPTS: &[&[((), ())]] = &[&[((), ()); 2], &[((), ()); 2]];
+
+    #[test]
+    fn accepts_a_linearizable_structure() {
+        for failures in 0..2 {
+            let checked = check_linear::<Tickets<true>, Taken, 1>((), 1, SCRIPTS, failures);
+            assert!(checked.is_ok(), "{failures}: {checked:?}");
+        }
+    }
+
+    #[test]
+    fn finds_an_outcome_that_no_order_explains() {
+        let checked = check_linear::<Tickets<false>, Taken, 1>((), 1, SCRIPTS, 0);
+        let Err(Stopped::Violation(text)) = checked else { panic!("{checked:?}") };
+        assert!(text.contains("no order explains"), "{text}");
+    }
+}
