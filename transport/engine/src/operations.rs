@@ -295,6 +295,13 @@ impl Ledger {
         Some(index)
     }
 
+    /// The operation `index`; `None` if there is none.
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<Operation> {
+        let place = self.places.get(index as usize)?;
+        Some(Taken { place, index, kind: place.kind()? }.operation())
+    }
+
     /// Removes the operation `index`; `None` if there is none.
     #[inline]
     pub fn remove(&mut self, index: u32) -> Option<Operation> {

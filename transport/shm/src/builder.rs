@@ -82,6 +82,7 @@ impl Builder {
             // Operations are executed in the order of their posts: the WRITE by release stores, the
             // atomic by a sequentially consistent instruction behind them.
             write_then_atomic: true,
+            names_lost_owners: true,
             needs_owner_progress: false,
             poll_may_wait: false,
         }

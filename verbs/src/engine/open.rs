@@ -207,6 +207,7 @@ impl Builder {
             word_reads_whole: self.word_reads_whole,
             // Both requests use the one queue pair to that owner, which keeps their order.
             write_then_atomic: true,
+            names_lost_owners: true,
             needs_owner_progress: false,
             poll_may_wait: false,
         }
