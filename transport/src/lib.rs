@@ -11,9 +11,14 @@
 //! [`Splitter`] divides an engine among several structures.
 //!
 //! A backend depends on this crate alone. The feature `conformance` has the suite that it must
-//! pass.
+//! pass, the feature `engine` code that backends share.
 #![cfg_attr(not(any(test, feature = "conformance")), no_std)]
 #![deny(unsafe_code)]
+
+#[cfg(feature = "engine")]
+extern crate alloc;
+#[cfg(all(test, feature = "engine"))]
+extern crate std;
 
 mod address;
 mod call;
@@ -22,6 +27,9 @@ mod completion;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod copy;
+#[cfg(feature = "engine")]
+#[allow(unsafe_code, reason = "private memory and the clock of libc")]
+pub mod engine;
 mod error;
 mod exchange;
 mod fingerprint;

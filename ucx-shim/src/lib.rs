@@ -5,4 +5,4 @@ mod needs_owner;
 pub mod ucx;
 
 pub use needs_owner::NeedsOwner;
-pub use probeline_engine::SetupError;
+pub use probeline_transport::engine::SetupError;

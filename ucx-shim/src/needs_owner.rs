@@ -1,8 +1,8 @@
 //! The operations that need an owner's CPU, as opening measures them.
 
-use probeline_engine::SetupError;
-use probeline_engine::setup::gather;
 use probeline_transport::Exchange;
+use probeline_transport::engine::SetupError;
+use probeline_transport::engine::setup::gather;
 
 /// The operations on an owner's words that need that owner's CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process;
 
-use probeline_engine::setup::{
+use probeline_pin::{MemoryPolicy, Pages};
+use probeline_transport::engine::setup::{
     agree, check_memory, check_owners, check_sizes, gather_records, random, together,
 };
-use probeline_engine::{CpuMemory, SetupError, Slots};
-use probeline_pin::{MemoryPolicy, Pages};
+use probeline_transport::engine::{CpuMemory, SetupError, Slots};
 use probeline_transport::{AtomicScope, Caps, Exchange, Owner, Sizes};
 
 use crate::connection_info::{ConnectionInfo, PROTOCOL};

@@ -1,9 +1,9 @@
 //! The options of an engine, and its opening.
 
-use probeline_engine::setup::{
+use probeline_transport::engine::setup::{
     agree, check_memory, check_owners, check_sizes, gather_records, together,
 };
-use probeline_engine::{SetupError, Slots};
+use probeline_transport::engine::{SetupError, Slots};
 use probeline_transport::{AtomicScope, Caps, Exchange, Fingerprint, Owner, Sizes};
 
 use super::OpenError;

@@ -7,7 +7,7 @@ use core::sync::atomic::AtomicU64;
 use std::rc::Rc;
 use std::thread;
 
-use probeline_engine::{Kind, Operation, Slots, own_words};
+use probeline_transport::engine::{Kind, Operation, Slots, own_words};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Request,
     Segment, SlotError, StableMemory, Token, Transport,

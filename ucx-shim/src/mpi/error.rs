@@ -3,8 +3,8 @@
 use core::ffi::CStr;
 
 use ::mpi::ffi;
-use probeline_engine::SetupError;
 use probeline_transport::ExchangeError;
+use probeline_transport::engine::SetupError;
 use thiserror::Error;
 
 /// A call of MPI failed.

@@ -6,7 +6,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use ::mpi::ffi;
-use probeline_engine::SetupError;
+use probeline_transport::engine::SetupError;
 use probeline_transport::{LINE_WORDS, Owner, WORD_BYTES};
 
 use super::{MpiError, OpenError};

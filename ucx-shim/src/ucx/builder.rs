@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use probeline_engine::setup::{check_owners, check_sizes};
+use probeline_transport::engine::setup::{check_owners, check_sizes};
 use probeline_transport::{AtomicScope, Caps, Exchange, Sizes};
 use probeline_ucx_sys::Ucp;
 

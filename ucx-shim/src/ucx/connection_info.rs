@@ -1,7 +1,7 @@
 //! The connection information that the owners exchange when they open their engines.
 
-use probeline_engine::SetupError;
-use probeline_engine::setup::{agree, gather, gather_records};
+use probeline_transport::engine::SetupError;
+use probeline_transport::engine::setup::{agree, gather, gather_records};
 use probeline_transport::{Exchange, Fingerprint, Owner};
 
 use super::{Atomics, Progress};

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::fence;
 use core::time::Duration;
 
-use probeline_engine::{
+use probeline_transport::engine::{
     Deadline, InFlightOrUntil, Kind, Ledger, Memory, Operation, Ring, Slots, own_words,
 };
 use probeline_transport::{

@@ -3,7 +3,7 @@
 use core::ffi::CStr;
 use std::io;
 
-use probeline_engine::SetupError;
+use probeline_transport::engine::SetupError;
 use probeline_transport::{OpError, Owner};
 use probeline_ucx_sys::{
     LoadError, UCS_ERR_BUSY, UCS_ERR_CANCELED, UCS_ERR_CONNECTION_RESET, UCS_ERR_ENDPOINT_TIMEOUT,

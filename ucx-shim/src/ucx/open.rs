@@ -6,8 +6,8 @@ use core::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use core::time::Duration;
 use std::thread;
 
-use probeline_engine::setup::together;
-use probeline_engine::{Deadline, SetupError, Slots};
+use probeline_transport::engine::setup::together;
+use probeline_transport::engine::{Deadline, SetupError, Slots};
 use probeline_transport::{
     Completion, Exchange, Local, Owner, RemoteWord, Request, Segment, Slot, Token, Transport,
 };

@@ -3,7 +3,7 @@
 use core::mem::ManuallyDrop;
 use std::thread;
 
-use probeline_engine::Deadline;
+use probeline_transport::engine::Deadline;
 
 use super::Engine;
 use super::engine::{DRAIN_TIMEOUT, Parts};

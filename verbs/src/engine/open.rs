@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::SeqCst;
 use core::time::Duration;
 
-use probeline_engine::setup::{check_sizes, random};
-use probeline_engine::{Deadline, SetupError};
+use probeline_transport::engine::setup::{check_sizes, random};
+use probeline_transport::engine::{Deadline, SetupError};
 use probeline_transport::{AtomicScope, Caps, Geometry, Owner};
 
 use super::connection::{Connection, control_words};
