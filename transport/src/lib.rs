@@ -91,9 +91,9 @@ impl OneThread {
 ///   completion, not a snapshot. [`Caps::word_reads_whole`] says whether each word is whole.
 /// - An operation that completed in error may have taken effect, or may still take effect later.
 /// - If an owner dies, or closes its engine while peers use theirs, the peers' engines die with
-///   [`Fault::OwnerLost`], if [`Caps::names_lost_owners`]. An engine that is polled notices the loss within one second, also under
-///   traffic, and refuses posts with [`PostError::Closed`] from then on. To close without a fault,
-///   drop engines after a barrier.
+///   [`Fault::OwnerLost`], if [`Caps::names_lost_owners`]. An engine that is polled then notices the
+///   loss within one second, also under traffic. A dead engine refuses posts with
+///   [`PostError::Closed`]. To close without a fault, drop engines after a barrier.
 /// - No call allocates, blocks or panics.
 pub trait Transport {
     /// What this engine can do; fixed when it was opened.

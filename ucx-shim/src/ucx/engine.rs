@@ -29,8 +29,10 @@ use super::worker::{ProgressThread, Worker};
 /// number of completions: that costs as much as the rest of a poll. A power of two.
 const REPORTS_PER_PROGRESS: u64 = 16;
 
-/// The engine ends if an operation has not completed after this time.
+/// The engine ends if an operation has not completed after this time, and at most a period more.
 const MAX_WAIT: Duration = Duration::from_secs(60);
+/// The number of periods into which that time is divided.
+const PERIODS: u32 = 8;
 /// The time is read only at every such poll while operations are in flight, in which UCX makes system
 /// calls: on some machines reading the time is one.
 const POLLS_PER_CHECK: u32 = 1024;
@@ -54,10 +56,9 @@ pub(super) struct Parts {
     pub(super) window: Window,
 }
 
-/// Finds operations that have been in flight for too long. Time passes in periods of half of
-/// [`MAX_WAIT`]: an operation that was posted two periods ago is overdue.
+/// Finds operations that have been in flight for too long, by the period in which each was posted.
 struct Waits {
-    max: Duration,
+    period_length: Duration,
     /// The period in which each operation in flight was posted, by index.
     posted: Box<[u32]>,
     period: u32,
@@ -69,7 +70,9 @@ struct Waits {
 impl Waits {
     fn new(depth: u32, max: Duration) -> Self {
         let posted = vec![0; depth as usize].into();
-        Self { max, posted, period: 0, period_end: Deadline::after(max / 2), polls: 0 }
+        let period_length = max / PERIODS;
+        let period_end = Deadline::after(period_length);
+        Self { period_length, posted, period: 0, period_end, polls: 0 }
     }
 
     fn begin(&mut self, index: u32) {
@@ -88,14 +91,14 @@ impl Waits {
         let ended = self.period_end.has_passed();
         if ended {
             self.period = self.period.wrapping_add(1);
-            self.period_end = Deadline::after(self.max / 2);
+            self.period_end = Deadline::after(self.period_length);
         }
         ended
     }
 
-    /// The indices whose last operation was posted two periods ago or earlier.
+    /// The indices whose last operation was posted before the last [`PERIODS`] whole periods.
     fn overdue(&self) -> impl Iterator<Item = u32> {
-        let old = |(_, posted): &(u32, &u32)| self.period.wrapping_sub(**posted) >= 2;
+        let old = |(_, posted): &(u32, &u32)| self.period.wrapping_sub(**posted) > PERIODS;
         (0..).zip(&self.posted).filter(old).map(|(index, _)| index)
     }
 }
@@ -490,7 +493,7 @@ mod tests {
                 Err(fault) => break fault,
             }
         };
-        assert!(start.elapsed() >= MAX_WAIT / 2 && own > 1, "{own} in {:?}", start.elapsed());
+        assert!(start.elapsed() >= MAX_WAIT && own > 1, "{own} in {:?}", start.elapsed());
         assert_eq!(fault, Fault::Operation { owner, error: OpError::RetryExceeded });
         assert!(failed.contains(&Completion { token: Token(7), result: Err(OpError::Flushed) }));
         drop((engine, end));
