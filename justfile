@@ -124,10 +124,6 @@ vm-bench *args:
 check-mpi *libraries:
     ucx-shim/check-mpi "$@"
 
-# Latency of the shims beside ucx_perftest and loops in C: --check (at most 1.15), --markdown FILE
-check-latency *args:
-    ucx-shim/check-latency "$@"
-
 # The map from C beside the calls of MPI-DHT, by turns
 check-map *args:
     ucx-shim/check-map "$@"

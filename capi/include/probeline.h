@@ -14,7 +14,8 @@
  * - "Never waits": for no other rank. Any rank calls it, at any time. (Over MPI a poll may wait for the
  *   CPU of another rank, if the library's atomics need it.)
  * - "Waits for its operations": for the memory of other ranks, which do not take part. Any rank calls it,
- *   at any time. It returns when they have ended, or PROBELINE_ERROR_LOST when a rank is lost.
+ *   at any time. It returns when they have ended, or PROBELINE_ERROR_LOST when a rank is lost (over
+ *   UCX when one has not ended after 60 s; over MPI the launcher ends all ranks).
  * - "Collective": all ranks of the job call it, in the same order. It waits for the others, at most
  *   `collective_limit_s` seconds.
  *
@@ -23,8 +24,8 @@
  *
  * Threads: a function runs in the thread that calls it. The library starts further threads only
  * - under a launcher's PMI or PMIx server: one that finds the ranks while probeline_job_open() waits;
- * - over UCX: for each table and map one that progresses UCX for the other ranks, one that notices the
- *   end of processes on this machine, and one while it opens. They end when it is closed.
+ * - over UCX: for each table and map one that progresses UCX for the other ranks, and one while it opens.
+ *   They end when it is closed.
  * They inherit the signal mask of the caller. MPI and UCX may start threads of their own.
  *
  * After PROBELINE_ERROR_PANIC the handle can only be closed, and its job can: other ranks get

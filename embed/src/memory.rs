@@ -61,6 +61,7 @@ impl Memory {
                 words_per_op: SLOT_WORDS as u32,
                 word_reads_whole: true,
                 write_then_atomic: true,
+                names_lost_owners: true,
                 needs_owner_progress: false,
                 poll_may_wait: false,
             },

@@ -1,9 +1,11 @@
 //! Rank 0's side of the rendezvous: admits the job's ranks, and keeps other connections from
 //! delaying them.
 //!
-//! One thread waits on all sockets at once, so a silent or slow connection takes one of
-//! [`MAX_PENDING`] places and does not delay others. [`pending`](crate::pending) describes what
-//! happens when all places are taken.
+//! One thread waits on all sockets at once, so a silent or slow connection does not delay others.
+//! Strangers may connect any number of times. Therefore at most [`MAX_PENDING`] connections are
+//! pending, which have not joined yet, and when that number is reached, the oldest one is dropped if
+//! it is older than [`MIN_SERVICE`]. A member sends its messages immediately, and tries again if its
+//! connection was dropped.
 
 use core::mem;
 use core::time::Duration;
@@ -15,22 +17,30 @@ use probeline_transport::Owner;
 use rustix::io::Errno;
 
 use crate::error::JoinError;
-use crate::handshake::{HandshakeError, SeenKeys, respond};
+use crate::handshake::{HandshakeError, respond};
 use crate::limits::{HANDSHAKE_LIMIT, deadline, whole_seconds};
 use crate::link::{Frame, Kind, Link, MAX_JOIN_BYTES, RENDEZVOUS_BYTES};
-use crate::pending::{
-    LISTEN_BACKLOG, MAX_PENDING, Pending, Stage, next_eviction, raise_descriptor_limit, victim,
-};
-use crate::refusal::{Refusal, Refusals};
 use crate::secret::SecretError;
 use crate::socket::{Socket, wait};
 use crate::spec::{JobSpec, parse_join};
 use crate::tcp::Tcp;
 
-#[cfg(test)]
-#[allow(dead_code, reason = "open_files_tests.rs runs some of these tests")]
-#[path = "tests/coordinator.rs"]
-pub(crate) mod tests;
+/// The maximum number of pending connections; further ones wait in the listen queue. This bounds
+/// the sockets and buffers that strangers can make rank 0 hold.
+pub(crate) const MAX_PENDING: usize = MAX_PENDING_U32 as usize;
+const MAX_PENDING_U32: u32 = 256;
+
+/// A pending connection is not dropped for a newer one before this time: several roundtrips of a
+/// handshake, on a machine that is busy.
+const MIN_SERVICE: Duration = Duration::from_millis(50);
+
+/// The length of the listen queue; the system may limit it further (somaxconn).
+pub(crate) const LISTEN_BACKLOG: u32 = 4096;
+
+/// The maximum time to accept a full listen queue of strangers, each of which is pending for
+/// [`MIN_SERVICE`].
+pub(crate) const DRAIN_LIMIT: Duration =
+    MIN_SERVICE.saturating_mul(LISTEN_BACKLOG.div_ceil(MAX_PENDING_U32));
 
 /// The interval at which rank 0 checks the spawned processes, and whether descriptors are available
 /// again.
@@ -51,18 +61,7 @@ pub(crate) fn admit_ranks(
     spec: &JobSpec,
     check: &mut dyn FnMut() -> Result<(), JoinError>,
 ) -> Result<Tcp, JoinError> {
-    admit_and_count(listener, spec, check).map(|(links, _)| Tcp::new(spec, links))
-}
-
-/// As [`admit_ranks`], but returns the links to the ranks, in their order, and the numbers of
-/// connections that were refused before all ranks had joined.
-pub(crate) fn admit_and_count(
-    listener: &TcpListener,
-    spec: &JobSpec,
-    check: &mut dyn FnMut() -> Result<(), JoinError>,
-) -> Result<(Vec<Link>, Refusals), JoinError> {
     const LISTENING: &str = "listening for the other ranks";
-    raise_descriptor_limit(spec.size)?;
     listener.set_nonblocking(true).map_err(JoinError::system(LISTENING))?;
     // Calls listen(2) again, because std chose a shorter queue.
     let longer = rustix::net::listen(listener, LISTEN_BACKLOG.cast_signed());
@@ -71,19 +70,45 @@ pub(crate) fn admit_and_count(
     let result = coordinator.run(check);
     coordinator.announce(&result);
     coordinator.drain_refused(result.is_err());
-    let Coordinator { members, refusals, .. } = coordinator;
-    result.map(|()| (members.into_iter().flatten().collect(), refusals))
+    result.map(|()| Tcp::new(spec, coordinator.members.into_iter().flatten().collect()))
+}
+
+/// A connection that has not joined.
+struct Pending {
+    since: Instant,
+    /// The deadline of the handshake.
+    until: Instant,
+    stage: Stage,
+}
+
+enum Stage {
+    /// The first message has not arrived.
+    Handshake(Socket),
+    /// The peer has to name its rank, encrypted: only a peer that knows the secret can.
+    Joining(Link),
+    /// The peer was refused; its connection stays open until it has received the refusal.
+    Refused(Socket),
+}
+
+impl Pending {
+    fn socket(&mut self) -> &mut Socket {
+        match &mut self.stage {
+            Stage::Handshake(socket) | Stage::Refused(socket) => socket,
+            Stage::Joining(link) => &mut link.socket,
+        }
+    }
 }
 
 struct Coordinator<'a> {
     listener: &'a TcpListener,
     spec: &'a JobSpec,
     until: Instant,
+    /// The oldest first.
     pending: Vec<Pending>,
+    /// A connection whose refusal ended the rendezvous.
+    refused: Vec<Socket>,
     /// The ranks that have joined, from rank 1.
     members: Vec<Option<Link>>,
-    refusals: Refusals,
-    seen: SeenKeys,
     /// The lack of a descriptor or memory for another connection, and when to try again.
     shortage: Option<(io::Error, Instant)>,
 }
@@ -95,9 +120,8 @@ impl<'a> Coordinator<'a> {
             spec,
             until,
             pending: vec![],
+            refused: vec![],
             members: (1..spec.size).map(|_| None).collect(),
-            refusals: Refusals::default(),
-            seen: SeenKeys::default(),
             shortage: None,
         }
     }
@@ -115,14 +139,13 @@ impl<'a> Coordinator<'a> {
 
     fn missing(&mut self) -> JoinError {
         if let Some((error, _)) = self.shortage.take() {
-            let doing = "accepting the other ranks, which needs more open files";
+            let doing = "accepting the other ranks, which needs more open files (ulimit -n),";
             return JoinError::System { doing, error };
         }
         let absent = (1..).zip(&self.members).filter(|(_, member)| member.is_none());
         JoinError::Missing {
             ranks: absent.map(|(rank, _)| rank).collect(),
             after_s: whole_seconds(self.spec.limits.rendezvous),
-            refusals: self.refusals.clone(),
         }
     }
 
@@ -167,9 +190,9 @@ impl<'a> Coordinator<'a> {
 
     /// The earliest time at which a connection can be accepted, as known at `now`.
     fn accept_from(&self, now: Instant) -> Instant {
-        let place = match self.pending.len() {
-            0..MAX_PENDING => now,
-            _ => next_eviction(&self.pending).unwrap_or(now + TICK),
+        let place = match &*self.pending {
+            [oldest, rest @ ..] if rest.len() + 1 >= MAX_PENDING => oldest.since + MIN_SERVICE,
+            _ => now,
         };
         self.shortage.as_ref().map_or(place, |(_, again)| *again.max(&place))
     }
@@ -214,33 +237,27 @@ impl<'a> Coordinator<'a> {
         Ok(ready.map_err(JoinError::system(WAITING))? == [true])
     }
 
-    /// Frees the place of a pending connection. Returns `false` if none can be evicted at present.
+    /// Drops the oldest pending connection. Returns `false` if none is old enough.
     fn make_room(&mut self) -> Result<bool, JoinError> {
         let now = Instant::now();
-        while let Some(index) = victim(&self.pending, now) {
-            // Its first message may have arrived since the last poll(2).
-            let mut pending = self.pending.remove(index);
-            pending.socket().pump(RENDEZVOUS_BYTES);
-            let Some(pending) = self.advance(pending)? else { return Ok(true) };
-            if pending.is_evictable(now) {
-                if !matches!(pending.stage, Stage::Refused(_)) {
-                    self.refusals.add(Refusal::Evicted);
-                }
-                return Ok(true);
-            }
-            self.pending.push(pending);
+        let is_old = |oldest: &Pending| oldest.since + MIN_SERVICE <= now;
+        if !self.pending.first().is_some_and(is_old) {
+            return Ok(false);
         }
-        Ok(false)
+        let mut oldest = self.pending.remove(0);
+        // Its messages may have arrived since the last poll(2).
+        oldest.socket().pump(RENDEZVOUS_BYTES);
+        drop(self.advance(oldest)?);
+        Ok(true)
     }
 
     /// Adds a connection, and reads the bytes that have arrived: a member's first message.
     fn add(&mut self, stream: TcpStream) -> Result<(), JoinError> {
-        let Ok(mut socket) = Socket::new(stream) else {
-            self.refusals.add(Refusal::Closed);
-            return Ok(());
-        };
+        // Fails if the connection is lost.
+        let Ok(mut socket) = Socket::new(stream) else { return Ok(()) };
         socket.pump(RENDEZVOUS_BYTES);
-        let pending = Pending::new(deadline(HANDSHAKE_LIMIT), Stage::Handshake(socket));
+        let (since, until) = (Instant::now(), deadline(HANDSHAKE_LIMIT));
+        let pending = Pending { since, until, stage: Stage::Handshake(socket) };
         let pending = self.advance(pending)?;
         self.pending.extend(pending);
         Ok(())
@@ -248,84 +265,69 @@ impl<'a> Coordinator<'a> {
 
     /// Processes the bytes of a connection. Returns it unless it has become a member, was closed or
     /// its time is over.
-    fn advance(&mut self, mut pending: Pending) -> Result<Option<Pending>, JoinError> {
-        let until = pending.until;
-        match pending.stage {
+    fn advance(&mut self, pending: Pending) -> Result<Option<Pending>, JoinError> {
+        let Pending { since, until, stage } = pending;
+        let stage = match stage {
             Stage::Handshake(mut socket) => {
-                let result = respond(&self.spec.secret, &mut self.seen, &mut socket);
-                // Sends the answer immediately: this connection may be evicted before its next
+                let result = respond(&self.spec.secret, &mut socket);
+                // Sends the answer immediately: this connection may be dropped before its next
                 // event.
                 socket.push();
                 match result {
-                    Ok(None) => pending.stage = Stage::Handshake(socket),
+                    Ok(None) => Stage::Handshake(socket),
                     Ok(Some(session)) => {
-                        pending.stage = Stage::Joining(Link::new(Owner(0), socket, session));
-                        return self.advance(pending);
+                        let stage = Stage::Joining(Link::new(Owner(0), socket, session));
+                        return self.advance(Pending { since, until, stage });
                     }
-                    Err(error) => return Ok(Some(self.refuse(until, refusal(error)?, socket))),
+                    Err(HandshakeError::NoRandom) => return Err(SecretError::NoRandom.into()),
+                    Err(_) => Stage::Refused(socket),
                 }
             }
             Stage::Joining(mut link) => match link.receive() {
-                Ok(None) => pending.stage = Stage::Joining(link),
+                Ok(None) => Stage::Joining(link),
                 Ok(Some(Frame { kind: Kind::Join, payload })) => {
-                    return self.admit(until, link, &payload);
+                    match self.admit(link, &payload)? {
+                        Some(refused) => Stage::Refused(refused),
+                        None => return Ok(None),
+                    }
                 }
-                _ => return Ok(Some(self.refuse(until, Refusal::Garbage, link.socket))),
+                _ => Stage::Refused(link.socket),
             },
-            Stage::Refused(ref mut socket) => discard_and_shut_down(socket),
-        }
-        let closed = pending.socket().closed;
-        if !closed && Instant::now() < until {
-            return Ok(Some(pending));
-        }
-        if !matches!(pending.stage, Stage::Refused(_)) {
-            self.refusals.add(if closed { Refusal::Closed } else { Refusal::Silent });
-        }
-        Ok(None)
-    }
-
-    fn refuse(&mut self, until: Instant, reason: Refusal, socket: Socket) -> Pending {
-        self.refusals.add(reason);
-        Pending::new(until, Stage::Refused(socket))
+            Stage::Refused(mut socket) => {
+                discard_and_shut_down(&mut socket);
+                Stage::Refused(socket)
+            }
+        };
+        let mut pending = Pending { since, until, stage };
+        let stays = !pending.socket().closed && Instant::now() < until;
+        Ok(stays.then_some(pending))
     }
 
     /// Admits a peer that knows the secret, if its rank, size and parameters fit. Otherwise sends
-    /// it this rank's specification, from which the peer derives the reason.
-    fn admit(
-        &mut self,
-        until: Instant,
-        mut link: Link,
-        join: &[u8],
-    ) -> Result<Option<Pending>, JoinError> {
+    /// it this rank's specification, from which the peer derives the reason, and returns its socket.
+    fn admit(&mut self, mut link: Link, join: &[u8]) -> Result<Option<Socket>, JoinError> {
         let Some((rank, size, parameters)) = parse_join(join) else {
-            return Ok(Some(self.refuse(until, Refusal::Garbage, link.socket)));
+            return Ok(Some(link.socket));
         };
         let agreed = self.spec.compare(rank, size, parameters);
         let place = rank.checked_sub(1).and_then(|index| self.members.get_mut(index as usize));
-        match place {
-            Some(place @ None) if agreed.is_ok() => {
-                // The member waits as long as this rank does, to receive the names of missing
-                // ranks.
-                let left = self.until.saturating_duration_since(Instant::now());
-                link.owner = Owner(rank);
-                link.send(Kind::Admitted, &whole_seconds(left).to_le_bytes());
-                *place = Some(link);
-                return Ok(None);
-            }
-            None if agreed.is_ok() => self.refusals.add(Refusal::OutOfRange),
-            Some(_) if agreed.is_ok() => self.refusals.add(Refusal::RankTaken),
-            _ => {}
+        if let Some(place @ None) = place
+            && agreed.is_ok()
+        {
+            // The member waits as long as this rank does, to receive the names of missing ranks.
+            let left = self.until.saturating_duration_since(Instant::now());
+            link.owner = Owner(rank);
+            link.send(Kind::Admitted, &whole_seconds(left).to_le_bytes());
+            *place = Some(link);
+            return Ok(None);
         }
         link.send(Kind::Refused, &self.spec.join_payload());
         link.flush();
-        let refused = Pending::new(until, Stage::Refused(link.socket));
-        match agreed {
-            Ok(()) => Ok(Some(refused)),
-            Err(error) => {
-                self.pending.push(refused);
-                Err(error)
-            }
+        if let Err(error) = agreed {
+            self.refused.push(link.socket);
+            return Err(error);
         }
+        Ok(Some(link.socket))
     }
 
     /// Sends the result of the rendezvous to the members.
@@ -346,25 +348,28 @@ impl<'a> Coordinator<'a> {
     /// Gives refused connections time to receive the refusal, and members time to receive the
     /// error if the job failed.
     fn drain_refused(&mut self, failed: bool) {
-        self.pending.retain(|pending| matches!(pending.stage, Stage::Refused(_)));
+        let mut refused = mem::take(&mut self.refused);
+        refused.extend(mem::take(&mut self.pending).into_iter().filter_map(
+            |one| match one.stage {
+                Stage::Refused(socket) => Some(socket),
+                _ => None,
+            },
+        ));
         if failed {
-            let until = self.until;
             let members = mem::take(&mut self.members).into_iter().flatten();
-            let refused = members.map(|link| Pending::new(until, Stage::Refused(link.socket)));
-            self.pending.extend(refused);
+            refused.extend(members.map(|link| link.socket));
         }
         let until = deadline(DRAIN_REFUSED_LIMIT);
         while Instant::now() < until {
-            for pending in &mut self.pending {
-                pending.socket().pump(RENDEZVOUS_BYTES);
-                discard_and_shut_down(pending.socket());
+            for socket in &mut refused {
+                socket.pump(RENDEZVOUS_BYTES);
+                discard_and_shut_down(socket);
             }
-            self.pending.retain_mut(|pending| !pending.socket().closed);
-            if self.pending.is_empty() {
+            refused.retain(|socket| !socket.closed);
+            if refused.is_empty() {
                 return;
             }
-            let sockets = self.pending.iter_mut().map(|pending| (&*pending.socket()).into());
-            if wait(sockets, until).is_err() {
+            if wait(refused.iter().map(Into::into), until).is_err() {
                 return;
             }
         }
@@ -407,18 +412,4 @@ fn discard_and_shut_down(socket: &mut Socket) {
     if socket.outgoing.is_empty() {
         socket.shutdown_write();
     }
-}
-
-/// Returns the reason for refusing a connection whose handshake failed.
-///
-/// # Errors
-/// The error of this rank, which ends the rendezvous.
-fn refusal(error: HandshakeError) -> Result<Refusal, JoinError> {
-    Ok(match error {
-        HandshakeError::Garbage => Refusal::Garbage,
-        HandshakeError::Version(_) => Refusal::OtherVersion,
-        HandshakeError::WrongSecret => Refusal::WrongSecret,
-        HandshakeError::Replayed => Refusal::Replayed,
-        HandshakeError::NoRandom => return Err(SecretError::NoRandom.into()),
-    })
 }

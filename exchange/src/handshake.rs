@@ -7,14 +7,11 @@
 //! ```
 //! Rank 0 checks the first message by its tag alone, without a Diffie-Hellman operation, so a
 //! message from a peer without the secret costs it only a hash. Creating the tag requires the
-//! secret, but an observer of the network can replay it: rank 0 refuses a repeated ephemeral key
-//! ([`SeenKeys`]), and admits a member only after a record of the session, which depends on both
-//! ephemeral keys. Integers are little endian. The first 12 bytes of either side stay the same in
+//! secret, but an observer of the network can replay it: rank 0 admits a member only after a record
+//! of the session, which depends on both ephemeral keys. Integers are little endian. The first 12 bytes of either side stay the same in
 //! every version.
 //!
 //! Source: The Noise Protocol Framework, revision 34, sections 7.4 and 9.
-
-use std::collections::HashSet;
 
 use probeline_transport::Fingerprint;
 use sha2::{Digest, Sha256};
@@ -48,9 +45,8 @@ const PREAMBLE: [u8; PREAMBLE_BYTES] = {
 };
 const MAGIC_BYTES: usize = 8;
 
-/// Either handshake message: an ephemeral public key and the tag of an empty payload.
-const KEY_BYTES: usize = 32;
-const NOISE_BYTES: usize = KEY_BYTES + 16;
+/// Either handshake message: an ephemeral public key of 32 bytes and the tag of an empty payload.
+const NOISE_BYTES: usize = 32 + 16;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
 
@@ -58,21 +54,6 @@ const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
 const ACCEPTED: u8 = 0;
 const OTHER_VERSION: u8 = 1;
 const WRONG_SECRET: u8 = 2;
-
-/// The ephemeral keys of the valid first messages of a rendezvous.
-#[derive(Default)]
-pub(crate) struct SeenKeys(HashSet<[u8; KEY_BYTES]>);
-
-impl SeenKeys {
-    /// The maximum number of keys. Only members create valid first messages, one for each attempt
-    /// to connect: 16 attempts of each rank of the largest job.
-    const MAX: usize = 1 << 16;
-
-    /// Adds a key. Returns whether it is new; `false` if the set is full.
-    fn add(&mut self, key: [u8; KEY_BYTES]) -> bool {
-        self.0.len() < Self::MAX && self.0.insert(key)
-    }
-}
 
 /// The reason why a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +64,6 @@ pub(crate) enum HandshakeError {
     Version(u32),
     /// The two sides have different secrets.
     WrongSecret,
-    /// The first message is a copy of an earlier one.
-    Replayed,
     /// The system has no random bytes for an ephemeral key.
     NoRandom,
 }
@@ -133,7 +112,6 @@ fn check_preamble(incoming: &[u8]) -> Result<(), HandshakeError> {
 /// The reason why the handshake failed. The answer, if there is one, is in the outgoing buffer.
 pub(crate) fn respond(
     secret: &Secret,
-    seen: &mut SeenKeys,
     socket: &mut Socket,
 ) -> Result<Option<TransportState>, HandshakeError> {
     let answer = |socket: &mut Socket, status| {
@@ -152,9 +130,6 @@ pub(crate) fn respond(
     if state.read_message(message, &mut []).is_err() {
         answer(socket, WRONG_SECRET);
         return Err(HandshakeError::WrongSecret);
-    }
-    if !message.first_chunk().is_some_and(|key| seen.add(*key)) {
-        return Err(HandshakeError::Replayed);
     }
     answer(socket, ACCEPTED);
     write_message(&mut state, socket)?;
@@ -196,4 +171,35 @@ impl Initiator {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+pub(crate) mod tests {
+    use super::*;
+
+    /// Bytes of a first message; offset of the status in an answer; bytes of an answer.
+    pub(crate) const FIRST_BYTES: usize = PREAMBLE_BYTES + NOISE_BYTES;
+    pub(crate) const STATUS: usize = PREAMBLE_BYTES;
+    pub(crate) const ANSWER_BYTES: usize = STATUS + 1 + NOISE_BYTES;
+
+    /// Both sides of a session.
+    pub(crate) fn sessions() -> [TransportState; 2] {
+        let secret = Secret::new(vec![7; 32]).unwrap();
+        let mut member = build(&secret, |builder| builder.build_initiator()).unwrap();
+        let mut rank_0 = build(&secret, |builder| builder.build_responder()).unwrap();
+        let mut message = [0; NOISE_BYTES];
+        member.write_message(&[], &mut message).unwrap();
+        rank_0.read_message(&message, &mut []).unwrap();
+        rank_0.write_message(&[], &mut message).unwrap();
+        member.read_message(&message, &mut []).unwrap();
+        [member, rank_0].map(|state| session(state).unwrap())
+    }
+
+    #[test]
+    fn a_preamble_is_refused_at_its_first_wrong_byte() {
+        for length in 0..=PREAMBLE_BYTES {
+            assert_eq!(check_preamble(&PREAMBLE[..length]), Ok(()));
+        }
+        assert_eq!(check_preamble(b"GET"), Err(HandshakeError::Garbage));
+        assert_eq!(check_preamble(b"probelim"), Err(HandshakeError::Garbage));
+        assert_eq!(check_preamble(b"probelin\x02\0\0"), Ok(()));
+        assert_eq!(check_preamble(b"probelin\x02\0\0\0"), Err(HandshakeError::Version(2)));
+    }
+}

@@ -10,11 +10,11 @@ use std::time::Instant;
 use probeline_transport::Owner;
 use snow::TransportState;
 
+use crate::coordinator::DRAIN_LIMIT;
 use crate::error::JoinError;
 use crate::handshake::{HandshakeError, Initiator, VERSION};
 use crate::limits::{deadline, whole_seconds};
 use crate::link::{BadFrame, Frame, Kind, Link, RENDEZVOUS_BYTES};
-use crate::pending::DRAIN_LIMIT;
 use crate::secret::SecretError;
 use crate::socket::{Socket, wait};
 use crate::spec::{JobSpec, parse_join};
@@ -126,9 +126,7 @@ fn handshake(
 
 fn handshake_error(error: HandshakeError, address: &str) -> AttemptError {
     AttemptError::OtherProgram(match error {
-        HandshakeError::Garbage | HandshakeError::Replayed => {
-            JoinError::NotProbeline { address: address.to_owned() }
-        }
+        HandshakeError::Garbage => JoinError::NotProbeline { address: address.to_owned() },
         HandshakeError::Version(theirs) => JoinError::Version { mine: VERSION, theirs },
         HandshakeError::WrongSecret => JoinError::WrongSecret,
         HandshakeError::NoRandom => return AttemptError::Final(SecretError::NoRandom.into()),

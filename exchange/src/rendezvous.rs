@@ -26,7 +26,7 @@ pub struct Rendezvous {
 impl Rendezvous {
     /// Meets the other ranks of the job.
     ///
-    /// Rank 0 refuses and counts strangers. A rank that knows the secret and has another size or
+    /// Rank 0 refuses strangers. A rank that knows the secret and has another size or
     /// other parameters ends the job on both sides.
     ///
     /// # Errors

@@ -1,6 +1,5 @@
 //! A non-blocking TCP stream with a buffer for each direction, and waiting on several sockets.
 
-use core::net::{IpAddr, Ipv6Addr};
 use core::time::Duration;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -114,11 +113,6 @@ impl Socket {
     /// connection, and the peer could lose what was sent before.
     pub(crate) fn shutdown_write(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Write);
-    }
-
-    /// The address of the peer; unspecified after the connection was lost.
-    pub(crate) fn peer(&self) -> IpAddr {
-        self.stream.peer_addr().map_or(Ipv6Addr::UNSPECIFIED.into(), |address| address.ip())
     }
 
     /// Whether this stream is connected to itself. TCP does that if a connection to a local port

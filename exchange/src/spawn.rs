@@ -22,7 +22,6 @@ use crate::coordinator::admit_ranks;
 use crate::error::JoinError;
 use crate::launch::{LaunchError, RANK_VARIABLE, RANKS_VARIABLE};
 use crate::limits::{Limits, deadline};
-use crate::pending::raise_descriptor_limit;
 use crate::rendezvous::Rendezvous;
 use crate::secret::{SECRET_VARIABLE, Secret};
 use crate::spec::JobSpec;
@@ -58,7 +57,6 @@ pub(crate) fn spawn(
     if ranks == 1 {
         return Ok(Tcp::new(&spec, vec![]));
     }
-    raise_descriptor_limit(ranks)?;
     let (listener, address) = listen_on_loopback()?;
     let mut children = Children { running: Vec::new(), parent: process::id() };
     for rank in 1..ranks {

@@ -284,16 +284,6 @@ fn connect(address: &str) -> TcpStream {
 }
 
 #[test]
-fn more_ranks_than_open_files_are_refused_before_any_process_starts() {
-    let mut limited = command("sh".as_ref());
-    limited.args(["-c", r#"ulimit -n 40; exec "$0" --ranks 100 join"#, job().to_str().unwrap()]);
-    let (output, stdout, stderr) = run(&mut limited);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr.contains("raise it with ulimit -n"), "{stderr}");
-    assert!(stdout.is_empty(), "{stdout}");
-}
-
-#[test]
 fn the_error_for_a_missing_secret_names_the_variable() {
     let (output, _, stderr) = run(spawned(&["--rank", "0", "--size", "2", "--rendezvous"])
         .args(["127.0.0.1:1", "join"])

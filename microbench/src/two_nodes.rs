@@ -128,15 +128,11 @@ fn host_part(host: &str) -> Result<String> {
 pub(crate) fn not_met(error: JoinError, args: &NodesArgs) -> Failure {
     let port = args.port;
     match error {
-        JoinError::Missing { after_s, refusals, .. } => {
-            let refused =
-                if refusals.total() > 0 { format!(" ({refusals})") } else { String::new() };
-            Failure::new(format!(
-                "the other node did not come within {after_s} s{refused}: start this one again, \
-                 and there the command it prints; if that was started, see that TCP port {port} of \
-                 this machine is open to it"
-            ))
-        }
+        JoinError::Missing { after_s, .. } => Failure::new(format!(
+            "the other node did not come within {after_s} s: start this one again, and there the \
+             command it prints; if that was started, see that TCP port {port} of this machine is \
+             open to it"
+        )),
         JoinError::Listen { error, .. } => Failure::new(format!(
             "this node cannot listen at TCP port {port}: {error}; give both nodes another --port"
         )),

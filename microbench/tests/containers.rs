@@ -8,7 +8,7 @@ use std::fs;
 
 use common::{Ended, Running, Scratch, probeline, read_rows};
 use probeline::pin::Topology;
-use probeline_refuse::{COMMONLY_REFUSED, errno, number, refuse_in};
+use probeline_pin::testing::{COMMONLY_REFUSED, errno, number, refuse_in};
 
 const ERRORS: [(&str, &str); 2] =
     [("EPERM", "Operation not permitted (EPERM)"), ("ENOSYS", "Function not implemented (ENOSYS)")];

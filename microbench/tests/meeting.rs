@@ -89,7 +89,6 @@ fn a_rank_with_another_secret_is_rejected() {
     assert!(said.contains("secret is not rank 0's") && said.contains("PROBELINE_SECRET"), "{said}");
     let said = host.failed_in_one_line();
     assert!(said.contains("rank 1 did not come within 15 s"), "{said}");
-    assert!(said.contains("refused: wrong secret"), "{said}");
     assert!(!said.contains(SECRET));
 }
 

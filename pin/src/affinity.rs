@@ -130,7 +130,7 @@ pub enum AffinityError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use probeline_refuse::{refusing, refusing_below};
+    use crate::testing::{refusing, refusing_below};
     use proptest::prelude::*;
 
     /// Runs `test` in a new thread, so that its pinning does not outlive the test.

@@ -23,6 +23,8 @@ mod mapping;
 mod numa;
 mod placement;
 mod sysfs;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod topology;
 
 pub use affinity::{Affinity, AffinityError};

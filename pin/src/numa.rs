@@ -161,7 +161,7 @@ impl NumaError {
 mod tests {
     use super::*;
     use crate::Topology;
-    use probeline_refuse::refusing;
+    use crate::testing::refusing;
     use std::path::Path;
 
     /// The largest base page of any architecture, so that eight of these are whole pages.

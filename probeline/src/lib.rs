@@ -6,7 +6,7 @@
 //! Dijk and J. van de Pol, *A Distributed Hash Table for Shared Memory* (PPAM 2015); and `map`: a
 //! lossy key-value cache of fixed-size keys and values for expensive results. After opening, nothing
 //! allocates, blocks or makes a system call, and no structure starts threads: the caller's loop
-//! polls. (The transport over UCX starts two, and joining through a launcher's server one.)
+//! polls. (The transport over UCX starts one, and joining through a launcher's server one.)
 //!
 //! # First program
 //!

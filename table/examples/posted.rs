@@ -53,6 +53,7 @@ impl Immediate {
             words_per_op: sizes.slot_words,
             word_reads_whole: true,
             write_then_atomic: true,
+            names_lost_owners: true,
             needs_owner_progress: false,
             poll_may_wait: false,
         };

@@ -194,6 +194,7 @@ mod tests {
         words_per_op: u32::MAX,
         word_reads_whole: true,
         write_then_atomic: false,
+        names_lost_owners: true,
         needs_owner_progress: false,
         poll_may_wait: false,
     };

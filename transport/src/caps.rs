@@ -33,6 +33,10 @@ pub struct Caps {
     ///
     /// Where it is false, wait for the WRITE's completion before posting the atomic.
     pub write_then_atomic: bool,
+    /// If an owner dies or closes its engine, the engines of its peers notice it and end with
+    /// [`Fault::OwnerLost`](crate::Fault::OwnerLost). Where it is false, operations on that owner may
+    /// wait for as long as the transport states, and end the engine then, or may succeed.
+    pub names_lost_owners: bool,
     /// Peers' operations stall unless the owner of the words polls.
     pub needs_owner_progress: bool,
     /// A poll may wait for the owner of the words (MPI atomics).

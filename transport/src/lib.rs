@@ -11,9 +11,14 @@
 //! [`Splitter`] divides an engine among several structures.
 //!
 //! A backend depends on this crate alone. The feature `conformance` has the suite that it must
-//! pass.
+//! pass, the feature `engine` code that backends share.
 #![cfg_attr(not(any(test, feature = "conformance")), no_std)]
 #![deny(unsafe_code)]
+
+#[cfg(feature = "engine")]
+extern crate alloc;
+#[cfg(all(test, feature = "engine"))]
+extern crate std;
 
 mod address;
 mod call;
@@ -22,6 +27,9 @@ mod completion;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod copy;
+#[cfg(feature = "engine")]
+#[allow(unsafe_code, reason = "private memory and the clock of libc")]
+pub mod engine;
 mod error;
 mod exchange;
 mod fingerprint;
@@ -83,9 +91,9 @@ impl OneThread {
 ///   completion, not a snapshot. [`Caps::word_reads_whole`] says whether each word is whole.
 /// - An operation that completed in error may have taken effect, or may still take effect later.
 /// - If an owner dies, or closes its engine while peers use theirs, the peers' engines die with
-///   [`Fault::OwnerLost`]. An engine that is polled notices the loss within one second, also under
-///   traffic, and refuses posts with [`PostError::Closed`] from then on. To close without a fault,
-///   drop engines after a barrier.
+///   [`Fault::OwnerLost`], if [`Caps::names_lost_owners`]. An engine that is polled then notices the
+///   loss within one second, also under traffic. A dead engine refuses posts with
+///   [`PostError::Closed`]. To close without a fault, drop engines after a barrier.
 /// - No call allocates, blocks or panics.
 pub trait Transport {
     /// What this engine can do; fixed when it was opened.

@@ -17,9 +17,10 @@
 //! So a poll **waits** for one owner and the operations in flight to it: for a roundtrip if the
 //! owner's CPU is not needed, otherwise until the owner enters MPI. Opening measures whether the
 //! CPU is needed ([`Info::needs_owner`] and the capabilities). MPI has no time limit for a flush,
-//! and cannot cancel it. When a process dies, the launcher terminates all others. Without
-//! operations in flight a poll does not wait. If peers need an owner's CPU, its polls let MPI
-//! progress their operations. Posts may wait too, if the library takes a lock for an atomic.
+//! and cannot cancel it. When a process dies, the launcher terminates all others; an engine does
+//! not notice that another owner's engine is dropped. Without operations in flight a poll does not
+//! wait. If peers need an owner's CPU, its polls let MPI progress their operations. Posts may wait
+//! too, if the library takes a lock for an atomic.
 //!
 //! # What MPI promises
 //! Atomics are atomic only with atomics of the same window, hence
@@ -34,7 +35,6 @@
 //! their engines, by the next opening or at the end of the [`World`].
 
 mod builder;
-mod cvar;
 mod engine;
 mod error;
 mod exchange;

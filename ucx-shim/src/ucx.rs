@@ -29,17 +29,14 @@
 //! ```
 //!
 //! # Losing an owner
-//! An owner that leaves notifies the others by a WRITE, which they see at their next poll. A thread
-//! detects the exit of an owner's process on this machine. For an owner on another machine UCX's
-//! error handling reports the loss (`UCX_KEEPALIVE_INTERVAL`, `UCX_RC_TIMEOUT` and others); it does
-//! not exist over shared memory. UCX completes the operations in flight, or the engine does after
-//! half a second. Over `tcp` UCX (1.13) may abort a process that has unanswered requests of the
-//! lost owner (`firmware-notes/lost-owners-over-ucx.md`).
+//! An engine does not notice that an owner leaves or dies. An operation that has been in flight for
+//! 60 s ends the engine with a fault that names the owner, and so does an error that UCX reports. Over
+//! shared memory operations on the memory of a dead owner succeed. Over `tcp` UCX (1.13) may abort a
+//! process that has unanswered requests of the lost owner (`firmware-notes/lost-owners-over-ucx.md`).
 
 mod builder;
 mod connection_info;
 mod context;
-mod control;
 mod engine;
 mod error;
 mod info;
@@ -47,7 +44,6 @@ mod open;
 mod peer;
 mod request_pool;
 mod shutdown;
-mod watch;
 mod window;
 mod worker;
 

@@ -78,7 +78,7 @@ pub use gid::{Gid, GidEntry, GidError, GidKind};
 pub use library::Library;
 pub use memory::{Access, LocalRange, Memory, MemoryRegion, RemoteAddress, RemoteRegion};
 pub use port::{LinkLayer, Mtu, Port, PortState};
-pub use probeline_engine::SetupError;
+pub use probeline_transport::engine::SetupError;
 pub use probeline_verbs_sys::{LIBIBVERBS, LoadError};
 pub use queue_pair::{
     Capacity, Init, Path, Peer, PostFailed, QueuePair, ReadyToReceive, ReadyToSend, Reset,

@@ -319,7 +319,7 @@ fn an_engine_opens_and_reports_a_refused_memory_policy() {
     assert_eq!(open(None), None, "the device's node is not known");
     for errno in [libc::EPERM, libc::ENOSYS] {
         let node = NodeId(0);
-        let refused = probeline_refuse::refusing(libc::SYS_mbind, errno, || open(Some(node)));
+        let refused = probeline_pin::testing::refusing(libc::SYS_mbind, errno, || open(Some(node)));
         assert_eq!(refused, Some(PolicyRefused { node, errno }));
     }
 }

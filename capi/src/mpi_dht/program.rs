@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use probeline::transport::{Call, Exchange, ExchangeError, Owner, Term};
-use probeline_engine::{Calls, Gathering};
+use probeline_transport::engine::{Calls, Gathering};
 
 /// The longest wait in a collective call.
 pub(super) const LIMIT: Duration = Duration::from_secs(600);

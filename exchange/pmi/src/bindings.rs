@@ -1,4 +1,4 @@
-//! Types and values of pmix_common.h, those that the calls of [`Calls`](crate::library::Calls)
+//! Types and values of pmix_common.h, those that the calls of [`Calls`](crate::pmix::Calls)
 //! take, under C's names. They are the same in libpmix 3, 4 and 5, which share `libpmix.so.2`; a
 //! test compares them with the installed header.
 #![allow(non_camel_case_types, reason = "the names of C")]

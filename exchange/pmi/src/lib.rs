@@ -10,7 +10,6 @@
 //! a data path.
 
 mod bindings;
-mod library;
 mod pmi1;
 mod pmix;
 

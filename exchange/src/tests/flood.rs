@@ -9,17 +9,13 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 
 use super::*;
-use crate::handshake::tests::FIRST_BYTES;
-use crate::pending::{LISTEN_BACKLOG, MAX_PENDING};
-use crate::refusal::Refusal;
+use crate::coordinator::{LISTEN_BACKLOG, MAX_PENDING};
 
 /// Twice the 5 s that a job of 4 ranks has to meet among these strangers: a busy machine took 1.2
 /// s, and rank 0 without evictions 60 s.
 const MEET_LIMIT: Duration = Duration::from_secs(10);
 
 const STRANGERS: usize = 1000;
-/// The number of open files of a test: strangers and pending connections.
-pub(crate) const FILES: usize = STRANGERS + MAX_PENDING;
 
 /// Connections of one thread to an address. The thread reopens each connection that the other side
 /// drops.
@@ -29,17 +25,17 @@ struct Flood {
 }
 
 impl Flood {
-    /// Starts `connections` strangers, each of which sends only `message`. Returns when all of them
-    /// have tried to connect, and the other side has dropped one.
-    fn start(address: SocketAddr, connections: usize, message: &[u8]) -> Self {
+    /// Starts strangers, each of which sends only its message of `messages`, in turn. Returns when all
+    /// of them have tried to connect, and the other side has dropped one.
+    fn start(address: SocketAddr, messages: Vec<Vec<u8>>) -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let (stop, message, (ready, started)) = (over.clone(), message.to_vec(), mpsc::channel());
+        let (stop, (ready, started)) = (over.clone(), mpsc::channel());
         let thread = thread::spawn(move || {
             let mut strangers: Vec<_> =
-                (0..connections).map(|_| Stranger::connect(address)).collect();
+                (0..STRANGERS).map(|_| Stranger::connect(address)).collect();
             let mut reopened = 0;
             while !stop.load(Ordering::Relaxed) {
-                reopened += reopen_dropped(&mut strangers, address, &message);
+                reopened += reopen_dropped(&mut strangers, address, &messages);
                 if reopened > 0 {
                     let _ = ready.send(());
                 }
@@ -77,7 +73,7 @@ impl Stranger {
 }
 
 /// Waits for events, and reopens the connections that were dropped.
-fn reopen_dropped(strangers: &mut [Stranger], address: SocketAddr, message: &[u8]) -> u64 {
+fn reopen_dropped(strangers: &mut [Stranger], address: SocketAddr, messages: &[Vec<u8>]) -> u64 {
     let asked = |stranger: &Stranger| {
         if stranger.has_sent { PollFlags::RDHUP } else { PollFlags::RDHUP | PollFlags::OUT }
     };
@@ -87,7 +83,8 @@ fn reopen_dropped(strangers: &mut [Stranger], address: SocketAddr, message: &[u8
     poll(&mut fds, Some(&timeout)).unwrap();
     let events: Vec<_> = fds.iter().map(PollFd::revents).collect();
     let mut reopened = 0;
-    for (stranger, events) in strangers.iter_mut().zip(events) {
+    let messages = messages.iter().cycle();
+    for ((stranger, events), message) in strangers.iter_mut().zip(events).zip(messages) {
         if events.intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR) {
             *stranger = Stranger::connect(address);
             reopened += 1;
@@ -99,59 +96,31 @@ fn reopen_dropped(strangers: &mut [Stranger], address: SocketAddr, message: &[u8
     reopened
 }
 
-/// Checks that a job of four ranks meets among strangers that send `message` and are refused for
-/// `reason`.
-fn meet_among_strangers(message: &[u8], reason: Refusal) {
+/// A quarter of the strangers is silent, one sends a part of a first message, one a forged first
+/// message, and one, which observes the network, a copy of a member's. Without evictions the silent ones
+/// would hold their places for five seconds each, and the ranks would time out first.
+#[test]
+fn ranks_meet_among_a_thousand_strangers() {
+    allow_files(STRANGERS + MAX_PENDING);
+    let forged = forged_first_message();
+    let partial = forged[..forged.len() - 1].to_vec();
+    let messages = vec![vec![], partial, forged, first_message(&spec(1, 4))];
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     // The strangers may connect before rank 0 makes the listen queue longer.
     rustix::net::listen(&listener, LISTEN_BACKLOG.cast_signed()).unwrap();
     let address = listener.local_addr().unwrap();
-    let rank_0 = thread::spawn(move || admit_and_count(&listener, &spec(0, 4), &mut || Ok(())));
-    let flood = Flood::start(address, STRANGERS, message);
+    let rank_0 = thread::spawn(move || admit_ranks(&listener, &spec(0, 4), &mut || Ok(())));
+    let flood = Flood::start(address, messages);
     let start = Instant::now();
     let members = [1, 2, 3].map(|rank| start_member(address, spec(rank, 4)));
     let met = members.map(|joining| joining.join().unwrap());
-    let refusals = rank_0.join().unwrap().map(|(_links, refusals)| refusals);
     let took = start.elapsed();
     let reopened = flood.end();
     println!(
         "4 ranks met in {took:?} among {STRANGERS} strangers, which reconnected {reopened} times"
     );
-    for rank in met {
+    for rank in met.into_iter().chain([rank_0.join().unwrap()]) {
         rank.unwrap();
     }
-    let refusals = refusals.unwrap();
-    assert!(refusals.count(reason) > 0, "{refusals}");
     assert!(took < MEET_LIMIT, "{took:?}");
-}
-
-/// Without evictions strangers would hold their places for five seconds each, and the ranks would
-/// time out first.
-pub(crate) fn ranks_join_among_idle_strangers() {
-    meet_among_strangers(&[], Refusal::Evicted);
-}
-
-pub(crate) fn ranks_join_among_strangers_with_a_partial_first_message() {
-    meet_among_strangers(&forged_first_message()[..FIRST_BYTES - 1], Refusal::Evicted);
-}
-
-pub(crate) fn ranks_join_among_strangers_with_a_whole_first_message() {
-    meet_among_strangers(&forged_first_message(), Refusal::WrongSecret);
-}
-
-/// Strangers who observe the network send a copy of a member's first message.
-pub(crate) fn ranks_join_among_strangers_with_a_replayed_first_message() {
-    meet_among_strangers(&first_message(&spec(1, 4)), Refusal::Replayed);
-}
-
-/// Rank 0 evicts a stranger before it accepts another connection.
-#[test]
-fn the_oldest_stranger_is_evicted_when_all_places_are_taken() {
-    let start = Instant::now();
-    let refusals = refused(|address| {
-        let silent = (0..MAX_PENDING).map(|_| TcpStream::connect(address).unwrap());
-        silent.collect::<Vec<_>>()
-    });
-    assert!(refusals.count(Refusal::Evicted) >= 1, "{refusals}");
-    assert!(start.elapsed() < AT_ONCE);
 }

@@ -8,9 +8,6 @@ use crate::limits::{MAX_ALL_TO_ALL_BYTES, MAX_RANKS, MAX_RESULT_BYTES};
 use crate::link::wait_for;
 use crate::tcp::contribution;
 
-/// The number of open files: both sides of each connection are in this process.
-pub(crate) const FILES: usize = 2 * MAX_RANKS as usize;
-
 /// The minimum number of bytes that a rank of `verbs` sends to all others: addresses, keys and
 /// sizes.
 const RECORD_BYTES: usize = 96;
@@ -87,7 +84,10 @@ fn play(
 }
 
 /// A copy of the result for each rank would be 1.6 GB.
-pub(crate) fn the_largest_job_exchanges_its_connection_information() {
+#[test]
+fn the_largest_job_exchanges_its_connection_information() {
+    // Both sides of each connection are in this process.
+    allow_files(2 * MAX_RANKS as usize);
     let (mut rank_0, mut links) = star(MAX_RANKS);
     let others = thread::spawn(move || {
         let all = records();

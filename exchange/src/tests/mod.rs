@@ -1,11 +1,8 @@
 //! Tests over sockets, and the code that they share.
 
-#[allow(dead_code, unused_imports, reason = "open_files_tests.rs runs some of these tests")]
 mod collective;
-#[allow(dead_code, reason = "open_files_tests.rs runs most of these tests")]
-pub(crate) mod flood;
-#[allow(dead_code, reason = "open_files_tests.rs runs this test")]
-pub(crate) mod large;
+mod flood;
+mod large;
 mod rendezvous;
 mod strangers;
 
@@ -18,15 +15,15 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use probeline_transport::{Exchange, Owner};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use snow::TransportState;
 
-use crate::coordinator::{admit_and_count, admit_ranks};
+use crate::coordinator::admit_ranks;
 use crate::error::JoinError;
 use crate::handshake::{Initiator, VERSION};
 use crate::limits::Limits;
 use crate::link::{Frame, Kind, Link, RENDEZVOUS_BYTES};
 use crate::member::join_rank_0;
-use crate::refusal::Refusals;
 use crate::secret::Secret;
 use crate::socket::{Socket, wait};
 use crate::spec::JobSpec;
@@ -89,17 +86,23 @@ fn finish(address: SocketAddr, rank_0: Joining) {
     calls.join().unwrap().unwrap();
 }
 
-/// Returns the connections that a job of two ranks refused. Rank 1 joins after `strangers` returns.
-/// The value that `strangers` returns lives until the ranks have met.
-fn refused<T>(strangers: impl FnOnce(SocketAddr) -> T) -> Refusals {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let rank_0 = thread::spawn(move || admit_and_count(&listener, &spec(0, 2), &mut || Ok(())));
-    let _kept = strangers(address);
-    let member = start_member(address, spec(1, 2));
-    let (_links, refusals) = rank_0.join().unwrap().unwrap();
-    member.join().unwrap().unwrap();
-    refusals
+/// Runs a job of two ranks, whose rank 1 joins after `strangers` returns.
+fn meets_after(strangers: impl FnOnce(SocketAddr)) {
+    let (address, rank_0) = start_rank_0(spec(0, 2));
+    strangers(address);
+    finish(address, rank_0);
+}
+
+/// Raises the soft limit of open files of this process to `needed` more than it may have open for
+/// other tests.
+fn allow_files(needed: usize) {
+    const OTHER_FILES: u64 = 2048;
+    let needed = needed as u64 + OTHER_FILES;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_some_and(|limit| limit < needed) {
+        let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum });
+        raised.unwrap_or_else(|errno| panic!("{needed} open files, at most {maximum:?}: {errno}"));
+    }
 }
 
 /// Returns a port on which no process listens while the socket lives.

@@ -4,10 +4,9 @@ use std::sync::mpsc;
 
 use super::*;
 use crate::Difference;
+use crate::handshake::respond;
 use crate::handshake::tests::{ANSWER_BYTES, FIRST_BYTES};
-use crate::handshake::{SeenKeys, respond};
 use crate::limits::HANDSHAKE_LIMIT;
-use crate::refusal::Refusal;
 
 #[test]
 fn ranks_meet_in_any_order_and_all_calls_work() {
@@ -91,13 +90,12 @@ fn a_second_process_with_the_same_rank_is_refused() {
 
 #[test]
 fn a_rank_that_does_not_exist_is_refused() {
-    let refusals = refused(|address| {
+    meets_after(|address| {
         for rank in [0, 2, u32::MAX] {
             let error = join(address, spec(rank, 2)).unwrap_err();
             assert!(matches!(error, JoinError::RankOutOfRange { size: 2, .. }), "{error}");
         }
     });
-    assert_eq!(refusals.count(Refusal::OutOfRange), 3);
 }
 
 #[test]
@@ -140,7 +138,6 @@ fn all_ranks_report_the_missing_ranks() {
     let error = rank_0.join().unwrap().unwrap_err();
     assert!(matches!(&error, JoinError::Missing { ranks, .. } if ranks == &[1, 3]), "{error}");
     let message = error.to_string();
-    assert!(message.contains("1 connection refused: not a rank of any job"), "{message}");
     match came.join().unwrap() {
         Err(JoinError::RankZeroFailed { reason }) => assert_eq!(reason, message),
         other => panic!("{other:?}"),
@@ -291,7 +288,7 @@ fn run_rank_0(listener: &TcpListener, cut: usize) {
     let mut socket = Socket::new(listener.accept().unwrap().0).unwrap();
     let session = loop {
         pump_until(&mut socket, |socket| !socket.incoming.is_empty() || socket.closed);
-        let session = respond(&secret, &mut SeenKeys::default(), &mut socket).unwrap();
+        let session = respond(&secret, &mut socket).unwrap();
         if let Some(session) = session {
             break session;
         }

@@ -8,46 +8,34 @@ use proptest::test_runner::TestRunner;
 use super::rendezvous::proxy;
 use super::*;
 use crate::handshake::tests::{ANSWER_BYTES, FIRST_BYTES, STATUS};
-use crate::refusal::Refusal;
 
 #[test]
-fn a_wrong_secret_is_refused_counted_and_does_not_end_the_job() {
-    let wrong = || with_secret("not the secret of these tests", spec(1, 2));
-    let (address, rank_0) = start_rank_0(spec(0, 2));
-    let error = join(address, wrong()).unwrap_err();
-    assert!(matches!(error, JoinError::WrongSecret), "{error}");
-    finish(address, rank_0);
-
-    let refusals = refused(|address| {
-        for _ in 0..2 {
-            join(address, wrong()).unwrap_err();
-        }
+fn a_wrong_secret_is_refused_and_does_not_end_the_job() {
+    meets_after(|address| {
+        let wrong = with_secret("not the secret of these tests", spec(1, 2));
+        let error = join(address, wrong).unwrap_err();
+        assert!(matches!(error, JoinError::WrongSecret), "{error}");
     });
-    assert_eq!(refusals.count(Refusal::WrongSecret), 2);
-    assert_eq!(refusals.to_string(), "2 connections refused: wrong secret");
 }
 
 #[test]
 fn a_stranger_learns_only_the_version() {
-    refused(|address| {
+    meets_after(|address| {
         let found = answer(address, &[forged_first_message(), vec![1; 32]].concat());
         assert_eq!(found, preamble(VERSION, &[2]));
     });
 }
 
-/// An observer of the network can replay a first message, but only the first copy is answered, and
-/// an observer cannot send a record of the session.
+/// An observer of the network can replay a first message, but cannot send a record of the session.
 #[test]
 fn a_replayed_first_message_does_not_join() {
-    let refusals = refused(|address| {
+    meets_after(|address| {
         let message = [first_message(&spec(1, 2)), vec![20, 0], vec![1; 20]].concat();
-        let found = answer(address, &message);
-        assert_eq!(found.len(), ANSWER_BYTES);
+        let [found, again] = [(); 2].map(|()| answer(address, &message));
+        assert_eq!([found.len(), again.len()], [ANSWER_BYTES; 2]);
         assert_eq!(found[..=STATUS], preamble(VERSION, &[0]));
-        assert_eq!(answer(address, &message), []);
+        assert_ne!(found, again, "another session");
     });
-    assert_eq!(refusals.count(Refusal::Garbage), 1);
-    assert_eq!(refusals.count(Refusal::Replayed), 1);
 }
 
 #[test]
@@ -70,14 +58,12 @@ fn a_rank_0_that_does_not_know_the_secret_is_not_joined() {
 fn another_build_is_refused_on_either_side() {
     // A stable number of another build, and that of builds before the number was computed.
     let [other, old] = [VERSION ^ 2, 1];
-    let refusals = refused(|address| {
+    meets_after(|address| {
         for version in [other, old] {
             let found = answer(address, &preamble(version, b" and more bytes"));
             assert_eq!(found, preamble(VERSION, &[1]));
         }
     });
-    assert_eq!(refusals.count(Refusal::OtherVersion), 2);
-    assert_eq!(refusals.to_string(), "2 connections refused: another build of this library");
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let member = start_member(listener.local_addr().unwrap(), spec(1, 2));
@@ -91,12 +77,11 @@ fn another_build_is_refused_on_either_side() {
 
 #[test]
 fn garbage_is_refused_without_an_answer() {
-    let refusals = refused(|address| {
+    meets_after(|address| {
         for noise in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 5000], b"probelim"] {
             assert_eq!(answer(address, noise), []);
         }
     });
-    assert_eq!(refusals.count(Refusal::Garbage), 3);
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let member = start_member(listener.local_addr().unwrap(), spec(1, 2));
@@ -107,12 +92,11 @@ fn garbage_is_refused_without_an_answer() {
 
 #[test]
 fn a_record_length_out_of_bounds_is_refused() {
-    let refusals = refused(|address| {
+    meets_after(|address| {
         let (mut socket, _) = handshaken(address, &spec(1, 2));
         socket.outgoing = vec![0xff; 2];
         pump_until(&mut socket, |socket| socket.closed);
     });
-    assert_eq!(refusals.count(Refusal::Garbage), 1);
 }
 
 /// Strangers send random bytes after every prefix of a valid stream, all to the same rank 0.
@@ -138,12 +122,11 @@ fn noise_disturbs_no_rank() {
 
 #[test]
 fn a_connection_that_sends_too_many_bytes_is_closed() {
-    let refusals = refused(|address| {
+    meets_after(|address| {
         let flood = [forged_first_message(), vec![0; 32], vec![0; 100 * RENDEZVOUS_BYTES]].concat();
         let mut stream = TcpStream::connect(address).unwrap();
         let _ = stream.write_all(&flood);
     });
-    assert_eq!(refusals.total(), 1);
 }
 
 #[test]
@@ -168,10 +151,9 @@ fn a_replayed_session_is_refused() {
     drop(rank_0.join().unwrap().unwrap());
     let (to_rank_0, to_member) = (to_rank_0.join().unwrap(), to_member.join().unwrap());
 
-    let refusals = refused(|address| {
+    meets_after(|address| {
         assert_eq!(answer(address, &to_rank_0).len(), ANSWER_BYTES);
     });
-    assert_eq!(refusals.count(Refusal::Garbage), 1);
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let member = start_member(listener.local_addr().unwrap(), spec(1, 2));

@@ -3,7 +3,7 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 
-use probeline_refuse::{refusing, refusing_all, refusing_third};
+use crate::testing::{refusing, refusing_all, refusing_third};
 
 use super::*;
 

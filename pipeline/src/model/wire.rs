@@ -88,6 +88,7 @@ impl<const N: usize> Wire<N> {
                 word_reads_whole: whole,
                 needs_owner_progress: false,
                 write_then_atomic: false,
+                names_lost_owners: true,
                 poll_may_wait: false,
             },
             geometry: Geometry {

@@ -3,11 +3,11 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process;
 
-use probeline_engine::setup::{
+use probeline_pin::{MemoryPolicy, Pages};
+use probeline_transport::engine::setup::{
     agree, check_memory, check_owners, check_sizes, gather_records, random, together,
 };
-use probeline_engine::{CpuMemory, SetupError, Slots};
-use probeline_pin::{MemoryPolicy, Pages};
+use probeline_transport::engine::{CpuMemory, SetupError, Slots};
 use probeline_transport::{AtomicScope, Caps, Exchange, Owner, Sizes};
 
 use crate::connection_info::{ConnectionInfo, PROTOCOL};
@@ -82,6 +82,7 @@ impl Builder {
             // Operations are executed in the order of their posts: the WRITE by release stores, the
             // atomic by a sequentially consistent instruction behind them.
             write_then_atomic: true,
+            names_lost_owners: true,
             needs_owner_progress: false,
             poll_may_wait: false,
         }

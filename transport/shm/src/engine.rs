@@ -5,8 +5,8 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU64, fence};
 
-use probeline_engine::{CpuMemory, Ring, Slots};
 use probeline_pin::{Pages, PolicyRefused};
+use probeline_transport::engine::{CpuMemory, Ring, Slots};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Request, Segment,
     SlotError, StableMemory, Token, Transport,

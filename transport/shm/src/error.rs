@@ -2,9 +2,9 @@
 
 use std::io;
 
-use probeline_engine::SetupError;
 use probeline_pin::MappingError;
 use probeline_transport::Owner;
+use probeline_transport::engine::SetupError;
 use thiserror::Error;
 
 /// Why an engine could not be opened. If one owner fails, all do.

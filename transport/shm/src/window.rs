@@ -7,8 +7,8 @@ use std::fs::OpenOptions;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use probeline_engine::{PAGE_WORDS, SetupError, lost_owner, lost_word};
 use probeline_pin::{Mapping, MappingError, MemoryPolicy, Pages, PolicyRefused};
+use probeline_transport::engine::{PAGE_WORDS, SetupError, lost_owner, lost_word};
 use probeline_transport::{OneThread, Owner};
 
 use crate::OpenError;

@@ -163,6 +163,7 @@ impl Config {
             words_per_op: self.slot_words,
             word_reads_whole: self.word_reads_whole,
             write_then_atomic: self.write_then_atomic,
+            names_lost_owners: true,
             needs_owner_progress: false,
             poll_may_wait: false,
         }

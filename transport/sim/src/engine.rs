@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use core::sync::atomic::AtomicU64;
 
-use probeline_engine::{CpuMemory, InFlight, Slots};
+use probeline_transport::engine::{CpuMemory, InFlight, Slots};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, Owner, PostError, Request, Segment, SlotError,
     StableMemory, Token, Transport,

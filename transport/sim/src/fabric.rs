@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::sync::atomic::AtomicU64;
 
-use probeline_engine::{CpuMemory, InFlight, Slots};
+use probeline_transport::engine::{CpuMemory, InFlight, Slots};
 use probeline_transport::{
     Completion, Fault, OpError, Owner, PostError, RemoteWord, Request, Segment, Token,
 };

@@ -17,7 +17,9 @@ pub(super) const CASES: &[Case] = &[
     Case::new("nothing_is_allocated", SIZES, no_allocation)
         .skip(|_| (!are_counted()).then_some("CountingAllocator is not the global allocator")),
     Case::new("closing_with_work_in_flight", SIZES, close_busy),
-    Case::new("a_lost_owner_is_named", SIZES, lost_owner).min_owners(2),
+    Case::new("a_lost_owner_is_named", SIZES, lost_owner)
+        .min_owners(2)
+        .skip(|caps| (!caps.names_lost_owners).then_some("names_lost_owners is false")),
 ];
 
 /// The maximum time after which an engine under traffic reports a lost owner.

@@ -1,9 +1,9 @@
 //! The options of an engine, and its opening.
 
-use probeline_engine::setup::{
+use probeline_transport::engine::setup::{
     agree, check_memory, check_owners, check_sizes, gather_records, together,
 };
-use probeline_engine::{SetupError, Slots};
+use probeline_transport::engine::{SetupError, Slots};
 use probeline_transport::{AtomicScope, Caps, Exchange, Fingerprint, Owner, Sizes};
 
 use super::OpenError;
@@ -14,15 +14,12 @@ use super::info::{Component, Info, is_loaded};
 use super::request::EndlessReceive;
 use super::runtime::Name;
 use super::trial::Trial;
-use super::window::{ControlWords, Window};
+use super::window::Window;
 
 /// The maximum depth of an engine. Every operation in flight has 4 words for an atomic.
 pub const MAX_DEPTH: u32 = 1 << 20;
 /// Version of the connection information and of the collective calls of opening.
-const VERSION: u64 = 1;
-/// The single-copy mechanisms of btl vader over which osc rdma executes atomics by messages and
-/// aborts the process. Observed with the first two; the third also provides only copies.
-const CRASHING: [&str; 3] = ["cma", "emulated", "knem"];
+const VERSION: u64 = 2;
 /// The networks that osc rdma prefers (Open MPI's `osc_rdma_btls`).
 const PREFERRED: [&str; 3] = ["btl_openib", "btl_ugni", "btl_uct"];
 
@@ -77,12 +74,11 @@ impl Builder {
         // MPI_Win_allocate would wait forever for memory that does not exist.
         together(members, check_memory(&self.sizes, neighbours))?;
         let one_machine = neighbours == owners;
-        let control = ControlWords::new(self.sizes.window_words, owners);
-        let window = self.window(members, control, one_machine);
+        let window = self.window(members, one_machine);
         let (window, mut info) = together(members, window)?;
         info.needs_owner = match members.measured {
             Some((single, needs_owner)) if single == self.acc_single_intrinsic => needs_owner,
-            _ => Trial { members, window: &window, operands: &operands, control }.measure()?,
+            _ => Trial { members, window: &window, operands: &operands }.measure()?,
         };
         members.measured = Some((self.acc_single_intrinsic, info.needs_owner));
         let name = Name { group: members.group, serial: members.windows };
@@ -98,6 +94,7 @@ impl Builder {
             word_reads_whole: self.word_reads_whole,
             // MPI orders accumulates only with each other.
             write_then_atomic: false,
+            names_lost_owners: false,
             needs_owner_progress: needs_owner,
             poll_may_wait: needs_owner,
         };
@@ -123,10 +120,7 @@ impl Builder {
         let single = self.acc_single_intrinsic.map_or(2, u64::from);
         let Sizes { window_words, slot_words, .. } = self.sizes;
         let mine = [window_words, slot_words.into(), single, runtime.in_use_from(group)];
-        let control = ControlWords::new(8, 2);
-        let words = [control.lost_by(Owner(1)), control.asleep(), control.tried()];
-        let protocol = Fingerprint::new(VERSION).with_all(&words);
-        let all = gather_records(members, protocol, able.then_some(mine))?;
+        let all = gather_records(members, Fingerprint::new(VERSION), able.then_some(mine))?;
         for (owner, theirs) in (0..).map(Owner).zip(&all) {
             agree(owner, "words in the window", mine[0], theirs[0])?;
             agree(owner, "words in a slot", mine[1], theirs[1])?;
@@ -136,13 +130,8 @@ impl Builder {
         Ok(runtime.free_until(group, until)?)
     }
 
-    fn window(
-        &self,
-        members: &Members,
-        control: ControlWords,
-        one_machine: bool,
-    ) -> Result<(Window, Info), OpenError> {
-        let words = control.all_words().ok_or(SetupError::WINDOW_TOO_LARGE)?;
+    fn window(&self, members: &Members, one_machine: bool) -> Result<(Window, Info), OpenError> {
+        let words = self.sizes.window_words;
         let window = Window::allocate(members.comm, words, self.acc_single_intrinsic)?;
         let info = Info::of(&window, self.acc_single_intrinsic)?;
         refuse_crash(&info, one_machine)?;
@@ -157,12 +146,12 @@ fn refuse_crash(info: &Info, one_machine: bool) -> Result<(), OpenError> {
     if !is_rdma || PREFERRED.into_iter().any(is_loaded) {
         return Ok(());
     }
-    let carrier = match &info.single_copy {
-        Some(mechanism) if one_machine && CRASHING.contains(&mechanism.as_str()) => {
-            format!("btl vader with single copy by {mechanism}")
-        }
-        _ if is_loaded("btl_ofi") => "btl ofi".to_owned(),
-        _ => return Ok(()),
+    let carrier = if one_machine && is_loaded("btl_vader") {
+        "btl vader"
+    } else if is_loaded("btl_ofi") {
+        "btl ofi"
+    } else {
+        return Ok(());
     };
     Err(OpenError::AtomicsCrash { carrier })
 }

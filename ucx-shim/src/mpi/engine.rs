@@ -7,7 +7,7 @@ use core::sync::atomic::AtomicU64;
 use std::rc::Rc;
 use std::thread;
 
-use probeline_engine::{Kind, Operation, Slots, lost_owner, lost_word, own_words};
+use probeline_transport::engine::{Kind, Operation, Slots, own_words};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Request,
     Segment, SlotError, StableMemory, Token, Transport,
@@ -18,25 +18,22 @@ use super::in_flight::{First, InFlight, Operands};
 use super::info::Info;
 use super::request::EndlessReceive;
 use super::runtime::{Name, Runtime};
-use super::window::{Call, ControlWords, Window};
+use super::window::{Call, Window};
 
-/// While operations are in flight, only every such poll checks a peer and lets MPI progress peers'
-/// operations, which flushes need not do. Both cost as much as the rest of a poll, 60 ns at most,
-/// so that peers wait for a microsecond.
+/// While operations are in flight, only every such poll lets MPI progress peers' operations, which
+/// flushes need not do. That costs as much as the rest of a poll, 60 ns at most, so that peers wait
+/// for a microsecond.
 const POLLS_PER_PROGRESS: u32 = 16;
 
 /// An open engine of one owner.
 ///
-/// It belongs to the thread that started MPI. Dropping it completes the operations in flight and
-/// notifies the other owners, whose engines then fail with [`Fault::OwnerLost`]: leave after a
-/// barrier. If peers' operations need an owner in MPI, dropping waits for the owners that it
-/// notifies. If a panic drops the engine, it waits for no owner: the memory of operations in flight
-/// is kept, and the job is aborted.
+/// It belongs to the thread that started MPI. Dropping it completes the operations in flight. The
+/// other owners do not notice it: leave after a barrier. If a panic drops the engine, it waits for no
+/// owner: the memory of operations in flight is kept, and the job is aborted.
 pub struct Engine {
     caps: Caps,
     geometry: Geometry,
     info: Info,
-    control: ControlWords,
     /// Taken only when the engine is dropped.
     window: ManuallyDrop<Window>,
     name: Name,
@@ -47,8 +44,6 @@ pub struct Engine {
     /// Lets MPI progress, if peers need this owner's CPU.
     progress: Option<EndlessReceive>,
     polls: u32,
-    /// The owner that was checked last.
-    checked: u32,
     fault: Option<Fault>,
 }
 
@@ -63,7 +58,6 @@ impl Engine {
     ) -> Self {
         Self {
             in_flight: InFlight::new(caps.depth, geometry.owners),
-            control: ControlWords::new(geometry.window_words, geometry.owners),
             caps,
             geometry,
             info,
@@ -74,7 +68,6 @@ impl Engine {
             operands,
             progress,
             polls: 0,
-            checked: 0,
             fault: None,
         }
     }
@@ -115,23 +108,12 @@ impl Engine {
         }
     }
 
-    /// Checks the next owner, each in turn, and lets MPI progress.
+    /// Lets MPI progress.
     #[inline(never)]
     fn progress(&mut self) {
-        self.checked = if self.checked + 1 < self.geometry.owners { self.checked + 1 } else { 0 };
-        if let Some(lost) = self.lost_by(Owner(self.checked)) {
-            self.fault.get_or_insert(Fault::OwnerLost(lost));
-        }
         if let Some(progress) = &mut self.progress {
             progress.progress();
         }
-    }
-
-    /// The owner that `owner` has named as lost first, if `owner` has left.
-    #[inline]
-    fn lost_by(&self, owner: Owner) -> Option<Owner> {
-        let at = usize::try_from(self.control.lost_by(owner)).ok()?;
-        lost_owner(self.window.own_words().get(at)?, self.geometry.owners)
     }
 
     /// Moves completions to `out`; if no operation has completed, waits for the owner of the first
@@ -157,38 +139,12 @@ impl Engine {
         reported
     }
 
-    /// Waits until no operation is in flight, and notifies the other owners.
+    /// Waits until no operation is in flight.
     fn shut_down(&mut self) {
         while let Some(owner) = self.in_flight.any_awaited() {
             // After an error no owner is awaited.
             let _ = self.flush(owner);
         }
-        if !self.in_flight.has_failed() && self.notify_shutdown().is_err() {
-            self.leak_memory();
-        }
-    }
-
-    /// Notifies all owners that have not left that this owner leaves, and which owner was lost
-    /// first.
-    fn notify_shutdown(&self) -> Result<(), c_int> {
-        let because = match self.fault {
-            Some(Fault::OwnerLost(owner)) => owner,
-            _ => self.geometry.me,
-        };
-        let [_, word, _] = self.operands.at(0);
-        // SAFETY: a word of the first place, and no operation is in flight.
-        unsafe { word.write(lost_word(because)) };
-        let at = self.control.lost_by(self.geometry.me);
-        let stays = |owner: &Owner| *owner != self.geometry.me && self.lost_by(*owner).is_none();
-        for owner in (0..self.geometry.owners).map(Owner).filter(stays) {
-            // SAFETY: as above; the word does not change until the flush.
-            let put = unsafe { self.window.start(owner, at, Call::Put(word, 1)) };
-            let flushed = self.window.flush(owner);
-            if let Some(&code) = [put, flushed].iter().find(|&&code| code != SUCCESS) {
-                return Err(code);
-            }
-        }
-        Ok(())
     }
 }
 
@@ -293,9 +249,8 @@ impl Transport for Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         if thread::panicking() {
-            // The other owners are not notified but ended: MPI might wait for them to notify them
-            // or to end operations. MPI may write to the memory of operations in flight until the
-            // process ends.
+            // MPI might wait for other owners to end operations, and may write to the memory of
+            // operations in flight until the process ends.
             self.leak_memory();
         } else {
             self.shut_down();

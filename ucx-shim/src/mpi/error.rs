@@ -3,8 +3,8 @@
 use core::ffi::CStr;
 
 use ::mpi::ffi;
-use probeline_engine::SetupError;
 use probeline_transport::ExchangeError;
+use probeline_transport::engine::SetupError;
 use thiserror::Error;
 
 /// A call of MPI failed.
@@ -90,21 +90,12 @@ pub enum OpenError {
     /// The component that implements windows aborts the process at the first compare-and-swap.
     #[error(
         "Open MPI's osc rdma over {carrier} ends the process at its first MPI_Compare_and_swap: \
-         give mpirun `--mca osc sm` (one machine) or `--mca osc ucx`{}",
-        carrier_advice(carrier)
+         give mpirun `--mca osc sm` (one machine) or `--mca osc ucx`"
     )]
     AtomicsCrash {
         /// The transport under osc rdma.
-        carrier: String,
+        carrier: &'static str,
     },
-}
-
-fn carrier_advice(carrier: &str) -> &'static str {
-    if carrier.starts_with("btl vader") {
-        ", or `--mca btl_vader_single_copy_mechanism none`, with which it selects another component"
-    } else {
-        ""
-    }
 }
 
 impl From<ExchangeError> for OpenError {

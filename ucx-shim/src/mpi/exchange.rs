@@ -5,7 +5,7 @@ use core::sync::atomic::fence;
 use std::rc::Rc;
 
 use ::mpi::ffi;
-use probeline_engine::{Calls, Gathering};
+use probeline_transport::engine::{Calls, Gathering};
 use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
 
 use super::request::Pending;

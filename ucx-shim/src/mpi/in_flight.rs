@@ -3,7 +3,7 @@
 //! An operation has completed successfully if its owner was flushed after it was posted. After MPI
 //! has failed, the other operations complete with an error.
 
-use probeline_engine::{Memory, Operation, Ring};
+use probeline_transport::engine::{Memory, Operation, Ring};
 use probeline_transport::{OpError, Owner};
 
 /// The operation that is reported next.
@@ -186,8 +186,8 @@ impl Operands {
 
 #[cfg(test)]
 mod tests {
-    use probeline_engine::Kind;
     use probeline_transport::Token;
+    use probeline_transport::engine::Kind;
 
     use super::*;
 

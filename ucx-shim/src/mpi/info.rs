@@ -4,13 +4,14 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt;
 use core::mem::MaybeUninit;
+use std::env;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 use ::mpi::ffi;
 
+use super::MpiError;
 use super::window::{POINTER_HANDLES, Window};
-use super::{MpiError, cvar};
 use crate::NeedsOwner;
 
 /// The bytes of the longest version text: MPICH's `MPI_MAX_LIBRARY_VERSION_STRING`.
@@ -28,9 +29,6 @@ pub struct Info {
     /// Open MPI's "acc_single_intrinsic": whether atomics on single words are those of the device
     /// or the CPU, and need no lock of the whole window.
     pub acc_single_intrinsic: AccSingleIntrinsic,
-    /// The mechanism with which ranks of one machine copy from each other (Open MPI's
-    /// `btl_vader_single_copy_mechanism`), if the component is osc rdma, which depends on it.
-    pub single_copy: Option<String>,
     /// The operations that wait until an owner enters MPI, for at least one of the ranks.
     pub needs_owner: NeedsOwner,
 }
@@ -44,13 +42,6 @@ pub enum Component {
     Device(String),
     /// The component is unknown.
     Unknown,
-}
-
-impl Component {
-    /// Returns whether it is one of these one-sided components of Open MPI.
-    fn is_osc(&self, names: &[&str]) -> bool {
-        matches!(self, Self::Osc(name) if names.contains(&name.as_str()))
-    }
 }
 
 impl fmt::Display for Component {
@@ -70,8 +61,10 @@ pub enum AccSingleIntrinsic {
     Window(bool),
     /// The value that the builder requested, for a component that has the choice.
     Requested(bool),
-    /// The value of the component's parameter.
+    /// The value of the component's parameter, as the launcher passes it on.
     Parameter(bool),
+    /// The default of the component, which it does not tell.
+    Default,
     /// The component has no such choice.
     NoChoice,
 }
@@ -82,6 +75,7 @@ impl fmt::Display for AccSingleIntrinsic {
             Self::Window(on) | Self::Requested(on) | Self::Parameter(on) => {
                 write!(f, "acc_single_intrinsic {}", if *on { "on" } else { "off" })
             }
+            Self::Default => f.write_str("acc_single_intrinsic by default"),
             Self::NoChoice => f.write_str("no acc_single_intrinsic"),
         }
     }
@@ -89,11 +83,8 @@ impl fmt::Display for AccSingleIntrinsic {
 
 impl fmt::Display for Info {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { library, component, acc_single_intrinsic, single_copy, needs_owner, .. } = self;
+        let Self { library, component, acc_single_intrinsic, needs_owner, .. } = self;
         write!(f, "{library}, {component}, {acc_single_intrinsic}")?;
-        if let Some(mechanism) = single_copy {
-            write!(f, ", single copy {mechanism}")?;
-        }
         f.write_str(match (needs_owner.reads, needs_owner.atomics) {
             (false, false) => "; READs and atomics need no owner",
             (false, true) => "; READs need no owner, atomics wait for it to enter MPI",
@@ -106,8 +97,10 @@ impl Info {
     /// The info of an open window, before the operations that need an owner's CPU are measured.
     pub(super) fn of(window: &Window, requested: Option<bool>) -> Result<Self, MpiError> {
         let version = library_version();
-        let component = match component_of_window(window.handle()) {
-            Some(osc) => Component::Osc(osc),
+        let found = component_of_window(window.handle());
+        let has_choice = found.as_ref().is_some_and(|(_, file)| mentions_choice(file));
+        let component = match found {
+            Some((osc, _)) => Component::Osc(osc),
             None => line(&version, "MPICH Device:").map_or(Component::Unknown, Component::Device),
         };
         let (mut major, mut minor) = (0, 0);
@@ -118,35 +111,40 @@ impl Info {
         Ok(Self {
             library: name(&version),
             standard: (major, minor),
-            acc_single_intrinsic: acc_single_intrinsic(&component, of_window, requested),
-            single_copy: if component.is_osc(&["rdma"]) {
-                cvar::read("btl_vader_single_copy_mechanism")
-            } else {
-                None
-            },
+            acc_single_intrinsic: acc_single_intrinsic(
+                &component,
+                has_choice,
+                of_window.map(AccSingleIntrinsic::Window),
+                requested.map(AccSingleIntrinsic::Requested),
+            ),
             component,
             needs_owner: NeedsOwner::default(),
         })
     }
 }
 
+/// `has_choice` if the code of the component names the choice.
 fn acc_single_intrinsic(
     component: &Component,
-    of_window: Option<bool>,
-    requested: Option<bool>,
+    has_choice: bool,
+    of_window: Option<AccSingleIntrinsic>,
+    requested: Option<AccSingleIntrinsic>,
 ) -> AccSingleIntrinsic {
     let Component::Osc(osc) = component else { return AccSingleIntrinsic::NoChoice };
-    // The others have no such parameter, and finding that out takes 0.2 s.
-    if !component.is_osc(&["ucx", "rdma"]) {
+    if !has_choice || !["ucx", "rdma"].contains(&osc.as_str()) {
         return AccSingleIntrinsic::NoChoice;
     }
-    let parameter = cvar::read(&format!("osc_{osc}_acc_single_intrinsic"));
-    match (of_window, requested, parameter.as_deref()) {
-        (_, _, None) => AccSingleIntrinsic::NoChoice,
-        (Some(on), ..) => AccSingleIntrinsic::Window(on),
-        (None, Some(on), _) => AccSingleIntrinsic::Requested(on),
-        (None, None, Some(on)) => AccSingleIntrinsic::Parameter(on == "true" || on == "1"),
-    }
+    let parameter = || {
+        let value = env::var(format!("OMPI_MCA_osc_{osc}_acc_single_intrinsic")).ok()?;
+        Some(AccSingleIntrinsic::Parameter(["1", "true"].contains(&value.as_str())))
+    };
+    of_window.or(requested).or_else(parameter).unwrap_or(AccSingleIntrinsic::Default)
+}
+
+/// Whether the file of a component names the choice, as one does that has it.
+fn mentions_choice(file: &str) -> bool {
+    let name = b"acc_single_intrinsic";
+    fs::read(file).is_ok_and(|code| code.windows(name.len()).any(|at| at == name))
 }
 
 /// Returns the MPI library's description of itself, in several lines. May be called before MPI is
@@ -193,15 +191,15 @@ const OBJECT_WORDS: usize = 128;
 /// them is null where memory is not shared.
 const FUNCTIONS: usize = 8;
 
-/// The name of the one-sided component of Open MPI that implements `window`, such as `sm`; `None`
-/// if it is not known.
+/// The name of the one-sided component of Open MPI that implements `window`, such as `sm`, and the file
+/// of its code; `None` if it is not known.
 ///
 /// The layout of a window object is not public. So each of its first words is taken as a pointer to
 /// the component's module, which begins with functions of one file `mca_osc_NAME.so` or, if
 /// components are linked into the library, of one prefix `ompi_osc_NAME_`. Everything is read
 /// through `/proc/self/mem`, where a wrong pointer is an error code. Without `/proc` or symbols the
 /// result is `None`.
-fn component_of_window(window: ffi::MPI_Win) -> Option<String> {
+fn component_of_window(window: ffi::MPI_Win) -> Option<(String, String)> {
     if !POINTER_HANDLES {
         return None;
     }
@@ -212,13 +210,13 @@ fn component_of_window(window: ffi::MPI_Win) -> Option<String> {
 }
 
 /// The component in whose file all functions of a module lie.
-fn component_of_module([_, functions @ ..]: [usize; 1 + FUNCTIONS]) -> Option<String> {
+fn component_of_module([_, functions @ ..]: [usize; 1 + FUNCTIONS]) -> Option<(String, String)> {
     let [first, rest @ ..] = functions.map(component_of_function);
     let first = first?;
     rest.into_iter().all(|other| other.as_ref() == Some(&first)).then_some(first)
 }
 
-fn component_of_function(address: usize) -> Option<String> {
+fn component_of_function(address: usize) -> Option<(String, String)> {
     let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: dladdr(3) searches the address ranges of loaded files and does not dereference the
     // address; the struct has pointers, for which null is valid.
@@ -228,10 +226,11 @@ fn component_of_function(address: usize) -> Option<String> {
         }
         found.assume_init()
     };
-    let by_file = text(found.dli_fname)
-        .and_then(|file| file.rsplit('/').next()?.strip_prefix("mca_osc_")?.strip_suffix(".so"));
+    let file = text(found.dli_fname)?;
+    let by_file =
+        file.rsplit('/').next()?.strip_prefix("mca_osc_").and_then(|name| name.strip_suffix(".so"));
     let by_symbol = || text(found.dli_sname)?.strip_prefix("ompi_osc_")?.split('_').next();
-    by_file.or_else(by_symbol).map(ToOwned::to_owned)
+    by_file.or_else(by_symbol).map(|name| (name.to_owned(), file.to_owned()))
 }
 
 /// A name from dladdr.
@@ -268,12 +267,15 @@ mod tests {
         );
     }
 
-    /// The library takes 0.2 s to say that it has no such parameter.
     #[test]
-    fn asks_only_components_with_a_choice() {
-        let component = Component::Osc("sm".to_owned());
-        assert_eq!(acc_single_intrinsic(&component, None, None), AccSingleIntrinsic::NoChoice);
-        assert!(!cvar::was_read("osc_sm_acc_single_intrinsic"));
+    fn reports_no_choice_that_the_component_lacks() {
+        use AccSingleIntrinsic::{NoChoice, Requested, Window};
+        let [ucx, sm] = ["ucx", "sm"].map(|name| Component::Osc(name.to_owned()));
+        let (window, requested) = (Some(Window(false)), Some(Requested(true)));
+        assert_eq!(acc_single_intrinsic(&sm, true, None, requested), NoChoice);
+        assert_eq!(acc_single_intrinsic(&ucx, false, None, requested), NoChoice);
+        assert_eq!(acc_single_intrinsic(&ucx, true, None, requested), Requested(true));
+        assert_eq!(acc_single_intrinsic(&ucx, true, window, requested), Window(false));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use probeline_transport::{Exchange, Owner};
 
 use super::exchange::Members;
 use super::in_flight::Operands;
-use super::window::{Call, ControlWords, Window};
+use super::window::{Call, Window};
 use super::{MpiError, OpenError};
 use crate::NeedsOwner;
 
@@ -17,12 +17,16 @@ use crate::NeedsOwner;
 const SLEEPS: [Duration; 3] =
     [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(250)];
 
+/// The word of the window in which an owner stores whether it sleeps outside MPI. Zero before and after.
+const ASLEEP: u64 = 0;
+/// The word on which others try atomics meanwhile. Every window has it: whole cache lines.
+const TRIED: u64 = 1;
+
 pub(super) struct Trial<'a> {
     pub(super) members: &'a mut Members,
     pub(super) window: &'a Window,
     /// No operation is in flight, so that the words of the first place are unused.
     pub(super) operands: &'a Operands,
-    pub(super) control: ControlWords,
 }
 
 impl Trial<'_> {
@@ -93,9 +97,8 @@ impl Trial<'_> {
     }
 
     fn set_asleep(&self, asleep: bool) {
-        let at = usize::try_from(self.control.asleep()).unwrap_or(usize::MAX);
-        let word = self.window.own_words().get(at);
-        debug_assert!(word.is_some(), "the window has control words");
+        let word = self.window.own_words().first();
+        debug_assert!(word.is_some(), "a window has words");
         if let Some(word) = word {
             word.store(asleep.into(), Release);
             // The measurement relies on it.
@@ -106,14 +109,14 @@ impl Trial<'_> {
     /// Reads whether `owner` is asleep.
     fn read(&self, owner: Owner) -> Result<u64, MpiError> {
         let [into, ..] = self.operands.at(0);
-        self.run("MPI_Get", owner, self.control.asleep(), Call::Get(into, 1))
+        self.run("MPI_Get", owner, ASLEEP, Call::Get(into, 1))
     }
 
     /// Compares a word that is always 0 with 0 and swaps 0 in: the operands are zero since they
     /// were allocated.
     fn compare_and_swap(&self, owner: Owner) -> Result<u64, MpiError> {
         let call = Call::CompareAndSwap(self.operands.at(0));
-        self.run("MPI_Compare_and_swap", owner, self.control.tried(), call)
+        self.run("MPI_Compare_and_swap", owner, TRIED, call)
     }
 
     /// Runs an operation and returns its result.

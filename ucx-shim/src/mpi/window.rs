@@ -6,7 +6,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use ::mpi::ffi;
-use probeline_engine::SetupError;
+use probeline_transport::engine::SetupError;
 use probeline_transport::{LINE_WORDS, Owner, WORD_BYTES};
 
 use super::{MpiError, OpenError};
@@ -20,46 +20,6 @@ pub(super) const POINTER_HANDLES: bool = size_of::<ffi::MPI_Win>() == size_of::<
 
 /// `MPI_WIN_UNIFIED`, for which the bindings have different names for the two families.
 const UNIFIED: c_int = if POINTER_HANDLES { 0 } else { 2 };
-
-/// The indices of the engine's own words in every window, behind those of the caller.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ControlWords {
-    window_words: u64,
-    owners: u32,
-}
-
-impl ControlWords {
-    pub(super) fn new(window_words: u64, owners: u32) -> Self {
-        Self { window_words, owners }
-    }
-
-    /// The words of a window, with the control words: whole cache lines.
-    ///
-    /// MPICH 4.0.2 gives each member on a machine memory at a multiple of 16 bytes, and accesses it
-    /// for the others as if the parts followed each other without gaps: with an odd number of words
-    /// the second member does not see what others store in its part.
-    pub(super) fn all_words(self) -> Option<usize> {
-        let own = u64::from(self.owners) + 2;
-        let words = self.window_words.checked_add(own)?;
-        usize::try_from(words.checked_next_multiple_of(LINE_WORDS.into())?).ok()
-    }
-
-    /// The word in which `owner`, when it leaves, names the owner that was lost first.
-    #[inline]
-    pub(super) fn lost_by(self, owner: Owner) -> u64 {
-        self.window_words + u64::from(owner.0)
-    }
-
-    /// The word in which an owner stores whether it sleeps outside MPI.
-    pub(super) fn asleep(self) -> u64 {
-        self.window_words + u64::from(self.owners)
-    }
-
-    /// The word on which others try atomics meanwhile.
-    pub(super) fn tried(self) -> u64 {
-        self.asleep() + 1
-    }
-}
 
 /// A call of MPI that starts an operation.
 #[derive(Clone, Copy, Debug)]
@@ -86,13 +46,20 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Allocates a zeroed window of `words` words in each member of `comm`, all of which call this.
-    /// `single` sets Open MPI's "acc_single_intrinsic".
+    /// Allocates a zeroed window of at least `words` words in each member of `comm`, all of which call
+    /// this. `single` sets Open MPI's "acc_single_intrinsic".
+    ///
+    /// The window has whole cache lines. MPICH 4.0.2 gives each member on a machine memory at a
+    /// multiple of 16 bytes, and accesses it for the others as if the parts followed each other without
+    /// gaps: with an odd number of words the second member does not see what others store in its part.
     pub(super) fn allocate(
         comm: ffi::MPI_Comm,
-        words: usize,
+        words: u64,
         single: Option<bool>,
     ) -> Result<Self, OpenError> {
+        let words = words.checked_next_multiple_of(LINE_WORDS.into());
+        let words = words.and_then(|words| usize::try_from(words).ok());
+        let words = words.ok_or(SetupError::WINDOW_TOO_LARGE)?;
         let bytes = words.checked_mul(WORD_BYTES).and_then(|bytes| isize::try_from(bytes).ok());
         let bytes = bytes.ok_or(SetupError::WINDOW_TOO_LARGE)?;
         let info = Info::new()?;

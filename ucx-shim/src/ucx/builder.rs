@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use probeline_engine::setup::{check_owners, check_sizes};
+use probeline_transport::engine::setup::{check_owners, check_sizes};
 use probeline_transport::{AtomicScope, Caps, Exchange, Sizes};
 use probeline_ucx_sys::Ucp;
 
@@ -20,8 +20,7 @@ pub enum Progress {
     /// own, so that the engine's worker takes no lock.
     Thread,
     /// The caller's thread, by polling, also while it waits for others in an [`Exchange`]: peers'
-    /// operations on its window make no progress while it does not poll. (If owners share a
-    /// machine, a thread still sleeps until one of their processes ends.)
+    /// operations on its window make no progress while it does not poll.
     Caller,
 }
 
@@ -192,6 +191,7 @@ impl Builder {
             words_per_op: self.sizes.slot_words,
             word_reads_whole: self.word_reads_whole,
             write_then_atomic: false,
+            names_lost_owners: false,
             needs_owner_progress: self.progress == Progress::Caller,
             poll_may_wait: false,
         }

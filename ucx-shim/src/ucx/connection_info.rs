@@ -1,18 +1,15 @@
 //! The connection information that the owners exchange when they open their engines.
 
-use probeline_engine::SetupError;
-use probeline_engine::setup::{agree, gather, gather_records};
+use probeline_transport::engine::SetupError;
+use probeline_transport::engine::setup::{agree, gather, gather_records};
 use probeline_transport::{Exchange, Fingerprint, Owner};
 
-use super::control::{LOST, SCRATCH};
-use super::peer::CONTROL_WORDS;
 use super::{Atomics, Progress};
 
-/// The record, the collective calls of opening, and the control words.
-const PROTOCOL: Fingerprint =
-    Fingerprint::new(3).with_all(&[SCRATCH as u64, LOST as u64, CONTROL_WORDS as u64]);
+/// The record and the collective calls of opening.
+const PROTOCOL: Fingerprint = Fingerprint::new(4);
 /// Words of a record.
-const WORDS: usize = 9;
+const WORDS: usize = 7;
 /// The number of bytes of its address and key that an owner sends in one call. Address and key grow
 /// with the number of networks of the machine, and an exchange may limit the result of a call. The
 /// slices of 4096 owners have 2 MiB.
@@ -25,14 +22,11 @@ pub(super) struct ConnectionInfo {
     pub(super) slot_words: u32,
     pub(super) atomics: Atomics,
     pub(super) progress: Progress,
-    /// Processes with the same number see each other's process IDs (see `watch::machine`).
-    pub(super) machine: u64,
-    pub(super) pid: u32,
-    /// The address of its control words.
+    /// The address of its window.
     pub(super) address: u64,
     /// The address of the worker that its peers connect to.
     pub(super) worker: Vec<u8>,
-    /// The packed key of its control words and window.
+    /// The packed key of its window.
     pub(super) key: Vec<u8>,
 }
 
@@ -72,8 +66,6 @@ impl ConnectionInfo {
             self.slot_words.into(),
             (self.atomics == Atomics::Device).into(),
             (self.progress == Progress::Thread).into(),
-            self.machine,
-            self.pid.into(),
             self.address,
             self.worker.len() as u64,
             self.key.len() as u64,
@@ -81,7 +73,7 @@ impl ConnectionInfo {
     }
 
     fn of(record: &[u64; WORDS], blob: &[u8]) -> Self {
-        let [window_words, slot_words, device, thread, machine, pid, address, ..] = *record;
+        let [window_words, slot_words, device, thread, address, ..] = *record;
         let [worker, key] = blob_lengths(record);
         let (worker, rest) = blob.split_at(worker.min(blob.len()));
         Self {
@@ -89,8 +81,6 @@ impl ConnectionInfo {
             slot_words: u32::try_from(slot_words).unwrap_or(u32::MAX),
             atomics: if device == 0 { Atomics::Cpu } else { Atomics::Device },
             progress: if thread == 0 { Progress::Caller } else { Progress::Thread },
-            machine,
-            pid: u32::try_from(pid).unwrap_or(u32::MAX),
             address,
             worker: worker.to_vec(),
             key: rest.get(..key).unwrap_or_default().to_vec(),
@@ -147,8 +137,6 @@ mod tests {
             slot_words: 24,
             atomics: Atomics::Device,
             progress: Progress::Thread,
-            machine: 0x0123_4567_89ab_cdef,
-            pid: 4711,
             address: u64::MAX - 4095,
             worker: vec![1, 2, 3],
             key: vec![4, 5, 6, 7, 8],

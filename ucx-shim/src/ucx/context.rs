@@ -167,26 +167,6 @@ pub(super) fn environment() -> Vec<String> {
     variables
 }
 
-/// Whether `tls`, a value of `UCX_TLS`, allows transports through shared memory. UCX reports no lost
-/// peers over them.
-pub(super) fn allows_shared_memory(tls: Option<&str>) -> bool {
-    const SHARED: [&str; 7] = ["all", "sm", "shm", "mm", "posix", "sysv", "xpmem"];
-    let Some(tls) = tls else { return true };
-    let (tls, excluded) = match tls.trim().strip_prefix('^') {
-        Some(tls) => (tls, true),
-        None => (tls.trim(), false),
-    };
-    let names = |transport: &str| {
-        // A leading backslash makes UCX take the name literally.
-        tls.split(',').any(|name| name.trim().trim_start_matches('\\') == transport)
-    };
-    if excluded {
-        !SHARED[1..4].iter().any(|transport| names(transport))
-    } else {
-        SHARED.into_iter().any(names)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,22 +195,5 @@ mod tests {
             panic!("{contradiction:?}");
         };
         assert_eq!([variable, set, asked], ["UCX_TLS", "rc", "tcp"]);
-    }
-
-    #[test]
-    fn shared_memory_is_recognised_by_its_names() {
-        for (tls, shared) in [
-            (None, true),
-            (Some("all"), true),
-            (Some("tcp"), false),
-            (Some("posix,self"), true),
-            (Some("rc,self"), false),
-            (Some("rc, sysv"), true),
-            (Some("^tcp"), true),
-            (Some("^shm"), false),
-            (Some("ud,shm"), true),
-        ] {
-            assert_eq!(allows_shared_memory(tls), shared, "{tls:?}");
-        }
     }
 }

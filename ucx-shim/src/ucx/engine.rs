@@ -1,14 +1,13 @@
 //! The engine: a post passes the operation to UCP, and a poll reports its completion.
 
-use core::cell::Cell;
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::fence;
-use std::rc::Rc;
+use core::time::Duration;
 
-use probeline_engine::{
+use probeline_transport::engine::{
     Deadline, InFlightOrUntil, Kind, Ledger, Memory, Operation, Ring, Slots, own_words,
 };
 use probeline_transport::{
@@ -20,18 +19,25 @@ use probeline_ucx_sys::{
 };
 
 use super::Info;
-use super::control::{CONTROL_OPERATIONS, ControlState};
 use super::error::op_error;
-use super::peer::{CONTROL_WORDS, EndpointState, Peer};
+use super::peer::Peer;
 use super::request_pool::{Call, Posted, RequestPool};
-use super::watch::Watch;
 use super::window::{Mapping, Window};
 use super::worker::{ProgressThread, Worker};
 
-/// If all operations complete when they are posted, a poll progresses the worker and checks the
-/// peers only after this number of completions: both cost as much as the rest of a poll. A power of
-/// two.
+/// If all operations complete when they are posted, a poll progresses the worker only after this
+/// number of completions: that costs as much as the rest of a poll. A power of two.
 const REPORTS_PER_PROGRESS: u64 = 16;
+
+/// The engine ends if an operation has not completed after this time, and at most a period more.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+/// The number of periods into which that time is divided.
+const PERIODS: u32 = 8;
+/// The time is read only at every such poll while operations are in flight, in which UCX makes system
+/// calls: on some machines reading the time is one.
+const POLLS_PER_CHECK: u32 = 1024;
+/// The time that UCX has to complete the operations in flight after a fault or a shutdown.
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The objects of an engine. Dropped in this order: keys before the workers, and what workers and
 /// their callbacks use after them.
@@ -44,16 +50,57 @@ pub(super) struct Parts {
     pub(super) worker: Worker,
     /// Progresses peers' operations.
     pub(super) for_peers: Option<Worker>,
-    /// By owner, as `peers`.
-    pub(super) endpoints: Rc<[EndpointState]>,
-    /// An endpoint has failed.
-    pub(super) any_failed: Rc<Cell<bool>>,
     pub(super) pool: RequestPool,
     pub(super) _registration: Mapping,
     pub(super) slots: Slots<Memory, InFlightOrUntil>,
-    /// The control words and the window.
     pub(super) window: Window,
-    pub(super) watch: Watch,
+}
+
+/// Finds operations that have been in flight for too long, by the period in which each was posted.
+struct Waits {
+    period_length: Duration,
+    /// The period in which each operation in flight was posted, by index.
+    posted: Box<[u32]>,
+    period: u32,
+    period_end: Deadline,
+    /// Polls since the time was read.
+    polls: u32,
+}
+
+impl Waits {
+    fn new(depth: u32, max: Duration) -> Self {
+        let posted = vec![0; depth as usize].into();
+        let period_length = max / PERIODS;
+        let period_end = Deadline::after(period_length);
+        Self { period_length, posted, period: 0, period_end, polls: 0 }
+    }
+
+    fn begin(&mut self, index: u32) {
+        if let Some(posted) = self.posted.get_mut(index as usize) {
+            *posted = self.period;
+        }
+    }
+
+    /// Counts a poll. Returns whether a period has ended, so that operations must be checked.
+    fn count_poll(&mut self) -> bool {
+        self.polls += 1;
+        if self.polls < POLLS_PER_CHECK {
+            return false;
+        }
+        self.polls = 0;
+        let ended = self.period_end.has_passed();
+        if ended {
+            self.period = self.period.wrapping_add(1);
+            self.period_end = Deadline::after(self.period_length);
+        }
+        ended
+    }
+
+    /// The indices whose last operation was posted before the last [`PERIODS`] whole periods.
+    fn overdue(&self) -> impl Iterator<Item = u32> {
+        let old = |(_, posted): &(u32, &u32)| self.period.wrapping_sub(**posted) > PERIODS;
+        (0..).zip(&self.posted).filter(old).map(|(index, _)| index)
+    }
 }
 
 /// An operation that completed successfully when it was posted.
@@ -71,10 +118,10 @@ struct Ended {
 /// send::<probeline_ucx_shim::ucx::Engine>();
 /// ```
 ///
-/// If an engine is dropped while peers still use theirs, those fail with [`Fault::OwnerLost`].
-/// Dropping takes at most one second to notify the peers and half a second until the operations in
-/// flight have completed, and then closes UCX. Operations that have not completed by then stay open
-/// in UCX, with the memory that they use, until the process exits.
+/// An operation that has not completed after 60 s ends the engine with [`Fault::Operation`], which names
+/// its owner. Dropping takes at most half a second until the operations in flight have completed, and
+/// then closes UCX. Operations that have not completed by then stay open in UCX, with the memory that
+/// they use, until the process exits.
 pub struct Engine {
     pub(super) caps: Caps,
     pub(super) geometry: Geometry,
@@ -92,11 +139,11 @@ pub struct Engine {
     room: u32,
     /// A poll must progress the worker: an operation is in flight, or there is a fault.
     must_progress: bool,
-    pub(super) control: [ControlState; CONTROL_OPERATIONS as usize],
+    waits: Waits,
     /// Set only by [`fail`](Self::fail).
-    pub(super) fault: Option<Fault>,
+    fault: Option<Fault>,
     /// The time by which operations in flight must have completed after a fault.
-    pub(super) drained_by: Option<Deadline>,
+    drained_by: Option<Deadline>,
 }
 
 impl Engine {
@@ -112,7 +159,7 @@ impl Engine {
             in_flight: Ledger::new(caps.depth),
             room: caps.depth,
             must_progress: false,
-            control: [ControlState::Unused; CONTROL_OPERATIONS as usize],
+            waits: Waits::new(caps.depth, MAX_WAIT),
             fault: None,
             drained_by: None,
         }
@@ -170,20 +217,17 @@ impl Engine {
         self.must_progress = true;
         let inserted = self.in_flight.insert(operation);
         debug_assert_eq!(inserted, Some(index), "there was room");
+        self.waits.begin(index);
         self.parts.pool.track(index, request);
     }
 
-    /// The completion of the operation in flight `index`; `None` for control operations, and for
-    /// operations that were reported after [`Engine::is_overdue`].
+    /// The completion of the operation in flight `index`; `None` if it was reported after
+    /// [`Engine::is_drained`].
     #[inline]
     fn completion(
         &mut self,
         (index, status, value): (u32, ucs_status_t, u64),
     ) -> Option<Completion> {
-        if let Some(number) = index.checked_sub(self.caps.depth) {
-            self.end_control(number, status);
-            return None;
-        }
         let Operation { token, owner, kind } = self.in_flight.remove(index)?;
         if let Some(slot) = kind.slot() {
             self.parts.slots.release(slot);
@@ -204,26 +248,31 @@ impl Engine {
 
     #[cold]
     fn operation_failed(&mut self, owner: Owner, error: OpError) {
-        self.fail(match (self.first_lost(), error) {
-            (Some(first), _) => Fault::OwnerLost(first),
-            (None, OpError::RetryExceeded | OpError::Flushed) => Fault::OwnerLost(owner),
-            (None, error) => Fault::Operation { owner, error },
-        });
+        self.fail(Fault::Operation { owner, error });
     }
 
     /// Sets the engine's fault, unless it already has one.
     #[cold]
-    pub(super) fn fail(&mut self, fault: Fault) {
+    fn fail(&mut self, fault: Fault) {
         self.fault.get_or_insert(fault);
         self.room = 0;
         self.must_progress = true;
     }
 
-    /// Progresses the worker and checks the peers.
-    #[inline(never)]
-    fn progress(&mut self) {
-        self.parts.worker.progress();
-        self.check_peers();
+    /// Fails if an operation is overdue.
+    #[cold]
+    fn check_waits(&mut self) {
+        let overdue = self.waits.overdue().find_map(|index| self.in_flight.get(index));
+        if let Some(Operation { owner, .. }) = overdue {
+            self.fail(Fault::Operation { owner, error: OpError::RetryExceeded });
+        }
+    }
+
+    /// Whether UCX had time to complete the operations in flight; called after a fault.
+    #[cold]
+    fn is_drained(&mut self) -> bool {
+        let new = || Deadline::after(DRAIN_TIMEOUT);
+        self.drained_by.get_or_insert_with(new).has_passed()
     }
 
     /// Reports operations that completed when they were posted.
@@ -242,7 +291,10 @@ impl Engine {
     /// A poll while operations are in flight or after a fault. Not inlined, as `enter_in_flight`.
     #[inline(never)]
     fn poll_in_flight(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
-        self.progress();
+        self.parts.worker.progress();
+        if !self.in_flight.is_empty() && self.waits.count_poll() {
+            self.check_waits();
+        }
         let mut reported = self.report_ended(out);
         reported += fill(rest(out, reported), || self.next_completion());
         let Some(fault) = self.fault else {
@@ -250,7 +302,7 @@ impl Engine {
             self.must_progress = !self.in_flight.is_empty();
             return Ok(reported as usize);
         };
-        if self.is_overdue() {
+        if self.is_drained() {
             // UCX may still use the slots, so they stay busy.
             reported += fill(rest(out, reported), || {
                 let token = self.in_flight.remove_any()?.token;
@@ -357,7 +409,7 @@ impl Transport for Engine {
         self.room += reported;
         // Whether the count has passed a multiple of the power of two.
         if before ^ self.ended.popped() >= REPORTS_PER_PROGRESS {
-            self.progress();
+            self.parts.worker.progress();
         }
         Ok(reported as usize)
     }
@@ -374,7 +426,7 @@ impl Transport for Engine {
 
     #[inline]
     fn window(&self) -> &[AtomicU64] {
-        self.parts.window.words().get(CONTROL_WORDS..).unwrap_or_default()
+        self.parts.window.words()
     }
 
     /// Returns this owner's words only. Even if peers' words could be loaded too, operations on
@@ -393,5 +445,58 @@ impl fmt::Debug for Engine {
             .field("in_flight", &self.in_flight())
             .field("fault", &self.fault)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Instant;
+
+    use probeline_transport::{Exchange, Sizes};
+
+    use super::*;
+    use crate::ucx::{Builder, Progress};
+
+    const MAX_WAIT: Duration = Duration::from_millis(300);
+
+    /// Over tcp owner 1 answers only when it polls.
+    #[test]
+    fn an_operation_that_takes_too_long_names_its_owner() {
+        let [first, second]: [_; 2] = probeline_exchange::threads(2).try_into().ok().unwrap();
+        let open = |mut member: probeline_exchange::Thread| {
+            let builder = Builder::new(Sizes::new(64).with_depth(2)).tls(Some("tcp"));
+            (builder.progress(Progress::Caller).open(&mut member).unwrap(), member.me())
+        };
+        let (end, ended) = mpsc::channel::<()>();
+        let silent = thread::spawn(move || {
+            let engine = open(second);
+            ended.recv().unwrap_err();
+            drop(engine);
+        });
+        let (mut engine, me) = open(first);
+        engine.waits = Waits::new(2, MAX_WAIT);
+        let start = Instant::now();
+        let owner = Owner(1);
+        engine.fetch_add(Token(7), RemoteWord { owner, index: 0 }, 1).unwrap();
+        let (mut own, mut failed) = (0, Vec::new());
+        let fault = loop {
+            // Operations that complete do not hide one that waits.
+            own += u32::from(
+                engine.fetch_add(Token(8), RemoteWord { owner: me, index: 0 }, 1).is_ok(),
+            );
+            let mut out = [Completion::default()];
+            match engine.poll(&mut out) {
+                Ok(0) => {}
+                Ok(_) => failed.extend(out[0].result.is_err().then_some(out[0])),
+                Err(fault) => break fault,
+            }
+        };
+        assert!(start.elapsed() >= MAX_WAIT && own > 1, "{own} in {:?}", start.elapsed());
+        assert_eq!(fault, Fault::Operation { owner, error: OpError::RetryExceeded });
+        assert!(failed.contains(&Completion { token: Token(7), result: Err(OpError::Flushed) }));
+        drop((engine, end));
+        silent.join().unwrap();
     }
 }

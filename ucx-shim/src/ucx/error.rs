@@ -3,7 +3,7 @@
 use core::ffi::CStr;
 use std::io;
 
-use probeline_engine::SetupError;
+use probeline_transport::engine::SetupError;
 use probeline_transport::{OpError, Owner};
 use probeline_ucx_sys::{
     LoadError, UCS_ERR_BUSY, UCS_ERR_CANCELED, UCS_ERR_CONNECTION_RESET, UCS_ERR_ENDPOINT_TIMEOUT,
@@ -146,7 +146,7 @@ pub enum OpenError {
         /// The owner.
         owner: Owner,
         /// The failure.
-        source: CallFailed,
+        source: OpError,
     },
     /// The sum of the values that all owners added to a word of this owner is wrong.
     #[error(
@@ -159,21 +159,7 @@ pub enum OpenError {
         /// The value of the word.
         found: u64,
     },
-    /// The process of an owner on this machine cannot be watched.
-    #[error(
-        "cannot watch {owner}, process {pid}: {}; run all owners of a machine as one user in one \
-         PID namespace, on Linux 5.3 or newer, and allow pidfd_open in containers",
-        io::Error::from_raw_os_error(*errno)
-    )]
-    Watch {
-        /// The owner.
-        owner: Owner,
-        /// Its process ID in its own PID namespace.
-        pid: u32,
-        /// The error of pidfd_open(2).
-        errno: i32,
-    },
-    /// A thread for peers' operations, or for watching their processes, could not be started.
+    /// The thread for peers' operations could not be started.
     #[error(
         "cannot start a thread: {}; raise `ulimit -u`, or let the caller progress UCX, which \
          needs one thread less",

@@ -1,32 +1,34 @@
 //! Opening: every owner creates its objects, exchanges connection information, connects, tests the
 //! connections, and measures which operations need an owner's CPU.
 
-use core::cell::Cell;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use core::time::Duration;
-use std::process;
-use std::rc::Rc;
 use std::thread;
 
-use probeline_engine::setup::together;
-use probeline_engine::{Deadline, SetupError, Slots};
-use probeline_transport::{Exchange, Owner};
-use probeline_ucx_sys::{UCS_OK, Ucp};
+use probeline_transport::engine::setup::together;
+use probeline_transport::engine::{Deadline, SetupError, Slots};
+use probeline_transport::{
+    Completion, Exchange, Local, Owner, RemoteWord, Request, Segment, Slot, Token, Transport,
+};
+use probeline_ucx_sys::Ucp;
 
 use super::connection_info::ConnectionInfo;
-use super::context::{Context, allows_shared_memory, environment};
-use super::control::{CONNECT_TIMEOUT, CONTROL_OPERATIONS, ControlOperation, SCRATCH};
+use super::context::{Context, environment};
 use super::engine::Parts;
 use super::info::transports;
-use super::peer::{CONTROL_WORDS, EndpointState, Peer};
+use super::peer::Peer;
 use super::request_pool::RequestPool;
-use super::watch::{Watch, machine};
 use super::window::{Mapping, Window};
 use super::worker::{ProgressThread, Worker};
-use super::{Builder, CallFailed, Engine, Info, OpenError, Progress};
+use super::{Builder, Engine, Info, OpenError, Progress};
 use crate::NeedsOwner;
 
+/// The time for which opening waits for the first operations on each owner's window, which connect to
+/// it.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Where the READs of opening land.
+const LANDING: Local = Local { slot: Slot(0), start: 0, words: 1 };
 /// The time for which a temporary thread that progresses the worker sleeps when it is idle.
 const IDLE_SLEEP: Duration = Duration::from_micros(50);
 /// An operation that has not completed after this time needs the owner's CPU. Other operations take
@@ -70,37 +72,30 @@ impl Builder {
             Progress::Thread => Some(Worker::create(&context)?),
             Progress::Caller => None,
         };
-        let words = self.sizes.window_words.saturating_add(CONTROL_WORDS as u64);
-        let window = Window::allocate(&context, words)?;
+        let window = Window::allocate(&context, self.sizes.window_words)?;
         let slots = Slots::new(self.sizes.slots, self.sizes.slot_words)
             .ok_or(SetupError::NO_SLOT_MEMORY)?;
         // SAFETY: `Parts` drops the registration before the slots.
         let registration = unsafe { Mapping::of(&context, slots.memory()) }?;
-        let pool = RequestPool::new(self.sizes.depth + CONTROL_OPERATIONS, context.request_bytes)?;
+        let pool = RequestPool::new(self.sizes.depth, context.request_bytes)?;
         let info = ConnectionInfo {
             window_words: self.sizes.window_words,
             slot_words: self.sizes.slot_words,
             atomics: self.atomics,
             progress: self.progress,
-            machine: machine(),
-            pid: process::id(),
             address: window.address(),
             worker: for_peers.as_ref().unwrap_or(&worker).address()?,
             key: window.pack_key()?,
         };
-        let any_failed = Rc::new(Cell::new(false));
         let parts = Parts {
             peers: Vec::with_capacity(owners as usize),
             progress_thread: None,
             worker,
             for_peers,
-            endpoints: EndpointState::of_all(owners, &any_failed),
-            any_failed,
             pool,
             _registration: registration,
             slots,
             window,
-            watch: Watch::default(),
         };
         Ok((parts, info))
     }
@@ -113,20 +108,15 @@ impl Builder {
         mut all: Vec<ConnectionInfo>,
         me: Owner,
     ) -> Result<Engine, OpenError> {
-        let is_near = |theirs: &ConnectionInfo| theirs.machine == mine.machine;
-        let owners = || (0..).map(Owner).zip(&all);
-        owners().try_for_each(|(owner, theirs)| mine.agree(owner, theirs))?;
-        let near = owners().filter(|(owner, theirs)| *owner != me && is_near(theirs));
-        parts.watch = Watch::of(near.map(|(owner, theirs)| (owner, theirs.pid)))?;
+        let mut owners = (0..).map(Owner).zip(&all);
+        owners.try_for_each(|(owner, theirs)| mine.agree(owner, theirs))?;
         // Operations of an owner on its own window go through one worker, so that the caller
         // progresses them.
         let own_worker = parts.worker.address()?;
         if let Some(own) = all.get_mut(me.0 as usize) {
             own.worker = own_worker;
         }
-        let shared_memory = allows_shared_memory(self.tls_in_force().as_deref());
-        let reports_loss = |owner, theirs: &_| owner != me && !(shared_memory && is_near(theirs));
-        if let Err(error) = self.add_peers(&mut parts, &all, reports_loss) {
+        if let Err(error) = self.add_peers(&mut parts, &all) {
             parts.leak();
             return Err(error);
         }
@@ -143,16 +133,9 @@ impl Builder {
     }
 
     /// Creates the endpoints, in the order of owners, and starts the progress thread.
-    fn add_peers(
-        &self,
-        parts: &mut Parts,
-        all: &[ConnectionInfo],
-        reports_loss: impl Fn(Owner, &ConnectionInfo) -> bool,
-    ) -> Result<(), OpenError> {
-        for ((owner, info), state) in (0..).map(Owner).zip(all).zip(&*parts.endpoints) {
-            let state = reports_loss(owner, info).then_some(state);
-            // SAFETY: the parts drop peers, worker and states in this order.
-            let peer = unsafe { Peer::connect(&parts.worker, info, state) };
+    fn add_peers(&self, parts: &mut Parts, all: &[ConnectionInfo]) -> Result<(), OpenError> {
+        for (owner, info) in (0..).map(Owner).zip(all) {
+            let peer = Peer::connect(&parts.worker, info);
             parts.peers.push(peer.map_err(|source| {
                 let tls = self.tls_in_force().unwrap_or_else(|| "all".into());
                 OpenError::NoConnection { owner, tls, source }
@@ -180,20 +163,12 @@ impl Builder {
 }
 
 impl Engine {
-    /// Adds 1 to a word of every owner, and reads it: UCX connects by the first operations.
+    /// Adds 1 to the first word of every owner, and reads it: UCX connects by the first operations.
     fn connect_windows(&mut self) -> Result<(), OpenError> {
         let mut found = Vec::new();
         for owner in (0..self.geometry.owners).map(Owner) {
-            for operation in [ControlOperation::Add, ControlOperation::Read] {
-                match self.run_control(owner, operation, Deadline::after(CONNECT_TIMEOUT)) {
-                    Some(UCS_OK) => {}
-                    Some(status) => {
-                        let source = CallFailed::of(&self.ucp, "the operation", status);
-                        return Err(OpenError::FirstFailed { owner, source });
-                    }
-                    None => return Err(timed_out(owner)),
-                }
-            }
+            self.run(Request::FetchAdd { at: first_word(owner), addend: 1 })?;
+            self.run(read(owner))?;
             if let Some(peer) = self.parts.peers.get(owner.0 as usize) {
                 found.extend(transports(&self.ucp, peer.endpoint));
             }
@@ -204,10 +179,51 @@ impl Engine {
         Ok(())
     }
 
-    /// Checks the word that every owner has added 1 to.
-    fn check_self_test(&self) -> Result<(), OpenError> {
-        let word = self.parts.window.words().get(SCRATCH);
-        let found = word.map_or(0, |word| word.load(SeqCst));
+    /// Runs an operation while no other one is in flight.
+    fn run(&mut self, request: Request) -> Result<(), OpenError> {
+        let owner = request.owner();
+        match self.post_and_wait(request, CONNECT_TIMEOUT, 0) {
+            Some(Completion { result: Ok(_), .. }) => Ok(()),
+            Some(Completion { result: Err(source), .. }) => {
+                Err(OpenError::FirstFailed { owner, source })
+            }
+            None => Err(timed_out(owner)),
+        }
+    }
+
+    /// Posts an operation and polls until it completes; `None` if it has not completed after `limit` and
+    /// `min_polls` polls.
+    fn post_and_wait(
+        &mut self,
+        request: Request,
+        limit: Duration,
+        min_polls: u32,
+    ) -> Option<Completion> {
+        let posted = self.post(Token(0), request);
+        debug_assert_eq!(posted, Ok(()), "no operation is in flight, and sizes are not zero");
+        self.wait(limit, min_polls)
+    }
+
+    fn wait(&mut self, limit: Duration, min_polls: u32) -> Option<Completion> {
+        let deadline = Deadline::after(limit);
+        let mut polls = 0_u32;
+        let mut out = [Completion::default()];
+        // A fault is reported after the completion of the failed operation.
+        while self.poll(&mut out) == Ok(0) {
+            polls = polls.saturating_add(1);
+            if polls > min_polls && deadline.has_passed() {
+                return None;
+            }
+            // The owner that this loop waits for may need this CPU.
+            thread::yield_now();
+        }
+        let [completion] = out;
+        Some(completion)
+    }
+
+    /// Checks the word that every owner has added 1 to, and makes it zero again.
+    fn check_self_test(&mut self) -> Result<(), OpenError> {
+        let found = self.window().first().map_or(0, |word| word.swap(0, SeqCst));
         let expected = self.geometry.owners.into();
         if found == expected { Ok(()) } else { Err(OpenError::SelfTest { expected, found }) }
     }
@@ -259,38 +275,39 @@ impl Engine {
         let thread = self.parts.progress_thread.as_ref().filter(|_| !measures);
         let thread = thread.map(ProgressThread::shared);
         let paused = thread.as_ref().map(|thread| thread.pause());
-        let found = self.measure_between_barriers(measures, exchange);
+        exchange.barrier().map_err(SetupError::from)?;
+        let (reads, atomics) = if measures { self.needs_owner() } else { (None, None) };
+        exchange.barrier().map_err(SetupError::from)?;
         drop(paused);
-        let found = found?;
-        let drained = self.drain_control(Deadline::after(CONNECT_TIMEOUT));
+        let found = NeedsOwner { reads: reads.is_some(), atomics: reads.or(atomics).is_some() };
+        let late = reads.or(atomics).filter(|_| self.wait(CONNECT_TIMEOUT, 0).is_none());
         let found = self.while_progressing(|| found.of_all(exchange))?;
-        if drained { Ok(Some(found)) } else { Err(timed_out(Owner(1))) }
+        late.map_or(Ok(Some(found)), |owner| Err(timed_out(owner)))
     }
 
-    fn measure_between_barriers<E: Exchange + ?Sized>(
-        &mut self,
-        measures: bool,
-        exchange: &mut E,
-    ) -> Result<NeedsOwner, SetupError> {
-        exchange.barrier()?;
-        let mut found = NeedsOwner::default();
-        for owner in (1..self.geometry.owners).map(Owner).filter(|_| measures) {
-            found.reads = found.reads || self.needs_owner(owner, ControlOperation::Read);
-            found.atomics =
-                found.atomics || self.needs_owner(owner, ControlOperation::CompareAndSwap);
-        }
-        exchange.barrier()?;
-        Ok(found)
+    /// The owner, while it did not progress, of a READ that did not complete, or else of an atomic. The
+    /// operation stays in flight. If READs need the owner, so do atomics.
+    fn needs_owner(&mut self) -> (Option<Owner>, Option<Owner>) {
+        let mut peers = (1..self.geometry.owners).map(Owner);
+        let mut stalls =
+            |request| self.post_and_wait(request, NEEDS_OWNER_AFTER, MIN_POLLS).is_none();
+        let reads = peers.clone().find(|owner| stalls(read(*owner)));
+        let unchanged =
+            |owner| Request::CompareAndSwap { at: first_word(owner), expected: 0, desired: 0 };
+        let atomics =
+            if reads.is_some() { None } else { peers.find(|owner| stalls(unchanged(*owner))) };
+        (reads, atomics)
     }
+}
 
-    /// Whether an operation does not complete while `owner` does not progress.
-    fn needs_owner(&mut self, owner: Owner, operation: ControlOperation) -> bool {
-        let deadline = Deadline::after(NEEDS_OWNER_AFTER);
-        let Some(number) = self.post_control(owner, operation) else { return true };
-        let now = || Deadline::after(Duration::ZERO);
-        let ended = (0..MIN_POLLS).any(|_| self.await_control(number, now()).is_some());
-        !ended && self.await_control(number, deadline).is_none()
-    }
+/// The word on which opening tries operations, zero before and after.
+fn first_word(owner: Owner) -> RemoteWord {
+    RemoteWord { owner, index: 0 }
+}
+
+/// A READ of [`first_word`].
+fn read(owner: Owner) -> Request {
+    Request::Read { from: Segment { start: first_word(owner), words: 1 }, into: LANDING }
 }
 
 fn timed_out(owner: Owner) -> OpenError {

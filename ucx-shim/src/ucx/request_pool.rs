@@ -9,7 +9,7 @@ use core::cell::{Cell, RefCell};
 use core::ffi::c_void;
 use std::rc::Rc;
 
-use probeline_engine::{Memory, Ring, SetupError};
+use probeline_transport::engine::{Memory, Ring, SetupError};
 use probeline_transport::{LINE_BYTES, LINE_WORDS, WORD_BYTES};
 use probeline_ucx_sys::{
     UCP_OP_ATTR_FIELD_CALLBACK, UCP_OP_ATTR_FIELD_DATATYPE, UCP_OP_ATTR_FIELD_REPLY_BUFFER,
@@ -71,8 +71,6 @@ struct State {
     /// The operand and the result of an atomic, which UCP accesses until the operation has ended.
     operand: Cell<u64>,
     result: Cell<u64>,
-    /// The word of a control operation.
-    scratch: Cell<u64>,
     /// Receives the index when the last request has completed.
     completed: Rc<Completed>,
 }
@@ -199,7 +197,6 @@ impl RequestPool {
             status: Cell::new(UCS_OK),
             operand: Cell::new(0),
             result: Cell::new(0),
-            scratch: Cell::new(0),
             completed: Rc::clone(&completed),
         };
         let states: Rc<[_]> = (0..operations).map(state).collect();
@@ -285,11 +282,6 @@ impl RequestPool {
         let state = self.states.get(index as usize)?;
         state.open.set(1);
         Some((index, state.status.replace(UCS_OK), state.result.get()))
-    }
-
-    /// The word of a control operation.
-    pub(super) fn scratch(&self, index: u32) -> Option<&Cell<u64>> {
-        Some(&self.states.get(index as usize)?.scratch)
     }
 }
 

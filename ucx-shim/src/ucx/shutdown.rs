@@ -1,15 +1,12 @@
-//! Closes an engine: notifies the other owners, and closes UCX in the order that UCX requires.
+//! Closes an engine in the order that UCX requires.
 
 use core::mem::ManuallyDrop;
 use std::thread;
 
-use probeline_engine::{Deadline, lost_word};
-use probeline_transport::{Fault, Owner};
+use probeline_transport::engine::Deadline;
 
 use super::Engine;
-use super::control::{ControlOperation, DRAIN_TIMEOUT, LOST, NOTIFY_TIMEOUT};
-use super::engine::Parts;
-use super::watch::Watch;
+use super::engine::{DRAIN_TIMEOUT, Parts};
 
 /// A key must be destroyed after all operations that use it have completed, and before its
 /// endpoint, which is destroyed with its worker (ucp.h, `ucp_rkey_destroy`). If an operation does
@@ -19,7 +16,6 @@ use super::watch::Watch;
 impl Drop for Engine {
     fn drop(&mut self) {
         if self.connected {
-            self.notify_shutdown();
             self.drain();
         }
         // SAFETY: this is the only place that takes the parts, and nothing uses them afterwards.
@@ -29,29 +25,11 @@ impl Drop for Engine {
 }
 
 impl Engine {
-    /// Notifies all owners that this owner leaves, and which owner was lost first.
-    fn notify_shutdown(&mut self) {
-        let because = match self.fault {
-            Some(Fault::OwnerLost(owner)) => owner,
-            _ => self.geometry.me,
-        };
-        let deadline = Deadline::after(NOTIFY_TIMEOUT);
-        let word = ControlOperation::Write { index: LOST, value: lost_word(because) };
-        for owner in (0..self.geometry.owners).map(Owner) {
-            let endpoint = self.parts.endpoints.get(owner.0 as usize);
-            let gone = endpoint.is_none_or(|state| state.failed.get()) || owner == because;
-            if owner != self.geometry.me && !gone && !deadline.has_passed() {
-                // An owner that cannot be notified detects the loss itself.
-                self.run_control(owner, word, deadline);
-            }
-        }
-    }
-
     /// Progresses until all requests have completed, or until the time limit.
     fn drain(&mut self) {
         let deadline = Deadline::after(DRAIN_TIMEOUT);
         while !self.parts.pool.is_idle() && !deadline.has_passed() {
-            self.progress_control();
+            self.parts.worker.progress();
             // The owner that this loop waits for may need this CPU.
             thread::yield_now();
         }
@@ -59,10 +37,9 @@ impl Engine {
 }
 
 impl Parts {
-    /// Stops the threads, and leaks the workers with everything that they use.
+    /// Stops the thread, and leaks the workers with everything that they use.
     pub(super) fn leak(mut self) {
         self.progress_thread = None;
-        self.watch = Watch::default();
         core::mem::forget(self);
     }
 }
@@ -74,7 +51,7 @@ mod tests {
     use core::sync::atomic::Ordering::{Acquire, Release};
 
     use probeline_transport::{
-        Completion, Exchange, Local, RemoteWord, Segment, Sizes, Slot, Token, Transport,
+        Completion, Exchange, Local, Owner, RemoteWord, Segment, Sizes, Slot, Token, Transport,
     };
     use probeline_ucx_sys::ucp_rkey_h;
 
@@ -118,7 +95,6 @@ mod tests {
             }
             while !dropped.load(Acquire) {
                 if answers {
-                    // Polls until the fault that owner 0 causes by leaving.
                     let _ = engine.poll(&mut [Completion::default()]);
                 }
                 thread::yield_now();

@@ -21,12 +21,14 @@ pub(crate) struct Setting {
 }
 
 /// The skipped cases if atomics are atomic only with each other.
-const SKIPS: &[&str] = &["atomic_with_the_cpu", "an_atomic_follows_the_write_before_it"];
+const SKIPS: &[&str] =
+    &["atomic_with_the_cpu", "an_atomic_follows_the_write_before_it", "a_lost_owner_is_named"];
 /// The skipped cases if operations also need the owner's CPU.
 const WAITING: &[&str] = &[
     "atomic_with_the_cpu",
     "an_atomic_follows_the_write_before_it",
     "an_idle_owner_stalls_nobody",
+    "a_lost_owner_is_named",
 ];
 
 const BASE: Setting = Setting {
@@ -58,13 +60,6 @@ const UCX: &[&str] = &[
 const OPEN_MPI: &[Setting] = &[
     Setting { name: "osc sm", arguments: &["--mca", "osc", "sm"], component: "osc sm", ..BASE },
     Setting { name: "osc ucx", arguments: UCX, component: "osc ucx", skips: WAITING, ..BASE },
-    // The advice of an error, with which Open MPI uses osc sm.
-    Setting {
-        name: "vader none",
-        arguments: &["--mca", "btl_vader_single_copy_mechanism", "none"],
-        component: "osc sm",
-        ..BASE
-    },
     Setting {
         name: "osc pt2pt",
         arguments: &["--mca", "osc", "pt2pt"],
@@ -116,6 +111,7 @@ const WAITING_APART: &[&str] = &[
     "atomic_with_the_cpu",
     "an_atomic_follows_the_write_before_it",
     "an_idle_owner_stalls_nobody",
+    "a_lost_owner_is_named",
 ];
 
 /// The setting of this name.

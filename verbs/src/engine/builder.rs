@@ -7,7 +7,7 @@ use core::cell::Cell;
 #[cfg(feature = "pin")]
 use core::sync::atomic::AtomicU64;
 
-use probeline_engine::setup::{check_owners, together};
+use probeline_transport::engine::setup::{check_owners, together};
 use probeline_transport::{Exchange, Sizes};
 
 use super::connection_info::ConnectionInfo;

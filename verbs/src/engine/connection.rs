@@ -7,8 +7,8 @@
 
 use core::sync::atomic::AtomicU64;
 
-use probeline_engine::{PAGE_WORDS, lost_owner};
 use probeline_transport::Owner;
+use probeline_transport::engine::{PAGE_WORDS, lost_owner};
 
 use crate::{
     PostFailed, QueuePair, ReadyToSend, RemoteAddress, RemoteRegion, WorkRequest, WorkRequestList,

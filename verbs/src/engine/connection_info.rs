@@ -3,8 +3,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use probeline_engine::SetupError;
-use probeline_engine::setup::{agree, gather_records};
+use probeline_transport::engine::SetupError;
+use probeline_transport::engine::setup::{agree, gather_records};
 use probeline_transport::{Exchange, Fingerprint, Owner};
 
 use super::OpenError;

@@ -3,8 +3,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use probeline_engine::SetupError;
 use probeline_transport::Owner;
+use probeline_transport::engine::SetupError;
 use thiserror::Error;
 
 use super::self_test::SelfTestFailed;

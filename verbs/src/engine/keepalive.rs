@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use probeline_engine::{Deadline, monotonic_now};
+use probeline_transport::engine::{Deadline, monotonic_now};
 use probeline_transport::{Fault, Geometry, OpError, Owner};
 
 use super::connection::{FIRST_LOST, SCRATCH, named_owner, shutdown_word};

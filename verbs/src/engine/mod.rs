@@ -52,7 +52,7 @@ use core::fmt;
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 
-use probeline_engine::{Deadline, Ledger, Operation, monotonic_now, own_words};
+use probeline_transport::engine::{Deadline, Ledger, Operation, monotonic_now, own_words};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Request,
     Segment, SlotError, StableMemory, Token, Transport,

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::SeqCst;
 use core::time::Duration;
 
-use probeline_engine::setup::{check_sizes, random};
-use probeline_engine::{Deadline, SetupError};
+use probeline_transport::engine::setup::{check_sizes, random};
+use probeline_transport::engine::{Deadline, SetupError};
 use probeline_transport::{AtomicScope, Caps, Geometry, Owner};
 
 use super::connection::{Connection, control_words};
@@ -207,6 +207,7 @@ impl Builder {
             word_reads_whole: self.word_reads_whole,
             // Both requests use the one queue pair to that owner, which keeps their order.
             write_then_atomic: true,
+            names_lost_owners: true,
             needs_owner_progress: false,
             poll_may_wait: false,
         }

@@ -3,7 +3,7 @@
 
 use core::ops::Range;
 
-use probeline_engine::{Kind, monotonic_now};
+use probeline_transport::engine::{Kind, monotonic_now};
 use probeline_transport::{Completion, Fault, OpError, Owner};
 
 use super::connection::{BATCH, Connection};

@@ -9,7 +9,7 @@ use core::slice;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
-use probeline_engine::{
+use probeline_transport::engine::{
     InFlight, Memory as HeapMemory, PrivateMemory, Releases, SetupError, Slots,
 };
 use probeline_transport::{LINE_BYTES, LINE_WORDS, Local, Sizes};

@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 
-use probeline_engine::Deadline;
+use probeline_transport::engine::Deadline;
 use thiserror::Error;
 
 use super::connection::{Connection, SCRATCH};

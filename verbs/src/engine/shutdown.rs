@@ -4,7 +4,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 
-use probeline_engine::{Deadline, lost_word};
+use probeline_transport::engine::{Deadline, lost_word};
 use probeline_transport::{Fault, Owner};
 
 use super::Engine;

@@ -188,6 +188,7 @@ pub(super) fn parts(
             words_per_op: C,
             word_reads_whole: true,
             write_then_atomic: false,
+            names_lost_owners: true,
             needs_owner_progress: false,
             poll_may_wait: false,
         },

@@ -109,7 +109,7 @@ fn the_engine_reports_a_refused_policy() {
     assert_eq!(open(None), None);
     for errno in [libc::EPERM, libc::ENOSYS] {
         let node = NodeId(0);
-        let refused = probeline_refuse::refusing(libc::SYS_mbind, errno, || open(Some(node)));
+        let refused = probeline_pin::testing::refusing(libc::SYS_mbind, errno, || open(Some(node)));
         assert_eq!(refused, Some(PolicyRefused { node, errno }));
     }
 }

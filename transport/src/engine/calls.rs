@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use probeline_transport::{Call, ExchangeError, Owner, Term};
+use crate::{Call, ExchangeError, Owner, Term};
 
 /// What each member receives of a contribution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Calls {
         result
     }
 
-    /// Reduces words by `gather`, as [`Exchange::reduce`](probeline_transport::Exchange::reduce).
+    /// Reduces words by `gather`, as [`Exchange::reduce`](crate::Exchange::reduce).
     ///
     /// # Errors
     /// As for [`gather`](Self::gather).

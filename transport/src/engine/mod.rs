@@ -9,12 +9,7 @@
 //! - [`Calls`] makes the collective calls of an exchange of a gather.
 //! - [`Deadline`] bounds the waits of opening and closing.
 //!
-//! Nothing in this crate allocates after set-up. The crate needs core, alloc and libc.
-#![no_std]
-
-extern crate alloc;
-#[cfg(test)]
-extern crate std;
+//! Nothing in this module allocates after set-up. It needs core, alloc and libc.
 
 mod busy;
 mod calls;

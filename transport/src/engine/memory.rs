@@ -7,11 +7,11 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::slice;
 
-use probeline_transport::{LINE_BYTES, LINE_WORDS, Local, Slot, SlotError};
+use crate::{LINE_BYTES, LINE_WORDS, Local, Slot, SlotError};
 
-use crate::PAGE_WORDS;
-use crate::busy::{Busy, InFlight, Until};
-use crate::operations::MAX_SLOTS;
+use crate::engine::PAGE_WORDS;
+use crate::engine::busy::{Busy, InFlight, Until};
+use crate::engine::operations::MAX_SLOTS;
 
 /// Memory that belongs to one engine.
 ///
@@ -327,11 +327,11 @@ fn words(slots: u32, slot_words: u32) -> Option<usize> {
     (slots as usize).checked_mul(slot_words as usize)
 }
 
-/// Miri can run these tests: `cargo +nightly miri test -p probeline-engine memory`.
+/// Miri can run these tests: `cargo +nightly miri test -p probeline-transport --features engine memory`.
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::InFlightOrUntil;
+    use crate::engine::InFlightOrUntil;
 
     fn range(slot: u32, start: u32, words: u32) -> Local {
         Local { slot: Slot(slot), start, words }

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::fmt::Display;
 use core::mem::MaybeUninit;
 
-use probeline_transport::{
+use crate::{
     Exchange, ExchangeError, Fingerprint, LINE_WORDS, MAX_OWNERS, Owner, Sizes, WORD_BYTES,
 };
 use thiserror::Error;
@@ -264,7 +264,7 @@ pub fn random() -> Result<u64, SetupError> {
 mod tests {
     use alloc::format;
 
-    use probeline_transport::Alone;
+    use crate::Alone;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_transport::{Geometry, Owner, Segment};
+use crate::{Geometry, Owner, Segment};
 
 /// Words in a base page. Control words in front of a window take whole pages.
 pub const PAGE_WORDS: usize = 512;
@@ -41,7 +41,7 @@ pub fn own_words<'a>(
 
 #[cfg(test)]
 mod tests {
-    use probeline_transport::RemoteWord;
+    use crate::RemoteWord;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use probeline_transport::{Owner, Request, Slot, Token};
+use crate::{Owner, Request, Slot, Token};
 
 /// An accepted operation.
 #[derive(Clone, Copy, Debug)]
@@ -186,7 +186,7 @@ const FREE: u32 = MAX_SLOTS;
 const ATOMIC: u32 = MAX_SLOTS + 1;
 /// A bit above those of owners.
 const WRITE: u32 = 1 << 31;
-const _: () = assert!(probeline_transport::MAX_OWNERS < WRITE);
+const _: () = assert!(crate::MAX_OWNERS < WRITE);
 
 impl Place {
     #[inline]
@@ -293,6 +293,13 @@ impl Ledger {
         let index = place.index();
         place.insert(operation);
         Some(index)
+    }
+
+    /// The operation `index`; `None` if there is none.
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<Operation> {
+        let place = self.places.get(index as usize)?;
+        Some(Taken { place, index, kind: place.kind()? }.operation())
     }
 
     /// Removes the operation `index`; `None` if there is none.
@@ -422,7 +429,7 @@ mod tests {
         let kinds = slots.into_iter().flat_map(|slot| [Kind::Read(slot), Kind::Write(slot)]);
         let mut ledger = Ledger::new(1);
         for kind in kinds.chain([Kind::Atomic]) {
-            let owner = Owner(probeline_transport::MAX_OWNERS - 1);
+            let owner = Owner(crate::MAX_OWNERS - 1);
             let index = ledger.insert(Operation { token: Token(5), owner, kind }).unwrap();
             let Operation { token, owner: removed, kind: removed_kind } =
                 ledger.remove(index).unwrap();
