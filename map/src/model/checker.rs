@@ -368,6 +368,16 @@ impl<'a> Checker<'a> {
                 if needs_key && !may_be_there && !may_be_stale {
                     return Err(format!("client {who}: {written:?}, but the key is not there"));
                 }
+                let is_removed = (0..MAX_REQUESTS).filter(|other| *other != number).any(|other| {
+                    let act = Act::Remove(act.key());
+                    world.started >> other & 1 == 1 && self.scenario.act(other) == act
+                });
+                let was_there = self.scenario.keeps && self.with_key(before, number) != 0;
+                if written == Written::Absent && was_there && !is_removed {
+                    return Err(format!(
+                        "client {who}: absent, but the key was there all the time"
+                    ));
+                }
                 let is_stored = matches!(
                     written,
                     Written::Inserted | Written::Updated | Written::Evicted | Written::Removed
@@ -451,9 +461,10 @@ impl<'a> Checker<'a> {
         for (key, word) in self.keys.iter().enumerate() {
             let acts = (0..MAX_REQUESTS).filter(|number| world.stored >> number & 1 == 1);
             let mut acts = acts.map(|number| self.scenario.act(number));
+            let is_removed = acts.clone().any(|act| act == Act::Remove(key));
             let is_put =
                 acts.any(|act| matches!(act, Act::Put(of) | Act::PutIfAbsent(of) if of == key));
-            if is_put && self.scenario.entries(&world.memory, *word).is_empty() {
+            if is_put && !is_removed && self.scenario.entries(&world.memory, *word).is_empty() {
                 return Err(format!("key {key} was stored and is lost"));
             }
         }
