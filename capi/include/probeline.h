@@ -619,6 +619,11 @@ enum probeline_status probeline_map_save(struct probeline_map *map,
                                          const char *name,
                                          uint64_t *entries);
 
+// Checks that probeline_map_save() may write a file of this name, so that a wrong name is known before
+// the work whose results are saved. Creates `name`.partial and removes it. Collective.
+enum probeline_status probeline_map_check_save(struct probeline_map *map,
+                                               const char *name);
+
 // Loads the entries of a file that probeline_map_save() or a program in Rust has written with any number
 // of ranks and buckets, but the same sizes of keys and values and the same `format`. A key that is there
 // keeps its value. Stores what it has done in a structure of `size` bytes, which is

@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::rc::Rc;
 
 use probeline::exchange::MAX_RESULT_BYTES;
-use probeline::pipeline::Collective;
+use probeline::pipeline::{Collective, Parameter};
 use probeline::transport::{Call, Exchange, ExchangeError, Sizes, Term};
 
 use crate::call::{call, out, put, room, slice};
@@ -42,19 +42,6 @@ impl Abandon for Shared {
     }
 }
 
-/// Returns the arguments of a collective call. If they are wrong on this rank, tells the others, which
-/// call [`Members::agree`].
-pub(crate) fn all_know<R>(job: &Shared, arguments: Result<R, Error>) -> Result<R, Error> {
-    if arguments.is_err() {
-        // The error of the arguments says more than one of the exchange.
-        let _ = job.borrow_mut().agree(None);
-    }
-    arguments
-}
-
-/// What all ranks open together: a kind of structure and its sizes.
-pub(crate) type Shape = [u64; 3];
-
 impl Members {
     /// # Safety
     /// The texts of the options are NULL or end with NUL.
@@ -85,30 +72,18 @@ impl Members {
         self.exchange().owners()
     }
 
-    /// Checks that all ranks open the same structure. A rank that cannot, for which `mine` is `None`,
-    /// tells the others.
-    pub(crate) fn agree(&mut self, mine: Option<Shape>) -> Result<(), Error> {
-        const WORDS: usize = 4;
-        let exchange = self.exchange();
-        let words = mine.map_or([0; WORDS], |[kind, first, second]| [1, kind, first, second]);
-        let bytes = words.map(u64::to_le_bytes);
-        let mut all = vec![[[0; 8]; WORDS]; exchange.owners() as usize];
-        exchange.all_gather(bytes.as_flattened(), all.as_flattened_mut().as_flattened_mut())?;
-        if mine.is_none() {
-            return Ok(());
-        }
-        let differs = |text| Error::new(probeline_status::PROBELINE_ERROR_DIFFERS, text);
-        for (rank, theirs) in all.iter().enumerate() {
-            if *theirs == [[0; 8]; WORDS] {
-                return Err(differs(format!("rank {rank} could not take part: see its error")));
-            }
-            if *theirs != bytes {
-                let text = "opened something else: start all ranks with the same options, and open \
-                            tables and maps in the same order";
-                return Err(differs(format!("rank {rank} {text}")));
-            }
-        }
-        Ok(())
+    /// Checks that all ranks make the call of this name with right arguments and the same parameters.
+    pub(crate) fn agree<R>(
+        &mut self,
+        name: &str,
+        arguments: Result<R, Error>,
+        parameters: &[Parameter],
+    ) -> Result<R, Error> {
+        let owners = self.owners();
+        let mut call = Collective::new(self.exchange(), name, 0);
+        let arguments = call.together(arguments)?;
+        call.agree(Ok(()), owners, parameters, false)?;
+        Ok(arguments)
     }
 
     /// Checks that the transport can have `depth` posts in flight, which `operations` need.

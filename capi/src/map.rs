@@ -6,9 +6,9 @@ use core::ptr;
 use crate::cache::{Access, Write};
 use crate::call::{call, out, product, put, room, slice};
 use crate::handle::Handle;
-use crate::job::{Shared, all_know, probeline_job, with_shared};
+use crate::job::{Shared, probeline_job, with_shared};
 use crate::map_options::{probeline_map_options, probeline_map_stats};
-use crate::map_state::{Inner, Submitted, open};
+use crate::map_state::{Inner, OPEN, Submitted, open};
 use crate::options::{self, Extensible};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
 
@@ -85,7 +85,8 @@ pub unsafe extern "C" fn probeline_map_open(
             let options = options::read(options, "probeline_map_options_init");
             (out(map, "map"), options)
         };
-        let (map, options) = all_know(job, map.and_then(|map| Ok((map, options?))))?;
+        let arguments = map.and_then(|map| Ok((map, options?)));
+        let (map, options) = job.borrow_mut().agree(OPEN, arguments, &[])?;
         map.write(ptr::null_mut());
         let handle = probeline_map(Handle::new(open(job, &options)?));
         map.write(Box::into_raw(Box::new(handle)));

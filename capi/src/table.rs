@@ -7,7 +7,7 @@ use probeline::table::{Config, Ended, Finished, Intent, Stats, Tag, WideConfig};
 
 use crate::call::{call, out, product, put, room, slice};
 use crate::handle::{Abandon, Handle};
-use crate::job::{Members, Shared, all_know, probeline_job, with_shared};
+use crate::job::{Members, Shared, probeline_job, with_shared};
 use crate::options::Allowed::{Flag, KeyBits, Multiples, Range};
 use crate::options::{self, Extensible, Field, MAX_KEYS, MAX_OPERATIONS, Options, fields};
 use crate::set::{self, MAX_WORDS, Set};
@@ -15,8 +15,8 @@ use crate::status::{Error, probeline_finished, probeline_outcome, probeline_stat
 
 /// Bits of a word of a key.
 const WORD_BITS: u32 = u64::BITS;
-/// The kind of structure, in what ranks agree on.
-const KIND: u64 = 1;
+/// The name of the call that opens a table.
+const OPEN: &str = "probeline_table_open";
 
 /// Options of a table. All ranks give the same.
 #[repr(C)]
@@ -196,8 +196,8 @@ fn open(job: &Shared, options: &probeline_table_options) -> Result<Inner, Error>
     let mut members = job.borrow_mut();
     let words = wide_words(options);
     let plan = plan(&mut members, options);
-    members.agree(plan.as_ref().ok().map(|_| [KIND, words as u64, options.keys]))?;
-    let (config, entries) = plan?;
+    let parameters = [("key_bits", options.key_bits.into()), ("keys", options.keys)];
+    let (config, entries) = members.agree(OPEN, plan, &parameters)?;
     let set = set::open(&mut members, words, config, entries, options.operations)?;
     let polled = vec![Finished::default(); options.operations as usize];
     Ok(Inner { set, job: job.clone(), words: words.max(1), polled })
@@ -250,7 +250,8 @@ pub unsafe extern "C" fn probeline_table_open(
             let options = options::read(options, "probeline_table_options_init");
             (out(table, "table"), options)
         };
-        let (table, options) = all_know(job, table.and_then(|table| Ok((table, options?))))?;
+        let arguments = table.and_then(|table| Ok((table, options?)));
+        let (table, options) = job.borrow_mut().agree(OPEN, arguments, &[])?;
         table.write(ptr::null_mut());
         let handle = probeline_table(Handle::new(open(job, &options)?));
         table.write(Box::into_raw(Box::new(handle)));
