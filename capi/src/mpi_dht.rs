@@ -300,7 +300,7 @@ pub unsafe extern "C" fn probeline_dht_read_location(
 }
 
 /// Frees a table; collective. Stores the evictions, the read misses, and the reads of words of different
-/// times, of all ranks.
+/// times, of all ranks; zeros if it fails.
 ///
 /// # Safety
 /// `table` is NULL or open, and the others are NULL or have room for a number.
@@ -319,12 +319,17 @@ pub unsafe extern "C" fn probeline_dht_free(
         let inner = unsafe { &(*table).table }.take()?;
         // SAFETY: a box from `probeline_dht_create`, which the caller does not use again.
         drop(unsafe { Box::from_raw(table) });
-        let Some(Table { map, counts, .. }) = inner else { return Ok(()) };
+        let counters = [evictions, misses, retries];
+        // SAFETY: by the contract.
+        counters.into_iter().for_each(|to| unsafe { put(to, 0) });
+        let lost = "the table is freed; an earlier call met a defect of the library, which lost its counts";
+        let lost = || Error::new(probeline_status::PROBELINE_ERROR_PANIC, lost);
+        let Table { map, counts, .. } = inner.ok_or_else(lost)?;
         let mine = [counts.evictions, counts.misses, map.cache.stats().failed_checks];
         let gathered = map.gather(mine);
         let closed = map.close();
         let all = gathered?;
-        for (at, to) in [evictions, misses, retries].into_iter().enumerate() {
+        for (at, to) in counters.into_iter().enumerate() {
             // SAFETY: by the contract.
             unsafe { put(to, all.iter().filter_map(|rank| rank.get(at)).sum()) };
         }
@@ -381,4 +386,73 @@ pub unsafe extern "C" fn probeline_dht_to_file(table: *mut DHT, name: *const c_c
 pub unsafe extern "C" fn probeline_dht_from_file(table: *mut DHT, name: *const c_char) -> c_int {
     // SAFETY: by the contract.
     unsafe { with_file(table, name, mpi_dht_file::load) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::ptr;
+    use std::ffi::{CStr, CString};
+    use std::process::Command;
+    use std::sync::mpsc;
+
+    use crate::status::probeline_last_error;
+
+    /// What `DHT_from_file` and `DHT_to_file` return for a file that cannot be opened.
+    const CANNOT_OPEN: c_int = -12;
+
+    /// Creates a table of one rank.
+    fn create() -> *mut DHT {
+        // SAFETY: no meeting.
+        let table = unsafe { probeline_dht_create(8, 8, 50, -5, 0, ptr::null()) };
+        assert!(!table.is_null());
+        table
+    }
+
+    fn last_error() -> String {
+        // SAFETY: a text of this thread, and no call fails before it is copied.
+        unsafe { CStr::from_ptr(probeline_last_error()) }.to_string_lossy().into_owned()
+    }
+
+    #[test]
+    fn a_panic_leaves_no_counts() {
+        let table = create();
+        let mut counts = [77; 3];
+        let [evictions, misses, retries] = &mut counts;
+        // SAFETY: an open table, which is not used again, and places for three numbers.
+        unsafe {
+            assert_eq!(with(table, |_| panic!("a test")), FAILED);
+            assert_eq!(probeline_dht_free(table, evictions, misses, retries), FAILED);
+        }
+        assert!(last_error().contains("which lost its counts"), "{}", last_error());
+        assert_eq!(counts, [0; 3]);
+    }
+
+    /// Opening a FIFO waits for a process at its other end, unless it is opened without waiting.
+    #[test]
+    fn refuses_a_fifo() {
+        let path = std::env::temp_dir().join(format!("probeline-dht-{}", std::process::id()));
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let name = CString::new(path.to_str().unwrap()).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let table = create();
+            for of_file in [probeline_dht_to_file, probeline_dht_from_file] {
+                // SAFETY: an open table, and a text.
+                let code = unsafe { of_file(table, name.as_ptr()) };
+                sender.send((code, last_error())).unwrap();
+            }
+            // SAFETY: an open table, which is not used again; the counters may be NULL.
+            let freed = unsafe {
+                probeline_dht_free(table, ptr::null_mut(), ptr::null_mut(), ptr::null_mut())
+            };
+            assert_eq!(freed, SUCCESS);
+        });
+        for _ in 0..2 {
+            let ended = receiver.recv_timeout(Duration::from_secs(60)).expect("a call that ends");
+            assert_eq!(ended.0, CANNOT_OPEN);
+            assert!(ended.1.ends_with("it is not a regular file"), "{}", ended.1);
+        }
+        std::fs::remove_file(path).unwrap();
+    }
 }
