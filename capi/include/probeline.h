@@ -71,7 +71,7 @@
 #define PROBELINE_START_AUTO 0
 
 // Join processes that were started by hand: `rank`, `ranks` and `rendezvous` say how.
-#define PROBELINE_START_PLACED 1
+#define PROBELINE_START_MANUAL 1
 
 // Find a key.
 #define PROBELINE_FIND 0
@@ -187,10 +187,10 @@ typedef struct probeline_job_options {
     int start;
     // The number of ranks, 1 to 4,096, unless a launcher or MPI says it. [default: 1]
     uint32_t ranks;
-    // This rank, from 0, if `start` is PROBELINE_START_PLACED.
+    // This rank, from 0, if `start` is PROBELINE_START_MANUAL.
     uint32_t rank;
     // "HOST:PORT" of rank 0, if the launcher has no PMI server or `start` is
-    // PROBELINE_START_PLACED. All ranks then need the same secret, in a file or in the environment
+    // PROBELINE_START_MANUAL. All ranks then need the same secret, in a file or in the environment
     // variable PROBELINE_SECRET. [default: NULL]
     const char *rendezvous;
     // A file with the secret, which only its owner may read. [default: NULL]

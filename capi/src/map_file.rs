@@ -61,15 +61,15 @@ pub unsafe extern "C" fn probeline_map_save(
     entries: *mut u64,
 ) -> probeline_status {
     let body = |map: &mut Inner| {
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or a text that ends with NUL (# Safety).
         let name = unsafe { path(name) };
         let name = map.job.borrow_mut().agree("probeline_map_save", name, &[])?;
         let saved = map.cache.save(name, map.job.borrow_mut().exchange())?;
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or a place for a number (# Safety).
         unsafe { put(entries, saved) };
         Ok(())
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }
 
@@ -84,13 +84,13 @@ pub unsafe extern "C" fn probeline_map_check_save(
     name: *const c_char,
 ) -> probeline_status {
     let body = |map: &mut Inner| {
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or a text that ends with NUL (# Safety).
         let name = unsafe { path(name) };
         let mut members = map.job.borrow_mut();
         let name = members.agree("probeline_map_check_save", name, &[])?;
         map.cache.check_save(name, members.exchange())
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }
 
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn probeline_map_load(
     size: usize,
 ) -> probeline_status {
     let body = |map: &mut Inner| {
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or a text that ends with NUL (# Safety).
         let name = unsafe { path(name) };
         let has_room = if loaded.is_null() { Ok(()) } else { options::check(loaded, size) };
         let arguments = name.and_then(|name| has_room.map(|()| name));
@@ -119,10 +119,10 @@ pub unsafe extern "C" fn probeline_map_load(
         if loaded.is_null() {
             return Ok(());
         }
-        // SAFETY: by the contract.
+        // SAFETY: the program passes `loaded`, NULL or of `size` bytes (# Safety).
         unsafe { options::write(loaded, size, &done.into()) }
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }
 

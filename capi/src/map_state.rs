@@ -138,7 +138,8 @@ impl Inner {
             free.push(place);
             if let Some(value) = value {
                 debug_assert_eq!(value.len(), *value_bytes, "the map has values of one size");
-                // SAFETY: by the contract; the value is as long as those of the map.
+                // SAFETY: the caller keeps the places of submitted gets valid (# Safety); the value is
+                // as long as those of the map.
                 unsafe { ptr::copy_nonoverlapping(value.as_ptr(), to, value.len()) };
             }
             let (status, outcome) = match result {

@@ -57,7 +57,7 @@ pub enum Start {
     /// names.
     Served(Server),
     /// All ranks were started by hand.
-    Placed {
+    Manual {
         /// This rank, from 0.
         rank: u32,
         /// The number of ranks.
@@ -180,7 +180,7 @@ pub fn join(options: Options) -> Result<Job, JoinError> {
             let (tcp, pmi) = join_by(server, parameters, secret, limits)?;
             of_job(tcp, Launch::from_env().ok().flatten(), pmi)
         }
-        Start::Placed { rank, size, rendezvous } => {
+        Start::Manual { rank, size, rendezvous } => {
             of_job(meet(rank, size, secret, &rendezvous, parameters)?, None, None)
         }
     }
