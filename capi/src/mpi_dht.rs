@@ -313,6 +313,9 @@ pub unsafe extern "C" fn probeline_dht_free(
     retries: *mut u64,
 ) -> c_int {
     code(|_| {
+        let counters = [evictions, misses, retries];
+        // SAFETY: the program passes NULL or a place for a number (# Safety).
+        counters.into_iter().for_each(|to| unsafe { put(to, 0) });
         if table.is_null() {
             return Err(null());
         }
@@ -320,9 +323,6 @@ pub unsafe extern "C" fn probeline_dht_free(
         let inner = unsafe { &(*table).table }.take()?;
         // SAFETY: a box from `probeline_dht_create`, which the caller does not use again.
         drop(unsafe { Box::from_raw(table) });
-        let counters = [evictions, misses, retries];
-        // SAFETY: the program passes NULL or a place for a number (# Safety).
-        counters.into_iter().for_each(|to| unsafe { put(to, 0) });
         let lost = "the table is freed; an earlier call met a defect of the library, which lost its counts";
         let lost = || Error::new(probeline_status::PROBELINE_ERROR_PANIC, lost);
         let Table { map, counts, .. } = inner.ok_or_else(lost)?;

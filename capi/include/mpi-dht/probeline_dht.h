@@ -7,7 +7,7 @@
  * DHT_init_t, or (comm, buckets of each process, bytes of a value, bytes of a key, hash function).
  * DHT_free() takes, besides the table, one uint32_t * (reads that saw unfinished writes), two int *
  * (evictions, read misses), or three uint64_t * (evictions, read misses, reads that saw unfinished
- * writes), each a sum over all processes, or NULL.
+ * writes), each a sum over all processes, or NULL. It stores zeros if it fails.
  *
  * Differences from MPI-DHT:
  *
