@@ -72,7 +72,7 @@
 #define PROBELINE_START_AUTO 0
 
 // Join processes that were started by hand: `rank`, `ranks` and `rendezvous` say how.
-#define PROBELINE_START_PLACED 1
+#define PROBELINE_START_MANUAL 1
 
 // Find a key.
 #define PROBELINE_FIND 0
@@ -188,10 +188,10 @@ typedef struct probeline_job_options {
     int start;
     // The number of ranks, 1 to 4,096, unless a launcher or MPI says it. [default: 1]
     uint32_t ranks;
-    // This rank, from 0, if `start` is PROBELINE_START_PLACED.
+    // This rank, from 0, if `start` is PROBELINE_START_MANUAL.
     uint32_t rank;
     // "HOST:PORT" of rank 0, if the launcher has no PMI server or `start` is
-    // PROBELINE_START_PLACED. All ranks then need the same secret, in a file or in the environment
+    // PROBELINE_START_MANUAL. All ranks then need the same secret, in a file or in the environment
     // variable PROBELINE_SECRET. [default: NULL]
     const char *rendezvous;
     // A file with the secret, which only its owner may read. [default: NULL]
@@ -619,6 +619,11 @@ enum probeline_status probeline_map_get_stats(struct probeline_map *map,
 enum probeline_status probeline_map_save(struct probeline_map *map,
                                          const char *name,
                                          uint64_t *entries);
+
+// Checks that probeline_map_save() may write a file of this name, so that a wrong name is known before
+// the work whose results are saved. Creates `name`.partial and removes it. Collective.
+enum probeline_status probeline_map_check_save(struct probeline_map *map,
+                                               const char *name);
 
 // Loads the entries of a file that probeline_map_save() or a program in Rust has written with any number
 // of ranks and buckets, but the same sizes of keys and values and the same `format`. A key that is there

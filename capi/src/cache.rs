@@ -69,6 +69,7 @@ pub(crate) trait Cache {
     fn clear(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error>;
     fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error>;
     fn save(&mut self, path: &Path, exchange: &mut dyn Exchange) -> Result<u64, Error>;
+    fn check_save(&self, path: &Path, exchange: &mut dyn Exchange) -> Result<(), Error>;
     fn load(&mut self, path: &Path, exchange: &mut dyn Exchange) -> Result<Loaded, Error>;
     fn advance_age(&mut self);
     /// Stores what `change` makes of the key's value, if it returns true: its second argument begins as
@@ -310,6 +311,10 @@ impl<const K: usize, const V: usize> Cache for Ranged<K, V> {
 
     fn save(&mut self, path: &Path, exchange: &mut dyn Exchange) -> Result<u64, Error> {
         Ok(self.map.save(path, exchange)?)
+    }
+
+    fn check_save(&self, path: &Path, exchange: &mut dyn Exchange) -> Result<(), Error> {
+        Ok(self.map.check_save(path, exchange)?)
     }
 
     fn load(&mut self, path: &Path, exchange: &mut dyn Exchange) -> Result<Loaded, Error> {

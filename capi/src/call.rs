@@ -44,8 +44,8 @@ pub(crate) unsafe fn out<'a, P: Copy>(
     what: &str,
 ) -> Result<&'a mut core::mem::MaybeUninit<P>, Error> {
     check(to, 1, what)?;
-    // SAFETY: not NULL and aligned, by the check; valid by the contract, and `MaybeUninit` needs no
-    // initialized memory.
+    // SAFETY: not NULL and aligned, by the check; the caller keeps it valid for writes (# Safety), and
+    // `MaybeUninit` needs no initialized memory.
     Ok(unsafe { &mut *to.cast() })
 }
 
@@ -55,7 +55,8 @@ pub(crate) unsafe fn out<'a, P: Copy>(
 /// `to` is NULL or valid for writes of a `P`, at any address.
 pub(crate) unsafe fn put<P: Copy>(to: *mut P, value: P) {
     if !to.is_null() {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes memory that is valid for writes of a `P`; it is not NULL, by the
+        // check (# Safety).
         unsafe { to.write_unaligned(value) };
     }
 }
@@ -73,7 +74,8 @@ pub(crate) unsafe fn slice<'a, P: Copy>(
         return Ok(&[]);
     }
     check(from, count, what)?;
-    // SAFETY: not NULL, aligned and not longer than memory, by the check; valid by the contract.
+    // SAFETY: not NULL, aligned and not longer than memory, by the check; the caller keeps it valid for
+    // reads of `count` items (# Safety).
     Ok(unsafe { core::slice::from_raw_parts(from, count) })
 }
 
@@ -90,7 +92,8 @@ pub(crate) unsafe fn room<'a, P: Copy>(
         return Ok(&mut []);
     }
     check(to, count, what)?;
-    // SAFETY: as above; `MaybeUninit` needs no initialized memory.
+    // SAFETY: not NULL, aligned and not longer than memory, by the check; the caller keeps it valid for
+    // writes of `count` items (# Safety), and `MaybeUninit` needs no initialized memory.
     Ok(unsafe { core::slice::from_raw_parts_mut(to.cast(), count) })
 }
 
@@ -113,7 +116,7 @@ pub(crate) unsafe fn text(text: *const c_char, what: &str) -> Result<Option<Stri
     if text.is_null() {
         return Ok(None);
     }
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes a text that ends with NUL; it is not NULL, by the check (# Safety).
     let text = unsafe { CStr::from_ptr(text) }.to_str();
     let text = text.map_err(|_| Error::invalid(format_args!("{what} is not UTF-8")))?;
     Ok(Some(text.to_owned()))
@@ -127,7 +130,7 @@ pub(crate) unsafe fn path<'a>(name: *const c_char) -> Result<&'a Path, Error> {
     if name.is_null() {
         return Err(null("the name of the file"));
     }
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes a text that ends with NUL; it is not NULL, by the check (# Safety).
     let name = unsafe { CStr::from_ptr(name) };
     Ok(Path::new(OsStr::from_bytes(name.to_bytes())))
 }

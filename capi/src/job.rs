@@ -8,16 +8,16 @@ use core::time::Duration;
 use std::rc::Rc;
 
 use probeline::exchange::MAX_RESULT_BYTES;
-use probeline::pipeline::Collective;
+use probeline::pipeline::{Collective, Parameter};
 use probeline::transport::{Call, Exchange, ExchangeError, Sizes, Term};
 
 use crate::call::{call, out, put, room, slice};
 use crate::engine::Engine;
 use crate::handle::{Abandon, Handle};
 use crate::job_options::probeline_job_options;
-use crate::meeting::Meeting;
 use crate::network::{Network, Transport};
 use crate::options::{self, Extensible, Options};
+use crate::rendezvous::Rendezvous;
 use crate::status::{Error, probeline_status};
 
 /// The processes that share tables and maps.
@@ -28,7 +28,7 @@ pub(crate) type Shared = Rc<RefCell<Members>>;
 
 /// The ranks of a job, and how to open engines between them.
 pub(crate) struct Members {
-    exchange: Meeting,
+    exchange: Rendezvous,
     transport: Network,
 }
 
@@ -42,38 +42,25 @@ impl Abandon for Shared {
     }
 }
 
-/// Returns the arguments of a collective call. If they are wrong on this rank, tells the others, which
-/// call [`Members::agree`].
-pub(crate) fn all_know<R>(job: &Shared, arguments: Result<R, Error>) -> Result<R, Error> {
-    if arguments.is_err() {
-        // The error of the arguments says more than one of the exchange.
-        let _ = job.borrow_mut().agree(None);
-    }
-    arguments
-}
-
-/// What all ranks open together: a kind of structure and its sizes.
-pub(crate) type Shape = [u64; 3];
-
 impl Members {
     /// # Safety
     /// The texts of the options are NULL or end with NUL.
     pub(crate) unsafe fn join(options: &probeline_job_options) -> Result<Self, Error> {
         options.check()?;
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes options whose texts are NULL or end with NUL (# Safety).
         let transport = unsafe { Network::new(options) }?;
         let exchange = match transport.transport {
             Transport::Mpi => {
-                Meeting::join_mpi(Duration::from_secs(options.collective_limit_s.into()))?
+                Rendezvous::join_mpi(Duration::from_secs(options.collective_limit_s.into()))?
             }
-            // SAFETY: by the contract.
-            _ => unsafe { Meeting::join(options) }?,
+            // SAFETY: the caller passes options whose texts are NULL or end with NUL (# Safety).
+            _ => unsafe { Rendezvous::join(options) }?,
         };
         Ok(Self { exchange, transport })
     }
 
     /// Creates the job of ranks that have met, over a transport with the default options.
-    pub(crate) fn met(exchange: Meeting, transport: Transport) -> Self {
+    pub(crate) fn met(exchange: Rendezvous, transport: Transport) -> Self {
         Self { exchange, transport: Network::over(transport) }
     }
 
@@ -85,30 +72,18 @@ impl Members {
         self.exchange().owners()
     }
 
-    /// Checks that all ranks open the same structure. A rank that cannot, for which `mine` is `None`,
-    /// tells the others.
-    pub(crate) fn agree(&mut self, mine: Option<Shape>) -> Result<(), Error> {
-        const WORDS: usize = 4;
-        let exchange = self.exchange();
-        let words = mine.map_or([0; WORDS], |[kind, first, second]| [1, kind, first, second]);
-        let bytes = words.map(u64::to_le_bytes);
-        let mut all = vec![[[0; 8]; WORDS]; exchange.owners() as usize];
-        exchange.all_gather(bytes.as_flattened(), all.as_flattened_mut().as_flattened_mut())?;
-        if mine.is_none() {
-            return Ok(());
-        }
-        let differs = |text| Error::new(probeline_status::PROBELINE_ERROR_DIFFERS, text);
-        for (rank, theirs) in all.iter().enumerate() {
-            if *theirs == [[0; 8]; WORDS] {
-                return Err(differs(format!("rank {rank} could not take part: see its error")));
-            }
-            if *theirs != bytes {
-                let text = "opened something else: start all ranks with the same options, and open \
-                            tables and maps in the same order";
-                return Err(differs(format!("rank {rank} {text}")));
-            }
-        }
-        Ok(())
+    /// Checks that all ranks make the call of this name with right arguments and the same parameters.
+    pub(crate) fn agree<R>(
+        &mut self,
+        name: &str,
+        arguments: Result<R, Error>,
+        parameters: &[Parameter],
+    ) -> Result<R, Error> {
+        let owners = self.owners();
+        let mut call = Collective::new(self.exchange(), Call::new(name), 0);
+        let arguments = call.together(arguments)?;
+        call.agree(Ok(()), owners, parameters.iter().copied(), false)?;
+        Ok(arguments)
     }
 
     /// Checks that the transport can have `depth` posts in flight, which `operations` need.
@@ -150,7 +125,7 @@ pub unsafe extern "C" fn probeline_job_options_init(
     options: *mut probeline_job_options,
     size: usize,
 ) -> probeline_status {
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or `size` bytes (# Safety).
     call(|| unsafe { options::write(options, size, &probeline_job_options::DEFAULT) })
 }
 
@@ -172,11 +147,12 @@ pub unsafe extern "C" fn probeline_job_open(
     job: *mut *mut probeline_job,
 ) -> probeline_status {
     call(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the program passes options, NULL or initialized, and `job`, NULL or a place for a
+        // handle (# Safety).
         let (job, options) =
             unsafe { (out(job, "job")?, options::read(options, "probeline_job_options_init")?) };
         job.write(ptr::null_mut());
-        // SAFETY: by the contract.
+        // SAFETY: the program initialized the options, whose texts are NULL or end with NUL (# Safety).
         let members = unsafe { Members::join(&options) }?;
         let handle = probeline_job(Handle::new(Rc::new(RefCell::new(members))));
         job.write(Box::into_raw(Box::new(handle)));
@@ -192,7 +168,7 @@ pub(crate) unsafe fn with_shared<R>(
     job: *mut probeline_job,
     body: impl FnOnce(&Shared) -> Result<R, Error>,
 ) -> Result<R, Error> {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes NULL or an open job (# Safety).
     let job = unsafe { job.as_ref() }.ok_or_else(|| Error::invalid("job is NULL"))?;
     job.0.with(|job| body(job))
 }
@@ -205,7 +181,7 @@ unsafe fn with(
     job: *mut probeline_job,
     body: impl FnOnce(&mut Members) -> Result<(), Error>,
 ) -> probeline_status {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes NULL or an open job (# Safety).
     call(|| unsafe { with_shared(job, |job| body(&mut job.borrow_mut())) })
 }
 
@@ -218,7 +194,7 @@ unsafe fn with(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_job_close(job: *mut probeline_job) -> probeline_status {
     call(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or an open job (# Safety).
         let Some(handle) = (unsafe { job.as_ref() }) else { return Ok(()) };
         let shared = handle.0.take_if(|job| {
             let text = "close the tables and maps of the job before the job";
@@ -244,14 +220,14 @@ pub unsafe extern "C" fn probeline_job_rank(
 ) -> probeline_status {
     let body = |members: &mut Members| {
         let exchange = members.exchange();
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or places for numbers (# Safety).
         unsafe {
             put(rank, exchange.me().0);
             put(ranks, exchange.owners());
         }
         Ok(())
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open job (# Safety).
     unsafe { with(job, body) }
 }
 
@@ -261,7 +237,7 @@ pub unsafe extern "C" fn probeline_job_rank(
 /// `job` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_job_barrier(job: *mut probeline_job) -> probeline_status {
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open job (# Safety).
     unsafe { with(job, |members| Ok(members.exchange().barrier()?)) }
 }
 
@@ -281,9 +257,10 @@ pub unsafe extern "C" fn probeline_job_all_gather(
 ) -> probeline_status {
     let body = |members: &mut Members| {
         let ranks = members.owners() as usize;
-        let mut call =
-            Collective::new(members.exchange(), Call::new("probeline_job_all_gather"), 0);
-        // SAFETY: by the contract of this function, with the number of ranks of the job.
+        let name = const { Call::new("probeline_job_all_gather") };
+        let mut call = Collective::new(members.exchange(), name, 0);
+        // SAFETY: the program passes `mine` of `bytes` bytes, and `all` with room for those of each rank
+        // (# Safety).
         let arguments = unsafe { gather_arguments(mine, bytes, all, ranks) };
         let (mine, all, mut gathered) = call.together(arguments)?;
         call.compare("number of bytes", bytes as u64)?;
@@ -293,7 +270,7 @@ pub unsafe extern "C" fn probeline_job_all_gather(
         });
         Ok(())
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open job (# Safety).
     unsafe { with(job, body) }
 }
 
@@ -316,7 +293,8 @@ unsafe fn gather_arguments<'a>(
         let (found, most) = (count as u64, MAX_RESULT_BYTES as u64);
         return Err(Error::invalid(ExchangeError::TooLarge { found, most }));
     }
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes `mine` of `bytes` bytes, and `all` with room for those of each rank
+    // (# Safety).
     let (mine, all) = unsafe {
         (slice(mine.cast::<u8>(), bytes, "mine")?, room(all.cast::<u8>(), count, "all")?)
     };
@@ -337,7 +315,7 @@ pub unsafe extern "C" fn probeline_job_sum(
     mine: u64,
     sum: *mut u64,
 ) -> probeline_status {
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open job, and NULL or a place for a number (# Safety).
     unsafe { reduce(job, "probeline_job_sum", Term::Sum(mine), sum) }
 }
 
@@ -351,7 +329,7 @@ pub unsafe extern "C" fn probeline_job_min(
     mine: u64,
     min: *mut u64,
 ) -> probeline_status {
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open job, and NULL or a place for a number (# Safety).
     unsafe { reduce(job, "probeline_job_min", Term::Min(mine), min) }
 }
 
@@ -365,7 +343,7 @@ pub unsafe extern "C" fn probeline_job_max(
     mine: u64,
     max: *mut u64,
 ) -> probeline_status {
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open job, and NULL or a place for a number (# Safety).
     unsafe { reduce(job, "probeline_job_max", Term::Max(mine), max) }
 }
 
@@ -382,18 +360,18 @@ unsafe fn reduce(
     let body = |members: &mut Members| {
         let mut terms = [mine];
         members.exchange().reduce(Call::new(name), &mut terms)?;
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes NULL or a place for a number (# Safety).
         unsafe { out(to, "the place for the result") }?.write(terms[0].value());
         Ok(())
     };
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes NULL or an open job (# Safety).
     unsafe { with(job, body) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job_options::{PROBELINE_START_PLACED, PROBELINE_TRANSPORT_SHM};
+    use crate::job_options::{PROBELINE_START_MANUAL, PROBELINE_TRANSPORT_SHM};
     use crate::status::probeline_last_error;
     use crate::table::{panic_in_call, probeline_table_close, probeline_table_len};
     use crate::table::{probeline_table, probeline_table_open};
@@ -416,7 +394,7 @@ mod tests {
             let (mut job, mut table) = (ptr::null_mut(), ptr::null_mut());
             let options = probeline_job_options {
                 transport: PROBELINE_TRANSPORT_SHM,
-                start: PROBELINE_START_PLACED,
+                start: PROBELINE_START_MANUAL,
                 ranks: 2,
                 rank,
                 rendezvous: rendezvous.as_ptr(),

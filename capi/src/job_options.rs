@@ -25,7 +25,7 @@ pub const PROBELINE_TRANSPORT_MPI: c_int = 4;
 /// call probeline_job_open() as well. Over MPI RMA, MPI joins the processes.
 pub const PROBELINE_START_AUTO: c_int = 0;
 /// Join processes that were started by hand: `rank`, `ranks` and `rendezvous` say how.
-pub const PROBELINE_START_PLACED: c_int = 1;
+pub const PROBELINE_START_MANUAL: c_int = 1;
 
 /// Options of a job. All ranks give the same transport, number of ranks and rendezvous.
 #[repr(C)]
@@ -39,10 +39,10 @@ pub struct probeline_job_options {
     pub start: c_int,
     /// The number of ranks, 1 to 4,096, unless a launcher or MPI says it. [default: 1]
     pub ranks: u32,
-    /// This rank, from 0, if `start` is PROBELINE_START_PLACED.
+    /// This rank, from 0, if `start` is PROBELINE_START_MANUAL.
     pub rank: u32,
     /// "HOST:PORT" of rank 0, if the launcher has no PMI server or `start` is
-    /// PROBELINE_START_PLACED. All ranks then need the same secret, in a file or in the environment
+    /// PROBELINE_START_MANUAL. All ranks then need the same secret, in a file or in the environment
     /// variable PROBELINE_SECRET. [default: NULL]
     pub rendezvous: *const c_char,
     /// A file with the secret, which only its owner may read. [default: NULL]

@@ -5,7 +5,9 @@
 //! [`PROBELINE_ERROR_PANIC`](probeline_status::PROBELINE_ERROR_PANIC). `docs/guide/c.md` is for
 //! users.
 //!
-//! The documentation of public items is that of the header, which `tests/header.rs` writes.
+//! The documentation of public items is that of the header, which `tests/header.rs` writes. A SAFETY
+//! comment with `(# Safety)` names the clause of that section of its function on which it relies. The
+//! program in C upholds those of `extern "C"` functions, the caller in this crate the others.
 // The names are those of C.
 #![allow(non_camel_case_types)]
 // A build without some transports does not use their options.
@@ -21,11 +23,11 @@ mod map;
 mod map_file;
 mod map_options;
 mod map_state;
-mod meeting;
 mod mpi_dht;
 mod mpi_dht_file;
 mod network;
 mod options;
+mod rendezvous;
 mod set;
 mod status;
 mod table;

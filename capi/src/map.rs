@@ -6,9 +6,9 @@ use core::ptr;
 use crate::cache::{Access, Write};
 use crate::call::{call, out, product, put, room, slice};
 use crate::handle::Handle;
-use crate::job::{Shared, all_know, probeline_job, with_shared};
+use crate::job::{Shared, probeline_job, with_shared};
 use crate::map_options::{probeline_map_options, probeline_map_stats};
-use crate::map_state::{Inner, Submitted, open};
+use crate::map_state::{Inner, OPEN, Submitted, open};
 use crate::options::{self, Extensible};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
 
@@ -47,7 +47,7 @@ pub(crate) unsafe fn with(
     body: impl FnOnce(&mut Inner) -> Result<(), Error>,
 ) -> probeline_status {
     call(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes NULL or an open map (# Safety).
         let map = unsafe { map.as_ref() }.ok_or_else(|| Error::invalid("map is NULL"))?;
         map.0.with(body)
     })
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn probeline_map_options_init(
     options: *mut probeline_map_options,
     size: usize,
 ) -> probeline_status {
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or `size` bytes (# Safety).
     call(|| unsafe { options::write(options, size, &probeline_map_options::DEFAULT) })
 }
 
@@ -80,18 +80,20 @@ pub unsafe extern "C" fn probeline_map_open(
     map: *mut *mut probeline_map,
 ) -> probeline_status {
     let body = |job: &Shared| {
-        // SAFETY: by the contract.
+        // SAFETY: the program passes options, NULL or initialized, and `map`, NULL or a place for a
+        // handle (# Safety).
         let (map, options) = unsafe {
             let options = options::read(options, "probeline_map_options_init");
             (out(map, "map"), options)
         };
-        let (map, options) = all_know(job, map.and_then(|map| Ok((map, options?))))?;
+        let arguments = map.and_then(|map| Ok((map, options?)));
+        let (map, options) = job.borrow_mut().agree(OPEN, arguments, &[])?;
         map.write(ptr::null_mut());
         let handle = probeline_map(Handle::new(open(job, &options)?));
         map.write(Box::into_raw(Box::new(handle)));
         Ok(())
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open job (# Safety).
     call(|| unsafe { with_shared(job, body) })
 }
 
@@ -102,7 +104,7 @@ pub unsafe extern "C" fn probeline_map_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_map_close(map: *mut probeline_map) -> probeline_status {
     call(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or an open map (# Safety).
         let Some(handle) = (unsafe { map.as_ref() }) else { return Ok(()) };
         let inner = handle.0.take()?;
         // SAFETY: a box from `probeline_map_open`, which the caller does not use again.
@@ -125,7 +127,8 @@ pub unsafe extern "C" fn probeline_map_get(
     outcome: *mut probeline_outcome,
 ) -> probeline_status {
     let body = |map: &mut Inner| {
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or a key of the map's size, room for a value, and a place for an
+        // outcome (# Safety).
         let (key, value, outcome) = unsafe {
             let key = slice(key.cast::<u8>(), map.key_bytes, "key")?;
             (key, room(value.cast::<u8>(), map.value_bytes, "value")?, out(outcome, "outcome")?)
@@ -133,7 +136,7 @@ pub unsafe extern "C" fn probeline_map_get(
         outcome.write(map.cache.get(key, value)?);
         Ok(())
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }
 
@@ -150,17 +153,17 @@ unsafe fn write(
 ) -> probeline_status {
     let body = |map: &mut Inner| {
         let bytes = if write == Write::Remove { 0 } else { map.value_bytes };
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes NULL or a key and a value of the map's sizes (# Safety).
         let (key, value) = unsafe {
             let key = slice(key.cast::<u8>(), map.key_bytes, "key")?;
             (key, slice(value.cast::<u8>(), bytes, "value")?)
         };
         let result = map.cache.write(key, write, value)?;
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes NULL or a place for an outcome (# Safety).
         unsafe { put(outcome, result) };
         Ok(())
     };
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }
 
@@ -177,7 +180,8 @@ pub unsafe extern "C" fn probeline_map_put(
     value: *const c_void,
     outcome: *mut probeline_outcome,
 ) -> probeline_status {
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map, a key and a value of its sizes, and a place for an
+    // outcome (# Safety).
     unsafe { write(map, key, (Write::Put, value), outcome) }
 }
 
@@ -192,7 +196,8 @@ pub unsafe extern "C" fn probeline_map_put_if_absent(
     value: *const c_void,
     outcome: *mut probeline_outcome,
 ) -> probeline_status {
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map, a key and a value of its sizes, and a place for an
+    // outcome (# Safety).
     unsafe { write(map, key, (Write::PutIfAbsent, value), outcome) }
 }
 
@@ -207,7 +212,8 @@ pub unsafe extern "C" fn probeline_map_remove(
     key: *const c_void,
     outcome: *mut probeline_outcome,
 ) -> probeline_status {
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map, a key of its size, and a place for an outcome
+    // (# Safety).
     unsafe { write(map, key, (Write::Remove, ptr::null()), outcome) }
 }
 
@@ -228,7 +234,7 @@ pub unsafe extern "C" fn probeline_map_get_batch(
     let body = |map: &mut Inner| {
         let (key_bytes, value_bytes) =
             (product(count, map.key_bytes)?, product(count, map.value_bytes)?);
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or `count` keys, values and places for outcomes (# Safety).
         let (keys, values, outcomes) = unsafe {
             let keys = slice(keys.cast::<u8>(), key_bytes, "keys")?;
             let values = room(values.cast::<u8>(), value_bytes, "values")?;
@@ -236,7 +242,7 @@ pub unsafe extern "C" fn probeline_map_get_batch(
         };
         map.cache.get_batch(keys, values, outcomes)
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }
 
@@ -260,7 +266,7 @@ pub unsafe extern "C" fn probeline_map_write_batch(
         let write = write_of(operation)?.ok_or_else(reads)?;
         let each = if write == Write::Remove { 0 } else { map.value_bytes };
         let (key_bytes, value_bytes) = (product(count, map.key_bytes)?, product(count, each)?);
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or `count` keys, values and places for outcomes (# Safety).
         let (keys, values, outcomes) = unsafe {
             let keys = slice(keys.cast::<u8>(), key_bytes, "keys")?;
             let values = slice(values.cast::<u8>(), value_bytes, "values")?;
@@ -268,7 +274,7 @@ pub unsafe extern "C" fn probeline_map_write_batch(
         };
         map.cache.write_batch(keys, write, values, outcomes)
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }
 
@@ -288,13 +294,13 @@ pub unsafe extern "C" fn probeline_map_submit_get(
 ) -> probeline_status {
     let body = |map: &mut Inner| {
         let value: *mut u8 = value.cast();
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or a key of the map's size (# Safety).
         let key = unsafe { slice(key.cast::<u8>(), map.key_bytes, "key") }?;
         // SAFETY: nothing is written through it.
         unsafe { room(value, map.value_bytes, "value") }?;
         map.submit(Submitted { tag, value }, key, Access::Get)
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }
 
@@ -317,7 +323,7 @@ pub unsafe extern "C" fn probeline_map_submit_write(
             || Error::invalid("PROBELINE_GET does not write: call probeline_map_submit_get");
         let write = write_of(operation)?.ok_or_else(reads)?;
         let bytes = if write == Write::Remove { 0 } else { map.value_bytes };
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or a key and a value of the map's sizes (# Safety).
         let (key, value) = unsafe {
             let key = slice(key.cast::<u8>(), map.key_bytes, "key")?;
             (key, slice(value.cast::<u8>(), bytes, "value")?)
@@ -325,7 +331,7 @@ pub unsafe extern "C" fn probeline_map_submit_write(
         let mine = Submitted { tag, value: ptr::null_mut() };
         map.submit(mine, key, Access::Write(write, value))
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }
 
@@ -343,15 +349,16 @@ pub unsafe extern "C" fn probeline_map_poll(
     count: *mut usize,
 ) -> probeline_status {
     let body = |map: &mut Inner| {
-        // SAFETY: by the contract.
+        // SAFETY: the program passes `finished` with room for `capacity` items, and `count`, a place for
+        // a number (# Safety).
         let (finished, count) =
             unsafe { (room(finished, capacity, "finished")?, out(count, "count")?) };
         count.write(0);
-        // SAFETY: by the contract.
+        // SAFETY: the program keeps the places of submitted gets valid until they have ended (# Safety).
         count.write(unsafe { map.poll(finished) }?);
         Ok(())
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }
 
@@ -366,11 +373,11 @@ pub unsafe extern "C" fn probeline_map_len(
 ) -> probeline_status {
     let body = |map: &mut Inner| {
         let entries = map.cache.len(map.job.borrow_mut().exchange())?;
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or a place for a number (# Safety).
         unsafe { put(len, entries) };
         Ok(())
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }
 
@@ -380,7 +387,7 @@ pub unsafe extern "C" fn probeline_map_len(
 /// `map` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_map_clear(map: *mut probeline_map) -> probeline_status {
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, |map| map.cache.clear(map.job.borrow_mut().exchange())) }
 }
 
@@ -395,7 +402,7 @@ pub unsafe extern "C" fn probeline_map_advance_age(map: *mut probeline_map) -> p
         map.cache.advance_age();
         Ok(())
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }
 
@@ -418,11 +425,12 @@ pub unsafe extern "C" fn probeline_map_for_each_local(
     let body = |map: &mut Inner| {
         let visit = visit.ok_or_else(|| Error::invalid("visit is NULL"))?;
         map.cache.for_each_local(&mut |key, value| {
-            // SAFETY: by the contract.
+            // SAFETY: the program passes a function that may be called with entries and `context`
+            // (# Safety).
             unsafe { visit(key.as_ptr().cast(), value.as_ptr().cast(), context) };
         })
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }
 
@@ -437,8 +445,8 @@ pub unsafe extern "C" fn probeline_map_get_stats(
     stats: *mut probeline_map_stats,
     size: usize,
 ) -> probeline_status {
-    // SAFETY: by the contract.
+    // SAFETY: the program passes `stats`, NULL or of `size` bytes (# Safety).
     let body = |map: &mut Inner| unsafe { options::write(stats, size, &map.cache.stats().into()) };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }

@@ -5,11 +5,10 @@ use core::ffi::c_char;
 use probeline::map::Loaded;
 
 use crate::call::{path, put};
-use crate::job::all_know;
 use crate::map::{probeline_map, with};
 use crate::map_state::Inner;
 use crate::options::{self, Extensible};
-use crate::status::{Error, probeline_status};
+use crate::status::probeline_status;
 
 /// What probeline_map_load() has done, in the whole map.
 #[repr(C)]
@@ -48,17 +47,6 @@ impl From<Loaded> for probeline_map_loaded {
     }
 }
 
-/// The calls, in what ranks agree on.
-pub(crate) const SAVE: u64 = 3;
-pub(crate) const LOAD: u64 = 4;
-
-/// Checks that all ranks make this call with right arguments.
-pub(crate) fn agree<R>(map: &Inner, call: u64, arguments: Result<R, Error>) -> Result<R, Error> {
-    let arguments = all_know(&map.job, arguments)?;
-    map.job.borrow_mut().agree(Some([call, 0, 0]))?;
-    Ok(arguments)
-}
-
 /// Saves all entries to a file in a file system that all ranks share, and stores their number at
 /// `entries`, which may be NULL. No rank writes to the map meanwhile. If it fails, an older file of this
 /// name stays as it was. Collective.
@@ -73,14 +61,36 @@ pub unsafe extern "C" fn probeline_map_save(
     entries: *mut u64,
 ) -> probeline_status {
     let body = |map: &mut Inner| {
-        // SAFETY: by the contract.
-        let name = agree(map, SAVE, unsafe { path(name) })?;
+        // SAFETY: the program passes NULL or a text that ends with NUL (# Safety).
+        let name = unsafe { path(name) };
+        let name = map.job.borrow_mut().agree("probeline_map_save", name, &[])?;
         let saved = map.cache.save(name, map.job.borrow_mut().exchange())?;
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or a place for a number (# Safety).
         unsafe { put(entries, saved) };
         Ok(())
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map (# Safety).
+    unsafe { with(map, body) }
+}
+
+/// Checks that probeline_map_save() may write a file of this name, so that a wrong name is known before
+/// the work whose results are saved. Creates `name`.partial and removes it. Collective.
+///
+/// # Safety
+/// `map` is NULL or open, and `name` is NULL or ends with NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_map_check_save(
+    map: *mut probeline_map,
+    name: *const c_char,
+) -> probeline_status {
+    let body = |map: &mut Inner| {
+        // SAFETY: the program passes NULL or a text that ends with NUL (# Safety).
+        let name = unsafe { path(name) };
+        let mut members = map.job.borrow_mut();
+        let name = members.agree("probeline_map_check_save", name, &[])?;
+        map.cache.check_save(name, members.exchange())
+    };
+    // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }
 
@@ -100,18 +110,19 @@ pub unsafe extern "C" fn probeline_map_load(
     size: usize,
 ) -> probeline_status {
     let body = |map: &mut Inner| {
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or a text that ends with NUL (# Safety).
         let name = unsafe { path(name) };
         let has_room = if loaded.is_null() { Ok(()) } else { options::check(loaded, size) };
-        let name = agree(map, LOAD, name.and_then(|name| has_room.map(|()| name)))?;
+        let arguments = name.and_then(|name| has_room.map(|()| name));
+        let name = map.job.borrow_mut().agree("probeline_map_load", arguments, &[])?;
         let done = map.cache.load(name, map.job.borrow_mut().exchange())?;
         if loaded.is_null() {
             return Ok(());
         }
-        // SAFETY: by the contract.
+        // SAFETY: the program passes `loaded`, NULL or of `size` bytes (# Safety).
         unsafe { options::write(loaded, size, &done.into()) }
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }
 

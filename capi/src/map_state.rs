@@ -12,8 +12,8 @@ use crate::map_options::{mode_of, probeline_map_options};
 use crate::options::Options;
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
 
-/// The kind of structure, in what ranks agree on.
-const KIND: u64 = 2;
+/// The name of the call that opens a map.
+pub(crate) const OPEN: &str = "probeline_map_open";
 
 /// A map and the job that it belongs to.
 pub(crate) struct Inner {
@@ -70,10 +70,14 @@ pub(crate) fn open(job: &Shared, options: &probeline_map_options) -> Result<Inne
     let mut members = job.borrow_mut();
     let config = plan(&mut members, options);
     let (key_bytes, value_bytes) = (options.key_bytes, options.value_bytes);
-    let sizes = (key_bytes as u64) << u32::BITS | value_bytes as u64;
-    let buckets = options.buckets_per_rank.max(options.entries);
-    members.agree(config.as_ref().ok().map(|_| [KIND, sizes, buckets]))?;
-    let cache = cache::open(&mut members, config?, options.operations)?;
+    let parameters = [
+        ("key_bytes", key_bytes as u64),
+        ("value_bytes", value_bytes as u64),
+        ("buckets_per_rank", options.buckets_per_rank),
+        ("entries", options.entries),
+    ];
+    let config = members.agree(OPEN, config, &parameters)?;
+    let cache = cache::open(&mut members, config, options.operations)?;
     let operations = options.operations as usize;
     let submitted = vec![Submitted { tag: 0, value: ptr::null_mut() }; operations];
     let free = (0..operations).collect();
@@ -134,7 +138,8 @@ impl Inner {
             free.push(place);
             if let Some(value) = value {
                 debug_assert_eq!(value.len(), *value_bytes, "the map has values of one size");
-                // SAFETY: by the contract; the value is as long as those of the map.
+                // SAFETY: the caller keeps the places of submitted gets valid (# Safety); the value is
+                // as long as those of the map.
                 unsafe { ptr::copy_nonoverlapping(value.as_ptr(), to, value.len()) };
             }
             let (status, outcome) = match result {

@@ -24,7 +24,7 @@ use crate::map_state::Inner;
 use crate::mpi_dht_file;
 use crate::status::{Error, probeline_outcome, probeline_status};
 pub use create::probeline_dht_create;
-pub use program::probeline_dht_meeting;
+pub use program::probeline_dht_rendezvous;
 use statistics::{Accesses, Counts};
 pub use statistics::{probeline_dht_gather_accesses, probeline_dht_print_statistics};
 use visible::Visible;
@@ -87,7 +87,8 @@ unsafe fn with(table: *mut DHT, body: impl FnOnce(&mut Table) -> Result<c_int, E
         if table.is_null() {
             return Err(null());
         }
-        // SAFETY: by the contract. The program accesses only the members before it.
+        // SAFETY: the caller passes an open table (# Safety), not NULL by the check. The program accesses
+        // only the members before the handle.
         let handle = unsafe { &(*table).table };
         *code = handle
             .with(|table| {
@@ -96,7 +97,7 @@ unsafe fn with(table: *mut DHT, body: impl FnOnce(&mut Table) -> Result<c_int, E
                 result.map(|code| (code, all, before.until(&all)))
             })
             .map(|(code, all, recent)| {
-                // SAFETY: open by the contract; the handle belongs to this thread.
+                // SAFETY: the caller passes an open table (# Safety); its handle belongs to this thread.
                 unsafe { Visible::show(&raw mut (*table).visible, &all, &recent) };
                 code
             })?;
@@ -151,7 +152,7 @@ impl Table {
 /// # Safety
 /// `proc` and `index` are NULL or have room for a number.
 unsafe fn put_place(at: &Location, proc: *mut u32, index: *mut u32) {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes NULL or places for numbers (# Safety).
     unsafe {
         put(proc, at.owner.0);
         put(index, u32::try_from(at.bucket).unwrap_or(u32::MAX));
@@ -173,18 +174,18 @@ pub unsafe extern "C" fn probeline_dht_write(
 ) -> c_int {
     let body = |table: &mut Table| {
         let map = &mut table.map;
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or a key and a value of the map's sizes (# Safety).
         let (key, data) = unsafe {
             let key = slice(key.cast::<u8>(), map.key_bytes, "key")?;
             (key, slice(data.cast::<u8>(), map.value_bytes, "data")?)
         };
         let outcome = map.cache.write(key, Write::Put, data)?;
         let (code, at) = table.wrote(key, outcome)?;
-        // SAFETY: by the contract.
+        // SAFETY: the program passes `proc` and `index`, NULL or places for numbers (# Safety).
         unsafe { put_place(&at, proc, index) };
         Ok(code)
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
 }
 
@@ -205,13 +206,13 @@ pub unsafe extern "C" fn probeline_dht_write_accumulate(
     callback_ret: *mut c_int,
 ) -> c_int {
     let body = |inner: &mut Table| {
-        // SAFETY: open by the contract; the handle belongs to this thread.
+        // SAFETY: the program passes an open table (# Safety); its handle belongs to this thread.
         let callback = unsafe { Visible::callback(&raw const (*table).visible) };
         let none =
             || Error::invalid("there is no callback: call DHT_set_accumulate_callback first");
         let callback = callback.ok_or_else(none)?;
         let Table { map, scratch, .. } = inner;
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or a key of the map's size (# Safety).
         let key = unsafe { slice(key.cast::<u8>(), map.key_bytes, "key") }?;
         let bytes = c_int::try_from(map.value_bytes).unwrap_or(c_int::MAX);
         let mut returned = 0;
@@ -239,14 +240,14 @@ pub unsafe extern "C" fn probeline_dht_write_accumulate(
             return Err(Error::new(probeline_status::PROBELINE_ERROR_FAILED, text));
         }
         let (code, at) = inner.wrote(key, outcome)?;
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or places for numbers (# Safety).
         unsafe {
             put(callback_ret, returned);
             put_place(&at, proc, index);
         }
         Ok(code)
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
 }
 
@@ -262,7 +263,7 @@ pub unsafe extern "C" fn probeline_dht_read(
 ) -> c_int {
     let body = |table: &mut Table| {
         let map = &mut table.map;
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or a key of the map's size, and room for a value (# Safety).
         let (key, to) = unsafe {
             let key = slice(key.cast::<u8>(), map.key_bytes, "key")?;
             (key, room(destination.cast::<u8>(), map.value_bytes, "destination")?)
@@ -273,7 +274,7 @@ pub unsafe extern "C" fn probeline_dht_read(
         }
         Ok(table.has_read(outcome))
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
 }
 
@@ -290,17 +291,17 @@ pub unsafe extern "C" fn probeline_dht_read_location(
 ) -> c_int {
     let body = |table: &mut Table| {
         let map = &mut table.map;
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or room for a value (# Safety).
         let to = unsafe { room(destination.cast::<u8>(), map.value_bytes, "destination") }?;
         let outcome = map.cache.get_at(proc, index.into(), to)?;
         Ok(table.has_read(outcome))
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
 }
 
 /// Frees a table; collective. Stores the evictions, the read misses, and the reads of words of different
-/// times, of all ranks.
+/// times, of all ranks; zeros if it fails.
 ///
 /// # Safety
 /// `table` is NULL or open, and the others are NULL or have room for a number.
@@ -312,20 +313,25 @@ pub unsafe extern "C" fn probeline_dht_free(
     retries: *mut u64,
 ) -> c_int {
     code(|_| {
+        let counters = [evictions, misses, retries];
+        // SAFETY: the program passes NULL or a place for a number (# Safety).
+        counters.into_iter().for_each(|to| unsafe { put(to, 0) });
         if table.is_null() {
             return Err(null());
         }
-        // SAFETY: by the contract.
+        // SAFETY: the program passes an open table; it is not NULL, by the check (# Safety).
         let inner = unsafe { &(*table).table }.take()?;
         // SAFETY: a box from `probeline_dht_create`, which the caller does not use again.
         drop(unsafe { Box::from_raw(table) });
-        let Some(Table { map, counts, .. }) = inner else { return Ok(()) };
+        let lost = "the table is freed; an earlier call met a defect of the library, which lost its counts";
+        let lost = || Error::new(probeline_status::PROBELINE_ERROR_PANIC, lost);
+        let Table { map, counts, .. } = inner.ok_or_else(lost)?;
         let mine = [counts.evictions, counts.misses, map.cache.stats().failed_checks];
         let gathered = map.gather(mine);
         let closed = map.close();
         let all = gathered?;
-        for (at, to) in [evictions, misses, retries].into_iter().enumerate() {
-            // SAFETY: by the contract.
+        for (at, to) in counters.into_iter().enumerate() {
+            // SAFETY: the program passes NULL or a place for a number (# Safety).
             unsafe { put(to, all.iter().filter_map(|rank| rank.get(at)).sum()) };
         }
         closed
@@ -342,7 +348,7 @@ pub unsafe extern "C" fn probeline_dht_barrier(table: *mut DHT) -> c_int {
         table.map.job.borrow_mut().exchange().barrier()?;
         Ok(SUCCESS)
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
 }
 
@@ -356,10 +362,10 @@ unsafe fn with_file(
     body: fn(&mut Inner, Result<&Path, Error>) -> Result<c_int, Error>,
 ) -> c_int {
     let body = |table: &mut Table| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes NULL or a text that ends with NUL (# Safety).
         body(&mut table.map, unsafe { path(name) })
     };
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
 }
 
@@ -369,7 +375,7 @@ unsafe fn with_file(
 /// `table` is NULL or open, and `name` is NULL or ends with NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_dht_to_file(table: *mut DHT, name: *const c_char) -> c_int {
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open table, and NULL or a text (# Safety).
     unsafe { with_file(table, name, mpi_dht_file::save) }
 }
 
@@ -379,6 +385,76 @@ pub unsafe extern "C" fn probeline_dht_to_file(table: *mut DHT, name: *const c_c
 /// `table` is NULL or open, and `name` is NULL or ends with NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_dht_from_file(table: *mut DHT, name: *const c_char) -> c_int {
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open table, and NULL or a text (# Safety).
     unsafe { with_file(table, name, mpi_dht_file::load) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::ffi::CStr;
+    use core::ptr;
+    use std::ffi::CString;
+    use std::process::Command;
+    use std::sync::mpsc;
+
+    use crate::status::probeline_last_error;
+
+    /// What `DHT_from_file` and `DHT_to_file` return for a file that cannot be opened.
+    const CANNOT_OPEN: c_int = -12;
+
+    /// Creates a table of one rank.
+    fn create() -> *mut DHT {
+        // SAFETY: no rendezvous.
+        let table = unsafe { probeline_dht_create(8, 8, 50, -5, 0, ptr::null()) };
+        assert!(!table.is_null());
+        table
+    }
+
+    fn last_error() -> String {
+        // SAFETY: a text of this thread, and no call fails before it is copied.
+        unsafe { CStr::from_ptr(probeline_last_error()) }.to_string_lossy().into_owned()
+    }
+
+    #[test]
+    fn a_panic_leaves_no_counts() {
+        let table = create();
+        let mut counts = [77; 3];
+        let [evictions, misses, retries] = &mut counts;
+        // SAFETY: an open table, which is not used again, and places for three numbers.
+        unsafe {
+            assert_eq!(with(table, |_| panic!("a test")), FAILED);
+            assert_eq!(probeline_dht_free(table, evictions, misses, retries), FAILED);
+        }
+        assert!(last_error().contains("which lost its counts"), "{}", last_error());
+        assert_eq!(counts, [0; 3]);
+    }
+
+    /// Opening a FIFO waits for a process at its other end, unless it is opened without waiting.
+    #[test]
+    fn refuses_a_fifo() {
+        let path = std::env::temp_dir().join(format!("probeline-dht-{}", std::process::id()));
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let name = CString::new(path.to_str().unwrap()).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let table = create();
+            for of_file in [probeline_dht_to_file, probeline_dht_from_file] {
+                // SAFETY: an open table, and a text.
+                let code = unsafe { of_file(table, name.as_ptr()) };
+                sender.send((code, last_error())).unwrap();
+            }
+            // SAFETY: an open table, which is not used again; the counters may be NULL.
+            let freed = unsafe {
+                probeline_dht_free(table, ptr::null_mut(), ptr::null_mut(), ptr::null_mut())
+            };
+            assert_eq!(freed, SUCCESS);
+        });
+        for _ in 0..2 {
+            let ended = receiver.recv_timeout(Duration::from_secs(60)).expect("a call that ends");
+            assert_eq!(ended.0, CANNOT_OPEN);
+            assert!(ended.1.ends_with("it is not a regular file"), "{}", ended.1);
+        }
+        std::fs::remove_file(path).unwrap();
+    }
 }

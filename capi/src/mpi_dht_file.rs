@@ -9,7 +9,6 @@ use std::path::Path;
 use probeline::map::open_regular;
 
 use crate::cache::Write;
-use crate::map_file::{LOAD, SAVE, agree};
 use crate::map_state::Inner;
 use crate::status::{Error, probeline_status};
 
@@ -66,7 +65,7 @@ fn together<T>(map: &Inner, result: Result<T, Failed>) -> Result<Result<T, c_int
 
 /// Writes the entries of all ranks; each rank writes its own. Fails on all ranks if one has no path.
 pub(crate) fn save(map: &mut Inner, path: Result<&Path, Error>) -> Result<c_int, Error> {
-    let path = agree(map, SAVE, path)?;
+    let path = map.job.borrow_mut().agree("DHT_to_file", path, &[])?;
     let mut mine = 0;
     let counted = map.cache.for_each_local(&mut |_, _| mine += 1);
     let rank = map.job.borrow_mut().exchange().me().0;
@@ -108,7 +107,7 @@ fn write_part(map: &mut Inner, path: &Path, at: u64) -> Result<(), Failed> {
 /// Writes the entries of a file to the map; each rank writes a part of them. Fails on all ranks if one
 /// has no path.
 pub(crate) fn load(map: &mut Inner, path: Result<&Path, Error>) -> Result<c_int, Error> {
-    let path = agree(map, LOAD, path)?;
+    let path = map.job.borrow_mut().agree("DHT_from_file", path, &[])?;
     let opened = open(map, path);
     let (mut file, entries) = match together(map, opened)? {
         Ok(opened) => opened,

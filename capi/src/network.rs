@@ -11,7 +11,7 @@ use crate::job_options::{
     PROBELINE_TRANSPORT_MPI, PROBELINE_TRANSPORT_SHM, PROBELINE_TRANSPORT_UCX,
     PROBELINE_TRANSPORT_VERBS, probeline_job_options,
 };
-use crate::meeting::Meeting;
+use crate::rendezvous::Rendezvous;
 use crate::status::Error;
 #[cfg(not(all(feature = "shm", feature = "verbs", feature = "ucx", feature = "mpi")))]
 use crate::status::not_built;
@@ -78,7 +78,7 @@ impl Network {
     /// # Safety
     /// The texts of the options are NULL or end with NUL.
     pub(crate) unsafe fn new(options: &probeline_job_options) -> Result<Self, Error> {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes options whose texts are NULL or end with NUL (# Safety).
         let (device, ucx_tls) =
             unsafe { (text(options.device, "device")?, text(options.ucx_tls, "ucx_tls")?) };
         Ok(Self {
@@ -167,8 +167,12 @@ impl Network {
     }
 
     #[cfg(feature = "mpi")]
-    pub(crate) fn open_mpi(&self, sizes: Sizes, meeting: &mut Meeting) -> Result<Engine, Error> {
-        let Meeting::Mpi(members) = meeting else {
+    pub(crate) fn open_mpi(
+        &self,
+        sizes: Sizes,
+        rendezvous: &mut Rendezvous,
+    ) -> Result<Engine, Error> {
+        let Rendezvous::Mpi(members) = rendezvous else {
             return Err(Error::open("the ranks of this job did not meet through MPI"));
         };
         let builder = probeline::mpi::Builder::new(sizes).word_reads_whole(self.word_reads_whole);
@@ -176,7 +180,7 @@ impl Network {
     }
 
     #[cfg(not(feature = "mpi"))]
-    pub(crate) fn open_mpi(&self, _: Sizes, _: &mut Meeting) -> Result<Engine, Error> {
+    pub(crate) fn open_mpi(&self, _: Sizes, _: &mut Rendezvous) -> Result<Engine, Error> {
         Err(not_built("mpi"))
     }
 }

@@ -128,8 +128,8 @@ pub(crate) fn check<O: Extensible>(to: *mut O, size: usize) -> Result<(), Error>
 /// `to` is NULL or valid for writes of `size` bytes.
 pub(crate) unsafe fn write<O: Extensible>(to: *mut O, size: usize, value: &O) -> Result<(), Error> {
     check(to, size)?;
-    // SAFETY: `to` has room for `size` bytes, by the contract, and begins with the size. What a
-    // newer header has at its end stays 0.
+    // SAFETY: the caller gives room for `size` bytes (# Safety); the structure begins with its size, as
+    // `Extensible` asks. What a newer header has at its end stays 0.
     unsafe {
         to.cast::<u8>().write_bytes(0, size);
         let from = core::ptr::from_ref(value).cast::<u8>();

@@ -7,7 +7,7 @@ use probeline::table::{Config, Ended, Finished, Intent, Stats, Tag, WideConfig};
 
 use crate::call::{call, out, product, put, room, slice};
 use crate::handle::{Abandon, Handle};
-use crate::job::{Members, Shared, all_know, probeline_job, with_shared};
+use crate::job::{Members, Shared, probeline_job, with_shared};
 use crate::options::Allowed::{Flag, KeyBits, Multiples, Range};
 use crate::options::{self, Extensible, Field, MAX_KEYS, MAX_OPERATIONS, Options, fields};
 use crate::set::{self, MAX_WORDS, Set};
@@ -15,8 +15,8 @@ use crate::status::{Error, probeline_finished, probeline_outcome, probeline_stat
 
 /// Bits of a word of a key.
 const WORD_BITS: u32 = u64::BITS;
-/// The kind of structure, in what ranks agree on.
-const KIND: u64 = 1;
+/// The name of the call that opens a table.
+const OPEN: &str = "probeline_table_open";
 
 /// Options of a table. All ranks give the same.
 #[repr(C)]
@@ -196,8 +196,8 @@ fn open(job: &Shared, options: &probeline_table_options) -> Result<Inner, Error>
     let mut members = job.borrow_mut();
     let words = wide_words(options);
     let plan = plan(&mut members, options);
-    members.agree(plan.as_ref().ok().map(|_| [KIND, words as u64, options.keys]))?;
-    let (config, entries) = plan?;
+    let parameters = [("key_bits", options.key_bits.into()), ("keys", options.keys)];
+    let (config, entries) = members.agree(OPEN, plan, &parameters)?;
     let set = set::open(&mut members, words, config, entries, options.operations)?;
     let polled = vec![Finished::default(); options.operations as usize];
     Ok(Inner { set, job: job.clone(), words: words.max(1), polled })
@@ -212,7 +212,7 @@ unsafe fn with(
     body: impl FnOnce(&mut Inner) -> Result<(), Error>,
 ) -> probeline_status {
     call(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes NULL or an open table (# Safety).
         let table = unsafe { table.as_ref() }.ok_or_else(|| Error::invalid("table is NULL"))?;
         table.0.with(body)
     })
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn probeline_table_options_init(
     options: *mut probeline_table_options,
     size: usize,
 ) -> probeline_status {
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or `size` bytes (# Safety).
     call(|| unsafe { options::write(options, size, &probeline_table_options::DEFAULT) })
 }
 
@@ -245,18 +245,20 @@ pub unsafe extern "C" fn probeline_table_open(
     table: *mut *mut probeline_table,
 ) -> probeline_status {
     let body = |job: &Shared| {
-        // SAFETY: by the contract.
+        // SAFETY: the program passes options, NULL or initialized, and `table`, NULL or a place for a
+        // handle (# Safety).
         let (table, options) = unsafe {
             let options = options::read(options, "probeline_table_options_init");
             (out(table, "table"), options)
         };
-        let (table, options) = all_know(job, table.and_then(|table| Ok((table, options?))))?;
+        let arguments = table.and_then(|table| Ok((table, options?)));
+        let (table, options) = job.borrow_mut().agree(OPEN, arguments, &[])?;
         table.write(ptr::null_mut());
         let handle = probeline_table(Handle::new(open(job, &options)?));
         table.write(Box::into_raw(Box::new(handle)));
         Ok(())
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open job (# Safety).
     call(|| unsafe { with_shared(job, body) })
 }
 
@@ -267,7 +269,7 @@ pub unsafe extern "C" fn probeline_table_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_table_close(table: *mut probeline_table) -> probeline_status {
     call(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or an open table (# Safety).
         let Some(handle) = (unsafe { table.as_ref() }) else { return Ok(()) };
         let inner = handle.0.take()?;
         // SAFETY: a box from `probeline_table_open`, which the caller does not use again.
@@ -292,14 +294,14 @@ unsafe fn run(
     outcome: *mut probeline_outcome,
 ) -> probeline_status {
     let body = |table: &mut Inner| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes NULL or a key of the table's words (# Safety).
         let key = unsafe { slice(key, table.words, "key") }?;
         let result = table.set.call(key, intent)?;
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes NULL or a place for an outcome (# Safety).
         unsafe { put(outcome, result.into()) };
         Ok(())
     };
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
 }
 
@@ -315,7 +317,8 @@ pub unsafe extern "C" fn probeline_table_find_or_put(
     key: *const u64,
     outcome: *mut probeline_outcome,
 ) -> probeline_status {
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open table, a key of its words, and a place for an outcome
+    // (# Safety).
     unsafe { run(table, key, Intent::FindOrPut, outcome) }
 }
 
@@ -329,7 +332,8 @@ pub unsafe extern "C" fn probeline_table_find(
     key: *const u64,
     outcome: *mut probeline_outcome,
 ) -> probeline_status {
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open table, a key of its words, and a place for an outcome
+    // (# Safety).
     unsafe { run(table, key, Intent::Find, outcome) }
 }
 
@@ -351,12 +355,13 @@ pub unsafe extern "C" fn probeline_table_batch(
     let body = |table: &mut Inner| {
         let intent = intent(operation)?;
         let words = product(count, table.words)?;
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or the words of `count` keys, and places for their outcomes
+        // (# Safety).
         let (keys, outcomes) =
             unsafe { (slice(keys, words, "keys")?, room(outcomes, count, "outcomes")?) };
         table.set.batch(keys, intent, outcomes)
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
 }
 
@@ -374,11 +379,11 @@ pub unsafe extern "C" fn probeline_table_submit(
     key: *const u64,
 ) -> probeline_status {
     let body = |table: &mut Inner| {
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or a key of the table's words (# Safety).
         let key = unsafe { slice(key, table.words, "key") }?;
         Ok(table.set.submit(Tag(tag), key, intent(operation)?)?)
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
 }
 
@@ -396,7 +401,8 @@ pub unsafe extern "C" fn probeline_table_poll(
     count: *mut usize,
 ) -> probeline_status {
     let body = |table: &mut Inner| {
-        // SAFETY: by the contract.
+        // SAFETY: the program passes `finished` with room for `capacity` items, and `count`, a place for
+        // a number (# Safety).
         let (finished, count) =
             unsafe { (room(finished, capacity, "finished")?, out(count, "count")?) };
         count.write(0);
@@ -413,7 +419,7 @@ pub unsafe extern "C" fn probeline_table_poll(
         count.write(ended);
         Ok(())
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
 }
 
@@ -428,11 +434,11 @@ pub unsafe extern "C" fn probeline_table_len(
 ) -> probeline_status {
     let body = |table: &mut Inner| {
         let keys = table.set.len(table.job.borrow_mut().exchange())?;
-        // SAFETY: by the contract.
+        // SAFETY: the program passes NULL or a place for a number (# Safety).
         unsafe { put(len, keys) };
         Ok(())
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
 }
 
@@ -442,7 +448,7 @@ pub unsafe extern "C" fn probeline_table_len(
 /// `table` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_table_clear(table: *mut probeline_table) -> probeline_status {
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, |table| table.set.clear(table.job.borrow_mut().exchange())) }
 }
 
@@ -463,10 +469,10 @@ pub unsafe extern "C" fn probeline_table_for_each_local(
 ) -> probeline_status {
     let body = |table: &mut Inner| {
         let visit = visit.ok_or_else(|| Error::invalid("visit is NULL"))?;
-        // SAFETY: by the contract.
+        // SAFETY: the program passes a function that may be called with entries and `context` (# Safety).
         table.set.for_each_local(&mut |key| unsafe { visit(key.as_ptr(), context) })
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
 }
 
@@ -481,10 +487,10 @@ pub unsafe extern "C" fn probeline_table_get_stats(
     stats: *mut probeline_table_stats,
     size: usize,
 ) -> probeline_status {
-    // SAFETY: by the contract.
+    // SAFETY: the program passes `stats`, NULL or of `size` bytes (# Safety).
     let body =
         |table: &mut Inner| unsafe { options::write(stats, size, &table.set.stats().into()) };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
 }
 
@@ -494,6 +500,6 @@ pub unsafe extern "C" fn probeline_table_get_stats(
 /// `table` is open.
 #[cfg(test)]
 pub(crate) unsafe fn panic_in_call(table: *mut probeline_table) -> probeline_status {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes NULL or an open table (# Safety).
     unsafe { with(table, |_| panic!("a test")) }
 }

@@ -139,7 +139,7 @@ int main(void)
     job_options.transport = PROBELINE_TRANSPORT_MPI;
     expect(probeline_job_open(&job_options, &job), PROBELINE_ERROR_UNSUPPORTED, "built without", __LINE__);
     job_options.transport = PROBELINE_TRANSPORT_SHM;
-    job_options.start = PROBELINE_START_PLACED;
+    job_options.start = PROBELINE_START_MANUAL;
     INVALID(probeline_job_open(&job_options, &job), "rendezvous");
     job_options.rendezvous = "nowhere";
     job_options.ranks = 2;

@@ -7,6 +7,7 @@ mod common;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use common::{Installed, Language, root, run};
@@ -36,13 +37,13 @@ fn compiler() -> (&'static str, &'static Installed) {
     (compiler, installed)
 }
 
-/// Runs a program with its arguments by the launcher of the library, over a transport or the one that it chooses, and
-/// returns what its ranks print.
-fn launch(
+/// Returns the command that runs a program with its arguments by the launcher of the library, over a
+/// transport or the one that it chooses.
+fn launcher(
     (compiler, installed): (&str, &Installed),
     program: &[&Path],
     (transport, ranks): (&str, &str),
-) -> String {
+) -> Command {
     let launcher = match compiler {
         "mpicc.mpich" => "mpiexec.mpich",
         "mpicc.openmpi" => "mpirun.openmpi",
@@ -65,7 +66,26 @@ fn launch(
         // A component that works on one machine.
         command.env("OMPI_MCA_osc", "sm");
     }
-    run(&mut command)
+    command
+}
+
+/// Runs a program and returns what its ranks print.
+fn launch(started_by: (&str, &Installed), program: &[&Path], how: (&str, &str)) -> String {
+    run(&mut launcher(started_by, program, how))
+}
+
+/// Writes a source that includes `mpi_dht_calls.c` in this form.
+fn calls(installed: &Installed, name: &str, form: (&str, &str, u8, u8)) -> String {
+    let (defined, header, create, frees) = form;
+    let source = installed.prefix().join(format!("calls-{name}.c"));
+    let text = format!(
+        "#define OMPI_SKIP_MPICXX 1\n#define MPICH_SKIP_MPICXX 1\n{defined}\n\
+         #define HEADER {header}\n#define CREATE {create}\n#define FREE {frees}\n\
+         #include \"{}\"\n",
+        root().join("tests/mpi_dht_calls.c").display()
+    );
+    fs::write(&source, text).unwrap();
+    source.to_str().unwrap().to_owned()
 }
 
 /// Returns the file to which a program of MPI-DHT saves its table.
@@ -81,18 +101,9 @@ fn is_well(said: &str, ranks: &str) {
 fn calls_of_every_version() {
     let started_by @ (compiler, installed) = compiler();
     let compiler_of_cpp = compiler.replace("mpicc", "mpicxx");
-    let calls = root().join("tests/mpi_dht_calls.c");
     let mut last = None;
-    for (nth, (defined, header, create, frees)) in FORMS.iter().enumerate() {
-        let source = installed.prefix().join(format!("calls-{nth}.c"));
-        let text = format!(
-            "#define OMPI_SKIP_MPICXX 1\n#define MPICH_SKIP_MPICXX 1\n{defined}\n\
-             #define HEADER {header}\n#define CREATE {create}\n#define FREE {frees}\n\
-             #include \"{}\"\n",
-            calls.display()
-        );
-        fs::write(&source, text).unwrap();
-        let source = source.to_str().unwrap();
+    for (nth, form) in FORMS.into_iter().enumerate() {
+        let source = &calls(installed, &nth.to_string(), form);
         for language in [Language::C, Language::Cpp] {
             let compiler = if language == Language::C { compiler } else { &compiler_of_cpp };
             let program = installed.compile(compiler, language, source, false);
@@ -104,6 +115,23 @@ fn calls_of_every_version() {
     let posted = if cfg!(feature = "mpi") { ("mpi", "3") } else { ("ucx", "3") };
     for (transport, ranks) in [("", "1"), ("", "4"), posted] {
         is_well(&launch(started_by, &[&program, &entries(&program)], (transport, ranks)), ranks);
+    }
+}
+
+/// Programs of MPI-DHT know only NULL, so the reason is printed.
+#[test]
+fn prints_why_a_table_cannot_be_created() {
+    let started_by @ (compiler, installed) = compiler();
+    let source = calls(installed, "why", FORMS[8]);
+    let program = installed.compile(compiler, Language::C, &source, false);
+    let unknown = ("nowhere", "PROBELINE_TRANSPORT=nowhere is not a transport: give shm, verbs, ");
+    let not_built = ("mpi", "this library was built without the transport mpi: build it with ");
+    let not_built = (!cfg!(feature = "mpi")).then_some(not_built);
+    for (transport, reason) in [unknown].into_iter().chain(not_built) {
+        let output = launcher(started_by, &[&program], (transport, "2")).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{errors}");
+        assert!(errors.contains(&format!("DHT_create: {reason}")), "{errors}");
     }
 }
 

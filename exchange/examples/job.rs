@@ -44,7 +44,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let (options, steps) = read_arguments()?;
     let launch = Launch::from_env().ok().flatten();
     let rank = match (&options.start, launch) {
-        (Start::Placed { rank, .. }, _) => *rank,
+        (Start::Manual { rank, .. }, _) => *rank,
         (_, Some(launch)) => launch.rank,
         _ => 0,
     };
@@ -164,7 +164,7 @@ fn read_arguments() -> Result<(Options, Vec<String>), Box<dyn Error>> {
         _ if let Some(server) = server => Start::Served(server),
         (_, _, rendezvous) if let Some(ranks) = auto => Start::Auto { ranks, rendezvous },
         (Some(ranks), _, _) => Start::Spawn { ranks, arguments: None },
-        (None, Some((rank, size)), Some(rendezvous)) => Start::Placed { rank, size, rendezvous },
+        (None, Some((rank, size)), Some(rendezvous)) => Start::Manual { rank, size, rendezvous },
         (None, _, rendezvous) => Start::Launched { rendezvous },
     };
     Ok((Options { start, parameters, limits, ..Options::default() }, arguments.collect()))

@@ -29,7 +29,8 @@ pub enum Start {
     Auto {
         /// The number of ranks if there is no launcher.
         ranks: u32,
-        /// The rendezvous, for a launcher without a server. Joining fails if there is no launcher.
+        /// The rendezvous, for a launcher without a server. Without a launcher, one rank needs none,
+        /// and joining fails for more, which do not know their ranks.
         rendezvous: Option<Rendezvous>,
     },
     /// This process is rank 0 and starts the others on this machine, as copies of its program.
@@ -56,7 +57,7 @@ pub enum Start {
     /// names.
     Served(Server),
     /// All ranks were started by hand.
-    Placed {
+    Manual {
         /// This rank, from 0.
         rank: u32,
         /// The number of ranks.
@@ -148,8 +149,8 @@ pub fn join(options: Options) -> Result<Job, JoinError> {
         Start::Auto { ranks, rendezvous } => {
             let start = match (Launch::of_several()?, rendezvous) {
                 (Some(_), rendezvous) => Start::Launched { rendezvous },
-                (None, None) => Start::Spawn { ranks, arguments: None },
-                (None, Some(_)) => return Err(JoinError::NotLaunched),
+                (None, Some(_)) if ranks > 1 => return Err(JoinError::NotLaunched),
+                (None, _) => Start::Spawn { ranks, arguments: None },
             };
             join(Options { start, parameters, secret, limits })
         }
@@ -179,7 +180,7 @@ pub fn join(options: Options) -> Result<Job, JoinError> {
             let (tcp, pmi) = join_by(server, parameters, secret, limits)?;
             of_job(tcp, Launch::from_env().ok().flatten(), pmi)
         }
-        Start::Placed { rank, size, rendezvous } => {
+        Start::Manual { rank, size, rendezvous } => {
             of_job(meet(rank, size, secret, &rendezvous, parameters)?, None, None)
         }
     }
@@ -313,5 +314,20 @@ impl Exchange for Job {
 
     fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
         self.tcp.reduce(call, terms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_rank_needs_no_rendezvous() {
+        let join_as = |ranks| {
+            let rendezvous = Some(Rendezvous { address: "nowhere".into(), allow_remote: false });
+            join(Options { start: Start::Auto { ranks, rendezvous }, ..Options::default() })
+        };
+        assert_eq!(join_as(1).unwrap().ranks(), 1);
+        assert!(matches!(join_as(2), Err(JoinError::NotLaunched)));
     }
 }

@@ -1,6 +1,8 @@
 //! Saving a map to a file and loading it, by all ranks in parallel; needs std.
 
+use core::hash::BuildHasher;
 use std::fs::{self, File, OpenOptions};
+use std::hash::RandomState;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -135,8 +137,8 @@ where
         let mut call = self.collective(exchange, "save")?;
         let before = self.entries_before(&mut call)?;
         let header = self.header(before.all);
-        let complete = create_together(path, &header, &mut call).and_then(|()| {
-            let written = self.write_records(&partial, &header, &before);
+        let complete = create_together(path, &header, &mut call).and_then(|mark| {
+            let written = self.write_records(&partial, mark, &header, &before);
             let digests = gather(call.together(written)?, call.exchange());
             let digest =
                 digests.map_err(CollectiveError::from)?.into_iter().fold(0, u64::wrapping_add);
@@ -146,8 +148,7 @@ where
         let named = match &complete {
             Ok(header) if is_first => publish(&partial, header, path),
             Err(_) if is_first => {
-                // The error that is reported is the one before.
-                let _ = fs::remove_file(&partial);
+                remove(&partial);
                 Ok(())
             }
             _ => Ok(()),
@@ -165,20 +166,16 @@ where
     /// # Errors
     /// [`FileError`], on all owners.
     pub fn check_save(
-        &mut self,
+        &self,
         path: impl AsRef<Path>,
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), FileError> {
         let partial = partial(path.as_ref());
         let mut call = self.begin_collective(exchange, "check_save");
         let created = create_together(path.as_ref(), &self.header(0), &mut call);
-        let opened = created.and_then(|()| {
-            let opened = open_regular(OpenOptions::new().write(true), &partial);
-            call.together(io("open", &partial, opened))
-        });
+        let opened = created.and_then(|mark| call.together(open_partial(&partial, mark)));
         if call.me() == Owner(0) {
-            // Nothing is left if it was not created.
-            let _ = fs::remove_file(&partial);
+            remove(&partial);
         }
         opened.map(drop)
     }
@@ -238,11 +235,11 @@ where
     fn write_records(
         &self,
         path: &Path,
+        mark: u64,
         header: &Header,
         &Before { mine, own, .. }: &Before,
     ) -> Result<u64, FileError> {
-        let file = io("open", path, open_regular(OpenOptions::new().write(true), path))?;
-        let mut file = BufWriter::with_capacity(BUFFER_BYTES, file);
+        let mut file = BufWriter::with_capacity(BUFFER_BYTES, open_partial(path, mark)?);
         let start = SeekFrom::Start(position(path, header, mine)?);
         io("write to", path, file.seek(start))?;
         let mut record = vec![0; record_bytes(path, header)?];
@@ -361,17 +358,18 @@ fn partial(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Lets owner 0 create the file that gets its header and the name `path` when it is complete.
+/// Lets owner 0 create the file that gets its header and the name `path` when it is complete. Returns
+/// the mark at its start, by which the others know it.
 fn create_together<E: Exchange + ?Sized>(
     path: &Path,
     header: &Header,
     call: &mut Collective<'_, E>,
-) -> Result<(), FileError> {
-    let created = if call.me() == Owner(0) { create(path, header) } else { Ok(()) };
-    call.together(created)
+) -> Result<u64, FileError> {
+    let created = if call.me() == Owner(0) { create(path, header) } else { Ok(0) };
+    call.sum(created)
 }
 
-fn create(path: &Path, header: &Header) -> Result<(), FileError> {
+fn create(path: &Path, header: &Header) -> Result<u64, FileError> {
     // Otherwise it would be replaced, or the rename would fail after all the work.
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         return io("replace", path, Err(not_regular()));
@@ -379,8 +377,31 @@ fn create(path: &Path, header: &Header) -> Result<(), FileError> {
     let path = &partial(path);
     let options = &mut OpenOptions::new();
     let options = options.write(true).create(true).truncate(true);
-    let file = io("create", path, open_regular(options, path))?;
-    io("write to", path, file.set_len(position(path, header, header.entries)?))
+    let mut file = io("create", path, open_regular(options, path))?;
+    let mark = RandomState::new().hash_one(path);
+    io("write to", path, file.write_all(&mark.to_le_bytes()))?;
+    io("write to", path, file.set_len(position(path, header, header.entries)?))?;
+    Ok(mark)
+}
+
+/// Opens the file that owner 0 has created, not one that an earlier save has left at a path that is not
+/// owner 0's, or on another machine.
+fn open_partial(path: &Path, mark: u64) -> Result<File, FileError> {
+    let mut file = io("open", path, open_regular(OpenOptions::new().read(true).write(true), path))?;
+    let mut found = [0; size_of::<u64>()];
+    io("read", path, file.read_exact(&mut found))?;
+    let other = "it is not the file that owner 0 has created: give all ranks the same path, in a file \
+                 system that they share";
+    let same = if found == mark.to_le_bytes() { Ok(file) } else { Err(io::Error::other(other)) };
+    io("use", path, same)
+}
+
+/// Removes what a failed call has created. Never what [`create`] refuses, such as a FIFO.
+fn remove(partial: &Path) {
+    if fs::symlink_metadata(partial).is_ok_and(|there| there.is_file()) {
+        // The error that is reported is the one before.
+        let _ = fs::remove_file(partial);
+    }
 }
 
 /// Writes the header of a file with all records, and gives the file its name.

@@ -30,18 +30,21 @@
 //!    fails. A put that chooses any other bucket compares the control words of all candidates *after*
 //!    its claim, and gives up if one has changed in a way that may be the same key: of two clients that
 //!    claim and then compare, at least one sees the other. A claim shows bits of its key's hash, so a
-//!    put does not pass another client's claim of its key. If words may tear, claims that a put passes
-//!    and words that it compares come from a fetch-and-add of 0. Nothing else rests on more of a torn
-//!    word than its highest byte, which tells the state and never tears: each compare-and-swap expects
-//!    the word that was seen, and fails if a tear has made it up. What it replaces was therefore in the
-//!    bucket, whether it updates, evicts, removes, cleans, or takes over a claim.
+//!    put does not pass another client's claim of its key. If words may tear, claims that anything but a
+//!    get passes and words that a put compares come from a fetch-and-add of 0. Nothing else rests on more
+//!    of a torn word than its highest byte, which tells the state and never tears: each compare-and-swap
+//!    expects the word that was seen, and fails if a tear has made it up. What it replaces was therefore
+//!    in the bucket, whether it updates, evicts, removes, cleans, or takes over a claim.
 //! 4. *A put passes a full bucket only if its check matches another key.* If three READs in a row show
 //!    the same control word and no match, then no client claimed the bucket while the second READ
 //!    read its body. A late WRITE has destroyed that body, and the put marks the bucket as dropped.
 //!    A get may pass any bucket that does not show the bytes of its key: an entry of the key that
 //!    was complete before the get began would show them.
 //! 5. *A miss is always right*, because the map is lossy. A get misses a key that is there only while
-//!    another client writes to one of its candidates.
+//!    another client writes to one of its candidates. A remove or a replacement that finds no key says
+//!    more: that the key was absent at some time while it ran. The claim of a client that only replaces
+//!    the key's value is no absence, so both wait for a claim of their key, as a put does, and do not pass
+//!    one that a tear shows as another key's (rule 3).
 //! 6. *An update is atomic.* It reads a value, and claims the bucket by a compare-and-swap of the
 //!    control word that matched that value. If it succeeds, no other client has claimed the bucket
 //!    since, or one has published an entry with the same age and check: the same value. An update that

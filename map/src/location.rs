@@ -3,12 +3,13 @@
 use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::Error;
-use probeline_transport::{Completion, Local, Owner, PostError, Slot, Token, Transport};
+use probeline_transport::{Local, Owner, PostError, Request as Post, Transport};
 
 use crate::context::Context;
 use crate::control::State;
 use crate::direct::{BucketWords, EngineWords};
 use crate::layout::{Place, hash};
+use crate::machine::LANDING;
 use crate::map::{Map, Operation};
 use crate::plain::Plain;
 use crate::search::MAX_RETRIES;
@@ -45,7 +46,8 @@ where
     /// wait.
     ///
     /// # Errors
-    /// [`OperationError`](crate::OperationError);
+    /// [`OperationError`](crate::OperationError): `Busy` if results of submitted operations take all
+    /// storage, and must be polled first;
     /// [`OutOfRange`](probeline_transport::PostError::OutOfRange) if there is no such bucket.
     pub fn get_at(&mut self, owner: Owner, bucket: u64) -> Result<Option<(K, V)>, Error> {
         let context = self.context();
@@ -72,19 +74,11 @@ where
         Ok(None)
     }
 
-    /// Reads a bucket with the slots of operations, of which none is in flight.
     fn read(&mut self, place: Place) -> Result<Found<K, V>, Error> {
-        const TOKEN: Token = Token(0);
         let from = self.context().layout.segment(place);
-        let into = Local { slot: Slot(0), start: 0, words: from.words };
-        let transport = self.pipeline().transport_mut();
-        transport.read(TOKEN, from, into)?;
-        transport.kick();
-        let mut completion = [Completion::default()];
-        // The transport completes every operation.
-        while transport.poll(&mut completion)? == 0 {}
-        let [Completion { result, .. }] = completion;
-        result.map_err(Error::Failed)?;
+        let mut alone = self.pipeline().alone().ok_or(Error::Busy)?;
+        let into = Local { slot: alone.slot(LANDING), start: 0, words: from.words };
+        alone.run(Post::Read { from, into })?;
         let words = self.transport().landed(into)?.iter().copied();
         Ok(entry(words, self.context(), place))
     }

@@ -478,7 +478,8 @@ impl<K: Plain, V: Plain> Progress<K, V> {
         if is_claim {
             self.blocked_by = control;
         }
-        if is_claim && writes(request) && !self.words_are_whole(port) {
+        // A get may pass any claim: a miss is right.
+        if is_claim && !matches!(request, Request::Get) && !self.words_are_whole(port) {
             self.target.seen = control;
             self.stage = Stage::Confirm;
             return Ok(None);

@@ -255,16 +255,49 @@ fn refuses_a_fifo() {
     let errors = ends(move || {
         on_ranks(1, Config::new(10), |map: &mut Rank<u64, u64>, member| {
             let load = map.load(&at, member).map(drop);
-            [load, map.save(&at, member).map(drop), map.save(&beside, member).map(drop)]
+            let saved = [&at, &beside].map(|path| map.save(path, member).map(drop));
+            let checked = [&at, &beside].map(|path| map.check_save(path, member));
+            [load].into_iter().chain(saved).chain(checked).collect::<Vec<_>>()
         })
     });
-    for (error, what) in errors.into_iter().flatten().zip(["open", "replace", "create"]) {
+    let tried = ["open", "replace", "create", "replace", "create"];
+    for (error, what) in errors.into_iter().flatten().zip(tried) {
         let error = error.unwrap_err().to_string();
         let begins = error.starts_with(&format!("cannot {what} "));
         assert!(begins && error.contains("it is not a regular file"), "{error}");
     }
-    assert!(!partial.exists() && !other.exists());
-    fs::remove_file(&fifo).unwrap();
+    assert!(partial.is_symlink() && !other.exists());
+    fs::remove_file(&partial).unwrap();
+    fs::rename(&fifo, &partial).unwrap();
+    let checked = ends(move || {
+        on_ranks(1, Config::new(10), |map: &mut Rank<u64, u64>, member| {
+            map.check_save(&other, member).is_err() && map.save(&other, member).is_err()
+        })
+    });
+    assert!(checked == [true] && partial.exists());
+    fs::remove_file(&partial).unwrap();
+}
+
+/// A rank with another path writes nothing to what an earlier save has left there.
+#[test]
+fn refuses_the_partial_file_of_another_save() {
+    let paths = [path("mine"), path("theirs")];
+    let left = PathBuf::from(format!("{}.partial", paths[1].display()));
+    let entry = [7; Header::BYTES + 100];
+    fs::write(&left, entry).unwrap();
+    let refused = on_ranks(2, Config::new(10), |map: &mut Rank<u64, u64>, member| {
+        map.put(&u64::from(member.me().0), &1).unwrap();
+        member.barrier().unwrap();
+        let path = &paths[member.me().0 as usize];
+        let checked = map.check_save(path, member).unwrap_err();
+        (checked.to_string(), map.save(path, member).unwrap_err().to_string())
+    });
+    for of_rank_1 in [&refused[1].0, &refused[1].1] {
+        assert!(of_rank_1.contains("not the file that owner 0 has created"), "{of_rank_1}");
+    }
+    assert!(refused[0].1.starts_with("owner 1 could not do its part"), "{refused:?}");
+    assert!(!paths[0].exists() && fs::read(&left).unwrap() == entry);
+    fs::remove_file(&left).unwrap();
 }
 
 /// A file that cannot be written is known before the work, and a check leaves nothing.

@@ -3,9 +3,9 @@
 mod common;
 
 use common::{on_shm, open, sim};
-use probeline_map::{Config, Map, Operation, OperationError, Written};
+use probeline_map::{Config, Location, Map, Operation, OperationError, Written};
 use probeline_sim::Cluster;
-use probeline_transport::{Owner, PostError, Transport};
+use probeline_transport::{Local, Owner, PostError, RemoteWord, Segment, Slot, Token, Transport};
 
 fn add<T: Transport>(
     map: &mut Map<T, Vec<Operation<u64, u64>>, u64, u64>,
@@ -84,4 +84,28 @@ fn an_entry_is_where_its_put_has_stored_it() {
         assert_eq!(map.get_at(Owner(0), 64), outside);
         assert_eq!(map.get_at(Owner(1), 0), outside);
     }
+}
+
+/// The READ of a bucket is told from what an earlier user of the engine has left in flight.
+#[test]
+fn a_bucket_is_read_by_its_own_completion() {
+    let config = Config { direct: false, ..Config::for_entries(100, 2) };
+    let cluster = Cluster::new(sim::<u64, u64>(&config, 2, 4)).unwrap();
+    let mut other = open::<u64, u64>(&cluster, 1, config, 4);
+    let mut location_of = |key: u64| {
+        other.put(&key, &(3 * key)).unwrap();
+        other.last_put().unwrap()
+    };
+    // A READ of the own part is faster.
+    let far = |(_, at): &(u64, Location)| at.owner == Owner(1);
+    let (key, at) = (1..).map(|key| (key, location_of(key))).find(far).unwrap();
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let start = RemoteWord { owner: Owner(0), index: 0 };
+    let last = Slot(engine.geometry().slots - 1);
+    let into = Local { slot: last, start: 0, words: 1 };
+    engine.read(Token(0), Segment { start, words: 1 }, into).unwrap();
+    engine.kick();
+    let storage = vec![Operation::EMPTY; 4];
+    let mut map = Map::<_, _, u64, u64>::new(engine, config, storage).unwrap();
+    assert_eq!(map.get_at(at.owner, at.bucket), Ok(Some((key, 3 * key))));
 }

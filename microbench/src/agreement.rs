@@ -38,7 +38,7 @@ const MAY_DIFFER: &[&str] = &[
     "allow-remote",
     "secret-file",
     // How long a rank waits for the other ranks.
-    "meet-timeout",
+    "rendezvous-timeout",
     "collective-timeout",
     // Where rank 0 writes, and how much it prints.
     "json",

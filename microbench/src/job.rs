@@ -240,7 +240,7 @@ pub(crate) fn join(
     let meeting = &args.meeting;
     let given = meeting.secret_file.as_ref().map(Secret::from_file).transpose()?;
     let first = args.nodes.two_nodes.as_deref() == Some("");
-    let limit_s = meeting.meet_timeout.unwrap_or(if first { FOR_A_PERSON_S } else { MEET_S });
+    let limit_s = meeting.rendezvous_timeout.unwrap_or(if first { FOR_A_PERSON_S } else { MEET_S });
     let agreement = Agreement::of_job(args, inputs);
     let parameters = agreement.text().to_owned();
     let limits = Limits {
@@ -277,7 +277,7 @@ fn start(args: &JobArgs) -> Result<Start> {
         return Ok(Start::Spawn { ranks: args.ranks, arguments: None });
     }
     Ok(match (rendezvous, meeting.rank) {
-        (Some(rendezvous), Some(rank)) => Start::Placed { rank, size: args.ranks, rendezvous },
+        (Some(rendezvous), Some(rank)) => Start::Manual { rank, size: args.ranks, rendezvous },
         (Some(_), None) if !is_launched()? => {
             return Err(Failure::usage(
                 "--rendezvous without a launcher: say which rank this is with --rank, \

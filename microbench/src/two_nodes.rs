@@ -65,7 +65,7 @@ fn first(port: u16, options: &Options, limit_s: u64, given: Option<Secret>) -> R
     let folder =
         if is_relative(&program) { " in the folder of this repository there," } else { "" };
     let mut said = format!(
-        "On the other node,{folder} within {limit_s} s (--meet-timeout):\n\n  {assignment}{}\n",
+        "On the other node,{folder} within {limit_s} s (--rendezvous-timeout):\n\n  {assignment}{}\n",
         second_command(&program, &host, options)
     );
     if let Some(recipe) = second_recipe(&host, options) {
@@ -96,7 +96,7 @@ fn second(host: &str, port: u16, limit_s: u64, secret: Option<Secret>) -> Result
     let address = format!("{}:{port}", host_part(host)?);
     Ok(Node {
         said: unless_quiet(format!(
-            "Joining the first node at {address}, for {limit_s} s (--meet-timeout).\n"
+            "Joining the first node at {address}, for {limit_s} s (--rendezvous-timeout).\n"
         ))
         .unwrap_or_default(),
         last_line: unless_quiet(format!("The first node, {host}, prints the report.")),
@@ -155,7 +155,7 @@ pub(crate) fn not_met(error: JoinError, args: &NodesArgs) -> Failure {
 }
 
 fn placed(rank: u32, address: String) -> Start {
-    Start::Placed { rank, size: 2, rendezvous: Rendezvous { address, allow_remote: true } }
+    Start::Manual { rank, size: 2, rendezvous: Rendezvous { address, allow_remote: true } }
 }
 
 fn random_digits() -> Result<String> {
@@ -243,7 +243,7 @@ mod tests {
             ("fd00::1", "[fd00::1]:7471"),
             ("fe80::1%eth0", "[fe80::1%eth0]:7471"),
         ] {
-            let Start::Placed { rank: 1, size: 2, rendezvous } =
+            let Start::Manual { rank: 1, size: 2, rendezvous } =
                 second(host, DEFAULT_PORT, 60, None).unwrap().start
             else {
                 panic!("{host} is not the second of two");

@@ -244,7 +244,8 @@ fn a_launcher_that_starts_nothing_is_killed() {
     fs::set_permissions(&launcher, executable).unwrap();
     let worker = format!("mpich={}", env!("CARGO_BIN_EXE_probeline"));
     let columns = ["compare", "--quick", "--columns", "mpich,sim", "--table-size", "1MiB"];
-    let options = [&columns[..], &["--worker", &worker, "--meet-timeout", "10", "--full"]].concat();
+    let options =
+        [&columns[..], &["--worker", &worker, "--rendezvous-timeout", "10", "--full"]].concat();
     let folder = launcher.trim_end_matches("/mpiexec.mpich");
     let ended = Running::start(probeline(&options).env("PATH", folder)).end();
     assert!(ended.stderr.contains("mpich: failed: no answer within 10s: it hangs"), "{ended:?}");

@@ -80,7 +80,7 @@ fn the_secret_may_be_in_a_private_file() {
 #[test]
 fn a_rank_with_another_secret_is_rejected() {
     // The stranger connects within this time, even on a busy machine.
-    let (address, command) = (address(), ["explore", "fms:2", "--meet-timeout", "15"]);
+    let (address, command) = (address(), ["explore", "fms:2", "--rendezvous-timeout", "15"]);
     let mut stranger = by_hand(&command, &address, 1, 2);
     stranger.env("PROBELINE_SECRET", "not the secret of these tests");
     let [host, stranger] =
@@ -270,12 +270,12 @@ fn ranks_with_different_numbers_of_ranks_are_refused() {
 #[test]
 fn a_rank_that_never_connects_is_named() {
     // Rank 2 connects within this time, even on a busy machine.
-    let (address, command) = (address(), ["explore", "fms:2", "--meet-timeout", "15"]);
+    let (address, command) = (address(), ["explore", "fms:2", "--rendezvous-timeout", "15"]);
     for ended in together([0, 2].map(|rank| by_hand(&command, &address, rank, 3))) {
         let said = ended.failed_in_one_line();
         assert!(said.contains("rank 1 did not come within 15 s"), "{said}");
     }
-    let command = ["explore", "fms:2", "--meet-timeout", "1"];
+    let command = ["explore", "fms:2", "--rendezvous-timeout", "1"];
     let ended = together([by_hand(&command, &address, 1, 2)]).remove(0);
     let said = ended.failed_in_one_line();
     assert!(said.contains("rank 0 did not start the job") && said.contains(&address), "{said}");

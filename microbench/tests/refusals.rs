@@ -89,7 +89,7 @@ const REFUSED: [(&str, &str); 86] = [
     ("bench-latency --two-nodes n1 --allow-remote", "cannot be used with"),
     ("explore fms:2 --two-nodes --rendezvous 127.0.0.1:1 --rank 1", "cannot be used with"),
     ("explore fms:2 --port 7000", "--two-nodes"),
-    ("explore fms:2 --meet-timeout 0", "0 is not in 1..=86400"),
+    ("explore fms:2 --rendezvous-timeout 0", "0 is not in 1..=86400"),
     ("explore fms:2 --collective-timeout 0", "0 is not in 1..=86400"),
     ("explore fms:2 --collective-timeout 86401", "86401 is not in 1..=86400"),
     ("explore fms:2 --device x", "--device is for --transport verbs: add that, or leave it out"),
@@ -182,7 +182,7 @@ fn options_that_mpi_ignores_are_refused() {
         &["--exchange", "spawn"],
         &["--exchange", "pmix"],
         &["--rendezvous", "127.0.0.1:1", "--rank", "0"],
-        &["--meet-timeout", "9"],
+        &["--rendezvous-timeout", "9"],
         &["--two-nodes"],
     ];
     for options in without_effect {

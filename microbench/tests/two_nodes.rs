@@ -96,7 +96,7 @@ fn the_second_node_is_started_with_what_the_first_prints() {
     let first = First::start(&[&SMALL[..], &own].concat(), None);
     let said = first.says();
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-    assert!(said.contains("On the other node, within 600 s (--meet-timeout)"), "{said}");
+    assert!(said.contains("On the other node, within 600 s (--rendezvous-timeout)"), "{said}");
     assert!(
         said.contains(&format!("TCP port {port}")) && said.contains("its addresses: "),
         "{said}"
@@ -150,7 +150,7 @@ fn secrets_are_fresh_and_given_ones_are_not_shown() {
 fn a_second_node_with_another_secret_is_rejected() {
     let port = port().to_string();
     // Both processes with wrong secrets connect within this time, even on a busy machine.
-    let own = ["--two-nodes", "--port", &port, "--meet-timeout", "20"];
+    let own = ["--two-nodes", "--port", &port, "--rendezvous-timeout", "20"];
     let first = First::start(&[&SMALL[..], &own].concat(), None);
     let said = first.says();
     assert!(said.contains("within 20 s"), "{said}");
@@ -209,7 +209,7 @@ fn a_node_that_waits_alone_times_out() {
 
 /// Returns the error of a node that waits in vain for a second.
 fn alone(node: &[&str], port: &str) -> String {
-    let own = [node, &["--port", port, "--meet-timeout", "1"]].concat();
+    let own = [node, &["--port", port, "--rendezvous-timeout", "1"]].concat();
     let ended = First::start(&[&SMALL[..], &own].concat(), Some("the secret of these tests")).end();
     // A host with a port is refused before any wait.
     let status = if node.contains(&"n1:7000") { 2 } else { 1 };

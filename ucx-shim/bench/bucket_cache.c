@@ -295,7 +295,7 @@ static void our_open(const char *name)
     if (transport != PROBELINE_TRANSPORT_MPI) {
         /* The launcher has one client in each process: MPI. */
         snprintf(address, sizeof address, "127.0.0.1:%s", getenv("BUCKET_CACHE_PORT"));
-        options.start = PROBELINE_START_PLACED;
+        options.start = PROBELINE_START_MANUAL;
         options.rank = (uint32_t)rank;
         options.ranks = (uint32_t)ranks;
         options.rendezvous = address;

@@ -7,7 +7,7 @@
  * DHT_init_t, or (comm, buckets of each process, bytes of a value, bytes of a key, hash function).
  * DHT_free() takes, besides the table, one uint32_t * (reads that saw unfinished writes), two int *
  * (evictions, read misses), or three uint64_t * (evictions, read misses, reads that saw unfinished
- * writes), each a sum over all processes, or NULL.
+ * writes), each a sum over all processes, or NULL. It stores zeros if it fails.
  *
  * Differences from MPI-DHT:
  *
@@ -84,7 +84,7 @@ typedef struct DHT {
 } DHT;
 
 /* How processes meet; mpi_dht/program.rs has the same structure. */
-typedef struct probeline_dht_meeting {
+typedef struct probeline_dht_rendezvous {
     uint32_t rank;
     uint32_t ranks;
     void *state;
@@ -93,10 +93,10 @@ typedef struct probeline_dht_meeting {
     void (*release)(void *state);
     const void *comm;
     size_t comm_bytes;
-} probeline_dht_meeting;
+} probeline_dht_rendezvous;
 
 DHT *probeline_dht_create(uint64_t key_size, uint64_t data_size, uint64_t bucket_count, int evicted,
-                          int counts_accesses, const probeline_dht_meeting *meeting);
+                          int counts_accesses, const probeline_dht_rendezvous *rendezvous);
 int probeline_dht_free(DHT *table, uint64_t *evictions, uint64_t *misses, uint64_t *retries);
 int probeline_dht_gather_accesses(DHT *table, int by_candidate, int reset, uint64_t *const *rows);
 const char *probeline_last_error(void);
@@ -151,7 +151,7 @@ int DHT_to_file(DHT *table, const char *filename);
 int DHT_from_file(DHT *table, const char *filename);
 
 static inline DHT *probeline_dht_create_of(uint64_t key_size, uint64_t data_size, uint64_t buckets,
-                                           const probeline_dht_meeting *meeting)
+                                           const probeline_dht_rendezvous *rendezvous)
 {
 #if defined(DHT_STATISTICS) || defined(DHT_DISTRIBUTION)
     const int counts_accesses = 1;
@@ -159,7 +159,7 @@ static inline DHT *probeline_dht_create_of(uint64_t key_size, uint64_t data_size
     const int counts_accesses = 0;
 #endif
     return probeline_dht_create(key_size, data_size, buckets, DHT_WRITE_SUCCESS_WITH_EVICTION,
-                                counts_accesses, meeting);
+                                counts_accesses, rendezvous);
 }
 
 /* Frees a matrix that one of the next two functions has stored on process 0; on the others they store

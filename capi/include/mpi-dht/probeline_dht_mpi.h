@@ -36,9 +36,9 @@ static inline void probeline_dht_mpi_release(void *state)
     free(state);
 }
 
-/* Fills in a meeting of the processes of a communicator; all of them call it. Returns 0 unless it
+/* Fills in a rendezvous of the processes of a communicator; all of them call it. Returns 0 unless it
  * fails. */
-static inline int probeline_dht_mpi_meet(MPI_Comm comm, probeline_dht_meeting *meeting)
+static inline int probeline_dht_mpi_rendezvous(MPI_Comm comm, probeline_dht_rendezvous *rendezvous)
 {
     int rank = 0, ranks = 0;
     probeline_dht_mpi *mpi = (probeline_dht_mpi *)malloc(sizeof *mpi);
@@ -51,14 +51,14 @@ static inline int probeline_dht_mpi_meet(MPI_Comm comm, probeline_dht_meeting *m
     MPI_Comm_set_errhandler(mpi->comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(mpi->comm, &rank);
     MPI_Comm_size(mpi->comm, &ranks);
-    meeting->rank = (uint32_t)rank;
-    meeting->ranks = (uint32_t)ranks;
-    meeting->state = mpi;
-    meeting->start = probeline_dht_mpi_start;
-    meeting->test = probeline_dht_mpi_test;
-    meeting->release = probeline_dht_mpi_release;
-    meeting->comm = &mpi->comm;
-    meeting->comm_bytes = sizeof mpi->comm;
+    rendezvous->rank = (uint32_t)rank;
+    rendezvous->ranks = (uint32_t)ranks;
+    rendezvous->state = mpi;
+    rendezvous->start = probeline_dht_mpi_start;
+    rendezvous->test = probeline_dht_mpi_test;
+    rendezvous->release = probeline_dht_mpi_release;
+    rendezvous->comm = &mpi->comm;
+    rendezvous->comm_bytes = sizeof mpi->comm;
     return 0;
 }
 
@@ -68,11 +68,11 @@ static inline DHT *probeline_dht_create_at(MPI_Comm comm, uint64_t buckets, unsi
                                            unsigned int key_size,
                                            uint64_t (*hash_func)(int length, const void *key))
 {
-    probeline_dht_meeting meeting;
+    probeline_dht_rendezvous rendezvous;
     (void)hash_func;
-    if (probeline_dht_mpi_meet(comm, &meeting) != 0)
+    if (probeline_dht_mpi_rendezvous(comm, &rendezvous) != 0)
         return NULL;
-    return probeline_dht_create_of(key_size, data_size, buckets, &meeting);
+    return probeline_dht_create_of(key_size, data_size, buckets, &rendezvous);
 }
 
 #ifdef __cplusplus

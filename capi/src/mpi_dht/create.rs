@@ -12,29 +12,29 @@ use probeline::transport::Exchange;
 
 use super::program::Program;
 use super::visible::Visible;
-use super::{DHT, Table, probeline_dht_meeting};
+use super::{DHT, Table, probeline_dht_rendezvous};
 use crate::call::call;
 use crate::handle::Handle;
 use crate::job::{Members, Shared};
 use crate::job_options::probeline_job_options;
 use crate::map_options::probeline_map_options;
 use crate::map_state::open;
-use crate::meeting::Meeting;
 use crate::network::Transport;
 use crate::options::Extensible;
+use crate::rendezvous::Rendezvous;
 use crate::status::{Error, probeline_last_error, probeline_status};
 
 /// Opens a job among the ranks of a program, or of its launcher if it has passed none.
-fn job(meeting: Option<probeline_dht_meeting>) -> Result<Shared, Error> {
-    let members = match meeting {
+fn job(rendezvous: Option<probeline_dht_rendezvous>) -> Result<Shared, Error> {
+    let members = match rendezvous {
         // SAFETY: the default has no texts.
         None => unsafe { Members::join(&probeline_job_options::DEFAULT) }?,
-        Some(meeting) => {
+        Some(rendezvous) => {
             // SAFETY: the header's functions, which `DHT.h` asks to call in one thread.
-            let mut program = unsafe { Program::new(meeting) };
+            let mut program = unsafe { Program::new(rendezvous) };
             match choose_transport(&mut program)? {
-                Transport::Mpi => Members::met(attach(&meeting)?, Transport::Mpi),
-                transport => Members::met(Meeting::Program(Box::new(program)), transport),
+                Transport::Mpi => Members::met(attach(&rendezvous)?, Transport::Mpi),
+                transport => Members::met(Rendezvous::Program(Box::new(program)), transport),
             }
         }
     };
@@ -77,9 +77,9 @@ fn machine() -> u64 {
 
 /// Lets the ranks of the program's communicator meet through the MPI library of this build.
 #[cfg(feature = "mpi")]
-fn attach(meeting: &probeline_dht_meeting) -> Result<Meeting, Error> {
+fn attach(rendezvous: &probeline_dht_rendezvous) -> Result<Rendezvous, Error> {
     use probeline::mpi::{RawComm, World};
-    if meeting.comm.is_null() || meeting.comm_bytes != size_of::<RawComm>() {
+    if rendezvous.comm.is_null() || rendezvous.comm_bytes != size_of::<RawComm>() {
         return Err(Error::open(
             "the program uses another MPI library than this one was built with",
         ));
@@ -87,21 +87,21 @@ fn attach(meeting: &probeline_dht_meeting) -> Result<Meeting, Error> {
     // SAFETY: the header passes the place of its communicator, whose type has this size; `DHT.h` asks
     // for MPI_THREAD_MULTIPLE if other threads call MPI.
     let world = unsafe {
-        World::attach(meeting.comm.cast::<RawComm>().read_unaligned(), super::program::LIMIT)
+        World::attach(rendezvous.comm.cast::<RawComm>().read_unaligned(), super::program::LIMIT)
     }?;
-    Ok(Meeting::Mpi(world.members()?))
+    Ok(Rendezvous::Mpi(world.members()?))
 }
 
 #[cfg(not(feature = "mpi"))]
-fn attach(_: &probeline_dht_meeting) -> Result<Meeting, Error> {
+fn attach(_: &probeline_dht_rendezvous) -> Result<Rendezvous, Error> {
     Err(crate::status::not_built("mpi"))
 }
 
 /// Creates a table; collective. NULL if that fails, and a sentence on standard error. A write that evicts
-/// returns `evicted`. Without a meeting the ranks meet through their launcher.
+/// returns `evicted`. Without a rendezvous the ranks meet through their launcher.
 ///
 /// # Safety
-/// `meeting` is NULL, or its functions behave as described, in this thread, until the table is freed.
+/// `rendezvous` is NULL, or its functions behave as described, in this thread, until the table is freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_dht_create(
     key_size: u64,
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn probeline_dht_create(
     bucket_count: u64,
     evicted: c_int,
     counts_accesses: c_int,
-    meeting: *const probeline_dht_meeting,
+    rendezvous: *const probeline_dht_rendezvous,
 ) -> *mut DHT {
     // A size that does not fit is refused as too large.
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -122,8 +122,8 @@ pub unsafe extern "C" fn probeline_dht_create(
     };
     let mut table = ptr::null_mut();
     let created = call(|| {
-        // SAFETY: by the contract.
-        let map = open(&job(unsafe { meeting.as_ref() }.copied())?, &options)?;
+        // SAFETY: the program passes NULL or a rendezvous (# Safety).
+        let map = open(&job(unsafe { rendezvous.as_ref() }.copied())?, &options)?;
         let visible = Visible::new(&map);
         let opened = Table::new(map, evicted, counts_accesses != 0);
         table = Box::into_raw(Box::new(DHT { visible, table: Handle::new(opened) }));

@@ -20,10 +20,10 @@ const PAUSE: Duration = Duration::from_micros(100);
 const ALL_GATHER: c_int = 0;
 const ALL_TO_ALL: c_int = 1;
 
-/// How ranks meet: `probeline_dht.h` has the same structure.
+/// The rendezvous of a program's ranks: `probeline_dht.h` has the same structure.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct probeline_dht_meeting {
+pub struct probeline_dht_rendezvous {
     pub(super) rank: u32,
     pub(super) ranks: u32,
     /// Passed to the functions.
@@ -50,15 +50,15 @@ pub struct probeline_dht_meeting {
 
 /// The ranks of a program.
 pub(super) struct Program {
-    meeting: probeline_dht_meeting,
+    rendezvous: probeline_dht_rendezvous,
     calls: Calls,
 }
 
 impl Program {
     /// # Safety
     /// The functions behave as described, in this thread, until the value is dropped.
-    pub(super) unsafe fn new(meeting: probeline_dht_meeting) -> Self {
-        Self { meeting, calls: Calls::new(Owner(meeting.rank), meeting.ranks) }
+    pub(super) unsafe fn new(rendezvous: probeline_dht_rendezvous) -> Self {
+        Self { rendezvous, calls: Calls::new(Owner(rendezvous.rank), rendezvous.ranks) }
     }
 
     /// Gathers parts of `each` bytes. The lengths were compared.
@@ -68,7 +68,7 @@ impl Program {
             Gathering::Parts => ALL_TO_ALL,
         };
         let failed = |errno| ExchangeError::System { errno };
-        let probeline_dht_meeting { state, start, test, ranks, .. } = self.meeting;
+        let probeline_dht_rendezvous { state, start, test, ranks, .. } = self.rendezvous;
         let (Some(start), Some(test)) = (start, test) else { return Err(failed(EINVAL)) };
         let each = c_int::try_from(all.len() / ranks.max(1) as usize);
         let each = each.map_err(|_| failed(EMSGSIZE))?;
@@ -169,9 +169,9 @@ impl Exchange for Program {
 impl Drop for Program {
     fn drop(&mut self) {
         // After an error a call may be in progress, and the others may not free theirs.
-        if let (Some(release), None) = (self.meeting.release, self.calls.error()) {
+        if let (Some(release), None) = (self.rendezvous.release, self.calls.error()) {
             // SAFETY: `new` asks for it; no call is in progress.
-            unsafe { release(self.meeting.state) };
+            unsafe { release(self.rendezvous.state) };
         }
     }
 }
@@ -201,7 +201,7 @@ mod tests {
 
     fn alone(start_fails: bool) -> Program {
         let comm = core::ptr::null();
-        let meeting = probeline_dht_meeting {
+        let rendezvous = probeline_dht_rendezvous {
             rank: 0,
             ranks: 1,
             state: core::ptr::null_mut(),
@@ -212,7 +212,7 @@ mod tests {
             comm_bytes: 0,
         };
         // SAFETY: functions that behave as described.
-        unsafe { Program::new(meeting) }
+        unsafe { Program::new(rendezvous) }
     }
 
     #[test]

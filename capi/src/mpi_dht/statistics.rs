@@ -76,7 +76,7 @@ pub unsafe extern "C" fn probeline_dht_print_statistics(table: *mut DHT) -> c_in
         }
         Ok(SUCCESS)
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
 }
 
@@ -123,10 +123,10 @@ pub unsafe extern "C" fn probeline_dht_gather_accesses(
         if exchange.me().0 != 0 {
             return Ok(SUCCESS);
         }
-        // SAFETY: by the contract.
+        // SAFETY: the program passes, on rank 0, `rows` with a row for each rank (# Safety).
         let rows = unsafe { slice(rows, exchange.owners() as usize, "rows") }?;
         for (row, counts) in rows.iter().zip(all.chunks_exact(bytes.len().max(1))) {
-            // SAFETY: by the contract.
+            // SAFETY: the program passes rows with room for all counts (# Safety).
             let row = unsafe { room(*row, mine.len(), "a row") }?;
             for (to, count) in row.iter_mut().zip(counts.as_chunks().0) {
                 to.write(u64::from_ne_bytes(*count));
@@ -134,7 +134,7 @@ pub unsafe extern "C" fn probeline_dht_gather_accesses(
         }
         Ok(SUCCESS)
     };
-    // SAFETY: by the contract.
+    // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
 }
 

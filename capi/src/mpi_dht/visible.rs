@@ -69,7 +69,7 @@ impl Visible {
     /// # Safety
     /// `this` is valid.
     pub(super) unsafe fn point_to_stats(this: *mut Self) {
-        // SAFETY: valid by the contract.
+        // SAFETY: the caller passes a valid table, which no other thread uses (# Safety).
         unsafe { (*this).stats = &raw mut (*this).own_stats };
     }
 
@@ -78,7 +78,7 @@ impl Visible {
     /// # Safety
     /// `this` is valid, and no other thread uses it.
     pub(super) unsafe fn show(this: *mut Self, all: &Counts, recent: &Counts) {
-        // SAFETY: valid by the contract.
+        // SAFETY: the caller passes a valid table, which no other thread uses (# Safety).
         unsafe {
             (*this).evictions = int(all.evictions);
             (*this).read_misses = int(all.misses);
@@ -94,7 +94,7 @@ impl Visible {
     /// # Safety
     /// `this` is valid, and no other thread uses it.
     pub(super) unsafe fn callback(this: *const Self) -> probeline_dht_callback {
-        // SAFETY: valid by the contract.
+        // SAFETY: the caller passes a valid table, which no other thread uses (# Safety).
         unsafe { (*this).accumulate_callback }
     }
 }

@@ -132,9 +132,10 @@ impl model::Scenario<WORDS> for Case<'_> {
         for (key, word) in self.keys.iter().enumerate() {
             let acts = (0..MAX_REQUESTS).filter(|number| history.stored >> number & 1 == 1);
             let mut acts = acts.map(|number| self.scenario.act(number));
+            let is_removed = acts.clone().any(|act| act == Act::Remove(key));
             let is_put =
                 acts.any(|act| matches!(act, Act::Put(of) | Act::PutIfAbsent(of) if of == key));
-            if is_put && self.scenario.entries(memory, *word).is_empty() {
+            if is_put && !is_removed && self.scenario.entries(memory, *word).is_empty() {
                 return Err(format!("key {key} was stored and is lost"));
             }
         }
@@ -189,6 +190,14 @@ impl Case<'_> {
                 let may_be_there = (0..MAX_REQUESTS).any(|put| puts >> put & 1 == 1 && is_put(put));
                 if needs_key && !may_be_there && !may_be_stale {
                     return Err(format!("{written:?}, but the key is not there"));
+                }
+                let is_removed = (0..MAX_REQUESTS).filter(|other| *other != number).any(|other| {
+                    let is_started = history.started >> other & 1 == 1;
+                    is_started && self.scenario.act(other) == Act::Remove(act.key())
+                });
+                let was_there = self.scenario.keeps && self.with_key(before, number) != 0;
+                if written == Written::Absent && was_there && !is_removed {
+                    return Err("absent, but the key was there all the time".into());
                 }
                 let is_stored = matches!(
                     written,

@@ -40,6 +40,11 @@ const REPLACED_OR_REMOVED: Named = (
     "a replacement among removes",
     &[&[Put(0), Replace(0, 0), Get(0)], &[Remove(0), PutIfAbsent(0)]],
 );
+/// The key is there from the first put on.
+const REMOVED_WHILE_PUT: Named =
+    ("a remove of a value that is being replaced", &[&[Put(0), Put(0)], &[Remove(0)]]);
+const REPLACED_WHILE_PUT: Named =
+    ("a replacement of a value that is being replaced", &[&[Put(0), Put(0)], &[Replace(0, 0)]]);
 const UPDATES: [Named; 3] = [REPLACED_TWICE, REPLACED_OR_PUT, REPLACED_OR_REMOVED];
 
 const CROWDED_SHORT: Named = ("evictions", &[&[Put(0), Put(1)], &[Put(2)]]);
@@ -210,6 +215,17 @@ fn a_bucket_passed_without_a_check_is_detected() {
 fn a_torn_claim_that_is_trusted_is_detected() {
     let torn = Scenario { tears: ENDS, ..PLAIN };
     is_detected(ONCE, Scenario { mutant: Mutant::TrustsTornClaims, ..torn });
+}
+
+/// A remove or a replacement that passes the torn claim of its key finds no key, although the key is
+/// there all the time.
+#[test]
+fn a_torn_claim_is_no_absence() {
+    let torn = Scenario { tears: ENDS, keeps: true, ..PLAIN };
+    for named in [REMOVED_WHILE_PUT, REPLACED_WHILE_PUT] {
+        report(named, Scenario { tears: TOP, ..torn });
+        is_detected(named, Scenario { mutant: Mutant::TrustsTornClaims, ..torn });
+    }
 }
 
 #[test]

@@ -227,7 +227,7 @@ impl JobArgs {
 
     /// Refuses options of another way to meet, which would have no effect.
     fn check_mpi(&self) -> Result<()> {
-        let meeting = ["two-nodes", "exchange", "rendezvous", "secret-file", "meet-timeout"];
+        let meeting = ["two-nodes", "exchange", "rendezvous", "secret-file", "rendezvous-timeout"];
         match meeting.into_iter().find(|name| self.options.is_given(name)) {
             Some(option) => Err(Failure::usage(format!(
                 "--{option} has no effect over MPI, whose launcher starts the ranks and which \

@@ -38,7 +38,7 @@ pub(crate) struct MeetingArgs {
 
     /// Seconds to wait until all ranks have met [default: 60; 600 on the first of two nodes]
     #[arg(long, value_name = "SECONDS", value_parser = wait_s())]
-    pub(crate) meet_timeout: Option<u64>,
+    pub(crate) rendezvous_timeout: Option<u64>,
 
     /// Seconds to wait for the slowest rank in a collective call, in addition to the time that it
     /// measures

@@ -37,7 +37,7 @@ impl JobArgs {
     /// Joins the job; `parameters` must be the same in all ranks.
     pub(crate) fn join(&self, parameters: String) -> Result<Job> {
         let start = match (self.rank, &self.rendezvous) {
-            (Some(rank), Some(address)) => Start::Placed {
+            (Some(rank), Some(address)) => Start::Manual {
                 rank,
                 size: self.ranks,
                 rendezvous: Rendezvous { address: address.clone(), allow_remote: true },

@@ -24,17 +24,17 @@
 #define UCX_BCAST_OK 0
 #define UCX_BCAST_ERR 1
 
-/* Fills in a meeting. */
-typedef int (*probeline_dht_bootstrap)(const void *args, probeline_dht_meeting *meeting);
+/* Fills in a rendezvous. */
+typedef int (*probeline_dht_bootstrap)(const void *args, probeline_dht_rendezvous *rendezvous);
 
 #ifdef PROBELINE_DHT_MPI_H
 typedef struct ucx_ep_args_mpi {
     MPI_Comm comm;
 } ucx_ep_args_mpi_t;
 
-static inline int probeline_dht_bootstrap_mpi(const void *args, probeline_dht_meeting *meeting)
+static inline int probeline_dht_bootstrap_mpi(const void *args, probeline_dht_rendezvous *rendezvous)
 {
-    int failed = probeline_dht_mpi_meet(((const ucx_ep_args_mpi_t *)args)->comm, meeting);
+    int failed = probeline_dht_mpi_rendezvous(((const ucx_ep_args_mpi_t *)args)->comm, rendezvous);
     return failed ? UCX_BCAST_ERR : UCX_BCAST_OK;
 }
 

@@ -17,14 +17,14 @@ typedef struct DHT_init {
 /* Creates a table. All processes call it with the same sizes. Returns NULL if that fails. */
 static inline DHT *probeline_dht_create_by(const DHT_init_t *init)
 {
-    probeline_dht_meeting meeting;
+    probeline_dht_rendezvous rendezvous;
     if (init == NULL)
         return NULL;
-    if (init->bcast_func != NULL && init->bcast_func(init->bcast_func_args, &meeting) != UCX_BCAST_OK)
+    if (init->bcast_func != NULL && init->bcast_func(init->bcast_func_args, &rendezvous) != UCX_BCAST_OK)
         return NULL;
     return probeline_dht_create_of((uint64_t)init->key_size, (uint64_t)init->data_size,
                                    init->bucket_count,
-                                   init->bcast_func != NULL ? &meeting : NULL);
+                                   init->bcast_func != NULL ? &rendezvous : NULL);
 }
 
 #ifdef __cplusplus

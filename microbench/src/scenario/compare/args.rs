@@ -21,7 +21,7 @@ pub(super) const TABLE_SIZE: Size = Size::mib(64);
 pub(super) const TABLE_SIZE_ONE_JOB: Size = Size::mib(1);
 const TABLE_SIZE_HELP: &str = "Memory for the table's buckets, all ranks together \
                                [default: 64MiB, or 1MiB if all columns are in one job]";
-/// Default of `--meet-timeout`: the longest time for the ranks of a column to open their engines.
+/// Default of `--rendezvous-timeout`: the longest time for the ranks of a column to open their engines.
 const MEET_S: u64 = 60;
 const MAX_READ_WORDS: u32 = 512;
 pub(super) const BATCH: usize = 64;
@@ -221,8 +221,8 @@ impl CompareArgs {
         Duration::from_secs_f64(self.sleep_asked.unwrap_or(default))
     }
 
-    pub(super) fn meet_timeout(&self) -> Duration {
-        Duration::from_secs(self.job.meeting.meet_timeout.unwrap_or(MEET_S))
+    pub(super) fn rendezvous_timeout(&self) -> Duration {
+        Duration::from_secs(self.job.meeting.rendezvous_timeout.unwrap_or(MEET_S))
     }
 
     pub(super) fn step_timeout(&self) -> Duration {

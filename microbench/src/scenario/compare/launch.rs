@@ -142,23 +142,28 @@ mod tests {
     #[test]
     fn ranks_get_the_options_of_their_transport() {
         let line = "--columns shm,verbs --device=rxe0 --quick --pin none -C 8 --json a \
-                    --sim-roundtrip-ns 5 --direct on --ucx-device rxe0:1 --meet-timeout 9";
+                    --sim-roundtrip-ns 5 --direct on --ucx-device rxe0:1 --rendezvous-timeout 9";
         let all = "--chunk-buckets 8 --quick --direct";
         for (column, expected) in [
-            (ColumnName::Shm, format!("{all} on --meet-timeout 9 --pin none --transport shm")),
+            (
+                ColumnName::Shm,
+                format!("{all} on --rendezvous-timeout 9 --pin none --transport shm"),
+            ),
             (
                 ColumnName::ShmPosted,
-                format!("{all} off --meet-timeout 9 --pin none --transport shm"),
+                format!("{all} off --rendezvous-timeout 9 --pin none --transport shm"),
             ),
             (
                 ColumnName::Verbs,
-                format!("{all} on --meet-timeout 9 --pin none --device rxe0 --transport verbs"),
+                format!(
+                    "{all} on --rendezvous-timeout 9 --pin none --device rxe0 --transport verbs"
+                ),
             ),
             (ColumnName::Sim, format!("{all} on --sim-roundtrip-ns 5 --transport sim")),
             (
                 ColumnName::UcxRc,
                 format!(
-                    "{all} on --meet-timeout 9 --pin none --ucx-device rxe0:1 --transport ucx \
+                    "{all} on --rendezvous-timeout 9 --pin none --ucx-device rxe0:1 --transport ucx \
                      --ucx-tls rc,self"
                 ),
             ),

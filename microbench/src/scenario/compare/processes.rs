@@ -34,7 +34,7 @@ pub(super) fn compare_processes(args: &CompareArgs) -> Vec<Column> {
     for column in &mut columns {
         let started = command(column.name, args).and_then(|command| {
             waiting(&format!("starting {}", column.name.name()), true, || {
-                ColumnProcess::start(command, args.meet_timeout(), args.step_timeout())
+                ColumnProcess::start(command, args.rendezvous_timeout(), args.step_timeout())
             })
         });
         let started = started.map_err(|error| column.error = Some(error)).ok();

@@ -1,27 +1,27 @@
-//! How the ranks of a job meet.
+//! The rendezvous of a job's ranks: by `exchange`, by calls of the program, or by MPI.
 
 use core::time::Duration;
 
-use probeline::exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
+use probeline::exchange::{self, Job, Limits, Options, Secret, Start};
 use probeline::transport::Exchange;
 
 use crate::call::text;
-use crate::job_options::{PROBELINE_START_PLACED, probeline_job_options};
+use crate::job_options::{PROBELINE_START_MANUAL, probeline_job_options};
 use crate::status::Error;
 
 /// The longest wait for started processes to exit after the job.
 const CHILDREN_LEAVE: Duration = Duration::from_secs(10);
 
-/// How the ranks meet.
-pub(crate) enum Meeting {
+/// The way in which the ranks have found each other, and make collective calls.
+pub(crate) enum Rendezvous {
     Job(Box<Job>),
-    /// By calls of the program.
+    /// The program's calls.
     Program(Box<dyn Exchange>),
     #[cfg(feature = "mpi")]
     Mpi(probeline::mpi::Members),
 }
 
-impl Meeting {
+impl Rendezvous {
     pub(crate) fn exchange(&mut self) -> &mut dyn Exchange {
         match self {
             Self::Job(job) => &mut **job,
@@ -36,12 +36,12 @@ impl Meeting {
     /// # Safety
     /// The texts of the options are NULL or end with NUL.
     pub(crate) unsafe fn join(options: &probeline_job_options) -> Result<Self, Error> {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes options whose texts are NULL or end with NUL (# Safety).
         let (address, secret) = unsafe {
             (text(options.rendezvous, "rendezvous")?, text(options.secret_file, "secret_file")?)
         };
         let allow_remote = options.allow_remote != 0;
-        let rendezvous = address.map(|address| Rendezvous { address, allow_remote });
+        let rendezvous = address.map(|address| exchange::Rendezvous { address, allow_remote });
         let seconds = |seconds: u32| Duration::from_secs(seconds.into());
         let limits = Limits {
             rendezvous: seconds(options.join_limit_s),
@@ -50,7 +50,7 @@ impl Meeting {
         let secret = secret.map(Secret::from_file).transpose()?;
         let start = start(options, rendezvous)?;
         let parameters = format!("c_interface={}", env!("CARGO_PKG_VERSION"));
-        let job = probeline::exchange::join(Options { start, parameters, secret, limits })?;
+        let job = exchange::join(Options { start, parameters, secret, limits })?;
         Ok(Self::Job(Box::new(job)))
     }
 
@@ -85,13 +85,16 @@ impl Meeting {
     }
 }
 
-fn start(options: &probeline_job_options, rendezvous: Option<Rendezvous>) -> Result<Start, Error> {
+fn start(
+    options: &probeline_job_options,
+    rendezvous: Option<exchange::Rendezvous>,
+) -> Result<Start, Error> {
     let (rank, size) = (options.rank, options.ranks);
     match options.start {
-        PROBELINE_START_PLACED => {
-            let missing = || Error::invalid("PROBELINE_START_PLACED needs a rendezvous, HOST:PORT");
+        PROBELINE_START_MANUAL => {
+            let missing = || Error::invalid("PROBELINE_START_MANUAL needs a rendezvous, HOST:PORT");
             let rendezvous = rendezvous.ok_or_else(missing)?;
-            Ok(Start::Placed { rank, size, rendezvous })
+            Ok(Start::Manual { rank, size, rendezvous })
         }
         // PROBELINE_START_AUTO.
         _ => Ok(Start::Auto { ranks: size, rendezvous }),
