@@ -102,6 +102,8 @@ struct Scenario {
     ordered: bool,
     /// The clients that take every claim for that of a dead client.
     steals: [bool; MAX_CLIENTS],
+    /// The clients whose requests are blocking calls.
+    blocks: [bool; MAX_CLIENTS],
     /// Number of atomics and WRITEs that fail in the whole execution.
     failures: u8,
     /// Whether no entry may be lost: there is room for all keys.
@@ -120,6 +122,7 @@ const PLAIN: Scenario = Scenario {
     tears: &[],
     ordered: false,
     steals: [false; MAX_CLIENTS],
+    blocks: [false; MAX_CLIENTS],
     failures: 0,
     keeps: false,
     mode: Mode::Claims,

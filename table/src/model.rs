@@ -2,14 +2,8 @@
 //! completions, with stale, torn and repeated READs, and with claims that fail and take effect
 //! late.
 //!
-//! A READ may return any value that a word had between post and completion. A bucket changes once,
-//! from 0 to its value. A word read is therefore the word at the post, the word at the completion
-//! or, if words may tear, any mix of the bytes of both. The time at which a READ samples a word
-//! therefore needs no event of its own. This also covers a READ that the network executes twice,
-//! even after a claim posted along with it. The checker stores visited states; the number of
-//! executions is the number of paths through them.
-//!
-//! Batches are calls that poll until they are done; [`batches`] replays them from choices.
+//! A bucket changes once, from 0 to its value. A word read is therefore the word at the post, the word
+//! at the completion or, if words may tear, any mix of the bytes of both.
 // The casts are of indices of a few buckets, clients and keys, and of the halves of a product.
 #![allow(clippy::cast_possible_truncation)]
 
@@ -22,7 +16,7 @@ mod wide;
 
 use core::hash::Hash;
 
-use probeline_pipeline::model::{MAX_CLIENTS, Verdict, combinations};
+use probeline_pipeline::model::{MAX_CLIENTS, Verdict};
 use probeline_pipeline::{Machine, Operation};
 
 use crate::bucket::Bucket;
@@ -35,6 +29,8 @@ use crate::probe::Probe;
 use crate::walk::Walk;
 
 const MOST_BUCKETS: usize = 16;
+/// Requests of all clients together.
+const MAX_REQUESTS: usize = 8;
 
 /// Three keys whose words can look like each other when torn.
 const KEYS: [u64; 3] = [0x8000_0000_0000_0001, 0x8000_0000_0000_0101, 0x8000_0000_0000_0100];
@@ -100,6 +96,8 @@ struct Scenario {
     direct: [Direct; MAX_CLIENTS],
     /// The first chunk at which the next one is read ahead.
     ahead_from: u32,
+    /// Whether the requests of the first client are one batch.
+    batch: bool,
     /// Number of operations that each client has storage for.
     storage: usize,
     /// Number of entries of each client's cache.
@@ -126,6 +124,7 @@ const PAPER: Scenario = Scenario {
     one_roundtrip: [false; MAX_CLIENTS],
     direct: [Direct::Off; MAX_CLIENTS],
     ahead_from: 0,
+    batch: false,
     storage: 1,
     cache_entries: 0,
     clears: false,
@@ -207,23 +206,8 @@ impl Scenario {
         })
     }
 
-    /// Returns every result of a READ of these buckets that is possible now; `first` are their words
-    /// at the post.
-    fn brought(
-        &self,
-        memory: &Memory,
-        buckets: core::ops::Range<usize>,
-        first: &[u64],
-    ) -> Vec<Vec<u64>> {
-        let values = |(at, first): (usize, &u64)| self.values(*first != 0, memory[at]);
-        combinations(buckets.zip(first).map(values))
-    }
-
-    /// Returns the words that a READ may return for a bucket.
-    fn values(&self, was_occupied: bool, now: u64) -> Vec<u64> {
-        if was_occupied || now == 0 {
-            return vec![now];
-        }
+    /// Returns the words that a READ may return for a bucket that was empty and is `now` occupied.
+    fn values(&self, now: u64) -> Vec<u64> {
         if !self.words_tear {
             return vec![0, now];
         }
@@ -237,12 +221,5 @@ impl Scenario {
         }
         values.push(0);
         values
-    }
-}
-
-/// Inserts `word` if the bucket is empty.
-fn claim(memory: &mut Memory, at: usize, word: u64) {
-    if memory[at] == 0 {
-        memory[at] = word;
     }
 }

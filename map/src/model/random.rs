@@ -4,9 +4,9 @@ use probeline_pipeline::model::{
     Draw, Explored, MAX_CLIENTS, RandomCheck, Stopped, Subject, check_random, is_found, shorter,
 };
 
-use super::Act::{Get, Put, PutIfAbsent, Remove};
+use super::Act::{self, Get, Put, PutIfAbsent, Remove, Replace};
 use super::rules;
-use super::{BUCKETS, MAX_REQUESTS, Orders, PLAIN, Scenario};
+use super::{BUCKETS, MAX_REQUESTS, Orders, PLAIN, Scenario, Scripts};
 use crate::machine::Mutant;
 use crate::mode::Mode;
 
@@ -47,7 +47,7 @@ impl Subject for Random {
         let orders = draw_orders(draw, keys, buckets);
         let tears: &[u64] = if draw.once_in(2) { draw.parts() } else { &[] };
         let claims = mode == Mode::Claims;
-        let scenario = Scenario {
+        let mut scenario = Scenario {
             buckets: buckets as u64,
             orders,
             scripts,
@@ -62,6 +62,11 @@ impl Subject for Random {
             mutant: self.0,
             ..PLAIN
         };
+        match draw.below(3) {
+            0 => {}
+            1 => scenario.scripts = with_replacements(draw, scripts),
+            _ => scenario.blocks = core::array::from_fn(|_| draw.once_in(2)),
+        }
         Scenario { keeps: keeps(&scenario), ..scenario }
     }
 
@@ -77,6 +82,7 @@ impl Subject for Random {
             Scenario { failures: scenario.failures.saturating_sub(1), ..*scenario },
             Scenario { tears: &[], ..*scenario },
             Scenario { steals: PLAIN.steals, ..*scenario },
+            Scenario { blocks: PLAIN.blocks, ..*scenario },
             Scenario { ages: PLAIN.ages, ..*scenario },
             Scenario { claims_with_read: false, ..*scenario },
             Scenario { ordered: false, ..*scenario },
@@ -95,6 +101,23 @@ fn draw_orders(draw: &mut Draw, keys: usize, buckets: usize) -> Orders {
         let mut rest: Vec<u64> = (0..buckets as u64).collect();
         draw.items(buckets, |draw| rest.remove(draw.below(rest.len())))
     })
+}
+
+/// Turns some of the puts into replacements of what others put.
+fn with_replacements(draw: &mut Draw, scripts: Scripts) -> Scripts {
+    let all = scripts.concat();
+    let puts = |key| {
+        let is_put = |act: &Act| matches!(act, Put(of) | PutIfAbsent(of) if *of == key);
+        (0..all.len()).filter(|number| is_put(&all[*number])).collect::<Vec<_>>()
+    };
+    let script = |script: &&[Act]| {
+        let act = |act: &Act| match *act {
+            Put(key) | PutIfAbsent(key) if draw.once_in(2) => Replace(key, draw.one_of(&puts(key))),
+            other => other,
+        };
+        &*script.iter().map(act).collect::<Vec<_>>().leak()
+    };
+    scripts.iter().map(script).collect::<Vec<_>>().leak()
 }
 
 /// Returns whether no entry may be lost: every key has a bucket of its own.
@@ -125,6 +148,7 @@ fn random_scenarios_find_every_mutant() {
         (Mutant::TrustsTornClaims, 100),
         (Mutant::EntersWithoutLock, 0),
         (Mutant::PublishesEarly, 200),
+        (Mutant::ReplacesAll, 0),
     ] {
         let name = format!("{mutant:?}");
         let seeds = first..first + MAX_TO_FIND;

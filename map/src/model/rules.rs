@@ -4,7 +4,9 @@ use probeline_pipeline::Error;
 use probeline_pipeline::model::{self, Explored, MAX_CLIENTS, Stopped, Verdict, torn};
 
 use super::{Act, BUCKET_WORDS, Driven, MAX_REQUESTS, Memory, Scenario, Storage, WORDS, value_of};
+use crate::alone::Blocking;
 use crate::context::Context;
+use crate::layout::hash;
 use crate::machine::Access;
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Written};
@@ -80,6 +82,20 @@ impl model::Scenario<WORDS> for Case<'_> {
         let mut machine = Access::new(&key, turn.request.request(turn.number));
         machine.progress.mutant = self.scenario.mutant;
         machine
+    }
+
+    fn in_call(&self, turn: Turn) -> usize {
+        usize::from(self.scenario.blocks[turn.who])
+    }
+
+    /// Runs a request as the blocking calls of the map do.
+    fn call(&self, turn: Turn, driven: &mut Driven) -> Option<Vec<Result<Outcome<u64>, Error>>> {
+        let (key, value) = (self.keys[turn.request.key()], value_of(turn.number).to_ne_bytes());
+        let request = turn.request.request(turn.number).map(|_| value.as_slice());
+        let (key, hash, mut room) = (&key.to_ne_bytes(), hash(&key), [0; 8]);
+        let alone = driven.alone().expect("nothing else in flight");
+        let outcome = Blocking { alone, key, hash }.run(request, &mut room).transpose()?;
+        Some(vec![outcome.map(|outcome| outcome.map(|()| u64::from_ne_bytes(room)))])
     }
 
     fn begin(&self, turn: Turn, _: &Memory, history: &mut History) {

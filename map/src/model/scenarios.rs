@@ -58,11 +58,12 @@ fn report((name, scripts): Named, scenario: Scenario) {
     let begin = std::time::Instant::now();
     let (states, executions) = check_within(&scenario, usize::MAX)
         .unwrap_or_else(|stopped| panic!("{name}: {stopped:?} in {scenario:?}"));
-    let Scenario { mode, claims_with_read, tears, ordered, steals, failures, .. } = scenario;
+    let Scenario { mode, claims_with_read, tears, ordered, steals, blocks, failures, .. } =
+        scenario;
     println!(
         "{name}: {states} states, {executions:.3e} executions ({mode:?}, claims with reads: \
-         {claims_with_read}, tears: {tears:x?}, ordered: {ordered}, steals: {steals:?}, failures: \
-         {failures}) in {:?}",
+         {claims_with_read}, tears: {tears:x?}, ordered: {ordered}, steals: {steals:?}, blocks: {blocks:?}, \
+         failures: {failures}) in {:?}",
         begin.elapsed()
     );
 }
@@ -150,6 +151,21 @@ fn three_candidates() {
 
 const SHORT: Named = ("short puts", &[&[Put(0), Get(1)], &[Put(0)]]);
 const REPLACED: Named = ("a get among removes", &[&[Put(0), Remove(0)], &[Get(0)]]);
+
+/// Blocking calls, which get and, in the mode without locks, put without a machine if they can.
+#[test]
+fn blocking_calls() {
+    for blocks in [[true; 3], [false, true, true]] {
+        let plain = Scenario { blocks, ..PLAIN };
+        report_each(&[TWO_KEYS, OVER], Scenario { keeps: true, ..plain });
+        report_each(&[REMOVED, THREE_CLIENTS], plain);
+        report(OVER, Scenario { tears: ENDS, ..plain });
+        report(ONE_KEY_SHORT, Scenario { failures: 1, ..plain });
+        for named in [SHORT, OVER, CROWDED_SHORT] {
+            report(named, Scenario { mode: Mode::Unlocked, ..plain });
+        }
+    }
+}
 
 /// The paper's modes: no wrong value, and in those with locks no stale one, no key twice, and no lock
 /// left. A request that waits too long may give up.

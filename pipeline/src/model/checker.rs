@@ -7,6 +7,7 @@
 //! samples a word needs no event of its own. The checker stores visited worlds; the number of
 //! executions is the number of paths through them.
 
+use core::cell::{Cell, RefCell};
 use core::fmt::Debug;
 use core::hash::{Hash, Hasher};
 use core::mem;
@@ -26,6 +27,9 @@ use crate::sink::ResultOf;
 
 /// The largest number of clients.
 pub const MAX_CLIENTS: usize = 3;
+
+/// The most polls of a blocking call.
+const MAX_POLLS: usize = 200;
 
 /// An error describes the violated rule.
 pub type Verdict = Result<(), String>;
@@ -81,6 +85,22 @@ pub trait Scenario<const N: usize> {
 
     /// Creates the machine of a request.
     fn machine(&self, turn: Turn<Self::Request>, context: &Self::Context) -> Self::Machine;
+
+    /// Returns the number of requests, from this one on, that the client runs as one blocking call, or
+    /// 0 if it submits this one and polls.
+    fn in_call(&self, _: Turn<Self::Request>) -> usize {
+        0
+    }
+
+    /// Runs the blocking call that begins with this request, and returns the results of its requests,
+    /// or `None` if the client submits this one instead.
+    fn call(
+        &self,
+        _: Turn<Self::Request>,
+        _: &mut Driven<Self, N>,
+    ) -> Option<Vec<ResultOf<Self::Machine>>> {
+        None
+    }
 
     /// Notes that a request starts.
     fn begin(&self, turn: Turn<Self::Request>, memory: &[u64; N], history: &mut Self::History);
@@ -167,7 +187,10 @@ impl<S: Scenario<N>, const N: usize> Hash for World<S, N> {
 struct Client<S: Scenario<N> + ?Sized, const N: usize> {
     /// Hash of the other fields.
     fingerprint: u128,
+    /// The pipeline, as it was before the blocking call in progress.
     driven: Driven<S, N>,
+    /// The blocking call in progress.
+    call: Option<Call<N>>,
     /// Number of requests completed so far.
     done: u8,
     running: bool,
@@ -175,7 +198,52 @@ struct Client<S: Scenario<N> + ?Sized, const N: usize> {
 
 impl<S: Scenario<N>, const N: usize> Clone for Client<S, N> {
     fn clone(&self) -> Self {
-        Self { driven: self.driven.clone(), ..*self }
+        Self { driven: self.driven.clone(), call: self.call.clone(), ..*self }
+    }
+}
+
+/// A blocking call that polls for the next completion. It is a function of what its polls have seen:
+/// to go on, it runs again from its beginning.
+#[derive(Clone)]
+struct Call<const N: usize> {
+    /// The transport that it polls.
+    wire: Wire<N>,
+    /// The transport at each of the polls before, and a hash of what they have seen.
+    polls: Vec<Rc<Wire<N>>>,
+    seen: u128,
+}
+
+impl<const N: usize> Call<N> {
+    /// Answers the next poll with what the transport has now, and this memory.
+    fn answer(&mut self, memory: &[u64; N]) {
+        self.wire.set_memory(memory);
+        self.seen = fingerprint(&(self.seen, &self.wire, self.wire.reached()));
+        self.polls.push(Rc::new(self.wire.clone()));
+    }
+
+    /// Replays all polls on a transport; the one after them stops the call with a fault, and leaves
+    /// the transport that it polls here.
+    fn replay(&self, wire: &mut Wire<N>) -> Rc<RefCell<Option<Wire<N>>>> {
+        let stopped = Rc::new(RefCell::new(None));
+        let (polls, left, next) = (self.polls.clone(), Rc::clone(&stopped), Cell::new(0));
+        wire.on_poll = Some(Rc::new(move |wire| {
+            let on_poll = wire.on_poll.take();
+            match polls.get(next.replace(next.get() + 1)) {
+                Some(poll) => *wire = Wire::clone(poll),
+                None => {
+                    left.borrow_mut().get_or_insert_with(|| wire.clone());
+                    wire.is_stopped = true;
+                }
+            }
+            wire.on_poll = on_poll;
+        }));
+        stopped
+    }
+}
+
+impl<S: Scenario<N>, const N: usize> Client<S, N> {
+    fn wire(&self) -> &Wire<N> {
+        self.call.as_ref().map_or(self.driven.transport(), |call| &call.wire)
     }
 }
 
@@ -206,7 +274,7 @@ pub fn check_within<const N: usize, S: Scenario<N>>(
     let client = |who| {
         (who < scenario.scripts().len()).then(|| {
             let driven = scenario.client(who);
-            Rc::new(Client { fingerprint: 0, driven, done: 0, running: false })
+            Rc::new(Client { fingerprint: 0, driven, call: None, done: 0, running: false })
         })
     };
     let mut start = World {
@@ -282,7 +350,7 @@ impl<S: Scenario<N>, const N: usize> Checker<'_, S, N> {
             next.push(after);
         }
         // A walk along words that the CPU can address waits for no completion.
-        if client.running && client.driven.transport().posted().next().is_none() {
+        if client.running && client.wire().posted().next().is_none() {
             let mut after = world.clone();
             self.poll(&mut after, who)?;
             after.seal(who);
@@ -291,8 +359,8 @@ impl<S: Scenario<N>, const N: usize> Checker<'_, S, N> {
             }
             next.push(after);
         }
-        for (nth, posted) in client.driven.transport().posted() {
-            self.moves_of_posted(world, (who, nth), &posted, next)?;
+        for (nth, posted) in client.wire().posted() {
+            self.moves_of_posted(world, (who, nth), posted, next)?;
         }
         Ok(())
     }
@@ -317,7 +385,7 @@ impl<S: Scenario<N>, const N: usize> Checker<'_, S, N> {
             next.push(after);
             Ok::<(), String>(())
         };
-        let wire = client.driven.transport();
+        let wire = client.wire();
         let is_wanted = client.running && wire.request == posted.request;
         let effect = Effect::of(posted.action);
         match posted.action {
@@ -332,14 +400,19 @@ impl<S: Scenario<N>, const N: usize> Checker<'_, S, N> {
             }
             Action::CompareAndSwap { at, .. } | Action::FetchAdd { at, .. } => {
                 let is_write =
-                    |(_, posted): (_, Posted)| matches!(posted.action, Action::Write { .. });
+                    |(_, posted): (_, &Posted)| matches!(posted.action, Action::Write { .. });
                 if wire.caps().write_then_atomic && wire.posted().any(is_write) {
                     return Ok(());
                 }
-                go(false, &|after| {
+                // In a blocking call it is reported when it takes effect.
+                let in_call = client.call.is_some();
+                go(in_call, &|after| {
                     let old = after.memory[at];
                     effect.into_iter().for_each(|effect| after.apply(effect));
-                    after.wire(who).set_answer(nth, old);
+                    match in_call {
+                        true => after.wire(who).complete(nth, Ok(self.scenario.answer(old))),
+                        false => after.wire(who).set_answer(nth, old),
+                    }
                 })?;
             }
             Action::Write { .. } => go(true, &|after| {
@@ -375,55 +448,108 @@ impl<S: Scenario<N>, const N: usize> Checker<'_, S, N> {
         }))
     }
 
-    /// Returns the request that a client has started or will start next.
-    fn turn(&self, who: usize, client: &Client<S, N>) -> Turn<S::Request> {
-        let (scripts, nth) = (self.scenario.scripts(), usize::from(client.done));
+    /// Returns the request of a client with this number of requests before it.
+    fn turn(&self, who: usize, nth: usize) -> Turn<S::Request> {
+        let scripts = self.scenario.scripts();
         let before: usize = scripts[..who].iter().map(|script| script.len()).sum();
         Turn { who, nth, number: before + nth, request: scripts[who][nth] }
     }
 
-    /// Starts a client's next request.
+    /// Starts a client's next request, or its next requests as one blocking call.
     fn start(&self, world: &mut World<S, N>, who: usize) -> Verdict {
         let memory = world.memory;
         let client = world.client(who);
-        let turn = self.turn(who, client);
-        let machine = self.scenario.machine(turn, client.driven.shared());
+        let turn = self.turn(who, client.done.into());
         let wire = client.driven.transport_mut();
         wire.set_memory(&memory);
         wire.request = wire.request.wrapping_add(1);
+        client.running = true;
+        let in_call = self.scenario.in_call(turn);
+        for nth in turn.nth..turn.nth + in_call.max(1) {
+            self.scenario.begin(self.turn(who, nth), &memory, &mut world.history);
+        }
+        if in_call == 0 {
+            return self.submit(world, who);
+        }
+        let client = world.client(who);
+        let wire = client.driven.transport().clone();
+        let seen = fingerprint(&wire.reached());
+        client.call = Some(Call { wire, polls: Vec::new(), seen });
+        self.proceed(world, who)
+    }
+
+    fn submit(&self, world: &mut World<S, N>, who: usize) -> Verdict {
+        let client = world.client(who);
+        let turn = self.turn(who, client.done.into());
+        let machine = self.scenario.machine(turn, client.driven.shared());
         let tag = Tag(turn.number as u64);
         client.driven.submit(tag, machine).map_err(|error| error.to_string())?;
-        client.running = true;
-        self.scenario.begin(turn, &memory, &mut world.history);
         self.poll(world, who)
     }
 
-    /// Polls a client's pipeline, which handles the completion that its transport has.
+    /// Polls a client's transport, which may have a completion.
     fn poll(&self, world: &mut World<S, N>, who: usize) -> Verdict {
         let memory = world.memory;
         let client = world.client(who);
+        if let Some(call) = &mut client.call {
+            call.answer(&memory);
+            if call.polls.len() > MAX_POLLS {
+                return Err("a call polls without end".into());
+            }
+            return self.proceed(world, who);
+        }
         client.driven.transport_mut().set_memory(&memory);
         let mut out = [Finished::default(); 2];
         let ended = client.driven.poll_into(&mut out).map_err(|error| error.to_string())?;
-        let after = client.driven.transport().memory();
-        let is_running = client.running;
-        // What the CPU has stored. READs of a word that it stores to see the word change once.
-        world.memory = after;
-        let World { memory, clients, history, .. } = world;
-        let Some(client) = &clients[who] else { return Ok(()) };
-        let (done, result) = match ended {
-            [] => return Ok(()),
-            [end] if is_running => (self.turn(who, client), end),
+        let tag = |done: u8| Tag(self.turn(who, done.into()).number as u64);
+        let results = match ended {
+            [] => Vec::new(),
+            [end] if client.running && end.tag == tag(client.done) => vec![end.result],
             _ => return Err(format!("reported {ended:?}")),
         };
-        if result.tag != Tag(done.number as u64) {
-            return Err(format!("reported {result:?}"));
-        }
-        let shared = client.driven.shared();
-        let is_done = self.scenario.end(done, result.result, shared, memory, history)?;
+        // What the CPU has stored. READs of a word that it stores to see the word change once.
+        world.memory = client.driven.transport().memory();
+        if results.is_empty() { Ok(()) } else { self.end(world, who, &results) }
+    }
+
+    /// Runs a client's blocking call until it polls for the next completion, or has ended.
+    fn proceed(&self, world: &mut World<S, N>, who: usize) -> Verdict {
         let client = world.client(who);
-        client.running = false;
-        client.done += u8::from(is_done);
+        let Some(call) = &mut client.call else { return Ok(()) };
+        let mut driven = client.driven.clone();
+        let stopped = call.replay(driven.transport_mut());
+        let results = self.scenario.call(self.turn(who, client.done.into()), &mut driven);
+        let stopped = stopped.borrow_mut().take();
+        if let Some(wire) = stopped {
+            call.wire = wire;
+            world.memory = call.wire.memory();
+            return Ok(());
+        }
+        driven.transport_mut().on_poll = None;
+        (client.driven, client.call) = (driven, None);
+        world.memory = client.driven.transport().memory();
+        match results {
+            Some(results) => self.end(world, who, &results),
+            None => self.submit(world, who),
+        }
+    }
+
+    /// Checks the results of requests.
+    fn end(
+        &self,
+        world: &mut World<S, N>,
+        who: usize,
+        results: &[ResultOf<S::Machine>],
+    ) -> Verdict {
+        let World { memory, clients, history, .. } = world;
+        let Some(client) = &clients[who] else { return Ok(()) };
+        let (mut done, shared) = (client.done, client.driven.shared());
+        for result in results {
+            let turn = self.turn(who, done.into());
+            done += u8::from(self.scenario.end(turn, *result, shared, memory, history)?);
+        }
+        let client = world.client(who);
+        (client.done, client.running) = (done, false);
         if client.driven.slots() == S::Machine::SLOTS {
             Self::drain(world, who)?;
         }
@@ -435,9 +561,10 @@ impl<S: Scenario<N>, const N: usize> Checker<'_, S, N> {
     /// same client could observe it, and the checker chooses when that request starts. Its effects
     /// may still come.
     fn drain(world: &mut World<S, N>, who: usize) -> Verdict {
-        let posted: Vec<_> = world.wire(who).posted().collect();
-        for (nth, posted) in posted {
-            world.come_late(Effect::of(posted.action));
+        let posted = world.wire(who).posted();
+        let posted: Vec<_> = posted.map(|(nth, posted)| (nth, Effect::of(posted.action))).collect();
+        for (nth, effect) in posted {
+            world.come_late(effect);
             let client = world.client(who);
             client.driven.transport_mut().complete(nth, Ok(0));
             let ended = client.driven.poll_into(&mut []).map(<[_]>::len);
@@ -468,13 +595,17 @@ impl<S: Scenario<N>, const N: usize> World<S, N> {
     }
 
     fn wire(&mut self, who: usize) -> &mut Wire<N> {
-        self.client(who).driven.transport_mut()
+        let client = self.client(who);
+        match &mut client.call {
+            Some(call) => &mut call.wire,
+            None => client.driven.transport_mut(),
+        }
     }
 
     /// Returns the WRITEs and atomics in flight, and those that may take effect late.
     fn writes(&self) -> Vec<Effect> {
         let posted = self.clients.iter().flatten();
-        let posted = posted.flat_map(|client| client.driven.transport().posted());
+        let posted = posted.flat_map(|client| client.wire().posted());
         let posted = posted.filter_map(|(_, posted)| Effect::of(posted.action));
         self.late.iter().copied().chain(posted).collect()
     }
@@ -485,7 +616,7 @@ impl<S: Scenario<N>, const N: usize> World<S, N> {
             let old = mem::replace(&mut self.memory[at], word);
             for who in 0..MAX_CLIENTS {
                 let Some(client) = &self.clients[who] else { continue };
-                if client.driven.transport().must_note(at, old, word) {
+                if client.wire().must_note(at, old, word) {
                     self.wire(who).note(at, old, word);
                     self.seal(who);
                 }
@@ -508,6 +639,7 @@ impl<S: Scenario<N>, const N: usize> World<S, N> {
     /// Updates the hash of a client after a change.
     fn seal(&mut self, who: usize) {
         let client = self.client(who);
-        client.fingerprint = fingerprint(&(&client.driven, client.done, client.running));
+        let call = client.call.as_ref().map(|call| (&call.wire, call.seen));
+        client.fingerprint = fingerprint(&(&client.driven, call, client.done, client.running));
     }
 }

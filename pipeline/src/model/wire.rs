@@ -71,8 +71,10 @@ pub struct Wire<const N: usize> {
     staged: Option<Slot>,
     /// The number of the client's present request; posts carry it.
     pub request: u8,
-    /// Completes an operation at each poll, if no checker does so between polls.
+    /// Acts before each poll.
     pub on_poll: Option<OnPoll<N>>,
+    /// Whether polls return a fault.
+    pub is_stopped: bool,
 }
 
 impl<const N: usize> Wire<N> {
@@ -107,6 +109,7 @@ impl<const N: usize> Wire<N> {
             staged: None,
             request: 0,
             on_poll: None,
+            is_stopped: false,
         }
     }
 
@@ -131,9 +134,16 @@ impl<const N: usize> Wire<N> {
         core::array::from_fn(|at| self.memory[at].load(SeqCst))
     }
 
+    /// Returns the words that the CPU can address, as the client sees them.
+    #[must_use]
+    pub fn reached(&self) -> Vec<u64> {
+        let words = self.reaches as usize * self.geometry.window_words as usize;
+        self.memory[..words].iter().map(|word| word.load(SeqCst)).collect()
+    }
+
     /// Returns the operations in flight, each with its number.
-    pub fn posted(&self) -> impl Iterator<Item = (usize, Posted)> + '_ {
-        self.posted.iter().enumerate().filter_map(|(nth, posted)| Some((nth, posted.clone()?)))
+    pub fn posted(&self) -> impl Iterator<Item = (usize, &Posted)> {
+        self.posted.iter().enumerate().filter_map(|(nth, posted)| Some((nth, posted.as_ref()?)))
     }
 
     /// Returns whether [`note`](Self::note) changes something.
@@ -236,13 +246,15 @@ impl<const N: usize> Hash for Wire<N> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         for (nth, Posted { token, action, request, later }) in self.posted() {
             // The request distinguishes generations.
-            (nth, token.0 as u32, action, request == self.request, later).hash(hasher);
+            (nth, token.0 as u32, action, *request == self.request, later).hash(hasher);
         }
         for (slot, landed) in self.slots.iter().zip(self.landed).filter(|(_, landed)| *landed > 0) {
             let words = slot.iter().enumerate().filter(|(at, _)| landed >> at & 1 == 1);
             landed.hash(hasher);
             words.for_each(|(_, word)| word.hash(hasher));
         }
+        let completed = self.completed.map(|it| (it.token.0 as u32, it.result.ok()));
+        completed.hash(hasher);
     }
 }
 
@@ -300,6 +312,9 @@ impl<const N: usize> Transport for Wire<N> {
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
         if let Some(on_poll) = self.on_poll.clone() {
             on_poll(self);
+        }
+        if self.is_stopped {
+            return Err(Fault::Device { code: 0 });
         }
         let Some(completion) = self.completed.take() else { return Ok(0) };
         out[0] = completion;

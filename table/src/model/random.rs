@@ -7,14 +7,12 @@ use probeline_pipeline::model::{
 use super::subject::{Case, Narrow, Subject};
 use super::tree::TreeKeys;
 use super::wide::WideKeys;
-use super::{KEYS, Mutant, PAPER, Request, Scenario, find, put};
+use super::{KEYS, MAX_REQUESTS, Mutant, PAPER, Request, Scenario, find, put};
 use crate::direct::Direct;
 use crate::layout::Probing;
 use crate::tree::TreeMutant;
 use crate::wide::WideMutant;
 
-/// Requests of all clients together.
-const MAX_REQUESTS: usize = 8;
 const CHECK: RandomCheck<'_> = RandomCheck { name: "table", scenarios: 120, max_moves: 20_000 };
 /// The most scenarios in which a defect must show.
 const MAX_TO_FIND: u64 = 1_000;

@@ -5,9 +5,9 @@ use core::fmt::Debug;
 use core::hash::Hash;
 
 use probeline_pipeline::model::{self, Action, Explored, MAX_CLIENTS, Stopped, Verdict, torn};
-use probeline_pipeline::{Machine, Operation, Pipeline, Run};
+use probeline_pipeline::{Batch, Machine, Operation, Parts, Pipeline, Pull, Run};
 
-use super::{KEYS, MOST_BUCKETS, Memory, Mutant, Request, Scenario, Storage, Wire};
+use super::{KEYS, MAX_REQUESTS, MOST_BUCKETS, Memory, Mutant, Request, Scenario, Storage, Wire};
 use crate::cache::CacheEntry;
 use crate::config::Config;
 use crate::context::Context;
@@ -37,6 +37,10 @@ pub(super) trait Subject: Copy + Debug {
     fn is_there(&self, scenario: &Scenario, memory: &Memory, key: usize) -> bool;
     /// Checks that each key is in at most one bucket, and that no bucket before it is empty.
     fn check_memory(&self, scenario: &Scenario, memory: &Memory) -> Verdict;
+    /// Returns whether a key has no place left.
+    fn is_full(&self, _: &Scenario, _: &Memory, _key: usize) -> bool {
+        true
+    }
     /// Drops what a client knows of the table before it is cleared.
     fn forget(&self, context: &mut Self::Context);
 }
@@ -53,8 +57,8 @@ pub(super) struct Case<S> {
 pub(super) struct History {
     /// How often each key was inserted.
     inserted: [u8; KEYS.len()],
-    /// Whether the key of each client's request was in the table when the request started.
-    present: [bool; MAX_CLIENTS],
+    /// Whether the key of each request was in the table when the request started.
+    present: [bool; MAX_REQUESTS],
     cleared: bool,
 }
 
@@ -94,9 +98,28 @@ impl<S: Subject> model::Scenario<MOST_BUCKETS> for Case<S> {
         self.subject.operation(&self.scenario, turn.who, turn.request, context)
     }
 
+    fn in_call(&self, turn: Turn) -> usize {
+        let is_batch = self.scenario.batch && turn.who == 0;
+        if is_batch { self.scenario.scripts[0].len() } else { 0 }
+    }
+
+    fn call(
+        &self,
+        turn: Turn,
+        driven: &mut Driven<S>,
+    ) -> Option<Vec<Result<Outcome, OperationError>>> {
+        let requests = self.scenario.scripts[turn.who];
+        let results = vec![Ok(Outcome::Absent); requests.len()];
+        let mut batch = Requests { case: self, turn, requests, results };
+        match driven.run_batch(&mut batch) {
+            Ok(()) => Some(batch.results),
+            Err(error) => Some(vec![Err(error)]),
+        }
+    }
+
     fn begin(&self, turn: Turn, memory: &Memory, history: &mut History) {
         let is_there = self.subject.is_there(&self.scenario, memory, turn.request.key);
-        history.present[turn.who] = is_there;
+        history.present[turn.number] = is_there;
     }
 
     fn end(
@@ -107,7 +130,7 @@ impl<S: Subject> model::Scenario<MOST_BUCKETS> for Case<S> {
         memory: &Memory,
         history: &mut History,
     ) -> Result<bool, String> {
-        let was_there = core::mem::take(&mut history.present[turn.who]);
+        let was_there = core::mem::take(&mut history.present[turn.number]);
         let outcome = match result {
             Ok(outcome) => outcome,
             // The client repeats the request.
@@ -120,7 +143,8 @@ impl<S: Subject> model::Scenario<MOST_BUCKETS> for Case<S> {
             // The key is present at the completion: the linearization point.
             Outcome::Found => is_there,
             // The key is absent at the start: the linearization point.
-            Outcome::Full | Outcome::Absent => !was_there,
+            Outcome::Absent => !was_there,
+            Outcome::Full => !was_there && self.subject.is_full(&self.scenario, memory, key),
             // Its own claim inserted the key after the start.
             Outcome::Inserted => is_there && !was_there,
         };
@@ -166,7 +190,7 @@ impl<S: Subject> model::Scenario<MOST_BUCKETS> for Case<S> {
 
     fn torn(&self, at: usize, values: Vec<u64>) -> Vec<u64> {
         match values[..] {
-            [0, now] if at < self.scenario.buckets => self.scenario.values(false, now),
+            [0, now] if at < self.scenario.buckets => self.scenario.values(now),
             [_, _, ..] if self.scenario.words_tear => torn(&values, &[0xff, !0xff]),
             _ => values,
         }
@@ -190,6 +214,28 @@ impl<S: Subject> model::Scenario<MOST_BUCKETS> for Case<S> {
 }
 
 type Turn = model::Turn<Request>;
+
+/// A batch: the rest of a client's script.
+struct Requests<'c, S> {
+    case: &'c Case<S>,
+    turn: Turn,
+    requests: &'static [Request],
+    results: Vec<Result<Outcome, OperationError>>,
+}
+
+impl<S: Subject> Batch<Wire, S::Context, S::Machine> for Requests<'_, S> {
+    fn pull(&mut self, parts: &mut Parts<'_, Wire, S::Context>, into: &mut S::Machine) -> Pull {
+        let [request, rest @ ..] = self.requests else { return Pull::End };
+        let Case { scenario, subject } = self.case;
+        into.replace_with(subject.operation(scenario, self.turn.who, *request, parts.shared));
+        self.requests = rest;
+        Pull::Start(self.results.len() - rest.len() - 1)
+    }
+
+    fn take(&mut self, place: usize, result: Result<Outcome, OperationError>) {
+        self.results[place] = result;
+    }
+}
 
 /// Narrow keys.
 #[derive(Clone, Copy, Debug)]
@@ -250,6 +296,12 @@ impl Subject for Narrow {
             scenario.check_place(memory, key, places)?;
         }
         Ok(())
+    }
+
+    /// Buckets that were occupied once are it for ever.
+    fn is_full(&self, scenario: &Scenario, memory: &Memory, key: usize) -> bool {
+        let limit = scenario.chunk * scenario.max_chunks as usize;
+        scenario.order(scenario.homes[key]).take(limit).all(|at| memory[at] != 0)
     }
 
     fn forget(&self, context: &mut Self::Context) {
