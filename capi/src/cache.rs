@@ -107,29 +107,34 @@ pub(crate) fn open(
     operations: u32,
 ) -> Result<Box<dyn Cache>, Error> {
     match (config.key_bytes, config.value_bytes) {
-        (..=128, ..=128) => Ranged::<128, 128>::open(members, config, operations),
-        (..=256, ..=1024) => Ranged::<256, 1024>::open(members, config, operations),
-        _ => Ranged::<MAX_KEY, MAX_VALUE>::open(members, config, operations),
+        // Those of MPI-DHT's programs: loops over them have constant lengths.
+        (80, 104) => Typed::<[u8; 80], [u8; 104]>::open(members, config, operations),
+        (..=128, ..=128) => Typed::<Bytes<128>, Bytes<128>>::open(members, config, operations),
+        (..=256, ..=1024) => Typed::<Bytes<256>, Bytes<1024>>::open(members, config, operations),
+        _ => Typed::<Bytes<MAX_KEY>, Bytes<MAX_VALUE>>::open(members, config, operations),
     }
 }
 
-/// A map of keys of at most `K` and values of at most `V` bytes.
-struct Ranged<const K: usize, const V: usize> {
-    map: Map<Engine, Vec<Operation<Bytes<K>, Bytes<V>>>, Bytes<K>, Bytes<V>>,
+/// A map of keys `K` and values `V`.
+struct Typed<K: Plain, V: Plain> {
+    map: Map<Engine, Vec<Operation<K, V>>, K, V>,
     key_bytes: usize,
     value_bytes: usize,
     /// What a batch gives to the map.
-    keys: Vec<Bytes<K>>,
-    values: Vec<Bytes<V>>,
-    found: Vec<Option<Bytes<V>>>,
-    finished: Vec<Finished<Bytes<V>>>,
+    keys: Vec<K>,
+    values: Vec<V>,
+    found: Vec<Option<V>>,
+    finished: Vec<Finished<V>>,
     /// Room for one value.
     room: Vec<u8>,
 }
 
 /// Returns bytes whose number was checked when the map was opened.
-fn sized<const N: usize>(bytes: &[u8]) -> Result<Bytes<N>, OperationError> {
-    Bytes::new(bytes).ok_or(OperationError::Post(probeline::transport::PostError::OutOfRange))
+fn sized<P: Plain>(bytes: &[u8]) -> Result<P, OperationError> {
+    if bytes.len() > P::CAPACITY {
+        return Err(OperationError::Post(probeline::transport::PostError::OutOfRange));
+    }
+    Ok(P::from_bytes(bytes))
 }
 
 /// Stores a value that was found.
@@ -149,13 +154,13 @@ fn request<V>(write: Write, value: V) -> Request<V> {
     }
 }
 
-impl<const K: usize, const V: usize> Ranged<K, V> {
+impl<K: Plain, V: Plain> Typed<K, V> {
     fn open(
         members: &mut Members,
         config: Config,
         operations: u32,
     ) -> Result<Box<dyn Cache>, Error> {
-        let engine = members.open(config.sizes::<Bytes<K>, Bytes<V>>(operations))?;
+        let engine = members.open(config.sizes::<K, V>(operations))?;
         let storage = vec![Operation::EMPTY; operations as usize];
         Ok(Box::new(Self {
             map: Map::open(engine, config, storage, members.exchange())?,
@@ -198,12 +203,14 @@ impl<const K: usize, const V: usize> Ranged<K, V> {
     }
 }
 
-impl<const K: usize, const V: usize> Cache for Ranged<K, V> {
+impl<K: Plain, V: Plain> Cache for Typed<K, V> {
     fn get(&mut self, key: &[u8], value: Place<'_>) -> Result<probeline_outcome, Error> {
-        let Outcome::Hit(()) = self.map.call_bytes(key, Request::Get, &mut self.room)? else {
+        let Self { map, room, .. } = self;
+        let room = room.as_mut_slice();
+        let Outcome::Hit(()) = map.call_bytes(key, Request::Get, room)? else {
             return Ok(probeline_outcome::PROBELINE_ABSENT);
         };
-        copy(&self.room, value);
+        copy(room, value);
         Ok(probeline_outcome::PROBELINE_FOUND)
     }
 
@@ -330,8 +337,8 @@ impl<const K: usize, const V: usize> Cache for Ranged<K, V> {
         key: &[u8],
         change: &mut dyn FnMut(&mut [u8]) -> bool,
     ) -> Result<probeline_outcome, Error> {
-        let absent = Bytes::zeroed(self.value_bytes);
-        let change = |old: Option<&Bytes<V>>| {
+        let absent = V::zeroed(self.value_bytes);
+        let change = |old: Option<&V>| {
             let mut value = *old.unwrap_or(&absent);
             change(value.bytes_mut()).then_some(value)
         };

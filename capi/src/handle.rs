@@ -4,7 +4,7 @@ use core::cell::{Cell, RefCell};
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
-use std::panic::{catch_unwind, resume_unwind};
+use std::panic::catch_unwind;
 
 use crate::status::{Error, probeline_status};
 
@@ -54,19 +54,24 @@ impl<T: Abandon> Handle<T> {
     }
 
     /// Uses the value. A panic abandons it.
+    #[inline]
     pub(crate) fn with<R>(
         &self,
         body: impl FnOnce(&mut T) -> Result<R, Error>,
     ) -> Result<R, Error> {
         self.check_thread()?;
-        let Ok(mut value) = self.value.try_borrow_mut() else { return Err(in_use()) };
-        let used = value.as_mut().filter(|_| !self.is_broken.get()).ok_or_else(broken)?;
-        let result = catch_unwind(AssertUnwindSafe(|| body(used)));
-        result.unwrap_or_else(|payload| {
-            self.is_broken.set(true);
-            *value = value.take().and_then(Abandon::abandon);
-            resume_unwind(payload)
-        })
+        // Dropped by a panic only, and after the borrow: less work than to catch the panic, which
+        // `call` does.
+        let panicked = Panicked(self);
+        let result = match self.value.try_borrow_mut() {
+            Ok(mut value) => match value.as_mut() {
+                Some(value) if !self.is_broken.get() => body(value),
+                _ => Err(broken()),
+            },
+            Err(_) => Err(in_use()),
+        };
+        core::mem::forget(panicked);
+        result
     }
 
     /// Takes the value out, to close it; `None` if a panic has left nothing.
@@ -94,11 +99,27 @@ impl<T: Abandon> Handle<T> {
     }
 }
 
+/// Abandons the value of the handle when it is dropped.
+struct Panicked<'h, T: Abandon>(&'h Handle<T>);
+
+impl<T: Abandon> Drop for Panicked<'_, T> {
+    #[cold]
+    fn drop(&mut self) {
+        self.0.is_broken.set(true);
+        // No second panic may leave this, because that would end the process.
+        let abandon = || self.0.value.take().and_then(Abandon::abandon);
+        let left = catch_unwind(AssertUnwindSafe(abandon)).unwrap_or(None);
+        self.0.value.replace(left);
+    }
+}
+
+#[cold]
 fn in_use() -> Error {
     let text = "the handle is in use by the call that called this function: wait until it returns";
     Error::new(probeline_status::PROBELINE_ERROR_IN_USE, text)
 }
 
+#[cold]
 fn broken() -> Error {
     let text = "an earlier call met a defect of the library: the handle can only be closed";
     Error::new(probeline_status::PROBELINE_ERROR_PANIC, text)

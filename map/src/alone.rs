@@ -1,39 +1,31 @@
-//! Blocking gets, and blocking puts in the mode without locks, over a transport while nothing else of
-//! the map is in flight: each post is awaited before the next, without storage, queues, and copies of
-//! key and value.
+//! Blocking gets and puts over a transport while nothing else of the map is in flight: each post is
+//! awaited before the next, without storage, queues, and copies of key and value.
 //!
-//! Only what most requests meet is decided here, as the machine decides it. Otherwise the request runs
-//! as a machine, from its beginning: until then it has only read. A value is returned only if its check
-//! matches, and a put here is one WRITE, so no order of effects is possible that the machine, which the
-//! model check covers, does not have as well.
+//! A put posts what the machine posts, in the same order, so no order of effects is possible that the
+//! machine, which the model check covers, does not have as well.
 
 use probeline_pipeline::{Alone, Error};
-use probeline_transport::{Local, Request as Post, Transport};
+use probeline_transport::{Local, PostError, Request as Post, Transport};
 
 use crate::Operation;
 use crate::context::Context;
-use crate::control::{Control, State};
-use crate::layout::{check, store_entry};
+use crate::control::Control;
+use crate::hash::hash_of_bytes;
+use crate::layout::{Place, check_seed, store_entry};
 use crate::machine::{Access, LANDING, STAGED};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Request, Written};
-use crate::plain::Plain;
-use crate::search::Kind;
+use crate::plain::{Plain, sized};
+use crate::quick::{self, Quick};
+use crate::search::{Kind, Seen, Target};
 
 /// A request in progress.
 pub(crate) struct Blocking<'r, T, S, K: Plain, V: Plain> {
     pub(crate) alone: Alone<'r, T, S, Context, Access<K, V>>,
     pub(crate) key: &'r [u8],
     pub(crate) hash: u64,
-}
-
-/// What a READ of a candidate has shown.
-enum Shown {
-    Empty,
-    Key,
-    Other,
-    /// The machine decides.
-    Unclear,
+    /// The bucket of the last look.
+    pub(crate) present: Place,
 }
 
 impl<T, S, K, V> Blocking<'_, T, S, K, V>
@@ -43,110 +35,151 @@ where
     K: Plain,
     V: Plain,
 {
-    /// Runs a request. Returns `None` if a machine has to run it. After a hit `room` has the value.
+    /// Runs a request. Returns `None` if a machine has to run it: from its beginning, or because it
+    /// waits for several posts at once. After a hit `room` has the value.
     #[inline(always)]
     pub(crate) fn run(
-        mut self,
+        &mut self,
         request: Request<&[u8]>,
         room: &mut [u8],
     ) -> Result<Option<Outcome<()>>, Error> {
-        let ended = match (request, self.alone.parts().1.mode) {
-            (Request::Get, Mode::Claims | Mode::Unlocked) => self.get(room),
-            (Request::Put(value), Mode::Unlocked) => self.put(value),
-            _ => Ok(None),
+        let (transport, context) = self.alone.parts();
+        let is_quick = match (context.mode, request) {
+            (Mode::Claims, Request::Get) | (Mode::Unlocked, _) => true,
+            (Mode::Claims, _) => !context.claims_with_read && !transport.caps().write_then_atomic,
+            _ => false,
         };
+        if !is_quick {
+            return Ok(None);
+        }
+        let ended = quick::run(self, request, room);
         if ended.is_err() {
             self.alone.parts().1.stats.failed += 1;
         }
         ended
     }
 
-    fn get(&mut self, room: &mut [u8]) -> Result<Option<Outcome<()>>, Error> {
-        for nth in 0..self.alone.parts().1.layout.candidates {
-            match self.look(nth, Some(&mut *room))? {
-                Shown::Other => {}
-                Shown::Key => {
-                    self.alone.parts().1.stats.hits += 1;
-                    return Ok(Some(Outcome::Hit(())));
-                }
-                Shown::Empty => {
-                    self.alone.parts().1.stats.misses += 1;
-                    return Ok(Some(Outcome::Miss));
-                }
-                Shown::Unclear => return Ok(None),
-            }
-        }
-        // As in the machine: every candidate has an entry of another key.
-        self.alone.parts().1.stats.misses += 1;
-        Ok(Some(Outcome::Miss))
-    }
-
-    fn put(&mut self, value: &[u8]) -> Result<Option<Outcome<()>>, Error> {
-        for nth in 0..self.alone.parts().1.layout.candidates {
-            let kind = match self.look(nth, None)? {
-                Shown::Other => continue,
-                Shown::Key => Kind::Key,
-                Shown::Empty => Kind::Empty,
-                Shown::Unclear => return Ok(None),
-            };
-            return Ok(Some(Outcome::Written(self.overwrite(nth, kind, value)?)));
-        }
-        Ok(None)
-    }
-
-    /// Reads a candidate. With room, the value of the key is stored there.
-    ///
-    /// A get passes an entry of another key whose check does not match, as in the machine. So does a
-    /// put without claims: it could not mark a destroyed entry as dropped, and any bucket that it
-    /// takes later is right, because without claims a key may have two.
+    /// Writes the entry from its first word on, a control word, or without one.
     #[inline(always)]
-    fn look(&mut self, nth: u32, room: Option<&mut [u8]>) -> Result<Shown, Error> {
+    fn write(&mut self, control: Option<Control>, value: &[u8]) -> Result<(), Error> {
+        let key = sized::<K>(self.key);
+        let layout = &self.alone.parts().1.layout;
+        let to = match control {
+            Some(_) => layout.segment(self.present),
+            None => layout.body(self.present),
+        };
+        let from = Local { slot: self.alone.slot(STAGED), start: 0, words: to.words };
+        let staged = self.alone.staged(from)?;
+        let body = match control {
+            None => staged,
+            Some(control) => {
+                let (first, body) = staged.split_first_mut().ok_or(Error::Idle)?;
+                *first = control.0;
+                body
+            }
+        };
+        store_entry(key, sized::<V>(value), body);
+        self.alone.run(Post::Write { from, to })?;
+        Ok(())
+    }
+
+    /// Posts a compare-and-swap of the control word. Returns whether it has replaced what was seen.
+    #[inline(always)]
+    fn swap(&mut self, seen: Control, desired: Control) -> Result<bool, Error> {
+        let at = self.alone.parts().1.layout.control(self.present);
+        let swap = Post::CompareAndSwap { at, expected: seen.0, desired: desired.0 };
+        let old = Control(self.alone.run(swap)?);
+        self.alone.parts().1.follow_writer(seen, old);
+        Ok(old == seen)
+    }
+}
+
+impl<T, S, K, V> Quick for Blocking<'_, T, S, K, V>
+where
+    T: Transport,
+    S: AsMut<[Operation<K, V>]>,
+    K: Plain,
+    V: Plain,
+{
+    #[inline(always)]
+    fn context(&mut self) -> &mut Context {
+        self.alone.parts().1
+    }
+
+    /// A put without claims passes an entry of another key whose check does not match, as a get does:
+    /// it could not mark a destroyed entry as dropped, and any bucket that it takes later is right,
+    /// because without claims a key may have two.
+    #[inline(always)]
+    fn look(
+        &mut self,
+        nth: u32,
+        writes: bool,
+        room: Option<&mut [u8]>,
+    ) -> Result<(Control, Seen), Error> {
         let context = self.alone.parts().1;
         context.stats.looks += 1;
+        let writes = writes && !context.mode.overwrites();
         let layout = context.layout;
         let place = layout.candidate(self.hash, nth);
+        self.present = place;
         let from = layout.segment(place);
         let into = Local { slot: self.alone.slot(LANDING), start: 0, words: from.words };
         self.alone.run(Post::Read { from, into })?;
         let (control, body) = self.alone.landed(into)?.split_first().unwrap_or((&0, &[]));
         let control = Control(*control);
-        match control.state() {
-            State::Full => {}
-            State::Empty => return Ok(Shown::Empty),
-            State::Claimed | State::Dropped => return Ok(Shown::Unclear),
+        if let Some(seen) = Seen::unless_full(control, self.hash) {
+            return Ok((control, seen));
         }
-        let (there, value) = layout.bytes.of::<K, V>().split(body);
-        if there != self.key {
-            return Ok(Shown::Other);
+        let entry = layout.bytes.of::<K, V>().split(body);
+        let (there, value) = entry.ok_or(PostError::OutOfRange)?;
+        let is_key = there == sized::<K>(self.key);
+        if !is_key && !writes {
+            return Ok((control, Seen::Other));
         }
-        if !control.has_check(check(self.hash, value, place)) {
-            return Ok(Shown::Unclear);
+        let hash = if is_key { self.hash } else { hash_of_bytes(there, 0) };
+        let check = hash_of_bytes(value, check_seed(hash, place));
+        let seen = Seen::of_full(is_key, control.has_check(check));
+        match room {
+            Some(room) if seen == Seen::Key && room.len() == value.len() => {
+                room.copy_from_slice(value);
+            }
+            _ => {}
         }
-        if let Some(room) = room
-            && room.len() == value.len()
-        {
-            room.copy_from_slice(value);
+        if seen == Seen::Mixed {
+            self.context().stats.failed_checks += 1;
         }
-        Ok(Shown::Key)
+        Ok((control, seen))
     }
 
-    /// Writes the entry with its control word.
-    fn overwrite(&mut self, nth: u32, kind: Kind, value: &[u8]) -> Result<Written, Error> {
-        let (key, hash) = (self.key, self.hash);
-        let context = self.alone.parts().1;
-        let place = context.layout.candidate(hash, nth);
-        let full = Control::full(context.clock.age(), context.check(hash, value, place));
-        let to = context.layout.segment(place);
-        let from = Local { slot: self.alone.slot(STAGED), start: 0, words: to.words };
-        let (control, body) = self.alone.staged(from)?.split_first_mut().ok_or(Error::Idle)?;
-        *control = full.0;
-        store_entry(key, value, body);
-        self.alone.run(Post::Write { from, to })?;
-        let context = self.alone.parts().1;
+    #[inline(always)]
+    fn store(&mut self, target: Target, value: &[u8]) -> Result<Option<Written>, Error> {
+        let hash = self.hash;
+        let check = hash_of_bytes(sized::<V>(value), check_seed(hash, self.present));
+        let context = self.context();
+        let full = Control::full(context.clock.age(), check);
+        if context.mode.overwrites() {
+            self.write(Some(full), value)?;
+        } else {
+            if target.needs_comparison() {
+                return Ok(None);
+            }
+            let ticket = context.ticket(hash);
+            if !self.swap(target.seen, ticket)? {
+                self.context().stats.lost_claims += 1;
+                return Ok(None);
+            }
+            self.write(None, value)?;
+            if !self.swap(ticket, full)? {
+                let stats = &mut self.context().stats;
+                stats.stolen_claims += 1;
+                stats.lost_entries += u64::from(target.kind == Kind::Key);
+                return Ok(Some(Written::Dropped));
+            }
+        }
+        let present = self.present;
+        let context = self.context();
         context.clock.count();
-        context.last_put = Some((place, nth));
-        let written = if kind == Kind::Key { Written::Updated } else { Written::Inserted };
-        context.stats.count(written, false);
-        Ok(written)
+        context.last_put = Some((present, target.nth));
+        Ok(Some(target.kind.written()))
     }
 }

@@ -8,14 +8,13 @@ use probeline_pipeline::{Error, Parts, Pull};
 use probeline_transport::{PostError, Transport};
 
 use crate::context::Context;
-use crate::direct::{
-    BucketWords, EngineWords, Glance, Look, MAX_MAPPED, Mapped, glance, prefetch, run,
-};
+use crate::direct::{BucketWords, EngineWords, Look, MAX_MAPPED, Mapped, glance, prefetch, run};
 use crate::error::BatchError;
 use crate::layout::hash;
 use crate::machine::Access;
 use crate::outcome::{Outcome, Request, Written};
 use crate::plain::Plain;
+use crate::search::Seen;
 
 /// Keys in a block that the CPU runs. The transport is polled after each block, because only a poll
 /// detects lost owners.
@@ -167,7 +166,7 @@ impl<'b, K: Plain, Q> Batch<'b, K, Q> {
     /// meanwhile glances at those of the group before. A key whose candidate has another key joins
     /// the next group with a further candidate.
     #[inline(never)]
-    fn run_block<'t, V: Plain>(&mut self, words: &impl BucketWords<'t>, context: &mut Context)
+    fn run_block<'t, V: Plain>(&mut self, words: impl BucketWords<'t>, context: &mut Context)
     where
         Q: Requests<V>,
     {
@@ -206,7 +205,7 @@ impl<'b, K: Plain, Q> Batch<'b, K, Q> {
     #[inline(always)]
     fn proceed<'t, V: Plain>(
         &mut self,
-        words: &impl BucketWords<'t>,
+        words: impl BucketWords<'t>,
         context: &mut Context,
         at: Look<'t>,
     ) -> Option<Look<'t>>
@@ -217,13 +216,13 @@ impl<'b, K: Plain, Q> Batch<'b, K, Q> {
         let value = self.requests.value(at.at);
         let bytes = context.layout.bytes.value;
         let room = || value.map(|to| to.insert(V::zeroed(bytes)).bytes_mut());
-        match glance(&at, context, key.bytes(), room) {
-            Glance::Hit => {}
-            Glance::Other if at.nth + 1 < context.layout.candidates => {
+        match glance::<K, V>(&at, context, key.bytes(), room) {
+            Seen::Key => {}
+            Seen::Other if at.nth + 1 < context.layout.candidates => {
                 return Some(Look::new(words, &context.layout, at.at, at.hash, at.nth + 1));
             }
-            Glance::Other | Glance::Empty => self.serve(words, context, key, &at),
-            Glance::Unclear => {
+            Seen::Other | Seen::Empty => self.serve(words, context, key, &at),
+            _ => {
                 // The room may have what does not match the check.
                 if let Some(value) = self.requests.value(at.at) {
                     *value = None;
@@ -238,7 +237,7 @@ impl<'b, K: Plain, Q> Batch<'b, K, Q> {
     #[inline(always)]
     fn serve<'t, V: Plain>(
         &mut self,
-        words: &impl BucketWords<'t>,
+        words: impl BucketWords<'t>,
         context: &mut Context,
         key: &K,
         at: &Look<'t>,
@@ -299,7 +298,7 @@ where
                 self.run_block::<V>(&mapped, parts.shared);
             } else {
                 let words = EngineWords { transport: parts.transport, layout };
-                self.run_block::<V>(&words, parts.shared);
+                self.run_block::<V>(words, parts.shared);
             }
             return Pull::Poll;
         }

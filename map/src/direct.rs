@@ -8,23 +8,26 @@ use core::marker::PhantomData;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
+use probeline_pipeline::Error;
 use probeline_transport::{
-    AtomicScope, Owner, RemoteWord, Segment, Transport, WORD_BYTES, load_bytes, prefetch_far,
-    store_bytes,
+    AtomicScope, Owner, PostError, RemoteWord, Segment, Transport, WORD_BYTES, begin_with,
+    prefetch_far, store_bytes,
 };
 
 use crate::context::Context;
-use crate::control::{Control, State};
-use crate::layout::{Layout, Place, check, hash};
+use crate::control::Control;
+use crate::hash::{hash_of_words, load_and_hash, store_and_hash};
+use crate::layout::{EntryBytes, Layout, Place, check_seed};
 use crate::outcome::{Outcome, Request, ValueHash, Written};
-use crate::plain::Plain;
+use crate::plain::{Plain, sized, sized_mut};
+use crate::quick::{self, Quick};
 use crate::search::{Kind, Next, Search, Seen, Target};
 
 /// Owners whose words a batch looks up once.
 pub(crate) const MAX_MAPPED: usize = 64;
 
 /// The words of all owners, for the CPU.
-pub(crate) trait BucketWords<'t> {
+pub(crate) trait BucketWords<'t>: Copy {
     /// Returns the words of a bucket, from its control word on.
     fn bucket(&self, at: Place) -> Option<&'t [AtomicU64]>;
 }
@@ -34,6 +37,14 @@ pub(crate) struct EngineWords<'t, T> {
     pub(crate) transport: &'t T,
     pub(crate) layout: Layout,
 }
+
+impl<'t, T> Clone for EngineWords<'t, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<'t, T> Copy for EngineWords<'t, T> {}
 
 impl<'t, T: Transport> BucketWords<'t> for EngineWords<'t, T> {
     #[inline(always)]
@@ -65,7 +76,7 @@ impl<'t> Mapped<'t> {
     }
 }
 
-impl<'t> BucketWords<'t> for Mapped<'t> {
+impl<'t> BucketWords<'t> for &Mapped<'t> {
     #[inline(always)]
     fn bucket(&self, at: Place) -> Option<&'t [AtomicU64]> {
         // A part is mapped into this process, so its indices fit a usize.
@@ -88,7 +99,7 @@ pub(crate) fn is_possible(transport: &impl Transport, layout: &Layout) -> bool {
 /// Runs a request. Returns `None` if a word cannot be reached: a defect of the transport.
 #[inline(always)]
 pub(crate) fn run<'t, K: Plain, V: Plain>(
-    words: &impl BucketWords<'t>,
+    words: impl BucketWords<'t>,
     context: &mut Context,
     key: &K,
     hash: u64,
@@ -104,20 +115,16 @@ pub(crate) fn run<'t, K: Plain, V: Plain>(
 /// size of a value; after a hit it has the value, otherwise bytes without meaning.
 #[inline(always)]
 pub(crate) fn run_bytes<'t, K: Plain, V: Plain>(
-    words: &impl BucketWords<'t>,
+    words: impl BucketWords<'t>,
     context: &mut Context,
     (key, hash): (&[u8], u64),
     request: Request<&[u8]>,
     room: &mut [u8],
 ) -> Option<Outcome<()>> {
-    let mut access =
-        Direct { words, context, key, hash, search: Search::START, types: PhantomData::<(K, V)> };
-    match request {
-        Request::Get => access.get(room),
-        Request::Put(value) => access.write(Some(value), Over::All, room),
-        Request::PutIfAbsent(value) => access.write(Some(value), Over::Nothing, room),
-        Request::Replace(value, old) => access.write(Some(value), Over::Same(old), room),
-        Request::Remove => access.write(None, Over::All, room),
+    match quick::run(&mut Cpu::<_, K, V>::new(words, context, (key, hash)), request, room) {
+        Ok(Some(outcome)) => Some(outcome),
+        Ok(None) => Cpu::<_, K, V>::new(words, context, (key, hash)).run_carefully(request, room),
+        Err(_) => None,
     }
 }
 
@@ -140,19 +147,6 @@ impl Over {
     }
 }
 
-/// What a glance at a candidate has shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Glance {
-    /// The get is done.
-    Hit,
-    /// The entry of another key.
-    Other,
-    /// Never used: no further candidate has the key.
-    Empty,
-    /// Undecided: the whole request has to run.
-    Unclear,
-}
-
 /// A candidate of a key of a batch.
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'t> {
@@ -171,7 +165,7 @@ impl<'t> Look<'t> {
 
     #[inline(always)]
     pub(crate) fn new(
-        words: &impl BucketWords<'t>,
+        words: impl BucketWords<'t>,
         layout: &Layout,
         at: usize,
         hash: u64,
@@ -186,176 +180,207 @@ impl<'t> Look<'t> {
 /// in the room and counts; nothing else changes or counts anything. Without room no glance is a hit.
 ///
 /// The rule of the check holds as for a READ, of which words may land in any order: the value is
-/// loaded in vectors, then checked, and only a value that matches the control word loaded before
-/// leaves this function.
+/// loaded after the control word, each word once, and only one that matches leaves this function.
 #[inline(always)]
-pub(crate) fn glance<'v>(
+pub(crate) fn glance<'v, K: Plain, V: Plain>(
     look: &Look<'_>,
     context: &mut Context,
     key: &[u8],
     room: impl FnOnce() -> Option<&'v mut [u8]>,
-) -> Glance {
-    let Some((control, body)) = look.bucket.split_first() else {
-        return Glance::Unclear;
-    };
-    let Some((there, body)) = body.split_at_checked(key.len().div_ceil(WORD_BYTES)) else {
-        return Glance::Unclear;
-    };
-    let control = Control(control.load(Acquire));
-    match control.state() {
-        State::Full => {}
-        State::Empty => return Glance::Empty,
-        State::Claimed | State::Dropped => return Glance::Unclear,
+) -> Seen {
+    let bytes = context.layout.bytes.of::<K, V>();
+    let Some((control, there, value)) = parts(look.bucket, bytes) else { return Seen::Mixed };
+    if let Some(seen) = Seen::unless_full(control, look.hash) {
+        return seen;
     }
-    if differ(there, key) {
-        return Glance::Other;
+    if !begin_with(there, key) {
+        return Seen::Other;
     }
-    let Some(room) = room() else { return Glance::Unclear };
-    load_bytes(body, room);
-    if !control.has_check(check(look.hash, room, look.place)) {
-        return Glance::Unclear;
+    let Some(room) = room() else { return Seen::Mixed };
+    if !control.has_check(load_and_hash(value, room, check_seed(look.hash, look.place))) {
+        return Seen::Mixed;
     }
     context.stats.looks += u64::from(look.nth) + 1;
     context.stats.hits += 1;
-    Glance::Hit
+    Seen::Key
 }
 
-/// A request in progress.
-struct Direct<'r, R, K, V> {
-    words: &'r R,
+/// Loads the control word of a bucket, and returns it with the words of a key and of a value of these
+/// sizes.
+#[inline(always)]
+fn parts(bucket: &[AtomicU64], bytes: EntryBytes) -> Option<(Control, &[AtomicU64], &[AtomicU64])> {
+    let (control, body) = bucket.split_first()?;
+    let (there, value) = body.split_at_checked(bytes.key.div_ceil(WORD_BYTES))?;
+    let value = value.get(..bytes.value.div_ceil(WORD_BYTES))?;
+    Some((Control(control.load(Acquire)), there, value))
+}
+
+/// A request on a key, whose candidates the CPU reaches.
+struct Cpu<'r, 't, R, K, V> {
+    words: R,
     context: &'r mut Context,
     key: &'r [u8],
     hash: u64,
-    search: Search,
+    /// The bucket of the last look.
+    present: (Place, &'t [AtomicU64]),
     types: PhantomData<(K, V)>,
 }
 
-/// The bucket that a look has shown.
-struct Looked<'t> {
-    bucket: &'t [AtomicU64],
-    control: Control,
-    seen: Seen,
-}
-
-/// Returns the bytes of a `P`. If the type has a size, the compiler then knows it.
-#[inline(always)]
-fn sized<P: Plain>(bytes: &[u8]) -> &[u8] {
-    P::SIZE.map_or(bytes, |size| bytes.get(..size).unwrap_or_default())
-}
-
-/// As [`sized`], to change the bytes.
-#[inline(always)]
-fn sized_mut<P: Plain>(bytes: &mut [u8]) -> &mut [u8] {
-    match P::SIZE {
-        Some(size) => bytes.get_mut(..size).unwrap_or_default(),
-        None => bytes,
-    }
-}
-
-/// Returns whether the words have other bytes than these, at the moments at which each was loaded.
-#[inline(always)]
-fn differ(words: &[AtomicU64], bytes: &[u8]) -> bool {
-    let (whole, rest) = bytes.as_chunks::<WORD_BYTES>();
-    let differs = |all, (word, key): (&AtomicU64, &[u8; WORD_BYTES])| {
-        all | word.load(Relaxed) ^ u64::from_ne_bytes(*key)
-    };
-    if words.iter().zip(whole).fold(0, differs) != 0 {
-        return true;
-    }
-    let last = words.get(whole.len()).map(|word| word.load(Relaxed).to_ne_bytes());
-    last.is_some_and(|last| last.iter().zip(rest).any(|(there, byte)| there != byte))
-}
-
-impl<'t, R: BucketWords<'t>, K: Plain, V: Plain> Direct<'_, R, K, V> {
+impl<'r, 't, R: BucketWords<'t>, K: Plain, V: Plain> Cpu<'r, 't, R, K, V> {
     #[inline(always)]
-    fn place(&self, nth: u32) -> Place {
-        self.context.layout.candidate(self.hash, nth)
+    fn new(words: R, context: &'r mut Context, (key, hash): (&'r [u8], u64)) -> Self {
+        let present = (Place::default(), &[][..]);
+        Self { words, context, key, hash, present, types: PhantomData }
     }
 
-    /// Divides the words of a bucket after the control word into those of the key and of the value.
+    /// Looks at a candidate. If it shows [`Seen::Key`], the value is in `room`, if there is any. A look
+    /// that `writes` examines also the entries of other keys.
     #[inline(always)]
-    fn split(&self, body: &'t [AtomicU64]) -> Option<(&'t [AtomicU64], &'t [AtomicU64])> {
-        body.split_at_checked(sized::<K>(self.key).len().div_ceil(WORD_BYTES))
-    }
-
-    /// Looks at the present candidate. If it shows [`Seen::Key`], the value is in `room`. A look that
-    /// `writes` examines also the entries of other keys.
-    #[inline(always)]
-    fn look(&mut self, writes: bool, room: &mut [u8]) -> Option<Looked<'t>> {
-        let place = self.place(self.search.nth());
+    fn look(&mut self, nth: u32, writes: bool, room: Option<&mut [u8]>) -> Option<(Control, Seen)> {
+        let place = self.context.layout.candidate(self.hash, nth);
         let bucket = self.words.bucket(place)?;
-        let (first, body) = bucket.split_first()?;
-        let control = Control(first.load(Acquire));
+        self.present = (place, bucket);
         self.context.stats.looks += 1;
-        let seen = match control.state() {
-            State::Empty => Seen::Empty,
-            State::Dropped => Seen::Dropped,
-            State::Claimed if control.is_claim_for(self.hash) => Seen::ClaimedForKey,
-            State::Claimed => Seen::ClaimedForOther,
-            State::Full => {
-                let (key, value) = self.split(body)?;
-                let is_key = !differ(key, sized::<K>(self.key));
-                // A get may pass what it does not understand, as in a posted operation.
-                if is_key || writes {
-                    let hash =
-                        if is_key { self.hash } else { hash_of_words::<K>(key, self.key.len()) };
-                    load_bytes(value, room);
-                    match (control.has_check(check(hash, room, place)), is_key) {
-                        (true, true) => Seen::Key,
-                        (true, false) => Seen::Other,
-                        (false, _) => Seen::Mixed,
-                    }
-                } else {
-                    Seen::Other
-                }
-            }
-        };
-        self.context.stats.failed_checks += u64::from(seen == Seen::Mixed);
-        Some(Looked { bucket, control, seen })
-    }
-
-    #[inline(always)]
-    fn get(&mut self, room: &mut [u8]) -> Option<Outcome<()>> {
-        let room = sized_mut::<V>(room);
-        self.get_quickly(room).or_else(|| self.get_carefully(room))
-    }
-
-    /// Decides a get while the candidates show entries of other keys only, and then one of the key or
-    /// an empty bucket: no search has to be remembered.
-    #[inline(always)]
-    fn get_quickly(&mut self, room: &mut [u8]) -> Option<Outcome<()>> {
-        for nth in 0..self.context.layout.candidates {
-            let look = Look::new(self.words, &self.context.layout, 0, self.hash, nth);
-            match glance(&look, self.context, sized::<K>(self.key), || Some(&mut *room)) {
-                Glance::Hit => return Some(Outcome::Hit(())),
-                Glance::Other => {}
-                Glance::Empty => {
-                    self.context.stats.looks += u64::from(nth) + 1;
-                    self.context.stats.misses += 1;
-                    return Some(Outcome::Miss);
-                }
-                Glance::Unclear => return None,
-            }
+        let key = sized::<K>(self.key);
+        let bytes = self.context.layout.bytes.of::<K, V>();
+        let (control, there, value) = parts(bucket, bytes)?;
+        if let Some(seen) = Seen::unless_full(control, self.hash) {
+            return Some((control, seen));
         }
-        None
+        let is_key = begin_with(there, key);
+        if !is_key && !writes {
+            return Some((control, Seen::Other));
+        }
+        let hash = if is_key { self.hash } else { hash_of_words(there, key.len(), 0) };
+        let seed = check_seed(hash, place);
+        let check = match room {
+            Some(room) => load_and_hash(value, sized_mut::<V>(room), seed),
+            None => hash_of_words(value, bytes.value, seed),
+        };
+        let seen = Seen::of_full(is_key, control.has_check(check));
+        if seen == Seen::Mixed {
+            self.context.stats.failed_checks += 1;
+        }
+        Some((control, seen))
     }
 
-    #[cold]
-    fn get_carefully(&mut self, room: &mut [u8]) -> Option<Outcome<()>> {
+    /// Replaces a control word that this request has seen.
+    #[inline(always)]
+    fn swap(&mut self, word: &AtomicU64, seen: Control, desired: Control) -> bool {
+        let swapped = word.compare_exchange(seen.0, desired.0, SeqCst, Relaxed);
+        if let Err(now) = swapped {
+            self.context.follow_writer(seen, Control(now));
+        }
+        swapped.is_ok()
+    }
+
+    /// Stores the entry in a bucket that this request has claimed for a target of this kind.
+    #[inline(always)]
+    fn fill(
+        &mut self,
+        (place, bucket): (Place, &[AtomicU64]),
+        ticket: Control,
+        target: Target,
+        value: &[u8],
+    ) -> Option<Written> {
+        let (control, body) = bucket.split_first()?;
+        let bytes = self.context.layout.bytes.of::<K, V>();
+        let (to_key, to_value) = body.split_at_checked(bytes.key.div_ceil(WORD_BYTES))?;
+        let to_value = to_value.get(..bytes.value.div_ceil(WORD_BYTES))?;
+        store_bytes(sized::<K>(self.key), to_key);
+        let seed = check_seed(self.hash, place);
+        let check = store_and_hash(sized::<V>(value), to_value, seed);
+        let full = Control::full(self.context.clock.age(), check);
+        let published = control.compare_exchange(ticket.0, full.0, Release, Relaxed);
+        if let Err(now) = published {
+            self.context.follow_writer(ticket, Control(now));
+            self.context.stats.stolen_claims += 1;
+            let had_entry = matches!(target.kind, Kind::Key | Kind::Oldest);
+            self.context.stats.lost_entries += u64::from(had_entry);
+            return Some(Written::Dropped);
+        }
+        self.context.clock.count();
+        self.context.last_put = Some((place, target.nth));
+        Some(target.kind.written())
+    }
+
+    /// Runs the request whatever other clients do.
+    #[inline(never)]
+    fn run_carefully(self, request: Request<&[u8]>, room: &mut [u8]) -> Option<Outcome<()>> {
+        let mut access = Direct { cpu: self, search: Search::START };
+        match request {
+            Request::Get => access.get(room),
+            Request::Put(value) => access.write(Some(value), Over::All, room),
+            Request::PutIfAbsent(value) => access.write(Some(value), Over::Nothing, room),
+            Request::Replace(value, old) => access.write(Some(value), Over::Same(old), room),
+            Request::Remove => access.write(None, Over::All, room),
+        }
+    }
+}
+
+impl<'t, R: BucketWords<'t>, K: Plain, V: Plain> Quick for Cpu<'_, 't, R, K, V> {
+    #[inline(always)]
+    fn context(&mut self) -> &mut Context {
+        self.context
+    }
+
+    #[inline(always)]
+    fn look(
+        &mut self,
+        nth: u32,
+        writes: bool,
+        room: Option<&mut [u8]>,
+    ) -> Result<(Control, Seen), Error> {
+        Cpu::look(self, nth, writes, room).ok_or(Error::Post(PostError::OutOfRange))
+    }
+
+    #[inline(always)]
+    fn store(&mut self, target: Target, value: &[u8]) -> Result<Option<Written>, Error> {
+        if target.needs_comparison() {
+            return Ok(None);
+        }
+        let (place, bucket) = self.present;
+        let ticket = self.context.ticket(self.hash);
+        let Some(control) = bucket.first() else { return Ok(None) };
+        if !self.swap(control, target.seen, ticket) {
+            self.context.stats.lost_claims += 1;
+            return Ok(None);
+        }
+        let filled = self.fill((place, bucket), ticket, target, value);
+        filled.map(Some).ok_or(Error::Post(PostError::OutOfRange))
+    }
+}
+
+/// A request that other clients may disturb.
+struct Direct<'r, 't, R, K, V> {
+    cpu: Cpu<'r, 't, R, K, V>,
+    search: Search,
+}
+
+impl<'t, R: BucketWords<'t>, K: Plain, V: Plain> Direct<'_, 't, R, K, V> {
+    fn look(&mut self, writes: bool, room: &mut [u8]) -> Option<(Control, Seen)> {
+        self.cpu.look(self.search.nth(), writes, Some(room))
+    }
+
+    fn see(&mut self, (control, seen): (Control, Seen), writes: bool) -> Next {
+        self.search.see(control, seen, self.cpu.context.goal(self.cpu.hash, writes))
+    }
+
+    fn get(&mut self, room: &mut [u8]) -> Option<Outcome<()>> {
         // Retries bound the loop.
         loop {
-            let Looked { control, seen, .. } = self.look(false, room)?;
-            if seen == Seen::Key {
-                self.context.stats.hits += 1;
-                return Some(Outcome::Hit(()));
-            }
-            match self.search.see(control, seen, self.context.goal(self.hash, false)) {
-                next @ (Next::Look(0) | Next::LookAgain) => self.pause(next),
+            let looked = self.look(false, room)?;
+            match self.see(looked, false) {
+                Next::Key => {
+                    self.cpu.context.stats.hits += 1;
+                    return Some(Outcome::Hit(()));
+                }
+                Next::Look(0) | Next::LookAgain => self.pause(),
                 Next::Look(_) => {}
                 // A get cleans nothing.
                 next => {
-                    self.context.stats.misses += 1;
-                    self.context.stats.busy += u64::from(next == Next::Busy);
+                    self.cpu.context.stats.misses += 1;
+                    self.cpu.context.stats.busy += u64::from(next == Next::Busy);
                     return Some(Outcome::Miss);
                 }
             }
@@ -363,13 +388,11 @@ impl<'t, R: BucketWords<'t>, K: Plain, V: Plain> Direct<'_, R, K, V> {
     }
 
     /// Writes a value, or removes the key. A key with a value that is not `over` stays as it is.
-    #[inline(never)]
     fn write(&mut self, value: Option<&[u8]>, over: Over, room: &mut [u8]) -> Option<Outcome<()>> {
-        let room = sized_mut::<V>(room);
         let mut next = Next::Look(0);
         // Retries bound the loop.
         let written = loop {
-            let looked = match next {
+            match next {
                 Next::Busy => break Written::Dropped,
                 Next::Absent(None) => break Written::Absent,
                 Next::Absent(Some(target)) => match self.store(target, value)? {
@@ -380,44 +403,39 @@ impl<'t, R: BucketWords<'t>, K: Plain, V: Plain> Direct<'_, R, K, V> {
                     }
                 },
                 Next::Key | Next::Clean => return None,
-                Next::LookAgain | Next::Look(_) => {
-                    self.pause(next);
-                    self.look(true, room)?
-                }
-            };
-            let writes = value.is_some() && !matches!(over, Over::Same(_));
-            let (control, seen) = (looked.control, looked.seen);
-            next = self.search.see(control, seen, self.context.goal(self.hash, writes));
+                Next::LookAgain | Next::Look(_) => self.pause(),
+            }
+            let (control, seen) = self.look(true, room)?;
+            next = self.see((control, seen), value.is_some() && !matches!(over, Over::Same(_)));
             if next == Next::Clean {
-                next = self.clean(looked.bucket, control)?;
+                next = self.clean(control)?;
             }
             if next == Next::Key {
                 if !over.replaces(room) {
                     break Written::Present;
                 }
-                match self.replace(looked.bucket, control, value)? {
+                match self.replace(control, value)? {
                     Ok(written) => break written,
                     Err(further) => next = further,
                 }
             }
         };
-        self.context.stats.count(written, value.is_none());
+        self.cpu.context.stats.count(written, value.is_none());
         Some(Outcome::Written(written))
     }
 
     /// Marks the present candidate, whose entry is destroyed, as dropped.
-    #[cold]
-    fn clean(&mut self, bucket: &[AtomicU64], seen: Control) -> Option<Next> {
-        let dropped = self.context.mode.dropped(seen);
-        if !self.swap(bucket.first()?, seen, dropped) {
+    fn clean(&mut self, seen: Control) -> Option<Next> {
+        let dropped = self.cpu.context.mode.dropped(seen);
+        if !self.cpu.swap(self.cpu.present.1.first()?, seen, dropped) {
             return Some(self.search.again());
         }
-        self.context.stats.lost_entries += 1;
-        Some(self.search.see(dropped, Seen::Dropped, self.context.goal(self.hash, true)))
+        self.cpu.context.stats.lost_entries += 1;
+        Some(self.see((dropped, Seen::Dropped), true))
     }
 
     /// Gives another client time after a retry. A first look waits for nothing.
-    fn pause(&self, _next: Next) {
+    fn pause(&self) {
         let retries = self.search.retries();
         if retries > 0 {
             (0..1_u32 << retries.min(8)).for_each(|_| spin_loop());
@@ -426,32 +444,28 @@ impl<'t, R: BucketWords<'t>, K: Plain, V: Plain> Direct<'_, R, K, V> {
 
     /// Replaces the value of the key's bucket, or removes the key. Returns how the search goes on if
     /// another client was faster.
-    fn replace(
-        &mut self,
-        bucket: &[AtomicU64],
-        seen: Control,
-        value: Option<&[u8]>,
-    ) -> Option<Result<Written, Next>> {
+    fn replace(&mut self, seen: Control, value: Option<&[u8]>) -> Option<Result<Written, Next>> {
         let (nth, kind) = (self.search.nth(), Kind::Key);
-        let Some(value) = value else {
-            if self.swap(bucket.first()?, seen, self.context.mode.dropped(seen)) {
-                return Some(Ok(Written::Removed));
-            }
-            self.context.stats.lost_claims += 1;
-            return Some(Err(self.search.restart()));
-        };
-        self.store(Target { nth, seen, kind }, Some(value))
+        if value.is_some() {
+            return self.store(Target { nth, seen, kind }, value);
+        }
+        let dropped = self.cpu.context.mode.dropped(seen);
+        if self.cpu.swap(self.cpu.present.1.first()?, seen, dropped) {
+            return Some(Ok(Written::Removed));
+        }
+        self.cpu.context.stats.lost_claims += 1;
+        Some(Err(self.search.restart()))
     }
 
     /// Claims a bucket and stores the entry in it. Returns how the search goes on if another client
     /// was faster, or may have written the same key.
     fn store(&mut self, target: Target, value: Option<&[u8]>) -> Option<Result<Written, Next>> {
-        let value = sized::<V>(value?);
         let place = self.place(target.nth);
-        let (control, body) = self.words.bucket(place)?.split_first()?;
-        let ticket = self.context.ticket(self.hash);
-        if !self.swap(control, target.seen, ticket) {
-            self.context.stats.lost_claims += 1;
+        let bucket = self.cpu.words.bucket(place)?;
+        let control = bucket.first()?;
+        let ticket = self.cpu.context.ticket(self.cpu.hash);
+        if !self.cpu.swap(control, target.seen, ticket) {
+            self.cpu.context.stats.lost_claims += 1;
             return Some(Err(match target.kind {
                 Kind::Empty => self.search.again(),
                 _ => self.search.restart(),
@@ -459,64 +473,36 @@ impl<'t, R: BucketWords<'t>, K: Plain, V: Plain> Direct<'_, R, K, V> {
         }
         if target.needs_comparison() && self.has_conflict(target)? {
             // Not undone: meanwhile clients have passed the bucket as one without their key.
-            let is_released = self.swap(control, ticket, self.context.mode.dropped(ticket));
-            self.context.stats.given_up += 1;
-            self.context.stats.stolen_claims += u64::from(!is_released);
-            self.context.stats.lost_entries += u64::from(target.kind == Kind::Oldest);
+            let dropped = self.cpu.context.mode.dropped(ticket);
+            let is_released = self.cpu.swap(control, ticket, dropped);
+            let stats = &mut self.cpu.context.stats;
+            stats.given_up += 1;
+            stats.stolen_claims += u64::from(!is_released);
+            stats.lost_entries += u64::from(target.kind == Kind::Oldest);
             // Not only the present candidate has changed.
             return Some(Err(self.search.restart()));
         }
-        let (key, rest) = self.split(body)?;
-        store_bytes(sized::<K>(self.key), key);
-        store_bytes(value, rest);
-        let full = Control::full(self.context.clock.age(), check(self.hash, value, place));
-        let published = control.compare_exchange(ticket.0, full.0, Release, Relaxed);
-        if let Err(now) = published {
-            self.context.follow_writer(ticket, Control(now));
-            self.context.stats.stolen_claims += 1;
-            let had_entry = matches!(target.kind, Kind::Key | Kind::Oldest);
-            self.context.stats.lost_entries += u64::from(had_entry);
-            return Some(Ok(Written::Dropped));
-        }
-        self.context.clock.count();
-        self.context.last_put = Some((place, target.nth));
-        Some(Ok(match target.kind {
-            Kind::Key => Written::Updated,
-            Kind::Oldest => Written::Evicted,
-            Kind::Empty | Kind::Unused => Written::Inserted,
-        }))
+        self.cpu.fill((place, bucket), ticket, target, value?).map(Ok)
     }
 
-    /// Replaces a control word that this operation has seen.
-    fn swap(&mut self, word: &AtomicU64, seen: Control, desired: Control) -> bool {
-        let swapped = word.compare_exchange(seen.0, desired.0, SeqCst, Relaxed);
-        if let Err(now) = swapped {
-            self.context.follow_writer(seen, Control(now));
-        }
-        swapped.is_ok()
+    fn place(&self, nth: u32) -> Place {
+        self.cpu.context.layout.candidate(self.cpu.hash, nth)
     }
 
     /// Returns whether another candidate may have an entry or a claim of the same key.
     fn has_conflict(&self, target: Target) -> Option<bool> {
         let claimed = self.place(target.nth);
-        for nth in 0..self.search.compared(self.context.goal(self.hash, true)) {
+        let goal = self.cpu.context.goal(self.cpu.hash, true);
+        for nth in 0..self.search.compared(goal) {
             let place = self.place(nth);
-            let now = Control(self.words.bucket(place)?.first()?.load(SeqCst));
+            let now = Control(self.cpu.words.bucket(place)?.first()?.load(SeqCst));
             // In a small map two candidates may be the same bucket.
-            if place != claimed && self.search.is_conflict(nth, now, self.hash) {
+            if place != claimed && self.search.is_conflict(nth, now, self.cpu.hash) {
                 return Some(true);
             }
         }
         Some(false)
     }
-}
-
-/// Returns the hash of the key of this many bytes that the words show.
-#[inline(always)]
-fn hash_of_words<K: Plain>(words: &[AtomicU64], bytes: usize) -> u64 {
-    let mut key = K::zeroed(bytes);
-    load_bytes(words, key.bytes_mut());
-    hash(&key)
 }
 
 /// The lines of a bucket to request ahead: further ones follow a pattern that hardware detects.

@@ -70,7 +70,7 @@ impl<K: Plain, V: Plain> Kind for Entries<K, V> {
             return Ok(Begun::Rest(machine));
         }
         let words = EngineWords { transport, layout: context.layout };
-        let outcome = direct::run(&words, context, key, hash(key), &request);
+        let outcome = direct::run(words, context, key, hash(key), &request);
         outcome.map(Begun::Ended).ok_or(Error::Window)
     }
 

@@ -14,7 +14,7 @@ use probeline_transport::{Exchange, ExchangeError, Owner, Transport};
 use thiserror::Error;
 
 use crate::error::BatchError;
-use crate::layout::hash_of_bytes;
+use crate::hash::hash_of_bytes;
 use crate::map::{Map, Operation};
 use crate::outcome::Written;
 use crate::plain::Plain;
@@ -436,7 +436,7 @@ fn must_be_one_file<E: Exchange + ?Sized>(
     path: &Path,
     call: &mut Collective<'_, E>,
 ) -> Result<(), FileError> {
-    let compared = call.compare("hash of the file's header", hash_of_bytes(&header.encode()));
+    let compared = call.compare("hash of the file's header", hash_of_bytes(&header.encode(), 0));
     compared.map_err(|error| match error {
         CollectiveError::Differs { owner, .. } => FileError::Differs { path: path.into(), owner },
         other => other.into(),

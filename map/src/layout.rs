@@ -1,8 +1,8 @@
 //! Where buckets are: the words of a bucket, and the candidates of a key.
 
 use probeline_transport::{LINE_WORDS, Owner, RemoteWord, Segment, WORD_BYTES};
-use rapidhash::v3::{RapidSecrets, rapidhash_v3_micro_inline};
 
+use crate::hash::{fold, hash_of_bytes};
 use crate::plain::Plain;
 
 /// The most candidates of a key.
@@ -39,13 +39,13 @@ impl EntryBytes {
             && (V::SIZE.is_some() || value.is_none_or(|value| value.bytes().len() == self.value))
     }
 
-    /// Returns the bytes of a key and of a value in the words that begin with them.
+    /// Returns the bytes of a key and of a value in the words that begin with them; `None` if there
+    /// are fewer.
     #[inline(always)]
-    pub(crate) fn split(self, words: &[u64]) -> (&[u8], &[u8]) {
+    pub(crate) fn split(self, words: &[u64]) -> Option<(&[u8], &[u8])> {
         let bytes: &[u8] = bytemuck::cast_slice(words);
-        let key = bytes.get(..self.key).unwrap_or_default();
-        let value = bytes.get(self.key.next_multiple_of(WORD_BYTES)..).unwrap_or_default();
-        (key, value.get(..self.value).unwrap_or_default())
+        let value = bytes.get(self.key.next_multiple_of(WORD_BYTES)..)?;
+        Some((bytes.get(..self.key)?, value.get(..self.value)?))
     }
 
     /// Loads a key and a value from the words that begin with them.
@@ -117,19 +117,14 @@ impl Layout {
     }
 
     /// Returns the `nth` candidate of a key of this hash. The owner and each candidate come from
-    /// independent bits: each is a mix of the whole hash with a constant of its own.
-    #[inline]
+    /// independent bits: each is a product of the whole hash with a number of its own.
+    #[inline(always)]
     pub(crate) fn candidate(&self, hash: u64, nth: u32) -> Place {
         // A fraction of a u32.
         #[allow(clippy::cast_possible_truncation)]
-        let owner = scale(mix(hash), self.owners.into()) as u32;
-        Place { owner, index: self.bucket(hash, nth) }
-    }
-
-    #[inline]
-    fn bucket(&self, hash: u64, nth: u32) -> u64 {
-        let nth = u64::from(nth) + 1;
-        scale(mix(hash.wrapping_add(nth.wrapping_mul(GOLDEN))), self.buckets_per_owner)
+        let owner = scale(fold(hash, GOLDEN), self.owners.into()) as u32;
+        let moved = hash.wrapping_add((u64::from(nth) + 1).wrapping_mul(GOLDEN));
+        Place { owner, index: scale(fold(moved, hash ^ STAFFORD), self.buckets_per_owner) }
     }
 
     /// Returns the control word of a bucket.
@@ -167,42 +162,33 @@ impl Layout {
 
 /// 2^64 divided by the golden ratio, which spreads consecutive numbers.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+/// A multiplier that mixes well: the first of D. Stafford's "Mix13".
+const STAFFORD: u64 = 0xbf58_476d_1ce4_e5b9;
 
 /// Returns `fraction` / 2^64 of `count`.
-#[inline]
+#[inline(always)]
 #[allow(clippy::cast_possible_truncation)]
 fn scale(fraction: u64, count: u64) -> u64 {
     ((u128::from(fraction) * u128::from(count)) >> 64) as u64
 }
 
-/// A bijection whose bits all depend on all bits of its argument: the finalizer of SplitMix64 with
-/// the constants of D. Stafford's "Mix13".
-#[inline]
-fn mix(word: u64) -> u64 {
-    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ word >> 31
+/// Hashes the bytes of a key.
+#[inline(always)]
+pub(crate) fn hash(key: &impl Plain) -> u64 {
+    hash_of_bytes(key.bytes(), 0)
 }
 
-static SECRETS: RapidSecrets = RapidSecrets::seed(0);
-
-/// Hashes the bytes of a key or a value.
-#[inline]
-pub(crate) fn hash(data: &impl Plain) -> u64 {
-    hash_of_bytes(data.bytes())
+/// Returns the seed of the hash of a value that is the check of its entry: a function of the key's hash
+/// and of the bucket, so that no words of another bucket or another entry pass for it.
+#[inline(always)]
+pub(crate) fn check_seed(key_hash: u64, at: Place) -> u64 {
+    key_hash.wrapping_add(at.index.wrapping_mul(GOLDEN)) ^ u64::from(at.owner) << 32
 }
 
-#[inline]
-pub(crate) fn hash_of_bytes(bytes: &[u8]) -> u64 {
-    rapidhash_v3_micro_inline::<true, true>(bytes, &SECRETS)
-}
-
-/// Returns the check of an entry in a bucket: a function of the key's hash, of the value, and of
-/// the bucket, so that no words of another bucket or another entry pass for it.
-#[inline]
+/// Returns the check of an entry in a bucket.
+#[inline(always)]
 pub(crate) fn check(key_hash: u64, value: &[u8], at: Place) -> u64 {
-    let bucket = at.index.wrapping_mul(GOLDEN) ^ u64::from(at.owner) << 32;
-    mix(hash_of_bytes(value) ^ mix(key_hash.wrapping_add(bucket) ^ GOLDEN))
+    hash_of_bytes(value, check_seed(key_hash, at))
 }
 
 /// Loads a key or a value from the words that begin with it. It has the size of its type, or
@@ -267,7 +253,8 @@ mod tests {
         assert_eq!(unknown.unpack(&mut words.iter().copied()), (key, value));
         let copy = (Bytes::<8>::new(&key).unwrap(), Bytes::<32>::new(&value).unwrap());
         let bytes = EntryBytes { key: 3, value: 21 };
-        assert_eq!(bytes.split(&words), (&key[..], &value[..]));
+        assert_eq!(bytes.split(&words), Some((&key[..], &value[..])));
+        assert_eq!(bytes.split(&words[1..]), None);
         assert_eq!(bytes.unpack(&mut words.iter().copied()), copy);
         assert_eq!((hash(&copy.0), hash(&copy.1)), (hash(&key), hash(&value)));
     }

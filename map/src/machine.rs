@@ -10,7 +10,8 @@ use probeline_transport::{Local, PostError, RemoteWord, Segment, Transport};
 use crate::context::Context;
 use crate::control::{Control, State};
 use crate::direct::{self, EngineWords};
-use crate::layout::{MAX_CANDIDATES, Place, hash, hash_of_bytes, store_entry};
+use crate::hash::hash_of_bytes;
+use crate::layout::{MAX_CANDIDATES, Place, hash, store_entry};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Request, ValueHash, Written};
 use crate::plain::Plain;
@@ -151,7 +152,7 @@ impl<K: Plain, V: Plain> Run<Context> for Access<K, V> {
         let Some((key, request)) = request else { return Err(Error::Idle.into()) };
         if context.is_direct {
             let words = EngineWords { transport: port.transport(), layout: context.layout };
-            let outcome = direct::run(&words, context, key, progress.hash, request);
+            let outcome = direct::run(words, context, key, progress.hash, request);
             return outcome.map(Step::Done).ok_or_else(|| PostError::OutOfRange.into());
         }
         progress.advance(key, request, context, port)
@@ -243,7 +244,8 @@ impl<K: Plain, V: Plain> Progress<K, V> {
                 Outcome::Hit(()) => {
                     let landing = self.landing(port, context.layout.used_words);
                     let body = port.landed(landing)?.get(1..).unwrap_or_default();
-                    Outcome::Hit(V::from_bytes(context.layout.bytes.of::<K, V>().split(body).1))
+                    let entry = context.layout.bytes.of::<K, V>().split(body);
+                    Outcome::Hit(V::from_bytes(entry.unwrap_or_default().1))
                 }
                 Outcome::Miss => Outcome::Miss,
                 Outcome::Written(written) => Outcome::Written(written),
@@ -443,25 +445,25 @@ impl<K: Plain, V: Plain> Progress<K, V> {
             return Ok(self.follow(next, request, context));
         }
         let place = self.place(context, self.search.nth());
-        let (there, value) = context.layout.bytes.of::<K, V>().split(body);
+        let entry = context.layout.bytes.of::<K, V>().split(body);
+        let (there, value) = entry.unwrap_or_default();
         let is_key = there == key.bytes();
-        let matches = |hash| control.has_check(context.check(hash, value, place));
-        let seen = match control.state() {
-            State::Empty => Seen::Empty,
-            State::Dropped => Seen::Dropped,
-            State::Claimed => self.claimed_for(control),
+        let seen = Seen::unless_full(control, self.hash).unwrap_or_else(|| {
             #[cfg(test)]
-            State::Full if is_key && self.mutant == Mutant::TrustsKeys => Seen::Key,
-            #[cfg(test)]
-            State::Full if !is_key && self.mutant == Mutant::PassesMixed => Seen::Other,
-            State::Full if is_key && matches(self.hash) => Seen::Key,
-            // A get may pass an entry that does not show its key: an entry of the key that was
-            // complete before the get began would show it.
-            State::Full if !is_key && (!writes(request) || matches(hash_of_bytes(there))) => {
-                Seen::Other
+            match self.mutant {
+                Mutant::TrustsKeys if is_key => return Seen::Key,
+                Mutant::PassesMixed if !is_key => return Seen::Other,
+                _ => {}
             }
-            State::Full => Seen::Mixed,
-        };
+            let matches = |hash| control.has_check(context.check(hash, value, place));
+            Seen::of_full(
+                is_key,
+                match is_key {
+                    true => matches(self.hash),
+                    false => !writes(request) || matches(hash_of_bytes(there, 0)),
+                },
+            )
+        });
         context.stats.failed_checks += u64::from(seen == Seen::Mixed);
         if seen == Seen::Key
             && let Request::Get = request

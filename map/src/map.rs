@@ -11,11 +11,12 @@ use crate::config::Config;
 use crate::direct::{self, EngineWords};
 use crate::entries::{Entries, for_each};
 use crate::error::{BatchError, ConfigError, OpenError};
-use crate::layout::{hash, hash_of_bytes};
+use crate::hash::hash_of_bytes;
+use crate::layout::{Place, hash};
 use crate::machine::Access;
 use crate::mode::HeldLock;
 use crate::outcome::{Outcome, Request, Written};
-use crate::plain::Plain;
+use crate::plain::{Plain, sized};
 
 /// Storage for one request in flight, such as `[Operation::EMPTY; 8]`.
 pub type Operation<K, V> = probeline_pipeline::Operation<Access<K, V>>;
@@ -175,7 +176,7 @@ where
     ///
     /// # Errors
     /// As for [`put`](Self::put); [`PostError::OutOfRange`] for other sizes.
-    #[inline]
+    #[inline(always)]
     pub fn call_bytes(
         &mut self,
         key: &[u8],
@@ -184,24 +185,35 @@ where
     ) -> Result<Outcome<()>, Error> {
         let bytes = self.context().layout.bytes.of::<K, V>();
         let value = request.value().map_or(bytes.value, |value| value.len());
-        if [key.len(), value, room.len()] != [bytes.key, bytes.value, bytes.value] {
+        if key.len() != bytes.key || value != bytes.value || room.len() != bytes.value {
             return Err(PostError::OutOfRange.into());
         }
+        let (request, hash) = (request.map(sized::<V>), hash_of_bytes(sized::<K>(key), 0));
         if self.context().is_direct {
             self.check_fault()?;
             let (transport, context) = self.pipeline().parts();
             let words = EngineWords { transport, layout: context.layout };
-            let key = (key, hash_of_bytes(key));
-            let outcome = direct::run_bytes::<K, V>(&words, context, key, request, room);
+            let outcome = direct::run_bytes::<K, V>(words, context, (key, hash), request, room);
             self.poll_sometimes()?;
             return outcome.ok_or(Error::Window);
         }
-        if let Some(alone) = self.pipeline().alone() {
-            let blocking = Blocking { alone, key, hash: hash_of_bytes(key) };
-            if let Some(outcome) = blocking.run(request, room)? {
-                return Ok(outcome);
-            }
+        if let Some(alone) = self.pipeline().alone()
+            && let Some(outcome) =
+                (Blocking { alone, key, hash, present: Place::default() }).run(request, room)?
+        {
+            return Ok(outcome);
         }
+        self.call_machine(key, request, room)
+    }
+
+    /// Runs a request as a machine.
+    #[inline(never)]
+    fn call_machine(
+        &mut self,
+        key: &[u8],
+        request: Request<&[u8]>,
+        room: &mut [u8],
+    ) -> Result<Outcome<()>, Error> {
         let access = Access::new(&K::from_bytes(key), request.map(V::from_bytes));
         Ok(self.pipeline().call(access)?.map(|value| room.copy_from_slice(value.bytes())))
     }

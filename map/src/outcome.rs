@@ -1,6 +1,6 @@
 //! Requests and their outcomes.
 
-use crate::layout::hash_of_bytes;
+use crate::hash::hash_of_bytes;
 use crate::plain::Plain;
 
 /// A request on one key.
@@ -34,7 +34,7 @@ impl ValueHash {
     /// Returns the hash of the value of these bytes.
     #[inline]
     pub(crate) fn of_bytes(value: &[u8]) -> Self {
-        Self(hash_of_bytes(value))
+        Self(hash_of_bytes(value, 0))
     }
 }
 

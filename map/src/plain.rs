@@ -58,6 +58,24 @@ impl<P: Pod> Plain for P {
     }
 }
 
+/// Returns the bytes of a `P`. If the type has a size, the compiler then knows it.
+#[inline(always)]
+pub(crate) fn sized<P: Plain>(bytes: &[u8]) -> &[u8] {
+    match P::SIZE {
+        Some(size) => bytes.get(..size).unwrap_or_default(),
+        None => bytes,
+    }
+}
+
+/// As [`sized`], to change the bytes.
+#[inline(always)]
+pub(crate) fn sized_mut<P: Plain>(bytes: &mut [u8]) -> &mut [u8] {
+    match P::SIZE {
+        Some(size) => bytes.get_mut(..size).unwrap_or_default(),
+        None => bytes,
+    }
+}
+
 /// Keys or values whose size is known at run time only, at most `N` bytes, for interfaces to other
 /// languages.
 ///

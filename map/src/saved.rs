@@ -4,12 +4,13 @@ use core::fmt;
 
 use thiserror::Error;
 
-use crate::layout::{EntryBytes, Place, check, hash, hash_of_bytes};
+use crate::hash::hash_of_bytes;
+use crate::layout::{EntryBytes, Place, check, hash};
 use crate::plain::Plain;
 
 /// The first bytes of a saved map.
 const MAGIC: [u8; 8] = *b"probemap";
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 /// Its bytes show the byte order of the machine, in which numbers, keys and values are stored.
 const BYTE_ORDER: u64 = 0x0102_0304_0506_0708;
 /// Bytes of a number, and of the check of a record.
@@ -110,7 +111,7 @@ impl Header {
 
 fn check_of(header: &[u8; Header::BYTES]) -> [u8; NUMBER] {
     let (rest, _) = header.split_at(Header::BYTES - NUMBER);
-    hash_of_bytes(rest).to_ne_bytes()
+    hash_of_bytes(rest, 0).to_ne_bytes()
 }
 
 /// Writes the record of an entry: key, value, and a check of both and of the number of the record.

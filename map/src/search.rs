@@ -3,6 +3,7 @@
 
 use crate::control::{Clock, Control, State};
 use crate::layout::MAX_CANDIDATES;
+use crate::outcome::Written;
 
 /// The largest number of READs of a bucket again, and of searches from the start again, that one
 /// operation makes because other clients write to its candidates.
@@ -29,6 +30,35 @@ pub(crate) enum Seen {
     /// The bucket is full and the check does not match: words of different times, or an entry that
     /// a late WRITE has destroyed.
     Mixed,
+}
+
+impl Seen {
+    /// Returns what the control word shows to an operation on a key of this hash; `None` if the body
+    /// decides.
+    #[inline(always)]
+    pub(crate) fn unless_full(control: Control, hash: u64) -> Option<Self> {
+        match control.state() {
+            State::Full => None,
+            State::Empty => Some(Self::Empty),
+            State::Dropped => Some(Self::Dropped),
+            State::Claimed if control.is_claim_for(hash) => Some(Self::ClaimedForKey),
+            State::Claimed => Some(Self::ClaimedForOther),
+        }
+    }
+
+    /// Returns what a full bucket shows: whether the key's bytes, and whether the check matches these
+    /// or those of the other key.
+    ///
+    /// A get may pass an entry of another key as if its check matched: an entry of the key that was
+    /// complete before the get began would show the key's bytes.
+    #[inline(always)]
+    pub(crate) fn of_full(is_key: bool, has_check: bool) -> Self {
+        match (is_key, has_check) {
+            (true, true) => Self::Key,
+            (false, true) => Self::Other,
+            (_, false) => Self::Mixed,
+        }
+    }
 }
 
 /// What an operation does next.
@@ -68,6 +98,17 @@ pub(crate) enum Kind {
     Unused,
     /// The oldest entry of another key.
     Oldest,
+}
+
+impl Kind {
+    /// Returns what a put has done that has replaced the control word of such a candidate.
+    pub(crate) fn written(self) -> Written {
+        match self {
+            Self::Key => Written::Updated,
+            Self::Oldest => Written::Evicted,
+            Self::Empty | Self::Unused => Written::Inserted,
+        }
+    }
 }
 
 impl Target {
@@ -168,7 +209,7 @@ impl Search {
     }
 
     /// Takes what a READ of the present candidate has shown.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn see(&mut self, control: Control, seen: Seen, goal: Goal<'_>) -> Next {
         let (last, times) = core::mem::take(&mut self.mixed);
         let times = if last == control { times + 1 } else { 1 };
@@ -193,6 +234,7 @@ impl Search {
     }
 
     /// Decides at the end of the candidates, or at the first empty one.
+    #[inline(never)]
     fn end(&mut self, goal: Goal<'_>, at_empty: bool) -> Next {
         let seen = || (0..self.nth).map(|nth| (nth, self.control(nth)));
         let mut for_key = seen().filter(|(_, control)| control.is_claim_for(goal.hash));

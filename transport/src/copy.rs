@@ -40,6 +40,27 @@ pub fn store_bytes(bytes: &[u8], words: &[AtomicU64]) {
     }
 }
 
+/// Returns whether the words begin with these bytes, at the moments at which each was loaded. They are
+/// loaded in any order, and may be torn: only bytes that are known to be of one time may decide.
+#[inline(always)]
+pub fn begin_with(words: &[AtomicU64], bytes: &[u8]) -> bool {
+    let (whole, rest) = bytes.as_chunks::<WORD_BYTES>();
+    let Some(words) = words.get(..bytes.len().div_ceil(WORD_BYTES)) else { return false };
+    let (pairs, _) = words.as_chunks::<2>();
+    let (byte_pairs, byte_last) = whole.as_chunks::<2>();
+    let mut same = pair::Same::new();
+    for (pair, bytes) in pairs.iter().zip(byte_pairs) {
+        same.compare(pair, bytes);
+    }
+    if !same.is_true() {
+        return false;
+    }
+    let mut tail =
+        words.iter().skip(byte_pairs.len() * 2).map(|word| word.load(Acquire).to_ne_bytes());
+    byte_last.iter().all(|bytes| tail.next() == Some(*bytes))
+        && (rest.is_empty() || tail.next().is_some_and(|word| word.starts_with(rest)))
+}
+
 /// As [`load_bytes`], for memory to which no reference may exist.
 ///
 /// # Safety
@@ -79,6 +100,73 @@ pub unsafe fn store_words(from: *const [u8; WORD_BYTES], words: *const AtomicU64
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
+mod pair {
+    use core::arch::asm;
+    use core::arch::x86_64::{
+        __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set1_epi8,
+    };
+    use core::sync::atomic::AtomicU64;
+
+    use crate::WORD_BYTES;
+
+    /// Whether all pairs of words were the same.
+    pub(super) struct Same(__m128i);
+
+    impl Same {
+        #[inline(always)]
+        pub(super) fn new() -> Self {
+            // SAFETY: SSE2, which the x86-64 baseline includes.
+            Self(unsafe { _mm_set1_epi8(-1) })
+        }
+
+        #[inline(always)]
+        pub(super) fn compare(&mut self, words: &[AtomicU64; 2], bytes: &[[u8; WORD_BYTES]; 2]) {
+            let (found, given): (__m128i, __m128i);
+            // SAFETY: 16 bytes each. Assembly, as in `x86::copy`: it may do what atomic loads of each
+            // byte could.
+            unsafe {
+                asm!("movdqu {found}, [{words}]", "movdqu {given}, [{bytes}]",
+                    found = lateout(xmm_reg) found, given = lateout(xmm_reg) given,
+                    words = in(reg) words, bytes = in(reg) bytes,
+                    options(nostack, readonly, preserves_flags));
+                self.0 = _mm_and_si128(self.0, _mm_cmpeq_epi8(found, given));
+            }
+        }
+
+        #[inline(always)]
+        pub(super) fn is_true(&self) -> bool {
+            // SAFETY: as in `new`.
+            unsafe { _mm_movemask_epi8(self.0) == 0xffff }
+        }
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+mod pair {
+    use core::sync::atomic::AtomicU64;
+    use core::sync::atomic::Ordering::Acquire;
+
+    use crate::WORD_BYTES;
+
+    /// Whether all pairs of words were the same.
+    pub(super) struct Same(bool);
+
+    impl Same {
+        pub(super) fn new() -> Self {
+            Self(true)
+        }
+
+        pub(super) fn compare(&mut self, words: &[AtomicU64; 2], bytes: &[[u8; WORD_BYTES]; 2]) {
+            self.0 &= words.each_ref().map(|word| word.load(Acquire).to_ne_bytes()) == *bytes;
+        }
+
+        pub(super) fn is_true(&self) -> bool {
+            self.0
+        }
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86 {
     use core::arch::asm;
 
@@ -112,7 +200,7 @@ mod x86 {
                 if (shared + (shared & 8)) & 16 != 0 {
                     copy.pair();
                 }
-                copy.long(words);
+                copy.at = long(from, into, copy.at, words);
             }
             while words - copy.at >= LINE_WORDS as usize {
                 copy.line();
@@ -180,30 +268,34 @@ mod x86 {
             }
             self.at += 8;
         }
+    }
 
-        /// Copies all but the last 0 to 15 of `words`, 32 bytes at a time. At least 16 words are
-        /// left, and the processor has AVX.
-        // Not inlined: `vzeroupper` changes the upper halves of all vector registers, which a caller
-        // may keep across inlined code, but not across a call.
-        #[inline(never)]
-        #[target_feature(enable = "avx")]
-        unsafe fn long(&mut self, words: usize) {
-            let rounds = (words - self.at) / 16;
-            // SAFETY: the caller's contract.
-            unsafe {
-                asm!(
-                    "2:",
-                    "vmovdqu {a}, [{from} + 8*{at}]", "vmovdqu {b}, [{from} + 8*{at} + 32]",
-                    "vmovdqu {c}, [{from} + 8*{at} + 64]", "vmovdqu {d}, [{from} + 8*{at} + 96]",
-                    "vmovdqu [{into} + 8*{at}], {a}", "vmovdqu [{into} + 8*{at} + 32], {b}",
-                    "vmovdqu [{into} + 8*{at} + 64], {c}", "vmovdqu [{into} + 8*{at} + 96], {d}",
-                    "add {at}, 16", "dec {rounds}", "jnz 2b", "vzeroupper",
-                    a = out(ymm_reg) _, b = out(ymm_reg) _, c = out(ymm_reg) _, d = out(ymm_reg) _,
-                    from = in(reg) self.from, into = in(reg) self.into,
-                    at = inout(reg) self.at, rounds = inout(reg) rounds => _, options(nostack)
-                );
-            }
+    /// Copies all but the last 0 to 15 of `words`, 32 bytes at a time, from word `at` on. Returns the
+    /// first word that is left.
+    ///
+    /// # Safety
+    /// As for [`copy`]. At least 16 words are left, and the processor has AVX.
+    // Not inlined: `vzeroupper` changes the upper halves of all vector registers, which a caller
+    // may keep across inlined code, but not across a call.
+    #[inline(never)]
+    #[target_feature(enable = "avx")]
+    unsafe fn long(from: *const u64, into: *mut u64, mut at: usize, words: usize) -> usize {
+        let rounds = (words - at) / 16;
+        // SAFETY: the caller's contract.
+        unsafe {
+            asm!(
+                "2:",
+                "vmovdqu {a}, [{from} + 8*{at}]", "vmovdqu {b}, [{from} + 8*{at} + 32]",
+                "vmovdqu {c}, [{from} + 8*{at} + 64]", "vmovdqu {d}, [{from} + 8*{at} + 96]",
+                "vmovdqu [{into} + 8*{at}], {a}", "vmovdqu [{into} + 8*{at} + 32], {b}",
+                "vmovdqu [{into} + 8*{at} + 64], {c}", "vmovdqu [{into} + 8*{at} + 96], {d}",
+                "add {at}, 16", "dec {rounds}", "jnz 2b", "vzeroupper",
+                a = out(ymm_reg) _, b = out(ymm_reg) _, c = out(ymm_reg) _, d = out(ymm_reg) _,
+                from = in(reg) from, into = in(reg) into,
+                at = inout(reg) at, rounds = inout(reg) rounds => _, options(nostack)
+            );
         }
+        at
     }
 }
 
@@ -255,6 +347,26 @@ mod tests {
             bytes[..16].iter().all(|byte| *byte == 255)
                 && bytes[16..].iter().all(|byte| *byte == 7)
         );
+    }
+
+    /// Every length and alignment, and a difference in each byte; the padding does not matter.
+    #[test]
+    fn a_comparison_sees_each_byte() {
+        for bytes in 0..50 {
+            for start in 0..2 {
+                let words = [const { AtomicU64::new(u64::MAX) }; 9];
+                let mut given: Vec<_> = (0..bytes).map(byte).collect();
+                store_bytes(&given, &words[start..]);
+                assert!(begin_with(&words[start..], &given), "{bytes}");
+                let short = &words[..bytes.div_ceil(WORD_BYTES).saturating_sub(1)];
+                assert_eq!(begin_with(short, &given), bytes == 0);
+                for nth in 0..bytes {
+                    given[nth] ^= 1;
+                    assert!(!begin_with(&words[start..], &given), "{nth} of {bytes}");
+                    given[nth] ^= 1;
+                }
+            }
+        }
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub use address::{Local, Owner, RemoteWord, Segment, Slot};
 pub use call::{Call, Term};
 pub use caps::{AtomicScope, Caps, Geometry, Sizes};
 pub use completion::{Completion, Token};
-pub use copy::{load_bytes, load_words, store_bytes, store_words};
+pub use copy::{begin_with, load_bytes, load_words, store_bytes, store_words};
 pub use error::{ExchangeError, Exit, Fault, OpError, PostError, SlotError};
 pub use exchange::{Alone, Exchange, all_gather_u64};
 pub use fingerprint::Fingerprint;

@@ -1,7 +1,7 @@
 //! UCP, the one-sided interface of UCX, as a transport.
 //!
-//! A READ is `ucp_get_nbx`, a WRITE is `ucp_put_nbx` and a flush, and an atomic is
-//! `ucp_atomic_op_nbx`. UCX allocates the windows, so that it can share them between processes.
+//! A READ is `ucp_get_nbx`, a WRITE is `ucp_put_nbx` and, unless a put is a store of this CPU, a flush,
+//! and an atomic is `ucp_atomic_op_nbx`. UCX allocates the windows, so that it can share them between processes.
 //! libucp is loaded at run time. The transports that UCX may use, which [`Engine::info`] lists,
 //! determine how it executes an operation:
 //!

@@ -5,6 +5,8 @@ use probeline_transport::Alone;
 
 use super::*;
 use crate::config::Config;
+use crate::control::State;
+use crate::layout::{check, hash};
 use crate::mode::Mode;
 
 type Change<'c> = Box<dyn FnOnce(&Changing<'c>) + 'c>;
@@ -50,7 +52,10 @@ impl<'c> Changing<'c> {
     }
 
     fn run(&self, context: &mut Context, key: u64, request: &Request<u64>) -> Outcome<u64> {
-        run(&self, context, &key, hash(&key), request).expect("all words are reached")
+        let mut value = 0_u64;
+        let cpu = Cpu::<_, u64, u64>::new(self, context, (key.bytes(), hash(&key)));
+        let outcome = cpu.run_carefully(request.as_bytes(), value.bytes_mut());
+        outcome.expect("all words are reached").map(|()| value)
     }
 }
 
@@ -189,6 +194,47 @@ fn the_clock_follows_the_writer_that_was_faster() {
         changing.run(&mut context, 7, &Request::Put(9));
         assert_eq!((context.clock.age(), context.stats.lost_claims), (age, 1), "{now:?}");
     }
+}
+
+/// Another client claims the bucket between the look and the claim of a put that takes the usual
+/// course.
+#[test]
+fn a_quick_put_that_is_too_late_stores_nothing() {
+    let (engine, config) = engine();
+    let key = 7_u64;
+    for (kind, had_entry) in [(Kind::Key, true), (Kind::Empty, false)] {
+        let mut context = Context::new::<u64, u64>(&engine, &config);
+        let [first, _] = candidates(&context.layout, key);
+        let changing = Changing::new(context.layout, first, |_| ());
+        if had_entry {
+            changing.set_entry(first, key, 8);
+        }
+        let mut cpu = Cpu::<_, u64, u64>::new(&changing, &mut context, (key.bytes(), hash(&key)));
+        let (seen, shown) = Cpu::look(&mut cpu, 0, true, None).unwrap();
+        assert_eq!(shown, if had_entry { Seen::Key } else { Seen::Empty });
+        let claim = Control::claimed(20, !hash(&key), 1 << 16);
+        changing.set(first, &[claim.0]);
+        let stored = cpu.store(Target { nth: 0, seen, kind }, 9_u64.bytes());
+        assert!(matches!(stored, Ok(None)), "{stored:?}");
+        assert_eq!((&changing).bucket(first).unwrap()[0].load(SeqCst), claim.0);
+        assert_eq!((context.clock.age(), context.stats.lost_claims), (20, 1));
+    }
+}
+
+/// Where the key may have another bucket, a put that takes the usual course claims nothing.
+#[test]
+fn a_quick_put_leaves_comparisons_to_others() {
+    let (engine, config) = engine();
+    let mut context = Context::new::<u64, u64>(&engine, &config);
+    let key = 7_u64;
+    let [first, second] = candidates(&context.layout, key);
+    let changing = Changing::new(context.layout, first, |_| ());
+    changing.set_entry(first, 8, 8);
+    let mut cpu = Cpu::<_, u64, u64>::new(&changing, &mut context, (key.bytes(), hash(&key)));
+    let put = quick::run(&mut cpu, Request::Put(9_u64.bytes()), &mut []);
+    assert!(matches!(put, Ok(None)), "{put:?}");
+    assert_eq!((&changing).bucket(second).unwrap()[0].load(SeqCst), 0);
+    assert_eq!((context.stats.looks, context.stats.writes()), (2, 0));
 }
 
 /// Another client changes the value between the look and the claim of a replacement.

@@ -6,7 +6,7 @@ use probeline_pipeline::model::{self, Explored, MAX_CLIENTS, Stopped, Verdict, t
 use super::{Act, BUCKET_WORDS, Driven, MAX_REQUESTS, Memory, Scenario, Storage, WORDS, value_of};
 use crate::alone::Blocking;
 use crate::context::Context;
-use crate::layout::hash;
+use crate::layout::{Place, hash};
 use crate::machine::Access;
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Written};
@@ -94,7 +94,8 @@ impl model::Scenario<WORDS> for Case<'_> {
         let request = turn.request.request(turn.number).map(|_| value.as_slice());
         let (key, hash, mut room) = (&key.to_ne_bytes(), hash(&key), [0; 8]);
         let alone = driven.alone().expect("nothing else in flight");
-        let outcome = Blocking { alone, key, hash }.run(request, &mut room).transpose()?;
+        let blocking = Blocking { alone, key, hash, present: Place::default() };
+        let outcome = blocking.run(request, &mut room).transpose()?;
         Some(vec![outcome.map(|outcome| outcome.map(|()| u64::from_ne_bytes(room)))])
     }
 

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::ptr::NonNull;
+use core::slice;
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU64, fence};
 
@@ -120,14 +121,6 @@ impl Engine {
     }
 }
 
-/// The words of `at`; `None` if it is not within a window.
-#[inline(always)]
-fn words_of(windows: &[Window], at: Segment) -> Option<&[AtomicU64]> {
-    let window = windows.get(at.start.owner.0 as usize)?;
-    let start = usize::try_from(at.start.index).ok()?;
-    window.words().get(start..start.checked_add(at.words as usize)?)
-}
-
 impl Transport for Engine {
     fn caps(&self) -> &Caps {
         &self.caps
@@ -225,7 +218,12 @@ impl Transport for Engine {
     #[inline]
     fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {
         self.geometry.check_segment(at).ok()?;
-        words_of(&self.windows, at)
+        let first = self.firsts.get(at.start.owner.0 as usize)?;
+        #[allow(clippy::cast_possible_truncation, reason = "a checked index of mapped words")]
+        // SAFETY: the check above found the words in the window, which stays mapped while `self` lives.
+        Some(unsafe {
+            slice::from_raw_parts(first.add(at.start.index as usize).as_ptr(), at.words as usize)
+        })
     }
 }
 

@@ -131,6 +131,8 @@ pub struct Engine {
     pub(super) parts: ManuallyDrop<Parts>,
     /// All endpoints are connected, so that UCX can close them.
     pub(super) connected: bool,
+    /// Puts are stores of this CPU, which have arrived when they complete.
+    pub(super) stores_words: bool,
     /// Operations that completed when they were posted.
     ended: Ring<Ended>,
     /// Operations that did not. Both together have at most the depth.
@@ -155,6 +157,7 @@ impl Engine {
             ucp: parts.worker.context.ucp,
             parts: ManuallyDrop::new(parts),
             connected: false,
+            stores_words: false,
             ended: Ring::new(caps.depth),
             in_flight: Ledger::new(caps.depth),
             room: caps.depth,
@@ -179,6 +182,34 @@ impl Engine {
         }
         self.geometry.check(&self.caps, request)?;
         Ok(self.in_flight.next())
+    }
+
+    /// Posts a request, whose kind the caller knows.
+    #[inline(always)]
+    fn start(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        let index = self.admit(&request)?;
+        let Segment { start: RemoteWord { owner, index: word }, words } = request.remote();
+        let peer = self.parts.peers.get(owner.0 as usize).ok_or(PostError::UnknownOwner)?;
+        let Parts { slots, pool, .. } = &*self.parts;
+        let words = words as usize;
+        let call = match request {
+            Request::Read { into, .. } => Call::Get(slots.address(into), words),
+            Request::Write { from, .. } if self.stores_words => {
+                Call::Put(slots.address(from), words)
+            }
+            Request::Write { from, .. } => Call::PutAndFlush(slots.address(from), words),
+            Request::CompareAndSwap { expected, desired, .. } => {
+                Call::Atomic { code: UCP_ATOMIC_OP_CSWAP, operand: expected, swap: desired }
+            }
+            Request::FetchAdd { addend, .. } => {
+                Call::Atomic { code: UCP_ATOMIC_OP_ADD, operand: addend, swap: 0 }
+            }
+        };
+        // SAFETY: the ledger's next index is of no operation in flight. Checked ranges; the slot
+        // stays busy until the operation has ended, and lives until the worker is destroyed.
+        let posted = unsafe { pool.post(&self.ucp, index, (peer, peer.word(word)), call) };
+        self.posted(index, posted, Operation::new(token, &request));
+        Ok(())
     }
 
     #[cold]
@@ -367,28 +398,17 @@ impl Transport for Engine {
         self.ended.len() + self.in_flight.len()
     }
 
+    /// Each kind of request has code of its own, also if the caller is not compiled with this.
     #[inline(always)]
     fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
-        let index = self.admit(&request)?;
-        let Segment { start: RemoteWord { owner, index: word }, words } = request.remote();
-        let peer = self.parts.peers.get(owner.0 as usize).ok_or(PostError::UnknownOwner)?;
-        let Parts { slots, pool, .. } = &*self.parts;
-        let words = words as usize;
-        let call = match request {
-            Request::Read { into, .. } => Call::Get(slots.address(into), words),
-            Request::Write { from, .. } => Call::PutAndFlush(slots.address(from), words),
-            Request::CompareAndSwap { expected, desired, .. } => {
-                Call::Atomic { code: UCP_ATOMIC_OP_CSWAP, operand: expected, swap: desired }
+        match request {
+            Request::Read { from, into } => self.start(token, Request::Read { from, into }),
+            Request::Write { from, to } => self.start(token, Request::Write { from, to }),
+            Request::CompareAndSwap { at, expected, desired } => {
+                self.start(token, Request::CompareAndSwap { at, expected, desired })
             }
-            Request::FetchAdd { addend, .. } => {
-                Call::Atomic { code: UCP_ATOMIC_OP_ADD, operand: addend, swap: 0 }
-            }
-        };
-        // SAFETY: the ledger's next index is of no operation in flight. Checked ranges; the slot
-        // stays busy until the operation has ended, and lives until the worker is destroyed.
-        let posted = unsafe { pool.post(&self.ucp, index, (peer, peer.word(word)), call) };
-        self.posted(index, posted, Operation::new(token, &request));
-        Ok(())
+            Request::FetchAdd { at, addend } => self.start(token, Request::FetchAdd { at, addend }),
+        }
     }
 
     /// Progresses the worker once: UCP has no doorbell.

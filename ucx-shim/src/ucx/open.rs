@@ -59,6 +59,8 @@ impl Builder {
         engine.caps.needs_owner_progress =
             self.progress == Progress::Caller && needs_owner.is_some_and(NeedsOwner::any);
         engine.info.needs_owner = needs_owner;
+        engine.stores_words =
+            needs_owner.is_some_and(|needs| !needs.reads) && engine.info.is_shared_memory();
         Ok(engine)
     }
 

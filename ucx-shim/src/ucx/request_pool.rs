@@ -35,8 +35,9 @@ pub(super) type Posted = Result<u64, ucs_status_ptr_t>;
 pub(super) enum Call {
     /// A get of this number of words.
     Get(*mut u64, usize),
-    /// A put of this number of words, which completes when they can be overwritten, and a flush,
-    /// which completes when they have arrived.
+    /// A put of this number of words, which completes when they can be overwritten.
+    Put(*const u64, usize),
+    /// As a put, and a flush, which completes when they have arrived.
     PutAndFlush(*const u64, usize),
     /// An atomic on a word. The result replaces `swap`, the desired value of a compare-and-swap.
     Atomic { code: ucp_atomic_op_t, operand: u64, swap: u64 },
@@ -236,6 +237,11 @@ impl RequestPool {
                 // SAFETY: a live endpoint, a key unpacked for it, and parameters of this pool; the
                 // rest is the contract above.
                 unsafe { (ucp.ucp_get_nbx)(endpoint, into, bytes, at, key, &raw const params.copy) }
+            }
+            Call::Put(from, words) => {
+                let (from, bytes) = (from.cast(), words * WORD_BYTES);
+                // SAFETY: as for a get.
+                unsafe { (ucp.ucp_put_nbx)(endpoint, from, bytes, at, key, &raw const params.copy) }
             }
             Call::PutAndFlush(from, words) => {
                 let (from, bytes, copy) = (from.cast(), words * WORD_BYTES, &raw const params.copy);

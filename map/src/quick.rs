@@ -1,0 +1,81 @@
+//! The course that most requests take, by the CPU and by blocking operations of a transport.
+//!
+//! While the candidates show entries of other keys only, a search remembers nothing that decides. Only
+//! what follows then is decided here, as [`Search`](crate::search::Search) decides it. Whatever else a
+//! request meets, it runs again from its beginning, as a search or a machine: until then it has only
+//! read, or lost a claim.
+
+use probeline_pipeline::Error;
+
+use crate::context::Context;
+use crate::control::Control;
+use crate::outcome::{Outcome, Request, Written};
+use crate::search::{Kind, Seen, Target};
+
+/// How a request on a key reaches its candidates.
+pub(crate) trait Quick {
+    fn context(&mut self) -> &mut Context;
+
+    /// Looks at a candidate, and counts that. Stores the key's value in `room`, if there is any.
+    fn look(
+        &mut self,
+        nth: u32,
+        writes: bool,
+        room: Option<&mut [u8]>,
+    ) -> Result<(Control, Seen), Error>;
+
+    /// Stores the value in the candidate of the last look. Returns `None`, and has stored nothing, if
+    /// another client was faster, or if other candidates must be compared.
+    fn store(&mut self, target: Target, value: &[u8]) -> Result<Option<Written>, Error>;
+}
+
+/// Runs a request. Returns `None` if it has to run again from its beginning. After a hit `room` has the
+/// value.
+#[inline(always)]
+pub(crate) fn run(
+    access: &mut impl Quick,
+    request: Request<&[u8]>,
+    room: &mut [u8],
+) -> Result<Option<Outcome<()>>, Error> {
+    match request {
+        Request::Get => get(access, room),
+        Request::Put(value) => put(access, value, true),
+        Request::PutIfAbsent(value) => put(access, value, false),
+        Request::Replace(..) | Request::Remove => Ok(None),
+    }
+}
+
+#[inline(always)]
+fn get(access: &mut impl Quick, room: &mut [u8]) -> Result<Option<Outcome<()>>, Error> {
+    for nth in 0..access.context().layout.candidates {
+        match access.look(nth, false, Some(&mut *room))?.1 {
+            Seen::Other => {}
+            Seen::Key => {
+                access.context().stats.hits += 1;
+                return Ok(Some(Outcome::Hit(())));
+            }
+            Seen::Empty => break,
+            _ => return Ok(None),
+        }
+    }
+    access.context().stats.misses += 1;
+    Ok(Some(Outcome::Miss))
+}
+
+#[inline(always)]
+fn put(access: &mut impl Quick, value: &[u8], over: bool) -> Result<Option<Outcome<()>>, Error> {
+    for nth in 0..access.context().layout.candidates {
+        let written = match access.look(nth, true, None)? {
+            (_, Seen::Other) => continue,
+            (_, Seen::Key) if !over => Some(Written::Present),
+            (seen, Seen::Key) => access.store(Target { nth, seen, kind: Kind::Key }, value)?,
+            (seen, Seen::Empty) => access.store(Target { nth, seen, kind: Kind::Empty }, value)?,
+            _ => None,
+        };
+        if let Some(written) = written {
+            access.context().stats.count(written, false);
+        }
+        return Ok(written.map(Outcome::Written));
+    }
+    Ok(None)
+}
