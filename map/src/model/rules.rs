@@ -94,7 +94,7 @@ impl model::Scenario<WORDS> for Case<'_> {
         let request = turn.request.request(turn.number).map(|_| value.as_slice());
         let (key, hash, mut room) = (&key.to_ne_bytes(), hash(&key), [0; 8]);
         let alone = driven.alone().expect("nothing else in flight");
-        let blocking = Blocking { alone, key, hash, present: Place::default() };
+        let mut blocking = Blocking { alone, key, hash, present: Place::default() };
         let outcome = blocking.run(request, &mut room).transpose()?;
         Some(vec![outcome.map(|outcome| outcome.map(|()| u64::from_ne_bytes(room)))])
     }

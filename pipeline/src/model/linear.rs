@@ -139,7 +139,7 @@ where
 
     fn machine(&self, turn: Turn<Self::Request>, context: &K::Context) -> K::Machine {
         let (key, action) = turn.request;
-        K::machine(&key, action, context).ok().expect("a valid request")
+        K::machine(&key, action, context).expect("a valid request")
     }
 
     fn begin(&self, turn: Turn<Self::Request>, _: &[u64; N], history: &mut Self::History) {

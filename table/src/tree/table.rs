@@ -175,7 +175,7 @@ impl<const W: usize, C: AsMut<[PairCacheLine]>> Keys for Tree<W, C> {
         let mut taken = 0;
         while taken < keys.len() && !undecided.is_enough() {
             let rest = keys.get(taken..).unwrap_or_default();
-            let fits = |key: &&[u64; W]| context.shape.check(*key).is_ok();
+            let fits = |key: &&[u64; W]| context.shape.check(key).is_ok();
             let fitting = rest.iter().take(GROUP).take_while(fits).count();
             if fitting == 0 {
                 undecided.push(taken);
