@@ -35,7 +35,7 @@
 //! # In a poll loop
 //!
 //! [`submit`](table::Table::submit) starts an operation under a [`Tag`](table::Tag) of the caller,
-//! [`poll_into`](table::Table::poll_into) makes progress and returns what has finished:
+//! [`poll_into`](pipeline::Structure::poll_into) makes progress and returns what has finished:
 //!
 //! ```
 //! # use probeline::shm;

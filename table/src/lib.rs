@@ -7,7 +7,7 @@
 //! on the first bucket that looks empty. No owner's CPU takes part in another's operation.
 //!
 //! Its correctness rests on one rule: a bucket goes from empty to occupied once, by
-//! compare-and-swap, and never changes again, except between the barriers of [`Table::clear`] and
+//! compare-and-swap, and never changes again, except between the barriers of [`clear`] and
 //! [`Table::retain`]. A stale READ can therefore show an occupied bucket as *empty*, but never a
 //! wrong occupant. A key lives in the first bucket of its probe order that was empty when it was
 //! inserted. Find-or-put is linearizable in whatever order READs land. If a transport does not
@@ -51,9 +51,11 @@
 //! on another engine or channel, and loses none if a process dies meanwhile.
 //!
 //! The crate needs neither std nor an allocator: storage comes from the caller. [`Table::submit`]
-//! and [`Table::poll_into`] fit into a poll loop of the caller; the futures of [`Shared`] fit into
+//! and [`poll_into`] fit into a poll loop of the caller; the futures of [`Shared`] fit into
 //! an async runtime.
 //!
+//! [`clear`]: probeline_pipeline::Structure::clear
+//! [`poll_into`]: probeline_pipeline::Structure::poll_into
 //! [`Caps::word_reads_whole`]: probeline_transport::Caps::word_reads_whole
 #![cfg_attr(not(test), no_std)]
 // `line` is the only exception.

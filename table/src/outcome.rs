@@ -34,7 +34,7 @@ pub enum Ended {
 /// A bucket is written once, so the position stays right until the next [`clear`] or [`retain`],
 /// which may change buckets.
 ///
-/// [`clear`]: crate::Table::clear
+/// [`clear`]: probeline_pipeline::Structure::clear
 /// [`retain`]: crate::Table::retain
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Located {

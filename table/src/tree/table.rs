@@ -223,7 +223,7 @@ where
     /// `lines`. It uses the largest power of two that fits.
     ///
     /// It needs no coherence protocol, because an occupied bucket never changes.
-    /// [`clear`](Self::clear) drops its content.
+    /// [`clear`](probeline_pipeline::Structure::clear) drops its content.
     pub fn with_cache<D: AsMut<[PairCacheLine]>>(self, lines: D) -> TreeTable<T, S, W, D> {
         self.map_context(|context| context.with_cache(lines))
     }

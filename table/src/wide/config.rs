@@ -32,7 +32,7 @@ pub struct WideConfig<const W: usize> {
     /// Entries in each owner's part, one for each key that the table can hold. Clients hold some
     /// that they have not used: one for each operation, and up to 128 more until a part is nearly
     /// exhausted. Entries that a client holds when it dies are lost until
-    /// [`retain`](super::WideTable::retain) or [`clear`](super::WideTable::clear).
+    /// [`retain`](super::WideTable::retain) or [`clear`](probeline_pipeline::Structure::clear).
     pub entries_per_owner: u64,
 }
 
