@@ -153,3 +153,24 @@ pub fn words(window: &[AtomicU64], first: u64, count: u64) -> Result<&[AtomicU64
     let words = first.zip(count).and_then(|(first, count)| window.get(first..)?.get(..count));
     words.ok_or(Error::Window)
 }
+
+/// Declares counters of operations, a `u64` each, with their sum.
+#[macro_export]
+macro_rules! counters {
+    ($(#[$about:meta])* pub struct $name:ident { $($(#[$doc:meta])* pub $field:ident,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$doc])* pub $field: u64,)*
+        }
+
+        impl $name {
+            /// Returns the sums of two sets of counters.
+            #[inline]
+            #[must_use]
+            pub fn plus(&self, other: &Self) -> Self {
+                Self { $($field: self.$field + other.$field,)* }
+            }
+        }
+    };
+}

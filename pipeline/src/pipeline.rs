@@ -141,7 +141,9 @@ where
     /// operation.
     #[inline(always)]
     pub fn call(&mut self, machine: M) -> ResultOf<M> {
-        Ok(self.run_call::<false>(machine)?.0)
+        let mut call = Call::<M, false>::new(machine);
+        self.run_batch(&mut call)?;
+        call.result
     }
 
     /// As [`call`](Self::call), and returns the machine as it ended.
@@ -149,20 +151,11 @@ where
     /// # Errors
     /// As for [`call`](Self::call).
     pub fn call_machine(&mut self, machine: M) -> Result<(M::Outcome, M), Error> {
-        let (outcome, ended) = self.run_call::<true>(machine)?;
-        debug_assert!(ended.is_some(), "an operation has an outcome, and its machine was not seen");
-        Ok((outcome, ended.unwrap_or(M::IDLE)))
-    }
-
-    #[inline(always)]
-    fn run_call<const KEEPS: bool>(
-        &mut self,
-        machine: M,
-    ) -> Result<(M::Outcome, Option<M>), Error> {
-        let result = Err(Error::Busy);
-        let mut call = Call::<M, KEEPS> { machine: Some(machine), ended: None, result };
+        let mut call = Call::<M, true>::new(machine);
         self.run_batch(&mut call)?;
-        Ok((call.result?, call.ended))
+        let ended = call.ended;
+        debug_assert!(ended.is_some(), "an operation has an outcome, and its machine was not seen");
+        Ok((call.result?, ended.unwrap_or(M::IDLE)))
     }
 
     /// Runs the operations that `batch` writes to the storage that it receives, as many at once as

@@ -85,6 +85,13 @@ pub(crate) struct Call<M: Machine, const KEEPS: bool> {
     pub(crate) result: ResultOf<M>,
 }
 
+impl<M: Machine, const KEEPS: bool> Call<M, KEEPS> {
+    #[inline(always)]
+    pub(crate) fn new(machine: M) -> Self {
+        Self { machine: Some(machine), ended: None, result: Err(Error::Busy) }
+    }
+}
+
 impl<T, X, M: Machine, const KEEPS: bool> Batch<T, X, M> for Call<M, KEEPS> {
     #[inline(always)]
     fn pull(&mut self, _: &mut Parts<'_, T, X>, into: &mut M) -> Pull {

@@ -43,7 +43,9 @@ pub enum Sight {
 /// the word that claims an empty bucket.
 pub trait Wanted: Copy + PartialEq + core::hash::Hash + core::fmt::Debug {
     /// What an operation keeps of a word that matches.
-    type Seen: Copy + Default + core::hash::Hash + core::fmt::Debug;
+    type Seen: Copy + core::hash::Hash + core::fmt::Debug;
+    /// What an operation keeps before a word matches.
+    const UNSEEN: Self::Seen;
     /// Whether a match is one of tags only, so that the key itself is compared elsewhere.
     const TAGGED: bool;
     /// An arbitrary value that initializes storage.
@@ -122,6 +124,7 @@ impl Bucket {
 
 impl Wanted for Bucket {
     type Seen = ();
+    const UNSEEN: () = ();
     const TAGGED: bool = false;
     const ANY: Self = Self(OCCUPIED);
 

@@ -103,43 +103,17 @@ enum Decision {
     Done(Ended),
 }
 
-impl Machine for FindOrPut {
+impl<B: Wanted> Machine for FindOrPut<B> {
     type Outcome = Ended;
-    const IDLE: Self = Self::at(Walk::idle(Bucket::ANY), (), Stage::Lookup);
+    const IDLE: Self = Self::at(Walk::idle(B::ANY), B::UNSEEN, Stage::Lookup);
     const SLOTS: u32 = 2;
 }
 
-impl<C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut {
-    #[inline(always)]
-    fn advance(
-        &mut self,
-        context: &mut Context<C>,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Next<Ended> {
-        self.advance_search(context, port)
-    }
-
-    #[inline(always)]
-    fn on_completion(
-        &mut self,
-        completed: Completed,
-        context: &mut Context<C>,
-        port: &mut Port<'_, impl Transport>,
-    ) -> Next<Ended> {
-        self.on_part(completed, context, port)
-    }
-
-    fn on_error(&mut self, context: &mut Context<C>) {
-        context.stats.failed += 1;
-    }
-}
-
-impl<B: Wanted> FindOrPut<B> {
-    /// As [`Run::advance`].
+impl<B: Wanted, C: AsMut<[CacheEntry]>> Run<Context<C>> for FindOrPut<B> {
     // Inlined into the driver up to the post of the first READ, which most operations need. The
     // other stages are a call.
     #[inline(always)]
-    pub(crate) fn advance_search<C: AsMut<[CacheEntry]>>(
+    fn advance(
         &mut self,
         context: &mut Context<C>,
         port: &mut Port<'_, impl Transport>,
@@ -159,9 +133,8 @@ impl<B: Wanted> FindOrPut<B> {
         self.proceed(context, port)
     }
 
-    /// As [`Run::on_completion`].
     #[inline(always)]
-    pub(crate) fn on_part<C: AsMut<[CacheEntry]>>(
+    fn on_completion(
         &mut self,
         Completed { part, word }: Completed,
         context: &mut Context<C>,
@@ -195,6 +168,12 @@ impl<B: Wanted> FindOrPut<B> {
         self.proceed(context, port)
     }
 
+    fn on_error(&mut self, context: &mut Context<C>) {
+        context.stats.failed += 1;
+    }
+}
+
+impl<B: Wanted> FindOrPut<B> {
     /// Scans the chunk whose last READ has landed, and continues.
     #[inline(always)]
     fn scan_first<C: AsMut<[CacheEntry]>>(
@@ -318,7 +297,7 @@ impl<B: Wanted> FindOrPut<B> {
     /// Creates an operation that starts at `walk`, even if that is not the home of its bucket.
     #[inline]
     pub(crate) fn starting_at(walk: Walk<B>) -> Self {
-        Self::at(walk, B::Seen::default(), Stage::Lookup)
+        Self::at(walk, B::UNSEEN, Stage::Lookup)
     }
 
     /// A mutant for the model check: it trusts what the first READ shows of the bucket that the

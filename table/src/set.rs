@@ -153,7 +153,7 @@ where
     /// [`OperationError`]: refused, or of unknown outcome.
     #[inline]
     pub fn find_or_put(&mut self, key: K::Arg<'_>) -> Result<Outcome, OperationError> {
-        self.answer(key)
+        self.0.call(key.borrow(), Intent::FindOrPut).map(Outcome::of)
     }
 
     /// Returns whether the table contains `key`. Blocks until the operation completes; the
@@ -163,12 +163,7 @@ where
     /// As for [`find_or_put`](Self::find_or_put).
     #[inline]
     pub fn find(&mut self, key: K::Arg<'_>) -> Result<bool, OperationError> {
-        self.answer(key)
-    }
-
-    #[inline(always)]
-    fn answer<A: Answer>(&mut self, key: K::Arg<'_>) -> Result<A, OperationError> {
-        self.0.call(key.borrow(), A::INTENT).map(A::of)
+        self.0.call(key.borrow(), Intent::Find).map(bool::of)
     }
 
     /// Starts an operation whose result [`poll_into`](Structure::poll_into) reports under `tag`.

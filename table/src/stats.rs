@@ -1,32 +1,35 @@
 //! Counters of the cost of operations, by outcome.
 
+use probeline_pipeline::counters;
+
 use crate::outcome::Ended;
 
-/// Sums over the operations with one outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct OutcomeStats {
-    /// Number of operations.
-    pub operations: u64,
-    /// Chunk reads that operations waited for.
-    pub effective_roundtrips: u64,
-    /// Chunk reads posted, including those read ahead. A chunk that straddles two owners counts
-    /// once.
-    pub outgoing_roundtrips: u64,
-    /// Compare-and-swaps posted on buckets that looked empty. Those of the CPU are not included.
-    pub claims: u64,
-    /// The part of `claims` that found the bucket occupied.
-    pub claims_lost: u64,
-    /// Fetch-and-adds of 0 that resolve a possibly torn word.
-    pub confirms: u64,
-    /// Compare-and-swaps posted along with the first READ; `claims` does not include them.
-    pub one_roundtrip_claims: u64,
-    /// The part of `one_roundtrip_claims` that decided the outcome of their operation.
-    pub one_roundtrip_claims_decided: u64,
-    /// Cache lines that the CPU examined, or copied in place of a READ.
-    pub lines: u64,
-    /// Operations that the cache answered without an access to the table.
-    pub cache_hits: u64,
+counters! {
+    /// Sums over the operations with one outcome.
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    pub struct OutcomeStats {
+        /// Number of operations.
+        pub operations,
+        /// Chunk reads that operations waited for.
+        pub effective_roundtrips,
+        /// Chunk reads posted, including those read ahead. A chunk that straddles two owners counts
+        /// once.
+        pub outgoing_roundtrips,
+        /// Compare-and-swaps posted on buckets that looked empty. Those of the CPU are not included.
+        pub claims,
+        /// The part of `claims` that found the bucket occupied.
+        pub claims_lost,
+        /// Fetch-and-adds of 0 that resolve a possibly torn word.
+        pub confirms,
+        /// Compare-and-swaps posted along with the first READ; `claims` does not include them.
+        pub one_roundtrip_claims,
+        /// The part of `one_roundtrip_claims` that decided the outcome of their operation.
+        pub one_roundtrip_claims_decided,
+        /// Cache lines that the CPU examined, or copied in place of a READ.
+        pub lines,
+        /// Operations that the cache answered without an access to the table.
+        pub cache_hits,
+    }
 }
 
 /// The cost of a table's operations since it was opened or its counters were reset.
@@ -108,25 +111,4 @@ pub(crate) struct Cost {
 #[cfg(test)]
 impl core::hash::Hash for Cost {
     fn hash<H: core::hash::Hasher>(&self, _: &mut H) {}
-}
-
-impl OutcomeStats {
-    /// Returns the sum of two sets of counters.
-    #[inline]
-    #[must_use]
-    pub fn plus(&self, other: &Self) -> Self {
-        Self {
-            operations: self.operations + other.operations,
-            effective_roundtrips: self.effective_roundtrips + other.effective_roundtrips,
-            outgoing_roundtrips: self.outgoing_roundtrips + other.outgoing_roundtrips,
-            claims: self.claims + other.claims,
-            claims_lost: self.claims_lost + other.claims_lost,
-            confirms: self.confirms + other.confirms,
-            one_roundtrip_claims: self.one_roundtrip_claims + other.one_roundtrip_claims,
-            one_roundtrip_claims_decided: self.one_roundtrip_claims_decided
-                + other.one_roundtrip_claims_decided,
-            lines: self.lines + other.lines,
-            cache_hits: self.cache_hits + other.cache_hits,
-        }
-    }
 }

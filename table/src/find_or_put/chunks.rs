@@ -5,7 +5,7 @@ use core::ops::Range;
 use core::sync::atomic::Ordering::SeqCst;
 
 use probeline_pipeline::{Port, Stop};
-use probeline_transport::{Local, RemoteWord, Segment, Transport};
+use probeline_transport::{Local, RemoteWord, Request, Segment, Transport};
 
 use super::{Decision, FindOrPut};
 use crate::bucket::{Bucket, Sight, Wanted};
@@ -45,7 +45,8 @@ impl<B: Wanted> FindOrPut<B> {
         if chunk > 0 || context.direct.copies(self.walk.intent) {
             return self.request_parts(chunk, context, port);
         }
-        port.read(0, from, Local { slot: port.slot(0), start: 0, words })?;
+        let into = Local { slot: port.slot(0), start: 0, words };
+        port.post(0, Request::Read { from, into })?;
         self.landing[0] += 1;
         self.start = start;
         self.requested += 1;

@@ -6,7 +6,6 @@ use crate::bucket::Wanted;
 use crate::cache::CacheEntry;
 use crate::context::Context;
 use crate::outcome::Intent;
-use crate::walk::Walk;
 use crate::wide::Tagged;
 
 impl FindOrPut<Tagged> {
@@ -16,10 +15,6 @@ impl FindOrPut<Tagged> {
     #[inline]
     pub(crate) fn of_tag<C: AsMut<[CacheEntry]>>(tagged: Tagged, context: &Context<C>) -> Self {
         Self::new(tagged, Intent::Find, context)
-    }
-
-    pub(crate) const fn idle() -> Self {
-        Self::at(Walk::idle(Tagged::ANY), 0, Stage::Lookup)
     }
 
     pub(crate) fn tagged(&self) -> Tagged {

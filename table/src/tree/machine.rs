@@ -64,7 +64,7 @@ impl<const W: usize> Machine for TreeFindOrPut<W> {
         #[cfg(test)]
         mutant: Mutant::None,
     };
-    const SLOTS: u32 = FindOrPut::SLOTS;
+    const SLOTS: u32 = FindOrPut::<Bucket>::SLOTS;
 }
 
 impl<C: AsMut<[PairCacheLine]>, const W: usize> Run<TreeContext<C>> for TreeFindOrPut<W> {
@@ -78,7 +78,7 @@ impl<C: AsMut<[PairCacheLine]>, const W: usize> Run<TreeContext<C>> for TreeFind
             match self.stage {
                 Stage::Node => self.start_node(context),
                 Stage::Search => {
-                    let step = self.search.advance_search(&mut context.table, port)?;
+                    let step = self.search.advance(&mut context.table, port)?;
                     if let Some(step) = self.take(step, context, port)? {
                         return Ok(step);
                     }
@@ -101,7 +101,7 @@ impl<C: AsMut<[PairCacheLine]>, const W: usize> Run<TreeContext<C>> for TreeFind
     ) -> Next<Ended> {
         match self.stage {
             Stage::Search => {
-                let step = self.search.on_part(completed, &mut context.table, port)?;
+                let step = self.search.on_completion(completed, &mut context.table, port)?;
                 if let Some(step) = self.take(step, context, port)? {
                     return Ok(step);
                 }

@@ -1,33 +1,25 @@
 //! Counters of the nodes of keys, beside the [`Stats`](crate::Stats) of the buckets.
 
-/// What the inner nodes of a tree table's keys have cost since it was opened or its counters were
-/// reset, and what they save. [`Stats`](crate::Stats) counts each node that was looked up in the
-/// table as an operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct TreeStats {
-    /// Inner nodes that operations needed: one for each 31 bits of a key beyond the first 62.
-    pub inner_nodes: u64,
-    /// The part of `inner_nodes` that the cache answered.
-    pub cache_hits: u64,
-    /// Inner nodes inserted.
-    pub inner_inserted: u64,
-    /// Keys inserted: roots.
-    pub keys_inserted: u64,
+use probeline_pipeline::counters;
+
+counters! {
+    /// What the inner nodes of a tree table's keys have cost since it was opened or its counters were
+    /// reset, and what they save. [`Stats`](crate::Stats) counts each node that was looked up in the
+    /// table as an operation.
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    pub struct TreeStats {
+        /// Inner nodes that operations needed: one for each 31 bits of a key beyond the first 62.
+        pub inner_nodes,
+        /// The part of `inner_nodes` that the cache answered.
+        pub cache_hits,
+        /// Inner nodes inserted.
+        pub inner_inserted,
+        /// Keys inserted: roots.
+        pub keys_inserted,
+    }
 }
 
 impl TreeStats {
-    /// Returns the sums of two sets of counters.
-    #[must_use]
-    pub fn plus(&self, other: &Self) -> Self {
-        Self {
-            inner_nodes: self.inner_nodes + other.inner_nodes,
-            cache_hits: self.cache_hits + other.cache_hits,
-            inner_inserted: self.inner_inserted + other.inner_inserted,
-            keys_inserted: self.keys_inserted + other.keys_inserted,
-        }
-    }
-
     /// Returns the bytes of occupied buckets for each key inserted: 8 for its root, and its share of
     /// the inner nodes. The counters must be the sums over all clients, because keys share nodes.
     #[must_use]

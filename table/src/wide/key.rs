@@ -151,6 +151,7 @@ pub struct Tagged {
 impl Wanted for Tagged {
     /// The word, with its reference.
     type Seen = u64;
+    const UNSEEN: u64 = 0;
     const TAGGED: bool = true;
     const ANY: Self = Self { hash: 0, word: OCCUPIED, mask: OCCUPIED };
 

@@ -108,7 +108,7 @@ pub(crate) enum Mutant {
 impl<const W: usize> Machine for WideFindOrPut<W> {
     type Outcome = Ended;
     const IDLE: Self = Self {
-        search: FindOrPut::idle(),
+        search: FindOrPut::IDLE,
         key: [0; W],
         intent: Intent::Find,
         stage: Stage::Search,
@@ -142,7 +142,7 @@ impl<const W: usize> Run<WideContext> for WideFindOrPut<W> {
             return self.run_by_cpu(context, port);
         }
         if self.stage == Stage::Search || self.stage == Stage::Claims {
-            let step = self.search.advance_search(&mut context.table, port)?;
+            let step = self.search.advance(&mut context.table, port)?;
             if let Some(step) = self.take(step) {
                 // The search yields only between lines that the CPU examines.
                 self.prepare(context, port)?;
@@ -169,7 +169,7 @@ impl<const W: usize> Run<WideContext> for WideFindOrPut<W> {
             FETCH => self.on_fetched(word, context),
             READ => self.on_entry(context, port)?,
             _ if self.stage == Stage::Search || self.stage == Stage::Claims => {
-                let step = self.search.on_part(completed, &mut context.table, port)?;
+                let step = self.search.on_completion(completed, &mut context.table, port)?;
                 if let Some(step) = self.take(step) {
                     self.prepare(context, port)?;
                     return Ok(step);
@@ -269,7 +269,7 @@ impl<const W: usize> WideFindOrPut<W> {
         loop {
             match self.stage {
                 Stage::Search | Stage::Claims => {
-                    let step = self.search.advance_search(&mut context.table, port)?;
+                    let step = self.search.advance(&mut context.table, port)?;
                     if let Some(step) = self.take(step) {
                         self.prepare(context, port)?;
                         return Ok(step);
