@@ -20,7 +20,7 @@ use crate::results::BatchResult;
 use crate::stats::Stats;
 
 /// Keys that an iteration reads at once.
-const READ_AT_ONCE: usize = 16;
+pub(crate) const READ_AT_ONCE: usize = 16;
 
 /// The result of a submitted operation.
 pub type Finished = probeline_pipeline::Finished<Ended>;
@@ -71,8 +71,8 @@ pub trait Keys:
         phase.occupied()
     }
 
-    /// Reads keys of this owner's buckets from index `next` on, and advances `next` past them. Returns
-    /// their number, which is less than that of `keys` only at the end. `is_quiet` is whether no owner
+    /// Reads up to 16 keys of this owner's buckets from index `next` on, and advances `next` past them.
+    /// Returns their number, which is less than that of `keys` only at the end. `is_quiet` is whether no owner
     /// has an operation in flight.
     ///
     /// # Errors
@@ -363,7 +363,7 @@ where
         }
     }
 
-    /// As [`Keys::read_part`].
+    /// As [`Keys::read_part`], for any number of keys.
     pub(crate) fn read_part(
         &mut self,
         next: &mut u64,
@@ -371,7 +371,15 @@ where
         is_quiet: bool,
     ) -> Result<usize, OperationError> {
         let (mut phase, context) = self.phase_and_context();
-        K::read_part(&mut phase, context, next, keys, is_quiet)
+        let mut count = 0;
+        for group in keys.chunks_mut(READ_AT_ONCE) {
+            let read = K::read_part(&mut phase, context, next, group, is_quiet)?;
+            count += read;
+            if read < group.len() {
+                break;
+            }
+        }
+        Ok(count)
     }
 
     /// Returns the layout of the table's buckets.

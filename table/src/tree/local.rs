@@ -11,9 +11,7 @@ use super::shape::{Node, Parts, Shape};
 use crate::bucket::Bucket;
 use crate::collective::Phase;
 use crate::error::OperationError;
-
-/// Keys whose nodes are read at once.
-const GROUP: usize = 16;
+use crate::set::READ_AT_ONCE;
 
 /// Reads keys in the order of their roots in this owner's buckets.
 pub(super) struct LocalReader<'p, 't, T> {
@@ -24,32 +22,15 @@ pub(super) struct LocalReader<'p, 't, T> {
 }
 
 impl<T: Transport> LocalReader<'_, '_, T> {
-    /// Reads keys until `keys` is full or the part ends.
-    pub(super) fn read_all<const W: usize>(
-        &mut self,
-        next: &mut u64,
-        keys: &mut [[u64; W]],
-    ) -> Result<usize, OperationError> {
-        let mut count = 0;
-        for group in keys.chunks_mut(GROUP) {
-            let read = self.read(next, group)?;
-            count += read;
-            if read < group.len() {
-                break;
-            }
-        }
-        Ok(count)
-    }
-
-    /// Reads up to [`GROUP`] keys whose roots are in buckets from index `next` on, and advances
+    /// Reads up to [`READ_AT_ONCE`] keys whose roots are in buckets from index `next` on, and advances
     /// `next` past them. Returns their number, which is less than that of `keys` only at the end.
-    fn read<const W: usize>(
+    pub(super) fn read<const W: usize>(
         &mut self,
         next: &mut u64,
         keys: &mut [[u64; W]],
     ) -> Result<usize, OperationError> {
-        let mut group = ArrayVec::<Parts<W>, GROUP>::new();
-        while group.len() < keys.len().min(GROUP)
+        let mut group = ArrayVec::<Parts<W>, READ_AT_ONCE>::new();
+        while group.len() < keys.len().min(READ_AT_ONCE)
             && let Some(root) = self.next_root(next)?
         {
             let mut parts = Parts::EMPTY;
@@ -84,7 +65,7 @@ impl<T: Transport> LocalReader<'_, '_, T> {
         group: &mut [Parts<W>],
     ) -> Result<(), OperationError> {
         let Self { phase, shape, may_load } = self;
-        let mut reads = ArrayVec::<_, GROUP>::new();
+        let mut reads = ArrayVec::<_, READ_AT_ONCE>::new();
         for (place, parts) in group.iter_mut().enumerate() {
             let at = phase.layout.position_of(parts.reference(node));
             let from = Segment { start: phase.layout.word(at), words: 1 };

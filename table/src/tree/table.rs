@@ -209,7 +209,7 @@ impl<const W: usize, C: AsMut<[PairCacheLine]>> Keys for Tree<W, C> {
         _: bool,
     ) -> Result<usize, OperationError> {
         let may_load = context.table.direct == Direct::Claims;
-        LocalReader { phase, shape: context.shape, may_load }.read_all(next, keys)
+        LocalReader { phase, shape: context.shape, may_load }.read(next, keys)
     }
 }
 

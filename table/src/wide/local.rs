@@ -9,9 +9,7 @@ use super::key::Entries;
 use crate::bucket::OCCUPIED;
 use crate::collective::Phase;
 use crate::error::OperationError;
-
-/// READs of entries in flight at once.
-const MAX_READS: usize = 16;
+use crate::set::READ_AT_ONCE;
 
 /// Reads keys in the order of this owner's buckets.
 pub(super) struct LocalReader<'p, 't, T> {
@@ -23,30 +21,14 @@ pub(super) struct LocalReader<'p, 't, T> {
 }
 
 impl<T: Transport> LocalReader<'_, '_, T> {
-    /// Reads keys until `keys` is full or the part ends, as [`read`](Self::read) does.
-    pub(super) fn read_all<const W: usize>(
-        &mut self,
-        next: &mut u64,
-        keys: &mut [[u64; W]],
-    ) -> Result<usize, OperationError> {
-        let mut count = 0;
-        while let Some(keys) = keys.get_mut(count..).filter(|keys| !keys.is_empty()) {
-            match self.read(next, keys)? {
-                0 => break,
-                read => count += read,
-            }
-        }
-        Ok(count)
-    }
-
     /// Reads keys from the bucket with index `next` on, and advances `next` past them. Has a READ in
-    /// flight for each, up to [`MAX_READS`]. Returns the number of keys, which is 0 only at the end.
-    fn read<const W: usize>(
+    /// flight for each, up to [`READ_AT_ONCE`]. Returns the number of keys, less than that of `keys` only at the end.
+    pub(super) fn read<const W: usize>(
         &mut self,
         next: &mut u64,
         keys: &mut [[u64; W]],
     ) -> Result<usize, OperationError> {
-        let mut reads = ArrayVec::<_, MAX_READS>::new();
+        let mut reads = ArrayVec::<_, READ_AT_ONCE>::new();
         let mut count = 0;
         while !reads.is_full()
             && let Some(key) = keys.get_mut(count)

@@ -211,7 +211,7 @@ impl<const W: usize> Keys for Wide<W> {
         keys: &mut [[u64; W]],
         is_quiet: bool,
     ) -> Result<usize, OperationError> {
-        LocalReader { phase, entries: context.entries, by_cpu: is_quiet }.read_all(next, keys)
+        LocalReader { phase, entries: context.entries, by_cpu: is_quiet }.read(next, keys)
     }
 }
 
