@@ -100,7 +100,7 @@ where
 
     /// Starts an operation whose result stays in its storage, and returns its index.
     #[inline(always)]
-    fn start_kept(&mut self, machine: M, waiter: Waiter) -> Result<u32, Error> {
+    pub(crate) fn start_kept(&mut self, machine: M, waiter: Waiter) -> Result<u32, Error> {
         self.check_storage()?;
         if let Some(fault) = self.fault {
             return Err(Error::Fault(fault));

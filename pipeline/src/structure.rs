@@ -1,14 +1,14 @@
 //! The front of all data structures: open, blocking calls, submitted operations, collective calls.
 
-use probeline_transport::{Call, Exchange, Transport};
+use probeline_transport::{Call as CollectiveCall, Exchange, Transport};
 
 use crate::collective::{Collective, CollectiveError};
 use crate::error::{BatchError, Error, OpenError};
 use crate::kind::{Begun, Kind, Open};
 use crate::machine::Machine;
-use crate::operation::{Finished, Operation, Tag};
+use crate::operation::{Finished, Operation, Tag, Waiter};
 use crate::pipeline::Pipeline;
-use crate::sink::{Batch, Parts, Pull};
+use crate::sink::{Batch, Call, Parts, Pull};
 
 /// Blocking calls that the CPU runs between two polls of the transport. Only a poll detects lost
 /// owners. At this interval a poll costs each call well under a nanosecond.
@@ -72,7 +72,7 @@ where
     ) -> Result<Self, OpenError<K::ConfigError>> {
         let count = operations.as_mut().len();
         if let Err(error) = check::<K>(&transport, &config, count) {
-            Collective::new(exchange, Call::method(K::NAME, OPEN), 0).fail();
+            Collective::new(exchange, CollectiveCall::method(K::NAME, OPEN), 0).fail();
             return Err(OpenError::Config(error));
         }
         let mut structure = Self::new(transport, config, operations).map_err(OpenError::Config)?;
@@ -112,7 +112,7 @@ where
         let parameters = K::parameters(&self.config, context);
         let mine = K::can_be_direct(&self.config, context, transport);
         let owners = transport.geometry().owners;
-        let mut call = Collective::new(exchange, Call::method(K::NAME, OPEN), 0);
+        let mut call = Collective::new(exchange, CollectiveCall::method(K::NAME, OPEN), 0);
         let is_direct = call.agree(quiet, owners, parameters, mine)?;
         self.pipeline.opened = call.calls();
         K::on_opened(self.pipeline.shared_mut(), is_direct, &mut call)
@@ -131,7 +131,11 @@ where
                 self.poll_sometimes()?;
                 Ok(outcome)
             }
-            Begun::Rest(machine) => self.pipeline.call(machine),
+            Begun::Rest(machine) => {
+                let mut call = Call::<K::Machine, false>::new(machine);
+                self.pipeline.run_batch(&mut call)?;
+                call.result
+            }
         }
     }
 
@@ -169,7 +173,7 @@ where
     #[inline(always)]
     pub fn submit(&mut self, tag: Tag, key: &K::Key, action: K::Action) -> Result<(), Error> {
         let machine = K::machine(key, action, self.pipeline.shared())?;
-        self.pipeline.submit(tag, machine)
+        self.pipeline.start_kept(machine, Waiter::Tag(tag)).map(drop)
     }
 
     /// Polls the transport, advances all operations and moves the results of submitted ones into
@@ -312,7 +316,7 @@ where
         exchange: &'e mut E,
         name: &str,
     ) -> Collective<'e, E> {
-        Collective::new(exchange, Call::method(K::NAME, name), self.pipeline.opened)
+        Collective::new(exchange, CollectiveCall::method(K::NAME, name), self.pipeline.opened)
     }
 
     /// Drops what was learnt of the content, which is about to change.
