@@ -107,7 +107,7 @@ pub(crate) fn open(
     operations: u32,
 ) -> Result<Box<dyn Cache>, Error> {
     match (config.key_bytes, config.value_bytes) {
-        // Those of MPI-DHT's programs: loops over them have constant lengths.
+        // Sizes of MPI-DHT's programs, as constants, so that copies are unrolled.
         (80, 104) => Typed::<[u8; 80], [u8; 104]>::open(members, config, operations),
         (..=128, ..=128) => Typed::<Bytes<128>, Bytes<128>>::open(members, config, operations),
         (..=256, ..=1024) => Typed::<Bytes<256>, Bytes<1024>>::open(members, config, operations),
@@ -120,7 +120,7 @@ struct Typed<K: Plain, V: Plain> {
     map: Map<Engine, Vec<Operation<K, V>>, K, V>,
     key_bytes: usize,
     value_bytes: usize,
-    /// What a batch gives to the map.
+    /// Staged keys of a batch.
     keys: Vec<K>,
     values: Vec<V>,
     found: Vec<Option<V>>,

@@ -1,11 +1,11 @@
-//! The kind of structure that a map is.
+//! The [`Kind`] of a map.
 
 use core::marker::PhantomData;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use probeline_pipeline::{
-    Begun, Collective, CollectiveError, Error, FINGERPRINT, Kind, Open, Parameter, words,
+    Collective, CollectiveError, Error, FINGERPRINT, Kind, Open, Parameter, Started, words,
 };
 use probeline_transport::{Exchange, Transport};
 
@@ -59,19 +59,19 @@ impl<K: Plain, V: Plain> Kind for Entries<K, V> {
     }
 
     #[inline(always)]
-    fn begin(
+    fn start(
         key: &K,
         request: Request<V>,
         transport: &impl Transport,
         context: &mut Context,
-    ) -> Result<Begun<Access<K, V>>, Error> {
+    ) -> Result<Started<Access<K, V>>, Error> {
         let machine = Access::for_map(key, request, context)?;
         if !context.is_direct {
-            return Ok(Begun::Rest(machine));
+            return Ok(Started::Pending(machine));
         }
         let words = EngineWords { transport, layout: context.layout };
         let outcome = direct::run(words, context, key, hash(key), &request);
-        outcome.map(Begun::Ended).ok_or(Error::Window)
+        outcome.map(Started::Done).ok_or(Error::Window)
     }
 
     fn can_be_direct(config: &Config, context: &Context, transport: &impl Transport) -> bool {
@@ -142,7 +142,7 @@ pub(crate) fn for_each<K: Plain, V: Plain>(
 ) -> Result<u64, Error> {
     let (owner, layout) = (context.me, context.layout);
     let part = words(window, layout.first_word, layout.part_words())?;
-    // A bucket has words; the compiler does not know it.
+    // `max(1)` removes the panic of `chunks_exact(0)`.
     let bucket_words = layout.bucket_words.max(1) as usize;
     let mut destroyed = 0;
     for (bucket, index) in part.chunks_exact(bucket_words).zip(0..) {

@@ -1,5 +1,4 @@
-//! The hash of keys and values, over the words in which a bucket holds them: each is loaded once, to
-//! be hashed and stored elsewhere.
+//! The hash of keys and values: one pass loads each word of a bucket, hashes it and copies it.
 //!
 //! It is built like wyhash: a step multiplies two words to 128 bits and adds both halves without
 //! carry. Two lanes take turns, so that the processor overlaps their products.
@@ -9,7 +8,7 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use probeline_transport::WORD_BYTES;
 
-/// Words of random bits: the fraction of pi.
+/// The first 256 bits of the fractional part of pi.
 const SECRETS: [u64; 4] =
     [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89];
 /// Words of a step of both lanes.
@@ -70,7 +69,7 @@ fn padded(bytes: &[u8]) -> Option<u64> {
     Some(u64::from_ne_bytes(last))
 }
 
-/// Returns the words that `bytes` bytes fill, and the one that they begin.
+/// Splits the words of `bytes` bytes into the full ones and the partial last one.
 #[inline(always)]
 fn whole(words: &[AtomicU64], bytes: usize) -> (&[AtomicU64], Option<u64>) {
     let (words, rest) = words.split_at_checked(bytes / WORD_BYTES).unwrap_or((words, &[]));
@@ -151,7 +150,7 @@ impl Word for AtomicU64 {
     }
 }
 
-/// Where words that are hashed are stored.
+/// The destination of hashed words.
 trait Sink {
     /// Stores words from the place `at` on, as far as there is room for all of them.
     fn store<const N: usize>(&mut self, at: usize, words: [u64; N]);
@@ -216,7 +215,7 @@ mod tests {
         }
     }
 
-    /// Each bit of the input and of the seed changes each bit of the hash in half of all cases, also
+    /// Each bit of the input and of the seed changes each bit of the hash in half of all cases, even
     /// of input with few bits.
     #[test]
     fn each_bit_changes_half_of_the_bits() {

@@ -1,9 +1,8 @@
-//! The course that most requests take, by the CPU and by blocking operations of a transport.
+//! The fast path of gets and puts, shared by the CPU and by blocking calls over a transport.
 //!
-//! While the candidates show entries of other keys only, a search remembers nothing that decides. Only
-//! what follows then is decided here, as [`Search`](crate::search::Search) decides it. Whatever else a
-//! request meets, it runs again from its beginning, as a search or a machine: until then it has only
-//! read, or lost a claim.
+//! It handles hits, misses and uncontended puts: while the candidates show entries of other keys only, a
+//! search remembers nothing that decides. `None` makes the caller run the request again as a full search
+//! ([`Search`](crate::search::Search)) or a machine. Until then it has only read, or lost a claim.
 
 use probeline_pipeline::Error;
 

@@ -5,7 +5,7 @@ use probeline_transport::{Owner, RemoteWord, Request, Transport};
 use crate::machine::{Completed, Machine, Next, Run, Step};
 use crate::port::Port;
 
-/// Posts one compare-and-swap or fetch-and-add; the outcome is the old word, which is the true one.
+/// Posts one compare-and-swap or fetch-and-add. The outcome is the word before the atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Atomic(pub Request);
 

@@ -14,7 +14,7 @@ pub enum Error {
     #[error("all operations are in use: poll before the next")]
     Busy,
     /// Refused: the key has more bits than the structure's keys.
-    #[error("the key has {bits} bits, the keys here at most {most}: set the others to 0")]
+    #[error("the key has {bits} bits, keys of this structure {most}: clear the bits above")]
     Key {
         /// Bits of the key, from the lowest to the highest that is set.
         bits: u32,
@@ -43,9 +43,7 @@ pub enum Error {
     /// The storage for operations has become shorter than when the pipeline was created. Operations
     /// in flight continue when it has its length again, unless it became shorter while a call used
     /// it: then every later call is refused, because a completion was lost.
-    #[error(
-        "the storage for {expected} operations has become one for {found}: it must keep its length"
-    )]
+    #[error("the storage changed from {expected} to {found} operations: keep its length")]
     Storage {
         /// Operations that it stores now.
         found: u32,
@@ -85,7 +83,7 @@ pub enum BatchError {
         keys: usize,
         /// What differs, such as "results".
         what: &'static str,
-        /// Its number.
+        /// Elements of the slice.
         found: usize,
     },
     /// The batch stopped early; results that were not stored are unknown.

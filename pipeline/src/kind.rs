@@ -1,5 +1,5 @@
-//! What one kind of data structure says of itself, so that [`Structure`](crate::Structure) gives it
-//! the rest.
+//! The trait that defines a data structure: configuration, operations and words.
+//! [`Structure`](crate::Structure) provides the rest.
 
 use core::sync::atomic::AtomicU64;
 
@@ -11,15 +11,15 @@ use crate::machine::{Machine, Run};
 
 /// A kind of data structure: its configuration, its operations, and its words in the windows.
 ///
-/// An operation is a `Key`, which callers pass by reference, and an `Action` on it.
+/// An operation is an `Action` on a `Key`, which callers pass by reference.
 pub trait Kind: Sized {
     /// The parameters.
     type Config: Copy;
     /// The state that all operations of a client share.
     type Context;
-    /// What operations are on.
+    /// The key of an operation.
     type Key: Copy + 'static;
-    /// What an operation does.
+    /// The action of an operation on its key.
     type Action: Copy + 'static;
     /// The state machine of an operation.
     type Machine: Run<Self::Context>;
@@ -45,23 +45,23 @@ pub trait Kind: Sized {
         context: &Self::Context,
     ) -> Result<Self::Machine, Error>;
 
-    /// Begins a blocking operation: runs it by the CPU as far as that can, and returns its outcome or
-    /// the machine of the rest. The default posts everything.
+    /// Starts a blocking operation. Returns its outcome if the CPU has run it, otherwise the machine to
+    /// run. The default always returns the machine.
     ///
     /// # Errors
     /// As for [`machine`](Self::machine).
     #[inline(always)]
-    fn begin(
+    fn start(
         key: &Self::Key,
         action: Self::Action,
         _transport: &impl Transport,
         context: &mut Self::Context,
-    ) -> Result<Begun<Self::Machine>, Error> {
-        Self::machine(key, action, context).map(Begun::Rest)
+    ) -> Result<Started<Self::Machine>, Error> {
+        Self::machine(key, action, context).map(Started::Pending)
     }
 
-    /// Returns whether this owner's CPU may and can run all operations. It does if that is true on all
-    /// owners.
+    /// Returns whether the configuration lets this owner's CPU run all operations and it reaches all
+    /// words. CPUs run operations only if all owners return true.
     fn can_be_direct(
         _config: &Self::Config,
         _context: &Self::Context,
@@ -70,8 +70,8 @@ pub trait Kind: Sized {
         false
     }
 
-    /// Takes the last step of an opening: the owners have the same parameters, and `is_direct` is
-    /// whether the CPU runs all operations on all of them.
+    /// Completes the opening after the owners have agreed on the parameters. `is_direct` tells whether
+    /// the CPUs of all owners run all operations.
     ///
     /// # Errors
     /// [`CollectiveError`] of a step that the structure takes.
@@ -89,7 +89,7 @@ pub trait Kind: Sized {
     /// Sets all counters to 0.
     fn reset_stats(context: &mut Self::Context);
 
-    /// Drops what this client has learnt of the content, which is about to change.
+    /// Drops cached knowledge of the content; called before a collective call changes it.
     fn forget(_config: &Self::Config, _context: &mut Self::Context) {}
 
     /// Returns the number of elements in this owner's window, between two barriers.
@@ -135,13 +135,13 @@ pub trait Open: Kind {
     fn context(config: &Self::Config, transport: &impl Transport) -> Self::Context;
 }
 
-/// An operation that has begun.
+/// A blocking operation that was started.
 #[derive(Clone, Copy, Debug)]
-pub enum Begun<M: Machine> {
-    /// It has ended with this outcome.
-    Ended(M::Outcome),
-    /// The pipeline runs the rest of it.
-    Rest(M),
+pub enum Started<M: Machine> {
+    /// It is done, with this outcome.
+    Done(M::Outcome),
+    /// The pipeline runs this machine.
+    Pending(M),
 }
 
 /// Returns `count` words of a window from `first` on.

@@ -70,7 +70,7 @@ pub use atomic::Atomic;
 pub use collective::{Collective, CollectiveError, FINGERPRINT, Parameter};
 pub use error::{BatchError, Error, OpenError, OperationsError, Stop};
 pub use future::{Host, OperationFuture};
-pub use kind::{Begun, Kind, Open, words};
+pub use kind::{Kind, Open, Started, words};
 pub use machine::{Completed, Machine, Next, Run, Step};
 pub use operation::{Finished, Operation, Tag};
 pub use pipeline::Pipeline;

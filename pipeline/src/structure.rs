@@ -4,7 +4,7 @@ use probeline_transport::{Call as CollectiveCall, Exchange, Transport};
 
 use crate::collective::{Collective, CollectiveError};
 use crate::error::{BatchError, Error, OpenError};
-use crate::kind::{Begun, Kind, Open};
+use crate::kind::{Kind, Open, Started};
 use crate::machine::Machine;
 use crate::operation::{Finished, Operation, Tag, Waiter};
 use crate::pipeline::Pipeline;
@@ -44,8 +44,9 @@ where
     /// [`open`](Self::open) includes that check.
     ///
     /// It uses the slots of its operations, from slot 0 on, and the words of the window that its
-    /// configuration names, all 0 at first, as in a fresh window. If the CPUs run the operations of
-    /// such a structure only together, none does until [`agree`](Self::agree) has succeeded.
+    /// configuration names, all 0 at first, as in a fresh window. If its
+    /// CPUs run operations only by agreement, all operations are posted until [`agree`](Self::agree)
+    /// has succeeded.
     ///
     /// # Errors
     /// The reason why the configuration is invalid, with the allowed range.
@@ -126,12 +127,12 @@ where
     pub fn call(&mut self, key: &K::Key, action: K::Action) -> Result<OutcomeOf<K>, Error> {
         self.check_fault()?;
         let (transport, context) = self.pipeline.parts();
-        match K::begin(key, action, transport, context)? {
-            Begun::Ended(outcome) => {
+        match K::start(key, action, transport, context)? {
+            Started::Done(outcome) => {
                 self.poll_sometimes()?;
                 Ok(outcome)
             }
-            Begun::Rest(machine) => {
+            Started::Pending(machine) => {
                 let mut call = Call::<K::Machine, false>::new(machine);
                 self.pipeline.run_batch(&mut call)?;
                 call.result
@@ -319,7 +320,7 @@ where
         Collective::new(exchange, CollectiveCall::method(K::NAME, name), self.pipeline.opened)
     }
 
-    /// Drops what was learnt of the content, which is about to change.
+    /// Drops cached knowledge of the content, before a collective call changes it.
     pub fn forget(&mut self) {
         K::forget(&self.config, self.pipeline.shared_mut());
     }

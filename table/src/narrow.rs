@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use probeline_pipeline::{Begun, CollectiveError, Kind, Open, OperationOf, Parameter};
+use probeline_pipeline::{CollectiveError, Kind, Open, OperationOf, Parameter, Started};
 use probeline_transport::{Exchange, Transport};
 
 use crate::block::{Block, Lines, NarrowKeys, Undecided};
@@ -71,21 +71,21 @@ impl<C: AsMut<[CacheEntry]>> Kind for Narrow<C> {
     }
 
     #[inline(always)]
-    fn begin(
+    fn start(
         key: &u64,
         intent: Intent,
         transport: &impl Transport,
         context: &mut Context<C>,
-    ) -> Result<Begun<FindOrPut>, OperationError> {
+    ) -> Result<Started<FindOrPut>, OperationError> {
         let mut walk = context.walk(Bucket::new(*key)?, intent);
         if context.direct == Direct::Claims {
             if let Some((ended, _)) = context.look_along(&mut walk, transport) {
-                return Ok(Begun::Ended(ended));
+                return Ok(Started::Done(ended));
             }
         } else if context.follow_cache(&mut walk) {
-            return Ok(Begun::Ended(Ended::Found));
+            return Ok(Started::Done(Ended::Found));
         }
-        Ok(Begun::Rest(FindOrPut::starting_at(walk)))
+        Ok(Started::Pending(FindOrPut::starting_at(walk)))
     }
 
     fn stats(context: &Context<C>) -> &Stats {
@@ -288,7 +288,7 @@ where
     }
 
     /// Returns the keys in this owner's part. The result is exact between barriers. While other
-    /// owners insert, it contains every key that was there before the call.
+    /// owners insert, it contains every key present before the call.
     pub fn local(&self) -> impl Iterator<Item = u64> + '_ {
         let words = self.buckets().iter().map(|bucket| bucket.load(Acquire));
         words.filter_map(Bucket::from_word).map(Bucket::key)

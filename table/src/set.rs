@@ -29,11 +29,11 @@ pub type Finished = probeline_pipeline::Finished<Ended>;
 /// array, a slice, a `Vec`) for operations in flight: a [`Table`](crate::Table),
 /// [`WideTable`](crate::WideTable) or [`TreeTable`](crate::TreeTable).
 ///
-/// Every owner opens it with the same sizes, probe limit and probe order. What it has in common with
-/// all data structures is that of [`Structure`].
+/// Every owner opens it with the same sizes, probe limit and probe order. It dereferences to
+/// [`Structure`], which has `len`, `clear`, `poll_into` and the other common calls.
 pub struct Set<T, S, K: Kind>(Structure<T, S, K>);
 
-/// A kind of keys.
+/// A [`Kind`] whose operations find or insert keys.
 pub trait Keys:
     Kind<Action = Intent, Machine: Machine<Outcome = Ended>, Stats = Stats> + Sized
 {
@@ -281,7 +281,7 @@ where
     ///
     /// The target may have any configuration; it should be empty. Each owner moves the keys of its
     /// own part, in batches, and all owners count the keys of the target at the end. This table stays
-    /// as it is, with every key, also if the call fails or a process dies in it. After a success,
+    /// as it is, with every key, even if the call fails or a process dies in it. After a success,
     /// drop it together with its engine. After an error, it can be used again or moved into another
     /// target, unless its own transport is dead.
     ///
@@ -343,10 +343,10 @@ where
     }
 
     /// Calls `visit` with each key in this owner's part of the buckets. The result is exact between
-    /// barriers. While other owners insert, it contains every key that was there before the call.
+    /// barriers. While other owners insert, it contains every key present before the call.
     ///
-    /// The entries of wide keys and the inner nodes of trees are in any owner's part; they are read,
-    /// those of 16 keys at once.
+    /// The entries of wide keys and the inner nodes of trees are in any owner's part. READs fetch them,
+    /// for 16 keys at a time.
     ///
     /// # Errors
     /// [`OperationError`] of a READ; then not all keys were visited.

@@ -15,7 +15,7 @@ use crate::pipeline::Pipeline;
 use crate::sink::ResultOf;
 use crate::structure::OutcomeOf;
 
-/// What the operations of a kind do if they run one after another.
+/// The sequential specification of a kind.
 pub trait Sequential<K: Kind>: Clone + Default {
     /// Runs an operation, and returns its outcome.
     fn run(&mut self, key: &K::Key, action: K::Action) -> OutcomeOf<K>;
@@ -188,8 +188,7 @@ mod tests {
     use crate::machine::{Completed, Next, Run, Step};
     use crate::port::Port;
 
-    /// Takes the number in a word, and counts the word up. Without `REPEATS` it takes what a
-    /// compare-and-swap found that failed.
+    /// Takes a ticket by compare-and-swap. Without `REPEATS` it does not retry a lost one: the defect.
     #[derive(Clone, Copy, Debug, Hash)]
     struct Take<const REPEATS: bool> {
         expected: u64,

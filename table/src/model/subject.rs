@@ -298,7 +298,7 @@ impl Subject for Narrow {
         Ok(())
     }
 
-    /// Buckets that were occupied once are it for ever.
+    /// An occupied bucket stays occupied.
     fn is_full(&self, scenario: &Scenario, memory: &Memory, key: usize) -> bool {
         let limit = scenario.chunk * scenario.max_chunks as usize;
         scenario.order(scenario.homes[key]).take(limit).all(|at| memory[at] != 0)

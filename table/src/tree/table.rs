@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Release;
 
-use probeline_pipeline::{Begun, Kind, Open, OperationOf, Parameter};
+use probeline_pipeline::{Kind, Open, OperationOf, Parameter, Started};
 use probeline_transport::{Exchange, Transport};
 
 use super::cache::PairCacheLine;
@@ -89,18 +89,18 @@ impl<const W: usize, C: AsMut<[PairCacheLine]>> Kind for Tree<W, C> {
     }
 
     #[inline(always)]
-    fn begin(
+    fn start(
         key: &[u64; W],
         intent: Intent,
         transport: &impl Transport,
         context: &mut TreeContext<C>,
-    ) -> Result<Begun<TreeFindOrPut<W>>, OperationError> {
+    ) -> Result<Started<TreeFindOrPut<W>>, OperationError> {
         let machine = Self::machine(key, intent, context)?;
         let ended = context.run_by_cpu(transport, key, intent);
-        Ok(ended.map_or(Begun::Rest(machine), Begun::Ended))
+        Ok(ended.map_or(Started::Pending(machine), Started::Done))
     }
 
-    /// One for each node that was looked up in buckets.
+    /// Returns the counters of bucket searches, one search for each node.
     fn stats(context: &TreeContext<C>) -> &Stats {
         &context.table.stats
     }

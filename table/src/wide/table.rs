@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Release;
 
-use probeline_pipeline::{Begun, CollectiveError, Kind, Open, OperationOf, Parameter, words};
+use probeline_pipeline::{CollectiveError, Kind, Open, OperationOf, Parameter, Started, words};
 use probeline_transport::{Exchange, Transport};
 
 use super::block::{Candidates, WideKeys};
@@ -83,19 +83,19 @@ impl<const W: usize> Kind for Wide<W> {
     }
 
     #[inline(always)]
-    fn begin(
+    fn start(
         key: &[u64; W],
         intent: Intent,
         transport: &impl Transport,
         context: &mut WideContext,
-    ) -> Result<Begun<WideFindOrPut<W>>, OperationError> {
+    ) -> Result<Started<WideFindOrPut<W>>, OperationError> {
         if !context.is_direct {
-            return Self::machine(key, intent, context).map(Begun::Rest);
+            return Self::machine(key, intent, context).map(Started::Pending);
         }
         let engine = direct::EngineAccess::new(transport, context);
         let tagged = context.entries.tagged(hash(key));
         let ended = direct::run::<Narrow, W>(&engine, context, key, tagged, intent);
-        ended.map(Begun::Ended).ok_or(OperationError::Window)
+        ended.map(Started::Done).ok_or(OperationError::Window)
     }
 
     fn can_be_direct(
@@ -250,7 +250,7 @@ where
     }
 
     /// Removes every key for which `keep` returns false, and returns the number of keys removed
-    /// from the whole table. Afterwards every entry without a key is free again, also those that
+    /// from the whole table. Afterwards every entry without a key is free again, including those that
     /// dead clients or operations of unknown outcome have left.
     ///
     /// `keep` must return the same result on every owner, and may be called more than once for a
