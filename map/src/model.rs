@@ -164,6 +164,8 @@ impl Scenario {
         let wire = Wire::new(1, WORDS, 2, 0, self.tears.is_empty());
         let wire = if self.ordered { wire.with_ordered_writes() } else { wire };
         let mut context = Context::new::<u64, u64>(&wire, &self.config());
+        // All wires are those of owner 0; tickets and locks tell clients apart.
+        context.me = who as u32;
         if self.steals[who] {
             context.claim_ticks = 0;
         }
