@@ -457,7 +457,8 @@ pub type probeline_table_visit =
     Option<unsafe extern "C" fn(key: *const u64, context: *mut c_void)>;
 
 /// Calls `visit` with every key in this rank's part of the table, in this thread. The result is exact
-/// between barriers. Never waits.
+/// between barriers. Keys of 63 bits: never waits. Wide keys are read from their ranks, after all operations
+/// in flight have ended.
 ///
 /// # Safety
 /// `table` is NULL or open, and `visit` is NULL or may be called with keys and `context`.

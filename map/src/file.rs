@@ -137,17 +137,17 @@ where
         let mut call = self.collective(exchange, "save")?;
         let before = self.entries_before(&mut call)?;
         let header = self.header(before.all);
-        let complete = create_together(path, &header, &mut call).and_then(|mark| {
+        let (is_mine, created) = create_together(path, &header, &mut call);
+        let complete = created.and_then(|mark| {
             let written = self.write_records(&partial, mark, &header, &before);
             let digests = gather(call.together(written)?, call.exchange());
             let digest =
                 digests.map_err(CollectiveError::from)?.into_iter().fold(0, u64::wrapping_add);
             Ok(Header { digest, ..header })
         });
-        let is_first = call.me() == Owner(0);
         let named = match &complete {
-            Ok(header) if is_first => publish(&partial, header, path),
-            Err(_) if is_first => {
+            Ok(header) if is_mine => publish(&partial, header, path),
+            Err(_) if is_mine => {
                 remove(&partial);
                 Ok(())
             }
@@ -172,9 +172,9 @@ where
     ) -> Result<(), FileError> {
         let partial = partial(path.as_ref());
         let mut call = self.begin_collective(exchange, "check_save");
-        let created = create_together(path.as_ref(), &self.header(0), &mut call);
+        let (is_mine, created) = create_together(path.as_ref(), &self.header(0), &mut call);
         let opened = created.and_then(|mark| call.together(open_partial(&partial, mark)));
-        if call.me() == Owner(0) {
+        if is_mine {
             remove(&partial);
         }
         opened.map(drop)
@@ -359,14 +359,15 @@ fn partial(path: &Path) -> PathBuf {
 }
 
 /// Lets owner 0 create the file that gets its header and the name `path` when it is complete. Returns
-/// the mark at its start, by which the others know it.
+/// whether this owner has created it, and the mark at its start, by which the others know it.
 fn create_together<E: Exchange + ?Sized>(
     path: &Path,
     header: &Header,
     call: &mut Collective<'_, E>,
-) -> Result<u64, FileError> {
-    let created = if call.me() == Owner(0) { create(path, header) } else { Ok(0) };
-    call.sum(created)
+) -> (bool, Result<u64, FileError>) {
+    let is_first = call.me() == Owner(0);
+    let created = if is_first { create(path, header) } else { Ok(0) };
+    (is_first && created.is_ok(), call.sum(created))
 }
 
 fn create(path: &Path, header: &Header) -> Result<u64, FileError> {
@@ -379,9 +380,12 @@ fn create(path: &Path, header: &Header) -> Result<u64, FileError> {
     let options = options.write(true).create(true).truncate(true);
     let mut file = io("create", path, open_regular(options, path))?;
     let mark = RandomState::new().hash_one(path);
-    io("write to", path, file.write_all(&mark.to_le_bytes()))?;
-    io("write to", path, file.set_len(position(path, header, header.entries)?))?;
-    Ok(mark)
+    let written = io("write to", path, file.write_all(&mark.to_le_bytes()))
+        .and_then(|()| io("write to", path, file.set_len(position(path, header, header.entries)?)));
+    if written.is_err() {
+        remove(path);
+    }
+    written.map(|()| mark)
 }
 
 /// Opens the file that owner 0 has created, not one that an earlier save has left at a path that is not

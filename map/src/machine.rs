@@ -59,6 +59,8 @@ pub(crate) struct Progress<K, V> {
     has_evicted: bool,
     /// Whether the request has a lock of its part, or a get that of a bucket.
     is_inside: bool,
+    /// Whether a get has passed a claim of another key that a tear may have made of one of its own.
+    is_doubtful: bool,
     /// The word of the lock that the request did not get.
     blocked_by: Control,
     /// The outcome, while the request leaves the part.
@@ -202,6 +204,7 @@ impl<K: Plain, V: Plain> Progress<K, V> {
             compared: [Control::EMPTY; MAX_CANDIDATES as usize],
             has_evicted: false,
             is_inside: false,
+            is_doubtful: false,
             blocked_by: Control::EMPTY,
             kept: Outcome::Miss,
             types: PhantomData,
@@ -480,11 +483,14 @@ impl<K: Plain, V: Plain> Progress<K, V> {
         if is_claim {
             self.blocked_by = control;
         }
-        // A get may pass any claim: a miss is right.
-        if is_claim && !matches!(request, Request::Get) && !self.words_are_whole(port) {
-            self.target.seen = control;
-            self.stage = Stage::Confirm;
-            return Ok(None);
+        if is_claim && !self.words_are_whole(port) {
+            // A get may pass any claim: a miss is right.
+            if !matches!(request, Request::Get) {
+                self.target.seen = control;
+                self.stage = Stage::Confirm;
+                return Ok(None);
+            }
+            self.is_doubtful = true;
         }
         self.target.seen = control;
         let next = self.search.see(control, seen, self.goal(request, context));
@@ -533,7 +539,7 @@ impl<K: Plain, V: Plain> Progress<K, V> {
                 Stage::Claim
             }
             (Next::Absent(None) | Next::Busy, Request::Get) => {
-                context.stats.busy += u64::from(next == Next::Busy);
+                context.stats.busy += u64::from(next == Next::Busy || self.is_doubtful);
                 return Some(Outcome::Miss);
             }
             (Next::Absent(None), _) => return Some(self.end(Written::Absent, context)),

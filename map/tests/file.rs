@@ -15,7 +15,7 @@ use probeline_map::{
     CollectiveError, Config, FileError, Loaded, Map, Mode, Operation, OperationError, Written,
 };
 use probeline_shm::{Builder, Engine};
-use probeline_transport::{Exchange, Owner, Transport, forward_transport};
+use probeline_transport::{Alone, Exchange, Owner, Transport, forward_transport};
 
 type Rank<K, V> = Map<Engine, Vec<Operation<K, V>>, K, V>;
 
@@ -377,4 +377,22 @@ fn a_rank_that_cannot_count_its_entries_ends_the_save_of_all() {
         FileError::Collective(CollectiveError::Operation(OperationError::Window))
     );
     assert!(own && !path("hidden").exists(), "{failed:?}");
+}
+
+/// A name that is a folder is refused; the file beside it is another program's.
+#[test]
+fn a_refused_save_leaves_a_partial_file_of_others() {
+    let config = Config::new(64);
+    let engine = Builder::new(config.sizes::<u64, u64>(4)).open(&mut Alone).unwrap();
+    let mut map =
+        Map::<_, _, u64, u64>::open(engine, config, [Operation::EMPTY; 4], &mut Alone).unwrap();
+    let folder = std::env::temp_dir().join(format!("probeline-partial-{}", std::process::id()));
+    let (name, partial) = (folder.join("results"), folder.join("results.partial"));
+    fs::create_dir_all(&name).unwrap();
+    fs::write(&partial, b"another's").unwrap();
+    map.check_save(&name, &mut Alone).unwrap_err();
+    assert!(partial.exists(), "removed by check_save");
+    map.save(&name, &mut Alone).unwrap_err();
+    assert!(partial.exists(), "removed by save");
+    fs::remove_dir_all(folder).unwrap();
 }

@@ -14,7 +14,9 @@ pub enum Error {
     #[error("all operations are in use: poll before the next")]
     Busy,
     /// Refused: the key has more bits than the structure's keys.
-    #[error("the key has {bits} bits, keys of this structure {most}: clear the bits above")]
+    #[error(
+        "the key has {bits} bits, keys of this structure at most {most}: open it for wider keys"
+    )]
     Key {
         /// Bits of the key, from the lowest to the highest that is set.
         bits: u32,

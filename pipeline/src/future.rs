@@ -111,7 +111,12 @@ impl<'h, H: Host> OperationFuture<'h, H> {
     /// Takes the result of the started operation.
     #[inline(always)]
     fn take(&mut self, host: &mut H, index: u32, last: u32) -> Polled<H> {
-        let pipeline = host.structure().pipeline();
+        let structure = host.structure();
+        if last == structure.pipeline().rounds {
+            // Operations that the CPU runs wait for no poll.
+            structure.poll_sometimes()?;
+        }
+        let pipeline = structure.pipeline();
         let mut taken = pipeline.take(index)?;
         if taken.is_none() && last == pipeline.rounds {
             pipeline.progress_all()?;

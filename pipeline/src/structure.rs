@@ -199,7 +199,10 @@ where
         &mut self,
         batch: &mut impl Batch<T, K::Context, K::Machine>,
     ) -> Result<(), Error> {
-        self.pipeline.run_batch(batch)
+        let before = self.pipeline.rounds;
+        self.pipeline.run_batch(batch)?;
+        // The CPU, or what it remembers, has answered all: only a poll detects lost owners.
+        if self.pipeline.rounds == before { self.pipeline.make_progress() } else { Ok(()) }
     }
 
     /// Runs many operations, as many at once as there is storage for, and stores the result of each at
@@ -213,7 +216,7 @@ where
         results: &mut [Result<OutcomeOf<K>, Error>],
     ) -> Result<(), BatchError> {
         BatchError::check_length(requests.len(), "results", results.len())?;
-        Ok(self.pipeline.run_batch(&mut All::<K> { requests, results, next: 0 })?)
+        Ok(self.run_batch(&mut All::<K> { requests, results, next: 0 })?)
     }
 
     /// Returns whether an operation is free, so that [`submit`](Self::submit) does not return
@@ -320,8 +323,11 @@ where
         Collective::new(exchange, CollectiveCall::method(K::NAME, name), self.pipeline.opened)
     }
 
-    /// Drops cached knowledge of the content, before a collective call changes it.
+    /// Drops cached knowledge of the content, before a collective call changes it. First waits until no
+    /// operation is in flight, which would learn of it again; [`collective`](Self::collective) reports an
+    /// error.
     pub fn forget(&mut self) {
+        self.pipeline.quiesce().ok();
         K::forget(&self.config, self.pipeline.shared_mut());
     }
 }

@@ -135,6 +135,7 @@ impl Open for Narrow {
 impl<C: AsMut<[CacheEntry]>> Keys for Narrow<C> {
     type Arg<'k> = u64;
     const ANY: u64 = 0;
+    const READS: bool = false;
 
     fn layout(context: &Context<C>) -> &Layout {
         &context.layout
@@ -251,6 +252,11 @@ where
             let at = ended.has_bucket().then(|| walk.position_in(line, &context.layout));
             self.poll_sometimes()?;
             return Ok((ended, at));
+        }
+        if context.direct != Direct::Claims && context.follow_cache(&mut walk) {
+            let at = walk.position(&context.layout);
+            self.poll_sometimes()?;
+            return Ok((Ended::Found, Some(at)));
         }
         let (ended, machine) = self.pipeline().call_machine(FindOrPut::starting_at(walk))?;
         if !ended.has_bucket() {

@@ -42,6 +42,8 @@ pub trait Keys:
 
     /// Any key: the initial value of storage.
     const ANY: Self::Key;
+    /// Whether [`read_part`](Self::read_part) posts READs.
+    const READS: bool = true;
 
     /// Returns the layout of the buckets.
     fn layout(context: &Self::Context) -> &Layout;
@@ -351,7 +353,9 @@ where
     /// # Errors
     /// [`OperationError`] of a READ; then not all keys were visited.
     pub fn for_each_local(&mut self, mut visit: impl FnMut(&K::Key)) -> Result<(), OperationError> {
-        self.0.pipeline().quiesce()?;
+        if K::READS {
+            self.0.pipeline().quiesce()?;
+        }
         let (mut next, mut keys) = (0, [K::ANY; READ_AT_ONCE]);
         // Each call but the last reads all of `keys`.
         loop {

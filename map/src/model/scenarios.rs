@@ -167,6 +167,16 @@ fn blocking_calls() {
     }
 }
 
+/// A blocking put leaves comparisons to a machine.
+#[test]
+fn blocking_evictions() {
+    const MOVED: Named =
+        ("a key put beside a bucket that is freed", &[&[Put(1), Remove(1), Put(0)], &[Put(0)]]);
+    for blocks in [[false, true, true], [true; 3]] {
+        report(MOVED, Scenario { blocks, orders: ALIKE, ..PLAIN });
+    }
+}
+
 /// The paper's modes: no wrong value, and in those with locks no stale one, no key twice, and no lock
 /// left. A request that waits too long may give up.
 #[test]

@@ -35,7 +35,9 @@ impl Info {
     /// posts them then loads and stores the words.
     pub(super) fn is_shared_memory(&self) -> bool {
         const NEAR: [&str; 5] = ["self/", "posix/", "sysv/", "cma/", "xpmem/"];
-        self.transports.iter().all(|name| NEAR.iter().any(|prefix| name.starts_with(prefix)))
+        // Without a name, nothing is known.
+        !self.transports.is_empty()
+            && self.transports.iter().all(|name| NEAR.iter().any(|prefix| name.starts_with(prefix)))
     }
 
     /// Whether any of the transports is one of InfiniBand or RoCE.

@@ -287,13 +287,30 @@ impl Engine {
         late.map_or(Ok(Some(found)), |owner| Err(timed_out(owner)))
     }
 
-    /// The owner, while it did not progress, of a READ that did not complete, or else of an atomic. The
-    /// operation stays in flight. If READs need the owner, so do atomics.
+    /// The owner, while it did not progress, of a READ or WRITE that did not complete, or else of an
+    /// atomic. The operation stays in flight. If READs need the owner, so do atomics. UCX chooses how it
+    /// executes a READ or WRITE by its length.
     fn needs_owner(&mut self) -> (Option<Owner>, Option<Owner>) {
         let mut peers = (1..self.geometry.owners).map(Owner);
+        let most = self.geometry.window_words.min(self.geometry.slot_words.into());
+        let most = u32::try_from(most).unwrap_or(u32::MAX).min(self.caps.words_per_op);
+        let lengths =
+            || (0..u32::BITS).map(|bit| 1 << bit).take_while(|words| *words < most).chain([most]);
+        // The windows are zero before and after.
+        if let Ok(words) = self.staged(Local { words: most, ..LANDING }) {
+            words.fill(0);
+        }
         let mut stalls =
             |request| self.post_and_wait(request, NEEDS_OWNER_AFTER, MIN_POLLS).is_none();
-        let reads = peers.clone().find(|owner| stalls(read(*owner)));
+        let mut stalls_copying = |owner: &Owner| {
+            lengths().any(|words| {
+                let (at, slot) =
+                    (Segment { start: first_word(*owner), words }, Local { words, ..LANDING });
+                stalls(Request::Read { from: at, into: slot })
+                    || stalls(Request::Write { from: slot, to: at })
+            })
+        };
+        let reads = peers.clone().find(|owner| stalls_copying(owner));
         let unchanged =
             |owner| Request::CompareAndSwap { at: first_word(owner), expected: 0, desired: 0 };
         let atomics =
