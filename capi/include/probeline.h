@@ -496,7 +496,8 @@ enum probeline_status probeline_table_len(struct probeline_table *table,
 enum probeline_status probeline_table_clear(struct probeline_table *table);
 
 // Calls `visit` with every key in this rank's part of the table, in this thread. The result is exact
-// between barriers. Never waits.
+// between barriers. Keys of 63 bits: never waits. Wide keys are read from their ranks, after all operations
+// in flight have ended.
 enum probeline_status probeline_table_for_each_local(struct probeline_table *table,
                                                      probeline_table_visit visit,
                                                      void *context);
