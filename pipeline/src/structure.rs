@@ -44,9 +44,8 @@ where
     /// [`open`](Self::open) includes that check.
     ///
     /// It uses the slots of its operations, from slot 0 on, and the words of the window that its
-    /// configuration names, all 0 at first, as in a fresh window. If its
-    /// CPUs run operations only by agreement, all operations are posted until [`agree`](Self::agree)
-    /// has succeeded.
+    /// configuration names, all 0 at first, as in a fresh window. If its CPUs run operations only by
+    /// agreement, all operations are posted until [`agree`](Self::agree) has succeeded.
     ///
     /// # Errors
     /// The reason why the configuration is invalid, with the allowed range.
@@ -206,7 +205,7 @@ where
     }
 
     /// Runs many operations, as many at once as there is storage for, and stores the result of each at
-    /// the same index of `results`.
+    /// the same index of `results`. Where the CPU runs them, it polls the transport once, at the end.
     ///
     /// # Errors
     /// [`BatchError`]: the lengths differ, or the batch has stopped.

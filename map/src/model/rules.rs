@@ -188,7 +188,7 @@ impl Case<'_> {
         match outcome {
             Outcome::Hit(value) => {
                 let Some(put) = (0..MAX_REQUESTS).find(|put| value_of(*put) == value) else {
-                    return Err(format!("a hit of {value:#x}, which nobody has put"));
+                    return Err(format!("a hit of {value:#x}, which no request has put"));
                 };
                 if history.started >> put & 1 == 0 || self.key_of(put) != self.key_of(number) {
                     return Err(format!("a hit of the value of another key, {put}"));

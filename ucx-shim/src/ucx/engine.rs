@@ -398,7 +398,7 @@ impl Transport for Engine {
         self.ended.len() + self.in_flight.len()
     }
 
-    /// Each kind of request has code of its own, also if the caller is not compiled with this.
+    /// Each kind of request has code of its own, even if the caller is compiled apart from it.
     #[inline(always)]
     fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
         match request {
