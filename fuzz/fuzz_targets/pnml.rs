@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use probeline_petri::{FiringRule, Net, Packing};
+use probeline_petri::{Expander, Net, Packing, Successors};
 
 /// Firings of each net: enough to overflow small fields, and quick.
 const FIRINGS: usize = 200;
@@ -11,14 +11,16 @@ fuzz_target!(|text: &str| {
     let Ok(net) = Net::from_pnml(text) else { return };
     let Ok(packing) = Packing::new(&net) else { return };
     let Ok(mut state) = packing.pack(&net.initial()) else { return };
-    let rule = FiringRule::new(&net, &packing);
+    let expander = Expander::<1>::new(&net, &packing, Successors::All);
+    let mut successors = vec![[0]; expander.max_successors()];
     for _ in 0..FIRINGS {
-        let mut next = None;
-        if let Err(overflow) = rule.successors(state, |_, successor| next = Some(successor)) {
-            let _ = packing.grown(&net, overflow);
-            return;
+        match expander.expand(&state, &mut successors) {
+            Ok(expanded) if expanded.nodes > 0 => state = successors[expanded.nodes - 1],
+            Ok(_) => return,
+            Err(overflow) => {
+                let _ = packing.grown(&net, overflow);
+                return;
+            }
         }
-        let Some(successor) = next else { return };
-        state = successor;
     }
 });

@@ -49,57 +49,19 @@ pub(crate) trait Scenario: Sync {
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output>;
 
-    /// Runs in a job that may open further engines.
+    /// Runs in a job. Without `open` it has one engine.
     fn run_on<T: Timed>(
         &self,
-        engines: &mut Engines<'_, T>,
+        engine: &mut T,
+        _open: Option<&Open<'_, T>>,
         exchange: &mut dyn Exchange,
     ) -> Result<Self::Output> {
-        self.run(engines.current(), exchange)
+        self.run(engine, exchange)
     }
 }
 
 /// Opens an engine of these sizes together with the other ranks.
-type Open<'e, T> = dyn Fn(Sizes, &mut dyn Exchange) -> Result<T> + 'e;
-
-/// The engine of a job, and a larger one that takes its place.
-pub(crate) struct Engines<'e, T> {
-    current: &'e mut T,
-    next: Option<T>,
-    open: Option<&'e Open<'e, T>>,
-}
-
-impl<'e, T: Timed> Engines<'e, T> {
-    /// Creates the engines of a job. Without `open` there are no others.
-    pub(crate) fn new(current: &'e mut T, open: Option<&'e Open<'e, T>>) -> Self {
-        Self { current, next: None, open }
-    }
-
-    pub(crate) fn current(&mut self) -> &mut T {
-        self.current
-    }
-
-    /// Opens the next engine beside the current one. Returns both. All ranks call it.
-    pub(crate) fn open_next(
-        &mut self,
-        sizes: Sizes,
-        exchange: &mut dyn Exchange,
-    ) -> Result<(&mut T, &mut T)> {
-        let Some(open) = self.open else {
-            return Err(Failure::new("this transport has one engine in a job"));
-        };
-        let next = self.next.insert(open(sizes, exchange)?);
-        Ok((self.current, next))
-    }
-
-    /// Closes the current engine, and makes the next one the current one, if the content `has_moved`
-    /// there; otherwise closes the next one.
-    pub(crate) fn end_growth(&mut self, has_moved: bool) {
-        if let Some(next) = self.next.take().filter(|_| has_moved) {
-            *self.current = next;
-        }
-    }
-}
+pub(crate) type Open<'e, T> = dyn Fn(Sizes, &mut dyn Exchange) -> Result<T> + 'e;
 
 /// The result of a job, on rank 0.
 pub(crate) struct Ended<O> {
@@ -137,7 +99,7 @@ fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::
     pin_rank(&args.place, None, &affinity, &mut members, &mut transport)?;
     let (mut engine, line) = engines::open_mpi(None, scenario.sizes(), &mut members)?;
     transport.push(line);
-    let output = scenario.run_on(&mut Engines::new(&mut engine, None), &mut members);
+    let output = scenario.run_on(&mut engine, None, &mut members);
     let output = output.unwrap_or_else(|failure| {
         // Printed first: the other ranks may wait for this one in a collective call, until its
         // limit.
@@ -191,7 +153,7 @@ fn run_on_machines<S: Scenario, E: Timed>(
     transport.push(line);
     let next = |sizes: Sizes, exchange: &mut dyn Exchange| Ok(open(sizes, memory, exchange)?.0);
     let output = scenario
-        .run_on(&mut Engines::new(&mut engine, Some(&next)), &mut job)
+        .run_on(&mut engine, Some(&next), &mut job)
         .map_err(|failure| name_first_lost(failure, &mut engine))?;
     let doctor = machines.tell(device(&engine), &mut job)?;
     leave(job, last_line, &doctor)?;
@@ -315,8 +277,7 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
     let cluster = probeline::sim::Cluster::new(config)?;
     let outputs =
         probeline::sim::stage::run(&cluster, |mut engine, mut exchange| -> Result<S::Output> {
-            let engines = &mut Engines::new(&mut engine, None);
-            let output = scenario.run_on(engines, &mut exchange)?;
+            let output = scenario.run_on(&mut engine, None, &mut exchange)?;
             exchange.barrier()?;
             Ok(output)
         })?;

@@ -281,7 +281,7 @@ mod tests {
 
     use super::*;
     use crate::naive::explore;
-    use crate::{FiringRule, Packing};
+    use crate::{Expander, Packing, Successors};
 
     /// Counts states and arcs with the naive rule on markings.
     fn naive_counts(name: &str) -> (usize, u64) {
@@ -290,21 +290,18 @@ mod tests {
     }
 
     /// Counts states and arcs with the compiled rule on packed states.
-    fn packed_counts(name: &str) -> (usize, u64) {
+    fn packed_counts(name: &str) -> (usize, usize) {
         let net = build(name).unwrap();
         let packing = Packing::new(&net).unwrap();
-        let rule = FiringRule::new(&net, &packing);
-        let initial = packing.pack(&net.initial()).unwrap();
-        let mut visited = HashSet::from([initial]);
-        let mut queue = vec![initial];
+        let expander = Expander::new(&net, &packing, Successors::All);
+        let mut buffer = vec![[0; 1]; expander.max_successors()];
+        let mut queue = vec![packing.pack(&net.initial()).unwrap()];
+        let mut visited = HashSet::from([queue[0]]);
         let mut arcs = 0;
         while let Some(state) = queue.pop() {
-            let fired = rule.successors(state, |_, next| {
-                if visited.insert(next) {
-                    queue.push(next);
-                }
-            });
-            arcs += u64::from(fired.unwrap());
+            let expanded = expander.expand(&state, &mut buffer).unwrap();
+            arcs += expanded.enabled;
+            queue.extend(buffer[..expanded.nodes].iter().filter(|&&next| visited.insert(next)));
         }
         (visited.len(), arcs)
     }

@@ -1,31 +1,30 @@
 //! Place/transition nets for programs that enumerate state spaces.
 //!
 //! [`Net`] reads PNML files and builds standard models. [`Packing`] packs a marking into 63 bits of
-//! a word, or into several words. [`FiringRule`] computes the successors of markings packed in one
-//! word, [`Expander`] those that a breadth-first search needs, and [`WideExpander`] the same of
-//! states of several words. All are functions of the model alone: processes that load the same
-//! model agree on every state.
+//! a word, or into several words. [`Expander`] computes the successors of packed markings, all of
+//! them or those that a breadth-first search needs. All are functions of the model alone: processes
+//! that load the same model agree on every state.
 //!
 //! This breadth-first search counts the states and arcs of a net:
 //! ```
 //! use std::collections::HashSet;
 //!
-//! use probeline_petri::{FiringRule, Net, Packing};
+//! use probeline_petri::{Expander, Net, Packing, Successors};
 //!
 //! let net = Net::load("philosophers:5")?; // or the path of a PNML file
 //! let packing = Packing::new(&net)?;
-//! let rule = FiringRule::new(&net, &packing);
+//! let expander = Expander::<1>::new(&net, &packing, Successors::All);
 //!
 //! let mut states = vec![packing.pack(&net.initial())?];
 //! let mut visited = HashSet::from([states[0]]);
+//! let mut successors = vec![[0]; expander.max_successors()];
 //! let (mut next, mut arcs) = (0, 0);
-//! while let Some(&state) = states.get(next) {
+//! while let Some(state) = states.get(next) {
 //!     next += 1;
-//!     arcs += rule.successors(state, |_transition, successor| {
-//!         if visited.insert(successor) {
-//!             states.push(successor);
-//!         }
-//!     })?;
+//!     let expanded = expander.expand(state, &mut successors)?;
+//!     arcs += expanded.enabled;
+//!     let new = successors[..expanded.nodes].iter().filter(|&&state| visited.insert(state));
+//!     states.extend(new);
 //! }
 //! assert_eq!((states.len(), arcs), (243, 945));
 //! # Ok::<(), Box<dyn core::error::Error>>(())
@@ -49,8 +48,6 @@ mod net;
 mod packing;
 mod pnml;
 mod probe;
-mod successors;
-mod wide;
 
 pub use expander::{Expanded, Expander, Successors};
 pub use generators::BuiltInError;
@@ -59,10 +56,8 @@ pub use invariant::{Invariant, InvariantError, InvariantFault, MAX_NUMBER};
 pub use layout::{STATE_BITS, WORD_BITS};
 pub use load::{LoadError, MAX_FILE_BYTES};
 pub use net::{Arc, MAX_TOKENS, Net, NetError, Place, Transition};
-pub use packing::{Packing, PackingError};
+pub use packing::{Overflow, Packing, PackingError};
 pub use pnml::{PnmlError, PnmlFault};
-pub use successors::{FiringRule, Overflow};
-pub use wide::WideExpander;
 
 // Compiles and runs the example of the README.
 #[cfg(doctest)]

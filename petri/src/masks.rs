@@ -1,9 +1,7 @@
-//! Masks with a bit for each field of a word, and with a bit for each of 64 transitions: what both
-//! expanders compute with.
+//! Masks with a bit for each field of a word, and with a bit for each of 64 transitions.
 
 use crate::Transition;
 use crate::layout::Field;
-use crate::successors::Rule;
 
 /// Transitions of one mask.
 pub(crate) const BLOCK: usize = u64::BITS as usize;
@@ -18,13 +16,17 @@ pub(crate) fn labels_above(first_bit: u32) -> usize {
     usize::try_from(labels).unwrap_or(0)
 }
 
-/// Masks of the fields of one word.
+/// Masks of the fields of one word, and the largest gain of each.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fields {
     /// The top bit of each field.
     tops: u64,
     /// The other bits.
     lower: u64,
+    /// The most tokens that a transition adds to each field, in the field.
+    gains: u64,
+    /// The top bits of the fields with a gain.
+    gain_tops: u64,
 }
 
 impl Fields {
@@ -32,7 +34,13 @@ impl Fields {
         let used = fields.iter().filter(|field| field.word == word && field.bits > 0);
         let tops = used.clone().fold(0, |all, field| all | field.top());
         let all = used.fold(0, |all, field| all | field.max() << field.shift);
-        Self { tops, lower: all & !tops }
+        Self { tops, lower: all & !tops, ..Self::default() }
+    }
+
+    /// Adds the largest gain of a field, at least 1 and at most its maximum.
+    pub(crate) fn add_gain(&mut self, field: Field, tokens: u64) {
+        self.gains |= tokens << field.shift;
+        self.gain_tops |= field.top();
     }
 
     /// Returns the top bits of the fields that hold 0 in a word of a state.
@@ -42,38 +50,53 @@ impl Fields {
         let lower_set = (word & self.lower).wrapping_add(self.lower);
         !(lower_set | word) & self.tops
     }
+
+    /// Returns the top bits of the fields of a word of a state that a transition may overflow; no
+    /// transition overflows another field.
+    #[inline]
+    pub(crate) fn near_overflow(self, word: u64) -> u64 {
+        // A sum carries out of the top bit of a field that is too narrow, and perhaps of fields above
+        // it (Warren, Hacker's Delight, 2nd edition, section 2-16).
+        let next = word.wrapping_add(self.gains);
+        let carries = (word & self.gains) | ((word | self.gains) & !next);
+        carries & self.gain_tops
+    }
 }
 
-/// For each byte of a word's mask of empty fields, and each of its values, the transitions of a
-/// block that need a token of one of these fields.
+/// The transitions of a block by the fields of one word: for each byte of a mask of the fields' top
+/// bits, and each of its values, the transitions of these fields.
 #[derive(Clone, Debug)]
-pub(crate) struct Disabled([[u64; 256]; 8]);
+pub(crate) struct ByField([[u64; 256]; 8]);
 
-impl Disabled {
-    pub(crate) fn none() -> Self {
-        Self([[0; 256]; 8])
-    }
-
-    /// Adds the transition of this bit, which needs a token of `field`.
-    pub(crate) fn add(&mut self, bit: u64, field: Field) {
+impl ByField {
+    /// Adds the transition of this bit to those of `field`.
+    fn add(&mut self, bit: u64, field: Field) {
         let top = field.top().trailing_zeros() as usize;
-        for (value, disabled) in self.0[top / 8].iter_mut().enumerate() {
-            *disabled |= if value >> (top % 8) & 1 == 1 { bit } else { 0 };
+        for (value, transitions) in self.0[top / 8].iter_mut().enumerate() {
+            *transitions |= if value >> (top % 8) & 1 == 1 { bit } else { 0 };
         }
     }
 
-    /// Returns the transitions that need a token of one of the `empty` fields.
+    /// Returns the transitions of the fields whose top bits are set in `tops`.
     #[inline]
-    pub(crate) fn of(&self, empty: u64) -> u64 {
-        let bytes = self.0.iter().zip(empty.to_le_bytes());
+    pub(crate) fn of(&self, tops: u64) -> u64 {
+        let bytes = self.0.iter().zip(tops.to_le_bytes());
         bytes.fold(0, |all, (table, byte)| all | table[usize::from(byte)])
     }
 }
 
-/// Clears the `bit` of a transition in `enabled` if one of its parts is not enabled.
-#[inline]
-pub(crate) fn without_disabled(enabled: u64, bit: u64, rule: &Rule, word: u64) -> u64 {
-    enabled & if rule.is_enabled(word) { u64::MAX } else { !bit }
+/// The words in which transitions of a block have fields, and the transitions by field.
+pub(crate) type ByWord = Vec<(usize, ByField)>;
+
+/// Adds the transition of this bit to those of `field`.
+pub(crate) fn add(transitions: &mut ByWord, bit: u64, field: Field) {
+    let word = field.word as usize;
+    let known = transitions.iter().position(|(of, _)| *of == word);
+    let at = known.unwrap_or(transitions.len());
+    if at == transitions.len() {
+        transitions.push((word, ByField([[0; 256]; 8])));
+    }
+    transitions[at].1.add(bit, field);
 }
 
 /// Returns the indices of the bits that are set, all below [`BLOCK`].

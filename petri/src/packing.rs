@@ -5,10 +5,10 @@
 
 use core::cmp::Reverse;
 
+use crate::Net;
 use crate::bounds::upper_bounds;
 use crate::layout::{self, Field, STATE_BITS, Tokens, WORD_BITS};
 use crate::probe::{Budget, probe};
-use crate::{Net, Overflow};
 
 /// Maximum number of places that an error lists.
 const MAX_LISTED: usize = 8;
@@ -107,52 +107,30 @@ impl Packing {
         Self { fields, places, words, sizes: vec![words] }
     }
 
-    /// Packs a marking, one token count for each place, in a state of one word. The top bit of the
-    /// state is 0.
+    /// Packs a marking, one token count for each place, in a state of `W` words: those of the packing,
+    /// and further ones of 0. The top bit of the state of a packing of one word is 0.
     ///
     /// # Errors
     /// [`Overflow`] with the first place whose field is too narrow.
     ///
     /// # Panics
-    /// If the packing has several [`words`](Self::words).
-    pub fn pack(&self, marking: &[u64]) -> Result<u64, Overflow> {
-        let mut state = [0];
-        self.pack_wide(marking, &mut state)?;
-        Ok(state[0])
-    }
-
-    /// Packs a marking, one token count for each place, in a state of [`words`](Self::words) words.
-    ///
-    /// # Errors
-    /// [`Overflow`] with the first place whose field is too narrow.
-    ///
-    /// # Panics
-    /// If `state` has fewer words.
-    pub fn pack_wide(&self, marking: &[u64], state: &mut [u64]) -> Result<(), Overflow> {
-        state.fill(0);
+    /// If the packing has more [`words`](Self::words).
+    pub fn pack<const W: usize>(&self, marking: &[u64]) -> Result<[u64; W], Overflow> {
+        let mut state = [0; W];
         for (place, (field, &tokens)) in self.fields.iter().zip(marking).enumerate() {
             if tokens > field.max() {
                 return Err(Overflow { place, tokens, transition: None });
             }
             state[field.word as usize] |= tokens << field.shift;
         }
-        Ok(())
+        Ok(state)
     }
 
-    /// Returns the marking of a state of one word: the tokens of each place, in the net's order.
+    /// Returns the marking of a state: the tokens of each place, in the net's order.
     ///
     /// # Panics
-    /// If the packing has several [`words`](Self::words).
-    pub fn unpack(&self, state: u64) -> impl Iterator<Item = u64> {
-        self.fields.iter().map(move |field| field.tokens(&[state]))
-    }
-
-    /// Returns the marking of a state of [`words`](Self::words) words: the tokens of each place, in
-    /// the net's order.
-    ///
-    /// # Panics
-    /// If `state` has fewer words.
-    pub fn unpack_wide(&self, state: &[u64]) -> impl Iterator<Item = u64> {
+    /// If `state` has fewer words than the packing.
+    pub fn unpack(&self, state: &[u64]) -> impl Iterator<Item = u64> {
         self.fields.iter().map(move |field| field.tokens(state))
     }
 
@@ -204,6 +182,18 @@ impl Packing {
     }
 }
 
+/// A marking that does not fit a packing: a place holds more tokens than its field can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("place {place} (from 0) holds {tokens} tokens, more than its field; grow the packing")]
+pub struct Overflow {
+    /// Index of the place in [`Net::places`].
+    pub place: usize,
+    /// The tokens that it holds.
+    pub tokens: u64,
+    /// The number of the transition that leads to the marking; `None` if no transition was fired.
+    pub transition: Option<u32>,
+}
+
 /// The error of a net whose markings do not fit the words of a state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -250,7 +240,7 @@ mod tests {
 
     use super::*;
     use crate::naive::{self, explore, net, nets};
-    use crate::{FiringRule, MAX_TOKENS};
+    use crate::{Expander, MAX_TOKENS, Successors};
 
     /// A sample of only the initial marking, so that fields have to grow.
     const BLIND: Budget = Budget { states: 1, search_work: 0, walks: 0, steps: 0, walk_work: 0 };
@@ -325,8 +315,8 @@ mod tests {
         let net = net(&[MAX_TOKENS, 0], &[]);
         let packing = Packing::new(&net).unwrap();
         assert_eq!(widths(&packing), [63, 0]);
-        let state = packing.pack(&net.initial()).unwrap();
-        assert!(packing.unpack(state).eq([MAX_TOKENS, 0]));
+        let state: [u64; 1] = packing.pack(&net.initial()).unwrap();
+        assert!(packing.unpack(&state).eq([MAX_TOKENS, 0]));
     }
 
     #[test]
@@ -341,9 +331,9 @@ mod tests {
     #[test]
     fn rejects_markings_that_do_not_fit() {
         let packing = Packing::of_widths(&[2, 0, 1]);
-        assert_eq!(packing.pack(&[3, 0, 1]), Ok(0b111));
-        assert_eq!(packing.pack(&[4, 0, 1]), Err(overflow(0, 4)));
-        assert_eq!(packing.pack(&[3, 1, 1]), Err(overflow(1, 1)));
+        assert_eq!(packing.pack(&[3, 0, 1]), Ok([0b111]));
+        assert_eq!(packing.pack::<1>(&[4, 0, 1]), Err(overflow(0, 4)));
+        assert_eq!(packing.pack::<1>(&[3, 1, 1]), Err(overflow(1, 1)));
     }
 
     #[test]
@@ -393,100 +383,59 @@ mod tests {
 
     proptest! {
         #[test]
-        fn packed_markings_unpack(widths in naive::widths(), words in vec(any::<u64>(), 8)) {
-            let packing = Packing::of_widths(&widths);
-            let fitting: Vec<u64> = packing
-                .fields()
-                .iter()
-                .zip(&words)
-                .map(|(field, &word)| word & field.max())
-                .collect();
-            let state = packing.pack(&fitting).unwrap();
-            prop_assert!(state >> STATE_BITS == 0);
-            prop_assert!(packing.unpack(state).eq(fitting.iter().copied()));
-        }
-
-        #[test]
-        fn wide_markings_unpack(
-            widths in vec(prop_oneof![0_u32..=4, 0..=STATE_BITS], 1..40),
+        fn packed_markings_unpack(
+            (widths, max_words) in prop_oneof![
+                (naive::widths(), Just(1)),
+                (vec(prop_oneof![0_u32..=4, 0..=STATE_BITS], 1..40), Just(40)),
+            ],
             words in vec(any::<u64>(), 40),
         ) {
-            let packing = Packing::of_wide_widths(&widths, 40);
+            let packing = Packing::of_wide_widths(&widths, max_words);
             let fields = packing.fields();
             let fitting = fields.iter().zip(&words).map(|(field, &word)| word & field.max());
             let fitting: Vec<u64> = fitting.collect();
-            let mut state = vec![u64::MAX; packing.words()];
-            packing.pack_wide(&fitting, &mut state).unwrap();
-            prop_assert!(packing.unpack_wide(&state).eq(fitting.iter().copied()));
+            let state = packing.pack::<40>(&fitting).unwrap();
+            prop_assert!(packing.unpack(&state).eq(fitting.iter().copied()));
             let all = fields.iter().map(|field| field.max()).collect::<Vec<_>>();
-            packing.pack_wide(&all, &mut state).unwrap();
+            let state = packing.pack::<40>(&all).unwrap();
             // Fields do not overlap, and the bits above the last one are 0.
             let ones: u32 = state.iter().map(|word| word.count_ones()).sum();
             prop_assert_eq!(ones, packing.bits());
-            let last = state.last().map_or(0, |last| last.checked_shr(packing.last_bits()).unwrap_or(0));
-            prop_assert_eq!(last, 0);
+            let last = state[packing.words() - 1];
+            prop_assert_eq!(last.checked_shr(packing.last_bits()).unwrap_or(0), 0);
             prop_assert!(packing.words() == 1 || packing.bits() > STATE_BITS);
-        }
-
-        /// As `widths_grow_until_they_fit`, from one word to as many as needed.
-        #[test]
-        fn words_grow_until_they_fit(net in nets()) {
-            let (naive, _) = explore(&net, 200);
-            let mut packing = Packing::probed(&net, &SIZES, BLIND);
-            for _ in 0..=6 * STATE_BITS {
-                let Ok(layout) = &packing else { break };
-                let mut state = vec![0; layout.words()];
-                let pack = |marking: &Vec<u64>| layout.pack_wide(marking, &mut state).err();
-                match naive.iter().find_map(pack) {
-                    Some(overflow) => packing = layout.grown(&net, overflow),
-                    None => break,
-                }
-            }
-            let fits = |marking: &Vec<u64>| marking.iter().all(|&tokens| tokens >> STATE_BITS == 0);
-            match packing {
-                Ok(layout) => {
-                    let mut state = vec![0; layout.words()];
-                    for marking in &naive {
-                        prop_assert_eq!(layout.pack_wide(marking, &mut state), Ok(()));
-                    }
-                }
-                Err(_) => prop_assert!(!naive.iter().all(fits)),
-            }
-        }
-
-        #[test]
-        fn states_and_markings_correspond_one_to_one(widths in naive::widths(), word in any::<u64>()) {
-            let packing = Packing::of_widths(&widths);
-            let used: u32 = widths.iter().sum();
-            let state = word & (Field { bits: used, ..Field::default() }).max();
-            let marking: Vec<u64> = packing.unpack(state).collect();
-            prop_assert_eq!(packing.pack(&marking), Ok(state));
+            prop_assert!(max_words > 1 || packing.last_bits() <= STATE_BITS);
         }
 
         /// Starting from the initial marking alone and growing on each overflow gives a layout of
         /// all reachable markings, or fails because they need too many bits.
         #[test]
-        fn widths_grow_until_they_fit(net in nets()) {
+        fn layouts_grow_until_they_fit(net in nets(), in_one_word in any::<bool>()) {
             let (naive, _) = explore(&net, 200);
             let largest = (0..net.places().len())
                 .map(|place| naive.iter().map(|marking| marking[place]).max().unwrap());
-            let needed: u64 = largest.map(|most| u64::from(layout::bits_of(most))).sum();
-            let mut packing = Packing::probed(&net, &[1], BLIND);
-            for _ in 0..=STATE_BITS {
+            let needed: Vec<u32> = largest.map(layout::bits_of).collect();
+            let sizes = if in_one_word { &SIZES[..1] } else { &SIZES };
+            let mut packing = Packing::probed(&net, sizes, BLIND);
+            for _ in 0..=6 * STATE_BITS {
                 let Ok(layout) = &packing else { break };
-                match naive.iter().find_map(|marking| layout.pack(marking).err()) {
+                match naive.iter().find_map(|marking| layout.pack::<8>(marking).err()) {
                     Some(overflow) => packing = layout.grown(&net, overflow),
                     None => break,
                 }
             }
+            let all = needed.iter().map(|&bits| u64::from(bits)).sum::<u64>();
             match packing {
                 Ok(layout) => {
-                    prop_assert!(needed <= u64::from(STATE_BITS));
+                    prop_assert!(!in_one_word || all <= u64::from(STATE_BITS));
                     for marking in &naive {
-                        prop_assert!(layout.pack(marking).is_ok());
+                        prop_assert!(layout.pack::<8>(marking).is_ok());
                     }
                 }
-                Err(error) => prop_assert!(error.needed_bits <= needed && needed > 63),
+                Err(error) if in_one_word => {
+                    prop_assert!(error.needed_bits <= all && all > u64::from(STATE_BITS));
+                }
+                Err(_) => prop_assert!(needed.iter().any(|&bits| bits > STATE_BITS)),
             }
         }
 
@@ -505,7 +454,7 @@ mod tests {
             prop_assert_eq!(used >> STATE_BITS, 0);
         }
 
-        /// The compiled rule detects every overflow, and layouts grown by its overflows suffice.
+        /// Firing detects every overflow, and layouts grown by its overflows suffice.
         #[test]
         fn firing_grows_the_widths_too(net in nets()) {
             let mut packing = Packing::probed(&net, &[1], BLIND);
@@ -521,7 +470,7 @@ mod tests {
             let (naive, _) = explore(&net, 100);
             if let Ok(layout) = packing {
                 for marking in naive {
-                    prop_assert!(layout.pack(&marking).is_ok());
+                    prop_assert!(layout.pack::<1>(&marking).is_ok());
                 }
             }
         }
@@ -529,18 +478,21 @@ mod tests {
 
     /// Explores 100 states breadth-first, in the same order as the naive exploration.
     fn first_overflow(net: &Net, packing: &Packing) -> Option<Overflow> {
-        let rule = FiringRule::new(net, packing);
+        let expander = Expander::new(net, packing, Successors::All);
+        let mut buffer = vec![[0; 1]; expander.max_successors()];
         let mut queue = vec![packing.pack(&net.initial()).unwrap()];
         let mut next = 0;
-        while let Some(&state) = queue.get(next) {
+        while let Some(state) = queue.get(next) {
             next += 1;
-            let fired = rule.successors(state, |_, after| {
-                if queue.len() < 100 && !queue.contains(&after) {
-                    queue.push(after);
+            match expander.expand(state, &mut buffer) {
+                Err(overflow) => return Some(overflow),
+                Ok(expanded) => {
+                    for &after in &buffer[..expanded.nodes] {
+                        if queue.len() < 100 && !queue.contains(&after) {
+                            queue.push(after);
+                        }
+                    }
                 }
-            });
-            if let Err(overflow) = fired {
-                return Some(overflow);
             }
         }
         None

@@ -53,7 +53,7 @@ impl<const W: usize> Levels<'_, W> {
         let transitions = self.net.transitions();
         let id = |number: u32| transitions.get(number as usize).map(|found| found.id.clone());
         let path = self.path(violation, exchange)?.into_iter().filter_map(id).collect();
-        let tokens = self.net.places().iter().zip(self.packing.unpack_wide(&violation.state));
+        let tokens = self.net.places().iter().zip(self.packing.unpack(&violation.state));
         let marked = tokens.filter(|&(_, tokens)| tokens > 0);
         let marking = marked.map(|(place, tokens)| (place.id.clone(), tokens)).collect();
         Ok(Verdict { property, holds: Some(false), path: Some(path), marking: Some(marking) })
@@ -84,11 +84,10 @@ impl<const W: usize> Levels<'_, W> {
     /// Returns the first transition by which a state of `level` leads to `state`, and the least
     /// such state.
     fn predecessor(&self, state: &[u64], level: &[[u64; W]]) -> Option<(u32, Vec<u64>)> {
-        let marking: Vec<u64> = self.packing.unpack_wide(state).collect();
+        let marking: Vec<u64> = self.packing.unpack(state).collect();
         let mut leading = HashMap::new();
         self.net.predecessors(&marking, |transition, before| {
-            let mut packed = [0; W];
-            if self.packing.pack_wide(&before, &mut packed).is_ok() {
+            if let Ok(packed) = self.packing.pack::<W>(&before) {
                 leading.entry(packed).or_insert(transition);
             }
         });

@@ -3,16 +3,14 @@
 use core::mem;
 
 use probeline::table::Outcome;
-use probeline_petri::{Expanded, Overflow};
+use probeline_petri::{Expanded, Expander, Overflow};
+use serde::{Deserialize, Serialize};
 
 use super::ExpandArgs;
 use super::frontier::Frontier;
 use super::property::Findings;
-use super::states::{Expand, Visited};
-use serde::{Deserialize, Serialize};
-
+use super::tables::Visited;
 use crate::failure;
-use crate::timed::Timed;
 
 /// Arcs and states between two readings of the clock, which cost as much as several arcs.
 const CLOCK_INTERVAL: usize = 4_096;
@@ -39,8 +37,8 @@ pub(super) enum Stop {
     OutOfMemory(u64),
 }
 
-pub(super) struct Expansion<'a, E, const W: usize> {
-    expander: E,
+pub(super) struct Expansion<'a, const W: usize> {
+    expander: Expander<W>,
     recent: RecentStates<W>,
     batch: usize,
     /// Nodes of the `pending` successors of the next batch, and room for those of one more state. A
@@ -53,8 +51,8 @@ pub(super) struct Expansion<'a, E, const W: usize> {
     pub(super) findings: Findings<'a>,
 }
 
-impl<'a, E: Expand<W>, const W: usize> Expansion<'a, E, W> {
-    pub(super) fn new(expander: E, args: ExpandArgs, findings: Findings<'a>) -> Self {
+impl<'a, const W: usize> Expansion<'a, W> {
+    pub(super) fn new(expander: Expander<W>, args: ExpandArgs, findings: Findings<'a>) -> Self {
         let batch = args.batch as usize;
         let capacity = batch + expander.max_successors();
         Self {
@@ -78,12 +76,12 @@ impl<'a, E: Expand<W>, const W: usize> Expansion<'a, E, W> {
     /// was full are looked up again by the next call.
     pub(super) fn expand(
         &mut self,
-        table: &mut impl Visited<W>,
+        table: &mut dyn Visited<W>,
         frontier: &mut Frontier<W>,
         counts: &mut Counts,
         round_ns: u64,
     ) -> failure::Result<Option<Stop>> {
-        let until = table.engine().now_ns().saturating_add(round_ns);
+        let until = table.engine().clock_ns().saturating_add(round_ns);
         let mut since_clock = 0;
         // Ranks agree on violations between calls only.
         let checks = self.findings.is_open();
@@ -118,7 +116,7 @@ impl<'a, E: Expand<W>, const W: usize> Expansion<'a, E, W> {
             since_clock += 1 + written;
             if since_clock >= CLOCK_INTERVAL {
                 since_clock = 0;
-                if table.engine().now_ns() >= until {
+                if table.engine().clock_ns() >= until {
                     break;
                 }
             }
@@ -130,7 +128,7 @@ impl<'a, E: Expand<W>, const W: usize> Expansion<'a, E, W> {
     /// if the table was full for some of them, which stay pending.
     fn put(
         &mut self,
-        table: &mut impl Visited<W>,
+        table: &mut dyn Visited<W>,
         frontier: &mut Frontier<W>,
         counts: &mut Counts,
     ) -> failure::Result<bool> {

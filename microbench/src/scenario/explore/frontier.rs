@@ -5,12 +5,11 @@ use core::mem;
 use core::sync::atomic::Ordering::Release;
 
 use probeline::table::Outcome;
-use probeline::transport::{
-    Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token, Transport,
-};
+use probeline::transport::{Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token};
 
-use super::states::Visited;
+use super::tables::Visited;
 use crate::failure::Result;
+use crate::timed::AnyTimed;
 
 /// Words of each window, after the table, in which a rank exposes the states that it has found. A
 /// larger level is exposed in rounds.
@@ -114,7 +113,7 @@ impl<const W: usize> Frontier<W> {
     /// between.
     pub(super) fn spread(
         &mut self,
-        table: &mut impl Visited<W>,
+        table: &mut dyn Visited<W>,
         found: &[u64],
         exchange: &mut dyn Exchange,
     ) -> Result<()> {
@@ -127,7 +126,7 @@ impl<const W: usize> Frontier<W> {
 
     fn distribute(
         &mut self,
-        table: &mut impl Visited<W>,
+        table: &mut dyn Visited<W>,
         found: &[u64],
         exchange: &mut dyn Exchange,
     ) -> Result<()> {
@@ -153,7 +152,7 @@ impl<const W: usize> Frontier<W> {
     }
 
     /// Stores this rank's states from number `first` on in the words that other ranks READ.
-    fn expose(&self, engine: &impl Transport, first: u64) {
+    fn expose(&self, engine: &dyn AnyTimed, first: u64) {
         let at = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let share = engine.window().iter().skip(at(self.first_word)).take(at(Self::SHARE) * W);
         let states = self.next.get(at(first)..).unwrap_or_default();
@@ -162,7 +161,7 @@ impl<const W: usize> Frontier<W> {
         }
     }
 
-    fn take(&mut self, table: &mut impl Visited<W>, exposed: &[u64], me: Owner) -> Result<()> {
+    fn take(&mut self, table: &mut dyn Visited<W>, exposed: &[u64], me: Owner) -> Result<()> {
         let mut reads = reads(exposed, me, self.first_word, W as u64).into_iter();
         let engine = table.engine_mut()?;
         let mut in_flight = 0;
@@ -187,7 +186,7 @@ impl<const W: usize> Frontier<W> {
         Ok(())
     }
 
-    fn post(&mut self, engine: &mut impl Transport, nth: u32, from: Segment) -> Result<()> {
+    fn post(&mut self, engine: &mut dyn AnyTimed, nth: u32, from: Segment) -> Result<()> {
         let into = Local { slot: Slot(self.first_slot + nth), start: 0, words: from.words };
         if let Some(landing) = self.landing.get_mut(nth as usize) {
             *landing = into;
@@ -195,7 +194,7 @@ impl<const W: usize> Frontier<W> {
         Ok(engine.read(Token(nth.into()), from, into)?)
     }
 
-    fn landed(&mut self, engine: &impl Transport, nth: u32) -> Result<()> {
+    fn landed(&mut self, engine: &dyn AnyTimed, nth: u32) -> Result<()> {
         if let Some(&landing) = self.landing.get(nth as usize) {
             let (states, _) = engine.landed(landing)?.as_chunks();
             self.current.extend_from_slice(states);

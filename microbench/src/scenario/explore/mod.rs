@@ -3,14 +3,14 @@
 
 mod counterexample;
 mod expansion;
+mod failures;
 mod frontier;
 mod property;
-mod room;
 mod row;
 mod search;
 mod searches;
-mod so_far;
 mod states;
+mod table_size;
 mod tables;
 
 use std::process::ExitCode;
@@ -26,7 +26,8 @@ use self::property::{Property, PropertyArgs};
 use self::row::ExploreRow;
 use self::search::Ending;
 use self::searches::Searches;
-use self::states::StatesChoice;
+use self::states::{States, StatesChoice};
+use self::tables::JobEngine;
 use super::limits::TableLimit;
 use super::report_job;
 use crate::agreement::Input;
@@ -34,9 +35,9 @@ use crate::cli::{ChunkArgs, JobArgs, power_of_two};
 use crate::digest::Digest;
 use crate::failure::{Failure, REFUTED, Result};
 use crate::interrupt::Interrupt;
-use crate::job::{Engines, Scenario};
+use crate::job::{Open, Scenario};
 use crate::size::Size;
-use crate::table::{MOST_BATCH, PipelineArgs, engine_sizes};
+use crate::table::{MIN_DEPTH, MOST_BATCH, PipelineArgs};
 use crate::timed::Timed;
 
 /// Default of `--table-size`: 3 million states of one word. A smaller table would save little time,
@@ -118,8 +119,9 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
     args.pipeline.table.check(&[args.chunks.chunk_buckets])?;
     let net = Net::load(&args.model)?;
     let properties = args.properties.properties(&net)?;
-    let packing = Packing::wide(&net, args.states.widths());
-    let packing = packing.map_err(|error| so_far::unpacked(&net, &error))?;
+    let words: Vec<u32> = args.states.all().iter().map(|states| states.words).collect();
+    let packing = Packing::wide(&net, &words);
+    let packing = packing.map_err(|error| failures::unpacked(&net, &error))?;
     if packing.words() > 1 {
         states::check_options(&args.job)?;
     }
@@ -141,8 +143,7 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
         report.parameter("first_table_bytes", args.job.table_size.0);
         report.parameter("table_bytes", size.0);
     }
-    let narrow = exploration.config_of(size);
-    let config = states::buckets(args.states, words, narrow);
+    let (config, _) = exploration.sizes_of_words(words, size);
     let ignored = match words {
         1 => {
             report.parameters(args.pipeline.parameters(&config));
@@ -150,7 +151,7 @@ pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
         }
         _ => {
             report.parameters(states::wide_args(&args.pipeline).parameters(&config));
-            states::without_effect(&args.pipeline, &narrow)
+            states::without_effect(&args.pipeline, &exploration.config())
         }
     };
     report.parameter("buckets_per_rank", config.buckets_per_owner);
@@ -217,23 +218,30 @@ impl Scenario for Exploration {
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
-        self.run_on(&mut Engines::new(engine, None), exchange)
+        self.run_on(engine, None, exchange)
     }
 
     fn run_on<T: Timed>(
         &self,
-        engines: &mut Engines<'_, T>,
+        engine: &mut T,
+        open: Option<&Open<'_, T>>,
         exchange: &mut dyn Exchange,
     ) -> Result<Self::Output> {
         Interrupt::watch(exchange)?;
-        Searches::start(self, engines.current(), exchange)?.run(engines, exchange)
+        // The limit is that of a table of one word a state.
+        let limit = match self.packing.words() {
+            1 => TableLimit::measure(engine, &self.config(), &self.args.job, exchange)?,
+            _ => None,
+        };
+        let searches = Searches::start(self, limit, engine.now_ns());
+        searches.run(&mut JobEngine { current: engine, open }, exchange)
     }
 }
 
 impl ExploreArgs {
     /// Refuses a table that is larger than the references between the nodes of trees reach.
     fn check_trees(&self) -> Result<()> {
-        let most = room::MAX_TREES;
+        let most = table_size::MAX_TREES;
         match self.job.table_size_asked {
             Some(asked) if self.states == StatesChoice::Tree && asked.0 > most.0 => {
                 Err(Failure::usage(format!(
@@ -248,12 +256,12 @@ impl ExploreArgs {
     /// Checks the sizes between which the table may grow.
     fn settle_growth(&mut self) -> Result<()> {
         let transport = self.job.transport;
-        if !room::grows(transport) {
+        if !table_size::grows(transport) {
             self.job.prefer_table_size(TABLE_SIZE_FOR_GOOD);
         }
         let size = self.job.table_size;
         match self.max_table_size {
-            Some(_) if !room::grows(transport) => Err(Failure::usage(format!(
+            Some(_) if !table_size::grows(transport) => Err(Failure::usage(format!(
                 "--max-table-size is for transports over which the table grows, but over \
                  {} it does not: give --table-size alone",
                 transport.name()
@@ -268,37 +276,40 @@ impl ExploreArgs {
 }
 
 impl Exploration {
+    /// Returns what is compiled for states of this number of words.
+    fn states(&self, words: usize) -> &'static States {
+        let all = self.args.states.all();
+        let found = all.iter().find(|states| states.words as usize == words);
+        found.unwrap_or(&all[0])
+    }
+
+    /// Returns the configuration of the buckets of a table of this size, of states of this number of
+    /// words, and the sizes of its engines.
+    fn sizes_of_words(&self, words: usize, size: Size) -> (Config, Sizes) {
+        (self.states(words).sizes)(self.config_of(size), self.args.pipeline.in_flight)
+    }
+
     /// Returns the sizes of engines for a table of this size.
     fn sizes_of(&self, size: Size) -> Sizes {
-        let config = self.config_of(size);
-        let slot_words = self.args.chunks.chunk_buckets.max(READ_WORDS);
-        let in_flight = self.args.pipeline.in_flight;
-        let of_width = |words: u32| match words {
-            1 => engine_sizes(&config, in_flight, slot_words, SHARE_WORDS, READS),
-            words => {
-                let sizes = states::wide_sizes(self.args.states, words, config, in_flight);
-                Sizes {
-                    window_words: sizes.window_words + SHARE_WORDS,
-                    slots: sizes.slots + READS,
-                    slot_words: sizes.slot_words.max(slot_words),
-                    depth: sizes.depth.max(READS),
-                }
-            }
-        };
         let now = self.packing.words();
-        let may_be = |&&words: &&u32| match words as usize {
-            words if words == now => true,
-            // A packing that overflows may need more words.
-            words => words > now && self.packing.may_overflow(),
-        };
-        let widths = self.args.states.widths().iter().filter(may_be).copied().map(of_width);
-        let larger = |one: Sizes, other: Sizes| Sizes {
-            window_words: one.window_words.max(other.window_words),
-            slots: one.slots.max(other.slots),
-            slot_words: one.slot_words.max(other.slot_words),
-            depth: one.depth.max(other.depth),
-        };
-        widths.reduce(larger).unwrap_or_else(|| of_width(1))
+        // A packing that overflows may need more words.
+        let may_be = |&words: &usize| words == now || words > now && self.packing.may_overflow();
+        let words = self.args.states.all().iter().map(|states| states.words as usize);
+        let least = Sizes { window_words: 0, slots: 0, slot_words: READ_WORDS, depth: MIN_DEPTH };
+        let sizes = words.filter(may_be).fold(least, |all, words| {
+            let (_, sizes) = self.sizes_of_words(words, size);
+            Sizes {
+                window_words: all.window_words.max(sizes.window_words),
+                slots: all.slots.max(sizes.slots),
+                slot_words: all.slot_words.max(sizes.slot_words),
+                depth: all.depth.max(sizes.depth),
+            }
+        });
+        Sizes {
+            window_words: sizes.window_words + SHARE_WORDS,
+            slots: sizes.slots + READS,
+            ..sizes
+        }
     }
 
     /// Returns the configuration of a table of this size, of states of one word.

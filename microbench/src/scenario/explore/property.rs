@@ -133,8 +133,8 @@ impl<'a> Findings<'a> {
         }
     }
 
-    /// Agrees with all ranks on the violations among the states at `distance`. All ranks call it.
-    pub(super) fn agree(&mut self, distance: u64, exchange: &mut dyn Exchange) -> Result<()> {
+    /// Gathers the violations among the states at `distance` of all ranks. All ranks call it.
+    pub(super) fn gather(&mut self, distance: u64, exchange: &mut dyn Exchange) -> Result<()> {
         if !self.is_open() {
             return Ok(());
         }

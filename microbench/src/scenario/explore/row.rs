@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_is_told_after_the_answer() {
+    fn growth_comes_after_the_answer() {
         let row = ExploreRow { growths: 2, growth_seconds: 0.05, ..row() };
         let summary = row.summary(&Ending::Complete);
         assert_eq!(summary[1..], ["the table grew 2 times to 128MiB in 50.0 ms"]);

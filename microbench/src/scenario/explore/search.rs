@@ -6,17 +6,17 @@ use std::time::Instant;
 
 use probeline::table::Outcome;
 use probeline::transport::{Exchange, Owner, Sizes};
-use probeline_petri::{Overflow, Packing, Successors};
+use probeline_petri::{Expander, Overflow, Packing, Successors};
 use probeline_results::gather;
 
 use super::Exploration;
 use super::counterexample::{Levels, Verdict};
 use super::expansion::{Counts, Expansion, Stop};
+use super::failures::Reached;
 use super::frontier::{Frontier, READS, SHARE_WORDS};
 use super::property::{Findings, Property, Violation};
-use super::room::{self, Limit, Room};
-use super::so_far::SoFar;
-use super::states::{Expand, TableStats, Visited};
+use super::table_size::{self, Limit, TableSize};
+use super::tables::{TableStats, Visited};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
@@ -60,10 +60,10 @@ pub(super) enum Pause {
 
 /// A search of all states that are reachable from the initial marking, until all properties are
 /// violated.
-pub(super) struct Search<'a, E, const W: usize> {
+pub(super) struct Search<'a, const W: usize> {
     exploration: &'a Exploration,
     packing: &'a Packing,
-    expansion: Expansion<'a, E, W>,
+    expansion: Expansion<'a, W>,
     frontier: Frontier<W>,
     counts: Counts,
     /// Of this rank, in all tables so far.
@@ -82,13 +82,13 @@ pub(super) struct Search<'a, E, const W: usize> {
     start: Instant,
 }
 
-impl<'a, E: Expand<W>, const W: usize> Search<'a, E, W> {
+impl<'a, const W: usize> Search<'a, W> {
     pub(super) fn new(exploration: &'a Exploration, packing: &'a Packing, is_first: bool) -> Self {
         let written = match exploration.args.expand.known_states {
             0 => Successors::All,
             _ => Successors::Needed,
         };
-        let expander = E::new(&exploration.net, packing, written);
+        let expander = Expander::new(&exploration.net, packing, written);
         let findings = Findings::new(&exploration.properties, packing);
         let keeps = findings.is_open();
         Self {
@@ -110,23 +110,23 @@ impl<'a, E: Expand<W>, const W: usize> Search<'a, E, W> {
 
     /// Begins a search, with an empty table, or continues it, with the states found so far in the
     /// table. All ranks call it, and it returns for the same reason on all of them.
-    pub(super) fn run<V: Visited<W>>(
+    pub(super) fn run(
         &mut self,
-        table: &mut V,
-        room: &Room,
+        table: &mut dyn Visited<W>,
+        size: &TableSize,
         exchange: &mut dyn Exchange,
     ) -> Result<Pause> {
         // The last words of each window, and the last slots.
-        let Sizes { window_words, slots, .. } = self.exploration.sizes_of(room.size);
+        let Sizes { window_words, slots, .. } = self.exploration.sizes_of(size.now);
         self.frontier.relocate(window_words - SHARE_WORDS, slots - READS);
         let earlier = self.stats;
         let mut round = match self.round.take() {
             Some(round) => round,
             None => {
                 let stop = self.put_initial(table, exchange)?;
-                let round = self.agree(stop.as_ref(), exchange)?;
+                let round = self.end_round(stop.as_ref(), exchange)?;
                 if round.full
-                    && let Some(pause) = self.after(&round, table.grow_at(), room, exchange)?
+                    && let Some(pause) = self.after(&round, table.grow_at(), size, exchange)?
                 {
                     return Ok(pause);
                 }
@@ -141,10 +141,10 @@ impl<'a, E: Expand<W>, const W: usize> Search<'a, E, W> {
             }
             let (frontier, counts) = (&mut self.frontier, &mut self.counts);
             let stop = self.expansion.expand(table, frontier, counts, round_ns)?;
-            let stop = stop.or_else(|| self.scarcity(room));
+            let stop = stop.or_else(|| self.scarcity(size));
             self.stats = earlier.plus(&table.stats());
-            round = self.agree(stop.as_ref(), exchange)?;
-            if let Some(pause) = self.after(&round, table.grow_at(), room, exchange)? {
+            round = self.end_round(stop.as_ref(), exchange)?;
+            if let Some(pause) = self.after(&round, table.grow_at(), size, exchange)? {
                 self.round = Some(round);
                 return Ok(pause);
             }
@@ -152,28 +152,28 @@ impl<'a, E: Expand<W>, const W: usize> Search<'a, E, W> {
     }
 
     /// Exchanges the progress of all ranks, of which this one stopped for this reason.
-    fn agree(&self, stop: Option<&Stop>, exchange: &mut dyn Exchange) -> Result<Round> {
-        Round::agree(stop, &self.frontier, self.stats.nodes.inner_inserted, exchange)
+    fn end_round(&self, stop: Option<&Stop>, exchange: &mut dyn Exchange) -> Result<Round> {
+        Round::gather(stop, &self.frontier, self.stats.nodes.inner_inserted, exchange)
     }
 
     /// Returns why this rank cannot hold more states beside the table.
-    fn scarcity(&self, room: &Room) -> Option<Stop> {
-        let available = room.memory_here()?;
-        room::is_scarce(available, self.frontier.bytes()).then_some(Stop::OutOfMemory(available))
+    fn scarcity(&self, size: &TableSize) -> Option<Stop> {
+        let available = size.memory_here()?;
+        table_size::is_scarce(available, self.frontier.bytes())
+            .then_some(Stop::OutOfMemory(available))
     }
 
     /// Puts the initial state in the table, on rank 0, unless the table has no room for it.
-    fn put_initial<V: Visited<W>>(
+    fn put_initial(
         &mut self,
-        table: &mut V,
+        table: &mut dyn Visited<W>,
         exchange: &dyn Exchange,
     ) -> Result<Option<Stop>> {
         if exchange.me() != Owner(0) {
             return Ok(None);
         }
-        let mut state = [0; W];
-        self.packing
-            .pack_wide(&self.exploration.net.initial(), &mut state)
+        let state = self.packing.pack(&self.exploration.net.initial());
+        let state = state
             .map_err(|error| Failure::new(format!("the initial marking does not fit: {error}")))?;
         self.counts.find_or_puts += 1;
         if table.find_or_put(&state)? == Outcome::Full {
@@ -189,23 +189,23 @@ impl<'a, E: Expand<W>, const W: usize> Search<'a, E, W> {
         &mut self,
         round: &Round,
         grow_at: u64,
-        room: &Room,
+        size: &TableSize,
         exchange: &mut dyn Exchange,
     ) -> Result<Option<Pause>> {
         let (held, open) = (self.states + round.found(), round.open + round.found());
         let levels = self.counts.levels;
         self.progress.set(0, &doing(levels + 1, held, open, self.start.elapsed()));
-        let so_far = SoFar { states: held, levels };
+        let reached = Reached { states: held, levels };
         let is_complete = open == 0 && !round.full && round.overflow.is_none();
         let mut larger = None;
         let out_of_room = match round.overflow {
             Some(overflow) => match self.packing.grown(&self.exploration.net, overflow) {
                 Ok(grown) => return Ok(Some(Pause::Restart(grown))),
-                Err(error) => Some(so_far.unpackable(overflow, &self.exploration.net, &error)),
+                Err(error) => Some(reached.unpackable(overflow, &self.exploration.net, &error)),
             },
             None if is_complete || round.interrupt.is_some() => None,
             None if let Some(available) = round.scarce => {
-                Some(so_far.out_of_memory(available, self.frontier.keeps_levels()))
+                Some(reached.out_of_memory(available, self.frontier.keeps_levels()))
             }
             None => {
                 let is_crowded = held + round.inner_nodes > grow_at && self.limit.is_none();
@@ -214,22 +214,22 @@ impl<'a, E: Expand<W>, const W: usize> Search<'a, E, W> {
                     let net = &self.exploration.net;
                     let is_unbounded =
                         *self.is_unbounded.get_or_insert_with(|| net.growth().is_some());
-                    match room.next(transport, is_unbounded, exchange)? {
-                        Ok(size) => {
-                            self.progress.set(0, &growing(size, held));
-                            (larger, self.limit) = (Some(size), None);
+                    match size.next(transport, is_unbounded, exchange)? {
+                        Ok(next) => {
+                            self.progress.set(0, &growing(next, held));
+                            (larger, self.limit) = (Some(next), None);
                         }
                         Err(limit) => self.limit = Some(limit),
                     }
                 }
                 let limit = self.limit.as_ref().filter(|_| round.full && larger.is_none());
                 let words = self.packing.words();
-                limit.map(|limit| so_far.table_full(self.exploration, words, room.size, limit))
+                limit.map(|limit| reached.table_full(self.exploration, words, size.now, limit))
             }
         };
         let stops = out_of_room.is_some() || round.interrupt.is_some();
         if stops || round.has_level() {
-            self.expansion.findings.agree(levels, exchange)?;
+            self.expansion.findings.gather(levels, exchange)?;
         }
         self.counts.levels += u64::from(round.has_level());
         let findings = &self.expansion.findings;
@@ -282,7 +282,8 @@ struct Round {
 }
 
 impl Round {
-    fn agree<const W: usize>(
+    /// Gathers the progress of all ranks.
+    fn gather<const W: usize>(
         stop: Option<&Stop>,
         frontier: &Frontier<W>,
         inner_nodes: u64,

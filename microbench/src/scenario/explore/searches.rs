@@ -3,30 +3,27 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use probeline::table::GrowError;
-use probeline::transport::{Exchange, Owner, Transport};
+use probeline::transport::{Exchange, Owner};
 use probeline_petri::Packing;
 use probeline_results::gather_values;
 
 use super::expansion::Counts;
-use super::room::{Limit, Room};
 use super::row::ExploreRow;
 use super::search::{Ended, Ending, Pause, Search};
-use super::states::{TableStats, Visited};
-use super::tables::{Narrow, Tables, Wide};
+use super::table_size::{Limit, TableSize};
+use super::tables::{Engine, OpenTable, TableStats, Visited};
 use super::{Exploration, Explored};
 use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::job::Engines;
 use crate::scenario::limits::TableLimit;
 use crate::size::Size;
-use crate::timed::Timed;
 
 pub(super) struct Searches<'a> {
     exploration: &'a Exploration,
     packing: Packing,
     limit: Option<TableLimit>,
     start_ns: u64,
-    room: Room,
+    size: TableSize,
     growths: Growths,
 }
 
@@ -38,76 +35,62 @@ struct Growths {
 }
 
 impl<'a> Searches<'a> {
-    pub(super) fn start<T: Timed>(
+    /// Starts the clock. `limit` is that of a table of the exploration's states.
+    pub(super) fn start(
         exploration: &'a Exploration,
-        engine: &mut T,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Self> {
+        limit: Option<TableLimit>,
+        start_ns: u64,
+    ) -> Self {
         let packing = exploration.packing.clone();
-        // The limit is that of a table of one word a state.
-        let limit = match packing.words() {
-            1 => {
-                let (config, job) = (exploration.config(), &exploration.args.job);
-                TableLimit::measure(engine, &config, job, exchange)?
-            }
-            _ => None,
-        };
-        let room = Room::new(&exploration.args);
-        let growths = Growths::default();
-        Ok(Self { exploration, packing, limit, start_ns: engine.now_ns(), room, growths })
+        let size = TableSize::new(&exploration.args);
+        Self { exploration, packing, limit, start_ns, size, growths: Growths::default() }
     }
 
     /// Searches until all states fit their packing. The window is new. Each search but the first
     /// has a wider field than the one before, so the number of bits bounds the number of searches.
-    pub(super) fn run<T: Timed>(
+    pub(super) fn run(
         mut self,
-        engines: &mut Engines<'_, T>,
+        engine: &mut dyn Engine,
         exchange: &mut dyn Exchange,
     ) -> Result<Explored> {
         loop {
             let words = self.packing.words();
-            let explored = match words {
-                1 => self.search(Narrow(engines), exchange)?,
-                2 => self.search(Wide::<2>(engines), exchange)?,
-                3 => self.search(Wide::<3>(engines), exchange)?,
-                4 => self.search(Wide::<4>(engines), exchange)?,
-                8 => self.search(Wide::<8>(engines), exchange)?,
-                _ => self.search(Wide::<16>(engines), exchange)?,
-            };
-            if let Some((row, ending)) = explored {
-                let (limit, size) = (self.limit, self.room.size);
+            let search = self.exploration.states(words).search;
+            if let Some((row, ending)) = search(&mut self, engine, exchange)? {
+                let (limit, size) = (self.limit, self.size.now);
                 return Ok(Explored { row, limit, words, size, ending });
             }
             // The next search starts with an empty table, and maybe with other words.
             exchange.barrier()?;
-            engines.current().window().iter().for_each(|word| word.store(0, Relaxed));
+            engine.current().window().iter().for_each(|word| word.store(0, Relaxed));
             exchange.barrier()?;
             self.limit = self.limit.filter(|_| self.packing.words() == words);
         }
     }
 
     /// Searches with states of `W` words. Returns nothing if they need another packing.
-    fn search<S: Tables<W>, const W: usize>(
+    pub(super) fn search<const W: usize>(
         &mut self,
-        mut tables: S,
+        open: OpenTable<W>,
+        engine: &mut dyn Engine,
         exchange: &mut dyn Exchange,
     ) -> Result<Option<(ExploreRow, Ending)>> {
         let packing = self.packing.clone();
         let is_first = exchange.me() == Owner(0);
-        let mut search = Search::<S::Expander, W>::new(self.exploration, &packing, is_first);
+        let mut search = Search::<W>::new(self.exploration, &packing, is_first);
         // Each table but the last is larger than the one before it.
         loop {
-            let mut table = tables.open(self.exploration, self.room.size, exchange)?;
-            let pause = search.run(&mut table, &self.room, exchange)?;
+            let mut table = open(engine.current(), self.exploration, self.size.now, exchange)?;
+            let pause = search.run(&mut *table, &self.size, exchange)?;
             match pause {
-                Pause::Ended(ended) => return self.end(&mut table, *ended, exchange).map(Some),
+                Pause::Ended(ended) => return self.end(&mut *table, *ended, exchange).map(Some),
                 Pause::Restart(grown) => {
                     self.packing = grown;
                     return Ok(None);
                 }
                 Pause::Grow(size) => {
                     drop(table);
-                    if let Some(limit) = self.grow(&mut tables, size, exchange)? {
+                    if let Some(limit) = self.grow(open, engine, size, exchange)? {
                         search.stop_growing(limit);
                     }
                 }
@@ -117,16 +100,21 @@ impl<'a> Searches<'a> {
 
     /// Moves the states found so far to a table of this size. If that fails, or is stopped, they stay
     /// where they are. Returns the reason of a failure.
-    fn grow<S: Tables<W>, const W: usize>(
+    fn grow<const W: usize>(
         &mut self,
-        tables: &mut S,
+        open: OpenTable<W>,
+        engine: &mut dyn Engine,
         size: Size,
         exchange: &mut dyn Exchange,
     ) -> Result<Option<Limit>> {
-        let start_ns = tables.now_ns();
-        let moved = tables.grow(self.exploration, [self.room.size, size], exchange);
+        let start_ns = engine.current().clock_ns();
+        let (exploration, from) = (self.exploration, self.size.now);
+        let moved =
+            engine.grow(exploration.sizes_of(size), exchange, &mut |now, next, exchange| {
+                open(now, exploration, from, exchange)?.move_to(next, exploration, size, exchange)
+            });
         let moved = match moved {
-            Ok(Err(GrowError::Full { .. })) => return Ok(Some(self.room.limit_at(size))),
+            Ok(Err(GrowError::Full { .. })) => return Ok(Some(self.size.limit_at(size))),
             // The search ends with its next round, because a rank has got a signal.
             Ok(Err(GrowError::Stopped)) => return Ok(None),
             moved => moved.and_then(|moved| Ok(moved?)),
@@ -138,17 +126,17 @@ impl<'a> Searches<'a> {
             }
             Err(failure) => return Ok(Some(Limit::Failed(size, failure.to_string()))),
         }
-        self.room.size = size;
+        self.size.now = size;
         self.growths.count += 1;
-        self.growths.ns += tables.now_ns() - start_ns;
+        self.growths.ns += engine.current().clock_ns() - start_ns;
         // The limit was that of the smaller table.
         self.limit = None;
         Ok(None)
     }
 
-    fn end<V: Visited<W>, const W: usize>(
-        &mut self,
-        table: &mut V,
+    fn end<const W: usize>(
+        &self,
+        table: &mut dyn Visited<W>,
         ended: Ended,
         exchange: &mut dyn Exchange,
     ) -> Result<(ExploreRow, Ending)> {
@@ -161,13 +149,13 @@ impl<'a> Searches<'a> {
         Ok((row, ended.ending))
     }
 
-    fn row<V: Visited<W>, const W: usize>(
+    fn row<const W: usize>(
         &self,
-        table: &mut V,
+        table: &mut dyn Visited<W>,
         ended: &Ended,
         exchange: &mut dyn Exchange,
     ) -> Result<ExploreRow> {
-        let took_ns = table.engine().now_ns() - self.start_ns;
+        let took_ns = table.engine().clock_ns() - self.start_ns;
         let counts = &ended.counts;
         let all = gather_values(exchange, &(*counts, ended.stats))?;
         let sum =
@@ -205,7 +193,7 @@ impl<'a> Searches<'a> {
             seconds,
             states_per_s: states as f64 / seconds,
             load_factor: occupied as f64 / table.buckets() as f64,
-            table_bytes: self.room.size.0,
+            table_bytes: self.size.now.0,
             growths: self.growths.count,
             growth_seconds: self.growths.ns as f64 / 1e9,
             known_share: sum(|of| of.known) as f64 / arcs.max(1) as f64,

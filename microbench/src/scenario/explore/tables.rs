@@ -1,193 +1,365 @@
-//! The tables of a search: opened on the engine of the job, and moved to a larger one.
+//! The tables of visited states, of any kind and over any engine.
 
-use probeline::table::GrowError;
+use probeline::pipeline::{OperationOf, Structure};
+use probeline::table::{
+    CacheEntry, Config, EntryStats, GrowError, Keys, Narrow, OneRoundtrip, Outcome, PairCacheLine,
+    Set, Stats, Tree, TreeConfig, TreeOperation, TreeStats, TreeTable, Wide, WideConfig,
+    WideOperation, WideTable,
+};
 use probeline::transport::{Exchange, Sizes};
-use probeline_petri::{Expander, WideExpander};
+use serde::{Deserialize, Serialize};
 
 use super::Exploration;
-use super::states::{Expand, Visited, WideStates, open_wide};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
-use crate::job::Engines;
+use crate::job::Open;
 use crate::size::Size;
-use crate::table::CachedTable;
 use crate::timed::{AnyTimed, Timed};
 
-/// The result of a move: the number of keys.
-type Moved = core::result::Result<u64, GrowError>;
+/// Lines of 5 inner nodes in a rank's cache of them: 256 KiB, which stay in the CPU's cache.
+const NODE_LINES: usize = 1 << 12;
 
-/// Opens the table of states of `W` words.
-pub(super) trait Tables<const W: usize> {
-    type Expander: Expand<W>;
-    type Table<'t>: Visited<W, Expander = Self::Expander>
-    where
-        Self: 't;
+/// The result of a move: the number of states.
+pub(super) type Moved = core::result::Result<u64, GrowError>;
 
-    /// Opens the table of this size on the current engine, whose windows are 0 or contain it.
-    fn open(
+/// Opens the table of this size, together with the other ranks, on an engine whose windows are 0 or
+/// contain it.
+pub(super) type OpenTable<const W: usize> = for<'e> fn(
+    &'e mut dyn AnyTimed,
+    &Exploration,
+    Size,
+    &mut dyn Exchange,
+) -> Result<Box<dyn Visited<W> + 'e>>;
+
+/// The set of visited states, of `W` words each.
+pub(super) trait Visited<const W: usize> {
+    fn find_or_put(&mut self, state: &[u64; W]) -> Result<Outcome>;
+
+    fn find_or_put_batch(&mut self, states: &[[u64; W]], outcomes: &mut [Outcome]) -> Result<()>;
+
+    fn engine(&self) -> &dyn AnyTimed;
+
+    fn engine_mut(&mut self) -> Result<&mut dyn AnyTimed>;
+
+    fn stats(&self) -> TableStats;
+
+    fn buckets(&self) -> u64;
+
+    /// Returns the number of occupied buckets beyond which the table should grow, the same on all
+    /// ranks.
+    fn grow_at(&self) -> u64;
+
+    fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64>;
+
+    /// Returns the number of occupied buckets, with `states` in the table.
+    fn occupied(&mut self, states: u64, exchange: &mut dyn Exchange) -> Result<u64>;
+
+    /// Returns the bytes of a state's entry, beside its bucket.
+    fn entry_bytes(&self) -> u64;
+
+    /// Moves all states into a table of this size on the `next` engine, unless a rank gets a signal.
+    fn move_to(
         &mut self,
+        next: &mut dyn AnyTimed,
         exploration: &Exploration,
         size: Size,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Self::Table<'_>>;
-
-    /// Opens a larger engine, moves the table there, and closes the current engine. If that fails,
-    /// or is stopped by a signal to a rank, the current engine stays.
-    fn grow(
-        &mut self,
-        exploration: &Exploration,
-        sizes: [Size; 2],
         exchange: &mut dyn Exchange,
     ) -> Result<Moved>;
-
-    fn now_ns(&mut self) -> u64;
 }
 
-/// Tables of states of one word.
-pub(super) struct Narrow<'a, 'e, T>(pub(super) &'a mut Engines<'e, T>);
+/// The counters of a table: of its buckets, and of the entries or the nodes of wide states.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct TableStats {
+    pub(super) buckets: Stats,
+    pub(super) entries: EntryStats,
+    pub(super) nodes: TreeStats,
+}
 
-fn open_narrow<'t, T: Timed>(
-    engine: &'t mut T,
+impl TableStats {
+    pub(super) fn plus(&self, other: &Self) -> Self {
+        Self {
+            buckets: [self.buckets, other.buckets].into_iter().sum(),
+            entries: self.entries.plus(&other.entries),
+            nodes: self.nodes.plus(&other.nodes),
+        }
+    }
+}
+
+/// A table of states of kind `K`.
+type Opened<'e, K> = Set<&'e mut dyn AnyTimed, Vec<OperationOf<K>>, K>;
+
+/// A kind of tables of states of `W` words.
+pub(super) trait StateKind<const W: usize>: Keys + 'static {
+    /// Bytes of a state beside its bucket.
+    const ENTRY_BYTES: u64 = 0;
+
+    /// Returns the configuration of the buckets, and the sizes of engines. `narrow` is the
+    /// configuration of a table of as many bytes whose states have one word.
+    fn sizes(narrow: Config, in_flight: u32) -> (Config, Sizes);
+
+    fn open<'e>(
+        engine: &'e mut dyn AnyTimed,
+        exploration: &Exploration,
+        narrow: Config,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Opened<'e, Self>>;
+
+    fn keys(states: &[[u64; W]]) -> &[Self::Key];
+
+    fn key(state: &[u64; W]) -> Self::Arg<'_>;
+
+    /// Returns the counters other than those of buckets.
+    fn own_stats(_: &Opened<'_, Self>) -> TableStats {
+        TableStats::default()
+    }
+
+    /// Returns the number of occupied buckets beyond which the table should grow.
+    fn grow_at(table: &Opened<'_, Self>) -> u64 {
+        // At a higher load factor probes are long.
+        table.layout().buckets() / 5 * 4
+    }
+
+    /// As [`Visited::occupied`].
+    fn occupied(_: &mut Opened<'_, Self>, states: u64, _: &mut dyn Exchange) -> Result<u64> {
+        Ok(states)
+    }
+}
+
+/// Opens a table of this kind: see [`OpenTable`].
+pub(super) fn open<'e, K: StateKind<W>, const W: usize>(
+    engine: &'e mut dyn AnyTimed,
     exploration: &Exploration,
     size: Size,
     exchange: &mut dyn Exchange,
-) -> Result<CachedTable<&'t mut T>> {
-    exploration.args.pipeline.open(engine, exploration.config_of(size), exchange)
+) -> Result<Box<dyn Visited<W> + 'e>> {
+    Ok(Box::new(K::open(engine, exploration, exploration.config_of(size), exchange)?))
 }
 
-impl<T: Timed> Tables<1> for Narrow<'_, '_, T> {
-    type Expander = Expander;
-    type Table<'t>
-        = CachedTable<&'t mut T>
-    where
-        Self: 't;
+impl<K: StateKind<W>, const W: usize> Visited<W> for Opened<'_, K> {
+    fn find_or_put(&mut self, state: &[u64; W]) -> Result<Outcome> {
+        Ok(Self::find_or_put(self, K::key(state))?)
+    }
 
-    fn open(
+    fn find_or_put_batch(&mut self, states: &[[u64; W]], outcomes: &mut [Outcome]) -> Result<()> {
+        Ok(Self::find_or_put_batch(self, K::keys(states), outcomes)?)
+    }
+
+    fn engine(&self) -> &dyn AnyTimed {
+        &**self.transport()
+    }
+
+    fn engine_mut(&mut self) -> Result<&mut dyn AnyTimed> {
+        Ok(&mut **self.transport_mut()?)
+    }
+
+    fn stats(&self) -> TableStats {
+        TableStats { buckets: *Structure::stats(self), ..K::own_stats(self) }
+    }
+
+    fn buckets(&self) -> u64 {
+        self.layout().buckets()
+    }
+
+    fn grow_at(&self) -> u64 {
+        K::grow_at(self)
+    }
+
+    fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64> {
+        Ok(Structure::len(self, exchange)?)
+    }
+
+    fn occupied(&mut self, states: u64, exchange: &mut dyn Exchange) -> Result<u64> {
+        K::occupied(self, states, exchange)
+    }
+
+    fn entry_bytes(&self) -> u64 {
+        K::ENTRY_BYTES
+    }
+
+    fn move_to(
         &mut self,
+        next: &mut dyn AnyTimed,
         exploration: &Exploration,
         size: Size,
         exchange: &mut dyn Exchange,
-    ) -> Result<CachedTable<&mut T>> {
-        open_narrow(self.0.current(), exploration, size, exchange)
+    ) -> Result<Moved> {
+        let mut target = K::open(next, exploration, exploration.config_of(size), exchange)?;
+        Ok(self.grow_into_while(&mut target, exchange, Interrupt::is_awaited))
+    }
+}
+
+/// States of at most 63 bits, which are the buckets.
+pub(super) type InBuckets = Narrow<Vec<CacheEntry>>;
+
+impl StateKind<1> for InBuckets {
+    fn sizes(narrow: Config, in_flight: u32) -> (Config, Sizes) {
+        (narrow, narrow.sizes(in_flight))
+    }
+
+    fn open<'e>(
+        engine: &'e mut dyn AnyTimed,
+        exploration: &Exploration,
+        narrow: Config,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Opened<'e, Self>> {
+        exploration.args.pipeline.open(engine, narrow, exchange)
+    }
+
+    fn keys(states: &[[u64; 1]]) -> &[u64] {
+        states.as_flattened()
+    }
+
+    fn key(&[state]: &[u64; 1]) -> u64 {
+        state
+    }
+}
+
+/// States of several words, in entries to which buckets refer.
+pub(super) type InEntries<const W: usize> = Wide<W>;
+
+/// Returns the configuration of a table of the bytes of --table-size, with an entry for three buckets
+/// in four.
+fn wide_config<const W: usize>(narrow: Config) -> WideConfig<W> {
+    let words = narrow.buckets_per_owner;
+    // For four buckets: their words, and three entries.
+    let buckets = (words * 4 / (4 + 3 * W as u64)).next_multiple_of(8);
+    let entries = words.saturating_sub(buckets) / W as u64;
+    let buckets = Config { buckets_per_owner: buckets, one_roundtrip: OneRoundtrip::Off, ..narrow };
+    WideConfig { buckets, entries_per_owner: entries.max(1) }
+}
+
+impl<const W: usize> StateKind<W> for InEntries<W> {
+    const ENTRY_BYTES: u64 = 8 * W as u64;
+
+    fn sizes(narrow: Config, in_flight: u32) -> (Config, Sizes) {
+        let config = wide_config::<W>(narrow);
+        (config.buckets, config.sizes(in_flight))
+    }
+
+    fn open<'e>(
+        mut engine: &'e mut dyn AnyTimed,
+        exploration: &Exploration,
+        narrow: Config,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Opened<'e, Self>> {
+        let pipeline = &exploration.args.pipeline;
+        let mut config = wide_config::<W>(narrow);
+        config.buckets = pipeline.table.adapted(&mut engine, config.buckets, exchange)?;
+        let storage = vec![WideOperation::EMPTY; pipeline.in_flight as usize];
+        Ok(WideTable::open(engine, config, storage, exchange)?)
+    }
+
+    fn keys(states: &[[u64; W]]) -> &[[u64; W]] {
+        states
+    }
+
+    fn key(state: &[u64; W]) -> &[u64; W] {
+        state
+    }
+
+    fn own_stats(table: &Opened<'_, Self>) -> TableStats {
+        TableStats { entries: *table.entry_stats(), ..TableStats::default() }
+    }
+
+    fn grow_at(table: &Opened<'_, Self>) -> u64 {
+        let owners = u64::from(table.layout().owners());
+        let entries = table.config().entries_per_owner * owners;
+        // The last entries are scattered among clients.
+        (table.layout().buckets() / 5 * 4).min(entries / 20 * 19)
+    }
+}
+
+/// States of several words, as trees of pairs.
+pub(super) type InTrees<const W: usize> = Tree<W, Vec<PairCacheLine>>;
+
+fn tree_config(narrow: Config, key_bits: u32) -> TreeConfig {
+    TreeConfig { buckets: Config { one_roundtrip: OneRoundtrip::Off, ..narrow }, key_bits }
+}
+
+impl<const W: usize> StateKind<W> for InTrees<W> {
+    fn sizes(narrow: Config, in_flight: u32) -> (Config, Sizes) {
+        let config = tree_config(narrow, 1);
+        (config.buckets, config.sizes(in_flight))
+    }
+
+    fn open<'e>(
+        mut engine: &'e mut dyn AnyTimed,
+        exploration: &Exploration,
+        narrow: Config,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Opened<'e, Self>> {
+        let (pipeline, packing) = (&exploration.args.pipeline, &exploration.packing);
+        let all_bits = u32::try_from(W).unwrap_or(u32::MAX).saturating_mul(u64::BITS);
+        // A packing that overflows may need all bits.
+        let key_bits =
+            if packing.may_overflow() { all_bits } else { packing.width().min(all_bits) };
+        let mut config = tree_config(narrow, key_bits);
+        config.buckets = pipeline.table.adapted(&mut engine, config.buckets, exchange)?;
+        let storage = vec![TreeOperation::EMPTY; pipeline.in_flight as usize];
+        let table = TreeTable::open(engine, config, storage, exchange)?;
+        Ok(table.with_cache(vec![PairCacheLine::EMPTY; NODE_LINES]))
+    }
+
+    fn keys(states: &[[u64; W]]) -> &[[u64; W]] {
+        states
+    }
+
+    fn key(state: &[u64; W]) -> &[u64; W] {
+        state
+    }
+
+    fn own_stats(table: &Opened<'_, Self>) -> TableStats {
+        TableStats { nodes: *table.tree_stats(), ..TableStats::default() }
+    }
+
+    fn occupied(table: &mut Opened<'_, Self>, _: u64, exchange: &mut dyn Exchange) -> Result<u64> {
+        Ok(table.occupied(exchange)?)
+    }
+}
+
+/// Moves the content of an engine to a larger one.
+pub(super) type MoveContent<'f> =
+    dyn FnMut(&mut dyn AnyTimed, &mut dyn AnyTimed, &mut dyn Exchange) -> Result<Moved> + 'f;
+
+/// The engine of an exploration, and larger ones that take its place.
+pub(super) trait Engine {
+    fn current(&mut self) -> &mut dyn AnyTimed;
+
+    /// Opens an engine of these sizes, moves the content there, and closes the current one. If that
+    /// fails, the current engine stays. All ranks call it.
+    fn grow(
+        &mut self,
+        sizes: Sizes,
+        exchange: &mut dyn Exchange,
+        move_content: &mut MoveContent<'_>,
+    ) -> Result<Moved>;
+}
+
+/// The engine of a job, with what opens further ones.
+pub(super) struct JobEngine<'e, T> {
+    pub(super) current: &'e mut T,
+    pub(super) open: Option<&'e Open<'e, T>>,
+}
+
+impl<T: Timed> Engine for JobEngine<'_, T> {
+    fn current(&mut self) -> &mut dyn AnyTimed {
+        self.current
     }
 
     fn grow(
         &mut self,
-        exploration: &Exploration,
-        sizes: [Size; 2],
-        exchange: &mut dyn Exchange,
-    ) -> Result<Moved> {
-        let moved = self.move_to_next(exploration, sizes, exchange);
-        self.0.end_growth(matches!(moved, Ok(Ok(_))));
-        moved
-    }
-
-    fn now_ns(&mut self) -> u64 {
-        self.0.current().now_ns()
-    }
-}
-
-impl<T: Timed> Narrow<'_, '_, T> {
-    fn move_to_next(
-        &mut self,
-        exploration: &Exploration,
-        [from, to]: [Size; 2],
-        exchange: &mut dyn Exchange,
-    ) -> Result<Moved> {
-        let (engine, next) = self.0.open_next(exploration.sizes_of(to), exchange)?;
-        let mut table = open_narrow(engine, exploration, from, exchange)?;
-        let mut target = open_narrow(next, exploration, to, exchange)?;
-        Ok(table.grow_into_while(&mut target, exchange, Interrupt::is_awaited))
-    }
-}
-
-/// Engines as trait objects, so that searches of several words are compiled once for each width.
-pub(super) trait AnyEngines {
-    fn any_current(&mut self) -> &mut dyn AnyTimed;
-
-    fn any_next(
-        &mut self,
         sizes: Sizes,
         exchange: &mut dyn Exchange,
-    ) -> Result<(&mut dyn AnyTimed, &mut dyn AnyTimed)>;
-
-    fn end_growth(&mut self, has_moved: bool);
-}
-
-impl<T: Timed> AnyEngines for Engines<'_, T> {
-    fn any_current(&mut self) -> &mut dyn AnyTimed {
-        self.current()
-    }
-
-    fn any_next(
-        &mut self,
-        sizes: Sizes,
-        exchange: &mut dyn Exchange,
-    ) -> Result<(&mut dyn AnyTimed, &mut dyn AnyTimed)> {
-        let (current, next) = self.open_next(sizes, exchange)?;
-        Ok((current, next))
-    }
-
-    fn end_growth(&mut self, has_moved: bool) {
-        Self::end_growth(self, has_moved);
-    }
-}
-
-/// Tables of states of `W` words.
-pub(super) struct Wide<'a, const W: usize>(pub(super) &'a mut dyn AnyEngines);
-
-fn open_of_size<'t, const W: usize>(
-    engine: &'t mut dyn AnyTimed,
-    exploration: &Exploration,
-    size: Size,
-    exchange: &mut dyn Exchange,
-) -> Result<WideStates<'t, W>> {
-    let Exploration { args, packing, .. } = exploration;
-    open_wide(engine, exploration.config_of(size), packing, args, exchange)
-}
-
-impl<const W: usize> Tables<W> for Wide<'_, W> {
-    type Expander = WideExpander;
-    type Table<'t>
-        = WideStates<'t, W>
-    where
-        Self: 't;
-
-    fn open(
-        &mut self,
-        exploration: &Exploration,
-        size: Size,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Self::Table<'_>> {
-        open_of_size(self.0.any_current(), exploration, size, exchange)
-    }
-
-    fn grow(
-        &mut self,
-        exploration: &Exploration,
-        sizes: [Size; 2],
-        exchange: &mut dyn Exchange,
+        move_content: &mut MoveContent<'_>,
     ) -> Result<Moved> {
-        let moved = self.move_to_next(exploration, sizes, exchange);
-        self.0.end_growth(matches!(moved, Ok(Ok(_))));
-        moved
-    }
-
-    fn now_ns(&mut self) -> u64 {
-        self.0.any_current().clock_ns()
-    }
-}
-
-impl<const W: usize> Wide<'_, W> {
-    fn move_to_next(
-        &mut self,
-        exploration: &Exploration,
-        [from, to]: [Size; 2],
-        exchange: &mut dyn Exchange,
-    ) -> Result<Moved> {
-        let (engine, next) = self.0.any_next(exploration.sizes_of(to), exchange)?;
-        let mut table = open_of_size::<W>(engine, exploration, from, exchange)?;
-        let mut target = open_of_size::<W>(next, exploration, to, exchange)?;
-        Ok(table.grow_into_while(&mut target, exchange, Interrupt::is_awaited))
+        let Some(open) = self.open else {
+            return Err(Failure::new("this transport has one engine in a job"));
+        };
+        let mut next = open(sizes, exchange)?;
+        let moved = move_content(self.current, &mut next, exchange)?;
+        if moved.is_ok() {
+            *self.current = next;
+        }
+        Ok(moved)
     }
 }

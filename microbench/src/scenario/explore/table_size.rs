@@ -27,8 +27,8 @@ const MIN_MEMORY: u64 = 16 << 20;
 
 /// The size of the table, and its upper limits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
-    pub(super) size: Size,
+pub(super) struct TableSize {
+    pub(super) now: Size,
     most: Option<Size>,
     trees: bool,
     ranks: u64,
@@ -62,12 +62,12 @@ pub(super) fn grows(transport: TransportName) -> bool {
     !transport.is_mpi() && transport != TransportName::Sim
 }
 
-impl Room {
+impl TableSize {
     pub(super) fn new(args: &ExploreArgs) -> Self {
         let ExploreArgs { job, max_table_size: most, states, .. } = args;
         let ranks = u64::from(job.ranks.max(1));
         Self {
-            size: job.table_size,
+            now: job.table_size,
             most: *most,
             trees: *states == StatesChoice::Tree,
             ranks,
@@ -116,7 +116,7 @@ impl Room {
     }
 
     fn within(&self, memory: u64, most: u64) -> core::result::Result<Size, Limit> {
-        let Size(size) = self.size;
+        let Size(size) = self.now;
         let wanted = size.saturating_mul(FACTOR).max(MIN_SIZE).max(MIN_PART * self.ranks);
         let reach = if self.trees { MAX_TREES.0 } else { u64::MAX };
         let possible = wanted.min(memory).min(most).min(reach);
@@ -153,23 +153,23 @@ mod tests {
 
     #[test]
     fn tables_grow_up_to_their_limits() {
-        let room = |size| {
+        let table = |size| {
             let (most, trees, ranks, ranks_here, grows) = (None, false, 2, 2, true);
-            Room { size: Size::mib(size), most, trees, ranks, ranks_here, grows }
+            TableSize { now: Size::mib(size), most, trees, ranks, ranks_here, grows }
         };
         let within = |size, memory, most| {
-            room(size).within(Size::mib(memory).0, Size::mib(most).0).map(|size| size.0 >> 20)
+            table(size).within(Size::mib(memory).0, Size::mib(most).0).map(|size| size.0 >> 20)
         };
         assert_eq!(within(32, 1000, 1000), Ok(128));
         assert_eq!(within(32, 100, 1000), Ok(100));
         assert_eq!(within(32, 1000, 40), Ok(40));
         assert_eq!(within(32, 1000, 39), Err(Limit::Asked(Size::mib(39))));
         assert_eq!(within(32, 20, 39), Err(Limit::Memory(Size::mib(20))));
-        let tiny = Room { size: Size(4096), ..room(0) };
+        let tiny = TableSize { now: Size(4096), ..table(0) };
         assert_eq!(tiny.within(u64::MAX, u64::MAX), Ok(Size::mib(1)));
-        let many = Room { ranks: 64, ..tiny };
+        let many = TableSize { ranks: 64, ..tiny };
         assert_eq!(many.within(u64::MAX, u64::MAX), Ok(Size::mib(4)));
-        let trees = |size| Room { trees: true, ..room(size) }.within(1 << 40, u64::MAX);
+        let trees = |size| TableSize { trees: true, ..table(size) }.within(1 << 40, u64::MAX);
         assert_eq!(trees(8 << 10), Ok(Size::mib(16 << 10)));
         assert_eq!(trees(16 << 10), Err(Limit::Trees(Size::mib(16 << 10))));
     }

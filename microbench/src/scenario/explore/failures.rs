@@ -3,8 +3,8 @@
 
 use probeline_petri::{Growth, Net, Overflow, PackingError, Place, Transition};
 
-use super::room::Limit;
-use super::{Exploration, ExploreArgs, states};
+use super::table_size::Limit;
+use super::{Exploration, ExploreArgs};
 use crate::failure::Failure;
 use crate::scenario::{no_room, or_more_chunks};
 use crate::size::Size;
@@ -35,15 +35,15 @@ fn unbounded(net: &Net, growth: &Growth, end: &str) -> Failure {
     ))
 }
 
-/// What a search has found.
+/// What a search has found before it failed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SoFar {
+pub(super) struct Reached {
     pub(super) states: u64,
     /// Levels of which all states were expanded.
     pub(super) levels: u64,
 }
 
-impl SoFar {
+impl Reached {
     /// Creates the failure of a table of states of this number of words that is full and cannot grow.
     pub(super) fn table_full(
         self,
@@ -57,7 +57,7 @@ impl SoFar {
             let end = format!("{self} were found before the table was full");
             return unbounded(net, &growth, &end).everywhere();
         }
-        let config = states::buckets(exploration.args.states, words, exploration.config_of(size));
+        let (config, _) = exploration.sizes_of_words(words, size);
         let full = match words {
             1 => no_room(&config, job.ranks, self.states),
             _ => format!(
@@ -133,7 +133,7 @@ impl SoFar {
     }
 }
 
-impl core::fmt::Display for SoFar {
+impl core::fmt::Display for Reached {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let [states, levels] =
             [(self.states, "state"), (self.levels, "complete level")].map(|(n, of)| counted(n, of));
