@@ -24,8 +24,8 @@
 use core::array;
 
 use crate::layout::Field;
-use crate::masks::{BLOCK, ByWord, Fields};
-use crate::masks::{add, bits, commuting, labels_above, places_taken_from};
+use crate::masks::{BLOCK, Disabled, Fields};
+use crate::masks::{bits, commuting, labels_above, places_taken_from};
 use crate::{Net, Overflow, Packing, Transition};
 
 /// Expands the nodes of a breadth-first search: states of `W` words, each with the transition that
@@ -38,6 +38,8 @@ pub struct Expander<const W: usize> {
     label_shift: u32,
     /// By word.
     fields: [Fields; W],
+    /// Whether a transition adds more tokens than a field holds.
+    never_fits: bool,
     transitions: usize,
     blocks: Vec<Block<W>>,
     /// By label; label 0 is the unknown origin.
@@ -75,17 +77,13 @@ struct Origin<const W: usize> {
 #[derive(Clone, Debug)]
 struct Block<const W: usize> {
     members: u64,
-    /// Those that need a token of a field.
-    takers: ByWord,
-    /// Those that add tokens to a field.
-    givers: ByWord,
-    /// Those that add more tokens than a field holds.
-    never_fit: u64,
+    /// The words from which these transitions take tokens.
+    disabled: Vec<(usize, Disabled)>,
     /// Inputs of several tokens.
     weighted: Vec<Input>,
     /// The differences between a state and the successors' nodes, modulo 2^64 in each word.
     steps: [[u64; W]; BLOCK],
-    /// The number of each transition in the net, and the places that it adds tokens to.
+    /// The number of each transition in the net, and its gains that may overflow a field.
     gains: Vec<(u32, Box<[Gain]>)>,
 }
 
@@ -124,10 +122,11 @@ impl<const W: usize> Expander<W> {
             transition.inputs.iter().all(|arc| arc.weight <= fields[arc.place].max())
         });
         let transitions: Vec<(u32, &Transition)> = transitions.collect();
-        let blocks = transitions.chunks(BLOCK).map(|transitions| Block::new(transitions, fields));
+        let blocks = transitions.chunks(BLOCK).map(|transitions| Block::new(transitions, packing));
         let mut expander = Self {
             label_shift: packing.last_bits(),
             fields: array::from_fn(|_| Fields::default()),
+            never_fits: false,
             transitions: transitions.len(),
             blocks: blocks.collect(),
             origins: Vec::new(),
@@ -151,8 +150,10 @@ impl<const W: usize> Expander<W> {
             largest[gain.place] = gain.tokens.max(largest[gain.place]);
         }
         for (field, tokens) in fields.iter().zip(largest) {
-            if tokens > 0 && field.bits > 0 {
-                self.fields[field.word as usize].add_gain(*field, tokens.min(field.max()));
+            if tokens > field.max() {
+                self.never_fits = true;
+            } else if tokens > 0 {
+                self.fields[field.word as usize].add_gain(*field, tokens);
             }
         }
     }
@@ -195,7 +196,8 @@ impl<const W: usize> Expander<W> {
     /// a level before those of the next.
     ///
     /// # Errors
-    /// [`Overflow`] if a successor does not fit the packing, written or not.
+    /// [`Overflow`] if a successor to be written does not fit the packing. One that is left out is
+    /// written for a state of the same or an earlier level.
     #[inline]
     pub fn expand(&self, node: &[u64; W], buffer: &mut [[u64; W]]) -> Result<Expanded, Overflow> {
         let state = self.state(*node);
@@ -207,34 +209,48 @@ impl<const W: usize> Expander<W> {
             return Ok(Expanded::default());
         };
         let before = array::from_fn(|word| state[word].wrapping_sub(origin.change[word]));
-        let near_overflow = array::from_fn(|word| self.fields[word].near_overflow(state[word]));
+        let near_overflow = self.is_near_overflow(&state);
         let mut expanded = Expanded::default();
         for (block, commuting) in self.blocks.iter().zip(&origin.commuting) {
-            let enabled = block.enabled(&state, &self.fields);
-            block.check_gains(enabled, &state, &near_overflow)?;
+            let enabled = block.enabled(block.members, &state, &self.fields, |_| true);
             expanded.enabled += enabled.count_ones() as usize;
-            let mut left_out = enabled & commuting;
-            if left_out != 0 {
-                left_out &= block.enabled(&before, &self.fields);
+            let left_out = match enabled & commuting {
+                0 => 0,
+                among => {
+                    block.enabled(among, &before, &self.fields, |word| origin.change[word] != 0)
+                }
+            };
+            let written = enabled & !left_out;
+            if near_overflow {
+                block.check_gains(written, &state)?;
             }
             let room = buffer.get_mut(expanded.nodes..).unwrap_or_default();
-            for (at, node) in bits(enabled & !left_out).zip(room) {
+            for (at, node) in bits(written).zip(room) {
                 let step = &block.steps[at];
-                *node = array::from_fn(|word| state[word].wrapping_add(step[word]));
+                for ((word, of_state), of_step) in node.iter_mut().zip(&state).zip(step) {
+                    *word = of_state.wrapping_add(*of_step);
+                }
                 expanded.nodes += 1;
             }
         }
         Ok(expanded)
     }
+
+    /// Returns false if no transition overflows a field of `state`.
+    #[inline]
+    fn is_near_overflow(&self, state: &[u64; W]) -> bool {
+        let words = self.fields.iter().zip(state);
+        let carries = words.fold(0, |all, (fields, &word)| all | fields.carries(word));
+        self.never_fits || carries != 0
+    }
 }
 
 impl<const W: usize> Block<W> {
-    fn new(transitions: &[(u32, &Transition)], fields: &[Field]) -> Self {
+    fn new(transitions: &[(u32, &Transition)], packing: &Packing) -> Self {
+        let fields = packing.fields();
         let mut block = Self {
             members: 0,
-            takers: ByWord::new(),
-            givers: ByWord::new(),
-            never_fit: 0,
+            disabled: Vec::new(),
             weighted: Vec::new(),
             steps: [[0; W]; BLOCK],
             gains: Vec::new(),
@@ -247,12 +263,11 @@ impl<const W: usize> Block<W> {
             }
             let mut gains = Vec::new();
             for (place, change) in transition.effect() {
-                let (field, tokens) = (fields[place], change.unsigned_abs());
+                let field = fields[place];
                 let step = &mut block.steps[at][field.word as usize];
                 *step = step.wrapping_add(change.cast_unsigned() << field.shift);
-                if change > 0 {
-                    gains.push(Gain { place, field, tokens });
-                    block.add_gain(bit, field, tokens);
+                if change > 0 && packing.may_exceed(place) {
+                    gains.push(Gain { place, field, tokens: change.unsigned_abs() });
                 }
             }
             // Of several places that overflow, the last one is reported.
@@ -264,48 +279,42 @@ impl<const W: usize> Block<W> {
 
     /// Adds the tokens that the transition of this bit needs of a place.
     fn add_input(&mut self, bit: u64, field: Field, tokens: u64) {
-        add(&mut self.takers, bit, field);
+        let word = field.word as usize;
+        let known = self.disabled.iter().position(|(of, _)| *of == word);
+        let at = known.unwrap_or(self.disabled.len());
+        if at == self.disabled.len() {
+            self.disabled.push((word, Disabled::none()));
+        }
+        self.disabled[at].1.add(bit, field);
         if tokens > 1 {
             let (mask, tokens) = (field.max() << field.shift, tokens << field.shift);
-            self.weighted.push(Input { bit, word: field.word as usize, mask, tokens });
+            self.weighted.push(Input { bit, word, mask, tokens });
         }
     }
 
-    /// Adds the tokens that the transition of this bit adds to a place.
-    fn add_gain(&mut self, bit: u64, field: Field, tokens: u64) {
-        if tokens > field.max() {
-            self.never_fit |= bit;
-        } else {
-            add(&mut self.givers, bit, field);
-        }
-    }
-
-    /// Returns the transitions that `state` enables; `fields` are those of its words.
+    /// Returns those of the transitions `among` that `state` enables, of which another state is known
+    /// to enable all that has the same words but those that `differs` names.
     #[inline]
-    fn enabled(&self, state: &[u64; W], fields: &[Fields; W]) -> u64 {
-        let takers = self.takers.iter();
-        let disabled = takers.fold(0, |disabled, (word, takers)| {
-            disabled | takers.of(fields[*word].empty(state[*word]))
-        });
-        self.weighted.iter().fold(self.members & !disabled, |enabled, input| {
+    fn enabled(
+        &self,
+        among: u64,
+        state: &[u64; W],
+        fields: &[Fields; W],
+        differs: impl Fn(usize) -> bool,
+    ) -> u64 {
+        let words = self.disabled.iter().filter(|(word, _)| differs(*word));
+        let disabled = words
+            .fold(0, |all, (word, disabled)| all | disabled.of(fields[*word].empty(state[*word])));
+        let inputs = self.weighted.iter().filter(|input| differs(input.word));
+        inputs.fold(among & !disabled, |enabled, input| {
             let has_enough = state[input.word] & input.mask >= input.tokens;
             enabled & if has_enough { u64::MAX } else { !input.bit }
         })
     }
 
-    /// Checks that the successors of `state` by the `enabled` transitions fit. No transition overflows
-    /// other fields than those whose top bits are set in `near_overflow`.
-    #[inline]
-    fn check_gains(
-        &self,
-        enabled: u64,
-        state: &[u64; W],
-        near_overflow: &[u64; W],
-    ) -> Result<(), Overflow> {
-        let near = self.givers.iter().filter(|(word, _)| near_overflow[*word] != 0);
-        let suspects =
-            near.fold(self.never_fit, |all, (word, givers)| all | givers.of(near_overflow[*word]));
-        for (transition, gains) in bits(enabled & suspects).map(|at| &self.gains[at]) {
+    /// Checks that the successors of `state` by the `enabled` transitions fit.
+    fn check_gains(&self, enabled: u64, state: &[u64; W]) -> Result<(), Overflow> {
+        for (transition, gains) in bits(enabled).map(|at| &self.gains[at]) {
             for &Gain { place, field, tokens } in gains {
                 // The terms are below 2^63 and at most 2^62, so the sum fits a u64.
                 let tokens = field.tokens(state) + tokens;

@@ -23,9 +23,9 @@ pub(crate) struct Fields {
     tops: u64,
     /// The other bits.
     lower: u64,
-    /// The most tokens that a transition adds to each field, in the field.
+    /// The most tokens that a transition adds to each field, in the field, if they may overflow it.
     gains: u64,
-    /// The top bits of the fields with a gain.
+    /// The top bits of the fields with such a gain.
     gain_tops: u64,
 }
 
@@ -37,7 +37,7 @@ impl Fields {
         Self { tops, lower: all & !tops, ..Self::default() }
     }
 
-    /// Adds the largest gain of a field, at least 1 and at most its maximum.
+    /// Adds the largest gain of a field that may overflow, at least 1 and at most its maximum.
     pub(crate) fn add_gain(&mut self, field: Field, tokens: u64) {
         self.gains |= tokens << field.shift;
         self.gain_tops |= field.top();
@@ -51,52 +51,42 @@ impl Fields {
         !(lower_set | word) & self.tops
     }
 
-    /// Returns the top bits of the fields of a word of a state that a transition may overflow; no
-    /// transition overflows another field.
+    /// Returns 0 if no transition overflows a field of this word of a state.
     #[inline]
-    pub(crate) fn near_overflow(self, word: u64) -> u64 {
-        // A sum carries out of the top bit of a field that is too narrow, and perhaps of fields above
-        // it (Warren, Hacker's Delight, 2nd edition, section 2-16).
+    pub(crate) fn carries(self, word: u64) -> u64 {
+        // A sum carries out of a field's top bit if and only if the field is too narrow; this holds
+        // exactly for the lowest field that overflows (Warren, Hacker's Delight, 2nd edition,
+        // section 2-16).
         let next = word.wrapping_add(self.gains);
         let carries = (word & self.gains) | ((word | self.gains) & !next);
         carries & self.gain_tops
     }
 }
 
-/// The transitions of a block by the fields of one word: for each byte of a mask of the fields' top
-/// bits, and each of its values, the transitions of these fields.
+/// For each byte of a word's mask of empty fields, and each of its values, the transitions of a
+/// block that need a token of one of these fields.
 #[derive(Clone, Debug)]
-pub(crate) struct ByField([[u64; 256]; 8]);
+pub(crate) struct Disabled([[u64; 256]; 8]);
 
-impl ByField {
-    /// Adds the transition of this bit to those of `field`.
-    fn add(&mut self, bit: u64, field: Field) {
+impl Disabled {
+    pub(crate) fn none() -> Self {
+        Self([[0; 256]; 8])
+    }
+
+    /// Adds the transition of this bit, which needs a token of `field`.
+    pub(crate) fn add(&mut self, bit: u64, field: Field) {
         let top = field.top().trailing_zeros() as usize;
-        for (value, transitions) in self.0[top / 8].iter_mut().enumerate() {
-            *transitions |= if value >> (top % 8) & 1 == 1 { bit } else { 0 };
+        for (value, disabled) in self.0[top / 8].iter_mut().enumerate() {
+            *disabled |= if value >> (top % 8) & 1 == 1 { bit } else { 0 };
         }
     }
 
-    /// Returns the transitions of the fields whose top bits are set in `tops`.
+    /// Returns the transitions that need a token of one of the `empty` fields.
     #[inline]
-    pub(crate) fn of(&self, tops: u64) -> u64 {
-        let bytes = self.0.iter().zip(tops.to_le_bytes());
+    pub(crate) fn of(&self, empty: u64) -> u64 {
+        let bytes = self.0.iter().zip(empty.to_le_bytes());
         bytes.fold(0, |all, (table, byte)| all | table[usize::from(byte)])
     }
-}
-
-/// The words in which transitions of a block have fields, and the transitions by field.
-pub(crate) type ByWord = Vec<(usize, ByField)>;
-
-/// Adds the transition of this bit to those of `field`.
-pub(crate) fn add(transitions: &mut ByWord, bit: u64, field: Field) {
-    let word = field.word as usize;
-    let known = transitions.iter().position(|(of, _)| *of == word);
-    let at = known.unwrap_or(transitions.len());
-    if at == transitions.len() {
-        transitions.push((word, ByField([[0; 256]; 8])));
-    }
-    transitions[at].1.add(bit, field);
 }
 
 /// Returns the indices of the bits that are set, all below [`BLOCK`].

@@ -87,8 +87,12 @@ impl Packing {
 
     /// Returns whether a marking may overflow the packing.
     pub fn may_overflow(&self) -> bool {
-        let mut fields = self.fields.iter().zip(&self.places);
-        fields.any(|(field, place)| place.may_exceed(field.max()))
+        (0..self.fields.len()).any(|place| self.may_exceed(place))
+    }
+
+    /// Returns whether a reachable marking may hold more tokens in this place than its field.
+    pub(crate) fn may_exceed(&self, place: usize) -> bool {
+        self.places[place].may_exceed(self.fields[place].max())
     }
 
     /// Creates a layout of exactly these widths, at most [`STATE_BITS`] together.
@@ -101,7 +105,7 @@ impl Packing {
     #[cfg(test)]
     pub(crate) fn of_wide_widths(widths: &[u32], max_words: u32) -> Self {
         let seen = widths.iter().map(|&bits| Field { bits, ..Field::default() }.max());
-        let places = seen.map(|seen| Tokens { initial: 0, seen, bound: Some(seen) }).collect();
+        let places = seen.map(|seen| Tokens { initial: 0, seen, bound: None }).collect();
         let fields = layout::of_widths(widths, max_words);
         let words = fields.iter().map(|field| field.word + 1).max().unwrap_or(1);
         Self { fields, places, words, sizes: vec![words] }

@@ -233,7 +233,7 @@ impl Scenario for Exploration {
             1 => TableLimit::measure(engine, &self.config(), &self.args.job, exchange)?,
             _ => None,
         };
-        let searches = Searches::start(self, limit, engine.now_ns());
+        let searches = Searches::new(self, limit, engine.now_ns());
         searches.run(&mut JobEngine { current: engine, open }, exchange)
     }
 }

@@ -35,8 +35,8 @@ struct Growths {
 }
 
 impl<'a> Searches<'a> {
-    /// Starts the clock. `limit` is that of a table of the exploration's states.
-    pub(super) fn start(
+    /// Creates the searches of an exploration that started at `start_ns`.
+    pub(super) fn new(
         exploration: &'a Exploration,
         limit: Option<TableLimit>,
         start_ns: u64,
