@@ -6,8 +6,10 @@ use rustix::time::{ClockId, clock_gettime};
 /// A transport with a clock: unless implemented otherwise, that of a machine. Ranks may then be on
 /// several machines, whose clocks differ.
 pub(crate) trait Timed: Transport {
-    /// Whether the clocks of all ranks have the same origin.
-    const ONE_CLOCK: bool = false;
+    /// Returns whether the clocks of all ranks have the same origin.
+    fn has_one_clock(&self) -> bool {
+        false
+    }
 
     /// Returns nanoseconds since an arbitrary origin.
     #[inline]
@@ -24,37 +26,10 @@ pub(crate) trait Timed: Transport {
     }
 }
 
-/// A [`Timed`] transport as a trait object.
-pub(crate) trait AnyTimed: Transport {
-    /// As [`Timed::now_ns`].
-    fn clock_ns(&self) -> u64;
-
-    /// As [`Timed::spend`].
-    fn work_ns(&mut self, ns: u64);
-}
-
-impl<T: Timed> AnyTimed for T {
-    fn clock_ns(&self) -> u64 {
-        self.now_ns()
+impl<T: Timed + ?Sized> Timed for &mut T {
+    fn has_one_clock(&self) -> bool {
+        (**self).has_one_clock()
     }
-
-    fn work_ns(&mut self, ns: u64) {
-        self.spend(ns);
-    }
-}
-
-impl Timed for &mut dyn AnyTimed {
-    fn now_ns(&self) -> u64 {
-        (**self).clock_ns()
-    }
-
-    fn spend(&mut self, ns: u64) {
-        (**self).work_ns(ns);
-    }
-}
-
-impl<T: Timed> Timed for &mut T {
-    const ONE_CLOCK: bool = T::ONE_CLOCK;
 
     fn now_ns(&self) -> u64 {
         (**self).now_ns()
@@ -66,7 +41,9 @@ impl<T: Timed> Timed for &mut T {
 }
 
 impl Timed for probeline::sim::Engine {
-    const ONE_CLOCK: bool = true;
+    fn has_one_clock(&self) -> bool {
+        true
+    }
 
     fn now_ns(&self) -> u64 {
         probeline::sim::Engine::now_ns(self)
@@ -78,7 +55,9 @@ impl Timed for probeline::sim::Engine {
 }
 
 impl Timed for probeline::shm::Engine {
-    const ONE_CLOCK: bool = true;
+    fn has_one_clock(&self) -> bool {
+        true
+    }
 }
 
 impl Timed for probeline::verbs::Engine {}

@@ -190,6 +190,7 @@ impl<const W: usize> Expander<W> {
     /// [`max_successors`](Self::max_successors), in the order of the net: one for each enabled
     /// transition or, with [`Successors::Needed`], without those that the module's rule leaves out,
     /// because another state of the same or an earlier level surely leads to the same successor.
+    /// `node` is a reachable state: a sum is not checked if it has a bound that its field holds.
     ///
     /// A breadth-first search finds all states, at their distances, if it starts with a state of
     /// unknown origin, keeps the node by which it first found each state, and expands all nodes of

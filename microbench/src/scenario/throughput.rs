@@ -275,8 +275,9 @@ impl ThroughputArgs {
         let last_ns = ranks.iter().map(|rank| rank.1).max().unwrap_or(0);
         let times_ns = || ranks.iter().map(|rank| rank.1 - rank.0);
         let slowest_ns = times_ns().max().unwrap_or(0);
+        let one_clock = table.transport().has_one_clock();
         Ok(Run {
-            took_ns: if T::ONE_CLOCK { last_ns.saturating_sub(first_ns) } else { slowest_ns },
+            took_ns: if one_clock { last_ns.saturating_sub(first_ns) } else { slowest_ns },
             rank_ns: times_ns().sum(),
             stats: ranks.iter().map(|rank| rank.2).sum(),
         })

@@ -81,7 +81,7 @@ impl<'a, const W: usize> Expansion<'a, W> {
         counts: &mut Counts,
         round_ns: u64,
     ) -> failure::Result<Option<Stop>> {
-        let until = table.engine().clock_ns().saturating_add(round_ns);
+        let until = table.engine().now_ns().saturating_add(round_ns);
         let mut since_clock = 0;
         // Ranks agree on violations between calls only.
         let checks = self.findings.is_open();
@@ -116,7 +116,7 @@ impl<'a, const W: usize> Expansion<'a, W> {
             since_clock += 1 + written;
             if since_clock >= CLOCK_INTERVAL {
                 since_clock = 0;
-                if table.engine().clock_ns() >= until {
+                if table.engine().now_ns() >= until {
                     break;
                 }
             }

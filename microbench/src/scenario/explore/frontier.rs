@@ -9,7 +9,7 @@ use probeline::transport::{Completion, Exchange, Local, Owner, RemoteWord, Segme
 
 use super::tables::Visited;
 use crate::failure::Result;
-use crate::timed::AnyTimed;
+use crate::timed::Timed;
 
 /// Words of each window, after the table, in which a rank exposes the states that it has found. A
 /// larger level is exposed in rounds.
@@ -152,7 +152,7 @@ impl<const W: usize> Frontier<W> {
     }
 
     /// Stores this rank's states from number `first` on in the words that other ranks READ.
-    fn expose(&self, engine: &dyn AnyTimed, first: u64) {
+    fn expose(&self, engine: &dyn Timed, first: u64) {
         let at = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let share = engine.window().iter().skip(at(self.first_word)).take(at(Self::SHARE) * W);
         let states = self.next.get(at(first)..).unwrap_or_default();
@@ -186,7 +186,7 @@ impl<const W: usize> Frontier<W> {
         Ok(())
     }
 
-    fn post(&mut self, engine: &mut dyn AnyTimed, nth: u32, from: Segment) -> Result<()> {
+    fn post(&mut self, engine: &mut dyn Timed, nth: u32, from: Segment) -> Result<()> {
         let into = Local { slot: Slot(self.first_slot + nth), start: 0, words: from.words };
         if let Some(landing) = self.landing.get_mut(nth as usize) {
             *landing = into;
@@ -194,7 +194,7 @@ impl<const W: usize> Frontier<W> {
         Ok(engine.read(Token(nth.into()), from, into)?)
     }
 
-    fn landed(&mut self, engine: &dyn AnyTimed, nth: u32) -> Result<()> {
+    fn landed(&mut self, engine: &dyn Timed, nth: u32) -> Result<()> {
         if let Some(&landing) = self.landing.get(nth as usize) {
             let (states, _) = engine.landed(landing)?.as_chunks();
             self.current.extend_from_slice(states);

@@ -18,6 +18,9 @@ use crate::interrupt::Interrupt;
 use crate::scenario::limits::TableLimit;
 use crate::size::Size;
 
+/// The result of a search that has ended.
+pub(super) type Answer = (ExploreRow, Ending);
+
 pub(super) struct Searches<'a> {
     exploration: &'a Exploration,
     packing: Packing,
@@ -74,7 +77,7 @@ impl<'a> Searches<'a> {
         open: OpenTable<W>,
         engine: &mut dyn Engine,
         exchange: &mut dyn Exchange,
-    ) -> Result<Option<(ExploreRow, Ending)>> {
+    ) -> Result<Option<Answer>> {
         let packing = self.packing.clone();
         let is_first = exchange.me() == Owner(0);
         let mut search = Search::<W>::new(self.exploration, &packing, is_first);
@@ -107,7 +110,7 @@ impl<'a> Searches<'a> {
         size: Size,
         exchange: &mut dyn Exchange,
     ) -> Result<Option<Limit>> {
-        let start_ns = engine.current().clock_ns();
+        let start_ns = engine.current().now_ns();
         let (exploration, from) = (self.exploration, self.size.now);
         let moved =
             engine.grow(exploration.sizes_of(size), exchange, &mut |now, next, exchange| {
@@ -128,7 +131,7 @@ impl<'a> Searches<'a> {
         }
         self.size.now = size;
         self.growths.count += 1;
-        self.growths.ns += engine.current().clock_ns() - start_ns;
+        self.growths.ns += engine.current().now_ns() - start_ns;
         // The limit was that of the smaller table.
         self.limit = None;
         Ok(None)
@@ -139,7 +142,7 @@ impl<'a> Searches<'a> {
         table: &mut dyn Visited<W>,
         ended: Ended,
         exchange: &mut dyn Exchange,
-    ) -> Result<(ExploreRow, Ending)> {
+    ) -> Result<Answer> {
         // More signals may arrive after the first: `timeout` sends two.
         match ended.ending {
             Ending::Interrupted(_) => Interrupt::has_stopped_work(),
@@ -155,7 +158,7 @@ impl<'a> Searches<'a> {
         ended: &Ended,
         exchange: &mut dyn Exchange,
     ) -> Result<ExploreRow> {
-        let took_ns = table.engine().clock_ns() - self.start_ns;
+        let took_ns = table.engine().now_ns() - self.start_ns;
         let counts = &ended.counts;
         let all = gather_values(exchange, &(*counts, ended.stats))?;
         let sum =

@@ -4,9 +4,7 @@ use clap::builder::TypedValueParser;
 use probeline::table::{Config, OneRoundtrip};
 use probeline::transport::{Exchange, Sizes};
 
-use super::row::ExploreRow;
-use super::search::Ending;
-use super::searches::Searches;
+use super::searches::{Answer, Searches};
 use super::tables::{Engine, InBuckets, InEntries, InTrees, StateKind, open};
 use crate::cli::{JobArgs, one_of};
 use crate::failure::{Failure, Result};
@@ -17,11 +15,8 @@ pub(super) struct States {
     pub(super) words: u32,
     /// As [`StateKind::sizes`].
     pub(super) sizes: fn(Config, u32) -> (Config, Sizes),
-    pub(super) search: fn(
-        &mut Searches<'_>,
-        &mut dyn Engine,
-        &mut dyn Exchange,
-    ) -> Result<Option<(ExploreRow, Ending)>>,
+    pub(super) search:
+        fn(&mut Searches<'_>, &mut dyn Engine, &mut dyn Exchange) -> Result<Option<Answer>>,
 }
 
 impl States {

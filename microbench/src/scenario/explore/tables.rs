@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::job::Open;
 use crate::size::Size;
-use crate::timed::{AnyTimed, Timed};
+use crate::timed::Timed;
 
 /// Lines of 5 inner nodes in a rank's cache of them: 256 KiB, which stay in the CPU's cache.
 const NODE_LINES: usize = 1 << 12;
@@ -25,7 +25,7 @@ pub(super) type Moved = core::result::Result<u64, GrowError>;
 /// Opens the table of this size, together with the other ranks, on an engine whose windows are 0 or
 /// contain it.
 pub(super) type OpenTable<const W: usize> = for<'e> fn(
-    &'e mut dyn AnyTimed,
+    &'e mut dyn Timed,
     &Exploration,
     Size,
     &mut dyn Exchange,
@@ -37,9 +37,9 @@ pub(super) trait Visited<const W: usize> {
 
     fn find_or_put_batch(&mut self, states: &[[u64; W]], outcomes: &mut [Outcome]) -> Result<()>;
 
-    fn engine(&self) -> &dyn AnyTimed;
+    fn engine(&self) -> &dyn Timed;
 
-    fn engine_mut(&mut self) -> Result<&mut dyn AnyTimed>;
+    fn engine_mut(&mut self) -> Result<&mut dyn Timed>;
 
     fn stats(&self) -> TableStats;
 
@@ -60,7 +60,7 @@ pub(super) trait Visited<const W: usize> {
     /// Moves all states into a table of this size on the `next` engine, unless a rank gets a signal.
     fn move_to(
         &mut self,
-        next: &mut dyn AnyTimed,
+        next: &mut dyn Timed,
         exploration: &Exploration,
         size: Size,
         exchange: &mut dyn Exchange,
@@ -86,7 +86,7 @@ impl TableStats {
 }
 
 /// A table of states of kind `K`.
-type Opened<'e, K> = Set<&'e mut dyn AnyTimed, Vec<OperationOf<K>>, K>;
+type Opened<'e, K> = Set<&'e mut dyn Timed, Vec<OperationOf<K>>, K>;
 
 /// A kind of tables of states of `W` words.
 pub(super) trait StateKind<const W: usize>: Keys + 'static {
@@ -98,7 +98,7 @@ pub(super) trait StateKind<const W: usize>: Keys + 'static {
     fn sizes(narrow: Config, in_flight: u32) -> (Config, Sizes);
 
     fn open<'e>(
-        engine: &'e mut dyn AnyTimed,
+        engine: &'e mut dyn Timed,
         exploration: &Exploration,
         narrow: Config,
         exchange: &mut dyn Exchange,
@@ -127,7 +127,7 @@ pub(super) trait StateKind<const W: usize>: Keys + 'static {
 
 /// Opens a table of this kind: see [`OpenTable`].
 pub(super) fn open<'e, K: StateKind<W>, const W: usize>(
-    engine: &'e mut dyn AnyTimed,
+    engine: &'e mut dyn Timed,
     exploration: &Exploration,
     size: Size,
     exchange: &mut dyn Exchange,
@@ -144,11 +144,11 @@ impl<K: StateKind<W>, const W: usize> Visited<W> for Opened<'_, K> {
         Ok(Self::find_or_put_batch(self, K::keys(states), outcomes)?)
     }
 
-    fn engine(&self) -> &dyn AnyTimed {
+    fn engine(&self) -> &dyn Timed {
         &**self.transport()
     }
 
-    fn engine_mut(&mut self) -> Result<&mut dyn AnyTimed> {
+    fn engine_mut(&mut self) -> Result<&mut dyn Timed> {
         Ok(&mut **self.transport_mut()?)
     }
 
@@ -178,7 +178,7 @@ impl<K: StateKind<W>, const W: usize> Visited<W> for Opened<'_, K> {
 
     fn move_to(
         &mut self,
-        next: &mut dyn AnyTimed,
+        next: &mut dyn Timed,
         exploration: &Exploration,
         size: Size,
         exchange: &mut dyn Exchange,
@@ -197,7 +197,7 @@ impl StateKind<1> for InBuckets {
     }
 
     fn open<'e>(
-        engine: &'e mut dyn AnyTimed,
+        engine: &'e mut dyn Timed,
         exploration: &Exploration,
         narrow: Config,
         exchange: &mut dyn Exchange,
@@ -237,7 +237,7 @@ impl<const W: usize> StateKind<W> for InEntries<W> {
     }
 
     fn open<'e>(
-        mut engine: &'e mut dyn AnyTimed,
+        mut engine: &'e mut dyn Timed,
         exploration: &Exploration,
         narrow: Config,
         exchange: &mut dyn Exchange,
@@ -283,7 +283,7 @@ impl<const W: usize> StateKind<W> for InTrees<W> {
     }
 
     fn open<'e>(
-        mut engine: &'e mut dyn AnyTimed,
+        mut engine: &'e mut dyn Timed,
         exploration: &Exploration,
         narrow: Config,
         exchange: &mut dyn Exchange,
@@ -319,11 +319,11 @@ impl<const W: usize> StateKind<W> for InTrees<W> {
 
 /// Moves the content of an engine to a larger one.
 pub(super) type MoveContent<'f> =
-    dyn FnMut(&mut dyn AnyTimed, &mut dyn AnyTimed, &mut dyn Exchange) -> Result<Moved> + 'f;
+    dyn FnMut(&mut dyn Timed, &mut dyn Timed, &mut dyn Exchange) -> Result<Moved> + 'f;
 
 /// The engine of an exploration, and larger ones that take its place.
 pub(super) trait Engine {
-    fn current(&mut self) -> &mut dyn AnyTimed;
+    fn current(&mut self) -> &mut dyn Timed;
 
     /// Opens an engine of these sizes, moves the content there, and closes the current one. If that
     /// fails, the current engine stays. All ranks call it.
@@ -342,7 +342,7 @@ pub(super) struct JobEngine<'e, T> {
 }
 
 impl<T: Timed> Engine for JobEngine<'_, T> {
-    fn current(&mut self) -> &mut dyn AnyTimed {
+    fn current(&mut self) -> &mut dyn Timed {
         self.current
     }
 

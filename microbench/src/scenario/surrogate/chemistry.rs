@@ -8,13 +8,13 @@ use probeline_reactive::{Answer, QUESTION, Question, equilibrium};
 
 use super::{PAPER_WORK_NS, SurrogateArgs};
 use crate::failure::Result;
-use crate::timed::{AnyTimed, Timed};
+use crate::timed::Timed;
 
 /// An answer as the map stores it.
 pub(super) type Stored = [f64; 13];
 /// The cache, compiled once for all transports.
 pub(super) type Cache<'e> =
-    Map<&'e mut dyn AnyTimed, Vec<Operation<Question, Stored>>, Question, Stored>;
+    Map<&'e mut dyn Timed, Vec<Operation<Question, Stored>>, Question, Stored>;
 
 pub(super) struct Chemistry {
     /// How questions are rounded before they are looked up; without the cache they are not.

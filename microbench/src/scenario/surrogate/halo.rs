@@ -7,7 +7,7 @@ use probeline_reactive::{Band, COMPONENTS, Grid};
 
 use crate::failure::Result;
 use crate::one_sided;
-use crate::timed::AnyTimed;
+use crate::timed::Timed;
 
 /// Words of one READ, and of the slot that it lands in.
 pub(super) const READ_WORDS: u32 = 512;
@@ -39,7 +39,7 @@ impl Halo {
     /// ranks call it, with the number of the step.
     pub(super) fn exchange(
         &self,
-        engine: &mut dyn AnyTimed,
+        engine: &mut dyn Timed,
         step: u64,
         band: &Band,
         exchange: &mut dyn Exchange,
@@ -64,7 +64,7 @@ impl Halo {
         Ok([read(above)?, read(below)?])
     }
 
-    fn read(&self, mut engine: &mut dyn AnyTimed, at: RemoteWord, columns: usize) -> Result<Row> {
+    fn read(&self, mut engine: &mut dyn Timed, at: RemoteWord, columns: usize) -> Result<Row> {
         let end = at.index + row_words(columns);
         let mut numbers = Vec::with_capacity(columns * COMPONENTS);
         for index in (at.index..end).step_by(READ_WORDS as usize) {

@@ -28,7 +28,7 @@ use crate::pinning;
 use crate::progress::Progress;
 use crate::size::Size;
 use crate::table::{MOST_BATCH, MOST_IN_FLIGHT};
-use crate::timed::{AnyTimed, Timed};
+use crate::timed::Timed;
 use crate::units::counted;
 
 const CACHE_SIZE: Size = Size::mib(64);
@@ -290,7 +290,7 @@ impl Scenario for SurrogateArgs {
         let sizes = config.sizes::<Question, Stored>(self.in_flight);
         let halo = Halo::new(sizes.window_words, sizes.slots);
         let operations = vec![Operation::EMPTY; self.in_flight as usize];
-        let engine: &mut dyn AnyTimed = engine;
+        let engine: &mut dyn Timed = engine;
         let mut cache = Map::open(engine, config, operations, exchange)?;
         self.simulate(&mut cache, &halo, exchange)
     }
