@@ -27,7 +27,7 @@ const DEFAULT_BATCH: u32 = 1024;
 /// Maximum entries of a cache: 16 GiB.
 pub(crate) const MOST_ENTRIES: u32 = 1 << 30;
 /// Two operations of blocking calls, one of which may be a read-ahead of the previous call.
-pub(crate) const MIN_DEPTH: u32 = 16;
+const MIN_DEPTH: u32 = 16;
 /// The time, and the maximum number of READs, for the measurement of the cost of READs of one size.
 const COST_TIME: Duration = Duration::from_millis(5);
 const COST_READS: u64 = 200;

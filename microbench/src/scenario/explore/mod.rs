@@ -37,7 +37,7 @@ use crate::failure::{Failure, REFUTED, Result};
 use crate::interrupt::Interrupt;
 use crate::job::{Open, Scenario};
 use crate::size::Size;
-use crate::table::{MIN_DEPTH, MOST_BATCH, PipelineArgs};
+use crate::table::{MOST_BATCH, PipelineArgs};
 use crate::timed::Timed;
 
 /// Default of `--table-size`: 3 million states of one word. A smaller table would save little time,
@@ -295,7 +295,7 @@ impl Exploration {
         // A packing that overflows may need more words.
         let may_be = |&words: &usize| words == now || words > now && self.packing.may_overflow();
         let words = self.args.states.all().iter().map(|states| states.words as usize);
-        let least = Sizes { window_words: 0, slots: 0, slot_words: READ_WORDS, depth: MIN_DEPTH };
+        let least = Sizes { window_words: 0, slots: 0, slot_words: READ_WORDS, depth: READS };
         let sizes = words.filter(may_be).fold(least, |all, words| {
             let (_, sizes) = self.sizes_of_words(words, size);
             Sizes {

@@ -14,6 +14,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::job::Open;
 use crate::size::Size;
+use crate::table::engine_sizes;
 use crate::timed::Timed;
 
 /// Lines of 5 inner nodes in a rank's cache of them: 256 KiB, which stay in the CPU's cache.
@@ -193,7 +194,7 @@ pub(super) type InBuckets = Narrow<Vec<CacheEntry>>;
 
 impl StateKind<1> for InBuckets {
     fn sizes(narrow: Config, in_flight: u32) -> (Config, Sizes) {
-        (narrow, narrow.sizes(in_flight))
+        (narrow, engine_sizes(&narrow, in_flight, narrow.chunk_buckets, 0, 0))
     }
 
     fn open<'e>(
