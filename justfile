@@ -50,7 +50,7 @@ profile-soft-roce:
     cargo run --quiet --release --package probeline-testbed --bin vm-test -- --only two::profile_of_soft_roce
     cp "${CARGO_TARGET_DIR:-target}/soft-roce.toml" transport/sim/profile/profiles/
 
-# Every transport of this machine by turns; for MPI wants libopenmpi-dev, libmpich-dev, libclang-14-dev
+# Latency and throughput over every transport by turns; for MPI wants libopenmpi-dev, libmpich-dev, libclang-14-dev
 compare *args:
     cargo build --release --quiet
     for library in openmpi mpich; do \
@@ -60,11 +60,6 @@ compare *args:
         --target-dir "${CARGO_TARGET_DIR:-target}/$library" || exit; \
     done
     "${CARGO_TARGET_DIR:-target}/release/probeline" compare "$@"
-
-# The same over Soft-RoCE by verbs, UCX and Open MPI, in virtual machines: writes docs/compare-soft-roce.md
-compare-soft-roce:
-    cargo run --quiet --release --package probeline-testbed --bin vm-test -- --only two::compare_in_full
-    cp "${CARGO_TARGET_DIR:-target}/compare-soft-roce.md" docs/
 
 # The C interface: header, libraries and pkg-config file (just install-c PREFIX -- --features mpi)
 install-c *args:

@@ -41,12 +41,11 @@ fn unbound(refused: Option<PolicyRefused>, exchange: &mut dyn Exchange) -> Resul
 
 pub(crate) fn open_ucx(
     args: &UcxArgs,
-    tls: Option<&str>,
     sizes: Sizes,
     exchange: &mut dyn Exchange,
 ) -> Result<(probeline::ucx::Engine, String)> {
     let engine = probeline::ucx::Builder::new(sizes)
-        .tls(tls)
+        .tls(args.ucx_tls.as_deref())
         .device(args.ucx_device.as_deref())
         .gid_index(args.ucx_gid_index)
         .atomics(args.ucx_atomics)
@@ -67,15 +66,13 @@ pub(crate) fn verbs_builder(args: &VerbsArgs, sizes: Sizes) -> Result<probeline:
         .retry(args.retry()?))
 }
 
-/// Opens an engine of MPI, with "acc_single_intrinsic" if that is given, and returns a line about
-/// it.
+/// Opens an engine of MPI and returns a line about it.
 #[cfg(feature = "mpi")]
 pub(crate) fn open_mpi(
-    single: Option<bool>,
     sizes: Sizes,
     members: &mut probeline::mpi::Members,
 ) -> Result<(probeline::mpi::Engine, String)> {
-    let engine = probeline::mpi::Builder::new(sizes).acc_single_intrinsic(single).open(members)?;
+    let engine = probeline::mpi::Builder::new(sizes).open(members)?;
     let line = format!("mpi, {} ranks, {}", members.owners(), engine.info());
     Ok((engine, line))
 }

@@ -77,9 +77,7 @@ pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<En
         TransportName::Shm => run_on_machines(args, scenario, None, open_shm, no_device),
         TransportName::Verbs => run_verbs(args, scenario),
         TransportName::Ucx => {
-            let open = |sizes, _, exchange: &mut dyn Exchange| {
-                open_ucx(&args.ucx, args.ucx.ucx_tls.as_deref(), sizes, exchange)
-            };
+            let open = |sizes, _, exchange: &mut dyn Exchange| open_ucx(&args.ucx, sizes, exchange);
             run_on_machines(args, scenario, None, open, no_device)
         }
         #[cfg(feature = "mpi")]
@@ -97,7 +95,7 @@ fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::
     let machines = Machines::examine(&mut members, args.meeting.collective_limit())?;
     let mut transport = Vec::new();
     pin_rank(&args.place, None, &affinity, &mut members, &mut transport)?;
-    let (mut engine, line) = engines::open_mpi(None, scenario.sizes(), &mut members)?;
+    let (mut engine, line) = engines::open_mpi(scenario.sizes(), &mut members)?;
     transport.push(line);
     let output = scenario.run_on(&mut engine, None, &mut members);
     let output = output.unwrap_or_else(|failure| {

@@ -26,7 +26,6 @@ pub(crate) struct Recorder {
     longest_ns: u64,
     clock_ns: u64,
     cut: bool,
-    single: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -84,13 +83,7 @@ impl Recorder {
         // A fixed size, so that the histogram does not allocate during a measurement.
         histogram.auto(false);
         let (batch_ns, batch_operations, longest_ns) = (0, 0, 0);
-        let (cut, single) = (false, false);
-        Ok(Self { histogram, batch_ns, batch_operations, longest_ns, clock_ns, cut, single })
-    }
-
-    /// Times each operation individually, for operations of which one may exceed the time limit.
-    pub(crate) fn single(self, single: bool) -> Self {
-        Self { single, ..self }
+        Ok(Self { histogram, batch_ns, batch_operations, longest_ns, clock_ns, cut: false })
     }
 
     fn reset(&mut self) {
@@ -108,9 +101,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Runs one operation for each of `items`. Half of them, or one batch more, are for the mean,
-    /// unless the recorder is [`single`](Self::single). Stops early once `limit_ns` have passed.
-    /// Operation and clock share `context`.
+    /// Runs one operation for each of `items`. Half of them, or one batch more, are for the mean.
+    /// Stops early once `limit_ns` have passed. Operation and clock share `context`.
     pub(crate) fn run<I, X>(
         &mut self,
         mut items: impl ExactSizeIterator<Item = I>,
@@ -127,16 +119,14 @@ impl Recorder {
                 break;
             }
             // If there are few operations, half of them are for the mean.
-            let whole = if self.single { 0 } else { batch.min(items.len().div_ceil(2)) };
+            let whole = batch.min(items.len().div_ceil(2));
             let start = now(context);
             for item in items.by_ref().take(whole) {
                 operation(context, item)?;
             }
             let took = (now(context) - start).saturating_sub(self.clock_ns);
-            if whole > 0 {
-                self.batch_ns += took;
-                self.batch_operations += whole as u64;
-            }
+            self.batch_ns += took;
+            self.batch_operations += whole as u64;
             for item in items.by_ref().take(batch) {
                 let start = now(context);
                 operation(context, item)?;
@@ -144,7 +134,7 @@ impl Recorder {
                 self.longest_ns = self.longest_ns.max(took);
                 self.histogram.saturating_record(took);
             }
-            if took < limit_ns / BATCH_SHARE && !self.single {
+            if took < limit_ns / BATCH_SHARE {
                 batch = (2 * batch).min(BATCH);
             }
         }
@@ -273,19 +263,6 @@ mod tests {
             assert!(latency.cut && latency.operations * each_ns == clock, "{latency:?}");
             assert!(clock >= limit_ns && clock <= limit_ns * 5 / 4 + 2 * each_ns, "{clock}");
         }
-    }
-
-    #[test]
-    fn an_operation_that_outlasts_the_limit_is_the_last() {
-        let (mut clock, mut recorder) = (0, Recorder::new(0).unwrap().single(true));
-        let tick = |clock: &mut u64, each_ns| {
-            *clock += each_ns;
-            Ok(())
-        };
-        recorder.run([100, 100, 5_000, 100].into_iter(), 1_000, &mut clock, tick, |c| *c).unwrap();
-        let latency = recorder.latency();
-        assert_eq!((latency.operations, latency.p50_ns, latency.cut), (3, 100, true));
-        assert!(latency.max_ns == 5_000 && (latency.mean_ns - 1_733.0).abs() < 5.0, "{latency:?}");
     }
 
     #[test]

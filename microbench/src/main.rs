@@ -69,7 +69,7 @@ enum Command {
     /// Measure the limits of this machine's memory and of a transport
     #[command(mut_arg("tuning", without_a_table))]
     Limits(limits::LimitsArgs),
-    /// Compare one-sided operations and the table over all available transports
+    /// Compare the latency and the throughput over all available transports, by turns
     Compare(compare::CompareArgs),
     /// Explore the states of a Petri net, with the table as the set of visited states
     Explore(explore::ExploreArgs),
@@ -180,7 +180,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::BenchMap(args) => bench_map::run(args),
         Command::Roundtrips(args) => roundtrips::run(args),
         Command::Limits(args) => limits::run(args),
-        Command::Compare(args) => compare::run(args),
+        Command::Compare(args) => return compare::run(args),
         Command::Explore(args) => return explore::run(args),
         Command::Surrogate(args) => surrogate::run(args),
         Command::Simulate(args) => simulate::run(args),

@@ -7,11 +7,8 @@ use probeline::transport::{Completion, Local, Owner, RemoteWord, Segment, Slot, 
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::timed::Timed;
-
-/// Polls between two readings of the clock.
-const POLLS_PER_CLOCK: u32 = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -37,8 +34,6 @@ pub(crate) struct Chain {
     slot: Slot,
     rng: SmallRng,
     result: u64,
-    /// The deadline of the next operations, by the engine's clock.
-    pub(crate) until_ns: u64,
 }
 
 impl Access {
@@ -60,7 +55,7 @@ impl Chain {
     ) -> Self {
         let rng = SmallRng::seed_from_u64(seed);
         let last = words.end - u64::from(access.words());
-        Self { access, owner, first: words.start, last, slot, rng, result: 0, until_ns: u64::MAX }
+        Self { access, owner, first: words.start, last, slot, rng, result: 0 }
     }
 
     pub(crate) fn next<T: Timed>(&mut self, engine: &mut T) -> Result<()> {
@@ -74,7 +69,7 @@ impl Chain {
             Access::Swap(desired) => engine.compare_and_swap(Token(0), start, 0, desired)?,
             Access::Add(addend) => engine.fetch_add(Token(0), start, addend)?,
         }
-        self.result = wait(engine, self.until_ns)?;
+        self.result = wait(engine)?;
         if let Access::Read { .. } = self.access {
             self.result = engine.landed(local)?.first().copied().unwrap_or(0);
         }
@@ -86,31 +81,15 @@ impl Chain {
 pub(crate) fn read<T: Timed>(engine: &mut T, from: Segment, slot: Slot) -> Result<u64> {
     let into = Local { slot, start: 0, words: from.words };
     engine.read(Token(0), from, into)?;
-    wait(engine, u64::MAX)?;
+    wait(engine)?;
     Ok(engine.landed(into)?.first().copied().unwrap_or(0))
 }
 
 /// Polls until the one operation in flight completes, and returns its result.
-pub(crate) fn wait<T: Timed>(engine: &mut T, until_ns: u64) -> Result<u64> {
+pub(crate) fn wait<T: Timed>(engine: &mut T) -> Result<u64> {
     let mut completion = [Completion::default()];
-    loop {
-        for _ in 0..POLLS_PER_CLOCK {
-            if engine.poll(&mut completion)? > 0 {
-                return Ok(completion[0].result?);
-            }
-        }
-        if engine.now_ns() > until_ns {
-            return Err(late());
-        }
-    }
-}
-
-/// Returns the failure of an operation or a barrier that did not complete in time.
-pub(crate) fn late() -> Failure {
-    Failure::new(
-        "an operation did not complete, or a rank did not enter a barrier, within --step-timeout: \
-         raise it, or read in standard error why another rank failed",
-    )
+    while engine.poll(&mut completion)? == 0 {}
+    Ok(completion[0].result?)
 }
 
 /// Returns `index`, computed from `value`: the compiler and the CPU must wait for `value`.

@@ -47,12 +47,9 @@ pub(crate) struct RunReport<R: Row> {
     /// The transports that `compare` measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) columns: Vec<Value>,
-    /// The predictions of `tune` for every candidate, and the measurements of a sweep.
+    /// The short runs of `tune` of every candidate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) candidates: Vec<Value>,
-    /// The times of READs by size and of compare-and-swaps that `tune` measured.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) rates: Vec<Value>,
     pub(crate) rows: Vec<R>,
     /// The fields of the grid that `surrogate` simulated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -81,7 +78,6 @@ impl<R: Row> RunReport<R> {
             transport: Vec::new(),
             columns: Vec::new(),
             candidates: Vec::new(),
-            rates: Vec::new(),
             pictures: Vec::new(),
             rows: Vec::new(),
             notes: Vec::new(),

@@ -104,7 +104,7 @@ fn bash_offers_commands_options_values_and_files() {
 #[test]
 fn no_hidden_option_is_offered() {
     let (_scratch, [script, _, fish]) = scripts();
-    for (command, hidden) in [("limits", "--tuning"), ("compare", "--serve")] {
+    for (command, hidden) in [("limits", "--tuning"), ("compare", "--two-nodes")] {
         let offered = bash_offers(&script, &["probeline", command, "--"]);
         assert!(offered.contains(&"--json".to_owned()), "{offered:?}");
         assert!(!offered.contains(&hidden.to_owned()), "{offered:?}");

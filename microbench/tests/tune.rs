@@ -269,36 +269,6 @@ fn roundtrips_use_the_tuned_table() {
     assert!(given.iter().all(|row| row["chunk_buckets"] == "64"));
 }
 
-/// The columns of a comparison are separate processes, which receive the file as well.
-#[test]
-fn compare_uses_the_tuned_table() {
-    let scratch = Scratch::new();
-    let json = scratch.path("rows.json");
-    let compare = ["compare", "--quick", "--columns", "sim", "--table-size", "1MiB"];
-    // An insert takes one roundtrip of 2 us if the claim is posted along with the READ, otherwise
-    // two.
-    for (one_roundtrip, inserted_ns) in [
-        (probeline::table::OneRoundtrip::On, 2_000.0),
-        (probeline::table::OneRoundtrip::Off, 4_000.0),
-    ] {
-        let tuning = probeline::tuning::Tuning {
-            chunk_buckets: 16,
-            one_roundtrip,
-            direct: false,
-            ..probeline::tuning::Tuning::default()
-        };
-        let file = scratch.file("tuning.toml", &tuning.to_toml());
-        run(&[&compare[..], &["--tuning", &file, "--json", &json]].concat()).printed();
-        let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
-        assert_eq!(report["parameters"]["tuning"], file.as_str());
-        assert_eq!(report["parameters"]["chunk_buckets"], 16);
-        let rows = report["rows"].as_array().unwrap().iter();
-        let inserted = rows.filter(|row| row["measured"] == "inserted");
-        let inserted: Vec<f64> = inserted.map(|row| row["median"].as_f64().unwrap()).collect();
-        assert_eq!(inserted, [inserted_ns; 2], "{one_roundtrip:?}");
-    }
-}
-
 /// The simulated table has the file's parameters and its operations in flight, not only the printed
 /// ones.
 #[test]

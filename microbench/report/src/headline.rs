@@ -139,7 +139,7 @@ fn compare(run: &Run) -> Option<String> {
     let columns = run.more.get("columns")?.as_array()?;
     let measured = columns.iter().filter(|column| column["state"] == "measured");
     let names: Vec<&str> = measured.filter_map(|column| column["column"].as_str()).collect();
-    (!names.is_empty()).then(|| format!("{}, measured alternately", names.join(", ")))
+    (!names.is_empty()).then(|| format!("{}, measured by turns", names.join(", ")))
 }
 
 fn tune(run: &Run) -> Option<String> {

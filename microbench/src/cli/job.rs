@@ -165,11 +165,10 @@ impl JobArgs {
         }
     }
 
-    /// Resolves the same options for `transports` in one run, on several machines if `apart`.
+    /// Resolves the same options for the jobs of `transports`, which run in turn on this machine.
     pub(crate) fn settle_columns(
         &mut self,
         transports: &[&str],
-        apart: bool,
         table_size: Size,
         chunk_buckets: &[u32],
     ) -> Result<()> {
@@ -196,13 +195,10 @@ impl JobArgs {
             }
         }
         self.sim.check(&self.options)?;
-        if apart && cfg!(feature = "mpi") && transports.contains(&"mpi") {
-            self.check_mpi()?;
-        }
-        self.transport = if apart { TransportName::Verbs } else { TransportName::Shm };
+        self.transport = TransportName::Shm;
         self.table_size = self.table_size_asked.unwrap_or(table_size);
-        let launched = self.settle_ranks()?;
-        self.check_table_size(launched, chunk_buckets)
+        self.settle_ranks()?;
+        self.check_table_size(None, chunk_buckets)
     }
 
     /// Refuses options of another transport, which would have no effect.

@@ -27,7 +27,6 @@ use crate::cli::JobArgs;
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario};
 use crate::run_report::{Files, RunReport};
-use crate::size::Size;
 
 /// Operations of blocking calls: one operation, and a previous one whose read-ahead may still
 /// complete.
@@ -68,16 +67,6 @@ fn report_job<S: Scenario, R: Row>(
     report.doctor.extend(ended.doctor);
     report.job(job);
     Ok(Some((report, files, ended.output)))
-}
-
-fn full(config: &Config, owners: u32, held: u64) -> Failure {
-    let buckets = config.buckets_per_owner * u64::from(owners);
-    let size = Size((buckets * 16).next_power_of_two());
-    Failure::new(format!(
-        "{}. Start again with --table-size {size}{}",
-        no_room(config, owners, held),
-        or_more_chunks(config, owners)
-    ))
 }
 
 /// Returns the advice of a larger M, if an operation does not examine all buckets.

@@ -2,17 +2,15 @@
 //! with verbs, and a job that meets by PMIx.
 
 use core::time::Duration;
-use std::fs;
 
 use anyhow::{Context, Result, ensure};
 
-use super::PROBELINE;
 use super::conformance::suite_passes;
-use super::positive;
 use super::probeline::{FMS_2, PHILOSOPHERS_7, check_exploration};
+use super::{PROBELINE, median, positive};
 use crate::case::{Bound, Case, Figure, Layer};
 use crate::command::GuestCommand;
-use crate::programs::{Build, c_example, open_mpi_probeline, open_mpi_tests, program, target_dir};
+use crate::programs::{Build, c_example, open_mpi_probeline, open_mpi_tests, program};
 use crate::testbed::Testbed;
 
 /// Bounds a job of mpirun.
@@ -29,27 +27,25 @@ const SHELL_PORT: u16 = 2222;
 /// The time of an insert over verbs is at most this multiple of that over osc ucx whose owner polls.
 const MAX_INSERT_RATIO: f64 = 0.5;
 
-/// Options of `compare`: enough to see that it works; enough for the ratio; those of the page in
-/// `docs/`.
-const ONCE: &str = "--rounds 1 --ops 20 --seconds-per-measurement 0.01 --sleep 0.05";
-const SHORT: &str = "--rounds 3 --ops 50 --seconds-per-measurement 0.05 --sleep 0.1";
-const FULL: &str = "--rounds 5";
+/// Measures few inserts, and few operations of the other rows.
+const BENCH: &str = "bench-latency -C 8 --load-factors 0.1 --rounds 1 --ops 50 \
+    --seconds-per-measurement 0.05 --table-size 128KiB --full";
+
+/// Rounds in which both transports take turns.
+const ROUNDS: u32 = 5;
 
 pub(super) const CASES: &[Case] = &[
     Case::test(Layer::Two, "osc_ucx_conformance", conformance).needs(&[Build::OpenMpiTests]),
     Case::test(Layer::Two, "comparison_with_osc_ucx_runs", |testbed| {
-        compare(testbed, Build::OpenMpiProbeline, ONCE).map(drop)
+        compare(testbed, Build::OpenMpiProbeline, 1).map(drop)
     })
     .needs(&[Build::OpenMpiProbeline]),
     Case::bench(Layer::Two, "insert_over_verbs_vs_osc_ucx", |testbed| {
-        let value = compare(testbed, Build::OpenMpiProbelineRelease, SHORT)?;
+        let value = compare(testbed, Build::OpenMpiProbelineRelease, ROUNDS)?;
         let name = "insert over verbs / osc ucx".to_owned();
         Ok(vec![Figure { name, value, bound: Bound::AtMost(MAX_INSERT_RATIO) }])
     })
     .needs(&[Build::OpenMpiProbelineRelease]),
-    Case::test(Layer::Two, "compare_in_full", compare_in_full)
-        .needs(&[Build::OpenMpiProbelineRelease])
-        .on_demand(),
     Case::test(Layer::Two, "explore_on_two_machines_under_mpirun", explore).needs(PROBELINE),
     Case::test(Layer::Two, "c_example_on_two_machines", in_c).needs(&[Build::CExample]),
 ];
@@ -67,28 +63,27 @@ fn conformance(testbed: &Testbed) -> Result<()> {
     suite_passes(&output)
 }
 
-/// Runs the whole comparison and leaves its page for `docs/`.
-fn compare_in_full(testbed: &Testbed) -> Result<()> {
-    compare(testbed, Build::OpenMpiProbelineRelease, FULL)?;
-    let page = target_dir()?.join("compare-soft-roce.md");
-    fs::copy(testbed.dir().join("share/compare.md"), &page)?;
-    println!("written: {}", page.display());
-    Ok(())
+/// Runs `bench-latency` over verbs and over osc ucx by turns. Returns the time of an insert over verbs
+/// divided by that over osc ucx, the median of the rounds.
+fn compare(testbed: &Testbed, build: Build, rounds: u32) -> Result<f64> {
+    let ratio = |_| -> Result<f64> {
+        let verbs = insert_ns(testbed, build, "--transport verbs --exchange pmix")?;
+        let osc_ucx = insert_ns(testbed, build, "--transport mpi")?;
+        println!("\ninsert: {verbs} ns over verbs, {osc_ucx} ns over osc ucx");
+        Ok(verbs / osc_ucx)
+    };
+    positive(median((0..rounds).map(ratio).collect::<Result<_>>()?))
 }
 
-/// Runs `probeline compare`, which writes a page to the share; the time of an insert over verbs
-/// divided by that over osc ucx.
-fn compare(testbed: &Testbed, build: Build, options: &str) -> Result<f64> {
-    let columns = "--columns verbs,ucx-rc,osc-ucx --ucx-gid-index 0";
-    let page = "--markdown $SHARE/compare.md";
+/// Returns the median time of an insert.
+fn insert_ns(testbed: &Testbed, build: Build, transport: &str) -> Result<f64> {
     let probeline = open_mpi_probeline(build)?;
-    let command = format!("{OVER_RC} {probeline} compare {columns} {options} {page}");
-    let output = mpirun(testbed, &command)?;
-    let line = output.lines().find_map(|line| line.strip_prefix("inserted: verbs takes "));
-    let line = line.with_context(|| format!("no ratio in: {output}"))?;
-    println!("\n{line}");
-    let ratio = line.split(' ').next().and_then(|ratio| ratio.parse().ok());
-    positive(ratio.with_context(|| format!("no ratio in: {line}"))?)
+    let output = mpirun(testbed, &format!("{OVER_RC} {probeline} {BENCH} {transport}"))?;
+    // Columns: operation, C, load factor, operations, min, mean, p50.
+    let mut rows = output.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let row = rows.find(|row| row.starts_with(&["inserted", "8", "0.10"]));
+    let p50 = row.and_then(|row| row.get(6)?.parse().ok());
+    positive(p50.with_context(|| format!("no insert in: {output}"))?)
 }
 
 /// Two ranks on two machines explore over verbs. PMIx alone tells them the address and the secret.

@@ -10,7 +10,7 @@ const PLOTS: [[&str; 4]; 2] = [
     [
         "ops/s",
         "rate",
-        "Time of an operation with many in flight",
+        "Time of a find-or-put of all ranks at once",
         "from the rate, median of the rounds",
     ],
 ];
@@ -21,7 +21,7 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
         [
             "compare",
             "Transports side by side",
-            "The same operations over every transport, measured alternately in one run.",
+            "bench-latency and bench-throughput over every transport, by turns over rounds.",
         ],
         used.iter().flat_map(|run| PLOTS.into_iter().filter_map(|kind| plot(run, kind))),
         "Transports side by side: no run of compare was given. `probeline compare --json FILE` \
@@ -34,12 +34,7 @@ fn plot(run: &Run, [unit, id, title, what]: [&str; 4]) -> Option<Plot> {
     let runs = core::slice::from_ref(run);
     let mut series = series_of_runs(runs, &["compare"], |_, row| {
         row.text("unit").filter(|of| *of == unit)?;
-        let measured = row.text("measured")?;
-        let name = match row.text("owner").unwrap_or_default() {
-            // In a workload all ranks work.
-            "" | "works" => measured.to_owned(),
-            owner => format!("{measured}, {owner}"),
-        };
+        let name = row.text("measured")?.to_owned();
         let times = row.number("times_fastest").filter(|times| *times > 0.0)?;
         Some(Sample::new(row.text("column")?.to_owned(), [times, names.place(name)]))
     });
@@ -53,8 +48,7 @@ fn plot(run: &Run, [unit, id, title, what]: [&str; 4]) -> Option<Plot> {
         title: format!("{title}, relative to the fastest transport"),
         caption: format!(
             "Run {}: time divided by that of the row's fastest transport ({what}); 1 is the \
-             fastest. polls, sleeps: what the owner does during the measurement. Simulated \
-             transports have virtual time and are left out.",
+             fastest. Simulated transports have virtual time and are left out.",
             run.number
         ),
         x: ("times the fastest", Kind::Ratios),

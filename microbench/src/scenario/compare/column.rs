@@ -1,7 +1,9 @@
-//! The columns that can be compared, and how their ranks are started.
+//! The columns that can be compared, how their ranks are started, and what they have measured.
 
 use clap::ValueEnum;
+use serde_json::{Value, json};
 
+use super::benchmark::{Benchmark, Unit};
 use crate::cli;
 
 /// A transport with its settings.
@@ -73,7 +75,7 @@ impl ColumnName {
         }
     }
 
-    pub(super) fn option(self, name: &str) -> Option<&'static str> {
+    fn option(self, name: &str) -> Option<&'static str> {
         self.options().iter().find(|(given, _)| *given == name).map(|(_, value)| *value)
     }
 
@@ -98,16 +100,8 @@ impl ColumnName {
         self != Self::Sim
     }
 
-    pub(super) fn is_mpi(self) -> bool {
+    fn is_mpi(self) -> bool {
         self.launcher() != Launcher::Own
-    }
-
-    pub(super) fn shares_a_job(self) -> bool {
-        !matches!(self, Self::ShmPosted | Self::Sim)
-    }
-
-    pub(super) fn reaches_other_machines(self) -> bool {
-        self.shares_a_job() && !matches!(self, Self::Shm | Self::UcxShm | Self::OscSm)
     }
 
     /// Returns lists of alternatives: the lines about the transport must contain one of each list.
@@ -127,37 +121,99 @@ impl ColumnName {
         }
     }
 
-    pub(super) fn lacks(self, transport: &[String]) -> Option<String> {
+    fn lacks(self, transport: &[String]) -> Option<String> {
         let contains = |name: &&str| transport.iter().any(|line| line.contains(name));
         let missing = self.required().iter().find(|any| !any.iter().any(contains))?;
         Some(missing.join(" or "))
     }
+}
 
-    pub(super) fn is_osc(self) -> bool {
-        matches!(self.launcher(), Launcher::OpenMpi(_))
+/// The figures of one row of a column by round, until the round in which the column failed.
+#[derive(Clone, Debug)]
+pub(super) struct Figures {
+    pub(super) measured: String,
+    pub(super) unit: Unit,
+    pub(super) rounds: Vec<f64>,
+}
+
+/// A column and what it has measured.
+pub(super) struct Column {
+    pub(super) name: ColumnName,
+    /// Whether `--columns` names it; otherwise it is measured if the machine has it.
+    pub(super) requested: bool,
+    pub(super) transport: Vec<String>,
+    /// Why it measures no more.
+    pub(super) error: Option<String>,
+    pub(super) figures: Vec<Figures>,
+}
+
+impl Column {
+    pub(super) fn new(name: ColumnName, requested: bool) -> Self {
+        Self { name, requested, transport: Vec::new(), error: None, figures: Vec::new() }
     }
 
-    /// States what the time of one operation includes, from post to completion.
-    pub(super) fn includes(self) -> &'static str {
-        match self {
-            Self::Shm | Self::ShmPosted => {
-                "the post requests the cache lines; the caller's CPU accesses the owner's window at \
-                 the kick or at the poll that reports the operation"
-            }
-            Self::Verbs => {
-                "work request, doorbell, the device's work and the poll of the completion queue; \
-                 atomics are the device's"
-            }
-            Self::UcxShm | Self::UcxTcp | Self::UcxRc => {
-                "ucp_get_nbx; ucp_put_nbx and a flush of the endpoint; ucp_atomic_op_nbx with a \
-                 reply; ucp_worker_progress until the callback"
-            }
-            _ if self.is_mpi() => {
-                "MPI_Get, MPI_Put, MPI_Compare_and_swap or MPI_Fetch_and_op, and MPI_Win_flush of \
-                 the target, in one epoch of MPI_Win_lock_all"
-            }
-            _ => "the time of its model",
+    /// Adds the figures of a report, or returns why they are not this column's.
+    pub(super) fn take(&mut self, benchmark: &Benchmark, report: &Value) -> Result<(), String> {
+        let lines = report["transport"].as_array().into_iter().flatten();
+        self.transport = lines.filter_map(|line| Some(line.as_str()?.to_owned())).collect();
+        if let Some(missing) = self.name.lacks(&self.transport) {
+            let lines = self.transport.join("; ");
+            return Err(format!(
+                "it ran without {missing}, which this library may not have: {lines}"
+            ));
         }
+        let full = Benchmark::full(report);
+        if full > 0 {
+            return Err(format!(
+                "{full} find-or-puts ended Full: give a larger --table-size, or fewer --ops"
+            ));
+        }
+        for (measured, figure) in benchmark.figures(report) {
+            match self.figures.iter_mut().find(|of| of.measured == measured) {
+                Some(of) => of.rounds.push(figure),
+                None => self.figures.push(Figures {
+                    measured,
+                    unit: benchmark.unit,
+                    rounds: vec![figure],
+                }),
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn of_row(&self, measured: &str) -> Option<&Figures> {
+        self.figures.iter().find(|of| of.measured == measured)
+    }
+
+    /// Returns the line of a column that was requested, or has measured something, and has failed.
+    pub(super) fn failure(&self) -> Option<String> {
+        (self.state() == "failed").then(|| self.line())
+    }
+
+    /// Returns the line of the report: the transport, or the error.
+    pub(super) fn line(&self) -> String {
+        let (name, transport) = (self.name.name(), self.transport.join("; "));
+        match &self.error {
+            Some(error) => format!("{name}: {}: {error}", self.state()),
+            None => format!("{name}: {transport}"),
+        }
+    }
+
+    fn state(&self) -> &'static str {
+        match self.error {
+            None => "measured",
+            Some(_) if self.requested || !self.figures.is_empty() => "failed",
+            Some(_) => "absent",
+        }
+    }
+
+    pub(super) fn value(&self) -> Value {
+        json!({
+            "column": self.name.name(),
+            "state": self.state(),
+            "reason": self.error,
+            "transport": self.transport,
+        })
     }
 }
 

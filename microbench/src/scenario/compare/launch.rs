@@ -1,4 +1,4 @@
-//! The command that starts a column's ranks.
+//! The command that runs a benchmark over a column.
 
 use core::str::FromStr;
 use std::env;
@@ -6,12 +6,25 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::CompareArgs;
+use super::benchmark::Benchmark;
 use super::column::{ColumnName, Launcher};
 use crate::cli::heading;
 use crate::options::Options;
 
-/// Options of this command that the ranks of its columns do not get.
-const OWN_OPTIONS: [&str; 6] = ["columns", "worker", "rounds", "json", "csv", "markdown"];
+/// Options of this command that its benchmarks do not get.
+const OWN_OPTIONS: [&str; 11] = [
+    "columns",
+    "worker",
+    "rounds",
+    "ops",
+    "seconds-per-measurement",
+    "step-timeout",
+    "quick",
+    "json",
+    "csv",
+    "markdown",
+    "full",
+];
 
 /// A build of this command for one MPI library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +95,11 @@ fn beside(exe: &Path, mpi: &str) -> Option<PathBuf> {
     Some(folder.join(mpi).join("release").join(exe.file_name()?))
 }
 
-pub(super) fn command(column: ColumnName, args: &CompareArgs) -> Result<Command, String> {
+pub(super) fn command(
+    column: ColumnName,
+    benchmark: &Benchmark,
+    args: &CompareArgs,
+) -> Result<Command, String> {
     let ranks = args.job.ranks.to_string();
     let mut command = match column.launcher() {
         Launcher::Own => {
@@ -107,14 +124,14 @@ pub(super) fn command(column: ColumnName, args: &CompareArgs) -> Result<Command,
         }
     };
     let mut options = of_column(&args.job.options, column);
-    for (name, value) in args.of_ranks() {
+    for (name, value) in benchmark.options(args) {
         options.set(name, value);
     }
-    command.args(["compare", "--serve"]).args(options.to_argv());
+    command.arg(benchmark.command).args(options.to_argv());
     Ok(command)
 }
 
-/// Returns the options of a column's ranks: those that the user gave, without this command's own
+/// Returns the options of a column: those that the user gave, without this command's own
 /// ones and those of other transports, and those of the column.
 fn of_column(given: &Options, column: ColumnName) -> Options {
     let others = heading::OF_TRANSPORTS.iter();
@@ -141,9 +158,9 @@ mod tests {
 
     #[test]
     fn ranks_get_the_options_of_their_transport() {
-        let line = "--columns shm,verbs --device=rxe0 --quick --pin none -C 8 --json a \
+        let line = "--columns shm,verbs --device=rxe0 --step-timeout 5 --pin none -C 8 --json a \
                     --sim-roundtrip-ns 5 --direct on --ucx-device rxe0:1 --rendezvous-timeout 9";
-        let all = "--chunk-buckets 8 --quick --direct";
+        let all = "--chunk-buckets 8 --direct";
         for (column, expected) in [
             (
                 ColumnName::Shm,

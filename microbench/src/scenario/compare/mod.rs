@@ -1,146 +1,219 @@
-//! `compare`: measures one-sided operations and the table over every transport of the machine in
-//! one run. A column is a transport with its settings. The columns are measured in turn at each
-//! step.
+//! `compare`: runs `bench-latency` and `bench-throughput` over every transport of the machine, by
+//! turns over rounds, and joins their rows. A column is a transport with its settings.
 
-mod args;
-mod barrier;
-mod bench;
+mod benchmark;
 mod column;
 mod launch;
-mod measured;
-mod one_job;
-mod processes;
 mod row;
-mod step;
-mod summary;
-mod worker;
+mod turn;
 
+use core::time::Duration;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use probeline::transport::Alone;
 use probeline_results::Note;
 
-pub(crate) use self::args::CompareArgs;
-use self::args::{BATCH, TABLE_SIZE, TABLE_SIZE_ONE_JOB};
-use self::column::ColumnName;
-use self::measured::{Column, Sample};
-use self::row::rows;
-use self::step::steps;
-use self::worker::Turn;
-use super::peer;
+use self::benchmark::BENCHMARKS;
+use self::column::{Column, ColumnName};
+use self::launch::Worker;
+use self::turn::Folder;
+use crate::cli::{ChunkArgs, JobArgs, seconds};
 use crate::failure::{Failure, Result};
 use crate::findings::{Device, Findings};
+use crate::interrupt::Interrupt;
+use crate::job;
 use crate::progress::Progress;
 use crate::run_report::{Files, RunReport};
-use crate::table;
+use crate::size::Size;
+use crate::table::AlgorithmArgs;
 
-pub(crate) fn run(mut args: CompareArgs) -> Result<()> {
-    let chunk_buckets = [args.chunks.chunk_buckets];
-    if args.serve {
-        args.job.settle(TABLE_SIZE, TABLE_SIZE, &chunk_buckets)?;
-        return worker::serve(&args);
-    }
-    args.check()?;
-    args.one_job = args.is_one_job()?;
-    let table_size = if args.one_job { TABLE_SIZE_ONE_JOB } else { TABLE_SIZE };
-    let transports = args.transports();
-    args.job.settle_columns(&transports, args.one_job, table_size, &chunk_buckets)?;
-    args.check_ranks()?;
+/// Small enough that filling it, which each turn does, takes a second over the slowest transport.
+const TABLE_SIZE: Size = Size::mib(8);
+const QUICK_TABLE_SIZE: Size = Size::mib(1);
+/// Options of jobs whose ranks others start. The command starts the ranks of all columns itself.
+const MEETING: [&str; 7] =
+    ["two-nodes", "port", "exchange", "rendezvous", "rank", "secret-file", "allow-remote"];
+
+#[derive(Args, Clone, Debug)]
+// The columns determine these options.
+#[command(mut_arg("transport_asked", |option| option.hide(true)))]
+#[command(mut_arg("ucx_tls", |option| option.hide(true)))]
+#[command(mut_arg("two_nodes", |option| option.hide(true)))]
+#[command(mut_arg("port", |option| option.hide(true)))]
+#[command(mut_arg("exchange", |option| option.hide(true)))]
+#[command(mut_arg("rendezvous", |option| option.hide(true)))]
+#[command(mut_arg("rank", |option| option.hide(true)))]
+#[command(mut_arg("secret_file", |option| option.hide(true)))]
+#[command(mut_arg("allow_remote", |option| option.hide(true)))]
+#[command(mut_arg("table_size_asked", |option| {
+    option.help("Memory for the table's buckets, all ranks together [default: 8MiB]")
+}))]
+pub(crate) struct CompareArgs {
+    /// Transports to compare [default: all of this machine, without sim]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME,...")]
+    columns: Vec<ColumnName>,
+
+    /// Builds of this command with --features mpi: openmpi=PATH or mpich=PATH [default: the folders
+    /// openmpi and mpich beside that of this build]
+    #[arg(long, value_name = "MPI=PATH")]
+    worker: Vec<Worker>,
+
+    #[command(flatten)]
+    chunks: ChunkArgs,
+
+    /// Rounds; the columns take turns at each benchmark, and medians are reported
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=999))]
+    rounds: u32,
+
+    /// Operations of each rank in each measurement
+    #[arg(long, default_value_t = 50_000, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(20..))]
+    ops: u32,
+
+    /// Longest time of each measurement of latency, in seconds, 0.001 to 3600. Throughput is
+    /// measured to its end
+    #[arg(long, default_value_t = 0.05, value_name = "SECONDS", value_parser = seconds())]
+    seconds_per_measurement: f64,
+
+    /// Longest time of one run of a benchmark over one column, in seconds; then its processes are
+    /// killed and the column has failed
+    #[arg(long, default_value_t = 120, value_name = "SECONDS")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    step_timeout: u64,
+
+    /// Two rounds of few operations: a check that it works, without useful figures
+    #[arg(long, conflicts_with_all = ["rounds", "ops", "seconds_per_measurement"])]
+    quick: bool,
+
+    #[command(flatten)]
+    algorithm: AlgorithmArgs,
+
+    // Last, because its headings in the help apply to all options after them.
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+}
+
+pub(crate) fn run(mut args: CompareArgs) -> Result<ExitCode> {
+    args.settle()?;
     let files = Files::of_job(&args.job)?;
     // Created before the run, so that the reported load of the machine excludes it.
     let mut report = RunReport::new("compare");
-    let (columns, doctor) = if args.one_job {
-        let Some(compared) = one_job::compare_in_one_job(&args)? else { return Ok(()) };
-        compared
-    } else {
-        let columns = processes::compare_processes(&args);
-        let found = device(&columns).map(|device| device.examine(probeline_doctor::ANSWER));
-        (columns, Findings::here(found.unwrap_or_default()))
-    };
+    let mut columns = args.columns();
+    take_turns(&args, &mut columns)?;
     report.transport = columns.iter().map(Column::line).collect();
-    report.transport.extend(columns.iter().filter_map(Column::includes));
     report.columns = columns.iter().map(Column::value).collect();
-    report.doctor.extend(doctor);
-    report.rows = rows(&columns);
+    report.doctor.extend(findings(&columns));
+    report.rows = row::rows(&columns);
     report.sizes(&args.job);
     report.parameter("chunk_buckets", args.chunks.chunk_buckets);
     report.parameter("max_chunks", args.chunks.max_chunks);
-    report.parameter("rounds", args.rounds());
-    report.parameter("ops", args.operations());
-    report.parameter("seconds_per_measurement", args.time().as_secs_f64());
-    report.parameter("sleep", args.sleep().as_secs_f64());
-    report.parameters(table::of_algorithm(&args.config()));
-    report.summary = summary::lines(&columns, args.job.ranks);
-    report.notes = notes(&args, &columns);
+    report.parameter("rounds", args.rounds);
+    report.parameter("ops", args.ops);
+    report.parameter("seconds_per_measurement", args.seconds_per_measurement);
+    report.summary = row::summary(&columns, &report.rows, args.job.ranks);
+    report.notes = notes(&args, !report.rows.is_empty());
+    let failed: Vec<_> = columns.iter().filter(|column| column.requested).collect();
+    let failed: Vec<_> = failed.iter().filter_map(|column| column.failure()).collect();
     report.publish(files)?;
-    let failed = columns.iter().filter(|column| column.requested && column.has_failed());
-    let failed: Vec<String> = failed.map(Column::line).collect();
-    match failed.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::new(failed.join("; "))),
+    match Interrupt::received() {
+        Some(signal) => Ok(signal.exit_code()),
+        None if failed.is_empty() => Ok(ExitCode::SUCCESS),
+        None => Err(Failure::new(failed.join("; "))),
     }
 }
 
-fn device(columns: &[Column]) -> Option<Device> {
-    let verbs = columns.iter().find(|column| column.name == ColumnName::Verbs && column.is_up())?;
-    Device::in_lines(&verbs.transport)
+impl CompareArgs {
+    /// Checks the options and resolves their defaults.
+    fn settle(&mut self) -> Result<()> {
+        let again = |at: &usize| self.columns[..*at].contains(&self.columns[*at]);
+        if let Some(at) = (0..self.columns.len()).find(again) {
+            let name = self.columns[at].name();
+            return Err(Failure::usage(format!("--columns has {name} twice: leave out one")));
+        }
+        let given = MEETING.into_iter().find(|name| self.job.options.is_given(name));
+        if given.is_some() || job::is_launched()? {
+            let what = given.map_or("a launcher".to_owned(), |name| format!("--{name}"));
+            return Err(Failure::usage(format!(
+                "compare starts the ranks of all columns on this machine itself: start it without \
+                 {what}. On two machines run bench-latency over each transport in turn"
+            )));
+        }
+        if self.quick {
+            (self.rounds, self.ops, self.seconds_per_measurement) = (2, 200, 0.002);
+        }
+        let table_size = if self.quick { QUICK_TABLE_SIZE } else { TABLE_SIZE };
+        let columns = self.columns();
+        let transports: Vec<_> = columns.iter().map(|column| column.name.transport()).collect();
+        self.job.settle_columns(&transports, table_size, &[self.chunks.chunk_buckets])?;
+        match self.job.ranks {
+            0 | 1 => Err(Failure::usage(
+                "operations on another rank's words need two ranks at least: --ranks 2",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the columns, before any measurement.
+    fn columns(&self) -> Vec<Column> {
+        if !self.columns.is_empty() {
+            return self.columns.iter().map(|&name| Column::new(name, true)).collect();
+        }
+        let all = ColumnName::value_variants().iter().filter(|name| name.is_real());
+        all.map(|&name| Column::new(name, false)).collect()
+    }
 }
 
-/// Measures every step over every column in each round, the columns in turn. Each round starts with
-/// another column. `measure` returns the sample or the reason why the column has failed.
-fn take_turns(
-    args: &CompareArgs,
-    columns: &mut [Column],
-    mut measure: impl FnMut(Turn) -> core::result::Result<Sample, String>,
-) {
-    let (steps, rounds) = (steps(), u64::from(args.rounds()));
-    let mut progress = Progress::new(rounds * steps.len() as u64, true);
-    for round in 0..rounds {
-        for (at, step) in steps.iter().enumerate() {
-            let done = round * steps.len() as u64 + at as u64;
-            let first = usize::try_from(round).unwrap_or(0) % columns.len().max(1);
-            for turn in (first..columns.len()).chain(0..first) {
-                let column = &mut columns[turn];
-                if !column.is_up() {
+/// Runs every benchmark over every column in each round, the columns in turn, each round with
+/// another first column. Stops at a signal.
+fn take_turns(args: &CompareArgs, columns: &mut [Column]) -> Result<()> {
+    let folder = Folder::create()?;
+    Interrupt::watch(&mut Alone)?;
+    let steps = u64::from(args.rounds) * BENCHMARKS.len() as u64;
+    let mut progress = Progress::new(steps * columns.len() as u64, true);
+    let limit = Duration::from_secs(args.step_timeout);
+    for round in 0..args.rounds as usize {
+        let first = round % columns.len();
+        for benchmark in &BENCHMARKS {
+            for at in (first..columns.len()).chain(0..first) {
+                let column = &mut columns[at];
+                progress.advance(&format!("{} over {}", benchmark.name(), column.name.name()));
+                if column.error.is_some() {
                     continue;
                 }
-                let doing = format!("{} over {}", step.name(), column.name.name());
-                progress.expecting(done, &doing, args.time());
-                match measure((turn, at, round)) {
-                    Ok(sample) => column.add(at, sample),
-                    Err(error) => {
-                        let step = format!("{}, owner {}", step.name(), step.owner.name());
-                        column.error = Some(format!("in round {}, {step}: {error}", round + 1));
-                    }
+                let result = launch::command(column.name, benchmark, args)
+                    .and_then(|command| turn::run(command, &folder, limit));
+                if Interrupt::received().is_some() {
+                    return Ok(());
                 }
+                let taken = result.and_then(|report| column.take(benchmark, &report));
+                column.error = taken
+                    .err()
+                    .map(|error| format!("in round {}, {}: {error}", round + 1, benchmark.name()));
             }
         }
     }
+    Ok(())
 }
 
-fn notes(args: &CompareArgs, columns: &[Column]) -> Vec<Note> {
-    if !columns.iter().any(Column::has_measured) {
-        return Vec::new();
+/// Returns the doctor's findings on the device of the column of libibverbs.
+fn findings(columns: &[Column]) -> Findings {
+    let verbs = columns.iter().find(|column| column.name == ColumnName::Verbs);
+    let device = verbs.and_then(|column| Device::in_lines(&column.transport));
+    Findings::here(device.map(|it| it.examine(probeline_doctor::ANSWER)).unwrap_or_default())
+}
+
+fn notes(args: &CompareArgs, measured: bool) -> Vec<Note> {
+    let rounds = args.rounds;
+    let mut notes = vec![
+        format!("x: time / time of the fastest column, median (least to most) of {rounds} rounds"),
+        "READ, WRITE, CAS, FAA, found, inserted: p50 of bench-latency".to_owned(),
+        format!("mixed, read-, write-intensive: bench-throughput, {} ops of each rank", args.ops),
+    ];
+    if Interrupt::received().is_some() {
+        notes.push("interrupted: rows have the rounds until then".to_owned());
     }
-    let (rounds, peer, depth) = (args.rounds(), peer(args.job.ranks), step::DEPTH);
-    let (sleep, operations) = (args.sleep().as_secs_f64(), args.operations());
-    vec![
-        format!("x: time / time of the fastest column; median of {rounds} rounds").into(),
-        format!(
-            "READ, CAS, FAA: rank 0 on words of {peer}; p50 with 1 in flight, rates with {depth} in \
-             flight"
-        )
-        .into(),
-        Note::on(
-            &["owner"],
-            format!(
-                "polls its engine, sleeps for {sleep} s outside of any library, or works like rank 0"
-            ),
-        ),
-        "waits, some wait: most, or some, operations took at least a quarter of that sleep".into(),
-        "found, inserted: find-or-put by rank 0, one at a time, of keys whose home is that owner"
-            .into(),
-        format!(
-            "mixed, read-, write-intensive: {operations} find-or-puts of each rank, pipelined in \
-             batches of {BATCH}"
-        )
-        .into(),
-    ]
+    notes.retain(|_| measured);
+    notes.into_iter().map(Note::from).collect()
 }

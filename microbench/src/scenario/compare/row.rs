@@ -1,159 +1,179 @@
-//! The rows of the report, one for each step and column. The table shows the columns side by side.
+//! The rows of the report, one for each figure and column. The table shows the columns side by side.
 
-use probeline_results::{Column, Columns, Layout, Row};
-use serde::Serialize;
+use probeline_results::format::text;
+use probeline_results::{Layout, Row, one_line, row};
 
-use super::measured::{self, Sample, Waited, median_time_ns, ratio};
-use super::step::{OwnerDoes, steps};
+use super::benchmark::Unit;
+use super::column::{Column, Figures};
+use crate::run_report::aligned;
 use crate::scenario::median;
 use crate::units::{rate, significant, time};
 
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct CompareRow {
-    measured: String,
-    owner: &'static str,
-    column: String,
-    unit: &'static str,
-    /// The median of the rounds' times or rates.
-    median: f64,
-    least: f64,
-    most: f64,
-    p99_ns: Option<f64>,
-    times_fastest: Option<f64>,
-    waited_for_owner: bool,
-    some_waited_for_owner: bool,
-    rounds: usize,
-    operations: u64,
-    samples: Vec<Sample>,
+/// Rows that the summary quotes.
+const QUOTED: [&str; 6] = [
+    "READ 64 B",
+    "CAS random word",
+    "found",
+    "inserted",
+    "mixed, one at a time",
+    "mixed, in batches",
+];
+
+row! {
+    pub(crate) struct CompareRow {
+        measured: String => ("operation", text),
+        column: String,
+        unit: String,
+        /// The median of the rounds.
+        median: f64,
+        min: f64,
+        max: f64,
+        /// Time / time of the fastest column in the same round, median; none in virtual time.
+        times_fastest: Option<f64>,
+        min_times_fastest: Option<f64>,
+        max_times_fastest: Option<f64>,
+        rounds: usize,
+        /// The figure of each round.
+        #[serde(serialize_with = "one_line")]
+        figures: Vec<f64>,
+    }
 }
 
-pub(super) fn rows(columns: &[measured::Column]) -> Vec<CompareRow> {
+/// Joins the figures of the columns by their names.
+pub(super) fn rows(columns: &[Column]) -> Vec<CompareRow> {
+    let mut names: Vec<&str> = Vec::new();
+    for figures in columns.iter().flat_map(|column| &column.figures) {
+        if !names.contains(&&*figures.measured) {
+            names.push(&figures.measured);
+        }
+    }
     let mut rows = Vec::new();
-    for (at, step) in steps().into_iter().enumerate() {
-        let fastest = fastest(columns.iter().filter(|column| column.name.is_real()), at);
+    for name in names {
+        let fastest = fastest(columns, name);
         for column in columns {
-            let samples = column.samples(at);
+            let Some(figures) = column.of_row(name) else { continue };
             let baseline = fastest.filter(|_| column.name.is_real());
-            let Some(row) = CompareRow::new(samples, baseline, step.is_latency()) else { continue };
-            rows.push(CompareRow {
-                measured: step.name(),
-                owner: step.owner.name(),
-                column: column.name.name(),
-                ..row
-            });
+            rows.extend(CompareRow::new(column.name.name(), figures, baseline));
         }
     }
     rows
 }
 
-fn fastest<'a>(
-    columns: impl Iterator<Item = &'a measured::Column>,
-    step: usize,
-) -> Option<&'a [Sample]> {
-    let all = columns.map(|column| column.samples(step));
-    let times = all.filter_map(|samples| Some((median_time_ns(samples)?, samples)));
-    times.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, samples)| samples)
+/// Returns the figures of the column with the shortest median time. The simulator's time is virtual.
+fn fastest<'c>(columns: &'c [Column], name: &str) -> Option<&'c Figures> {
+    let real = columns.iter().filter(|column| column.name.is_real());
+    let timed = real.filter_map(|column| {
+        let figures = column.of_row(name)?;
+        Some((median(figures.times().collect())?, figures))
+    });
+    timed.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, figures)| figures)
+}
+
+impl Figures {
+    fn times(&self) -> impl Iterator<Item = f64> {
+        self.rounds.iter().map(|&value| self.unit.time(value))
+    }
 }
 
 impl CompareRow {
-    /// Creates the row of the samples, if there are any, with their ratio to those of the fastest
-    /// column.
-    fn new(samples: &[Sample], fastest: Option<&[Sample]>, is_latency: bool) -> Option<Self> {
-        let value = |sample: &Sample| if is_latency { sample.time_ns() } else { sample.ops_per_s };
-        let mut values: Vec<f64> = samples.iter().map(value).collect();
-        values.sort_by(f64::total_cmp);
-        let p99 = samples.iter().filter_map(|sample| Some(sample.p99_ns? as f64)).collect();
-        let waited = Waited::in_most(samples);
+    fn new(column: String, figures: &Figures, fastest: Option<&Figures>) -> Option<Self> {
+        let pairs = |fastest: &Figures| -> Vec<f64> {
+            figures.times().zip(fastest.times()).map(|(one, other)| one / other).collect()
+        };
+        let ratios = fastest.map(pairs).unwrap_or_default();
+        let least = |values: &[f64]| values.iter().copied().reduce(f64::min);
+        let most = |values: &[f64]| values.iter().copied().reduce(f64::max);
         Some(Self {
-            measured: String::new(),
-            owner: "",
-            column: String::new(),
-            unit: if is_latency { "ns" } else { "ops/s" },
-            least: *values.first()?,
-            most: *values.last()?,
-            median: median(values)?,
-            p99_ns: median(p99),
-            times_fastest: fastest.and_then(|fastest| ratio(samples, fastest)),
-            waited_for_owner: waited == Waited::All,
-            some_waited_for_owner: waited != Waited::No,
-            rounds: samples.len(),
-            operations: samples.iter().map(|sample| sample.operations).sum(),
-            samples: samples.to_vec(),
+            measured: figures.measured.clone(),
+            column,
+            unit: figures.unit.name().to_owned(),
+            median: median(figures.rounds.clone())?,
+            min: least(&figures.rounds)?,
+            max: most(&figures.rounds)?,
+            min_times_fastest: least(&ratios),
+            max_times_fastest: most(&ratios),
+            times_fastest: median(ratios),
+            rounds: figures.rounds.len(),
+            figures: figures.rounds.clone(),
         })
     }
 
-    /// Formats a latency with its p99, or a rate, and the ratio to the fastest column.
-    fn cell(&self) -> String {
-        self.compared(match self.p99_ns {
-            Some(p99) => format!("{} / {}", time(self.median), time(p99)),
-            None => rate(self.median),
-        })
-    }
-
-    fn brief_cell(&self) -> String {
-        self.compared(match self.unit {
-            "ns" => time(self.median),
-            _ => rate(self.median),
-        })
-    }
-
-    fn compared(&self, value: String) -> String {
-        let some = if self.some_waited_for_owner { " some wait" } else { "" };
-        match self.times_fastest {
-            _ if self.waited_for_owner => format!("{value} waits"),
-            Some(times) => format!("{value} x{}{some}", significant(times)),
-            None => format!("{value}{some}"),
+    fn value(&self) -> String {
+        match self.unit == Unit::Nanoseconds.name() {
+            true => time(self.median),
+            false => rate(self.median),
         }
     }
 
-    fn line(&self) -> [&str; 3] {
-        [&self.measured, self.owner, self.unit]
+    fn brief_cell(&self) -> String {
+        let times = self.times_fastest.map(|times| format!(" x{}", significant(times)));
+        format!("{}{}", self.value(), times.unwrap_or_default())
     }
-}
 
-impl Columns for CompareRow {
-    const COLUMNS: &'static [Column<Self>] = &[
-        Column::new("operation", |row| row.measured.clone()),
-        Column::new("owner", |row| row.owner.to_owned()),
-    ];
+    /// Adds the spread of the ratio.
+    fn cell(&self) -> String {
+        let spread = self.min_times_fastest.zip(self.max_times_fastest);
+        let spread = spread
+            .map(|(min, max)| format!(" ({} to {})", significant(min), significant(max)))
+            .unwrap_or_default();
+        format!("{}{spread}", self.brief_cell())
+    }
 }
 
 impl Row for CompareRow {
     fn full(rows: &[Self]) -> Layout {
-        side_by_side(rows, |_| true, Self::cell)
+        side_by_side(rows, Self::cell)
     }
 
-    /// Omits measurements with sleeping owners, and p99.
     fn brief(rows: &[Self]) -> Layout {
-        side_by_side(rows, |row| row.owner != OwnerDoes::Sleep.name(), Self::brief_cell)
+        side_by_side(rows, Self::brief_cell)
     }
 }
 
-/// Lays out the columns side by side, with a line for each step that `shown` accepts.
-fn side_by_side(
-    rows: &[CompareRow],
-    shown: impl Fn(&CompareRow) -> bool,
-    cell: impl Fn(&CompareRow) -> String,
-) -> Layout {
+/// Lays out the columns side by side, with a line for each operation.
+fn side_by_side(rows: &[CompareRow], cell: impl Fn(&CompareRow) -> String) -> Layout {
     let mut columns: Vec<&str> = Vec::new();
     for row in rows {
         if !columns.contains(&&*row.column) {
             columns.push(&row.column);
         }
     }
-    let mut lines: Vec<Vec<String>> = Vec::new();
-    let of_lines = rows.chunk_by(|one, other| one.line() == other.line());
-    for of_line in of_lines.filter(|of_line| shown(&of_line[0])) {
+    let line = |of_line: &[CompareRow]| {
         let cell = |column: &&str| {
             let row = of_line.iter().find(|row| row.column == *column);
             row.map_or_else(|| "-".to_owned(), &cell)
         };
-        let [measured, owner, _] = of_line[0].line();
-        let head = [measured.to_owned(), owner.to_owned()];
-        lines.push(head.into_iter().chain(columns.iter().map(cell)).collect());
+        [of_line[0].measured.clone()].into_iter().chain(columns.iter().map(cell)).collect()
+    };
+    let lines = rows.chunk_by(|one, other| one.measured == other.measured).map(line).collect();
+    (["operation"].iter().chain(&columns).map(|&name| name.to_owned()).collect(), lines)
+}
+
+/// Returns the answer: a line for each measured column, and the columns that were not measured.
+pub(super) fn summary(columns: &[Column], rows: &[CompareRow], ranks: u32) -> Vec<String> {
+    let mut lines = vec![format!("compare: {ranks} ranks, medians of rounds")];
+    let cells = |column: &Column| {
+        let name = column.name.name();
+        let cell = |measured: &&str| {
+            let mut of_column = rows.iter().filter(|row| row.column == name);
+            let row = of_column.find(|row| row.measured == *measured);
+            row.map_or_else(|| "-".to_owned(), CompareRow::value)
+        };
+        [name.clone()].into_iter().chain(QUOTED.iter().map(cell)).collect::<Vec<_>>()
+    };
+    let measured = columns.iter().filter(|column| !column.figures.is_empty());
+    let cells: Vec<_> = measured.map(cells).collect();
+    if !cells.is_empty() {
+        lines.extend(aligned(&[&["column"], &QUOTED[..]].concat(), cells));
     }
-    let head = ["operation", "owner"].iter().chain(&columns).map(|&name| name.to_owned()).collect();
-    (head, lines)
+    lines.extend(columns.iter().filter_map(Column::failure));
+    let absent = columns.iter().filter(|column| column.error.is_some());
+    let absent: Vec<_> = absent.filter(|column| column.failure().is_none()).collect();
+    if !absent.is_empty() {
+        let names: Vec<_> = absent.iter().map(|column| column.name.name()).collect();
+        lines.push(format!("not measured: {} (reasons: --full)", names.join(", ")));
+    }
+    lines
 }
 
 #[cfg(test)]
@@ -161,12 +181,10 @@ mod tests {
     use super::super::column::ColumnName;
     use super::*;
 
-    fn column(name: ColumnName, p50_ns: &[u64]) -> measured::Column {
-        let mut column = measured::Column::new(name, true);
-        for &p50_ns in p50_ns {
-            let p50_ns = Some(p50_ns);
-            column.add(0, Sample { p50_ns, p99_ns: p50_ns, ..Sample::default() });
-        }
+    fn column(name: ColumnName, rounds: &[f64]) -> Column {
+        let mut column = Column::new(name, true);
+        let (measured, rounds) = ("READ 64 B".to_owned(), rounds.to_vec());
+        column.figures.push(Figures { measured, unit: Unit::Nanoseconds, rounds });
         column
     }
 
@@ -174,43 +192,46 @@ mod tests {
     fn ratios_are_of_the_same_round() {
         // In the last round the machine is ten times slower for both.
         let columns = [
-            column(ColumnName::OscSm, &[200, 210, 2_000]),
-            column(ColumnName::Shm, &[100, 100, 1_000]),
-            column(ColumnName::Sim, &[10, 10, 10]),
+            column(ColumnName::OscSm, &[200.0, 210.0, 2_000.0]),
+            column(ColumnName::Shm, &[100.0, 100.0, 1_000.0]),
+            column(ColumnName::Sim, &[10.0, 10.0, 10.0]),
         ];
         let rows = rows(&columns);
         let ratios: Vec<_> = rows.iter().map(|row| row.times_fastest).collect();
         assert_eq!(ratios, [Some(2.0), Some(1.0), None]);
-        assert_eq!((rows[0].median, rows[0].least, rows[0].most), (210.0, 200.0, 2_000.0));
+        assert_eq!((rows[0].median, rows[0].min, rows[0].max), (210.0, 200.0, 2_000.0));
         let (head, lines) = CompareRow::full(&rows);
-        assert_eq!(head, ["operation", "owner", "osc-sm", "shm", "sim"]);
-        let cells = ["210 ns / 210 ns x2.00", "100 ns / 100 ns x1.00", "10.0 ns / 10.0 ns"];
-        assert_eq!(lines, [[&["READ 8 B, random", "polls"][..], &cells].concat()]);
+        assert_eq!(head, ["operation", "osc-sm", "shm", "sim"]);
+        let cells = ["210 ns x2.00 (2.00 to 2.10)", "100 ns x1.00 (1.00 to 1.00)", "10.0 ns"];
+        assert_eq!(lines, [[&["READ 64 B"][..], &cells].concat()]);
     }
 
     #[test]
-    fn cells_mark_operations_that_waited() {
-        let cell = |waited: &[[bool; 2]]| {
-            let mut column = column(ColumnName::OscUcx, &[]);
-            for &[waited_for_owner, some_waited_for_owner] in waited {
-                let (p50_ns, p99_ns) = (Some(362), Some(50_100_000));
-                let times = Sample { p50_ns, p99_ns, ..Sample::default() };
-                column.add(0, Sample { waited_for_owner, some_waited_for_owner, ..times });
-            }
-            rows(&[column])[0].cell()
+    fn higher_rates_are_faster() {
+        let mut columns = [column(ColumnName::Shm, &[4e6]), column(ColumnName::UcxTcp, &[1e6])];
+        for figures in columns.iter_mut().flat_map(|column| &mut column.figures) {
+            figures.unit = Unit::OpsPerS;
+        }
+        let ratios: Vec<_> = rows(&columns).iter().map(|row| row.times_fastest).collect();
+        assert_eq!(ratios, [Some(1.0), Some(4.0)]);
+    }
+
+    #[test]
+    fn a_column_is_a_line_and_absent_ones_are_named() {
+        let failed = |name, requested| {
+            let error = Some("there is no mpirun".to_owned());
+            Column { error, ..Column::new(name, requested) }
         };
-        let (no, some, all) = ([false, false], [false, true], [true, true]);
-        assert_eq!(cell(&[no, no, some]), "362 ns / 50.1 ms x1.00");
-        assert_eq!(cell(&[some, no, some]), "362 ns / 50.1 ms x1.00 some wait");
-        assert_eq!(cell(&[all, no, some]), "362 ns / 50.1 ms x1.00 some wait");
-        assert_eq!(cell(&[all, some, all]), "362 ns / 50.1 ms waits");
-    }
-
-    #[test]
-    fn a_missing_cell_is_a_dash() {
-        let mut two = [column(ColumnName::Shm, &[100]), column(ColumnName::Sim, &[])];
-        two[1].add(1, Sample { p50_ns: Some(5), p99_ns: Some(5), ..Sample::default() });
-        let (_, lines) = CompareRow::full(&rows(&two));
-        assert_eq!((&*lines[0][3], &*lines[1][2]), ("-", "-"));
+        let columns = [
+            column(ColumnName::Shm, &[120.0]),
+            failed(ColumnName::OscSm, false),
+            failed(ColumnName::Mpich, true),
+        ];
+        let lines = summary(&columns, &rows(&columns), 2);
+        assert_eq!(lines.len(), 5, "{lines:#?}");
+        let words: Vec<&str> = lines[2].split_whitespace().collect();
+        assert_eq!(words, ["shm", "120", "ns", "-", "-", "-", "-", "-"]);
+        assert_eq!(lines[3], "mpich: failed: there is no mpirun");
+        assert_eq!(lines[4], "not measured: osc-sm (reasons: --full)");
     }
 }

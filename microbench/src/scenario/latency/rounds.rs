@@ -200,7 +200,7 @@ impl<'a> Rounds<'a> {
             last = read(engine, Segment { start, ..*chunk }, free_slot())?;
             if claims {
                 engine.compare_and_swap(Token(0), start, last, last)?;
-                last = wait(engine, u64::MAX)?;
+                last = wait(engine)?;
             }
             Ok(())
         };

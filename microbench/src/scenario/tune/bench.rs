@@ -4,11 +4,12 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use probeline::table::Config;
 use probeline::transport::{Exchange, Owner};
-use probeline_tune::Candidate;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
+use super::candidate::Candidate;
+use super::search::Timing;
 use crate::failure::{Failure, Result};
 use crate::keys::nth;
 use crate::progress::Progress;
@@ -28,8 +29,8 @@ pub(super) struct Bench<'e, T> {
     engine: &'e mut T,
     config: Config,
     seed: u64,
-    operations: usize,
-    inserts: usize,
+    /// Inserts / operations of each run.
+    pub(super) insert_share: f64,
     ranks: u64,
     /// Keys in the table, and the window of keys that are in the table after each restore.
     held: u64,
@@ -41,33 +42,28 @@ pub(super) struct Bench<'e, T> {
 }
 
 impl<'e, T: Timed> Bench<'e, T> {
-    /// Fills the empty table together with the other ranks. Each rank performs `operations`
-    /// operations in a run, at most [`most_operations`], of which `insert_share` are inserts.
+    /// Fills the empty table together with the other ranks.
     #[allow(clippy::cast_possible_truncation)]
     pub(super) fn new(
         engine: &'e mut T,
         config: Config,
         seed: u64,
         load_factor: f64,
-        (operations, insert_share): (u32, f64),
         exchange: &mut dyn Exchange,
     ) -> Result<Self> {
         let ranks = u64::from(exchange.owners());
         let buckets = config.buckets_per_owner * ranks;
         let held = ((buckets as f64 * (load_factor - STEP / 2.0)) as u64).max(1);
         let most_more = inserts_of_step(buckets, ranks) * ranks;
-        let inserts = (f64::from(operations) * insert_share).round() as usize;
         fill(engine, config, seed, 0..held, exchange)?;
         exchange.barrier()?;
         let window = engine.window().iter().map(|word| word.load(Relaxed)).collect();
         let rng = SmallRng::seed_from_u64(seed ^ u64::from(exchange.me().0) << 32);
-        let operations = operations as usize;
         Ok(Self {
             engine,
             config,
             seed,
-            operations,
-            inserts,
+            insert_share: 0.0,
             ranks,
             held,
             window,
@@ -77,17 +73,9 @@ impl<'e, T: Timed> Bench<'e, T> {
         })
     }
 
-    pub(super) fn held(&self) -> u64 {
-        self.held
-    }
-
-    /// Returns inserts / operations: the requested share, to the nearest whole insert.
-    pub(super) fn insert_share(&self) -> f64 {
-        self.inserts as f64 / self.operations.max(1) as f64
-    }
-
     /// Runs `candidates` in turn, in a different order each round, because each leaves its keys in
-    /// the CPU's caches for the next one.
+    /// the CPU's caches for the next one. Each rank performs `operations` operations in a run, at
+    /// most [`most_operations`].
     ///
     /// Returns, on all ranks, the lower quartile of the time in nanoseconds that a rank takes for
     /// an operation. Other load on the machine only adds time, sometimes in more than half of the
@@ -96,9 +84,10 @@ impl<'e, T: Timed> Bench<'e, T> {
         &mut self,
         candidates: &[Candidate],
         rounds: u32,
+        operations: u32,
         doing: &str,
         exchange: &mut dyn Exchange,
-    ) -> Result<Vec<f64>> {
+    ) -> Result<Vec<Timing>> {
         let mut all = vec![Vec::new(); candidates.len()];
         let mut order: Vec<usize> = (0..candidates.len()).collect();
         let steps = u64::from(rounds) * candidates.len() as u64;
@@ -108,19 +97,27 @@ impl<'e, T: Timed> Bench<'e, T> {
             order.shuffle(&mut SmallRng::seed_from_u64(self.seed ^ round << 32));
             for (nth, &at) in (0..).zip(&order) {
                 progress.set(round * candidates.len() as u64 + nth, doing);
-                all[at].push(self.once(&candidates[at], exchange)?);
+                all[at].push(self.once(&candidates[at], operations as usize, exchange)?);
             }
         }
-        Ok(all.into_iter().map(lower_quartile).collect())
+        let timing = |(&candidate, times)| Timing { candidate, ns: lower_quartile(times) };
+        Ok(candidates.iter().zip(all).map(timing).collect())
     }
 
-    fn once(&mut self, candidate: &Candidate, exchange: &mut dyn Exchange) -> Result<f64> {
-        let inserted = self.inserts as u64 * self.ranks;
+    #[allow(clippy::cast_possible_truncation)]
+    fn once(
+        &mut self,
+        candidate: &Candidate,
+        operations: usize,
+        exchange: &mut dyn Exchange,
+    ) -> Result<f64> {
+        let inserts = (operations as f64 * self.insert_share).round() as u64;
+        let inserted = inserts * self.ranks;
         if self.more + inserted > self.most_more {
             self.restore(exchange)?;
         }
-        let keys = self.keys(u64::from(exchange.me().0));
-        let finds = (self.operations / WARM_UP_SHARE).max(candidate.cache_entries as usize);
+        let keys = self.keys(operations, inserts, u64::from(exchange.me().0));
+        let finds = (operations / WARM_UP_SHARE).max(candidate.cache_entries as usize);
         let warm_up: Vec<u64> = (0..finds).map(|_| self.any_held()).collect();
         self.more += inserted;
         let mut table = self.table(candidate)?;
@@ -136,7 +133,7 @@ impl<'e, T: Timed> Bench<'e, T> {
         if stats.full.operations > 0 {
             return Err(too_few_chunks(&self.config, exchange.owners(), self.held));
         }
-        if stats.inserted.operations != self.inserts as u64 {
+        if stats.inserted.operations != inserts {
             return Err(Failure::new(
                 "a key that is there was not found, or a new key was".to_owned(),
             ));
@@ -158,12 +155,13 @@ impl<'e, T: Timed> Bench<'e, T> {
         attach(&mut *self.engine, config, candidate.depth.max(OPERATIONS), candidate.cache_entries)
     }
 
-    fn keys(&mut self, me: u64) -> Vec<u64> {
+    fn keys(&mut self, operations: usize, inserts: u64, me: u64) -> Vec<u64> {
         let first = self.held + self.more + me;
         let ranks = self.ranks;
-        let new = (0..self.inserts as u64).map(|n| nth(self.seed, first + n * ranks));
+        let new = (0..inserts).map(|n| nth(self.seed, first + n * ranks));
         let mut keys: Vec<u64> = new.collect();
-        keys.extend((self.inserts..self.operations).map(|_| self.any_held()));
+        let finds = operations.saturating_sub(keys.len());
+        keys.extend((0..finds).map(|_| self.any_held()));
         keys.shuffle(&mut self.rng);
         keys
     }
@@ -200,7 +198,7 @@ fn inserts_of_step(buckets: u64, ranks: u64) -> u64 {
 }
 
 /// Returns the lower quartile: the minimum of up to three values, or 0 for no values.
-pub(super) fn lower_quartile(mut values: Vec<f64>) -> f64 {
+fn lower_quartile(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 4).copied().unwrap_or(0.0)
 }

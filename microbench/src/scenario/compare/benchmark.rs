@@ -1,0 +1,131 @@
+//! The benchmarks that each column runs, and the figures that are taken from their JSON.
+
+use serde_json::Value;
+
+use super::CompareArgs;
+
+/// The share of the table that holds keys when find-or-puts are timed one by one.
+const LOAD_FACTOR: &str = "0.5";
+const WORKLOADS: &str = "mixed,read-intensive,write-intensive";
+
+/// A command of this program, and the fields of its rows that are compared.
+pub(super) struct Benchmark {
+    pub(super) command: &'static str,
+    /// Distinguishes the rows of two runs of the same command.
+    how: &'static str,
+    /// The field that names a row.
+    key: &'static str,
+    /// The field that is compared.
+    value: &'static str,
+    pub(super) unit: Unit,
+    /// Options of this run in addition to those of all runs.
+    options: &'static [(&'static str, &'static str)],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Nanoseconds,
+    OpsPerS,
+}
+
+pub(super) const BENCHMARKS: [Benchmark; 3] = [
+    Benchmark {
+        command: "bench-latency",
+        how: "",
+        key: "operation",
+        value: "p50_ns",
+        unit: Unit::Nanoseconds,
+        options: &[("load-factors", LOAD_FACTOR), ("rounds", "1")],
+    },
+    Benchmark {
+        command: "bench-throughput",
+        how: ", one at a time",
+        key: "workload",
+        value: "median_ops_per_s",
+        unit: Unit::OpsPerS,
+        options: &[("workload", WORKLOADS), ("repeat", "1"), ("batch", "1")],
+    },
+    Benchmark {
+        command: "bench-throughput",
+        how: ", in batches",
+        key: "workload",
+        value: "median_ops_per_s",
+        unit: Unit::OpsPerS,
+        options: &[("workload", WORKLOADS), ("repeat", "1")],
+    },
+];
+
+impl Benchmark {
+    pub(super) fn name(&self) -> String {
+        format!("{}{}", self.command, self.how)
+    }
+
+    pub(super) fn options(&self, args: &CompareArgs) -> Vec<(&'static str, String)> {
+        let mut options = vec![
+            ("ranks", args.job.ranks.to_string()),
+            ("table-size", args.job.table_size.to_string()),
+            ("chunk-buckets", args.chunks.chunk_buckets.to_string()),
+            ("max-chunks", args.chunks.max_chunks.to_string()),
+            ("ops", args.ops.to_string()),
+        ];
+        if self.command == "bench-latency" {
+            let seconds = args.seconds_per_measurement.to_string();
+            options.push(("seconds-per-measurement", seconds));
+        }
+        options.extend(self.options.iter().map(|&(name, value)| (name, value.to_owned())));
+        options
+    }
+
+    /// Returns the name and the figure of each row of a report of this benchmark. Floors are the
+    /// same operations as READ and CAS, and are left out.
+    pub(super) fn figures(&self, report: &Value) -> Vec<(String, f64)> {
+        let rows = report["rows"].as_array().into_iter().flatten();
+        let figure = |row: &Value| {
+            let name = row[self.key].as_str().filter(|name| !name.starts_with("floor"))?;
+            Some((format!("{name}{}", self.how), row[self.value].as_f64()?))
+        };
+        rows.filter_map(figure).collect()
+    }
+
+    /// Returns the find-or-puts of a report that neither found nor inserted their keys.
+    pub(super) fn full(report: &Value) -> u64 {
+        let rows = report["rows"].as_array().into_iter().flatten();
+        rows.filter_map(|row| row["full"].as_u64()).sum()
+    }
+}
+
+impl Unit {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "ns",
+            Self::OpsPerS => "ops/s",
+        }
+    }
+
+    /// Returns the time of an operation as a number that only ratios are computed of.
+    pub(super) fn time(self, value: f64) -> f64 {
+        match self {
+            Self::Nanoseconds => value.max(f64::MIN_POSITIVE),
+            Self::OpsPerS => value.max(f64::MIN_POSITIVE).recip(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn figures_are_named_by_their_rows() {
+        let [latency, blocking, _] = &BENCHMARKS;
+        let row = |name: &str| json!({ "operation": name, "p50_ns": 120, "p99_ns": 9 });
+        let report = json!({ "rows": [row("READ 8 B"), row("floor READ 64 B"), row("found")] });
+        let named = [("READ 8 B".to_owned(), 120.0), ("found".to_owned(), 120.0)];
+        assert_eq!(latency.figures(&report), named);
+        let report = json!({ "rows": [{ "workload": "mixed", "median_ops_per_s": 5e6 }] });
+        assert_eq!(blocking.figures(&report), [("mixed, one at a time".to_owned(), 5e6)]);
+        assert_eq!(latency.figures(&json!({})), []);
+    }
+}

@@ -1,0 +1,180 @@
+//! One turn: a benchmark as a group of processes, which ends within a bound.
+
+use core::time::Duration;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::Instant;
+use std::{env, io};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+
+use crate::failure::{Failure, Result};
+use crate::interrupt::Interrupt;
+use crate::note;
+
+/// The longest time for a launcher to terminate its ranks before its group is killed.
+const TERM_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time between two looks at a process. A shorter one would disturb what it measures.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The beginning of standard error that is read.
+const MAX_STDERR_BYTES: u64 = 1 << 14;
+
+/// A folder for the results of turns, which is removed at the end.
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub(super) fn create() -> Result<Self> {
+        let path = env::temp_dir().join(format!("probeline-compare-{}", process::id()));
+        let failed = |error: io::Error| {
+            Failure::new(format!("{} cannot be created: {error}: set TMPDIR", path.display()))
+        };
+        fs::create_dir(&path).map_err(failed)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Nothing but the run's own files is in it; a rest of them does no harm.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs a benchmark and returns its JSON, or why there is none. Ends it after `limit`, and at a
+/// signal to this process.
+pub(super) fn run(
+    mut command: Command,
+    folder: &Folder,
+    limit: Duration,
+) -> core::result::Result<Value, String> {
+    let [json, stderr] = ["report.json", "stderr"].map(|name| folder.0.join(name));
+    // The report of the turn before must not count as this one's.
+    let _ = fs::remove_file(&json);
+    let errors = File::create(&stderr).map_err(|error| format!("{}: {error}", stderr.display()))?;
+    command.arg("--json").arg(&json);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).process_group(0);
+    let name = command.get_program().display().to_string();
+    let child = command.spawn().map_err(|error| format!("{name} cannot be started: {error}"))?;
+    let status = Group(child).wait(limit);
+    match status {
+        Some(status) if status.success() => {
+            let text = fs::read_to_string(&json).map_err(|error| error.to_string());
+            let report =
+                text.and_then(|text| serde_json::from_str(&text).map_err(|e| e.to_string()));
+            report.map_err(|error| explained(&format!("it wrote no report: {error}"), &stderr))
+        }
+        Some(status) => Err(explained(&status.to_string(), &stderr)),
+        None => {
+            let limit = limit.as_secs();
+            let late = format!("it hangs: no result within {limit} s (--step-timeout)");
+            Err(explained(&late, &stderr))
+        }
+    }
+}
+
+/// The first process of a group. Dropping it ends the group.
+struct Group(Child);
+
+impl Group {
+    /// Waits until the first process has ended. Returns `None` after `limit` or at a signal.
+    fn wait(mut self, limit: Duration) -> Option<ExitStatus> {
+        self.ended(limit, Interrupt::is_awaited)
+    }
+
+    fn ended(&mut self, limit: Duration, goes_on: impl Fn() -> bool) -> Option<ExitStatus> {
+        let start = Instant::now();
+        loop {
+            // An error is possible only for a process that is not a child.
+            if let Some(status) = self.0.try_wait().ok().flatten() {
+                return Some(status);
+            }
+            if start.elapsed() >= limit || !goes_on() {
+                return None;
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
+            // Fails if the whole group has ended.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.ended(Duration::ZERO, || true).is_none() {
+            // A launcher whose ranks are in other groups terminates them at SIGTERM.
+            self.signal(Signal::TERM);
+            self.ended(TERM_TIMEOUT, || true);
+        }
+        self.signal(Signal::KILL);
+        // Fails only for a process that has been waited for.
+        let _ = self.0.wait();
+    }
+}
+
+/// Adds the first lines of standard error that explain an error.
+fn explained(error: &str, stderr: &Path) -> String {
+    let mut bytes = Vec::new();
+    let read =
+        File::open(stderr).and_then(|file| file.take(MAX_STDERR_BYTES).read_to_end(&mut bytes));
+    let text = String::from_utf8_lossy(&bytes);
+    if read.is_err() || text.contains("has detected an attempt to run as root") {
+        return if read.is_ok() { NO_ROOT.to_owned() } else { error.to_owned() };
+    }
+    let lines = text.lines().map(str::trim).filter(|line| !is_ruler(line) && !note::is_note(line));
+    lines.take(3).fold(error.to_owned(), |all, line| format!("{all}; {line}"))
+}
+
+/// Replaces a dozen lines that mpirun of Open MPI prints.
+const NO_ROOT: &str = "mpirun refuses to run as root: set OMPI_ALLOW_RUN_AS_ROOT=1 and \
+                       OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1, or be another user";
+
+/// Returns whether a line is empty or only separates others.
+fn is_ruler(line: &str) -> bool {
+    line.bytes().all(|byte| matches!(byte, b'-' | b'=' | b' '))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script, "sh"]);
+        command
+    }
+
+    fn told(script: &str, limit: Duration) -> core::result::Result<Value, String> {
+        run(shell(script), &Folder::create().unwrap(), limit)
+    }
+
+    /// One test, because the folder is that of the process.
+    #[test]
+    fn a_turn_ends_with_a_report_or_a_reason() {
+        let limit = Duration::from_secs(30);
+        assert_eq!(told("echo '[1]' > $2", limit).unwrap()[0], 1);
+        let failed = told("echo ----; echo why >&2; exit 3", limit).unwrap_err();
+        assert_eq!(failed, "exit status: 3; why");
+        assert!(told("exit 0", limit).unwrap_err().starts_with("it wrote no report: "));
+        // The shell waits for its child, which has no time to end by itself.
+        let start = Instant::now();
+        let hangs = told("sleep 100; true", Duration::from_millis(100)).unwrap_err();
+        assert_eq!(hangs, "it hangs: no result within 0 s (--step-timeout)");
+        assert!(start.elapsed() < Duration::from_secs(20));
+        let root = told("echo 'mpirun has detected an attempt to run as root' >&2; exit 1", limit);
+        assert_eq!(root.unwrap_err(), NO_ROOT);
+        let folder = Folder::create().unwrap();
+        let path = folder.0.clone();
+        drop(folder);
+        assert!(!path.exists());
+    }
+}

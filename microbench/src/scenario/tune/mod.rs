@@ -1,0 +1,303 @@
+//! `tune`: measures a table with every candidate for C, M, depth, read-ahead, one-roundtrip inserts and
+//! cache in short runs, halves the candidates after each, and recommends the best for `--tuning`.
+
+mod bench;
+mod candidate;
+mod row;
+mod search;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, value_parser};
+use probeline::table::{Config, OneRoundtrip, ReadAhead};
+use probeline::transport::{Exchange, Owner, Sizes};
+use probeline::tuning::{Expected, Tuning};
+
+use self::bench::Bench;
+use self::candidate::{CHUNK_BUCKETS, Candidate, Space, probe_limit};
+use self::row::TuneRow;
+use self::search::{Found, Goal};
+use super::latency::{FILLING, FILLING_DEPTH};
+use super::{OPERATIONS, report_job};
+use crate::cli::{JobArgs, TransportName, name, on_off, within};
+use crate::failure::{Failure, Result};
+use crate::job::Scenario;
+use crate::output_file::OutputFile;
+use crate::progress::waiting;
+use crate::size::Size;
+use crate::table::{MOST_IN_FLIGHT, open};
+use crate::timed::Timed;
+
+/// Maximum entries of a cache. In the simulator, which takes long to fill a cache, and for small
+/// tables there are fewer: one entry per this number of keys.
+const CACHE_ENTRIES: u32 = 1 << 14;
+const CACHE_ENTRIES_SIMULATED: u32 = 1 << 8;
+const KEYS_PER_ENTRY: f64 = 16.0;
+/// Operations in flight of a batch that the CPU executes itself, independent of `--in-flight`.
+const BATCHED_BY_CPU: u32 = 32;
+/// The minimum buckets of an owner. 2 % of them have room for 327 inserts, the minimum to which a
+/// run is reduced.
+const LEAST_BUCKETS: u64 = 1 << 14;
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TuneArgs {
+    /// Buckets of the table that are occupied, 0.02 to 0.95
+    #[arg(long, default_value_t = 0.5, value_name = "ALPHA", value_parser = within("a number", 0.02..=0.95))]
+    load_factor: f64,
+
+    /// Operations that insert, 0 to 1; the others find keys of the table, each with the same
+    /// probability
+    #[arg(long, default_value_t = 0.5, value_name = "SHARE", value_parser = within("a number", 0.0..=1.0))]
+    insert_share: f64,
+
+    /// What to optimize
+    #[arg(long, value_enum, default_value_t = GoalName::Throughput, value_name = "GOAL")]
+    goal: GoalName,
+
+    /// Maximum mean latency in microseconds if the goal is throughput
+    #[arg(long, value_name = "US", value_parser = within("a number", 0.001..=1e9))]
+    max_latency_us: Option<f64>,
+
+    /// Let the CPU load and claim the words that it can address itself [default: on over shm, else
+    /// off]
+    #[arg(long = "direct", value_name = "SWITCH", value_parser = on_off())]
+    direct_asked: Option<bool>,
+
+    /// Maximum operations in flight of each rank
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    #[arg(value_parser = value_parser!(u32).range(2..=MOST_IN_FLIGHT))]
+    in_flight: u32,
+
+    /// Operations of each rank in each run of the last candidates; earlier runs have fewer
+    /// [default: 2000, in the simulator 500; fewer if their inserts would exceed 2 % of the table]
+    #[arg(long = "ops", value_name = "N", value_parser = value_parser!(u32).range(10..))]
+    ops_asked: Option<u32>,
+
+    /// Rounds in which the last candidates alternate; lower quartiles are reported
+    #[arg(long, default_value_t = 15, value_name = "N", value_parser = value_parser!(u32).range(1..=999))]
+    rounds: u32,
+
+    /// Write the recommendation, for --tuning
+    #[arg(long, default_value = "tuning.toml", value_name = "FILE")]
+    out: PathBuf,
+
+    // Last, because its headings in the help apply to all options after them.
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum GoalName {
+    /// The mean time of an operation
+    Latency,
+    /// Operations a second
+    Throughput,
+}
+
+pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
+    args.job.settle(Size::mib(128), Size::mib(1), &[])?;
+    args.check()?;
+    let mut out = OutputFile::of(&args.out, args.job.reports())?;
+    let Some((mut report, files, found)) = report_job("tune", &args.job, &args)? else {
+        return Ok(());
+    };
+    report.rows = args.rows(&found);
+    report.candidates = args.searched(&found)?;
+    out.write(&args.tuning(&found.best()?.candidate, &report.rows[0]).to_toml())?;
+    report.parameter("load_factor", args.load_factor);
+    report.parameter("insert_share", args.insert_share);
+    report.parameter("goal", name(args.goal));
+    report.parameter("max_latency_us", args.max_latency_us);
+    report.parameter("direct", args.direct());
+    report.parameter("in_flight", args.in_flight);
+    report.parameter("ops_per_rank", args.operations());
+    report.parameter("rounds", args.rounds);
+    report.summary = args.summary(&found, &report.rows);
+    report.notes = args.notes();
+    report.publish(files)
+}
+
+impl TuneArgs {
+    fn check(&self) -> Result<()> {
+        if self.goal == GoalName::Latency && self.max_latency_us.is_some() {
+            return Err(Failure::usage(
+                "--max-latency-us is for --goal throughput: leave out one of the two options",
+            ));
+        }
+        if self.direct() && self.job.transport != TransportName::Shm {
+            return Err(Failure::usage(format!(
+                "--direct on is for shm, where the CPU accesses all buckets; over {} there are READs \
+                 and claims only: leave it out",
+                self.job.transport.name()
+            )));
+        }
+        if self.job.buckets_per_owner() < LEAST_BUCKETS {
+            return Err(Failure::usage(format!(
+                "{} buckets are too few to be tuned for: take a --table-size of {} or more",
+                self.buckets(),
+                Size(LEAST_BUCKETS * 8 * u64::from(self.job.ranks))
+            )));
+        }
+        Ok(())
+    }
+
+    fn direct(&self) -> bool {
+        self.direct_asked.unwrap_or(self.job.transport == TransportName::Shm)
+    }
+
+    fn buckets(&self) -> u64 {
+        self.job.buckets_per_owner() * u64::from(self.job.ranks)
+    }
+
+    /// Returns the operations of each rank in a run: as requested, or as many as the table has room
+    /// for.
+    fn operations(&self) -> u32 {
+        let most = bench::most_operations(self.buckets(), self.job.ranks, self.insert_share);
+        self.wanted_operations().min(most)
+    }
+
+    fn wanted_operations(&self) -> u32 {
+        let simulated = self.job.transport == TransportName::Sim;
+        self.ops_asked.unwrap_or(if simulated { 500 } else { 2_000 })
+    }
+
+    fn goal(&self) -> Goal {
+        match self.goal {
+            GoalName::Latency => Goal::Latency,
+            GoalName::Throughput => Goal::Throughput {
+                max_latency_ns: self.max_latency_us.map_or(f64::INFINITY, |us| us * 1e3),
+            },
+        }
+    }
+
+    fn space(&self) -> Space {
+        let direct = self.direct();
+        let below = (0..u32::BITS).map(|power| 1 << power).take_while(|&n| n < self.in_flight);
+        let batches = self.goal == GoalName::Throughput && self.in_flight >= BATCHED_BY_CPU;
+        Space {
+            probe_limit: probe_limit(self.buckets(), self.load_factor),
+            depths: match direct {
+                true if batches => vec![1, BATCHED_BY_CPU],
+                true => vec![1],
+                false => below.chain([self.in_flight]).collect(),
+            },
+            cache_entries: self.cache_entries(),
+            direct,
+        }
+    }
+
+    /// Returns the entries of the cache, a power of two.
+    #[allow(clippy::cast_possible_truncation)]
+    fn cache_entries(&self) -> u32 {
+        let simulated = self.job.transport == TransportName::Sim;
+        let most = if simulated { CACHE_ENTRIES_SIMULATED } else { CACHE_ENTRIES };
+        let keys = self.buckets() as f64 * self.load_factor;
+        let entries = ((keys / KEYS_PER_ENTRY) as u32).clamp(1, most);
+        1 << entries.ilog2()
+    }
+
+    /// Returns the paper's algorithm, which has blocking calls.
+    fn paper(&self) -> Candidate {
+        let (read_ahead, one_roundtrip) = (ReadAhead::Always, OneRoundtrip::Off);
+        Candidate { read_ahead, one_roundtrip, ..self.space().plain(32, 1) }
+    }
+
+    fn config(&self) -> Config {
+        let least = CHUNK_BUCKETS[0];
+        self.job.config(least, self.space().max_chunks(least))
+    }
+
+    fn tuning(&self, best: &Candidate, row: &TuneRow) -> Tuning {
+        Tuning {
+            origin: format!(
+                "probeline tune over {}, {} ranks, a table of {}, goal {}",
+                self.job.transport.name(),
+                self.job.ranks,
+                self.job.table_size,
+                name(self.goal)
+            ),
+            chunk_buckets: best.chunk_buckets,
+            max_chunks: best.max_chunks,
+            read_ahead: best.read_ahead,
+            one_roundtrip: best.one_roundtrip,
+            direct: best.direct,
+            in_flight: best.depth,
+            cache_entries: best.cache_entries as usize,
+            expected: Some(Expected {
+                load_factor: self.load_factor,
+                insert_share: self.insert_share,
+                latency_ns: row.latency_ns,
+                ops_per_s: row.ops_per_s,
+            }),
+        }
+    }
+}
+
+impl Scenario for TuneArgs {
+    type Output = Found;
+
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            window_words: self.config().words(),
+            slots: Config::slots(self.in_flight.max(FILLING)),
+            slot_words: CHUNK_BUCKETS[CHUNK_BUCKETS.len() - 1],
+            depth: (4 * self.in_flight).max(FILLING_DEPTH),
+        }
+    }
+
+    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Found> {
+        let config = self.config();
+        let mut table = open(&mut *engine, config, OPERATIONS, 0, exchange)?;
+        table.clear(exchange)?;
+        table.into_transport();
+        let leads = exchange.me() == Owner(0);
+        let mut bench = waiting("filling the table", leads, || {
+            Bench::new(engine, config, self.job.seed, self.load_factor, exchange)
+        })?;
+        bench.insert_share = self.insert_share;
+        self.search(&mut bench, exchange)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        tune: TuneArgs,
+    }
+
+    fn tune(given: &[&str]) -> TuneArgs {
+        let given = ["tune"].iter().chain(given);
+        let mut tune = Command::try_parse_from(given).unwrap().tune;
+        tune.job.settle(Size::mib(128), Size::mib(1), &[]).unwrap();
+        tune
+    }
+
+    /// A batch that the CPU executes has a fixed number in flight, whatever depth it is given.
+    #[test]
+    fn depths_without_effect_are_no_candidates() {
+        for (goal, in_flight, by_cpu) in
+            [("latency", "2", &[1][..]), ("throughput", "2", &[1]), ("throughput", "48", &[1, 32])]
+        {
+            let given = ["--goal", goal, "--in-flight", in_flight, "--direct"];
+            let depths = |direct: &str| tune(&[&given[..], &[direct]].concat()).space().depths;
+            assert_eq!(depths("on"), by_cpu, "{given:?}");
+            assert_eq!(depths("off").last().map(u32::to_string).as_deref(), Some(in_flight));
+        }
+    }
+
+    #[test]
+    fn caches_are_smaller_than_the_table() {
+        let entries = |given: &[&str]| tune(given).cache_entries();
+        let sim = ["--transport", "sim", "--table-size"];
+        assert_eq!(entries(&["--table-size", "128MiB"]), 1 << 14);
+        assert_eq!(entries(&["--table-size", "256KiB"]), 1 << 10);
+        assert_eq!(entries(&["--table-size", "256KiB", "--load-factor", "0.02"]), 1 << 5);
+        assert_eq!(entries(&[&sim[..], &["128MiB"]].concat()), 1 << 8);
+    }
+}
