@@ -36,19 +36,13 @@ bench-speed *args:
 limits *args:
     cargo run --release --quiet -- limits "$@"
 
-# Which C, M and depth this network and a workload want: tuning.toml, for --tuning (just tune --sweep)
+# Which C, M and depth this network and a workload want: tuning.toml, for --tuning
 tune *args:
     cargo run --release --quiet -- tune "$@"
 
-# Measure the built-in profile of shared memory again; its `about` is then to say what it is of
-profile-shm:
-    cargo run --release --quiet -- tune --rounds 1 --out "${CARGO_TARGET_DIR:-target}/tuning.toml" \
-      --profile-out transport/sim/profile/profiles/shm.toml
-
-# The same of Soft-RoCE, between virtual machines
-profile-soft-roce:
-    cargo run --quiet --release --package probeline-testbed --bin vm-test -- --only two::profile_of_soft_roce
-    cp "${CARGO_TARGET_DIR:-target}/soft-roce.toml" transport/sim/profile/profiles/
+# A profile for simulate from results of bench-latency and limits (just profile NAME latency.json limits.json)
+profile *args:
+    cargo run --quiet --package probeline-profile --example measured -- "$@"
 
 # Latency and throughput over every transport by turns; for MPI wants libopenmpi-dev, libmpich-dev, libclang-14-dev
 compare *args:

@@ -148,12 +148,6 @@ fn among_sharers(
     Ok((u32::try_from(before)?, u32::try_from(sharers.count())?))
 }
 
-/// Returns a number for the machine of each rank, different for different machines. All ranks call
-/// this.
-pub(crate) fn machines(exchange: &mut dyn Exchange) -> Result<Vec<u64>> {
-    Ok(gather(exchange, [machine()?])?.into_iter().map(|[machine]| machine).collect())
-}
-
 pub(crate) fn machine() -> Result<u64> {
     Ok(hash(&machine_id()?))
 }

@@ -20,9 +20,8 @@ fn runs(scratch: &Scratch) -> Vec<String> {
     let compare = ["compare", "--quick", "--columns", "shm,shm-posted", "--table-size", "1MiB"];
     let simulate = ["simulate", "--machines", "2,4", "--ranks-per-machine", "1,4", "--ops", "40"];
     let simulate = [&simulate[..], &["--experiment", "throughput", "--truncate-us"]].concat();
-    let tune = ["tune", "--table-size", "4MiB", "--rounds", "1", "--ops", "100", "--sweep"];
+    let tune = ["tune", "--table-size", "4MiB", "--rounds", "1", "--ops", "100"];
     let tune = [&tune[..], &["--direct", "off", "--in-flight", "4"]].concat();
-    let tune = [&tune[..], &["--seconds-per-measurement", "0.001"]].concat();
     let tuning = &scratch.path("tuning.toml");
     let plans: Vec<Vec<&str>> = vec![
         [&latency[..], &["--load-factors", "0.1,0.5,0.7,0.8,0.9"]].concat(),
@@ -96,7 +95,6 @@ fn a_page_of_real_runs() {
         "paper-throughput-mixed",
         "tune-13-chunk",
         "tune-13-depth-latency",
-        "tune-13-met",
     ];
     for id in expected {
         assert!(figures.as_array().unwrap().contains(&Value::from(id)), "{id}: {figures}");

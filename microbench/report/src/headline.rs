@@ -149,10 +149,10 @@ fn tune(run: &Run) -> Option<String> {
         false => format!("C = {} and M = {}", row.chunk_buckets()?, row.count("max_chunks")?),
     };
     Some(format!(
-        "recommends {by} with {} in flight, which then did {}, {} of the prediction",
+        "recommends {by} with {} in flight, which did {}, each in {}",
         row.count("in_flight")?,
         rate(row.number("ops_per_s")?),
-        significant(row.number("times_expected")?)
+        time(row.number("latency_ns")?)
     ))
 }
 

@@ -212,21 +212,12 @@ impl SimArgs {
         })
     }
 
-    /// Returns the name or file of the network, if it replaces the model.
-    pub(crate) fn profile(&self) -> Option<&str> {
-        self.profile.as_deref()
-    }
-
     /// Returns whether the model is the paper's cluster, with one rank per machine.
     pub(crate) fn is_papers_cluster(&self) -> bool {
         match &self.profile {
             Some(name) => name == "das5-fdr" && self.ranks_per_machine == 1,
             None => self.sim_model == SimModelName::Oortwijn2015,
         }
-    }
-
-    pub(crate) fn machine(&self, rank: u32) -> u64 {
-        u64::from(rank / self.ranks_per_machine)
     }
 
     pub(crate) fn about(&self) -> String {

@@ -56,11 +56,11 @@ pub struct Tuning {
     /// Number of entries of each rank's cache of occupied buckets, a power of two; 0 disables the
     /// cache.
     pub cache_entries: usize,
-    /// The workload and its predicted performance, if known.
+    /// The workload and the performance that was measured with it, if known.
     pub expected: Option<Expected>,
 }
 
-/// A workload, and the performance that the model predicts for it.
+/// A workload, and the performance that was measured with it.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
@@ -212,7 +212,7 @@ impl Expected {
     fn to_toml(self) -> String {
         let Self { load_factor, insert_share, latency_ns, ops_per_s } = self;
         format!(
-            "\n# The model's prediction for this workload; for people, commands ignore it.\n\
+            "\n# What was measured with this workload; for people, commands ignore it.\n\
              [expected]\n\
              # Shares, 0 to 1: of buckets that are occupied, of operations that insert.\n\
              load_factor = {load_factor:?}\n\

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::ranks::{JOB_TIMEOUT, Ranks, SECRET, command, unused_port};
 use super::{PROBELINE, median};
 use crate::case::{Case, Layer};
-use crate::programs::{program, target_dir};
+use crate::programs::program;
 use crate::testbed::Testbed;
 
 /// The latency of a find-or-put that ends in its first chunk is at most this multiple of its floor:
@@ -34,19 +34,9 @@ pub(super) const CASES: &[Case] = &[
     Case::test(Layer::Icount, "find_or_put_is_near_its_floor", near_the_floor).needs(PROBELINE),
     Case::test(Layer::Two, "tune_over_soft_roce", |testbed| {
         // Enough rounds for a check that the command works.
-        tune(testbed, "--rounds 1 --ops 100 --in-flight 4 --seconds-per-measurement 0.02").map(drop)
+        tune(testbed, "--rounds 1 --ops 100 --in-flight 4")
     })
     .needs(PROBELINE),
-    Case::test(Layer::Two, "profile_of_soft_roce", |testbed| {
-        let options = "--rounds 1 --ops 100 --in-flight 16 --seconds-per-measurement 0.1";
-        let profile = tune(testbed, options)?;
-        let path = target_dir()?.join("soft-roce.toml");
-        fs::write(&path, profile)?;
-        println!("written: {}", path.display());
-        Ok(())
-    })
-    .needs(PROBELINE)
-    .on_demand(),
     Case::test(Layer::Two, "probe_orders_in_turn", probe_orders).needs(PROBELINE).on_demand(),
 ];
 
@@ -322,18 +312,15 @@ fn floor_ratios(report: &str) -> Result<Vec<FloorRatio>> {
 
 const OVER_VERBS: &str = "--transport verbs --allow-remote --pin none";
 
-/// Runs `probeline tune` on both machines, then checks that other commands accept its files; returns
-/// the measured profile.
-fn tune(testbed: &Testbed, options: &str) -> Result<String> {
-    let files = "--out $SHARE/tuning.toml --profile-out $SHARE/soft-roce.toml";
+/// Runs `probeline tune` on both machines, then checks that other commands accept its file.
+fn tune(testbed: &Testbed, options: &str) -> Result<()> {
+    let files = "--out $SHARE/tuning.toml";
     let arguments = format!("tune {OVER_VERBS} --table-size 256KiB {options} {files}");
     let output = Ranks::start(testbed, "probeline", 2, &arguments)?.finish()?;
     let row = output.lines().find(|line| line.trim_start().starts_with("recommended"));
     let row = row.with_context(|| format!("no recommendation in: {output}"))?;
     println!("\n{}", row.trim());
-    measure_with_tuning(testbed, row)?;
-    simulate_with_profile(testbed)?;
-    Ok(fs::read_to_string(testbed.dir().join("share/soft-roce.toml"))?)
+    measure_with_tuning(testbed, row)
 }
 
 /// Checks that `bench-latency --tuning` uses the recommendation.
@@ -361,16 +348,5 @@ fn measure_with_tuning(testbed: &Testbed, recommended: &str) -> Result<()> {
         let found = rows.any(|row| row.starts_with(&[operation, c, "0.50"]));
         ensure!(found, "no {operation} with C = {c} in: {report}");
     }
-    Ok(())
-}
-
-/// Checks that `simulate --profile` accepts the profile.
-fn simulate_with_profile(testbed: &Testbed) -> Result<()> {
-    let options = "--machines 2 --ranks-per-machine 1 --experiment throughput --workload mixed";
-    let simulate = format!("simulate --profile $SHARE/soft-roce.toml {options} --ops 100");
-    let report = testbed.machine(1).output(&command("probeline", &simulate)?, JOB_TIMEOUT)?;
-    // Rows of the table are indented, lines of the summary are not.
-    let rows = report.lines().filter(|line| line.starts_with(" mixed "));
-    ensure!(rows.count() == 1, "{report}");
     Ok(())
 }

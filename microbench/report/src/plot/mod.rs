@@ -47,8 +47,6 @@ pub(crate) enum Guide {
     Upright,
     /// From 1 at the smallest x in proportion to x.
     Proportional,
-    /// y = x.
-    Diagonal,
 }
 
 /// One plot.
@@ -103,12 +101,6 @@ impl Guide {
             // Half a line of names beyond the first and the last.
             Self::Upright => [[1.0, -0.5], [1.0, span(ys)[1] + 0.5]],
             Self::Proportional => [[first, 1.0], [last, last / first]],
-            Self::Diagonal => {
-                xs.append(&mut ys.clone());
-                ys.clone_from(xs);
-                let [first, last] = span(xs);
-                return (first < last).then_some([[first; 2], [last; 2]]);
-            }
         };
         match self {
             Self::Upright => xs.push(1.0),

@@ -164,47 +164,28 @@ pub(crate) fn tuned_ns(c: u32, depth: u32) -> f64 {
     (2000.0 + 4.0 * f64::from(c)) / f64::from(depth.min(16)) + 30.0
 }
 
-/// Creates a run that recommends C = 32 with 16 in flight. Measurements are `times` the
-/// predictions. With `swept`, all candidates were measured.
-pub(crate) fn tune(goal: &str, times: f64, swept: bool) -> Value {
-    let per_s = |ns: f64| 2e9 / ns;
-    let one = |c: u32, depth: u32, cache: u32, measured: bool| {
+/// Creates a run that recommends C = 32 with 16 in flight.
+pub(crate) fn tune(goal: &str) -> Value {
+    let one = |name: &str, c: u32, depth: u32, cache: u32| {
         let ns = tuned_ns(c, depth) * if cache == 0 { 1.0 } else { 0.9 };
-        let latency = ns * f64::from(depth);
-        let got = |value: f64| if measured { json!(value) } else { Value::Null };
         json!({
-            "chunk_buckets": c, "max_chunks": 512 / c, "read_ahead": "likely",
+            "candidate": name, "chunk_buckets": c, "max_chunks": 512 / c,
+            "read_ahead": if name == "paper" { "always" } else { "likely" },
             "one_roundtrip": "off", "in_flight": depth, "cache_entries": cache, "direct": false,
-            "expected_latency_ns": latency, "expected_ops_per_s": per_s(ns),
-            "latency_ns": got(latency * times), "ops_per_s": got(per_s(ns * times)),
+            "latency_ns": ns * f64::from(depth), "ops_per_s": 2e9 / ns, "times_recommended": 1.0,
         })
     };
     let mut candidates = Vec::new();
-    for cache in [0, 4096] {
-        for depth in DEPTHS {
-            candidates.extend(CHUNKS.map(|c| one(c, depth, cache, swept)));
-        }
+    for depth in DEPTHS {
+        candidates.extend(CHUNKS.map(|c| one("searched", c, depth, 0)));
     }
-    let named = |name: &str, c, depth, cache| {
-        let mut row = one(c, depth, cache, true);
-        row["candidate"] = json!(name);
-        row["times_expected"] = json!(1.0 / times);
-        row["read_ahead"] = json!(if name == "paper" { "always" } else { "likely" });
-        row
-    };
-    let mut rows = vec![
-        named("recommended", 32, 16, 0),
-        named("paper", 32, 1, 0),
-        named("C less", 8, 16, 0),
-        named("C more", 128, 16, 0),
-        named("depth less", 32, 4, 0),
-        named("depth more", 32, 64, 0),
-        named("cache", 32, 16, 4096),
+    let rows = vec![
+        one("recommended", 32, 16, 0),
+        one("second", 32, 64, 0),
+        one("other", 32, 16, 4096),
+        one("paper", 32, 1, 0),
     ];
-    if swept {
-        rows.push(named("sweep", 8, 64, 4096));
-    }
-    let parameters = json!({ "ranks": 2, "goal": goal, "load_factor": 0.5, "sweep": swept });
+    let parameters = json!({ "ranks": 2, "goal": goal, "load_factor": 0.5 });
     let mut run = run("tune", "shm", parameters, Value::from(rows));
     run["candidates"] = Value::from(candidates);
     run
@@ -235,7 +216,7 @@ pub(crate) fn all() -> Vec<Value> {
         all.push(throughput("verbs", ranks, 2e6));
     }
     all.extend([explore(), limits(), compare(), simulate(), surrogate()]);
-    all.extend([tune("throughput", 1.25, false), tune("latency", 0.8, true)]);
+    all.extend([tune("throughput"), tune("latency")]);
     let mut last =
         run("from-the-future", "shm", json!({}), json!([{ "what": "a row", "much": 7 }]));
     let findings = json!([

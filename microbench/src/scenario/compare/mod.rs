@@ -28,8 +28,9 @@ use crate::run_report::{Files, RunReport};
 use crate::size::Size;
 use crate::table::AlgorithmArgs;
 
-/// Small enough that filling it, which each turn does, takes a second over the slowest transport.
-const TABLE_SIZE: Size = Size::mib(8);
+/// Larger than the caches of a core, and small enough that filling a tenth of it, which some turns
+/// do, takes seconds over the slowest transport.
+const TABLE_SIZE: Size = Size::mib(32);
 const QUICK_TABLE_SIZE: Size = Size::mib(1);
 /// Options of jobs whose ranks others start. The command starts the ranks of all columns itself.
 const MEETING: [&str; 7] =
@@ -47,7 +48,7 @@ const MEETING: [&str; 7] =
 #[command(mut_arg("secret_file", |option| option.hide(true)))]
 #[command(mut_arg("allow_remote", |option| option.hide(true)))]
 #[command(mut_arg("table_size_asked", |option| {
-    option.help("Memory for the table's buckets, all ranks together [default: 8MiB]")
+    option.help("Memory for the table's buckets, all ranks together [default: 32MiB]")
 }))]
 pub(crate) struct CompareArgs {
     /// Transports to compare [default: all of this machine, without sim]
@@ -208,7 +209,9 @@ fn notes(args: &CompareArgs, measured: bool) -> Vec<Note> {
     let rounds = args.rounds;
     let mut notes = vec![
         format!("x: time / time of the fastest column, median (least to most) of {rounds} rounds"),
-        "READ, WRITE, CAS, FAA, found, inserted: p50 of bench-latency".to_owned(),
+        "READ, WRITE, CAS, FAA: p50 of bench-latency; found, inserted: mean of find-or-puts on all \
+         ranks"
+            .to_owned(),
         format!("mixed, read-, write-intensive: bench-throughput, {} ops of each rank", args.ops),
     ];
     if Interrupt::received().is_some() {

@@ -5,8 +5,9 @@
 //!
 //! `das5-fdr`, the paper's cluster, is fitted to the figures of [`paper`] by the example `fit` of
 //! `probeline-simulate`, which documents the fit of each constant; `probeline simulate --paper`
-//! prints the deviation of each figure, fitted or not. `soft-roce` and `shm` were measured by
-//! `probeline tune --profile-out`, the former between virtual machines.
+//! prints the deviation of each figure, fitted or not. `soft-roce` and `shm` were measured,
+//! the former between virtual machines; the example `measured` prints a profile from results of
+//! `probeline bench-latency` and `limits`.
 //!
 //! ```
 //! use probeline_profile::{Profile, Shape};
