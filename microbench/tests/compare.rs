@@ -67,12 +67,13 @@ fn columns_are_side_by_side_and_one_fails_alone() {
     let page = fs::read_to_string(&files[2]).unwrap();
     assert!(page.contains("\n| operation"), "{page}");
     assert_eq!(page.lines().filter(|line| line.starts_with("| READ")).count(), 10);
-    // The paper's algorithm reaches the benchmarks, which post an insert's READ before its claim.
+    // The option reaches the benchmarks: an insert in the other rank's part, as half of them are,
+    // takes two roundtrips and not one.
     let paper = ["compare", "--quick", "--columns", "sim", "--paper", "--json", &files[0]];
     run(&paper).printed();
     let report = json(&files[0]);
     let inserted = rows(&report, "sim").into_iter().find(|row| row["measured"] == "inserted");
-    assert_eq!(inserted.unwrap()["median"], 4_000.0);
+    assert!(inserted.unwrap()["median"].as_f64().unwrap() > 2_000.0, "{report}");
 }
 
 /// A launcher that starts nothing, and a child that would outlive it.

@@ -24,10 +24,7 @@ fn long(scratch: &Scratch) -> Vec<(Vec<String>, &'static str)> {
             "READ 8 B, 1 in flight",
         ),
         ("compare --columns shm --rounds 999 --table-size 1MiB".to_owned(), " over shm"),
-        (
-            format!("tune --direct off --seconds-per-measurement 0.5 --out {out}"),
-            "READs and claims without a table",
-        ),
+        (format!("tune --direct off --rounds 999 --ops 20000 --out {out}"), " candidates"),
         (
             "simulate --experiment throughput --workload mixed --ops 200000 --machines 8 \
              --ranks-per-machine 4"

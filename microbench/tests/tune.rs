@@ -16,21 +16,27 @@ fn number(row: &std::collections::HashMap<String, String>, column: &str) -> f64 
 }
 
 #[test]
-fn predictions_match_measurements_in_virtual_time() {
+fn a_recommendation_over_shared_memory_says_how_far_the_second_is() {
     let scratch = Scratch::new();
-    let (out, csv) = (scratch.path("tuning.toml"), scratch.path("rows.csv"));
-    for (goal, load_factor) in [("throughput", "0.5"), ("latency", "0.9")] {
-        let options = ["--goal", goal, "--load-factor", load_factor, "--rounds", "3"];
-        let files = ["--out", &out, "--csv", &csv];
-        run(&[&SIM[..], &options, &files].concat()).printed();
-        let rows = read_rows(&csv);
-        for name in ["recommended", "paper"] {
-            let row = rows.iter().find(|row| row["candidate"] == name).unwrap();
-            let off = number(row, "times_expected");
-            assert!((0.85..1.18).contains(&off), "{goal}, {load_factor}, {name}: {off}");
-        }
-        assert!(fs::read_to_string(&out).unwrap().contains("version = 1"));
-    }
+    let (out, json) = (scratch.path("tuning.toml"), scratch.path("report.json"));
+    let few = ["tune", "--table-size", "8MiB", "--rounds", "1", "--ops", "200", "--direct", "off"];
+    let printed = run(&[&few[..], &["--out", &out, "--json", &json]].concat()).printed();
+    let [tune, measured, second, paper, ..] = printed.lines().collect::<Vec<_>>()[..] else {
+        panic!("{printed}")
+    };
+    assert!(tune.starts_with("tune: C ") && tune.ends_with("tuning.toml, for --tuning"), "{tune}");
+    assert!(measured.starts_with("measured: ") && measured.contains(" by 2 ranks"), "{measured}");
+    assert!(second.starts_with("second: ") && second.contains(" time: C "), "{second}");
+    assert!(paper.starts_with("paper: "), "{paper}");
+    let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    // Seven C, seven depths, three kinds of read-ahead, two of claims.
+    assert_eq!(report["candidates"].as_array().unwrap().len(), 7 * 7 * 3 * 2);
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 2 * 8 + 1);
+    let tuning = probeline::tuning::Tuning::load(out.as_ref()).unwrap();
+    assert_eq!(rows[0]["chunk_buckets"], tuning.chunk_buckets);
+    assert_eq!(rows[0]["ops_per_s"], tuning.expected.unwrap().ops_per_s);
+    assert_eq!(rows[0]["times_recommended"], 1.0);
 }
 
 /// Writes the profile of a network whose NICs execute `atomics_per_s` atomics and 40 million READs
@@ -56,26 +62,23 @@ fn network(scratch: &Scratch, atomics_per_s: u64) -> String {
 #[test]
 fn one_roundtrip_inserts_depend_on_the_rate_of_atomics() {
     let scratch = Scratch::new();
-    let (out, csv) = (scratch.path("tuning.toml"), scratch.path("rows.csv"));
+    let (out, json) = (scratch.path("tuning.toml"), scratch.path("report.json"));
     for (atomics_per_s, pays) in [(2_000_000, "off"), (40_000_000, "on")] {
         let nic = network(&scratch, atomics_per_s);
         let sim = ["tune", "--transport", "sim", "--sim-profile", &nic, "--table-size", "2MiB"];
         let work = ["--load-factor", "0.2", "--insert-share", "0.8", "--in-flight", "16"];
-        let effort = ["--rounds", "1", "--ops", "300", "--out", &out, "--csv", &csv];
+        let effort = ["--rounds", "1", "--ops", "300", "--out", &out, "--json", &json];
         run(&[&sim[..], &work, &effort].concat()).printed();
-        let rows = read_rows(&csv);
-        let row = |name: &str| rows.iter().find(|row| row["candidate"] == name).unwrap();
-        let (best, other) = (row("recommended"), row("one-roundtrip"));
-        assert_eq!((&*best["one_roundtrip"], &*best["in_flight"]), (pays, "16"));
-        assert_ne!(best["one_roundtrip"], other["one_roundtrip"]);
-        assert!(
-            number(best, "ops_per_s") > 1.05 * number(other, "ops_per_s"),
-            "{best:?} {other:?}"
-        );
-        for row in [best, other] {
-            let off = number(row, "times_expected");
-            assert!((0.8..1.25).contains(&off), "{row:?}");
-        }
+        let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+        let best = &report["rows"][0];
+        assert_eq!((&best["one_roundtrip"], &best["in_flight"]), (&pays.into(), &16.into()));
+        let is_other = |row: &&Value| {
+            let same = ["chunk_buckets", "read_ahead", "in_flight"];
+            same.iter().all(|field| row[field] == best[field]) && row["one_roundtrip"] != *pays
+        };
+        let other = report["candidates"].as_array().unwrap().iter().find(is_other).unwrap();
+        let [best_rate, other_rate] = [best, other].map(|row| number_of(row, "ops_per_s"));
+        assert!(best_rate > 1.05 * other_rate, "{best} {other}");
         let tuning = probeline::tuning::Tuning::load(out.as_ref()).unwrap();
         assert_eq!(tuning.one_roundtrip_name(), pays);
     }
@@ -101,8 +104,6 @@ fn a_small_table_has_fewer_operations_and_the_same_share_of_inserts() {
         assert_eq!(fewer.count(), usize::from(operations < 500));
         let rows = report["rows"].as_array().unwrap();
         let paper = rows.iter().find(|row| row["candidate"] == "paper").unwrap();
-        let off = paper["times_expected"].as_f64().unwrap();
-        assert!((0.85..1.18).contains(&off), "{paper}");
         paper_ns.push(paper["latency_ns"].as_f64().unwrap());
         let said =
             probeline::tuning::Tuning::load(out.as_ref()).unwrap().expected.unwrap().insert_share;
@@ -126,10 +127,6 @@ fn the_latency_bound_applies_to_measurements() {
     bounded("9").printed();
     let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
     assert!(report["rows"][0]["latency_ns"].as_f64().unwrap() <= 9_000.0, "{report}");
-    let rates = report["rates"].as_array().unwrap();
-    let words = |rate: &&Value| rate["operation"] == "READ" && rate["in_flight"] == 1;
-    assert!(rates.iter().filter(words).count() >= 7, "{rates:?}");
-    assert!(rates.iter().any(|rate| rate["operation"] == "CAS" && rate["in_flight"] == 8));
 }
 
 #[test]
@@ -141,54 +138,6 @@ fn virtual_time_is_reproducible() {
         fs::read_to_string(out).unwrap()
     });
     assert_eq!(texts[0], texts[1]);
-}
-
-#[test]
-fn a_sweep_over_shared_memory_states_the_distance_from_the_best() {
-    let scratch = Scratch::new();
-    let (out, profile) = (scratch.path("tuning.toml"), scratch.path("shm.toml"));
-    let few = ["tune", "--table-size", "8MiB", "--rounds", "1", "--ops", "200"];
-    let more = ["--seconds-per-measurement", "0.001", "--sweep", "--out", &out];
-    let printed = run(&[&few[..], &more, &["--profile-out", &profile]].concat()).printed();
-    assert!(printed.contains("sweep: of all 4 candidates, it takes "), "{printed}");
-    assert!(printed.contains(" than the best 3 others"), "{printed}");
-    let measured = probeline_profile::Profile::load(profile.as_ref()).unwrap();
-    assert_eq!(measured.name(), "shm");
-    let source = &measured.get("local.atomic_ns").unwrap().source;
-    assert!(
-        source.starts_with("probeline tune --ops 200 --rounds 1 --seconds-per-measurement 0.001"),
-        "{source}"
-    );
-    assert!(!source.contains("toml"), "where files were is nobody's: {source}");
-    let options = ["--profile", &profile, "--machines", "1", "--ranks-per-machine", "2"];
-    run(&[&["simulate", "--ops", "50", "-C", "8", "--load-factors", "0.5"], &options[..]].concat())
-        .printed();
-}
-
-/// The profile that tune measures in a simulated network equals that network's.
-#[test]
-fn the_measured_profile_is_that_of_the_network() {
-    let scratch = Scratch::new();
-    let (out, path) = (scratch.path("tuning.toml"), scratch.path("again.toml"));
-    let nic = network(&scratch, 5_000_000);
-    let few = ["--rounds", "1", "--ops", "100", "--in-flight", "64", "--out", &out];
-    let sim = ["--sim-profile", &nic, "--ranks", "4", "--sim-ranks-per-machine", "2"];
-    run(&[&SIM[..], &few, &sim, &["--profile-out", &path]].concat()).printed();
-    let again = probeline_profile::Profile::load(path.as_ref()).unwrap();
-    for (quantity, value, within) in [
-        ("remote.read_base_ns", 2_000.0, 0.01),
-        ("remote.read_word_ps", 1_000.0, 0.05),
-        ("remote.atomic_ns", 2_200.0, 0.01),
-        ("nic.reads_per_s", 40e6, 0.15),
-        ("nic.atomics_per_s", 5e6, 0.1),
-        ("nic.bytes_per_s", 12e9, 0.1),
-    ] {
-        #[allow(clippy::cast_precision_loss)]
-        let found = again.value(quantity).unwrap() as f64;
-        assert!((found / value - 1.0).abs() < within, "{quantity} = {found}, not {value}");
-    }
-    // No word was slower than its NIC.
-    assert_eq!(again.value("word.atomic_ns"), None);
 }
 
 fn parameters(arguments: &[&str]) -> Value {
@@ -358,13 +307,8 @@ fn meaningless_options_are_refused() {
         (&["tune", "--transport", "sim", "--direct", "on"], "--direct on is for shm"),
         (&["tune", "--table-size", "64KiB"], "too few to be tuned for"),
         (&["tune", "--transport", "sim", "--sim-profile", "shm"], "remote.read_base_ns"),
-        (
-            &["tune", "--transport", "sim", "--sim-profile", "shm"],
-            "or take one machine, --sim-ranks-per-machine 2, which it knows",
-        ),
         (&["tune", "--transport", "sim", "--sim-profile", "das6"], "give das5-fdr"),
         (&["tune", "--sim-profile", "das5-fdr"], "--sim-profile is for --transport sim"),
-        (&["tune", "--transport", "ucx", "--profile-out", &absent], "leave it out"),
     ];
     for (arguments, expected) in cases {
         let said = run(arguments).failed_in_one_line();
