@@ -69,9 +69,9 @@ impl Options {
         self
     }
 
-    /// Drops the options that the help lists under `headings`.
-    pub(crate) fn without_headings(mut self, headings: &[&str]) -> Self {
-        self.all.retain(|option| !headings.contains(&&*option.heading));
+    /// Keeps the options that the help lists under `headings`.
+    pub(crate) fn under(mut self, headings: &[&str]) -> Self {
+        self.all.retain(|option| headings.contains(&&*option.heading));
         self
     }
 

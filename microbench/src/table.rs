@@ -12,7 +12,7 @@ use probeline::table::{
 use probeline::transport::{Exchange, Owner, Sizes};
 use probeline_limits::remote;
 
-use crate::cli::{JobArgs, TransportName, on_off, one_of, power_of_two};
+use crate::cli::{JobArgs, TransportName, heading, on_off, one_of, power_of_two};
 use crate::failure::{Failure, Result};
 use crate::timed::Timed;
 
@@ -33,7 +33,7 @@ const COST_TIME: Duration = Duration::from_millis(5);
 const COST_READS: u64 = 200;
 
 #[derive(Args, Clone, Copy, Debug)]
-#[command(next_help_heading = "Hiding latency")]
+#[command(next_help_heading = heading::LATENCY)]
 pub(crate) struct AlgorithmArgs {
     /// Use the paper's algorithm: chunks by READ, the next one always read ahead, claims only of
     /// buckets seen empty. Options below change it
@@ -58,7 +58,7 @@ pub(crate) struct AlgorithmArgs {
 }
 
 #[derive(Args, Clone, Copy, Debug)]
-#[command(next_help_heading = "Hiding latency")]
+#[command(next_help_heading = heading::LATENCY)]
 pub(crate) struct BatchArgs {
     /// Operations in one batch call, whose misses and roundtrips overlap; 1 is blocking calls, as
     /// with --paper
@@ -70,7 +70,7 @@ pub(crate) struct BatchArgs {
 
 /// The options of a table: its algorithm, probe order and cache.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Hiding latency")]
+#[command(next_help_heading = heading::LATENCY)]
 pub(crate) struct TableArgs {
     #[command(flatten)]
     algorithm: AlgorithmArgs,
@@ -93,7 +93,7 @@ pub(crate) struct TableArgs {
 
 /// The options of a table with many operations in flight.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Hiding latency")]
+#[command(next_help_heading = heading::LATENCY)]
 pub(crate) struct PipelineArgs {
     #[command(flatten)]
     pub(crate) table: TableArgs,

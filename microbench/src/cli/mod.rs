@@ -18,6 +18,7 @@ pub(crate) mod heading {
     pub(crate) const VERBS: &str = "RDMA (verbs)";
     pub(crate) const UCX: &str = "UCX (ucx)";
     pub(crate) const SIM: &str = "Simulator (sim)";
+    pub(crate) const LATENCY: &str = "Hiding latency";
     pub(crate) const PLACEMENT: &str = "Placement (shm, verbs)";
     pub(crate) const MEETING: &str = "Ranks started by hand, mpirun or srun";
 

@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use super::CompareArgs;
 
+/// The unit of times; the other one is of rates.
+pub(super) const NS: &str = "ns";
 /// The share of the table that holds keys when find-or-puts are timed one by one.
 const LOAD_FACTOR: &str = "0.1";
 const WORKLOADS: &str = "mixed,read-intensive,write-intensive";
@@ -17,15 +19,9 @@ pub(super) struct Benchmark {
     key: &'static str,
     /// Returns the value of a row that is compared.
     value: fn(&Value) -> &Value,
-    pub(super) unit: Unit,
+    pub(super) unit: &'static str,
     /// Options of this run in addition to those of all runs.
     options: &'static [(&'static str, &'static str)],
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
-    Nanoseconds,
-    OpsPerS,
 }
 
 pub(super) const BENCHMARKS: [Benchmark; 3] = [
@@ -34,7 +30,7 @@ pub(super) const BENCHMARKS: [Benchmark; 3] = [
         how: "",
         key: "operation",
         value: latency,
-        unit: Unit::Nanoseconds,
+        unit: NS,
         options: &[("load-factors", LOAD_FACTOR), ("rounds", "1")],
     },
     Benchmark {
@@ -42,7 +38,7 @@ pub(super) const BENCHMARKS: [Benchmark; 3] = [
         how: ", one at a time",
         key: "workload",
         value: |row| &row["median_ops_per_s"],
-        unit: Unit::OpsPerS,
+        unit: "ops/s",
         options: &[("workload", WORKLOADS), ("repeat", "1"), ("batch", "1")],
     },
     Benchmark {
@@ -50,7 +46,7 @@ pub(super) const BENCHMARKS: [Benchmark; 3] = [
         how: ", in batches",
         key: "workload",
         value: |row| &row["median_ops_per_s"],
-        unit: Unit::OpsPerS,
+        unit: "ops/s",
         options: &[("workload", WORKLOADS), ("repeat", "1")],
     },
 ];
@@ -73,7 +69,10 @@ impl Benchmark {
             ("chunk-buckets", args.chunks.chunk_buckets.to_string()),
             ("max-chunks", args.chunks.max_chunks.to_string()),
             ("ops", args.ops.to_string()),
+            ("seed", args.job.seed.to_string()),
         ];
+        let tuning = args.job.tuning_file.as_ref();
+        options.extend(tuning.map(|file| ("tuning", file.path.clone())));
         if self.command == "bench-latency" {
             let seconds = args.seconds_per_measurement.to_string();
             options.push(("seconds-per-measurement", seconds));
@@ -97,23 +96,6 @@ impl Benchmark {
     pub(super) fn full(report: &Value) -> u64 {
         let rows = report["rows"].as_array().into_iter().flatten();
         rows.filter_map(|row| row["full"].as_u64()).sum()
-    }
-}
-
-impl Unit {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Nanoseconds => "ns",
-            Self::OpsPerS => "ops/s",
-        }
-    }
-
-    /// Returns the time of an operation as a number that only ratios are computed of.
-    pub(super) fn time(self, value: f64) -> f64 {
-        match self {
-            Self::Nanoseconds => value.max(f64::MIN_POSITIVE),
-            Self::OpsPerS => value.max(f64::MIN_POSITIVE).recip(),
-        }
     }
 }
 

@@ -3,7 +3,8 @@
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::benchmark::{Benchmark, Unit};
+use super::benchmark::Benchmark;
+use super::launch::{MPICH, Mpi, OPEN_MPI};
 use crate::cli;
 
 /// A transport with its settings.
@@ -37,14 +38,8 @@ pub(super) enum ColumnName {
     Sim,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Launcher {
-    Own,
-    /// mpirun of Open MPI, with these MCA parameters.
-    OpenMpi(&'static [(&'static str, &'static str)]),
-    /// mpiexec of MPICH.
-    Mpich,
-}
+/// Names and values of options.
+type Pairs = &'static [(&'static str, &'static str)];
 
 /// Open MPI uses UCX without a fast network only if it may use any.
 static OSC_UCX: [(&str, &str); 5] = [
@@ -55,14 +50,14 @@ static OSC_UCX: [(&str, &str); 5] = [
     ("osc_ucx_acc_single_intrinsic", "1"),
 ];
 /// Without the second parameter its compare-and-swap crashes on one machine.
-const OSC_RDMA: &[(&str, &str)] = &[("osc", "rdma"), ("btl_vader_single_copy_mechanism", "none")];
+const OSC_RDMA: Pairs = &[("osc", "rdma"), ("btl_vader_single_copy_mechanism", "none")];
 
 impl ColumnName {
     pub(super) fn name(self) -> String {
         cli::name(self)
     }
 
-    pub(super) fn options(self) -> &'static [(&'static str, &'static str)] {
+    pub(super) fn options(self) -> Pairs {
         match self {
             Self::Shm => &[("transport", "shm")],
             Self::ShmPosted => &[("transport", "shm"), ("direct", "off")],
@@ -70,38 +65,31 @@ impl ColumnName {
             Self::UcxShm => &[("transport", "ucx"), ("ucx-tls", "posix,sysv,cma,self")],
             Self::UcxTcp => &[("transport", "ucx"), ("ucx-tls", "tcp,self")],
             Self::UcxRc => &[("transport", "ucx"), ("ucx-tls", "rc,self")],
-            _ if self.is_mpi() => &[("transport", "mpi")],
+            _ if self.mpi().is_some() => &[("transport", "mpi")],
             _ => &[("transport", "sim")],
         }
     }
 
-    fn option(self, name: &str) -> Option<&'static str> {
-        self.options().iter().find(|(given, _)| *given == name).map(|(_, value)| *value)
-    }
-
     pub(super) fn transport(self) -> &'static str {
-        self.option("transport").unwrap_or_default()
+        self.options()[0].1
     }
 
-    pub(super) fn launcher(self) -> Launcher {
-        match self {
-            Self::OscSm => Launcher::OpenMpi(&[("osc", "sm")]),
-            Self::OscUcx => Launcher::OpenMpi(OSC_UCX.split_at(4).0),
-            Self::OscUcxIntrinsic => Launcher::OpenMpi(&OSC_UCX),
-            Self::OscRdma => Launcher::OpenMpi(OSC_RDMA),
-            Self::OscPt2pt => Launcher::OpenMpi(&[("osc", "pt2pt")]),
-            Self::Mpich => Launcher::Mpich,
-            _ => Launcher::Own,
-        }
+    /// Returns the MPI library whose launcher starts the ranks, and its MCA parameters.
+    pub(super) fn mpi(self) -> Option<(&'static Mpi, Pairs)> {
+        Some(match self {
+            Self::OscSm => (&OPEN_MPI, &[("osc", "sm")]),
+            Self::OscUcx => (&OPEN_MPI, OSC_UCX.split_at(4).0),
+            Self::OscUcxIntrinsic => (&OPEN_MPI, &OSC_UCX),
+            Self::OscRdma => (&OPEN_MPI, OSC_RDMA),
+            Self::OscPt2pt => (&OPEN_MPI, &[("osc", "pt2pt")]),
+            Self::Mpich => (&MPICH, &[]),
+            _ => return None,
+        })
     }
 
     /// Returns whether its time is real, so that its results can be compared.
     pub(super) fn is_real(self) -> bool {
         self != Self::Sim
-    }
-
-    fn is_mpi(self) -> bool {
-        self.launcher() != Launcher::Own
     }
 
     /// Returns lists of alternatives: the lines about the transport must contain one of each list.
@@ -132,7 +120,7 @@ impl ColumnName {
 #[derive(Clone, Debug)]
 pub(super) struct Figures {
     pub(super) measured: String,
-    pub(super) unit: Unit,
+    pub(super) unit: &'static str,
     pub(super) rounds: Vec<f64>,
 }
 
@@ -256,8 +244,7 @@ mod tests {
     #[test]
     fn the_component_must_be_the_chosen_one() {
         for column in ColumnName::value_variants() {
-            let Launcher::OpenMpi(parameters) = column.launcher() else { continue };
-            let (_, component) = parameters[0];
+            let Some((_, [("osc", component), ..])) = column.mpi() else { continue };
             assert_eq!(lacks(*column, ""), Some(format!("osc {component}")));
         }
     }

@@ -7,24 +7,9 @@ use std::process::Command;
 
 use super::CompareArgs;
 use super::benchmark::Benchmark;
-use super::column::{ColumnName, Launcher};
+use super::column::ColumnName;
 use crate::cli::heading;
 use crate::options::Options;
-
-/// Options of this command that its benchmarks do not get.
-const OWN_OPTIONS: [&str; 11] = [
-    "columns",
-    "worker",
-    "rounds",
-    "ops",
-    "seconds-per-measurement",
-    "step-timeout",
-    "quick",
-    "json",
-    "csv",
-    "markdown",
-    "full",
-];
 
 /// A build of this command for one MPI library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,15 +18,23 @@ pub(super) struct Worker {
     path: PathBuf,
 }
 
-/// An MPI library, and its launchers, which distributions and source builds name differently.
+/// An MPI library.
 #[derive(Debug, PartialEq, Eq)]
-struct Mpi {
+pub(super) struct Mpi {
     name: &'static str,
+    /// The names of its launcher in distributions and in source builds.
     launchers: [&'static str; 2],
+    options: &'static [&'static str],
 }
 
-static OPEN_MPI: Mpi = Mpi { name: "openmpi", launchers: ["mpirun.openmpi", "mpirun"] };
-static MPICH: Mpi = Mpi { name: "mpich", launchers: ["mpiexec.mpich", "mpiexec.hydra"] };
+pub(super) static OPEN_MPI: Mpi = Mpi {
+    name: "openmpi",
+    launchers: ["mpirun.openmpi", "mpirun"],
+    // In all columns, ranks pin themselves and do not yield while they poll.
+    options: &["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "0"],
+};
+pub(super) static MPICH: Mpi =
+    Mpi { name: "mpich", launchers: ["mpiexec.mpich", "mpiexec.hydra"], options: &[] };
 
 impl FromStr for Worker {
     type Err = String;
@@ -59,13 +52,14 @@ impl FromStr for Worker {
 
 impl Mpi {
     fn launcher(&self) -> Result<PathBuf, String> {
-        let names = self.launchers;
         let paths = env::var_os("PATH").unwrap_or_default();
-        let mut files = names
-            .iter()
-            .flat_map(|name| env::split_paths(&paths).map(move |folder| folder.join(name)));
-        files.find(|path| path.is_file()).ok_or_else(|| {
-            let [first, second] = names;
+        let [first, second] = self.launchers;
+        let folders = || env::split_paths(&paths);
+        let mut files = folders().map(|folder| folder.join(first));
+        let file = files
+            .find(|path| path.is_file())
+            .or_else(|| folders().map(|folder| folder.join(second)).find(|path| path.is_file()));
+        file.ok_or_else(|| {
             format!("neither {first} nor {second} is in PATH: install the library's programs")
         })
     }
@@ -73,14 +67,11 @@ impl Mpi {
     /// Returns the build from `--worker` for it, or the build in the folder next to that of this
     /// program.
     fn worker(&self, given: &[Worker]) -> Result<PathBuf, String> {
-        if let Some(worker) = given.iter().find(|worker| *worker.mpi == *self) {
-            let there = worker.path.is_file();
-            let missing = || format!("--worker: there is no file {}", worker.path.display());
-            return there.then(|| worker.path.clone()).ok_or_else(missing);
-        }
-        let name = self.name;
-        let beside = env::current_exe().ok().and_then(|exe| beside(&exe, name));
-        beside.filter(|path| path.is_file()).ok_or_else(|| {
+        let given = given.iter().find(|worker| *worker.mpi == *self);
+        let given = given.map(|worker| worker.path.clone());
+        let path = given.or_else(|| beside(&env::current_exe().ok()?, self.name));
+        path.filter(|path| path.is_file()).ok_or_else(|| {
+            let name = self.name;
             format!(
                 "there is no build for it: `just compare` makes one, or cargo build --release \
                  --config ucx-shim/{name}.toml --features mpi --target-dir target/{name}; --worker \
@@ -100,26 +91,15 @@ pub(super) fn command(
     benchmark: &Benchmark,
     args: &CompareArgs,
 ) -> Result<Command, String> {
-    let ranks = args.job.ranks.to_string();
-    let mut command = match column.launcher() {
-        Launcher::Own => {
-            let exe = env::current_exe().map_err(|error| format!("this program: {error}"))?;
-            Command::new(exe)
-        }
-        Launcher::OpenMpi(parameters) => {
-            let mut command = Command::new(OPEN_MPI.launcher()?);
-            // In all columns, ranks pin themselves and do not yield while they poll.
-            command.args(["--oversubscribe", "--bind-to", "none", "-n", &ranks]);
-            command.args(["--mca", "mpi_yield_when_idle", "0"]);
+    let mut command = match column.mpi() {
+        None => Command::new(env::current_exe().map_err(|error| format!("this program: {error}"))?),
+        Some((mpi, parameters)) => {
+            let mut command = Command::new(mpi.launcher()?);
+            command.args(mpi.options).args(["-n", &args.job.ranks.to_string()]);
             for (name, value) in parameters {
                 command.args(["--mca", name, value]);
             }
-            command.arg(OPEN_MPI.worker(&args.worker)?);
-            command
-        }
-        Launcher::Mpich => {
-            let mut command = Command::new(MPICH.launcher()?);
-            command.args(["-n", &ranks]).arg(MPICH.worker(&args.worker)?);
+            command.arg(mpi.worker(&args.worker)?);
             command
         }
     };
@@ -131,14 +111,13 @@ pub(super) fn command(
     Ok(command)
 }
 
-/// Returns the options of a column: those that the user gave, without this command's own
-/// ones and those of other transports, and those of the column.
+/// Returns the options of a column: those that the user gave for tables and for its transport, and
+/// its own ones.
 fn of_column(given: &Options, column: ColumnName) -> Options {
-    let others = heading::OF_TRANSPORTS.iter();
-    let others = others.filter(|(_, its)| !its.contains(&column.transport()));
-    let others: Vec<&str> = others.map(|(heading, _)| *heading).collect();
-    let mut options =
-        given.clone().without_headings(&others).only(|name| !OWN_OPTIONS.contains(&name));
+    let of_transports = heading::OF_TRANSPORTS.iter();
+    let its = of_transports.filter(|(_, of)| of.contains(&column.transport()));
+    let its: Vec<&str> = its.map(|(heading, _)| *heading).chain([heading::LATENCY]).collect();
+    let mut options = given.clone().under(&its);
     for (name, value) in column.options() {
         options.set(name, *value);
     }
@@ -160,7 +139,7 @@ mod tests {
     fn ranks_get_the_options_of_their_transport() {
         let line = "--columns shm,verbs --device=rxe0 --step-timeout 5 --pin none -C 8 --json a \
                     --sim-roundtrip-ns 5 --direct on --ucx-device rxe0:1 --rendezvous-timeout 9";
-        let all = "--chunk-buckets 8 --direct";
+        let all = "--direct";
         for (column, expected) in [
             (
                 ColumnName::Shm,

@@ -10,7 +10,7 @@ mod turn;
 use core::time::Duration;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::{Arg, Args, ValueEnum};
 use probeline::transport::Alone;
 use probeline_results::Note;
 
@@ -36,17 +36,11 @@ const QUICK_TABLE_SIZE: Size = Size::mib(1);
 const MEETING: [&str; 7] =
     ["two-nodes", "port", "exchange", "rendezvous", "rank", "secret-file", "allow-remote"];
 
+/// Options that the columns determine.
+const OF_COLUMNS: [&str; 2] = ["transport", "ucx-tls"];
+
 #[derive(Args, Clone, Debug)]
-// The columns determine these options.
-#[command(mut_arg("transport_asked", |option| option.hide(true)))]
-#[command(mut_arg("ucx_tls", |option| option.hide(true)))]
-#[command(mut_arg("two_nodes", |option| option.hide(true)))]
-#[command(mut_arg("port", |option| option.hide(true)))]
-#[command(mut_arg("exchange", |option| option.hide(true)))]
-#[command(mut_arg("rendezvous", |option| option.hide(true)))]
-#[command(mut_arg("rank", |option| option.hide(true)))]
-#[command(mut_arg("secret_file", |option| option.hide(true)))]
-#[command(mut_arg("allow_remote", |option| option.hide(true)))]
+#[command(mut_args(hide_refused))]
 #[command(mut_arg("table_size_asked", |option| {
     option.help("Memory for the table's buckets, all ranks together [default: 32MiB]")
 }))]
@@ -94,6 +88,12 @@ pub(crate) struct CompareArgs {
     // Last, because its headings in the help apply to all options after them.
     #[command(flatten)]
     pub(crate) job: JobArgs,
+}
+
+fn hide_refused(option: Arg) -> Arg {
+    let mut refused = MEETING.iter().chain(&OF_COLUMNS);
+    let is_refused = option.get_long().is_some_and(|name| refused.any(|other| *other == name));
+    option.hide(is_refused)
 }
 
 pub(crate) fn run(mut args: CompareArgs) -> Result<ExitCode> {

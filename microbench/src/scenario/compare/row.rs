@@ -3,7 +3,7 @@
 use probeline_results::format::text;
 use probeline_results::{Layout, Row, one_line, row};
 
-use super::benchmark::Unit;
+use super::benchmark::NS;
 use super::column::{Column, Figures};
 use crate::run_report::aligned;
 use crate::scenario::median;
@@ -70,8 +70,10 @@ fn fastest<'c>(columns: &'c [Column], name: &str) -> Option<&'c Figures> {
 }
 
 impl Figures {
+    /// Returns the times of an operation, up to a factor.
     fn times(&self) -> impl Iterator<Item = f64> {
-        self.rounds.iter().map(|&value| self.unit.time(value))
+        let rounds = self.rounds.iter().map(|value| value.max(f64::MIN_POSITIVE));
+        rounds.map(|value| if self.unit == NS { value } else { value.recip() })
     }
 }
 
@@ -86,7 +88,7 @@ impl CompareRow {
         Some(Self {
             measured: figures.measured.clone(),
             column,
-            unit: figures.unit.name().to_owned(),
+            unit: figures.unit.to_owned(),
             median: median(figures.rounds.clone())?,
             min: least(&figures.rounds)?,
             max: most(&figures.rounds)?,
@@ -99,7 +101,7 @@ impl CompareRow {
     }
 
     fn value(&self) -> String {
-        match self.unit == Unit::Nanoseconds.name() {
+        match self.unit == NS {
             true => time(self.median),
             false => rate(self.median),
         }
@@ -184,7 +186,7 @@ mod tests {
     fn column(name: ColumnName, rounds: &[f64]) -> Column {
         let mut column = Column::new(name, true);
         let (measured, rounds) = ("READ 64 B".to_owned(), rounds.to_vec());
-        column.figures.push(Figures { measured, unit: Unit::Nanoseconds, rounds });
+        column.figures.push(Figures { measured, unit: NS, rounds });
         column
     }
 
@@ -210,7 +212,7 @@ mod tests {
     fn higher_rates_are_faster() {
         let mut columns = [column(ColumnName::Shm, &[4e6]), column(ColumnName::UcxTcp, &[1e6])];
         for figures in columns.iter_mut().flat_map(|column| &mut column.figures) {
-            figures.unit = Unit::OpsPerS;
+            figures.unit = "ops/s";
         }
         let ratios: Vec<_> = rows(&columns).iter().map(|row| row.times_fastest).collect();
         assert_eq!(ratios, [Some(1.0), Some(4.0)]);
