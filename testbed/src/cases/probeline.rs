@@ -1,7 +1,5 @@
 //! The command `probeline` over verbs, as its users run it.
 
-use std::fs;
-
 use anyhow::{Context, Result, bail, ensure};
 
 use super::ranks::{JOB_TIMEOUT, Ranks, SECRET, command, unused_port};

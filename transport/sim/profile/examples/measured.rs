@@ -82,15 +82,18 @@ fn latencies(section: &str, report: &Value) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-/// Returns the rates of one rank at the best depth.
+/// Returns the rates of one rank at the best depth. Long READs by one rank fill a NIC's link.
 fn rates(report: &Value) -> Vec<Found> {
     let best = |limit: &str| {
         let rows = report["rows"].as_array().into_iter().flatten();
         let rows = rows.filter(|row| row["limit"] == limit);
         rows.filter_map(|row| row["median_ops_per_s"].as_f64()).reduce(f64::max)
     };
-    let rates =
-        [("rank.reads_per_s", best("READ 8 B")), ("rank.atomics_per_s", best("CAS random word"))];
+    let rates = [
+        ("rank.reads_per_s", best("READ 8 B")),
+        ("rank.atomics_per_s", best("CAS random word")),
+        ("nic.bytes_per_s", best("READ 4096 B").map(|rate| 4096.0 * rate)),
+    ];
     let found = |(name, rate): (&str, Option<f64>)| {
         Some((name.to_owned(), whole(rate?), "rank 0 alone, the best depth"))
     };
