@@ -186,6 +186,7 @@ fn take_turns(args: &CompareArgs, columns: &mut [Column]) -> Result<()> {
                 let result = launch::command(column.name, benchmark, args)
                     .and_then(|command| turn::run(command, &folder, limit));
                 if Interrupt::received().is_some() {
+                    Interrupt::has_stopped_work();
                     return Ok(());
                 }
                 let taken = result.and_then(|report| column.take(benchmark, &report));
@@ -195,7 +196,7 @@ fn take_turns(args: &CompareArgs, columns: &mut [Column]) -> Result<()> {
             }
         }
     }
-    Ok(())
+    Interrupt::stop_watching(&mut Alone)
 }
 
 /// Returns the doctor's findings on the device of the column of libibverbs.

@@ -117,6 +117,7 @@ mod tests {
     }
 
     /// Fills a table by linear probing up to the load factor.
+    #[allow(clippy::cast_possible_truncation)]
     #[test]
     fn no_insert_exceeds_the_probe_limit() {
         const BUCKETS: usize = 1 << 16;
