@@ -59,13 +59,14 @@ pub(super) fn rows(columns: &[Column]) -> Vec<CompareRow> {
     rows
 }
 
-/// Returns the figures of the column with the shortest median time. The simulator's time is virtual.
+/// Returns the figures of the column with the shortest median time, of those that measured the most
+/// rounds. The simulator's time is virtual.
 fn fastest<'c>(columns: &'c [Column], name: &str) -> Option<&'c Figures> {
-    let real = columns.iter().filter(|column| column.name.is_real());
-    let timed = real.filter_map(|column| {
-        let figures = column.of_row(name)?;
-        Some((median(figures.times().collect())?, figures))
-    });
+    let real = || columns.iter().filter(|column| column.name.is_real());
+    let all = || real().filter_map(|column| column.of_row(name));
+    let rounds = all().map(|figures| figures.rounds.len()).max()?;
+    let whole = all().filter(|figures| figures.rounds.len() == rounds);
+    let timed = whole.filter_map(|figures| Some((median(figures.times().collect())?, figures)));
     timed.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, figures)| figures)
 }
 
@@ -206,6 +207,13 @@ mod tests {
         assert_eq!(head, ["operation", "osc-sm", "shm", "sim"]);
         let cells = ["210 ns x2.00 (2.00 to 2.10)", "100 ns x1.00 (1.00 to 1.00)", "10.0 ns"];
         assert_eq!(lines, [[&["READ 64 B"][..], &cells].concat()]);
+    }
+
+    #[test]
+    fn a_column_that_failed_early_is_not_the_fastest() {
+        let columns = [column(ColumnName::OscUcx, &[50.0]), column(ColumnName::Shm, &[100.0; 3])];
+        let ratios: Vec<_> = rows(&columns).iter().map(|row| row.times_fastest).collect();
+        assert_eq!(ratios, [Some(0.5), Some(1.0)]);
     }
 
     #[test]
