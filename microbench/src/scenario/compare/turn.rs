@@ -21,6 +21,8 @@ use crate::note;
 const TERM_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time between two looks at a process. A shorter one would disturb what it measures.
 const PAUSE: Duration = Duration::from_millis(20);
+/// Names that are tried for the folder.
+const MAX_FOLDERS: u32 = 100;
 /// The beginning of standard error that is read.
 const MAX_STDERR_BYTES: u64 = 1 << 14;
 
@@ -29,12 +31,23 @@ pub(super) struct Folder(PathBuf);
 
 impl Folder {
     pub(super) fn create() -> Result<Self> {
-        let path = env::temp_dir().join(format!("probeline-compare-{}", process::id()));
-        let failed = |error: io::Error| {
-            Failure::new(format!("{} cannot be created: {error}: set TMPDIR", path.display()))
-        };
-        fs::create_dir(&path).map_err(failed)?;
-        Ok(Self(path))
+        // Runs that were killed may have left folders.
+        for nth in 0..MAX_FOLDERS {
+            let name = format!("probeline-compare-{}-{nth}", process::id());
+            let path = env::temp_dir().join(name);
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    let path = path.display();
+                    let text = format!("{path} cannot be created: {error}: set TMPDIR");
+                    return Err(Failure::new(text));
+                }
+            }
+        }
+        Err(Failure::new(
+            "the folder for temporary files is full of probeline-compare-*: remove them",
+        ))
     }
 }
 
@@ -149,7 +162,6 @@ mod tests {
         run(shell(script), &Folder::create().unwrap(), limit)
     }
 
-    /// One test, because the folder is that of the process.
     #[test]
     fn a_turn_ends_with_a_report_or_a_reason() {
         let limit = Duration::from_secs(30);
