@@ -4,18 +4,17 @@
 //! A put posts what the machine posts, in the same order, so no order of effects is possible that the
 //! machine, which the model check covers, does not have as well.
 
-use probeline_pipeline::{Alone, Error};
+use probeline_pipeline::{Alone, Error, Plain};
 use probeline_transport::{Local, PostError, Request as Post, SlotError, Transport};
 
 use crate::Operation;
 use crate::context::Context;
 use crate::control::Control;
 use crate::hash::hash_of_bytes;
-use crate::layout::{Place, check_seed, store_entry};
+use crate::layout::{Place, check_seed, sized, store_entry};
 use crate::machine::{Access, LANDING, STAGED};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Request, Written};
-use crate::plain::{Plain, sized};
 use crate::quick::{self, Quick};
 use crate::search::{Kind, Seen, Target};
 

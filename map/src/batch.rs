@@ -4,16 +4,15 @@
 //! loop hashes a group of keys and requests the lines of their first candidates while it serves the
 //! group before.
 
-use probeline_pipeline::{Error, Parts, Pull};
+use probeline_pipeline::{Error, Mapped, Parts, Plain, Pull};
 use probeline_transport::{PostError, Transport};
 
 use crate::context::Context;
-use crate::direct::{BucketWords, EngineWords, Look, MAX_MAPPED, Mapped, glance, prefetch, run};
+use crate::direct::{BucketWords, EngineWords, Look, MappedBuckets, glance, prefetch, run};
 use crate::error::BatchError;
 use crate::layout::hash;
 use crate::machine::Access;
 use crate::outcome::{Outcome, Request, Written};
-use crate::plain::Plain;
 use crate::search::Seen;
 
 /// Keys in a block that the CPU runs. The transport is polled after each block, because only a poll
@@ -292,10 +291,10 @@ where
         if parts.shared.is_direct && !parts.is_dead {
             let layout = parts.shared.layout;
             // A poll follows each block.
-            if layout.owners as usize <= MAX_MAPPED
-                && let Some(mapped) = Mapped::new(parts.transport, &layout)
-            {
-                self.run_block::<V>(&mapped, parts.shared);
+            let mapped = Mapped::new(parts.transport, layout.first_word, layout.part_words());
+            if let Some(mapped) = &mapped {
+                let words = MappedBuckets { mapped, bucket_words: layout.bucket_words };
+                self.run_block::<V>(words, parts.shared);
             } else {
                 let words = EngineWords { transport: parts.transport, layout };
                 self.run_block::<V>(words, parts.shared);

@@ -6,7 +6,7 @@ use crate::control::MAX_CLAIM_TICKS;
 use crate::error::ConfigError;
 use crate::layout::{EntryBytes, Layout, MAX_CANDIDATES, Words};
 use crate::mode::Mode;
-use crate::plain::Plain;
+use probeline_pipeline::Plain;
 
 /// Slots of an operation: where a bucket lands, and from where an entry is written.
 const SLOTS_PER_OPERATION: u32 = 2;

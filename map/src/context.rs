@@ -6,9 +6,9 @@ use crate::config::Config;
 use crate::control::{Clock, Control, NUMBER_BITS, State};
 use crate::layout::{Layout, Place, check};
 use crate::mode::{HeldLock, Mode};
-use crate::plain::Plain;
 use crate::search::{Goal, MAX_RETRIES};
 use crate::stats::Stats;
+use probeline_pipeline::Plain;
 
 /// The state that all operations of a client share.
 #[derive(Clone, Debug)]

@@ -8,23 +8,19 @@ use core::marker::PhantomData;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
-use probeline_pipeline::Error;
+use probeline_pipeline::{Error, Mapped, Plain};
 use probeline_transport::{
-    AtomicScope, Owner, PostError, RemoteWord, Segment, Transport, WORD_BYTES, begin_with,
+    AtomicScope, PostError, Transport, WORD_BYTES, begin_with,
     prefetch_far, store_bytes,
 };
 
 use crate::context::Context;
 use crate::control::Control;
 use crate::hash::{hash_of_words, load_and_hash, store_and_hash};
-use crate::layout::{EntryBytes, Layout, Place, check_seed};
+use crate::layout::{EntryBytes, Layout, Place, check_seed, sized, sized_mut};
 use crate::outcome::{Outcome, Request, ValueHash, Written};
-use crate::plain::{Plain, sized, sized_mut};
 use crate::quick::{self, Quick};
 use crate::search::{Kind, Next, Search, Seen, Target};
-
-/// Owners whose words a batch looks up once.
-pub(crate) const MAX_MAPPED: usize = 64;
 
 /// The words of all owners, for the CPU.
 pub(crate) trait BucketWords<'t>: Copy {
@@ -53,36 +49,18 @@ impl<'t, T: Transport> BucketWords<'t> for EngineWords<'t, T> {
     }
 }
 
-/// The words of all owners, looked up once for many operations.
-pub(crate) struct Mapped<'t> {
-    parts: [&'t [AtomicU64]; MAX_MAPPED],
-    bucket_words: usize,
+/// The buckets of all owners, whose words were looked up once for many operations.
+#[derive(Clone, Copy)]
+pub(crate) struct MappedBuckets<'m, 't> {
+    pub(crate) mapped: &'m Mapped<'t>,
+    pub(crate) bucket_words: u32,
 }
 
-impl<'t> Mapped<'t> {
-    /// Returns `None` if the CPU cannot address some word, or if there are more than [`MAX_MAPPED`]
-    /// owners.
-    pub(crate) fn new(transport: &'t impl Transport, layout: &Layout) -> Option<Self> {
-        let mut mapped =
-            Self { parts: [&[]; MAX_MAPPED], bucket_words: layout.bucket_words as usize };
-        for owner in 0..layout.owners {
-            let place = mapped.parts.get_mut(owner as usize)?;
-            let start = RemoteWord { owner: Owner(owner), index: layout.first_word };
-            // An engine whose parts are larger has to be asked for each bucket.
-            let words = u32::try_from(layout.part_words()).ok()?;
-            *place = transport.direct(Segment { start, words })?;
-        }
-        Some(mapped)
-    }
-}
-
-impl<'t> BucketWords<'t> for &Mapped<'t> {
+impl<'t> BucketWords<'t> for MappedBuckets<'_, 't> {
     #[inline(always)]
     fn bucket(&self, at: Place) -> Option<&'t [AtomicU64]> {
-        // A part is mapped into this process, so its indices fit a usize.
-        #[allow(clippy::cast_possible_truncation)]
-        let first = at.index as usize * self.bucket_words;
-        self.parts.get(at.owner as usize)?.get(first..first + self.bucket_words)
+        let first = at.index * u64::from(self.bucket_words);
+        self.mapped.words(at.owner, first, self.bucket_words as usize)
     }
 }
 

@@ -19,8 +19,8 @@ use crate::layout::{Place, hash};
 use crate::machine::Access;
 use crate::mode::Mode;
 use crate::outcome::Request;
-use crate::plain::Plain;
 use crate::stats::Stats;
+use probeline_pipeline::Plain;
 
 const MODE: &str = "mode (0 for claims, 1 part locks, 2 bucket locks, 3 unlocked)";
 /// Words of a bucket before the key.

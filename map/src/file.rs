@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::vec;
 use std::vec::Vec;
 
-use probeline_pipeline::{Collective, CollectiveError};
+use probeline_pipeline::{Collective, CollectiveError, Plain};
 use probeline_transport::{Exchange, ExchangeError, Owner, Transport};
 use thiserror::Error;
 
@@ -17,7 +17,6 @@ use crate::error::BatchError;
 use crate::hash::hash_of_bytes;
 use crate::map::{Map, Operation};
 use crate::outcome::Written;
-use crate::plain::Plain;
 use crate::saved::{FormatError, Header, decode_record, encode_record};
 
 /// Entries of a batch while a file is loaded.

@@ -2,12 +2,11 @@
 
 use core::cell::RefCell;
 
-use probeline_pipeline::{Error, OperationFuture};
+use probeline_pipeline::{Error, OperationFuture, Plain};
 use probeline_transport::Transport;
 
 use crate::map::{Map, Operation};
 use crate::outcome::Request;
-use crate::plain::Plain;
 
 /// A [`Map`] whose requests are futures, for the tasks of one thread. As many run at once as the map
 /// has storage for; the others wait for storage.

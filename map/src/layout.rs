@@ -1,9 +1,9 @@
 //! Where buckets are: the words of a bucket, and the candidates of a key.
 
+use probeline_pipeline::{Plain, fill_words};
 use probeline_transport::{LINE_WORDS, Owner, RemoteWord, Segment, WORD_BYTES};
 
 use crate::hash::{fold, hash_of_bytes};
-use crate::plain::Plain;
 
 /// The most candidates of a key.
 pub const MAX_CANDIDATES: u32 = 8;
@@ -54,7 +54,7 @@ impl EntryBytes {
         self,
         words: &mut impl Iterator<Item = u64>,
     ) -> (K, V) {
-        (unpack(words, self.key), unpack(words, self.value))
+        (K::from_words(words, self.key), V::from_words(words, self.value))
     }
 }
 
@@ -191,20 +191,22 @@ pub(crate) fn check(key_hash: u64, value: &[u8], at: Place) -> u64 {
     hash_of_bytes(value, check_seed(key_hash, at))
 }
 
-/// Loads a key or a value from the words that begin with it. It has the size of its type, or
-/// `bytes` bytes if the type leaves its size open.
+/// Returns the bytes of a `P`. If the type has a size, the compiler then knows it.
 #[inline(always)]
-pub(crate) fn unpack<P: Plain>(words: &mut impl Iterator<Item = u64>, bytes: usize) -> P {
-    let mut value = P::zeroed(bytes);
-    let (whole, rest) = value.bytes_mut().as_chunks_mut::<WORD_BYTES>();
-    for to in whole {
-        *to = words.next().unwrap_or_default().to_ne_bytes();
+pub(crate) fn sized<P: Plain>(bytes: &[u8]) -> &[u8] {
+    match P::SIZE {
+        Some(size) => bytes.get(..size).unwrap_or_default(),
+        None => bytes,
     }
-    if !rest.is_empty() {
-        let last = words.next().unwrap_or_default().to_ne_bytes();
-        rest.iter_mut().zip(last).for_each(|(to, byte)| *to = byte);
+}
+
+/// As [`sized`], to change the bytes.
+#[inline(always)]
+pub(crate) fn sized_mut<P: Plain>(bytes: &mut [u8]) -> &mut [u8] {
+    match P::SIZE {
+        Some(size) => bytes.get_mut(..size).unwrap_or_default(),
+        None => bytes,
     }
-    value
 }
 
 /// Stores the bytes of a key and of a value as words, each padded with zeros to whole words.
@@ -212,15 +214,8 @@ pub(crate) fn unpack<P: Plain>(words: &mut impl Iterator<Item = u64>, bytes: usi
 pub(crate) fn store_entry(key: &[u8], value: &[u8], into: &mut [u64]) {
     let words = key.len().div_ceil(WORD_BYTES).min(into.len());
     let (of_key, of_value) = into.split_at_mut(words);
-    for (bytes, words) in [(key, of_key), (value, of_value)] {
-        if let Some(last) = words.last_mut() {
-            *last = 0;
-        }
-        let to: &mut [u8] = bytemuck::cast_slice_mut(words);
-        if let Some(to) = to.get_mut(..bytes.len()) {
-            to.copy_from_slice(bytes);
-        }
-    }
+    fill_words(key, of_key);
+    fill_words(value, of_value);
 }
 
 #[cfg(test)]
@@ -229,7 +224,7 @@ mod placement;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plain::Bytes;
+    use probeline_pipeline::Bytes;
 
     #[test]
     fn buckets_are_whole_lines() {

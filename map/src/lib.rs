@@ -86,7 +86,6 @@ mod mode;
 #[cfg(test)]
 mod model;
 mod outcome;
-mod plain;
 mod quick;
 mod rounding;
 pub mod saved;
@@ -105,7 +104,7 @@ pub use location::Location;
 pub use map::{Finished, Map, Operation};
 pub use mode::{HeldLock, Mode};
 pub use outcome::{Outcome, Request, ValueHash, Written};
-pub use plain::{Bytes, Plain};
+pub use probeline_pipeline::{Bytes, Plain};
 pub use probeline_pipeline::{CollectiveError, Error as OperationError, Tag};
 pub use rounding::{Field, Rounding};
 pub use stats::Stats;

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_pipeline::Error;
+use probeline_pipeline::{Error, Plain};
 use probeline_transport::{Local, Owner, PostError, Request as Post, Transport};
 
 use crate::context::Context;
@@ -11,7 +11,6 @@ use crate::direct::{BucketWords, EngineWords};
 use crate::layout::{Place, hash};
 use crate::machine::LANDING;
 use crate::map::{Map, Operation};
-use crate::plain::Plain;
 use crate::search::MAX_RETRIES;
 
 /// The place of a bucket.

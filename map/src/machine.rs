@@ -4,7 +4,9 @@ mod locks;
 
 use core::marker::PhantomData;
 
-use probeline_pipeline::{Completed, Error, Machine, Next as NextStep, Port, Run, Step, Stop};
+use probeline_pipeline::{
+    Completed, Error, Machine, Next as NextStep, Plain, Port, Run, Step, Stop,
+};
 use probeline_transport::{Local, PostError, RemoteWord, Segment, Transport};
 
 use crate::context::Context;
@@ -14,7 +16,6 @@ use crate::hash::hash_of_bytes;
 use crate::layout::{MAX_CANDIDATES, Place, hash, store_entry};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Request, ValueHash, Written};
-use crate::plain::Plain;
 use crate::search::{Goal, Kind, Next, Search, Seen, Target};
 
 /// Parts of the posts.

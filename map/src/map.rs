@@ -2,7 +2,7 @@
 
 use core::ops::{Deref, DerefMut};
 
-use probeline_pipeline::{Error, Host, Structure};
+use probeline_pipeline::{Error, Host, Plain, Structure};
 use probeline_transport::{Exchange, Owner, PostError, Transport};
 
 use crate::alone::Blocking;
@@ -12,11 +12,10 @@ use crate::direct::{self, EngineWords};
 use crate::entries::{Entries, for_each};
 use crate::error::{BatchError, ConfigError, OpenError};
 use crate::hash::hash_of_bytes;
-use crate::layout::{Place, hash};
+use crate::layout::{Place, hash, sized};
 use crate::machine::Access;
 use crate::mode::HeldLock;
 use crate::outcome::{Outcome, Request, Written};
-use crate::plain::{Plain, sized};
 
 /// Storage for one request in flight, such as `[Operation::EMPTY; 8]`.
 pub type Operation<K, V> = probeline_pipeline::Operation<Access<K, V>>;

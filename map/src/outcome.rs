@@ -1,7 +1,7 @@
 //! Requests and their outcomes.
 
 use crate::hash::hash_of_bytes;
-use crate::plain::Plain;
+use probeline_pipeline::Plain;
 
 /// A request on one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

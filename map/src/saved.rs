@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::hash::hash_of_bytes;
 use crate::layout::{EntryBytes, Place, check, hash};
-use crate::plain::Plain;
+use probeline_pipeline::Plain;
 
 /// The first bytes of a saved map.
 const MAGIC: [u8; 8] = *b"probemap";
@@ -228,7 +228,7 @@ impl fmt::Display for Header {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plain::Bytes;
+    use probeline_pipeline::Bytes;
 
     const HEADER: Header =
         Header { key_bytes: 80, value_bytes: 104, format: 9, entries: 1 << 40, digest: 5 };

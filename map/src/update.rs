@@ -1,11 +1,10 @@
 //! Read-modify-write of one key.
 
-use probeline_pipeline::Error;
+use probeline_pipeline::{Error, Plain};
 use probeline_transport::Transport;
 
 use crate::map::{Map, Operation};
 use crate::outcome::{Request, ValueHash, Written};
-use crate::plain::Plain;
 
 /// Values that one update computes at most, because other clients change the key meanwhile.
 const MAX_ATTEMPTS: u32 = 64;

@@ -23,6 +23,20 @@ pub enum Error {
         /// Bits of the structure's keys.
         most: u32,
     },
+    /// Refused: the structure has no element of this index.
+    #[error("index {index} is beyond the last element: the structure has {len}")]
+    Index {
+        /// The index as given.
+        index: u64,
+        /// The number of elements.
+        len: u64,
+    },
+    /// Other operations changed the word before each attempt to change it. Nothing has changed.
+    #[error("other operations changed the word before each of {attempts} attempts: try again later")]
+    Contended {
+        /// The number of attempts.
+        attempts: u32,
+    },
     /// One of its one-sided operations failed.
     #[error("a one-sided operation failed, the outcome is unknown: {0}")]
     Failed(#[source] OpError),

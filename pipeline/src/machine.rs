@@ -10,11 +10,8 @@ use crate::port::Port;
 
 /// The state of one operation of a data structure, kept in an [`Operation`](crate::Operation).
 pub trait Machine: Copy {
-    /// The outcome of an operation. The default value fills the arrays that [`Pipeline::poll_into`]
-    /// writes to.
-    ///
-    /// [`Pipeline::poll_into`]: crate::Pipeline::poll_into
-    type Outcome: Copy + Default;
+    /// The outcome of an operation.
+    type Outcome: Copy;
     /// The value of free storage.
     const IDLE: Self;
     /// Number of engine slots for the landing and staging words of each operation ([`Port::slot`]).

@@ -21,10 +21,10 @@ pub struct Finished<O> {
     pub result: Result<O, Error>,
 }
 
-impl<O: Default> Default for Finished<O> {
+impl<O> Default for Finished<O> {
     /// Returns a value that initializes the array for `poll_into`.
     fn default() -> Self {
-        Self { tag: Tag(0), result: Ok(O::default()) }
+        Self { tag: Tag(0), result: Err(Error::Busy) }
     }
 }
 

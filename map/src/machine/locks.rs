@@ -1,7 +1,7 @@
 //! How requests of the modes other than [`Mode::Claims`] lock, unlock and overwrite a part or a
 //! bucket.
 
-use probeline_pipeline::{Error, Port, Stop};
+use probeline_pipeline::{Error, Plain, Port, Stop};
 use probeline_transport::{Local, Owner, RemoteWord, Segment, Transport};
 
 use super::{ATOMIC, Ended, Progress, STAGED, Stage, WRITE};
@@ -10,7 +10,6 @@ use crate::control::{Control, State};
 use crate::layout::store_entry;
 use crate::mode::{HeldLock, Mode, writer_of_bucket, writer_of_part, written_by};
 use crate::outcome::Request;
-use crate::plain::Plain;
 use crate::search::{Kind, Next};
 
 impl<K: Plain, V: Plain> Progress<K, V> {

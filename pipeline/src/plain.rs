@@ -1,14 +1,15 @@
-//! What keys and values are: plain data, of a type's size or of a size chosen at run time.
+//! Plain data, which keys, values and elements are: of a type's size or of a size chosen at run time.
 
 use core::fmt;
 
-use bytemuck::{Pod, bytes_of, bytes_of_mut};
+use bytemuck::{Pod, bytes_of, bytes_of_mut, cast_slice_mut};
+use probeline_transport::WORD_BYTES;
 
-/// Plain data that is a key or a value of a map: all [`Pod`] types, and [`Bytes`].
+/// Plain data that structures store: all [`Pod`] types, and [`Bytes`].
 ///
-/// The bytes are all that counts: two keys are equal if their bytes are.
+/// Only the bytes count: two keys are equal if their bytes are.
 pub trait Plain: Copy + 'static {
-    /// The size in bytes; `None` if the map's configuration has it.
+    /// The size in bytes; `None` if the structure's configuration has it.
     const SIZE: Option<usize>;
     /// The largest size in bytes.
     const CAPACITY: usize;
@@ -27,6 +28,23 @@ pub trait Plain: Copy + 'static {
         let len = to.len().min(bytes.len());
         if let (Some(to), Some(from)) = (to.get_mut(..len), bytes.get(..len)) {
             to.copy_from_slice(from);
+        }
+        data
+    }
+
+    /// Returns data from the words that begin with it, of this many bytes if the type leaves the size
+    /// open. Words beyond the end of `words` are 0.
+    #[inline(always)]
+    #[must_use]
+    fn from_words(words: &mut impl Iterator<Item = u64>, bytes: usize) -> Self {
+        let mut data = Self::zeroed(bytes);
+        let (whole, rest) = data.bytes_mut().as_chunks_mut::<WORD_BYTES>();
+        for to in whole {
+            *to = words.next().unwrap_or_default().to_ne_bytes();
+        }
+        if !rest.is_empty() {
+            let last = words.next().unwrap_or_default().to_ne_bytes();
+            rest.iter_mut().zip(last).for_each(|(to, byte)| *to = byte);
         }
         data
     }
@@ -58,43 +76,30 @@ impl<P: Pod> Plain for P {
     }
 }
 
-/// Returns the bytes of a `P`. If the type has a size, the compiler then knows it.
+/// Stores bytes as words, the last word padded with zeros; stops at the end of the words.
 #[inline(always)]
-pub(crate) fn sized<P: Plain>(bytes: &[u8]) -> &[u8] {
-    match P::SIZE {
-        Some(size) => bytes.get(..size).unwrap_or_default(),
-        None => bytes,
+pub fn fill_words(bytes: &[u8], words: &mut [u64]) {
+    if let Some(last) = words.last_mut() {
+        *last = 0;
+    }
+    let to: &mut [u8] = cast_slice_mut(words);
+    let count = bytes.len().min(to.len());
+    if let (Some(to), Some(from)) = (to.get_mut(..count), bytes.get(..count)) {
+        to.copy_from_slice(from);
     }
 }
 
-/// As [`sized`], to change the bytes.
-#[inline(always)]
-pub(crate) fn sized_mut<P: Plain>(bytes: &mut [u8]) -> &mut [u8] {
-    match P::SIZE {
-        Some(size) => bytes.get_mut(..size).unwrap_or_default(),
-        None => bytes,
-    }
-}
-
-/// Keys or values whose size is known at run time only, at most `N` bytes, for interfaces to other
-/// languages.
+/// Keys, values or elements whose size is known at run time only, at most `N` bytes, for interfaces to
+/// other languages.
 ///
-/// All keys of a map have [`Config::key_bytes`](crate::Config::key_bytes) bytes, all values
-/// [`Config::value_bytes`](crate::Config::value_bytes). A bucket has no bytes beyond these, so the
-/// map is the one of a type of that size.
+/// All of one structure have the size that its configuration states. A structure stores no bytes beyond
+/// these, so it is the same as one of a type of that size.
 ///
 /// ```
-/// use probeline_map::{Bytes, Config, Map, Operation};
-/// use probeline_shm::Builder;
-/// use probeline_transport::Alone;
+/// use probeline_pipeline::{Bytes, Plain};
 ///
-/// type Key = Bytes<32>;
-/// let config = Config { key_bytes: 5, value_bytes: 3, ..Config::for_entries(100, 1) };
-/// let engine = Builder::new(config.sizes::<Key, Key>(8)).open(&mut Alone)?;
-/// let mut map = Map::open(engine, config, [Operation::EMPTY; 8], &mut Alone)?;
-/// let (key, value) = (Key::new(b"seven").ok_or("too long")?, Key::new(b"VII").ok_or("too long")?);
-/// map.put(&key, &value)?;
-/// assert_eq!(map.get(&key)?, Some(value));
+/// let key = Bytes::<32>::new(b"seven").ok_or("too long")?;
+/// assert_eq!(key.bytes(), b"seven");
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy)]

@@ -1,0 +1,145 @@
+//! The machine of an operation on an element.
+
+use probeline_pipeline::{Completed, Error, Machine, Next, Plain, Port, Run, Step, fill_words};
+use probeline_transport::{Local, Owner, RemoteWord, Segment, Transport};
+
+use super::elements::Context;
+use super::word::Order;
+
+/// Compare-and-swaps of one operation.
+pub(crate) const MAX_ATTEMPTS: u32 = 64;
+
+/// What an operation does with an element. Its result is the element before it; that of a put, which
+/// does not look, is the value that it stored. All but the first two are for elements of one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action<V> {
+    /// Read the element.
+    Get,
+    /// Store the value.
+    Put(V),
+    /// Add to the word, modulo 2^64.
+    Add(u64),
+    /// Store `new` if the word is `expected`.
+    CompareAndSwap {
+        /// The word to replace.
+        expected: u64,
+        /// The word to store.
+        new: u64,
+    },
+    /// Store the word if the element's is larger in this order.
+    Min(u64, Order),
+    /// Store the word if the element's is smaller in this order.
+    Max(u64, Order),
+}
+
+impl<V> Action<V> {
+    /// Checks that an atomic acts on an element of one word.
+    #[inline(always)]
+    pub(crate) fn check(&self, words: u32) -> Result<(), Error> {
+        if words == 1 || matches!(self, Self::Get | Self::Put(_)) {
+            return Ok(());
+        }
+        Err(Error::Key { bits: words.saturating_mul(u64::BITS), most: u64::BITS })
+    }
+
+    /// Returns the word that a minimum or maximum stores over `word`, if it does.
+    #[inline(always)]
+    pub(crate) fn over(&self, word: u64) -> Option<u64> {
+        match *self {
+            Self::Min(value, order) if order.rank(value) < order.rank(word) => Some(value),
+            Self::Max(value, order) if order.rank(value) > order.rank(word) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// An operation on the element at `at`.
+#[derive(Clone, Copy, Debug, Hash)]
+pub struct Access<V> {
+    pub(crate) at: Segment,
+    pub(crate) action: Action<V>,
+    /// What the word of the element is, as far as a minimum or maximum knows.
+    expected: u64,
+    /// Compare-and-swaps that have failed.
+    attempts: u32,
+}
+
+impl<V: Plain> Access<V> {
+    pub(crate) fn new(at: Segment, action: Action<V>) -> Self {
+        Self { at, action, ..Self::IDLE }
+    }
+
+    fn slot(&self, port: &Port<'_, impl Transport>) -> Local {
+        Local { slot: port.slot(0), start: 0, words: self.at.words }
+    }
+
+    fn put(&self, value: V, port: &mut Port<'_, impl Transport>) -> Next<V> {
+        port.reserve(1)?;
+        let from = self.slot(port);
+        fill_words(value.bytes(), port.staged(from)?);
+        port.write(0, from, self.at)?;
+        Ok(Step::Wait)
+    }
+}
+
+impl<V: Plain> Machine for Access<V> {
+    type Outcome = V;
+    const IDLE: Self = Self {
+        at: Segment { start: RemoteWord { owner: Owner(0), index: 0 }, words: 1 },
+        action: Action::Get,
+        expected: 0,
+        attempts: 0,
+    };
+    const SLOTS: u32 = 1;
+}
+
+impl<V: Plain> Run<Context> for Access<V> {
+    #[inline]
+    fn advance(&mut self, _: &mut Context, port: &mut Port<'_, impl Transport>) -> Next<V> {
+        let word = self.at.start;
+        match self.action {
+            Action::Get => port.read(0, self.at, self.slot(port))?,
+            Action::Put(value) => return self.put(value, port),
+            Action::Add(addend) => port.fetch_add(0, word, addend)?,
+            Action::CompareAndSwap { expected, new } => {
+                port.compare_and_swap(0, word, expected, new)?;
+            }
+            // The first guess is the word of a new array. If the action would not change that, it
+            // still has to read the word.
+            Action::Min(..) | Action::Max(..) => {
+                let new = self.action.over(self.expected).unwrap_or(self.expected);
+                port.compare_and_swap(0, word, self.expected, new)?;
+            }
+        }
+        Ok(Step::Wait)
+    }
+
+    #[inline]
+    fn on_completion(
+        &mut self,
+        Completed { word, .. }: Completed,
+        context: &mut Context,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<V> {
+        let old = || V::from_words(&mut core::iter::once(word), context.bytes);
+        match self.action {
+            Action::Get => {
+                let words = port.landed(self.slot(port))?;
+                Ok(Step::Done(V::from_words(&mut words.iter().copied(), context.bytes)))
+            }
+            Action::Put(value) => Ok(Step::Done(value)),
+            Action::Add(_) | Action::CompareAndSwap { .. } => Ok(Step::Done(old())),
+            Action::Min(..) | Action::Max(..) => {
+                if word == self.expected || self.action.over(word).is_none() {
+                    return Ok(Step::Done(old()));
+                }
+                self.attempts += 1;
+                if self.attempts == MAX_ATTEMPTS {
+                    return Err(Error::Contended { attempts: MAX_ATTEMPTS }.into());
+                }
+                self.expected = word;
+                self.advance(context, port)
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The distribution of elements over the owners.
+
+use probeline_transport::{Geometry, Owner, RemoteWord, Segment};
+
+use crate::error::ConfigError;
+
+/// The most elements of a container, so that products and quotients of their numbers are exact.
+const MAX_ELEMENTS: u64 = 1 << 48;
+
+/// The owner of each element.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Distribution {
+    /// Consecutive elements on each owner, as many on all but the last ones.
+    #[default]
+    Block = 0,
+    /// Element `i` on owner `i` modulo the number of owners.
+    Cyclic = 1,
+}
+
+/// The places of `len` elements of some words each in the windows of all owners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Placement {
+    len: u64,
+    first_word: u64,
+    /// Words of an element.
+    words: u32,
+    owners: u32,
+    distribution: Distribution,
+    divisor: Divisor,
+}
+
+impl Placement {
+    /// Returns the placement of `len` elements, at least 1, of `words` words each in windows of which
+    /// the first `first_word` words are not used.
+    pub(crate) fn new(
+        len: u64,
+        words: u32,
+        first_word: u64,
+        distribution: Distribution,
+        owners: u32,
+    ) -> Self {
+        let part = len.div_ceil(u64::from(owners).max(1));
+        let divisor = Divisor::new(match distribution {
+            Distribution::Block => part,
+            Distribution::Cyclic => owners.into(),
+        });
+        Self { len, first_word, words, owners, distribution, divisor }
+    }
+
+    /// Checks the number of elements, and that the windows and slots of a transport have room.
+    pub(crate) fn check(&self, geometry: &Geometry, words_per_op: u32) -> Result<(), ConfigError> {
+        if self.len == 0 || self.len > MAX_ELEMENTS {
+            let (found, max) = (self.len, MAX_ELEMENTS);
+            return Err(ConfigError::Range { what: "the number of elements", found, min: 1, max });
+        }
+        let needed = self.part_words().saturating_add(self.first_word);
+        if needed > geometry.window_words {
+            return Err(ConfigError::Window { needed, found: geometry.window_words });
+        }
+        let most = geometry.slot_words.min(words_per_op);
+        if self.words > most {
+            return Err(ConfigError::Slot { needed: self.words.into(), found: most.into() });
+        }
+        Ok(())
+    }
+
+    /// Returns the number of elements.
+    #[inline]
+    #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "it is at least 1")]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Returns the words of an element.
+    #[inline]
+    #[must_use]
+    pub fn words(&self) -> u32 {
+        self.words
+    }
+
+    /// Returns the first word of each owner's part.
+    #[must_use]
+    pub fn first_word(&self) -> u64 {
+        self.first_word
+    }
+
+    /// Returns the words of an owner's part, which is the same for all.
+    #[must_use]
+    pub fn part_words(&self) -> u64 {
+        self.len.div_ceil(self.owners.into()).saturating_mul(self.words.into())
+    }
+
+    /// Returns the owner of an element and the element's number in the owner's part; `None` beyond the
+    /// last element.
+    #[inline(always)]
+    #[must_use]
+    pub fn locate(&self, index: u64) -> Option<(Owner, u64)> {
+        if index >= self.len {
+            return None;
+        }
+        let (quotient, rest) = self.divisor.divide(index);
+        let (owner, nth) = match self.distribution {
+            Distribution::Block => (quotient, rest),
+            Distribution::Cyclic => (rest, quotient),
+        };
+        // Less than the number of owners.
+        #[allow(clippy::cast_possible_truncation)]
+        Some((Owner(owner as u32), nth))
+    }
+
+    /// Returns the words of an element.
+    #[inline(always)]
+    #[must_use]
+    pub fn segment(&self, index: u64) -> Option<Segment> {
+        let (owner, nth) = self.locate(index)?;
+        let start = RemoteWord { owner, index: self.first_word + nth * u64::from(self.words) };
+        Some(Segment { start, words: self.words })
+    }
+
+    /// Returns the index of the element that begins at a word.
+    #[must_use]
+    pub fn index(&self, at: RemoteWord) -> Option<u64> {
+        let offset = at.index.checked_sub(self.first_word)?;
+        let nth = offset / u64::from(self.words);
+        let is_start = offset % u64::from(self.words) == 0 && at.owner.0 < self.owners;
+        if is_start { self.index_in(at.owner, nth) } else { None }
+    }
+
+    /// Returns the index of the element with this number in an owner's part.
+    fn index_in(&self, owner: Owner, nth: u64) -> Option<u64> {
+        let owner = u64::from(owner.0);
+        let index = match self.distribution {
+            Distribution::Block if nth < self.divisor.by => owner * self.divisor.by + nth,
+            Distribution::Block => return None,
+            Distribution::Cyclic => nth.checked_mul(self.divisor.by)?.checked_add(owner)?,
+        };
+        (index < self.len).then_some(index)
+    }
+
+    /// Returns the number of elements of an owner.
+    #[must_use]
+    pub fn count(&self, owner: Owner) -> u64 {
+        let owner = u64::from(owner.0);
+        match self.distribution {
+            Distribution::Block => {
+                self.len.saturating_sub(owner * self.divisor.by).min(self.divisor.by)
+            }
+            Distribution::Cyclic => {
+                (self.len + self.divisor.by - 1).saturating_sub(owner) / self.divisor.by
+            }
+        }
+    }
+
+    /// Returns the first and the last element of an owner, if it has any.
+    pub(crate) fn ends(&self, owner: Owner) -> [Option<Segment>; 2] {
+        let last = self.count(owner).checked_sub(1);
+        let element = |nth| self.segment(self.index_in(owner, nth)?);
+        [last.and_then(|_| element(0)), last.and_then(element)]
+    }
+
+    /// Returns the indices of an owner's elements, in the order of their words.
+    pub fn indices(&self, owner: Owner) -> impl Iterator<Item = u64> + use<> {
+        let placement = *self;
+        (0..self.count(owner)).filter_map(move |nth| placement.index_in(owner, nth))
+    }
+}
+
+/// A divisor whose quotients take a multiplication instead of a division.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Divisor {
+    by: u64,
+    /// 2^64 / `by`, rounded down; of 1, the largest number below.
+    reciprocal: u64,
+}
+
+impl Divisor {
+    fn new(by: u64) -> Self {
+        Self { by, reciprocal: u64::MAX / by.max(1) }
+    }
+
+    /// Returns the quotient and the rest of a number below 2^63. The estimate is at most 1 too small,
+    /// because the reciprocal is less than 1 + 1 / `by` too small.
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation)]
+    fn divide(self, number: u64) -> (u64, u64) {
+        let estimate = ((u128::from(number) * u128::from(self.reciprocal)) >> 64) as u64;
+        let rest = number - estimate * self.by;
+        if rest < self.by { (estimate, rest) } else { (estimate + 1, rest - self.by) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn divides(number in 0..1_u64 << 63, by in prop_oneof![1..100_u64, 1..1_u64 << 48]) {
+            prop_assert_eq!(Divisor::new(by).divide(number), (number / by, number % by));
+        }
+
+        /// Each element has one place, and each owner's part has its elements in order.
+        #[test]
+        fn places_each_element_once(
+            len in 1..200_u64,
+            words in 1..4_u32,
+            first_word in 0..9_u64,
+            owners in 1..9_u32,
+            is_cyclic: bool,
+        ) {
+            let distribution = if is_cyclic { Distribution::Cyclic } else { Distribution::Block };
+            let placement = Placement::new(len, words, first_word, distribution, owners);
+            let mut seen = Vec::new();
+            for owner in (0..owners).map(Owner) {
+                let indices: Vec<u64> = placement.indices(owner).collect();
+                prop_assert_eq!(indices.len() as u64, placement.count(owner));
+                for (nth, &index) in (0..).zip(&indices) {
+                    prop_assert_eq!(placement.locate(index), Some((owner, nth)));
+                    let segment = placement.segment(index).unwrap();
+                    let end = segment.start.index + u64::from(words);
+                    prop_assert!(end <= first_word + placement.part_words());
+                    prop_assert_eq!(placement.index(segment.start), Some(index));
+                }
+                seen.extend(indices);
+            }
+            seen.sort_unstable();
+            prop_assert_eq!(seen, (0..len).collect::<Vec<_>>());
+            prop_assert_eq!(placement.locate(len), None);
+        }
+    }
+}
