@@ -19,7 +19,6 @@
 //! may then count twice.
 
 mod access;
-mod batch;
 mod direct;
 mod elements;
 #[cfg(test)]
@@ -28,8 +27,7 @@ mod word;
 
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{Acquire, SeqCst};
-use core::sync::atomic::fence;
+use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::{BatchError, CollectiveError, Error, Plain, Structure};
 use probeline_transport::{Call, Exchange, LINE_WORDS, Sizes, Term, Transport, WORD_BYTES};
@@ -38,6 +36,8 @@ use self::access::Access;
 pub use self::access::Action;
 pub use self::elements::Elements;
 pub use self::word::{Order, Word};
+use crate::batch::Batch;
+use crate::element::Each;
 use crate::error::OpenError;
 use crate::placement::{Distribution, Placement};
 use crate::pointer::Pointer;
@@ -113,10 +113,10 @@ impl Config {
 /// assert_eq!(array.sum(&mut Alone)?, 45);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub struct Array<T, S, V: Plain>(Structure<T, S, Elements<V>>);
+pub struct Array<T, S, V: Plain>(Structure<T, S, Each<Elements<V>>>);
 
 impl<T, S, V: Plain> Deref for Array<T, S, V> {
-    type Target = Structure<T, S, Elements<V>>;
+    type Target = Structure<T, S, Each<Elements<V>>>;
 
     #[inline(always)]
     fn deref(&self) -> &Self::Target {
@@ -230,10 +230,8 @@ where
         action: impl Fn(usize) -> Option<Action<V>>,
         store: impl FnMut(usize, V),
     ) -> Result<(), BatchError> {
-        let mut batch = batch::Batch::new(indices, action, store);
+        let mut batch = Batch::<Elements<V>, _, _>::new(indices, action, store);
         self.run_batch(&mut batch)?;
-        // What the CPU has stored is visible to calls that begin later.
-        fence(SeqCst);
         batch.error()
     }
 

@@ -1,6 +1,7 @@
 //! Containers in the memory of many processes, reached with one-sided operations only.
 //!
-//! [`Array`] distributes elements of any plain type over all owners.
+//! - [`Array`]: elements of any plain type, distributed over all owners.
+//! - [`Filter`]: a blocked Bloom filter, a set with false positives in a few bits a key.
 //!
 //! Every container is a [`Structure`](probeline_pipeline::Structure): it has blocking calls, batches,
 //! submitted operations and futures over any transport, and allocates nothing after opening. Each
@@ -10,12 +11,17 @@
 #![forbid(unsafe_code)]
 
 pub mod array;
+mod batch;
+mod element;
 mod error;
+pub mod filter;
 mod placement;
 mod pointer;
 
 pub use array::Array;
+pub use element::{Context, Each, Element};
 pub use error::{ConfigError, OpenError};
+pub use filter::Filter;
 pub use placement::{Distribution, Placement};
 pub use pointer::Pointer;
 pub use probeline_pipeline::{

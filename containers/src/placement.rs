@@ -1,5 +1,6 @@
 //! The distribution of elements over the owners.
 
+use probeline_pipeline::{Error, Parameter};
 use probeline_transport::{Geometry, Owner, RemoteWord, Segment};
 
 use crate::error::ConfigError;
@@ -64,6 +65,15 @@ impl Placement {
         Ok(())
     }
 
+    /// Returns what all owners must have in common.
+    pub(crate) fn parameters(&self) -> [Parameter; 3] {
+        [
+            ("number of elements", self.len),
+            ("distribution (0 block, 1 cyclic)", self.distribution as u64),
+            ("first_word", self.first_word),
+        ]
+    }
+
     /// Returns the number of elements.
     #[inline]
     #[must_use]
@@ -116,6 +126,15 @@ impl Placement {
         let (owner, nth) = self.locate(index)?;
         let start = RemoteWord { owner, index: self.first_word + nth * u64::from(self.words) };
         Some(Segment { start, words: self.words })
+    }
+
+    /// As [`segment`](Self::segment).
+    ///
+    /// # Errors
+    /// [`Error::Index`] beyond the last element.
+    #[inline(always)]
+    pub(crate) fn element(&self, index: u64) -> Result<Segment, Error> {
+        self.segment(index).ok_or(Error::Index { index, len: self.len })
     }
 
     /// Returns the index of the element that begins at a word.

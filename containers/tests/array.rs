@@ -1,5 +1,7 @@
 //! Arrays against a vector, by the CPU and over a transport, on one rank and on two.
 
+#![allow(clippy::cast_possible_truncation, reason = "numbers of elements are small here")]
+
 use probeline_containers::array::{Action, Array, Config, Operation, Order};
 use probeline_containers::{
     BatchError, Bytes, ConfigError, Distribution, OpenError, OperationError, Plain, Pointer,

@@ -3,8 +3,8 @@
 use probeline_pipeline::{Completed, Error, Machine, Next, Plain, Port, Run, Step, fill_words};
 use probeline_transport::{Local, Owner, RemoteWord, Segment, Transport};
 
-use super::elements::Context;
 use super::word::Order;
+use crate::element::Context;
 
 /// Compare-and-swaps of one operation.
 pub(crate) const MAX_ATTEMPTS: u32 = 64;
@@ -121,11 +121,11 @@ impl<V: Plain> Run<Context> for Access<V> {
         context: &mut Context,
         port: &mut Port<'_, impl Transport>,
     ) -> Next<V> {
-        let old = || V::from_words(&mut core::iter::once(word), context.bytes);
+        let old = || V::from_words(&mut core::iter::once(word), context.bytes());
         match self.action {
             Action::Get => {
                 let words = port.landed(self.slot(port))?;
-                Ok(Step::Done(V::from_words(&mut words.iter().copied(), context.bytes)))
+                Ok(Step::Done(V::from_words(&mut words.iter().copied(), context.bytes())))
             }
             Action::Put(value) => Ok(Step::Done(value)),
             Action::Add(_) | Action::CompareAndSwap { .. } => Ok(Step::Done(old())),

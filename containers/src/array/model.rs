@@ -3,14 +3,15 @@
 use probeline_pipeline::model::{Sequential, Stopped, check_linear};
 
 use super::{Action, Config, Elements, Order};
+use crate::element::Each;
 
 /// The elements that a check uses.
 #[derive(Clone, Default)]
 struct Words([u64; 2]);
 
-impl Sequential<Elements<u64>> for Words {
+impl Sequential<Each<Elements<u64>>> for Words {
     fn run(&mut self, index: &u64, action: Action<u64>) -> u64 {
-        let word = &mut self.0[*index as usize];
+        let word = &mut self.0[usize::from(*index == 1)];
         let old = *word;
         match action {
             Action::Get => {}
@@ -29,7 +30,7 @@ type Script = &'static [(u64, Action<u64>)];
 fn check(scripts: &'static [Script]) {
     for failures in 0..2 {
         let config = Config::new(2);
-        let checked = check_linear::<Elements<u64>, Words, 2>(config, 2, scripts, failures);
+        let checked = check_linear::<Each<Elements<u64>>, Words, 2>(config, 2, scripts, failures);
         let (worlds, _) = checked.expect("every history has a sequential order");
         assert!(worlds > 50, "{worlds}");
     }
@@ -47,7 +48,7 @@ fn puts_of_one_rank_are_linearizable() {
 #[test]
 fn puts_beside_gets_are_not_linearizable() {
     const SCRIPTS: &[Script] = &[&[(0, Action::Put(1))], &[(0, Action::Get), (0, Action::Get)]];
-    let checked = check_linear::<Elements<u64>, Words, 2>(Config::new(2), 2, SCRIPTS, 0);
+    let checked = check_linear::<Each<Elements<u64>>, Words, 2>(Config::new(2), 2, SCRIPTS, 0);
     assert!(matches!(checked, Err(Stopped::Violation(_))), "{checked:?}");
 }
 

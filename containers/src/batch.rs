@@ -1,26 +1,25 @@
-//! Batches: an action on each of many elements. Over a transport their roundtrips overlap; where the
-//! CPU runs them, their cache misses do.
+//! Batches of operations that each act on one element. Over a transport their roundtrips overlap; where
+//! the CPU runs them, their cache misses do.
 
 use core::mem::replace;
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::{AtomicU64, fence};
 
-use probeline_pipeline::{
-    Batch as PipelineBatch, BatchError, Error, Kind, Machine, Mapped, Parts, Plain, Pull,
-};
+use probeline_pipeline::{Batch as Source, BatchError, Error, Kind, Machine, Mapped, Parts, Pull};
 use probeline_transport::{Transport, prefetch};
 
-use super::access::{Access, Action};
-use super::direct;
-use super::elements::{Context, Elements};
+use crate::element::{Context, Each, Element};
+
+type OutcomeOf<E> = <<E as Element>::Machine as Machine>::Outcome;
 
 /// Elements that the CPU accesses between two polls of the transport, which detect lost owners.
 const BLOCK: usize = 4_096;
 /// The number of elements ahead whose line is requested.
 const AHEAD: usize = 16;
 
-/// A batch: the indices, the action of each place, and the receiver of the results.
-pub(crate) struct Batch<'b, A, F> {
-    indices: &'b [u64],
+/// A batch: the keys, the action of each place, and the receiver of the results.
+pub(crate) struct Batch<'b, E: Element, A, F> {
+    keys: &'b [E::Key],
     action: A,
     store: F,
     /// The first place not started.
@@ -29,13 +28,15 @@ pub(crate) struct Batch<'b, A, F> {
     failed: Option<(usize, Error)>,
 }
 
-impl<'b, A, F> Batch<'b, A, F> {
-    pub(crate) fn new(indices: &'b [u64], action: A, store: F) -> Self {
-        Self { indices, action, store, next: 0, failed: None }
+impl<'b, E: Element, A, F> Batch<'b, E, A, F> {
+    pub(crate) fn new(keys: &'b [E::Key], action: A, store: F) -> Self {
+        Self { keys, action, store, next: 0, failed: None }
     }
 
     /// Returns the error of the first place that failed.
     pub(crate) fn error(self) -> Result<(), BatchError> {
+        // Calls that begin later see what the CPU has stored.
+        fence(SeqCst);
         match self.failed {
             Some((place, error)) => Err(BatchError::Failed { place, error }),
             None => Ok(()),
@@ -45,48 +46,39 @@ impl<'b, A, F> Batch<'b, A, F> {
     /// Runs a block of places on elements that the CPU addresses. The line of each is requested [`AHEAD`]
     /// places before its turn.
     #[inline(always)]
-    fn run_block<'t, V: Plain>(
-        &mut self,
-        element: impl Fn(u64) -> Option<&'t [AtomicU64]>,
-        context: &Context,
-    ) where
-        A: Fn(usize) -> Option<Action<V>>,
-        F: FnMut(usize, V),
+    fn run_block<'t>(&mut self, words: impl Fn(u64) -> Option<&'t [AtomicU64]>, context: &Context)
+    where
+        A: Fn(usize) -> Option<E::Action>,
+        F: FnMut(usize, OutcomeOf<E>),
     {
-        let end = self.indices.len().min(self.next + BLOCK);
+        let end = self.keys.len().min(self.next + BLOCK);
         let request = |place: usize| {
-            let words = self.indices.get(place).and_then(|&index| element(index));
+            let words = self.keys.get(place).and_then(|key| words(E::index(key, context)));
             words.inspect(|words| prefetch(words))
         };
         let mut requested: [Option<&[AtomicU64]>; AHEAD] =
             core::array::from_fn(|nth| request(self.next + nth));
         for place in self.next..end {
-            let Some(action) = (self.action)(place) else {
-                self.next = self.indices.len();
+            let (Some(key), Some(action)) = (self.keys.get(place), (self.action)(place)) else {
+                self.next = self.keys.len();
                 return;
             };
             let next = &mut requested[(place - self.next) % AHEAD];
             let words = replace(next, request(place + AHEAD));
-            match words.map(|words| direct::run(words, &action, context.bytes)) {
-                Some(Ok(value)) => (self.store)(place, value),
+            match words.map(|words| E::run(words, key, &action, context)) {
+                Some(Ok(outcome)) => (self.store)(place, outcome),
                 Some(Err(error)) => fail(&mut self.failed, place, error),
-                None => {
-                    let error = self.unreached(place, context);
-                    fail(&mut self.failed, place, error);
-                }
+                None => fail(&mut self.failed, place, unreached::<E>(key, context)),
             }
         }
         self.next = end;
     }
+}
 
-    /// Returns why the CPU has no words for a place.
-    #[cold]
-    fn unreached(&self, place: usize, context: &Context) -> Error {
-        let (index, len) = (self.indices.get(place).copied(), context.placement.len());
-        index
-            .filter(|&index| index >= len)
-            .map_or(Error::Window, |index| Error::Index { index, len })
-    }
+/// Returns why the CPU has no words for a key.
+#[cold]
+fn unreached<E: Element>(key: &E::Key, context: &Context) -> Error {
+    context.placement.element(E::index(key, context)).map_or_else(|error| error, |_| Error::Window)
 }
 
 #[cold]
@@ -96,16 +88,16 @@ fn fail(failed: &mut Option<(usize, Error)>, place: usize, error: Error) {
     }
 }
 
-impl<T, V, A, F> PipelineBatch<T, Context, Access<V>> for Batch<'_, A, F>
+impl<T, E, A, F> Source<T, Context, E::Machine> for Batch<'_, E, A, F>
 where
     T: Transport,
-    V: Plain,
-    A: Fn(usize) -> Option<Action<V>>,
-    F: FnMut(usize, V),
+    E: Element,
+    A: Fn(usize) -> Option<E::Action>,
+    F: FnMut(usize, OutcomeOf<E>),
 {
     #[inline(always)]
-    fn pull(&mut self, parts: &mut Parts<'_, T, Context>, into: &mut Access<V>) -> Pull {
-        let Some(index) = self.indices.get(self.next) else { return Pull::End };
+    fn pull(&mut self, parts: &mut Parts<'_, T, Context>, into: &mut E::Machine) -> Pull {
+        let Some(key) = self.keys.get(self.next) else { return Pull::End };
         let (transport, context) = (parts.transport, &*parts.shared);
         let placement = context.placement;
         if context.is_direct && !parts.is_dead {
@@ -128,7 +120,7 @@ where
         let Some(action) = (self.action)(self.next) else { return Pull::End };
         let place = self.next;
         self.next += 1;
-        match Elements::machine(index, action, context) {
+        match Each::<E>::machine(key, action, context) {
             Ok(machine) => {
                 into.replace_with(machine);
                 Pull::Start(place)
@@ -141,9 +133,9 @@ where
     }
 
     #[inline]
-    fn take(&mut self, place: usize, result: Result<V, Error>) {
+    fn take(&mut self, place: usize, result: Result<OutcomeOf<E>, Error>) {
         match result {
-            Ok(value) => (self.store)(place, value),
+            Ok(outcome) => (self.store)(place, outcome),
             Err(error) => fail(&mut self.failed, place, error),
         }
     }

@@ -1,0 +1,178 @@
+//! Containers whose operations each act on one element, as one kind of structure.
+
+use core::marker::PhantomData;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{AtomicU64, fence};
+
+use probeline_pipeline::{
+    Collective, CollectiveError, Error, Kind, Machine, Open, Parameter, Run, Started, words,
+};
+use probeline_transport::{AtomicScope, Exchange, Owner, Segment, Transport};
+
+use crate::error::ConfigError;
+use crate::placement::Placement;
+
+/// A container whose operations each act on one element: a run of words of one owner.
+pub trait Element: Sized {
+    /// The parameters.
+    type Config: Copy;
+    /// The key of an operation.
+    type Key: Copy + 'static;
+    /// The action of an operation on its key.
+    type Action: Copy + 'static;
+    /// The state machine of an operation.
+    type Machine: Run<Context>;
+
+    /// The name of the container, which its collective calls begin with.
+    const NAME: &'static str;
+    /// The name of the parameter that [`detail`](Self::detail) returns.
+    const DETAIL: &'static str;
+
+    /// Returns the places of the elements in a job of this many owners.
+    fn placement(config: &Self::Config, owners: u32) -> Placement;
+
+    /// Returns the value and the largest value of a parameter from 1 on, which all owners have in common.
+    fn detail(config: &Self::Config) -> (u64, u64);
+
+    /// Returns whether this owner's CPU may access elements.
+    fn allows_direct(config: &Self::Config) -> bool;
+
+    /// Returns the index of the element that an operation on a key acts on.
+    fn index(key: &Self::Key, context: &Context) -> u64;
+
+    /// Creates the machine of an operation on the element at `at`.
+    ///
+    /// # Errors
+    /// [`Error`]: the element has no such operation.
+    fn machine(
+        at: Segment,
+        key: &Self::Key,
+        action: Self::Action,
+        context: &Context,
+    ) -> Result<Self::Machine, Error>;
+
+    /// Runs an operation by the CPU, on the words of its element.
+    ///
+    /// # Errors
+    /// As for [`machine`](Self::machine), or [`Error::Contended`].
+    fn run(
+        element: &[AtomicU64],
+        key: &Self::Key,
+        action: &Self::Action,
+        context: &Context,
+    ) -> Result<<Self::Machine as Machine>::Outcome, Error>;
+
+    /// Returns the number of elements in an owner's words, as [`Structure::len`] sums them.
+    ///
+    /// [`Structure::len`]: probeline_pipeline::Structure::len
+    fn count(part: &[AtomicU64], context: &Context) -> u64;
+}
+
+/// The state that all operations of a container share.
+#[derive(Clone, Debug, Hash)]
+pub struct Context {
+    pub(crate) placement: Placement,
+    /// The container's own parameter.
+    pub(crate) detail: u64,
+    /// Whether the CPUs of all owners run operations.
+    pub(crate) is_direct: bool,
+    pub(crate) me: Owner,
+}
+
+/// The kind of a container whose operations each act on one element.
+pub struct Each<E>(PhantomData<E>);
+
+impl<E: Element> Kind for Each<E> {
+    type Config = E::Config;
+    type Context = Context;
+    type Key = E::Key;
+    type Action = E::Action;
+    type Machine = E::Machine;
+    type Stats = ();
+    const NAME: &'static str = E::NAME;
+
+    fn parameters(_: &E::Config, context: &Context) -> impl Iterator<Item = Parameter> + Clone {
+        context.placement.parameters().into_iter().chain([(E::DETAIL, context.detail)])
+    }
+
+    #[inline(always)]
+    fn machine(key: &E::Key, action: E::Action, context: &Context) -> Result<E::Machine, Error> {
+        let at = context.placement.element(E::index(key, context))?;
+        E::machine(at, key, action, context)
+    }
+
+    #[inline(always)]
+    fn start(
+        key: &E::Key,
+        action: E::Action,
+        transport: &impl Transport,
+        context: &mut Context,
+    ) -> Result<Started<E::Machine>, Error> {
+        if !context.is_direct {
+            return Self::machine(key, action, context).map(Started::Pending);
+        }
+        let at = context.placement.element(E::index(key, context))?;
+        let words = transport.direct(at).ok_or(Error::Window)?;
+        let outcome = E::run(words, key, &action, context)?;
+        // Operations that begin after this one has ended see what it stored.
+        fence(SeqCst);
+        Ok(Started::Done(outcome))
+    }
+
+    fn can_be_direct(config: &E::Config, context: &Context, transport: &impl Transport) -> bool {
+        let reaches = |owner| {
+            let ends = context.placement.ends(owner);
+            ends.into_iter().flatten().all(|end| transport.direct(end).is_some())
+        };
+        E::allows_direct(config)
+            && transport.caps().atomics == AtomicScope::Cpu
+            && (0..transport.geometry().owners).map(Owner).all(reaches)
+    }
+
+    fn on_opened(
+        context: &mut Context,
+        is_direct: bool,
+        _: &mut Collective<'_, impl Exchange + ?Sized>,
+    ) -> Result<(), CollectiveError> {
+        context.is_direct = is_direct;
+        Ok(())
+    }
+
+    fn stats(_: &Context) -> &() {
+        &()
+    }
+
+    fn reset_stats(_: &mut Context) {}
+
+    fn count(_: &E::Config, context: &Context, window: &[AtomicU64]) -> Result<u64, Error> {
+        Ok(E::count(part(context, window)?, context))
+    }
+
+    fn empty(_: &E::Config, context: &Context, window: &[AtomicU64]) -> Result<(), Error> {
+        part(context, window)?.iter().for_each(|word| word.store(0, Relaxed));
+        Ok(())
+    }
+}
+
+fn part<'w>(context: &Context, window: &'w [AtomicU64]) -> Result<&'w [AtomicU64], Error> {
+    words(window, context.placement.first_word(), context.placement.part_words())
+}
+
+impl<E: Element> Open for Each<E> {
+    type ConfigError = ConfigError;
+
+    fn check(config: &E::Config, transport: &impl Transport, _: usize) -> Result<(), ConfigError> {
+        let (found, max) = E::detail(config);
+        if found == 0 || found > max {
+            return Err(ConfigError::Range { what: E::DETAIL, found, min: 1, max });
+        }
+        let geometry = transport.geometry();
+        E::placement(config, geometry.owners).check(geometry, transport.caps().words_per_op)
+    }
+
+    fn context(config: &E::Config, transport: &impl Transport) -> Context {
+        let geometry = transport.geometry();
+        let placement = E::placement(config, geometry.owners);
+        Context { placement, detail: E::detail(config).0, is_direct: false, me: geometry.me }
+    }
+}

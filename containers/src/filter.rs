@@ -1,0 +1,197 @@
+//! Blocked Bloom filters: a set of keys with false positives, a few bits a key.
+//!
+//! A key has its bits in one 64-bit word, so an operation costs one access. An insert is a
+//! compare-and-swap, so it says whether the key was there before, even beside other inserts.
+//!
+//! # What a READ may show
+//!
+//! Bits are only set, until the filter is cleared. A READ that is stale shows fewer bits, one that is
+//! torn or repeated shows bits of several times, each of them set at its time. So `true` of
+//! [`Filter::contains`] holds from then on, and `false` means that the key was not inserted by an
+//! operation that ended before. An insert decides on what a compare-and-swap returned, which is the
+//! true word; one that failed has an unknown outcome, and may be repeated.
+
+mod bits;
+#[cfg(test)]
+mod model;
+mod rates;
+
+use core::ops::{Deref, DerefMut};
+
+use probeline_pipeline::{BatchError, CollectiveError, Error, Structure};
+use probeline_transport::{Exchange, LINE_WORDS, Sizes, Transport};
+
+use self::bits::Probe;
+pub use self::bits::{Action, Bits};
+use self::rates::Rates;
+use crate::batch::Batch;
+use crate::element::Each;
+use crate::error::OpenError;
+use crate::placement::{Distribution, Placement};
+
+/// The most bits of a key.
+pub const MAX_BITS: u32 = 10;
+
+/// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
+pub type Operation = probeline_pipeline::Operation<Probe>;
+/// The result of a submitted operation: whether the key was there before.
+pub type Finished = probeline_pipeline::Finished<bool>;
+
+/// The parameters of a filter. All owners give the same, but for `direct`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Config {
+    /// Words of the whole filter, at least 1.
+    pub words: u64,
+    /// Bits that a key sets, 1 to [`MAX_BITS`].
+    pub bits: u32,
+    /// The first word of each window that the filter uses.
+    pub first_word: u64,
+    /// Whether this owner's CPU may access words itself. It does if all owners allow it and reach all
+    /// words.
+    pub direct: bool,
+}
+
+impl Config {
+    /// Returns the smallest filter that says `true` of at most this share of other keys when `items`
+    /// keys are in it. The rate is at least 0.00001.
+    ///
+    /// A key has its bits in one word of 64, so it takes some more than in an unblocked filter: 5.0 at a rate
+    /// of 0.1 (4.8), 12.1 at 0.01 (9.6), 24.0 at 0.001 (14.4).
+    #[must_use]
+    pub fn for_items(items: u64, rate: f64) -> Self {
+        let (words, bits) = rates::smallest(items.max(1), rate);
+        Self { words, bits, first_word: 0, direct: true }
+    }
+
+    /// Returns the share of other keys of which the filter says `true` when `items` keys are in it.
+    #[must_use]
+    pub fn rate(&self, items: u64) -> f64 {
+        Rates::new(self.bits.clamp(1, MAX_BITS)).rate(items as f64 / self.words.max(1) as f64)
+    }
+
+    /// Returns the sizes of an engine for this filter in a job of this many owners, with as many
+    /// operations in flight.
+    #[must_use]
+    pub fn sizes(&self, owners: u32, operations: u32) -> Sizes {
+        let window_words = self.first_word.saturating_add(self.placement(owners).part_words());
+        Sizes { window_words, slots: operations, slot_words: LINE_WORDS, depth: operations }
+    }
+
+    pub(crate) fn placement(&self, owners: u32) -> Placement {
+        Placement::new(self.words, 1, self.first_word, Distribution::Block, owners)
+    }
+}
+
+/// A blocked Bloom filter of keys of 64 bits in the windows of all owners, over an engine `T`, with
+/// storage `S` for operations in flight. Other keys are hashed to 64 bits first.
+///
+/// ```
+/// use probeline_containers::filter::{Config, Filter, Operation};
+/// use probeline_shm::Builder;
+/// use probeline_transport::Alone;
+///
+/// let config = Config::for_items(1000, 0.01);
+/// let engine = Builder::new(config.sizes(1, 8)).open(&mut Alone)?;
+/// let mut filter = Filter::open(engine, config, [Operation::EMPTY; 8], &mut Alone)?;
+/// assert!(!filter.insert(7)?);
+/// assert!(filter.insert(7)?);
+/// assert!(filter.contains(7)?);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+pub struct Filter<T, S>(Structure<T, S, Each<Bits>>);
+
+impl<T, S> Deref for Filter<T, S> {
+    type Target = Structure<T, S, Each<Bits>>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<T, S> DerefMut for Filter<T, S> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl<T: Transport, S: AsMut<[Operation]>> Filter<T, S> {
+    /// Opens the filter together with all other owners and checks that their parameters are equal.
+    ///
+    /// # Errors
+    /// [`OpenError`]: an invalid configuration, a failed exchange, or an owner without the filter or with
+    /// other parameters.
+    pub fn open(
+        transport: T,
+        config: Config,
+        operations: S,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<Self, OpenError> {
+        Structure::open(transport, config, operations, exchange).map(Self)
+    }
+
+    /// Inserts a key, and returns whether it was there before: exactly one of the clients that insert a
+    /// new key at the same time gets `false`, unless the key is a false positive. Blocks until the
+    /// operation completes; the transport bounds the wait.
+    ///
+    /// # Errors
+    /// [`Error::Contended`] if other operations changed the word before each of 64 attempts; otherwise
+    /// the operation failed, and may or may not have inserted the key.
+    #[inline]
+    pub fn insert(&mut self, key: u64) -> Result<bool, Error> {
+        self.call(&key, Action::Insert)
+    }
+
+    /// Returns whether a key was inserted; `true` also of a share [`Config::rate`] of other keys. Blocks
+    /// as [`insert`](Self::insert) does.
+    ///
+    /// # Errors
+    /// [`Error`].
+    #[inline]
+    pub fn contains(&mut self, key: u64) -> Result<bool, Error> {
+        self.call(&key, Action::Find)
+    }
+
+    /// Runs [`insert`](Self::insert) for each key, with as many operations in flight as there is storage
+    /// for, and stores at the same place whether it was there before.
+    ///
+    /// # Errors
+    /// [`BatchError`]: the lengths differ, or an operation failed.
+    pub fn insert_batch(&mut self, keys: &[u64], found: &mut [bool]) -> Result<(), BatchError> {
+        self.run_all(keys, Action::Insert, found)
+    }
+
+    /// Runs [`contains`](Self::contains) for each key, as [`insert_batch`](Self::insert_batch) does.
+    ///
+    /// # Errors
+    /// As for [`insert_batch`](Self::insert_batch).
+    pub fn contains_batch(&mut self, keys: &[u64], found: &mut [bool]) -> Result<(), BatchError> {
+        self.run_all(keys, Action::Find, found)
+    }
+
+    fn run_all(
+        &mut self,
+        keys: &[u64],
+        action: Action,
+        found: &mut [bool],
+    ) -> Result<(), BatchError> {
+        BatchError::check_length(keys.len(), "results", found.len())?;
+        let store = |place: usize, is_found| found.get_mut(place).map_or((), |to| *to = is_found);
+        let mut batch = Batch::<Bits, _, _>::new(keys, |_| Some(action), store);
+        self.run_batch(&mut batch)?;
+        batch.error()
+    }
+
+    /// Returns the share of the filter's bits that are set, in percent. Collective.
+    ///
+    /// # Errors
+    /// [`CollectiveError`].
+    pub fn load(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<f64, CollectiveError> {
+        let set = self.len(exchange)?;
+        Ok(set as f64 * 100.0 / (self.config().words as f64 * 64.0))
+    }
+}

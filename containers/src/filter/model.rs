@@ -1,0 +1,51 @@
+//! The model check of filters: inserts and finds are linearizable, and the answer of an insert is true.
+
+use core::cell::Cell;
+use std::collections::BTreeSet;
+
+use probeline_pipeline::model::{Sequential, Stopped, check_linear};
+
+use super::Config;
+use super::bits::{Action, Bits};
+use crate::element::Each;
+
+/// The keys of a filter in which none is a false positive.
+#[derive(Clone, Default)]
+struct Keys(BTreeSet<u64>);
+
+impl Sequential<Each<Bits>> for Keys {
+    fn run(&mut self, key: &u64, action: Action) -> bool {
+        match action {
+            Action::Find => self.0.contains(key),
+            Action::Insert => !self.0.insert(*key),
+        }
+    }
+}
+
+const CONFIG: Config = Config { words: 1, bits: 3, first_word: 0, direct: true };
+const SCRIPTS: &[&[(u64, Action)]] = &[
+    &[(1, Action::Insert), (2, Action::Find), (2, Action::Insert)],
+    &[(2, Action::Insert), (1, Action::Insert)],
+];
+
+#[test]
+fn inserts_are_linearizable() {
+    for failures in 0..2 {
+        let checked = check_linear::<Each<Bits>, Keys, 1>(CONFIG, 1, SCRIPTS, failures);
+        let (worlds, _) = checked.expect("every history has a sequential order");
+        assert!(worlds > 100, "{worlds}");
+    }
+}
+
+thread_local! {
+    /// The mutant: an insert answers from the stale word that its compare-and-swap expected.
+    pub(super) static TRUSTS_STALE_WORDS: Cell<bool> = const { Cell::new(false) };
+}
+
+#[test]
+fn finds_an_answer_from_a_stale_word() {
+    TRUSTS_STALE_WORDS.set(true);
+    let checked = check_linear::<Each<Bits>, Keys, 1>(CONFIG, 1, SCRIPTS, 0);
+    TRUSTS_STALE_WORDS.set(false);
+    assert!(matches!(checked, Err(Stopped::Violation(_))), "{checked:?}");
+}
