@@ -1,6 +1,7 @@
 //! Containers in the memory of many processes, reached with one-sided operations only.
 //!
 //! - [`Array`]: elements of any plain type, distributed over all owners.
+//! - [`Queue`]: a ring on each owner, into which all ranks push and from which all ranks pop.
 //! - [`Filter`]: a blocked Bloom filter, a set with false positives in a few bits a key.
 //!
 //! Every container is a [`Structure`](probeline_pipeline::Structure): it has blocking calls, batches,
@@ -15,8 +16,10 @@ mod batch;
 mod element;
 mod error;
 pub mod filter;
+mod hash;
 mod placement;
 mod pointer;
+pub mod queue;
 
 pub use array::Array;
 pub use element::{Context, Each, Element};
@@ -27,3 +30,4 @@ pub use pointer::Pointer;
 pub use probeline_pipeline::{
     BatchError, Bytes, CollectiveError, Error as OperationError, Plain, Tag,
 };
+pub use queue::Queue;

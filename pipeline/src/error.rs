@@ -32,10 +32,20 @@ pub enum Error {
         len: u64,
     },
     /// Other operations changed the word before each attempt to change it. Nothing has changed.
-    #[error("other operations changed the word before each of {attempts} attempts: try again later")]
+    #[error(
+        "other operations changed the word before each of {attempts} attempts: try again later"
+    )]
     Contended {
         /// The number of attempts.
         attempts: u32,
+    },
+    /// The push of a ticket has not ended. Nothing has changed.
+    #[error(
+        "the push of ticket {ticket} has not ended: try again later, or skip it if its rank is lost"
+    )]
+    Unfinished {
+        /// The ticket.
+        ticket: u64,
     },
     /// One of its one-sided operations failed.
     #[error("a one-sided operation failed, the outcome is unknown: {0}")]

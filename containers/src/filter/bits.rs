@@ -8,6 +8,7 @@ use probeline_transport::{Local, Owner, RemoteWord, Segment, Transport};
 
 use super::{Config, MAX_BITS};
 use crate::element::{Context, Element};
+use crate::hash::mix;
 use crate::placement::Placement;
 
 /// Compare-and-swaps of one insert.
@@ -23,14 +24,6 @@ pub enum Action {
     Find,
     /// Insert the key.
     Insert,
-}
-
-/// Spreads the bits of a key evenly: the finalizer of D. Stafford's "Mix13".
-#[inline(always)]
-fn mix(key: u64) -> u64 {
-    let key = (key ^ key >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let key = (key ^ key >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    key ^ key >> 31
 }
 
 /// Returns the bits of a key in its word. They come from another hash than the word.

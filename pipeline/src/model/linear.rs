@@ -19,6 +19,15 @@ use crate::structure::OutcomeOf;
 pub trait Sequential<K: Kind>: Clone + Default {
     /// Runs an operation, and returns its outcome.
     fn run(&mut self, key: &K::Key, action: K::Action) -> OutcomeOf<K>;
+
+    /// Runs an operation, and returns whether it may have had this outcome. A specification that leaves
+    /// outcomes open implements it.
+    fn explains(&mut self, key: &K::Key, action: K::Action, outcome: &OutcomeOf<K>) -> bool
+    where
+        OutcomeOf<K>: PartialEq,
+    {
+        self.run(key, action) == *outcome
+    }
 }
 
 /// The operations of each client, in order.
@@ -91,8 +100,13 @@ where
         may_be_next.any(|(nth, past)| {
             let mut model = model.clone();
             let (key, action) = &self.scripts[past.turn.0][past.turn.1];
-            let outcome = model.run(key, *action);
-            let is_right = past.ended.as_ref().is_none_or(|(_, seen)| *seen == outcome);
+            let is_right = match &past.ended {
+                Some((_, outcome)) => model.explains(key, *action, outcome),
+                None => {
+                    model.run(key, *action);
+                    true
+                }
+            };
             let mut others = left.to_vec();
             others.remove(nth);
             is_right && self.has_order(&others, &model)
@@ -156,8 +170,17 @@ where
         _: &[u64; N],
         history: &mut Self::History,
     ) -> Result<bool, String> {
-        let this = |past: &&mut Past<_>| past.turn == (turn.who, turn.nth);
-        let past = history.operations.iter_mut().find(this).ok_or("an end without a beginning")?;
+        let is_this = |past: &Past<_>| past.turn == (turn.who, turn.nth);
+        let this = history.operations.iter().position(is_this);
+        let this = this.ok_or("an end without a beginning")?;
+        let (before, rest) = history.operations.split_at_mut(this);
+        let (past, after) = rest.split_first_mut().ok_or("an end without a beginning")?;
+        let has_ended =
+            |other: &Past<_>| other.ended.as_ref().is_some_and(|(at, _)| *at < past.begun);
+        let is_alone = after.is_empty() && before.iter().all(has_ended);
+        if let (Err(error), 0, true) = (&result, self.failures, is_alone) {
+            return Err(format!("fails alone, after all others have succeeded: {error}"));
+        }
         past.ended = result.ok().map(|outcome| (history.events, outcome));
         history.events += 1;
         Ok(true)

@@ -1,0 +1,15 @@
+//! Hashes of words.
+
+/// Mixes the bits of a word, one to one: the finalizer of D. Stafford's "Mix13".
+#[inline(always)]
+pub(crate) fn mix(word: u64) -> u64 {
+    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
+}
+
+/// Returns a hash of words, with a seed.
+#[inline(always)]
+pub(crate) fn of_words(seed: u64, words: &[u64]) -> u64 {
+    words.iter().fold(mix(seed), |hash, word| mix(hash.rotate_left(5) ^ word).wrapping_add(hash))
+}

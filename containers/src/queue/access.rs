@@ -1,0 +1,314 @@
+//! The machine of a push or a pop.
+
+use probeline_pipeline::{
+    Completed, Error, Machine, Next, Plain, Port, Run, Step, Stop, fill_words,
+};
+use probeline_transport::{Local, Owner, Transport};
+
+#[cfg(test)]
+use super::model::{self, Mutant};
+use super::ring::Context;
+use crate::hash;
+
+/// Looks at a slot or a counter, or compare-and-swaps, of one operation.
+pub(crate) const MAX_ATTEMPTS: u32 = if cfg!(test) { 3 } else { 64 };
+/// Set in every check, so that a slot of zeros has none.
+const CHECKED: u64 = 1 << 63;
+
+/// What an operation does with a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action<V> {
+    /// Push a value.
+    Push(V),
+    /// Pop the oldest value.
+    Pop,
+    /// Take consecutive tickets, for values to store; part of a batch.
+    Take(u64),
+    /// Store the value of a ticket that was taken; part of a batch.
+    Store(u64, V),
+    /// Read the value of a ticket, if it is there; part of a batch.
+    Load(u64),
+    /// Let the head pass tickets from the first on, if it is there.
+    Advance(u64, u64),
+}
+
+/// The outcome of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome<V> {
+    /// A push, or a part of a batch, has this ticket, the first of those taken. Of
+    /// [`Action::Advance`], the ticket at which the head was.
+    Pushed(u64),
+    /// The ring had no room.
+    Full,
+    /// The value of a pop, or of a ticket.
+    Popped(V),
+    /// The ring was empty, or the ticket has no value yet.
+    Empty,
+}
+
+/// The one-sided operation that is due, or in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Post {
+    /// Nothing was decided yet.
+    Start,
+    /// Look at the tail, which the client does not know.
+    Tail,
+    /// Look at the head, to decide whether there is room beyond this tail.
+    Head(u64),
+    /// Take the ticket.
+    Ticket,
+    /// Look at the head, until it has passed the last ticket of the slot.
+    Room,
+    /// Write the slot.
+    Write,
+    /// Read the slot.
+    Slot,
+    /// Let the head pass the ticket.
+    Claim,
+    /// Look at the tail, because the slot has no value of the ticket.
+    End,
+    /// Look at the head, because it may have passed the ticket.
+    Behind,
+}
+
+/// An operation on the ring of `host`.
+#[derive(Clone, Copy, Debug, Hash)]
+pub struct Access<V> {
+    host: Owner,
+    action: Action<V>,
+    post: Post,
+    /// The ticket of a push; the head of a pop, as far as it knows.
+    ticket: u64,
+    attempts: u32,
+}
+
+impl<V: Plain> Machine for Access<V> {
+    type Outcome = Outcome<V>;
+    const IDLE: Self =
+        Self { host: Owner(0), action: Action::Pop, post: Post::Start, ticket: 0, attempts: 0 };
+    const SLOTS: u32 = 1;
+}
+
+impl<V: Plain> Access<V> {
+    pub(crate) fn new(host: Owner, action: Action<V>) -> Self {
+        Self { host, action, ..Self::IDLE }
+    }
+
+    /// Returns the tickets that the operation takes or passes.
+    fn count(&self) -> u64 {
+        match self.action {
+            Action::Take(count) | Action::Advance(_, count) => count,
+            _ => 1,
+        }
+    }
+
+    /// Decides the first post, from what the client knows of the ring.
+    fn start(&mut self, context: &Context) -> Result<Post, Error> {
+        match self.action {
+            Action::Push(_) | Action::Take(_) => return Ok(self.before_ticket(context)),
+            Action::Pop => match context.head(self.host) {
+                Some(head) => self.ticket = head,
+                None => return Ok(Post::Behind),
+            },
+            Action::Store(ticket, _) | Action::Load(ticket) | Action::Advance(ticket, _) => {
+                self.ticket = ticket;
+            }
+        }
+        match self.action {
+            Action::Store(..) => self.before_write(context),
+            Action::Advance(..) => Ok(Post::Claim),
+            _ => Ok(Post::Slot),
+        }
+    }
+
+    /// Takes the ticket, unless the ring may be full as far as the client knows.
+    fn before_ticket(&self, context: &Context) -> Post {
+        let Some(tail) = context.tail(self.host) else { return Post::Tail };
+        let head = context.head(self.host).unwrap_or_default();
+        let has_room = tail.saturating_sub(head) + self.count() <= context.capacity;
+        if has_room { Post::Ticket } else { Post::Head(tail) }
+    }
+
+    /// Writes the slot, unless its last value may not be popped yet.
+    fn before_write(&mut self, context: &Context) -> Result<Post, Error> {
+        #[cfg(test)]
+        if model::MUTANT.get() == Mutant::Overrun {
+            return Ok(Post::Write);
+        }
+        let head = context.head(self.host).unwrap_or_default();
+        if self.ticket - head.min(self.ticket) < context.slots {
+            return Ok(Post::Write);
+        }
+        self.attempt(Error::Unfinished { ticket: self.ticket })?;
+        Ok(Post::Room)
+    }
+
+    /// Counts an attempt.
+    fn attempt(&mut self, error: Error) -> Result<(), Error> {
+        self.attempts += 1;
+        if self.attempts > MAX_ATTEMPTS { Err(error) } else { Ok(()) }
+    }
+
+    fn local(context: &Context, port: &Port<'_, impl Transport>) -> Local {
+        Local { slot: port.slot(0), start: 0, words: context.slot_words }
+    }
+
+    fn write(
+        &self,
+        value: &V,
+        context: &Context,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Result<(), Stop> {
+        port.reserve(1)?;
+        let from = Self::local(context, port);
+        if let Some((check, words)) = port.staged(from)?.split_last_mut() {
+            fill_words(value.bytes(), words);
+            *check = check_of(self.ticket, words);
+        }
+        port.write(0, from, context.slot(self.host, self.ticket))
+    }
+
+    /// Returns the value that a READ of the slot has brought, if it is that of the ticket.
+    fn landed(
+        &self,
+        context: &Context,
+        port: &Port<'_, impl Transport>,
+    ) -> Result<Option<V>, Error> {
+        let words = port.landed(Self::local(context, port))?;
+        let Some((check, words)) = words.split_last() else { return Ok(None) };
+        let value = || V::from_words(&mut words.iter().copied(), context.value_bytes);
+        Ok((*check == check_of(self.ticket, words)).then(value))
+    }
+
+    /// Decides what follows a completion.
+    fn after(
+        &mut self,
+        word: u64,
+        context: &mut Context,
+        port: &Port<'_, impl Transport>,
+    ) -> Result<After<V>, Error> {
+        match self.post {
+            Post::Start | Post::Tail | Post::End => context.saw_tail(self.host, word),
+            Post::Ticket => context.saw_tail(self.host, word + self.count()),
+            Post::Head(_) | Post::Room | Post::Behind => context.saw_head(self.host, word),
+            Post::Claim => {
+                let passed = if word == self.ticket { self.count() } else { 0 };
+                context.saw_head(self.host, word + passed);
+            }
+            Post::Write | Post::Slot => {}
+        }
+        let next = match self.post {
+            Post::Start | Post::Tail => self.before_ticket(context),
+            Post::Head(tail) if tail.saturating_sub(word) + self.count() > context.capacity => {
+                return Ok(After::Done(Outcome::Full));
+            }
+            Post::Head(_) => Post::Ticket,
+            Post::Ticket => {
+                self.ticket = word;
+                if let Action::Take(_) = self.action {
+                    return Ok(After::Done(Outcome::Pushed(word)));
+                }
+                self.before_write(context)?
+            }
+            Post::Room => self.before_write(context)?,
+            Post::Write => return Ok(After::Done(Outcome::Pushed(self.ticket))),
+            Post::Slot => match (self.landed(context, port)?, self.action) {
+                (Some(value), Action::Load(_)) => return Ok(After::Done(Outcome::Popped(value))),
+                (None, Action::Load(_)) => return Ok(After::Done(Outcome::Empty)),
+                (Some(_), _) => Post::Claim,
+                (None, _) => Post::End,
+            },
+            Post::Claim if matches!(self.action, Action::Advance(..)) => {
+                return Ok(After::Done(Outcome::Pushed(word)));
+            }
+            Post::Claim if word == self.ticket => {
+                let value = self.landed(context, port)?;
+                return Ok(After::Done(value.map_or(Outcome::Empty, Outcome::Popped)));
+            }
+            Post::Claim => {
+                self.attempt(Error::Contended { attempts: MAX_ATTEMPTS })?;
+                self.ticket = word;
+                Post::Slot
+            }
+            // The head was at the ticket at an earlier time, and is not beyond the tail.
+            #[cfg(test)]
+            Post::End if model::MUTANT.get() == Mutant::EmptyFromStaleWords => {
+                let is_empty = context.tail(self.host) <= context.head(self.host).max(Some(word));
+                if is_empty {
+                    return Ok(After::Done(Outcome::Empty));
+                }
+                Post::Behind
+            }
+            Post::End if word == self.ticket => return Ok(After::Done(Outcome::Empty)),
+            Post::End => Post::Behind,
+            Post::Behind => {
+                if word == self.ticket {
+                    self.attempt(Error::Unfinished { ticket: word })?;
+                }
+                self.ticket = word;
+                Post::Slot
+            }
+        };
+        Ok(After::Post(next))
+    }
+}
+
+/// What follows a completion.
+enum After<V> {
+    Post(Post),
+    Done(Outcome<V>),
+}
+
+/// Returns the check of a ticket and the words of its value.
+fn check_of(ticket: u64, words: &[u64]) -> u64 {
+    #[cfg(test)]
+    if model::MUTANT.get() == Mutant::ReadyBeforeData {
+        return hash::of_words(ticket, &[]) | CHECKED;
+    }
+    hash::of_words(ticket, words) | CHECKED
+}
+
+impl<V: Plain> Run<Context> for Access<V> {
+    fn advance(
+        &mut self,
+        context: &mut Context,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<Outcome<V>> {
+        if self.post == Post::Start {
+            self.post = self.start(context)?;
+        }
+        let [tail, head] = context.counters(self.host);
+        match (self.post, self.action) {
+            // An atomic returns the true word, whatever READs may show.
+            (Post::Start | Post::Tail | Post::End, _) => port.fetch_add(0, tail, 0)?,
+            (Post::Head(_) | Post::Room | Post::Behind, _) => port.fetch_add(0, head, 0)?,
+            (Post::Ticket, _) => port.fetch_add(0, tail, self.count())?,
+            (Post::Write, Action::Push(value) | Action::Store(_, value)) => {
+                self.write(&value, context, port)?;
+            }
+            (Post::Slot | Post::Write, _) => {
+                let slot = context.slot(self.host, self.ticket);
+                port.read(0, slot, Self::local(context, port))?;
+            }
+            (Post::Claim, _) => {
+                port.compare_and_swap(0, head, self.ticket, self.ticket + self.count())?;
+            }
+        }
+        Ok(Step::Wait)
+    }
+
+    fn on_completion(
+        &mut self,
+        Completed { word, .. }: Completed,
+        context: &mut Context,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<Outcome<V>> {
+        match self.after(word, context, port)? {
+            After::Done(outcome) => Ok(Step::Done(outcome)),
+            After::Post(next) => {
+                self.post = next;
+                self.advance(context, port)
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The model check of queues: pushes and pops are linearizable.
+
+use core::cell::Cell;
+use std::collections::VecDeque;
+
+use probeline_pipeline::model::{Explored, Scripts, Sequential, Stopped, check_linear};
+use probeline_transport::Owner;
+
+use super::{Action, Config, Outcome, Ring};
+
+/// Defects that the check must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mutant {
+    None,
+    /// The check of a slot does not cover the value.
+    ReadyBeforeData,
+    /// A push does not wait until the last value of its slot was popped.
+    Overrun,
+    /// A pop compares a tail and a head that were seen in any order.
+    EmptyFromStaleWords,
+}
+
+thread_local! {
+    pub(super) static MUTANT: Cell<Mutant> = const { Cell::new(Mutant::None) };
+}
+
+/// One ring, which a push may find full from its capacity on.
+#[derive(Clone, Default)]
+struct Values {
+    values: VecDeque<u64>,
+    pushes: u64,
+}
+
+const CAPACITY: usize = 1;
+/// Counters on two lines, and slots of two words.
+const WORDS: usize = 16 + 2 * 3;
+
+impl Sequential<Ring<u64>> for Values {
+    fn run(&mut self, _: &Owner, action: Action<u64>) -> Outcome<u64> {
+        match action {
+            Action::Push(value) => {
+                self.values.push_back(value);
+                self.pushes += 1;
+                Outcome::Pushed(self.pushes - 1)
+            }
+            _ => self.values.pop_front().map_or(Outcome::Empty, Outcome::Popped),
+        }
+    }
+
+    fn explains(&mut self, host: &Owner, action: Action<u64>, outcome: &Outcome<u64>) -> bool {
+        if *outcome == Outcome::Full {
+            return self.values.len() >= CAPACITY;
+        }
+        self.run(host, action) == *outcome
+    }
+}
+
+const HOST: Owner = Owner(0);
+const POP: (Owner, Action<u64>) = (HOST, Action::Pop);
+
+const fn push(value: u64) -> (Owner, Action<u64>) {
+    (HOST, Action::Push(value))
+}
+
+const TWO_AND_TWO: Scripts<Ring<u64>> = &[&[push(5), push(6)], &[POP, POP]];
+const ALL_DO_BOTH: Scripts<Ring<u64>> = &[&[push(5), POP], &[push(6), POP]];
+const FILLED: Scripts<Ring<u64>> = &[&[push(5), push(6), push(7), POP], &[POP]];
+const TWO_POP: Scripts<Ring<u64>> = &[&[push(5), push(6)], &[POP], &[POP]];
+
+fn check(scripts: Scripts<Ring<u64>>, in_flight: u32, failures: u8) -> Result<Explored, Stopped> {
+    let config = Config { capacity: CAPACITY as u64, in_flight, first_word: 0, value_bytes: 0 };
+    check_linear::<Ring<u64>, Values, WORDS>(config, 1, scripts, failures)
+}
+
+/// Also with no spare slot for pushes in flight, which then wait for one.
+#[test]
+fn pushes_and_pops_are_linearizable() {
+    let few = [(TWO_AND_TWO, 1), (FILLED, 1), (ALL_DO_BOTH, 0), (TWO_POP, 0)];
+    for ((scripts, failures), in_flight) in few.into_iter().flat_map(|of| [(of, 0), (of, 1)]) {
+        let checked = check(scripts, in_flight, failures);
+        let (worlds, _) = checked.expect("every history has an order");
+        assert!(worlds > 100, "{worlds}");
+    }
+}
+
+fn finds(mutant: Mutant, in_flight: u32, scripts: Scripts<Ring<u64>>) {
+    MUTANT.set(mutant);
+    let checked = check(scripts, in_flight, 0);
+    MUTANT.set(Mutant::None);
+    assert!(matches!(checked, Err(Stopped::Violation(_))), "{mutant:?}: {checked:?}");
+}
+
+#[test]
+fn finds_values_ready_before_their_data() {
+    finds(Mutant::ReadyBeforeData, 1, TWO_AND_TWO);
+}
+
+#[test]
+fn finds_slots_written_too_early() {
+    finds(Mutant::Overrun, 0, ALL_DO_BOTH);
+}
+
+#[test]
+fn finds_empty_rings_of_stale_words() {
+    finds(Mutant::EmptyFromStaleWords, 1, ALL_DO_BOTH);
+}
