@@ -238,7 +238,7 @@ where
     /// Returns this owner's elements with their indices, as they are at the moment of each load.
     pub fn local(&self) -> impl Iterator<Item = (u64, V)> + '_ {
         let (placement, bytes) = (*self.placement(), self.config().bytes::<V>());
-        let words = self.local_words().chunks_exact(placement.words() as usize);
+        let words = self.local_elements();
         let load = move |element: &[AtomicU64]| {
             V::from_words(&mut element.iter().map(|word| word.load(Acquire)), bytes)
         };
@@ -254,6 +254,10 @@ where
             self.transport().window().get(usize::try_from(placement.first_word()).unwrap_or(0)..);
         let count = usize::try_from(placement.part_words()).unwrap_or(usize::MAX);
         words.and_then(|words| words.get(..count)).unwrap_or_default()
+    }
+
+    fn local_elements(&self) -> impl Iterator<Item = &[AtomicU64]> {
+        self.local_words().chunks_exact(self.placement().words().max(1) as usize)
     }
 
     /// Returns whether the CPUs of all owners access elements themselves.
@@ -272,9 +276,7 @@ where
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
         let mut call = self.collective(exchange, "fill")?;
-        for element in self.local_words().chunks_exact(self.placement().words() as usize) {
-            direct::store(value, element);
-        }
+        self.local_elements().for_each(|element| direct::store(value, element));
         call.together(Ok(()))
     }
 }

@@ -98,7 +98,7 @@ impl Placement {
     /// Returns the words of an owner's part, which is the same for all.
     #[must_use]
     pub fn part_words(&self) -> u64 {
-        self.len.div_ceil(self.owners.into()).saturating_mul(self.words.into())
+        self.len.div_ceil(u64::from(self.owners).max(1)).saturating_mul(self.words.into())
     }
 
     /// Returns the owner of an element and the element's number in the owner's part; `None` beyond the
@@ -141,9 +141,8 @@ impl Placement {
     #[must_use]
     pub fn index(&self, at: RemoteWord) -> Option<u64> {
         let offset = at.index.checked_sub(self.first_word)?;
-        let nth = offset / u64::from(self.words);
-        let is_start = offset % u64::from(self.words) == 0 && at.owner.0 < self.owners;
-        if is_start { self.index_in(at.owner, nth) } else { None }
+        let (nth, rest) = Divisor::new(self.words.into()).divide(offset);
+        if rest == 0 && at.owner.0 < self.owners { self.index_in(at.owner, nth) } else { None }
     }
 
     /// Returns the index of the element with this number in an owner's part.
@@ -166,7 +165,7 @@ impl Placement {
                 self.len.saturating_sub(owner * self.divisor.by).min(self.divisor.by)
             }
             Distribution::Cyclic => {
-                (self.len + self.divisor.by - 1).saturating_sub(owner) / self.divisor.by
+                self.divisor.divide((self.len + self.divisor.by - 1).saturating_sub(owner)).0
             }
         }
     }
@@ -187,24 +186,26 @@ impl Placement {
 
 /// A divisor whose quotients take a multiplication instead of a division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Divisor {
-    by: u64,
+pub(crate) struct Divisor {
+    pub(crate) by: u64,
     /// 2^64 / `by`, rounded down; of 1, the largest number below.
     reciprocal: u64,
 }
 
 impl Divisor {
-    fn new(by: u64) -> Self {
-        Self { by, reciprocal: u64::MAX / by.max(1) }
+    /// Divides by a number; by 1 instead of 0.
+    pub(crate) fn new(by: u64) -> Self {
+        let by = by.max(1);
+        Self { by, reciprocal: u64::MAX / by }
     }
 
     /// Returns the quotient and the rest of a number below 2^63. The estimate is at most 1 too small,
     /// because the reciprocal is less than 1 + 1 / `by` too small.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation)]
-    fn divide(self, number: u64) -> (u64, u64) {
+    pub(crate) fn divide(self, number: u64) -> (u64, u64) {
         let estimate = ((u128::from(number) * u128::from(self.reciprocal)) >> 64) as u64;
-        let rest = number - estimate * self.by;
+        let rest = number.wrapping_sub(estimate.wrapping_mul(self.by));
         if rest < self.by { (estimate, rest) } else { (estimate + 1, rest - self.by) }
     }
 }

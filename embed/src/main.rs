@@ -1,9 +1,10 @@
-//! The table and the map embedded without std and without an allocator, with its own transport and
+//! The structures embedded without std and without an allocator, with its own transport and
 //! panic handler.
 //!
 //! The program fills a table through blocking calls, `submit` and batches, then queries it, also
-//! with futures. Then it does the same with a map. It exits with 0 if every result is correct.
-//! Linking it proves that `table`, `map` and `transport` need neither std nor alloc. With the feature
+//! with futures. Then it does the same with a map, and uses an array, a queue and a filter. It exits with
+//! 0 if every result is correct. Linking it proves that `table`, `map`, `containers` and `transport` need
+//! neither std nor alloc. With the feature
 //! `prove-no-panic` it links only if the optimizer has proved that no code in it can panic.
 #![no_std]
 #![no_main]
@@ -17,13 +18,14 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
 use memory::Memory;
+use probeline_containers::{Array, Filter, Queue, array, filter, queue};
 use probeline_map::{Map, Request, Written};
 use probeline_table::{
     CacheEntry, ChunkChoice, Config, Ended, Finished, Intent, OneRoundtrip, Operation, Outcome,
     PairCacheLine, Probing, ReadAhead, ReadCost, Shared, Table, Tag, TreeConfig, TreeOperation,
     TreeTable, WideConfig, WideOperation, WideTable,
 };
-use probeline_transport::Alone;
+use probeline_transport::{Alone, Owner};
 
 // The C library provides the program's entry point and `abort`; Rust's std is not linked.
 #[link(name = "c")]
@@ -86,7 +88,9 @@ fn run() -> Option<()> {
     fill_and_query_wide(false)?;
     fill_and_query_wide(true)?;
     fill_and_query_map(false)?;
-    fill_and_query_map(true)
+    fill_and_query_map(true)?;
+    use_containers(false)?;
+    use_containers(true)
 }
 
 /// Does the same with keys as trees of pairs.
@@ -160,6 +164,39 @@ fn fill_and_query_wide(direct: bool) -> Option<()> {
     expect(!block_on(shared.find(&key(4)))?)?;
     expect(block_on(shared.find_or_put(&key(4)))? == Outcome::Inserted)?;
     shared.table().clear(&mut Alone).ok()
+}
+
+/// Runs an array, a queue and a filter, by the CPU and over the transport.
+fn use_containers(direct: bool) -> Option<()> {
+    let mut operations = [array::Operation::EMPTY; 4];
+    let config = array::Config { direct, ..array::Config::new(100) };
+    let array = Array::open(Memory::new(), config, &mut operations[..], &mut Alone);
+    let mut array = array.ok()?;
+    array.put(7, &40_u64).ok()?;
+    expect(array.fetch_add(7, 2) == Ok(40))?;
+    array.add_batch(&[1, 7, 99, 7], &[1, 2, 3, 4]).ok()?;
+    let mut values = [0; 3];
+    array.gather(&[7, 99, 0], &mut values).ok()?;
+    expect(values == [48, 3, 0] && array.get(100).is_err())?;
+    expect(array.fetch_max(0, 9) == Ok(0) && array.sum(&mut Alone) == Ok(61))?;
+
+    let mut operations = [queue::Operation::EMPTY; 4];
+    let config = queue::Config { in_flight: 8, ..queue::Config::new(50) };
+    let queue = Queue::open(Memory::new(), config, &mut operations[..], &mut Alone);
+    let (mut queue, host) = (queue.ok()?, Owner(0));
+    expect(queue.push(host, &[1_u64; 3]) == Ok(true))?;
+    expect(queue.push_batch(host, &[[2; 3]; 60]) == Ok(49))?;
+    expect(queue.pop(host) == Ok(Some([1; 3])))?;
+    expect(queue.pop_batch(host, &mut [[0; 3]; 60]) == Ok(49) && queue.pop(host) == Ok(None))?;
+
+    let mut operations = [filter::Operation::EMPTY; 4];
+    let config = filter::Config { direct, ..filter::Config::for_items(100, 0.001) };
+    let filter = Filter::open(Memory::new(), config, &mut operations[..], &mut Alone);
+    let mut filter = filter.ok()?;
+    expect(filter.insert(3) == Ok(false) && filter.insert(3) == Ok(true))?;
+    let mut found = [false; 3];
+    filter.contains_batch(&[3, 4, 3], &mut found).ok()?;
+    expect(found == [true, false, true])
 }
 
 /// Does the same with a map of keys of 80 bytes and values of 104.

@@ -10,8 +10,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 use probeline_pipeline::{Error, Mapped, Plain};
 use probeline_transport::{
-    AtomicScope, PostError, Transport, WORD_BYTES, begin_with,
-    prefetch_far, store_bytes,
+    AtomicScope, PostError, Transport, WORD_BYTES, begin_with, prefetch_far, store_bytes,
 };
 
 use crate::context::Context;

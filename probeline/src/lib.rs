@@ -3,8 +3,9 @@
 //! The processes of a job each own a part of the memory, a *window*, and access all windows with
 //! READ, WRITE, compare-and-swap and fetch-and-add; the CPU of the owner takes no part. The
 //! structures are [`table`]: find-or-put of 63-bit keys and of wide keys, after W. Oortwijn, T. van
-//! Dijk and J. van de Pol, *A Distributed Hash Table for Shared Memory* (PPAM 2015); and `map`: a
-//! lossy key-value cache of fixed-size keys and values for expensive results. After opening, nothing
+//! Dijk and J. van de Pol, *A Distributed Hash Table for Shared Memory* (PPAM 2015); `map`: a lossy
+//! key-value cache of fixed-size keys and values for expensive results; and `containers`: arrays,
+//! queues and Bloom filters. After opening, nothing
 //! allocates, blocks or makes a system call, and no structure starts threads: the caller's loop
 //! polls. (The transport over UCX starts one, and joining through a launcher's server one.)
 //!
@@ -83,6 +84,7 @@
 //! | feature | module | needs |
 //! |---|---|---|
 //! | | [`transport`], [`pipeline`], [`table`] | core only |
+//! | `containers` (default) | `containers`: arrays, queues, Bloom filters | core only |
 //! | `map` (default) | `map`: key-value cache | core only |
 //! | `map-files` | saving maps to files, and loading them | std |
 //! | `shm` (default) | `shm`: processes of one machine | Linux |
@@ -104,6 +106,9 @@ pub use probeline_table as table;
 #[doc(inline)]
 pub use probeline_transport as transport;
 
+#[cfg(feature = "containers")]
+#[doc(inline)]
+pub use probeline_containers as containers;
 #[cfg(feature = "exchange")]
 #[doc(inline)]
 pub use probeline_exchange as exchange;
@@ -141,6 +146,8 @@ mod pages {
     struct Embed;
     #[doc = include_str!("../../docs/guide/map.md")]
     struct Map;
+    #[doc = include_str!("../../docs/guide/containers.md")]
+    struct Containers;
     #[doc = include_str!("../../docs/guide/two-nodes.md")]
     struct TwoNodes;
     #[doc = include_str!("../../docs/guide/tune.md")]

@@ -47,12 +47,12 @@ impl Rates {
 
 /// Draws one bit of a word, of which each may be set already.
 fn draw(set: &mut [f64; WORD + 1]) {
-    for count in (1..=WORD).rev() {
+    let mut below = 0.0;
+    for (count, share) in set.iter_mut().enumerate() {
         let again = count as f64 / 64.0;
         let other = (WORD + 1 - count) as f64 / 64.0;
-        set[count] = set[count] * again + set[count - 1] * other;
+        (*share, below) = (*share * again + below * other, *share);
     }
-    set[0] = 0.0;
 }
 
 fn power(base: f64, exponent: u32) -> f64 {

@@ -136,7 +136,7 @@ impl<V: Plain> Access<V> {
             return Ok(Post::Write);
         }
         let head = context.head(self.host).unwrap_or_default();
-        if self.ticket - head.min(self.ticket) < context.slots {
+        if self.ticket - head.min(self.ticket) < context.slots() {
             return Ok(Post::Write);
         }
         self.attempt(Error::Unfinished { ticket: self.ticket })?;

@@ -10,6 +10,7 @@ use probeline_transport::{LINE_WORDS, Owner, PostError, RemoteWord, Segment, Tra
 use super::Config;
 use super::access::{Access, Action, Outcome};
 use crate::error::ConfigError;
+use crate::placement::Divisor;
 
 /// The kind of a [`Queue`](super::Queue) of `V`.
 pub struct Ring<V>(PhantomData<V>);
@@ -22,7 +23,7 @@ const VIEWS: usize = 16;
 pub struct Context {
     pub(super) capacity: u64,
     /// Slots of a ring.
-    pub(super) slots: u64,
+    slots: Divisor,
     pub(super) slot_words: u32,
     pub(super) value_bytes: usize,
     tail_word: u64,
@@ -75,6 +76,11 @@ impl Context {
         }
     }
 
+    /// Returns the slots of a ring.
+    pub(super) fn slots(&self) -> u64 {
+        self.slots.by
+    }
+
     /// Returns the words of the tail and of the head.
     pub(super) fn counters(&self, host: Owner) -> [RemoteWord; 2] {
         let tail = RemoteWord { owner: host, index: self.tail_word };
@@ -84,7 +90,7 @@ impl Context {
     /// Returns the slot of a ticket.
     pub(super) fn slot(&self, host: Owner, ticket: u64) -> Segment {
         let first = self.tail_word + 2 * u64::from(LINE_WORDS);
-        let index = first + ticket % self.slots * u64::from(self.slot_words);
+        let index = first + self.slots.divide(ticket).1 * u64::from(self.slot_words);
         Segment { start: RemoteWord { owner: host, index }, words: self.slot_words }
     }
 }
@@ -136,7 +142,7 @@ impl<V: Plain> Kind for Ring<V> {
     }
 
     fn empty(_: &Config, context: &Context, window: &[AtomicU64]) -> Result<(), Error> {
-        let slots = context.slots * u64::from(context.slot_words);
+        let slots = context.slots() * u64::from(context.slot_words);
         let ring = words(window, context.tail_word, 2 * u64::from(LINE_WORDS) + slots)?;
         ring.iter().for_each(|word| word.store(0, Relaxed));
         Ok(())
@@ -188,7 +194,7 @@ impl<V: Plain> Open for Ring<V> {
         let geometry = transport.geometry();
         Context {
             capacity: config.capacity,
-            slots: config.slots(geometry.owners),
+            slots: Divisor::new(config.slots(geometry.owners)),
             slot_words: config.slot_words::<V>(),
             value_bytes: config.bytes::<V>(),
             tail_word: config.tail_word(),

@@ -1,0 +1,96 @@
+//! The cost table of docs/guide/containers.md, counted.
+
+use probeline_containers::array::{self, Array};
+use probeline_containers::filter::{self, Filter};
+use probeline_containers::queue::{self, Queue};
+use probeline_shm::Builder;
+use probeline_transport::{
+    Alone, Owner, PostError, Request, Segment, Sizes, Token, Transport, forward_transport,
+};
+
+/// An engine that counts what is posted: READs, WRITEs, atomics.
+struct Counting {
+    engine: probeline_shm::Engine,
+    posts: [u32; 3],
+}
+
+impl Counting {
+    fn open(sizes: Sizes) -> Self {
+        Self { engine: Builder::new(sizes).open(&mut Alone).unwrap(), posts: [0; 3] }
+    }
+}
+
+impl Transport for Counting {
+    forward_transport!(engine: caps, geometry, in_flight, kick, poll, landed, staged, window);
+
+    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        self.posts[match request {
+            Request::Read { .. } => 0,
+            Request::Write { .. } => 1,
+            _ => 2,
+        }] += 1;
+        self.engine.post(token, request)
+    }
+
+    fn direct(&self, _: Segment) -> Option<&[core::sync::atomic::AtomicU64]> {
+        None
+    }
+}
+
+/// Returns the READs, WRITEs and atomics that a call posts.
+macro_rules! cost {
+    ($structure:ident, $call:expr) => {{
+        let before = $structure.transport().posts;
+        $call.unwrap();
+        let after = $structure.transport().posts;
+        [0, 1, 2].map(|kind| after[kind] - before[kind])
+    }};
+}
+
+#[test]
+fn array_operations() {
+    let config = array::Config::new(100);
+    let engine = Counting::open(config.sizes::<u64>(1, 8));
+    let mut array = Array::open(engine, config, [array::Operation::EMPTY; 8], &mut Alone).unwrap();
+    assert_eq!(cost!(array, array.get(3)), [1, 0, 0]);
+    assert_eq!(cost!(array, array.put(3, &5_u64)), [0, 1, 0]);
+    assert_eq!(cost!(array, array.fetch_add(3, 5)), [0, 0, 1]);
+    assert_eq!(cost!(array, array.compare_and_swap(3, 1, 2)), [0, 0, 1]);
+    assert_eq!(cost!(array, array.fetch_max(3, 20)), [0, 0, 2]);
+    assert_eq!(cost!(array, array.fetch_max(4, 20)), [0, 0, 1]);
+    assert_eq!(cost!(array, array.gather(&[1, 2, 3], &mut [0; 3])), [3, 0, 0]);
+    assert_eq!(cost!(array, array.scatter(&[1, 2, 3], &[0; 3])), [0, 3, 0]);
+}
+
+#[test]
+fn queue_operations() {
+    let config = queue::Config { in_flight: 8, ..queue::Config::new(20) };
+    let engine = Counting::open(config.sizes::<[u64; 3]>(1, 8));
+    let mut queue = Queue::open(engine, config, [queue::Operation::EMPTY; 8], &mut Alone).unwrap();
+    let (host, value) = (Owner(0), [7; 3]);
+    // The first operations look at the counters.
+    assert_eq!(cost!(queue, queue.push(host, &value)), [0, 1, 2]);
+    assert_eq!(cost!(queue, queue.pop(host)), [1, 0, 2]);
+    for _ in 0..8 {
+        assert_eq!(cost!(queue, queue.push(host, &value)), [0, 1, 1]);
+        assert_eq!(cost!(queue, queue.push_batch(host, &[value; 8])), [0, 8, 1]);
+        assert_eq!(cost!(queue, queue.pop_batch(host, &mut [value; 8])), [8, 0, 1]);
+        assert_eq!(cost!(queue, queue.pop(host)), [1, 0, 1]);
+        assert_eq!(cost!(queue, queue.pop(host)), [1, 0, 1]);
+    }
+    // Full as far as the client knows, which has not looked at the head.
+    while queue.push(host, &value).unwrap() {}
+    assert_eq!(cost!(queue, queue.push(host, &value)), [0, 0, 1]);
+}
+
+#[test]
+fn filter_operations() {
+    let config = filter::Config { words: 1, bits: 4, first_word: 0, direct: true };
+    let engine = Counting::open(config.sizes(1, 8));
+    let mut filter =
+        Filter::open(engine, config, [filter::Operation::EMPTY; 8], &mut Alone).unwrap();
+    assert_eq!(cost!(filter, filter.insert(1)), [0, 0, 1]);
+    assert_eq!(cost!(filter, filter.insert(1)), [0, 0, 1]);
+    assert_eq!(cost!(filter, filter.insert(2)), [0, 0, 2]);
+    assert_eq!(cost!(filter, filter.contains(2)), [1, 0, 0]);
+}
