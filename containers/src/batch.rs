@@ -9,6 +9,7 @@ use probeline_pipeline::{Batch as Source, BatchError, Error, Kind, Machine, Mapp
 use probeline_transport::{Transport, prefetch};
 
 use crate::element::{Context, Each, Element};
+use crate::placement::Distribution::{Block, Cyclic};
 
 type OutcomeOf<E> = <<E as Element>::Machine as Machine>::Outcome;
 
@@ -102,18 +103,16 @@ where
         let placement = context.placement;
         if context.is_direct && !parts.is_dead {
             let (first, part) = (placement.first_word(), placement.part_words());
-            match Mapped::new(transport, first, part) {
-                Some(mapped) => self.run_block(
-                    |index| {
-                        let (owner, nth) = placement.locate(index)?;
-                        let words = u64::from(placement.words());
-                        mapped.words(owner.0, nth * words, placement.words() as usize)
-                    },
-                    context,
-                ),
-                None => {
-                    self.run_block(|index| transport.direct(placement.segment(index)?), context)
-                }
+            let mapped = Mapped::new(transport, first, part);
+            let words = |distribution, index| {
+                let (owner, nth) = placement.locate_as(distribution, index)?;
+                let words = placement.words();
+                mapped.as_ref()?.words(owner.0, nth * u64::from(words), words as usize)
+            };
+            match (&mapped, placement.distribution()) {
+                (None, _) => self.run_block(|at| transport.direct(placement.segment(at)?), context),
+                (_, Block) => self.run_block(|index| words(Block, index), context),
+                (_, Cyclic) => self.run_block(|index| words(Cyclic, index), context),
             }
             return Pull::Poll;
         }

@@ -95,6 +95,10 @@ impl Placement {
         self.first_word
     }
 
+    pub(crate) fn distribution(&self) -> Distribution {
+        self.distribution
+    }
+
     /// Returns the words of an owner's part, which is the same for all.
     #[must_use]
     pub fn part_words(&self) -> u64 {
@@ -106,11 +110,18 @@ impl Placement {
     #[inline(always)]
     #[must_use]
     pub fn locate(&self, index: u64) -> Option<(Owner, u64)> {
+        self.locate_as(self.distribution, index)
+    }
+
+    /// As [`locate`](Self::locate), for the distribution of this placement, which is a constant of the
+    /// caller's loop.
+    #[inline(always)]
+    pub(crate) fn locate_as(&self, distribution: Distribution, index: u64) -> Option<(Owner, u64)> {
         if index >= self.len {
             return None;
         }
         let (quotient, rest) = self.divisor.divide(index);
-        let (owner, nth) = match self.distribution {
+        let (owner, nth) = match distribution {
             Distribution::Block => (quotient, rest),
             Distribution::Cyclic => (rest, quotient),
         };
