@@ -47,14 +47,17 @@ impl<'b, E: Element, A, F> Batch<'b, E, A, F> {
     /// Runs a block of places on elements that the CPU addresses. The line of each is requested [`AHEAD`]
     /// places before its turn.
     #[inline(always)]
-    fn run_block<'t>(&mut self, words: impl Fn(u64) -> Option<&'t [AtomicU64]>, context: &Context)
-    where
+    fn run_block<'t>(
+        &mut self,
+        elements: impl Fn(u64) -> Option<&'t [AtomicU64]>,
+        context: &Context<E::Detail>,
+    ) where
         A: Fn(usize) -> Option<E::Action>,
         F: FnMut(usize, OutcomeOf<E>),
     {
         let end = self.keys.len().min(self.next + BLOCK);
         let request = |place: usize| {
-            let words = self.keys.get(place).and_then(|key| words(E::index(key, context)));
+            let words = self.keys.get(place).and_then(|key| elements(E::index(key, context)));
             words.inspect(|words| prefetch(words))
         };
         let mut requested: [Option<&[AtomicU64]>; AHEAD] =
@@ -66,7 +69,7 @@ impl<'b, E: Element, A, F> Batch<'b, E, A, F> {
             };
             let next = &mut requested[(place - self.next) % AHEAD];
             let words = replace(next, request(place + AHEAD));
-            match words.map(|words| E::run(words, key, &action, context)) {
+            match words.map(|words| E::run(words, &elements, key, &action, context)) {
                 Some(Ok(outcome)) => (self.store)(place, outcome),
                 Some(Err(error)) => fail(&mut self.failed, place, error),
                 None => fail(&mut self.failed, place, unreached::<E>(key, context)),
@@ -78,7 +81,7 @@ impl<'b, E: Element, A, F> Batch<'b, E, A, F> {
 
 /// Returns why the CPU has no words for a key.
 #[cold]
-fn unreached<E: Element>(key: &E::Key, context: &Context) -> Error {
+fn unreached<E: Element>(key: &E::Key, context: &Context<E::Detail>) -> Error {
     context.placement.element(E::index(key, context)).map_or_else(|error| error, |_| Error::Window)
 }
 
@@ -89,7 +92,7 @@ fn fail(failed: &mut Option<(usize, Error)>, place: usize, error: Error) {
     }
 }
 
-impl<T, E, A, F> Source<T, Context, E::Machine> for Batch<'_, E, A, F>
+impl<T, E, A, F> Source<T, Context<E::Detail>, E::Machine> for Batch<'_, E, A, F>
 where
     T: Transport,
     E: Element,
@@ -97,7 +100,11 @@ where
     F: FnMut(usize, OutcomeOf<E>),
 {
     #[inline(always)]
-    fn pull(&mut self, parts: &mut Parts<'_, T, Context>, into: &mut E::Machine) -> Pull {
+    fn pull(
+        &mut self,
+        parts: &mut Parts<'_, T, Context<E::Detail>>,
+        into: &mut E::Machine,
+    ) -> Pull {
         let Some(key) = self.keys.get(self.next) else { return Pull::End };
         let (transport, context) = (parts.transport, &*parts.shared);
         let placement = context.placement;

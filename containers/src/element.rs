@@ -1,5 +1,7 @@
 //! Containers whose operations each act on one element, as one kind of structure.
 
+use core::fmt::Debug;
+use core::hash::Hash;
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU64, fence};
@@ -21,24 +23,29 @@ pub trait Element: Sized {
     /// The action of an operation on its key.
     type Action: Copy + 'static;
     /// The state machine of an operation.
-    type Machine: Run<Context>;
+    type Machine: Run<Context<Self::Detail>>;
+    /// What operations need of the configuration.
+    type Detail: Copy + Debug + Hash;
 
     /// The name of the container, which its collective calls begin with.
     const NAME: &'static str;
-    /// The name of the parameter that [`detail`](Self::detail) returns.
-    const DETAIL: &'static str;
+    /// The name of the parameter that [`parameter`](Self::parameter) returns.
+    const PARAMETER: &'static str;
 
     /// Returns the places of the elements in a job of this many owners.
     fn placement(config: &Self::Config, owners: u32) -> Placement;
 
     /// Returns the value and the largest value of a parameter from 1 on, which all owners have in common.
-    fn detail(config: &Self::Config) -> (u64, u64);
+    fn parameter(config: &Self::Config) -> (u64, u64);
+
+    /// Returns what operations need of a valid configuration.
+    fn detail(config: &Self::Config) -> Self::Detail;
 
     /// Returns whether this owner's CPU may access elements.
     fn allows_direct(config: &Self::Config) -> bool;
 
     /// Returns the index of the element that an operation on a key acts on.
-    fn index(key: &Self::Key, context: &Context) -> u64;
+    fn index(key: &Self::Key, context: &Context<Self::Detail>) -> u64;
 
     /// Creates the machine of an operation on the element at `at`.
     ///
@@ -48,32 +55,32 @@ pub trait Element: Sized {
         at: Segment,
         key: &Self::Key,
         action: Self::Action,
-        context: &Context,
+        context: &Context<Self::Detail>,
     ) -> Result<Self::Machine, Error>;
 
-    /// Runs an operation by the CPU, on the words of its element.
+    /// Runs an operation by the CPU, on the words of its element. `elements` returns those of others.
     ///
     /// # Errors
     /// As for [`machine`](Self::machine), or [`Error::Contended`].
-    fn run(
-        element: &[AtomicU64],
+    fn run<'t>(
+        element: &'t [AtomicU64],
+        elements: impl Fn(u64) -> Option<&'t [AtomicU64]>,
         key: &Self::Key,
         action: &Self::Action,
-        context: &Context,
+        context: &Context<Self::Detail>,
     ) -> Result<<Self::Machine as Machine>::Outcome, Error>;
 
     /// Returns the number of elements in an owner's words, as [`Structure::len`] sums them.
     ///
     /// [`Structure::len`]: probeline_pipeline::Structure::len
-    fn count(part: &[AtomicU64], context: &Context) -> u64;
+    fn count(part: &[AtomicU64], context: &Context<Self::Detail>) -> u64;
 }
 
 /// The state that all operations of a container share.
 #[derive(Clone, Debug, Hash)]
-pub struct Context {
+pub struct Context<D> {
     pub(crate) placement: Placement,
-    /// The container's own parameter.
-    pub(crate) detail: u64,
+    pub(crate) detail: D,
     /// Whether the CPUs of all owners run operations.
     pub(crate) is_direct: bool,
     pub(crate) me: Owner,
@@ -84,19 +91,27 @@ pub struct Each<E>(PhantomData<E>);
 
 impl<E: Element> Kind for Each<E> {
     type Config = E::Config;
-    type Context = Context;
+    type Context = Context<E::Detail>;
     type Key = E::Key;
     type Action = E::Action;
     type Machine = E::Machine;
     type Stats = ();
     const NAME: &'static str = E::NAME;
 
-    fn parameters(_: &E::Config, context: &Context) -> impl Iterator<Item = Parameter> + Clone {
-        context.placement.parameters().into_iter().chain([(E::DETAIL, context.detail)])
+    fn parameters(
+        config: &E::Config,
+        context: &Self::Context,
+    ) -> impl Iterator<Item = Parameter> + Clone {
+        let own = (E::PARAMETER, E::parameter(config).0);
+        context.placement.parameters().into_iter().chain([own])
     }
 
     #[inline(always)]
-    fn machine(key: &E::Key, action: E::Action, context: &Context) -> Result<E::Machine, Error> {
+    fn machine(
+        key: &E::Key,
+        action: E::Action,
+        context: &Self::Context,
+    ) -> Result<E::Machine, Error> {
         let at = context.placement.element(E::index(key, context))?;
         E::machine(at, key, action, context)
     }
@@ -106,20 +121,25 @@ impl<E: Element> Kind for Each<E> {
         key: &E::Key,
         action: E::Action,
         transport: &impl Transport,
-        context: &mut Context,
+        context: &mut Self::Context,
     ) -> Result<Started<E::Machine>, Error> {
         if !context.is_direct {
             return Self::machine(key, action, context).map(Started::Pending);
         }
         let at = context.placement.element(E::index(key, context))?;
         let words = transport.direct(at).ok_or(Error::Window)?;
-        let outcome = E::run(words, key, &action, context)?;
+        let elements = |index| transport.direct(context.placement.segment(index)?);
+        let outcome = E::run(words, elements, key, &action, context)?;
         // Operations that begin after this one has ended see what it stored.
         fence(SeqCst);
         Ok(Started::Done(outcome))
     }
 
-    fn can_be_direct(config: &E::Config, context: &Context, transport: &impl Transport) -> bool {
+    fn can_be_direct(
+        config: &E::Config,
+        context: &Self::Context,
+        transport: &impl Transport,
+    ) -> bool {
         let reaches = |owner| {
             let ends = context.placement.ends(owner);
             ends.into_iter().flatten().all(|end| transport.direct(end).is_some())
@@ -130,7 +150,7 @@ impl<E: Element> Kind for Each<E> {
     }
 
     fn on_opened(
-        context: &mut Context,
+        context: &mut Self::Context,
         is_direct: bool,
         _: &mut Collective<'_, impl Exchange + ?Sized>,
     ) -> Result<(), CollectiveError> {
@@ -138,23 +158,23 @@ impl<E: Element> Kind for Each<E> {
         Ok(())
     }
 
-    fn stats(_: &Context) -> &() {
+    fn stats(_: &Self::Context) -> &() {
         &()
     }
 
-    fn reset_stats(_: &mut Context) {}
+    fn reset_stats(_: &mut Self::Context) {}
 
-    fn count(_: &E::Config, context: &Context, window: &[AtomicU64]) -> Result<u64, Error> {
+    fn count(_: &E::Config, context: &Self::Context, window: &[AtomicU64]) -> Result<u64, Error> {
         Ok(E::count(part(context, window)?, context))
     }
 
-    fn empty(_: &E::Config, context: &Context, window: &[AtomicU64]) -> Result<(), Error> {
+    fn empty(_: &E::Config, context: &Self::Context, window: &[AtomicU64]) -> Result<(), Error> {
         part(context, window)?.iter().for_each(|word| word.store(0, Relaxed));
         Ok(())
     }
 }
 
-fn part<'w>(context: &Context, window: &'w [AtomicU64]) -> Result<&'w [AtomicU64], Error> {
+fn part<'w, D>(context: &Context<D>, window: &'w [AtomicU64]) -> Result<&'w [AtomicU64], Error> {
     words(window, context.placement.first_word(), context.placement.part_words())
 }
 
@@ -162,17 +182,17 @@ impl<E: Element> Open for Each<E> {
     type ConfigError = ConfigError;
 
     fn check(config: &E::Config, transport: &impl Transport, _: usize) -> Result<(), ConfigError> {
-        let (found, max) = E::detail(config);
+        let (found, max) = E::parameter(config);
         if found == 0 || found > max {
-            return Err(ConfigError::Range { what: E::DETAIL, found, min: 1, max });
+            return Err(ConfigError::Range { what: E::PARAMETER, found, min: 1, max });
         }
         let geometry = transport.geometry();
         E::placement(config, geometry.owners).check(geometry, transport.caps().words_per_op)
     }
 
-    fn context(config: &E::Config, transport: &impl Transport) -> Context {
+    fn context(config: &E::Config, transport: &impl Transport) -> Self::Context {
         let geometry = transport.geometry();
         let placement = E::placement(config, geometry.owners);
-        Context { placement, detail: E::detail(config).0, is_direct: false, me: geometry.me }
+        Context { placement, detail: E::detail(config), is_direct: false, me: geometry.me }
     }
 }

@@ -1,6 +1,7 @@
 //! Containers in the memory of many processes, reached with one-sided operations only.
 //!
 //! - [`Array`]: elements of any plain type, distributed over all owners.
+//! - [`Counters`]: counts of keys of up to 62 bits, key and count in one word.
 //! - [`Queue`]: a ring on each owner, into which all ranks push and from which all ranks pop.
 //! - [`Filter`]: a blocked Bloom filter, a set with false positives in a few bits a key.
 //!
@@ -13,6 +14,7 @@
 
 pub mod array;
 mod batch;
+pub mod counters;
 mod element;
 mod error;
 pub mod filter;
@@ -22,6 +24,7 @@ mod pointer;
 pub mod queue;
 
 pub use array::Array;
+pub use counters::Counters;
 pub use element::{Context, Each, Element};
 pub use error::{ConfigError, OpenError};
 pub use filter::Filter;

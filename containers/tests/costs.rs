@@ -1,6 +1,7 @@
 //! The cost table of docs/guide/containers.md, counted.
 
 use probeline_containers::array::{self, Array};
+use probeline_containers::counters::{self, Counters};
 use probeline_containers::filter::{self, Filter};
 use probeline_containers::queue::{self, Queue};
 use probeline_shm::Builder;
@@ -60,6 +61,17 @@ fn array_operations() {
     assert_eq!(cost!(array, array.fetch_max(4, 20)), [0, 0, 1]);
     assert_eq!(cost!(array, array.gather(&[1, 2, 3], &mut [0; 3])), [3, 0, 0]);
     assert_eq!(cost!(array, array.scatter(&[1, 2, 3], &[0; 3])), [0, 3, 0]);
+}
+
+#[test]
+fn counter_operations() {
+    let config = counters::Config::for_keys(100, 40);
+    let engine = Counting::open(config.sizes(1, 8));
+    let mut counters =
+        Counters::open(engine, config, [counters::Operation::EMPTY; 8], &mut Alone).unwrap();
+    assert_eq!(cost!(counters, counters.add(7, 1)), [1, 0, 1]);
+    assert_eq!(cost!(counters, counters.add(7, 1)), [1, 0, 1]);
+    assert_eq!(cost!(counters, counters.get(7)), [1, 0, 0]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! panic handler.
 //!
 //! The program fills a table through blocking calls, `submit` and batches, then queries it, also
-//! with futures. Then it does the same with a map, and uses an array, a queue and a filter. It exits with
+//! with futures. Then it does the same with a map, and uses the containers. It exits with
 //! 0 if every result is correct. Linking it proves that `table`, `map`, `containers` and `transport` need
 //! neither std nor alloc. With the feature
 //! `prove-no-panic` it links only if the optimizer has proved that no code in it can panic.
@@ -18,7 +18,7 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
 use memory::Memory;
-use probeline_containers::{Array, Filter, Queue, array, filter, queue};
+use probeline_containers::{Array, Counters, Filter, Queue, array, counters, filter, queue};
 use probeline_map::{Map, Request, Written};
 use probeline_table::{
     CacheEntry, ChunkChoice, Config, Ended, Finished, Intent, OneRoundtrip, Operation, Outcome,
@@ -166,7 +166,7 @@ fn fill_and_query_wide(direct: bool) -> Option<()> {
     shared.table().clear(&mut Alone).ok()
 }
 
-/// Runs an array, a queue and a filter, by the CPU and over the transport.
+/// Runs each container, by the CPU and over the transport.
 fn use_containers(direct: bool) -> Option<()> {
     let mut operations = [array::Operation::EMPTY; 4];
     let config = array::Config { direct, ..array::Config::new(100) };
@@ -188,6 +188,13 @@ fn use_containers(direct: bool) -> Option<()> {
     expect(queue.push_batch(host, &[[2; 3]; 60]) == Ok(49))?;
     expect(queue.pop(host) == Ok(Some([1; 3])))?;
     expect(queue.pop_batch(host, &mut [[0; 3]; 60]) == Ok(49) && queue.pop(host) == Ok(None))?;
+
+    let mut operations = [counters::Operation::EMPTY; 4];
+    let config = counters::Config { direct, ..counters::Config::for_keys(100, 40) };
+    let counters = Counters::open(Memory::new(), config, &mut operations[..], &mut Alone);
+    let mut counters = counters.ok()?;
+    expect(counters.add_batch(&[1, 2, 1, 3, 1]) == Ok(0) && counters.get(1) == Ok(3))?;
+    expect(counters.local().count() == 3)?;
 
     let mut operations = [filter::Operation::EMPTY; 4];
     let config = filter::Config { direct, ..filter::Config::for_items(100, 0.001) };

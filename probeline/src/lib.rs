@@ -5,7 +5,7 @@
 //! structures are [`table`]: find-or-put of 63-bit keys and of wide keys, after W. Oortwijn, T. van
 //! Dijk and J. van de Pol, *A Distributed Hash Table for Shared Memory* (PPAM 2015); `map`: a lossy
 //! key-value cache of fixed-size keys and values for expensive results; and `containers`: arrays,
-//! queues and Bloom filters. After opening, nothing
+//! counters, queues and Bloom filters. After opening, nothing
 //! allocates, blocks or makes a system call, and no structure starts threads: the caller's loop
 //! polls. (The transport over UCX starts one, and joining through a launcher's server one.)
 //!
@@ -84,7 +84,7 @@
 //! | feature | module | needs |
 //! |---|---|---|
 //! | | [`transport`], [`pipeline`], [`table`] | core only |
-//! | `containers` (default) | `containers`: arrays, queues, Bloom filters | core only |
+//! | `containers` (default) | `containers`: arrays, counters, queues, Bloom filters | core only |
 //! | `map` (default) | `map`: key-value cache | core only |
 //! | `map-files` | saving maps to files, and loading them | std |
 //! | `shm` (default) | `shm`: processes of one machine | Linux |

@@ -93,9 +93,9 @@ impl<V: Plain> Machine for Access<V> {
     const SLOTS: u32 = 1;
 }
 
-impl<V: Plain> Run<Context> for Access<V> {
+impl<V: Plain> Run<Context<usize>> for Access<V> {
     #[inline]
-    fn advance(&mut self, _: &mut Context, port: &mut Port<'_, impl Transport>) -> Next<V> {
+    fn advance(&mut self, _: &mut Context<usize>, port: &mut Port<'_, impl Transport>) -> Next<V> {
         let word = self.at.start;
         match self.action {
             Action::Get => port.read(0, self.at, self.slot(port))?,
@@ -118,14 +118,14 @@ impl<V: Plain> Run<Context> for Access<V> {
     fn on_completion(
         &mut self,
         Completed { word, .. }: Completed,
-        context: &mut Context,
+        context: &mut Context<usize>,
         port: &mut Port<'_, impl Transport>,
     ) -> Next<V> {
-        let old = || V::from_words(&mut core::iter::once(word), context.bytes());
+        let old = || V::from_words(&mut core::iter::once(word), context.detail);
         match self.action {
             Action::Get => {
                 let words = port.landed(self.slot(port))?;
-                Ok(Step::Done(V::from_words(&mut words.iter().copied(), context.bytes())))
+                Ok(Step::Done(V::from_words(&mut words.iter().copied(), context.detail)))
             }
             Action::Put(value) => Ok(Step::Done(value)),
             Action::Add(_) | Action::CompareAndSwap { .. } => Ok(Step::Done(old())),

@@ -19,15 +19,20 @@ impl<V: Plain> Element for Elements<V> {
     type Key = u64;
     type Action = Action<V>;
     type Machine = Access<V>;
+    type Detail = usize;
     const NAME: &'static str = "Array";
-    const DETAIL: &'static str = "bytes of an element";
+    const PARAMETER: &'static str = "bytes of an element";
 
     fn placement(config: &Config, owners: u32) -> Placement {
         config.placement::<V>(owners)
     }
 
-    fn detail(config: &Config) -> (u64, u64) {
+    fn parameter(config: &Config) -> (u64, u64) {
         (config.bytes::<V>() as u64, V::CAPACITY as u64)
+    }
+
+    fn detail(config: &Config) -> usize {
+        config.bytes::<V>()
     }
 
     fn allows_direct(config: &Config) -> bool {
@@ -35,36 +40,33 @@ impl<V: Plain> Element for Elements<V> {
     }
 
     #[inline(always)]
-    fn index(index: &u64, _: &Context) -> u64 {
+    fn index(index: &u64, _: &Context<usize>) -> u64 {
         *index
     }
 
     #[inline(always)]
-    fn machine(at: Segment, _: &u64, action: Action<V>, _: &Context) -> Result<Access<V>, Error> {
+    fn machine(
+        at: Segment,
+        _: &u64,
+        action: Action<V>,
+        _: &Context<usize>,
+    ) -> Result<Access<V>, Error> {
         action.check(at.words)?;
         Ok(Access::new(at, action))
     }
 
     #[inline(always)]
-    fn run(
-        element: &[AtomicU64],
+    fn run<'t>(
+        element: &'t [AtomicU64],
+        _: impl Fn(u64) -> Option<&'t [AtomicU64]>,
         _: &u64,
         action: &Action<V>,
-        context: &Context,
+        context: &Context<usize>,
     ) -> Result<V, Error> {
-        direct::run(element, action, context.bytes())
+        direct::run(element, action, context.detail)
     }
 
-    fn count(_: &[AtomicU64], context: &Context) -> u64 {
+    fn count(_: &[AtomicU64], context: &Context<usize>) -> u64 {
         context.placement.count(context.me)
-    }
-}
-
-impl Context {
-    /// Returns the bytes of an array's element.
-    #[inline(always)]
-    #[allow(clippy::cast_possible_truncation, reason = "it was a usize")]
-    pub(super) fn bytes(&self) -> usize {
-        self.detail as usize
     }
 }

@@ -28,7 +28,7 @@ pub enum Action {
 
 /// Returns the bits of a key in its word. They come from another hash than the word.
 #[inline(always)]
-fn mask(key: u64, bits: u64) -> u64 {
+fn mask(key: u64, bits: u32) -> u64 {
     let hash = mix(key ^ 0x9e37_79b9_7f4a_7c15);
     (0..bits).fold(0, |mask, nth| mask | 1 << (hash >> (6 * nth) & 63))
 }
@@ -63,9 +63,9 @@ impl Machine for Probe {
     const SLOTS: u32 = 1;
 }
 
-impl Run<Context> for Probe {
+impl Run<Context<u32>> for Probe {
     #[inline]
-    fn advance(&mut self, _: &mut Context, port: &mut Port<'_, impl Transport>) -> Next<bool> {
+    fn advance(&mut self, _: &mut Context<u32>, port: &mut Port<'_, impl Transport>) -> Next<bool> {
         match self.action {
             Action::Find => port.read(0, Segment { start: self.at, words: 1 }, Self::slot(port))?,
             // The first guess is an empty word; the answer is the true one.
@@ -80,7 +80,7 @@ impl Run<Context> for Probe {
     fn on_completion(
         &mut self,
         Completed { word, .. }: Completed,
-        context: &mut Context,
+        context: &mut Context<u32>,
         port: &mut Port<'_, impl Transport>,
     ) -> Next<bool> {
         if self.action == Action::Find {
@@ -111,15 +111,20 @@ impl Element for Bits {
     type Key = u64;
     type Action = Action;
     type Machine = Probe;
+    type Detail = u32;
     const NAME: &'static str = "Filter";
-    const DETAIL: &'static str = "bits of a key";
+    const PARAMETER: &'static str = "bits of a key";
 
     fn placement(config: &Config, owners: u32) -> Placement {
         config.placement(owners)
     }
 
-    fn detail(config: &Config) -> (u64, u64) {
+    fn parameter(config: &Config) -> (u64, u64) {
         (config.bits.into(), MAX_BITS.into())
+    }
+
+    fn detail(config: &Config) -> u32 {
+        config.bits
     }
 
     fn allows_direct(config: &Config) -> bool {
@@ -129,21 +134,27 @@ impl Element for Bits {
     /// Returns the hash of the key as a fraction of the words.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation)]
-    fn index(key: &u64, context: &Context) -> u64 {
+    fn index(key: &u64, context: &Context<u32>) -> u64 {
         ((u128::from(mix(*key)) * u128::from(context.placement.len())) >> 64) as u64
     }
 
     #[inline(always)]
-    fn machine(at: Segment, key: &u64, action: Action, context: &Context) -> Result<Probe, Error> {
+    fn machine(
+        at: Segment,
+        key: &u64,
+        action: Action,
+        context: &Context<u32>,
+    ) -> Result<Probe, Error> {
         Ok(Probe { at: at.start, mask: mask(*key, context.detail), action, ..Probe::IDLE })
     }
 
     #[inline(always)]
-    fn run(
-        element: &[AtomicU64],
+    fn run<'t>(
+        element: &'t [AtomicU64],
+        _: impl Fn(u64) -> Option<&'t [AtomicU64]>,
         key: &u64,
         action: &Action,
-        context: &Context,
+        context: &Context<u32>,
     ) -> Result<bool, Error> {
         let (word, mask) = (element.first().ok_or(Error::Window)?, mask(*key, context.detail));
         if word.load(Acquire) & mask == mask || *action == Action::Find {
@@ -153,7 +164,7 @@ impl Element for Bits {
     }
 
     /// Returns the number of bits that are set.
-    fn count(part: &[AtomicU64], _: &Context) -> u64 {
+    fn count(part: &[AtomicU64], _: &Context<u32>) -> u64 {
         part.iter().map(|word| u64::from(word.load(Acquire).count_ones())).sum()
     }
 }

@@ -1,0 +1,218 @@
+//! Counters by key: an open-addressing table of words that hold a key and its count.
+//!
+//! A key has a home line of eight words, and is in that line or, if it was full, in one of the 63 lines
+//! behind it. A word holds the occupied bit, what the home line does not tell of the key, the distance
+//! from the home line, and the count, which saturates.
+//!
+//! # What a READ may show
+//!
+//! A word goes from empty to occupied once, by a compare-and-swap, and keeps its key until the counters are
+//! cleared; only its count changes. A key is in the first word of its order that was empty when it was
+//! inserted. So a stale READ shows an older count, or an empty word for an occupied one, which the
+//! compare-and-swap that would claim it finds out. An add is a compare-and-swap of the whole word: it
+//! succeeds only on this key, never wraps into it, and counts once. Where words may tear, a word that may
+//! be a mixture decides nothing: a fetch-and-add of 0 returns the true word.
+//!
+//! An add that failed has an unknown outcome, and counts twice if it is repeated after it took effect.
+
+mod count;
+#[cfg(test)]
+mod model;
+mod word;
+
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::Ordering::Acquire;
+
+use probeline_pipeline::{BatchError, Error, Structure};
+use probeline_transport::{Exchange, LINE_WORDS, Sizes, Transport};
+
+use self::count::Lookup;
+pub use self::count::{Action, Counts, Outcome};
+use self::word::Layout;
+use crate::batch::Batch;
+use crate::element::Each;
+use crate::error::OpenError;
+use crate::placement::{Distribution, Placement};
+
+/// The most bits of a key.
+pub const MAX_KEY_BITS: u32 = 62;
+
+/// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
+pub type Operation = probeline_pipeline::Operation<Lookup>;
+/// The result of a submitted operation.
+pub type Finished = probeline_pipeline::Finished<Outcome>;
+
+/// The parameters of counters. All owners give the same, but for `direct`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Config {
+    /// Lines of eight counters, of all owners together.
+    pub lines: u64,
+    /// Bits of a key, 1 to [`MAX_KEY_BITS`].
+    pub key_bits: u32,
+    /// The first word of each window that the counters use; the next line begins them.
+    pub first_word: u64,
+    /// Whether this owner's CPU may access words itself. It does if all owners allow it and reach all
+    /// words.
+    pub direct: bool,
+}
+
+impl Config {
+    /// Returns the configuration for this many keys of at most `key_bits` bits: at this number three
+    /// quarters of the words are in use.
+    #[must_use]
+    pub const fn for_keys(keys: u64, key_bits: u32) -> Self {
+        let words = keys.saturating_add(keys / 3);
+        Self { lines: words / LINE_WORDS as u64 + 1, key_bits, first_word: 0, direct: true }
+    }
+
+    /// Returns the largest count, at which a counter stays. It has the bits that a word has left: 57 and
+    /// those of the number of lines, less those of a key; none for too few lines.
+    #[must_use]
+    pub fn max_count(&self) -> u64 {
+        Layout::new(self.lines, self.key_bits).max_count()
+    }
+
+    /// Returns the sizes of an engine for these counters in a job of this many owners, with as many
+    /// operations in flight.
+    #[must_use]
+    pub fn sizes(&self, owners: u32, operations: u32) -> Sizes {
+        let placement = self.placement(owners);
+        let window_words = placement.first_word().saturating_add(placement.part_words());
+        Sizes { window_words, slots: operations, slot_words: LINE_WORDS, depth: operations }
+    }
+
+    pub(crate) fn placement(&self, owners: u32) -> Placement {
+        let first_word = self.first_word.next_multiple_of(LINE_WORDS.into());
+        Placement::new(self.lines, LINE_WORDS, first_word, Distribution::Block, owners)
+    }
+}
+
+/// Counters of keys of up to 62 bits in the windows of all owners, over an engine `T`, with storage `S`
+/// for operations in flight.
+///
+/// ```
+/// use probeline_containers::counters::{Config, Counters, Operation, Outcome};
+/// use probeline_shm::Builder;
+/// use probeline_transport::Alone;
+///
+/// let config = Config::for_keys(1000, 42);
+/// let engine = Builder::new(config.sizes(1, 32)).open(&mut Alone)?;
+/// let mut counters = Counters::open(engine, config, [Operation::EMPTY; 32], &mut Alone)?;
+/// assert_eq!(counters.add(7, 2)?, Outcome::Counted(0));
+/// assert_eq!(counters.add(7, 1)?, Outcome::Counted(2));
+/// assert_eq!(counters.get(7)?, 3);
+/// assert_eq!(counters.get(8)?, 0);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+pub struct Counters<T, S>(Structure<T, S, Each<Counts>>);
+
+impl<T, S> Deref for Counters<T, S> {
+    type Target = Structure<T, S, Each<Counts>>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<T, S> DerefMut for Counters<T, S> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
+    /// Opens the counters together with all other owners and checks that their parameters are equal.
+    ///
+    /// # Errors
+    /// [`OpenError`]: an invalid configuration, a failed exchange, or an owner without the counters or
+    /// with other parameters.
+    pub fn open(
+        transport: T,
+        config: Config,
+        operations: S,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<Self, OpenError> {
+        Structure::open(transport, config, operations, exchange).map(Self)
+    }
+
+    /// Adds to the counter of a key, which is 0 at first. Two roundtrips: a READ of the line and a
+    /// compare-and-swap, repeated alone when another add was faster. Blocks until the operation completes;
+    /// the transport bounds the wait.
+    ///
+    /// # Errors
+    /// [`Error::Key`] if the key has too many bits; [`Error::Contended`] if other adds were faster 64
+    /// times; otherwise the operation failed, and may or may not have counted.
+    #[inline]
+    pub fn add(&mut self, key: u64, addend: u64) -> Result<Outcome, Error> {
+        self.call(&key, Action::Add(addend))
+    }
+
+    /// Returns the count of a key. Blocks as [`add`](Self::add) does.
+    ///
+    /// # Errors
+    /// [`Error`].
+    #[inline]
+    pub fn get(&mut self, key: u64) -> Result<u64, Error> {
+        Ok(self.call(&key, Action::Get)?.count())
+    }
+
+    /// Adds 1 to the counter of each key, with as many operations in flight as there is storage for, and
+    /// returns how many keys found no room: their first place is that of the error then.
+    ///
+    /// # Errors
+    /// [`BatchError`]: the operation of a key failed.
+    pub fn add_batch(&mut self, keys: &[u64]) -> Result<u64, BatchError> {
+        let mut full = 0;
+        self.run_all(keys, Action::Add(1), |_, outcome| {
+            full += u64::from(outcome == Outcome::Full)
+        })?;
+        Ok(full)
+    }
+
+    /// Gets the count of each key and stores it at the same place of `counts`.
+    ///
+    /// # Errors
+    /// [`BatchError`]: the lengths differ, or the operation of a key failed.
+    pub fn get_batch(&mut self, keys: &[u64], counts: &mut [u64]) -> Result<(), BatchError> {
+        BatchError::check_length(keys.len(), "counts", counts.len())?;
+        let store = |place: usize, outcome: Outcome| {
+            if let Some(to) = counts.get_mut(place) {
+                *to = outcome.count();
+            }
+        };
+        self.run_all(keys, Action::Get, store)
+    }
+
+    /// Runs an action on each key, in any order, and passes its outcome to `store`.
+    ///
+    /// # Errors
+    /// [`BatchError`]: the operation of a key failed.
+    #[inline]
+    pub fn run_all(
+        &mut self,
+        keys: &[u64],
+        action: Action,
+        store: impl FnMut(usize, Outcome),
+    ) -> Result<(), BatchError> {
+        let mut batch = Batch::<Counts, _, _>::new(keys, |_| Some(action), store);
+        self.run_batch(&mut batch)?;
+        batch.error()
+    }
+
+    /// Returns the keys in this owner's part with their counts, as they are at the moment of each load.
+    pub fn local(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let placement = self.context().placement;
+        let layout = Layout::new(placement.len(), self.config().key_bits);
+        let part =
+            self.transport().window().get(usize::try_from(placement.first_word()).unwrap_or(0)..);
+        let (lines, _) = part.unwrap_or_default().as_chunks::<{ LINE_WORDS as usize }>();
+        let of_line = move |(line, words): (u64, &[_; 8])| {
+            let words =
+                words.each_ref().map(|word: &core::sync::atomic::AtomicU64| word.load(Acquire));
+            words.into_iter().filter_map(move |word| layout.entry(word, line))
+        };
+        placement.indices(self.transport().geometry().me).zip(lines).flat_map(of_line)
+    }
+}
