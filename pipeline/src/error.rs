@@ -39,7 +39,7 @@ pub enum Error {
         /// The number of attempts.
         attempts: u32,
     },
-    /// The push of a ticket has not ended. Nothing has changed.
+    /// The push of a ticket has not ended, or had to give up: a pop cannot pass the ticket.
     #[error(
         "the push of ticket {ticket} has not ended: try again later, or skip it if its rank is lost"
     )]

@@ -271,6 +271,10 @@ pub fn check_within<const N: usize, S: Scenario<N>>(
     scenario: &S,
     max_moves: usize,
 ) -> Result<Explored, Stopped> {
+    assert!(
+        scenario.scripts().len() <= MAX_CLIENTS,
+        "a scenario has at most {MAX_CLIENTS} clients"
+    );
     let client = |who| {
         (who < scenario.scripts().len()).then(|| {
             let driven = scenario.client(who);

@@ -8,6 +8,7 @@ use core::marker::PhantomData;
 use super::checker::{Driven, MAX_CLIENTS, Scenario, Turn, Verdict, check};
 use super::random::{Explored, Stopped};
 use super::wire::Wire;
+use crate::error::Error;
 use crate::kind::{Kind, Open};
 use crate::machine::Machine;
 use crate::operation::Operation;
@@ -34,7 +35,11 @@ pub trait Sequential<K: Kind>: Clone + Default {
 pub type Scripts<K> = &'static [&'static [(<K as Kind>::Key, <K as Kind>::Action)]];
 
 /// Visits all worlds that clients with these scripts can produce on a structure in `owners` windows of
-/// `N` words together, of whose WRITEs and atomics up to `failures` may fail.
+/// `N` words together, of whose WRITEs and atomics up to `failures` may fail. A memory of zeros is the
+/// empty structure.
+///
+/// There are at most [`MAX_CLIENTS`] clients, each with one operation in flight, of at most 4 slots, READs
+/// of 8 words and WRITEs of 3. Words do not tear, and all operations are posted.
 ///
 /// # Errors
 /// A history that no sequential order explains, or another violated rule.
@@ -146,6 +151,7 @@ where
 
     fn client(&self, _: usize) -> Driven<Self, N> {
         let part = N / self.owners as usize;
+        assert!(part * self.owners as usize == N, "{N} words are not as many for each owner");
         let wire = Wire::new(self.owners, part, K::Machine::SLOTS, 0, true);
         let context = K::context(&self.config, &wire);
         Pipeline::new(wire, context, [Operation::EMPTY]).expect("the wire has the slots")
@@ -181,7 +187,14 @@ where
         if let (Err(error), 0, true) = (&result, self.failures, is_alone) {
             return Err(format!("fails alone, after all others have succeeded: {error}"));
         }
-        past.ended = result.ok().map(|outcome| (history.events, outcome));
+        match result {
+            Ok(outcome) => past.ended = Some((history.events, outcome)),
+            // It may have taken effect, or take effect later.
+            Err(Error::Failed(_) | Error::Unfinished { .. }) => {}
+            // It has changed nothing.
+            Err(Error::Contended { .. }) => drop(history.operations.remove(this)),
+            Err(error) => return Err(format!("the request {:?} fails: {error}", turn.number)),
+        }
         history.events += 1;
         Ok(true)
     }
@@ -207,7 +220,7 @@ mod tests {
 
     use super::*;
     use crate::collective::Parameter;
-    use crate::error::{Error, OperationsError};
+    use crate::error::OperationsError;
     use crate::machine::{Completed, Next, Run, Step};
     use crate::port::Port;
 

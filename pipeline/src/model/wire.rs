@@ -82,6 +82,7 @@ impl<const N: usize> Wire<N> {
     /// owners below `reaches`; `whole` says whether READs return whole words.
     #[must_use]
     pub fn new(owners: u32, part: usize, slots: u32, reaches: u32, whole: bool) -> Self {
+        assert!(slots as usize <= MOST_SLOTS, "an operation has at most {MOST_SLOTS} slots here");
         Self {
             caps: Caps {
                 depth: 5,
@@ -286,12 +287,14 @@ impl<const N: usize> Transport for Wire<N> {
                 Action::Read { from, into, first }
             }
             Request::Write { from, to } => {
+                let count = to.words as usize;
+                assert!(count <= MAX_WRITTEN, "a WRITE has at most {MAX_WRITTEN} words here");
                 let slot = &self.slots[from.slot.0 as usize];
                 let words = core::array::from_fn(|nth| {
                     if nth < from.words as usize { slot[from.start as usize + nth] } else { 0 }
                 });
                 self.staged = Some(from.slot);
-                Action::Write { at: self.index(to.start), words, count: to.words as usize }
+                Action::Write { at: self.index(to.start), words, count }
             }
             Request::CompareAndSwap { at, expected, desired } => {
                 Action::CompareAndSwap { at: self.index(at), expected, desired }
@@ -327,6 +330,9 @@ impl<const N: usize> Transport for Wire<N> {
             return Err(SlotError::Busy);
         }
         let slot = at.slot.0 as usize;
+        if slot >= MOST_SLOTS || range.end > MAX_READ {
+            return Err(SlotError::OutOfRange);
+        }
         if range.clone().any(|word| self.landed[slot] >> word & 1 == 0) {
             return Err(SlotError::OutOfRange);
         }
@@ -336,6 +342,9 @@ impl<const N: usize> Transport for Wire<N> {
     fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
         let range = at.start as usize..(at.start + at.words) as usize;
         let slot = at.slot.0 as usize;
+        if slot >= MOST_SLOTS || range.end > MAX_READ {
+            return Err(SlotError::OutOfRange);
+        }
         range.clone().for_each(|word| self.landed[slot] |= 1 << word);
         self.slots[slot].get_mut(range).ok_or(SlotError::OutOfRange)
     }
