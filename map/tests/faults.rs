@@ -5,11 +5,12 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{Key, SimMap, Value, key, open, seeds, sim, value};
+use common::{AnyMap, Key, Value, key, open, sim, value};
 use probeline_map::{
     Config, Finished, Mode, OperationError, Outcome, Request, Stats, Tag, Written,
 };
 use probeline_sim::{Cluster, Faults, Jitter, Model, Order, Rng};
+use probeline_testing::{Replay, replayed_seed, seeds};
 
 const OPERATIONS: u32 = 3;
 /// Requests of a run.
@@ -35,7 +36,7 @@ struct Known {
 
 struct Run {
     cluster: Cluster,
-    maps: Vec<SimMap<Key, Value>>,
+    maps: Vec<AnyMap<Key, Value>>,
     rng: Rng,
     keys: u64,
     ages: bool,
@@ -240,15 +241,16 @@ impl Run {
 }
 
 #[test]
-fn a_thousand_seeds_with_all_faults() {
+fn agrees_with_requests_under_all_faults() {
     let (mut stats, mut sums) = (Stats::default(), probeline_sim::Counters::default());
     for seed in seeds(1_000) {
+        let _replay = Replay(seed);
         let mut faults = Faults { death: None, ..Faults::swarm(seed) };
         if seed % 3 == 0 {
             faults.torn_read_ppm = 500_000;
         }
         let mut run = Run::new(seed, faults, Mode::Claims);
-        assert_eq!(run.run(), Ok(()), "PROBELINE_SEED={seed}");
+        assert_eq!(run.run(), Ok(()), "seed {seed}");
         for map in &run.maps {
             stats = stats.plus(map.stats());
         }
@@ -259,7 +261,7 @@ fn a_thousand_seeds_with_all_faults() {
         sums.torn_words += counters.torn_words;
     }
     println!("{stats:?}");
-    if std::env::var_os("PROBELINE_SEED").is_none() {
+    if replayed_seed().is_none() {
         let happened = [
             stats.hits,
             stats.busy,
@@ -286,14 +288,15 @@ fn a_thousand_seeds_with_all_faults() {
 /// The paper's modes, which assume that no operation fails: the same rules, except that
 /// [`Mode::Unlocked`] may return older values.
 #[test]
-fn the_papers_modes() {
+fn agrees_with_requests_in_all_modes() {
     for mode in [Mode::PartLocks, Mode::BucketLocks, Mode::Unlocked] {
         let mut stats = Stats::default();
         for seed in seeds(200) {
+            let _replay = Replay(seed);
             let mut run = Run::new(seed, Faults::none(), mode);
-            assert_eq!(run.run(), Ok(()), "PROBELINE_SEED={seed} {mode:?}");
+            assert_eq!(run.run(), Ok(()), "seed {seed}, {mode:?}");
             for map in &run.maps {
-                assert_eq!(map.held_lock(), None, "PROBELINE_SEED={seed} {mode:?}");
+                assert_eq!(map.held_lock(), None, "seed {seed}, {mode:?}");
                 stats = stats.plus(map.stats());
             }
         }

@@ -3,43 +3,34 @@
 
 mod common;
 
-use core::sync::atomic::AtomicU64;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{Key, Value, key, storage, value};
+use common::{Key, Value, key, storage, try_open, value};
 use probeline_exchange::Thread;
 use probeline_map::saved::{FormatError, Header};
 use probeline_map::{
     CollectiveError, Config, FileError, Loaded, Map, Mode, Operation, OperationError, Written,
 };
-use probeline_shm::{Builder, Engine};
-use probeline_transport::{Alone, Exchange, Owner, Transport, forward_transport};
+use probeline_shm::Builder;
+use probeline_testing::Watched;
+use probeline_transport::{Alone, Exchange, Owner, Transport};
 
-type Rank<K, V> = Map<Engine, Vec<Operation<K, V>>, K, V>;
+type Rank<K, V> = common::AnyMap<K, V>;
 
-/// Runs `body` on each of `ranks` ranks and returns the results.
+/// Opens a map on each of `ranks` ranks, runs `body`, and returns the results.
 fn on_ranks<K: bytemuck::Pod, V: bytemuck::Pod, R: Send>(
     ranks: u32,
     config: Config,
     body: impl Fn(&mut Rank<K, V>, &mut Thread) -> R + Sync,
 ) -> Vec<R> {
-    std::thread::scope(|scope| {
-        let members: Vec<_> = probeline_exchange::threads(ranks)
-            .into_iter()
-            .map(|mut member| {
-                let body = &body;
-                scope.spawn(move || {
-                    let engine = Builder::new(config.sizes::<K, V>(4)).open(&mut member).unwrap();
-                    let mut map = Map::open(engine, config, storage(4), &mut member).unwrap();
-                    let result = body(&mut map, &mut member);
-                    member.barrier().unwrap();
-                    result
-                })
-            })
-            .collect();
-        members.into_iter().map(|member| member.join().unwrap()).collect()
+    common::on_ranks(ranks, |member| {
+        let mut map = try_open(config, 4, member).unwrap();
+        // The ranks drop their maps together.
+        let result = body(&mut map, member);
+        member.barrier().unwrap();
+        result
     })
 }
 
@@ -82,7 +73,7 @@ fn all() -> BTreeMap<Key, Value> {
 
 /// The number of ranks, of buckets, and the mode may change between save and load.
 #[test]
-fn a_map_is_loaded_by_other_ranks_into_other_buckets() {
+fn loads_by_other_ranks_into_other_buckets() {
     let path = path("other");
     for (from, to, mode) in
         [(1, 3, Mode::Claims), (3, 1, Mode::BucketLocks), (4, 2, Mode::PartLocks)]
@@ -119,7 +110,7 @@ fn a_map_is_loaded_by_other_ranks_into_other_buckets() {
 }
 
 #[test]
-fn files_that_do_not_fit_are_named() {
+fn refuses_files_that_do_not_fit() {
     let path = path("refused");
     save(2, &path, Mode::Claims);
     let good = fs::read(&path).unwrap();
@@ -174,7 +165,7 @@ fn files_that_do_not_fit_are_named() {
 
 /// An older file stays as it is until the new one is complete.
 #[test]
-fn a_failed_save_destroys_nothing() {
+fn failed_save_destroys_nothing() {
     let path = path("kept");
     save(1, &path, Mode::Claims);
     let older = fs::read(&path).unwrap();
@@ -325,48 +316,22 @@ fn checks_a_save_before_the_work() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// An engine whose window the map cannot read.
-struct Hidden(Engine);
-
-impl Transport for Hidden {
-    forward_transport!(0: caps, geometry, in_flight, post, kick, poll, direct, landed, staged);
-
-    fn window(&self) -> &[AtomicU64] {
-        &[]
-    }
-}
-
-/// The ranks make the same collective calls until all of them know of the failure.
+/// The ranks make the same collective calls until all of them know of the failure: one rank cannot
+/// count its entries.
 #[test]
-fn a_rank_that_cannot_count_its_entries_ends_the_save_of_all() {
+fn failed_count_ends_the_save_of_all_ranks() {
     let config = Config::new(10);
-    let failed: Vec<_> = std::thread::scope(|scope| {
-        let members: Vec<_> = probeline_exchange::threads(3)
-            .into_iter()
-            .map(|mut member| {
-                scope.spawn(move || {
-                    let engine =
-                        Builder::new(config.sizes::<u64, u64>(4)).open(&mut member).unwrap();
-                    let failed = if member.me() == Owner(1) {
-                        let map = Map::<_, _, u64, u64>::open(
-                            Hidden(engine),
-                            config,
-                            storage(4),
-                            &mut member,
-                        );
-                        map.unwrap().save(path("hidden"), &mut member).unwrap_err()
-                    } else {
-                        let map =
-                            Map::<_, _, u64, u64>::open(engine, config, storage(4), &mut member);
-                        map.unwrap().save(path("hidden"), &mut member).unwrap_err()
-                    };
-                    // All are still in step.
-                    member.barrier().unwrap();
-                    failed
-                })
-            })
-            .collect();
-        members.into_iter().map(|member| member.join().unwrap()).collect()
+    let failed = common::on_ranks(3, |member| {
+        let engine = Builder::new(config.sizes::<u64, u64>(4)).open(member).unwrap();
+        let mut engine = Watched::new(engine);
+        if member.me() == Owner(1) {
+            engine.hidden_words = engine.window().len();
+        }
+        let mut map = Map::<_, _, u64, u64>::open(engine, config, storage(4), member).unwrap();
+        let failed = map.save(path("hidden"), member).unwrap_err();
+        // All are still in step.
+        member.barrier().unwrap();
+        failed
     });
     let part_failed = CollectiveError::PartFailed { owner: Owner(1) };
     let other =
@@ -381,7 +346,7 @@ fn a_rank_that_cannot_count_its_entries_ends_the_save_of_all() {
 
 /// A name that is a folder is refused; the file beside it is another program's.
 #[test]
-fn a_refused_save_leaves_a_partial_file_of_others() {
+fn refused_save_keeps_a_partial_file_of_others() {
     let config = Config::new(64);
     let engine = Builder::new(config.sizes::<u64, u64>(4)).open(&mut Alone).unwrap();
     let mut map =

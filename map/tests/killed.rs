@@ -4,18 +4,15 @@
 //! Each rank forks a victim, which shares the windows of its owner. Its death affects only the bucket
 //! that it has claimed. A kernel timer kills it with SIGKILL at a random time.
 
-use core::panic::AssertUnwindSafe;
 use std::collections::HashSet;
-use std::panic::catch_unwind;
-use std::thread;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use probeline_exchange::Job;
 use probeline_map::{Config, Map, Operation, Stats, Written};
 use probeline_shm::{Builder, Engine};
 use probeline_sim::Rng;
 use probeline_testing::{Plan, kill_after, wait_for_kill};
-use probeline_transport::{Exchange, Owner, all_gather_u64};
+use probeline_transport::{Exchange, Owner};
 
 const DIRECT: &str = "killed_clients_of_the_direct_path_make_no_value_wrong";
 const POSTED: &str = "killed_clients_of_the_posted_path_make_no_value_wrong";
@@ -56,14 +53,7 @@ fn check(number: u64, found: &Value) {
 fn rounds(test: &str, direct: bool) {
     let mut job = probeline_testing::start(test, RANKS);
     let begin = Instant::now();
-    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros();
-    let seed = std::env::var("PROBELINE_SEED")
-        .map_or(u64::try_from(now).unwrap(), |seed| seed.parse().expect("a number"));
-    let mut buffer = [[0; 8]; RANKS as usize];
-    let seed = all_gather_u64(&mut job, seed, &mut buffer).unwrap().next().unwrap();
-    if job.me() == Owner(0) {
-        println!("PROBELINE_SEED={seed}");
-    }
+    let seed = probeline_testing::seed_of_job(&mut job);
     let (mut stats, mut claims) = (Stats::default(), 0);
     for nth in 0..ROUNDS {
         let (of_round, left) = round(&mut job, direct, seed.wrapping_add(nth));
@@ -157,24 +147,11 @@ fn step(map: &mut Client, rng: &mut Rng) {
 
 /// Starts a victim, which writes until the timer kills it.
 fn fork(map: &mut Client, mut rng: Rng) -> libc::pid_t {
-    // SAFETY: this process has one thread, so the child may call any function.
-    let child = unsafe { libc::fork() };
-    assert!(child >= 0, "cannot fork");
-    if child > 0 {
-        return child;
-    }
-    // A panic must not return to the test, which the parent runs.
-    let died = catch_unwind(AssertUnwindSafe(|| {
+    probeline_testing::fork(|| {
         let scale = 20_000 << rng.below(7);
         kill_after(scale + rng.below(scale));
         loop {
             step(map, &mut rng);
-            if rng.below(1_000_000) == 0 {
-                thread::yield_now();
-            }
         }
-    }));
-    let Err::<(), _>(_) = died else { unreachable!("the loop has no end") };
-    // SAFETY: ends the process at once.
-    unsafe { libc::_exit(1) }
+    })
 }

@@ -5,11 +5,8 @@ mod common;
 use core::time::Duration;
 use std::time::Instant;
 
-use common::{Key, ROUNDTRIP_NS, Value, key, open, sim, storage, value};
-use probeline_map::{
-    Config, Finished, HeldLock, Map, Mode, Operation, OperationError, Request, Tag, Written,
-};
-use probeline_shm::Builder;
+use common::{AnyMap, Key, ROUNDTRIP_NS, Value, key, on_ranks, open, sim, try_open, value};
+use probeline_map::{Config, Finished, HeldLock, Mode, OperationError, Request, Tag, Written};
 use probeline_sim::Cluster;
 use probeline_transport::{Exchange, Owner};
 
@@ -73,7 +70,7 @@ fn stops_with_lock(mode: Mode) -> (Result<Written, OperationError>, Option<HeldL
 }
 
 #[test]
-fn a_lock_that_nobody_releases_is_named() {
+fn names_a_lock_that_nobody_releases() {
     for mode in [Mode::PartLocks, Mode::BucketLocks] {
         let (written, held) = stops_with_lock(mode);
         assert_eq!(written, Ok(Written::Dropped), "{mode:?}");
@@ -93,43 +90,31 @@ fn a_lock_that_nobody_releases_is_named() {
 /// Threads put different values of a few keys. Every value that is
 /// read was put for its key, and each key has one bucket in the end.
 #[test]
-fn many_writers_of_the_same_keys() {
+fn reads_only_what_many_writers_put() {
     const THREADS: u32 = 4;
     const KEYS: u64 = 3;
     for (mode, direct) in MODES.map(|mode| (mode, false)).into_iter().chain([(Mode::Claims, true)])
     {
         let config = Config { direct, mode, ..Config::new(64) };
-        let sizes = config.sizes::<Key, Value>(4);
-        let count: u64 = std::thread::scope(|scope| {
-            let members = probeline_exchange::threads(THREADS).into_iter().map(|mut member| {
-                scope.spawn(move || {
-                    let me = u64::from(member.me().0);
-                    let engine = Builder::new(sizes).open(&mut member).unwrap();
-                    let mut map: Map<_, _, Key, Value> =
-                        Map::open(engine, config, storage(4), &mut member).unwrap();
-                    for step in 0..3_000 {
-                        let number = (step * 7 + me) % KEYS;
-                        map.put(&key(number), &value(number, step << 8 | me)).unwrap();
-                        let number = (number + 1) % KEYS;
-                        if let Some(found) = map.get(&key(number)).unwrap() {
-                            assert_eq!(found, value(number, found[0]), "{mode:?}");
-                        }
-                    }
-                    assert_eq!(map.held_lock(), None);
-                    let stats = *map.stats();
-                    assert_eq!((stats.reads(), stats.writes()), (3_000, 3_000), "{stats:?}");
-                    let count = map.len(&mut member).unwrap();
-                    member.barrier().unwrap();
-                    count
-                })
-            });
-            members
-                .collect::<Vec<_>>()
-                .into_iter()
-                .map(|member| member.join().unwrap())
-                .max()
-                .unwrap()
+        let counts = on_ranks(THREADS, |member| {
+            let me = u64::from(member.me().0);
+            let mut map = try_open::<Key, Value>(config, 4, member).unwrap();
+            for step in 0..3_000 {
+                let number = (step * 7 + me) % KEYS;
+                map.put(&key(number), &value(number, step << 8 | me)).unwrap();
+                let number = (number + 1) % KEYS;
+                if let Some(found) = map.get(&key(number)).unwrap() {
+                    assert_eq!(found, value(number, found[0]), "{mode:?}");
+                }
+            }
+            assert_eq!(map.held_lock(), None);
+            let stats = *map.stats();
+            assert_eq!((stats.reads(), stats.writes()), (3_000, 3_000), "{stats:?}");
+            let count = map.len(member).unwrap();
+            member.barrier().unwrap();
+            count
         });
+        let count = *counts.iter().max().unwrap();
         // Without locks or claims, a key may have several buckets.
         assert!(count == KEYS || mode == Mode::Unlocked && count >= KEYS, "{mode:?}: {count}");
     }
@@ -149,10 +134,8 @@ fn long(number: u64, put: u64) -> Long {
 /// of hits, all of which were put for their keys.
 fn hits_of_a_race(get: impl Fn(&mut LongMap, &[u64; 2]) -> [Option<Long>; 2] + Sync) -> usize {
     let config = Config { direct: true, ..Config::new(16) };
-    let (sizes, get) = (config.sizes::<u64, Long>(4), &get);
-    let race = |mut member: probeline_exchange::Thread| {
-        let engine = Builder::new(sizes).open(&mut member).unwrap();
-        let mut map = LongMap::open(engine, config, storage(4), &mut member).unwrap();
+    let hits = on_ranks(2, |member| {
+        let mut map = try_open(config, 4, member).unwrap();
         assert!(map.is_direct());
         let (puts, keys, mut hits) = (member.me() == Owner(0), [1, 2], 0);
         keys.iter().for_each(|key| assert!(map.put(key, &long(*key, 0)).is_ok()));
@@ -176,27 +159,22 @@ fn hits_of_a_race(get: impl Fn(&mut LongMap, &[u64; 2]) -> [Option<Long>; 2] + S
         // An engine that is closed is a fault for the other one.
         member.barrier().unwrap();
         hits
-    };
-    let race = &race;
-    std::thread::scope(|scope| {
-        let members = probeline_exchange::threads(2).into_iter();
-        let running: Vec<_> = members.map(|member| scope.spawn(move || race(member))).collect();
-        running.into_iter().map(|member| member.join().unwrap()).sum()
-    })
+    });
+    hits.into_iter().sum()
 }
 
-type LongMap = Map<probeline_shm::Engine, Vec<Operation<u64, Long>>, u64, Long>;
+type LongMap = AnyMap<u64, Long>;
 
 /// Without the check of what a get by the CPU has copied, values mix.
 #[test]
-fn a_get_by_the_cpu_mixes_no_values() {
+fn get_by_the_cpu_mixes_no_values() {
     let hits = hits_of_a_race(|map, keys| keys.map(|key| map.get(&key).unwrap()));
     assert!(hits > 0);
 }
 
 /// As above, for the shorter way of a batch.
 #[test]
-fn a_batch_by_the_cpu_mixes_no_values() {
+fn batch_by_the_cpu_mixes_no_values() {
     let hits = hits_of_a_race(|map, keys| {
         let mut found = [None; 2];
         map.get_batch(keys, &mut found).unwrap();

@@ -2,16 +2,13 @@
 
 mod common;
 
-use common::{on_shm, open, sim};
+use common::{AnyMap, on_shm, open, sim};
 use probeline_map::{Config, Location, Map, Operation, OperationError, Written};
 use probeline_sim::Cluster;
+use probeline_testing::AnyEngine;
 use probeline_transport::{Local, Owner, PostError, RemoteWord, Segment, Slot, Token, Transport};
 
-fn add<T: Transport>(
-    map: &mut Map<T, Vec<Operation<u64, u64>>, u64, u64>,
-    key: u64,
-    addend: u64,
-) -> Written {
+fn add(map: &mut AnyMap<u64, u64>, key: u64, addend: u64) -> Written {
     map.update(&key, |old| Some(old.copied().unwrap_or(0) + addend)).unwrap()
 }
 
@@ -30,7 +27,7 @@ fn updates_what_is_there() {
 
 /// Another client puts, or removes, the key between the read and the write of an update.
 #[test]
-fn an_update_starts_again_from_a_changed_value() {
+fn restarts_from_a_changed_value() {
     let config = Config { direct: false, ..Config::for_entries(100, 2) };
     let cluster = Cluster::new(sim::<u64, u64>(&config, 2, 4)).unwrap();
     let mut mine = open::<u64, u64>(&cluster, 0, config, 4);
@@ -63,7 +60,7 @@ fn an_update_starts_again_from_a_changed_value() {
 }
 
 #[test]
-fn an_entry_is_where_its_put_has_stored_it() {
+fn finds_an_entry_where_its_put_has_stored_it() {
     for direct in [true, false] {
         // Full, so that puts use all candidates and evict.
         let config = Config { direct, ..Config::new(64) };
@@ -88,7 +85,7 @@ fn an_entry_is_where_its_put_has_stored_it() {
 
 /// The READ of a bucket is told from what an earlier user of the engine has left in flight.
 #[test]
-fn a_bucket_is_read_by_its_own_completion() {
+fn reads_a_bucket_by_its_own_completion() {
     let config = Config { direct: false, ..Config::for_entries(100, 2) };
     let cluster = Cluster::new(sim::<u64, u64>(&config, 2, 4)).unwrap();
     let mut other = open::<u64, u64>(&cluster, 1, config, 4);
@@ -106,6 +103,6 @@ fn a_bucket_is_read_by_its_own_completion() {
     engine.read(Token(0), Segment { start, words: 1 }, into).unwrap();
     engine.kick();
     let storage = vec![Operation::EMPTY; 4];
-    let mut map = Map::<_, _, u64, u64>::new(engine, config, storage).unwrap();
+    let mut map: AnyMap<u64, u64> = Map::new(AnyEngine::new(engine), config, storage).unwrap();
     assert_eq!(map.get_at(at.owner, at.bucket), Ok(Some((key, 3 * key))));
 }

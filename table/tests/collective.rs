@@ -5,65 +5,51 @@ mod common;
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::thread;
-use std::time::Instant;
 
 use common::extensions::{Setup, probed, setups};
-use common::job::{AnyTable, Over, Sizes, on_shm};
+use common::job::{self, Over, Sizes};
+use common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
 use common::{cache, content, home, own_words, storage};
-use probeline_exchange::{Thread, threads};
-use probeline_sim::{Cluster, Rng, stage};
+use probeline_pipeline::Structure;
+use probeline_sim::{Cluster, Rng};
 use probeline_table::{
-    ChunkChoice, CollectiveError, Config, ConfigError, Ended, Finished, Intent, Layout, MAX_KEY,
-    OneRoundtrip, OpenError, Outcome, Probing, ReadAhead, ReadCost, Table, Tag,
+    ChunkChoice, CollectiveError, Config, Ended, Finished, Intent, Layout, MAX_KEY, OneRoundtrip,
+    OpenError, Outcome, Probing, ReadAhead, ReadCost, Table, Tag, TreeConfig,
 };
-use probeline_testing::OtherBuild;
-use probeline_transport::{Exchange, ExchangeError, Owner, Pending, Splitter, Transport};
+use probeline_testing::{AnyEngine, OtherBuild, gather};
+use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term, Transport};
 use proptest::prelude::*;
 
 const CONFIG: Config =
     Config { first_word: 8, chunk_buckets: 16, max_chunks: 64, ..Config::paper(64) };
-/// Upper limit of the time that a call with a failed or lost owner takes. It is half the time that
-/// an exchange waits for a missing owner, and far more than a call takes on a busy machine.
-const TIME_LIMIT: Duration = Duration::from_secs(30);
 const BOTH: [Over; 2] = [Over::Shm, Over::Sim { seed: 1 }];
 
-/// Opens and drops a table on one owner, and returns the result.
-fn open<T: Transport>(
-    engine: T,
-    config: Config,
-    operations: u32,
-    mut exchange: impl Exchange,
-) -> Result<(), OpenError> {
-    Table::open(engine, config, storage(operations), &mut exchange).map(drop)
+/// Owners of the cases that do not draw their number.
+const OWNERS: u32 = 3;
+const OPERATIONS: u32 = 4;
+
+/// Returns sizes of engines for tables of any kind with these words.
+fn sizes(window_words: u64) -> Sizes {
+    // The slots of an operation here are half of those of a wide one.
+    Sizes { owners: OWNERS, window_words, operations: 2 * OPERATIONS, depth: 4 * OPERATIONS }
 }
 
-/// Opens a table on three owners, of which `odd` has another configuration, and returns their
-/// results.
-fn open_with(over: Over, odd: u32, theirs: Config, operations: u32) -> Vec<Result<(), OpenError>> {
-    let sizes = Sizes { window_words: 128, ..Sizes::of(3, &CONFIG) };
-    let config = |me| if me == Owner(odd) { (theirs, operations) } else { (CONFIG, 4) };
-    match over {
-        Over::Shm => on_shm(sizes, |engine, exchange| {
-            let (config, operations) = config(exchange.me());
-            open(engine, config, operations, exchange)
-        }),
-        Over::Sim { seed } => {
-            stage::run(&Cluster::new(sizes.sim(seed)).unwrap(), |engine, exchange| {
-                let (config, operations) = config(exchange.me());
-                open(engine, config, operations, exchange)
-            })
-            .unwrap()
-        }
-    }
+/// Opens a table on three owners, of which `odd` has other parameters, and returns their errors.
+fn open_with<K: Numbers>(over: Over, odd: u32, mine: K::Config, theirs: K::Config) -> Vec<Error> {
+    let window_words = [mine, theirs].map(|of| K::sizes(&of, OPERATIONS).window_words);
+    over.run(sizes(window_words[0].max(window_words[1])), |engine, exchange| {
+        let config = if exchange.me() == Owner(odd) { theirs } else { mine };
+        kinds::try_open::<_, K>(engine, config, OPERATIONS, exchange).err()
+    })
 }
+
+type Error = Option<OpenError>;
 
 #[test]
-fn the_same_table_is_opened_by_all() {
+fn opens_the_same_table() {
     for over in BOTH {
-        assert_eq!(open_with(over, 1, CONFIG, 4), [Ok(()); 3]);
-        // The probe limit must agree; C, M and the number of operations may differ.
+        // The probe limit must agree; C, M and the ways of searching may differ.
         let steps = Config { chunk_buckets: 32, max_chunks: 32, ..CONFIG };
-        assert_eq!(open_with(over, 1, steps, 1), [Ok(()); 3]);
         let options = Config {
             chunk_choice: ChunkChoice::Adaptive(ReadCost { base_ps: 1, bucket_ps: 1 }),
             read_ahead: ReadAhead::Never,
@@ -71,209 +57,265 @@ fn the_same_table_is_opened_by_all() {
             direct: true,
             ..steps
         };
-        assert_eq!(open_with(over, 1, options, 1), [Ok(()); 3]);
+        for theirs in [CONFIG, steps, options] {
+            assert_eq!(open_with::<NarrowKeys>(over, 1, CONFIG, theirs), [None; 3]);
+        }
+    }
+}
+
+/// Asserts that all owners name the first one that differs, and `what` differs.
+fn names<K: Numbers>(what: &str, mine: K::Config, theirs: K::Config) {
+    for odd in 0..OWNERS {
+        let errors = open_with::<K>(Over::Shm, odd, mine, theirs);
+        for (me, error) in (0..).zip(errors) {
+            let different = Owner(if me != odd { odd } else { u32::from(odd == 0) });
+            let Some(OpenError::Collective(CollectiveError::Differs {
+                owner, what: found, ..
+            })) = error
+            else {
+                panic!("{error:?}")
+            };
+            assert_eq!((owner, found), (different, what), "{odd} is odd, owner {me}");
+        }
     }
 }
 
 #[test]
-fn all_owners_name_the_owner_that_differs() {
+fn names_the_parameter_that_differs() {
+    let order = "probe order (0 linear, 1 lines, 2 jump)";
     for (what, theirs) in [
         ("buckets per owner", Config { buckets_per_owner: 56, ..CONFIG }),
         ("probe limit (C times M)", Config { chunk_buckets: 8, ..CONFIG }),
         ("probe limit (C times M)", Config { max_chunks: 63, ..CONFIG }),
-        ("probe order (0 linear, 1 lines, 2 jump)", probed(CONFIG, Probing::Lines)),
-        ("probe order (0 linear, 1 lines, 2 jump)", probed(CONFIG, Probing::Jump)),
+        (order, probed(CONFIG, Probing::Lines)),
+        (order, probed(CONFIG, Probing::Jump)),
         ("first word", Config { first_word: 16, ..CONFIG }),
     ] {
-        for (over, odd) in BOTH.into_iter().flat_map(|over| [0, 1, 2].map(|odd| (over, odd))) {
-            let begin = Instant::now();
-            let results = open_with(over, odd, theirs, 4);
-            for (me, end) in (0..).zip(&results) {
-                let different = Owner(if me != odd { odd } else { u32::from(odd == 0) });
-                let right = match end {
-                    Err(OpenError::Collective(CollectiveError::Differs {
-                        owner,
-                        what: found,
-                        ..
-                    })) => (*owner, *found) == (different, what),
-                    Err(OpenError::Collective(CollectiveError::NotOpened { owner })) => {
-                        (*owner, "") == (different, what)
-                    }
-                    _ => false,
-                };
-                assert!(right, "{over:?}, {odd} has another {what}, owner {me}: {end:?}");
-            }
-            assert!(begin.elapsed() < TIME_LIMIT, "an owner waited for a lost owner");
+        names::<NarrowKeys>(what, CONFIG, theirs);
+    }
+    let wide = |buckets, entries| WideKeys::<3>::config(buckets, entries);
+    names::<WideKeys<3>>("entries per owner", wide(CONFIG, 64), wide(CONFIG, 63));
+    let limit = Config { max_chunks: 32, ..CONFIG };
+    names::<WideKeys<3>>("probe limit (C times M)", wide(CONFIG, 64), wide(limit, 64));
+    let tree = TreeKeys::<2>::config(CONFIG, 0);
+    names::<TreeKeys<2>>("bits of a key", tree, TreeConfig { key_bits: 100, ..tree });
+    // Keys of another width.
+    let errors = Over::Shm.run(sizes(1_000), |engine, exchange| match exchange.me() {
+        Owner(1) => {
+            let config = WideKeys::<2>::config(CONFIG, 64);
+            kinds::try_open::<_, WideKeys<2>>(engine, config, OPERATIONS, exchange).err()
         }
+        _ => {
+            let config = wide(CONFIG, 64);
+            kinds::try_open::<_, WideKeys<3>>(engine, config, OPERATIONS, exchange).err()
+        }
+    });
+    for error in errors {
+        let text = error.unwrap().to_string();
+        assert!(text.contains("words of a key"), "{text}");
     }
 }
 
 #[test]
 fn refuses_another_build() {
-    let cluster = Cluster::new(Sizes::of(2, &CONFIG).sim(1)).unwrap();
-    let engine = cluster.engine(Owner(0)).unwrap();
-    let agreed = Table::new(engine, CONFIG, storage(4)).unwrap().agree(&mut OtherBuild::default());
-    let Err(CollectiveError::Differs { owner, what, .. }) = agreed else { panic!("{agreed:?}") };
-    assert_eq!(owner, Owner(1));
-    assert!(what.contains("of the build"), "{what}");
+    fn refuses<K: Numbers>() {
+        let config = K::config(Config::paper(64), 64);
+        let window_words = K::sizes(&config, OPERATIONS).window_words;
+        let cluster = Cluster::new(Sizes { owners: 2, ..sizes(window_words) }.sim(1)).unwrap();
+        let engine = AnyEngine::new(cluster.engine(Owner(0)).unwrap());
+        let mut table = kinds::new::<_, K>(engine, config, OPERATIONS, 0);
+        let agreed = table.agree(&mut OtherBuild::default());
+        let Err(CollectiveError::Differs { owner, what, .. }) = agreed else {
+            panic!("{agreed:?}")
+        };
+        assert_eq!(owner, Owner(1));
+        assert!(what.contains("of the build"), "{what}");
+    }
+    refuses::<NarrowKeys>();
+    refuses::<WideKeys<3>>();
+    refuses::<TreeKeys<3>>();
 }
 
-#[test]
-fn an_owner_with_an_invalid_table_does_not_block_the_others() {
-    let odd_chunk = Config { chunk_buckets: 12, ..CONFIG };
-    let chunk = ConfigError::ChunkBuckets { found: 12, most: 64 };
-    let storage = ConfigError::Operations { found: 0, most: 4 };
-    for (theirs, operations, error) in [(odd_chunk, 4, chunk), (CONFIG, 0, storage)] {
-        for (over, odd) in BOTH.into_iter().flat_map(|over| [0, 1, 2].map(|odd| (over, odd))) {
-            let begin = Instant::now();
-            let results = open_with(over, odd, theirs, operations);
-            for (me, end) in (0..).zip(&results) {
-                let right = match end {
-                    Err(OpenError::Config(found)) => me == odd && *found == error,
-                    Err(OpenError::Collective(CollectiveError::NotOpened { owner })) => {
-                        me != odd && *owner == Owner(odd)
-                    }
-                    _ => false,
-                };
-                assert!(right, "{over:?}, owner {me} of those with {odd} odd: {end:?}");
+/// Owners insert the same keys at once, remove some, insert again and clear; after each phase the
+/// table holds the right keys. `room` keys fill the empty table.
+fn phases<K: Numbers>(over: Over, config: K::Config, room: Option<u64>) {
+    const KEYS: u64 = 120;
+    let window_words = K::sizes(&config, OPERATIONS).window_words;
+    over.run(sizes(window_words), |engine, exchange| {
+        let mut table = kinds::open::<_, K>(engine, config, OPERATIONS, exchange);
+        let me = u64::from(exchange.me().0);
+        let mut expected = BTreeSet::new();
+        for round in 0..4_u64 {
+            // All owners insert all keys, each in another order.
+            let numbers = (0..KEYS).map(|nth| (nth + 40 * me) % KEYS + 10 * round);
+            let keys: Vec<K::Key> = numbers.clone().map(|n| K::key(&config, n)).collect();
+            let mut results = vec![Outcome::Full; keys.len()];
+            table.find_or_put_batch(&keys, &mut results).unwrap();
+            assert!(!results.contains(&Outcome::Full), "round {round}");
+            let inserted = results.iter().filter(|end| **end == Outcome::Inserted).count() as u64;
+            let before = expected.len() as u64;
+            expected.extend(numbers);
+            let new = expected.len() as u64 - before;
+            assert_eq!(gather(exchange, inserted).iter().sum::<u64>(), new, "round {round}");
+            check(&mut table, exchange, &expected);
+
+            let keep = |number| Rng::new(number, round).below(3) > 0;
+            if let Some(removed) = K::retain(&mut table, exchange, keep) {
+                let before = expected.len();
+                expected.retain(|&number| keep(number));
+                assert_eq!(removed, Ok((before - expected.len()) as u64));
+                check(&mut table, exchange, &expected);
             }
-            assert!(begin.elapsed() < TIME_LIMIT, "an owner waited for a lost owner");
         }
-    }
-}
-
-#[test]
-fn a_call_fails_if_an_owner_has_left() {
-    for over in BOTH {
-        let begin = Instant::now();
-        let results = over.run(Sizes::of(3, &CONFIG), |engine, exchange| {
-            let mut table = Table::open(engine, CONFIG, storage(2), exchange).unwrap();
-            table.find_or_put(u64::from(exchange.me().0)).unwrap();
-            assert_eq!(table.len(exchange), Ok(3));
-            if exchange.me() == Owner(2) {
-                return None;
-            }
-            Some(table.retain(exchange, |_| true))
-        });
-        assert!(matches!(results[..], [Some(Err(_)), Some(Err(_)), None]), "{results:?}");
-        assert!(begin.elapsed() < TIME_LIMIT, "an owner waited for a lost owner");
-    }
-}
-
-/// Owner 1 makes another call than the others, who count. Without the names of calls both succeed,
-/// with a wrong number, and half of the table is cleared.
-#[test]
-fn all_owners_name_the_calls_that_differ() {
-    let others: [(&str, Odd); 2] = [
-        ("Table::clear (call", |table, exchange| of_call(table.clear(exchange))),
-        ("barrier (call", |_, exchange| exchange.barrier().err()),
-    ];
-    for (over, (what, odd)) in BOTH.into_iter().flat_map(|over| others.map(|other| (over, other))) {
-        let errors = over.run(Sizes::of(3, &CONFIG), |engine, exchange| {
-            let table = Table::open(engine, CONFIG, storage(4), exchange).unwrap();
-            let mut table = table.with_cache(cache(64));
-            for key in 0..20 {
-                table.find_or_put(key).unwrap();
-            }
-            match exchange.me() {
-                Owner(1) => odd(&mut table, exchange),
-                _ => of_call(table.len(exchange).map(drop)),
-            }
-        });
-        for error in errors {
-            let text = error.expect("an error on each owner").to_string();
-            assert!(text.contains(&format!("owner 1 called {what}")), "{over:?}: {text}");
-            assert!(text.contains("owner 0 called Table::len (call"), "{over:?}: {text}");
+        table.clear(exchange).unwrap();
+        assert_eq!(table.occupied(exchange), Ok(0));
+        check(&mut table, exchange, &BTreeSet::new());
+        if let Some(room) = room.filter(|_| me == 0) {
+            (0..room).for_each(|number| kinds::put(&mut table, number).unwrap());
+            let full = table.call(&K::key(&config, 1 << 15), Intent::FindOrPut);
+            assert_eq!(full, Ok(Ended::Full));
         }
-    }
-}
-
-/// Two tables of the same sizes: the same call of the same name, on another table.
-#[test]
-fn a_call_of_another_table_differs() {
-    let plan = [CONFIG.sizes(4), CONFIG.sizes(4)];
-    let builder = probeline_shm::Builder::new(plan[0].plus(plan[1]));
-    let run = |mut exchange: Thread| {
-        let mut engine = builder.open(&mut exchange).unwrap();
-        let mut pending = vec![Pending::EMPTY; plan[0].plus(plan[1]).depth as usize];
-        let splitter = Splitter::new(&mut engine, plan, &mut pending).unwrap();
-        let mut tables = splitter
-            .channels()
-            .unwrap()
-            .map(|channel| Table::open(channel, CONFIG, storage(4), &mut exchange).unwrap());
-        tables[exchange.me().0 as usize].len(&mut exchange).unwrap_err().to_string()
-    };
-    let texts: Vec<_> = thread::scope(|scope| {
-        let running: Vec<_> =
-            threads(2).into_iter().map(|member| scope.spawn(|| run(member))).collect();
-        running.into_iter().map(|thread| thread.join().unwrap()).collect()
+        exchange.barrier().unwrap();
     });
-    assert_eq!(texts[0], texts[1]);
-    let count = |what| texts[0].matches(what).count();
-    assert_eq!(
-        (count("Table::len"), count("of the structure opened by call")),
-        (2, 2),
-        "{texts:?}"
-    );
 }
 
-type Odd = fn(&mut AnyTable<'_>, &mut dyn Exchange) -> Option<ExchangeError>;
+fn check<T: Transport, K: Numbers>(
+    table: &mut Numbered<T, K>,
+    exchange: &mut dyn Exchange,
+    expected: &BTreeSet<u64>,
+) {
+    assert_eq!(table.len(exchange), Ok(expected.len() as u64));
+    let local = kinds::part(table).unwrap();
+    assert!(local.iter().all(|number| expected.contains(number)));
+    let count = gather(exchange, local.len() as u64).iter().sum::<u64>();
+    let sum = gather(exchange, local.iter().sum()).iter().sum::<u64>();
+    assert_eq!((count, sum), (expected.len() as u64, expected.iter().sum()));
+    for &number in expected {
+        assert_eq!(kinds::find(table, number), Some(true), "{number}");
+    }
+    assert_eq!(kinds::find(table, 1 << 15), Some(false));
+    exchange.barrier().unwrap();
+}
 
-/// Returns the error of the exchange with which a call failed.
-fn of_call(result: Result<(), CollectiveError>) -> Option<ExchangeError> {
-    match result {
-        Err(CollectiveError::Exchange(error)) => Some(error),
-        _ => None,
+#[test]
+fn holds_the_right_keys_after_each_phase() {
+    for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
+        for (over, direct) in [(Over::Shm, false), (Over::Shm, true), (BOTH[1], false)] {
+            let buckets = |count| Config {
+                chunk_buckets: 8,
+                max_chunks: 64,
+                probing,
+                direct,
+                ..Config::paper(count)
+            };
+            phases::<NarrowKeys>(over, NarrowKeys::config(buckets(64), 0), None);
+            // Fewer entries than buckets, so that the last keys of a round need others' entries.
+            let wide = WideKeys::<3>::config(buckets(64), 58);
+            phases::<WideKeys<3>>(over, wide, Some(58 * u64::from(OWNERS)));
+            phases::<TreeKeys<4>>(over, TreeKeys::<4>::config(buckets(512), 0), None);
+        }
     }
 }
 
-/// Operations in flight at the start of a call complete before its first effect, and are reported
-/// after it.
+/// Operations in flight at the start of a call complete before its first effect. What a client knows
+/// of their keys is forgotten: caches, and entries that it holds.
 #[test]
-fn operations_in_flight_take_effect_and_are_reported() {
-    let calls: [(Call, u64); 3] = [
-        (|table, exchange| assert_eq!(table.len(exchange), Ok(12)), 12),
-        (|table, exchange| table.clear(exchange).unwrap(), 0),
-        (|table, exchange| assert_eq!(table.retain(exchange, |key| key < 5), Ok(7)), 5),
-    ];
-    for (over, (call, left)) in BOTH.into_iter().flat_map(|over| calls.map(|call| (over, call))) {
-        over.run(Sizes::of(3, &CONFIG), |engine, exchange| {
-            let table = Table::open(engine, CONFIG, storage(4), exchange).unwrap();
-            let mut table = table.with_cache(cache(64));
-            let me = u64::from(exchange.me().0);
-            for tag in 0..4 {
-                table.submit(Tag(tag), 4 * me + tag, Intent::FindOrPut).unwrap();
+fn forgets_operations_in_flight() {
+    fn forgets<K: Numbers>(over: Over, removes: Remove<K>) {
+        let config = K::config(Config { direct: false, ..Config::new(1_024) }, 1_100);
+        let window_words = K::sizes(&config, OPERATIONS).window_words;
+        over.run(sizes(window_words), |engine, exchange| {
+            let mut table =
+                kinds::open::<_, K>(AnyEngine::new(engine), config, OPERATIONS, exchange);
+            let first = 1_000 * u64::from(exchange.me().0);
+            for number in first..first + 4 {
+                let key = K::key(&config, number);
+                Structure::submit(&mut table, Tag(number), &key, Intent::FindOrPut).unwrap();
             }
-            call(&mut table, exchange);
+            removes(&mut table, exchange);
             assert_eq!(table.transport_mut().unwrap().in_flight(), 0);
             let mut out = [Finished::default(); 8];
             let ended = table.poll_into(&mut out).unwrap();
+            let tags: BTreeSet<u64> = ended.iter().map(|end| end.tag.0).collect();
+            assert_eq!(tags, (first..first + 4).collect());
             assert!(ended.iter().all(|end| end.result == Ok(Ended::Inserted)));
-            assert_eq!(ended.iter().map(|end| end.tag.0).collect::<BTreeSet<_>>().len(), 4);
-            assert_eq!(table.len(exchange), Ok(left));
+            assert_eq!(table.occupied(exchange), Ok(0));
+            for number in first..first + 400 {
+                let key = K::key(&config, number);
+                assert_eq!(table.call(&key, Intent::Find), Ok(Ended::Absent));
+                assert_eq!(table.call(&key, Intent::FindOrPut), Ok(Ended::Inserted));
+            }
+            exchange.barrier().unwrap();
+            let all: Vec<u64> = (first..first + 400).collect();
+            assert!(all.iter().all(|number| kinds::find(&mut table, *number) == Some(true)));
+            assert_eq!(table.len(exchange), Ok(3 * 400));
         });
+    }
+    fn clear<K: Numbers>(table: &mut AnyTable<'_, K>, exchange: &mut dyn Exchange) {
+        table.clear(exchange).unwrap();
+    }
+    fn retain<K: Numbers>(table: &mut AnyTable<'_, K>, exchange: &mut dyn Exchange) {
+        assert_eq!(K::retain(table, exchange, |_| false).unwrap(), Ok(4 * u64::from(OWNERS)));
+    }
+    for over in BOTH {
+        forgets::<NarrowKeys>(over, clear);
+        forgets::<WideKeys<3>>(over, clear);
+        forgets::<TreeKeys<3>>(over, clear);
+        forgets::<NarrowKeys>(over, retain);
+        forgets::<WideKeys<3>>(over, retain);
     }
 }
 
-type Call = fn(&mut AnyTable<'_>, &mut dyn Exchange);
+type AnyTable<'e, K> = Numbered<AnyEngine<'e>, K>;
+type Remove<K> = fn(&mut AnyTable<'_, K>, &mut dyn Exchange);
 
-/// A second table on an engine must not receive completions of the first one.
-#[test]
-fn an_engine_is_returned_idle() {
-    for over in BOTH {
-        over.run(Sizes::of(2, &CONFIG), |engine, exchange| {
-            let config = Config { chunk_buckets: 8, ..CONFIG };
-            for round in 0..20 {
-                let mut table = Table::open(&mut *engine, config, storage(4), exchange).unwrap();
-                for tag in 0..4 {
-                    table.submit(Tag(tag), 4 * round + tag, Intent::FindOrPut).unwrap();
-                }
-                let engine = table.into_transport();
-                assert_eq!(engine.in_flight(), 0);
-                exchange.barrier().unwrap();
-            }
-        });
+/// An exchange whose reductions return late.
+struct Late<'e>(&'e mut dyn Exchange);
+
+impl Exchange for Late<'_> {
+    fn me(&self) -> Owner {
+        self.0.me()
     }
+
+    fn owners(&self) -> u32 {
+        self.0.owners()
+    }
+
+    fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+        self.0.all_gather(mine, all)
+    }
+
+    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
+        self.0.all_to_all(mine, theirs)
+    }
+
+    fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
+        let reduced = self.0.reduce(call, terms);
+        thread::sleep(Duration::from_millis(50));
+        reduced
+    }
+}
+
+/// One owner alone must not use the direct path of wide keys: others would not see the entries that
+/// its CPU stores. An owner may already open its next table while another one leaves the last
+/// reduction.
+#[test]
+fn uses_the_direct_path_of_wide_keys_together_or_not_at_all() {
+    let config = |direct| WideKeys::<3>::config(Config { direct, ..CONFIG }, 64);
+    // What each owner's configuration allows, in one table after the other.
+    let allowed = [[true; 3], [true, false, true], [true; 3], [false; 3]];
+    Over::Shm.run(sizes(config(true).words() + 8), |engine, exchange| {
+        let me = exchange.me().0 as usize;
+        let mut late = Late(exchange);
+        for owners in allowed {
+            let exchange: &mut dyn Exchange = if me == 0 { &mut late } else { late.0 };
+            let config = config(owners[me]);
+            let mut table =
+                kinds::open::<_, WideKeys<3>>(&mut *engine, config, OPERATIONS, exchange);
+            kinds::find(&mut table, 1).unwrap();
+            assert_eq!(table.stats().total().lines > 0, owners == [true; 3], "owner {me}");
+        }
+    });
 }
 
 fn random_key(rng: &mut Rng) -> u64 {
@@ -298,7 +340,7 @@ fn open_as<'e>(
     setups: &[Setup],
     engine: &'e mut dyn Transport,
     exchange: &mut dyn Exchange,
-) -> AnyTable<'e> {
+) -> job::AnyTable<'e> {
     let Setup { config, cache_entries } = setups[exchange.me().0 as usize];
     let table = Table::open(engine, config, storage(4), exchange).unwrap();
     table.with_cache(cache(cache_entries))
@@ -360,7 +402,7 @@ impl Moments {
 }
 
 /// Inserts this owner's share of `keys`. Returns the number of keys inserted.
-fn put(table: &mut AnyTable<'_>, keys: &[u64]) -> u64 {
+fn put(table: &mut job::AnyTable<'_>, keys: &[u64]) -> u64 {
     let put = |&key: &u64| match table.find_or_put(key).unwrap() {
         Outcome::Inserted => 1,
         Outcome::Found => 0,
@@ -370,7 +412,7 @@ fn put(table: &mut AnyTable<'_>, keys: &[u64]) -> u64 {
 }
 
 /// Finds all keys, so that a cache contains them.
-fn see_all(table: &mut AnyTable<'_>, keys: &[u64]) {
+fn see_all(table: &mut job::AnyTable<'_>, keys: &[u64]) {
     for &key in keys {
         assert_eq!(table.find(key), Ok(true));
     }

@@ -1,36 +1,28 @@
 //! Tests of cases that random runs seldom cover: batches in which all operations leave the CPU's
-//! part at once, storage full of unreported results, collective calls over operations in flight,
-//! words that no operation wrote, and extreme numbers.
+//! part at once, words that no operation wrote, and extreme numbers.
 
 mod common;
 
-use core::future::Future;
 use core::ops::Range;
-use core::pin::Pin;
 use core::sync::atomic::Ordering::SeqCst;
-use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::mpsc;
 use std::thread;
 
 use common::account::{End, UNTOUCHED, ends};
-use common::declared::Declared;
 use common::extensions::probed;
-use common::job::{Over, Sizes};
 use common::{content, own_words, probe_order, storage};
 use probeline_sim::{Cluster, DirectAccess, Engine, Model, Order};
 use probeline_table::{
     Bucket, Config, Ended, Finished, Intent, Layout, OneRoundtrip, Operation, OperationError,
-    Outcome, Probing, ReadAhead, ReadCost, Shared, Table, Tag,
+    Outcome, Probing, ReadAhead, ReadCost, Table, Tag,
 };
-use probeline_transport::{
-    AtomicScope, Completion, Fault, Owner, PostError, Request, Token, Transport, forward_transport,
-};
+use probeline_testing::Watched;
+use probeline_transport::{AtomicScope, Owner, Transport};
 
 type Plain<T> = Table<T, Vec<Operation>>;
 
-const BUSY: OperationError = OperationError::Busy;
 const PROBINGS: [Probing; 3] = [Probing::Linear, Probing::Lines, Probing::Jump];
 /// Far more polls than any of these runs needs.
 const MOST_POLLS: usize = 100_000;
@@ -140,7 +132,7 @@ fn batch_on_a_full_part(far: usize, near: usize, room: bool, operations: u32) {
 }
 
 #[test]
-fn no_result_is_lost_when_all_walks_leave_the_part() {
+fn loses_no_result_when_all_walks_leave_the_part() {
     for operations in [1, 5, 64] {
         for far in [0, 8, 16, 24] {
             for near in [0, 16, 32, 48] {
@@ -151,50 +143,10 @@ fn no_result_is_lost_when_all_walks_leave_the_part() {
     }
 }
 
-/// An engine that counts its posts and the doorbells for them.
-struct DoorbellCounter<T> {
-    inner: T,
-    posts: u32,
-    unrung: u32,
-    rings: u32,
-}
-
-impl<T> DoorbellCounter<T> {
-    fn new(inner: T) -> Self {
-        Self { inner, posts: 0, unrung: 0, rings: 0 }
-    }
-
-    fn ring(&mut self) {
-        self.rings += u32::from(self.unrung > 0);
-        self.unrung = 0;
-    }
-}
-
-impl<T: Transport> Transport for DoorbellCounter<T> {
-    forward_transport!(inner: caps, geometry, in_flight, landed, staged, window, direct);
-
-    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
-        self.inner.post(token, request)?;
-        self.posts += 1;
-        self.unrung += 1;
-        Ok(())
-    }
-
-    fn kick(&mut self) {
-        self.ring();
-        self.inner.kick();
-    }
-
-    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
-        self.ring();
-        self.inner.poll(out)
-    }
-}
-
 /// Storage and depth suffice for the whole batch at once, regardless of what the CPU executes
 /// itself.
 #[test]
-fn a_batch_that_fits_rings_once_or_twice() {
+fn batch_that_fits_rings_once_or_twice() {
     const CONFIG: Config = Config { max_chunks: 16, ..Config::new(1 << 16) };
     for (direct_access, atomics) in [
         (DirectAccess::None, AtomicScope::Cpu),
@@ -208,104 +160,21 @@ fn a_batch_that_fits_rings_once_or_twice() {
             ..sim_config(2, &CONFIG, 64)
         };
         let cluster = Cluster::new(sim).unwrap();
-        let engine = DoorbellCounter::new(cluster.engine(Owner(0)).unwrap());
+        let engine = Watched::new(cluster.engine(Owner(0)).unwrap());
         let mut table = Table::new(engine, CONFIG, storage(64)).unwrap();
         let keys: [u64; 64] = core::array::from_fn(|key| key as u64);
         let mut results = [Err(UNTOUCHED); 64];
         table.find_batch(&keys, &mut results).unwrap();
         assert_eq!(results, [Ok(false); 64]);
 
-        let DoorbellCounter { posts, rings, .. } = *table.transport();
+        let (posts, rings) = (table.transport().posts.reads, table.transport().rings);
         let home = |key: &&u64| table.layout().home(Bucket::new(**key).unwrap());
         let remote = keys.iter().filter(|key| home(key).owner == 1).count();
-        assert!(remote > 20 && posts as usize >= remote, "{posts} posts for {remote} keys");
+        assert!(remote > 20 && posts >= remote as u64, "{posts} posts for {remote} keys");
         assert!(
             (1..=2).contains(&rings),
             "{rings} for {posts} posts: {direct_access:?} {atomics:?}"
         );
-    }
-}
-
-/// `agree` waits for the operations in flight and keeps their results.
-#[test]
-fn owners_agree_over_operations_in_flight() {
-    const CONFIG: Config = Config { chunk_buckets: 16, direct: false, ..Config::new(64) };
-    for over in [Over::Shm, Over::Sim { seed: 1 }] {
-        let owners = over.run(Sizes::of(2, &CONFIG), |engine, exchange| {
-            let mut table = Table::open(engine, CONFIG, storage(4), exchange).unwrap();
-            let first = 4 * u64::from(exchange.me().0);
-            for tag in 0..4 {
-                table.submit(Tag(tag), first + tag, Intent::FindOrPut).unwrap();
-            }
-            let agreed = table.agree(exchange);
-            let results = poll_ends(&mut table, 4);
-            // No owner may leave while others poll.
-            exchange.barrier().unwrap();
-            (agreed, results)
-        });
-        for (agreed, mut results) in owners {
-            assert!(agreed.is_ok(), "{over:?}: {agreed:?}");
-            results.sort_by_key(|end| end.tag);
-            let inserted = |tag| Finished { tag: Tag(tag), result: Ok(Ended::Inserted) };
-            assert_eq!(results, [0, 1, 2, 3].map(inserted), "{over:?}");
-        }
-    }
-}
-
-/// Returns a table whose storage is full of operations under the tags 0 and 1.
-fn full_storage() -> Plain<Engine> {
-    const CONFIG: Config = Config { direct: false, ..Config::new(1_024) };
-    let mut table = tables(sim_config(1, &CONFIG, 2), CONFIG, 2).remove(0);
-    for tag in 0..2 {
-        table.submit(Tag(tag), tag, Intent::FindOrPut).unwrap();
-    }
-    table
-}
-
-/// Returns the result of a future, polled a bounded number of times.
-fn result_of<A>(
-    mut future: impl Future<Output = Result<A, OperationError>> + Unpin,
-) -> Result<A, OperationError> {
-    for _ in 0..MOST_POLLS {
-        let mut context = Context::from_waker(Waker::noop());
-        if let Poll::Ready(end) = Pin::new(&mut future).poll(&mut context) {
-            return end;
-        }
-    }
-    panic!("never ready");
-}
-
-#[test]
-fn a_future_is_refused_if_only_polls_can_free_storage() {
-    for ended in [false, true] {
-        let mut table = full_storage();
-        if ended {
-            table.transport_mut().unwrap();
-        }
-        let mut shared = Shared::new(table);
-        assert_eq!(result_of(shared.find_or_put(9)), Err(BUSY));
-        assert_eq!(result_of(shared.find(0)), Err(BUSY));
-        assert_eq!(poll_ends(shared.table(), 2).len(), 2);
-        assert_eq!(result_of(shared.find_or_put(9)), Ok(Outcome::Inserted));
-    }
-}
-
-#[test]
-fn a_batch_is_refused_if_only_polls_can_free_storage() {
-    for ended in [false, true] {
-        in_time(move || {
-            let mut table = full_storage();
-            if ended {
-                table.transport_mut().unwrap();
-            }
-            let mut results = [Err(UNTOUCHED); 3];
-            table.find_or_put_batch(&[7, 8, 9], &mut results).unwrap();
-            assert_eq!(results, [Err(BUSY); 3]);
-            assert_eq!(table.find_or_put(7), Err(BUSY));
-            assert_eq!(poll_ends(&mut table, 2).len(), 2);
-            table.find_or_put_batch(&[7, 8, 9], &mut results).unwrap();
-            assert_eq!(results, [Ok(Outcome::Inserted); 3]);
-        });
     }
 }
 
@@ -371,7 +240,7 @@ fn past_strays(config: Config, strays: Range<usize>, call: Call) -> [End; 3] {
 
 /// A stray word is neither empty nor an occupied bucket. An operation must not retry it forever.
 #[test]
-fn cpu_and_device_pass_a_stray_word_alike() {
+fn passes_a_stray_word_by_cpu_and_device_alike() {
     for probing in PROBINGS {
         for strays in [0..1, 3..4, 7..9, 0..8, 0..64] {
             let results = |direct, call| {
@@ -399,7 +268,7 @@ fn cpu_and_device_pass_a_stray_word_alike() {
 
 /// Returns a table on a device whose atomics are not atomic with the CPU's, so that the CPU copies
 /// chunks but claims no bucket.
-fn copying(reach: DirectAccess, config: Config) -> Plain<Declared<Engine>> {
+fn copying(reach: DirectAccess, config: Config) -> Plain<Watched<Engine>> {
     let sim = probeline_sim::Config {
         direct_access: reach,
         atomics: AtomicScope::Device,
@@ -407,7 +276,7 @@ fn copying(reach: DirectAccess, config: Config) -> Plain<Declared<Engine>> {
         ..sim_config(2, &config, 4)
     };
     let engine = Cluster::new(sim).unwrap().engine(Owner(0)).unwrap();
-    Table::new(Declared::new(engine, |_| ()), config, storage(4)).unwrap()
+    Table::new(Watched::new(engine), config, storage(4)).unwrap()
 }
 
 const COPIES: Config = Config {
@@ -419,7 +288,7 @@ const COPIES: Config = Config {
 };
 
 #[test]
-fn a_chunk_copied_by_the_cpu_counts_lines_and_no_roundtrip() {
+fn copied_chunk_counts_lines_and_no_roundtrip() {
     for probing in PROBINGS {
         let config = Config { chunk_buckets: 8, ..probed(COPIES, probing) };
         let mut table = copying(DirectAccess::All, config);

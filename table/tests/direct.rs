@@ -3,7 +3,6 @@
 
 mod common;
 
-use common::declared::{Declared, Posts};
 use common::extensions::probed;
 use common::job::{Sizes, on_shm};
 use common::{CachedTable, cache, key, storage};
@@ -12,6 +11,7 @@ use probeline_table::{
     BatchError, Config, Finished, Intent, OneRoundtrip, OperationError, Outcome, Probing, Stats,
     Table, Tag,
 };
+use probeline_testing::{Posts, Watched};
 use probeline_transport::{AtomicScope, Exchange, Transport};
 
 /// A table that is too small for the keys, with a probe limit smaller than the table.
@@ -46,17 +46,12 @@ fn put_all<T: Transport>(table: &mut CachedTable<T>, seed: u64) {
 fn run(scope: AtomicScope, config: Config, cache_entries: usize) -> (Vec<(Posts, Stats)>, u64) {
     let sizes = Sizes::of(OWNERS, &config);
     let owners = on_shm(sizes, |engine, mut exchange| {
-        let engine = Declared::new(engine, |caps| caps.atomics = scope);
+        let engine = Watched::declaring(engine, |caps| caps.atomics = scope);
         let table = Table::open(engine, config, storage(4), &mut exchange).unwrap();
         let mut table = table.with_cache(cache(cache_entries));
         let before = table.transport().posts;
         put_all(&mut table, exchange.me().0.into());
-        let after = table.transport().posts;
-        let posts = Posts {
-            reads: after.reads - before.reads,
-            compare_and_swaps: after.compare_and_swaps - before.compare_and_swaps,
-            fetch_adds: after.fetch_adds - before.fetch_adds,
-        };
+        let posts = table.transport().posts.since(&before);
         (posts, *table.stats(), table.len(&mut exchange).unwrap())
     });
     let len = owners[0].2;
@@ -74,7 +69,7 @@ fn each(check: impl Fn(Config, usize)) {
 /// The CPU's compare-and-swap would not be atomic with the device's: each insert goes through the
 /// device, even to words that the CPU can address.
 #[test]
-fn claims_go_through_a_device_with_its_own_atomics() {
+fn claims_through_a_device_with_its_own_atomics() {
     each(|config, cache_entries| {
         let (owners, len) = run(AtomicScope::Device, config, cache_entries);
         let mut inserted = 0;
@@ -94,7 +89,7 @@ fn claims_go_through_a_device_with_its_own_atomics() {
 }
 
 #[test]
-fn the_cpu_claims_if_the_scope_allows_it() {
+fn claims_by_the_cpu_if_the_scope_allows_it() {
     each(|config, cache_entries| {
         let (owners, len) = run(AtomicScope::Cpu, config, cache_entries);
         for (posts, stats) in &owners {
@@ -112,7 +107,7 @@ fn the_cpu_claims_if_the_scope_allows_it() {
 
 /// With `direct` off, the CPU loads and claims no bucket, even one that it can address.
 #[test]
-fn without_direct_everything_is_posted() {
+fn posts_everything_without_direct() {
     each(|config, cache_entries| {
         let config = Config { direct: false, ..config };
         let (owners, len) = run(AtomicScope::Cpu, config, cache_entries);
@@ -130,7 +125,7 @@ fn without_direct_everything_is_posted() {
 /// Outcomes have no place for errors: the batch returns the error of the first key that failed, and
 /// runs the others.
 #[test]
-fn a_batch_of_outcomes_names_the_first_key_that_failed() {
+fn batch_names_the_first_key_that_failed() {
     for direct in [false, true] {
         let config = Config { direct, ..CONFIG };
         on_shm(Sizes::of(1, &config), |engine, mut exchange| {
@@ -148,7 +143,7 @@ fn a_batch_of_outcomes_names_the_first_key_that_failed() {
 
 /// A batch with different lengths changes nothing, and neither does a key beyond 63 bits.
 #[test]
-fn a_batch_of_wrong_length_is_refused() {
+fn refuses_a_batch_of_wrong_length() {
     on_shm(Sizes::of(1, &CONFIG), |engine, mut exchange| {
         let mut table = Table::open(engine, CONFIG, storage(4), &mut exchange).unwrap();
         let mut results = [Ok(Outcome::Full); 2];

@@ -65,7 +65,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 #[test]
 fn concurrent_futures_agree_with_a_set() {
     for seed in 0..60 {
-        let _replay = common::Replay(seed);
+        let _replay = probeline_testing::Replay(seed);
         let tables = shared(seed);
         let mut rng = Rng::new(seed, 601);
         let mut account = Account::default();
@@ -143,7 +143,7 @@ fn check(tables: Vec<Shared<Table<Engine, Storage, Cache>>>, account: &Account) 
 #[test]
 fn a_future_waits_for_results_that_are_not_taken() {
     for seed in 0..20 {
-        let _replay = common::Replay(seed);
+        let _replay = probeline_testing::Replay(seed);
         let tables = shared(seed);
         let mut running: Vec<_> = (0..OPERATIONS).map(|n| tables[0].find(key(n.into()))).collect();
         assert!(running.iter_mut().all(|future| poll(future).is_pending()));

@@ -5,22 +5,20 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::job::{Sizes, on_shm};
-use common::{Replay, key, seeds, storage};
-use probeline_pipeline::{Open, OperationOf};
-use probeline_sim::{Cluster, Death, Faults, Jitter, Model, Order, Rng, stage};
-use probeline_table::{
-    Config, ConfigError, Ended, GrowError, Intent, Keys, Narrow, OperationError, Outcome, Probing,
-    Set, Table, Tree, TreeConfig, TreeOperation, TreeTable, Wide, WideConfig,
+use common::kinds::{
+    NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys, find, new, open, part, put,
 };
+use common::storage;
+use probeline_sim::{Cluster, Death, Faults, Jitter, Model, Order, Rng, stage};
+use probeline_table::{Config, GrowError, Operation, Outcome, Probing, Table};
+use probeline_testing::{AnyEngine, Replay, replayed_seed, seeds};
 use probeline_transport::{
-    Alone, Exchange, Owner, Pending, Splitter, StableMemory, Transport, all_gather_u64,
+    Alone, Exchange, Owner, Pending, Splitter, StableMemory, all_gather_u64,
 };
 use proptest::prelude::*;
 
 const OPERATIONS: u32 = 4;
 const WORDS: usize = 3;
-/// Attempts of an operation of the test that fails.
-const TRIES: u32 = 100_000;
 
 /// The shape of a table: its buckets per owner, their probe order, and who looks at them.
 #[derive(Clone, Copy, Debug)]
@@ -40,75 +38,13 @@ impl Shape {
         // Every key fits until all buckets are occupied.
         Config { chunk_buckets: 8, max_chunks: 512, probing, direct, ..Config::paper(8 * lines) }
     }
-}
 
-/// Keys of numbers: those of one kind of table.
-trait Numbers: Keys + Open<ConfigError = ConfigError> {
-    fn config(shape: Shape) -> Self::Config;
-    fn key(number: u64) -> Self::Key;
-    fn number(key: &Self::Key) -> u64;
-}
-
-type Numbered<T, K> = Set<T, Vec<OperationOf<K>>, K>;
-
-/// Opens a table by itself.
-fn new<T: Transport, K: Numbers>(transport: T, shape: Shape) -> Numbered<T, K> {
-    Set::new(transport, K::config(shape), vec![OperationOf::<K>::EMPTY; OPERATIONS as usize])
-        .unwrap()
-}
-
-impl Numbers for Narrow {
-    fn config(shape: Shape) -> Config {
-        shape.config()
-    }
-
-    fn key(number: u64) -> u64 {
-        key(number)
-    }
-
-    fn number(found: &u64) -> u64 {
-        (0..).find(|&number| key(number) == *found).unwrap()
-    }
-}
-
-fn wide_config(shape: Shape) -> WideConfig<WORDS> {
-    // An entry for each bucket, and those that clients hold or lose to operations that fail.
-    WideConfig { buckets: shape.config(), entries_per_owner: 8 * shape.lines + 4_000 }
-}
-
-impl Numbers for Wide<WORDS> {
-    fn config(shape: Shape) -> WideConfig<WORDS> {
-        wide_config(shape)
-    }
-
-    fn key(number: u64) -> [u64; WORDS] {
-        [number % 2, number, !number]
-    }
-
-    fn number(key: &[u64; WORDS]) -> u64 {
-        assert_eq!(*key, Self::key(key[1]));
-        key[1]
-    }
-}
-
-/// A bucket for each key, and room for the inner nodes, of which each key has two of its own.
-fn tree_config(shape: Shape) -> TreeConfig {
-    let buckets = Config { buckets_per_owner: 32 * shape.lines, ..shape.config() };
-    TreeConfig { buckets, key_bits: 130 }
-}
-
-impl Numbers for Tree<WORDS> {
-    fn config(shape: Shape) -> TreeConfig {
-        tree_config(shape)
-    }
-
-    fn key(number: u64) -> [u64; WORDS] {
-        [number % 3, number << 30, 1]
-    }
-
-    fn number(key: &[u64; WORDS]) -> u64 {
-        assert_eq!(*key, Self::key(key[1] >> 30));
-        key[1] >> 30
+    /// Returns the parameters of a table of any kind: an entry for each wide key, and those that clients
+    /// hold or lose to operations that fail, or room for the inner nodes of trees, of which each key
+    /// may have two of its own.
+    fn of<K: Numbers>(self) -> K::Config {
+        let lines = if K::NAME == "TreeTable" { 4 * self.lines } else { self.lines };
+        K::config(Self { lines, ..self }.config(), 8 * self.lines + 4_000)
     }
 }
 
@@ -145,8 +81,9 @@ struct Seen {
 impl Case {
     fn sizes(&self) -> [probeline_transport::Sizes; 2] {
         self.shapes.map(|shape| {
-            let (wide, tree) = (wide_config(shape).sizes(OPERATIONS), tree_config(shape).words());
-            let window_words = wide.window_words.max(tree);
+            let wide = WideKeys::<WORDS>::sizes(&shape.of::<WideKeys<WORDS>>(), OPERATIONS);
+            let tree = TreeKeys::<WORDS>::sizes(&shape.of::<TreeKeys<WORDS>>(), OPERATIONS);
+            let window_words = wide.window_words.max(tree.window_words);
             probeline_transport::Sizes { slot_words: 64, window_words, ..wide }
         })
     }
@@ -197,23 +134,24 @@ impl Case {
         let plan = self.sizes();
         let mut pending = vec![Pending::EMPTY; plan[0].plus(plan[1]).depth as usize];
         let splitter = Splitter::new(engine, plan, &mut pending).unwrap();
-        let channels = splitter.channels().unwrap();
+        let channels = splitter.channels().unwrap().map(AnyEngine::new);
         match self.kind {
-            Kind::Narrow => self.run::<_, Narrow>(channels, agrees, exchange),
-            Kind::Wide => self.run::<_, Wide<WORDS>>(channels, agrees, exchange),
-            Kind::Tree => self.run::<_, Tree<WORDS>>(channels, agrees, exchange),
+            Kind::Narrow => self.run::<NarrowKeys>(channels, agrees, exchange),
+            Kind::Wide => self.run::<WideKeys<WORDS>>(channels, agrees, exchange),
+            Kind::Tree => self.run::<TreeKeys<WORDS>>(channels, agrees, exchange),
         }
     }
 
     /// Returns nothing if the engine dies before the growth.
-    fn run<T: Transport, K: Numbers>(
+    fn run<K: Numbers>(
         &self,
-        [first, second]: [T; 2],
+        [first, second]: [AnyEngine<'_>; 2],
         agrees: bool,
         exchange: &mut dyn Exchange,
     ) -> Option<Seen> {
-        let [from, to] = self.shapes;
-        let (mut table, mut target) = (new::<T, K>(first, from), new::<T, K>(second, to));
+        let [from, to] = self.shapes.map(Shape::of::<K>);
+        let mut table = new::<_, K>(first, from, OPERATIONS, 0);
+        let mut target = new::<_, K>(second, to, OPERATIONS, 0);
         exchange.barrier().ok()?;
         if agrees {
             table.agree(exchange).and_then(|()| target.agree(exchange)).unwrap();
@@ -245,44 +183,6 @@ impl Case {
     }
 }
 
-/// Repeats an operation while it fails. Returns nothing when the engine is dead.
-fn repeat<R>(mut call: impl FnMut() -> Result<R, OperationError>) -> Option<R> {
-    for _ in 0..TRIES {
-        match call() {
-            Err(OperationError::Failed(_)) => {}
-            result => return result.ok(),
-        }
-    }
-    panic!("an operation fails again and again");
-}
-
-fn call<T: Transport, K: Numbers>(
-    table: &mut Numbered<T, K>,
-    number: u64,
-    intent: Intent,
-) -> Option<Ended> {
-    repeat(|| table.call(&K::key(number), intent))
-}
-
-fn put<T: Transport, K: Numbers>(table: &mut Numbered<T, K>, number: u64) -> Option<()> {
-    let ended = call(table, number, Intent::FindOrPut)?;
-    assert_ne!(ended, Ended::Full, "the test's table is too small");
-    Some(())
-}
-
-fn find<T: Transport, K: Numbers>(table: &mut Numbered<T, K>, number: u64) -> Option<bool> {
-    call(table, number, Intent::Find).map(|ended| ended == Ended::Found)
-}
-
-/// Returns the numbers in this owner's part.
-fn part<T: Transport, K: Numbers>(table: &mut Numbered<T, K>) -> Option<Vec<u64>> {
-    repeat(|| {
-        let mut part = Vec::new();
-        table.for_each_local(|key| part.push(K::number(key)))?;
-        Ok(part)
-    })
-}
-
 /// Returns the numbers in the parts of all owners, each once.
 fn union(seen: &[Seen], nth: usize) -> BTreeSet<u64> {
     let parts = seen.iter().flat_map(|of| of.parts[nth].clone().expect("the part can be read"));
@@ -308,7 +208,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn the_target_holds_the_same_keys(
+    fn target_holds_the_same_keys(
         kind in prop_oneof![Just(Kind::Narrow), Just(Kind::Wide), Just(Kind::Tree)],
         owners in 1_u32..5,
         shapes in shapes(),
@@ -343,7 +243,7 @@ const CASE: Case = Case {
 };
 
 #[test]
-fn a_full_target_is_an_error_on_all_owners_and_the_table_stays() {
+fn full_target_fails_on_all_owners() {
     for (kind, lines) in [(Kind::Narrow, 30), (Kind::Wide, 30), (Kind::Tree, 12)] {
         let case = Case { kind, shapes: [Shape::new(40), Shape::new(lines)], ..CASE };
         let sim = || case.on_sim(1, Faults::none()).into_iter().flatten().collect();
@@ -363,7 +263,7 @@ fn a_full_target_is_an_error_on_all_owners_and_the_table_stays() {
 }
 
 #[test]
-fn a_target_with_other_keys_is_an_error_on_all_owners() {
+fn target_with_other_keys_fails_on_all_owners() {
     for kind in [Kind::Narrow, Kind::Wide, Kind::Tree] {
         let seen = Case { kind, in_target: Some(5_000), ..CASE }.on_shm();
         let differs = Err(GrowError::Differs { keys: 900, held: 901 });
@@ -408,7 +308,7 @@ fn failing_operations_lose_no_key() {
         failed += u32::from(!seen.iter().any(is_ok));
     }
     println!("{grown} grown, {failed} failed");
-    if std::env::var_os("PROBELINE_SEED").is_none() {
+    if replayed_seed().is_none() {
         assert!(grown > 5 && failed > 5, "{grown} grown, {failed} failed: nothing was tried");
     }
 }
@@ -416,7 +316,7 @@ fn failing_operations_lose_no_key() {
 /// An engine dies after a random number of operations: nobody waits for it, and the words of the
 /// table still hold all keys.
 #[test]
-fn a_dead_owner_leaves_the_table_whole() {
+fn dead_owner_leaves_the_table_whole() {
     let mut died = 0;
     for seed in seeds(60) {
         let _replay = Replay(seed);
@@ -433,14 +333,14 @@ fn a_dead_owner_leaves_the_table_whole() {
         assert_eq!(union(&seen, 1), (0..300).collect(), "seed {seed}");
     }
     println!("{died} died");
-    if std::env::var_os("PROBELINE_SEED").is_none() {
+    if replayed_seed().is_none() {
         assert!(died > 5, "{died} died: nothing was tried");
     }
 }
 
 /// Each owner opens the target alone: it is another table on each of them.
 #[test]
-fn tables_of_different_jobs_are_refused() {
+fn refuses_tables_of_different_jobs() {
     let config = Config::paper(64);
     let sizes = Sizes::of(2, &config);
     let errors = on_shm(sizes, |engine, mut exchange| {
@@ -457,19 +357,24 @@ fn tables_of_different_jobs_are_refused() {
     }
 }
 
+/// Opens a table that the CPU reaches on an engine of its own.
+fn open_direct(
+    lines: u64,
+    exchange: &mut probeline_exchange::Thread,
+) -> Table<probeline_shm::Engine, Vec<Operation>> {
+    let config = Shape { direct: true, ..Shape::new(lines) }.config();
+    let engine = probeline_shm::Builder::new(config.sizes(OPERATIONS)).open(exchange).unwrap();
+    Table::open(engine, config, storage(OPERATIONS), exchange).unwrap()
+}
+
 /// The target is on an engine of its own, as a program opens it that has only then noticed that its
 /// table is too small.
 #[test]
-fn tables_grow_again_and_again_on_new_engines() {
+fn grows_repeatedly_on_new_engines() {
     const OWNERS: u32 = 2;
-    let open = |lines: u64, exchange: &mut probeline_exchange::Thread| {
-        let config = Shape { direct: true, ..Shape::new(lines) }.config();
-        let engine = probeline_shm::Builder::new(config.sizes(OPERATIONS)).open(exchange).unwrap();
-        Table::open(engine, config, storage(OPERATIONS), exchange).unwrap()
-    };
     on_shm(Sizes::of(OWNERS, &Config::paper(8)), |_, mut exchange| {
         let me = u64::from(exchange.me().0);
-        let mut table = open(1, &mut exchange);
+        let mut table = open_direct(1, &mut exchange);
         let (mut number, mut lines) = (me, 1);
         while lines < 1 << 10 {
             // Each owner may find the table full at another time.
@@ -481,7 +386,7 @@ fn tables_grow_again_and_again_on_new_engines() {
                 }
             }
             lines *= 2;
-            let mut larger = open(lines, &mut exchange);
+            let mut larger = open_direct(lines, &mut exchange);
             let keys = table.grow_into(&mut larger, &mut exchange).unwrap();
             assert_eq!(table.len(&mut exchange), Ok(keys));
             table = larger;
@@ -495,27 +400,28 @@ fn tables_grow_again_and_again_on_new_engines() {
     });
 }
 
-type OwnerTree = Numbered<probeline_shm::Engine, Tree<WORDS>>;
-
 /// Opens a tree table on an engine of its own.
-fn open_tree(lines: u64, exchange: &mut probeline_exchange::Thread) -> OwnerTree {
-    let config = tree_config(Shape::new(lines));
+fn open_tree(
+    lines: u64,
+    exchange: &mut probeline_exchange::Thread,
+) -> Numbered<probeline_shm::Engine, TreeKeys<WORDS>> {
+    let config = Shape::new(lines).of::<TreeKeys<WORDS>>();
     let engine = probeline_shm::Builder::new(config.sizes(OPERATIONS)).open(exchange).unwrap();
-    TreeTable::open(engine, config, vec![TreeOperation::EMPTY; 4], exchange).unwrap()
+    open(engine, config, OPERATIONS, exchange)
 }
 
 /// The keys that remain take a smaller table, without the inner nodes that only others had.
 #[test]
-fn a_tree_table_keeps_some_of_its_keys_in_another_one() {
+fn retains_some_keys_of_a_tree_table() {
     const OWNERS: u32 = 3;
     on_shm(Sizes::of(OWNERS, &Config::paper(8)), |_, mut exchange| {
         let (mut table, mut target) = (open_tree(40, &mut exchange), open_tree(5, &mut exchange));
         let me = u64::from(exchange.me().0);
         for number in (me..900).step_by(OWNERS as usize) {
-            let key = Tree::<WORDS>::key(number);
-            assert_eq!(table.find_or_put(&key), Ok(Outcome::Inserted));
+            put(&mut table, number);
         }
-        let keep = |key: &[u64; WORDS]| (key[1] >> 30) % 10 == 3;
+        let config = *table.config();
+        let keep = |key: &[u64; WORDS]| TreeKeys::number(&config, key) % 10 == 3;
         assert_eq!(table.retain_into(&mut target, &mut exchange, keep), Ok(90));
         assert_eq!(target.len(&mut exchange), Ok(90));
         assert_eq!(table.len(&mut exchange), Ok(900));
@@ -530,16 +436,11 @@ fn a_tree_table_keeps_some_of_its_keys_in_another_one() {
 
 /// Owners agree after each piece. One that asks to stop ends the call on all of them.
 #[test]
-fn a_growth_of_several_pieces_can_be_stopped() {
+fn stops_between_pieces() {
     const OWNERS: u32 = 2;
     const NUMBERS: u64 = 280_000;
     on_shm(Sizes::of(OWNERS, &Config::paper(8)), |_, mut exchange| {
-        let open = |lines, exchange: &mut probeline_exchange::Thread| {
-            let config = Shape { direct: true, ..Shape::new(lines) }.config();
-            let engine = probeline_shm::Builder::new(config.sizes(OPERATIONS)).open(exchange);
-            Table::open(engine.unwrap(), config, storage(OPERATIONS), exchange).unwrap()
-        };
-        let mut table = open(25_000, &mut exchange);
+        let mut table = open_direct(25_000, &mut exchange);
         let me = u64::from(exchange.me().0);
         let numbers: Vec<u64> = (me..NUMBERS).step_by(OWNERS as usize).collect();
         let mut outcomes = vec![Outcome::Full; numbers.len()];
@@ -547,7 +448,7 @@ fn a_growth_of_several_pieces_can_be_stopped() {
         exchange.barrier().unwrap();
         // Owner 1 stops after its second piece; then no owner stops.
         for stops_after in [Some(2), None] {
-            let mut target = open(50_000, &mut exchange);
+            let mut target = open_direct(50_000, &mut exchange);
             let mut pieces = 0;
             let go_on = || {
                 pieces += 1;

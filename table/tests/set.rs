@@ -3,17 +3,23 @@
 
 mod common;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Mutex;
 
-use common::account::Account;
-use common::drive::{Drive, Plan, block};
+use common::account::{Account, End, UNTOUCHED, ends};
+use common::drive::{Drive, Plan};
 use common::extensions::setups;
 use common::job::Sizes;
+use common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
 use common::{CachedTable, cache, content, key, own_words, storage};
+use probeline_pipeline::Structure;
 use probeline_sim::{Cluster, DirectAccess, Engine, Jitter, Model, Order, Rng, stage};
-use probeline_table::{Config, Finished, Intent, OperationError, Outcome, Table, Tag};
-use probeline_transport::{AtomicScope, Exchange, Transport};
+use probeline_table::{
+    Config, Ended, Finished, Intent, OneRoundtrip, OperationError, Outcome, Probing, Table, Tag,
+    TreeConfig,
+};
+use probeline_testing::AnyEngine;
+use probeline_transport::{Alone, AtomicScope, Exchange, Owner, Transport};
 use proptest::prelude::*;
 
 /// Generates configurations of random sizes, usually too small for the keys.
@@ -80,6 +86,8 @@ fn plan() -> impl Strategy<Value = Plan> {
             Plan {
                 sim,
                 setups,
+                entries: 0,
+                lacks_entries: false,
                 operations,
                 keys,
                 key_step,
@@ -100,7 +108,7 @@ proptest! {
     /// keys are found, and every submitted operation completes once.
     #[test]
     fn many_owners_many_operations(plan in plan()) {
-        let mut drive = Drive::new(plan, |engine| engine);
+        let mut drive = Drive::<NarrowKeys>::new(plan, AnyEngine::new);
         drive.agree();
         prop_assert_eq!(drive.run(), Ok(()));
     }
@@ -110,12 +118,13 @@ proptest! {
     #[test]
     fn one_after_the_other(plan in plan()) {
         let (sim, keys, submits) = (plan.sim, plan.keys, plan.submits);
-        let mut drive = Drive::new(plan, |engine| engine);
+        let mut drive = Drive::<NarrowKeys>::new(plan, AnyEngine::new);
         let (mut set, mut rng) = (HashSet::new(), Rng::new(sim.seed, 7));
         for _ in 0..submits {
-            let key = key(rng.below(keys));
+            let number = rng.below(keys);
+            let key = key(number);
             let owner = usize::try_from(rng.below(sim.owners.into())).unwrap();
-            let (is_there, has_room) = drive.look(key);
+            let (is_there, has_room) = drive.look(number).unwrap();
             prop_assert_eq!(is_there, set.contains(&key));
             if rng.chance(300_000) {
                 prop_assert_eq!(drive.tables[owner].find(key), Ok(is_there));
@@ -189,7 +198,7 @@ fn body(plan: &Plan, table: &mut CachedTable<Engine>, account: &Mutex<Account>) 
                 Err(_) => account().refused(tag),
             }
         } else {
-            match block(table, key, intent) {
+            match table.call(&key, intent) {
                 Err(OperationError::Busy) => account().refused(tag),
                 end => _ = account().end(tag, end).unwrap(),
             }
@@ -201,5 +210,171 @@ fn body(plan: &Plan, table: &mut CachedTable<Engine>, account: &Mutex<Account>) 
             }
             running -= ended.len();
         }
+    }
+}
+
+/// A number and what to do with its key, in a table of some owners.
+#[derive(Clone, Debug)]
+struct Case {
+    steps: Vec<(u64, u8)>,
+    owners: u32,
+    probing: Probing,
+    one_roundtrip: OneRoundtrip,
+    cache_entries: usize,
+    seed: u64,
+}
+
+const OPERATIONS: u32 = 4;
+
+fn cases() -> impl Strategy<Value = Case> {
+    let probing = prop_oneof![Just(Probing::Linear), Just(Probing::Lines), Just(Probing::Jump)];
+    let one_roundtrip = prop_oneof![Just(OneRoundtrip::On), Just(OneRoundtrip::Off)];
+    let cache_entries = prop_oneof![Just(0), Just(4), Just(64), Just(1_024)];
+    let steps = prop::collection::vec((0_u64..400, 0_u8..6), 1..30);
+    (steps, 1_u32..5, probing, one_roundtrip, cache_entries, any::<u64>()).prop_map(
+        |(steps, owners, probing, one_roundtrip, cache_entries, seed)| Case {
+            steps,
+            owners,
+            probing,
+            one_roundtrip,
+            cache_entries,
+            seed,
+        },
+    )
+}
+
+impl Case {
+    /// Checks a table of each kind, whose operations are posted or run by the CPU. Every key has
+    /// room.
+    fn agrees_with_a_set<K: Numbers>(
+        &self,
+        adapt: impl Fn(K::Config) -> K::Config,
+    ) -> Result<(), TestCaseError> {
+        let config = |direct| {
+            let buckets = Config {
+                probing: self.probing,
+                one_roundtrip: self.one_roundtrip,
+                chunk_buckets: 8,
+                max_chunks: 128,
+                direct,
+                ..Config::new(1_024)
+            };
+            adapt(K::config(buckets, 1_200))
+        };
+        let sizes = K::sizes(&config(false), OPERATIONS);
+        let cluster = Cluster::new(probeline_sim::Config {
+            owners: self.owners,
+            window_words: sizes.window_words,
+            slots: sizes.slots,
+            slot_words: sizes.slot_words,
+            depth: sizes.depth,
+            direct_access: DirectAccess::None,
+            word_reads_whole: false,
+            seed: self.seed,
+            model: Model { idle_poll_ns: 100, ..Model::simple(2_000) },
+            ..probeline_sim::Config::default()
+        })
+        .unwrap();
+        let open = |owner| {
+            let engine = cluster.engine(Owner(owner)).unwrap();
+            kinds::new(AnyEngine::new(engine), config(false), OPERATIONS, self.cache_entries)
+        };
+        self.run::<K>(&mut (0..self.owners).map(open).collect::<Vec<_>>())?;
+        let engine = probeline_shm::Builder::new(sizes).open(&mut Alone).unwrap();
+        self.run::<K>(&mut [kinds::open(
+            AnyEngine::new(engine),
+            config(true),
+            OPERATIONS,
+            &mut Alone,
+        )])
+    }
+
+    /// Runs operations in every form of call, and compares their outcomes with a set.
+    fn run<K: Numbers>(
+        &self,
+        tables: &mut [Numbered<AnyEngine<'_>, K>],
+    ) -> Result<(), TestCaseError> {
+        let (config, mut set) = (*tables[0].config(), BTreeSet::new());
+        for (nth, &(number, what)) in self.steps.iter().enumerate() {
+            let owner = nth % tables.len();
+            let last = if what < 2 { number } else { number + 8 };
+            let intent = if what % 2 == 0 { Intent::FindOrPut } else { Intent::Find };
+            let mut expect = |number| match (set.contains(&number), intent) {
+                (true, _) => Ended::Found,
+                (_, Intent::Find) => Ended::Absent,
+                (_, Intent::FindOrPut) => {
+                    set.insert(number);
+                    Ended::Inserted
+                }
+            };
+            let expected: Vec<End> = (number..=last).map(|number| Ok(expect(number))).collect();
+            let keys: Vec<K::Key> = (number..=last).map(|n| K::key(&config, n)).collect();
+            let results = run_in_form(&mut tables[owner], &keys, what / 2, intent);
+            prop_assert_eq!(results, expected, "step {}", nth);
+        }
+        let parts = tables.iter_mut().flat_map(|table| kinds::part(table).unwrap());
+        let (mut content, expected) = (parts.collect::<Vec<_>>(), set.iter().copied());
+        content.sort_unstable();
+        prop_assert_eq!(content, expected.collect::<Vec<_>>());
+        prop_assert_eq!(K::content(tables, (0..410).collect()), Ok(Some(set)));
+        Ok(())
+    }
+}
+
+/// Runs operations as blocking calls, as a batch, or submitted.
+fn run_in_form<T: Transport, K: Numbers>(
+    table: &mut Numbered<T, K>,
+    keys: &[K::Key],
+    form: u8,
+    intent: Intent,
+) -> Vec<End> {
+    match (form, intent) {
+        (0, _) => keys.iter().map(|key| table.call(key, intent)).collect(),
+        (1, Intent::FindOrPut) => {
+            ends(keys.len(), |ends| table.find_or_put_batch(keys, ends)).unwrap()
+        }
+        (1, Intent::Find) => ends(keys.len(), |ends| table.find_batch(keys, ends)).unwrap(),
+        _ => {
+            let (mut next, mut results) = (0, vec![Err(UNTOUCHED); keys.len()]);
+            while next < keys.len() || table.in_flight() > 0 {
+                while next < keys.len() && table.has_room() {
+                    match Structure::submit(table, Tag(next as u64), &keys[next], intent) {
+                        Ok(()) => next += 1,
+                        Err(error) => assert_eq!(error, OperationError::Busy),
+                    }
+                }
+                for end in table.poll_into(&mut [Finished::default(); 4]).unwrap() {
+                    results[usize::try_from(end.tag.0).unwrap()] = end.result;
+                }
+            }
+            results
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn narrow_table_agrees_with_a_set(case in cases()) {
+        case.agrees_with_a_set::<NarrowKeys>(|config| config)?;
+    }
+
+    #[test]
+    fn wide_table_agrees_with_a_set(case in cases()) {
+        case.agrees_with_a_set::<WideKeys<1>>(|config| config)?;
+        case.agrees_with_a_set::<WideKeys<2>>(|config| config)?;
+        case.agrees_with_a_set::<WideKeys<16>>(|config| config)?;
+    }
+
+    #[test]
+    fn tree_table_agrees_with_a_set(case in cases()) {
+        let bits = |key_bits| move |config| TreeConfig { key_bits, ..config };
+        case.agrees_with_a_set::<TreeKeys<1>>(bits(12))?;
+        case.agrees_with_a_set::<TreeKeys<1>>(bits(63))?;
+        case.agrees_with_a_set::<TreeKeys<1>>(bits(64))?;
+        case.agrees_with_a_set::<TreeKeys<2>>(bits(100))?;
+        case.agrees_with_a_set::<TreeKeys<4>>(bits(200))?;
+        case.agrees_with_a_set::<TreeKeys<16>>(bits(1_024))?;
     }
 }

@@ -1,21 +1,14 @@
-//! The wide table: against a set, its roundtrips, and how full it gets.
+//! The wide table: its roundtrips, its entries, and how full it gets.
 
-mod common;
-
-use core::future::Future;
-use core::task::{Context, Poll, Waker};
 use std::collections::BTreeSet;
 
-use common::account::ends;
-use common::job::{Sizes, on_shm};
 use probeline_shm::Builder;
 use probeline_sim::{Cluster, Engine, Faults};
 use probeline_table::{
-    Config, Ended, Finished, Intent, OperationError, Outcome, Probing, Shared, Tag, WideConfig,
-    WideOperation, WideTable,
+    Config, ConfigError, Finished, Intent, OneRoundtrip, Outcome, Tag, WideConfig, WideOperation,
+    WideTable,
 };
-use probeline_transport::{Alone, Exchange, Local, Owner, Slot, Transport};
-use proptest::prelude::*;
+use probeline_transport::{Alone, Local, Owner, Slot, Transport};
 
 type Wide<T, const W: usize> = WideTable<T, Vec<WideOperation<W>>, W>;
 
@@ -66,154 +59,10 @@ fn key<const W: usize>(number: u64) -> [u64; W] {
     core::array::from_fn(|at| if at == W - 1 { number } else { 7 })
 }
 
-#[derive(Clone, Debug)]
-enum Step {
-    Put(u64),
-    Find(u64),
-    PutBatch(u64, usize),
-    FindBatch(u64, usize),
-    Submit(u64, bool),
-    Poll,
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let number = 0_u64..60;
-    prop::collection::vec(
-        prop_oneof![
-            number.clone().prop_map(Step::Put),
-            number.clone().prop_map(Step::Find),
-            (number.clone(), 0_usize..30).prop_map(|(first, count)| Step::PutBatch(first, count)),
-            (number.clone(), 0_usize..30).prop_map(|(first, count)| Step::FindBatch(first, count)),
-            (number, any::<bool>()).prop_map(|(number, puts)| Step::Submit(number, puts)),
-            Just(Step::Poll),
-        ],
-        1..80,
-    )
-}
-
-fn ended(set: &mut BTreeSet<u64>, number: u64, puts: bool) -> Ended {
-    if set.contains(&number) {
-        return Ended::Found;
-    }
-    if !puts {
-        return Ended::Absent;
-    }
-    set.insert(number);
-    Ended::Inserted
-}
-
-/// Checks a table whose operations are posted, among other owners.
-fn posted_is_a_set<const W: usize>(steps: Vec<Step>, owners: u32) -> Result<(), TestCaseError> {
-    let config = WideConfig::<W>::new(128);
-    let cluster = cluster(&config, owners, 4);
-    let table = open(&cluster, 0, config, 4);
-    let _others: Vec<_> = (1..owners).map(|owner| open(&cluster, owner, config, 4)).collect();
-    is_a_set(table, steps)
-}
-
-/// Checks a table whose operations the CPU runs.
-fn direct_is_a_set<const W: usize>(
-    steps: Vec<Step>,
-    probing: Probing,
-) -> Result<(), TestCaseError> {
-    let new = WideConfig::<W>::new(128);
-    let chunk_buckets = if probing == Probing::Jump { 8 } else { 32 };
-    let buckets = Config { probing, chunk_buckets, ..new.buckets };
-    let config = WideConfig { buckets, ..new };
-    let engine = Builder::new(config.sizes(4)).open(&mut Alone).unwrap();
-    let table = WideTable::open(engine, config, storage(4), &mut Alone).unwrap();
-    is_a_set(table, steps)
-}
-
-fn is_a_set<T: Transport, const W: usize>(
-    mut table: Wide<T, W>,
-    steps: Vec<Step>,
-) -> Result<(), TestCaseError> {
-    let mut set = BTreeSet::new();
-    let mut out = [Finished::default(); 4];
-    // Keys whose submitted operations may not have ended.
-    let mut submitted = BTreeSet::new();
-    for step in steps {
-        match step {
-            Step::Put(number) if !submitted.contains(&number) => {
-                let expected = ended(&mut set, number, true);
-                match table.find_or_put(&key(number)) {
-                    Err(OperationError::Busy) => {
-                        prop_assert_eq!(table.in_flight(), 4);
-                        if expected == Ended::Inserted {
-                            set.remove(&number);
-                        }
-                    }
-                    end => prop_assert_eq!(end.map(Ended::from), Ok(expected)),
-                }
-            }
-            Step::Find(number) if !submitted.contains(&number) && table.in_flight() < 4 => {
-                prop_assert_eq!(table.find(&key(number)), Ok(set.contains(&number)));
-            }
-            Step::PutBatch(first, count) | Step::FindBatch(first, count)
-                if submitted.is_empty() =>
-            {
-                let puts = matches!(step, Step::PutBatch(..));
-                let numbers = first..first + count as u64;
-                let keys: Vec<[u64; W]> = numbers.clone().map(key).collect();
-                let results = if puts {
-                    ends(count, |ends| table.find_or_put_batch(&keys, ends))
-                } else {
-                    ends(count, |ends| table.find_batch(&keys, ends))
-                };
-                let expected: Vec<_> =
-                    numbers.map(|number| Ok(ended(&mut set, number, puts))).collect();
-                prop_assert_eq!(results, Ok(expected));
-            }
-            Step::Submit(number, puts) if !submitted.contains(&number) => {
-                let intent = if puts { Intent::FindOrPut } else { Intent::Find };
-                let expected = ended(&mut set.clone(), number, puts);
-                // The tag is the key's number and the expected outcome.
-                let tag = Tag(number << 8 | expected as u64);
-                if table.submit(tag, &key(number), intent).is_ok() {
-                    ended(&mut set, number, puts);
-                    submitted.insert(number);
-                }
-            }
-            _ => {
-                for end in table.poll_into(&mut out).unwrap() {
-                    prop_assert_eq!(end.result.map(|ended| ended as u64), Ok(end.tag.0 & 255));
-                    submitted.remove(&(end.tag.0 >> 8));
-                }
-            }
-        }
-    }
-    while table.in_flight() > 0 {
-        for end in table.poll_into(&mut out).unwrap() {
-            prop_assert_eq!(end.result.map(|ended| ended as u64), Ok(end.tag.0 & 255));
-        }
-    }
-    for number in 0..100 {
-        prop_assert_eq!(table.find(&key(number)), Ok(set.contains(&number)));
-    }
-    Ok(())
-}
-
-proptest! {
-    #[test]
-    fn a_wide_table_is_a_set(steps in steps(), owners in 1_u32..4) {
-        posted_is_a_set::<1>(steps.clone(), owners)?;
-        posted_is_a_set::<2>(steps.clone(), owners)?;
-        posted_is_a_set::<5>(steps, owners)?;
-    }
-
-    #[test]
-    fn a_wide_table_that_the_cpu_reaches_is_a_set(steps in steps()) {
-        direct_is_a_set::<1>(steps.clone(), Probing::Linear)?;
-        direct_is_a_set::<2>(steps.clone(), Probing::Lines)?;
-        direct_is_a_set::<16>(steps, Probing::Jump)?;
-    }
-}
-
 /// At load factor 0.5 a find takes a chunk and an entry, an insert a chunk and a claim; the WRITE
 /// of the key and the entries taken cost no roundtrip of their own.
 #[test]
-fn a_find_and_an_insert_take_two_roundtrips() {
+fn find_and_insert_take_two_roundtrips() {
     const KEYS: u64 = 512;
     let config = WideConfig::<4>::new(1_024);
     let sim = cluster(&config, 1, 1);
@@ -282,7 +131,7 @@ fn full_means_full_in_a_batch_of_the_cpu() {
 
 /// The slots after those of the operations belong to others.
 #[test]
-fn iteration_uses_the_slots_of_the_operations_only() {
+fn iterates_in_slots_of_operations_only() {
     let config = WideConfig::<2>::new(64);
     let sizes = config.sizes(1);
     let own = sizes.slots;
@@ -307,7 +156,7 @@ fn iteration_uses_the_slots_of_the_operations_only() {
 /// Entries that find-or-puts of existing keys took serve all later operations, whichever storage
 /// these use.
 #[test]
-fn entries_that_were_not_used_serve_later_operations() {
+fn reuses_unused_entries() {
     let config = WideConfig::<2> { entries_per_owner: 10, ..WideConfig::new(64) };
     let cluster = cluster(&config, 1, 8);
     let mut table = open(&cluster, 0, config, 8);
@@ -327,7 +176,7 @@ fn entries_that_were_not_used_serve_later_operations() {
 /// Fetches of entries complete in another order than they execute: an operation that finds every
 /// part exhausted waits for the run that another one fetches.
 #[test]
-fn entries_in_flight_are_not_taken() {
+fn waits_for_entries_in_flight() {
     const KEYS: u64 = 48;
     for seed in 0..200 {
         let config = WideConfig::<2> { entries_per_owner: KEYS, ..WideConfig::new(96) };
@@ -346,7 +195,7 @@ fn entries_in_flight_are_not_taken() {
 /// every part exhausted meanwhile waits for it, with nothing of its own in flight. It is full only if
 /// the other operation holds the entry by then.
 #[test]
-fn an_insert_waits_for_an_entry_that_another_operation_has_requested() {
+fn waits_for_an_entry_of_another_operation() {
     let mut inserted = 0;
     for seed in 0..200 {
         let config = WideConfig::<2> { entries_per_owner: 10, ..WideConfig::new(64) };
@@ -366,87 +215,10 @@ fn an_insert_waits_for_an_entry_that_another_operation_has_requested() {
     assert!(inserted > 20, "{inserted}");
 }
 
-/// Several owners insert the same keys at the same time: each is inserted once.
-#[test]
-fn owners_race_for_the_same_keys() {
-    const OWNERS: u32 = 3;
-    const KEYS: u64 = 400;
-    let config = WideConfig::<3>::for_keys(KEYS, OWNERS);
-    let sizes = Sizes { owners: OWNERS, window_words: config.words(), operations: 16, depth: 32 };
-    for direct in [false, true] {
-        let buckets = Config { direct, ..config.buckets };
-        let inserted = race(sizes, WideConfig { buckets, ..config }, KEYS);
-        assert_eq!(inserted.iter().sum::<u64>(), KEYS);
-    }
-}
-
-/// Returns how many keys each owner inserted.
-fn race(sizes: Sizes, config: WideConfig<3>, keys: u64) -> Vec<u64> {
-    on_shm(sizes, |engine, mut exchange| {
-        let storage = storage::<3>(8);
-        let mut table = WideTable::open(engine, config, storage, &mut exchange).unwrap();
-        let keys: Vec<_> = (0..keys).map(key).collect();
-        let mut results = vec![Outcome::Full; keys.len()];
-        table.find_or_put_batch(&keys, &mut results).unwrap();
-        let count = results.iter().filter(|result| **result == Outcome::Inserted).count();
-        assert!(results.iter().all(|result| *result != Outcome::Full));
-        for key in &keys {
-            assert_eq!(table.find(key), Ok(true));
-        }
-        // An engine that is dropped while others use theirs is a loss to them.
-        exchange.barrier().unwrap();
-        assert_eq!(table.stats().total().lines > 0, config.buckets.direct);
-        count as u64
-    })
-}
-
-/// More futures than storage, polled together: each ends once, and the set is right.
-#[test]
-fn futures_of_wide_keys() {
-    let config = WideConfig::<2>::new(128);
-    let cluster = cluster(&config, 1, 4);
-    let shared = &Shared::new(open(&cluster, 0, config, 4));
-    let mut context = Context::from_waker(Waker::noop());
-    let mut run = |puts: bool| {
-        let start = |number: u64| {
-            let key = key(number % 20);
-            Some(Box::pin(async move {
-                match puts {
-                    true => shared.find_or_put(&key).await.map(Ended::from),
-                    false => shared.find(&key).await.map(Ended::from),
-                }
-            }))
-        };
-        let mut futures: Vec<_> = (0..30).map(start).collect();
-        let mut outcomes = Vec::new();
-        // Far more rounds than roundtrips.
-        for _ in 0..100_000 {
-            if outcomes.len() == futures.len() {
-                break;
-            }
-            for place in &mut futures {
-                if let Some(future) = place
-                    && let Poll::Ready(end) = future.as_mut().poll(&mut context)
-                {
-                    outcomes.push(end.unwrap());
-                    *place = None;
-                }
-            }
-        }
-        outcomes
-    };
-    let count = |outcomes: Vec<Ended>, outcome| {
-        outcomes.into_iter().filter(|other| *other == outcome).count()
-    };
-    assert_eq!(count(run(false), Ended::Absent), 30);
-    assert_eq!(count(run(true), Ended::Inserted), 20);
-    assert_eq!(count(run(false), Ended::Found), 30);
-}
-
 /// A client stops for good after any of its steps: before the WRITE of its key, between the WRITE
 /// and the claim, or after the claim. The others finish, and no key is lost or doubled.
 #[test]
-fn a_client_that_stops_between_two_steps_blocks_nobody() {
+fn stopped_client_blocks_nobody() {
     const KEYS: u64 = 20;
     let mut ends = BTreeSet::new();
     for steps in 0..120 {
@@ -481,4 +253,26 @@ fn a_client_that_stops_between_two_steps_blocks_nobody() {
     // It stopped before any claim, after all of them, and in between.
     println!("reported and inserted by others: {ends:?}");
     assert!(ends.contains(&(0, KEYS)) && ends.contains(&(4, KEYS - 4)) && ends.len() > 2);
+}
+
+#[test]
+fn invalid_configurations_say_what_to_do() {
+    let paper = Config { chunk_buckets: 8, max_chunks: 64, ..Config::paper(64) };
+    let right = WideConfig::<3> { buckets: paper, entries_per_owner: 64 };
+    let sizes = right.sizes(4);
+    let engine = || Builder::new(sizes).open(&mut Alone).unwrap();
+    let buckets = Config { one_roundtrip: OneRoundtrip::Auto, ..paper };
+    for (config, expected) in [
+        (WideConfig { entries_per_owner: 0, ..right }, "it must be at least 1"),
+        (WideConfig { entries_per_owner: 80, ..right }, "open the engine with"),
+        (WideConfig { entries_per_owner: 1 << 44, ..right }, "lower entries_per_owner"),
+        (WideConfig { buckets, ..right }, "one_roundtrip must be Off"),
+    ] {
+        let refused = WideTable::new(engine(), config, storage(4)).map(drop).unwrap_err();
+        let message = refused.to_string();
+        assert!(message.contains(expected), "{message}");
+    }
+    let wide = WideConfig::<200> { buckets: paper, entries_per_owner: 1 };
+    let refused = WideTable::new(engine(), wide, storage(4)).map(drop);
+    assert_eq!(refused, Err(ConfigError::EntryWords { found: 200, most: sizes.slot_words }));
 }

@@ -9,21 +9,18 @@
 //! Shared memory executes posts in their order; `wide_faults.rs` shuffles them.
 
 use core::ops::Range;
-use core::panic::AssertUnwindSafe;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt;
-use std::panic::catch_unwind;
-use std::thread;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use probeline_exchange::Job;
 use probeline_shm::{Builder, Engine};
 use probeline_sim::Rng;
 use probeline_table::{Config, Outcome, WideConfig, WideOperation, WideTable};
-use probeline_testing::{Plan, kill_after, wait_for_kill};
-use probeline_transport::{Exchange, Fault, Owner, RemoteWord, Segment, Transport, all_gather_u64};
+use probeline_testing::{Plan, kill_after, seed_of_job, wait_for_kill};
+use probeline_transport::{Exchange, Fault, Owner, RemoteWord, Segment, Transport};
 
 const DIRECT: &str = "killed_clients_of_the_direct_path_lose_and_double_nothing";
 const POSTED: &str = "killed_clients_of_the_posted_path_lose_and_double_nothing";
@@ -79,10 +76,7 @@ struct Deaths {
 fn rounds(test: &str, is_direct: bool) {
     let mut job = probeline_testing::start(test, RANKS);
     let begin = Instant::now();
-    let seed = gather(&mut job, seed())[0];
-    if job.me() == Owner(0) {
-        println!("PROBELINE_SEED={seed}");
-    }
+    let seed = seed_of_job(&mut job);
     let mut deaths = Deaths::default();
     for nth in 0..ROUNDS {
         Round::open(&mut job, is_direct).run(seed.wrapping_add(nth), &mut deaths);
@@ -95,12 +89,6 @@ fn rounds(test: &str, is_direct: bool) {
         assert!(deaths.after_claim > 0, "no victim died between claim and result");
     }
     probeline_testing::succeed(job);
-}
-
-fn seed() -> u64 {
-    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros();
-    std::env::var("PROBELINE_SEED")
-        .map_or(u64::try_from(now).unwrap(), |seed| seed.parse().expect("a number"))
 }
 
 fn open(job: &mut Job, direct: bool) -> Table {
@@ -118,13 +106,6 @@ fn keys_in(words: &[AtomicU64]) -> Vec<u64> {
     let words: Vec<u64> = words.iter().map(|word| word.load(Acquire)).collect();
     let keys = words.windows(WORDS).filter(|found| found[0] < NUMBERS && *found == key(found[0]));
     keys.map(|found| found[0]).collect()
-}
-
-fn gather(job: &mut Job, mine: u64) -> [u64; RANKS as usize] {
-    let (mut buffer, mut all) = ([[0; 8]; RANKS as usize], [0; RANKS as usize]);
-    let gathered = all_gather_u64(job, mine, &mut buffer).unwrap();
-    all.iter_mut().zip(gathered).for_each(|(to, value)| *to = value);
-    all
 }
 
 /// What a victim records of a step: nothing, or one of these.
@@ -184,22 +165,9 @@ impl<'j> Round<'j> {
         u64::from(self.job.me().0) * (1 + VICTIMS)
     }
 
-    /// Starts a victim.
-    fn fork(&mut self, nth: u64, rng: Rng) -> libc::pid_t {
-        // SAFETY: this process has one thread, so the child may call any function.
-        match unsafe { libc::fork() } {
-            0 => self.die_inserting(nth, rng),
-            child => {
-                assert!(child > 0, "cannot fork");
-                child
-            }
-        }
-    }
-
-    /// Inserts until the timer kills this process.
-    fn die_inserting(&mut self, nth: u64, mut rng: Rng) -> ! {
-        // A panic must not return to the test, which the parent runs.
-        let died = catch_unwind(AssertUnwindSafe(|| {
+    /// Starts a victim, which inserts until the timer kills it.
+    fn fork(&mut self, nth: u64, mut rng: Rng) -> libc::pid_t {
+        probeline_testing::fork(|| {
             let client = self.client() + 1 + nth;
             let scale = 20_000 << rng.below(9);
             kill_after(scale + rng.below(scale));
@@ -212,13 +180,7 @@ impl<'j> Round<'j> {
                     self.record(nth, step, if is_new { INSERTED } else { FOUND });
                 }
             }
-            loop {
-                thread::park();
-            }
-        }));
-        let Err(_) = died;
-        // SAFETY: ends the process at once.
-        unsafe { libc::_exit(1) }
+        })
     }
 
     fn record(&self, nth: u64, step: u64, value: u64) {
@@ -338,13 +300,9 @@ fn insert(table: &mut Table, client: u64, steps: Range<u64>) -> Vec<Outcome> {
 }
 
 fn kill_owners() {
-    let seed = seed();
-    for nth in 0..20 {
+    for _ in 0..20 {
         let mut job = probeline_testing::start(OWNER, RANKS);
-        if (nth, job.me()) == (0, Owner(0)) {
-            println!("PROBELINE_SEED={seed}");
-        }
-        let seed = gather(&mut job, seed.wrapping_add(nth))[0];
+        let seed = seed_of_job(&mut job);
         kill_owner(job, seed);
     }
 }

@@ -1,7 +1,10 @@
 //! The death of test processes at random times.
 #![allow(unsafe_code)]
 
+use core::panic::AssertUnwindSafe;
 use core::{mem, ptr};
+use std::panic::catch_unwind;
+use std::thread;
 
 /// Lets the kernel kill this process by SIGKILL after some nanoseconds, or with its parent.
 ///
@@ -22,6 +25,28 @@ pub fn kill_after(nanoseconds: u64) {
         due.it_value = libc::timespec { tv_sec, tv_nsec };
         assert_eq!(libc::timer_settime(timer, 0, &raw const due, ptr::null_mut()), 0);
     }
+}
+
+/// Forks this process, which has one thread. The child calls `run`, and waits until [`kill_after`], which
+/// `run` has called, kills it. Returns the child.
+///
+/// # Panics
+/// If the process cannot fork.
+pub fn fork(run: impl FnOnce()) -> libc::pid_t {
+    // SAFETY: this process has one thread, so the child may call any function.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "cannot fork");
+    if child > 0 {
+        return child;
+    }
+    // A panic must not return to the test, which the parent runs.
+    if catch_unwind(AssertUnwindSafe(run)).is_ok() {
+        loop {
+            thread::park();
+        }
+    }
+    // SAFETY: ends the process at once.
+    unsafe { libc::_exit(1) }
 }
 
 /// Waits for a child of this process that [`kill_after`] kills.

@@ -5,6 +5,8 @@
 //! and [`finish`].
 
 mod kill;
+mod seed;
+mod watched;
 
 use core::time::Duration;
 use std::env;
@@ -15,7 +17,9 @@ use probeline_exchange::{Job, Limits, Options, Start, join};
 use probeline_transport::conformance::{Case, Failure, Report, Verdict, cases};
 use probeline_transport::{Call, Exchange, ExchangeError, MAX_OWNERS, Owner, Term};
 
-pub use kill::{kill_after, wait_for_kill};
+pub use kill::{fork, kill_after, wait_for_kill};
+pub use seed::{Replay, gather, replayed_seed, seed_of_job, seeds};
+pub use watched::{Access, AnyEngine, Posts, Watched};
 
 /// The maximum time to wait for other processes. Every phase of a test takes less on a busy
 /// machine, so only a test that hangs exceeds it.

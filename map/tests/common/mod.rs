@@ -2,15 +2,17 @@
 // Each test binary uses only a part of this module.
 #![allow(dead_code)]
 
-use probeline_map::{Config, Map, Operation, Plain};
+use probeline_exchange::Thread;
+use probeline_map::{Config, Map, OpenError, Operation, Plain};
 use probeline_shm::Builder;
-use probeline_sim::{Cluster, DirectAccess, Engine, Model};
-use probeline_transport::{Alone, Owner};
+use probeline_sim::{Cluster, DirectAccess, Model};
+use probeline_testing::AnyEngine;
+use probeline_transport::{Alone, Exchange, Owner};
 
 pub(crate) type Key = [u64; 10];
 pub(crate) type Value = [u64; 13];
-pub(crate) type SimMap<K, V> = Map<Engine, Vec<Operation<K, V>>, K, V>;
-pub(crate) type ShmMap<K, V> = Map<probeline_shm::Engine, Vec<Operation<K, V>>, K, V>;
+/// A map over any engine, so that its calls are compiled once for each type of keys and values.
+pub(crate) type AnyMap<K, V> = Map<AnyEngine<'static>, Vec<Operation<K, V>>, K, V>;
 
 /// A roundtrip to another owner; one to the own part takes a tenth of it.
 pub(crate) const ROUNDTRIP_NS: u64 = 100_000;
@@ -44,16 +46,45 @@ pub(crate) fn open<K: Plain, V: Plain>(
     owner: u32,
     config: Config,
     operations: u32,
-) -> SimMap<K, V> {
-    Map::new(cluster.engine(Owner(owner)).unwrap(), config, storage(operations)).unwrap()
+) -> AnyMap<K, V> {
+    let engine = AnyEngine::new(cluster.engine(Owner(owner)).unwrap());
+    Map::new(engine, config, storage(operations)).unwrap()
 }
 
 /// Returns a map of one owner over shared memory.
-pub(crate) fn on_shm<K: Plain, V: Plain>(config: Config, operations: u32) -> ShmMap<K, V> {
+pub(crate) fn on_shm<K: Plain, V: Plain>(config: Config, operations: u32) -> AnyMap<K, V> {
     let engine = Builder::new(config.sizes::<K, V>(operations)).open(&mut Alone).unwrap();
+    let engine = AnyEngine::new(engine);
     let map = Map::open(engine, config, storage(operations), &mut Alone).unwrap();
     assert_eq!(map.is_direct(), config.direct);
     map
+}
+
+/// Runs `body` on each of `ranks` ranks, which are threads, and returns the results.
+pub(crate) fn on_ranks<R: Send>(ranks: u32, body: impl Fn(&mut Thread) -> R + Sync) -> Vec<R> {
+    let body = &body;
+    let run = move |mut member: Thread| {
+        let result = body(&mut member);
+        // An engine that is dropped while others use theirs is a loss to them.
+        member.barrier().unwrap();
+        result
+    };
+    std::thread::scope(|scope| {
+        let members = probeline_exchange::threads(ranks).into_iter();
+        let running: Vec<_> = members.map(|member| scope.spawn(move || run(member))).collect();
+        running.into_iter().map(|member| member.join().unwrap()).collect()
+    })
+}
+
+/// Opens a map over shared memory together with the other ranks.
+pub(crate) fn try_open<K: Plain, V: Plain>(
+    config: Config,
+    operations: u32,
+    exchange: &mut dyn Exchange,
+) -> Result<AnyMap<K, V>, OpenError> {
+    let sizes = config.sizes::<K, V>(operations);
+    let engine = AnyEngine::new(Builder::new(sizes).open(exchange).unwrap());
+    Map::open(engine, config, storage(operations), exchange)
 }
 
 /// Returns a key from which every word can be checked.
@@ -66,12 +97,4 @@ pub(crate) fn value(number: u64, put: u64) -> Value {
     core::array::from_fn(|at| {
         if at == 0 { put } else { (number ^ put).rotate_left(u32::try_from(at).unwrap()) }
     })
-}
-
-/// Returns the seeds to try: 0 to `count`, or the one in `PROBELINE_SEED`.
-pub(crate) fn seeds(count: u64) -> Vec<u64> {
-    match std::env::var("PROBELINE_SEED") {
-        Ok(seed) => vec![seed.parse().expect("PROBELINE_SEED is a number")],
-        Err(_) => (0..count).collect(),
-    }
 }

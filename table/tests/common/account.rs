@@ -94,9 +94,9 @@ impl Account {
         Ok((key, intent))
     }
 
-    /// Returns the set of keys known to be present.
-    pub(crate) fn present(&self) -> BTreeSet<u64> {
-        self.known.iter().filter(|(_, known)| known.present).map(|(&key, _)| key).collect()
+    /// Returns the keys of all operations.
+    pub(crate) fn keys(&self) -> BTreeSet<u64> {
+        self.known.keys().copied().collect()
     }
 
     /// Compares the results of all operations with the content of the table.

@@ -1,15 +1,18 @@
 //! Drives the tables of several simulated owners in one thread, in an order that a seed determines.
 
-use probeline_sim::{Cluster, Engine, Rng};
+use probeline_pipeline::Structure;
+use probeline_sim::{Cluster, DirectAccess, Engine, Rng};
 use probeline_table::{
-    Bucket, Ended, Finished, Intent, OneRoundtrip, OperationError, OutcomeStats, Probing, Stats,
-    Table, Tag,
+    Bucket, Config, Ended, Finished, Intent, OneRoundtrip, OperationError, OutcomeStats, Probing,
+    Stats, Tag,
 };
+use probeline_testing::AnyEngine;
 use probeline_transport::{Call, Exchange, ExchangeError, Fault, Owner, Term, Transport};
 
 use super::account::{Account, End, UNTOUCHED, ends};
 use super::extensions::Setup;
-use super::{CachedTable, Wrong, cache, content, key, own_words, probe_order, storage};
+use super::kinds::{self, Numbered, Numbers};
+use super::{CachedTable, Wrong, key, probe_order};
 
 /// The parameters of a run.
 #[derive(Clone, Debug)]
@@ -17,11 +20,14 @@ pub(crate) struct Plan {
     pub(crate) sim: probeline_sim::Config,
     /// Each owner's configuration of the table.
     pub(crate) setups: Vec<Setup>,
+    /// Entries per owner of wide keys. If they run out, an operation is full while others hold them.
+    pub(crate) entries: u64,
+    pub(crate) lacks_entries: bool,
     /// Number of operations in flight for each owner.
     pub(crate) operations: u32,
     /// Number of different keys.
     pub(crate) keys: u64,
-    /// Step between the numbers of [`key`] used: with 4 all words are full of zero bytes.
+    /// Step between the numbers of keys: with 4 all words of narrow keys are full of zero bytes.
     pub(crate) key_step: u64,
     /// Number of operations; repetitions of failed ones do not count.
     pub(crate) submits: u64,
@@ -37,10 +43,12 @@ pub(crate) struct Plan {
     pub(crate) kill: Option<(u64, Owner)>,
 }
 
-pub(crate) struct Drive<T> {
+pub(crate) struct Drive<K: Numbers> {
     plan: Plan,
     pub(crate) cluster: Cluster,
-    pub(crate) tables: Vec<CachedTable<T>>,
+    pub(crate) tables: Vec<Numbered<AnyEngine<'static>, K>>,
+    /// The parameters of the first owner, of which keys depend.
+    config: K::Config,
     account: Account,
     rng: Rng,
     left: u64,
@@ -67,21 +75,26 @@ struct Member {
 /// Steps for each operation before a run counts as stuck: ten times the maximum over 1,500 seeds,
 /// in which a third of the one-sided operations failed.
 const MAX_STEPS_PER_OPERATION: u64 = 20_000;
-/// The initial value of a batch's results, which no operation here has.
 /// The stream of the seed that the driver draws from; the simulator does not use it.
 const STREAM: u64 = 100;
 
-impl<T: Transport> Drive<T> {
-    pub(crate) fn new(plan: Plan, wrap: impl Fn(Engine) -> T) -> Self {
+impl<K: Numbers> Drive<K> {
+    /// Opens tables over a cluster whose engines have room for them.
+    pub(crate) fn new(mut plan: Plan, wrap: impl Fn(Engine) -> AnyEngine<'static>) -> Self {
+        let config = |setup: &Setup| K::config(setup.config, plan.entries);
+        let sizes = K::sizes(&config(&plan.setups[0]), plan.operations);
+        plan.sim.window_words = sizes.window_words;
+        (plan.sim.slots, plan.sim.slot_words) =
+            (sizes.slots, plan.sim.slot_words.max(sizes.slot_words));
         let cluster = Cluster::new(plan.sim).unwrap();
         let owners = (0..plan.sim.owners).map(Owner);
         let open = |(owner, setup): (Owner, &Setup)| {
             let engine = wrap(cluster.engine(owner).unwrap());
-            let table = Table::new(engine, setup.config, storage(plan.operations)).unwrap();
-            table.with_cache(cache(setup.cache_entries))
+            kinds::new(engine, config(setup), plan.operations, setup.cache_entries)
         };
         Self {
             tables: owners.zip(&plan.setups).map(open).collect(),
+            config: config(&plan.setups[0]),
             account: Account::default(),
             rng: Rng::new(plan.sim.seed, STREAM),
             left: plan.submits,
@@ -166,7 +179,7 @@ impl<T: Transport> Drive<T> {
             true => fresh.saturating_sub(self.rng.below(4)),
             false => self.rng.below(keys),
         };
-        Some((key(number * self.plan.key_step), intent))
+        Some((number * self.plan.key_step, intent))
     }
 
     /// Returns a unique tag that identifies its owner.
@@ -175,14 +188,15 @@ impl<T: Transport> Drive<T> {
         self.next_tag * self.members.len() as u64 + owner as u64
     }
 
-    fn submit(&mut self, owner: usize, key: u64, intent: Intent) -> Result<(), Wrong> {
+    fn submit(&mut self, owner: usize, number: u64, intent: Intent) -> Result<(), Wrong> {
         let tag = self.tag(owner);
-        self.account.begin(tag, key, intent);
-        match self.tables[owner].submit(Tag(tag), key, intent) {
+        self.account.begin(tag, number, intent);
+        let key = K::key(&self.config, number);
+        match Structure::submit(&mut self.tables[owner], Tag(tag), &key, intent) {
             Ok(()) => self.members[owner].running += 1,
             Err(OperationError::Busy) => {
                 self.account.refused(tag);
-                self.members[owner].again.push((key, intent));
+                self.members[owner].again.push((number, intent));
             }
             // The next polls report the operations in flight, and then the fault.
             Err(OperationError::Fault(_)) => self.account.refused(tag),
@@ -191,12 +205,12 @@ impl<T: Transport> Drive<T> {
         Ok(())
     }
 
-    fn block(&mut self, owner: usize, key: u64, intent: Intent) -> Result<(), Wrong> {
+    fn block(&mut self, owner: usize, number: u64, intent: Intent) -> Result<(), Wrong> {
         let tag = self.tag(owner);
-        self.account.begin(tag, key, intent);
-        let end = block(&mut self.tables[owner], key, intent);
+        self.account.begin(tag, number, intent);
+        let end = self.tables[owner].call(&K::key(&self.config, number), intent);
         let submitted = self.members[owner].running;
-        self.called(owner, tag, (key, intent), end, submitted)
+        self.called(owner, tag, (number, intent), end, submitted)
     }
 
     /// Records the result of a blocking call; `submitted` operations were not reported at its
@@ -205,13 +219,13 @@ impl<T: Transport> Drive<T> {
         &mut self,
         owner: usize,
         tag: u64,
-        (key, intent): (u64, Intent),
+        (number, intent): (u64, Intent),
         end: End,
         submitted: u32,
     ) -> Result<(), Wrong> {
         if end == Err(OperationError::Busy) {
             self.account.refused(tag);
-            self.members[owner].again.push((key, intent));
+            self.members[owner].again.push((number, intent));
             if submitted == self.plan.operations {
                 return Ok(());
             }
@@ -222,28 +236,31 @@ impl<T: Transport> Drive<T> {
     }
 
     /// Runs a batch of random length, usually longer than the storage, with repeated keys and with
-    /// keys beyond 63 bits.
+    /// keys that are too large.
     fn batch(&mut self, owner: usize, first: u64, intent: Intent) -> Result<(), Wrong> {
         let most = if self.rng.chance(200_000) { 200 } else { 12 };
-        let (mut keys, mut copies) = (vec![first], vec![false]);
+        let (mut keys, mut copies) =
+            (vec![(K::key(&self.config, first), Some(first))], vec![false]);
         for _ in 0..self.rng.up_to(most) {
             let is_copy = self.rng.chance(100_000);
-            if self.rng.chance(100_000) {
-                keys.push(1 << 63 | self.rng.bits());
+            let too_large = K::too_large(self.rng.bits()).filter(|_| self.rng.chance(100_000));
+            if let Some(key) = too_large {
+                keys.push((key, None));
             } else if is_copy {
                 keys.push(keys[usize::try_from(self.rng.below(keys.len() as u64)).unwrap()]);
-            } else {
-                keys.extend(self.work(owner).map(|(key, _)| key));
+            } else if let Some((number, _)) = self.work(owner) {
+                keys.push((K::key(&self.config, number), Some(number)));
             }
             copies.resize(keys.len(), is_copy);
         }
         let mut tags = Vec::new();
-        for &key in &keys {
+        for (_, number) in &keys {
             tags.push(self.tag(owner));
-            if Bucket::new(key).is_ok() {
-                self.account.begin(tags[tags.len() - 1], key, intent);
+            if let Some(number) = number {
+                self.account.begin(tags[tags.len() - 1], *number, intent);
             }
         }
+        let (keys, numbers): (Vec<K::Key>, Vec<Option<u64>>) = keys.into_iter().unzip();
         let table = &mut self.tables[owner];
         let called = match intent {
             Intent::FindOrPut => ends(keys.len(), |ends| table.find_or_put_batch(&keys, ends)),
@@ -251,16 +268,15 @@ impl<T: Transport> Drive<T> {
         };
         let results = called.map_err(|error| error.to_string())?;
         let submitted = self.members[owner].running;
-        for (((&key, tag), end), is_copy) in keys.iter().zip(tags).zip(results).zip(copies) {
+        for (((number, tag), end), is_copy) in
+            numbers.into_iter().zip(tags).zip(results).zip(copies)
+        {
             let again = self.members[owner].again.len();
-            match (Bucket::new(key), end) {
-                (_, Err(UNTOUCHED)) => return Err(format!("no end of {key} in a batch")),
-                (Ok(_), _) => self.called(owner, tag, (key, intent), end, submitted)?,
-                (Err(refused), _) => {
-                    if end != Err(refused) {
-                        return Err(format!("{key} ended {end:?}"));
-                    }
-                }
+            match (number, end) {
+                (_, Err(UNTOUCHED)) => return Err(format!("no end of {number:?} in a batch")),
+                (Some(number), _) => self.called(owner, tag, (number, intent), end, submitted)?,
+                (None, Err(OperationError::Key { .. })) => {}
+                (None, _) => return Err(format!("a key that is too large ended {end:?}")),
             }
             // Repeating copies of failed operations would increase their number without limit.
             if is_copy {
@@ -286,10 +302,16 @@ impl<T: Transport> Drive<T> {
                 "owner {owner} received the result of tag {tag}, which is another's"
             ));
         }
-        let (key, intent) = self.account.end(tag, end)?;
-        self.check_memory(key, end)?;
         let member = &mut self.members[owner];
         member.running -= 1;
+        if end == Ok(Ended::Full) && self.plan.lacks_entries {
+            member.full += 1;
+            self.account.refused(tag);
+            return Ok(());
+        }
+        let (number, intent) = self.account.end(tag, end)?;
+        self.check_memory(number, end)?;
+        let member = &mut self.members[owner];
         match end {
             Ok(Ended::Found) => member.found += 1,
             Ok(Ended::Inserted) => member.inserted += 1,
@@ -298,7 +320,7 @@ impl<T: Transport> Drive<T> {
             Err(OperationError::Fault(_)) => member.failed += 1,
             Err(_) => {
                 member.failed += 1;
-                member.again.push((key, intent));
+                member.again.push((number, intent));
             }
         }
         Ok(())
@@ -316,66 +338,37 @@ impl<T: Transport> Drive<T> {
     }
 
     /// Checks a result against the memory at the moment of its report.
-    fn check_memory(&self, key: u64, end: End) -> Result<(), Wrong> {
-        let (is_there, has_room) = self.look(key);
+    fn check_memory(&self, number: u64, end: End) -> Result<(), Wrong> {
+        let Some((is_there, has_room)) = self.look(number) else { return Ok(()) };
         let right = match end {
             Ok(Ended::Found | Ended::Inserted) => is_there,
             Ok(Ended::Full) => !is_there && !has_room,
             Ok(Ended::Absent) | Err(_) => true,
         };
-        if right { Ok(()) } else { Err(format!("{key} ended {end:?}; there: {is_there}")) }
+        if right { Ok(()) } else { Err(format!("{number} ended {end:?}; there: {is_there}")) }
     }
 
-    /// Returns whether the chunks of `key` hold it, and whether they have an empty bucket before
-    /// it.
-    pub(crate) fn look(&self, key: u64) -> (bool, bool) {
-        let layout = *self.tables[0].layout();
-        let config = self.plan.setups[0].config;
-        let limit = u64::from(config.chunk_buckets) * u64::from(config.max_chunks);
-        let word = Bucket::new(key).unwrap().word();
-        let order = probe_order(&layout, key);
-        for at in order.take(usize::try_from(limit).unwrap()) {
-            let at = at as u64;
-            let owner = usize::try_from(at / layout.buckets_per_owner()).unwrap();
-            let index = layout.first_word() + at % layout.buckets_per_owner();
-            let bucket = &self.tables[owner].transport().window()[usize::try_from(index).unwrap()];
-            match bucket.load(core::sync::atomic::Ordering::Acquire) {
-                0 => return (false, true),
-                found if found == word => return (true, false),
-                _ => {}
-            }
-        }
-        (false, false)
+    /// Returns whether the chunks of a key hold it, and whether they have an empty bucket before it,
+    /// where the words show that.
+    pub(crate) fn look(&self, number: u64) -> Option<(bool, bool)> {
+        K::look(&self.tables, &self.plan.setups[0].config, number)
     }
 
-    fn check_end(&self) -> Result<(), Wrong> {
+    /// Compares the results with the content, unless that can only be read over a dead engine.
+    fn check_end(&mut self) -> Result<(), Wrong> {
         self.cluster.settle();
-        let ring: Vec<u64> = self.tables.iter().flat_map(own_words).collect();
-        let content = content(self.tables[0].layout(), &ring)?;
-        if content.len() != self.tables.iter().map(|table| table.local().count()).sum::<usize>()
-            || !self.tables.iter().flat_map(Table::local).all(|key| content.contains(&key))
-        {
-            return Err("`local` differs from the words".into());
-        }
-        self.account.check(&content)?;
-        (0..self.tables.len()).try_for_each(|owner| self.check_stats(owner))
+        (0..self.tables.len()).try_for_each(|owner| self.check_stats(owner))?;
+        K::content(&mut self.tables, self.account.keys())?
+            .map_or(Ok(()), |content| self.account.check(&content))
     }
 
     fn check_stats(&self, owner: usize) -> Result<(), Wrong> {
         let stats = *self.tables[owner].stats();
         let (member, setup) = (&self.members[owner], &self.plan.setups[owner]);
         let words_whole = self.tables[owner].transport().caps().word_reads_whole;
-        let parts = [stats.found, stats.inserted, stats.full, stats.absent];
-        let right = parts.map(|part| part.operations)
-            == [member.found, member.inserted, member.full, member.absent]
-            && stats.failed == member.failed
-            && (stats.total().confirms == 0 || !words_whole)
-            && if setup.is_paper() {
-                is_right_of_paper(&stats, setup.config.max_chunks)
-            } else {
-                let reaches = self.plan.sim.direct_access != probeline_sim::DirectAccess::None;
-                is_right(&stats, setup, reaches)
-            };
+        let ended = [member.found, member.inserted, member.full, member.absent, member.failed];
+        let right = (stats.total().confirms == 0 || !words_whole)
+            && K::is_right(&stats, ended, setup, self.plan.sim.direct_access);
         if right { Ok(()) } else { Err(format!("owner {owner}: {stats:?}, {setup:?}, {member:?}")) }
     }
 
@@ -394,6 +387,24 @@ impl<T: Transport> Drive<T> {
     /// Returns the faults, by owner.
     pub(crate) fn faults(&self) -> Vec<Option<Fault>> {
         self.members.iter().map(|member| member.fault).collect()
+    }
+}
+
+/// Returns whether the counters are those of operations of which so many ended found, inserted, full,
+/// absent, and failed.
+pub(crate) fn counts_operations(stats: &Stats, ended: [u64; 5]) -> bool {
+    let Stats { found, inserted, full, absent, failed, .. } = *stats;
+    let [found, inserted, full, absent] =
+        [found, inserted, full, absent].map(|part| part.operations);
+    [found, inserted, full, absent, failed] == ended
+}
+
+/// Returns whether these costs of a table of narrow keys are possible.
+pub(crate) fn is_right(stats: &Stats, setup: &Setup, access: DirectAccess) -> bool {
+    if setup.is_paper() {
+        is_right_of_paper(stats, setup.config.max_chunks)
+    } else {
+        is_right_of_extensions(stats, setup, access != DirectAccess::None)
     }
 }
 
@@ -418,7 +429,7 @@ fn is_right_of_paper(stats: &Stats, max_chunks: u32) -> bool {
 }
 
 /// Returns whether these costs are possible with this owner's configuration.
-fn is_right(stats: &Stats, setup: &Setup, reaches: bool) -> bool {
+fn is_right_of_extensions(stats: &Stats, setup: &Setup, reaches: bool) -> bool {
     let Setup { config, cache_entries } = *setup;
     let Stats { found, inserted, full, absent, .. } = *stats;
     let parts = [found, inserted, full, absent];
@@ -454,12 +465,29 @@ fn is_right(stats: &Stats, setup: &Setup, reaches: bool) -> bool {
     costs && claims && switched_off && always_on && jumps
 }
 
-/// Makes a blocking call.
-pub(crate) fn block<T: Transport>(table: &mut CachedTable<T>, key: u64, intent: Intent) -> End {
-    match intent {
-        Intent::FindOrPut => table.find_or_put(key).map(Ended::from),
-        Intent::Find => table.find(key).map(Ended::from),
+/// Returns whether the chunks of a narrow key hold it, and whether they have an empty bucket before
+/// it.
+pub(crate) fn look<T: Transport>(
+    tables: &[CachedTable<T>],
+    config: &Config,
+    number: u64,
+) -> (bool, bool) {
+    let layout = *tables[0].layout();
+    let limit = u64::from(config.chunk_buckets) * u64::from(config.max_chunks);
+    let word = Bucket::new(key(number)).unwrap().word();
+    let order = probe_order(&layout, key(number));
+    for at in order.take(usize::try_from(limit).unwrap()) {
+        let at = at as u64;
+        let owner = usize::try_from(at / layout.buckets_per_owner()).unwrap();
+        let index = layout.first_word() + at % layout.buckets_per_owner();
+        let bucket = &tables[owner].transport().window()[usize::try_from(index).unwrap()];
+        match bucket.load(core::sync::atomic::Ordering::Acquire) {
+            0 => return (false, true),
+            found if found == word => return (true, false),
+            _ => {}
+        }
     }
+    (false, false)
 }
 
 /// An exchange whose reductions do not wait, for calls that one thread makes in turn for all owners.

@@ -3,15 +3,16 @@
 #![allow(dead_code)]
 
 pub(crate) mod account;
-pub(crate) mod declared;
 pub(crate) mod drive;
 pub(crate) mod extensions;
 pub(crate) mod job;
+pub(crate) mod kinds;
 
 use core::sync::atomic::Ordering::Acquire;
 use std::collections::BTreeSet;
 
-use probeline_table::{Bucket, CacheEntry, Layout, MAX_KEY, Operation, Probing, Table};
+use probeline_pipeline::OperationOf;
+use probeline_table::{Bucket, CacheEntry, Keys, Layout, MAX_KEY, Operation, Probing, Set, Table};
 use probeline_transport::Transport;
 
 /// The error of a run, for the message of a failed test.
@@ -30,32 +31,10 @@ pub(crate) fn cache(entries: usize) -> Vec<CacheEntry> {
     vec![CacheEntry::EMPTY; entries]
 }
 
-/// Returns the seeds to try: 0 to `count`, or the one in `PROBELINE_SEED`.
-pub(crate) fn seeds(count: u64) -> Vec<u64> {
-    match std::env::var("PROBELINE_SEED") {
-        Ok(seed) => vec![seed.parse().expect("PROBELINE_SEED is a number")],
-        Err(_) => (0..count).collect(),
-    }
-}
-
-/// Prints the seed and the command that repeats it if its test fails.
-pub(crate) struct Replay(pub(crate) u64);
-
-impl Drop for Replay {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let test = std::thread::current().name().unwrap_or("").to_owned();
-            eprintln!("replay: PROBELINE_SEED={} cargo test -p probeline-table {test}", self.0);
-        }
-    }
-}
-
 /// Returns the words of this owner's buckets.
-pub(crate) fn own_words<T, S, C>(table: &Table<T, S, C>) -> Vec<u64>
+pub(crate) fn own_words<T: Transport, S, K: Keys>(table: &Set<T, S, K>) -> Vec<u64>
 where
-    T: Transport,
-    S: AsMut<[Operation]>,
-    C: AsMut<[CacheEntry]>,
+    S: AsMut<[OperationOf<K>]>,
 {
     let layout = table.layout();
     let first = usize::try_from(layout.first_word()).unwrap();

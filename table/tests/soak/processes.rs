@@ -16,7 +16,6 @@ use probeline_table::{Config, Ended, Finished, Intent, OperationError, Table, Ta
 use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Sizes, Transport};
 
 use crate::common::account::ends;
-use crate::common::drive::block;
 use crate::common::extensions::{Setup, setups};
 use crate::common::{CachedTable, cache, content, key, storage};
 
@@ -220,7 +219,7 @@ impl Rank {
         if self.rng.chance(50_000) {
             self.batch(number, intent);
         }
-        match block(&mut self.table, key, intent) {
+        match self.table.call(&key, intent) {
             Err(OperationError::Busy) => {}
             end => self.end(tag, end.unwrap()),
         }

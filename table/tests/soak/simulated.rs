@@ -1,18 +1,19 @@
 //! Simulated owners with operations that fail, take effect late, and execute twice, with torn
 //! READs, and with owners that die.
 
-use probeline_sim::{DirectAccess, Engine, Faults, Jitter, Model, Order, Rng};
-use probeline_table::{Config, OutcomeStats};
-use probeline_transport::{AtomicScope, Fault, Owner, Transport};
+use probeline_sim::{Counters, Death, DirectAccess, Faults, Jitter, Model, Order, Rng};
+use probeline_table::{Config, EntryStats, OutcomeStats, TreeStats};
+use probeline_testing::{AnyEngine, Replay, Watched, seeds};
+use probeline_transport::{AtomicScope, Fault, Owner};
 
-use crate::common::declared::Declared;
+use crate::common::Wrong;
 use crate::common::drive::{Drive, Plan};
 use crate::common::extensions::setups;
-use crate::common::{Replay, Wrong, seeds};
+use crate::common::kinds::{NarrowKeys, Numbers, TreeKeys, WideKeys};
 
 /// Returns a plan of random sizes with `faults`; the number of keys is between a half and three
-/// halves of the number of buckets.
-fn plan(seed: u64, mut faults: Faults) -> Plan {
+/// halves of the number of buckets, of which each owner has at most `most_lines` lines.
+fn plan(seed: u64, mut faults: Faults, most_lines: u64) -> Plan {
     let key_step = if seed.is_multiple_of(4) { 4 } else { 1 };
     if key_step > 1 {
         // With words full of zero bytes, an operation takes dozens of confirmations. If one in six
@@ -24,7 +25,7 @@ fn plan(seed: u64, mut faults: Faults) -> Plan {
     let mut rng = Rng::new(seed, 200);
     let mut from = |least: u64, most: u64| least + rng.up_to(most - least);
     let owners = u32::try_from(from(3, 4)).unwrap();
-    let part = 8 * from(4, 60);
+    let part = 8 * from(4, most_lines);
     let small = |n: u64| u32::try_from(n).unwrap();
     let table = Config {
         first_word: 8 * from(0, 2),
@@ -34,10 +35,10 @@ fn plan(seed: u64, mut faults: Faults) -> Plan {
     };
     let operations = small(from(1, 8));
     let buckets = part * u64::from(owners);
+    // Operations in error cost entries. A run without any has few, so that they run out.
+    let has_errors = faults.error_done_ppm + faults.error_undone_ppm + faults.error_late_ppm > 0;
     let sim = probeline_sim::Config {
         owners,
-        window_words: table.first_word + table.words(),
-        slots: Config::slots(operations),
         slot_words: 32,
         depth: small(from(2, 16)),
         seed,
@@ -58,6 +59,8 @@ fn plan(seed: u64, mut faults: Faults) -> Plan {
     Plan {
         sim,
         setups: setups(seed, owners, table),
+        entries: if has_errors { 4_000 } else { 20 },
+        lacks_entries: !has_errors,
         operations,
         keys: from(buckets / 2, buckets * 3 / 2),
         key_step,
@@ -70,20 +73,27 @@ fn plan(seed: u64, mut faults: Faults) -> Plan {
     }
 }
 
-#[test]
-fn a_hundred_seeds_with_all_faults() {
-    let mut sums = probeline_sim::Counters::default();
-    let (mut operations, mut costs) = (0, OutcomeStats::default());
-    for seed in seeds(100) {
+/// Runs seeds with all faults. Wide keys have no errors, and few entries, in a third of them. Lets
+/// `visit` see each run.
+fn run_with_all_faults<K: Numbers>(
+    count: u64,
+    most_lines: u64,
+    mut visit: impl FnMut(&Drive<K>),
+) -> (Counters, OutcomeStats) {
+    let (mut sums, mut costs) = (Counters::default(), OutcomeStats::default());
+    for seed in seeds(count) {
         let _replay = Replay(seed);
         let mut faults = Faults::swarm(seed);
         if seed % 2 == 0 {
             faults.torn_read_ppm = 500_000;
         }
-        let mut drive = Drive::new(plan(seed, faults), |engine| engine);
+        if seed % 3 == 0 && K::NAME == "WideTable" {
+            [faults.error_done_ppm, faults.error_undone_ppm, faults.error_late_ppm] = [0; 3];
+        }
+        let mut drive = Drive::<K>::new(plan(seed, faults, most_lines), AnyEngine::new);
         assert_eq!(drive.run(), Ok(()), "seed {seed}");
+        visit(&drive);
         let counters = drive.cluster.counters();
-        operations += drive.ended();
         costs = costs.plus(&drive.costs());
         sums.errors_done += counters.errors_done;
         sums.errors_undone += counters.errors_undone;
@@ -93,9 +103,13 @@ fn a_hundred_seeds_with_all_faults() {
         sums.slow += counters.slow;
         sums.deaths += counters.deaths;
     }
-    println!(
-        "{operations} operations: {costs:?}; {} errors with and {} without effect, \
-         {} late effects, {} repeated READs, {} torn words, {} slow operations, {} deaths",
+    println!("{costs:?}; {sums:?}");
+    (sums, costs)
+}
+
+/// Checks that the faults and `others` happened, unless one seed is replayed.
+fn check_happened(sums: &Counters, others: &[u64]) {
+    let faults = [
         sums.errors_done,
         sums.errors_undone,
         sums.late_effects,
@@ -103,32 +117,56 @@ fn a_hundred_seeds_with_all_faults() {
         sums.torn_words,
         sums.slow,
         sums.deaths,
-    );
+    ];
     if std::env::var_os("PROBELINE_SEED").is_none() {
-        let happened = [
-            sums.errors_done,
-            sums.errors_undone,
-            sums.late_effects,
-            sums.repeated_reads,
-            sums.torn_words,
-            sums.slow,
-            sums.deaths,
-            costs.confirms,
-            costs.claims_lost,
-            costs.one_roundtrip_claims_decided,
-            costs.one_roundtrip_claims - costs.one_roundtrip_claims_decided,
-            costs.lines,
-            costs.cache_hits,
-        ];
-        assert!(happened.iter().all(|&times| times > 0), "{sums:?}, {costs:?}");
+        let happened = faults.iter().chain(others).all(|times| *times > 0);
+        assert!(happened, "{sums:?}, {others:?}");
     }
+}
+
+#[test]
+fn narrow_keys_with_all_faults() {
+    let (sums, costs) = run_with_all_faults::<NarrowKeys>(100, 60, |_| ());
+    let others = [
+        costs.confirms,
+        costs.claims_lost,
+        costs.one_roundtrip_claims_decided,
+        costs.one_roundtrip_claims - costs.one_roundtrip_claims_decided,
+        costs.lines,
+        costs.cache_hits,
+    ];
+    check_happened(&sums, &others);
+}
+
+#[test]
+fn wide_keys_with_all_faults() {
+    let (mut stats, mut full) = (EntryStats::default(), 0);
+    let (sums, costs) = run_with_all_faults::<WideKeys<3>>(60, 10, |drive| {
+        for table in &drive.tables {
+            stats = stats.plus(table.entry_stats());
+            full += table.stats().full.operations;
+        }
+    });
+    let entries = [stats.entry_reads, stats.fetches, stats.entries_from_others];
+    check_happened(&sums, &[&entries[..], &[costs.confirms, costs.claims_lost, full]].concat());
+}
+
+#[test]
+fn tree_keys_with_all_faults() {
+    let (mut stats, mut full) = (TreeStats::default(), 0);
+    let (sums, _) = run_with_all_faults::<TreeKeys<3>>(60, 20, |drive| {
+        for table in &drive.tables {
+            stats = stats.plus(table.tree_stats());
+            full += table.stats().full.operations;
+        }
+    });
+    check_happened(&sums, &[stats.cache_hits, stats.inner_inserted, full]);
 }
 
 /// A dead owner, killed or failed by itself: every owner gets the result of each of its operations,
 /// and then the fault of its engine.
-#[test]
-fn after_a_lost_owner_every_result_and_fault_is_reported() {
-    for seed in seeds(40) {
+fn lose_owners<K: Numbers>(count: u64) {
+    for seed in seeds(count) {
         let _replay = Replay(seed);
         let mut faults = Faults { death: None, ..Faults::swarm(seed) };
         let by_itself = seed % 2 == 0;
@@ -136,9 +174,9 @@ fn after_a_lost_owner_every_result_and_fault_is_reported() {
         // Early in a run, which has at least some hundred operations.
         let after = 20 + seed % 40;
         if by_itself {
-            faults.death = Some(probeline_sim::Death { owner: victim, after_ops: after });
+            faults.death = Some(Death { owner: victim, after_ops: after });
         }
-        let mut plan = plan(seed, faults);
+        let mut plan = plan(seed, faults, 60);
         if by_itself {
             // The death counts posts, which caches and direct CPU loads avoid.
             plan.sim.direct_access = DirectAccess::None;
@@ -149,7 +187,7 @@ fn after_a_lost_owner_every_result_and_fault_is_reported() {
             true => Fault::Device { code: probeline_sim::DEATH_STATUS },
             false => Fault::OwnerLost(victim),
         };
-        let mut drive = Drive::new(plan, |engine| engine);
+        let mut drive = Drive::<K>::new(plan, AnyEngine::new);
         assert_eq!(drive.run(), Ok(()), "seed {seed}");
         for (owner, fault) in (0..).map(Owner).zip(drive.faults()) {
             let expected = if owner == victim { dead } else { Fault::OwnerLost(victim) };
@@ -158,31 +196,33 @@ fn after_a_lost_owner_every_result_and_fault_is_reported() {
     }
 }
 
-/// Declares that words are whole although they may tear.
-fn declares_whole_words(inner: Engine) -> Declared<Engine> {
-    Declared::new(inner, |caps| caps.word_reads_whole = true)
+#[test]
+fn reports_all_results_and_the_loss_of_an_owner() {
+    lose_owners::<NarrowKeys>(40);
+    lose_owners::<WideKeys<3>>(20);
+    lose_owners::<TreeKeys<3>>(20);
 }
 
-/// Returns a plan in which all owners use the same few words, and every READ may be torn.
-fn torn(seed: u64) -> Plan {
-    let plan = plan(seed, Faults { torn_read_ppm: 500_000, ..Faults::none() });
+/// Runs a plan in which all owners use the same few words, and every READ may be torn. The engines
+/// may declare that words are whole all the same.
+fn run_torn(seed: u64, declares_whole: bool) -> Result<(), Wrong> {
+    let plan = plan(seed, Faults { torn_read_ppm: 500_000, ..Faults::none() }, 60);
     let key_step = 1 + seed % 2 * 3;
-    Plan { key_step, operations: 4, sim: probeline_sim::Config { slots: 8, ..plan.sim }, ..plan }
-}
-
-fn is_right<T: Transport>(seed: u64, wrap: impl Fn(Engine) -> T) -> Result<(), Wrong> {
-    Drive::new(torn(seed), wrap).run()
+    let plan = Plan { key_step, operations: 4, ..plan };
+    let wrap = |engine| {
+        AnyEngine::new(Watched::declaring(engine, |caps| caps.word_reads_whole |= declares_whole))
+    };
+    Drive::<NarrowKeys>::new(plan, wrap).run()
 }
 
 /// Checks that the soak can fail: without protection from torn words it does.
 #[test]
-fn without_protection_torn_words_are_found_out() {
-    let wrong: Vec<Wrong> =
-        (0..40).filter_map(|seed| is_right(seed, declares_whole_words).err()).collect();
+fn finds_unprotected_torn_words() {
+    let wrong: Vec<Wrong> = (0..40).filter_map(|seed| run_torn(seed, true).err()).collect();
     println!("{} of 40 seeds, such as: {:?}", wrong.len(), wrong.first());
     assert!(wrong.len() > 4);
     for seed in seeds(40) {
         let _replay = Replay(seed);
-        assert_eq!(is_right(seed, |engine| engine), Ok(()), "seed {seed}");
+        assert_eq!(run_torn(seed, false), Ok(()), "seed {seed}");
     }
 }
