@@ -117,9 +117,9 @@ check-mpi *libraries:
 check-map *args:
     ucx-shim/check-map "$@"
 
-# The soak on shared memory with four ranks, for this many seconds
+# The soak of each kind of table between processes, some of which are killed, for this many seconds
 soak seconds="60":
-    PROBELINE_SOAK_SECONDS={{seconds}} cargo test --package probeline-table --test soak -- --nocapture
+    PROBELINE_SOAK_SECONDS={{seconds}} cargo test --package probeline-table --test killed
 
 # The table linked without std and without a panic
 nostd:

@@ -7,6 +7,8 @@ use core::pin::Pin;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use core::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::Wake;
 
 use probeline_pipeline::{
     Atomic, BatchError, Collective, CollectiveError, Error, FINGERPRINT, Finished, Kind, Open,
@@ -312,7 +314,7 @@ fn completes_operations_in_flight_before_a_call() {
                 array.submit(Tag(tag), &(4 * me + tag), 1).unwrap();
             }
             call(&mut array, exchange);
-            assert_eq!(array.transport_mut().unwrap().in_flight(), 0);
+            assert_eq!(array.transport().in_flight(), 0);
             let mut out = [Finished::default(); 8];
             let ended = array.poll_into(&mut out).unwrap();
             let mut tags: Vec<u64> = ended.iter().map(|end| end.tag.0).collect();
@@ -339,7 +341,11 @@ fn returns_an_idle_engine() {
 fn refuses_calls_when_only_polls_can_free_storage() {
     for ended in [false, true] {
         let mut array = alone();
-        (0..4).for_each(|tag| array.submit(Tag(tag), &tag, 1).unwrap());
+        (0..4).for_each(|tag| {
+            assert!(array.has_room());
+            array.submit(Tag(tag), &tag, 1).unwrap();
+        });
+        assert!(!array.has_room());
         if ended {
             array.transport_mut().unwrap();
         }
@@ -427,6 +433,58 @@ fn frees_the_storage_of_dropped_futures() {
     }
     drop(OperationFuture::new(&shared, &5, 1));
     assert_eq!(shared.into_inner().call(&5, 0), Ok(80), "one that was not polled does nothing");
+}
+
+/// All storage holds results that their tasks have not taken: a further future waits for them.
+#[test]
+fn waits_for_results_that_are_not_taken() {
+    let shared = RefCell::new(alone());
+    let mut running: Vec<_> = (0..4).map(|_| OperationFuture::new(&shared, &5, 1)).collect();
+    assert!(running.iter_mut().all(|future| poll(future).is_pending()));
+    let mut last = OperationFuture::new(&shared, &5, 1);
+    assert!((0..200).all(|_| poll(&mut last).is_pending()));
+    for future in &mut running {
+        assert!((0..100).any(|_| poll(future).is_ready()));
+    }
+    assert!((0..100).any(|_| poll(&mut last) == Poll::Ready(Ok(4))));
+}
+
+/// An executor that polls only woken tasks ends all of them, whose operations overlap: in as many
+/// tasks, they take little more time than one.
+#[test]
+fn wakes_tasks_whose_operations_overlap() {
+    #[derive(Default)]
+    struct Woken(AtomicU64);
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Release);
+        }
+    }
+
+    let run_ns = |tasks: usize| {
+        let shared = &RefCell::new(alone());
+        let start_ns = shared.borrow().transport().now_ns();
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let task = |_| {
+            Box::pin(async move {
+                for _ in 0..16 / tasks {
+                    OperationFuture::new(shared, &5, 1).await.unwrap();
+                }
+            })
+        };
+        let mut running: Vec<_> = (0..tasks).map(task).collect();
+        while !running.is_empty() {
+            let before = woken.0.load(Acquire);
+            let mut context = Context::from_waker(&waker);
+            running.retain_mut(|task| task.as_mut().poll(&mut context).is_pending());
+            let wakes = woken.0.load(Acquire) - before;
+            assert!(wakes >= running.len() as u64, "{wakes} wakes of {} tasks", running.len());
+        }
+        shared.borrow().transport().now_ns() - start_ns
+    };
+    let (alone_ns, together_ns) = (run_ns(1), run_ns(4));
+    assert!(together_ns * 3 < alone_ns, "{together_ns} ns in 4 tasks, {alone_ns} ns in one");
 }
 
 /// Operations that fail keep a count in step.

@@ -179,12 +179,15 @@ fn phases<K: Numbers>(over: Over, config: K::Config, room: Option<u64>) {
     });
 }
 
-fn check<T: Transport, K: Numbers>(
-    table: &mut Numbered<T, K>,
+fn check<K: Numbers>(
+    table: &mut AnyTable<K>,
     exchange: &mut dyn Exchange,
     expected: &BTreeSet<u64>,
 ) {
     assert_eq!(table.len(exchange), Ok(expected.len() as u64));
+    let buckets = table.layout().buckets();
+    let load_factor = table.occupied(exchange).unwrap() as f64 / buckets as f64;
+    assert_eq!(table.load_factor(exchange), Ok(load_factor));
     let local = kinds::part(table).unwrap();
     assert!(local.iter().all(|number| expected.contains(number)));
     let count = gather(exchange, local.len() as u64).iter().sum::<u64>();
@@ -225,8 +228,7 @@ fn forgets_operations_in_flight() {
         let config = K::config(Config { direct: false, ..Config::new(1_024) }, 1_100);
         let window_words = K::sizes(&config, OPERATIONS).window_words;
         over.run(sizes(window_words), |engine, exchange| {
-            let mut table =
-                kinds::open::<_, K>(AnyEngine::new(engine), config, OPERATIONS, exchange);
+            let mut table = kinds::open::<_, K>(engine, config, OPERATIONS, exchange);
             let first = 1_000 * u64::from(exchange.me().0);
             for number in first..first + 4 {
                 let key = K::key(&config, number);
@@ -251,10 +253,10 @@ fn forgets_operations_in_flight() {
             assert_eq!(table.len(exchange), Ok(3 * 400));
         });
     }
-    fn clear<K: Numbers>(table: &mut AnyTable<'_, K>, exchange: &mut dyn Exchange) {
+    fn clear<K: Numbers>(table: &mut AnyTable<K>, exchange: &mut dyn Exchange) {
         table.clear(exchange).unwrap();
     }
-    fn retain<K: Numbers>(table: &mut AnyTable<'_, K>, exchange: &mut dyn Exchange) {
+    fn retain<K: Numbers>(table: &mut AnyTable<K>, exchange: &mut dyn Exchange) {
         assert_eq!(K::retain(table, exchange, |_| false).unwrap(), Ok(4 * u64::from(OWNERS)));
     }
     for over in BOTH {
@@ -266,8 +268,8 @@ fn forgets_operations_in_flight() {
     }
 }
 
-type AnyTable<'e, K> = Numbered<AnyEngine<'e>, K>;
-type Remove<K> = fn(&mut AnyTable<'_, K>, &mut dyn Exchange);
+type AnyTable<K> = Numbered<AnyEngine<'static>, K>;
+type Remove<K> = fn(&mut AnyTable<K>, &mut dyn Exchange);
 
 /// An exchange whose reductions return late.
 struct Late<'e>(&'e mut dyn Exchange);
@@ -304,14 +306,18 @@ fn uses_the_direct_path_of_wide_keys_together_or_not_at_all() {
     let config = |direct| WideKeys::<3>::config(Config { direct, ..CONFIG }, 64);
     // What each owner's configuration allows, in one table after the other.
     let allowed = [[true; 3], [true, false, true], [true; 3], [false; 3]];
-    Over::Shm.run(sizes(config(true).words() + 8), |engine, exchange| {
+    Over::Shm.run(sizes(config(true).words() + 8), |mut engine, exchange| {
         let me = exchange.me().0 as usize;
         let mut late = Late(exchange);
         for owners in allowed {
             let exchange: &mut dyn Exchange = if me == 0 { &mut late } else { late.0 };
             let config = config(owners[me]);
-            let mut table =
-                kinds::open::<_, WideKeys<3>>(&mut *engine, config, OPERATIONS, exchange);
+            let mut table = kinds::open::<_, WideKeys<3>>(
+                AnyEngine::new(&mut engine),
+                config,
+                OPERATIONS,
+                exchange,
+            );
             kinds::find(&mut table, 1).unwrap();
             assert_eq!(table.stats().total().lines > 0, owners == [true; 3], "owner {me}");
         }
@@ -336,11 +342,11 @@ fn table_setups(owners: u32) -> impl Strategy<Value = Vec<Setup>> {
 }
 
 /// Opens this owner's table together with all others.
-fn open_as<'e>(
+fn open_as(
     setups: &[Setup],
-    engine: &'e mut dyn Transport,
+    engine: AnyEngine<'static>,
     exchange: &mut dyn Exchange,
-) -> job::AnyTable<'e> {
+) -> job::AnyTable {
     let Setup { config, cache_entries } = setups[exchange.me().0 as usize];
     let table = Table::open(engine, config, storage(4), exchange).unwrap();
     table.with_cache(cache(cache_entries))
@@ -402,7 +408,7 @@ impl Moments {
 }
 
 /// Inserts this owner's share of `keys`. Returns the number of keys inserted.
-fn put(table: &mut job::AnyTable<'_>, keys: &[u64]) -> u64 {
+fn put(table: &mut job::AnyTable, keys: &[u64]) -> u64 {
     let put = |&key: &u64| match table.find_or_put(key).unwrap() {
         Outcome::Inserted => 1,
         Outcome::Found => 0,
@@ -412,7 +418,7 @@ fn put(table: &mut job::AnyTable<'_>, keys: &[u64]) -> u64 {
 }
 
 /// Finds all keys, so that a cache contains them.
-fn see_all(table: &mut job::AnyTable<'_>, keys: &[u64]) {
+fn see_all(table: &mut job::AnyTable, keys: &[u64]) {
     for &key in keys {
         assert_eq!(table.find(key), Ok(true));
     }
@@ -431,37 +437,6 @@ fn share(keys: &[u64], exchange: &dyn Exchange) -> Vec<u64> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..Default::default() })]
-
-    #[test]
-    fn len_load_factor_and_clear(
-        setups in (1_u32..4).prop_flat_map(table_setups),
-        over in over(),
-        load in prop_oneof![Just(1.0), 0.0..1.0],
-        seed: u64,
-    ) {
-        let (sizes, buckets) = sizes_of(&setups);
-        let count = share_of(buckets, load);
-        over.run(sizes, |engine, exchange| {
-            let mut table = open_as(&setups, engine, exchange);
-            let all = keys(table.layout(), Homes::Anywhere, count, seed);
-            for _ in 0..2 {
-                assert_eq!(table.len(exchange), Ok(0));
-                assert_eq!(table.load_factor(exchange), Ok(0.0));
-                let inserted = put(&mut table, &share(&all, exchange));
-                assert_eq!(inserted, share(&all, exchange).len() as u64);
-                assert_eq!(table.len(exchange), Ok(count as u64));
-                let load = count as f64 / buckets as f64;
-                assert_eq!(table.load_factor(exchange), Ok(load));
-                see_all(&mut table, &all);
-                table.clear(exchange).unwrap();
-                assert_eq!(table.local().count(), 0);
-                for &key in &all {
-                    assert_eq!(table.find(key), Ok(false));
-                }
-            }
-            exchange.barrier().unwrap();
-        });
-    }
 
     /// Collects garbage in rounds, at any load and with clusters across all borders. Kept keys can
     /// be found, removed keys cannot, and the table still works.

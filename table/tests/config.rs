@@ -8,8 +8,7 @@ use std::sync::LazyLock;
 use common::storage;
 use probeline_sim::{Cluster, Engine};
 use probeline_table::{
-    Config, ConfigError, Ended, Finished, Intent, MAX_KEY, Operation, OperationError, Outcome,
-    Stats, Table, Tag,
+    Config, ConfigError, Intent, MAX_KEY, Operation, OperationError, Outcome, Stats, Table, Tag,
 };
 use probeline_transport::{Owner, Transport};
 
@@ -54,7 +53,7 @@ fn limits<V: Copy>(
 }
 
 #[test]
-fn the_first_word_begins_a_line() {
+fn first_word_begins_a_line() {
     let refused = |found| (found, ConfigError::FirstWord { found });
     limits(
         |first_word| new(*SIM, Config { first_word, ..CONFIG }, 1),
@@ -86,7 +85,7 @@ fn buckets_fit_the_windows() {
 }
 
 #[test]
-fn a_chunk_fits_a_part_and_a_slot() {
+fn chunk_fits_a_part_and_a_slot() {
     let refused = |most| move |found| (found, ConfigError::ChunkBuckets { found, most });
     let (slot, part) = (refused(48), refused(136));
     let make = |chunk_buckets| new(*SIM, Config { chunk_buckets, ..CONFIG }, 1);
@@ -129,7 +128,7 @@ fn operations_have_two_slots_each() {
 }
 
 #[test]
-fn the_transport_holds_the_two_reads_of_a_chunk() {
+fn transport_holds_two_reads_of_a_chunk() {
     limits(
         |depth| new(probeline_sim::Config { depth, ..*SIM }, CONFIG, 1),
         &[2, 3],
@@ -139,7 +138,7 @@ fn the_transport_holds_the_two_reads_of_a_chunk() {
 }
 
 #[test]
-fn the_papers_parameters_are_the_default() {
+fn parameters_of_the_paper_are_the_default() {
     let config = Config::new(1_000);
     assert_eq!((config.first_word, config.chunk_buckets, config.max_chunks), (0, 32, 32));
     assert_eq!((config.words(), Config::slots(5)), (1_000, 10));
@@ -150,7 +149,7 @@ fn the_papers_parameters_are_the_default() {
 }
 
 #[test]
-fn a_key_beyond_63_bits_changes_nothing() {
+fn key_beyond_63_bits_changes_nothing() {
     let mut table = new(*SIM, CONFIG, 1).unwrap();
     let refused = OperationError::Key { bits: 64, most: 63 };
     assert!(refused.to_string().contains("at most 63"), "{refused}");
@@ -168,37 +167,4 @@ fn a_key_beyond_63_bits_changes_nothing() {
         assert_eq!(table.find_or_put(key), Ok(Outcome::Found));
         assert_eq!(table.find(key), Ok(true));
     }
-}
-
-#[test]
-fn a_busy_table_completes_its_operations() {
-    let mut table = new(*SIM, CONFIG, 3).unwrap();
-    for tag in 0..3 {
-        table.submit(Tag(tag), tag, Intent::FindOrPut).unwrap();
-    }
-    let in_flight = table.transport().in_flight();
-    assert_eq!(table.submit(Tag(3), 3, Intent::FindOrPut), Err(OperationError::Busy));
-    assert!(OperationError::Busy.to_string().contains("poll"));
-    let too_large = OperationError::Key { bits: 64, most: 63 };
-    assert_eq!(table.submit(Tag(4), u64::MAX, Intent::Find), Err(too_large));
-    assert_eq!(table.transport().in_flight(), in_flight);
-
-    let mut out = [Finished::default(); 1];
-    let mut tags = Vec::new();
-    for _ in 0..100 {
-        for end in table.poll_into(&mut out).unwrap() {
-            assert_eq!(end.result, Ok(Ended::Inserted));
-            tags.push(end.tag.0);
-        }
-    }
-    tags.sort_unstable();
-    assert_eq!(tags, [0, 1, 2]);
-    assert_eq!(table.submit(Tag(3), 3, Intent::FindOrPut), Ok(()));
-    table.transport_mut().unwrap();
-    assert_eq!(table.in_flight(), 1, "it has ended and was not reported");
-    let inserted = Finished { tag: Tag(3), result: Ok(Ended::Inserted) };
-    assert_eq!(table.poll_into(&mut out), Ok(&[inserted][..]));
-    assert_eq!(table.in_flight(), 0);
-    table.reset_stats();
-    assert_eq!(*table.stats(), Stats::default());
 }

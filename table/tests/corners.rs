@@ -15,8 +15,8 @@ use common::extensions::probed;
 use common::{content, own_words, probe_order, storage};
 use probeline_sim::{Cluster, DirectAccess, Engine, Model, Order};
 use probeline_table::{
-    Bucket, Config, Ended, Finished, Intent, Layout, OneRoundtrip, Operation, OperationError,
-    Outcome, Probing, ReadAhead, ReadCost, Table, Tag,
+    Bucket, Config, Ended, Finished, Intent, Layout, OneRoundtrip, Operation, Outcome, Probing,
+    ReadAhead, ReadCost, Table, Tag,
 };
 use probeline_testing::Watched;
 use probeline_transport::{AtomicScope, Owner, Transport};

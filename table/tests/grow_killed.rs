@@ -4,58 +4,57 @@
 //! A kernel timer kills the rank with SIGKILL at a random time. The windows of a dead rank stay in
 //! memory as long as others map them, so that the survivors see its part too.
 
+mod common;
+
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::thread;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
+use common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
 use probeline_exchange::Job;
 use probeline_shm::{Builder, Engine};
 use probeline_sim::Rng;
-use probeline_table::{
-    Bucket, Config, GrowError, Layout, Operation, Outcome, Table, TreeConfig, TreeOperation,
-    TreeTable, WideConfig, WideOperation, WideTable,
-};
-use probeline_testing::{Plan, kill_after};
-use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport, all_gather_u64};
+use probeline_table::{Bucket, Config, GrowError};
+use probeline_testing::{Plan, kill_after, seed_of_job};
+use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
 
-const NARROW: &str = "a_rank_killed_in_a_growth_leaves_the_table_whole";
-const WIDE: &str = "a_rank_killed_in_a_growth_leaves_the_wide_table_whole";
-const TREE: &str = "a_rank_killed_in_a_growth_leaves_the_tree_table_whole";
+const NARROW: &str = "growth_of_a_killed_rank_leaves_the_table_whole";
+const WIDE: &str = "growth_of_a_killed_rank_leaves_the_wide_table_whole";
+const TREE: &str = "growth_of_a_killed_rank_leaves_the_tree_table_whole";
 
 const RANKS: u32 = 3;
 const VICTIM: Owner = Owner(1);
-const ROUNDS: u64 = 12;
+const ROUNDS: u32 = 12;
 const OPERATIONS: u32 = 8;
 const WORDS: usize = 3;
 const BUCKETS: u64 = 1 << 15;
-const KEYS: u64 = BUCKETS * RANKS as u64 * 3 / 4;
+/// The numbers whose keys the table holds.
+const KEYS: u64 = 1 << 16;
 /// Longest time from the kill to the error of the survivors.
 const BOUND: Duration = Duration::from_secs(20);
 
 fn main() {
     probeline_testing::run(&[
-        (NARROW, Plan::Run(|| rounds(NARROW, narrow))),
-        (WIDE, Plan::Run(|| rounds(WIDE, wide))),
-        (TREE, Plan::Run(|| rounds(TREE, tree))),
+        (NARROW, Plan::Run(|| rounds::<NarrowKeys>(NARROW, 1, narrow))),
+        (WIDE, Plan::Run(|| rounds::<WideKeys<WORDS>>(WIDE, 1, wide))),
+        (TREE, Plan::Run(|| rounds::<TreeKeys<2>>(TREE, 4, tree))),
     ]);
 }
 
+/// Returns the numbers of the keys in the windows of all ranks.
+type Content<K> = fn(&Numbered<Engine, K>) -> BTreeSet<u64>;
+
 /// Grows in several jobs, in each of which the victim dies at another time. Each rank but the first
-/// takes part in one job.
-fn rounds(test: &str, grow: fn(&mut Job, Rng) -> bool) {
-    let seed = seed();
+/// takes part in one job. The table has so many times `BUCKETS` buckets.
+fn rounds<K: Numbers>(test: &str, times: u64, content: Content<K>) {
     let mut errors = 0;
-    for nth in 0..ROUNDS {
+    for _ in 0..ROUNDS {
         let mut job = probeline_testing::start(test, RANKS);
-        if (nth, job.me()) == (0, Owner(0)) {
-            println!("PROBELINE_SEED={seed}");
-        }
-        let seed = gather(&mut job, seed.wrapping_add(nth))[0];
-        errors += u32::from(grow(&mut job, Rng::new(seed, 0)));
+        errors += u32::from(grow::<K>(&mut job, times * BUCKETS, content));
         let statuses = probeline_testing::finish(job);
         assert_eq!(statuses[0].signal(), Some(libc::SIGKILL), "{statuses:?}");
         assert!(statuses[1].success(), "{statuses:?}");
@@ -64,111 +63,78 @@ fn rounds(test: &str, grow: fn(&mut Job, Rng) -> bool) {
     assert!(errors > 0, "no rank was killed during a growth");
 }
 
-fn seed() -> u64 {
-    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros();
-    std::env::var("PROBELINE_SEED")
-        .map_or(u64::try_from(now).unwrap(), |seed| seed.parse().expect("a number"))
-}
-
-fn gather(job: &mut Job, mine: u64) -> [u64; RANKS as usize] {
-    let (mut buffer, mut all) = ([[0; 8]; RANKS as usize], [0; RANKS as usize]);
-    let gathered = all_gather_u64(job, mine, &mut buffer).unwrap();
-    all.iter_mut().zip(gathered).for_each(|(to, value)| *to = value);
-    all
-}
-
-/// The numbers that a rank inserts.
-fn numbers(job: &Job) -> impl Iterator<Item = u64> + use<> {
-    (u64::from(job.me().0)..KEYS).step_by(RANKS as usize)
-}
-
-fn narrow(job: &mut Job, rng: Rng) -> bool {
+/// Lets all ranks grow at once, and kills the victim meanwhile. Returns whether the growth failed.
+fn grow<K: Numbers>(job: &mut Job, buckets: u64, content: Content<K>) -> bool {
+    let mut rng = Rng::new(seed_of_job(job), 0);
     let open = |job: &mut Job, buckets| {
-        let config = Config { direct: false, ..Config::new(buckets) };
-        let engine = Builder::new(config.sizes(OPERATIONS)).open(job).unwrap();
-        Table::open(engine, config, vec![Operation::EMPTY; OPERATIONS as usize], job).unwrap()
+        let config = K::config(Config { direct: false, ..Config::new(buckets) }, buckets);
+        let engine = Builder::new(K::sizes(&config, OPERATIONS)).open(job).unwrap();
+        kinds::open::<_, K>(engine, config, OPERATIONS, job)
     };
-    let (mut table, mut target) = (open(job, BUCKETS), open(job, 4 * BUCKETS));
-    for number in numbers(job) {
-        assert_eq!(table.find_or_put(number), Ok(Outcome::Inserted));
+    let (mut table, mut target) = (open(job, buckets), open(job, 4 * buckets));
+    for number in (u64::from(job.me().0)..KEYS).step_by(RANKS as usize) {
+        kinds::put(&mut table, number).unwrap();
     }
-    let result = with_a_kill(job, rng, |job| table.grow_into(&mut target, job));
-    let content = |table: &Table<Engine, Vec<Operation>>| -> BTreeSet<u64> {
-        let (words, layout) = (table.config().words(), table.layout());
-        let parts = windows(table.transport(), words).map(|window| part(window, layout));
-        parts.flatten().filter_map(Bucket::from_word).map(Bucket::key).collect()
-    };
-    check(result, &content(&table), &content(&target))
+    job.barrier().unwrap();
+    if job.me() == VICTIM {
+        let most_ns = 10_000 << rng.below(12);
+        kill_after(10_000 + rng.below(most_ns));
+    }
+    let begin = Instant::now();
+    let result = table.grow_into(&mut target, job);
+    while job.me() == VICTIM {
+        thread::park();
+    }
+    assert!(begin.elapsed() < BOUND, "{result:?} after {:?}", begin.elapsed());
+    let all: BTreeSet<u64> = (0..KEYS).collect();
+    assert_eq!(content(&table), all, "{result:?}");
+    match result {
+        Ok(keys) => assert_eq!((keys, content(&target)), (KEYS, all)),
+        Err(GrowError::Collective(_)) => {}
+        Err(error) => panic!("{error}"),
+    }
+    result.is_err()
 }
 
-fn wide(job: &mut Job, rng: Rng) -> bool {
-    type Wide = WideTable<Engine, Vec<WideOperation<WORDS>>, WORDS>;
-    let open = |job: &mut Job, buckets| {
-        let mut config = WideConfig::<WORDS>::new(buckets);
-        config.buckets.direct = false;
-        let engine = Builder::new(config.sizes(OPERATIONS)).open(job).unwrap();
-        let storage = vec![WideOperation::EMPTY; OPERATIONS as usize];
-        WideTable::open(engine, config, storage, job).unwrap()
-    };
-    let (mut table, mut target) = (open(job, BUCKETS), open(job, 4 * BUCKETS));
-    let key = |number: u64| [number, (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15), !number];
-    for number in numbers(job) {
-        assert_eq!(table.find_or_put(&key(number)), Ok(Outcome::Inserted));
-    }
-    let result = with_a_kill(job, rng, |job| table.grow_into(&mut target, job));
-    // The keys in memory, and as many buckets that refer to them.
-    let content = |table: &Wide| -> BTreeSet<u64> {
-        let (words, layout) = (table.config().words(), table.layout());
-        let mut occupied = 0;
-        let mut keys = BTreeSet::new();
-        for window in windows(table.transport(), words) {
-            let window: Vec<u64> = window.iter().map(|word| word.load(Acquire)).collect();
-            let written =
-                window.windows(WORDS).filter(|found| found[0] < KEYS && **found == key(found[0]));
-            keys.extend(written.map(|found| found[0]));
-        }
-        for window in windows(table.transport(), words) {
-            occupied += part(window, layout).filter(|word| *word != 0).count();
-        }
-        assert!(occupied <= keys.len(), "{occupied} buckets, {} keys", keys.len());
-        if occupied < keys.len() { BTreeSet::new() } else { keys }
-    };
-    check(result, &content(&table), &content(&target))
+fn narrow(table: &Numbered<Engine, NarrowKeys>) -> BTreeSet<u64> {
+    let config = *table.config();
+    let keys = parts(table).filter_map(Bucket::from_word).map(Bucket::key);
+    keys.map(|key| NarrowKeys::number(&config, &key)).collect()
 }
 
-/// Keys of four slots of 31 bits, each with an inner node of its own and one that it shares.
-fn tree(job: &mut Job, rng: Rng) -> bool {
-    type Tree = TreeTable<Engine, Vec<TreeOperation<2>>, 2>;
-    let open = |job: &mut Job, buckets| {
-        let mut config = TreeConfig::new(buckets, 124);
-        config.buckets.direct = false;
-        let engine = Builder::new(config.sizes(OPERATIONS)).open(job).unwrap();
-        TreeTable::open(engine, config, vec![TreeOperation::EMPTY; OPERATIONS as usize], job)
-            .unwrap()
-    };
-    let (mut table, mut target) = (open(job, 3 * BUCKETS), open(job, 6 * BUCKETS));
-    let key = |number: u64| [number | (number % 7) << 31, 5];
-    for number in numbers(job) {
-        assert_eq!(table.find_or_put(&key(number)), Ok(Outcome::Inserted));
-    }
-    let result = with_a_kill(job, rng, |job| table.grow_into(&mut target, job));
-    // The first slot of each root's key: the left child of a node that the root refers to.
-    let content = |table: &Tree| -> BTreeSet<u64> {
-        let (words, layout) = (table.config().words(), table.layout());
-        let parts = windows(table.transport(), words).map(|window| part(window, layout));
-        let pair = |word: u64| Bucket::from_word(word).map_or(0, Bucket::key);
-        let pairs: Vec<u64> = parts.flatten().map(pair).collect();
-        let children = |pair: u64| [pair >> 31 & 0x7fff_ffff, pair & 0x7fff_ffff];
-        let roots = pairs.iter().filter(|pair| *pair >> 62 == 1);
-        let decoded = roots.map(|root| {
-            let nodes = children(*root).map(|at| children(pairs[usize::try_from(at).unwrap()]));
-            let number = nodes[0][0];
-            assert_eq!(nodes.as_flattened(), [number, number % 7, 20, 0], "{root:x}");
-            number
+/// Returns the keys in memory, if as many buckets refer to them.
+fn wide(table: &Numbered<Engine, WideKeys<WORDS>>) -> BTreeSet<u64> {
+    let config = *table.config();
+    let mut keys = BTreeSet::new();
+    for window in windows(table.transport(), config.words()) {
+        let window: Vec<u64> = window.iter().map(|word| word.load(Acquire)).collect();
+        let number = |words: &[u64]| words[WORDS - 1];
+        let written = window.windows(WORDS).filter(|words| {
+            number(words) < KEYS && **words == WideKeys::<WORDS>::key(&config, number(words))
         });
-        decoded.collect()
+        keys.extend(written.map(number));
+    }
+    let occupied = parts(table).filter(|word| *word != 0).count();
+    assert!(occupied <= keys.len(), "{occupied} buckets, {} keys", keys.len());
+    if occupied < keys.len() { BTreeSet::new() } else { keys }
+}
+
+/// Keys of 86 bits have three slots: the root refers to the node of the first two, and holds the third.
+fn tree(table: &Numbered<Engine, TreeKeys<2>>) -> BTreeSet<u64> {
+    const SLOT: u32 = 29;
+    let config = *table.config();
+    let pair = |word: u64| Bucket::from_word(word).map_or(0, Bucket::key);
+    let pairs: Vec<u64> = parts(table).map(pair).collect();
+    let children = |pair: u64| [pair >> 31 & 0x7fff_ffff, pair & 0x7fff_ffff];
+    let roots = pairs.iter().filter(|pair| *pair >> 62 == 1);
+    let number = |root: &u64| {
+        let [node, third] = children(*root);
+        let [first, second] = children(pairs[usize::try_from(node).unwrap()]).map(u128::from);
+        let key = first | second << SLOT | u128::from(third) << (2 * SLOT);
+        #[allow(clippy::cast_possible_truncation)]
+        TreeKeys::<2>::number(&config, &[key as u64, (key >> 64) as u64])
     };
-    check(result, &content(&table), &content(&target))
+    roots.map(number).collect()
 }
 
 /// Returns the windows of all ranks, also of dead ones.
@@ -180,45 +146,10 @@ fn windows(engine: &Engine, words: u64) -> impl Iterator<Item = &[AtomicU64]> {
     })
 }
 
-/// Returns the words of the buckets in a window.
-fn part<'w>(window: &'w [AtomicU64], layout: &Layout) -> impl Iterator<Item = u64> + use<'w> {
-    let first = usize::try_from(layout.first_word()).unwrap();
-    let count = usize::try_from(layout.buckets_per_owner()).unwrap();
-    window[first..first + count].iter().map(|word| word.load(Acquire))
-}
-
-/// Lets all ranks grow at once, and kills the victim meanwhile.
-fn with_a_kill(
-    job: &mut Job,
-    mut rng: Rng,
-    grow: impl FnOnce(&mut Job) -> Result<u64, GrowError>,
-) -> Result<u64, GrowError> {
-    job.barrier().unwrap();
-    if job.me() == VICTIM {
-        let most_ns = 10_000 << rng.below(12);
-        kill_after(10_000 + rng.below(most_ns));
-    }
-    let begin = Instant::now();
-    let result = grow(job);
-    while job.me() == VICTIM {
-        thread::park();
-    }
-    assert!(begin.elapsed() < BOUND, "{result:?} after {:?}", begin.elapsed());
-    result
-}
-
-/// Compares the tables with the result. Returns whether the growth failed.
-fn check(result: Result<u64, GrowError>, table: &BTreeSet<u64>, target: &BTreeSet<u64>) -> bool {
-    let all: BTreeSet<u64> = (0..KEYS).collect();
-    assert_eq!(table.len(), all.len(), "{result:?}");
-    assert_eq!(*table, all, "{result:?}");
-    match result {
-        Ok(keys) => {
-            assert_eq!(keys, KEYS);
-            assert_eq!(*target, all);
-            false
-        }
-        Err(GrowError::Collective(_)) => true,
-        Err(error) => panic!("{error}"),
-    }
+/// Returns the words of the buckets of all ranks.
+fn parts<K: Numbers>(table: &Numbered<Engine, K>) -> impl Iterator<Item = u64> {
+    let (first, count) = (table.layout().first_word(), table.layout().buckets_per_owner());
+    let skipped = usize::try_from(first).unwrap();
+    let parts = windows(table.transport(), first + count).flat_map(move |part| &part[skipped..]);
+    parts.map(|word| word.load(Acquire))
 }

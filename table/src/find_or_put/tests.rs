@@ -3,7 +3,6 @@
 
 mod claims;
 mod script;
-mod storage;
 
 use core::sync::atomic::Ordering::SeqCst;
 use std::collections::BTreeSet;
@@ -100,17 +99,6 @@ fn a_blocking_call_waits_for_the_read_ahead_of_another() {
     assert_eq!(call(&mut pipeline, 1, Intent::Find), Ok(Ended::Found));
     pipeline.quiesce().unwrap();
     assert_idle(&mut pipeline);
-}
-
-#[test]
-fn a_blocking_call_refuses_where_only_the_caller_can_free_storage() {
-    let mut pipeline = pipeline(1, 8, 1, 1, 8);
-    pipeline.transport_mut().runs = true;
-    put(&mut pipeline, 7, 1).unwrap();
-    let busy = Err(OperationError::Busy);
-    assert_eq!(call(&mut pipeline, 2, Intent::Find), busy);
-    assert_eq!(poll(&mut pipeline), [(7, INSERTED)], "unharmed");
-    assert_eq!(call(&mut pipeline, 2, Intent::Find), Ok(Ended::Absent));
 }
 
 /// The chunk read ahead shows an older state, from before the first chunk was filled.

@@ -7,7 +7,7 @@ use probeline_table::{
     Stats, Tag,
 };
 use probeline_testing::AnyEngine;
-use probeline_transport::{Call, Exchange, ExchangeError, Fault, Owner, Term, Transport};
+use probeline_transport::{Fault, Owner, Transport};
 
 use super::account::{Account, End, UNTOUCHED, ends};
 use super::extensions::Setup;
@@ -102,14 +102,6 @@ impl<K: Numbers> Drive<K> {
             members: vec![Member::default(); plan.sim.owners as usize],
             cluster,
             plan,
-        }
-    }
-
-    /// Runs `agree` for all owners, one after the other.
-    pub(crate) fn agree(&mut self) {
-        let owners = self.plan.sim.owners;
-        for (me, table) in (0..).map(Owner).zip(&mut self.tables) {
-            table.agree(&mut NoWait { me, owners }).unwrap();
         }
     }
 
@@ -488,32 +480,4 @@ pub(crate) fn look<T: Transport>(
         }
     }
     (false, false)
-}
-
-/// An exchange whose reductions do not wait, for calls that one thread makes in turn for all owners.
-struct NoWait {
-    me: Owner,
-    owners: u32,
-}
-
-impl Exchange for NoWait {
-    fn me(&self) -> Owner {
-        self.me
-    }
-
-    fn owners(&self) -> u32 {
-        self.owners
-    }
-
-    fn all_gather(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
-        unreachable!("only reductions are called")
-    }
-
-    fn all_to_all(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
-        unreachable!("only reductions are called")
-    }
-
-    fn reduce(&mut self, _: Call, _: &mut [Term]) -> Result<(), ExchangeError> {
-        Ok(())
-    }
 }

@@ -5,17 +5,18 @@ use std::thread;
 use probeline_exchange::{Thread, threads};
 use probeline_sim::{Cluster, stage};
 use probeline_table::Config;
-use probeline_transport::{Exchange, Transport};
+use probeline_testing::AnyEngine;
+use probeline_transport::Exchange;
 
 use super::CachedTable;
 
-/// A table over any transport.
-pub(crate) type AnyTable<'a> = CachedTable<&'a mut dyn Transport>;
+/// A table of narrow keys over any transport.
+pub(crate) type AnyTable = CachedTable<AnyEngine<'static>>;
 
 /// The function that an owner's thread runs with its engine and its exchange.
-pub(crate) trait Body<R>: Fn(&mut dyn Transport, &mut dyn Exchange) -> R + Sync {}
+pub(crate) trait Body<R>: Fn(AnyEngine<'static>, &mut dyn Exchange) -> R + Sync {}
 
-impl<R, F: Fn(&mut dyn Transport, &mut dyn Exchange) -> R + Sync> Body<R> for F {}
+impl<R, F: Fn(AnyEngine<'static>, &mut dyn Exchange) -> R + Sync> Body<R> for F {}
 
 /// The transport of the owners.
 #[derive(Clone, Copy, Debug)]
@@ -64,10 +65,12 @@ impl Over {
     /// Runs `body` for every owner, and returns the results in the order of owners.
     pub(crate) fn run<R: Send>(self, sizes: Sizes, body: impl Body<R>) -> Vec<R> {
         match self {
-            Self::Shm => on_shm(sizes, |mut engine, mut exchange| body(&mut engine, &mut exchange)),
+            Self::Shm => {
+                on_shm(sizes, |engine, mut exchange| body(AnyEngine::new(engine), &mut exchange))
+            }
             Self::Sim { seed } => {
                 let cluster = Cluster::new(sizes.sim(seed)).unwrap();
-                let body = |mut engine, mut exchange| body(&mut engine, &mut exchange);
+                let body = |engine, mut exchange| body(AnyEngine::new(engine), &mut exchange);
                 stage::run(&cluster, body).unwrap()
             }
         }

@@ -3,15 +3,16 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
-use probeline_pipeline::{Open, OperationOf};
+use probeline_pipeline::{Open, OperationOf, Structure};
 use probeline_sim::DirectAccess;
 use probeline_table::{
-    Bucket, CacheEntry, CollectiveError, Config, ConfigError, Ended, Intent, Keys, Narrow,
-    OneRoundtrip, OpenError, OperationError, PairCacheLine, Set, Stats, Tree, TreeConfig, Wide,
-    WideConfig,
+    Bucket, CacheEntry, CollectiveError, Config, ConfigError, Ended, Finished, Intent, Keys,
+    Narrow, OneRoundtrip, OpenError, OperationError, PairCacheLine, Set, Stats, Tag, Tree,
+    TreeConfig, Wide, WideConfig,
 };
 use probeline_transport::{Exchange, Sizes, Transport};
 
+use super::account::{End, UNTOUCHED, ends};
 use super::drive::{counts_operations, is_right, look};
 use super::extensions::Setup;
 use super::{Wrong, cache, content, key, own_words};
@@ -146,6 +147,37 @@ pub(crate) fn find<T: Transport, K: Numbers>(
     number: u64,
 ) -> Option<bool> {
     call(table, number, Intent::Find).map(|ended| ended == Ended::Found)
+}
+
+/// Runs operations as blocking calls, as a batch, or submitted.
+pub(crate) fn run_in_form<T: Transport, K: Numbers>(
+    table: &mut Numbered<T, K>,
+    keys: &[K::Key],
+    form: u8,
+    intent: Intent,
+) -> Vec<End> {
+    match (form, intent) {
+        (0, _) => keys.iter().map(|key| table.call(key, intent)).collect(),
+        (1, Intent::FindOrPut) => {
+            ends(keys.len(), |ends| table.find_or_put_batch(keys, ends)).unwrap()
+        }
+        (1, Intent::Find) => ends(keys.len(), |ends| table.find_batch(keys, ends)).unwrap(),
+        _ => {
+            let (mut next, mut results) = (0, vec![Err(UNTOUCHED); keys.len()]);
+            while next < keys.len() || table.in_flight() > 0 {
+                while next < keys.len() && table.has_room() {
+                    match Structure::submit(table, Tag(next as u64), &keys[next], intent) {
+                        Ok(()) => next += 1,
+                        Err(error) => assert_eq!(error, OperationError::Busy),
+                    }
+                }
+                for end in table.poll_into(&mut [Finished::default(); 4]).unwrap() {
+                    results[usize::try_from(end.tag.0).unwrap()] = end.result;
+                }
+            }
+            results
+        }
+    }
 }
 
 /// Returns the numbers of the keys in this owner's part.

@@ -1,9 +1,8 @@
-//! Long runs against a set: on the simulator with all kinds of faults, and between processes.
+//! Long runs against a set: on the simulator, with and without faults.
 //!
-//! `PROBELINE_SEED` replays one simulated run. The run between processes takes
-//! `PROBELINE_SOAK_SECONDS`, 60 by default.
+//! `PROBELINE_SEED` replays one simulated run. `killed.rs` has the runs between processes.
 
 #[path = "../common/mod.rs"]
 mod common;
-mod processes;
+mod sets;
 mod simulated;

@@ -33,8 +33,6 @@ pub(super) struct Script {
     fault: Option<Fault>,
     /// Whether a poll without completions completes the last post, so that blocking calls return.
     pub(super) runs: bool,
-    /// A function that each poll calls.
-    pub(super) on_poll: Option<Box<dyn Fn()>>,
 }
 
 impl Script {
@@ -118,9 +116,6 @@ impl Transport for Script {
     fn kick(&mut self) {}
 
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
-        if let Some(call) = &self.on_poll {
-            call();
-        }
         if self.runs && self.ended.is_empty() && !self.posted.is_empty() {
             self.end(self.posted.len() - 1);
         }
@@ -168,18 +163,6 @@ pub(super) fn pipeline(
     operations: u32,
     depth: u32,
 ) -> Scripted {
-    let (script, context) = parts(owners, part, chunks, operations, depth);
-    Pipeline::new(script, context, vec![Operation::EMPTY; operations as usize]).unwrap()
-}
-
-/// Creates the transport and the context of such a pipeline.
-pub(super) fn parts(
-    owners: u32,
-    part: u64,
-    chunks: u32,
-    operations: u32,
-    depth: u32,
-) -> (Script, Context<[CacheEntry; 0]>) {
     let window = || (0..part).map(|_| AtomicU64::new(0)).collect();
     let script = Script {
         caps: Caps {
@@ -206,12 +189,11 @@ pub(super) fn parts(
         refuse: None,
         fault: None,
         runs: false,
-        on_poll: None,
     };
     let config = Config { chunk_buckets: C, max_chunks: chunks, ..Config::paper(part) };
     let layout = Layout::new(owners, part, 0, config.probing);
     let context = Context::new(&script, layout, &config, []);
-    (script, context)
+    Pipeline::new(script, context, vec![Operation::EMPTY; operations as usize]).unwrap()
 }
 
 fn index(index: u64) -> usize {

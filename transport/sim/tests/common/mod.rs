@@ -1,31 +1,12 @@
-//! Helpers of the tests: seeds that can be replayed, addresses, and blocking calls.
+//! Helpers of the tests: addresses, and blocking calls.
 // Each test binary uses only some of them.
 #![allow(dead_code)]
 
 use probeline_sim::{Cluster, Config, Engine, Rng};
+pub(crate) use probeline_testing::{Replay, seeds};
 use probeline_transport::{
     Completion, Fault, Local, OpError, Owner, RemoteWord, Segment, Slot, Token, Transport,
 };
-
-/// The seeds to try: 0 to `count`, or the one in `PROBELINE_SEED`.
-pub(crate) fn seeds(count: u64) -> Vec<u64> {
-    match std::env::var("PROBELINE_SEED") {
-        Ok(seed) => vec![seed.parse().expect("PROBELINE_SEED is a number")],
-        Err(_) => (0..count).collect(),
-    }
-}
-
-/// Prints, if its test fails, the seed and how to replay it.
-pub(crate) struct Replay(pub(crate) u64);
-
-impl Drop for Replay {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let test = std::thread::current().name().unwrap_or("").to_owned();
-            eprintln!("replay: PROBELINE_SEED={} cargo test -p probeline-sim {test}", self.0);
-        }
-    }
-}
 
 pub(crate) fn cluster(config: Config) -> Cluster {
     Cluster::new(config).unwrap()

@@ -1,133 +1,48 @@
-//! Tests of tables against a set: random sizes and loads, random operations, several owners at
-//! once.
-
-mod common;
+//! Tables against a set: random sizes and loads, random operations, several owners at once.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Mutex;
 
-use common::account::{Account, End, UNTOUCHED, ends};
-use common::drive::{Drive, Plan};
-use common::extensions::setups;
-use common::job::Sizes;
-use common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
-use common::{CachedTable, cache, content, key, own_words, storage};
-use probeline_pipeline::Structure;
-use probeline_sim::{Cluster, DirectAccess, Engine, Jitter, Model, Order, Rng, stage};
+use probeline_sim::{Cluster, DirectAccess, Faults, Model, Rng, stage};
 use probeline_table::{
     Config, Ended, Finished, Intent, OneRoundtrip, OperationError, Outcome, Probing, Table, Tag,
     TreeConfig,
 };
-use probeline_testing::AnyEngine;
-use probeline_transport::{Alone, AtomicScope, Exchange, Owner, Transport};
+use probeline_testing::{AnyEngine, Replay, seeds};
+use probeline_transport::{Alone, Exchange, Owner, Transport};
 use proptest::prelude::*;
 
-/// Generates configurations of random sizes, usually too small for the keys.
-fn config() -> impl Strategy<Value = Config> {
-    let part = prop_oneof![4 => 1_u64..9, 2 => 9_u64..40, 1 => 40_u64..400];
-    let chunk = 1_u32..9;
-    (0_u64..3, part, chunk, 1_u32..9).prop_map(|(first, part, chunk, max_chunks)| Config {
-        first_word: 8 * first,
-        chunk_buckets: 8 * chunk.min(u32::try_from(part).unwrap()),
-        max_chunks,
-        ..Config::paper(8 * part)
-    })
+use crate::common::account::{Account, End};
+use crate::common::drive::{Drive, Plan};
+use crate::common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
+use crate::common::{CachedTable, cache, content, key, own_words, storage};
+use crate::simulated::plan;
+
+/// Returns a plan for narrow keys without operations that fail.
+fn calm(seed: u64) -> Plan {
+    let mut plan = plan(seed, Faults { torn_read_ppm: 400_000, ..Faults::none() }, 60);
+    plan.sim.word_reads_whole = seed.is_multiple_of(2);
+    plan
 }
 
-fn sim_config(
-    owners: u32,
-    config: &Config,
-) -> impl Strategy<Value = probeline_sim::Config> + use<> {
-    let sizes = Sizes::of(owners, config);
-    let depth = prop_oneof![Just(2), Just(3), Just(5), Just(24)];
-    let reach =
-        prop_oneof![Just(DirectAccess::None), Just(DirectAccess::Own), Just(DirectAccess::All)];
-    (any::<u64>(), depth, reach, any::<[bool; 5]>()).prop_map(
-        move |(seed, depth, direct_access, [shuffled, scatter_reads, whole, exact, device])| {
-            probeline_sim::Config {
-                depth,
-                direct_access,
-                slots: Config::slots(MOST_OPERATIONS),
-                order: if shuffled { Order::Shuffled } else { Order::ByTime },
-                model: Model {
-                    jitter: if exact { Jitter::None } else { Jitter::Exponential { mean_ns: 900 } },
-                    ..Model::simple(1_000)
-                },
-                scatter_reads,
-                word_reads_whole: whole,
-                faults: probeline_sim::Faults {
-                    torn_read_ppm: 400_000,
-                    ..probeline_sim::Faults::none()
-                },
-                atomics: if device { AtomicScope::Device } else { AtomicScope::Cpu },
-                ..sizes.sim(seed)
-            }
-        },
-    )
-}
-
-const MOST_OPERATIONS: u32 = 10;
-
-fn plan() -> impl Strategy<Value = Plan> {
-    (1_u32..5, config())
-        .prop_flat_map(|(owners, table)| (sim_config(owners, &table), Just(table)))
-        .prop_flat_map(|(sim, table)| {
-            let buckets = table.buckets_per_owner * u64::from(sim.owners);
-            // From a tenth of the buckets to twice their number.
-            let keys = prop_oneof![buckets / 10 + 1..buckets + 2, buckets * 3 / 4..buckets * 2];
-            let operations = prop_oneof![1 => Just(1), 3 => 1..=MOST_OPERATIONS];
-            let shares = (0_u32..600_000, prop_oneof![Just(0), 0_u32..300_000]);
-            let setups = any::<u64>().prop_map(move |seed| setups(seed, sim.owners, table));
-            (Just(sim), setups, operations, keys, 2_u64..7, shares, 1_u32..12)
-        })
-        .prop_map(|(sim, setups, operations, keys, times, (finds_ppm, blocking_ppm), poll_room)| {
-            let submits = (keys * times).min(30_000);
-            let (key_step, kill) = (1, None);
-            Plan {
-                sim,
-                setups,
-                entries: 0,
-                lacks_entries: false,
-                operations,
-                keys,
-                key_step,
-                submits,
-                finds_ppm,
-                blocking_ppm,
-                batch_ppm: 40_000,
-                poll_room,
-                kill,
-            }
-        })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..Default::default() })]
-
-    /// `submit` and blocking calls mixed: each key is inserted once among all owners, only inserted
-    /// keys are found, and every submitted operation completes once.
-    #[test]
-    fn many_owners_many_operations(plan in plan()) {
+/// One operation at a time: each outcome equals that of a set, and an operation is full exactly if
+/// every bucket within the probe limit is occupied.
+#[test]
+fn one_after_the_other() {
+    for seed in seeds(100) {
+        let _replay = Replay(seed);
+        let plan = calm(seed);
+        let (owners, keys, submits) = (plan.sim.owners, plan.keys, plan.submits);
         let mut drive = Drive::<NarrowKeys>::new(plan, AnyEngine::new);
-        drive.agree();
-        prop_assert_eq!(drive.run(), Ok(()));
-    }
-
-    /// One operation at a time: each outcome equals that of a set, and an operation is full exactly
-    /// if every bucket within the probe limit is occupied.
-    #[test]
-    fn one_after_the_other(plan in plan()) {
-        let (sim, keys, submits) = (plan.sim, plan.keys, plan.submits);
-        let mut drive = Drive::<NarrowKeys>::new(plan, AnyEngine::new);
-        let (mut set, mut rng) = (HashSet::new(), Rng::new(sim.seed, 7));
+        let (mut set, mut rng) = (HashSet::new(), Rng::new(seed, 7));
         for _ in 0..submits {
             let number = rng.below(keys);
             let key = key(number);
-            let owner = usize::try_from(rng.below(sim.owners.into())).unwrap();
+            let owner = usize::try_from(rng.below(owners.into())).unwrap();
             let (is_there, has_room) = drive.look(number).unwrap();
-            prop_assert_eq!(is_there, set.contains(&key));
+            assert_eq!(is_there, set.contains(&key));
             if rng.chance(300_000) {
-                prop_assert_eq!(drive.tables[owner].find(key), Ok(is_there));
+                assert_eq!(drive.tables[owner].find(key), Ok(is_there));
                 continue;
             }
             let expected = match (is_there, has_room) {
@@ -140,31 +55,37 @@ proptest! {
                 let mut results = [Ok(Outcome::Full); 2];
                 drive.tables[owner].find_or_put_batch(&[key; 2], &mut results).unwrap();
                 let other = if has_room { Outcome::Found } else { expected };
-                prop_assert!(results.contains(&Ok(expected)) && results.contains(&Ok(other)), "{:?}", results);
-                prop_assert!(expected != other || results[0] == results[1], "{:?}", results);
+                let are_right = results.contains(&Ok(expected)) && results.contains(&Ok(other));
+                assert!(
+                    are_right && (expected != other || results[0] == results[1]),
+                    "{results:?}"
+                );
             } else {
-                prop_assert_eq!(drive.tables[owner].find_or_put(key), Ok(expected));
+                assert_eq!(drive.tables[owner].find_or_put(key), Ok(expected));
             }
             if expected == Outcome::Inserted {
                 set.insert(key);
             }
         }
         let found: HashSet<u64> = drive.tables.iter().flat_map(Table::local).collect();
-        prop_assert_eq!(found, set);
+        assert_eq!(found, set);
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 50, failure_persistence: None, ..Default::default() })]
-
-    /// Blocking calls on one thread for each owner, mixed with some submitted operations.
-    #[test]
-    fn blocking_bodies(plan in plan()) {
-        let cluster = Cluster::new(plan.sim).unwrap();
+/// Blocking calls on one thread for each owner, mixed with some submitted operations.
+#[test]
+fn blocking_bodies() {
+    for seed in seeds(40) {
+        let _replay = Replay(seed);
+        let plan = calm(seed);
+        let sizes = NarrowKeys::sizes(&plan.setups[0].config, plan.operations);
+        let (window_words, slots) = (sizes.window_words, sizes.slots);
+        let sim = probeline_sim::Config { window_words, slots, ..plan.sim };
         let account = Mutex::new(Account::default());
-        let parts = stage::run(&cluster, |engine, mut exchange| {
-            let storage = storage(plan.operations);
+        let parts = stage::run(&Cluster::new(sim).unwrap(), |engine, mut exchange| {
             let setup = plan.setups[exchange.me().0 as usize];
+            let storage = storage(plan.operations);
+            let engine = AnyEngine::new(engine);
             let table = Table::open(engine, setup.config, storage, &mut exchange).unwrap();
             let mut table = table.with_cache(cache(setup.cache_entries));
             body(&plan, &mut table, &account);
@@ -174,13 +95,14 @@ proptest! {
         .unwrap();
         let ring: Vec<u64> = parts.iter().flat_map(|(_, words)| words.clone()).collect();
         let content = content(&parts[0].0, &ring);
-        prop_assert_eq!(content.and_then(|set| account.into_inner().unwrap().check(&set)), Ok(()));
+        let checked = content.and_then(|set| account.into_inner().unwrap().check(&set));
+        assert_eq!(checked, Ok(()), "seed {seed}");
     }
 }
 
 /// Runs one owner's share of the operations. The account is never locked during a call, in which
 /// other owners run.
-fn body(plan: &Plan, table: &mut CachedTable<Engine>, account: &Mutex<Account>) {
+fn body(plan: &Plan, table: &mut CachedTable<AnyEngine<'_>>, account: &Mutex<Account>) {
     let account = || account.lock().unwrap();
     let owners = u64::from(plan.sim.owners);
     let me = u64::from(table.transport().geometry().me.0);
@@ -309,7 +231,7 @@ impl Case {
             };
             let expected: Vec<End> = (number..=last).map(|number| Ok(expect(number))).collect();
             let keys: Vec<K::Key> = (number..=last).map(|n| K::key(&config, n)).collect();
-            let results = run_in_form(&mut tables[owner], &keys, what / 2, intent);
+            let results = kinds::run_in_form(&mut tables[owner], &keys, what / 2, intent);
             prop_assert_eq!(results, expected, "step {}", nth);
         }
         let parts = tables.iter_mut().flat_map(|table| kinds::part(table).unwrap());
@@ -318,37 +240,6 @@ impl Case {
         prop_assert_eq!(content, expected.collect::<Vec<_>>());
         prop_assert_eq!(K::content(tables, (0..410).collect()), Ok(Some(set)));
         Ok(())
-    }
-}
-
-/// Runs operations as blocking calls, as a batch, or submitted.
-fn run_in_form<T: Transport, K: Numbers>(
-    table: &mut Numbered<T, K>,
-    keys: &[K::Key],
-    form: u8,
-    intent: Intent,
-) -> Vec<End> {
-    match (form, intent) {
-        (0, _) => keys.iter().map(|key| table.call(key, intent)).collect(),
-        (1, Intent::FindOrPut) => {
-            ends(keys.len(), |ends| table.find_or_put_batch(keys, ends)).unwrap()
-        }
-        (1, Intent::Find) => ends(keys.len(), |ends| table.find_batch(keys, ends)).unwrap(),
-        _ => {
-            let (mut next, mut results) = (0, vec![Err(UNTOUCHED); keys.len()]);
-            while next < keys.len() || table.in_flight() > 0 {
-                while next < keys.len() && table.has_room() {
-                    match Structure::submit(table, Tag(next as u64), &keys[next], intent) {
-                        Ok(()) => next += 1,
-                        Err(error) => assert_eq!(error, OperationError::Busy),
-                    }
-                }
-                for end in table.poll_into(&mut [Finished::default(); 4]).unwrap() {
-                    results[usize::try_from(end.tag.0).unwrap()] = end.result;
-                }
-            }
-            results
-        }
     }
 }
 

@@ -1,30 +1,38 @@
-//! Clients of a wide table are killed in the middle of inserts, and the others finish theirs.
+//! Processes use the same keys of a table, in every form of call, and some of them are killed in the
+//! middle of inserts. The others finish theirs, and no key is lost or there twice.
 //!
-//! Two tests kill forks of owners. A fork shares the windows of its owner and has operations and
-//! spare entries of its own; its death affects only those. A kernel timer kills it with SIGKILL at
-//! a random time. It records the inserts that it has started, and their results, in its owner's
-//! window. The last test kills an owner: over shared memory, the engine then reports a fault, and
-//! no table works on it.
+//! Most tests kill forks of owners. A fork shares the windows of its owner and has operations, spare
+//! entries and a cache of its own; its death affects only those. A kernel timer kills it with SIGKILL
+//! at a random time. It records the inserts that it has started, and their results, in its owner's
+//! window. The last test kills an owner: over shared memory, the engine then reports a fault, and no
+//! table works on it.
 //!
-//! Shared memory executes posts in their order; `wide_faults.rs` shuffles them.
+//! `PROBELINE_SOAK_SECONDS` sets how long each of these tests takes. Shared memory executes posts in
+//! their order; the soak on the simulator shuffles them.
+
+mod common;
 
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
+use core::time::Duration;
 use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Instant;
 
+use common::extensions::setups;
+use common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys, run_in_form};
 use probeline_exchange::Job;
 use probeline_shm::{Builder, Engine};
 use probeline_sim::Rng;
-use probeline_table::{Config, Outcome, WideConfig, WideOperation, WideTable};
-use probeline_testing::{Plan, kill_after, seed_of_job, wait_for_kill};
+use probeline_table::{Config, Ended, Intent, Outcome};
+use probeline_testing::{Plan, gather, kill_after, seed_of_job, wait_for_kill};
 use probeline_transport::{Exchange, Fault, Owner, RemoteWord, Segment, Transport};
 
-const DIRECT: &str = "killed_clients_of_the_direct_path_lose_and_double_nothing";
-const POSTED: &str = "killed_clients_of_the_posted_path_lose_and_double_nothing";
-const OWNER: &str = "after_a_killed_owner_every_result_is_reported_and_stays";
+const NARROW: &str = "killed_clients_lose_and_double_nothing";
+const WIDE: &str = "killed_clients_of_wide_keys_lose_and_double_nothing";
+const TREE: &str = "killed_clients_of_trees_lose_and_double_nothing";
+const OWNER: &str = "reports_every_result_after_a_killed_owner";
 
 const RANKS: u32 = 3;
 const VICTIMS: u64 = 2;
@@ -41,19 +49,15 @@ const ENTRIES: u64 = 2_400;
 /// Entries that a client holds: [`WideConfig::entries_per_owner`].
 const MAX_HELD: u64 = 128 + OPERATIONS as u64;
 
-type Table = WideTable<Engine, Vec<WideOperation<WORDS>>, WORDS>;
+type WideTable = Numbered<Engine, WideKeys<WORDS>>;
 
 fn main() {
     probeline_testing::run(&[
-        (DIRECT, Plan::Run(|| rounds(DIRECT, true))),
-        (POSTED, Plan::Run(|| rounds(POSTED, false))),
+        (NARROW, Plan::Run(|| rounds::<NarrowKeys>(NARROW, 4_096, |_| Vec::new()))),
+        (WIDE, Plan::Run(|| rounds::<WideKeys<WORDS>>(WIDE, 4_096, keys_in))),
+        (TREE, Plan::Run(|| rounds::<TreeKeys<WORDS>>(TREE, 16_384, |_| Vec::new()))),
         (OWNER, Plan::Run(kill_owners)),
     ]);
-}
-
-/// Returns a key from whose words the number can be checked: a torn one is no key.
-fn key(number: u64) -> [u64; WORDS] {
-    [number, (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15), !number]
 }
 
 /// Returns the key's number that a client inserts at a step.
@@ -73,39 +77,63 @@ struct Deaths {
     held: u64,
 }
 
-fn rounds(test: &str, is_direct: bool) {
+/// Returns the numbers of the keys that are written in these words, at any place.
+type Written = fn(&[AtomicU64]) -> Vec<u64>;
+
+/// Runs rounds with tables of so many buckets for each owner, on which the CPU runs operations in every
+/// second one.
+fn rounds<K: Numbers>(test: &str, buckets: u64, written: Written) {
+    let seconds = std::env::var("PROBELINE_SOAK_SECONDS").map(|text| text.parse().unwrap());
+    let duration = seconds.map(Duration::from_secs);
     let mut job = probeline_testing::start(test, RANKS);
-    let begin = Instant::now();
-    let seed = seed_of_job(&mut job);
-    let mut deaths = Deaths::default();
-    for nth in 0..ROUNDS {
-        Round::open(&mut job, is_direct).run(seed.wrapping_add(nth), &mut deaths);
+    let (begin, seed) = (Instant::now(), seed_of_job(&mut job));
+    let mut deaths = [Deaths::default(), Deaths::default()];
+    let mut nth = 0;
+    loop {
+        let is_direct = nth % 2 == 1;
+        let seed = seed.wrapping_add(nth);
+        let round = Round::<K>::open(&mut job, buckets, is_direct, written, seed);
+        round.run(seed, &mut deaths[usize::from(is_direct)]);
+        nth += 1;
+        let goes_on = duration.as_ref().map_or(nth < ROUNDS, |limit| begin.elapsed() < *limit);
+        if gather(&mut job, u64::from(goes_on)).contains(&0) {
+            break;
+        }
     }
     if job.me() == Owner(0) {
-        let victims = ROUNDS * VICTIMS * u64::from(RANKS);
-        println!("{victims} killed in {:?}: {deaths:?}", begin.elapsed());
+        let victims = nth * VICTIMS * u64::from(RANKS);
+        println!("{victims} killed in {:?}: posted {deaths:?} direct", begin.elapsed());
+        let [posted, direct] = deaths;
         // Too rare on the direct path: the CPU claims nanoseconds after it has stored the key.
-        assert!(is_direct || deaths.before_claim > 0, "no victim died between WRITE and claim");
-        assert!(deaths.after_claim > 0, "no victim died between claim and result");
+        let has_entries = K::NAME == "WideTable";
+        assert!(!has_entries || posted.before_claim > 0, "no death between WRITE and claim");
+        assert!(posted.after_claim > 0, "no victim died between claim and result");
+        assert!(direct.after_claim > 0, "no victim died between claim and result");
     }
     probeline_testing::succeed(job);
 }
 
-fn open(job: &mut Job, direct: bool) -> Table {
-    let buckets = Config { direct, ..WideConfig::<WORDS>::new(4_096).buckets };
-    let config = WideConfig { buckets, entries_per_owner: ENTRIES };
-    let mut sizes = config.sizes(OPERATIONS);
+/// Opens a table, with other ways to search for narrow keys on each rank, and room for the records of
+/// victims after it.
+fn open<K: Numbers>(job: &mut Job, buckets: u64, direct: bool, seed: u64) -> Numbered<Engine, K> {
+    let sizes = Config { chunk_buckets: 32, ..Config::paper(buckets) };
+    let setup = setups(seed, RANKS, sizes)[job.me().0 as usize];
+    let config = K::config(Config { direct, ..setup.config }, ENTRIES);
+    let mut sizes = K::sizes(&config, OPERATIONS);
     sizes.window_words += VICTIMS * STEPS;
     let engine = Builder::new(sizes).open(job).unwrap();
-    let storage = vec![WideOperation::EMPTY; OPERATIONS as usize];
-    WideTable::open(engine, config, storage, job).unwrap()
+    kinds::open(engine, config, OPERATIONS, job)
 }
 
-/// Returns the numbers of the keys in these words, at any place.
+/// Returns the numbers of the wide keys in these words, at any place.
 fn keys_in(words: &[AtomicU64]) -> Vec<u64> {
+    let config = WideKeys::<WORDS>::config(Config::paper(8), 1);
     let words: Vec<u64> = words.iter().map(|word| word.load(Acquire)).collect();
-    let keys = words.windows(WORDS).filter(|found| found[0] < NUMBERS && *found == key(found[0]));
-    keys.map(|found| found[0]).collect()
+    let number = |words: &[u64]| words[WORDS - 1];
+    let keys = words.windows(WORDS).filter(|found| {
+        number(found) < NUMBERS && **found == WideKeys::<WORDS>::key(&config, number(found))
+    });
+    keys.map(number).collect()
 }
 
 /// What a victim records of a step: nothing, or one of these.
@@ -125,17 +153,19 @@ const HERE: u8 = 16;
 const WRITTEN: u8 = 32;
 
 /// A table, and what a rank sees of it.
-struct Round<'j> {
+struct Round<'j, K: Numbers> {
     job: &'j mut Job,
-    table: Table,
+    table: Numbered<Engine, K>,
+    is_direct: bool,
+    written: Written,
     /// By the number of the key.
     seen: Vec<u8>,
 }
 
-impl<'j> Round<'j> {
-    fn open(job: &'j mut Job, direct: bool) -> Self {
-        let table = open(job, direct);
-        Self { job, table, seen: vec![0; usize::try_from(NUMBERS).unwrap()] }
+impl<'j, K: Numbers> Round<'j, K> {
+    fn open(job: &'j mut Job, buckets: u64, is_direct: bool, written: Written, seed: u64) -> Self {
+        let table = open(job, buckets, is_direct, seed);
+        Self { job, table, is_direct, written, seen: vec![0; usize::try_from(NUMBERS).unwrap()] }
     }
 
     fn run(mut self, seed: u64, deaths: &mut Deaths) {
@@ -144,19 +174,23 @@ impl<'j> Round<'j> {
             (0..VICTIMS).map(|nth| self.fork(nth, Rng::new(seed, first + 1 + nth))).collect();
         let mut rng = Rng::new(seed, first);
         for steps in batches(&mut rng) {
-            for (step, outcome) in steps.clone().zip(insert(&mut self.table, first, steps)) {
-                self.returned(number(first, step), outcome == Outcome::Inserted);
+            let ends = insert(&mut self.table, first, steps.clone());
+            for (step, ended) in steps.zip(ends) {
+                self.returned(number(first, step), ended == Ended::Inserted);
             }
         }
         victims.into_iter().for_each(wait_for_kill);
         (0..VICTIMS).for_each(|nth| self.take_record(nth));
-        let is_direct = self.table.config().buckets.direct;
-        assert_eq!(self.table.stats().total().lines > 0, is_direct, "the CPU runs operations");
+        assert_eq!(self.table.stats().total().lines > 0, self.is_direct, "the CPU runs operations");
         // No client writes any more.
         self.job.barrier().unwrap();
         self.look();
         self.compare(deaths);
-        deaths.held += self.check_entries();
+        if K::NAME == "WideTable" {
+            deaths.held += self.check_entries();
+        }
+        self.table.clear(self.job).unwrap();
+        assert_eq!(self.table.occupied(self.job), Ok(0));
         self.job.barrier().unwrap();
     }
 
@@ -173,10 +207,9 @@ impl<'j> Round<'j> {
             kill_after(scale + rng.below(scale));
             for steps in batches(&mut rng) {
                 steps.clone().for_each(|step| self.record(nth, step, BEGUN));
-                for (step, outcome) in
-                    steps.clone().zip(insert(&mut self.table, client, steps.clone()))
-                {
-                    let is_new = outcome == Outcome::Inserted;
+                let ends = insert(&mut self.table, client, steps.clone());
+                for (step, ended) in steps.zip(ends) {
+                    let is_new = ended == Ended::Inserted;
                     self.record(nth, step, if is_new { INSERTED } else { FOUND });
                 }
             }
@@ -189,8 +222,8 @@ impl<'j> Round<'j> {
 
     /// The word, after those of the table, in which a victim of this owner records a step.
     fn recorded(&self, nth: u64, step: u64) -> &AtomicU64 {
-        let at = self.table.config().words() + nth * STEPS + step;
-        &self.table.transport().window()[usize::try_from(at).unwrap()]
+        let window = self.table.transport().window();
+        &window[window.len() - usize::try_from((VICTIMS - nth) * STEPS - step).unwrap()]
     }
 
     fn flags(&mut self, number: u64) -> &mut u8 {
@@ -217,16 +250,12 @@ impl<'j> Round<'j> {
 
     /// Finds out which keys are in this rank's part.
     fn look(&mut self) {
-        let mut local = Vec::new();
-        self.table.for_each_local(|key| local.push(*key)).unwrap();
-        for found in local {
-            assert!(found == key(found[0]) && found[0] < NUMBERS, "{found:?} is not a key");
-            let flags = self.flags(found[0]);
-            assert!(*flags & HERE == 0, "{found:?} is twice in one part");
+        for number in kinds::part(&mut self.table).unwrap() {
+            let flags = self.flags(number);
+            assert!(*flags & HERE == 0, "{number} is twice in one part");
             *flags |= HERE;
         }
-        let words = usize::try_from(self.table.config().words()).unwrap();
-        for found in keys_in(&self.table.transport().window()[..words]) {
+        for found in (self.written)(self.table.transport().window()) {
             *self.flags(found) |= WRITTEN;
         }
     }
@@ -248,7 +277,7 @@ impl<'j> Round<'j> {
                 && (here == 0 || returned || pending)
                 && (here == inserted || pending);
             assert!(right, "key {number}: here {here}, inserted {inserted}, flags {flags:?}");
-            assert_eq!(self.table.find(&key(number)), Ok(here == 1), "{number}");
+            assert_eq!(kinds::find(&mut self.table, number), Some(here == 1), "{number}");
             deaths.before_claim += u64::from(pending && here == 0 && count(WRITTEN) > 0);
             deaths.after_claim += u64::from(pending && here > inserted);
         }
@@ -262,7 +291,7 @@ impl<'j> Round<'j> {
         let entries = ENTRIES * u64::from(RANKS);
         let held = entries - self.table.len(self.job).unwrap();
         assert!(held <= CLIENTS * MAX_HELD, "{held} entries are held");
-        assert_eq!(self.table.retain(self.job, |_| true), Ok(0));
+        assert_eq!(K::retain(&mut self.table, self.job, |_| true), Some(Ok(0)));
         self.fill(2 * NUMBERS);
         assert_eq!(self.table.len(self.job), Ok(entries));
         held
@@ -273,8 +302,8 @@ impl<'j> Round<'j> {
         let mut numbers = first..;
         let mut is_full = self.job.me() != Owner(0);
         while !is_full {
-            let key = key(numbers.next().unwrap());
-            is_full = self.table.find_or_put(&key).unwrap() == Outcome::Full;
+            let key = K::key(self.table.config(), numbers.next().unwrap());
+            is_full = self.table.call(&key, Intent::FindOrPut).unwrap() == Ended::Full;
         }
         self.job.barrier().unwrap();
     }
@@ -290,13 +319,20 @@ fn batches(rng: &mut Rng) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-fn insert(table: &mut Table, client: u64, steps: Range<u64>) -> Vec<Outcome> {
-    let keys: Vec<_> = steps.map(|step| key(number(client, step))).collect();
-    let mut outcomes = vec![Outcome::Full; keys.len()];
-    table.find_or_put_batch(&keys, &mut outcomes).unwrap();
-    let ended = |outcome: &Outcome| [Outcome::Found, Outcome::Inserted].contains(outcome);
-    assert!(outcomes.iter().all(ended), "{outcomes:?}");
-    outcomes
+/// Inserts the keys of some steps, in any form of call.
+fn insert<K: Numbers>(
+    table: &mut Numbered<Engine, K>,
+    client: u64,
+    steps: Range<u64>,
+) -> Vec<Ended> {
+    let config = *table.config();
+    // The start is random.
+    let form = [0, 1, 1, 2][usize::try_from(steps.start % 4).unwrap()];
+    let keys: Vec<_> = steps.map(|step| K::key(&config, number(client, step))).collect();
+    let ends = run_in_form(table, &keys, form, Intent::FindOrPut);
+    let ends: Vec<Ended> = ends.into_iter().map(Result::unwrap).collect();
+    assert!(ends.iter().all(|end| [Ended::Found, Ended::Inserted].contains(end)), "{ends:?}");
+    ends
 }
 
 fn kill_owners() {
@@ -311,7 +347,8 @@ fn kill_owners() {
 /// returned is still in memory, to which the dead rank's window belongs.
 fn kill_owner(mut job: Job, seed: u64) {
     let victim = Owner(1);
-    let (mut table, me) = (open(&mut job, seed.is_multiple_of(2)), job.me());
+    let mut table: WideTable = open(&mut job, 4_096, seed.is_multiple_of(2), seed);
+    let (config, me) = (*table.config(), job.me());
     let mut rng = Rng::new(seed, me.0.into());
     job.barrier().unwrap();
     if me == victim {
@@ -322,7 +359,8 @@ fn kill_owner(mut job: Job, seed: u64) {
     while !is_lost {
         for steps in batches(&mut rng) {
             let numbers: Vec<_> = steps.map(|step| number(me.0.into(), step)).collect();
-            let keys: Vec<_> = numbers.iter().copied().map(key).collect();
+            let keys: Vec<_> =
+                numbers.iter().map(|n| WideKeys::<WORDS>::key(&config, *n)).collect();
             let mut results = vec![Ok(Outcome::Full); keys.len()];
             table.find_or_put_batch(&keys, &mut results).unwrap();
             for (number, result) in numbers.into_iter().zip(results) {
