@@ -1,6 +1,6 @@
 //! Helpers of the tests: addresses, and blocking calls.
 // Each test binary uses only some of them.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 use probeline_sim::{Cluster, Config, Engine, Rng};
 pub(crate) use probeline_testing::{Replay, seeds};
