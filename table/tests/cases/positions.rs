@@ -1,15 +1,14 @@
 //! The positions that operations report: the bucket there holds the key.
 
-mod common;
-
 use core::sync::atomic::Ordering::Acquire;
 
-use common::{CachedTable, cache, storage};
 use probeline_shm::Builder;
 use probeline_sim::{Cluster, DirectAccess, Model};
 use probeline_table::{Bucket, Config, OneRoundtrip, Outcome, Position, Probing, Table};
 use probeline_transport::{Alone, Owner, Transport};
 use proptest::prelude::*;
+
+use crate::common::{CachedTable, cache, storage};
 
 const OPERATIONS: u32 = 4;
 

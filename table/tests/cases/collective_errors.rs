@@ -1,15 +1,14 @@
 //! Tests of collective calls with failing one-sided operations and with engines that have a defect: an
 //! owner that fails keeps step with the others, and no word that cannot be read counts as empty.
 
-mod common;
-
-use common::kinds::{self, NarrowKeys, Numbers, WideKeys};
 use probeline_sim::{Cluster, Faults, Model, stage};
 use probeline_table::{
     CollectiveError, Config, ConfigError, Operation, OperationError, Outcome, Probing, Table,
 };
 use probeline_testing::{Access, AnyEngine, Watched};
 use probeline_transport::{Alone, AtomicScope, Exchange, Owner, SlotError};
+
+use crate::common::kinds::{self, NarrowKeys, Numbers, WideKeys};
 
 const CONFIG: Config = Config { chunk_buckets: 8, max_chunks: 8, ..Config::paper(64) };
 

@@ -1,11 +1,6 @@
 //! Tests of the direct path over memory that the CPU can address: the CPU claims buckets itself if
 //! and only if the transport's atomics are atomic with the CPU's.
 
-mod common;
-
-use common::extensions::probed;
-use common::job::{Sizes, on_shm};
-use common::{CachedTable, cache, key, storage};
 use probeline_sim::Rng;
 use probeline_table::{
     BatchError, Config, Finished, Intent, OneRoundtrip, OperationError, Outcome, Probing, Stats,
@@ -13,6 +8,10 @@ use probeline_table::{
 };
 use probeline_testing::{Posts, Watched};
 use probeline_transport::{AtomicScope, Exchange, Transport};
+
+use crate::common::extensions::probed;
+use crate::common::job::{Sizes, on_shm};
+use crate::common::{CachedTable, cache, key, storage};
 
 /// A table that is too small for the keys, with a probe limit smaller than the table.
 const CONFIG: Config =

@@ -1,8 +1,6 @@
 //! Tests of cases that random runs seldom cover: batches in which all operations leave the CPU's
 //! part at once, words that no operation wrote, and extreme numbers.
 
-mod common;
-
 use core::ops::Range;
 use core::sync::atomic::Ordering::SeqCst;
 use core::time::Duration;
@@ -10,9 +8,6 @@ use std::collections::BTreeSet;
 use std::sync::mpsc;
 use std::thread;
 
-use common::account::{End, UNTOUCHED, ends};
-use common::extensions::probed;
-use common::{content, own_words, probe_order, storage};
 use probeline_sim::{Cluster, DirectAccess, Engine, Model, Order};
 use probeline_table::{
     Bucket, Config, Ended, Finished, Intent, Layout, OneRoundtrip, Operation, Outcome, Probing,
@@ -20,6 +15,10 @@ use probeline_table::{
 };
 use probeline_testing::Watched;
 use probeline_transport::{AtomicScope, Owner, Transport};
+
+use crate::common::account::{End, UNTOUCHED, ends};
+use crate::common::extensions::probed;
+use crate::common::{content, own_words, probe_order, storage};
 
 type Plain<T> = Table<T, Vec<Operation>>;
 

@@ -1,16 +1,15 @@
 //! Tests of the limits of a configuration, of the messages of refusals, and that a refusal changes
 //! nothing.
 
-mod common;
-
 use std::sync::LazyLock;
 
-use common::storage;
 use probeline_sim::{Cluster, Engine};
 use probeline_table::{
     Config, ConfigError, Intent, MAX_KEY, Operation, OperationError, Outcome, Stats, Table, Tag,
 };
 use probeline_transport::{Owner, Transport};
+
+use crate::common::storage;
 
 /// Windows of 18 lines and 3 words, and 7 slots of 48 words.
 static SIM: LazyLock<probeline_sim::Config> = LazyLock::new(|| probeline_sim::Config {

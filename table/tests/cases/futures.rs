@@ -1,19 +1,18 @@
 //! Operations as futures, polled by a loop over all of them: against a set, with more futures than
 //! storage, and with futures dropped before they return.
 
-mod common;
-
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use std::collections::BTreeSet;
 
-use common::account::{Account, End};
-use common::extensions::setups;
-use common::{CachedTable, cache, content, key, own_words, storage};
 use probeline_sim::{Cluster, DirectAccess, Engine, Faults, Jitter, Model, Order, Rng};
 use probeline_table::{Config, Ended, Intent, OperationError, Shared, Table, Tag};
 use probeline_transport::{AtomicScope, Owner};
+
+use crate::common::account::{Account, End};
+use crate::common::extensions::setups;
+use crate::common::{CachedTable, cache, content, key, own_words, storage};
 
 const OPERATIONS: u32 = 5;
 const OWNERS: u32 = 2;
@@ -48,7 +47,7 @@ fn cluster(seed: u64) -> Cluster {
 
 fn shared(seed: u64) -> Vec<Shared<Table<Engine, Storage, Cache>>> {
     let cluster = cluster(seed);
-    let open = |(owner, setup): (Owner, common::extensions::Setup)| {
+    let open = |(owner, setup): (Owner, crate::common::extensions::Setup)| {
         let engine = cluster.engine(owner).unwrap();
         let table = Table::new(engine, setup.config, storage(OPERATIONS)).unwrap();
         Shared::new(table.with_cache(cache(setup.cache_entries)))
