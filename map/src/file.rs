@@ -82,9 +82,21 @@ pub enum FileError {
         /// Its bytes by the header.
         expected: u64,
     },
+    /// The ranks save to files of different names.
+    #[error(
+        "cannot save to {}: rank {} gives another name; give all ranks the same name", path.display(),
+        owner.0
+    )]
+    NameDiffers {
+        /// The name that this rank gives.
+        path: PathBuf,
+        /// The first rank that gives another name than this one.
+        owner: Owner,
+    },
     /// The ranks have opened different files.
     #[error(
-        "cannot load {}: {owner} has opened another file; give all ranks the same file", path.display()
+        "cannot load {}: rank {} has opened another file; give all ranks the same file", path.display(),
+        owner.0
     )]
     Differs {
         /// The file that this rank has opened.
@@ -195,7 +207,9 @@ where
         let header = *opened.as_ref().map_or(&self.header(0), |(_, header)| header);
         let mut call = self.begin_collective(exchange, "load");
         let file = call.together(opened)?.0;
-        must_be_one_file(&header, path, &mut call)?;
+        let digest = hash_of_bytes(&header.encode(), 0);
+        let differs = |owner| FileError::Differs { path: path.into(), owner };
+        must_be_equal("hash of the file's header", digest, &mut call, differs)?;
         let read = self.read_records(file, path, &header, call.exchange());
         let Puts { inserted, evicted, present, dropped } = call.together(read)?;
         let mut sum = |mine| call.sum::<CollectiveError>(Ok(mine));
@@ -364,6 +378,11 @@ fn create_together<E: Exchange + ?Sized>(
     header: &Header,
     call: &mut Collective<'_, E>,
 ) -> (bool, Result<u64, FileError>) {
+    let name = hash_of_bytes(path.as_os_str().as_encoded_bytes(), 0);
+    let differs = |owner| FileError::NameDiffers { path: path.into(), owner };
+    if let Err(error) = must_be_equal("hash of the file's name", name, call, differs) {
+        return (false, Err(error));
+    }
     let is_first = call.me() == Owner(0);
     let created = if is_first { create(path, header) } else { Ok(0) };
     (is_first && created.is_ok(), call.sum(created))
@@ -374,7 +393,12 @@ fn create(path: &Path, header: &Header) -> Result<u64, FileError> {
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         return io("replace", path, Err(not_regular()));
     }
+    let has_name = !path.as_os_str().is_empty();
     let path = &partial(path);
+    if !has_name {
+        let error = io::Error::new(io::ErrorKind::InvalidInput, "the name of the file is empty");
+        return io("create", path, Err(error));
+    }
     let options = &mut OpenOptions::new();
     let options = options.write(true).create(true).truncate(true);
     let mut file = io("create", path, open_regular(options, path))?;
@@ -393,8 +417,8 @@ fn open_partial(path: &Path, mark: u64) -> Result<File, FileError> {
     let mut file = io("open", path, open_regular(OpenOptions::new().read(true).write(true), path))?;
     let mut found = [0; size_of::<u64>()];
     io("read", path, file.read_exact(&mut found))?;
-    let other = "it is not the file that owner 0 has created: give all ranks the same path, in a file \
-                 system that they share";
+    let other = "it is not the file that rank 0 has created: give a folder in a file system that all \
+                 ranks share";
     let same = if found == mark.to_le_bytes() { Ok(file) } else { Err(io::Error::other(other)) };
     io("use", path, same)
 }
@@ -433,15 +457,15 @@ fn not_regular() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
 }
 
-/// Checks that the headers of the files that the ranks have opened are equal.
-fn must_be_one_file<E: Exchange + ?Sized>(
-    header: &Header,
-    path: &Path,
+/// Checks that all ranks have the same value. `differs` is the error if one has another.
+fn must_be_equal<E: Exchange + ?Sized>(
+    what: &'static str,
+    value: u64,
     call: &mut Collective<'_, E>,
+    differs: impl Fn(Owner) -> FileError,
 ) -> Result<(), FileError> {
-    let compared = call.compare("hash of the file's header", hash_of_bytes(&header.encode(), 0));
-    compared.map_err(|error| match error {
-        CollectiveError::Differs { owner, .. } => FileError::Differs { path: path.into(), owner },
+    call.compare(what, value).map_err(|error| match error {
+        CollectiveError::Differs { owner, .. } => differs(owner),
         other => other.into(),
     })
 }

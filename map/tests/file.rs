@@ -219,7 +219,7 @@ fn refuses_different_files_on_ranks() {
     };
     for ((loaded, entries), other) in load([0, 2, 1]).into_iter().zip([2, 2, 0]) {
         let error = loaded.unwrap_err();
-        let why = format!("owner {other} has opened another file; give all ranks the same file");
+        let why = format!("rank {other} has opened another file; give all ranks the same file");
         assert!(error.ends_with(&why) && entries == 0, "{error}, {entries} entries");
     }
     assert!(load([0, 2, 0]).into_iter().all(|(loaded, entries)| loaded.is_ok() && entries == 10));
@@ -269,26 +269,49 @@ fn refuses_a_fifo() {
     fs::remove_file(&partial).unwrap();
 }
 
-/// A rank with another path writes nothing to what an earlier save has left there.
+/// A rank in whose file system the path is another file writes nothing to what an earlier save has left
+/// there.
 #[test]
 fn refuses_the_partial_file_of_another_save() {
-    let paths = [path("mine"), path("theirs")];
-    let left = PathBuf::from(format!("{}.partial", paths[1].display()));
+    let folders = [path("mine"), path("theirs")];
+    folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
+    let left = folders[1].join("map.partial");
     let entry = [7; Header::BYTES + 100];
     fs::write(&left, entry).unwrap();
     let refused = on_ranks(2, Config::new(10), |map: &mut Rank<u64, u64>, member| {
+        // SAFETY: unshare(2): this thread gets a working directory of its own.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_FS) }, 0);
+        std::env::set_current_dir(&folders[member.me().0 as usize]).unwrap();
         map.put(&u64::from(member.me().0), &1).unwrap();
         member.barrier().unwrap();
+        let checked = map.check_save("map", member).unwrap_err();
+        (checked.to_string(), map.save("map", member).unwrap_err().to_string())
+    });
+    for of_rank_1 in [&refused[1].0, &refused[1].1] {
+        assert!(of_rank_1.contains("not the file that rank 0 has created"), "{of_rank_1}");
+    }
+    assert!(refused[0].1.starts_with("owner 1 could not do its part"), "{refused:?}");
+    assert!(!folders[0].join("map").exists() && fs::read(&left).unwrap() == entry);
+    folders.iter().for_each(|folder| fs::remove_dir_all(folder).unwrap());
+}
+
+#[test]
+fn refuses_different_names_on_ranks() {
+    let paths = [path("one"), path("another")];
+    let refused = on_ranks(2, Config::new(10), |map: &mut Rank<u64, u64>, member| {
         let path = &paths[member.me().0 as usize];
         let checked = map.check_save(path, member).unwrap_err();
         (checked.to_string(), map.save(path, member).unwrap_err().to_string())
     });
-    for of_rank_1 in [&refused[1].0, &refused[1].1] {
-        assert!(of_rank_1.contains("not the file that owner 0 has created"), "{of_rank_1}");
+    for (rank, (checked, saved)) in refused.into_iter().enumerate() {
+        let text = format!(
+            "cannot save to {}: rank {} gives another name; give all ranks the same name",
+            paths[rank].display(),
+            1 - rank
+        );
+        assert_eq!((checked, saved), (text.clone(), text));
+        assert!(!paths[rank].exists());
     }
-    assert!(refused[0].1.starts_with("owner 1 could not do its part"), "{refused:?}");
-    assert!(!paths[0].exists() && fs::read(&left).unwrap() == entry);
-    fs::remove_file(&left).unwrap();
 }
 
 /// A file that cannot be written is known before the work, and a check leaves nothing.
@@ -307,10 +330,15 @@ fn checks_a_save_before_the_work() {
     fs::write(&good, "older").unwrap();
     assert_eq!(check(&good), [Ok(()), Ok(())]);
     assert_eq!(fs::read(&good).unwrap(), b"older");
-    for (path, what) in [(&missing, "create"), (&folder, "replace")] {
+    let empty = PathBuf::new();
+    for (path, what) in [(&missing, "create"), (&folder, "replace"), (&empty, "create")] {
         let [first, second] = <[_; 2]>::try_from(check(path)).unwrap();
         let (first, second) = (first.unwrap_err(), second.unwrap_err());
         assert!(first.starts_with(&format!("cannot {what} {}", path.display())), "{first}");
+        let saved = on_ranks(1, Config::new(10), |map: &mut Rank<u64, u64>, member| {
+            map.save(path, member).unwrap_err().to_string()
+        });
+        assert_eq!(saved, [first]);
         assert_eq!(second, "owner 0 could not do its part of a collective call: see its error");
     }
     fs::remove_dir_all(&folder).unwrap();

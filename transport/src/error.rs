@@ -117,7 +117,7 @@ pub enum ExchangeError {
     )]
     Forked,
     /// Not all owners arrived in time.
-    #[error("{} within {after_s} s", Missing(*missing))]
+    #[error("{} within {after_s} s, the limit of collective calls", Missing(*missing))]
     TimedOut {
         /// The time limit, in seconds.
         after_s: u32,

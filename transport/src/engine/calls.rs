@@ -110,13 +110,18 @@ impl Calls {
         let header = Header { mine: mine.len() as u64, all: all.len() as u64, call };
         let mut theirs = vec![0; Header::BYTES * self.owners as usize];
         gather(Gathering::ToAll, &header.encode(), &mut theirs)?;
-        let (theirs, _) = theirs.as_chunks();
-        let expected = theirs.first().map_or(call, |first| Header::decode(first).call);
-        let owners = u64::from(self.owners);
-        for (owner, theirs) in (0..).map(Owner).zip(theirs.iter().map(Header::decode)) {
-            if theirs.call != expected {
-                return Err(ExchangeError::CallsDiffer { owner, expected, found: theirs.call });
+        let theirs = theirs.as_chunks().0.iter().map(Header::decode);
+        let theirs = (0..).map(Owner).zip(theirs);
+        // The calls of all members first: those of different calls may differ in length as well, and
+        // every member must report the same.
+        let first = theirs.clone().next().map_or(call, |(_, first)| first.call);
+        for (owner, Header { call: found, .. }) in theirs.clone() {
+            if found != first {
+                return Err(ExchangeError::CallsDiffer { owner, expected: first, found });
             }
+        }
+        let owners = u64::from(self.owners);
+        for (owner, theirs) in theirs {
             let fits = match how {
                 Gathering::ToAll => theirs.mine.saturating_mul(owners),
                 Gathering::Parts => theirs.mine / owners * owners,
@@ -192,6 +197,22 @@ mod tests {
         assert_eq!(calls.reduce(barrier, &mut [], with_other(other)), Err(error));
         assert_eq!(calls.reduce(barrier, &mut [], with_other(|_| {})), Err(error));
         assert_eq!((calls.begun(), calls.error()), (3, Some(error)));
+    }
+
+    /// On a member whose call gathers another number of bytes than that of the first.
+    #[test]
+    fn compares_calls_before_lengths() {
+        let (gather, barrier) = (Call::new("gather").numbered(1), Call::new("barrier").numbered(1));
+        let first = Header { mine: 8, all: 16, call: gather };
+        let headers = |_, mine: &[u8], all: &mut [u8]| {
+            let (to_first, to_me) = all.split_at_mut(mine.len());
+            to_first.copy_from_slice(&first.encode());
+            to_me.copy_from_slice(mine);
+            Ok(())
+        };
+        let error = Calls::new(Owner(1), 2).reduce(barrier, &mut [], headers);
+        let (owner, expected, found) = (Owner(1), gather, barrier);
+        assert_eq!(error, Err(ExchangeError::CallsDiffer { owner, expected, found }));
     }
 
     #[test]

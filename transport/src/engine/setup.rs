@@ -32,9 +32,9 @@ pub enum SetupError {
     },
     /// The windows and slots on this machine need more memory than it has.
     #[error(
-        "windows and slots of {} rank(s) on this machine need {:.1} GiB, and it has {:.1} GiB of \
+        "windows and slots of {} rank{} on this machine need {:.1} GiB, and it has {:.1} GiB of \
          memory and swap: choose smaller ones, or more machines",
-        .ranks, gib(*.needed_bytes), gib(*.installed_bytes)
+        .ranks, if *.ranks == 1 { "" } else { "s" }, gib(*.needed_bytes), gib(*.installed_bytes)
     )]
     Memory {
         /// The ranks on this machine, as far as they are known.
