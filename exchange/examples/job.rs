@@ -11,6 +11,7 @@
 //! A command with a rendezvous needs `PROBELINE_SECRET`. The steps are:
 //!
 //! - `join` and `leave`;
+//! - `alone`: joins and leaves a job of one rank, beside the other one;
 //! - `barrier`, and `barriers=N` for N of them;
 //! - `gather`: an all-gather of process IDs;
 //! - `give=BYTES`: an all-gather of BYTES bytes from each rank; `gives=N`: N all-gathers of 8
@@ -71,6 +72,12 @@ fn execute(step: &str, options: &Options, job: &mut Option<Job>) -> Result<(), B
             let joined = join(options.clone())?;
             println!("rank {} has process {}", joined.me().0, process::id());
             *job = Some(joined);
+        }
+        ("alone", _) => {
+            let start = Start::Auto { ranks: 1, rendezvous: None };
+            let alone = join(Options { start, ..Options::default() })?;
+            println!("joined as rank {} of {}", alone.rank(), alone.ranks());
+            alone.finish(Duration::ZERO)?;
         }
         ("wait", _) => loop {
             thread::sleep(Duration::from_secs(3600));

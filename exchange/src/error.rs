@@ -86,11 +86,18 @@ pub enum JoinError {
     ParametersDiffer { peer: u32, difference: Difference },
     /// Some ranks did not join in time.
     #[error(
-        "{} did not come within {after_s} s. Read their output, and check that they have this \
-         rank's address",
-        Ranks(.ranks)
+        "{} did not come within {after_s} s. Read {} output, and check that all ranks have the address \
+         of rank 0",
+        Ranks(.ranks), possessive(.ranks.len())
     )]
     Missing { ranks: Vec<u32>, after_s: u32 },
+    /// Some processes that this one has started did not join in time.
+    #[error(
+        "{} did not join within {after_s} s. A process that rank 0 starts is a copy of its program, and \
+         has to join the job early: read {} output",
+        Ranks(.ranks), possessive(.ranks.len())
+    )]
+    CopiesMissing { ranks: Vec<u32>, after_s: u32 },
     /// A rank joined, and ended or lost its connection before all ranks had joined.
     #[error("rank {rank} ended before all ranks had joined: read its output")]
     Left { rank: u32 },
@@ -173,6 +180,11 @@ impl JoinError {
     }
 }
 
+/// Returns "its" for one rank, "their" for several.
+pub(crate) fn possessive(ranks: usize) -> &'static str {
+    if ranks == 1 { "its" } else { "their" }
+}
+
 /// The maximum number of missing ranks that a message lists.
 const MAX_LISTED_RANKS: usize = 16;
 
@@ -201,8 +213,8 @@ mod tests {
     fn missing_ranks_are_listed() {
         let message =
             |ranks: &[u32]| JoinError::Missing { ranks: ranks.to_vec(), after_s: 60 }.to_string();
-        assert!(message(&[3]).starts_with("rank 3 did not come within 60 s. "));
+        assert!(message(&[3]).starts_with("rank 3 did not come within 60 s. Read its output,"));
         let many: Vec<_> = (1..=18).collect();
-        assert!(message(&many).contains(" 15, 16 and 2 more did not come"));
+        assert!(message(&many).contains(" 15, 16 and 2 more did not come within 60 s. Read their"));
     }
 }

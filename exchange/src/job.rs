@@ -11,7 +11,7 @@ use std::process::ExitStatus;
 use probeline_pmi::Pmi1;
 use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
 
-use crate::error::JoinError;
+use crate::error::{JoinError, possessive};
 use crate::launch::{Launch, Launcher, Server};
 use crate::limits::{Limits, deadline};
 use crate::rendezvous::Rendezvous;
@@ -36,8 +36,8 @@ pub enum Start {
     /// This process is rank 0 and starts the others on this machine, as copies of its program.
     ///
     /// Each of them has to call [`join`] early. From then on the kernel kills it when the *thread*
-    /// of rank 0 that called [`join`] exits for any reason. Call [`join`] from the main thread or
-    /// from one that lives as long as the job.
+    /// of rank 0 that called [`join`] exits for any reason, also if the copy has finished the job and
+    /// works on. Call [`join`] from the main thread or from one that lives as long as the copies.
     ///
     /// A program spawns one job, because copies that it starts for a second one would run the part of
     /// the first. With other `arguments`, by which the copies tell their part, it may spawn several.
@@ -119,28 +119,35 @@ impl Options {
     }
 }
 
-/// Whether this process has joined a job.
+/// Whether this process has joined a job of several ranks.
 static HAS_JOINED: AtomicBool = AtomicBool::new(false);
 
 /// Joins the job.
 ///
 /// In a process that rank 0 spawned, the environment overrides [`Options::start`], so that all
-/// ranks can have the same command line.
+/// ranks can have the same command line. It does not override a start of one rank: such a job starts
+/// no copies, and any process may join it before, beside and after another.
 ///
 /// # Errors
 /// The reason why this rank cannot take part, with advice. A process that rank 0 spawned can join no
-/// second job, and a process that has joined a job can start no copies of itself.
+/// second job of several ranks, and a process that has joined such a job can start no copies of itself.
 pub fn join(options: Options) -> Result<Job, JoinError> {
     let Options { start, parameters, secret, limits } = options;
     let meet = |rank, size, secret: Option<Secret>, rendezvous: &Rendezvous, parameters| {
         let secret = secret.map_or_else(Secret::from_env, Ok)?;
         rendezvous.meet(&JobSpec { rank, size, parameters, secret, limits })
     };
-    let of_job = |tcp, launch, pmi| {
-        HAS_JOINED.store(true, Relaxed);
+    let of_job = |tcp: Tcp, launch, pmi| {
+        if tcp.owners() > 1 {
+            HAS_JOINED.store(true, Relaxed);
+        }
         Ok(Job { tcp, launch, pmi })
     };
+    let of_one = matches!(start, Start::Auto { ranks: 1, .. } | Start::Spawn { ranks: 1, .. });
     if let Some(launch) = Launch::by(Launcher::Probeline)? {
+        if of_one {
+            return of_job(spawn(1, &[], parameters, limits)?, None, None);
+        }
         refuse_second_job()?;
         let tcp = meet(launch.rank, launch.size, None, &spawned_rendezvous()?, parameters)?;
         return of_job(tcp, Some(launch), None);
@@ -253,8 +260,9 @@ impl Job {
     }
 
     /// Leaves the job. Call it after the last collective call: calls in which this rank takes no
-    /// part fail. Waits at most `limit` for the processes that this one has started, and at most
-    /// five seconds for the launcher.
+    /// part fail. Waits at most `limit` for the processes that this one has started, kills those that
+    /// still run then, and waits at most five seconds for the launcher. So `limit` is for all that a
+    /// spawned rank does after its last collective call, to its end.
     ///
     /// # Errors
     /// [`RanksFailed`] lists the ranks that this process started and that failed.
@@ -274,7 +282,11 @@ impl Job {
 
 /// Ranks started by this process that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: read its output", .ranks.iter().map(outcome).collect::<Vec<_>>().join("; "))]
+#[error(
+    "{}: read {} output",
+    .ranks.iter().map(outcome).collect::<Vec<_>>().join("; "),
+    possessive(.ranks.len())
+)]
 pub struct RanksFailed {
     /// Each rank with its exit status; `None` if it was still running and was killed.
     pub ranks: Vec<(u32, Option<ExitStatus>)>,

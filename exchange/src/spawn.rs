@@ -70,6 +70,9 @@ pub(crate) fn spawn(
             Ok(tcp)
         }
         Err(JoinError::Left { rank }) => Err(children.explain(rank)),
+        Err(JoinError::Missing { ranks, after_s }) => {
+            Err(JoinError::CopiesMissing { ranks, after_s })
+        }
         Err(error) => Err(error),
     }
 }

@@ -138,6 +138,26 @@ fn refuses_second_spawned_job() {
     assert!(stderr.contains("owner 1 died or left (exit status 1)"), "{stdout}{stderr}");
 }
 
+/// Jobs of one rank start no copies, so they disturb no job whose ranks are copies, nor does it them.
+#[test]
+fn a_job_of_one_rank_is_joined_beside_a_spawned_one() {
+    let steps = ["--ranks", "2", "alone", "join", "alone", "barrier"];
+    let (output, stdout, stderr) = run(&mut spawned(&steps));
+    assert!(output.status.success(), "{stdout}{stderr}");
+    assert_eq!(stdout.matches("joined as rank 0 of 1").count(), 4, "{stdout}");
+    assert_eq!(stdout.matches("has process").count(), 2, "{stdout}");
+}
+
+/// Read its output, and not its address: a copy has the right one.
+#[test]
+fn a_copy_that_does_not_join_is_told_from_a_wrong_address() {
+    let steps = ["--ranks", "2", "--limit", "1", "1:sleep=60000", "join"];
+    let (output, _, stderr) = run(&mut spawned(&steps));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr.contains("rank 1 did not join within 1 s. A process that rank 0"), "{stderr}");
+    assert!(stderr.ends_with("has to join the job early: read its output\n"), "{stderr}");
+}
+
 #[test]
 fn starts_ranks_without_launcher() {
     let (output, stdout, stderr) = run(&mut spawned(&["--auto", "3", "join", "gather"]));
