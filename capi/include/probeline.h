@@ -15,7 +15,8 @@
  *   CPU of another rank, if the library's atomics need it.)
  * - "Waits for its operations": for the memory of other ranks, which do not take part. Any rank calls it,
  *   at any time. It returns when they have ended, or PROBELINE_ERROR_LOST when a rank is lost (over
- *   UCX when one has not ended after 60 s; over MPI the launcher ends all ranks).
+ *   UCX when one has not ended after 60 s; over MPI the launcher ends all ranks). Over shared memory
+ *   calls notice that: a poll at once, and every 64th of the calls that the CPU runs itself.
  * - "Collective": all ranks of the job call it, in the same order. It waits for the others, at most
  *   `collective_limit_s` seconds.
  *
@@ -69,6 +70,9 @@
 // Join the processes that mpirun, mpiexec or srun has started with this one. Without a launcher,
 // start `ranks` - 1 copies of this program on this machine, with the same arguments; the copies
 // call probeline_job_open() as well. Over MPI RMA, MPI joins the processes.
+//
+// The copies end with the thread of this process that has opened the job: when it ends, the kernel
+// kills those that still run.
 #define PROBELINE_START_AUTO 0
 
 // Join processes that were started by hand: `rank`, `ranks` and `rendezvous` say how.
@@ -136,6 +140,9 @@ typedef enum probeline_status {
     // A defect of the library. The handle can only be closed, and then its job. The other ranks lose this
     // one.
     PROBELINE_ERROR_PANIC = 12,
+    // Another rank could not do its part of a collective call: its own error says why. If an argument was
+    // invalid there, nothing was done on any rank, and the job goes on.
+    PROBELINE_ERROR_OTHER_RANK = 13,
 } probeline_status;
 
 // What an operation found or did. It has one byte.
@@ -178,7 +185,8 @@ typedef struct probeline_map probeline_map;
 // A set of keys in the memory of all ranks.
 typedef struct probeline_table probeline_table;
 
-// Options of a job. All ranks give the same transport, number of ranks and rendezvous.
+// Options of a job. All ranks give the same transport, number of ranks and rendezvous, and the secret.
+// The others may differ: the limits, the device with its port and GID, and what the rank has by itself.
 typedef struct probeline_job_options {
     // The size of this structure, which probeline_job_options_init() stores.
     size_t size;
@@ -214,9 +222,12 @@ typedef struct probeline_job_options {
     int gid_index;
     // UCX's transports, as UCX_TLS. [default: NULL]
     const char *ucx_tls;
+    // The longest wait of rank 0 in probeline_job_close() for the processes that it has started, in
+    // seconds, at least 1. It then kills those that still run. [default: 10]
+    uint32_t close_limit_s;
 } probeline_job_options;
 
-// Options of a table. All ranks give the same.
+// Options of a table. All ranks give the same, except for `operations`.
 typedef struct probeline_table_options {
     // The size of this structure, which probeline_table_options_init() stores.
     size_t size;
@@ -277,7 +288,7 @@ typedef struct probeline_table_stats {
     uint64_t lines;
 } probeline_table_stats;
 
-// Options of a map. All ranks give the same.
+// Options of a map. All ranks give the same, except for what says otherwise.
 typedef struct probeline_map_options {
     // The size of this structure, which probeline_map_options_init() stores.
     size_t size;
@@ -397,7 +408,9 @@ enum probeline_status probeline_job_options_init(struct probeline_job_options *o
 // standard streams stay as they are.
 //
 // A program whose ranks the library starts opens one job of several ranks: the copies run the program
-// from its beginning, and would open another job in place of the first. Handles belong to the process
+// from its beginning, and would open another job in place of the first. Jobs of one rank may be open
+// before, beside and after it, in the copies as well. Call it from a thread that lives as long as the
+// job: the copies are killed when it ends, also if they have closed the job. Handles belong to the process
 // that opened them. In a fork of it, collective calls fail with PROBELINE_ERROR_INVALID, and no other
 // call is allowed; leave the fork by exec() or _exit().
 enum probeline_status probeline_job_open(const struct probeline_job_options *options,
@@ -405,7 +418,8 @@ enum probeline_status probeline_job_open(const struct probeline_job_options *opt
 
 // Leaves the job and frees it; `job` may be NULL. Close its tables and maps before: otherwise it
 // returns PROBELINE_ERROR_IN_USE and frees nothing. Any rank calls it when it needs the job no more.
-// Rank 0 waits up to 10 seconds for the processes that it has started, and reports those that failed.
+// Rank 0 waits up to `close_limit_s` seconds for the processes that it has started, kills those that
+// still run, and reports those that failed.
 enum probeline_status probeline_job_close(struct probeline_job *job);
 
 // Stores the rank of this process, from 0, and the number of ranks. Each may be NULL. Never waits.

@@ -122,7 +122,7 @@ pub(crate) unsafe fn text(text: *const c_char, what: &str) -> Result<Option<Stri
     Ok(Some(text.to_owned()))
 }
 
-/// Returns the path that the caller gives.
+/// Returns the path that the caller gives, which is not empty.
 ///
 /// # Safety
 /// `name` is NULL or ends with NUL, and does not change meanwhile.
@@ -132,6 +132,9 @@ pub(crate) unsafe fn path<'a>(name: *const c_char) -> Result<&'a Path, Error> {
     }
     // SAFETY: the caller passes a text that ends with NUL; it is not NULL, by the check (# Safety).
     let name = unsafe { CStr::from_ptr(name) };
+    if name.is_empty() {
+        return Err(Error::invalid("the name of the file is empty"));
+    }
     Ok(Path::new(OsStr::from_bytes(name.to_bytes())))
 }
 

@@ -86,6 +86,11 @@ impl Members {
         Ok(arguments)
     }
 
+    /// Returns what the collective calls of a structure need that was just opened.
+    pub(crate) fn opened(&mut self, job: &Shared) -> Opened {
+        Opened { job: job.clone(), call: self.exchange().calls() }
+    }
+
     /// Checks that the transport can have `depth` posts in flight, which `operations` need.
     pub(crate) fn check_depth(&self, operations: u32, depth: u32) -> Result<(), Error> {
         let (name, max_depth) = self.transport.max_depth();
@@ -115,6 +120,35 @@ impl Members {
     }
 }
 
+/// The job of an open table or map, for its collective calls.
+pub(crate) struct Opened {
+    pub(crate) job: Shared,
+    /// The number of the job's call that has opened it.
+    call: u64,
+}
+
+impl Opened {
+    /// Makes a collective call, after a check that all ranks make the one of this name on this table or
+    /// map, with right arguments. Errors name the function of C, and not what `body` calls.
+    pub(crate) fn collective<A, R>(
+        &self,
+        name: &str,
+        arguments: Result<A, Error>,
+        body: impl FnOnce(A, &mut dyn Exchange) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let mut members = self.job.borrow_mut();
+        let exchange = members.exchange();
+        let mut call = Collective::new(exchange, Call::new(name), self.call);
+        let arguments = call.together(arguments)?;
+        body(arguments, call.exchange())
+    }
+
+    /// Waits for all ranks, in the call of this name.
+    pub(crate) fn barrier(&self, name: &str) -> Result<(), Error> {
+        self.collective(name, Ok(()), |(), _| Ok(()))
+    }
+}
+
 /// Stores the default options and `size`, which is sizeof(probeline_job_options).
 /// Never waits; any thread.
 ///
@@ -134,7 +168,9 @@ pub unsafe extern "C" fn probeline_job_options_init(
 /// standard streams stay as they are.
 ///
 /// A program whose ranks the library starts opens one job of several ranks: the copies run the program
-/// from its beginning, and would open another job in place of the first. Handles belong to the process
+/// from its beginning, and would open another job in place of the first. Jobs of one rank may be open
+/// before, beside and after it, in the copies as well. Call it from a thread that lives as long as the
+/// job: the copies are killed when it ends, also if they have closed the job. Handles belong to the process
 /// that opened them. In a fork of it, collective calls fail with PROBELINE_ERROR_INVALID, and no other
 /// call is allowed; leave the fork by exec() or _exit().
 ///
@@ -187,7 +223,8 @@ unsafe fn with(
 
 /// Leaves the job and frees it; `job` may be NULL. Close its tables and maps before: otherwise it
 /// returns PROBELINE_ERROR_IN_USE and frees nothing. Any rank calls it when it needs the job no more.
-/// Rank 0 waits up to 10 seconds for the processes that it has started, and reports those that failed.
+/// Rank 0 waits up to `close_limit_s` seconds for the processes that it has started, kills those that
+/// still run, and reports those that failed.
 ///
 /// # Safety
 /// `job` is NULL or from `probeline_job_open` and not closed.
@@ -237,8 +274,9 @@ pub unsafe extern "C" fn probeline_job_rank(
 /// `job` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_job_barrier(job: *mut probeline_job) -> probeline_status {
+    let name = const { Call::new("probeline_job_barrier") };
     // SAFETY: the program passes NULL or an open job (# Safety).
-    unsafe { with(job, |members| Ok(members.exchange().barrier()?)) }
+    unsafe { with(job, |members| Ok(members.exchange().reduce(name, &mut [])?)) }
 }
 
 /// Gathers `bytes` bytes of each rank into `all`, in the order of ranks: at most 4 MiB in all.
@@ -433,7 +471,7 @@ mod tests {
             unsafe {
                 assert_eq!(probeline_table_len(self.table, ptr::null_mut()), LOST);
                 let text = CStr::from_ptr(probeline_last_error()).to_string_lossy().into_owned();
-                assert!(text.contains(&format!("owner {panicked} died or left")), "{text}");
+                assert!(text.contains(&format!("rank {panicked} died or left")), "{text}");
                 assert_eq!(probeline_table_close(self.table), LOST);
                 assert_eq!(probeline_job_close(self.job), OK);
             }

@@ -23,11 +23,15 @@ pub const PROBELINE_TRANSPORT_MPI: c_int = 4;
 /// Join the processes that mpirun, mpiexec or srun has started with this one. Without a launcher,
 /// start `ranks` - 1 copies of this program on this machine, with the same arguments; the copies
 /// call probeline_job_open() as well. Over MPI RMA, MPI joins the processes.
+///
+/// The copies end with the thread of this process that has opened the job: when it ends, the kernel
+/// kills those that still run.
 pub const PROBELINE_START_AUTO: c_int = 0;
 /// Join processes that were started by hand: `rank`, `ranks` and `rendezvous` say how.
 pub const PROBELINE_START_MANUAL: c_int = 1;
 
-/// Options of a job. All ranks give the same transport, number of ranks and rendezvous.
+/// Options of a job. All ranks give the same transport, number of ranks and rendezvous, and the secret.
+/// The others may differ: the limits, the device with its port and GID, and what the rank has by itself.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct probeline_job_options {
@@ -65,6 +69,9 @@ pub struct probeline_job_options {
     pub gid_index: c_int,
     /// UCX's transports, as UCX_TLS. [default: NULL]
     pub ucx_tls: *const c_char,
+    /// The longest wait of rank 0 in probeline_job_close() for the processes that it has started, in
+    /// seconds, at least 1. It then kills those that still run. [default: 10]
+    pub close_limit_s: u32,
 }
 
 // SAFETY: repr(C); numbers and pointers, of which the first number is the size.
@@ -85,20 +92,28 @@ unsafe impl Extensible for probeline_job_options {
         port: 0,
         gid_index: -1,
         ucx_tls: ptr::null(),
+        close_limit_s: 10,
     };
 }
 
 impl Options for probeline_job_options {
     fn fields(&self) -> Vec<Field> {
         fields![self:
-            transport Constants("PROBELINE_TRANSPORT_", 4),
-            start Constants("PROBELINE_START_", 1),
+            transport Constants(&[
+                "PROBELINE_TRANSPORT_AUTO",
+                "PROBELINE_TRANSPORT_SHM",
+                "PROBELINE_TRANSPORT_VERBS",
+                "PROBELINE_TRANSPORT_UCX",
+                "PROBELINE_TRANSPORT_MPI",
+            ]),
+            start Constants(&["PROBELINE_START_AUTO", "PROBELINE_START_MANUAL"]),
             ranks Range(1, MAX_RANKS.into()),
             rank Range(0, u64::from(MAX_RANKS) - 1),
             allow_remote Flag,
             word_reads_whole Flag,
             join_limit_s Range(1, u32::MAX.into()),
             collective_limit_s Range(1, u32::MAX.into()),
+            close_limit_s Range(1, u32::MAX.into()),
             port Range(0, 255),
             gid_index Range(-1, 255),
         ]

@@ -3,17 +3,22 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
+use probeline::transport::Exchange;
+
 use crate::cache::{Access, Write};
 use crate::call::{call, out, product, put, room, slice};
 use crate::handle::Handle;
 use crate::job::{Shared, probeline_job, with_shared};
 use crate::map_options::{probeline_map_options, probeline_map_stats};
-use crate::map_state::{Inner, OPEN, Submitted, open};
+use crate::map_state::{Inner, Submitted, open};
 use crate::options::{self, Extensible};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
 
 /// A cache of values by keys, in the memory of all ranks.
 pub struct probeline_map(Handle<Inner>);
+
+/// The name of the call that opens a map.
+const OPEN: &str = "probeline_map_open";
 
 /// Get a value.
 pub const PROBELINE_GET: c_int = 0;
@@ -89,7 +94,7 @@ pub unsafe extern "C" fn probeline_map_open(
         let arguments = map.and_then(|map| Ok((map, options?)));
         let (map, options) = job.borrow_mut().agree(OPEN, arguments, &[])?;
         map.write(ptr::null_mut());
-        let handle = probeline_map(Handle::new(open(job, &options)?));
+        let handle = probeline_map(Handle::new(open(OPEN, job, &options)?));
         map.write(Box::into_raw(Box::new(handle)));
         Ok(())
     };
@@ -109,7 +114,7 @@ pub unsafe extern "C" fn probeline_map_close(map: *mut probeline_map) -> probeli
         let inner = handle.0.take()?;
         // SAFETY: a box from `probeline_map_open`, which the caller does not use again.
         drop(unsafe { Box::from_raw(map) });
-        inner.map_or(Ok(()), Inner::close)
+        inner.map_or(Ok(()), |map| map.close("probeline_map_close"))
     })
 }
 
@@ -372,7 +377,9 @@ pub unsafe extern "C" fn probeline_map_len(
     len: *mut u64,
 ) -> probeline_status {
     let body = |map: &mut Inner| {
-        let entries = map.cache.len(map.job.borrow_mut().exchange())?;
+        let Inner { cache, opened, .. } = map;
+        let count = |(), exchange: &mut dyn Exchange| cache.len(exchange);
+        let entries = opened.collective("probeline_map_len", Ok(()), count)?;
         // SAFETY: the program passes NULL or a place for a number (# Safety).
         unsafe { put(len, entries) };
         Ok(())
@@ -387,8 +394,11 @@ pub unsafe extern "C" fn probeline_map_len(
 /// `map` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_map_clear(map: *mut probeline_map) -> probeline_status {
+    let body = |Inner { cache, opened, .. }: &mut Inner| {
+        opened.collective("probeline_map_clear", Ok(()), |(), exchange| cache.clear(exchange))
+    };
     // SAFETY: the program passes NULL or an open map (# Safety).
-    unsafe { with(map, |map| map.cache.clear(map.job.borrow_mut().exchange())) }
+    unsafe { with(map, body) }
 }
 
 /// Lets every entry so far look older than those that follow, for evictions: call it after each step

@@ -3,6 +3,7 @@
 use core::ffi::c_char;
 
 use probeline::map::Loaded;
+use probeline::transport::Exchange;
 
 use crate::call::{path, put};
 use crate::map::{probeline_map, with};
@@ -60,11 +61,11 @@ pub unsafe extern "C" fn probeline_map_save(
     name: *const c_char,
     entries: *mut u64,
 ) -> probeline_status {
-    let body = |map: &mut Inner| {
+    let body = |Inner { cache, opened, .. }: &mut Inner| {
         // SAFETY: the program passes NULL or a text that ends with NUL (# Safety).
         let name = unsafe { path(name) };
-        let name = map.job.borrow_mut().agree("probeline_map_save", name, &[])?;
-        let saved = map.cache.save(name, map.job.borrow_mut().exchange())?;
+        let save = |name, exchange: &mut dyn Exchange| cache.save(name, exchange);
+        let saved = opened.collective("probeline_map_save", name, save)?;
         // SAFETY: the program passes NULL or a place for a number (# Safety).
         unsafe { put(entries, saved) };
         Ok(())
@@ -83,12 +84,11 @@ pub unsafe extern "C" fn probeline_map_check_save(
     map: *mut probeline_map,
     name: *const c_char,
 ) -> probeline_status {
-    let body = |map: &mut Inner| {
+    let body = |Inner { cache, opened, .. }: &mut Inner| {
         // SAFETY: the program passes NULL or a text that ends with NUL (# Safety).
         let name = unsafe { path(name) };
-        let mut members = map.job.borrow_mut();
-        let name = members.agree("probeline_map_check_save", name, &[])?;
-        map.cache.check_save(name, members.exchange())
+        let check = |name, exchange: &mut dyn Exchange| cache.check_save(name, exchange);
+        opened.collective("probeline_map_check_save", name, check)
     };
     // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
@@ -109,13 +109,13 @@ pub unsafe extern "C" fn probeline_map_load(
     loaded: *mut probeline_map_loaded,
     size: usize,
 ) -> probeline_status {
-    let body = |map: &mut Inner| {
+    let body = |Inner { cache, opened, .. }: &mut Inner| {
         // SAFETY: the program passes NULL or a text that ends with NUL (# Safety).
         let name = unsafe { path(name) };
         let has_room = if loaded.is_null() { Ok(()) } else { options::check(loaded, size) };
         let arguments = name.and_then(|name| has_room.map(|()| name));
-        let name = map.job.borrow_mut().agree("probeline_map_load", arguments, &[])?;
-        let done = map.cache.load(name, map.job.borrow_mut().exchange())?;
+        let load = |name, exchange: &mut dyn Exchange| cache.load(name, exchange);
+        let done = opened.collective("probeline_map_load", arguments, load)?;
         if loaded.is_null() {
             return Ok(());
         }

@@ -29,7 +29,7 @@ pub(crate) fn mode_of(option: c_int) -> Mode {
     }
 }
 
-/// Options of a map. All ranks give the same.
+/// Options of a map. All ranks give the same, except for what says otherwise.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct probeline_map_options {
@@ -103,7 +103,12 @@ impl Options for probeline_map_options {
             claims_with_read Flag,
             direct Flag,
             format Range(0, u64::MAX),
-            mode Constants("PROBELINE_MODE_", 3),
+            mode Constants(&[
+                "PROBELINE_MODE_CLAIMS",
+                "PROBELINE_MODE_PART_LOCKS",
+                "PROBELINE_MODE_BUCKET_LOCKS",
+                "PROBELINE_MODE_UNLOCKED",
+            ]),
         ]
     }
 }

@@ -7,18 +7,15 @@ use probeline::map::{Bytes, Config, OperationError, Tag};
 
 use crate::cache::{self, Access, Cache};
 use crate::handle::Abandon;
-use crate::job::{Members, Shared};
+use crate::job::{Members, Opened, Shared};
 use crate::map_options::{mode_of, probeline_map_options};
 use crate::options::Options;
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
 
-/// The name of the call that opens a map.
-pub(crate) const OPEN: &str = "probeline_map_open";
-
 /// A map and the job that it belongs to.
 pub(crate) struct Inner {
     pub(crate) cache: Box<dyn Cache>,
-    pub(crate) job: Shared,
+    pub(crate) opened: Opened,
     pub(crate) key_bytes: usize,
     pub(crate) value_bytes: usize,
     /// Submitted operations, by the tag inside the map.
@@ -30,7 +27,7 @@ pub(crate) struct Inner {
 impl Abandon for Inner {
     fn abandon(self) -> Option<Self> {
         core::mem::forget(self.cache);
-        self.job.abandon();
+        self.opened.job.abandon();
         None
     }
 }
@@ -66,7 +63,12 @@ fn plan(members: &mut Members, options: &probeline_map_options) -> Result<Config
     })
 }
 
-pub(crate) fn open(job: &Shared, options: &probeline_map_options) -> Result<Inner, Error> {
+/// Opens a map in the call of this name.
+pub(crate) fn open(
+    name: &str,
+    job: &Shared,
+    options: &probeline_map_options,
+) -> Result<Inner, Error> {
     let mut members = job.borrow_mut();
     let config = plan(&mut members, options);
     let (key_bytes, value_bytes) = (options.key_bytes, options.value_bytes);
@@ -76,31 +78,36 @@ pub(crate) fn open(job: &Shared, options: &probeline_map_options) -> Result<Inne
         ("buckets_per_rank", options.buckets_per_rank),
         ("entries", options.entries),
     ];
-    let config = members.agree(OPEN, config, &parameters)?;
+    let config = members.agree(name, config, &parameters)?;
     let cache = cache::open(&mut members, config, options.operations)?;
     let operations = options.operations as usize;
     let submitted = vec![Submitted { tag: 0, value: ptr::null_mut() }; operations];
     let free = (0..operations).collect();
-    Ok(Inner { cache, job: job.clone(), key_bytes, value_bytes, submitted, free })
+    let opened = members.opened(job);
+    Ok(Inner { cache, opened, key_bytes, value_bytes, submitted, free })
 }
 
 impl Inner {
-    /// Waits for all ranks, and closes the map.
-    pub(crate) fn close(self) -> Result<(), Error> {
+    /// Waits for all ranks in the call of this name, and closes the map.
+    pub(crate) fn close(self, name: &str) -> Result<(), Error> {
         let engine = self.cache.into_engine();
-        let closed = self.job.borrow_mut().exchange().barrier();
+        let closed = self.opened.barrier(name);
         drop(engine);
-        Ok(closed?)
+        closed
     }
 
-    /// Gathers numbers of all ranks.
-    pub(crate) fn gather<const N: usize>(&self, mine: [u64; N]) -> Result<Vec<[u64; N]>, Error> {
-        let mut members = self.job.borrow_mut();
-        let exchange = members.exchange();
-        let mut all = vec![[[0; 8]; N]; exchange.owners() as usize];
-        let bytes = mine.map(u64::to_le_bytes);
-        exchange.all_gather(bytes.as_flattened(), all.as_flattened_mut().as_flattened_mut())?;
-        Ok(all.into_iter().map(|rank| rank.map(u64::from_le_bytes)).collect())
+    /// Gathers numbers of all ranks in the call of this name.
+    pub(crate) fn gather<const N: usize>(
+        &self,
+        name: &str,
+        mine: [u64; N],
+    ) -> Result<Vec<[u64; N]>, Error> {
+        self.opened.collective(name, Ok(()), |(), exchange| {
+            let mut all = vec![[[0; 8]; N]; exchange.owners() as usize];
+            let bytes = mine.map(u64::to_le_bytes);
+            exchange.all_gather(bytes.as_flattened(), all.as_flattened_mut().as_flattened_mut())?;
+            Ok(all.into_iter().map(|rank| rank.map(u64::from_le_bytes)).collect())
+        })
     }
 
     /// Starts an operation.

@@ -107,7 +107,7 @@ unsafe fn with(table: *mut DHT, body: impl FnOnce(&mut Table) -> Result<c_int, E
 
 impl Table {
     fn new(map: Inner, evicted: c_int, counts_accesses: bool) -> Self {
-        let ranks = map.job.borrow_mut().owners();
+        let ranks = map.opened.job.borrow_mut().owners();
         let accesses = counts_accesses.then(|| Accesses::new(ranks, map.cache.config().candidates));
         let scratch = vec![0; map.value_bytes.div_ceil(size_of::<u64>())];
         let counts = Counts::default();
@@ -327,8 +327,8 @@ pub unsafe extern "C" fn probeline_dht_free(
         let lost = || Error::new(probeline_status::PROBELINE_ERROR_PANIC, lost);
         let Table { map, counts, .. } = inner.ok_or_else(lost)?;
         let mine = [counts.evictions, counts.misses, map.cache.stats().failed_checks];
-        let gathered = map.gather(mine);
-        let closed = map.close();
+        let gathered = map.gather("DHT_free", mine);
+        let closed = map.close("DHT_free");
         let all = gathered?;
         for (at, to) in counters.into_iter().enumerate() {
             // SAFETY: the program passes NULL or a place for a number (# Safety).
@@ -345,7 +345,7 @@ pub unsafe extern "C" fn probeline_dht_free(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_dht_barrier(table: *mut DHT) -> c_int {
     let body = |table: &mut Table| {
-        table.map.job.borrow_mut().exchange().barrier()?;
+        table.map.opened.barrier("DHT_barrier")?;
         Ok(SUCCESS)
     };
     // SAFETY: the program passes NULL or an open table (# Safety).

@@ -12,6 +12,10 @@ use crate::cache::Write;
 use crate::map_state::Inner;
 use crate::status::{Error, probeline_status};
 
+/// The names of the functions.
+const SAVE: &str = "DHT_to_file";
+const LOAD: &str = "DHT_from_file";
+
 /// What the functions of files return.
 const SUCCESS: c_int = 0;
 const WRONG_FILE: c_int = -11;
@@ -45,9 +49,13 @@ fn entry_bytes(map: &Inner) -> u64 {
 }
 
 /// Ends a phase: all ranks return the code of the first one that failed, after its text was stored.
-fn together<T>(map: &Inner, result: Result<T, Failed>) -> Result<Result<T, c_int>, Error> {
+fn together<T>(
+    map: &Inner,
+    name: &str,
+    result: Result<T, Failed>,
+) -> Result<Result<T, c_int>, Error> {
     let code = result.as_ref().err().map_or(SUCCESS, |(code, _)| *code);
-    let all = map.gather([u64::from(code.unsigned_abs())])?;
+    let all = map.gather(name, [u64::from(code.unsigned_abs())])?;
     let first = (0..).zip(all).find(|(_, [code])| *code != 0);
     let report = |text: &str| Error::new(probeline_status::PROBELINE_ERROR_FILE, text).report();
     match (result, first) {
@@ -65,11 +73,11 @@ fn together<T>(map: &Inner, result: Result<T, Failed>) -> Result<Result<T, c_int
 
 /// Writes the entries of all ranks; each rank writes its own. Fails on all ranks if one has no path.
 pub(crate) fn save(map: &mut Inner, path: Result<&Path, Error>) -> Result<c_int, Error> {
-    let path = map.job.borrow_mut().agree("DHT_to_file", path, &[])?;
+    let path = map.opened.collective(SAVE, path, |path, _| Ok(path))?;
     let mut mine = 0;
     let counted = map.cache.for_each_local(&mut |_, _| mine += 1);
-    let rank = map.job.borrow_mut().exchange().me().0;
-    let all = map.gather([mine])?;
+    let rank = map.opened.job.borrow_mut().exchange().me().0;
+    let all = map.gather(SAVE, [mine])?;
     counted?;
     let before: u64 = all.iter().take(rank as usize).map(|[count]| count).sum();
     let created = if rank == 0 {
@@ -81,12 +89,12 @@ pub(crate) fn save(map: &mut Inner, path: Result<&Path, Error>) -> Result<c_int,
     } else {
         Ok(())
     };
-    if let Err(code) = together(map, created)? {
+    if let Err(code) = together(map, SAVE, created)? {
         return Ok(code);
     }
     let at = HEADER_BYTES as u64 + before * entry_bytes(map);
     let written = write_part(map, path, at);
-    Ok(together(map, written)?.err().unwrap_or(SUCCESS))
+    Ok(together(map, SAVE, written)?.err().unwrap_or(SUCCESS))
 }
 
 fn write_part(map: &mut Inner, path: &Path, at: u64) -> Result<(), Failed> {
@@ -107,21 +115,21 @@ fn write_part(map: &mut Inner, path: &Path, at: u64) -> Result<(), Failed> {
 /// Writes the entries of a file to the map; each rank writes a part of them. Fails on all ranks if one
 /// has no path.
 pub(crate) fn load(map: &mut Inner, path: Result<&Path, Error>) -> Result<c_int, Error> {
-    let path = map.job.borrow_mut().agree("DHT_from_file", path, &[])?;
+    let path = map.opened.collective(LOAD, path, |path, _| Ok(path))?;
     let opened = open(map, path);
-    let (mut file, entries) = match together(map, opened)? {
+    let (mut file, entries) = match together(map, LOAD, opened)? {
         Ok(opened) => opened,
         Err(code) => return Ok(code),
     };
     let (rank, ranks) = {
-        let mut members = map.job.borrow_mut();
+        let mut members = map.opened.job.borrow_mut();
         let exchange = members.exchange();
         (u64::from(exchange.me().0), u64::from(exchange.owners()))
     };
     let first_of = |rank: u64| entries / ranks * rank + rank.min(entries % ranks);
     let read = read_part(map, &mut file, first_of(rank), first_of(rank + 1))
         .map_err(|(code, text)| (code, format!("{}: {text}", path.display())));
-    Ok(together(map, read)?.err().unwrap_or(SUCCESS))
+    Ok(together(map, LOAD, read)?.err().unwrap_or(SUCCESS))
 }
 
 /// Opens a file of entries of these sizes, and returns it with their number.

@@ -43,8 +43,8 @@ pub(crate) const MAX_OPERATIONS: u64 = 1 << 16;
 pub(crate) enum Allowed {
     /// 0 or 1.
     Flag,
-    /// The constants of this prefix, from 0 up to this number.
-    Constants(&'static str, u32),
+    /// The constants of these names, from 0 on.
+    Constants(&'static [&'static str]),
     /// At least the first, at most the second number.
     Range(i64, u64),
     /// The multiples of the first number from itself up to the second number.
@@ -57,7 +57,7 @@ impl Allowed {
     fn contains(self, value: i128) -> bool {
         match self {
             Self::Flag => (0..=1).contains(&value),
-            Self::Constants(_, last) => (0..=last.into()).contains(&value),
+            Self::Constants(names) => (0..names.len() as i128).contains(&value),
             Self::Range(least, most) => (least.into()..=most.into()).contains(&value),
             Self::Multiples(of, most) => {
                 (of.into()..=most.into()).contains(&value) && value % i128::from(of) == 0
@@ -73,7 +73,7 @@ impl fmt::Display for Allowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag => f.write_str("0 or 1"),
-            Self::Constants(prefix, _) => write!(f, "{prefix}..."),
+            Self::Constants(names) => f.write_str(&names.join(", ")),
             Self::Range(least, most) => write!(f, "{least} to {most}"),
             Self::Multiples(of, most) => write!(f, "a multiple of {of} from {of} to {most}"),
             Self::KeyBits(words) => write!(f, "63, or a multiple of 64 up to {}", words * 64),

@@ -9,12 +9,10 @@ use crate::call::text;
 use crate::job_options::{PROBELINE_START_MANUAL, probeline_job_options};
 use crate::status::Error;
 
-/// The longest wait for started processes to exit after the job.
-const CHILDREN_LEAVE: Duration = Duration::from_secs(10);
-
 /// The way in which the ranks have found each other, and make collective calls.
 pub(crate) enum Rendezvous {
-    Job(Box<Job>),
+    /// With the longest wait for started processes to exit after the job.
+    Job(Box<Job>, Duration),
     /// The program's calls.
     Program(Box<dyn Exchange>),
     #[cfg(feature = "mpi")]
@@ -24,7 +22,7 @@ pub(crate) enum Rendezvous {
 impl Rendezvous {
     pub(crate) fn exchange(&mut self) -> &mut dyn Exchange {
         match self {
-            Self::Job(job) => &mut **job,
+            Self::Job(job, _) => &mut **job,
             Self::Program(exchange) => &mut **exchange,
             #[cfg(feature = "mpi")]
             Self::Mpi(members) => members,
@@ -51,7 +49,7 @@ impl Rendezvous {
         let start = start(options, rendezvous)?;
         let parameters = format!("c_interface={}", env!("CARGO_PKG_VERSION"));
         let job = exchange::join(Options { start, parameters, secret, limits })?;
-        Ok(Self::Job(Box::new(job)))
+        Ok(Self::Job(Box::new(job), seconds(options.close_limit_s)))
     }
 
     /// Starts MPI, or uses it if the program has started it.
@@ -71,7 +69,7 @@ impl Rendezvous {
     /// Ends the job for all ranks, as if this one had died. MPI has no such call: its other ranks
     /// wait for this one until their limit.
     pub(crate) fn give_up(&mut self) {
-        if let Self::Job(job) = self {
+        if let Self::Job(job, _) = self {
             job.give_up();
         }
     }
@@ -79,7 +77,7 @@ impl Rendezvous {
     /// Leaves the job.
     pub(crate) fn leave(self) -> Result<(), Error> {
         match self {
-            Self::Job(job) => Ok(job.finish(CHILDREN_LEAVE)?),
+            Self::Job(job, limit) => Ok(job.finish(limit)?),
             _ => Ok(()),
         }
     }

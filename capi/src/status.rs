@@ -41,6 +41,9 @@ pub enum probeline_status {
     /// A defect of the library. The handle can only be closed, and then its job. The other ranks lose this
     /// one.
     PROBELINE_ERROR_PANIC = 12,
+    /// Another rank could not do its part of a collective call: its own error says why. If an argument was
+    /// invalid there, nothing was done on any rank, and the job goes on.
+    PROBELINE_ERROR_OTHER_RANK = 13,
 }
 
 /// What an operation found or did. It has one byte.
@@ -118,8 +121,15 @@ impl Error {
         Self::new(probeline_status::PROBELINE_ERROR_INVALID, text)
     }
 
-    pub(crate) fn open(text: impl Display) -> Self {
-        Self::new(probeline_status::PROBELINE_ERROR_OPEN, text)
+    /// Returns the error of a transport, which names ranks as owners.
+    pub(crate) fn open(error: impl Display) -> Self {
+        Self::new(probeline_status::PROBELINE_ERROR_OPEN, error).in_words(&WORDS)
+    }
+
+    /// Replaces words of other interfaces. The text must not have any of the program's.
+    pub(crate) fn in_words(mut self, words: &[(&str, &str)]) -> Self {
+        words.iter().for_each(|(theirs, ours)| self.text = self.text.replace(theirs, ours));
+        self
     }
 
     /// Stores the text for [`probeline_last_error`], and returns the status.
@@ -147,14 +157,18 @@ impl core::fmt::Display for Error {
     }
 }
 
-/// Converts errors: the kind comes from the error, the text is its own.
+/// Words of Rust in errors, and the program's for them.
+const WORDS: [(&str, &str); 2] =
+    [("owner", "rank"), ("the limit of collective calls", "collective_limit_s")];
+
+/// Converts errors: the kind comes from the error, the text is its own, in these words.
 macro_rules! errors {
-    ($($(#[$when:meta])? $error:ty: |$name:pat_param| $status:expr;)*) => {$(
+    ($words:expr, $($(#[$when:meta])? $error:ty: |$name:pat_param| $status:expr;)*) => {$(
         $(#[$when])?
         impl From<$error> for Error {
             fn from(error: $error) -> Self {
                 let $name = &error;
-                Self::new($status, &error)
+                Self::new($status, &error).in_words($words)
             }
         }
     )*};
@@ -166,8 +180,8 @@ use probeline_status::{
     PROBELINE_ERROR_JOIN as JOIN, PROBELINE_ERROR_LOST as LOST,
 };
 
-errors! {
-    exchange::JoinError: |error| of_join(error);
+// They have names of files and hosts, which stay as they are.
+errors! { &[],
     exchange::SecretError: |_| INVALID;
     exchange::LaunchError: |_| JOIN;
     exchange::RanksFailed: |_| LOST;
@@ -175,6 +189,9 @@ errors! {
     probeline::mpi::InitError: |_| JOIN;
     #[cfg(feature = "mpi")]
     probeline::mpi::OpenError: |_| probeline_status::PROBELINE_ERROR_OPEN;
+}
+
+errors! { &WORDS,
     ExchangeError: |error| of_exchange(*error);
     Fault: |_| LOST;
     table::ConfigError: |_| INVALID;
@@ -187,10 +204,37 @@ errors! {
     table::OpenError: |error| of_open(error);
     map::ConfigError: |_| INVALID;
     map::OpenError: |error| of_open(error);
-    map::FileError: |error| match error {
-        map::FileError::Collective(error) => of_collective(error),
-        _ => probeline_status::PROBELINE_ERROR_FILE,
-    };
+}
+
+impl From<map::FileError> for Error {
+    fn from(error: map::FileError) -> Self {
+        match error {
+            map::FileError::Collective(error) => error.into(),
+            error => Self::new(probeline_status::PROBELINE_ERROR_FILE, error),
+        }
+    }
+}
+
+/// The advice is in words of Rust and of the command.
+impl From<exchange::JoinError> for Error {
+    fn from(error: exchange::JoinError) -> Self {
+        use exchange::JoinError::{NoRendezvous, NotLaunched, Remote};
+        let (from, advice) = match &error {
+            Remote { .. } => ("add --", "give allow_remote = 1, or use 127.0.0.1"),
+            NoRendezvous { .. } => (
+                "--rendezvous",
+                "the option rendezvous, \"HOST:PORT\" with the host of rank 0, and a secret",
+            ),
+            NotLaunched => (
+                "join with",
+                "give no rendezvous, or PROBELINE_START_MANUAL with rank, ranks and rendezvous",
+            ),
+            _ => return Self::new(of_join(&error), error),
+        };
+        let text = error.to_string();
+        let before = text.rsplit_once(from).map_or(&*text, |(before, _)| before);
+        Self::new(of_join(&error), format_args!("{before}{advice}"))
+    }
 }
 
 fn of_exchange(error: ExchangeError) -> probeline_status {
@@ -223,7 +267,9 @@ fn of_collective(error: &table::CollectiveError) -> probeline_status {
     match error {
         table::CollectiveError::Exchange(error) => of_exchange(*error),
         table::CollectiveError::Operation(error) => of_operation(error),
-        table::CollectiveError::PartFailed { .. } => FAILED,
+        table::CollectiveError::PartFailed { .. } | table::CollectiveError::NotOpened { .. } => {
+            probeline_status::PROBELINE_ERROR_OTHER_RANK
+        }
         _ => DIFFERS,
     }
 }
@@ -255,7 +301,7 @@ pub extern "C" fn probeline_error_text(status: c_int) -> *const c_char {
 }
 
 fn text(status: c_int) -> &'static CStr {
-    const TEXTS: [&CStr; 13] = [
+    const TEXTS: [&CStr; 14] = [
         c"success",
         c"invalid argument",
         c"not supported by this build or system",
@@ -269,6 +315,7 @@ fn text(status: c_int) -> &'static CStr {
         c"the handle belongs to another thread",
         c"a file cannot be read or written",
         c"a defect of the library",
+        c"another rank could not do its part",
     ];
     usize::try_from(status).ok().and_then(|status| TEXTS.get(status)).unwrap_or(&c"unknown status")
 }
@@ -280,8 +327,8 @@ mod tests {
     #[test]
     fn texts_belong_to_their_codes() {
         assert_eq!(text(LOST as c_int), c"a rank was lost");
-        let last = probeline_status::PROBELINE_ERROR_PANIC as c_int;
-        assert_eq!(text(last), c"a defect of the library");
+        let last = probeline_status::PROBELINE_ERROR_OTHER_RANK as c_int;
+        assert_eq!(text(last), c"another rank could not do its part");
         assert_eq!((text(last + 1), text(-1)), (c"unknown status", c"unknown status"));
     }
 }

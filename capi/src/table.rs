@@ -4,10 +4,11 @@ use core::ffi::{c_int, c_void};
 use core::ptr;
 
 use probeline::table::{Config, Ended, Finished, Intent, Stats, Tag, WideConfig};
+use probeline::transport::Exchange;
 
 use crate::call::{call, out, product, put, room, slice};
 use crate::handle::{Abandon, Handle};
-use crate::job::{Members, Shared, probeline_job, with_shared};
+use crate::job::{Members, Opened, Shared, probeline_job, with_shared};
 use crate::options::Allowed::{Flag, KeyBits, Multiples, Range};
 use crate::options::{self, Extensible, Field, MAX_KEYS, MAX_OPERATIONS, Options, fields};
 use crate::set::{self, MAX_WORDS, Set};
@@ -18,7 +19,7 @@ const WORD_BITS: u32 = u64::BITS;
 /// The name of the call that opens a table.
 const OPEN: &str = "probeline_table_open";
 
-/// Options of a table. All ranks give the same.
+/// Options of a table. All ranks give the same, except for `operations`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct probeline_table_options {
@@ -134,7 +135,7 @@ pub struct probeline_table(Handle<Inner>);
 
 struct Inner {
     set: Box<dyn Set>,
-    job: Shared,
+    opened: Opened,
     /// Words of a key.
     words: usize,
     polled: Vec<Finished>,
@@ -143,7 +144,7 @@ struct Inner {
 impl Abandon for Inner {
     fn abandon(self) -> Option<Self> {
         core::mem::forget(self.set);
-        self.job.abandon();
+        self.opened.job.abandon();
         None
     }
 }
@@ -200,7 +201,8 @@ fn open(job: &Shared, options: &probeline_table_options) -> Result<Inner, Error>
     let (config, entries) = members.agree(OPEN, plan, &parameters)?;
     let set = set::open(&mut members, words, config, entries, options.operations)?;
     let polled = vec![Finished::default(); options.operations as usize];
-    Ok(Inner { set, job: job.clone(), words: words.max(1), polled })
+    let opened = members.opened(job);
+    Ok(Inner { set, opened, words: words.max(1), polled })
 }
 
 /// Runs a call on a table.
@@ -274,11 +276,11 @@ pub unsafe extern "C" fn probeline_table_close(table: *mut probeline_table) -> p
         let inner = handle.0.take()?;
         // SAFETY: a box from `probeline_table_open`, which the caller does not use again.
         drop(unsafe { Box::from_raw(table) });
-        let Some(Inner { set, job, .. }) = inner else { return Ok(()) };
+        let Some(Inner { set, opened, .. }) = inner else { return Ok(()) };
         let engine = set.into_engine();
-        let closed = job.borrow_mut().exchange().barrier();
+        let closed = opened.barrier("probeline_table_close");
         drop(engine);
-        Ok(closed?)
+        closed
     })
 }
 
@@ -433,7 +435,9 @@ pub unsafe extern "C" fn probeline_table_len(
     len: *mut u64,
 ) -> probeline_status {
     let body = |table: &mut Inner| {
-        let keys = table.set.len(table.job.borrow_mut().exchange())?;
+        let Inner { set, opened, .. } = table;
+        let count = |(), exchange: &mut dyn Exchange| set.len(exchange);
+        let keys = opened.collective("probeline_table_len", Ok(()), count)?;
         // SAFETY: the program passes NULL or a place for a number (# Safety).
         unsafe { put(len, keys) };
         Ok(())
@@ -448,8 +452,11 @@ pub unsafe extern "C" fn probeline_table_len(
 /// `table` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_table_clear(table: *mut probeline_table) -> probeline_status {
+    let body = |Inner { set, opened, .. }: &mut Inner| {
+        opened.collective("probeline_table_clear", Ok(()), |(), exchange| set.clear(exchange))
+    };
     // SAFETY: the program passes NULL or an open table (# Safety).
-    unsafe { with(table, |table| table.set.clear(table.job.borrow_mut().exchange())) }
+    unsafe { with(table, body) }
 }
 
 /// Receives a key and the pointer given with the function. It must return: no longjmp, no exception.

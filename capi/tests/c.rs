@@ -17,7 +17,9 @@ fn programs_in_c() {
     let ranks = installed.compile("cc", Language::C, "tests/ranks.c", false);
     let said = run(&mut installed.command(&ranks));
     assert_eq!(said, "every disagreement was reported\n");
-    for pair in 0..5 {
+    let said = run(installed.command(&ranks).arg("close"));
+    assert_eq!(said, "rank 1 was killed\n");
+    for pair in 0..8 {
         let said = run(installed.command(&ranks).arg(pair.to_string()));
         assert_eq!(said.matches("was told").count(), 2, "{pair}: {said}");
     }

@@ -131,6 +131,7 @@ int main(void)
     BAD_JOB(word_reads_whole, -1);
     BAD_JOB(join_limit_s, 0);
     BAD_JOB(collective_limit_s, 0);
+    BAD_JOB(close_limit_s, 0);
     BAD_JOB(port, -5);
     BAD_JOB(port, 256);
     BAD_JOB(gid_index, -2);
@@ -155,6 +156,8 @@ int main(void)
     INVALID(probeline_job_open(&job_options, &job), "rank 2 does not exist in a job of 2");
     job_options.rank = 1;
     INVALID(probeline_job_open(&job_options, &job), "nowhere");
+    job_options.rendezvous = "0.0.0.0:1";
+    INVALID(probeline_job_open(&job_options, &job), ": give allow_remote = 1, or use 127.0.0.1");
     job_options.rendezvous = "127.0.0.1:1";
     job_options.join_limit_s = 1;
     expect(probeline_job_open(&job_options, &job), PROBELINE_ERROR_JOIN, "within 1 s", __LINE__);
@@ -224,11 +227,12 @@ int main(void)
     BAD_MAP(claims_with_read, 2);
     BAD_MAP(direct, -1);
     BAD_MAP(mode, 77);
+    INVALID(probeline_map_open(job, &map_options, &map), "give PROBELINE_MODE_CLAIMS, PROBELINE_MODE_PART");
     OK(probeline_map_options_init(&map_options, sizeof map_options));
     map_options.key_bytes = 1024;
     map_options.value_bytes = 8192;
     map_options.buckets_per_rank = (uint64_t)1 << 48;
-    expect(probeline_map_open(job, &map_options, &map), PROBELINE_ERROR_OPEN, "GiB of memory", __LINE__);
+    expect(probeline_map_open(job, &map_options, &map), PROBELINE_ERROR_OPEN, "slots of 1 rank on this machine need", __LINE__);
     map_options.key_bytes = sizeof key;
     map_options.value_bytes = sizeof value;
     map_options.buckets_per_rank = 0;
@@ -249,6 +253,9 @@ int main(void)
     INVALID(probeline_map_get(map, &key, &value, NULL), "outcome is NULL");
     INVALID(probeline_map_write_batch(map, PROBELINE_GET, &key, &value, 1, &outcome), "get_batch");
     INVALID(probeline_map_for_each_local(map, NULL, NULL), "visit is NULL");
+    INVALID(probeline_map_check_save(map, ""), "the name of the file is empty");
+    INVALID(probeline_map_save(map, "", NULL), "the name of the file is empty");
+    expect(probeline_map_check_save(map, "."), PROBELINE_ERROR_FILE, "not a regular file", __LINE__);
     OK(probeline_map_put(map, &key, &value, &outcome));
     OK(probeline_map_submit_get(map, 1, &key, &value));
     expect(probeline_map_submit_get(map, 2, &key, &value), PROBELINE_ERROR_BUSY, "poll", __LINE__);

@@ -49,8 +49,8 @@ static void gathers_in_step(probeline_job *job)
     if (rank == 1)
         INVALID(probeline_job_all_gather(job, NULL, 8, both), "mine is NULL");
     else
-        EXPECT(probeline_job_all_gather(job, &number, 8, both), PROBELINE_ERROR_FAILED,
-               "owner 1 could not");
+        EXPECT(probeline_job_all_gather(job, &number, 8, both), PROBELINE_ERROR_OTHER_RANK,
+               "rank 1 could not");
     EXPECT(probeline_job_all_gather(job, &number, 4 + rank, both), PROBELINE_ERROR_DIFFERS,
            "its number of bytes is");
     large = calloc(3, 3 << 20);
@@ -70,11 +70,14 @@ static void gathers_in_step(probeline_job *job)
 
 /* The pairs of functions that two ranks call instead of the same one. */
 static const char *const pairs[][2] = {
-    {"Table::len", "Table::clear"},
+    {"probeline_table_len", "probeline_table_clear"},
     {"probeline_map_open", "probeline_table_open"},
     {"probeline_map_save", "probeline_map_load"},
     {"probeline_map_check_save", "probeline_map_save"},
     {"probeline_map_load", "probeline_table_open"},
+    {"probeline_map_len", "probeline_map_clear"},
+    {"probeline_map_close", "probeline_table_close"},
+    {"probeline_job_barrier", "probeline_job_sum"},
 };
 
 static probeline_status call(const char *name, probeline_job *job, probeline_table *table, probeline_map *map,
@@ -82,9 +85,9 @@ static probeline_status call(const char *name, probeline_job *job, probeline_tab
 {
     uint64_t count;
 
-    if (strcmp(name, "Table::len") == 0)
+    if (strcmp(name, "probeline_table_len") == 0)
         return probeline_table_len(table, &count);
-    if (strcmp(name, "Table::clear") == 0)
+    if (strcmp(name, "probeline_table_clear") == 0)
         return probeline_table_clear(table);
     if (strcmp(name, "probeline_map_open") == 0)
         return probeline_map_open(job, options, &map);
@@ -92,6 +95,18 @@ static probeline_status call(const char *name, probeline_job *job, probeline_tab
         return probeline_table_open(job, NULL, &table);
     if (strcmp(name, "probeline_map_save") == 0)
         return probeline_map_save(map, "differs.map", NULL);
+    if (strcmp(name, "probeline_map_len") == 0)
+        return probeline_map_len(map, &count);
+    if (strcmp(name, "probeline_map_clear") == 0)
+        return probeline_map_clear(map);
+    if (strcmp(name, "probeline_map_close") == 0)
+        return probeline_map_close(map);
+    if (strcmp(name, "probeline_table_close") == 0)
+        return probeline_table_close(table);
+    if (strcmp(name, "probeline_job_barrier") == 0)
+        return probeline_job_barrier(job);
+    if (strcmp(name, "probeline_job_sum") == 0)
+        return probeline_job_sum(job, 1, &count);
     if (strcmp(name, "probeline_map_load") == 0)
         return probeline_map_load(map, "differs.map", NULL, 0);
     return probeline_map_check_save(map, "differs.map");
@@ -116,14 +131,66 @@ static int calls_that_differ(const probeline_job_options *job_options, const cha
     OK(probeline_map_open(job, &options, &map));
     status = call(pair[rank], job, table, map, &options);
     for (of = 0; of < 2; of++) {
-        sprintf(text, "owner %d called %s (call ", of, pair[of]);
+        sprintf(text, "rank %d called %s (call ", of, pair[of]);
         EXPECT(status, PROBELINE_ERROR_DIFFERS, text);
     }
-    probeline_map_close(map);
-    probeline_table_close(table);
+    if (strcmp(pair[rank], "probeline_map_close") != 0)
+        probeline_map_close(map);
+    if (strcmp(pair[rank], "probeline_table_close") != 0)
+        probeline_table_close(table);
     probeline_job_close(job);
     printf("rank %u was told\n", (unsigned)rank);
     return 0;
+}
+
+/* A job of one rank is opened in the copies as well, before, beside and after the one of two. */
+static void opens_alone(void)
+{
+    probeline_job_options options;
+    probeline_job *alone;
+    uint32_t ranks;
+
+    OK(probeline_job_options_init(&options, sizeof options));
+    options.transport = PROBELINE_TRANSPORT_SHM;
+    OK(probeline_job_open(&options, &alone));
+    OK(probeline_job_rank(alone, NULL, &ranks));
+    if (ranks != 1)
+        exit(1);
+    OK(probeline_job_close(alone));
+}
+
+/* Rank 0 kills a copy that works on after the job. */
+static int kills_copy(probeline_job_options *options)
+{
+    probeline_job *job;
+
+    options->close_limit_s = 1;
+    OK(probeline_job_open(options, &job));
+    OK(probeline_job_rank(job, &rank, NULL));
+    OK(probeline_job_barrier(job));
+    if (rank == 1) {
+        OK(probeline_job_close(job));
+        sleep(60);
+    }
+    EXPECT(probeline_job_close(job), PROBELINE_ERROR_LOST, "rank 1 did not end in time and was killed");
+    opens_alone();
+    printf("rank 1 was killed\n");
+    return 0;
+}
+
+/* A rank that polls rarely notices a lost one soon. */
+static void polls_until_lost(probeline_map *map)
+{
+    probeline_finished finished;
+    size_t count;
+    int polls;
+
+    for (polls = 1; probeline_map_poll(map, &finished, 1, &count) == PROBELINE_OK; polls++) {
+        if (polls == 50)
+            exit(1);
+        usleep(200000);
+    }
+    EXPECT(probeline_map_poll(map, &finished, 1, &count), PROBELINE_ERROR_LOST, "rank 1 died or left");
 }
 
 int main(int count, char **arguments)
@@ -141,6 +208,9 @@ int main(int count, char **arguments)
     OK(probeline_job_options_init(&job_options, sizeof job_options));
     job_options.transport = PROBELINE_TRANSPORT_SHM;
     job_options.ranks = 2;
+    opens_alone();
+    if (count > 1 && strcmp(arguments[1], "close") == 0)
+        return kills_copy(&job_options);
     if (count > 1)
         return calls_that_differ(&job_options, pairs[atoi(arguments[1])]);
     OK(probeline_job_open(&job_options, &job));
@@ -152,6 +222,7 @@ int main(int count, char **arguments)
     refuses_fork(job);
     /* Copies of this program that a second job starts would open it in place of the first. */
     EXPECT(probeline_job_open(&job_options, &second), PROBELINE_ERROR_JOIN, "joined a job already");
+    opens_alone();
 
     OK(probeline_map_options_init(&options, sizeof options));
     OK(probeline_table_options_init(&table_options, sizeof table_options));
@@ -167,14 +238,14 @@ int main(int count, char **arguments)
     EXPECT(probeline_table_open(job, &table_options, &table), PROBELINE_ERROR_DIFFERS, "its key_bits is ");
     options.key_bytes = rank == 0 ? 8 : 0;
     EXPECT(probeline_map_open(job, &options, &map),
-           rank == 0 ? PROBELINE_ERROR_FAILED : PROBELINE_ERROR_INVALID,
-           rank == 0 ? "owner 1 could not do its part" : "key_bytes is 0");
+           rank == 0 ? PROBELINE_ERROR_OTHER_RANK : PROBELINE_ERROR_INVALID,
+           rank == 0 ? "rank 1 could not do its part" : "key_bytes is 0");
     EXPECT(probeline_map_open(job, &options, rank == 0 ? &map : NULL),
-           rank == 0 ? PROBELINE_ERROR_FAILED : PROBELINE_ERROR_INVALID,
-           rank == 0 ? "owner 1 could not do its part" : "map is NULL");
+           rank == 0 ? PROBELINE_ERROR_OTHER_RANK : PROBELINE_ERROR_INVALID,
+           rank == 0 ? "rank 1 could not do its part" : "map is NULL");
     EXPECT(probeline_table_open(job, NULL, rank == 0 ? &table : NULL),
-           rank == 0 ? PROBELINE_ERROR_FAILED : PROBELINE_ERROR_INVALID,
-           rank == 0 ? "owner 1 could not do its part" : "table is NULL");
+           rank == 0 ? PROBELINE_ERROR_OTHER_RANK : PROBELINE_ERROR_INVALID,
+           rank == 0 ? "rank 1 could not do its part" : "table is NULL");
     options.key_bytes = 8;
     OK(probeline_map_open(job, &options, &map));
     OK(probeline_map_put(map, &key, &value, NULL));
@@ -182,24 +253,32 @@ int main(int count, char **arguments)
     if (len != 1)
         return 1;
     EXPECT(probeline_map_save(map, rank == 0 ? "ranks.map" : NULL, NULL),
-           rank == 0 ? PROBELINE_ERROR_FAILED : PROBELINE_ERROR_INVALID,
-           rank == 0 ? "owner 1 could not do its part" : "the file is NULL");
+           rank == 0 ? PROBELINE_ERROR_OTHER_RANK : PROBELINE_ERROR_INVALID,
+           rank == 0 ? "rank 1 could not do its part" : "the file is NULL");
     EXPECT(probeline_map_load(map, "ranks.map", rank == 0 ? NULL : &loaded, 3),
-           rank == 0 ? PROBELINE_ERROR_FAILED : PROBELINE_ERROR_INVALID,
-           rank == 0 ? "owner 1 could not do its part" : "sizeof");
+           rank == 0 ? PROBELINE_ERROR_OTHER_RANK : PROBELINE_ERROR_INVALID,
+           rank == 0 ? "rank 1 could not do its part" : "sizeof");
     EXPECT(probeline_map_check_save(map, rank == 0 ? "ranks.map" : NULL),
-           rank == 0 ? PROBELINE_ERROR_FAILED : PROBELINE_ERROR_INVALID,
-           rank == 0 ? "owner 1 could not do its part" : "the file is NULL");
+           rank == 0 ? PROBELINE_ERROR_OTHER_RANK : PROBELINE_ERROR_INVALID,
+           rank == 0 ? "rank 1 could not do its part" : "the file is NULL");
     EXPECT(probeline_map_check_save(map, "no such folder/ranks.map"),
-           rank == 0 ? PROBELINE_ERROR_FILE : PROBELINE_ERROR_FAILED,
-           rank == 0 ? "cannot create no such folder/ranks.map" : "owner 0 could not do its part");
+           rank == 0 ? PROBELINE_ERROR_FILE : PROBELINE_ERROR_OTHER_RANK,
+           rank == 0 ? "cannot create no such folder/ranks.map" : "rank 0 could not do its part");
     OK(probeline_map_check_save(map, "ranks.map"));
     if (rank == 0 && access("ranks.map.partial", F_OK) == 0)
         return 1;
+    for (len = 0; len < 2; len++)
+        EXPECT(probeline_map_save(map, rank == len ? "" : "ranks.map", NULL),
+               rank == len ? PROBELINE_ERROR_INVALID : PROBELINE_ERROR_OTHER_RANK,
+               rank == len ? "the name of the file is empty" : "could not do its part");
+    EXPECT(probeline_map_check_save(map, rank == 0 ? "one.map" : "another.map"), PROBELINE_ERROR_FILE,
+           rank == 0 ? "one.map: rank 1 gives another name" : "another.map: rank 0 gives another name");
+    OK(probeline_job_barrier(job));
     if (rank == 1)
         exit(7);
-    EXPECT(probeline_map_len(map, &len), PROBELINE_ERROR_LOST, "owner 1 died or left (exit status 7)");
-    EXPECT(probeline_map_close(map), PROBELINE_ERROR_LOST, "owner 1");
+    polls_until_lost(map);
+    EXPECT(probeline_map_len(map, &len), PROBELINE_ERROR_LOST, "rank 1 died or left (exit status 7)");
+    EXPECT(probeline_map_close(map), PROBELINE_ERROR_LOST, "rank 1");
     EXPECT(probeline_job_close(job), PROBELINE_ERROR_LOST, "rank 1 failed (exit status: 7)");
     printf("every disagreement was reported\n");
     return 0;

@@ -34,6 +34,11 @@ fn bench_map_counts_every_operation() {
         };
         assert!(gets == 0.0 || of("hit_share") >= least, "{row}");
         assert!(of("load_factor") > 0.5 || of("evictions") <= 3.0, "{row}");
+        // A put of a key that was lost evicts another, so that later gets miss some.
+        if of("load_factor") > 0.5 && row["keys"] == "uniform" && row["workload"] != "fill" {
+            assert!(puts < 100.0 || of("evictions") > 0.0, "{row}");
+            assert!(gets == 0.0 || of("hit_share") < 1.0, "{row}");
+        }
         assert!(row["held_lock"].is_null() && of("looks_per_operation") >= 1.0, "{row}");
         rise(row, &["least_ops_per_s", "median_ops_per_s", "most_ops_per_s"]);
     }

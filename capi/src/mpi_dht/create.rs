@@ -24,6 +24,10 @@ use crate::options::Extensible;
 use crate::rendezvous::Rendezvous;
 use crate::status::{Error, probeline_last_error, probeline_status};
 
+/// Names of the options of a map, and those that programs of MPI-DHT know.
+const WORDS: [(&str, &str); 3] =
+    [("key_bytes", "key_size"), ("value_bytes", "data_size"), ("buckets_per_rank", "bucket_count")];
+
 /// Opens a job among the ranks of a program, or of its launcher if it has passed none.
 fn job(rendezvous: Option<probeline_dht_rendezvous>) -> Result<Shared, Error> {
     let members = match rendezvous {
@@ -123,7 +127,8 @@ pub unsafe extern "C" fn probeline_dht_create(
     let mut table = ptr::null_mut();
     let created = call(|| {
         // SAFETY: the program passes NULL or a rendezvous (# Safety).
-        let map = open(&job(unsafe { rendezvous.as_ref() }.copied())?, &options)?;
+        let job = job(unsafe { rendezvous.as_ref() }.copied())?;
+        let map = open("DHT_create", &job, &options).map_err(|error| error.in_words(&WORDS))?;
         let visible = Visible::new(&map);
         let opened = Table::new(map, evicted, counts_accesses != 0);
         table = Box::into_raw(Box::new(DHT { visible, table: Handle::new(opened) }));

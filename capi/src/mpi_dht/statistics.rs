@@ -4,6 +4,7 @@ use core::ffi::c_int;
 use std::io::Write as _;
 
 use probeline::map::Location;
+use probeline::transport::Exchange;
 
 use super::{DHT, NOT_IMPLEMENTED, SUCCESS, Table, with};
 use crate::call::{room, slice};
@@ -67,10 +68,11 @@ pub unsafe extern "C" fn probeline_dht_print_statistics(table: *mut DHT) -> c_in
         let counted = map.cache.for_each_local(&mut |_, _| occupied += 1);
         let free = map.cache.config().buckets_per_owner.saturating_sub(occupied);
         let Counts { writes, reads, misses, evictions } = table.reset_at.until(&table.counts);
-        let all = map.gather([occupied, free, writes, reads, misses, evictions])?;
+        let all =
+            map.gather("DHT_print_statistics", [occupied, free, writes, reads, misses, evictions])?;
         counted?;
         table.reset_at = table.counts;
-        if map.job.borrow_mut().exchange().me().0 == 0 {
+        if map.opened.job.borrow_mut().exchange().me().0 == 0 {
             // Standard output may be closed; the ranks go on together.
             let _ = std::io::stdout().lock().write_all(statistics(&all).as_bytes());
         }
@@ -111,20 +113,25 @@ pub unsafe extern "C" fn probeline_dht_gather_accesses(
 ) -> c_int {
     let body = |table: &mut Table| {
         let Some(accesses) = &mut table.accesses else { return Ok(NOT_IMPLEMENTED) };
-        let mine = if by_candidate != 0 { &mut accesses.candidates } else { &mut accesses.ranks };
+        let (name, mine) = match by_candidate {
+            0 => ("DHT_gather_distribution", &mut accesses.ranks),
+            _ => ("DHT_gather_index_usage", &mut accesses.candidates),
+        };
         let bytes: Vec<u8> = mine.iter().flat_map(|count| count.to_ne_bytes()).collect();
-        let mut members = table.map.job.borrow_mut();
-        let exchange = members.exchange();
-        let mut all = vec![0; bytes.len() * exchange.owners() as usize];
-        exchange.all_gather(&bytes, &mut all)?;
+        let gather = |(), exchange: &mut dyn Exchange| {
+            let mut all = vec![0; bytes.len() * exchange.owners() as usize];
+            exchange.all_gather(&bytes, &mut all)?;
+            Ok((all, exchange.me().0, exchange.owners()))
+        };
+        let (all, me, ranks) = table.map.opened.collective(name, Ok(()), gather)?;
         if reset != 0 {
             mine.fill(0);
         }
-        if exchange.me().0 != 0 {
+        if me != 0 {
             return Ok(SUCCESS);
         }
         // SAFETY: the program passes, on rank 0, `rows` with a row for each rank (# Safety).
-        let rows = unsafe { slice(rows, exchange.owners() as usize, "rows") }?;
+        let rows = unsafe { slice(rows, ranks as usize, "rows") }?;
         for (row, counts) in rows.iter().zip(all.chunks_exact(bytes.len().max(1))) {
             // SAFETY: the program passes rows with room for all counts (# Safety).
             let row = unsafe { room(*row, mine.len(), "a row") }?;

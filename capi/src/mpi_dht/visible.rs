@@ -46,7 +46,7 @@ impl Visible {
         let size = |bytes: usize| c_uint::try_from(bytes).unwrap_or(c_uint::MAX);
         let config = map.cache.config();
         let buckets = c_uint::try_from(config.buckets_per_owner).unwrap_or(c_uint::MAX);
-        let mut members = map.job.borrow_mut();
+        let mut members = map.opened.job.borrow_mut();
         let exchange = members.exchange();
         Self {
             key_size: size(map.key_bytes),

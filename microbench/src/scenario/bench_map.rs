@@ -29,10 +29,18 @@ use crate::units;
 
 /// The keys of the paper's Zipf distribution.
 const ZIPF_KEYS: u64 = 712_500;
+/// Defaults of `--table-size`.
+const TABLE_SIZE: Size = Size::mib(256);
+const TABLE_SIZE_OVER_VERBS: Size = Size::mib(32);
+const TABLE_SIZE_HELP: &str =
+    "Memory for the map's buckets, all ranks together [default: 256MiB, over verbs 32MiB]";
+/// Most runs of a workload.
+const MAX_REPEAT: i64 = 999;
 /// Of this number of operations in `mixed`, one is a put.
 const MIXED_PUTS: usize = 20;
 
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("table_size_asked", |option| option.help(TABLE_SIZE_HELP)))]
 pub(crate) struct MapArgs {
     /// How writers stay out of each other's way, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "MODE,...", value_parser = mode())]
@@ -61,7 +69,7 @@ pub(crate) struct MapArgs {
 
     /// Runs of each workload; the median is reported
     #[arg(long, default_value_t = 3, value_name = "N")]
-    #[arg(value_parser = value_parser!(u32).range(1..=999))]
+    #[arg(value_parser = value_parser!(u32).range(1..=MAX_REPEAT))]
     repeat: u32,
 
     /// Operations in one batch call, whose misses and roundtrips overlap; 1 is blocking calls
@@ -120,7 +128,7 @@ enum KeysName {
 }
 
 pub(crate) fn run(mut args: MapArgs) -> Result<()> {
-    args.job.settle(Size::mib(256), Size::mib(32), &[entries::BUCKET_WORDS])?;
+    args.job.settle(TABLE_SIZE, TABLE_SIZE_OVER_VERBS, &[entries::BUCKET_WORDS])?;
     args.check()?;
     let Some((mut report, files, rows)) = report_job("bench-map", &args.job, &args)? else {
         return Ok(());
@@ -333,8 +341,10 @@ impl MapArgs {
         steps
     }
 
-    /// Draws the numbers of the keys of this rank.
-    fn draw(&self, step: &Step, me: Owner) -> Result<Vec<u64>> {
+    /// Draws the numbers of the keys of this rank for a run. Each workload and each run has a sequence of
+    /// its own, because a get of a key that was just put always finds it, and a put never evicts. All modes
+    /// have the same ones.
+    fn draw(&self, step: &Step, run: u32, me: Owner) -> Result<Vec<u64>> {
         let filled = self.filled(step.load_factor);
         let keys = match (step.workload, step.keys) {
             (Workload::Fill, _) => {
@@ -344,7 +354,10 @@ impl MapArgs {
             (_, KeysName::Uniform) => Keys::Uniform(filled),
             (_, KeysName::Zipf) => Keys::Zipf(ZIPF_KEYS.min(filled)),
         };
-        keys.draw(self.ops as usize, self.job.seed, me.0)
+        let phase = 2 * step.workload as u64 + step.keys as u64;
+        let sequence = MAX_REPEAT.cast_unsigned() * phase + u64::from(run);
+        // The lower bits are those of the rank.
+        keys.draw(self.ops as usize, self.job.seed ^ sequence << 48, me.0)
     }
 
     fn open<'e, T: Timed>(
@@ -369,9 +382,9 @@ impl MapArgs {
     ) -> Result<Vec<Run>> {
         let is_fill = step.workload == Workload::Fill;
         let is_asked = !is_fill || self.workload.contains(&Workload::Fill);
-        let numbers = self.draw(step, exchange.me())?;
         let mut runs = Vec::new();
-        for _ in 0..if is_asked { self.repeat } else { 1 } {
+        for run in 0..if is_asked { self.repeat } else { 1 } {
+            let numbers = self.draw(step, run, exchange.me())?;
             if is_fill {
                 client.map.clear(exchange)?;
             }

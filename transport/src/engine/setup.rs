@@ -62,7 +62,7 @@ pub enum SetupError {
     /// An owner was opened with other sizes or options than this one.
     #[error(
         "{owner} was opened with {theirs} {what}, this one with {mine}: start every owner with the \
-         same options and the same build"
+         same options, such as the number of entries or keys, and the same build"
     )]
     Differs {
         /// The other owner.
@@ -315,7 +315,7 @@ mod tests {
         let mine = PROTOCOL.with(2).get();
         let text = format!(
             "owner 1 was opened with {} as fingerprint of the build, this one with {mine}: start \
-             every owner with the same options and the same build",
+             every owner with the same options, such as the number of entries or keys, and the same build",
             mine ^ 2
         );
         assert_eq!(error.to_string(), text);
