@@ -29,7 +29,8 @@ pub(crate) fn mode_of(option: c_int) -> Mode {
     }
 }
 
-/// Options of a map. All ranks give the same, except for what says otherwise.
+/// Options of a map. `operations`, `claim_ticks`, `claims_with_read` and `direct` may differ between
+/// ranks.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct probeline_map_options {

@@ -19,7 +19,7 @@ const WORD_BITS: u32 = u64::BITS;
 /// The name of the call that opens a table.
 const OPEN: &str = "probeline_table_open";
 
-/// Options of a table. All ranks give the same, except for `operations`.
+/// Options of a table. `operations` and `direct` may differ between ranks.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct probeline_table_options {

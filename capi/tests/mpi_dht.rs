@@ -118,6 +118,18 @@ fn calls_of_every_version() {
     }
 }
 
+/// The processes meet by a bootstrap function, and by a communicator.
+#[test]
+fn names_calls_that_differ() {
+    let started_by @ (compiler, installed) = compiler();
+    for (name, form) in [("bootstrap", FORMS[3]), ("comm", FORMS[8])] {
+        let source = calls(installed, name, form);
+        let program = installed.compile(compiler, Language::C, &source, false);
+        let said = launch(started_by, &[&program, Path::new("differ")], ("", "2"));
+        assert!(said.ends_with("all were told\n"), "{said}");
+    }
+}
+
 /// Programs of MPI-DHT know only NULL, so the reason is printed.
 #[test]
 fn prints_why_a_table_cannot_be_created() {

@@ -1,6 +1,7 @@
 /* The calls that programs make of MPI-DHT, for each of its versions: tests/mpi_dht.rs defines HEADER, CREATE
  * (1 comm and sizes, 2 DHT_init_t with a communicator, 3 DHT_init_t with a bootstrap function) and FREE
- * (pointers besides the table), and includes this. With an argument, saves tables to that file. */
+ * (pointers besides the table), and includes this. With an argument, saves tables to that file; with
+ * "differ", two processes make different calls. */
 #include HEADER
 #include <mpi.h>
 #include <stdio.h>
@@ -246,11 +247,48 @@ static void distribution(void)
     free_table(table, 0, 0);
 }
 
+/* Processes in different calls are all told the names of both, whatever these gather. */
+static void differ(void)
+{
+    static const char *const names[3][2] = {
+        { "DHT_to_file", "DHT_barrier" },
+        { "DHT_barrier", "DHT_print_statistics" },
+        { "DHT_print_statistics", "DHT_from_file" },
+    };
+    char text[64];
+    int pair, of;
+
+    for (pair = 0; pair < 3; pair++) {
+        DHT *table = create(MPI_COMM_WORLD, BUCKETS, 8, 8);
+        const char *mine = names[pair][rank];
+        int code = strcmp(mine, "DHT_barrier") == 0            ? DHT_barrier(table)
+                   : strcmp(mine, "DHT_print_statistics") == 0 ? DHT_print_statistics(table)
+                   : strcmp(mine, "DHT_to_file") == 0          ? DHT_to_file(table, "differs")
+                                                               : DHT_from_file(table, "differs");
+        check(code != DHT_SUCCESS, "a call fails whose processes are in different ones");
+        for (of = 0; of < 2; of++) {
+            sprintf(text, "rank %d called %s (call ", of, names[pair][of]);
+            check(strstr(probeline_last_error(), text) != NULL, text);
+        }
+    }
+    check(create(MPI_COMM_WORLD, BUCKETS, 8, rank == 0 ? 0 : 8) == NULL, "no table");
+    check(strstr(probeline_last_error(), rank == 0 ? "key_size is 0: give 1" : "rank 0 could not") != NULL,
+          "options have the names that programs of MPI-DHT know");
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (argc > 1 && strcmp(argv[1], "differ") == 0) {
+        differ();
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 0)
+            printf("all were told\n");
+        MPI_Finalize();
+        return 0;
+    }
     read_and_write(argc > 1 ? argv[1] : "entries");
     evict();
     accumulate();
