@@ -227,7 +227,7 @@ typedef struct probeline_job_options {
     uint32_t close_limit_s;
 } probeline_job_options;
 
-// Options of a table. All ranks give the same, except for `operations`.
+// Options of a table. `operations` and `direct` may differ between ranks.
 typedef struct probeline_table_options {
     // The size of this structure, which probeline_table_options_init() stores.
     size_t size;
@@ -288,7 +288,8 @@ typedef struct probeline_table_stats {
     uint64_t lines;
 } probeline_table_stats;
 
-// Options of a map. All ranks give the same, except for what says otherwise.
+// Options of a map. `operations`, `claim_ticks`, `claims_with_read` and `direct` may differ between
+// ranks.
 typedef struct probeline_map_options {
     // The size of this structure, which probeline_map_options_init() stores.
     size_t size;

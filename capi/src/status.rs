@@ -159,7 +159,7 @@ impl core::fmt::Display for Error {
 
 /// Words of Rust in errors, and the program's for them.
 const WORDS: [(&str, &str); 2] =
-    [("owner", "rank"), ("the limit of collective calls", "collective_limit_s")];
+    [("owner", "rank"), ("the limit of collective calls", "the option collective_limit_s")];
 
 /// Converts errors: the kind comes from the error, the text is its own, in these words.
 macro_rules! errors {
@@ -323,6 +323,21 @@ fn text(status: c_int) -> &'static CStr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_of_the_library_are_in_words_of_c() {
+        let missing = Some(probeline::transport::Owner(1));
+        let error = Error::from(ExchangeError::TimedOut { after_s: 3, missing });
+        assert_eq!(error.text, "rank 1 did not arrive within 3 s, the option collective_limit_s");
+        let error = Error::from(exchange::JoinError::NotLaunched);
+        assert!(
+            error.text.ends_with(
+                "mpirun or srun, give no rendezvous, or PROBELINE_START_MANUAL with \
+                                      rank, ranks and rendezvous"
+            ),
+            "{error}"
+        );
+    }
 
     #[test]
     fn texts_belong_to_their_codes() {

@@ -411,8 +411,8 @@ fn create(path: &Path, header: &Header) -> Result<u64, FileError> {
     written.map(|()| mark)
 }
 
-/// Opens the file that owner 0 has created, not one that an earlier save has left at a path that is not
-/// owner 0's, or on another machine.
+/// Opens the file that owner 0 has created, not one that an earlier save has left at this path in another
+/// file system.
 fn open_partial(path: &Path, mark: u64) -> Result<File, FileError> {
     let mut file = io("open", path, open_regular(OpenOptions::new().read(true).write(true), path))?;
     let mut found = [0; size_of::<u64>()];
