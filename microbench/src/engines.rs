@@ -1,6 +1,6 @@
 //! Opens engines of all transports according to the options.
 
-use probeline::pin::{MemoryPolicy, PolicyRefused};
+use probeline::pin::{self, MemoryPolicy};
 use probeline::transport::{Exchange, Sizes};
 
 use crate::cli::{UcxArgs, VerbsArgs};
@@ -34,7 +34,7 @@ pub(crate) fn open_verbs(
 
 /// Prints one note for all ranks if the memory of any rank is not bound to a node, and returns the
 /// matching text for the line about the engine. All ranks call this.
-fn unbound(refused: Option<PolicyRefused>, exchange: &mut dyn Exchange) -> Result<&'static str> {
+fn unbound(refused: Option<&pin::Error>, exchange: &mut dyn Exchange) -> Result<&'static str> {
     let any = note::say_once(Missing::Policy, refused, exchange)?;
     Ok(if any { ", without a NUMA policy" } else { "" })
 }

@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use std::hash::DefaultHasher;
 
 use probeline::exchange::machine_id;
-use probeline::pin::{
-    Affinity, AffinityError, CpuId, CpuSet, MemoryPolicy, NodeId, Placement, Topology,
-};
+use probeline::pin::{Affinity, CpuId, CpuSet, MemoryPolicy, NodeId, Placement, Topology};
 use probeline::transport::Exchange;
 
 use crate::cli::PlaceArgs;
@@ -18,7 +16,7 @@ use probeline_results::gather;
 const UNPINNED: u64 = u64::MAX;
 
 /// The affinity of this process when it started, or why it cannot be read.
-pub(crate) type InitialAffinity = core::result::Result<Affinity, AffinityError>;
+pub(crate) type InitialAffinity = core::result::Result<Affinity, probeline::pin::Error>;
 
 /// Pins this rank on `near` or close to it, if that node is known, and returns the node for its
 /// memory. All ranks call this with the same `--pin`. `said` receives a text about the places

@@ -5,7 +5,7 @@ use core::ffi::c_ulong;
 use core_affinity::CoreId;
 
 use crate::errno::Errno;
-use crate::{CpuId, CpuSet};
+use crate::{CpuId, CpuSet, Error};
 
 const WORD_BITS: u32 = c_ulong::BITS;
 
@@ -22,9 +22,9 @@ impl Affinity {
     /// Reads the calling thread's mask. Call it in `main`, before anything pins.
     ///
     /// # Errors
-    /// [`AffinityError::List`].
-    pub fn take() -> Result<Self, AffinityError> {
-        let allowed = current_mask().map_err(|errno| AffinityError::List { errno })?;
+    /// [`Error::Affinity`].
+    pub fn take() -> Result<Self, Error> {
+        let allowed = current_mask().map_err(|errno| Error::Affinity { errno })?;
         Ok(Self { allowed })
     }
 
@@ -37,17 +37,17 @@ impl Affinity {
     /// Pins the calling thread to `cpu`, and checks its mask.
     ///
     /// # Errors
-    /// [`AffinityError`]; the thread may then run where it ran before.
-    pub fn pin(&self, cpu: CpuId) -> Result<(), AffinityError> {
+    /// [`Error`]; the thread may then run where it ran before.
+    pub fn pin(&self, cpu: CpuId) -> Result<(), Error> {
         if !self.allowed.contains(cpu) {
-            return Err(AffinityError::NotAllowed { cpu });
+            return Err(Error::NotAllowed { cpu });
         }
-        set_cpu(cpu).map_err(|errno| AffinityError::Pin { cpu, errno })?;
-        let now = current_mask().map_err(|errno| AffinityError::List { errno })?;
+        set_cpu(cpu).map_err(|errno| Error::Pin { cpu, errno })?;
+        let now = current_mask().map_err(|errno| Error::Affinity { errno })?;
         if now == CpuSet::from_iter([cpu]) {
             return Ok(());
         }
-        Err(AffinityError::Elsewhere { cpu, now })
+        Err(Error::Elsewhere { cpu, now })
     }
 }
 
@@ -108,25 +108,6 @@ fn mask_of(CpuId(cpu): CpuId) -> Vec<c_ulong> {
     mask
 }
 
-/// The reason why the affinity mask could not be read or changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the messages name the fields")]
-pub enum AffinityError {
-    /// The mask could not be read.
-    #[error("cannot read the affinity mask: {}", Errno(*.errno))]
-    List { errno: i32 },
-    /// This process may not use the CPU.
-    #[error("cannot pin to {cpu}: this process may not use it; check taskset and the job's cpuset")]
-    NotAllowed { cpu: CpuId },
-    /// The kernel refused the CPU: it went offline, or left the process's cpuset.
-    #[error("cannot pin to {cpu}: {}", Errno(*.errno))]
-    Pin { cpu: CpuId, errno: i32 },
-    /// The kernel accepted the CPU, but the mask is another one.
-    #[error("pinned to {cpu}, but the thread may run on {now}; another program changed its mask")]
-    Elsewhere { cpu: CpuId, now: CpuSet },
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,7 +144,7 @@ mod tests {
         in_thread(|| {
             let affinity = Affinity::take().unwrap();
             for cpu in [CpuId(1023), CpuId(1024), CpuId(u32::MAX)] {
-                assert_eq!(affinity.pin(cpu), Err(AffinityError::NotAllowed { cpu }));
+                assert_eq!(affinity.pin(cpu), Err(Error::NotAllowed { cpu }));
             }
             assert_eq!(current_mask(), Ok(affinity.allowed));
         });
@@ -175,7 +156,7 @@ mod tests {
             // The test machine has none of these CPUs.
             for cpu in [CpuId(1023), CpuId(1024), CpuId(65_535)] {
                 let affinity = Affinity { allowed: only(cpu) };
-                let refused = AffinityError::Pin { cpu, errno: libc::EINVAL };
+                let refused = Error::Pin { cpu, errno: libc::EINVAL };
                 assert_eq!(affinity.pin(cpu), Err(refused));
             }
         });
@@ -187,11 +168,11 @@ mod tests {
         let cpu = affinity.allowed.first().unwrap();
         let errno = libc::EPERM;
         let refused = refusing(libc::SYS_sched_setaffinity, errno, || affinity.pin(cpu));
-        assert_eq!(refused, Err(AffinityError::Pin { cpu, errno }));
+        assert_eq!(refused, Err(Error::Pin { cpu, errno }));
         let refused = refusing(libc::SYS_sched_getaffinity, errno, Affinity::take);
-        assert_eq!(refused, Err(AffinityError::List { errno }));
+        assert_eq!(refused, Err(Error::Affinity { errno }));
         let refused = refusing(libc::SYS_sched_getaffinity, errno, || affinity.pin(cpu));
-        assert_eq!(refused, Err(AffinityError::List { errno }));
+        assert_eq!(refused, Err(Error::Affinity { errno }));
     }
 
     #[test]
@@ -215,7 +196,7 @@ mod tests {
         let result = refusing(libc::SYS_sched_setaffinity, 0, || affinity.pin(cpu));
         let now = affinity.allowed.clone();
         // With one CPU, the thread already runs on it.
-        let noticed = Err(AffinityError::Elsewhere { cpu, now });
+        let noticed = Err(Error::Elsewhere { cpu, now });
         assert_eq!(result, if affinity.allowed.len() == 1 { Ok(()) } else { noticed });
     }
 

@@ -1,6 +1,5 @@
 //! The caches and devices of a machine, as hwloc reports them. Its nodes and cores are those of sysfs.
 
-use core::error::Error;
 use std::collections::BTreeSet;
 
 use hwlocality::Topology as Hwloc;
@@ -11,8 +10,7 @@ use hwlocality::object::depth::NormalDepth;
 use hwlocality::object::types::{CacheType, OSDeviceType, ObjectType};
 use hwlocality::topology::builder::{BuildFlags, TypeFilter};
 
-use crate::errno::Errno;
-use crate::{CpuId, CpuSet, NodeId};
+use crate::{CpuId, CpuSet, Error, NodeId};
 
 /// The caches and devices of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,8 +76,8 @@ pub enum DeviceKind {
 /// Describes this machine, including CPUs that this process may not use.
 ///
 /// # Errors
-/// [`HwlocError`]: a call of the library failed.
-pub fn survey() -> Result<Survey, HwlocError> {
+/// [`Error::Hwloc`](crate::Error::Hwloc): a call of the library failed.
+pub fn survey() -> Result<Survey, Error> {
     let hwloc = Hwloc::builder()
         .with_flags(BuildFlags::INCLUDE_DISALLOWED)?
         .with_cpu_icache_type_filter(TypeFilter::KeepAll)?
@@ -150,28 +148,18 @@ fn cpus(object: &TopologyObject) -> CpuSet {
     set.iter_set().filter_map(|cpu| u32::try_from(usize::from(cpu)).ok()).map(CpuId).collect()
 }
 
-/// A call of hwloc failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("hwloc failed in {call}{}", .errno.map_or(String::new(), |e| format!(": {}", Errno(e))))]
-pub struct HwlocError {
-    /// The function of the library.
-    pub call: &'static str,
-    /// The error of the system, if there is one.
-    pub errno: Option<i32>,
-}
-
-impl From<RawHwlocError> for HwlocError {
+impl From<RawHwlocError> for Error {
     fn from(error: RawHwlocError) -> Self {
-        Self { call: error.api, errno: error.errno.map(|errno| errno.0) }
+        Self::Hwloc { call: error.api, errno: error.errno.map(|errno| errno.0) }
     }
 }
 
-impl<E: Error> From<HybridError<E>> for HwlocError {
+impl<E: core::error::Error> From<HybridError<E>> for Error {
     fn from(error: HybridError<E>) -> Self {
         match error {
             HybridError::Hwloc(error) => error.into(),
             // An invalid argument; all arguments are constants here.
-            HybridError::Rust(_) => Self { call: "hwlocality", errno: Some(libc::EINVAL) },
+            HybridError::Rust(_) => Self::Hwloc { call: "hwlocality", errno: Some(libc::EINVAL) },
         }
     }
 }
@@ -190,7 +178,7 @@ mod tests {
         Topology { nodes, cores: cores(hwloc), l3_groups, reports_numa: true }
     }
 
-    fn nodes(hwloc: &Hwloc) -> Result<Vec<Node>, HwlocError> {
+    fn nodes(hwloc: &Hwloc) -> Result<Vec<Node>, Error> {
         let mut nodes = Vec::new();
         for object in hwloc.objects_with_type(ObjectType::NUMANode) {
             let Some(id) = node_id(object) else { continue };
@@ -210,7 +198,7 @@ mod tests {
     }
 
     /// The distances from one node, by the firmware's table.
-    fn distances(hwloc: &Hwloc, from: NodeId) -> Result<Vec<(NodeId, u32)>, HwlocError> {
+    fn distances(hwloc: &Hwloc, from: NodeId) -> Result<Vec<(NodeId, u32)>, Error> {
         let matrices = hwloc.distances_with_name("NUMALatency")?;
         let Some(matrix) = matrices.first() else { return Ok(Vec::new()) };
         let ids: Vec<Option<NodeId>> =

@@ -17,6 +17,7 @@
 mod affinity;
 mod cpuset;
 mod errno;
+mod error;
 #[cfg(feature = "hwloc")]
 pub mod hwloc;
 mod mapping;
@@ -27,12 +28,11 @@ mod sysfs;
 pub mod testing;
 mod topology;
 
-pub use affinity::{Affinity, AffinityError};
-pub use cpuset::{CpuId, CpuListError, CpuSet};
-pub use mapping::{
-    HugePages, Mapping, MappingError, MemoryPolicy, NoHuge, Pages, memory_available,
-};
-pub use numa::{NodeId, NumaError, PolicyRefused, may_bind, node_of};
-pub use placement::{MAX_RANKS, Placement, PlacementError, Sharing, place};
-pub use sysfs::{TopologyError, device_node};
+pub use affinity::Affinity;
+pub use cpuset::{CpuId, CpuSet};
+pub use error::Error;
+pub use mapping::{HugePages, Mapping, MemoryPolicy, NoHuge, Pages, memory_available};
+pub use numa::{NodeId, may_bind, node_of};
+pub use placement::{MAX_RANKS, Placement, Sharing, place};
+pub use sysfs::device_node;
 pub use topology::{Core, HugePagePool, Node, Topology};

@@ -1,12 +1,10 @@
 //! Zeroed memory with the requested page size and NUMA node. The kernel provides all pages when the
 //! memory is mapped, so that a lack of memory is an error and not a later signal.
 
-mod error;
 mod pages;
 #[cfg(test)]
 mod tests;
 
-pub use error::MappingError;
 pub use pages::{NoHuge, Pages, memory_available};
 
 use core::ffi::{c_int, c_void};
@@ -22,7 +20,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, mun
 use rustix::param::page_size;
 
 use crate::errno::Errno;
-use crate::numa::{NodeId, PolicyRefused, bind_range};
+use crate::error::Error;
+use crate::numa::{NodeId, bind_range};
 use pages::{PRIVATE_THP, SHARED_THP, area_at, memory_installed, transparent_bytes, why_base};
 
 /// Makes huge pages whatever the kernel's settings, except `deny` (madvise(2), Linux 6.1). `libc`
@@ -62,7 +61,7 @@ pub struct Mapping {
     length: usize,
     words: usize,
     pages: Pages,
-    policy_refused: Option<PolicyRefused>,
+    policy_refused: Option<Error>,
 }
 
 // SAFETY: the memory belongs to the mapping, not to a thread; all access is through atomics.
@@ -74,12 +73,12 @@ impl Mapping {
     /// Private memory of at least `bytes` bytes.
     ///
     /// # Errors
-    /// [`MappingError`]: a failed call, or required huge pages that are not available.
-    pub fn anonymous(bytes: usize, policy: &MemoryPolicy) -> Result<Self, MappingError> {
+    /// [`Error`]: a failed call, or required huge pages that are not available.
+    pub fn anonymous(bytes: usize, policy: &MemoryPolicy) -> Result<Self, Error> {
         Self::hugetlb(bytes, policy).map(|(mapping, _)| mapping).or_else(|refused| {
             Plan::new(bytes, policy, PRIVATE_THP)
                 .and_then(|plan| Self::plain(policy, &plan, None))
-                .map_err(|error| error.after(refused))
+                .map_err(|error| after_hugetlb(error, refused))
         })
     }
 
@@ -89,7 +88,7 @@ impl Mapping {
     ///
     /// # Errors
     /// As for [`anonymous`](Self::anonymous).
-    pub fn shared(bytes: usize, policy: &MemoryPolicy) -> Result<(Self, OwnedFd), MappingError> {
+    pub fn shared(bytes: usize, policy: &MemoryPolicy) -> Result<(Self, OwnedFd), Error> {
         Self::hugetlb(bytes, policy).or_else(|refused| {
             let create = || {
                 let plan = Plan::new(bytes, policy, SHARED_THP)?;
@@ -97,7 +96,7 @@ impl Mapping {
                 size_and_seal(&file, plan.length)?;
                 Ok((Self::plain(policy, &plan, Some(file.as_fd()))?, file))
             };
-            create().map_err(|error: MappingError| error.after(refused))
+            create().map_err(|error| after_hugetlb(error, refused))
         })
     }
 
@@ -106,16 +105,16 @@ impl Mapping {
     /// mapping has them.
     ///
     /// # Errors
-    /// [`MappingError::Short`] and [`MappingError::NotSealed`] if an access could raise SIGBUS;
+    /// [`Error::Short`] and [`Error::NotSealed`] if an access could raise SIGBUS;
     /// otherwise a failed call.
-    pub fn from_fd(file: BorrowedFd<'_>, bytes: usize) -> Result<Self, MappingError> {
+    pub fn from_fd(file: BorrowedFd<'_>, bytes: usize) -> Result<Self, Error> {
         let status = check("fstat", bytes, fstat(file))?;
         if !fcntl_get_seals(file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK)) {
-            return Err(MappingError::NotSealed);
+            return Err(Error::NotSealed);
         }
         let length = usize::try_from(status.st_size).unwrap_or(0);
         if bytes == 0 || length < bytes {
-            return Err(MappingError::Short { needed_bytes: bytes, found_bytes: length });
+            return Err(Error::Short { needed_bytes: bytes, found_bytes: length });
         }
         // The kernel maps a huge page of the file whole, if the addresses are aligned.
         let align = transparent_bytes().filter(|&huge| length >= huge).unwrap_or(1);
@@ -139,23 +138,24 @@ impl Mapping {
         self.pages
     }
 
-    /// The requested memory policy, if a container or a kernel without NUMA refused it.
+    /// Returns the [`Error::Bind`] of the requested memory policy, if a container or a kernel without
+    /// NUMA refused it.
     #[must_use]
-    pub fn policy_refused(&self) -> Option<PolicyRefused> {
-        self.policy_refused
+    pub fn policy_refused(&self) -> Option<&Error> {
+        self.policy_refused.as_ref()
     }
 
     /// Memory in hugetlb pages, from a file also for private use, because fallocate(2) works on it.
-    fn hugetlb(bytes: usize, policy: &MemoryPolicy) -> Result<(Self, OwnedFd), MappingError> {
+    fn hugetlb(bytes: usize, policy: &MemoryPolicy) -> Result<(Self, OwnedFd), Error> {
         if policy.huge == HugePages::Never {
-            return Err(MappingError::no_huge(bytes, NoHuge::NotAsked));
+            return Err(no_huge(bytes, NoHuge::NotAsked));
         }
         let file = memfd(MemfdFlags::HUGETLB, bytes)?;
         // hugetlbfs reports its page size as the block size.
         let block_bytes = check("fstat", bytes, fstat(&file))?.st_blksize;
         let page_bytes = usize::try_from(block_bytes).unwrap_or(1);
         if policy.huge == HugePages::Try && bytes < page_bytes {
-            return Err(MappingError::no_huge(bytes, NoHuge::Small));
+            return Err(no_huge(bytes, NoHuge::Small));
         }
         let length = round_up(bytes, page_bytes)?;
         size_and_seal(&file, length)?;
@@ -173,23 +173,23 @@ impl Mapping {
         policy: &MemoryPolicy,
         plan: &Plan,
         file: Option<BorrowedFd<'_>>,
-    ) -> Result<Self, MappingError> {
+    ) -> Result<Self, Error> {
         let bytes = plan.bytes;
         let mapping = Self::map(plan, file)?;
         match mapping.pages {
             Pages::Transparent { huge_bytes, .. } if huge_bytes == plan.length => Ok(mapping),
             _ if policy.huge != HugePages::Require => Ok(mapping),
             Pages::Unknown { errno } => {
-                Err(MappingError::Call { call: "read(/proc/self/smaps)", bytes, errno })
+                Err(Error::Map { call: "read(/proc/self/smaps)", bytes, errno })
             }
-            Pages::Base { reason: Some(reason), .. } => Err(MappingError::no_huge(bytes, reason)),
-            _ => Err(MappingError::no_huge(bytes, NoHuge::NotGiven)),
+            Pages::Base { reason: Some(reason), .. } => Err(no_huge(bytes, reason)),
+            _ => Err(no_huge(bytes, NoHuge::NotGiven)),
         }
     }
 
     /// Maps `file`, or private zeroes, at a multiple of `align` if the kernel follows the hint, and
     /// provides all pages.
-    fn map(plan: &Plan, file: Option<BorrowedFd<'_>>) -> Result<Self, MappingError> {
+    fn map(plan: &Plan, file: Option<BorrowedFd<'_>>) -> Result<Self, Error> {
         let &Plan { bytes, length, align, .. } = plan;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let hint = if align > page_size() { aligned_hint(length, align) } else { ptr::null_mut() };
@@ -202,7 +202,7 @@ impl Mapping {
             }
         };
         let start = check("mmap", bytes, start)?.cast();
-        let Some(start) = NonNull::new(start) else { return Err(MappingError::Size { bytes }) };
+        let Some(start) = NonNull::new(start) else { return Err(Error::Size { bytes }) };
         let pages = Pages::Base { page_bytes: page_size(), reason: None };
         let words = bytes / size_of::<AtomicU64>();
         let mut mapping = Self { start, length, words, pages, policy_refused: None };
@@ -218,14 +218,14 @@ impl Mapping {
 
     /// Prefers `node`. The policy is a preference, so a refusal is recorded and is not an error. A
     /// node that this machine does not have is an error.
-    fn bind(&mut self, node: Option<NodeId>) -> Result<(), MappingError> {
+    fn bind(&mut self, node: Option<NodeId>) -> Result<(), Error> {
         let Some(node) = node else { return Ok(()) };
         match bind_range(self.start, self.length, node) {
             Err(errno) if Errno(errno).is_refusal() => {
-                self.policy_refused = Some(PolicyRefused { node, errno });
+                self.policy_refused = Some(Error::Bind { node, errno });
                 Ok(())
             }
-            bound => bound.map_err(|errno| MappingError::Bind { node, errno }),
+            bound => bound.map_err(|errno| Error::Bind { node, errno }),
         }
     }
 
@@ -272,7 +272,7 @@ impl Mapping {
 
     /// Provides every page now. If memory is short, madvise(2) returns `EFAULT` or `ENOMEM`,
     /// whereas an access would raise SIGBUS.
-    fn populate(&self, file: Option<BorrowedFd<'_>>) -> Result<(), MappingError> {
+    fn populate(&self, file: Option<BorrowedFd<'_>>) -> Result<(), Error> {
         let start = self.start.as_ptr().cast::<c_void>();
         // SAFETY: the range is this mapping's own; populating changes no contents.
         let populated = unsafe { madvise(start, self.length, Advice::LinuxPopulateWrite) };
@@ -320,11 +320,11 @@ struct Plan {
 
 impl Plan {
     /// A mapping without hugetlb pages.
-    fn new(bytes: usize, policy: &MemoryPolicy, setting: &str) -> Result<Self, MappingError> {
+    fn new(bytes: usize, policy: &MemoryPolicy, setting: &str) -> Result<Self, Error> {
         let huge = match (policy.huge, transparent_bytes()) {
             (HugePages::Never, _) => Err(None),
             (HugePages::Require, None) => {
-                return Err(MappingError::no_huge(bytes, NoHuge::Absent));
+                return Err(no_huge(bytes, NoHuge::Absent));
             }
             (HugePages::Try, None) => Err(Some(NoHuge::Absent)),
             (HugePages::Try, Some(huge)) if bytes < huge => Err(Some(NoHuge::Small)),
@@ -337,7 +337,7 @@ impl Plan {
         };
         let length = round_up(bytes, align)?;
         if let Some(installed_bytes) = memory_installed().filter(|&most| bytes as u64 > most) {
-            return Err(MappingError::TooLarge { bytes, installed_bytes });
+            return Err(Error::TooLarge { bytes, installed_bytes });
         }
         Ok(Self { bytes, length, align, node: policy.node, advice: Some(advice), reason })
     }
@@ -364,7 +364,7 @@ fn aligned_hint(length: usize, align: usize) -> *mut c_void {
 }
 
 /// An empty memory file that only its owner may open.
-fn memfd(flags: MemfdFlags, bytes: usize) -> Result<OwnedFd, MappingError> {
+fn memfd(flags: MemfdFlags, bytes: usize) -> Result<OwnedFd, Error> {
     let flags = flags | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     // Hardened systems require MFD_NOEXEC_SEAL; Linux before 6.3 refuses it.
     let file = memfd_create(c"probeline", flags | MemfdFlags::NOEXEC_SEAL)
@@ -375,21 +375,31 @@ fn memfd(flags: MemfdFlags, bytes: usize) -> Result<OwnedFd, MappingError> {
 }
 
 /// Sets the final size of `file`, so that no access by a peer raises SIGBUS.
-fn size_and_seal(file: &OwnedFd, length: usize) -> Result<(), MappingError> {
+fn size_and_seal(file: &OwnedFd, length: usize) -> Result<(), Error> {
     check("ftruncate", length, ftruncate(file, length as u64))?;
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
     check("fcntl(F_ADD_SEALS)", length, fcntl_add_seals(file, seals))
 }
 
-fn check<T>(
-    call: &'static str,
-    bytes: usize,
-    result: rustix::io::Result<T>,
-) -> Result<T, MappingError> {
-    result.map_err(|errno| MappingError::Call { call, bytes, errno: errno.raw_os_error() })
+fn check<T>(call: &'static str, bytes: usize, result: rustix::io::Result<T>) -> Result<T, Error> {
+    result.map_err(|errno| Error::Map { call, bytes, errno: errno.raw_os_error() })
 }
 
-fn round_up(bytes: usize, unit: usize) -> Result<usize, MappingError> {
+fn round_up(bytes: usize, unit: usize) -> Result<usize, Error> {
     let rounded = bytes.checked_next_multiple_of(unit).filter(|&rounded| rounded > 0);
-    rounded.ok_or(MappingError::Size { bytes })
+    rounded.ok_or(Error::Size { bytes })
+}
+
+fn no_huge(bytes: usize, reason: NoHuge) -> Error {
+    Error::NoHugePages { bytes, hugetlb_errno: None, reason }
+}
+
+/// Adds the error of mapping hugetlb pages, if huge pages were required.
+fn after_hugetlb(error: Error, hugetlb: Error) -> Error {
+    match (error, hugetlb) {
+        (Error::NoHugePages { bytes, reason, .. }, Error::Map { errno, .. }) => {
+            Error::NoHugePages { bytes, hugetlb_errno: Some(errno), reason }
+        }
+        (error, _) => error,
+    }
 }

@@ -7,6 +7,7 @@ use std::fs;
 
 use crate::cpuset::{CpuId, CpuSet};
 use crate::errno::Errno;
+use crate::error::Error;
 
 /// A NUMA node, by the kernel's number. Numbers may have gaps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,9 +84,9 @@ fn is_allowed(status: &str, node: NodeId) -> bool {
 /// See get_mempolicy(2).
 ///
 /// # Errors
-/// [`NumaError::Unavailable`] from a kernel without NUMA or in a container,
-/// [`NumaError::NotMapped`] without a page, otherwise the errno.
-pub fn node_of(address: NonNull<u8>) -> Result<NodeId, NumaError> {
+/// [`Error::PageNode`]: `ENOSYS` or `EPERM` from a kernel without NUMA or in a container, `EFAULT`
+/// without a page.
+pub fn node_of(address: NonNull<u8>) -> Result<NodeId, Error> {
     let mut node: c_int = -1;
     // SAFETY: the kernel writes one int to `node`; with no mask and `MPOL_F_ADDR` it touches the
     // page at `address` as a read would, and reports EFAULT where nothing is mapped.
@@ -100,61 +101,9 @@ pub fn node_of(address: NonNull<u8>) -> Result<NodeId, NumaError> {
         )
     };
     if done != 0 {
-        return Err(NumaError::from_errno(Errno::last()));
+        return Err(Error::PageNode { errno: Errno::last() });
     }
-    u32::try_from(node).map(NodeId).map_err(|_| NumaError::NotMapped)
-}
-
-/// A memory policy that the kernel or a container's seccomp filter refused: the kernel chooses the
-/// node of each page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PolicyRefused {
-    /// The requested node.
-    pub node: NodeId,
-    /// The error of mbind(2): `EPERM` or `ENOSYS`.
-    pub errno: i32,
-}
-
-impl fmt::Display for PolicyRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { node, errno } = self;
-        write!(
-            f,
-            "cannot bind memory to {node}: {}; containers often forbid this. Continuing without a \
-             NUMA policy.",
-            Errno(*errno)
-        )
-    }
-}
-
-/// The reason why the node of a page is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the messages name the fields")]
-pub enum NumaError {
-    /// The kernel has no NUMA support, or a container's seccomp filter hides it.
-    #[error(
-        "cannot determine the node of a page: {}; in a container, allow get_mempolicy or grant \
-         CAP_SYS_NICE",
-        Errno(*.errno)
-    )]
-    Unavailable { errno: i32 },
-    /// No page is mapped at the address.
-    #[error("no page is mapped at the address")]
-    NotMapped,
-    /// Any other error of the system call.
-    #[error("cannot determine the node of a page: {}", Errno(*.errno))]
-    System { errno: i32 },
-}
-
-impl NumaError {
-    fn from_errno(errno: i32) -> Self {
-        match errno {
-            _ if Errno(errno).is_refusal() => Self::Unavailable { errno },
-            libc::EFAULT => Self::NotMapped,
-            _ => Self::System { errno },
-        }
-    }
+    u32::try_from(node).map(NodeId).map_err(|_| Error::PageNode { errno: libc::EFAULT })
 }
 
 #[cfg(test)]
@@ -195,7 +144,7 @@ mod tests {
             assert_eq!(bind_range(start, 8 * PAGE_BYTES - 1, node), Ok(()));
             assert_eq!(node_of(start), Ok(node));
         } else {
-            assert!(matches!(node_of(start), Err(NumaError::Unavailable { .. })));
+            assert!(matches!(node_of(start), Err(Error::PageNode { .. })));
         }
     }
 
@@ -228,7 +177,7 @@ mod tests {
         let unmapped = node_of(NonNull::dangling());
         if supported {
             assert_eq!((absent, misaligned), (Err(libc::EINVAL), Err(libc::EINVAL)));
-            assert_eq!(unmapped, Err(NumaError::NotMapped));
+            assert_eq!(unmapped, Err(Error::PageNode { errno: libc::EFAULT }));
         } else {
             assert!(absent.is_err() && misaligned.is_err() && unmapped.is_err());
         }
@@ -246,7 +195,7 @@ mod tests {
             let asked = refusing(libc::SYS_get_mempolicy, errno, || {
                 node_of(NonNull::without_provenance(start))
             });
-            assert_eq!(asked, Err(NumaError::Unavailable { errno }));
+            assert_eq!(asked, Err(Error::PageNode { errno }));
         }
     }
 }

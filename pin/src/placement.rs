@@ -1,6 +1,7 @@
 //! Chooses the CPU and the node of each rank of this machine.
 
 use crate::cpuset::{CpuId, CpuSet};
+use crate::error::Error;
 use crate::numa::NodeId;
 use crate::topology::{Node, Topology};
 
@@ -42,20 +43,20 @@ pub enum Sharing {
 /// those of the node nearest to it, and so on.
 ///
 /// # Errors
-/// [`PlacementError`].
+/// [`Error`].
 pub fn place(
     topology: &Topology,
     allowed: &CpuSet,
     ranks: u32,
     near: Option<NodeId>,
-) -> Result<Vec<Placement>, PlacementError> {
+) -> Result<Vec<Placement>, Error> {
     if ranks > MAX_RANKS {
-        return Err(PlacementError::TooManyRanks { ranks });
+        return Err(Error::TooManyRanks { ranks });
     }
     let nodes: Vec<&Node> = match near {
         None => topology.nodes().iter().collect(),
         Some(id) if topology.node(id).is_some() => topology.nodes_by_distance(id),
-        Some(node) => return Err(PlacementError::UnknownNode { node }),
+        Some(node) => return Err(Error::UnknownNode { node }),
     };
     let nodes: Vec<NodeCpus> =
         nodes.iter().map(|node| NodeCpus::of(topology, node.id, allowed)).collect();
@@ -114,7 +115,7 @@ fn sharing(cpus: &[NodeCpu], rank: usize, block: usize) -> Sharing {
 
 /// The number of ranks of each node. Ranks fill the first thread of every core before the second;
 /// the nodes get them in turn if `even`, one after the other otherwise.
-fn block_sizes(nodes: &[NodeCpus], ranks: usize, even: bool) -> Result<Vec<usize>, PlacementError> {
+fn block_sizes(nodes: &[NodeCpus], ranks: usize, even: bool) -> Result<Vec<usize>, Error> {
     let mut order = Vec::new();
     for (node, NodeCpus { cpus, .. }) in nodes.iter().enumerate() {
         for (index, one) in cpus.iter().enumerate() {
@@ -124,31 +125,12 @@ fn block_sizes(nodes: &[NodeCpus], ranks: usize, even: bool) -> Result<Vec<usize
     }
     order.sort_unstable();
     let (rounds, rest) = match order.len() {
-        0 => return Err(PlacementError::NoCpu),
+        0 => return Err(Error::NoCpu),
         cpus => (ranks / cpus, ranks % cpus),
     };
     let mut blocks: Vec<usize> = nodes.iter().map(|node| rounds * node.cpus.len()).collect();
     order[..rest].iter().for_each(|(_, _, node)| blocks[*node] += 1);
     Ok(blocks)
-}
-
-/// The reason why ranks cannot be placed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the messages name the fields")]
-pub enum PlacementError {
-    /// None of the allowed CPUs is in the topology.
-    #[error(
-        "none of the cpus that this process may use is online: compare taskset -p with the \
-         topology"
-    )]
-    NoCpu,
-    /// The topology has no such node.
-    #[error("this machine has no {node}: choose one of the topology")]
-    UnknownNode { node: NodeId },
-    /// More ranks than [`MAX_RANKS`].
-    #[error("{ranks} ranks on one machine are more than {MAX_RANKS}: start fewer")]
-    TooManyRanks { ranks: u32 },
 }
 
 #[cfg(test)]
@@ -219,15 +201,12 @@ mod tests {
         let cpus = machine.cpus();
         let elsewhere = CpuSet::from_iter([CpuId(7)]);
         assert_eq!(place(&machine, &cpus, 0, None), Ok(Vec::new()));
-        assert_eq!(place(&machine, &elsewhere, 1, None), Err(PlacementError::NoCpu));
+        assert_eq!(place(&machine, &elsewhere, 1, None), Err(Error::NoCpu));
         let node = NodeId(3);
-        let unknown = Err(PlacementError::UnknownNode { node });
+        let unknown = Err(Error::UnknownNode { node });
         assert_eq!(place(&machine, &cpus, 1, Some(node)), unknown);
         let ranks = MAX_RANKS + 1;
-        assert_eq!(
-            place(&machine, &cpus, ranks, None),
-            Err(PlacementError::TooManyRanks { ranks })
-        );
+        assert_eq!(place(&machine, &cpus, ranks, None), Err(Error::TooManyRanks { ranks }));
     }
 
     prop_compose! {

@@ -7,8 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::errno::Errno;
-use crate::{Core, CpuId, CpuSet, HugePagePool, Node, NodeId, Topology};
+use crate::{Core, CpuId, CpuSet, Error, HugePagePool, Node, NodeId, Topology};
 
 /// The maximum number of caches of a CPU; x86 has four.
 const CACHES_PER_CPU: u32 = 8;
@@ -21,8 +20,8 @@ impl Topology {
     /// kernel or a container hides are `None` or empty.
     ///
     /// # Errors
-    /// [`TopologyError`]: a file is unreadable or malformed.
-    pub fn from_sysfs(root: &Path) -> Result<Self, TopologyError> {
+    /// [`Error`]: a file is unreadable or malformed.
+    pub fn from_sysfs(root: &Path) -> Result<Self, Error> {
         // The CPUs are those of the nodes, not of `cpu/online`: container file systems (LXCFS)
         // renumber the latter, and affinity masks hold the kernel's own numbers.
         let system = root.join("devices/system");
@@ -43,7 +42,7 @@ impl Topology {
 }
 
 /// The numbers of the directories `nodeN`, ascending: one for each online node.
-fn node_ids(dir: &Path) -> Result<Vec<NodeId>, TopologyError> {
+fn node_ids(dir: &Path) -> Result<Vec<NodeId>, Error> {
     let mut ids: Vec<NodeId> = file_names(dir)?
         .iter()
         .filter_map(|name| name.strip_prefix("node")?.parse().ok().map(NodeId))
@@ -52,10 +51,10 @@ fn node_ids(dir: &Path) -> Result<Vec<NodeId>, TopologyError> {
     Ok(ids)
 }
 
-fn read_node(system: &Path, id: NodeId, ids: &[NodeId]) -> Result<Node, TopologyError> {
+fn read_node(system: &Path, id: NodeId, ids: &[NodeId]) -> Result<Node, Error> {
     let dir = system.join(format!("node/node{}", id.0));
     let cpulist = dir.join("cpulist");
-    let cpus = cpus(&cpulist)?.ok_or_else(|| TopologyError::missing(&cpulist))?;
+    let cpus = cpus(&cpulist)?.ok_or_else(|| missing(&cpulist))?;
     Ok(Node {
         id,
         cpus: online(system, cpus)?,
@@ -67,9 +66,9 @@ fn read_node(system: &Path, id: NodeId, ids: &[NodeId]) -> Result<Node, Topology
 
 /// The node of all CPUs, for a kernel that reports none. No memory is bound to it, because
 /// [`Topology::memory_near`] returns `None` then.
-fn assumed_node(root: &Path) -> Result<Node, TopologyError> {
+fn assumed_node(root: &Path) -> Result<Node, Error> {
     let list = root.join("devices/system/cpu/online");
-    let cpus = cpus(&list)?.ok_or_else(|| TopologyError::missing(&list))?;
+    let cpus = cpus(&list)?.ok_or_else(|| missing(&list))?;
     Ok(Node {
         id: NodeId(0),
         cpus,
@@ -80,7 +79,7 @@ fn assumed_node(root: &Path) -> Result<Node, TopologyError> {
 }
 
 /// Removes offline CPUs, which kernels before 4.15 list with their node.
-fn online(system: &Path, cpus: CpuSet) -> Result<CpuSet, TopologyError> {
+fn online(system: &Path, cpus: CpuSet) -> Result<CpuSet, Error> {
     let mut offline = CpuSet::default();
     for cpu in cpus.iter() {
         // The file is missing if the CPU cannot be taken offline.
@@ -92,30 +91,30 @@ fn online(system: &Path, cpus: CpuSet) -> Result<CpuSet, TopologyError> {
 }
 
 /// Reads a line such as `Node 0 MemTotal:  8386460 kB`.
-fn memory_bytes(path: &Path) -> Result<Option<u64>, TopologyError> {
+fn memory_bytes(path: &Path) -> Result<Option<u64>, Error> {
     let Some(text) = text(path)? else { return Ok(None) };
     let total = text.lines().find_map(|line| line.split_once("MemTotal:"));
     let kib = total.and_then(|(_, size)| size.trim().strip_suffix("kB")?.trim().parse().ok());
     match kib.and_then(|kib: u64| kib.checked_mul(1024)) {
         Some(bytes) => Ok(Some(bytes)),
-        None => Err(TopologyError::malformed(path, "a line such as Node 0 MemTotal: 1024 kB")),
+        None => Err(malformed(path, "a line such as Node 0 MemTotal: 1024 kB")),
     }
 }
 
 /// Reads one number for each online node, in ascending order of nodes.
-fn distances(path: &Path, ids: &[NodeId]) -> Result<Vec<(NodeId, u32)>, TopologyError> {
+fn distances(path: &Path, ids: &[NodeId]) -> Result<Vec<(NodeId, u32)>, Error> {
     let Some(text) = text(path)? else { return Ok(Vec::new()) };
     let distances: Result<Vec<u32>, _> = text.split_whitespace().map(str::parse).collect();
     match distances {
         Ok(distances) if distances.len() == ids.len() => {
             Ok(ids.iter().copied().zip(distances).collect())
         }
-        _ => Err(TopologyError::malformed(path, "one number for each online node")),
+        _ => Err(malformed(path, "one number for each online node")),
     }
 }
 
 /// The pools of a directory that holds `hugepages-2048kB/{nr,free}_hugepages`, by page size.
-fn huge_pages(dir: &Path) -> Result<Vec<HugePagePool>, TopologyError> {
+fn huge_pages(dir: &Path) -> Result<Vec<HugePagePool>, Error> {
     let mut pools = Vec::new();
     for name in file_names(dir)? {
         let kib = name.strip_prefix("hugepages-").and_then(|size| size.strip_suffix("kB"));
@@ -136,7 +135,7 @@ fn huge_pages(dir: &Path) -> Result<Vec<HugePagePool>, TopologyError> {
 
 /// Adds the cores of `node`. Each CPU belongs to exactly one, although virtual machines list
 /// siblings that overlap or are on another node.
-fn read_cores(system: &Path, node: &Node, cores: &mut Vec<Core>) -> Result<(), TopologyError> {
+fn read_cores(system: &Path, node: &Node, cores: &mut Vec<Core>) -> Result<(), Error> {
     let mut taken = CpuSet::default();
     for cpu in node.cpus.iter() {
         if taken.contains(cpu) {
@@ -160,7 +159,7 @@ fn read_cores(system: &Path, node: &Node, cores: &mut Vec<Core>) -> Result<(), T
 }
 
 /// The CPUs of each level 3 cache.
-fn read_l3_groups(system: &Path, cores: &[Core]) -> Result<Vec<CpuSet>, TopologyError> {
+fn read_l3_groups(system: &Path, cores: &[Core]) -> Result<Vec<CpuSet>, Error> {
     let mut groups: Vec<CpuSet> = Vec::new();
     for core in cores {
         let Some(cpu) = core.cpus.first() else { continue };
@@ -172,7 +171,7 @@ fn read_l3_groups(system: &Path, cores: &[Core]) -> Result<Vec<CpuSet>, Topology
     Ok(groups)
 }
 
-fn l3_group(caches: &Path) -> Result<Option<CpuSet>, TopologyError> {
+fn l3_group(caches: &Path) -> Result<Option<CpuSet>, Error> {
     for index in 0..CACHES_PER_CPU {
         let cache = caches.join(format!("index{index}"));
         match number(&cache.join("level"))? {
@@ -189,30 +188,30 @@ fn cpu_dir(system: &Path, cpu: CpuId) -> PathBuf {
 }
 
 /// The CPU list in a file; `None` if it does not exist.
-fn cpus(path: &Path) -> Result<Option<CpuSet>, TopologyError> {
+fn cpus(path: &Path) -> Result<Option<CpuSet>, Error> {
     parsed(path, "a cpu list such as 0-3,8")
 }
 
 /// The number in a file; `None` if it does not exist.
-fn number<T: FromStr>(path: &Path) -> Result<Option<T>, TopologyError> {
+fn number<T: FromStr>(path: &Path) -> Result<Option<T>, Error> {
     parsed(path, "a number")
 }
 
-fn parsed<T: FromStr>(path: &Path, expected: &'static str) -> Result<Option<T>, TopologyError> {
+fn parsed<T: FromStr>(path: &Path, expected: &'static str) -> Result<Option<T>, Error> {
     let Some(text) = text(path)? else { return Ok(None) };
     match text.trim().parse() {
         Ok(value) => Ok(Some(value)),
-        Err(_) => Err(TopologyError::malformed(path, expected)),
+        Err(_) => Err(malformed(path, expected)),
     }
 }
 
 /// The text of a file; `None` if it does not exist.
-fn text(path: &Path) -> Result<Option<String>, TopologyError> {
+fn text(path: &Path) -> Result<Option<String>, Error> {
     found(path, fs::read_to_string(path))
 }
 
 /// The names in a directory; none if it does not exist.
-fn file_names(dir: &Path) -> Result<Vec<String>, TopologyError> {
+fn file_names(dir: &Path) -> Result<Vec<String>, Error> {
     let Some(entries) = found(dir, fs::read_dir(dir))? else { return Ok(Vec::new()) };
     let mut names = Vec::new();
     for entry in entries {
@@ -222,14 +221,14 @@ fn file_names(dir: &Path) -> Result<Vec<String>, TopologyError> {
     Ok(names)
 }
 
-fn found<T>(path: &Path, result: io::Result<T>) -> Result<Option<T>, TopologyError> {
+fn found<T>(path: &Path, result: io::Result<T>) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) => match error.raw_os_error() {
             Some(libc::ENOENT | libc::ENOTDIR) => Ok(None),
-            Some(errno) => Err(TopologyError::Read { path: path.into(), errno }),
+            Some(errno) => Err(Error::Read { path: path.into(), errno }),
             // The only error without errno is text that is not UTF-8.
-            None => Err(TopologyError::malformed(path, "text")),
+            None => Err(malformed(path, "text")),
         },
     }
 }
@@ -241,9 +240,9 @@ fn found<T>(path: &Path, result: io::Result<T>) -> Result<Option<T>, TopologyErr
 /// (Soft-RoCE, siw) has that of its network interface.
 ///
 /// # Errors
-/// [`TopologyError`]: the device does not exist, or a file is unreadable or malformed.
-pub fn device_node(root: &Path, name: &str) -> Result<Option<NodeId>, TopologyError> {
-    let no_such_device = || TopologyError::NoSuchDevice { name: name.into() };
+/// [`Error`]: the device does not exist, or a file is unreadable or malformed.
+pub fn device_node(root: &Path, name: &str) -> Result<Option<NodeId>, Error> {
+    let no_such_device = || Error::NoSuchDevice { name: name.into() };
     // A path with such a name would lie outside the directory of devices.
     if name.contains('/') || ["", ".", ".."].contains(&name) {
         return Err(no_such_device());
@@ -261,7 +260,7 @@ pub fn device_node(root: &Path, name: &str) -> Result<Option<NodeId>, TopologyEr
     Ok(node.and_then(|node| u32::try_from(node).ok()).map(NodeId))
 }
 
-fn rdma_node(root: &Path, rdma: &Path) -> Result<Option<i64>, TopologyError> {
+fn rdma_node(root: &Path, rdma: &Path) -> Result<Option<i64>, Error> {
     if let Some(node) = bus_node(rdma)? {
         return Ok(Some(node));
     }
@@ -272,7 +271,7 @@ fn rdma_node(root: &Path, rdma: &Path) -> Result<Option<i64>, TopologyError> {
 }
 
 /// The node of the device of a class entry, or of its parent device if it has none.
-fn bus_node(class_entry: &Path) -> Result<Option<i64>, TopologyError> {
+fn bus_node(class_entry: &Path) -> Result<Option<i64>, Error> {
     match number(&class_entry.join("device/numa_node"))? {
         Some(node) => Ok(Some(node)),
         // `device` is a link; the kernel resolves `..` after it.
@@ -280,31 +279,10 @@ fn bus_node(class_entry: &Path) -> Result<Option<i64>, TopologyError> {
     }
 }
 
-/// The reason why the topology of a machine or the node of a device cannot be read from sysfs.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the messages name the fields")]
-pub enum TopologyError {
-    /// A file could not be read.
-    #[error("cannot read {}: {}", .path.display(), Errno(*.errno))]
-    Read { path: PathBuf, errno: i32 },
-    /// The content of a file is malformed.
-    #[error("{} does not contain {expected}", .path.display())]
-    Malformed { path: PathBuf, expected: &'static str },
-    /// No RDMA device or network interface has this name.
-    #[error(
-        "no RDMA device or network interface has the name {name}: list them with rdma link and ip \
-         link"
-    )]
-    NoSuchDevice { name: String },
+fn missing(path: &Path) -> Error {
+    Error::Read { path: path.into(), errno: libc::ENOENT }
 }
 
-impl TopologyError {
-    fn missing(path: &Path) -> Self {
-        Self::Read { path: path.into(), errno: libc::ENOENT }
-    }
-
-    fn malformed(path: &Path, expected: &'static str) -> Self {
-        Self::Malformed { path: path.into(), expected }
-    }
+fn malformed(path: &Path, expected: &'static str) -> Error {
+    Error::Malformed { path: path.into(), expected }
 }

@@ -308,18 +308,18 @@ fn the_error_for_a_missing_library_names_the_package_to_install() {
 #[cfg(feature = "pin")]
 #[test]
 fn an_engine_opens_and_reports_a_refused_memory_policy() {
-    use probeline_pin::{HugePages, MemoryPolicy, NodeId, PolicyRefused};
+    use probeline_pin::{HugePages, MemoryPolicy, NodeId};
 
     let open = |node| {
         let fabric = Fabric::new();
         let memory = MemoryPolicy { node, huge: HugePages::Never };
         let builder = job::builder(&fabric.machine(Setup::default())).memory(memory);
-        builder.open(&mut probeline_transport::Alone).unwrap().policy_refused()
+        builder.open(&mut probeline_transport::Alone).unwrap().policy_refused().cloned()
     };
     assert_eq!(open(None), None, "the device's node is not known");
     for errno in [libc::EPERM, libc::ENOSYS] {
         let node = NodeId(0);
         let refused = probeline_pin::testing::refusing(libc::SYS_mbind, errno, || open(Some(node)));
-        assert_eq!(refused, Some(PolicyRefused { node, errno }));
+        assert_eq!(refused, Some(probeline_pin::Error::Bind { node, errno }));
     }
 }

@@ -122,7 +122,7 @@ impl fmt::Display for Pages {
 
 impl NoHuge {
     /// An alternative to more hugetlb pages.
-    pub(super) fn alternative(self) -> &'static str {
+    pub(crate) fn alternative(self) -> &'static str {
         match self {
             Self::SharedOff => {
                 ", or `echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled`"

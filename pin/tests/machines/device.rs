@@ -1,12 +1,12 @@
 //! The nodes of network devices, in directory trees with the links of sysfs.
 
-use probeline_pin::{NodeId, TopologyError, device_node};
+use probeline_pin::{Error, NodeId, device_node};
 
 use crate::tree::Tree;
 
 const ROOT: &str = "devices/pci0000:80";
 
-fn node_of(tree: &str, name: &str) -> Result<Option<NodeId>, TopologyError> {
+fn node_of(tree: &str, name: &str) -> Result<Option<NodeId>, Error> {
     device_node(Tree::of(tree).root(), name)
 }
 
@@ -64,7 +64,7 @@ fn a_device_without_hardware_has_no_node() {
 fn other_names_are_refused() {
     let tree = "class/net/lo/mtu: 65536";
     for name in ["eth7", "", ".", "..", "../net/lo", "lo/", "lo/../lo", "/proc"] {
-        let refused = TopologyError::NoSuchDevice { name: name.into() };
+        let refused = Error::NoSuchDevice { name: name.into() };
         assert_eq!(node_of(tree, name), Err(refused), "{name:?}");
     }
 }
@@ -73,5 +73,5 @@ fn other_names_are_refused() {
 fn a_node_that_is_not_a_number_is_an_error() {
     let card = format!("{ROOT}/0000:81:00.0");
     let tree = class("net", "eth2", &card) + &format!("{card}/numa_node: none");
-    assert!(matches!(node_of(&tree, "eth2"), Err(TopologyError::Malformed { .. })));
+    assert!(matches!(node_of(&tree, "eth2"), Err(Error::Malformed { .. })));
 }

@@ -1,6 +1,6 @@
 //! Unusual sysfs trees, as some kernels, containers and broken firmware tables produce them.
 
-use probeline_pin::{HugePagePool, NodeId, Topology, TopologyError};
+use probeline_pin::{Error, HugePagePool, NodeId, Topology};
 
 use crate::tree::Tree;
 use crate::{core_of, node_cpus, node_numbers, placed, topology};
@@ -167,7 +167,7 @@ fn errors_name_the_file() {
     for (line, file, what) in cases {
         let tree = Tree::of(&format!("{system}/node/node0/cpulist: 0\n{system}/{line}"));
         let error = Topology::from_sysfs(tree.root()).unwrap_err();
-        let TopologyError::Malformed { path, expected } = &error else {
+        let Error::Malformed { path, expected } = &error else {
             panic!("{line}: {error:?}");
         };
         assert_eq!(*path, tree.root().join(system).join(file));
@@ -180,18 +180,18 @@ fn errors_name_the_file() {
 fn a_missing_or_unreadable_required_file_is_an_error() {
     let empty = Tree::of("devices/system/cpu/kernel_max: 7");
     let online = empty.root().join("devices/system/cpu/online");
-    let missing = Err(TopologyError::Read { path: online, errno: libc::ENOENT });
+    let missing = Err(Error::Read { path: online, errno: libc::ENOENT });
     assert_eq!(Topology::from_sysfs(empty.root()), missing);
 
     let no_list = Tree::of("devices/system/node/node0/distance: 10");
     let path = no_list.root().join("devices/system/node/node0/cpulist");
-    let missing = Err(TopologyError::Read { path, errno: libc::ENOENT });
+    let missing = Err(Error::Read { path, errno: libc::ENOENT });
     assert_eq!(Topology::from_sysfs(no_list.root()), missing);
 
     // A directory cannot be read as a file.
     let directory = Tree::of("devices/system/node/node0/cpulist/x: 0");
     let path = directory.root().join("devices/system/node/node0/cpulist");
-    let unreadable = Err(TopologyError::Read { path, errno: libc::EISDIR });
+    let unreadable = Err(Error::Read { path, errno: libc::EISDIR });
     assert_eq!(Topology::from_sysfs(directory.root()), unreadable);
 }
 
@@ -201,5 +201,5 @@ fn text_that_is_not_utf8_is_malformed() {
     let path = tree.root().join("devices/system/node/node0/distance");
     std::fs::write(&path, [0xFF, 0xFE]).unwrap();
     let error = Topology::from_sysfs(tree.root()).unwrap_err();
-    assert_eq!(error, TopologyError::Malformed { path, expected: "text" });
+    assert_eq!(error, Error::Malformed { path, expected: "text" });
 }

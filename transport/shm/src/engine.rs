@@ -6,7 +6,7 @@ use core::slice;
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU64, fence};
 
-use probeline_pin::{Pages, PolicyRefused};
+use probeline_pin::Pages;
 use probeline_transport::engine::{CpuMemory, Ring, Slots};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Request, Segment,
@@ -104,7 +104,7 @@ impl Engine {
     /// The NUMA policy that was requested for this owner's window and refused, by a container or by
     /// a kernel without NUMA support.
     #[must_use]
-    pub fn policy_refused(&self) -> Option<PolicyRefused> {
+    pub fn policy_refused(&self) -> Option<&probeline_pin::Error> {
         self.own_window()?.policy_refused()
     }
 

@@ -2,7 +2,6 @@
 
 use std::io;
 
-use probeline_pin::MappingError;
 use probeline_transport::Owner;
 use probeline_transport::engine::SetupError;
 use thiserror::Error;
@@ -16,7 +15,7 @@ pub enum OpenError {
     Setup(#[from] SetupError),
     /// The memory of this owner's window could not be allocated.
     #[error("cannot allocate this owner's window: {0}")]
-    Memory(#[source] MappingError),
+    Memory(#[source] probeline_pin::Error),
     /// The lock that shows peers that this owner is alive could not be created.
     #[error("cannot make a robust process-shared mutex: {}", strerror(*errno))]
     Lock {
@@ -51,7 +50,7 @@ pub enum OpenError {
         /// The owner.
         owner: Owner,
         /// The failed call.
-        source: MappingError,
+        source: probeline_pin::Error,
     },
 }
 

@@ -7,7 +7,7 @@ use std::fs::OpenOptions;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use probeline_pin::{Mapping, MappingError, MemoryPolicy, Pages, PolicyRefused};
+use probeline_pin::{Mapping, MemoryPolicy, Pages};
 use probeline_transport::engine::{PAGE_WORDS, SetupError, lost_owner, lost_word};
 use probeline_transport::{OneThread, Owner};
 
@@ -71,7 +71,7 @@ impl Window {
                 OpenError::Unreachable { owner, pid, errno }
             })?;
         let mapping = Mapping::from_fd(file.as_fd(), bytes).map_err(|error| match error {
-            MappingError::NotSealed | MappingError::Short { .. } => {
+            probeline_pin::Error::NotSealed | probeline_pin::Error::Short { .. } => {
                 OpenError::WrongMemory { owner, pid }
             }
             source => OpenError::PeerMemory { owner, source },
@@ -97,7 +97,7 @@ impl Window {
         self.mapping.pages()
     }
 
-    pub(crate) fn policy_refused(&self) -> Option<PolicyRefused> {
+    pub(crate) fn policy_refused(&self) -> Option<&probeline_pin::Error> {
         self.mapping.policy_refused()
     }
 

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 #[cfg(feature = "pin")]
-use core::cell::Cell;
+use core::cell::OnceCell;
 #[cfg(feature = "pin")]
 use core::sync::atomic::AtomicU64;
 
@@ -149,7 +149,7 @@ impl Builder {
     /// [`OpenError`]: what this owner, or another one, is missing. If one fails, all do.
     #[cfg(feature = "pin")]
     pub fn open<E: Exchange + ?Sized>(&self, exchange: &mut E) -> Result<Engine, OpenError> {
-        let refused = Cell::new(None);
+        let refused = OnceCell::new();
         let map = |context: &Context, words: usize| -> Result<probeline_pin::Mapping, OpenError> {
             // If the device's node is unknown, the kernel chooses.
             let device_node = || {
@@ -164,7 +164,9 @@ impl Builder {
             let bytes = words.saturating_mul(size_of::<AtomicU64>());
             let mapping =
                 probeline_pin::Mapping::anonymous(bytes, &policy).map_err(OpenError::Memory)?;
-            refused.set(refused.get().or(mapping.policy_refused()));
+            if let Some(error) = mapping.policy_refused() {
+                refused.get_or_init(|| error.clone());
+            }
             Ok(mapping)
         };
         let mut engine = self.open_parts(
@@ -172,7 +174,7 @@ impl Builder {
             |context, words| Ok(Allocation::Mapped(map(context, words)?)),
             |context, words| Ok(Box::new(map(context, words)?)),
         )?;
-        engine.policy_refused = refused.get();
+        engine.policy_refused = refused.into_inner();
         Ok(engine)
     }
 

@@ -90,7 +90,7 @@ pub enum OpenError {
     /// The memory of this owner could not be allocated.
     #[cfg(feature = "pin")]
     #[error("cannot allocate this owner's memory: {0}")]
-    Memory(#[source] probeline_pin::MappingError),
+    Memory(#[source] probeline_pin::Error),
     /// One owner is on InfiniBand, the other on Ethernet.
     #[error("{owner} is not on {mine} as this one is: choose devices on one network")]
     LinkLayers {

@@ -109,7 +109,7 @@ pub struct Engine {
     /// Whether the device has stopped reporting completions.
     device_silent: bool,
     #[cfg(feature = "pin")]
-    policy_refused: Option<probeline_pin::PolicyRefused>,
+    policy_refused: Option<probeline_pin::Error>,
 }
 
 impl Engine {
@@ -145,8 +145,8 @@ impl Engine {
     /// a kernel without NUMA.
     #[cfg(feature = "pin")]
     #[must_use]
-    pub fn policy_refused(&self) -> Option<probeline_pin::PolicyRefused> {
-        self.policy_refused
+    pub fn policy_refused(&self) -> Option<&probeline_pin::Error> {
+        self.policy_refused.as_ref()
     }
 
     /// Posts the operation. `None` if it is refused, which has no effect.

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::thread;
 
 use probeline_exchange::Thread;
-use probeline_pin::{HugePages, NodeId, PolicyRefused};
+use probeline_pin::{HugePages, NodeId};
 use probeline_testing::TooManyOwners;
 use probeline_transport::{Alone, ExchangeError, MAX_OWNERS, Sizes, Transport};
 
@@ -104,13 +104,13 @@ fn invalid_sizes_are_refused() {
 fn the_engine_reports_a_refused_policy() {
     let open = |node| {
         let policy = MemoryPolicy { node, huge: HugePages::Never };
-        small().memory(policy).open(&mut Alone).unwrap().policy_refused()
+        small().memory(policy).open(&mut Alone).unwrap().policy_refused().cloned()
     };
     assert_eq!(open(None), None);
     for errno in [libc::EPERM, libc::ENOSYS] {
         let node = NodeId(0);
         let refused = probeline_pin::testing::refusing(libc::SYS_mbind, errno, || open(Some(node)));
-        assert_eq!(refused, Some(PolicyRefused { node, errno }));
+        assert_eq!(refused, Some(probeline_pin::Error::Bind { node, errno }));
     }
 }
 
