@@ -1,18 +1,14 @@
 //! The errors of a simulation.
 
-use probeline_sim::OpenError;
 use probeline_table::{OperationError, Outcome};
 use probeline_transport::Fault;
 
 /// The reason why an experiment has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The cluster cannot be created.
+    /// The cluster cannot be created, or an engine not be opened.
     #[error(transparent)]
-    Cluster(#[from] probeline_sim::ConfigError),
-    /// An engine cannot be opened.
-    #[error(transparent)]
-    Engine(#[from] OpenError),
+    Cluster(#[from] probeline_sim::OpenError),
     /// The table cannot be created.
     #[error(transparent)]
     Table(#[from] probeline_table::ConfigError),

@@ -9,7 +9,7 @@ use probeline_transport::Owner;
 use spin::Mutex;
 
 use crate::fabric::{Fabric, Windows};
-use crate::{Config, ConfigError, Counters, Engine, Event, OpenError};
+use crate::{Config, Counters, Engine, Event, OpenError};
 
 /// Decides which of several callers that share one cluster's virtual time runs next.
 ///
@@ -42,7 +42,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns an error for the first value of `config` that is out of range.
-    pub fn new(config: Config) -> Result<Self, ConfigError> {
+    pub fn new(config: Config) -> Result<Self, OpenError> {
         config.check()?;
         let window = |_| (0..config.window_words).map(|_| AtomicU64::new(0)).collect();
         let windows: Windows = (0..config.owners).map(window).collect::<Vec<Box<_>>>().into();

@@ -111,7 +111,7 @@ const WORD_BYTES: u64 = probeline_transport::WORD_BYTES as u64;
 const ALLOCATION_BYTES: u64 = 16;
 
 impl Config {
-    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self) -> Result<(), OpenError> {
         within("owners", self.owners.into(), 1, MAX_OWNERS.into())?;
         within("window_words", self.window_words, 1, MAX_WINDOW_WORDS)?;
         within("slots", self.slots.into(), 1, MAX_SLOTS)?;
@@ -119,13 +119,13 @@ impl Config {
         within("depth", self.depth.into(), 1, MAX_DEPTH)?;
         within("trace_events", self.trace_events.into(), 0, MAX_TRACE_EVENTS)?;
         if !self.slot_words.is_multiple_of(8) {
-            return Err(ConfigError::SlotNotInLines { slot_words: self.slot_words });
+            return Err(OpenError::SlotNotInLines { slot_words: self.slot_words });
         }
         within("words in all", self.total_words(), 1, MAX_TOTAL_WORDS)?;
         self.check_faults()
     }
 
-    fn check_faults(&self) -> Result<(), ConfigError> {
+    fn check_faults(&self) -> Result<(), OpenError> {
         let f = &self.faults;
         let errors =
             [f.error_done_ppm, f.error_undone_ppm, f.error_late_ppm].map(u64::from).iter().sum();
@@ -207,17 +207,18 @@ fn bytes_of<T>() -> u64 {
     size_of::<T>() as u64
 }
 
-fn within(field: &'static str, value: u64, least: u64, most: u64) -> Result<(), ConfigError> {
+fn within(field: &'static str, value: u64, least: u64, most: u64) -> Result<(), OpenError> {
     if (least..=most).contains(&value) {
         return Ok(());
     }
-    Err(ConfigError::OutOfRange { field, value, least, most })
+    Err(OpenError::OutOfRange { field, value, least, most })
 }
 
-/// Why a cluster cannot be created from a [`Config`].
+/// Why a cluster cannot be created, or its engines not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum ConfigError {
-    /// A value is too small or too large.
+#[non_exhaustive]
+pub enum OpenError {
+    /// A value of the [`Config`] is too small or too large.
     #[error("{field} is {value}; make it {least} to {most}")]
     OutOfRange {
         /// The name of the field.
@@ -235,11 +236,6 @@ pub enum ConfigError {
         /// Words in a slot.
         slot_words: u32,
     },
-}
-
-/// Why an engine cannot be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum OpenError {
     /// There is no such owner.
     #[error("there is no {0}")]
     UnknownOwner(Owner),
@@ -249,6 +245,10 @@ pub enum OpenError {
     /// The memory for the slots cannot be allocated.
     #[error("no memory for the slots; choose fewer or shorter ones")]
     OutOfMemory,
+    /// The operating system cannot start a thread of a stage.
+    #[cfg(feature = "std")]
+    #[error("no thread for an owner: {0}; use fewer owners")]
+    Thread(std::io::ErrorKind),
 }
 
 #[cfg(test)]
@@ -280,12 +280,12 @@ mod tests {
         ] {
             let found = config.check();
             assert!(
-                matches!(found, Err(ConfigError::OutOfRange { field: f, .. }) if f == field),
+                matches!(found, Err(OpenError::OutOfRange { field: f, .. }) if f == field),
                 "{field}: {found:?}"
             );
         }
         let odd = Config { slot_words: 12, ..good };
-        assert_eq!(odd.check(), Err(ConfigError::SlotNotInLines { slot_words: 12 }));
+        assert_eq!(odd.check(), Err(OpenError::SlotNotInLines { slot_words: 12 }));
     }
 
     #[test]

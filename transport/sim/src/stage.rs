@@ -9,14 +9,12 @@
 mod exchange;
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::io;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::vec::Vec;
 
 use probeline_transport::{ExchangeError, Owner};
-use thiserror::Error;
 
 use crate::{Cluster, Engine, OpenError, Turn};
 
@@ -33,7 +31,7 @@ pub use exchange::StageExchange;
 /// # Errors
 /// Returns an error if an engine was opened before or a thread cannot be started. No body has run
 /// then, but engines were opened: create a new cluster.
-pub fn run<R, F>(cluster: &Cluster, body: F) -> Result<Vec<R>, StageError>
+pub fn run<R, F>(cluster: &Cluster, body: F) -> Result<Vec<R>, OpenError>
 where
     R: Send,
     F: Fn(Engine, StageExchange) -> R + Sync,
@@ -58,7 +56,7 @@ where
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
                     stage.cancel();
-                    return Err(StageError::Thread(error));
+                    return Err(OpenError::Thread(error.kind()));
                 }
             }
         }
@@ -68,17 +66,6 @@ where
             joined.into_iter().map(|result| result.unwrap_or_else(|panic| resume_unwind(panic)));
         Ok(results.flatten().collect())
     })
-}
-
-/// Why [`run`] did not run any body.
-#[derive(Debug, Error)]
-pub enum StageError {
-    /// An engine cannot be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The operating system cannot start a thread.
-    #[error("no thread for an owner: {0}; use fewer owners")]
-    Thread(io::Error),
 }
 
 /// The scheduler of the bodies: their states, and which one runs.

@@ -8,7 +8,7 @@ use std::panic::catch_unwind;
 use std::sync::Mutex;
 
 use common::{add, cluster, next, read, segment, word};
-use probeline_sim::stage::{self, StageError};
+use probeline_sim::stage;
 use probeline_sim::{Config, EventKind, Jitter, Model, OpenError};
 use probeline_transport::{Call, Exchange, ExchangeError, Fault, Owner, Transport};
 
@@ -222,7 +222,7 @@ fn no_body_runs_if_an_engine_was_opened_before() {
     let cluster = cluster(of(2));
     let taken = cluster.engine(Owner(1)).unwrap();
     let found = stage::run(&cluster, |_, _| ());
-    assert!(matches!(found, Err(StageError::Open(OpenError::Taken(Owner(1))))));
+    assert_eq!(found, Err(OpenError::Taken(Owner(1))));
     drop(taken);
     assert_eq!(cluster.engine(Owner(2)).err(), Some(OpenError::UnknownOwner(Owner(2))));
 }
