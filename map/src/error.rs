@@ -84,22 +84,17 @@ pub enum ConfigError {
         /// The least depth.
         least: u32,
     },
-}
-
-/// Invalid fields of a [`Rounding`](crate::Rounding).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum RoundingError {
-    /// The fields together are shorter or longer than a key.
+    /// The fields of a [`Rounding`](crate::Rounding) together are shorter or longer than a key.
     #[error(
         "the fields have {found} bytes, a key {expected}: name all fields in the order of their bytes"
     )]
-    Bytes {
+    FieldBytes {
         /// Bytes of all fields.
         found: usize,
         /// Bytes of a key.
         expected: usize,
     },
-    /// A field has no digits, or more than its type.
+    /// A field of a rounding has no digits, or more than its type.
     #[error(
         "field {field} (counted from 0) has {found} digits: give 1 to {most}, or Field::Exact to keep \
          it as it is"
@@ -112,7 +107,7 @@ pub enum RoundingError {
         /// The most digits of its type.
         most: u8,
     },
-    /// The threshold is negative, infinite, or not a number.
+    /// The threshold of a rounding is negative, infinite, or not a number.
     #[error("the threshold below which numbers are 0 must be 0 or a positive finite number")]
     ZeroBelow,
 }

@@ -88,6 +88,7 @@ mod model;
 mod outcome;
 mod quick;
 mod rounding;
+#[cfg(feature = "std")]
 pub mod saved;
 mod search;
 mod stats;
@@ -95,7 +96,7 @@ mod update;
 
 pub use config::Config;
 pub use entries::Entries;
-pub use error::{BatchError, ConfigError, OpenError, RoundingError};
+pub use error::{BatchError, ConfigError, OpenError};
 #[cfg(feature = "std")]
 pub use file::{FileError, Loaded, open_regular};
 pub use future::{MapFuture, Shared};

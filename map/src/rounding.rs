@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 
 use bytemuck::{Pod, bytes_of_mut};
 
-use crate::error::RoundingError;
+use crate::error::ConfigError;
 
 /// The most digits of an `f64`. Up to here, different decimals are different numbers.
 const MAX_DIGITS_F64: u8 = 15;
@@ -96,21 +96,21 @@ impl<K: Pod, const N: usize> Rounding<K, N> {
     /// Returns the rounding of keys that consist of these fields, in the order of their bytes.
     ///
     /// # Errors
-    /// [`RoundingError`] if a field has no digits or too many, or if the fields are not as long as a
+    /// [`ConfigError`] if a field has no digits or too many, or if the fields are not as long as a
     /// key.
-    pub const fn new(fields: [Field; N]) -> Result<Self, RoundingError> {
+    pub const fn new(fields: [Field; N]) -> Result<Self, ConfigError> {
         let (mut rest, mut bytes): (&[Field], usize) = (&fields, 0);
         while let Some((field, after)) = rest.split_first() {
             if let Some((found, most)) = field.digits()
                 && (found == 0 || found > most)
             {
-                return Err(RoundingError::Digits { field: N - rest.len(), found, most });
+                return Err(ConfigError::Digits { field: N - rest.len(), found, most });
             }
             bytes = bytes.saturating_add(field.bytes());
             rest = after;
         }
         if bytes != size_of::<K>() {
-            return Err(RoundingError::Bytes { found: bytes, expected: size_of::<K>() });
+            return Err(ConfigError::FieldBytes { found: bytes, expected: size_of::<K>() });
         }
         Ok(Self { fields, zero_below: 0.0, key: PhantomData })
     }
@@ -120,12 +120,12 @@ impl<K: Pod, const N: usize> Rounding<K, N> {
     /// code POET uses 1e-13 mol/l.
     ///
     /// # Errors
-    /// [`RoundingError::ZeroBelow`] if the threshold is negative, infinite, or not a number.
-    pub const fn with_zero_below(self, threshold: f64) -> Result<Self, RoundingError> {
+    /// [`ConfigError::ZeroBelow`] if the threshold is negative, infinite, or not a number.
+    pub const fn with_zero_below(self, threshold: f64) -> Result<Self, ConfigError> {
         if threshold >= 0.0 && threshold < f64::INFINITY {
             Ok(Self { zero_below: threshold, ..self })
         } else {
-            Err(RoundingError::ZeroBelow)
+            Err(ConfigError::ZeroBelow)
         }
     }
 

@@ -150,7 +150,7 @@ fn fields_are_rounded_at_their_places() {
 
 #[test]
 fn fields_that_do_not_fit_are_refused() {
-    let message = |result: Result<Rounding<[f64; 2], 2>, RoundingError>| match result {
+    let message = |result: Result<Rounding<[f64; 2], 2>, ConfigError>| match result {
         Ok(_) => String::new(),
         Err(error) => error.to_string(),
     };
