@@ -5,13 +5,14 @@ use core::time::Duration;
 use probeline::exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
 use probeline::pin::{Affinity, MemoryPolicy, NodeId};
 use probeline::transport::{Completion, Exchange, Owner, Sizes, Token, Transport};
+use probeline_doctor::Finding;
 
 use crate::agreement::{Agreement, Input};
 use crate::cli::{ExchangeName, JobArgs, TransportName};
 use crate::engines;
 use crate::engines::{open_shm, open_ucx, open_verbs};
 use crate::failure::{Failure, Result};
-use crate::findings::{Device, Findings, Machines};
+use crate::findings;
 use crate::pinning::pin_rank;
 use crate::progress::waiting;
 use crate::terminal;
@@ -67,8 +68,8 @@ pub(crate) type Open<'e, T> = dyn Fn(Sizes, &mut dyn Exchange) -> Result<T> + 'e
 pub(crate) struct Ended<O> {
     pub(crate) output: O,
     pub(crate) transport: Vec<String>,
-    /// Findings of the doctor on the other machines, and on the RDMA device of this one.
-    pub(crate) doctor: Findings,
+    /// Findings of the doctor on the RDMA device of rank 0.
+    pub(crate) doctor: Vec<Finding>,
 }
 
 /// Runs a scenario; `None` on every rank but 0.
@@ -92,7 +93,6 @@ fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::
     let affinity = Affinity::take();
     let (world, mut members) =
         crate::mpi_job::join(args, scenario.inputs(), scenario.longest_alone())?;
-    let machines = Machines::examine(&mut members, args.meeting.collective_limit())?;
     let mut transport = Vec::new();
     pin_rank(&args.place, None, &affinity, &mut members, &mut transport)?;
     let (mut engine, line) = engines::open_mpi(scenario.sizes(), &mut members)?;
@@ -104,9 +104,9 @@ fn run_mpi<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::
         failure.show();
         world.abort(1)
     });
-    let doctor = machines.tell(None, &mut members)?;
     members.barrier()?;
-    Ok((members.me() == Owner(0)).then_some(Ended { output, transport, doctor }))
+    let ended = Ended { output, transport, doctor: Vec::new() };
+    Ok((members.me() == Owner(0)).then_some(ended))
 }
 
 fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S::Output>>> {
@@ -122,28 +122,27 @@ fn run_verbs<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<Ended<S
     let open = |sizes, memory, exchange: &mut dyn Exchange| {
         open_verbs(&args.verbs, sizes, memory, exchange)
     };
-    run_on_machines(args, scenario, near, open, |engine| Some(Device::named(&engine.link().device)))
+    run_on_machines(args, scenario, near, open, |engine| Some(engine.link().device.clone()))
 }
 
-fn no_device<E>(_: &E) -> Option<Device> {
+fn no_device<E>(_: &E) -> Option<String> {
     None
 }
 
 /// Runs a scenario on ranks that are processes, pinned close to `near` if that is known. `open`
 /// opens the engine of a rank and returns it with a line about it. After the work the doctor
-/// examines the `device` of the engine.
+/// examines the `device` of rank 0's engine.
 fn run_on_machines<S: Scenario, E: Timed>(
     args: &JobArgs,
     scenario: &S,
     near: Option<NodeId>,
     open: impl Fn(Sizes, MemoryPolicy, &mut dyn Exchange) -> Result<(E, String)>,
-    device: impl FnOnce(&E) -> Option<Device>,
+    device: impl FnOnce(&E) -> Option<String>,
 ) -> Result<Option<Ended<S::Output>>> {
     // Read before any thread is pinned: afterwards the mask is that of the pinned thread.
     let affinity = Affinity::take();
     let (mut job, last_line) = join(args, scenario.inputs(), scenario.longest_alone())?;
     let me = job.me();
-    let machines = Machines::examine(&mut job, args.meeting.collective_limit())?;
     let mut transport = Vec::new();
     let memory = pin_rank(&args.place, near, &affinity, &mut job, &mut transport)?;
     let first = || open(scenario.sizes(), memory, &mut job);
@@ -153,20 +152,16 @@ fn run_on_machines<S: Scenario, E: Timed>(
     let output = scenario
         .run_on(&mut engine, Some(&next), &mut job)
         .map_err(|failure| name_first_lost(failure, &mut engine))?;
-    let doctor = machines.tell(device(&engine), &mut job)?;
-    leave(job, last_line, &doctor)?;
-    Ok((me == Owner(0)).then_some(Ended { output, transport, doctor }))
+    leave(job, last_line)?;
+    if me != Owner(0) {
+        return Ok(None);
+    }
+    let doctor = device(&engine).map(findings::of_device).unwrap_or_default();
+    Ok(Some(Ended { output, transport, doctor }))
 }
 
-/// Leaves the job together with the other ranks, and prints `last_line`. If the job has lost a rank
-/// after its results, does not wait for the others, and prints which ranks failed.
-pub(crate) fn leave(mut job: Job, last_line: Option<String>, doctor: &Findings) -> Result<()> {
-    if doctor.lost_a_rank() {
-        if let Err(failed) = job.finish(CHILDREN_LEAVE) {
-            let _ = terminal::stderr().line(&format!("after the work: {failed}"));
-        }
-        return Ok(());
-    }
+/// Leaves the job together with the other ranks, and prints `last_line`.
+fn leave(mut job: Job, last_line: Option<String>) -> Result<()> {
     job.barrier()?;
     job.finish(CHILDREN_LEAVE)?;
     if let Some(last_line) = last_line {
@@ -302,5 +297,5 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
         Some(output) if failures.is_empty() => output,
         _ => return Err(Failure::new(failures.join("; "))),
     };
-    Ok(Ended { output, transport, doctor: Findings::default() })
+    Ok(Ended { output, transport, doctor: Vec::new() })
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use probeline::exchange::host_name;
 use probeline::pin::Topology;
 use serde::Serialize;
 
@@ -11,6 +12,7 @@ use crate::size::Size;
 /// Facts about the machine; `None` for those that cannot be read.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
+    host: Option<String>,
     cpu: Option<String>,
     cpus_online: Option<String>,
     last_level_cache_kib: Option<u64>,
@@ -30,6 +32,7 @@ impl Machine {
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let thp = "/sys/kernel/mm/transparent_hugepage";
         Self {
+            host: host_name(),
             cpu: field(&cpuinfo, "model name").map(str::to_owned),
             cpus_online: line("/sys/devices/system/cpu/online"),
             last_level_cache_kib: last_level_kib(&caches("/sys/devices/system/cpu/cpu0/cache")),

@@ -146,8 +146,11 @@ fn among_sharers(
     Ok((u32::try_from(before)?, u32::try_from(sharers.count())?))
 }
 
-pub(crate) fn machine() -> Result<u64> {
-    Ok(hash(&machine_id()?))
+/// Returns the number of machines on which the ranks run. Machines that cannot be identified count
+/// as one. All ranks call this.
+pub(crate) fn machines(exchange: &mut dyn Exchange) -> Result<usize> {
+    let all = gather(exchange, [hash(&machine_id().unwrap_or_default())])?;
+    Ok(all.into_iter().collect::<BTreeSet<_>>().len())
 }
 
 fn hash(text: &str) -> u64 {

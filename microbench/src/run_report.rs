@@ -4,6 +4,7 @@ use std::io;
 
 use comfy_table::presets::{ASCII_MARKDOWN, NOTHING};
 use comfy_table::{CellAlignment, Table, TableStyle};
+use probeline_doctor::Finding;
 use probeline_results::{Note, Row, SCHEMA, printable};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -11,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::cli::{JobArgs, OutputArgs};
 use crate::failure::{Failure, Result};
-use crate::findings::Findings;
+use crate::findings;
 use crate::machine::Machine;
 use crate::output_file::OutputFile;
 use crate::size::Size;
@@ -41,8 +42,8 @@ pub(crate) struct RunReport<R: Row> {
     #[serde(serialize_with = "as_map")]
     parameters: Vec<(&'static str, Value)>,
     machine: Machine,
-    /// Findings of the doctor on each machine and its RDMA device.
-    pub(crate) doctor: Findings,
+    /// Findings of the doctor on the machine of rank 0 and its RDMA device.
+    pub(crate) doctor: Vec<Finding>,
     pub(crate) transport: Vec<String>,
     /// The transports that `compare` measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -74,7 +75,7 @@ impl<R: Row> RunReport<R> {
             summary: Vec::new(),
             parameters: Vec::new(),
             machine: Machine::look(),
-            doctor: Findings::of_files(),
+            doctor: findings::of_machine(),
             transport: Vec::new(),
             columns: Vec::new(),
             candidates: Vec::new(),

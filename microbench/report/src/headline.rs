@@ -157,10 +157,9 @@ fn tune(run: &Run) -> Option<String> {
 }
 
 fn doctor(run: &Run) -> Option<String> {
-    let machines = run.doctor.as_ref()?;
+    let findings = run.doctor.as_ref()?;
     let count = |verdict: &str| {
-        let findings = machines.iter().flat_map(|machine| &machine.findings);
-        findings.filter(|finding| finding.text("verdict") == Some(verdict)).count()
+        findings.iter().filter(|finding| finding.text("verdict") == Some(verdict)).count()
     };
     Some(format!(
         "{} fine, {} to look at, {} broken, {} not seen",

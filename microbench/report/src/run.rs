@@ -94,21 +94,11 @@ pub(crate) struct Run {
     pub(crate) rows: Vec<Fields>,
     #[serde(default)]
     pub(crate) notes: Vec<String>,
-    /// Findings on each machine; `None` if the file has none.
-    pub(crate) doctor: Option<Vec<Examined>>,
+    /// Findings of the doctor; `None` if the file has none.
+    pub(crate) doctor: Option<Vec<Fields>>,
     /// All other fields.
     #[serde(flatten)]
     pub(crate) more: Fields,
-}
-
-/// The doctor's findings on one machine.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub(crate) struct Examined {
-    pub(crate) host: Option<String>,
-    /// The ranks of the run on this machine.
-    #[serde(default)]
-    pub(crate) ranks: Vec<u32>,
-    pub(crate) findings: Vec<Fields>,
 }
 
 impl Run {

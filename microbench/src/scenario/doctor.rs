@@ -11,7 +11,6 @@ use probeline_results::{Row, row};
 
 use crate::cli::OutputArgs;
 use crate::failure::{BROKEN, Failure, Result};
-use crate::findings::Findings;
 use crate::progress::waiting;
 use crate::run_report::{Files, RunReport};
 use crate::terminal;
@@ -63,7 +62,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let mut report = RunReport::<NoRow>::new("doctor");
     report.parameter("device", args.device.clone());
     report.summary = vec![probeline_doctor::summary(&findings)];
-    report.doctor = Findings::here(findings.clone());
+    report.doctor = findings.clone();
     files.write(&report)?;
     terminal::unless_closed(print(&findings, &args.notes))?;
     let broken = findings.iter().any(|finding| finding.verdict == Verdict::Broken);

@@ -22,6 +22,7 @@ use crate::cli::{ChunkListArgs, JobArgs, max_chunks, seconds};
 use crate::failure::{Failure, Result};
 use crate::job::Scenario;
 use crate::latency::{WARM_UP_SHARE, clock_cost_ns};
+use crate::pinning::machines;
 use crate::progress::Progress;
 use crate::size::Size;
 use crate::table::{TableArgs, engine_sizes};
@@ -86,16 +87,15 @@ pub(crate) fn run(mut args: LatencyArgs) -> Result<()> {
     let Some((mut report, files, output)) = report_job("bench-latency", &args.job, &args)? else {
         return Ok(());
     };
-    let (rows, clock_ns) = output;
     report.parameter("max_chunks", args.max_chunks);
     report.parameter("ops", args.ops);
     report.parameter("seconds_per_measurement", args.seconds_per_measurement);
     report.parameter("rounds", args.rounds);
     report.parameters(args.table.parameters(&args.config(8)));
-    report.rows = rows;
-    let paper = args.paper(report.doctor.machines());
+    report.rows = output.rows;
+    let paper = args.paper(output.machines);
     report.summary = args.summary(&report.rows, paper);
-    report.notes = args.notes(clock_ns, &report.rows, paper);
+    report.notes = args.notes(output.clock_ns, &report.rows, paper);
     report.publish(files)
 }
 
@@ -211,8 +211,15 @@ impl LatencyArgs {
     }
 }
 
+pub(crate) struct Measured {
+    rows: Vec<LatencyRow>,
+    clock_ns: u64,
+    /// The number of machines on which the ranks run.
+    machines: usize,
+}
+
 impl Scenario for LatencyArgs {
-    type Output = (Vec<LatencyRow>, u64);
+    type Output = Measured;
 
     fn sizes(&self) -> Sizes {
         let longest = self.chunks.chunk_buckets.iter().chain(&WORDS).max();
@@ -252,7 +259,7 @@ impl Scenario for LatencyArgs {
             let rounds = Rounds::new(self, config, limits)?;
             rows.extend(rounds.rows(engine, done as u64, &mut progress, exchange)?);
         }
-        Ok((rows, limits.clock_ns))
+        Ok(Measured { rows, clock_ns: limits.clock_ns, machines: machines(exchange)? })
     }
 }
 

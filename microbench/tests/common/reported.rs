@@ -101,15 +101,7 @@ fn check_form(command: &str, report: &Reported) {
     assert_eq!((&json["schema"], &json["command"]), (&Value::from(1), &Value::from(command)));
     let (columns, parameters) = documented(command, "Parameters:");
     assert_eq!(keys(&json["parameters"]), HashSet::from_iter(parameters));
-    let [machine] = &json["doctor"].as_array().unwrap()[..] else { panic!("{}", json["doctor"]) };
-    assert_eq!(keys(machine), HashSet::from(["host", "ranks", "findings"]));
-    let on_it = if json["parameters"]["transport"] == "shm" {
-        json["parameters"]["ranks"].as_u64()
-    } else {
-        None
-    };
-    assert_eq!(machine["ranks"].as_array().unwrap().len() as u64, on_it.unwrap_or(0), "{machine}");
-    let doctor = machine["findings"].as_array().unwrap();
+    let doctor = json["doctor"].as_array().unwrap();
     assert!(doctor.len() > 5 && doctor.iter().all(|finding| finding["verdict"].is_string()));
     assert!(!names(&json["transport"]).is_empty() && !names(&json["notes"]).is_empty());
 

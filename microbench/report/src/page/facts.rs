@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::distinct;
 use crate::headline::headline;
 use crate::origin::{cell, parameter};
-use crate::run::{Examined, Fields, Run};
+use crate::run::{Fields, Run};
 
 /// Maximum rows, or elements of a list, that the page shows; the file has all.
 const MOST_ROWS: usize = 400;
@@ -31,7 +31,7 @@ const PLOTTED: [&str; 10] = [
 pub(super) fn run(run: &Run, runs: &[Run]) -> Markup {
     let earlier = || runs.iter().take_while(|other| other.number < run.number);
     let same_machine = earlier().find(|other| is_same_machine(run, other));
-    let same_doctor = earlier().find(|other| run.doctor.is_some() && found_alike(run, other));
+    let same_doctor = earlier().find(|other| run.doctor.is_some() && run.doctor == other.doctor);
     html! {
         article id=(format!("run-{}", run.number)) {
             h3 { "Run " (run.number) }
@@ -94,15 +94,6 @@ fn is_same_machine(run: &Run, other: &Run) -> bool {
     !run.machine.is_empty() && lasting(run) == lasting(other)
 }
 
-/// Returns whether both runs have the same findings, regardless of the ranks on each machine.
-fn found_alike(run: &Run, other: &Run) -> bool {
-    let found = |run: &Run| {
-        let machines = run.doctor.iter().flatten();
-        machines.map(|of| Examined { ranks: Vec::new(), ..of.clone() }).collect::<Vec<_>>()
-    };
-    found(run) == found(other)
-}
-
 fn link(run: &Run) -> Markup {
     html! { a href=(format!("#run-{}", run.number)) { "run " (run.number) } }
 }
@@ -129,20 +120,13 @@ fn parameters(parameters: &Fields) -> Markup {
     html! { ul.given { @for (name, value) in given { li { (parameter(name, value)) } } } }
 }
 
+/// Returns the findings, the worst first.
 fn doctor(run: &Run) -> Markup {
-    let Some(machines) = &run.doctor else {
+    let Some(findings) = &run.doctor else {
         return html! {
             p.aside { "The file has no findings of the doctor: probeline doctor examines a machine." }
         };
     };
-    html! { @for machine in machines { (examined(machine, machines.len() > 1)) } }
-}
-
-/// Returns the findings on a machine, the worst first. `of_several` is whether the run has several.
-fn examined(machine: &Examined, of_several: bool) -> Markup {
-    let findings = &machine.findings;
-    let ranks = ranges(&machine.ranks);
-    let rank = if machine.ranks.len() == 1 { ", rank " } else { ", ranks " };
     let verdict = |finding: &Fields| finding.text("verdict").unwrap_or("not seen").to_owned();
     let order = ["broken", "look at this", "not seen", "fine"];
     let mut sorted: Vec<&Fields> = findings.iter().collect();
@@ -150,11 +134,7 @@ fn examined(machine: &Examined, of_several: bool) -> Markup {
     let (fine, others): (Vec<&Fields>, Vec<&Fields>) =
         sorted.into_iter().partition(|finding| verdict(finding) == "fine");
     html! {
-        h4 {
-            "The doctor's findings"
-            @if let Some(host) = &machine.host { " on " (host) }
-            @if of_several && !ranks.is_empty() { (rank) (ranks) }
-        }
+        h4 { "The doctor's findings" }
         @if findings.is_empty() { p { "None." } }
         ul.findings { @for finding in &others { (self::finding(finding, &verdict(finding))) } }
         @if !fine.is_empty() {
@@ -164,18 +144,6 @@ fn examined(machine: &Examined, of_several: bool) -> Markup {
             }
         }
     }
-}
-
-fn ranges(ranks: &[u32]) -> String {
-    let mut ranks = ranks.to_vec();
-    ranks.sort_unstable();
-    ranks.dedup();
-    let in_a_row = ranks.chunk_by(|one, next| next - one == 1);
-    let range = |row: &[u32]| match row {
-        [first, _, .., last] => format!("{first}-{last}"),
-        few => few.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
-    };
-    in_a_row.map(range).collect::<Vec<_>>().join(", ")
 }
 
 fn finding(finding: &Fields, verdict: &str) -> Markup {
@@ -259,20 +227,5 @@ mod tests {
     #[test]
     fn tune_has_plots() {
         assert!(PLOTTED.contains(&"tune"));
-    }
-
-    #[test]
-    fn ranks_in_a_row_are_a_range() {
-        let all: Vec<u32> = (0..16).collect();
-        for (ranks, written) in [
-            (&all[..], "0-15"),
-            (&[0, 2, 4][..], "0, 2, 4"),
-            (&[0, 1, 8, 9, 10, u32::MAX], "0, 1, 8-10, 4294967295"),
-            (&[3, 2, 1, 1], "1-3"),
-            (&[7], "7"),
-            (&[], ""),
-        ] {
-            assert_eq!(ranges(ranks), written);
-        }
     }
 }

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, Args, ValueEnum};
 use probeline::transport::Alone;
+use probeline_doctor::Finding;
 use probeline_results::Note;
 
 use self::benchmark::BENCHMARKS;
@@ -20,7 +21,7 @@ use self::launch::Worker;
 use self::turn::Folder;
 use crate::cli::{ChunkArgs, JobArgs, seconds};
 use crate::failure::{Failure, Result};
-use crate::findings::{Device, Findings};
+use crate::findings;
 use crate::interrupt::Interrupt;
 use crate::job;
 use crate::progress::Progress;
@@ -105,7 +106,7 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<ExitCode> {
     take_turns(&args, &mut columns)?;
     report.transport = columns.iter().map(Column::line).collect();
     report.columns = columns.iter().map(Column::value).collect();
-    report.doctor.extend(findings(&columns));
+    report.doctor.extend(device_findings(&columns));
     report.rows = row::rows(&columns);
     report.sizes(&args.job);
     report.parameter("chunk_buckets", args.chunks.chunk_buckets);
@@ -200,10 +201,10 @@ fn take_turns(args: &CompareArgs, columns: &mut [Column]) -> Result<()> {
 }
 
 /// Returns the doctor's findings on the device of the column of libibverbs.
-fn findings(columns: &[Column]) -> Findings {
+fn device_findings(columns: &[Column]) -> Vec<Finding> {
     let verbs = columns.iter().find(|column| column.name == ColumnName::Verbs);
-    let device = verbs.and_then(|column| Device::in_lines(&column.transport));
-    Findings::here(device.map(|it| it.examine(probeline_doctor::ANSWER)).unwrap_or_default())
+    let device = verbs.and_then(|column| findings::device_in(&column.transport));
+    device.map(findings::of_device).unwrap_or_default()
 }
 
 fn notes(args: &CompareArgs, measured: bool) -> Vec<Note> {
