@@ -17,7 +17,7 @@ use crate::error::BatchError;
 use crate::hash::hash_of_bytes;
 use crate::map::{Map, Operation};
 use crate::outcome::Written;
-use crate::saved::{Header, NO_MAP, decode_record, encode_record};
+use crate::saved::{FormatError, Header, decode_record, encode_record};
 
 /// Entries of a batch while a file is loaded.
 const BATCH: usize = 256;
@@ -60,28 +60,14 @@ pub enum FileError {
         #[source]
         error: io::Error,
     },
-    /// The file is no saved map, or a damaged one, or one of another kind of machine.
-    #[error("cannot load {}: {reason}", path.display())]
+    /// The file is no saved map, or not one for this map.
+    #[error("cannot load {}: {error}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// The reason, and what to do.
-        reason: &'static str,
-    },
-    /// The file is a saved map of other keys or values, or of another version.
-    #[error(
-        "cannot load {}: its {what} is {found}, that of this map {expected}: load it into a map of \
-         the types, the Config::format and the version that it was saved from", path.display()
-    )]
-    Mismatch {
-        /// The file.
-        path: PathBuf,
-        /// What differs.
-        what: &'static str,
-        /// The value of the file.
-        found: u64,
-        /// The value of the map.
-        expected: u64,
+        /// The reason.
+        #[source]
+        error: FormatError,
     },
     /// The file has another length than its header says.
     #[error(
@@ -488,14 +474,13 @@ fn must_be_equal<E: Exchange + ?Sized>(
 fn open(path: &Path, map: &Header) -> Result<(File, Header), FileError> {
     let mut file = io("open", path, open_regular(OpenOptions::new().read(true), path))?;
     let mut bytes = [0; Header::BYTES];
-    match file.read_exact(&mut bytes) {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-            return Err(FileError::Format { path: path.into(), reason: NO_MAP });
-        }
-        read => io("read", path, read)?,
-    }
-    let header = Header::decode(&bytes, path)?;
-    header.must_fit(map, path)?;
+    let is_empty = |error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
+    let header = match file.read_exact(&mut bytes) {
+        Err(error) if is_empty(&error) => Err(FormatError::NoMap),
+        read => io("read", path, read).map(|()| Header::decode(&bytes))?,
+    };
+    let fits = header.and_then(|header| header.must_fit(map).map(|()| header));
+    let header = fits.map_err(|error| FileError::Format { path: path.into(), error })?;
     let found = io("read", path, file.metadata())?.len();
     let expected = position(path, &header, header.entries)?;
     if found != expected {

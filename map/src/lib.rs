@@ -88,7 +88,6 @@ mod model;
 mod outcome;
 mod quick;
 mod rounding;
-#[cfg(feature = "std")]
 pub mod saved;
 mod search;
 mod stats;

@@ -1,9 +1,9 @@
 //! The bytes of a saved map: a header, then one record for each entry. No file is opened here.
 
 use core::fmt;
-use std::path::Path;
 
-use crate::file::FileError;
+use thiserror::Error;
+
 use crate::hash::hash_of_bytes;
 use crate::layout::{EntryBytes, Place, check, hash};
 use probeline_pipeline::Plain;
@@ -15,7 +15,6 @@ const VERSION: u64 = 3;
 const BYTE_ORDER: u64 = 0x0102_0304_0506_0708;
 /// Bytes of a number, and of the check of a record.
 const NUMBER: usize = 8;
-pub(crate) const NO_MAP: &str = "it is no saved map: give a file that Map::save has written";
 
 /// The header of a saved map. It begins with the magic bytes and ends with a check of all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,42 +51,48 @@ impl Header {
         bytes
     }
 
-    /// Returns the header that has these bytes, which are those of the file at `path`.
+    /// Returns the header that has these bytes.
     ///
     /// # Errors
-    /// [`FileError::Format`] and, for another version, [`FileError::Mismatch`].
-    pub fn decode(bytes: &[u8; Self::BYTES], path: &Path) -> Result<Self, FileError> {
-        let refused = |reason| FileError::Format { path: path.into(), reason };
+    /// [`FormatError`]: they are no header, or one of another version or machine, or damaged.
+    pub fn decode(bytes: &[u8; Self::BYTES]) -> Result<Self, FormatError> {
         let (words, _) = bytes.as_chunks::<NUMBER>();
-        let [magic, numbers @ ..] = words else { return Err(refused(NO_MAP)) };
+        let [magic, numbers @ ..] = words else { return Err(FormatError::NoMap) };
         let mut numbers = numbers.iter().map(|number| u64::from_ne_bytes(*number));
         let mut next = || numbers.next().unwrap_or_default();
         if *magic != MAGIC {
-            return Err(refused(NO_MAP));
+            return Err(FormatError::NoMap);
         }
         if next() != BYTE_ORDER {
-            return Err(refused(
-                "a machine with another order of bytes has saved it: load it on such a machine, \
-                 because keys and values are plain bytes",
-            ));
+            return Err(FormatError::ByteOrder);
         }
-        must_equal(path, "version", next(), VERSION)?;
+        let found = next();
+        if found != VERSION {
+            return Err(FormatError::Version { found });
+        }
         if bytes.last_chunk() != Some(&check_of(bytes)) {
-            return Err(refused("its header is damaged: load another copy"));
+            return Err(FormatError::Damaged);
         }
         let (key_bytes, value_bytes, format, entries) = (next(), next(), next(), next());
         Ok(Self { key_bytes, value_bytes, format, entries, digest: next() })
     }
 
-    /// Checks that the header of the file at `path` fits `map`: equal sizes of keys and values, and
-    /// an equal format.
+    /// Checks that the header fits `map`: equal sizes of keys and values, and an equal format.
     ///
     /// # Errors
-    /// [`FileError::Mismatch`].
-    pub fn must_fit(&self, map: &Self, path: &Path) -> Result<(), FileError> {
-        must_equal(path, "key size in bytes", self.key_bytes, map.key_bytes)?;
-        must_equal(path, "value size in bytes", self.value_bytes, map.value_bytes)?;
-        must_equal(path, "format", self.format, map.format)
+    /// [`FormatError::Size`] and [`FormatError::Format`].
+    pub fn must_fit(&self, map: &Self) -> Result<(), FormatError> {
+        for (what, found, expected) in
+            [("keys", self.key_bytes, map.key_bytes), ("values", self.value_bytes, map.value_bytes)]
+        {
+            if found != expected {
+                return Err(FormatError::Size { what, found, expected });
+            }
+        }
+        if self.format != map.format {
+            return Err(FormatError::Format { found: self.format, expected: map.format });
+        }
+        Ok(())
     }
 
     /// Returns the bytes of a record; `None` if there are too many to address.
@@ -102,13 +107,6 @@ impl Header {
     pub fn position(&self, record: u64) -> Option<u64> {
         record.checked_mul(self.record_bytes()?)?.checked_add(Self::BYTES as u64)
     }
-}
-
-fn must_equal(path: &Path, what: &'static str, found: u64, expected: u64) -> Result<(), FileError> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(FileError::Mismatch { path: path.into(), what, found, expected })
 }
 
 fn check_of(header: &[u8; Header::BYTES]) -> [u8; NUMBER] {
@@ -168,6 +166,54 @@ fn record_check(number: u64, key: &impl Plain, value: &impl Plain) -> u64 {
     check(hash(key), value.bytes(), Place { owner: 0, index: number })
 }
 
+/// The reason why bytes are no header of a saved map, or not one for this map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum FormatError {
+    /// Other bytes at the beginning.
+    #[error("it is no saved map: give a file that Map::save has written")]
+    NoMap,
+    /// Numbers in another order of bytes.
+    #[error(
+        "a machine with another order of bytes has saved it: load it on such a machine, because \
+         keys and values are plain bytes"
+    )]
+    ByteOrder,
+    /// Another version.
+    #[error("it has version {found}, not {VERSION}: load it with the version that has saved it")]
+    Version {
+        /// The version found.
+        found: u64,
+    },
+    /// A check that does not match.
+    #[error("its header is damaged: load another copy")]
+    Damaged,
+    /// Keys or values of another size.
+    #[error(
+        "its {what} have {found} bytes, those of this map {expected}: load it into a map of the \
+         types that it was saved from"
+    )]
+    Size {
+        /// Keys or values.
+        what: &'static str,
+        /// Bytes in the file.
+        found: u64,
+        /// Bytes in the map.
+        expected: u64,
+    },
+    /// Keys or values of another meaning.
+    #[error(
+        "its keys and values have format {found}, those of this map {expected}: they have the same \
+         sizes and another meaning; load it into a map with that Config::format, or save a new one"
+    )]
+    Format {
+        /// The format of the file.
+        found: u64,
+        /// The format of the map.
+        expected: u64,
+    },
+}
+
 impl fmt::Display for Header {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key_bytes, value_bytes, format, entries, digest } = self;
@@ -190,11 +236,11 @@ mod tests {
     #[test]
     fn a_header_is_read_as_it_was_written() {
         let bytes = HEADER.encode();
-        assert_eq!(Header::decode(&bytes, Path::new("a.map")).unwrap(), HEADER);
+        assert_eq!(Header::decode(&bytes), Ok(HEADER));
         for at in 0..Header::BYTES {
             let mut damaged = bytes;
             damaged[at] ^= 1;
-            assert!(Header::decode(&damaged, Path::new("a.map")).is_err(), "byte {at}");
+            assert!(Header::decode(&damaged).is_err(), "byte {at}");
         }
         assert_eq!(HEADER.position(HEADER.entries), Some(72 + (192 << 40)));
         assert_eq!(Header { entries: u64::MAX, ..HEADER }.position(u64::MAX), None);
