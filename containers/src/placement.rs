@@ -145,7 +145,7 @@ impl Placement {
     /// [`Error::Index`] beyond the last element.
     #[inline(always)]
     pub(crate) fn element(&self, index: u64) -> Result<Segment, Error> {
-        self.segment(index).ok_or(Error::Index { index, len: self.len })
+        self.segment(index).ok_or(Error::Index { index })
     }
 
     /// Returns the index of the element that begins at a word.

@@ -168,7 +168,7 @@ fn stores_elements_of_any_size() {
 fn reports_indices_beyond_the_end() {
     on_two_ranks(10, |config, job| {
         let mut array = open::<u64>(config, &mut *job);
-        let beyond = OperationError::Index { index: 10, len: 10 };
+        let beyond = OperationError::Index { index: 10 };
         assert_eq!(array.get(10), Err(beyond));
         let mut values = [7; 4];
         let error = array.gather(&[0, 10, 11, 9], &mut values).unwrap_err();

@@ -24,12 +24,10 @@ pub enum Error {
         most: u32,
     },
     /// Refused: the structure has no element of this index.
-    #[error("index {index} is beyond the last element: the structure has {len}")]
+    #[error("index {index} is beyond the last element: give one below the structure's length")]
     Index {
         /// The index as given.
         index: u64,
-        /// The number of elements.
-        len: u64,
     },
     /// Other operations changed the word before each attempt to change it. Nothing has changed.
     #[error(
