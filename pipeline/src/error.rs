@@ -159,3 +159,13 @@ impl<E: Into<Error>> From<E> for Stop {
         Self::Failed(error.into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_two_words() {
+        assert!(size_of::<Result<Option<bool>, Error>>() <= 16);
+    }
+}
