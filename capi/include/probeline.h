@@ -411,7 +411,7 @@ enum probeline_status probeline_job_options_init(struct probeline_job_options *o
 // A program whose ranks the library starts opens one job of several ranks: the copies run the program
 // from its beginning, and would open another job in place of the first. Jobs of one rank may be open
 // before, beside and after it, in the copies as well. Call it from a thread that lives as long as the
-// job: the copies are killed when it ends, also if they have closed the job. Handles belong to the process
+// job: the copies are killed when it ends, even if they have closed the job. Handles belong to the process
 // that opened them. In a fork of it, collective calls fail with PROBELINE_ERROR_INVALID, and no other
 // call is allowed; leave the fork by exec() or _exit().
 enum probeline_status probeline_job_open(const struct probeline_job_options *options,

@@ -159,7 +159,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
     }
 
     /// Adds 1 to the counter of each key, with as many operations in flight as there is storage for, and
-    /// returns how many keys found no room: their first place is that of the error then.
+    /// returns how many keys found no room and were not counted. [`run_all`](Self::run_all) tells which.
     ///
     /// # Errors
     /// [`BatchError`]: the operation of a key failed.
@@ -203,8 +203,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
 
     /// Returns the keys in this owner's part with their counts, as they are at the moment of each load.
     pub fn local(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let placement = self.context().placement;
-        let layout = Layout::new(placement.len(), self.config().key_bits);
+        let (placement, layout) = (self.context().placement, self.context().detail);
         let part =
             self.transport().window().get(usize::try_from(placement.first_word()).unwrap_or(0)..);
         let (lines, _) = part.unwrap_or_default().as_chunks::<{ LINE_WORDS as usize }>();

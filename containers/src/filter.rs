@@ -143,8 +143,8 @@ impl<T: Transport, S: AsMut<[Operation]>> Filter<T, S> {
         self.call(&key, Action::Insert)
     }
 
-    /// Returns whether a key was inserted; `true` also of a share [`Config::rate`] of other keys. Blocks
-    /// as [`insert`](Self::insert) does.
+    /// Returns whether a key was inserted. A share of [`Config::rate`] of other keys is taken for inserted,
+    /// too. Blocks as [`insert`](Self::insert) does.
     ///
     /// # Errors
     /// [`Error`].

@@ -36,7 +36,7 @@ pub enum Start {
     /// This process is rank 0 and starts the others on this machine, as copies of its program.
     ///
     /// Each of them has to call [`join`] early. From then on the kernel kills it when the *thread*
-    /// of rank 0 that called [`join`] exits for any reason, also if the copy has finished the job and
+    /// of rank 0 that called [`join`] exits for any reason, even if the copy has finished the job and
     /// works on. Call [`join`] from the main thread or from one that lives as long as the copies.
     ///
     /// A program spawns one job, because copies that it starts for a second one would run the part of

@@ -49,7 +49,7 @@ fn main() {
 type Content<K> = fn(&Numbered<Engine, K>) -> BTreeSet<u64>;
 
 /// Grows in several jobs, in each of which the victim dies at another time. Each rank but the first
-/// takes part in one job. The table has so many times `BUCKETS` buckets.
+/// takes part in one job. The table has this many times `BUCKETS` buckets.
 fn rounds<K: Numbers>(test: &str, times: u64, content: Content<K>) {
     let mut errors = 0;
     for _ in 0..ROUNDS {

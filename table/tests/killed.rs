@@ -80,7 +80,7 @@ struct Deaths {
 /// Returns the numbers of the keys that are written in these words, at any place.
 type Written = fn(&[AtomicU64]) -> Vec<u64>;
 
-/// Runs rounds with tables of so many buckets for each owner, on which the CPU runs operations in every
+/// Runs rounds with tables of this many buckets for each owner, on which the CPU runs operations in every
 /// second one.
 fn rounds<K: Numbers>(test: &str, buckets: u64, written: Written) {
     let seconds = std::env::var("PROBELINE_SOAK_SECONDS").map(|text| text.parse().unwrap());

@@ -382,7 +382,7 @@ impl<K: Numbers> Drive<K> {
     }
 }
 
-/// Returns whether the counters are those of operations of which so many ended found, inserted, full,
+/// Returns whether the counters are those of operations of which these numbers ended found, inserted, full,
 /// absent, and failed.
 pub(crate) fn counts_operations(stats: &Stats, ended: [u64; 5]) -> bool {
     let Stats { found, inserted, full, absent, failed, .. } = *stats;
