@@ -25,7 +25,6 @@ mod elements;
 mod model;
 mod word;
 
-use core::ops::{Deref, DerefMut};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
@@ -38,7 +37,7 @@ pub use self::elements::Elements;
 pub use self::word::{Order, Word};
 use crate::batch::Batch;
 use crate::element::Each;
-use crate::error::OpenError;
+use crate::front::front;
 use crate::placement::{Distribution, Placement};
 use crate::pointer::Pointer;
 
@@ -115,21 +114,7 @@ impl Config {
 /// ```
 pub struct Array<T, S, V: Plain>(Structure<T, S, Each<Elements<V>>>);
 
-impl<T, S, V: Plain> Deref for Array<T, S, V> {
-    type Target = Structure<T, S, Each<Elements<V>>>;
-
-    #[inline(always)]
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl<T, S, V: Plain> DerefMut for Array<T, S, V> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
+front!(Array<V: Plain>, Each<Elements<V>>);
 
 impl<T, S, V> Array<T, S, V>
 where
@@ -137,20 +122,6 @@ where
     S: AsMut<[Operation<V>]>,
     V: Plain,
 {
-    /// Opens the array together with all other owners and checks that their parameters are equal.
-    ///
-    /// # Errors
-    /// [`OpenError`]: an invalid configuration, a failed exchange, or an owner without the array or with
-    /// other parameters.
-    pub fn open(
-        transport: T,
-        config: Config,
-        operations: S,
-        exchange: &mut (impl Exchange + ?Sized),
-    ) -> Result<Self, OpenError> {
-        Structure::open(transport, config, operations, exchange).map(Self)
-    }
-
     /// Returns the number of elements.
     #[inline]
     #[must_use]

@@ -20,18 +20,17 @@ mod count;
 mod model;
 mod word;
 
-use core::ops::{Deref, DerefMut};
 use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::{BatchError, Error, Structure};
-use probeline_transport::{Exchange, LINE_WORDS, Sizes, Transport};
+use probeline_transport::{LINE_WORDS, Sizes, Transport};
 
 use self::count::Lookup;
 pub use self::count::{Action, Counts, Outcome};
 use self::word::Layout;
 use crate::batch::Batch;
 use crate::element::Each;
-use crate::error::OpenError;
+use crate::front::front;
 use crate::placement::{Distribution, Placement};
 
 /// The most bits of a key.
@@ -106,37 +105,9 @@ impl Config {
 /// ```
 pub struct Counters<T, S>(Structure<T, S, Each<Counts>>);
 
-impl<T, S> Deref for Counters<T, S> {
-    type Target = Structure<T, S, Each<Counts>>;
-
-    #[inline(always)]
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl<T, S> DerefMut for Counters<T, S> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
+front!(Counters, Each<Counts>);
 
 impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
-    /// Opens the counters together with all other owners and checks that their parameters are equal.
-    ///
-    /// # Errors
-    /// [`OpenError`]: an invalid configuration, a failed exchange, or an owner without the counters or
-    /// with other parameters.
-    pub fn open(
-        transport: T,
-        config: Config,
-        operations: S,
-        exchange: &mut (impl Exchange + ?Sized),
-    ) -> Result<Self, OpenError> {
-        Structure::open(transport, config, operations, exchange).map(Self)
-    }
-
     /// Adds to the counter of a key, which is 0 at first. Two roundtrips: a READ of the line and a
     /// compare-and-swap, repeated alone when another add was faster. Blocks until the operation completes;
     /// the transport bounds the wait.

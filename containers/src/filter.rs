@@ -16,8 +16,6 @@ mod bits;
 mod model;
 mod rates;
 
-use core::ops::{Deref, DerefMut};
-
 use probeline_pipeline::{BatchError, CollectiveError, Error, Structure};
 use probeline_transport::{Exchange, LINE_WORDS, Sizes, Transport};
 
@@ -26,7 +24,7 @@ pub use self::bits::{Action, Bits};
 use self::rates::Rates;
 use crate::batch::Batch;
 use crate::element::Each;
-use crate::error::OpenError;
+use crate::front::front;
 use crate::placement::{Distribution, Placement};
 
 /// The most bits of a key.
@@ -100,37 +98,9 @@ impl Config {
 /// ```
 pub struct Filter<T, S>(Structure<T, S, Each<Bits>>);
 
-impl<T, S> Deref for Filter<T, S> {
-    type Target = Structure<T, S, Each<Bits>>;
-
-    #[inline(always)]
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl<T, S> DerefMut for Filter<T, S> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
+front!(Filter, Each<Bits>);
 
 impl<T: Transport, S: AsMut<[Operation]>> Filter<T, S> {
-    /// Opens the filter together with all other owners and checks that their parameters are equal.
-    ///
-    /// # Errors
-    /// [`OpenError`]: an invalid configuration, a failed exchange, or an owner without the filter or with
-    /// other parameters.
-    pub fn open(
-        transport: T,
-        config: Config,
-        operations: S,
-        exchange: &mut (impl Exchange + ?Sized),
-    ) -> Result<Self, OpenError> {
-        Structure::open(transport, config, operations, exchange).map(Self)
-    }
-
     /// Inserts a key, and returns whether it was there before: exactly one of the clients that insert a
     /// new key at the same time gets `false`, unless the key is a false positive. Blocks until the
     /// operation completes; the transport bounds the wait.

@@ -18,6 +18,7 @@ pub mod counters;
 mod element;
 mod error;
 pub mod filter;
+mod front;
 mod hash;
 mod placement;
 mod pointer;

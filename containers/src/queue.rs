@@ -26,15 +26,13 @@ mod access;
 mod model;
 mod ring;
 
-use core::ops::{Deref, DerefMut};
-
 use probeline_pipeline::{BatchError, Error, Plain, Structure};
-use probeline_transport::{Exchange, LINE_WORDS, Owner, Sizes, Transport, WORD_BYTES};
+use probeline_transport::{LINE_WORDS, Owner, Sizes, Transport, WORD_BYTES};
 
 use self::access::Access;
 pub use self::access::{Action, Outcome};
 pub use self::ring::Ring;
-use crate::error::OpenError;
+use crate::front::front;
 
 /// The most values that a pop reads together.
 const MAX_BLOCK: usize = 64;
@@ -125,21 +123,7 @@ impl Config {
 /// ```
 pub struct Queue<T, S, V: Plain>(Structure<T, S, Ring<V>>);
 
-impl<T, S, V: Plain> Deref for Queue<T, S, V> {
-    type Target = Structure<T, S, Ring<V>>;
-
-    #[inline(always)]
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl<T, S, V: Plain> DerefMut for Queue<T, S, V> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
+front!(Queue<V: Plain>, Ring<V>);
 
 impl<T, S, V> Queue<T, S, V>
 where
@@ -147,20 +131,6 @@ where
     S: AsMut<[Operation<V>]>,
     V: Plain,
 {
-    /// Opens the rings together with all other owners and checks that their parameters are equal.
-    ///
-    /// # Errors
-    /// [`OpenError`]: an invalid configuration, a failed exchange, or an owner without the queue or with
-    /// other parameters.
-    pub fn open(
-        transport: T,
-        config: Config,
-        operations: S,
-        exchange: &mut (impl Exchange + ?Sized),
-    ) -> Result<Self, OpenError> {
-        Structure::open(transport, config, operations, exchange).map(Self)
-    }
-
     /// Pushes a value to the ring of `host`, and returns whether it had room. Two roundtrips: a
     /// fetch-and-add and a WRITE; a third one to learn how far pops are, once in a ring's length. Blocks
     /// until the operation completes; the transport bounds the wait.

@@ -1,0 +1,47 @@
+//! What every container has from its structure.
+
+/// Lets a container, a newtype of a `Structure` of this kind, be opened and used as one. The bounds are
+/// those of its type parameters beside the engine and the storage.
+macro_rules! front {
+    ($name:ident $(<$type:ident: $bound:path>)?, $kind:ty) => {
+        impl<T, S, $($type: $bound)?> core::ops::Deref for $name<T, S, $($type)?> {
+            type Target = probeline_pipeline::Structure<T, S, $kind>;
+
+            #[inline(always)]
+            fn deref(&self) -> &Self::Target {
+                &self.0
+            }
+        }
+
+        impl<T, S, $($type: $bound)?> core::ops::DerefMut for $name<T, S, $($type)?> {
+            #[inline(always)]
+            fn deref_mut(&mut self) -> &mut Self::Target {
+                &mut self.0
+            }
+        }
+
+        impl<T, S, $($type)?> $name<T, S, $($type)?>
+        where
+            T: probeline_transport::Transport,
+            S: AsMut<[probeline_pipeline::OperationOf<$kind>]>,
+            $($type: $bound,)?
+        {
+            /// Opens the container together with all other owners and checks that their parameters are
+            /// equal.
+            ///
+            /// # Errors
+            /// [`OpenError`](crate::OpenError): an invalid configuration, a failed exchange, or an owner
+            /// without the container or with other parameters.
+            pub fn open(
+                transport: T,
+                config: Config,
+                operations: S,
+                exchange: &mut (impl probeline_transport::Exchange + ?Sized),
+            ) -> Result<Self, crate::OpenError> {
+                probeline_pipeline::Structure::open(transport, config, operations, exchange).map(Self)
+            }
+        }
+    };
+}
+
+pub(crate) use front;
