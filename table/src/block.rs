@@ -18,14 +18,13 @@ use crate::results::BatchResult;
 use crate::stats::Stats;
 
 /// Keys hashed at once. A separate loop leaves more of the core's out-of-order window to the loop
-/// that waits for the lines; a long one leaves memory idle.
-const HASHED_AT_ONCE: usize = 16;
-/// Most lines prefetched ahead of the one examined.
-const MAX_AHEAD: usize = 48;
-/// Keys hashed and not examined: a group, and the lines prefetched ahead of it. A power of two.
-const RING: usize = 64;
+/// that waits for the lines.
+const HASHED_AT_ONCE: usize = 128;
+/// Keys hashed and not examined: a group, and those whose lines are prefetched before it. A power of
+/// two.
+const RING: usize = 2 * HASHED_AT_ONCE;
 /// Home lines examined at most between two rounds.
-const MOST_EXAMINED: usize = HASHED_AT_ONCE + MAX_AHEAD;
+const MOST_EXAMINED: usize = 64;
 /// Keys followed at once beyond their home lines: at least `MOST_EXAMINED`, and as many again to
 /// fill a round.
 const WALKERS: usize = 2 * MOST_EXAMINED;
@@ -43,7 +42,7 @@ const OVERRUN: usize = 2 * RING + WALKERS + MAX_CANDIDATES;
 /// The keys of a block: what each looks for in a line.
 pub(crate) trait BlockKeys {
     type Wanted: Wanted;
-    /// Lines prefetched ahead of the one examined, up to `MAX_AHEAD`.
+    /// Lines prefetched ahead of the one examined, less than `HASHED_AT_ONCE`.
     const AHEAD: usize;
 
     fn len(&self) -> usize;
@@ -105,10 +104,9 @@ pub(crate) struct NarrowKeys<'b> {
 
 impl BlockKeys for NarrowKeys<'_> {
     type Wanted = Bucket;
-    // On a fifth-generation EPYC, 1 GiB: 104 million finds a second, 78 with 16 lines ahead.
-    // A fourth-generation Xeon has fewer misses in flight and gains nothing beyond 16
-    // (`firmware-notes/prefetch-depth.md`).
-    const AHEAD: usize = MAX_AHEAD;
+    // On a fourth-generation EPYC 16 and 32 lines ahead are slower by up to a tenth, and prefetching a
+    // whole group of lines while it is hashed by a quarter (`firmware-notes/prefetch-depth.md`).
+    const AHEAD: usize = 24;
 
     #[inline(always)]
     fn len(&self) -> usize {
@@ -179,21 +177,31 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
         let intent = if FIND { Intent::Find } else { Intent::FindOrPut };
         let mut homes = Homes::<K::Wanted>::EMPTY;
         let mut walkers = Walkers::new();
-        let [mut decided, mut found] = [0; 2];
         let (mut examined, mut hashed, mut end) = (0, 0, self.keys.len());
+        // Of the keys examined: those found, and those that their home lines did not decide.
+        let [mut found, mut left] = [0; 2];
         while examined < end {
-            let until = end.min(hashed + HASHED_AT_ONCE);
-            self.hash(hashed..until, &mut homes);
-            hashed = until;
-            if self.undecided.is_enough() {
-                end = hashed;
+            if hashed < end && hashed <= examined + K::AHEAD {
+                let group = hashed..end.min(hashed + HASHED_AT_ONCE);
+                hashed = group.end;
+                self.hash(group, &mut homes);
+                if examined == 0 {
+                    homes.lines.iter().take(K::AHEAD).for_each(|line| prefetch_far(*line));
+                }
+                if self.undecided.is_enough() {
+                    end = hashed;
+                }
             }
-            // The last lines wait for the next groups, whose lines are prefetched meanwhile.
+            // The last lines wait for the next group, whose lines are prefetched meanwhile.
             let until = if hashed == end { end } else { hashed.saturating_sub(K::AHEAD) };
+            let until = until.min(examined + MOST_EXAMINED);
             for place in examined..until {
+                // At the end of the block, that of a key before.
+                prefetch_far(homes.lines[(place + K::AHEAD) % RING]);
                 let nth = place % RING;
                 let (wanted, first) = (homes.wanted[nth], u32::from(homes.firsts[nth]));
                 if first == LINE_BUCKETS {
+                    left += 1;
                     continue;
                 }
                 // Linear probing ends at the end of the line, the other orders wrap around in it.
@@ -202,15 +210,21 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
                 let key = Key { wanted, place, lines: 1 };
                 match self.keys.look::<C>(key, homes.lines[nth], first, mask, intent) {
                     Verdict::Decided(outcome) => {
-                        decided += 1;
                         found += u64::from(outcome == Ended::Found);
                         self.put(place, outcome);
                     }
                     Verdict::Passed => {
+                        left += 1;
                         self.pass_home(place, wanted, homes.lines[nth], &mut walkers);
                     }
-                    Verdict::Candidate => self.check_candidates(MAX_CANDIDATES - 1),
-                    Verdict::Undecided => self.undecided.push(place),
+                    Verdict::Candidate => {
+                        left += 1;
+                        self.check_candidates(MAX_CANDIDATES - 1);
+                    }
+                    Verdict::Undecided => {
+                        left += 1;
+                        self.undecided.push(place);
+                    }
                 }
             }
             examined = until;
@@ -226,11 +240,12 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
         let stats = self.keys.stats();
         stats.add_direct(Ended::Found, found, found);
         let other = if FIND { Ended::Absent } else { Ended::Inserted };
-        stats.add_direct(other, decided - found, decided - found);
+        let others = end as u64 - left - found;
+        stats.add_direct(other, others, others);
         end
     }
 
-    /// Hashes keys and prefetches their home lines.
+    /// Hashes keys and finds their home lines.
     #[inline(always)]
     fn hash(&mut self, places: core::ops::Range<usize>, homes: &mut Homes<'t, K::Wanted>) {
         for place in places {
@@ -239,7 +254,6 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
                 && let home = self.layout.home_of(wanted.hashed())
                 && let Some(line) = self.lines.at(home)
             {
-                prefetch_far(line);
                 homes.wanted[place % RING] = wanted;
                 homes.lines[place % RING] = line;
                 first = self.layout.offset_in_line(home);
