@@ -3,7 +3,7 @@
 /// Lets a container, a newtype of a `Structure` of this kind, be opened and used as one. The bounds are
 /// those of its type parameters beside the engine and the storage.
 macro_rules! front {
-    ($name:ident $(<$type:ident: $bound:path>)?, $kind:ty) => {
+    ($name:ident $(<$type:ident: $bound:path>)?, $kind:ty $(, $state:expr)?) => {
         impl<T, S, $($type: $bound)?> core::ops::Deref for $name<T, S, $($type)?> {
             type Target = probeline_pipeline::Structure<T, S, $kind>;
 
@@ -38,7 +38,9 @@ macro_rules! front {
                 operations: S,
                 exchange: &mut (impl probeline_transport::Exchange + ?Sized),
             ) -> Result<Self, crate::OpenError> {
-                probeline_pipeline::Structure::open(transport, config, operations, exchange).map(Self)
+                let structure =
+                    probeline_pipeline::Structure::open(transport, config, operations, exchange)?;
+                Ok(Self(structure, $($state)?))
             }
         }
     };

@@ -10,6 +10,6 @@ pub(crate) fn mix(word: u64) -> u64 {
 
 /// Returns a hash of words, with a seed.
 #[inline(always)]
-pub(crate) fn of_words(seed: u64, words: &[u64]) -> u64 {
-    words.iter().fold(mix(seed), |hash, word| mix(hash.rotate_left(5) ^ word).wrapping_add(hash))
+pub(crate) fn of_words(seed: u64, words: impl Iterator<Item = u64>) -> u64 {
+    words.fold(mix(seed), |hash, word| mix(hash.rotate_left(5) ^ word).wrapping_add(hash))
 }

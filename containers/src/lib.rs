@@ -3,6 +3,7 @@
 //! - [`Array`]: elements of any plain type, distributed over all owners.
 //! - [`Counters`]: counts of keys of up to 62 bits, key and count in one word.
 //! - [`Queue`]: a ring on each owner, into which all ranks push and from which all ranks pop.
+//! - [`Aggregator`]: small messages to any rank, which travel in blocks of one WRITE each.
 //! - [`Filter`]: a blocked Bloom filter, a set with false positives in a few bits a key.
 //!
 //! Every container is a [`Structure`](probeline_pipeline::Structure): it has blocking calls, batches,
@@ -12,6 +13,7 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+pub mod aggregator;
 pub mod array;
 mod batch;
 pub mod counters;
@@ -24,6 +26,7 @@ mod placement;
 mod pointer;
 pub mod queue;
 
+pub use aggregator::Aggregator;
 pub use array::Array;
 pub use counters::Counters;
 pub use element::{Context, Each, Element};

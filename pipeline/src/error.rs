@@ -45,6 +45,15 @@ pub enum Error {
         /// The ticket.
         ticket: u64,
     },
+    /// Messages were sent and not delivered, and no rank delivers any.
+    #[error(
+        "{messages} messages were not delivered and no rank makes progress: a rank has dropped its \
+         aggregator, or its WRITE has failed"
+    )]
+    Undelivered {
+        /// The number of messages, of all ranks.
+        messages: u64,
+    },
     /// One of its one-sided operations failed.
     #[error("a one-sided operation failed, the outcome is unknown: {0}")]
     Failed(#[source] OpError),

@@ -263,9 +263,9 @@ enum After<V> {
 fn check_of(ticket: u64, words: &[u64]) -> u64 {
     #[cfg(test)]
     if model::MUTANT.get() == Mutant::ReadyBeforeData {
-        return hash::of_words(ticket, &[]) | CHECKED;
+        return hash::of_words(ticket, core::iter::empty()) | CHECKED;
     }
-    hash::of_words(ticket, words) | CHECKED
+    hash::of_words(ticket, words.iter().copied()) | CHECKED
 }
 
 impl<V: Plain> Run<Context> for Access<V> {

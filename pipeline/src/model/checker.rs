@@ -488,6 +488,7 @@ impl<S: Scenario<N>, const N: usize> Checker<'_, S, N> {
         let machine = self.scenario.machine(turn, client.driven.shared());
         let tag = Tag(turn.number as u64);
         client.driven.submit(tag, machine).map_err(|error| error.to_string())?;
+        world.memory = client.driven.transport().memory();
         self.poll(world, who)
     }
 

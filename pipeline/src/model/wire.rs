@@ -122,6 +122,13 @@ impl<const N: usize> Wire<N> {
         self
     }
 
+    /// Makes this the wire of the client at `me`.
+    #[must_use]
+    pub fn of(mut self, me: Owner) -> Self {
+        self.geometry.me = me;
+        self
+    }
+
     /// Sets the memory that the client sees.
     pub fn set_memory(&mut self, memory: &[u64; N]) {
         for (word, value) in self.memory.iter_mut().zip(memory) {
@@ -350,7 +357,8 @@ impl<const N: usize> Transport for Wire<N> {
     }
 
     fn window(&self) -> &[AtomicU64] {
-        &self.memory[..self.geometry.window_words as usize]
+        let part = self.geometry.window_words as usize;
+        &self.memory[self.geometry.me.0 as usize * part..][..part]
     }
 
     fn direct(&self, at: Segment) -> Option<&[AtomicU64]> {

@@ -1,0 +1,294 @@
+//! Aggregated messages: small messages to any rank, which travel in blocks of one WRITE each.
+//!
+//! Each rank has in its window a ring of blocks from each rank: the *lane* from that rank. A sender fills a
+//! block with messages and WRITEs it to the next place of its lane, without an atomic. The receiver looks at
+//! its own window, and takes blocks in order.
+//!
+//! # The rule
+//!
+//! A block has a check: a hash of its number in the lane and of all of its words. A block that is there in
+//! part, that is torn, or that is of an earlier turn of the ring does not have the check of its number (but
+//! for one in 2^63), and is not taken; one that has it is complete, because a number is written once. A
+//! sender writes a block only when the receiver has taken the last block of the same place. It learns so from
+//! a count in the receiver's window, which only grows: an old one only makes the sender wait.
+//!
+//! A WRITE that failed may have lost its messages: the aggregator then returns its error from every call.
+
+mod carry;
+mod lanes;
+#[cfg(test)]
+mod model;
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use probeline_pipeline::{CollectiveError, Error, Plain, Structure, Tag, words};
+use probeline_transport::{Exchange, Owner, PostError, Sizes, Transport};
+
+use self::carry::Carry;
+pub use self::carry::{Action, Outcome};
+pub use self::lanes::Lanes;
+use self::lanes::{Context, HEADER_WORDS, header};
+use crate::front::front;
+
+/// The most ranks of a job.
+pub const MAX_RANKS: u32 = if cfg!(test) { 3 } else { 64 };
+/// Results that one poll takes.
+const POLLED: usize = 16;
+
+/// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
+pub type Operation<V> = probeline_pipeline::Operation<Carry<V>>;
+/// The result of a submitted operation.
+pub type Finished = probeline_pipeline::Finished<Outcome>;
+
+/// The parameters of an aggregator. All owners give the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Config {
+    /// Messages of a block, 1 to 65,536.
+    pub block: u32,
+    /// Blocks of a lane, 1 to 65,536.
+    pub blocks: u32,
+    /// The first word of each window that the aggregator uses.
+    pub first_word: u64,
+    /// Bytes of a message, if its type leaves the size open.
+    pub message_bytes: usize,
+    /// Looks at all lanes in a row in which nothing arrives, after which a flush fails. Each rank may have
+    /// its own.
+    pub max_idle: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { block: 254, blocks: 4, first_word: 0, message_bytes: 0, max_idle: 1 << 34 }
+    }
+}
+
+impl Config {
+    /// Returns the sizes of an engine for messages `V` in a job of this many owners, with as many
+    /// operations in flight.
+    #[must_use]
+    pub fn sizes<V: Plain>(&self, owners: u32, operations: u32) -> Sizes {
+        let context = Context::new::<V>(self, Owner(0), owners);
+        let slot_words = context.block_words;
+        Sizes { window_words: context.end_word(), slots: operations, slot_words, depth: operations }
+    }
+}
+
+/// Sends messages `V` to all ranks and delivers those of all ranks, over an engine `T`, with storage `S` for
+/// operations in flight. For jobs of up to [`MAX_RANKS`] ranks.
+///
+/// Nothing is lost: [`send`](Self::send) refuses a message while its lane is full, and
+/// [`flush`](Self::flush) returns when all messages of all ranks were delivered. A rank that drops its
+/// aggregator before a flush makes the flush of the others fail.
+///
+/// ```
+/// use probeline_containers::aggregator::{Aggregator, Config, Operation};
+/// use probeline_shm::Builder;
+/// use probeline_transport::{Alone, Owner};
+///
+/// let config = Config::default();
+/// let engine = Builder::new(config.sizes::<u64>(1, 8)).open(&mut Alone)?;
+/// let mut messages = Aggregator::open(engine, config, [Operation::EMPTY; 8], &mut Alone)?;
+/// let mut sum = 0;
+/// for number in 0..10_000_u64 {
+///     // The receiver takes messages in its progress.
+///     while !messages.send(Owner(0), &number)? {
+///         messages.progress(|_, number| sum += number)?;
+///     }
+/// }
+/// messages.flush(&mut Alone, |_, number| sum += number)?;
+/// assert_eq!(sum, 9_999 * 5_000);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+pub struct Aggregator<T, S, V: Plain>(
+    Structure<T, S, Lanes<V>>,
+    /// The first failure, after which messages may be lost.
+    Option<Error>,
+);
+
+front!(Aggregator<V: Plain>, Lanes<V>, None);
+
+impl<T, S, V> Aggregator<T, S, V>
+where
+    T: Transport,
+    S: AsMut<[Operation<V>]>,
+    V: Plain,
+{
+    /// Sends a message to `to`, which may be this rank. Returns false if the lane is full and the message
+    /// was not taken: call [`progress`](Self::progress), and send it again. Never blocks.
+    ///
+    /// A message costs a copy to the own window; its block is sent when it is full.
+    ///
+    /// # Errors
+    /// [`PostError::UnknownOwner`]; the first failure of this aggregator.
+    #[inline]
+    pub fn send(&mut self, to: Owner, message: &V) -> Result<bool, Error> {
+        self.check_failed()?;
+        let (transport, context) = self.0.pipeline().parts();
+        if to.0 >= context.owners {
+            return Err(PostError::UnknownOwner.into());
+        }
+        if context.lane(to).is_closed || !context.append(to, message, transport.window())? {
+            return Ok(false);
+        }
+        let is_full = context.lane(to).filled >= context.block;
+        if is_full {
+            self.close(to, Action::Send)?;
+        }
+        Ok(true)
+    }
+
+    /// Sends full blocks, and delivers messages that have arrived: calls `deliver` with the rank that sent
+    /// each, in the order in which that rank sent them. Never blocks.
+    ///
+    /// # Errors
+    /// The first failure of this aggregator.
+    pub fn progress(&mut self, mut deliver: impl FnMut(Owner, V)) -> Result<(), Error> {
+        self.step(Action::Send, &mut deliver)
+    }
+
+    /// Sends all messages, and delivers those of all ranks until none is left. Collective: all ranks call it,
+    /// and none returns before all messages sent before it were delivered everywhere.
+    ///
+    /// Each lane ends with a block that is marked as the last. A rank goes on to deliver until it has the last
+    /// blocks of all ranks; then all of them compare the numbers of messages sent and delivered.
+    ///
+    /// # Errors
+    /// [`CollectiveError`]: a failure of this rank, or of another. [`Error::Undelivered`] if nothing has
+    /// arrived for [`Config::max_idle`] looks, or the numbers differ.
+    pub fn flush(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+        mut deliver: impl FnMut(Owner, V),
+    ) -> Result<(), CollectiveError> {
+        self.0.pipeline().shared_mut().flushes += 1;
+        let ended = self.deliver_all(&mut deliver).map_err(CollectiveError::from);
+        let mut call = self.0.begin_collective(exchange, "flush");
+        let accepted = call.sum(ended.map(|()| self.context().accepted))?;
+        let delivered = call.sum(Ok::<u64, CollectiveError>(self.context().delivered))?;
+        match accepted == delivered {
+            true => Ok(()),
+            false => Err(Error::Undelivered { messages: accepted.abs_diff(delivered) }.into()),
+        }
+    }
+
+    /// Sends and delivers until this rank has the last blocks of all ranks.
+    fn deliver_all(&mut self, deliver: &mut impl FnMut(Owner, V)) -> Result<(), Error> {
+        let (mut before, mut idle) = (self.context().delivered, 0);
+        // Ends when all blocks are there, or after `max_idle` steps in which none arrives.
+        while !self.context().has_all() || self.in_flight() > 0 {
+            self.step(Action::End, deliver)?;
+            let delivered = self.context().delivered;
+            idle = if delivered == before { idle + 1 } else { 0 };
+            before = delivered;
+            if idle > self.config().max_idle {
+                let waiting = self.context().accepted.saturating_sub(delivered);
+                return Err(self
+                    .noted(Err::<(), _>(Error::Undelivered { messages: waiting }))
+                    .unwrap_err());
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends full blocks, or the last ones of a flush, and delivers what has arrived.
+    fn step(&mut self, send: Action<V>, deliver: &mut impl FnMut(Owner, V)) -> Result<(), Error> {
+        self.check_failed()?;
+        let mut out = [Finished::default(); POLLED];
+        let ended = self.0.poll_into(&mut out);
+        for finished in self.noted(ended)? {
+            let peer = Owner(u32::try_from(finished.tag.0).unwrap_or(u32::MAX));
+            match self.noted(finished.result)? {
+                Outcome::Received { count, .. } => {
+                    let at = self.context().brought_at(peer);
+                    self.deliver(peer, at, count, deliver)?;
+                    self.0.pipeline().shared_mut().update(peer, |lane| lane.is_looking = false);
+                }
+                Outcome::Nothing => {
+                    self.0.pipeline().shared_mut().update(peer, |lane| lane.is_looking = false);
+                }
+                // The block remains: it is sent again below.
+                Outcome::Kept | Outcome::Full => {
+                    self.0.pipeline().shared_mut().update(peer, |lane| lane.is_closed = false);
+                }
+                Outcome::Sent => {}
+            }
+        }
+        for peer in (0..self.context().owners).map(Owner) {
+            let (lane, context) = (self.context().lane(peer), self.context());
+            let is_due = match send {
+                Action::End => lane.ends_sent < context.flushes,
+                _ => lane.filled >= context.block,
+            };
+            let is_awaited = matches!(send, Action::Send) || lane.ends_received < context.flushes;
+            let is_coherent = context.is_coherent;
+            if is_due && !lane.is_closed {
+                self.close(peer, send)?;
+            }
+            if is_coherent {
+                self.take(peer, deliver)?;
+            } else if is_awaited && !lane.is_looking && self.0.has_room() {
+                self.0.submit(Tag(peer.0.into()), &peer, Action::Receive)?;
+                self.0.pipeline().shared_mut().update(peer, |lane| lane.is_looking = true);
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts to send the block that is filled for a rank, if an operation is free.
+    fn close(&mut self, peer: Owner, send: Action<V>) -> Result<(), Error> {
+        if self.0.has_room() {
+            self.0.pipeline().shared_mut().update(peer, |lane| lane.is_closed = true);
+            self.0.submit(Tag(peer.0.into()), &peer, send)?;
+        }
+        Ok(())
+    }
+
+    /// Delivers the blocks from a rank that are in the window, which the CPU sees at once.
+    fn take(&mut self, peer: Owner, deliver: &mut impl FnMut(Owner, V)) -> Result<(), Error> {
+        for _ in 0..self.context().blocks {
+            let (context, window) = (self.context(), self.transport().window());
+            let (me, number) = (context.me, context.lane(peer).received);
+            let at = context.block_at(me, peer, number).start.index;
+            let block = words(window, at, context.block_words.into())?;
+            let loaded = block.iter().map(|word| word.load(Acquire));
+            let Some(header) = header(loaded, number, context) else { break };
+            self.deliver(peer, at, header.count, deliver)?;
+            let (transport, context) = self.0.pipeline().parts();
+            context.update(peer, |lane| lane.receive(header));
+            let taken = words(transport.window(), context.taken_word(me, peer).index, 1)?;
+            taken.iter().for_each(|word| word.store(number + 1, Release));
+        }
+        Ok(())
+    }
+
+    /// Delivers the messages of a complete block at this word of the own window.
+    fn deliver(
+        &mut self,
+        peer: Owner,
+        at: u64,
+        count: u32,
+        deliver: &mut impl FnMut(Owner, V),
+    ) -> Result<(), Error> {
+        let context = self.0.context();
+        let words_of_all = u64::from(count) * u64::from(context.message_words);
+        let block = words(self.0.transport().window(), at + u64::from(HEADER_WORDS), words_of_all)?;
+        let mut block = block.iter().map(|word| word.load(Relaxed));
+        for _ in 0..count {
+            deliver(peer, V::from_words(&mut block, context.message_bytes));
+        }
+        self.0.pipeline().shared_mut().delivered += u64::from(count);
+        Ok(())
+    }
+
+    fn check_failed(&self) -> Result<(), Error> {
+        self.1.map_or(Ok(()), Err)
+    }
+
+    /// Notes a failure for later calls.
+    fn noted<R>(&mut self, result: Result<R, Error>) -> Result<R, Error> {
+        if let Err(error) = &result {
+            self.1 = self.1.or(Some(*error));
+        }
+        result
+    }
+}

@@ -1,0 +1,227 @@
+//! The machine that sends or receives a block.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use probeline_pipeline::{Completed, Error, Machine, Next, Plain, Port, Run, Step, Stop, words};
+use probeline_transport::{Local, Owner, Transport};
+
+use super::lanes::{Context, HEADER_WORDS, LAST, check_of, header};
+#[cfg(test)]
+use super::model::{self, Mutant};
+
+/// Words that are copied from the window to a slot at once.
+const COPIED_AT_ONCE: usize = 64;
+
+/// What an operation does with the lane to or from a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action<V> {
+    /// Add a message to the block that is filled for the rank, and send the block if it is full.
+    Put(V),
+    /// Send the block that is filled for the rank, if it has messages.
+    Send,
+    /// Send the block that is filled for the rank as the last one of a flush.
+    End,
+    /// Receive the next block from the rank.
+    Receive,
+}
+
+/// The outcome of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The message waits in its block, or the block in its place because the lane is full.
+    Kept,
+    /// A block was sent; the message, if there is one, was taken.
+    Sent,
+    /// The lane is full: the message was not taken.
+    Full,
+    /// A block of this many messages, with this check, was received.
+    Received {
+        /// Messages of the block.
+        count: u32,
+        /// The check of the block.
+        check: u64,
+    },
+    /// The next block is not there yet.
+    Nothing,
+}
+
+/// The one-sided operation that is due, or in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Post {
+    /// Nothing was decided yet.
+    Start,
+    /// Read how many blocks the rank has taken.
+    Credit,
+    /// Write the block.
+    Block,
+    /// Wait until the block is written.
+    Written,
+    /// Read the next block from the rank.
+    Next(u64),
+    /// Tell the rank that the block was taken.
+    Taken(Outcome),
+}
+
+/// An operation on the lane to or from `peer`.
+#[derive(Clone, Copy, Debug, Hash)]
+pub struct Carry<V> {
+    peer: Owner,
+    action: Action<V>,
+    post: Post,
+}
+
+impl<V: Plain> Machine for Carry<V> {
+    type Outcome = Outcome;
+    const IDLE: Self = Self { peer: Owner(0), action: Action::Receive, post: Post::Start };
+    const SLOTS: u32 = 1;
+}
+
+impl<V: Plain> Carry<V> {
+    pub(super) fn new(peer: Owner, action: Action<V>) -> Self {
+        Self { peer, action, post: Post::Start }
+    }
+
+    /// Decides the first post, or the outcome of an operation that needs none.
+    fn start(&mut self, context: &mut Context, port: &Port<'_, impl Transport>) -> Next<Outcome> {
+        if let Action::Put(message) = self.action
+            && context.append(self.peer, &message, port.transport().window())?
+        {
+            self.action = Action::Send;
+            if context.lane(self.peer).filled < context.block {
+                return Ok(Step::Done(Outcome::Kept));
+            }
+        }
+        self.post = match self.action {
+            Action::Receive => Post::Next(context.lane(self.peer).received),
+            _ if context.has_credit(self.peer) => Post::Block,
+            _ => Post::Credit,
+        };
+        Ok(Step::Yield)
+    }
+
+    /// Returns the outcome of an operation whose block remains here.
+    fn kept(&self) -> Outcome {
+        if matches!(self.action, Action::Put(_)) { Outcome::Full } else { Outcome::Kept }
+    }
+
+    /// Copies the block that is filled to the operation's slot, and writes it to the lane.
+    fn write(
+        &mut self,
+        context: &mut Context,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<Outcome> {
+        let (peer, lane) = (self.peer, context.lane(self.peer));
+        // Another operation has sent the block, or used the credit.
+        let is_last = matches!(self.action, Action::End);
+        if (lane.filled == 0 && !is_last) || !context.has_credit(peer) {
+            return Ok(Step::Done(self.kept()));
+        }
+        port.reserve(1)?;
+        let count = HEADER_WORDS + lane.filled * context.message_words;
+        let local = Local { slot: port.slot(0), start: 0, words: count };
+        let first = context.filled_at(peer);
+        // The window and the slot are borrowed by turns.
+        for start in (0..count as usize).step_by(COPIED_AT_ONCE) {
+            let mut some = [0; COPIED_AT_ONCE];
+            let len = COPIED_AT_ONCE.min(count as usize - start);
+            let from = words(port.transport().window(), first + start as u64, len as u64)?;
+            some.iter_mut().zip(from).for_each(|(to, word)| *to = word.load(Relaxed));
+            let to = port.staged(local)?.iter_mut().skip(start);
+            to.zip(some).take(len).for_each(|(to, word)| *to = word);
+        }
+        if let [check, filled, messages @ ..] = port.staged(local)? {
+            *filled = u64::from(lane.filled) | if is_last { LAST } else { 0 };
+            let covered = core::iter::once(*filled).chain(messages.iter().copied());
+            *check = check_of(lane.sent, covered);
+            #[cfg(test)]
+            if model::MUTANT.get() == Mutant::ReadyBeforeData {
+                *check = (lane.sent + 1) | (1 << 63);
+            }
+        }
+        let mut to = context.block_at(peer, context.me, lane.sent);
+        to.words = count;
+        port.write(0, local, to)?;
+        self.post = Post::Written;
+        context.update(peer, |lane| {
+            (lane.filled, lane.is_closed, lane.sent) = (0, false, lane.sent + 1);
+            lane.ends_sent += u64::from(is_last);
+        });
+        if let Action::Put(message) = self.action {
+            context.append(peer, &message, port.transport().window())?;
+        }
+        Ok(Step::Wait)
+    }
+
+    fn local(context: &Context, port: &Port<'_, impl Transport>) -> Local {
+        Local { slot: port.slot(0), start: 0, words: context.block_words }
+    }
+
+    /// Copies a block that a READ has brought to the own window, if it is complete.
+    fn receive(
+        &self,
+        number: u64,
+        context: &mut Context,
+        port: &Port<'_, impl Transport>,
+    ) -> Result<Option<Outcome>, Error> {
+        let landed = port.landed(Self::local(context, port))?;
+        let header = header(landed.iter().copied(), number, context);
+        let Some(header) = header.filter(|_| number == context.lane(self.peer).received) else {
+            return Ok(None);
+        };
+        let first = context.brought_at(self.peer);
+        let to = words(port.transport().window(), first, context.block_words.into())?;
+        to.iter().zip(landed).for_each(|(to, word)| to.store(*word, Relaxed));
+        context.update(self.peer, |lane| lane.receive(header));
+        let check = landed.first().copied().unwrap_or_default();
+        Ok(Some(Outcome::Received { count: header.count, check }))
+    }
+}
+
+impl<V: Plain> Run<Context> for Carry<V> {
+    fn advance(
+        &mut self,
+        context: &mut Context,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<Outcome> {
+        if self.post == Post::Start
+            && let done @ Step::Done(_) = self.start(context, port)?
+        {
+            return Ok(done);
+        }
+        let (me, peer) = (context.me, self.peer);
+        match self.post {
+            Post::Credit => port.fetch_add(0, context.taken_word(peer, me), 0)?,
+            Post::Block => return self.write(context, port),
+            Post::Next(number) => {
+                port.read(0, context.block_at(me, peer, number), Self::local(context, port))?;
+            }
+            Post::Taken(_) => port.fetch_add(0, context.taken_word(me, peer), 1)?,
+            Post::Start | Post::Written => return Err(Stop::from(Error::Idle)),
+        }
+        Ok(Step::Wait)
+    }
+
+    fn on_completion(
+        &mut self,
+        Completed { word, .. }: Completed,
+        context: &mut Context,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<Outcome> {
+        self.post = match self.post {
+            Post::Credit => {
+                context.update(self.peer, |lane| lane.taken = lane.taken.max(word));
+                if !context.has_credit(self.peer) {
+                    return Ok(Step::Done(self.kept()));
+                }
+                Post::Block
+            }
+            Post::Next(number) => match self.receive(number, context, port)? {
+                Some(outcome) => Post::Taken(outcome),
+                None => return Ok(Step::Done(Outcome::Nothing)),
+            },
+            Post::Taken(outcome) => return Ok(Step::Done(outcome)),
+            Post::Start | Post::Block | Post::Written => return Ok(Step::Done(Outcome::Sent)),
+        };
+        self.advance(context, port)
+    }
+}

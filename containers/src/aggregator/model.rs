@@ -1,0 +1,120 @@
+//! The model check of lanes: messages arrive once and in order, and a full lane is back pressure.
+
+use core::cell::Cell;
+use std::collections::VecDeque;
+
+use probeline_pipeline::model::{Explored, Scripts, Sequential, Stopped, check_linear};
+use probeline_transport::Owner;
+
+use super::lanes::check_of;
+use super::{Action, Config, Lanes, Outcome};
+
+/// Defects that the check must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mutant {
+    None,
+    /// The check of a block does not cover its messages.
+    ReadyBeforeData,
+    /// A sender does not wait until the last block of a place was taken.
+    Overrun,
+    /// The check of a block does not cover its number.
+    AnyNumber,
+}
+
+thread_local! {
+    pub(super) static MUTANT: Cell<Mutant> = const { Cell::new(Mutant::None) };
+}
+
+/// The lane from rank 0 to rank 1, of one block of one message.
+#[derive(Clone, Default)]
+struct Line {
+    sent: VecDeque<u64>,
+    held: Option<u64>,
+    received: u64,
+}
+
+const BLOCKS: u32 = 1;
+/// Per window: a count and a lane from each rank, a block filled for each, and one brought from each.
+const WORDS: usize = 2 * 2 * 8 * (1 + BLOCKS as usize + 2);
+
+impl Line {
+    fn receive(&mut self) -> Outcome {
+        let Some(message) = self.sent.pop_front() else { return Outcome::Nothing };
+        self.received += 1;
+        Outcome::Received { count: 1, check: check_of(self.received - 1, [1, message].into_iter()) }
+    }
+
+    fn put(&mut self, message: u64, outcome: Outcome) -> bool {
+        let is_full = self.sent.len() >= BLOCKS as usize;
+        match (outcome, self.held) {
+            (Outcome::Sent, Some(held)) => {
+                self.sent.push_back(held);
+                self.held = Some(message);
+            }
+            (Outcome::Sent, None) => self.sent.push_back(message),
+            (Outcome::Kept, None) if is_full => self.held = Some(message),
+            (Outcome::Full, Some(_)) if is_full => {}
+            _ => return false,
+        }
+        self.sent.len() <= BLOCKS as usize
+    }
+}
+
+impl Sequential<Lanes<u64>> for Line {
+    /// Runs an operation that failed: a block is in the lane, or a message is held for good.
+    fn run(&mut self, _: &Owner, action: Action<u64>) -> Outcome {
+        if let Action::Put(message) = action {
+            self.sent.extend(self.held.replace(message));
+            return Outcome::Sent;
+        }
+        self.receive()
+    }
+
+    fn explains(&mut self, _: &Owner, action: Action<u64>, outcome: &Outcome) -> bool {
+        match action {
+            Action::Put(message) => self.put(message, *outcome),
+            Action::Send | Action::End | Action::Receive => self.receive() == *outcome,
+        }
+    }
+}
+
+const RECEIVE: (Owner, Action<u64>) = (Owner(0), Action::Receive);
+
+const fn put(message: u64) -> (Owner, Action<u64>) {
+    (Owner(1), Action::Put(message))
+}
+
+const THREE: Scripts<Lanes<u64>> = &[&[put(5), put(6), put(7)], &[RECEIVE, RECEIVE, RECEIVE]];
+
+fn check(scripts: Scripts<Lanes<u64>>) -> Result<Explored, Stopped> {
+    let config = Config { block: 1, blocks: BLOCKS, ..Config::default() };
+    check_linear::<Lanes<u64>, Line, WORDS>(config, 2, scripts, 0)
+}
+
+#[test]
+fn messages_arrive_once_and_in_order() {
+    let (worlds, _) = check(THREE).expect("every history has an order");
+    assert!(worlds > 100, "{worlds}");
+}
+
+fn finds(mutant: Mutant) {
+    MUTANT.set(mutant);
+    let checked = check(THREE);
+    MUTANT.set(Mutant::None);
+    assert!(matches!(checked, Err(Stopped::Violation(_))), "{mutant:?}: {checked:?}");
+}
+
+#[test]
+fn finds_blocks_ready_before_their_messages() {
+    finds(Mutant::ReadyBeforeData);
+}
+
+#[test]
+fn finds_blocks_written_too_early() {
+    finds(Mutant::Overrun);
+}
+
+#[test]
+fn finds_blocks_of_an_earlier_turn() {
+    finds(Mutant::AnyNumber);
+}
