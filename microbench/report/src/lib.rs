@@ -7,14 +7,12 @@
 
 mod chapter;
 mod error;
-mod headline;
 mod number;
 mod origin;
 mod page;
 mod picture;
 mod plot;
 mod run;
-mod simulated;
 mod slug;
 
 use std::fs;

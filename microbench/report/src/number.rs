@@ -25,26 +25,6 @@ pub(crate) fn plain(value: f64) -> String {
     grouped(if text == "-0" { "0" } else { text })
 }
 
-/// Formats nanoseconds in a fitting unit.
-pub(crate) fn time(ns: f64) -> String {
-    match ns {
-        ns if ns < 999.5 => format!("{} ns", significant(ns)),
-        ns if ns < 999.5e3 => format!("{} \u{b5}s", significant(ns / 1e3)),
-        ns if ns < 999.5e6 => format!("{} ms", significant(ns / 1e6)),
-        ns => format!("{} s", significant(ns / 1e9)),
-    }
-}
-
-/// Formats operations per second in a fitting unit.
-pub(crate) fn rate(per_second: f64) -> String {
-    match per_second {
-        rate if rate >= 999.5e6 => format!("{} G/s", significant(rate / 1e9)),
-        rate if rate >= 999.5e3 => format!("{} M/s", significant(rate / 1e6)),
-        rate if rate >= 999.5 => format!("{} k/s", significant(rate / 1e3)),
-        rate => format!("{} /s", significant(rate)),
-    }
-}
-
 /// Counts ranks in words.
 pub(crate) fn ranks_name(ranks: u64) -> String {
     if ranks == 1 { "1 rank".to_owned() } else { format!("{ranks} ranks") }
@@ -99,13 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn units_fit_the_value() {
-        assert_eq!(time(183.2), "183 ns");
-        assert_eq!(time(999.6), "1.00 \u{b5}s");
-        assert_eq!(time(3_686.0), "3.69 \u{b5}s");
-        assert_eq!(time(2e9), "2.00 s");
-        assert_eq!(rate(114.85e6), "115 M/s");
-        assert_eq!(rate(12.0), "12.0 /s");
+    fn bytes_have_the_largest_unit_that_divides_them() {
         assert_eq!(bytes(32 << 20), "32 MiB");
         assert_eq!(bytes(0), "0 B");
         assert_eq!(bytes(100), "100 B");

@@ -10,6 +10,8 @@ use serde_json::error::Category;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Problem};
+use crate::number::{bytes, ranks_name};
+use crate::origin::transport;
 
 /// The maximum size of a file: a run of all cells of Fig. 2 with their histograms has some MiB.
 const MAX_BYTES: u64 = 64 << 20;
@@ -46,20 +48,6 @@ impl Fields {
 
     pub(crate) fn count(&self, name: &str) -> Option<u64> {
         self.get(name)?.as_u64()
-    }
-
-    /// Returns the row that is nearest to load factor 0.5 and C = 8, which are the values in the
-    /// paper.
-    pub(crate) fn nearest_to_papers<'r>(rows: impl Iterator<Item = &'r Self>) -> Option<&'r Self> {
-        rows.filter(|row| row.number("load_factor").is_some()).min_by(|one, other| {
-            one.distance_from_papers().total_cmp(&other.distance_from_papers())
-        })
-    }
-
-    fn distance_from_papers(&self) -> f64 {
-        let load = self.number("load_factor").unwrap_or(0.0);
-        let chunk_buckets = self.chunk_buckets().map_or(f64::INFINITY, f64::from);
-        (load - 0.5).abs() * 1e6 + chunk_buckets
     }
 
     pub(crate) fn chunk_buckets(&self) -> Option<u32> {
@@ -154,6 +142,15 @@ impl Run {
 
     pub(crate) fn ranks(&self) -> Option<u64> {
         self.parameters.count("ranks")
+    }
+
+    /// Returns the command, the transport, the ranks and the size of the table.
+    pub(crate) fn subject(&self) -> String {
+        let over = self.transport().map(|_| format!(" over {}", transport(self)));
+        let ranks = self.ranks().map(|ranks| format!(", {}", ranks_name(ranks)));
+        let table = self.parameters.count("table_bytes");
+        let table = table.map(|table| format!(", {}", bytes(table)));
+        [Some(self.command.clone()), over, ranks, table].into_iter().flatten().collect()
     }
 
     /// Returns C of the row, or of the whole run.

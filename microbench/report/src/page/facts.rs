@@ -4,7 +4,6 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::distinct;
-use crate::headline::headline;
 use crate::origin::{cell, parameter};
 use crate::run::{Fields, Run};
 
@@ -35,7 +34,7 @@ pub(super) fn run(run: &Run, runs: &[Run]) -> Markup {
     html! {
         article id=(format!("run-{}", run.number)) {
             h3 { "Run " (run.number) }
-            p { (headline(run)) }
+            p { (run.subject()) }
             p.files {
                 @for (at, file) in run.files.iter().enumerate() {
                     @if at > 0 { ", the same in " }
@@ -43,9 +42,6 @@ pub(super) fn run(run: &Run, runs: &[Run]) -> Markup {
                 }
                 @if let Some(version) = &run.version { ", version " (version) }
                 @if let Some(commit) = &run.commit { ", commit " (commit) }
-            }
-            @if !run.summary.is_empty() {
-                p { code { (run.summary.join("\n")) } }
             }
             @if !PLOTTED.contains(&run.command.as_str()) {
                 p.aside {

@@ -6,7 +6,6 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::chapter::Chapter;
 use crate::distinct;
-use crate::headline::headline;
 use crate::picture::Picture;
 use crate::plot::{Dashes, Plot, Table, draw, style_sheet};
 use crate::run::Run;
@@ -53,12 +52,16 @@ pub(crate) fn page(title: &str, runs: &[Run], chapters: &[Chapter], dashes: &Das
     page.into_string()
 }
 
+/// Returns what each run measured, and its own summary.
 fn summary(runs: &[Run]) -> Markup {
     html! {
         ol.headlines {
             @for run in runs {
                 li value=(run.number) {
-                    a href=(format!("#run-{}", run.number)) { (headline(run)) }
+                    a href=(format!("#run-{}", run.number)) { (run.subject()) }
+                    @if !run.summary.is_empty() {
+                        p { code { (run.summary.join("\n")) } }
+                    }
                 }
             }
         }
