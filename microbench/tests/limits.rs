@@ -17,8 +17,8 @@ fn number(row: &HashMap<String, String>, column: &str) -> f64 {
 
 #[test]
 fn in_virtual_time_a_roundtrip_is_the_one_given() {
-    let options = ["limits", "--transport", "sim", "--sim-roundtrip-ns", "3000", "--cores", "one"];
-    let (rows, said) = rows(&[&options[..], &MOMENT, &["--pages", "4k"]].concat());
+    let options = ["limits", "--transport", "sim", "--sim-roundtrip-ns", "3000"];
+    let (rows, said) = rows(&[&options[..], &MOMENT].concat());
     let of_sim: Vec<_> = rows.iter().filter(|row| row["of"] == "sim").collect();
     assert_eq!(of_sim.len(), (10 + 4) * 7);
     for row in of_sim {
@@ -35,7 +35,7 @@ fn in_virtual_time_a_roundtrip_is_the_one_given() {
 fn others_wait_for_one_measurement_at_a_time() {
     let options = ["limits", "--transport", "shm", "--collective-timeout", "2", "--rounds", "1"];
     let more = ["--seconds-per-measurement", "0.1", "--in-flight", "4"];
-    let small = ["--table-size", "64KiB", "--size", "1MiB", "--cores", "one", "--pages", "4k"];
+    let small = ["--table-size", "64KiB", "--size", "1MiB"];
     let ended = run(&[&options[..], &more, &small].concat());
     assert!(ended.took > Duration::from_secs(4), "{:?}", ended.took);
     ended.printed();
@@ -46,7 +46,7 @@ fn others_wait_for_one_measurement_at_a_time() {
 fn others_wait_as_long_as_the_requested_measurement() {
     let options = ["limits", "--transport", "shm", "--collective-timeout", "2", "--rounds", "1"];
     let more = ["--seconds-per-measurement", "2.5", "--in-flight", "1"];
-    let small = ["--table-size", "128B", "--size", "1MiB", "--cores", "one", "--pages", "4k"];
+    let small = ["--table-size", "128B", "--size", "1MiB"];
     let ended = run(&[&options[..], &more, &small].concat());
     assert!(ended.took > Duration::from_secs(10), "{:?}", ended.took);
     ended.printed();
@@ -67,7 +67,7 @@ fn the_other_rank_waits_for_all_that_bench_latency_measures_alone() {
 #[test]
 fn windows_have_the_requested_size() {
     let part = |options: &[&str]| {
-        let options = [&["limits"], options, &MOMENT, &["--cores", "one", "--pages", "4k"]];
+        let options = [&["limits"], options, &MOMENT];
         let (_, said) = rows(&[&options.concat()[..], &["--in-flight", "1"]].concat());
         let (_, part) = said.split_once("by rank 0, on the ").unwrap_or_else(|| panic!("{said}"));
         part.split_once(" of owner 1").unwrap().0.to_owned()
@@ -83,7 +83,7 @@ fn windows_have_the_requested_size() {
 #[test]
 fn the_simulator_is_deterministic() {
     let trace = |seed| {
-        let options = ["limits", "--transport", "sim", "--cores", "one", "--pages", "4k"];
+        let options = ["limits", "--transport", "sim"];
         let (_, said) = rows(&[&options[..], &MOMENT, &["--seed", seed, "--full"]].concat());
         trace(&said).to_owned()
     };
@@ -91,28 +91,19 @@ fn the_simulator_is_deterministic() {
     assert_ne!(trace("1"), trace("2"));
 }
 
+/// All cores measure at once, on memory that is smaller than a huge page.
 #[test]
 fn missing_huge_pages_are_reported() {
-    let options = ["limits", "--transport", "sim", "--cores", "one"];
-    // The memory is smaller than a huge page.
+    let options = ["limits", "--transport", "sim"];
     let (rows, said) = rows(&[&options[..], &MOMENT, &["--full"]].concat());
     let of_memory: Vec<_> = rows.iter().filter(|row| row["of"] != "sim").collect();
-    assert_eq!(of_memory.len(), 2 * 8);
-    assert!(of_memory.iter().all(|row| row["of"].ends_with(" KiB pages")), "{said}");
-    assert!(said.contains("huge pages were requested but not available: "), "{said}");
-}
-
-/// On a machine with one core, all cores and one core are the same.
-#[test]
-fn all_cores_are_measured_at_once() {
-    let options = ["limits", "--transport", "sim", "--cores", "all", "--pages", "4k"];
-    let (rows, _) = rows(&[&options[..], &MOMENT].concat());
-    let of_memory: Vec<_> = rows.iter().filter(|row| row["of"] != "sim").collect();
-    assert_eq!(of_memory.len(), 8);
+    assert_eq!(of_memory.len(), 2);
     for row in of_memory {
+        assert_eq!(row["of"], "base pages", "{said}");
         let together = number(row, "cores") * 1e9 / number(row, "median_ops_per_s");
         assert!((together / number(row, "mean_ns") - 1.0).abs() < 1e-9, "{row:?}");
     }
+    assert!(said.contains("huge pages were requested but not available: "), "{said}");
 }
 
 /// With one operation at a time, an insert takes a READ and then a CAS. The limit has as many of

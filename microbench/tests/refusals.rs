@@ -29,7 +29,7 @@ fn help_offers_a_tuning_if_there_is_a_table() {
 }
 
 /// Invalid command lines, and the permitted values that the error names.
-const REFUSED: [(&str, &str); 86] = [
+const REFUSED: [(&str, &str); 91] = [
     ("explore fms:2 -C 12", "C is a multiple of 8 from 8 to 65536"),
     ("explore fms:2 -C 0", "C is a multiple of 8 from 8 to 65536"),
     ("explore fms:2 -C 4294967288", "C is a multiple of 8 from 8 to 65536"),
@@ -116,11 +116,19 @@ const REFUSED: [(&str, &str); 86] = [
     ("explore fms:2 --rank 1", "--rendezvous <HOST:PORT>"),
     ("limits --size 63KiB", "--size 63KiB is too small to be measured: it takes"),
     ("limits --size 1000TiB", "iB of memory available"),
-    ("limits --pages 2k", "[possible values: 4k, huge]"),
-    ("limits --cores two", "[possible values: one, all]"),
     ("limits --seconds-per-measurement 0", "seconds from 0.001 to 3600"),
     ("limits --rounds 0", "0 is not in 1..=999"),
     ("topology --ranks 0", "0 is not in 1.."),
+    ("explore fms:2 --batch 0", "1..=1048576"),
+    ("explore fms:2 --known-states 3", "a power of two"),
+    ("explore fms:2 --known-states 1", "a power of two"),
+    ("explore fms:2 --known-states 536870912", "a power of two"),
+    ("explore fms:2 --max-table-size 1MiB", "is less than the size at first, 32MiB"),
+    ("explore fms:2 --max-table-size 1GiB --transport sim", "over sim it does not"),
+    (
+        "explore fms:2 --table-size 17GiB --states tree",
+        "is too large for --states tree, which has tables of at most 16GiB",
+    ),
     ("topology --near nosuch0", "nosuch0"),
 ];
 

@@ -89,7 +89,6 @@ fn a_page_of_real_runs() {
         "paper-latency",
         "paper-roundtrips-ratio",
         "depth-transport",
-        "depth-memory",
         "compare-11-latency",
         "simulated-mixed-speedup",
         "paper-throughput-mixed",

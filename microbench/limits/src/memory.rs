@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::lines::{Line, Lines, whole};
 use crate::random;
-use variants::{Chosen, Schedule, dependent_reads, independent_reads, indexes};
+use variants::{Chosen, Schedule, dependent_reads};
 
 /// With fewer lines, operations would access lines that are still in flight.
 const MIN_LINES: usize = 1024;
@@ -27,19 +27,13 @@ const KEYS: usize = 1 << 19;
 /// The rates of one thread, each on random lines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Memory {
-    /// Addresses computed, without an access. All other rates include this computation.
-    pub indexes: Rate,
     /// Reads whose address depends on the value of the previous read: blocking lookups.
     pub dependent_reads: Rate,
-    /// Independent reads, which the CPU overlaps by itself.
-    pub independent_reads: Rate,
-    /// Independent reads with prefetches: many finds in flight.
+    /// Independent reads with prefetches, of random lines: many finds in flight.
     pub prefetched_reads: Rate,
     /// The same with lines chosen by random keys that are read from memory in order, as the keys of
     /// a batch are.
     pub keyed_reads: Rate,
-    /// Compare-and-swaps, with prefetches.
-    pub swaps: Rate,
     /// A read and a compare-and-swap of the same word, with prefetches: many inserts in flight.
     pub reads_then_swaps: Rate,
     /// The same with lines chosen by keys that are read from memory.
@@ -100,8 +94,8 @@ pub enum MemoryError {
 }
 
 /// Measures the whole lines of memory in several parts, such as the windows of several owners; each
-/// part is equally likely. Measures seven rates for `per_measurement` each and one for a tenth of
-/// it, or a few milliseconds longer if that is too short for a block of operations.
+/// part is equally likely. Measures five rates for `per_measurement` each, or a few milliseconds longer if
+/// that is too short for a block of operations.
 ///
 /// The words keep their values, even if others change them meanwhile: a compare-and-swap replaces a
 /// value by itself, which costs the same. Every page must have been written before, as those of a
@@ -144,22 +138,16 @@ fn whole_lines<'a>(parts: &[&'a [AtomicU64]]) -> Result<Vec<&'a [Line]>, MemoryE
 /// Measures the rates one after the other.
 fn all<L: Lines>(lines: L, time: Duration) -> Memory {
     let mut schedule = Schedule::new();
-    let indexes = schedule.best(vec![indexes(lines)], time / 10);
     let dependent_reads = schedule.best(vec![dependent_reads(lines)], time);
-    let independent_reads = schedule.best(vec![independent_reads(lines)], time);
     let reads = variants::prefetched_reads(lines, Chosen::AtRandom);
     let prefetched_reads = schedule.best(reads, time);
-    let swaps = schedule.best(variants::swaps(lines), time);
     let both = variants::reads_then_swaps(lines, Chosen::AtRandom);
     let reads_then_swaps = schedule.best(both, time);
     let [keyed_reads, keyed_reads_then_swaps] = keyed(lines, time, &mut schedule);
     Memory {
-        indexes,
         dependent_reads,
-        independent_reads,
         prefetched_reads,
         keyed_reads,
-        swaps,
         reads_then_swaps,
         keyed_reads_then_swaps,
     }

@@ -1,5 +1,5 @@
-//! `limits`: measures the maximum rates of this machine now: of its memory, by pages and cores, and
-//! of a transport between two ranks, by size and operations in flight.
+//! `limits`: measures the maximum rates of this machine now: of its memory, and of a transport
+//! between two ranks, by size and operations in flight.
 
 mod beside;
 mod cores;
@@ -7,9 +7,7 @@ mod row;
 
 use core::time::Duration;
 
-use clap::builder::TypedValueParser;
-use clap::{Args, ValueEnum};
-use probeline::pin::HugePages;
+use clap::Args;
 use probeline::transport::{Exchange, Owner, Sizes};
 use probeline_limits::remote::{Meter, Operation, Plan, WORDS};
 use probeline_results::{Note, Row};
@@ -18,7 +16,7 @@ pub(crate) use self::beside::TableLimit;
 use self::cores::Cores;
 use self::row::OfTransport;
 use super::{of_rank_0, peer, report_job};
-use crate::cli::{JobArgs, TransportName, one_of, seconds};
+use crate::cli::{JobArgs, TransportName, seconds};
 use crate::failure::{Failure, Result};
 use crate::job::Scenario;
 use crate::machine::{less_than, memory_available};
@@ -46,16 +44,6 @@ pub(crate) struct LimitsArgs {
     #[arg(skip)]
     size: Size,
 
-    /// Pages of that memory
-    #[arg(long, value_delimiter = ',', value_name = "PAGES,...", value_parser = pages())]
-    #[arg(default_value = "4k,huge")]
-    pages: Vec<HugePages>,
-
-    /// Cores that measure at once
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "CORES,...")]
-    #[arg(default_value = "one,all")]
-    cores: Vec<CoresName>,
-
     /// Maximum READs and atomics in flight
     #[arg(long, default_value_t = 64, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=MOST_IN_FLIGHT))]
@@ -73,21 +61,6 @@ pub(crate) struct LimitsArgs {
     // Last, because its headings in the help apply to all options after them.
     #[command(flatten)]
     pub(crate) job: JobArgs,
-}
-
-fn pages() -> impl TypedValueParser<Value = HugePages> {
-    one_of(&[
-        ("4k", "Base pages", HugePages::Never),
-        ("huge", "Huge ones where the machine gives them", HugePages::Try),
-    ])
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum CoresName {
-    /// One, the others idle
-    One,
-    /// One thread on each that this process may use
-    All,
 }
 
 pub(crate) fn run(mut args: LimitsArgs) -> Result<()> {
@@ -156,9 +129,7 @@ impl LimitsArgs {
                 format!("median of {} rounds of {} s", self.rounds, self.seconds_per_measurement),
             ),
             Note::on(&["least", "most"], "minimum and maximum of the rounds"),
-            format!("memory: random lines of 64 bytes of {}", self.size).into(),
-            "dependent: a read gives the address of the next; independent: the CPU overlaps reads"
-                .into(),
+            format!("memory: random lines of 64 bytes of {}, chosen by keys", self.size).into(),
             format!(
                 "READ, CAS, FAA: by rank 0, on the {} of {}",
                 Size(self.job.buckets_per_owner() * 8 / 1024 * 1024),

@@ -4,14 +4,11 @@ use core::sync::atomic::Ordering::Relaxed;
 
 const MOMENT: Duration = Duration::from_millis(2);
 
-fn rates(memory: &Memory) -> [f64; 8] {
+fn rates(memory: &Memory) -> [f64; 5] {
     [
-        memory.indexes,
         memory.dependent_reads,
-        memory.independent_reads,
         memory.prefetched_reads,
         memory.keyed_reads,
-        memory.swaps,
         memory.reads_then_swaps,
         memory.keyed_reads_then_swaps,
     ]
@@ -30,7 +27,7 @@ fn all_rates_are_measured_and_words_are_unchanged() {
     for from in 0..8 {
         let memory = measure(&[&all[from..]], MOMENT).unwrap();
         assert!(rates(&memory).iter().all(|rate| rate.is_finite() && *rate > 0.0), "{memory:?}");
-        for rate in [memory.prefetched_reads, memory.swaps, memory.reads_then_swaps] {
+        for rate in [memory.prefetched_reads, memory.reads_then_swaps] {
             assert!([8, 16, 32, 64].contains(&rate.by.unwrap().lines), "{rate:?}");
         }
         assert_ne!(memory.prefetched_reads.by.unwrap().hint, Hint::Write);
@@ -71,6 +68,6 @@ fn a_measurement_takes_the_given_time() {
     let start = std::time::Instant::now();
     measure(&[&all], each).unwrap();
     let took = start.elapsed();
-    // Seven measurements and a tenth of one.
-    assert!(took >= each * 7 + each / 10, "{took:?}");
+    // Five measurements.
+    assert!(took >= each * 5, "{took:?}");
 }

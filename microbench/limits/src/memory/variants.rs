@@ -3,7 +3,6 @@
 use core::array;
 use core::hint::black_box;
 use core::mem;
-use core::ptr;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire};
 use core::time::Duration;
@@ -101,14 +100,6 @@ impl Schedule {
     }
 }
 
-pub(super) fn indexes<'a, L: Lines + 'a>(lines: L) -> Variant<'a> {
-    let mut random = Random::with_random_seed();
-    Variant::alone(move || {
-        let all = (0..BLOCK).map(|_| ptr::from_ref(lines.pick(random.next())).addr());
-        black_box(all.fold(0, |sum, address| sum ^ address));
-    })
-}
-
 pub(super) fn dependent_reads<'a, L: Lines + 'a>(lines: L) -> Variant<'a> {
     let mut random = Random::with_random_seed();
     let mut value = 0;
@@ -117,14 +108,6 @@ pub(super) fn dependent_reads<'a, L: Lines + 'a>(lines: L) -> Variant<'a> {
             value = load(lines.pick(random.next().wrapping_add(value)));
         }
         black_box(value);
-    })
-}
-
-pub(super) fn independent_reads<'a, L: Lines + 'a>(lines: L) -> Variant<'a> {
-    let mut random = Random::with_random_seed();
-    Variant::alone(move || {
-        let all = (0..BLOCK).map(|_| load(lines.pick(random.next())));
-        black_box(all.fold(0, |sum, value| sum ^ value));
     })
 }
 
@@ -169,26 +152,14 @@ pub(super) fn prefetched_reads<'a, L: Lines + 'a>(
     variants
 }
 
-pub(super) fn swaps<'a, L: Lines + 'a>(lines: L) -> Vec<Variant<'a>> {
-    hints(lines, Chosen::AtRandom, swap)
-}
-
+/// Returns a read and a compare-and-swap with each hint and at each prefetch distance.
 pub(super) fn reads_then_swaps<'a, L: Lines + 'a>(
     lines: L,
     chosen: Chosen<'a>,
 ) -> Vec<Variant<'a>> {
-    hints(lines, chosen, read_then_swap)
-}
-
-/// Returns the variants: `operation` with each hint and at each prefetch distance.
-fn hints<'a, L: Lines + 'a>(
-    lines: L,
-    chosen: Chosen<'a>,
-    operation: impl Fn(&AtomicU64) -> u64 + Copy + 'a,
-) -> Vec<Variant<'a>> {
-    let mut variants = distances(lines, chosen, Hint::Near, prefetch::near, operation);
-    variants.extend(distances(lines, chosen, Hint::Far, prefetch::far, operation));
-    variants.extend(distances(lines, chosen, Hint::Write, prefetch::to_write, operation));
+    let mut variants = distances(lines, chosen, Hint::Near, prefetch::near, read_then_swap);
+    variants.extend(distances(lines, chosen, Hint::Far, prefetch::far, read_then_swap));
+    variants.extend(distances(lines, chosen, Hint::Write, prefetch::to_write, read_then_swap));
     variants
 }
 
@@ -259,13 +230,6 @@ fn rolling<'a, const AHEAD: usize, L: Lines + 'a>(
 #[inline(always)]
 fn load(word: &AtomicU64) -> u64 {
     word.load(Acquire)
-}
-
-/// Replaces 0 by 0; other values stay.
-#[inline(always)]
-fn swap(word: &AtomicU64) -> u64 {
-    let (Ok(value) | Err(value)) = word.compare_exchange(0, 0, AcqRel, Acquire);
-    value
 }
 
 #[inline(always)]

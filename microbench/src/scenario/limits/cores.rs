@@ -1,4 +1,4 @@
-//! Measures the limits of memory, by pages and by cores.
+//! Measures the limits of memory on all cores at once.
 
 use core::num::NonZero;
 use core::sync::atomic::AtomicU64;
@@ -7,17 +7,17 @@ use std::sync::RwLock;
 use std::thread;
 
 use probeline::pin::{Affinity, CpuId, HugePages, Mapping, MemoryPolicy, NodeId, Pages};
-use probeline_limits::memory::{self, Memory};
+use probeline_limits::memory::{Rate, measure_keyed};
 
+use super::LimitsArgs;
 use super::row::{LimitsRow, of_memory};
-use super::{CoresName, LimitsArgs};
 use crate::failure::{Failure, Result};
 use crate::note::{self, Missing};
 use crate::pinning::{self, InitialAffinity};
 use crate::progress::Progress;
 
-/// Measurements of memory in each round for each number of cores, one of which is shorter.
-const MEASUREMENTS: u32 = 8;
+/// Measurements of memory in each round.
+const MEASUREMENTS: u32 = 2;
 
 /// One CPU of each core that this process may use, and their memory nodes unless a container hides
 /// them.
@@ -62,47 +62,23 @@ impl Cores {
         if let Some(hidden) = &self.hidden {
             note::say(Missing::Topology, 0, hidden);
         }
-        let (mut rows, mut given) = (Vec::new(), Vec::new());
-        let kinds = self.kinds(&args.cores);
-        let steps = args.pages.len() * args.rounds as usize;
-        let mut progress = Progress::new(steps as u64, true);
-        for (turn, &pages) in (0..).zip(&args.pages) {
-            let done = turn * u64::from(args.rounds);
-            let map = || self.memory(args, pages);
-            let memory = progress.during(done, "mapping memory", map)?;
-            let words: Vec<_> = memory.iter().map(Mapping::words).collect();
-            let mut rounds = vec![Vec::new(); kinds.len()];
-            for round in 0..args.rounds {
-                for (cpus, rounds) in kinds.iter().zip(&mut rounds) {
-                    let longest = MEASUREMENTS * args.time();
-                    progress.expecting(done + u64::from(round), "random lines of memory", longest);
-                    rounds.push(self.round(cpus, &words, args)?);
-                }
-            }
-            let names: Vec<_> = memory.iter().map(|part| name(part.pages())).collect();
-            given.extend(memory.iter().map(|part| line(pages, part.pages())));
-            for rounds in &rounds {
-                rows.extend(of_memory(&names[0], rounds));
-            }
+        let mut progress = Progress::new(u64::from(args.rounds), true);
+        let memory = progress.during(0, "mapping memory", || self.memory(args))?;
+        let words: Vec<_> = memory.iter().map(Mapping::words).collect();
+        let mut rounds = Vec::new();
+        for round in 0..args.rounds {
+            let longest = MEASUREMENTS * args.time();
+            progress.expecting(round.into(), "random lines of memory", longest);
+            rounds.push(self.round(&words, args)?);
         }
-        Ok((rows, given))
-    }
-
-    fn kinds(&self, names: &[CoresName]) -> Vec<&[Option<CpuId>]> {
-        let cpus = |name: &CoresName| match name {
-            CoresName::One => &self.cpus[..1],
-            CoresName::All => &self.cpus[..],
-        };
-        let mut kinds: Vec<_> = names.iter().map(cpus).collect();
-        // On a machine with one core both choices are the same.
-        kinds.dedup();
-        kinds
+        let given = memory.iter().map(|part| line(part.pages())).collect();
+        Ok((of_memory(name(memory[0].pages()), &rounds), given))
     }
 
     /// Maps the memory in equal parts on all nodes, like the windows of ranks on all nodes.
-    fn memory(&self, args: &LimitsArgs, huge: HugePages) -> Result<Vec<Mapping>> {
+    fn memory(&self, args: &LimitsArgs) -> Result<Vec<Mapping>> {
         let bytes = usize::try_from(args.size.0 / self.nodes())?;
-        let map = |&node| Mapping::anonymous(bytes, &MemoryPolicy { node, huge });
+        let map = |&node| Mapping::anonymous(bytes, &MemoryPolicy { node, huge: HugePages::Try });
         let parts: Vec<Mapping> =
             self.nodes.iter().map(map).collect::<core::result::Result<_, _>>()?;
         if let Some(refused) = parts.iter().find_map(Mapping::policy_refused) {
@@ -125,23 +101,19 @@ impl Cores {
         }
     }
 
-    fn round(
-        &self,
-        cpus: &[Option<CpuId>],
-        words: &[&[AtomicU64]],
-        args: &LimitsArgs,
-    ) -> Result<Vec<Memory>> {
+    /// Returns the rates of each core.
+    fn round(&self, words: &[&[AtomicU64]], args: &LimitsArgs) -> Result<Vec<[Rate; 2]>> {
         let gate = RwLock::new(());
-        let measure = &|cpu| -> Result<Memory> {
+        let measure = &|cpu| -> Result<[Rate; 2]> {
             self.pin(cpu, args)?;
             // The gate opens after all threads have started or one of them has failed to start.
             drop(gate.read());
-            Ok(memory::measure(words, args.time())?)
+            Ok(measure_keyed(words, args.time())?)
         };
         thread::scope(|scope| {
             let closed = gate.write();
             let start = |&cpu| thread::Builder::new().spawn_scoped(scope, move || measure(cpu));
-            let threads: io::Result<Vec<_>> = cpus.iter().map(start).collect();
+            let threads: io::Result<Vec<_>> = self.cpus.iter().map(start).collect();
             drop(closed);
             let ended = threads?.into_iter().map(|thread| {
                 thread.join().unwrap_or_else(|_| Err(Failure::new("a thread that measured ended")))
@@ -151,21 +123,21 @@ impl Cores {
     }
 }
 
-fn name(pages: Pages) -> String {
+fn name(pages: Pages) -> &'static str {
     match pages {
         Pages::Transparent { huge_bytes, mapped_bytes } if huge_bytes == mapped_bytes => {
-            "huge pages".to_owned()
+            "huge pages"
         }
-        Pages::HugeTlb { .. } => "huge pages".to_owned(),
-        Pages::Base { page_bytes, .. } => format!("{} KiB pages", page_bytes >> 10),
-        Pages::Transparent { .. } => "partly huge".to_owned(),
-        Pages::Unknown { .. } => "unknown pages".to_owned(),
+        Pages::HugeTlb { .. } => "huge pages",
+        Pages::Base { .. } => "base pages",
+        Pages::Transparent { .. } => "partly huge",
+        Pages::Unknown { .. } => "unknown pages",
     }
 }
 
-fn line(asked: HugePages, pages: Pages) -> String {
-    match (asked, pages) {
-        (HugePages::Try, Pages::Base { .. }) => {
+fn line(pages: Pages) -> String {
+    match pages {
+        Pages::Base { .. } => {
             format!("memory measured: huge pages were requested but not available: {pages}")
         }
         _ => format!("memory measured: {pages}"),

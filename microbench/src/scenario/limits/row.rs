@@ -1,6 +1,6 @@
 //! A row of the report of limits.
 
-use probeline_limits::memory::{Memory, Rate};
+use probeline_limits::memory::Rate;
 use probeline_limits::remote::{self, Operation};
 use probeline_results::format::{fixed, millions, text};
 use probeline_results::{Layout, Row, row};
@@ -36,38 +36,26 @@ row! {
     }
 }
 
-/// A limit of memory, and its rate.
-type Limit = (&'static str, fn(&Memory) -> Rate);
+/// The limits of memory: those of batched finds and inserts.
+const OF_MEMORY: [&str; 2] = ["prefetched reads", "prefetched read, CAS"];
 
-const LIMITS: [Limit; 8] = [
-    ("index", |memory| memory.indexes),
-    ("dependent reads", |memory| memory.dependent_reads),
-    ("independent reads", |memory| memory.independent_reads),
-    ("prefetched reads", |memory| memory.prefetched_reads),
-    ("prefetched reads, keys", |memory| memory.keyed_reads),
-    ("prefetched CAS", |memory| memory.swaps),
-    ("prefetched read, CAS", |memory| memory.reads_then_swaps),
-    ("prefetched read, CAS, keys", |memory| memory.keyed_reads_then_swaps),
-];
-
-/// Returns the rows of memory of one kind, `of`, from the measurements of each core in each round.
-pub(super) fn of_memory(of: &str, rounds: &[Vec<Memory>]) -> Vec<LimitsRow> {
-    let row = |&(limit, rate): &Limit| {
-        let per_second = |of_core: &Memory| rate(of_core).per_second;
-        let mut all: Vec<(f64, &[Memory])> =
-            rounds.iter().map(|cores| (cores.iter().map(per_second).sum(), &cores[..])).collect();
-        all.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let cores = all.get(all.len() / 2).map_or(&[][..], |middle| middle.1);
-        let count = u32::try_from(cores.len()).unwrap_or(u32::MAX);
+/// Returns the rows of memory with `pages`, from the rates of each core in each round.
+pub(super) fn of_memory(pages: &str, rounds: &[Vec<[Rate; 2]>]) -> Vec<LimitsRow> {
+    let row = |(at, &limit): (usize, &&str)| {
+        let of_round = |cores: &Vec<[Rate; 2]>| cores.iter().map(|core| core[at].per_second).sum();
+        let mut all: Vec<f64> = rounds.iter().map(of_round).collect();
+        all.sort_by(f64::total_cmp);
+        let cores = u32::try_from(rounds.first().map_or(0, Vec::len)).unwrap_or(u32::MAX);
+        let fastest = rounds.last().and_then(|cores| cores.first()?[at].by);
         LimitsRow {
             limit: limit.to_owned(),
-            of: of.to_owned(),
-            cores: Some(count),
-            prefetch: cores.first().and_then(|first| Some(rate(first).by?.to_string())),
-            ..LimitsRow::new(all.iter().map(|round| round.0), f64::from(count))
+            of: pages.to_owned(),
+            cores: Some(cores),
+            prefetch: fastest.map(|ahead| ahead.to_string()),
+            ..LimitsRow::new(all.into_iter(), f64::from(cores))
         }
     };
-    LIMITS.iter().map(row).collect()
+    OF_MEMORY.iter().enumerate().map(row).collect()
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -118,29 +106,19 @@ impl LimitsRow {
     }
 }
 
-/// The limits that the summary quotes: of memory, on the largest number of cores, and of the
-/// transport.
-const OF_MEMORY: [&str; 3] = ["dependent reads", "prefetched reads", "prefetched CAS"];
+/// The limits of the transport that the summary quotes.
 const QUOTED: [&str; 3] = ["READ 64 B", "CAS random word", "FAA random word"];
 /// Further limits of the transport in the short table.
 const BRIEF: [&str; 5] = ["READ 8 B", "READ 512 B", "READ 4096 B", "CAS one word", "FAA one word"];
 
-/// States the memory limits on the largest number of cores with the last kind of pages, and the
-/// transport's limits with one operation in flight and at the highest rate.
+/// States the memory limits, and the transport's with one operation in flight and at the highest
+/// rate.
 pub(super) fn summary(transport: &str, rows: &[LimitsRow]) -> Vec<String> {
     let mut lines = Vec::new();
-    for limit in OF_MEMORY {
-        let mut of = rows.iter().filter(|row| row.limit == limit);
-        let most = of.clone().map(|row| row.cores).max().flatten();
-        if let Some(row) = of.rfind(|row| row.cores == most) {
-            let cores = most.unwrap_or(1);
-            let what = format!("{limit}, {}, cores: {cores}", row.of);
-            // Other accesses overlap, so that the inverse of their rate is not the time of one
-            // access.
-            let alone = limit.starts_with("dependent");
-            let one = if alone { time(row.mean_ns) } else { "-".to_owned() };
-            lines.push(vec![what, one, rate(row.median_ops_per_s), String::new()]);
-        }
+    for row in rows.iter().filter(|row| row.cores.is_some()) {
+        let what = format!("{}, {}, cores: {}", row.limit, row.of, row.cores.unwrap_or(1));
+        // Accesses overlap, so that the inverse of their rate is not the time of one access.
+        lines.push(vec![what, "-".to_owned(), rate(row.median_ops_per_s), String::new()]);
     }
     for limit in QUOTED {
         let Some([one, best]) = one_and_best(rows, limit) else { continue };
