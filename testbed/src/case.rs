@@ -20,8 +20,6 @@ pub(crate) struct Case {
     pub(crate) builds: &'static [Build],
     /// Whether other cases cannot use the machines afterwards.
     pub(crate) destructive: bool,
-    /// Whether it runs only if `--only` gives its full name.
-    pub(crate) on_demand: bool,
 }
 
 /// The function of a case, and how its outcome is judged.
@@ -69,7 +67,7 @@ impl Case {
     }
 
     const fn new(layer: Layer, name: &'static str, procedure: Procedure) -> Self {
-        Self { layer, name, procedure, builds: &[], destructive: false, on_demand: false }
+        Self { layer, name, procedure, builds: &[], destructive: false }
     }
 
     pub(crate) const fn is_bench(&self) -> bool {
@@ -82,10 +80,6 @@ impl Case {
 
     pub(crate) const fn destructive(self) -> Self {
         Self { destructive: true, ..self }
-    }
-
-    pub(crate) const fn on_demand(self) -> Self {
-        Self { on_demand: true, ..self }
     }
 
     /// `LAYER::NAME`.

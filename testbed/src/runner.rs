@@ -57,7 +57,6 @@ impl Selection {
         let name = case.full_name();
         self.only.as_ref().is_none_or(|only| name.contains(only))
             && case.is_bench() == self.bench
-            && (!case.on_demand || self.only.as_ref() == Some(&name))
             && (self.layers.is_empty() || self.layers.contains(&case.layer))
     }
 }
@@ -279,14 +278,5 @@ mod tests {
         let selected = |bench| Selection { bench, ..Selection::default() }.cases().unwrap();
         assert!(selected(false).iter().all(|case| !case.is_bench()));
         assert!(selected(true).iter().all(Case::is_bench));
-    }
-
-    #[test]
-    fn cases_on_demand_run_only_by_their_full_names() {
-        let usual = cases::all().iter().filter(|case| !case.on_demand && !case.is_bench()).count();
-        assert_eq!(Selection::default().cases().unwrap().len(), usual);
-        let on_demand = cases::all().into_iter().find(|case| case.on_demand).unwrap();
-        let named = Selection { only: Some(on_demand.full_name()), ..Selection::default() };
-        assert_eq!(named.cases().unwrap().len(), 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::ranks::{JOB_TIMEOUT, Ranks, SECRET, command, unused_port};
+use super::ranks::{JOB_TIMEOUT, Ranks, command};
 use super::{PROBELINE, median};
 use crate::case::{Case, Layer};
 use crate::programs::program;
@@ -17,8 +17,6 @@ pub(super) const FMS_2: [&str; 2] = ["3444", "16311"];
 pub(super) const PHILOSOPHERS_7: [&str; 1] = ["2187"];
 
 pub(super) const CASES: &[Case] = &[
-    Case::test(Layer::Loopback, "explore_under_mpirun", under_mpirun).needs(PROBELINE),
-    Case::test(Layer::Loopback, "explore_under_srun", under_srun).needs(PROBELINE),
     Case::test(Layer::Loopback, "bench_throughput_runs", throughput).needs(PROBELINE),
     Case::test(Layer::Two, "explore_on_two_machines", |testbed| {
         check_exploration(&explore(testbed, "fms:2")?, &FMS_2)?;
@@ -35,14 +33,7 @@ pub(super) const CASES: &[Case] = &[
         tune(testbed, "--rounds 1 --ops 100 --in-flight 4")
     })
     .needs(PROBELINE),
-    Case::test(Layer::Two, "probe_orders_in_turn", probe_orders).needs(PROBELINE).on_demand(),
 ];
-
-/// Probe orders, each with a C that suits it: the paper's order, the default, and one READ of one
-/// line for each line that an operation needs.
-const PROBE_ORDERS: [&str; 3] =
-    ["--probing linear -C 32 -M 64", "--probing lines -C 32 -M 64", "--probing jump -C 8 -M 256"];
-const TURNS: usize = 3;
 
 fn explore(testbed: &Testbed, model: &str) -> Result<String> {
     let arguments = format!("explore {model} --transport verbs --allow-remote --pin none");
@@ -55,32 +46,6 @@ pub(super) fn check_exploration(output: &str, figures: &[&str]) -> Result<()> {
     let found = rows.any(|row| row.get(2..).is_some_and(|row| row.starts_with(figures)));
     ensure!(found, "no {figures:?} in: {output}");
     Ok(())
-}
-
-/// Explores with rank and size from mpirun's environment, and a rendezvous over TCP.
-fn under_mpirun(testbed: &Testbed) -> Result<()> {
-    let rendezvous = format!("--rendezvous 127.0.0.1:{}", unused_port());
-    let explore = format!("explore fms:2 --transport verbs --pin none {rendezvous}");
-    let start = "mpirun.openmpi --allow-run-as-root --oversubscribe -n 2 -x PROBELINE_SECRET";
-    let probeline = program("probeline")?;
-    let explore = format!("export {SECRET}; {start} {probeline} {explore}");
-    let output = testbed.machine(1).output(&explore, JOB_TIMEOUT)?;
-    check_exploration(&output, &FMS_2)
-}
-
-/// Explores with rank and size from srun's environment, which is set by hand because the guest has
-/// no Slurm.
-fn under_srun(testbed: &Testbed) -> Result<()> {
-    let rendezvous = format!("--rendezvous 127.0.0.1:{}", unused_port());
-    let explore =
-        command("probeline", &format!("explore fms:2 --transport verbs --pin none {rendezvous}"))?;
-    let rank = |rank| {
-        let step = "SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_NTASKS=2";
-        testbed.machine(1).start(&format!("{step} SLURM_PROCID={rank} {explore}"), JOB_TIMEOUT)
-    };
-    let (first, second) = (rank(0)?, rank(1)?);
-    second.wait()?.success()?;
-    check_exploration(&first.wait()?.success()?, &FMS_2)
 }
 
 fn throughput(testbed: &Testbed) -> Result<()> {
@@ -174,71 +139,6 @@ fn check_findings(json: &str) -> Result<()> {
     let complete = [tried, memory].iter().all(|part| doctor.contains(part));
     ensure!(complete && json.contains(r#""host":"node1""#), "findings: {json}");
     Ok(())
-}
-
-/// Measures find-or-puts with each probe order, in turn, and prints medians and the ratios to the
-/// first order.
-fn probe_orders(testbed: &Testbed) -> Result<()> {
-    let common =
-        "--full --transport verbs --allow-remote --pin none --direct off --table-size 256KiB";
-    let latency = "bench-latency --load-factors 0.5,0.9 --ops 100 --rounds 1 \
-        --seconds-per-measurement 0.5";
-    // From an empty table to a load factor of 0.9.
-    let throughput = "bench-throughput --workload uniform --ops 14745 --repeat 1";
-    let mut orders = PROBE_ORDERS.map(|_| Vec::new());
-    for _ in 0..TURNS {
-        for (order, turns) in PROBE_ORDERS.iter().zip(&mut orders) {
-            let run = |command: &str| {
-                let arguments = format!("{command} {order} {common}");
-                Ranks::start(testbed, "probeline", 2, &arguments)?.finish()
-            };
-            let mut figures = mean_latencies(&run(latency)?)?;
-            figures
-                .push(("uniform inserts per second".to_owned(), inserts_per_s(&run(throughput)?)?));
-            turns.push(figures);
-        }
-    }
-    println!();
-    let names = orders[0][0].iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-    for (at, name) in names.iter().enumerate() {
-        let figure = |turns: &Vec<Vec<(String, f64)>>| {
-            median(turns.iter().filter_map(|turn| turn.get(at)).map(|(_, value)| *value).collect())
-        };
-        let figures = orders.each_ref().map(figure);
-        for (order, value) in PROBE_ORDERS.iter().zip(figures) {
-            println!("{name}, {order}: {value:.0}, {:.2} of the first", value / figures[0]);
-        }
-    }
-    Ok(())
-}
-
-/// The mean times of the find-or-puts in the report of `bench-latency`, in nanoseconds.
-fn mean_latencies(report: &str) -> Result<Vec<(String, f64)>> {
-    let rows = report.lines().filter_map(|line| {
-        // Columns: operation, C, load factor, operations, min, mean.
-        let cells: Vec<_> = line.split_whitespace().collect();
-        let (&operation, figures) = cells.split_first()?;
-        ["found", "inserted"].contains(&operation).then_some(())?;
-        let (load, mean) = (figures.get(1)?, figures.get(4)?.parse().ok()?);
-        Some((format!("{operation} at {load}, mean ns"), mean))
-    });
-    let rows: Vec<_> = rows.collect();
-    ensure!(rows.len() == 4, "not four rows of find-or-puts in: {report}");
-    Ok(rows)
-}
-
-/// The throughput in the report of `bench-throughput`: the operations of both ranks divided by the
-/// time that each needs.
-fn inserts_per_s(report: &str) -> Result<f64> {
-    // Columns: workload, ranks, found, inserted, full, M ops/s, least, most, of limit, latency.
-    let rows = report.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let mut rows = rows.filter(|row| row.len() > 9 && row.first() == Some(&"uniform"));
-    let row = rows.next().with_context(|| format!("no throughput in: {report}"))?;
-    let (ranks, latency): (f64, f64) = match (row[1].parse(), row[row.len() - 5].parse()) {
-        (Ok(ranks), Ok(latency)) => (ranks, latency),
-        _ => bail!("unexpected columns: {row:?}"),
-    };
-    Ok(ranks * 1e9 / latency)
 }
 
 /// Checks that a find-or-put that ends in its first chunk takes little longer than its READ and
