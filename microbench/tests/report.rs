@@ -92,8 +92,6 @@ fn a_page_of_real_runs() {
         "compare-11-latency",
         "simulated-mixed-speedup",
         "paper-throughput-mixed",
-        "tune-13-chunk",
-        "tune-13-depth-latency",
     ];
     for id in expected {
         assert!(figures.as_array().unwrap().contains(&Value::from(id)), "{id}: {figures}");

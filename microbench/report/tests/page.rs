@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use browser::{Browser, artifacts};
 use probeline_report::Report;
-use runs::{CHUNKS, DEPTHS, LOADS, Scratch, all, mean_ns, tuned_ns};
+use runs::{CHUNKS, LOADS, Scratch, all, mean_ns};
 use serde_json::Value;
 
 const WINDOWS: [(u32, u32, &str); 2] = [(360, 800, "phone"), (1280, 900, "desktop")];
@@ -94,54 +94,6 @@ fn points_match_the_axes() {
                 assert!((point[0] - x).abs() <= 2.0 * OFF, "x of {load}: {} {x}", point[0]);
                 assert!((point[1] - y).abs() <= 4.0 * OFF, "y of {load}: {} {y}", point[1]);
             }
-        }
-    }
-}
-
-/// Returns the table of a plot: the name and the values of each row, empty where there is none.
-fn behind(browser: &mut Browser, figure: &str) -> (Vec<String>, Vec<Vec<String>>) {
-    let texts = |of: &str| {
-        format!(
-            "[...document.querySelectorAll('#{figure} details {of}')].map((line) => \
-             [...line.children].map((cell) => cell.textContent))"
-        )
-    };
-    let mut lines = |of: &str| -> Vec<Vec<String>> {
-        serde_json::from_value(browser.value(&texts(of))).unwrap()
-    };
-    (lines("thead tr").remove(0), lines("tbody tr"))
-}
-
-fn plain(text: &str) -> f64 {
-    text.replace('\u{202f}', "").parse().unwrap()
-}
-
-/// The page shows the measurement of each candidate, and the recommendation as a point.
-#[test]
-fn a_recommendation_is_shown_with_all_candidates() {
-    let (mut browser, _) = shown();
-    let numbers = browser.value(
-        "[...document.querySelectorAll('figure')].map((e) => e.id).filter((id) => \
-         id.startsWith('tune-')).map((id) => +id.split('-')[1])",
-    );
-    let [first, last] = [0, 5].map(|at| numbers[at].as_u64().unwrap());
-    assert_eq!(numbers.as_array().unwrap().len(), 6, "{numbers}");
-
-    for run in [first, last] {
-        let goal = |c: u32, depth: u32| match run == first {
-            true => 2e3 / tuned_ns(c, depth),
-            false => tuned_ns(c, depth) * f64::from(depth),
-        };
-        let (head, lines) = behind(&mut browser, &format!("tune-{run}-chunk"));
-        let column = |name: &str| head.iter().position(|head| head == name);
-        for (line, c) in lines.iter().zip(CHUNKS) {
-            assert_eq!(plain(&line[0]), f64::from(c));
-            for depth in DEPTHS {
-                let shown = plain(&line[column(&format!("{depth} in flight")).unwrap()]);
-                assert!((shown / goal(c, depth) - 1.0).abs() < 0.006, "{head:?} {line:?}");
-            }
-            let recommended = &line[column("recommended").unwrap()];
-            assert_eq!(recommended.is_empty(), c != 32);
         }
     }
 }

@@ -10,7 +10,6 @@ mod map;
 mod paper;
 mod surrogate;
 mod throughput;
-mod tune;
 
 use crate::distinct;
 use crate::origin::{Origins, transport};
@@ -39,7 +38,6 @@ pub(crate) fn all(runs: &[Run]) -> Vec<Chapter> {
         paper::chapter(runs),
         depth::chapter(runs),
         compare::chapter(runs),
-        tune::chapter(runs),
         surrogate::chapter(runs),
     ]
 }

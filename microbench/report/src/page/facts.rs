@@ -12,7 +12,7 @@ const MOST_ROWS: usize = 400;
 /// Columns that another place of the page shows, or that have one value for each round.
 const NOT_SHOWN: [&str; 2] = ["histogram", "samples"];
 /// Commands whose rows have plots.
-const PLOTTED: [&str; 10] = [
+const PLOTTED: [&str; 9] = [
     "bench-latency",
     "bench-throughput",
     "bench-map",
@@ -21,7 +21,6 @@ const PLOTTED: [&str; 10] = [
     "limits",
     "compare",
     "simulate",
-    "tune",
     // The page shows its findings in a separate section.
     "doctor",
 ];
@@ -214,14 +213,4 @@ fn rows(rows: &[Fields]) -> Markup {
 
 fn label(name: &str) -> String {
     name.replace('_', " ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tune_has_plots() {
-        assert!(PLOTTED.contains(&"tune"));
-    }
 }
