@@ -16,41 +16,19 @@ use rustix::io::ioctl_fionbio;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use common::pnml::{arc, net, place, transition, two_steps};
 use common::terminal::Terminal;
 use common::{
     Ended, LIMIT, Running, Scratch, is_in_mask, port, probeline, signal, signal_group, stop,
-    two_steps, wait_until,
+    wait_until,
 };
 
 /// The longest time until a terminal shows the expected line, on a busy machine.
 const SHOWN: Duration = Duration::from_secs(60);
 
-fn net(parts: &[String]) -> String {
-    format!(
-        r#"<pnml xmlns="http://www.pnml.org/version-2009/grammar/pnml">
-        <net id="n" type="http://www.pnml.org/version-2009/grammar/ptnet"><page id="p">
-        {}</page></net></pnml>"#,
-        parts.join("\n")
-    )
-}
-
-fn place(id: &str, tokens: u32) -> String {
-    format!(r#"<place id="{id}"><initialMarking><text>{tokens}</text></initialMarking></place>"#)
-}
-
-/// Returns a transition that moves a token from `from` to `to`, and adds tokens to `counter`.
-fn transition(id: &str, from: &str, to: &str, counter: Option<(&str, u32)>) -> String {
-    let arc = |from: &str, to: &str, weight: u32| {
-        let text = format!("<inscription><text>{weight}</text></inscription>");
-        format!(r#"<arc id="{from}_{to}" source="{from}" target="{to}">{text}</arc>"#)
-    };
-    let counted = counter.map(|(place, weight)| arc(id, place, weight)).unwrap_or_default();
-    format!(r#"<transition id="{id}"/>{}{}{counted}"#, arc(from, id, 1), arc(id, to, 1))
-}
-
 /// Returns a net with one state in each of 2^30 levels.
 fn narrow() -> String {
-    net(&[place("a", 1 << 30), place("b", 0), transition("t", "a", "b", None)])
+    net(&[place("a", 1 << 30), place("b", 0), transition("t", &["a"], &["b"])])
 }
 
 /// The number of transitions from one level to the next, and from each state of the last level to
@@ -62,12 +40,13 @@ const ARCS: u64 = 5_000;
 fn wide() -> String {
     let ids = ["start", "middle", "last", "end", "x", "y"];
     let mut parts: Vec<String> =
-        ids.iter().map(|id| place(id, u32::from(*id == "start"))).collect();
+        ids.iter().map(|id| place(id, u64::from(*id == "start"))).collect();
     for way in 1..=u32::try_from(WIDTH).unwrap() {
-        parts.push(transition(&format!("t{way}"), "start", "middle", Some(("x", way))));
-        parts.push(transition(&format!("u{way}"), "middle", "last", Some(("y", way))));
+        let (first, second) = (format!("t{way}"), format!("u{way}"));
+        parts.push(transition(&first, &["start"], &["middle"]) + &arc(&first, "x", way));
+        parts.push(transition(&second, &["middle"], &["last"]) + &arc(&second, "y", way));
     }
-    parts.extend((0..ARCS).map(|arc| transition(&format!("v{arc}"), "last", "end", None)));
+    parts.extend((0..ARCS).map(|arc| transition(&format!("v{arc}"), &["last"], &["end"])));
     net(&parts)
 }
 

@@ -13,9 +13,8 @@ use std::time::Instant;
 
 use rustix::process::Signal;
 
-use common::{
-    AT_ONCE, Ended, Running, Scratch, kill, port, probeline, stop, two_steps, wait_until,
-};
+use common::pnml::two_steps;
+use common::{AT_ONCE, Ended, Running, Scratch, kill, port, probeline, stop, wait_until};
 use probeline::tuning::Tuning;
 
 const SECRET: &str = "the secret of these tests";
@@ -78,21 +77,6 @@ fn the_secret_may_be_in_a_private_file() {
 }
 
 #[test]
-fn a_rank_with_another_secret_is_rejected() {
-    // The stranger connects within this time, even on a busy machine.
-    let (address, command) = (address(), ["explore", "fms:2", "--rendezvous-timeout", "15"]);
-    let mut stranger = by_hand(&command, &address, 1, 2);
-    stranger.env("PROBELINE_SECRET", "not the secret of these tests");
-    let [host, stranger] =
-        together([by_hand(&command, &address, 0, 2), stranger]).try_into().unwrap();
-    let said = stranger.failed_in_one_line();
-    assert!(said.contains("secret is not rank 0's") && said.contains("PROBELINE_SECRET"), "{said}");
-    let said = host.failed_in_one_line();
-    assert!(said.contains("rank 1 did not come within 15 s"), "{said}");
-    assert!(!said.contains(SECRET));
-}
-
-#[test]
 fn without_a_secret_the_error_explains_how_to_give_one() {
     let mut rank = by_hand(&["explore", "fms:2"], &address(), 0, 2);
     rank.env_remove("PROBELINE_SECRET");
@@ -103,25 +87,13 @@ fn without_a_secret_the_error_explains_how_to_give_one() {
 #[test]
 fn ranks_with_different_parameters_get_the_first_difference() {
     let base = ["explore", "fms:2", "--table-size", "2MiB"];
-    let other = |at: usize, with: &'static str| {
-        let mut other = base;
-        other[at] = with;
-        other.to_vec()
-    };
-    let with = |more: &[&'static str]| [&base[..], more].concat();
     let cases = [
-        (with(&["-C", "64"]), "--chunk-buckets", "\"32\"", "\"64\""),
-        (with(&["-M", "7"]), "--max-chunks", "\"32\"", "\"7\""),
-        (with(&["--pin", "none"]), "--pin", "not given", "\"none\""),
-        (with(&["--seed", "2"]), "--seed", "\"1\"", "\"2\""),
-        (with(&["--in-flight", "8"]), "--in-flight", "\"32\"", "\"8\""),
-        (with(&["--paper"]), "--paper", "\"false\"", "\"true\""),
-        (other(1, "fms:3"), "model", "\"fms:2\"", "\"fms:3\""),
-        (other(3, "1MiB"), "--table-size", "\"2MiB\"", "\"1MiB\""),
-        (vec!["roundtrips"], "command", "\"explore\"", "\"roundtrips\""),
+        (&["explore", "fms:3", "--table-size", "2MiB"][..], "model", "\"fms:2\"", "\"fms:3\""),
+        (&["explore", "fms:2", "--table-size", "1MiB"], "--table-size", "\"2MiB\"", "\"1MiB\""),
+        (&["roundtrips"], "command", "\"explore\"", "\"roundtrips\""),
     ];
     for (theirs, field, here, there) in cases {
-        let said = of_two(by_hand_in(&[(&base, None), (&theirs, None)]));
+        let said = of_two(by_hand_in(&[(&base, None), (theirs, None)]));
         for (said, other, mine, theirs) in [(&said[0], 1, here, there), (&said[1], 0, there, here)]
         {
             let expected = format!(
@@ -275,10 +247,6 @@ fn a_rank_that_never_connects_is_named() {
         let said = ended.failed_in_one_line();
         assert!(said.contains("rank 1 did not come within 15 s"), "{said}");
     }
-    let command = ["explore", "fms:2", "--rendezvous-timeout", "1"];
-    let ended = together([by_hand(&command, &address, 1, 2)]).remove(0);
-    let said = ended.failed_in_one_line();
-    assert!(said.contains("rank 0 did not start the job") && said.contains(&address), "{said}");
 }
 
 #[test]

@@ -3,10 +3,10 @@
 
 mod common;
 
-use core::fmt::Write;
 use std::collections::HashSet;
 use std::fs;
 
+use common::pnml::{arc, full_places, net, place, transition};
 use common::{AT_ONCE, Scratch, run};
 use probeline_petri::Net;
 use serde_json::Value;
@@ -112,37 +112,21 @@ fn random_net(seed: u64, places: u64, transitions: u64) -> String {
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % end
     };
-    let mut parts = String::new();
     let mut tokens = vec![0; usize::try_from(places).unwrap()];
     (0..places).for_each(|_| tokens[usize::try_from(random(places)).unwrap()] += 1);
-    for (at, tokens) in tokens.iter().enumerate() {
-        write!(
-            parts,
-            r#"<place id="p{at}"><initialMarking><text>{tokens}</text></initialMarking></place>"#
-        )
-        .unwrap();
-    }
+    let mut parts: Vec<String> =
+        tokens.iter().enumerate().map(|(at, &tokens)| place(&format!("p{at}"), tokens)).collect();
     for at in 0..transitions {
-        write!(parts, r#"<transition id="t{at}"/>"#).unwrap();
-        for arc in 0..1 + random(3) {
-            let (from, to) = (random(places), random(places));
-            write!(
-                parts,
-                r#"<arc id="i{at}_{arc}" source="p{from}" target="t{at}"/>
-                <arc id="o{at}_{arc}" source="t{at}" target="p{to}"/>"#
-            )
-            .unwrap();
+        let id = format!("t{at}");
+        parts.push(transition(&id, &[], &[]));
+        for number in 0..1 + random(3) {
+            let (from, to) = (format!("p{}", random(places)), format!("p{}", random(places)));
+            // Several arcs may have the same ends, but each needs an `id` of its own.
+            let other = |arc: String| arc.replacen("id=\"", &format!("id=\"{number}_"), 1);
+            parts.extend([arc(&from, &id, 1), arc(&id, &to, 1)].map(other));
         }
     }
-    page(&parts)
-}
-
-fn page(parts: &str) -> String {
-    format!(
-        r#"<pnml xmlns="http://www.pnml.org/version-2009/grammar/pnml">
-        <net id="n" type="http://www.pnml.org/version-2009/grammar/ptnet"><page id="g">{parts}</page>
-        </net></pnml>"#
-    )
+    net(&parts)
 }
 
 /// With and without successors that are left out, with one and with several ranks.
@@ -231,26 +215,6 @@ fn properties_of_the_initial_state_and_of_all_states() {
     );
 }
 
-/// The table has room for a part of the states only, and the deadlock is near.
-#[test]
-fn a_counterexample_is_reported_although_the_table_is_full() {
-    let sizes = ["--table-size", "16KiB", "--max-table-size", "16KiB"];
-    let asked = [&["--ranks", "1", "--find-deadlock"], &sizes[..]].concat();
-    let said = run(&[&["explore", "philosophers:10"], &asked[..]].concat()).failed_in_one_line();
-    assert!(
-        said.contains("the table is full") && said.contains(" complete levels were found"),
-        "{said}"
-    );
-    let holders: Vec<String> =
-        (1..=6).map(|of| format!("has_left_{of} + has_right_{of}")).collect();
-    let invariant = format!("{} < 3", holders.join(" + "));
-    let sizes = ["--table-size", "2KiB", "--max-table-size", "2KiB"];
-    let asked = [&["--ranks", "1", "--invariant", &invariant], &sizes[..]].concat();
-    let (row, code, printed) = explored("philosophers:6", &asked);
-    assert_eq!((code, &row["complete"]), (REFUTED, &false.into()), "{printed}");
-    assert_eq!(row["properties"][0]["path"].as_array().unwrap().len(), 3);
-}
-
 /// Neither a table nor a state has room for all states, and another property holds in all of them.
 #[test]
 fn a_counterexample_is_reported_although_another_property_is_open_when_room_ends() {
@@ -297,19 +261,6 @@ fn invalid_inequalities_are_refused_with_their_position() {
     }
 }
 
-fn place(id: &str, tokens: u64) -> String {
-    format!(r#"<place id="{id}"><initialMarking><text>{tokens}</text></initialMarking></place>"#)
-}
-
-fn transition(id: &str, inputs: &[&str], outputs: &[&str]) -> String {
-    let mut parts = format!(r#"<transition id="{id}"/>"#);
-    let inputs = inputs.iter().map(|place| (*place, id));
-    for (from, to) in inputs.chain(outputs.iter().map(|place| (id, *place))) {
-        write!(parts, r#"<arc id="{from}_{to}" source="{from}" target="{to}"/>"#).unwrap();
-    }
-    parts
-}
-
 /// A producer that fills a buffer which no transition empties, beside 60 tokens that move at any time, and
 /// places that take the other bits.
 fn producer(full: u32) -> String {
@@ -317,8 +268,8 @@ fn producer(full: u32) -> String {
     parts.push(transition("work", &["ready"], &["busy"]));
     parts.push(transition("deliver", &["busy"], &["ready", "buffer"]));
     parts.extend(movers());
-    parts.extend((0..full).map(|number| place(&format!("full_{number}"), 1)));
-    page(&parts.concat())
+    parts.extend(full_places(full));
+    net(&parts)
 }
 
 fn movers() -> [String; 3] {
@@ -373,8 +324,8 @@ fn a_place_that_outgrows_a_state_of_a_bounded_net_is_named_with_the_counts() {
     parts.push(transition("assemble", &["part"], &["whole"]));
     parts.push(transition("feed", &["never"], &["never", "whole", "part"]));
     parts.extend(movers());
-    parts.extend((0..991).map(|number| place(&format!("full_{number}"), 1)));
-    let net = page(&parts.concat());
+    parts.extend(full_places(991));
+    let net = net(&parts);
     let needs = "needs at least 1025 bits, and 1024 fit a packed state; take a smaller instance";
     let end = " were found before transition assemble put 1,024 tokens in place whole";
     ends(&net, "64MiB", &[needs, "whole (11)", " states in 1,023 complete levels", end]);

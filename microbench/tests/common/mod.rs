@@ -4,6 +4,7 @@
 // Each test file uses only a part of this module.
 #![allow(dead_code)]
 
+pub(crate) mod pnml;
 pub(crate) mod reported;
 pub(crate) mod terminal;
 
@@ -285,20 +286,6 @@ pub(crate) fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
         thread::sleep(Duration::from_millis(1));
     }
     true
-}
-
-/// Returns a net of 20 tokens that move from `a` to `b` one by one, and from `b` to `c` in groups
-/// of `weight`: 231 states with a weight of 1, and 66 with a weight of 4.
-pub(crate) fn two_steps(weight: u32) -> String {
-    format!(
-        r#"<pnml xmlns="http://www.pnml.org/version-2009/grammar/pnml">
-        <net id="steps" type="http://www.pnml.org/version-2009/grammar/ptnet"><page id="one">
-        <place id="a"><initialMarking><text>20</text></initialMarking></place>
-        <place id="b"/><place id="c"/><transition id="t"/><transition id="u"/>
-        <arc id="at" source="a" target="t"/><arc id="tb" source="t" target="b"/>
-        <arc id="bu" source="b" target="u"><inscription><text>{weight}</text></inscription></arc>
-        <arc id="uc" source="u" target="c"/></page></net></pnml>"#
-    )
 }
 
 /// A temporary directory of a test, deleted when dropped.
