@@ -99,11 +99,7 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
 
-    /// Write the report as a page of Markdown
-    #[arg(long, value_name = "FILE")]
-    pub(crate) markdown: Option<PathBuf>,
-
-    /// Print every row, column, fact and note, as in the Markdown file
+    /// Print every row, column, fact and note
     #[arg(long)]
     pub(crate) full: bool,
 }
