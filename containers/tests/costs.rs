@@ -1,5 +1,6 @@
 //! The cost table of docs/guide/containers.md, counted.
 
+use probeline_containers::aggregator::{self, Aggregator};
 use probeline_containers::array::{self, Array};
 use probeline_containers::counters::{self, Counters};
 use probeline_containers::filter::{self, Filter};
@@ -105,4 +106,23 @@ fn filter_operations() {
     assert_eq!(cost!(filter, filter.insert(1)), [0, 0, 1]);
     assert_eq!(cost!(filter, filter.insert(2)), [0, 0, 2]);
     assert_eq!(cost!(filter, filter.contains(2)), [1, 0, 0]);
+}
+
+#[test]
+fn aggregated_messages() {
+    let config = aggregator::Config { block: 100, blocks: 8, ..aggregator::Config::default() };
+    let engine = Counting::open(config.sizes::<u64>(1, 8));
+    let operations = [aggregator::Operation::EMPTY; 8];
+    let mut messages = Aggregator::open(engine, config, operations, &mut Alone).unwrap();
+    let send = |messages: &mut Aggregator<_, _, u64>| {
+        (0..99)
+            .try_for_each(|number| messages.send(Owner(0), &number).map(|is_sent| assert!(is_sent)))
+    };
+    for _ in 0..4 {
+        assert_eq!(cost!(messages, send(&mut messages)), [0, 0, 0]);
+        assert_eq!(cost!(messages, messages.send(Owner(0), &99)), [0, 1, 0]);
+    }
+    // Where the CPU sees what peers write, a receiver posts nothing.
+    assert_eq!(cost!(messages, messages.progress(|_, _| ())), [0, 0, 0]);
+    assert_eq!(cost!(messages, messages.flush(&mut Alone, |_, _| ())), [0, 1, 0]);
 }

@@ -18,7 +18,9 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
 use memory::Memory;
-use probeline_containers::{Array, Counters, Filter, Queue, array, counters, filter, queue};
+use probeline_containers::{
+    Aggregator, Array, Counters, Filter, Queue, aggregator, array, counters, filter, queue,
+};
 use probeline_map::{Map, Request, Written};
 use probeline_table::{
     CacheEntry, ChunkChoice, Config, Ended, Finished, Intent, OneRoundtrip, Operation, Outcome,
@@ -188,6 +190,18 @@ fn use_containers(direct: bool) -> Option<()> {
     expect(queue.push_batch(host, &[[2; 3]; 60]) == Ok(49))?;
     expect(queue.pop(host) == Ok(Some([1; 3])))?;
     expect(queue.pop_batch(host, &mut [[0; 3]; 60]) == Ok(49) && queue.pop(host) == Ok(None))?;
+
+    let mut operations = [aggregator::Operation::EMPTY; 4];
+    let config = aggregator::Config { block: 4, blocks: 2, ..aggregator::Config::default() };
+    let messages = Aggregator::open(Memory::new(), config, &mut operations[..], &mut Alone);
+    let (mut messages, mut sum) = (messages.ok()?, 0);
+    for number in 0..30_u64 {
+        while messages.send(host, &number) == Ok(false) {
+            messages.progress(|_, number| sum += number).ok()?;
+        }
+    }
+    messages.flush(&mut Alone, |_, number| sum += number).ok()?;
+    expect(sum == 29 * 15)?;
 
     let mut operations = [counters::Operation::EMPTY; 4];
     let config = counters::Config { direct, ..counters::Config::for_keys(100, 40) };
