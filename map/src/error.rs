@@ -45,7 +45,7 @@ pub enum ConfigError {
     #[error("lock_attempts is 0: it must be at least 1")]
     LockAttempts,
     /// The map has no bucket, or more than the windows have room for.
-    #[error("buckets_per_owner is {found}: {}", BucketsAdvice { found: *found, most: *most, words: *words })]
+    #[error("buckets_per_owner is {found}: {}", advice(*found, *most, *words))]
     Buckets {
         /// Buckets in each part, as given.
         found: u64,
@@ -66,13 +66,8 @@ pub enum ConfigError {
         most: u32,
     },
     /// No storage for operations, or more than the transport has slots for.
-    #[error("storage for {found} operations: {}", StorageAdvice { found: *found, most: *most })]
-    Operations {
-        /// Operations given.
-        found: usize,
-        /// The largest number that the transport's slots allow.
-        most: u32,
-    },
+    #[error(transparent)]
+    Operations(#[from] OperationsError),
     /// The transport's depth is too small for an eviction.
     #[error(
         "the transport's depth is {found}: at least {least} is needed for an eviction; open the engine \
@@ -113,53 +108,20 @@ pub enum ConfigError {
 }
 
 /// Advice about a number of buckets.
-struct BucketsAdvice {
-    found: u64,
-    most: u64,
-    words: u64,
-}
-
-impl fmt::Display for BucketsAdvice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self { found: 0, .. } => write!(f, "it must be at least 1"),
-            Self { most: 0, words, .. } => write!(
-                f,
-                "the windows have no room for a single bucket of {words} words; open the engine with \
-                 config.sizes::<K, V>(operations)"
-            ),
-            Self { most, words, .. } => write!(
-                f,
-                "the windows have room for {most} buckets of {words} words; open the engine with \
-                 config.sizes::<K, V>(operations)"
-            ),
-        }
-    }
-}
-
-/// Advice about storage for no operations, or for more than the transport has slots for.
-struct StorageAdvice {
-    found: usize,
-    most: u32,
-}
-
-impl fmt::Display for StorageAdvice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self { found: 0, .. } => write!(f, "pass storage for at least 1"),
-            Self { found, most } => write!(
-                f,
-                "the engine has slots for {most}; open it with config.sizes::<K, V>({found}), or pass \
-                 less storage"
-            ),
-        }
-    }
-}
-
-impl From<OperationsError> for ConfigError {
-    fn from(OperationsError { found, most }: OperationsError) -> Self {
-        Self::Operations { found, most }
-    }
+fn advice(found: u64, most: u64, words: u64) -> impl fmt::Display {
+    fmt::from_fn(move |f| match (found, most) {
+        (0, _) => f.write_str("it must be at least 1"),
+        (_, 0) => write!(
+            f,
+            "the windows have no room for a single bucket of {words} words; open the engine with \
+             config.sizes::<K, V>(operations)"
+        ),
+        _ => write!(
+            f,
+            "the windows have room for {most} buckets of {words} words; open the engine with \
+             config.sizes::<K, V>(operations)"
+        ),
+    })
 }
 
 /// The reason why a map was not opened.

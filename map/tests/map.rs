@@ -609,8 +609,8 @@ fn refuses_bad_configurations() {
     assert_eq!(refused(locked, 2), full);
     assert_eq!(
         refused(good, 3).to_string(),
-        "storage for 3 operations: the engine has slots for 2; open it with config.sizes::<K, V>(3), \
-         or pass less storage"
+        "storage for 3 operations: the engine has slots for 2; open it with config.sizes(3), or pass \
+         less storage"
     );
     let depth = good.sizes::<u64, u64>(2).with_depth(6);
     let shallow = AnyEngine::new(Builder::new(depth).open(&mut Alone).unwrap());

@@ -1,5 +1,7 @@
 //! Errors of the pipeline and of its operations.
 
+use core::fmt;
+
 use probeline_transport::{Fault, OpError, PostError, SlotError};
 use thiserror::Error as ThisError;
 
@@ -87,12 +89,26 @@ pub enum Error {
 
 /// The number of operations is invalid: none, or more than the engine has slots for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
-#[error("storage for {found} operations: the engine's slots allow 1 to {most}")]
+#[error("storage for {found} operations: {}", self.advice())]
 pub struct OperationsError {
     /// Operations that the storage has.
     pub found: usize,
     /// The largest number that the engine's slots and the tokens allow.
     pub most: u32,
+}
+
+impl OperationsError {
+    fn advice(&self) -> impl fmt::Display {
+        let Self { found, most } = *self;
+        fmt::from_fn(move |f| match found {
+            0 => f.write_str("pass storage for at least 1"),
+            _ => write!(
+                f,
+                "the engine has slots for {most}; open it with config.sizes({found}), or pass less \
+                 storage"
+            ),
+        })
+    }
 }
 
 /// The reason why a structure was not opened; `C` says why its configuration is invalid.

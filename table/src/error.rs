@@ -56,7 +56,7 @@ pub enum ConfigError {
         expected: u64,
     },
     /// The number of buckets is 0, not a multiple of 8, or too large for the windows.
-    #[error("buckets_per_owner is {found}: {}", BucketsAdvice { found: *found, most: *most })]
+    #[error("buckets_per_owner is {found}: {}", buckets_advice(*found, *most))]
     Buckets {
         /// Buckets in each part, as given.
         found: u64,
@@ -64,13 +64,8 @@ pub enum ConfigError {
         most: u64,
     },
     /// No storage for operations, or more than the transport has slots for.
-    #[error("storage for {found} operations: {}", StorageAdvice { found: *found, most: *most })]
-    Operations {
-        /// Operations given.
-        found: usize,
-        /// The largest number that the transport's slots allow.
-        most: u32,
-    },
+    #[error(transparent)]
+    Operations(#[from] OperationsError),
     /// A wide table cannot claim a bucket along with the first READ.
     #[error(
         "one_roundtrip must be Off for wide keys: a bucket is claimed only after the key was written"
@@ -118,7 +113,7 @@ pub enum ConfigError {
         most: u64,
     },
     /// There are no entries, or the windows are too small for them.
-    #[error("entries_per_owner is {found}: {}", EntriesAdvice { found: *found, words: *words, room: *room })]
+    #[error("entries_per_owner is {found}: {}", entries_advice(*found, *words, *room))]
     Entries {
         /// Entries in each part, as given.
         found: u64,
@@ -139,14 +134,8 @@ pub enum ConfigError {
 }
 
 /// Advice about a number of buckets that the windows do not hold.
-struct BucketsAdvice {
-    found: u64,
-    most: u64,
-}
-
-impl fmt::Display for BucketsAdvice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { found, most } = *self;
+fn buckets_advice(found: u64, most: u64) -> impl fmt::Display {
+    fmt::from_fn(move |f| {
         let line = u64::from(LINE_BUCKETS);
         let below = found / line * line;
         match (below, below.checked_add(line)) {
@@ -160,52 +149,19 @@ impl fmt::Display for BucketsAdvice {
                 write!(f, "it must be a multiple of 8, such as {below} or {above}")
             }
         }
-    }
+    })
 }
 
 /// Advice about a number of entries that the windows do not hold.
-struct EntriesAdvice {
-    found: u64,
-    words: u64,
-    room: u64,
-}
-
-impl fmt::Display for EntriesAdvice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self { found: 0, .. } => write!(f, "it must be at least 1"),
-            Self { words, room, .. } => write!(
-                f,
-                "with them the table takes {words} words of each window, which has {room} for it; \
-                 open the engine with config.sizes(operations)"
-            ),
-        }
-    }
-}
-
-/// Advice about storage for no operations, or for more than the transport has slots for.
-struct StorageAdvice {
-    found: usize,
-    most: u32,
-}
-
-impl fmt::Display for StorageAdvice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self { found: 0, .. } => write!(f, "pass storage for at least 1"),
-            Self { found, most } => write!(
-                f,
-                "the engine has slots for {most}; open it with \
-                 config.sizes({found}), or pass less storage"
-            ),
-        }
-    }
-}
-
-impl From<OperationsError> for ConfigError {
-    fn from(OperationsError { found, most }: OperationsError) -> Self {
-        Self::Operations { found, most }
-    }
+fn entries_advice(found: u64, words: u64, room: u64) -> impl fmt::Display {
+    fmt::from_fn(move |f| match found {
+        0 => f.write_str("it must be at least 1"),
+        _ => write!(
+            f,
+            "with them the table takes {words} words of each window, which has {room} for it; \
+             open the engine with config.sizes(operations)"
+        ),
+    })
 }
 
 /// The reason why the keys of a table were not moved into a larger one.

@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use probeline_pipeline::OperationsError;
 use probeline_sim::{Cluster, Engine};
 use probeline_table::{
     Config, ConfigError, Intent, MAX_KEY, Operation, OperationError, Outcome, Stats, Table, Tag,
@@ -114,8 +115,8 @@ fn chunks_are_one_to_65536() {
 
 #[test]
 fn operations_have_two_slots_each() {
-    let refused =
-        |found| (found, ConfigError::Operations { found: found as usize, most: SIM.slots / 2 });
+    let most = SIM.slots / 2;
+    let refused = |found| (found, OperationsError { found: found as usize, most }.into());
     limits(
         |operations| new(*SIM, CONFIG, operations),
         &[1, 2, 3],
