@@ -182,8 +182,6 @@ use probeline_status::{
 
 // They have names of files and hosts, which stay as they are.
 errors! { &[],
-    exchange::SecretError: |_| INVALID;
-    exchange::LaunchError: |_| JOIN;
     exchange::RanksFailed: |_| LOST;
     #[cfg(feature = "mpi")]
     probeline::mpi::InitError: |_| JOIN;
@@ -246,9 +244,11 @@ fn of_exchange(error: ExchangeError) -> probeline_status {
 }
 
 fn of_join(error: &exchange::JoinError) -> probeline_status {
-    use exchange::JoinError::{Address, RankOutOfRange, Remote, Secret, Size};
+    use exchange::JoinError as E;
     match error {
-        Size { .. } | RankOutOfRange { .. } | Address { .. } | Remote { .. } | Secret(_) => INVALID,
+        E::Size { .. } | E::RankOutOfRange { .. } | E::Address { .. } | E::Remote { .. } => INVALID,
+        E::NoSecret | E::SecretFile { .. } | E::SecretExposed { .. } => INVALID,
+        E::SecretLength { .. } | E::NoRandom => INVALID,
         _ => JOIN,
     }
 }

@@ -20,7 +20,6 @@ use crate::error::JoinError;
 use crate::handshake::{HandshakeError, respond};
 use crate::limits::{HANDSHAKE_LIMIT, deadline, whole_seconds};
 use crate::link::{Frame, Kind, Link, MAX_JOIN_BYTES, RENDEZVOUS_BYTES};
-use crate::secret::SecretError;
 use crate::socket::{Socket, wait};
 use crate::spec::{JobSpec, parse_join};
 use crate::tcp::Tcp;
@@ -279,7 +278,7 @@ impl<'a> Coordinator<'a> {
                         let stage = Stage::Joining(Link::new(Owner(0), socket, session));
                         return self.advance(Pending { since, until, stage });
                     }
-                    Err(HandshakeError::NoRandom) => return Err(SecretError::NoRandom.into()),
+                    Err(HandshakeError::NoRandom) => return Err(JoinError::NoRandom),
                     Err(_) => Stage::Refused(socket),
                 }
             }

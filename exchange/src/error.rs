@@ -3,14 +3,18 @@
 use core::fmt;
 use core::net::SocketAddr;
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 
 use probeline_pmi::{Pmi1Error, PmixError};
 
 use crate::difference::Difference;
-use crate::launch::{Launch, LaunchError, Server};
+use crate::launch::{Launch, Server};
 use crate::limits::{MAX_PARAMETERS_BYTES, MAX_RANKS};
-use crate::secret::{SECRET_VARIABLE, SecretError};
+use crate::secret::{MAX_BYTES, MIN_BYTES, SECRET_VARIABLE};
+
+/// What to do about the variables of a launcher.
+const ADVICE: &str = "unset the variables of an earlier launch, or give rank and size as options";
 
 /// The reason why a rank could not join its job.
 #[derive(Debug, thiserror::Error)]
@@ -107,12 +111,41 @@ pub enum JoinError {
     /// A system call failed.
     #[error("{doing} failed: {error}")]
     System { doing: &'static str, error: io::Error },
-    /// There is no usable secret.
-    #[error(transparent)]
-    Secret(#[from] SecretError),
-    /// The environment variables of a launcher are inconsistent.
-    #[error(transparent)]
-    Launch(#[from] LaunchError),
+    /// The environment has no [`SECRET_VARIABLE`].
+    #[error("no secret is given: set {SECRET_VARIABLE} for all ranks, or give a secret file")]
+    NoSecret,
+    /// The secret file cannot be read.
+    #[error("cannot read the secret file {}: {error}", .path.display())]
+    SecretFile { path: PathBuf, error: io::Error },
+    /// Other users may read or write the secret file.
+    #[error(
+        "the secret file {0} has mode {mode:03o}, so other users may read it: chmod 600 {0}",
+        .path.display()
+    )]
+    SecretExposed { path: PathBuf, mode: u32 },
+    /// The length of the secret is not between 16 and 4096 bytes.
+    #[error(
+        "the secret has {bytes} bytes instead of {MIN_BYTES} to {MAX_BYTES}: create one with \
+         openssl rand -hex 32"
+    )]
+    SecretLength { bytes: usize },
+    /// The system has no random bytes.
+    #[error("the system has no random bytes: check getrandom(2)")]
+    NoRandom,
+    /// A variable of a launcher is not a number from 0 to 4294967295.
+    #[error("the environment has {variable}={value:?}, which is not a number: {ADVICE}")]
+    VariableNotANumber { variable: &'static str, value: String },
+    /// Only one of two variables of a launcher that belong together is set.
+    #[error("the environment has {set} and no {unset}: {ADVICE}")]
+    VariableMissing { set: &'static str, unset: &'static str },
+    /// The rank in the variables of a launcher is not below the size.
+    #[error("the environment has {variable}={rank} and {size_variable}={size}: {ADVICE}")]
+    VariablesOutOfRange {
+        variable: &'static str,
+        rank: u32,
+        size_variable: &'static str,
+        size: u32,
+    },
     /// No launcher has started this process, so its rank and size are unknown.
     #[error(
         "no launcher gives this process a rank: start it with mpirun or srun, join with \

@@ -7,6 +7,8 @@
 use core::fmt;
 use std::env;
 
+use crate::JoinError;
+
 /// The environment variable with the rank of a process that rank 0 has spawned.
 pub(crate) const RANK_VARIABLE: &str = "PROBELINE_RANK";
 /// The environment variable with the number of ranks of that job.
@@ -126,22 +128,22 @@ impl Launch {
     /// or a batch script.
     ///
     /// # Errors
-    /// [`LaunchError`] if the variables are inconsistent.
-    pub fn from_env() -> Result<Option<Self>, LaunchError> {
+    /// [`JoinError`] if the variables are inconsistent.
+    pub fn from_env() -> Result<Option<Self>, JoinError> {
         Self::from_lookup(variable)
     }
 
     /// As [`from_env`](Self::from_env), if the launcher started several processes.
     ///
     /// # Errors
-    /// [`LaunchError`] if the variables are inconsistent.
-    pub fn of_several() -> Result<Option<Self>, LaunchError> {
+    /// [`JoinError`] if the variables are inconsistent.
+    pub fn of_several() -> Result<Option<Self>, JoinError> {
         Ok(Self::from_env()?.filter(|launch| launch.size > 1))
     }
 
     fn from_lookup(
         lookup: impl Fn(&'static str) -> Option<String>,
-    ) -> Result<Option<Self>, LaunchError> {
+    ) -> Result<Option<Self>, JoinError> {
         let launchers = [
             Launcher::Probeline,
             Launcher::OpenMpi,
@@ -154,7 +156,7 @@ impl Launch {
     }
 
     /// The place given by this launcher, even if variables of others are set.
-    pub(crate) fn by(launcher: Launcher) -> Result<Option<Self>, LaunchError> {
+    pub(crate) fn by(launcher: Launcher) -> Result<Option<Self>, JoinError> {
         launcher.launch(&variable)
     }
 }
@@ -168,12 +170,12 @@ type Lookup<'a> = &'a dyn Fn(&'static str) -> Option<String>;
 
 impl Launcher {
     /// The place in a job of this launcher, if one of the variables of rank and size is set.
-    fn launch(self, lookup: Lookup<'_>) -> Result<Option<Launch>, LaunchError> {
+    fn launch(self, lookup: Lookup<'_>) -> Result<Option<Launch>, JoinError> {
         let number = |variable| match lookup(variable) {
             None => Ok(None),
             Some(value) => match value.parse::<u32>() {
                 Ok(number) => Ok(Some(number)),
-                Err(_) => Err(LaunchError::NotANumber { variable, value }),
+                Err(_) => Err(JoinError::VariableNotANumber { variable, value }),
             },
         };
         let (rank_variable, size_variable, local_rank, local_size) = self.variables(lookup);
@@ -197,12 +199,12 @@ impl Launcher {
                     Some(_) => [rank_variable, size_variable],
                     None => [size_variable, rank_variable],
                 };
-                return Err(LaunchError::HalfSet { set, unset });
+                return Err(JoinError::VariableMissing { set, unset });
             }
         };
         if rank >= size {
             let variable = rank_variable;
-            return Err(LaunchError::RankOutOfRange { variable, rank, size_variable, size });
+            return Err(JoinError::VariablesOutOfRange { variable, rank, size_variable, size });
         }
         let local_rank = number(local_rank)?;
         let local_size = local_size.map_or(Ok(None), number)?;
@@ -234,41 +236,23 @@ impl Launcher {
     }
 }
 
-/// The advice of every [`LaunchError`].
-const ADVICE: &str = "unset the variables of an earlier launch, or give rank and size as options";
-
-/// The reason why the variables of a launcher are inconsistent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the messages name the fields")]
-pub enum LaunchError {
-    /// A variable is not a number from 0 to 4294967295.
-    #[error("the environment has {variable}={value:?}, which is not a number: {ADVICE}")]
-    NotANumber { variable: &'static str, value: String },
-    /// Only one of two variables that belong together is set.
-    #[error("the environment has {set} and no {unset}: {ADVICE}")]
-    HalfSet { set: &'static str, unset: &'static str },
-    /// The rank is not below the size.
-    #[error("the environment has {variable}={rank} and {size_variable}={size}: {ADVICE}")]
-    RankOutOfRange { variable: &'static str, rank: u32, size_variable: &'static str, size: u32 },
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn launch(variables: &str) -> Result<Option<Launch>, LaunchError> {
+    fn launch(variables: &str) -> Result<Option<Launch>, String> {
         Launch::from_lookup(|name| {
             let mut pairs = variables.split(' ').filter_map(|pair| pair.split_once('='));
             pairs.find(|(found, _)| *found == name).map(|(_, value)| value.to_owned())
         })
+        .map_err(|error| error.to_string())
     }
 
     fn found(
         launcher: Launcher,
         [rank, size]: [u32; 2],
         [local_rank, local_size]: [Option<u32>; 2],
-    ) -> Result<Option<Launch>, LaunchError> {
+    ) -> Result<Option<Launch>, String> {
         Ok(Some(Launch { launcher, rank, size, local_rank, local_size }))
     }
 
@@ -334,10 +318,9 @@ mod tests {
             ("PMIX_RANK=0", "PMIX_RANK", "SLURM_NTASKS"),
             ("SLURM_PROCID=0 SLURM_STEP_ID=0", "SLURM_PROCID", "SLURM_NTASKS"),
         ] {
-            let error = LaunchError::HalfSet { set, unset };
-            let message = error.to_string();
+            let message = JoinError::VariableMissing { set, unset }.to_string();
             assert!(message.contains(set) && message.contains(unset), "{message}");
-            assert_eq!(launch(variables), Err(error), "{variables}");
+            assert_eq!(launch(variables), Err(message), "{variables}");
         }
     }
 
@@ -352,8 +335,9 @@ mod tests {
         ] {
             for value in ["", "x", "-1", "1.0", "4294967296"] {
                 let error = launch(&format!("{others} {variable}={value}")).unwrap_err();
-                assert_eq!(error, LaunchError::NotANumber { variable, value: value.to_owned() });
-                assert!(error.to_string().contains(variable), "{error}");
+                let value = value.to_owned();
+                assert_eq!(error, JoinError::VariableNotANumber { variable, value }.to_string());
+                assert!(error.contains(variable), "{error}");
             }
         }
     }
@@ -364,8 +348,8 @@ mod tests {
             [("PMI_RANK=2 PMI_SIZE=2", 2, 2), ("PMI_RANK=0 PMI_SIZE=0", 0, 0)]
         {
             let (variable, size_variable) = ("PMI_RANK", "PMI_SIZE");
-            let error = LaunchError::RankOutOfRange { variable, rank, size_variable, size };
-            assert_eq!(launch(variables), Err(error));
+            let error = JoinError::VariablesOutOfRange { variable, rank, size_variable, size };
+            assert_eq!(launch(variables), Err(error.to_string()));
         }
     }
 }

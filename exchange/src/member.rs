@@ -15,7 +15,6 @@ use crate::error::JoinError;
 use crate::handshake::{HandshakeError, Initiator, VERSION};
 use crate::limits::{deadline, whole_seconds};
 use crate::link::{BadFrame, Frame, Kind, Link, RENDEZVOUS_BYTES};
-use crate::secret::SecretError;
 use crate::socket::{Socket, wait};
 use crate::spec::{JobSpec, parse_join};
 use crate::tcp::Tcp;
@@ -129,7 +128,7 @@ fn handshake_error(error: HandshakeError, address: &str) -> AttemptError {
         HandshakeError::Garbage => JoinError::NotProbeline { address: address.to_owned() },
         HandshakeError::Version(theirs) => JoinError::Version { mine: VERSION, theirs },
         HandshakeError::WrongSecret => JoinError::WrongSecret,
-        HandshakeError::NoRandom => return AttemptError::Final(SecretError::NoRandom.into()),
+        HandshakeError::NoRandom => return AttemptError::Final(JoinError::NoRandom),
     })
 }
 

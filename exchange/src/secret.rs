@@ -3,19 +3,21 @@
 use core::fmt;
 use std::env;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use zeroize::Zeroizing;
+
+use crate::JoinError;
 
 /// The environment variable that carries the secret.
 pub const SECRET_VARIABLE: &str = "PROBELINE_SECRET";
 
 /// The minimum length of a secret: 128 bits if they are random.
-const MIN_BYTES: usize = 16;
+pub(crate) const MIN_BYTES: usize = 16;
 /// The maximum length of a secret; a longer file is the wrong file.
-const MAX_BYTES: usize = 4096;
+pub(crate) const MAX_BYTES: usize = 4096;
 
 /// A secret shared by the ranks of one job. Erased from memory when dropped; `Debug` hides it.
 ///
@@ -28,11 +30,11 @@ impl Secret {
     /// A secret of these bytes.
     ///
     /// # Errors
-    /// [`SecretError::Length`] below 16 or above 4096 bytes.
-    pub fn new(bytes: Vec<u8>) -> Result<Self, SecretError> {
+    /// [`JoinError::SecretLength`] below 16 or above 4096 bytes.
+    pub fn new(bytes: Vec<u8>) -> Result<Self, JoinError> {
         let bytes = Zeroizing::new(bytes);
         if !(MIN_BYTES..=MAX_BYTES).contains(&bytes.len()) {
-            return Err(SecretError::Length { bytes: bytes.len() });
+            return Err(JoinError::SecretLength { bytes: bytes.len() });
         }
         Ok(Self(bytes))
     }
@@ -40,15 +42,15 @@ impl Secret {
     /// Reads the file at `path`, without one newline at its end.
     ///
     /// # Errors
-    /// [`SecretError::Exposed`] if other users than the file's owner may read it,
-    /// [`SecretError::File`] if it cannot be read, [`SecretError::Length`].
-    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, SecretError> {
+    /// [`JoinError::SecretExposed`] if other users than the file's owner may read it,
+    /// [`JoinError::SecretFile`] if it cannot be read, [`JoinError::SecretLength`].
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, JoinError> {
         let path = path.as_ref();
-        let unreadable = |error| SecretError::File { path: path.to_owned(), error };
+        let unreadable = |error| JoinError::SecretFile { path: path.to_owned(), error };
         let file = File::open(path).map_err(unreadable)?;
         let mode = file.metadata().map_err(unreadable)?.permissions().mode() & 0o777;
         if mode & 0o077 != 0 {
-            return Err(SecretError::Exposed { path: path.to_owned(), mode });
+            return Err(JoinError::SecretExposed { path: path.to_owned(), mode });
         }
         // Reserved before reading, because growing would leave a copy in memory.
         let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_BYTES + 2));
@@ -62,20 +64,20 @@ impl Secret {
     /// Reads [`SECRET_VARIABLE`].
     ///
     /// # Errors
-    /// [`SecretError::Unset`], or [`SecretError::Length`].
-    pub fn from_env() -> Result<Self, SecretError> {
+    /// [`JoinError::NoSecret`], or [`JoinError::SecretLength`].
+    pub fn from_env() -> Result<Self, JoinError> {
         use std::os::unix::ffi::OsStringExt;
-        let value = env::var_os(SECRET_VARIABLE).ok_or(SecretError::Unset)?;
+        let value = env::var_os(SECRET_VARIABLE).ok_or(JoinError::NoSecret)?;
         Self::new(value.into_vec())
     }
 
     /// A new random secret of 64 hexadecimal digits, which fits into an environment variable.
     ///
     /// # Errors
-    /// [`SecretError::NoRandom`] if the system has no random bytes.
-    pub fn random() -> Result<Self, SecretError> {
+    /// [`JoinError::NoRandom`] if the system has no random bytes.
+    pub fn random() -> Result<Self, JoinError> {
         let mut random = Zeroizing::new([0_u8; 32]);
-        getrandom::fill(&mut *random).map_err(|_| SecretError::NoRandom)?;
+        getrandom::fill(&mut *random).map_err(|_| JoinError::NoRandom)?;
         let digit = |value: u8| char::from_digit(value.into(), 16).map_or(0, |c| c as u8);
         Self::new(random.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect())
     }
@@ -91,37 +93,10 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The reason why there is no usable secret.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the messages name the fields")]
-pub enum SecretError {
-    /// The environment has no [`SECRET_VARIABLE`].
-    #[error("no secret is given: set {SECRET_VARIABLE} for all ranks, or give a secret file")]
-    Unset,
-    /// The file cannot be read.
-    #[error("cannot read the secret file {}: {error}", .path.display())]
-    File { path: PathBuf, error: io::Error },
-    /// Other users may read or write the file.
-    #[error(
-        "the secret file {0} has mode {mode:03o}, so other users may read it: chmod 600 {0}",
-        .path.display()
-    )]
-    Exposed { path: PathBuf, mode: u32 },
-    /// The length is not between 16 and 4096 bytes.
-    #[error(
-        "the secret has {bytes} bytes instead of {MIN_BYTES} to {MAX_BYTES}: create one with \
-         openssl rand -hex 32"
-    )]
-    Length { bytes: usize },
-    /// The system has no random bytes.
-    #[error("the system has no random bytes: check getrandom(2)")]
-    NoRandom,
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::PathBuf;
     use std::process;
 
     use super::*;
@@ -133,7 +108,7 @@ mod tests {
         path
     }
 
-    fn read(name: &str, content: &[u8], mode: u32) -> Result<Secret, SecretError> {
+    fn read(name: &str, content: &[u8], mode: u32) -> Result<Secret, JoinError> {
         let path = file(name, content, mode);
         let secret = Secret::from_file(&path);
         fs::remove_file(path).unwrap();
@@ -150,7 +125,7 @@ mod tests {
     fn a_file_that_other_users_may_read_is_refused_with_advice() {
         for mode in [0o640, 0o604, 0o620, 0o666] {
             let error = read("exposed", b"0123456789abcdef", mode).unwrap_err();
-            assert!(matches!(error, SecretError::Exposed { mode: found, .. } if found == mode));
+            assert!(matches!(error, JoinError::SecretExposed { mode: found, .. } if found == mode));
             assert!(error.to_string().contains("chmod 600 "), "{error}");
         }
         assert!(read("owner", b"0123456789abcdef", 0o400).is_ok());
@@ -165,7 +140,7 @@ mod tests {
         assert!(read("longest", &[&[b'x'; 4096][..], b"\n"].concat(), 0o600).is_ok());
         assert!(matches!(
             read("huge", &vec![b'x'; 1 << 20], 0o600),
-            Err(SecretError::Length { .. })
+            Err(JoinError::SecretLength { .. })
         ));
     }
 

@@ -15,7 +15,7 @@ use crate::launch::{Launch, Launcher, Server};
 use crate::limits::{Limits, deadline, whole_seconds};
 use crate::machine::{addresses, loopback_id};
 use crate::member::join_rank_0;
-use crate::secret::{Secret, SecretError};
+use crate::secret::Secret;
 use crate::spawn::listen_on_loopback;
 use crate::spec::JobSpec;
 use crate::tcp::Tcp;
@@ -108,7 +108,7 @@ impl Place {
         limits: Limits,
     ) -> Result<Tcp, JoinError> {
         let Self { rank, size, card: BusinessCard { secret, addresses }, listener } = self;
-        let secret = given.or(secret).ok_or(SecretError::Unset)?;
+        let secret = given.or(secret).ok_or(JoinError::NoSecret)?;
         let spec = JobSpec { rank, size, parameters, secret, limits };
         spec.check()?;
         match listener {
@@ -348,7 +348,7 @@ mod tests {
             );
         }
         let short = BusinessCard::from_text("00,127.0.0.1:7");
-        assert!(matches!(short, Err(JoinError::Secret(_))), "{short:?}");
+        assert!(matches!(short, Err(JoinError::SecretLength { .. })), "{short:?}");
     }
 
     #[test]

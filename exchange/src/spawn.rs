@@ -20,7 +20,7 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use crate::coordinator::admit_ranks;
 use crate::error::JoinError;
-use crate::launch::{LaunchError, RANK_VARIABLE, RANKS_VARIABLE};
+use crate::launch::{RANK_VARIABLE, RANKS_VARIABLE};
 use crate::limits::{Limits, deadline};
 use crate::rendezvous::Rendezvous;
 use crate::secret::{SECRET_VARIABLE, Secret};
@@ -108,7 +108,7 @@ fn start(
 pub(crate) fn spawned_rendezvous() -> Result<Rendezvous, JoinError> {
     let read = |variable: &'static str| {
         let value = env::var_os(variable).map(|value| value.to_string_lossy().into_owned());
-        value.ok_or(LaunchError::HalfSet { set: RANK_VARIABLE, unset: variable })
+        value.ok_or(JoinError::VariableMissing { set: RANK_VARIABLE, unset: variable })
     };
     let parent = read(PARENT_VARIABLE)?;
     set_parent_process_death_signal(Some(Signal::KILL))

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::env;
 use std::path::Path;
 
-use probeline::exchange::{JoinError, Rendezvous, SECRET_VARIABLE, Secret, SecretError, Start};
+use probeline::exchange::{JoinError, Rendezvous, SECRET_VARIABLE, Secret, Start};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::cli::{DEFAULT_PORT, NodesArgs};
@@ -140,7 +140,7 @@ pub(crate) fn not_met(error: JoinError, args: &NodesArgs) -> Failure {
             "{address:?} is no address to meet at ({error}): give --two-nodes the first node's \
              name or one of the addresses it prints"
         )),
-        JoinError::Secret(SecretError::Unset) => Failure::new(format!(
+        JoinError::NoSecret => Failure::new(format!(
             "no secret is given: copy the whole line that the first node prints, with \
              {SECRET_VARIABLE}=, or give the secret that the first was given"
         )),
