@@ -57,7 +57,8 @@ impl Rendezvous {
     pub(crate) fn join_mpi(limit: Duration) -> Result<Self, Error> {
         // SAFETY: a job belongs to one thread; the header asks for MPI_THREAD_MULTIPLE if others call
         // MPI.
-        let world = unsafe { probeline::mpi::World::init_or_attach(limit) }?;
+        let world = unsafe { probeline::mpi::World::init_or_attach(limit) }
+            .map_err(|error| Error::new(crate::probeline_status::PROBELINE_ERROR_JOIN, error))?;
         Ok(Self::Mpi(world.members()?))
     }
 

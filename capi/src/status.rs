@@ -184,8 +184,6 @@ use probeline_status::{
 errors! { &[],
     exchange::RanksFailed: |_| LOST;
     #[cfg(feature = "mpi")]
-    probeline::mpi::InitError: |_| JOIN;
-    #[cfg(feature = "mpi")]
     probeline::mpi::OpenError: |_| probeline_status::PROBELINE_ERROR_OPEN;
 }
 

@@ -48,7 +48,7 @@ mod world;
 
 pub use builder::{Builder, MAX_DEPTH};
 pub use engine::Engine;
-pub use error::{InitError, MpiError, OpenError};
+pub use error::{MpiError, OpenError};
 pub use exchange::Members;
 pub use info::{AccSingleIntrinsic, Component, Info, library_version};
 pub use world::{RawComm, World};

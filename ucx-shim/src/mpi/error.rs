@@ -50,10 +50,11 @@ impl MpiError {
 /// `MPI_SUCCESS`, which the standard makes 0.
 pub(super) const SUCCESS: i32 = 0;
 
-/// The reason why MPI could not be started.
+/// The reason why MPI could not be started or an engine not be opened. If one owner cannot open its
+/// engine, none can.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum InitError {
+pub enum OpenError {
     /// This process has or had a [`World`](super::World), or other code has started MPI.
     #[error(
         "MPI was started in this process before, and can be started only once: keep one World and \
@@ -63,15 +64,6 @@ pub enum InitError {
     /// No other code has started MPI, or it was finalized.
     #[error("MPI does not run in this process: call MPI_Init before, and MPI_Finalize after")]
     NotRunning,
-    /// A call of MPI failed.
-    #[error(transparent)]
-    Mpi(#[from] MpiError),
-}
-
-/// The reason why an engine could not be opened. If one owner fails, all do.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum OpenError {
     /// The owners cannot open engines together.
     #[error(transparent)]
     Setup(#[from] SetupError),

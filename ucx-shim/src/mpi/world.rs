@@ -8,7 +8,6 @@ use std::rc::Rc;
 
 use ::mpi::ffi;
 
-use super::error::InitError;
 use super::exchange::Members;
 use super::runtime::{Runtime, abort, return_errors};
 use super::{MpiError, OpenError};
@@ -41,14 +40,14 @@ impl World {
     /// `limit` is the maximum time to wait for the slowest rank in a collective call.
     ///
     /// # Errors
-    /// [`InitError`]: MPI was started before, or cannot start. Some libraries abort the process
+    /// [`OpenError`]: MPI was started before, or cannot start. Some libraries abort the process
     /// instead.
-    pub fn init(limit: Duration) -> Result<Self, InitError> {
+    pub fn init(limit: Duration) -> Result<Self, OpenError> {
         let mut running = 0;
         // SAFETY: may be called at any time, with a live pointer.
         unsafe { ffi::MPI_Initialized(&raw mut running) };
         if running != 0 || STARTED.swap(true, Relaxed) {
-            return Err(InitError::Second);
+            return Err(OpenError::Second);
         }
         let mut provided = 0;
         // SAFETY: MPI has not been started, by `STARTED` in this crate and by the call above
@@ -75,10 +74,10 @@ impl World {
     /// calls MPI, or MPI was started with `MPI_THREAD_MULTIPLE`.
     ///
     /// # Errors
-    /// [`InitError::NotRunning`], or MPI failed.
-    pub unsafe fn attach(comm: RawComm, limit: Duration) -> Result<Self, InitError> {
+    /// [`OpenError::NotRunning`], or MPI failed.
+    pub unsafe fn attach(comm: RawComm, limit: Duration) -> Result<Self, OpenError> {
         if !is_running() {
-            return Err(InitError::NotRunning);
+            return Err(OpenError::NotRunning);
         }
         Ok(Self(Runtime::new(limit, duplicate(comm)?, false)))
     }
@@ -91,8 +90,8 @@ impl World {
     /// `MPI_THREAD_MULTIPLE`.
     ///
     /// # Errors
-    /// [`InitError`].
-    pub unsafe fn init_or_attach(limit: Duration) -> Result<Self, InitError> {
+    /// [`OpenError`].
+    pub unsafe fn init_or_attach(limit: Duration) -> Result<Self, OpenError> {
         if !is_running() {
             return Self::init(limit);
         }

@@ -6,7 +6,7 @@ use std::thread;
 
 use probeline_transport::{Exchange, Owner, RemoteWord, Sizes, Token, Transport};
 use probeline_ucx_shim::SetupError;
-use probeline_ucx_shim::mpi::{Builder, InitError, Members, OpenError, World};
+use probeline_ucx_shim::mpi::{Builder, Members, OpenError, World};
 
 use crate::LIMIT;
 use crate::settings::Setting;
@@ -55,7 +55,7 @@ pub(crate) fn sizes_differ(_: &World, members: &mut Members, _: &Setting) {
 
 /// MPI can be started once in a process.
 pub(crate) fn second_world(_: &World, _: &mut Members, _: &Setting) {
-    assert_eq!(World::init(LIMIT).err(), Some(InitError::Second));
+    assert_eq!(World::init(LIMIT).err(), Some(OpenError::Second));
 }
 
 /// MPI that other code has started is used, and goes on afterwards. The rounds would exhaust the
