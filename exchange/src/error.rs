@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-use probeline_pmi::{Pmi1Error, PmixError};
+use probeline_pmi::PmiError;
 
 use crate::difference::Difference;
 use crate::launch::{Launch, Server};
@@ -198,12 +198,9 @@ pub enum JoinError {
     /// Rank 0's business card is malformed.
     #[error("rank 0 published a malformed address: start the same build everywhere")]
     BadBusinessCard,
-    /// A call of PMIx failed.
+    /// A call of the launcher's server failed.
     #[error(transparent)]
-    Pmix(#[from] PmixError),
-    /// A call of PMI-1 failed.
-    #[error(transparent)]
-    Pmi(#[from] Pmi1Error),
+    Pmi(#[from] PmiError),
 }
 
 impl JoinError {

@@ -10,7 +10,7 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-use crate::KvStore;
+use crate::{KvStore, PmiError};
 
 /// The environment variable with the descriptor of the socket to the launcher.
 pub const DESCRIPTOR_VARIABLE: &str = "PMI_FD";
@@ -52,17 +52,17 @@ impl Pmi1 {
     /// Connects `rank` to the launcher through the socket that the environment names.
     ///
     /// # Errors
-    /// [`Pmi1Error::Unset`] or [`Pmi1Error::NotOpen`] if no such launcher started this process.
-    pub fn from_env(rank: u32, until: Instant) -> Result<Self, Pmi1Error> {
-        let value = env::var(DESCRIPTOR_VARIABLE).map_err(|_| Pmi1Error::Unset)?;
-        let not_open = |error: io::Error| Pmi1Error::NotOpen { value: value.clone(), error };
+    /// [`PmiError::Unset`] or [`PmiError::NotOpen`] if no such launcher started this process.
+    pub fn from_env(rank: u32, until: Instant) -> Result<Self, PmiError> {
+        let value = env::var(DESCRIPTOR_VARIABLE).map_err(|_| PmiError::Unset)?;
+        let not_open = |error: io::Error| PmiError::NotOpen { value: value.clone(), error };
         let number = value.parse().map_err(|_| not_open(ErrorKind::InvalidInput.into()))?;
         let stream = copy_of(number).map(UnixStream::from).map_err(not_open)?;
         Self::new(stream, rank, until)
     }
 
     /// Connects `rank` to the launcher at the other end of `stream`.
-    fn new(stream: UnixStream, rank: u32, until: Instant) -> Result<Self, Pmi1Error> {
+    fn new(stream: UnixStream, rank: u32, until: Instant) -> Result<Self, PmiError> {
         stream.set_nonblocking(false)?;
         let (unread, space) = (Vec::new(), String::new());
         let mut client = Self { stream, rank, until, unread, space, max_value_bytes: 0 };
@@ -90,26 +90,26 @@ impl Pmi1 {
     ///
     /// # Errors
     /// An error of the connection.
-    pub fn finalize(&mut self, until: Instant) -> Result<(), Pmi1Error> {
+    pub fn finalize(&mut self, until: Instant) -> Result<(), PmiError> {
         self.until = until;
         self.ask("cmd=finalize\n", "finalize_ack").map(drop)
     }
 
     /// Sends a request and reads its answer.
-    fn ask(&mut self, request: &str, answer: &str) -> Result<Answer, Pmi1Error> {
+    fn ask(&mut self, request: &str, answer: &str) -> Result<Answer, PmiError> {
         self.send(request.as_bytes())?;
         let answered = Answer(self.line()?);
         if answered.word("cmd")? != answer {
-            return Err(Pmi1Error::Garbage { line: answered.0 });
+            return Err(PmiError::Garbage { line: answered.0 });
         }
         // Commands that cannot fail have no `rc`.
         match answered.word("rc").as_deref() {
             Err(_) | Ok("0") => Ok(answered),
-            Ok(_) => Err(Pmi1Error::Refused { line: answered.0 }),
+            Ok(_) => Err(PmiError::Refused { line: answered.0 }),
         }
     }
 
-    fn send(&mut self, mut bytes: &[u8]) -> Result<(), Pmi1Error> {
+    fn send(&mut self, mut bytes: &[u8]) -> Result<(), PmiError> {
         while !bytes.is_empty() {
             self.stream.set_write_timeout(Some(time_left(self.until)?))?;
             match self.stream.write(bytes) {
@@ -121,7 +121,7 @@ impl Pmi1 {
     }
 
     /// Reads the next line, and returns it without its newline.
-    fn line(&mut self) -> Result<String, Pmi1Error> {
+    fn line(&mut self) -> Result<String, PmiError> {
         let mut bytes = [0; READ_BYTES];
         loop {
             if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
@@ -129,11 +129,11 @@ impl Pmi1 {
                 return Ok(String::from_utf8_lossy(&line).trim_end().to_owned());
             }
             if self.unread.len() > MAX_LINE_BYTES {
-                return Err(Pmi1Error::Garbage { line: "a line without newline".to_owned() });
+                return Err(PmiError::Garbage { line: "a line without newline".to_owned() });
             }
             self.stream.set_read_timeout(Some(time_left(self.until)?))?;
             match self.stream.read(&mut bytes) {
-                Ok(0) => return Err(Pmi1Error::Closed),
+                Ok(0) => return Err(PmiError::Closed),
                 Ok(read) => self.unread.extend_from_slice(&bytes[..read]),
                 Err(error) => retried(error)?,
             }
@@ -142,40 +142,38 @@ impl Pmi1 {
 }
 
 impl KvStore for Pmi1 {
-    type Error = Pmi1Error;
-
-    fn put(&mut self, key: &str, value: &str) -> Result<(), Pmi1Error> {
+    fn put(&mut self, key: &str, value: &str) -> Result<(), PmiError> {
         let (bytes, max_bytes) = (value.len(), self.max_value_bytes);
         if bytes > max_bytes {
-            return Err(Pmi1Error::TooLong { bytes, max_bytes });
+            return Err(PmiError::TooLong { bytes, max_bytes });
         }
         let request = self.put_request(&Self::key_of(self.rank, key), value);
         self.ask(&request, "put_result").map(drop)
     }
 
-    fn fence(&mut self) -> Result<(), Pmi1Error> {
+    fn fence(&mut self) -> Result<(), PmiError> {
         self.ask("cmd=barrier_in\n", "barrier_out").map(drop)
     }
 
-    fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, Pmi1Error> {
+    fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, PmiError> {
         let key = Self::key_of(rank, key);
         match self.ask(&format!("cmd=get kvsname={} key={key}\n", self.space), "get_result") {
             Ok(answer) => answer.word("value").map(Some),
-            Err(Pmi1Error::Refused { .. }) => Ok(None),
+            Err(PmiError::Refused { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 }
 
 /// Returns the time until `until`, which is never 0, because sockets refuse a timeout of 0.
-fn time_left(until: Instant) -> Result<Duration, Pmi1Error> {
+fn time_left(until: Instant) -> Result<Duration, PmiError> {
     let left = until.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(Pmi1Error::TimedOut) } else { Ok(left) }
+    if left.is_zero() { Err(PmiError::TimedOut) } else { Ok(left) }
 }
 
 /// Returns `Ok` for errors after which the call is repeated: an interrupted call, and a timeout,
 /// which [`time_left`] reports.
-fn retried(error: io::Error) -> Result<(), Pmi1Error> {
+fn retried(error: io::Error) -> Result<(), PmiError> {
     match error.kind() {
         ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut => Ok(()),
         _ => Err(error.into()),
@@ -198,58 +196,16 @@ struct Answer(String);
 
 impl Answer {
     /// Returns the value of `key`.
-    fn word(&self, key: &str) -> Result<String, Pmi1Error> {
+    fn word(&self, key: &str) -> Result<String, PmiError> {
         let mut words = self.0.split_whitespace().filter_map(|word| word.split_once('='));
         let found = words.find(|(name, _)| *name == key).map(|(_, value)| value.to_owned());
-        found.ok_or_else(|| Pmi1Error::Garbage { line: self.0.clone() })
+        found.ok_or_else(|| PmiError::Garbage { line: self.0.clone() })
     }
 
-    fn number(&self, key: &str) -> Result<usize, Pmi1Error> {
+    fn number(&self, key: &str) -> Result<usize, PmiError> {
         let number = self.word(key)?.parse();
-        number.map_err(|_| Pmi1Error::Garbage { line: self.0.clone() })
+        number.map_err(|_| PmiError::Garbage { line: self.0.clone() })
     }
-}
-
-/// The reason why a call of PMI-1 failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the messages name the fields")]
-pub enum Pmi1Error {
-    /// The environment has no [`DESCRIPTOR_VARIABLE`].
-    #[error(
-        "{DESCRIPTOR_VARIABLE} is not set: start this program with mpiexec of MPICH or with srun \
-         --mpi=pmi2"
-    )]
-    Unset,
-    /// The variable is not the number of an open socket.
-    #[error(
-        "{DESCRIPTOR_VARIABLE}={value} is not a socket of a launcher ({error}): start the command \
-         directly by the launcher, or unset the variable"
-    )]
-    NotOpen { value: String, error: io::Error },
-    /// A value is longer than the launcher accepts.
-    #[error(
-        "a value of {bytes} bytes is longer than the {max_bytes} bytes that the launcher accepts: \
-         use PMIx, or give --rendezvous"
-    )]
-    TooLong { bytes: usize, max_bytes: usize },
-    /// The launcher did not answer in time.
-    #[error("the launcher did not answer in time: read its output")]
-    TimedOut,
-    /// The launcher has closed the connection.
-    #[error("the launcher has closed its socket: read its output")]
-    Closed,
-    /// The answer is not PMI-1.
-    #[error(
-        "the launcher does not speak PMI-1, it answered {line:?}: use PMIx, or give --rendezvous"
-    )]
-    Garbage { line: String },
-    /// The launcher refused the request.
-    #[error("the launcher refused a request: {line:?}")]
-    Refused { line: String },
-    /// The socket failed.
-    #[error("the socket to the launcher failed: {0}")]
-    Io(#[from] io::Error),
 }
 
 #[cfg(test)]
@@ -303,7 +259,7 @@ mod tests {
         let until = Instant::now() + LIMIT;
         let most = 1024 - 1 - "cmd=put kvsname=kvs_7 key= value=\n".len() - 63;
         let result = client.put("a", &"0".repeat(most + 1));
-        assert!(matches!(result, Err(Pmi1Error::TooLong { max_bytes, .. }) if max_bytes == most));
+        assert!(matches!(result, Err(PmiError::TooLong { max_bytes, .. }) if max_bytes == most));
         client.put("a", "0a0b").unwrap();
         client.fence().unwrap();
         assert_eq!(client.get(7, "a").unwrap().as_deref(), Some("0a0b"));
@@ -332,7 +288,7 @@ mod tests {
         let start = Instant::now();
         client.until = start + SECOND / 5;
         let result = client.fence();
-        assert!(matches!(result, Err(Pmi1Error::TimedOut)), "{result:?}");
+        assert!(matches!(result, Err(PmiError::TimedOut)), "{result:?}");
         assert!((SECOND / 5..LIMIT).contains(&start.elapsed()), "{:?}", start.elapsed());
     }
 
@@ -351,7 +307,7 @@ mod tests {
         // More bytes than the socket buffers hold.
         client.until = Instant::now() + SECOND / 5;
         let result = client.send(&vec![b'0'; 4 << 20]);
-        assert!(matches!(result, Err(Pmi1Error::TimedOut)), "{result:?}");
+        assert!(matches!(result, Err(PmiError::TimedOut)), "{result:?}");
         assert!(Instant::now() < until);
     }
 
@@ -362,12 +318,12 @@ mod tests {
         drop(there);
         let result = Pmi1::new(here, 7, Instant::now() + LIMIT);
         let broken = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
-        assert!(matches!(&result, Err(Pmi1Error::Io(error)) if broken(error)), "{result:?}");
+        assert!(matches!(&result, Err(PmiError::Io(error)) if broken(error)), "{result:?}");
 
         let (here, there) = UnixStream::pair().unwrap();
         let ends = thread::spawn(move || BufReader::new(there).lines().next());
         let result = Pmi1::new(here, 7, Instant::now() + LIMIT);
-        assert!(matches!(result, Err(Pmi1Error::Closed)), "{result:?}");
+        assert!(matches!(result, Err(PmiError::Closed)), "{result:?}");
         assert!(ends.join().unwrap().is_some());
     }
 
@@ -377,11 +333,11 @@ mod tests {
         for answer in ["HTTP/1.0 400 Bad Request", "cmd=maxes rc=0", "", &long] {
             let (stream, _server) = launcher(&[answer]);
             let result = Pmi1::new(stream, 7, Instant::now() + LIMIT);
-            assert!(matches!(result, Err(Pmi1Error::Garbage { .. })), "{answer:.20}: {result:?}");
+            assert!(matches!(result, Err(PmiError::Garbage { .. })), "{answer:.20}: {result:?}");
         }
         let (stream, _server) = launcher(&["cmd=response_to_init pmi_version=2 rc=-1"]);
         let result = Pmi1::new(stream, 7, Instant::now() + LIMIT);
-        assert!(matches!(result, Err(Pmi1Error::Refused { .. })), "{result:?}");
+        assert!(matches!(result, Err(PmiError::Refused { .. })), "{result:?}");
     }
 
     #[test]

@@ -4,15 +4,15 @@ use core::ffi::{CStr, c_char, c_void};
 use core::{ptr, slice};
 use std::ffi::CString;
 
-use probeline_dylib::{LoadError, SharedLibrary};
+use probeline_dylib::SharedLibrary;
 
-use crate::KvStore;
 use crate::bindings::{
     KEY_BYTES, NSPACE_BYTES, PMIX_BOOL, PMIX_BYTE_OBJECT, PMIX_COLLECT_DATA, PMIX_ERR_NOT_FOUND,
     PMIX_ERR_UNREACH, PMIX_GLOBAL, PMIX_IMMEDIATE, PMIX_JOB_SIZE, PMIX_RANK_WILDCARD, PMIX_SUCCESS,
     PMIX_UINT32, pmix_byte_object_t, pmix_data_type_t, pmix_info_t, pmix_proc_t, pmix_rank_t,
     pmix_scope_t, pmix_status_t, pmix_value_data, pmix_value_t,
 };
+use crate::{KvStore, PmiError};
 
 /// The shared library libpmix, which starts a thread. PMIx 3, 4 and 5 have the same file name.
 const LIBPMIX: SharedLibrary = SharedLibrary {
@@ -74,15 +74,15 @@ impl Pmix {
     /// Connects to the server of the launcher that started this process.
     ///
     /// # Errors
-    /// [`PmixError::Load`] if libpmix cannot be loaded, [`PmixError::NoServer`] if no such launcher
+    /// [`PmiError::Load`] if libpmix cannot be loaded, [`PmiError::NoServer`] if no such launcher
     /// started this process.
-    pub fn init() -> Result<Self, PmixError> {
-        let calls = Calls::load().map_err(PmixError::Load)?;
+    pub fn init() -> Result<Self, PmiError> {
+        let calls = Calls::load().map_err(PmiError::Load)?;
         let mut me = pmix_proc_t { nspace: [0; NSPACE_BYTES], rank: 0 };
         // SAFETY: `me` can be written, and no directives are passed.
         let status = unsafe { (calls.PMIx_Init)(&raw mut me, ptr::null_mut(), 0) };
         if status == PMIX_ERR_UNREACH {
-            return Err(PmixError::NoServer);
+            return Err(PmiError::NoServer);
         }
         let client = Self { calls, me };
         client.check("PMIx_Init", status)?;
@@ -98,18 +98,18 @@ impl Pmix {
     /// The number of processes of the job.
     ///
     /// # Errors
-    /// [`PmixError::Status`] or [`PmixError::Type`].
-    pub fn job_size(&self) -> Result<u32, PmixError> {
+    /// [`PmiError::Status`] or [`PmiError::Type`].
+    pub fn job_size(&self) -> Result<u32, PmiError> {
         let value = self.value(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, &[])?;
-        let value = value.ok_or(PmixError::Type { key: "pmix.job.size" })?;
-        value.number().ok_or(PmixError::Type { key: "pmix.job.size" })
+        let value = value.ok_or(PmiError::Type { key: "pmix.job.size" })?;
+        value.number().ok_or(PmiError::Type { key: "pmix.job.size" })
     }
 
     /// Finalizes the client. After that the launcher accepts that this process exits with status 0.
     ///
     /// # Errors
-    /// [`PmixError::Status`]; the process may exit nevertheless.
-    pub fn finalize(&self) -> Result<(), PmixError> {
+    /// [`PmiError::Status`]; the process may exit nevertheless.
+    pub fn finalize(&self) -> Result<(), PmiError> {
         // SAFETY: no directives are passed. Later calls return errors.
         let status = unsafe { (self.calls.PMIx_Finalize)(ptr::null(), 0) };
         self.check("PMIx_Finalize", status)
@@ -120,7 +120,7 @@ impl Pmix {
         rank: pmix_rank_t,
         key: &CStr,
         directives: &[pmix_info_t],
-    ) -> Result<Option<Value>, PmixError> {
+    ) -> Result<Option<Value>, PmiError> {
         let of = pmix_proc_t { rank, ..self.me };
         let mut value = ptr::null_mut();
         // SAFETY: process, key and directives live until the call returns; the key ends in NUL.
@@ -135,21 +135,19 @@ impl Pmix {
         Ok(ptr::NonNull::new(value).map(Value))
     }
 
-    fn check(&self, call: &'static str, status: pmix_status_t) -> Result<(), PmixError> {
+    fn check(&self, call: &'static str, status: pmix_status_t) -> Result<(), PmiError> {
         if status == PMIX_SUCCESS {
             return Ok(());
         }
         // SAFETY: PMIx_Error_string accepts any number and returns a static string.
         let words = unsafe { CStr::from_ptr((self.calls.PMIx_Error_string)(status)) };
         let words = words.to_str().unwrap_or("");
-        Err(PmixError::Status { call, status, words })
+        Err(PmiError::Status { call, status, words })
     }
 }
 
 impl KvStore for Pmix {
-    type Error = PmixError;
-
-    fn put(&mut self, key: &str, value: &str) -> Result<(), PmixError> {
+    fn put(&mut self, key: &str, value: &str) -> Result<(), PmiError> {
         let bo = pmix_byte_object_t {
             bytes: value.as_ptr().cast::<c_char>().cast_mut(),
             size: value.len(),
@@ -163,7 +161,7 @@ impl KvStore for Pmix {
     }
 
     /// PMIx 4 does not wait for a process that has died.
-    fn fence(&mut self) -> Result<(), PmixError> {
+    fn fence(&mut self) -> Result<(), PmiError> {
         // SAFETY: PMIx_Commit takes no arguments.
         let status = unsafe { (self.calls.PMIx_Commit)() };
         self.check("PMIx_Commit", status)?;
@@ -173,11 +171,11 @@ impl KvStore for Pmix {
         self.check("PMIx_Fence", status)
     }
 
-    fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, PmixError> {
+    fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, PmiError> {
         let directives = [true_directive(PMIX_IMMEDIATE)];
         let Some(value) = self.value(rank, &key_of(key), &directives)? else { return Ok(None) };
         let text = value.bytes().and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
-        text.map(Some).ok_or(PmixError::Type { key: "of another rank" })
+        text.map(Some).ok_or(PmiError::Type { key: "of another rank" })
     }
 }
 
@@ -251,31 +249,6 @@ impl Drop for Value {
     }
 }
 
-/// The reason why a call of PMIx failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the messages name the fields")]
-pub enum PmixError {
-    /// libpmix cannot be loaded.
-    #[error(transparent)]
-    Load(LoadError),
-    /// No launcher with a PMIx server has started this process.
-    #[error(
-        "this process has no PMIx server: start it with mpirun of Open MPI or with srun \
-         --mpi=pmix"
-    )]
-    NoServer,
-    /// A call failed.
-    #[error(
-        "{call} failed: {words} ({status}): read the output of the launcher and of the other \
-         ranks"
-    )]
-    Status { call: &'static str, status: i32, words: &'static str },
-    /// A value has an unexpected type.
-    #[error("the PMIx value {key} has an unexpected type: start the same build everywhere")]
-    Type { key: &'static str },
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -284,6 +257,6 @@ mod tests {
     #[test]
     fn without_a_launcher_there_is_no_server() {
         assert!(std::env::var_os(NAMESPACE_VARIABLE).is_none(), "run the tests without mpirun");
-        assert_eq!(Pmix::init().err(), Some(PmixError::NoServer));
+        assert!(matches!(Pmix::init().err(), Some(PmiError::NoServer)));
     }
 }
