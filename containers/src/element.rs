@@ -7,11 +7,11 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU64, fence};
 
 use probeline_pipeline::{
-    Collective, CollectiveError, Error, Kind, Machine, Open, Parameter, Run, Started, words,
+    Collective, CollectiveError, ConfigError, Error, Kind, Machine, Open, Parameter, Run, Started,
+    words,
 };
 use probeline_transport::{AtomicScope, Exchange, Owner, Segment, Transport};
 
-use crate::error::ConfigError;
 use crate::placement::Placement;
 
 /// A container whose operations each act on one element: a run of words of one owner.
@@ -183,9 +183,7 @@ impl<E: Element> Open for Each<E> {
 
     fn check(config: &E::Config, transport: &impl Transport, _: usize) -> Result<(), ConfigError> {
         let (found, max) = E::parameter(config);
-        if found == 0 || found > max {
-            return Err(ConfigError::Range { what: E::PARAMETER, found, min: 1, max });
-        }
+        ConfigError::check_range(E::PARAMETER, found, 1, max)?;
         let geometry = transport.geometry();
         E::placement(config, geometry.owners).check(geometry, transport.caps().words_per_op)
     }

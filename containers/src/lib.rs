@@ -18,7 +18,6 @@ pub mod array;
 mod batch;
 pub mod counters;
 mod element;
-mod error;
 pub mod filter;
 mod front;
 mod hash;
@@ -30,11 +29,10 @@ pub use aggregator::Aggregator;
 pub use array::Array;
 pub use counters::Counters;
 pub use element::{Context, Each, Element};
-pub use error::{ConfigError, OpenError};
 pub use filter::Filter;
 pub use placement::{Distribution, Placement};
 pub use pointer::Pointer;
 pub use probeline_pipeline::{
-    BatchError, Bytes, CollectiveError, Error as OperationError, Plain, Tag,
+    BatchError, Bytes, CollectiveError, ConfigError, Error as OperationError, OpenError, Plain, Tag,
 };
 pub use queue::Queue;

@@ -1,9 +1,7 @@
 //! The distribution of elements over the owners.
 
-use probeline_pipeline::{Error, Parameter};
+use probeline_pipeline::{ConfigError, Error, Parameter};
 use probeline_transport::{Geometry, Owner, RemoteWord, Segment};
-
-use crate::error::ConfigError;
 
 /// The most elements of a container, so that products and quotients of their numbers are exact.
 const MAX_ELEMENTS: u64 = 1 << 48;
@@ -50,10 +48,7 @@ impl Placement {
 
     /// Checks the number of elements, and that the windows and slots of a transport have room.
     pub(crate) fn check(&self, geometry: &Geometry, words_per_op: u32) -> Result<(), ConfigError> {
-        if self.len == 0 || self.len > MAX_ELEMENTS {
-            let (found, max) = (self.len, MAX_ELEMENTS);
-            return Err(ConfigError::Range { what: "the number of elements", found, min: 1, max });
-        }
+        ConfigError::check_range("the number of elements", self.len, 1, MAX_ELEMENTS)?;
         let needed = self.part_words().saturating_add(self.first_word);
         if needed > geometry.window_words {
             return Err(ConfigError::Window { needed, found: geometry.window_words });

@@ -1,12 +1,12 @@
 //! The parameters of a map and their validation against a transport.
 
+use probeline_pipeline::{ConfigError as Common, Plain};
 use probeline_transport::{Caps, Geometry, LINE_WORDS, Sizes};
 
 use crate::control::MAX_CLAIM_TICKS;
 use crate::error::ConfigError;
 use crate::layout::{EntryBytes, Layout, MAX_CANDIDATES, Words};
 use crate::mode::Mode;
-use probeline_pipeline::Plain;
 
 /// Slots of an operation: where a bucket lands, and from where an entry is written.
 const SLOTS_PER_OPERATION: u32 = 2;
@@ -163,14 +163,13 @@ impl Config {
         if !self.first_word.is_multiple_of(LINE_WORDS.into()) {
             return Err(ConfigError::FirstWord { found: self.first_word });
         }
-        if !(1..=MAX_CANDIDATES).contains(&self.candidates) {
-            return Err(ConfigError::Candidates { found: self.candidates });
-        }
-        if !(1..=MAX_CLAIM_TICKS).contains(&self.claim_ticks) {
-            return Err(ConfigError::ClaimTicks { found: self.claim_ticks });
-        }
-        if self.lock_attempts == 0 {
-            return Err(ConfigError::LockAttempts);
+        let ranges = [
+            ("candidates", self.candidates.into(), MAX_CANDIDATES.into()),
+            ("claim_ticks", self.claim_ticks.into(), MAX_CLAIM_TICKS.into()),
+            ("lock_attempts", self.lock_attempts.into(), u32::MAX.into()),
+        ];
+        for (what, found, max) in ranges {
+            Common::check_range(what, found, 1, max)?;
         }
         let EntryBytes { key, value } = self.bytes::<K, V>();
         for (what, found, most) in [("key", key, K::CAPACITY), ("value", value, V::CAPACITY)] {

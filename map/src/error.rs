@@ -3,11 +3,7 @@
 use core::fmt;
 
 pub use probeline_pipeline::BatchError;
-use probeline_pipeline::OperationsError;
 use thiserror::Error;
-
-use crate::control::MAX_CLAIM_TICKS;
-use crate::layout::MAX_CANDIDATES;
 
 /// An invalid configuration, with the allowed range. The call changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -29,21 +25,6 @@ pub enum ConfigError {
         /// The largest size.
         most: usize,
     },
-    /// The number of candidates is 0 or too large.
-    #[error("candidates is {found}: it must be 1 to {MAX_CANDIDATES}")]
-    Candidates {
-        /// The number as given.
-        found: u32,
-    },
-    /// The number of ticks is 0 or too large.
-    #[error("claim_ticks is {found}: it must be 1 to {MAX_CLAIM_TICKS}")]
-    ClaimTicks {
-        /// The number as given.
-        found: u8,
-    },
-    /// No attempt to lock a bucket.
-    #[error("lock_attempts is 0: it must be at least 1")]
-    LockAttempts,
     /// The map has no bucket, or more than the windows have room for.
     #[error("buckets_per_owner is {found}: {}", advice(*found, *most, *words))]
     Buckets {
@@ -65,9 +46,9 @@ pub enum ConfigError {
         /// The most words here.
         most: u32,
     },
-    /// No storage for operations, or more than the transport has slots for.
+    /// A case that other structures have as well.
     #[error(transparent)]
-    Operations(#[from] OperationsError),
+    Common(#[from] probeline_pipeline::ConfigError),
     /// The transport's depth is too small for an eviction.
     #[error(
         "the transport's depth is {found}: at least {least} is needed for an eviction; open the engine \

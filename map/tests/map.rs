@@ -600,9 +600,13 @@ fn refuses_bad_configurations() {
         "buckets_per_owner is 0: it must be at least 1"
     );
     assert_eq!(refused(Config { first_word: 4, ..good }, 2), ConfigError::FirstWord { found: 4 });
-    assert_eq!(refused(Config { candidates: 9, ..good }, 2), ConfigError::Candidates { found: 9 });
-    assert_eq!(refused(Config { claim_ticks: 0, ..good }, 2), ConfigError::ClaimTicks { found: 0 });
-    assert_eq!(refused(Config { lock_attempts: 0, ..good }, 2), ConfigError::LockAttempts);
+    for (config, range) in [
+        (Config { candidates: 9, ..good }, "candidates is 9: it must be 1 to 8"),
+        (Config { claim_ticks: 0, ..good }, "claim_ticks is 0: it must be 1 to 24"),
+        (Config { lock_attempts: 0, ..good }, "lock_attempts is 0: it must be 1 to 4294967295"),
+    ] {
+        assert_eq!(refused(config, 2).to_string(), range);
+    }
     // The lock of the part needs a line.
     let locked = Config { mode: Mode::PartLocks, ..good };
     let full = ConfigError::Buckets { found: 100, most: 99, words: 8 };

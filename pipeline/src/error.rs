@@ -87,33 +87,79 @@ pub enum Error {
     },
 }
 
-/// The number of operations is invalid: none, or more than the engine has slots for.
+/// An invalid configuration, in the cases that several structures have. The call changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
-#[error("storage for {found} operations: {}", self.advice())]
-pub struct OperationsError {
-    /// Operations that the storage has.
-    pub found: usize,
-    /// The largest number that the engine's slots and the tokens allow.
-    pub most: u32,
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A parameter is out of its range.
+    #[error("{what} is {found}: it must be {min} to {max}")]
+    Range {
+        /// The name of the parameter.
+        what: &'static str,
+        /// The value as given.
+        found: u64,
+        /// The smallest valid value.
+        min: u64,
+        /// The largest valid value.
+        max: u64,
+    },
+    /// The windows are too small.
+    #[error(
+        "the structure needs {needed} words of each window, which has {found}: open the engine with \
+         config.sizes(operations)"
+    )]
+    Window {
+        /// Words that the structure needs, those before its first word included.
+        needed: u64,
+        /// Words of a window.
+        found: u64,
+    },
+    /// An element does not fit a slot or a one-sided operation of the transport.
+    #[error(
+        "an element has {needed} words, a slot or a READ at most {found}: open the engine with \
+         config.sizes(operations)"
+    )]
+    Slot {
+        /// Words of an element.
+        needed: u64,
+        /// The most words here.
+        found: u64,
+    },
+    /// No storage for operations, or more than the engine has slots for.
+    #[error("storage for {found} operations: {}", storage_advice(*found, *most))]
+    Operations {
+        /// Operations that the storage has.
+        found: usize,
+        /// The largest number that the engine's slots and the tokens allow.
+        most: u32,
+    },
 }
 
-impl OperationsError {
-    fn advice(&self) -> impl fmt::Display {
-        let Self { found, most } = *self;
-        fmt::from_fn(move |f| match found {
-            0 => f.write_str("pass storage for at least 1"),
-            _ => write!(
-                f,
-                "the engine has slots for {most}; open it with config.sizes({found}), or pass less \
-                 storage"
-            ),
-        })
+impl ConfigError {
+    /// Checks that a parameter is from `min` to `max`.
+    ///
+    /// # Errors
+    /// [`ConfigError::Range`].
+    pub fn check_range(what: &'static str, found: u64, min: u64, max: u64) -> Result<(), Self> {
+        let is_valid = (min..=max).contains(&found);
+        if is_valid { Ok(()) } else { Err(Self::Range { what, found, min, max }) }
     }
+}
+
+fn storage_advice(found: usize, most: u32) -> impl fmt::Display {
+    fmt::from_fn(move |f| match found {
+        0 => f.write_str("pass storage for at least 1"),
+        _ => write!(
+            f,
+            "the engine has slots for {most}; open it with config.sizes({found}), or pass less \
+             storage"
+        ),
+    })
 }
 
 /// The reason why a structure was not opened; `C` says why its configuration is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
-pub enum OpenError<C> {
+pub enum OpenError<C = ConfigError> {
     /// The configuration is invalid on this engine.
     #[error("cannot open the structure: {0}")]
     Config(C),

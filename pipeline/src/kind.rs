@@ -6,7 +6,7 @@ use core::sync::atomic::AtomicU64;
 use probeline_transport::{Exchange, Transport};
 
 use crate::collective::{Collective, CollectiveError, Parameter};
-use crate::error::{Error, OperationsError};
+use crate::error::{ConfigError, Error};
 use crate::machine::{Machine, Run};
 
 /// A kind of data structure: its configuration, its operations, and its words in the windows.
@@ -116,7 +116,7 @@ pub trait Kind: Sized {
 /// A kind that [`Structure::open`](crate::Structure::open) creates from a configuration alone.
 pub trait Open: Kind {
     /// The reason why a configuration is invalid.
-    type ConfigError: Copy + From<OperationsError>;
+    type ConfigError: Copy + From<ConfigError>;
 
     /// Checks the configuration against the limits of a transport, for this number of operations.
     /// The number itself is checked against the transport's slots.

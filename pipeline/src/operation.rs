@@ -4,7 +4,7 @@ use core::hash::{Hash, Hasher};
 
 use probeline_transport::Geometry;
 
-use crate::error::{Error, OperationsError};
+use crate::error::{ConfigError, Error};
 use crate::machine::Machine;
 use crate::port::MAX_OPERATIONS;
 
@@ -88,12 +88,12 @@ impl<M: Machine> Operation<M> {
     /// Checks a number of operations against the slots of an engine, and returns it.
     ///
     /// # Errors
-    /// [`OperationsError`]: none, or more than the engine has slots for.
-    pub fn check(found: usize, geometry: &Geometry) -> Result<u32, OperationsError> {
+    /// [`ConfigError::Operations`]: none, or more than the engine has slots for.
+    pub fn check(found: usize, geometry: &Geometry) -> Result<u32, ConfigError> {
         let most = geometry.slots.checked_div(M::SLOTS).unwrap_or(MAX_OPERATIONS);
         let most = most.min(MAX_OPERATIONS);
         let allowed = u32::try_from(found).ok().filter(|count| (1..=most).contains(count));
-        allowed.ok_or(OperationsError { found, most })
+        allowed.ok_or(ConfigError::Operations { found, most })
     }
 
     #[inline]
@@ -269,7 +269,7 @@ mod tests {
         let check = |found, slots| Operation::<Nothing>::check(found, &geometry(slots));
         for (slots, most) in [(0, 0), (1, 0), (2, 1), (9, 4), (u32::MAX, 1 << 24)] {
             for found in [0, most + 1, usize::MAX] {
-                let refused = OperationsError { found, most: u32::try_from(most).unwrap() };
+                let refused = ConfigError::Operations { found, most: u32::try_from(most).unwrap() };
                 assert_eq!(check(found, slots), Err(refused));
             }
             for found in [1, most] {

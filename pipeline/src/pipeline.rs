@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 
 use probeline_transport::{Completion, Fault, Token, Transport};
 
-use crate::error::{Error, OperationsError};
+use crate::error::{ConfigError, Error};
 use crate::machine::{Machine, Run};
 use crate::operation::{Finished, Lists, Operation, State, Tag, Waiter};
 use crate::sink::{Batch, Call, Keep, Parts, Polled, Pull, ResultOf, Running};
@@ -61,8 +61,8 @@ where
     /// discarded.
     ///
     /// # Errors
-    /// [`OperationsError`]: no storage, or more than the engine has slots for.
-    pub fn new(transport: T, shared: X, mut operations: S) -> Result<Self, OperationsError> {
+    /// [`ConfigError::Operations`]: no storage, or more than the engine has slots for.
+    pub fn new(transport: T, shared: X, mut operations: S) -> Result<Self, ConfigError> {
         let storage = operations.as_mut();
         let capacity = Operation::<M>::check(storage.len(), transport.geometry())?;
         storage.fill_with(|| Operation::EMPTY);

@@ -11,9 +11,8 @@ use std::sync::Arc;
 use std::task::Wake;
 
 use probeline_pipeline::{
-    Atomic, BatchError, Collective, CollectiveError, Error, FINGERPRINT, Finished, Kind, Open,
-    OpenError, Operation, OperationFuture, OperationsError, Parameter, Started, Structure, Tag,
-    words,
+    Atomic, BatchError, Collective, CollectiveError, ConfigError, Error, FINGERPRINT, Finished,
+    Kind, Open, OpenError, Operation, OperationFuture, Parameter, Started, Structure, Tag, words,
 };
 use probeline_sim::{Cluster, Config, DirectAccess, Engine, Faults, Model, stage};
 use probeline_testing::{OtherBuild, Watched};
@@ -36,18 +35,6 @@ struct Counters;
 struct Shape {
     counters: u64,
     direct: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ShapeError {
-    NoCounters,
-    Operations(OperationsError),
-}
-
-impl From<OperationsError> for ShapeError {
-    fn from(error: OperationsError) -> Self {
-        Self::Operations(error)
-    }
 }
 
 struct State {
@@ -127,10 +114,10 @@ impl Kind for Counters {
 }
 
 impl Open for Counters {
-    type ConfigError = ShapeError;
+    type ConfigError = ConfigError;
 
-    fn check(shape: &Shape, _: &impl Transport, _: usize) -> Result<(), ShapeError> {
-        if shape.counters == 0 { Err(ShapeError::NoCounters) } else { Ok(()) }
+    fn check(shape: &Shape, _: &impl Transport, _: usize) -> Result<(), ConfigError> {
+        ConfigError::check_range("counters", shape.counters, 1, u64::MAX)
     }
 
     fn context(_: &Shape, transport: &impl Transport) -> State {
@@ -158,7 +145,7 @@ fn open<T: Transport>(
     shape: Shape,
     operations: usize,
     exchange: &mut (impl Exchange + ?Sized),
-) -> Result<Array<T>, OpenError<ShapeError>> {
+) -> Result<Array<T>, OpenError> {
     Structure::open(engine, shape, vec![Operation::EMPTY; operations], exchange)
 }
 

@@ -1,5 +1,6 @@
 //! The parameters of a table and their validation against a transport.
 
+use probeline_pipeline::ConfigError as Common;
 use probeline_transport::{Caps, Geometry, Sizes};
 
 use crate::error::ConfigError;
@@ -133,10 +134,8 @@ impl Config {
         if self.probing == Probing::Jump && self.chunk_buckets != LINE_BUCKETS {
             return Err(ConfigError::JumpChunk { found: self.chunk_buckets });
         }
-        if self.max_chunks == 0 || self.max_chunks > MOST_CHUNKS {
-            return Err(ConfigError::MaxChunks { found: self.max_chunks, most: MOST_CHUNKS });
-        }
-        Ok(())
+        let (found, most) = (self.max_chunks.into(), MOST_CHUNKS.into());
+        Ok(Common::check_range("max_chunks (M)", found, 1, most)?)
     }
 
     /// Checks all parameters against the limits of the transport.

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
+use probeline_pipeline::CollectiveError;
 pub use probeline_pipeline::{BatchError, Error as OperationError};
-use probeline_pipeline::{CollectiveError, OperationsError};
 use probeline_transport::Owner;
 use thiserror::Error;
 
@@ -30,14 +30,6 @@ pub enum ConfigError {
         /// C as given.
         found: u32,
     },
-    /// M is 0 or too large.
-    #[error("max_chunks (M) is {found}: it must be 1 to {most}")]
-    MaxChunks {
-        /// M as given.
-        found: u32,
-        /// The largest M.
-        most: u32,
-    },
     /// The table does not start on a cache line.
     #[error("first_word is {found}: it must be a multiple of 8")]
     FirstWord {
@@ -63,9 +55,9 @@ pub enum ConfigError {
         /// The largest number that fits behind the first word.
         most: u64,
     },
-    /// No storage for operations, or more than the transport has slots for.
+    /// A case that other structures have as well.
     #[error(transparent)]
-    Operations(#[from] OperationsError),
+    Common(#[from] probeline_pipeline::ConfigError),
     /// A wide table cannot claim a bucket along with the first READ.
     #[error(
         "one_roundtrip must be Off for wide keys: a bucket is claimed only after the key was written"
@@ -92,14 +84,6 @@ pub enum ConfigError {
         found: u32,
         /// The fewest bits.
         least: u32,
-    },
-    /// The keys of a tree table have no bits, or more than their words.
-    #[error("key_bits is {found}: it must be 1 to {most}, the bits of a key's words")]
-    KeyBits {
-        /// Bits as given.
-        found: u32,
-        /// The most bits here.
-        most: u32,
     },
     /// A tree table has more buckets than its references tell apart.
     #[error(

@@ -4,12 +4,13 @@ use core::marker::PhantomData;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use probeline_pipeline::{Batch, Error, Kind, Machine, Open, Parameter, Parts, Plain, Pull, words};
+use probeline_pipeline::{
+    Batch, ConfigError, Error, Kind, Machine, Open, Parameter, Parts, Plain, Pull, words,
+};
 use probeline_transport::{LINE_WORDS, Owner, PostError, RemoteWord, Segment, Transport};
 
 use super::Config;
 use super::access::{Access, Action, Outcome};
-use crate::error::ConfigError;
 use crate::placement::Divisor;
 
 /// The kind of a [`Queue`](super::Queue) of `V`.
@@ -165,19 +166,10 @@ impl<V: Plain> Open for Ring<V> {
             ("in_flight", config.in_flight.into(), 1, 1 << 20),
         ];
         for (what, found, min, max) in ranges {
-            if !(min..=max).contains(&found) {
-                return Err(ConfigError::Range { what, found, min, max });
-            }
+            ConfigError::check_range(what, found, min, max)?;
         }
-        if operations as u64 > config.in_flight.into() {
-            let (found, max) = (operations as u64, config.in_flight.into());
-            return Err(ConfigError::Range {
-                what: "operations, by in_flight,",
-                found,
-                min: 1,
-                max,
-            });
-        }
+        let most = config.in_flight.into();
+        ConfigError::check_range("operations, by in_flight,", operations as u64, 1, most)?;
         let needed = config.end_word::<V>(geometry.owners);
         if needed > geometry.window_words {
             return Err(ConfigError::Window { needed, found: geometry.window_words });

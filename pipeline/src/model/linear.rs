@@ -223,7 +223,7 @@ mod tests {
 
     use super::*;
     use crate::collective::Parameter;
-    use crate::error::OperationsError;
+    use crate::error::ConfigError;
     use crate::machine::{Completed, Next, Run, Step};
     use crate::port::Port;
 
@@ -296,7 +296,7 @@ mod tests {
     }
 
     impl<const REPEATS: bool> Open for Tickets<REPEATS> {
-        type ConfigError = OperationsError;
+        type ConfigError = ConfigError;
 
         fn context((): &(), _: &impl Transport) {}
     }

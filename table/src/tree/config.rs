@@ -1,5 +1,6 @@
 //! The parameters of a tree table and their validation against a transport.
 
+use probeline_pipeline::ConfigError as Common;
 use probeline_transport::{Caps, Fingerprint, Geometry, Sizes};
 
 use super::shape::{REFERENCE_BITS, References, Shape};
@@ -55,9 +56,8 @@ impl TreeConfig {
     ) -> Result<(), ConfigError> {
         self.buckets.check(caps, geometry)?;
         let most = u32::try_from(words).unwrap_or(u32::MAX).saturating_mul(u64::BITS);
-        if self.key_bits == 0 || self.key_bits > most {
-            return Err(ConfigError::KeyBits { found: self.key_bits, most });
-        }
+        let what = "key_bits, within the words of a key,";
+        Common::check_range(what, self.key_bits.into(), 1, most.into())?;
         let found = self.layout(geometry.owners).buckets();
         if found > Self::MAX_BUCKETS {
             return Err(ConfigError::References { found, most: Self::MAX_BUCKETS });

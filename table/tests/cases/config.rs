@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use probeline_pipeline::OperationsError;
+use probeline_pipeline::ConfigError as Common;
 use probeline_sim::{Cluster, Engine};
 use probeline_table::{
     Config, ConfigError, Intent, MAX_KEY, Operation, OperationError, Outcome, Stats, Table, Tag,
@@ -104,7 +104,8 @@ fn chunk_fits_a_part_and_a_slot() {
 
 #[test]
 fn chunks_are_one_to_65536() {
-    let refused = |found| (found, ConfigError::MaxChunks { found, most: 65_536 });
+    let range = |found| Common::Range { what: "max_chunks (M)", found, min: 1, max: 65_536 };
+    let refused = |found: u32| (found, range(found.into()).into());
     limits(
         |max_chunks| new(*SIM, Config { max_chunks, ..CONFIG }, 1),
         &[1, 2, 65_535, 65_536],
@@ -116,7 +117,7 @@ fn chunks_are_one_to_65536() {
 #[test]
 fn operations_have_two_slots_each() {
     let most = SIM.slots / 2;
-    let refused = |found| (found, OperationsError { found: found as usize, most }.into());
+    let refused = |found| (found, Common::Operations { found: found as usize, most }.into());
     limits(
         |operations| new(*SIM, CONFIG, operations),
         &[1, 2, 3],
