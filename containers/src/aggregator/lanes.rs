@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
-use probeline_pipeline::{Error, Kind, Open, Parameter, Plain, words};
+use probeline_pipeline::{ConfigError, Error, Kind, Open, Parameter, Plain, words};
 use probeline_transport::{
     AtomicScope, LINE_WORDS, Owner, PostError, RemoteWord, Segment, Transport, WORD_BYTES,
 };
@@ -13,7 +13,6 @@ use super::carry::{Action, Carry};
 #[cfg(test)]
 use super::model::{self, Mutant};
 use super::{Config, MAX_RANKS};
-use crate::error::ConfigError;
 use crate::hash;
 
 /// The words of a block before its messages: its check, and the number of its messages.
@@ -292,9 +291,7 @@ impl<V: Plain> Open for Lanes<V> {
             ("the bytes of a message", context.message_bytes as u64, V::CAPACITY as u64),
         ];
         for (what, found, max) in ranges {
-            if found == 0 || found > max {
-                return Err(ConfigError::Range { what, found, min: 1, max });
-            }
+            ConfigError::check_range(what, found, 1, max)?;
         }
         let found = geometry.slot_words.min(caps.words_per_op);
         if context.block_words > found {
