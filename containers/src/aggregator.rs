@@ -10,7 +10,8 @@
 //! part, that is torn, or that is of an earlier turn of the ring does not have the check of its number (but
 //! for one in 2^63), and is not taken; one that has it is complete, because a number is written once. A
 //! sender writes a block only when the receiver has taken the last block of the same place. It learns so from
-//! a count in the receiver's window, which only grows: an old one only makes the sender wait.
+//! a count in the receiver's window, which only grows: an old one only makes the sender wait. It also waits
+//! for its own last WRITE of the place.
 //!
 //! A WRITE that failed may have lost its messages: the aggregator then returns its error from every call.
 
@@ -28,7 +29,7 @@ use self::carry::Carry;
 pub use self::carry::{Action, Outcome};
 pub use self::lanes::Lanes;
 use self::lanes::{Context, HEADER_WORDS, header};
-use crate::front::front;
+use crate::front::open;
 
 /// The most ranks of a job.
 pub const MAX_RANKS: u32 = if cfg!(test) { 3 } else { 64 };
@@ -45,20 +46,20 @@ pub type Finished = probeline_pipeline::Finished<Outcome>;
 pub struct Config {
     /// Messages of a block, 1 to 65,536.
     pub block: u32,
-    /// Blocks of a lane, 1 to 65,536.
+    /// Blocks of a lane, 1 to 64.
     pub blocks: u32,
     /// The first word of each window that the aggregator uses.
     pub first_word: u64,
     /// Bytes of a message, if its type leaves the size open.
     pub message_bytes: usize,
-    /// Looks at all lanes in a row in which nothing arrives, after which a flush fails. Each rank may have
-    /// its own.
+    /// Steps in a row in which no message arrives, after which a flush fails: 2^30 are a minute or more. Each
+    /// rank may have its own.
     pub max_idle: u64,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { block: 254, blocks: 4, first_word: 0, message_bytes: 0, max_idle: 1 << 34 }
+        Self { block: 254, blocks: 4, first_word: 0, message_bytes: 0, max_idle: 1 << 30 }
     }
 }
 
@@ -75,6 +76,8 @@ impl Config {
 
 /// Sends messages `V` to all ranks and delivers those of all ranks, over an engine `T`, with storage `S` for
 /// operations in flight. For jobs of up to [`MAX_RANKS`] ranks.
+///
+/// It dereferences to [`Structure`], for reading only: operations of its own are in flight.
 ///
 /// Nothing is lost: [`send`](Self::send) refuses a message while its lane is full, and
 /// [`flush`](Self::flush) returns when all messages of all ranks were delivered. A rank that drops its
@@ -105,7 +108,7 @@ pub struct Aggregator<T, S, V: Plain>(
     Option<Error>,
 );
 
-front!(Aggregator<V: Plain>, Lanes<V>, None);
+open!(Aggregator<V: Plain>, Lanes<V>, None);
 
 impl<T, S, V> Aggregator<T, S, V>
 where
@@ -138,10 +141,10 @@ where
     }
 
     /// Sends full blocks, and delivers messages that have arrived: calls `deliver` with the rank that sent
-    /// each, in the order in which that rank sent them. Never blocks.
+    /// each, in the order in which that rank sent them. Never blocks, whatever the number of operations.
     ///
     /// # Errors
-    /// The first failure of this aggregator.
+    /// The first failure of this aggregator, or of a flush; a failure of another rank shows in a flush only.
     pub fn progress(&mut self, mut deliver: impl FnMut(Owner, V)) -> Result<(), Error> {
         self.step(Action::Send, &mut deliver)
     }
@@ -163,12 +166,40 @@ where
         self.0.pipeline().shared_mut().flushes += 1;
         let ended = self.deliver_all(&mut deliver).map_err(CollectiveError::from);
         let mut call = self.0.begin_collective(exchange, "flush");
-        let accepted = call.sum(ended.map(|()| self.context().accepted))?;
-        let delivered = call.sum(Ok::<u64, CollectiveError>(self.context().delivered))?;
-        match accepted == delivered {
-            true => Ok(()),
-            false => Err(Error::Undelivered { messages: accepted.abs_diff(delivered) }.into()),
+        let flushed = call.sum(ended.map(|()| self.context().accepted)).and_then(|accepted| {
+            let delivered = call.sum(Ok::<u64, CollectiveError>(self.context().delivered))?;
+            let messages = accepted.abs_diff(delivered);
+            if messages == 0 { Ok(()) } else { Err(Error::Undelivered { messages }.into()) }
+        });
+        if flushed.is_err() {
+            self.1 = self.1.or(Some(Error::Undelivered { messages: 0 }));
         }
+        flushed
+    }
+
+    /// Removes all messages that were not delivered. Collective.
+    ///
+    /// # Errors
+    /// As for [`Structure::clear`].
+    pub fn clear(
+        &mut self,
+        exchange: &mut (impl Exchange + ?Sized),
+    ) -> Result<(), CollectiveError> {
+        self.0.clear(exchange)
+    }
+
+    /// Returns the number of messages of all ranks that wait in blocks which are not full. Collective.
+    ///
+    /// # Errors
+    /// As for [`Structure::len`].
+    pub fn len(&mut self, exchange: &mut (impl Exchange + ?Sized)) -> Result<u64, CollectiveError> {
+        self.0.len(exchange)
+    }
+
+    /// Waits until no operation is in flight and returns the engine. Messages that were not delivered are
+    /// lost: flush before.
+    pub fn into_transport(self) -> T {
+        self.0.into_transport()
     }
 
     /// Sends and delivers until this rank has the last blocks of all ranks.
@@ -181,10 +212,7 @@ where
             idle = if delivered == before { idle + 1 } else { 0 };
             before = delivered;
             if idle > self.config().max_idle {
-                let waiting = self.context().accepted.saturating_sub(delivered);
-                return Err(self
-                    .noted(Err::<(), _>(Error::Undelivered { messages: waiting }))
-                    .unwrap_err());
+                return Err(Error::Undelivered { messages: 0 });
             }
         }
         Ok(())
@@ -196,51 +224,88 @@ where
         let mut out = [Finished::default(); POLLED];
         let ended = self.0.poll_into(&mut out);
         for finished in self.noted(ended)? {
-            let peer = Owner(u32::try_from(finished.tag.0).unwrap_or(u32::MAX));
-            match self.noted(finished.result)? {
-                Outcome::Received { count, .. } => {
-                    let at = self.context().brought_at(peer);
-                    self.deliver(peer, at, count, deliver)?;
-                    self.0.pipeline().shared_mut().update(peer, |lane| lane.is_looking = false);
-                }
-                Outcome::Nothing => {
-                    self.0.pipeline().shared_mut().update(peer, |lane| lane.is_looking = false);
-                }
-                // The block remains: it is sent again below.
-                Outcome::Kept | Outcome::Full => {
-                    self.0.pipeline().shared_mut().update(peer, |lane| lane.is_closed = false);
-                }
+            let (peer, epoch) = of_tag(finished.tag);
+            if epoch != self.context().epoch {
+                continue;
+            }
+            let outcome = self.noted(finished.result)?;
+            if let Outcome::Received { count, .. } = outcome {
+                let at = self.context().brought_at(peer);
+                self.deliver(peer, at, count, deliver)?;
+            }
+            self.0.pipeline().shared_mut().update(peer, |lane| match outcome {
+                Outcome::Received { .. } | Outcome::Nothing => lane.is_looking = false,
+                // The block remains, and is sent again below.
+                Outcome::Kept | Outcome::Full => lane.is_closed = false,
                 Outcome::Sent => {}
-            }
+            });
         }
-        for peer in (0..self.context().owners).map(Owner) {
-            let (lane, context) = (self.context().lane(peer), self.context());
-            let is_due = match send {
-                Action::End => lane.ends_sent < context.flushes,
-                _ => lane.filled >= context.block,
+        let duties = 2 * self.context().owners;
+        let first = self.context().turn;
+        for nth in 0..duties {
+            let duty = if nth < duties - first { first + nth } else { first + nth - duties };
+            let peer = Owner(duty / 2);
+            let is_done = match duty % 2 {
+                0 => !self.is_due(peer, send) || self.close(peer, send)?,
+                _ => self.receive(peer, send, deliver)?,
             };
-            let is_awaited = matches!(send, Action::Send) || lane.ends_received < context.flushes;
-            let is_coherent = context.is_coherent;
-            if is_due && !lane.is_closed {
-                self.close(peer, send)?;
-            }
-            if is_coherent {
-                self.take(peer, deliver)?;
-            } else if is_awaited && !lane.is_looking && self.0.has_room() {
-                self.0.submit(Tag(peer.0.into()), &peer, Action::Receive)?;
-                self.0.pipeline().shared_mut().update(peer, |lane| lane.is_looking = true);
+            if !is_done {
+                // No operation is free. The next step begins here, so that each gets its turn.
+                self.0.pipeline().shared_mut().turn = duty;
+                break;
             }
         }
         Ok(())
     }
 
-    /// Starts to send the block that is filled for a rank, if an operation is free.
-    fn close(&mut self, peer: Owner, send: Action<V>) -> Result<(), Error> {
-        if self.0.has_room() {
-            self.0.pipeline().shared_mut().update(peer, |lane| lane.is_closed = true);
-            self.0.submit(Tag(peer.0.into()), &peer, send)?;
+    /// Returns whether the block that is filled for a rank is to be sent now.
+    fn is_due(&self, peer: Owner, send: Action<V>) -> bool {
+        let (lane, context) = (self.context().lane(peer), self.context());
+        let is_ready = match send {
+            Action::End => lane.ends_sent < context.flushes,
+            _ => lane.filled >= context.block,
+        };
+        is_ready && !lane.is_closed
+    }
+
+    /// Receives from a rank what has arrived. Returns false if that needs an operation, and none is free.
+    fn receive(
+        &mut self,
+        peer: Owner,
+        send: Action<V>,
+        deliver: &mut impl FnMut(Owner, V),
+    ) -> Result<bool, Error> {
+        let (lane, context) = (self.context().lane(peer), self.context());
+        if context.is_coherent {
+            self.take(peer, deliver)?;
+            return Ok(true);
         }
-        Ok(())
+        let is_awaited = matches!(send, Action::Send) || lane.ends_received < context.flushes;
+        if !is_awaited || lane.is_looking {
+            return Ok(true);
+        }
+        if !self.0.has_room() {
+            return Ok(false);
+        }
+        let submitted = self.0.submit(self.tag(peer), &peer, Action::Receive);
+        self.noted(submitted)?;
+        self.0.pipeline().shared_mut().update(peer, |lane| lane.is_looking = true);
+        Ok(true)
+    }
+
+    /// Starts to send the block that is filled for a rank. Returns false if no operation is free.
+    fn close(&mut self, peer: Owner, send: Action<V>) -> Result<bool, Error> {
+        if !self.0.has_room() {
+            return Ok(false);
+        }
+        self.0.pipeline().shared_mut().update(peer, |lane| lane.is_closed = true);
+        let submitted = self.0.submit(self.tag(peer), &peer, send);
+        self.noted(submitted)?;
+        Ok(true)
+    }
+
+    fn tag(&self, peer: Owner) -> Tag {
+        Tag(u64::from(self.context().epoch) << 32 | u64::from(peer.0))
     }
 
     /// Delivers the blocks from a rank that are in the window, which the CPU sees at once.
@@ -291,4 +356,10 @@ where
         }
         result
     }
+}
+
+/// Returns the rank of an operation, and the epoch in which it was submitted.
+#[allow(clippy::cast_possible_truncation, reason = "each is cut out by its width")]
+fn of_tag(Tag(tag): Tag) -> (Owner, u32) {
+    (Owner(tag as u32), (tag >> 32) as u32)
 }

@@ -3,6 +3,20 @@
 /// Lets a container, a newtype of a `Structure` of this kind, be opened and used as one. The bounds are
 /// those of its type parameters beside the engine and the storage.
 macro_rules! front {
+    ($name:ident $(<$type:ident: $bound:path>)?, $kind:ty) => {
+        crate::front::open!($name $(<$type: $bound>)?, $kind);
+
+        impl<T, S, $($type: $bound)?> core::ops::DerefMut for $name<T, S, $($type)?> {
+            #[inline(always)]
+            fn deref_mut(&mut self) -> &mut Self::Target {
+                &mut self.0
+            }
+        }
+    };
+}
+
+/// As [`front`], but lends the structure for reading only. Further fields begin with `$state`.
+macro_rules! open {
     ($name:ident $(<$type:ident: $bound:path>)?, $kind:ty $(, $state:expr)?) => {
         impl<T, S, $($type: $bound)?> core::ops::Deref for $name<T, S, $($type)?> {
             type Target = probeline_pipeline::Structure<T, S, $kind>;
@@ -10,13 +24,6 @@ macro_rules! front {
             #[inline(always)]
             fn deref(&self) -> &Self::Target {
                 &self.0
-            }
-        }
-
-        impl<T, S, $($type: $bound)?> core::ops::DerefMut for $name<T, S, $($type)?> {
-            #[inline(always)]
-            fn deref_mut(&mut self) -> &mut Self::Target {
-                &mut self.0
             }
         }
 
@@ -46,4 +53,4 @@ macro_rules! front {
     };
 }
 
-pub(crate) use front;
+pub(crate) use {front, open};

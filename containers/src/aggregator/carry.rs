@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use probeline_pipeline::{Completed, Error, Machine, Next, Plain, Port, Run, Step, Stop, words};
 use probeline_transport::{Local, Owner, Transport};
 
-use super::lanes::{Context, HEADER_WORDS, LAST, check_of, header};
+use super::lanes::{Context, HEADER_WORDS, Header, check_of, header};
 #[cfg(test)]
 use super::model::{self, Mutant};
 
@@ -54,8 +54,8 @@ enum Post {
     Credit,
     /// Write the block.
     Block,
-    /// Wait until the block is written.
-    Written,
+    /// Wait until the block of this number is written.
+    Written(u64),
     /// Read the next block from the rank.
     Next(u64),
     /// Tell the rank that the block was taken.
@@ -113,7 +113,8 @@ impl<V: Plain> Carry<V> {
         let (peer, lane) = (self.peer, context.lane(self.peer));
         // Another operation has sent the block, or used the credit.
         let is_last = matches!(self.action, Action::End);
-        if (lane.filled == 0 && !is_last) || !context.has_credit(peer) {
+        let is_due = if is_last { lane.ends_sent < context.flushes } else { lane.filled > 0 };
+        if !is_due || !context.has_credit(peer) {
             return Ok(Step::Done(self.kept()));
         }
         port.reserve(1)?;
@@ -130,7 +131,7 @@ impl<V: Plain> Carry<V> {
             to.zip(some).take(len).for_each(|(to, word)| *to = word);
         }
         if let [check, filled, messages @ ..] = port.staged(local)? {
-            *filled = u64::from(lane.filled) | if is_last { LAST } else { 0 };
+            *filled = Header { count: lane.filled, is_last }.word(lane.sent);
             let covered = core::iter::once(*filled).chain(messages.iter().copied());
             *check = check_of(lane.sent, covered);
             #[cfg(test)]
@@ -141,9 +142,11 @@ impl<V: Plain> Carry<V> {
         let mut to = context.block_at(peer, context.me, lane.sent);
         to.words = count;
         port.write(0, local, to)?;
-        self.post = Post::Written;
+        self.post = Post::Written(lane.sent);
+        let place = context.place_bit(lane.sent);
         context.update(peer, |lane| {
             (lane.filled, lane.is_closed, lane.sent) = (0, false, lane.sent + 1);
+            lane.writing |= place;
             lane.ends_sent += u64::from(is_last);
         });
         if let Action::Put(message) = self.action {
@@ -196,7 +199,7 @@ impl<V: Plain> Run<Context> for Carry<V> {
                 port.read(0, context.block_at(me, peer, number), Self::local(context, port))?;
             }
             Post::Taken(_) => port.fetch_add(0, context.taken_word(me, peer), 1)?,
-            Post::Start | Post::Written => return Err(Stop::from(Error::Idle)),
+            Post::Start | Post::Written(_) => return Err(Stop::from(Error::Idle)),
         }
         Ok(Step::Wait)
     }
@@ -220,7 +223,12 @@ impl<V: Plain> Run<Context> for Carry<V> {
                 None => return Ok(Step::Done(Outcome::Nothing)),
             },
             Post::Taken(outcome) => return Ok(Step::Done(outcome)),
-            Post::Start | Post::Block | Post::Written => return Ok(Step::Done(Outcome::Sent)),
+            Post::Written(number) => {
+                let place = context.place_bit(number);
+                context.update(self.peer, |lane| lane.writing &= !place);
+                return Ok(Step::Done(Outcome::Sent));
+            }
+            Post::Start | Post::Block => return Err(Stop::from(Error::Idle)),
         };
         self.advance(context, port)
     }

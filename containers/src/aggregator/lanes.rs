@@ -18,7 +18,9 @@ use crate::hash;
 /// The words of a block before its messages: its check, and the number of its messages.
 pub(super) const HEADER_WORDS: u32 = 2;
 /// Set beside the number of messages in the last block of a flush.
-pub(super) const LAST: u64 = 1 << 32;
+const LAST: u64 = 1 << 32;
+/// The lowest bit of those that hold the block's number, behind them.
+const NUMBER_SHIFT: u32 = 33;
 /// Set in every check, so that a block of zeros has none.
 const CHECKED: u64 = 1 << 63;
 
@@ -36,6 +38,8 @@ pub(super) struct Lane {
     pub(super) filled: u32,
     /// Whether an operation that sends this block was submitted, and has not copied it.
     pub(super) is_closed: bool,
+    /// The places of the lane to which a WRITE is in flight, one bit each.
+    pub(super) writing: u64,
     /// Last blocks of a flush sent to the rank.
     pub(super) ends_sent: u64,
     /// Blocks received from the rank.
@@ -72,6 +76,10 @@ pub struct Context {
     pub(super) delivered: u64,
     /// Flushes that this rank has begun.
     pub(super) flushes: u64,
+    /// The number of times that the lanes were emptied; results of operations before are void.
+    pub(super) epoch: u32,
+    /// What the next step does first: sending to a rank, or receiving from it, by turns.
+    pub(super) turn: u32,
     first_word: u64,
     lanes: [Lane; MAX_RANKS as usize],
 }
@@ -93,7 +101,12 @@ impl Context {
             accepted: 0,
             delivered: 0,
             flushes: 0,
-            first_word: config.first_word.next_multiple_of(LINE_WORDS.into()),
+            epoch: 0,
+            turn: 0,
+            first_word: config
+                .first_word
+                .checked_next_multiple_of(LINE_WORDS.into())
+                .unwrap_or(u64::MAX),
             lanes: [Lane::default(); MAX_RANKS as usize],
         }
     }
@@ -109,25 +122,34 @@ impl Context {
         }
     }
 
-    /// Returns whether the lane has room for a block, as far as this rank knows.
+    /// Returns whether the lane has room for a block, as far as this rank knows. The WRITE of the last block
+    /// of the same place must have ended, because two in flight have no order.
     pub(super) fn has_credit(&self, peer: Owner) -> bool {
         #[cfg(test)]
         if model::MUTANT.get() == Mutant::Overrun {
             return true;
         }
-        let Lane { sent, taken, .. } = self.lane(peer);
-        sent - taken.min(sent) < self.blocks.into()
+        let Lane { sent, taken, writing, .. } = self.lane(peer);
+        let is_written = writing & self.place_bit(sent) == 0;
+        is_written && sent - taken.min(sent) < self.blocks.into()
+    }
+
+    /// Returns the bit of the place of a block.
+    pub(super) fn place_bit(&self, number: u64) -> u64 {
+        1 << number.checked_rem(self.blocks.into()).unwrap_or_default().min(63)
     }
 
     /// Returns the word of `host` that counts the blocks it has taken from `from`.
     pub(super) fn taken_word(&self, host: Owner, from: Owner) -> RemoteWord {
-        let index = self.first_word + u64::from(from.0) * u64::from(LINE_WORDS);
+        let offset = u64::from(from.0) * u64::from(LINE_WORDS);
+        let index = self.first_word.saturating_add(offset);
         RemoteWord { owner: host, index }
     }
 
     /// Returns the place of the `nth` block of the window, behind the counts.
     fn nth_block(&self, nth: u64) -> u64 {
-        let first = self.first_word + u64::from(self.owners) * u64::from(LINE_WORDS);
+        let counts = u64::from(self.owners) * u64::from(LINE_WORDS);
+        let first = self.first_word.saturating_add(counts);
         first.saturating_add(nth.saturating_mul(self.block_words.into()))
     }
 
@@ -176,7 +198,8 @@ impl Context {
         }
         let offset = u64::from(HEADER_WORDS) + u64::from(filled) * u64::from(self.message_words);
         let to = words(window, self.filled_at(peer) + offset, self.message_words.into())?;
-        for (to, from) in to.iter().zip(message.bytes().chunks(WORD_BYTES)) {
+        let rest = core::iter::repeat(&[][..]);
+        for (to, from) in to.iter().zip(message.bytes().chunks(WORD_BYTES).chain(rest)) {
             let mut word = [0; WORD_BYTES];
             word.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
             to.store(u64::from_ne_bytes(word), Relaxed);
@@ -190,21 +213,24 @@ impl Context {
 /// Returns the check of a block: of its number in the lane, the number of its messages, and their words.
 #[inline]
 pub(super) fn check_of(number: u64, words: impl Iterator<Item = u64>) -> u64 {
-    #[cfg(test)]
-    let number = match model::MUTANT.get() {
-        Mutant::AnyNumber => 0,
-        _ => number,
-    };
     hash::of_words(number, words) | CHECKED
 }
 
-/// What a complete block states before its messages.
+/// What a complete block states before its messages, in its second word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Header {
     /// The number of its messages.
     pub(super) count: u32,
     /// Whether it is the last one of a flush.
     pub(super) is_last: bool,
+}
+
+impl Header {
+    /// Returns the second word of a block of this number.
+    pub(super) fn word(self, number: u64) -> u64 {
+        let last = if self.is_last { LAST } else { 0 };
+        number << NUMBER_SHIFT | last | u64::from(self.count)
+    }
 }
 
 /// Returns the header of a block if it is complete, and the block of this number.
@@ -214,8 +240,15 @@ pub(super) fn header(
     context: &Context,
 ) -> Option<Header> {
     let (check, second) = (block.next()?, block.next()?);
-    let count = u32::try_from(second & !LAST).ok().filter(|count| *count <= context.block)?;
-    let header = Header { count, is_last: second & LAST != 0 };
+    #[allow(clippy::cast_possible_truncation, reason = "the low half")]
+    let header = Header { count: second as u32, is_last: second & LAST != 0 };
+    #[cfg(test)]
+    let number =
+        if model::MUTANT.get() == Mutant::AnyNumber { second >> NUMBER_SHIFT } else { number };
+    // Most looks end here, at the block of an earlier turn.
+    if second != header.word(number) || header.count > context.block {
+        return None;
+    }
     #[cfg(test)]
     if model::MUTANT.get() == Mutant::ReadyBeforeData {
         return (check == ((number + 1) | CHECKED)).then_some(header);
@@ -223,7 +256,7 @@ pub(super) fn header(
     if check & CHECKED == 0 {
         return None;
     }
-    let words = count as usize * context.message_words as usize;
+    let words = header.count as usize * context.message_words as usize;
     let covered = core::iter::once(second).chain(block.take(words));
     (check == check_of(number, covered)).then_some(header)
 }
@@ -264,6 +297,7 @@ impl<V: Plain> Kind for Lanes<V> {
     fn forget(_: &Config, context: &mut Context) {
         context.lanes = [Lane::default(); MAX_RANKS as usize];
         (context.accepted, context.delivered, context.flushes) = (0, 0, 0);
+        context.epoch = context.epoch.wrapping_add(1);
     }
 
     /// Counts the messages that this rank has filled into blocks and not sent.
@@ -287,7 +321,7 @@ impl<V: Plain> Open for Lanes<V> {
         let ranges = [
             ("the number of ranks", geometry.owners.into(), MAX_RANKS.into()),
             ("block", config.block.into(), 1 << 16),
-            ("blocks", config.blocks.into(), 1 << 16),
+            ("blocks", config.blocks.into(), u64::BITS.into()),
             ("the bytes of a message", context.message_bytes as u64, V::CAPACITY as u64),
         ];
         for (what, found, max) in ranges {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use probeline_pipeline::model::{Explored, Scripts, Sequential, Stopped, check_linear};
 use probeline_transport::Owner;
 
-use super::lanes::check_of;
+use super::lanes::{Header, check_of};
 use super::{Action, Config, Lanes, Outcome};
 
 /// Defects that the check must find.
@@ -17,7 +17,7 @@ pub(super) enum Mutant {
     ReadyBeforeData,
     /// A sender does not wait until the last block of a place was taken.
     Overrun,
-    /// The check of a block does not cover its number.
+    /// The number of a block is not compared.
     AnyNumber,
 }
 
@@ -40,8 +40,15 @@ const WORDS: usize = 2 * 2 * 8 * (1 + BLOCKS as usize + 2);
 impl Line {
     fn receive(&mut self) -> Outcome {
         let Some(message) = self.sent.pop_front() else { return Outcome::Nothing };
+        let number = self.received;
         self.received += 1;
-        Outcome::Received { count: 1, check: check_of(self.received - 1, [1, message].into_iter()) }
+        Outcome::Received {
+            count: 1,
+            check: check_of(
+                number,
+                [Header { count: 1, is_last: false }.word(number), message].into_iter(),
+            ),
+        }
     }
 
     fn put(&mut self, message: u64, outcome: Outcome) -> bool {
