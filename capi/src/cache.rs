@@ -222,7 +222,7 @@ impl<K: Plain, V: Plain> Cache for Typed<K, V> {
     ) -> Result<probeline_outcome, Error> {
         let outcome = self.map.call_bytes(key, request(write, value), &mut self.room)?;
         // A write ends as one.
-        Ok(outcome.written().unwrap_or(Written::Dropped).into())
+        Ok(outcome.written().into())
     }
 
     fn get_batch(

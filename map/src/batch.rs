@@ -81,9 +81,9 @@ impl<V: Copy> Requests<V> for Writes<'_, V> {
 
     #[inline(always)]
     fn put(&mut self, place: usize, outcome: Outcome<V>) {
-        match (self.results.get_mut(place), outcome.written()) {
-            (Some(result), Some(written)) => *result = written,
-            _ => debug_assert!(false, "the batch has no place {place} for a write"),
+        match self.results.get_mut(place) {
+            Some(result) => *result = outcome.written(),
+            None => debug_assert!(false, "the batch has no place {place}"),
         }
     }
 }

@@ -154,9 +154,7 @@ where
     }
 
     pub(crate) fn write(&mut self, key: &K, request: Request<V>) -> Result<Written, Error> {
-        let written = self.call(key, request)?.written();
-        debug_assert!(written.is_some(), "a write ends as one");
-        Ok(written.unwrap_or(Written::Dropped))
+        Ok(self.call(key, request)?.written())
     }
 
     #[inline]

@@ -127,11 +127,13 @@ impl<V> Outcome<V> {
         }
     }
 
-    /// Returns the outcome of a request that writes.
-    pub fn written(self) -> Option<Written> {
+    /// Returns what the outcome means for a request that writes: a key that was found is present, and one
+    /// that was not is absent.
+    pub fn written(self) -> Written {
         match self {
-            Self::Written(written) => Some(written),
-            Self::Hit(_) | Self::Miss => None,
+            Self::Written(written) => written,
+            Self::Hit(_) => Written::Present,
+            Self::Miss => Written::Absent,
         }
     }
 }
