@@ -18,8 +18,8 @@ use crate::results::BatchResult;
 use crate::stats::Stats;
 
 /// Keys hashed at once. A separate loop leaves more of the core's out-of-order window to the loop
-/// that waits for the lines.
-const HASHED_AT_ONCE: usize = 128;
+/// that waits for the lines; 128 gain nothing, and cost a batch of a few keys 15 ns more.
+const HASHED_AT_ONCE: usize = 64;
 /// Keys hashed and not examined: a group, and those whose lines are prefetched before it. A power of
 /// two.
 const RING: usize = 2 * HASHED_AT_ONCE;
