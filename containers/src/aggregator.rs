@@ -122,7 +122,8 @@ where
     /// A message costs a copy to the own window; its block is sent when it is full.
     ///
     /// # Errors
-    /// [`PostError::UnknownOwner`]; the first failure of this aggregator.
+    /// [`PostError::UnknownOwner`]; [`PostError::OutOfRange`] for a message of more than
+    /// [`Config::message_bytes`]; the first failure of this aggregator.
     #[inline]
     pub fn send(&mut self, to: Owner, message: &V) -> Result<bool, Error> {
         self.check_failed()?;
@@ -142,6 +143,7 @@ where
 
     /// Sends full blocks, and delivers messages that have arrived: calls `deliver` with the rank that sent
     /// each, in the order in which that rank sent them. Never blocks, whatever the number of operations.
+    /// A block whose delivery a panic has interrupted is delivered again.
     ///
     /// # Errors
     /// The first failure of this aggregator, or of a flush; a failure of another rank shows in a flush only.
@@ -177,7 +179,8 @@ where
         flushed
     }
 
-    /// Removes all messages that were not delivered. Collective.
+    /// Removes all messages that were not delivered. Collective; delivers nothing, so no rank may be waiting
+    /// for room in a lane.
     ///
     /// # Errors
     /// As for [`Structure::clear`].
@@ -185,7 +188,11 @@ where
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
-        self.0.clear(exchange)
+        let cleared = self.0.clear(exchange);
+        if cleared.is_err() {
+            self.1 = self.1.or(Some(Error::Undelivered { messages: 0 }));
+        }
+        cleared
     }
 
     /// Returns the number of messages of all ranks that wait in blocks which are not full. Collective.
@@ -224,11 +231,12 @@ where
         let mut out = [Finished::default(); POLLED];
         let ended = self.0.poll_into(&mut out);
         for finished in self.noted(ended)? {
+            // A failure counts in every epoch: a WRITE that failed may still take effect.
+            let outcome = self.noted(finished.result)?;
             let (peer, epoch) = of_tag(finished.tag);
             if epoch != self.context().epoch {
                 continue;
             }
-            let outcome = self.noted(finished.result)?;
             if let Outcome::Received { count, .. } = outcome {
                 let at = self.context().brought_at(peer);
                 self.deliver(peer, at, count, deliver)?;

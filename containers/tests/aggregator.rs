@@ -176,6 +176,40 @@ fn a_failed_write_ends_the_aggregator() {
     assert!(matches!(second, CollectiveError::Operation(OperationError::Failed(_))), "{second}");
 }
 
+/// A WRITE that failed before `clear` may take effect after it.
+#[test]
+fn a_failure_before_clear_counts_after_it() {
+    for seed in seeds(100) {
+        let _replay = Replay(seed);
+        let config = Config { block: 1, blocks: 2, max_idle: 20_000, ..Config::default() };
+        let with = probeline_sim::Config {
+            seed,
+            model: Model::simple(2_000),
+            faults: Faults { error_late_ppm: 200_000, late_ns: 30_000, ..Faults::none() },
+            atomics: if seed % 2 == 0 { AtomicScope::Cpu } else { AtomicScope::Device },
+            ..probeline_sim::Config::default()
+        };
+        stage::run(&cluster(&config, 2, with), |engine, mut job| {
+            let mut messages = open(engine, config, &mut job);
+            let is_sender = job.me() == Owner(0);
+            if is_sender {
+                messages.send(Owner(1), &[7, 7]).unwrap();
+            }
+            messages.clear(&mut job).unwrap();
+            let mut deliver = |_, message| assert_ne!(message, [7, 7], "sent before clear");
+            // Fails or not.
+            let _ = (0..300_u64).try_for_each(|number| {
+                if is_sender && messages.in_flight() == 0 {
+                    messages.send(Owner(1), &[100 + number, 0])?;
+                }
+                messages.progress(&mut deliver)
+            });
+            let _ = messages.flush(&mut job, &mut deliver);
+        })
+        .unwrap();
+    }
+}
+
 #[test]
 fn a_flush_without_the_others_ends() {
     let config = Config { block: 4, blocks: 2, max_idle: 10_000, ..Config::default() };

@@ -163,14 +163,13 @@ impl Context {
 
     /// Returns the first word of the block that is filled for a rank, in the own window.
     pub(super) fn filled_at(&self, peer: Owner) -> u64 {
-        let lanes = u64::from(self.owners) * u64::from(self.blocks);
-        self.nth_block(lanes.saturating_add(peer.0.into()))
+        self.nth_block(u64::from(self.owners) * u64::from(self.blocks) + u64::from(peer.0))
     }
 
     /// Returns the first word of the block that a READ has brought from the lane of a rank, in the own
     /// window.
     pub(super) fn brought_at(&self, peer: Owner) -> u64 {
-        self.filled_at(Owner(self.owners + peer.0))
+        self.nth_block(u64::from(self.owners) * (u64::from(self.blocks) + 1) + u64::from(peer.0))
     }
 
     /// Returns the word behind the lanes.
@@ -192,6 +191,9 @@ impl Context {
         message: &V,
         window: &[AtomicU64],
     ) -> Result<bool, Error> {
+        if message.bytes().len() > self.message_bytes {
+            return Err(PostError::OutOfRange.into());
+        }
         let filled = self.lane(peer).filled;
         if filled >= self.block {
             return Ok(false);
@@ -343,5 +345,38 @@ impl<V: Plain> Open for Lanes<V> {
         let geometry = transport.geometry();
         let is_coherent = transport.caps().atomics == AtomicScope::Cpu;
         Context { is_coherent, ..Context::new::<V>(config, geometry.me, geometry.owners) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_free_when_its_block_was_taken_and_its_write_has_ended() {
+        let config = Config { blocks: 2, ..Config::default() };
+        let mut context = Context::new::<u64>(&config, Owner(0), 2);
+        let peer = Owner(1);
+        let cases = [
+            (0, 0, 0, true),
+            (1, 0, 0b01, true),
+            (2, 0, 0b11, false),
+            (2, 1, 0b11, false),
+            (2, 1, 0b10, true),
+            (3, 1, 0, false),
+            (3, 2, 0b01, true),
+        ];
+        for (sent, taken, writing, is_free) in cases {
+            context.update(peer, |lane| *lane = Lane { sent, taken, writing, ..Lane::default() });
+            assert_eq!(context.has_credit(peer), is_free, "{sent} {taken} {writing}");
+        }
+    }
+
+    #[test]
+    fn sizes_of_any_number_of_owners_are_no_panic() {
+        for owners in [1, 64, u32::MAX / 2 + 1, u32::MAX] {
+            let _ = Config { first_word: u64::MAX, ..Config::default() }.sizes::<u64>(owners, 1);
+            let _ = Config::default().sizes::<[u64; 40]>(owners, 1);
+        }
     }
 }
