@@ -43,6 +43,7 @@ const MAY_DIFFER: &[&str] = &[
     // Where rank 0 writes, and how much it prints.
     "json",
     "csv",
+    "markdown",
     "out",
     "full",
     "quiet",

@@ -1,9 +1,9 @@
-//! Prints the results of a command as a table, and writes them as JSON and CSV.
+//! Prints the results of a command as a table, and writes them as JSON, CSV and Markdown.
 
 use std::io;
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::presets::{ASCII_MARKDOWN, NOTHING};
+use comfy_table::{CellAlignment, Table, TableStyle};
 use probeline_doctor::Finding;
 use probeline_results::{Note, Row, SCHEMA, printable};
 use serde::{Serialize, Serializer};
@@ -134,7 +134,7 @@ impl<R: Row> RunReport<R> {
         let mut out = terminal::stdout();
         let (head, lines) = if full { R::full(&self.rows) } else { R::brief(&self.rows) };
         let notes = self.notes_for(&head, full);
-        let table = if head.is_empty() { Vec::new() } else { table(head, lines) };
+        let table = if head.is_empty() { Vec::new() } else { table(NOTHING, head, lines, plain) };
         let facts = if full { self.about() } else { self.facts() };
         let mut blocks = vec![&self.summary, &facts, &table, &notes];
         blocks.retain(|block| !block.is_empty());
@@ -193,6 +193,25 @@ impl<R: Row> RunReport<R> {
         ]
         .concat()
     }
+
+    fn markdown(&self) -> String {
+        let list = |lines: &[String]| -> String {
+            lines.iter().map(|line| format!("- {}\n", markdown_escaped(line))).collect()
+        };
+        let notes: Vec<_> = self.notes.iter().map(Note::to_string).collect();
+        let notes = if notes.is_empty() { String::new() } else { format!("\n{}", list(&notes)) };
+        let summary = if self.summary.is_empty() {
+            String::new()
+        } else {
+            // A code block keeps the columns aligned.
+            let lines: Vec<_> = self.summary.iter().map(|line| plain(line)).collect();
+            format!("```text\n{}\n```\n\n", lines.join("\n"))
+        };
+        let (head, lines) = R::full(&self.rows);
+        let table = table(ASCII_MARKDOWN, head, lines, markdown_escaped).join("\n");
+        let command = self.command;
+        format!("# `probeline {command}`\n\n{summary}{}\n{table}\n{notes}", list(&self.about()))
+    }
 }
 
 fn parameter((name, value): &(&'static str, Value)) -> String {
@@ -212,13 +231,19 @@ fn short(given: &(&'static str, Value)) -> String {
 
 /// Formats lines with aligned columns: the first column to the left, the others to the right.
 pub(crate) fn aligned(head: &[&str], lines: Vec<Vec<String>>) -> Vec<String> {
-    table(head.iter().map(|&name| name.to_owned()).collect(), lines)
+    table(NOTHING, head.iter().map(|&name| name.to_owned()).collect(), lines, plain)
 }
 
-fn table(head: Vec<String>, lines: Vec<Vec<String>>) -> Vec<String> {
-    let cells = |line: Vec<String>| line.iter().map(|cell| plain(cell)).collect::<Vec<_>>();
+/// Formats a table. `escaped` is applied to each cell before the widths are computed.
+fn table(
+    style: TableStyle,
+    head: Vec<String>,
+    lines: Vec<Vec<String>>,
+    escaped: impl Fn(&str) -> String,
+) -> Vec<String> {
+    let cells = |line: Vec<String>| line.iter().map(|cell| escaped(cell)).collect::<Vec<_>>();
     let mut table = Table::new();
-    table.load_style(NOTHING).set_header(cells(head));
+    table.load_style(style).set_header(cells(head));
     for line in lines {
         table.add_row(cells(line));
     }
@@ -231,6 +256,19 @@ fn table(head: Vec<String>, lines: Vec<Vec<String>>) -> Vec<String> {
 /// Returns the text as one line that is safe for a terminal.
 fn plain(text: &str) -> String {
     printable::line(text).into_owned()
+}
+
+/// Returns the text as one line that cannot start HTML, a link, a picture or another cell.
+/// Backquotes still quote code.
+fn markdown_escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in printable::line(text).chars() {
+        if matches!(c, '\\' | '|' | '<' | '&' | '[') {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    escaped
 }
 
 fn without_asides(line: &str) -> String {
@@ -288,7 +326,7 @@ impl Files {
 
     /// Opens the files. Refuses one path for two formats: the second would overwrite the first.
     fn of(args: &OutputArgs, writes: bool) -> Result<Self> {
-        let paths = [("--json", &args.json), ("--csv", &args.csv)];
+        let paths = [("--json", &args.json), ("--csv", &args.csv), ("--markdown", &args.markdown)];
         let mut all: Vec<(&str, OutputFile)> = Vec::new();
         for (option, path) in paths {
             let Some(path) = path else { continue };
@@ -306,13 +344,10 @@ impl Files {
 
     pub(crate) fn write<R: Row>(self, report: &RunReport<R>) -> Result<()> {
         for (option, mut file) in self.all {
-            let text = match option {
-                "--json" => serde_json::to_string_pretty(report)? + "\n",
-                _ => probeline_results::csv(&report.rows)?,
-            };
             file.write(&match option {
-                "--json" => printable::json(&text),
-                _ => printable::lines(&text),
+                "--json" => printable::json(&(serde_json::to_string_pretty(report)? + "\n")).into(),
+                "--csv" => printable::lines(&probeline_results::csv(&report.rows)?).into(),
+                _ => report.markdown(),
             })?;
         }
         Ok(())
@@ -381,5 +416,20 @@ mod tests {
         assert_eq!(some_of(&[1, 2, 3], 3), [1, 2, 3]);
         assert_eq!(some_of(&[1, 2, 3, 4, 5, 6, 7], 4), [1, 3, 5, 7]);
         assert_eq!(some_of(&[1, 2, 3], 1), [1]);
+    }
+
+    #[test]
+    fn escaped_text_stays_in_its_cell() {
+        for (name, expected) in [
+            ("fms:2", "fms:2"),
+            ("a | b", r"a \| b"),
+            ("a\nb", r"a\\u{a}b"),
+            ("<img src=x>", r"\<img src=x>"),
+            ("![x](http://e)", r"!\[x](http://e)"),
+            ("&lt;", r"\&lt;"),
+            ("`--csv`", "`--csv`"),
+        ] {
+            assert_eq!(markdown_escaped(name), expected);
+        }
     }
 }

@@ -21,7 +21,7 @@ const SECRET_BYTES: usize = 16;
 const IPV6: &str = "/proc/net/if_inet6";
 
 /// Options that only the first node has.
-const OF_FIRST: [&str; 4] = ["two-nodes", "json", "csv", "full"];
+const OF_FIRST: [&str; 5] = ["two-nodes", "json", "csv", "markdown", "full"];
 
 /// Options whose values may differ on the second node.
 const OF_MACHINE: [&str; 4] = ["device", "ib-port", "gid-index", "pkey-index"];

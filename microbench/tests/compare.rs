@@ -32,9 +32,9 @@ fn rows<'a>(report: &'a Value, name: &str) -> Vec<&'a Value> {
 #[test]
 fn columns_are_side_by_side_and_one_fails_alone() {
     let scratch = Scratch::new();
-    let files = ["json", "csv"].map(|name| scratch.path(name));
+    let files = ["json", "csv", "md"].map(|name| scratch.path(name));
     let columns = ["compare", "--quick", "--columns", "sim,shm,shm-posted,osc-sm"];
-    let outputs = ["--json", &files[0], "--csv", &files[1]];
+    let outputs = ["--json", &files[0], "--csv", &files[1], "--markdown", &files[2]];
     let options = [&columns[..], &outputs].concat();
     let ended = Running::start(probeline(&options).env("PATH", "")).end();
     assert_eq!(ended.code, Some(1), "{ended:?}");
@@ -64,6 +64,9 @@ fn columns_are_side_by_side_and_one_fails_alone() {
         assert_eq!((&row["median"], &row["unit"]), (&2_000.0.into(), &"ns".into()), "{row}");
     }
     assert_eq!(read_rows(&files[1]).len(), 3 * ROWS);
+    let page = fs::read_to_string(&files[2]).unwrap();
+    assert!(page.contains("\n| operation"), "{page}");
+    assert_eq!(page.lines().filter(|line| line.starts_with("| READ")).count(), 10);
     // The option reaches the benchmarks: an insert in the other rank's part, as half of them are,
     // takes two roundtrips and not one.
     let paper = ["compare", "--quick", "--columns", "sim", "--paper", "--json", &files[0]];

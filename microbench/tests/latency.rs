@@ -144,12 +144,13 @@ fn other_runs_are_not_compared_with_the_paper() {
     }
 }
 
-/// `--full` prints every row, every column and every fact of the machine.
+/// `--full` prints every row, every column and every fact of the machine; the Markdown contains the
+/// same.
 #[test]
 fn full_prints_everything() {
     let scratch = Scratch::new();
-    let json = scratch.path("report.json");
-    let files = ["--full", "--json", &json];
+    let (json, page) = (scratch.path("report.json"), scratch.path("report.md"));
+    let files = ["--full", "--json", &json, "--markdown", &page];
     let printed = run(&[&SMALL[..], &files].concat()).printed();
     let json: Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
     let rows = json["rows"].as_array().unwrap();
@@ -162,6 +163,10 @@ fn full_prints_everything() {
         assert!(line.trim_start().starts_with(row["operation"].as_str().unwrap()), "{line}");
     }
     assert!(notes.iter().any(|note| note.starts_with("eff, out: ")), "{notes:#?}");
+    let page = fs::read_to_string(page).unwrap();
+    let head = format!("# `probeline bench-latency`\n\n```text\n{}\n```\n", summary.join("\n"));
+    assert!(page.starts_with(&head), "{page}");
+    assert_eq!(page.lines().filter(|line| line.starts_with("| ")).count(), 1 + rows.len());
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn help_lists_options_under_their_headings() {
         let (_, results) = help.split_once("\nResults:\n").unwrap();
         let options = results.lines().filter(|line| line.trim_start().starts_with('-'));
         let options: Vec<&str> = options.map(str::trim).collect();
-        let expected = ["--json <FILE>", "--csv <FILE>", "--full"];
+        let expected = ["--json <FILE>", "--csv <FILE>", "--markdown <FILE>", "--full"];
         assert_eq!(options, expected, "{help}");
         assert!(help.contains("-C, --chunk-buckets") && help.contains("-M, --max-chunks"));
     }

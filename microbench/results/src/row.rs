@@ -5,7 +5,7 @@ use core::fmt;
 use serde::{Serialize, Serializer};
 use serde_json::value::to_raw_value;
 
-/// A column of the table that a terminal shows.
+/// A column of the table that a terminal or a Markdown page shows.
 #[derive(Clone, Copy, Debug)]
 pub struct Column<R> {
     head: &'static str,
@@ -110,7 +110,7 @@ fn lay_out<'c, R: 'static>(
     (head, rows.iter().map(line).collect())
 }
 
-/// A note on the results. JSON shows its text after the heads of its columns.
+/// A note on the results. JSON and Markdown show its text after the heads of its columns.
 #[derive(Clone, Debug)]
 pub struct Note {
     /// The note is printed if the table has one of these columns. If empty, it is always printed.

@@ -99,7 +99,11 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
 
-    /// Print every row, column, fact and note
+    /// Write the report as a page of Markdown
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+
+    /// Print every row, column, fact and note, as in the Markdown file
     #[arg(long)]
     pub(crate) full: bool,
 }

@@ -48,7 +48,7 @@ impl Row for NoRow {}
 
 pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let json = args.json.clone();
-    let files = Files::open(&OutputArgs { json, csv: None, full: true })?;
+    let files = Files::open(&OutputArgs { json, csv: None, markdown: None, full: true })?;
     let doctor = Doctor::new("/");
     let questions = Questions { device: args.device.clone(), trial: true };
     let look = || survey(probeline::verbs::Library::load, &questions, probeline_doctor::ANSWER);
