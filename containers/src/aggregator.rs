@@ -6,10 +6,10 @@
 //!
 //! # The rule
 //!
-//! A block has a check: a hash of its number in the lane and of all of its words. A block that is there in
-//! part, that is torn, or that is of an earlier turn of the ring does not have the check of its number (but
-//! for one in 2^63), and is not taken; one that has it is complete, because a number is written once. A
-//! sender writes a block only when the receiver has taken the last block of the same place. It learns so from
+//! A block begins with a check, a hash of its number in the lane and of all other words. The receiver takes a
+//! block only if it has the check of the next number. A block that has arrived in part, that is torn, or that
+//! is of an earlier turn of the ring does not have it (but for one in 2^63); one that has it is complete,
+//! because a number is written once. A sender writes a block only when the receiver has taken the last block of the same place. It learns so from
 //! a count in the receiver's window, which only grows: an old one only makes the sender wait. It also waits
 //! for its own last WRITE of the place.
 //!
@@ -22,13 +22,12 @@ mod model;
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use probeline_pipeline::{CollectiveError, Error, Plain, Structure, Tag, words};
+use probeline_pipeline::{CollectiveError, Error, Finished, Plain, Structure, Tag, words};
 use probeline_transport::{Exchange, Owner, PostError, Sizes, Transport};
 
 use self::carry::Carry;
-pub use self::carry::{Action, Outcome};
-pub use self::lanes::Lanes;
-use self::lanes::{Context, HEADER_WORDS, header};
+use self::carry::{Action, Outcome};
+use self::lanes::{Context, HEADER_WORDS, Lanes, header};
 use crate::front::open;
 
 /// The most ranks of a job.
@@ -37,9 +36,7 @@ pub const MAX_RANKS: u32 = if cfg!(test) { 3 } else { 64 };
 const POLLED: usize = 16;
 
 /// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
-pub type Operation<V> = probeline_pipeline::Operation<Carry<V>>;
-/// The result of a submitted operation.
-pub type Finished = probeline_pipeline::Finished<Outcome>;
+pub type Operation = probeline_pipeline::Operation<Carry>;
 
 /// The parameters of an aggregator. All owners give the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -113,7 +110,7 @@ open!(Aggregator<V: Plain>, Lanes<V>, None);
 impl<T, S, V> Aggregator<T, S, V>
 where
     T: Transport,
-    S: AsMut<[Operation<V>]>,
+    S: AsMut<[Operation]>,
     V: Plain,
 {
     /// Sends a message to `to`, which may be this rank. Returns false if the lane is full and the message
@@ -159,7 +156,7 @@ where
     ///
     /// # Errors
     /// [`CollectiveError`]: a failure of this rank, or of another. [`Error::Undelivered`] if nothing has
-    /// arrived for [`Config::max_idle`] looks, or the numbers differ.
+    /// arrived for [`Config::max_idle`] steps, or the numbers differ.
     pub fn flush(
         &mut self,
         exchange: &mut (impl Exchange + ?Sized),
@@ -170,13 +167,9 @@ where
         let mut call = self.0.begin_collective(exchange, "flush");
         let flushed = call.sum(ended.map(|()| self.context().accepted)).and_then(|accepted| {
             let delivered = call.sum(Ok::<u64, CollectiveError>(self.context().delivered))?;
-            let messages = accepted.abs_diff(delivered);
-            if messages == 0 { Ok(()) } else { Err(Error::Undelivered { messages }.into()) }
+            if accepted == delivered { Ok(()) } else { Err(Error::Undelivered.into()) }
         });
-        if flushed.is_err() {
-            self.1 = self.1.or(Some(Error::Undelivered { messages: 0 }));
-        }
-        flushed
+        self.ended(flushed)
     }
 
     /// Removes all messages that were not delivered. Collective; delivers nothing, so no rank may be waiting
@@ -189,13 +182,11 @@ where
         exchange: &mut (impl Exchange + ?Sized),
     ) -> Result<(), CollectiveError> {
         let cleared = self.0.clear(exchange);
-        if cleared.is_err() {
-            self.1 = self.1.or(Some(Error::Undelivered { messages: 0 }));
-        }
-        cleared
+        self.ended(cleared)
     }
 
-    /// Returns the number of messages of all ranks that wait in blocks which are not full. Collective.
+    /// Returns the number of messages of all ranks that were taken and whose blocks were not sent. Collective;
+    /// delivers nothing, as [`clear`](Self::clear).
     ///
     /// # Errors
     /// As for [`Structure::len`].
@@ -219,14 +210,14 @@ where
             idle = if delivered == before { idle + 1 } else { 0 };
             before = delivered;
             if idle > self.config().max_idle {
-                return Err(Error::Undelivered { messages: 0 });
+                return Err(Error::Undelivered);
             }
         }
         Ok(())
     }
 
     /// Sends full blocks, or the last ones of a flush, and delivers what has arrived.
-    fn step(&mut self, send: Action<V>, deliver: &mut impl FnMut(Owner, V)) -> Result<(), Error> {
+    fn step(&mut self, send: Action, deliver: &mut impl FnMut(Owner, V)) -> Result<(), Error> {
         self.check_failed()?;
         let mut out = [Finished::default(); POLLED];
         let ended = self.0.poll_into(&mut out);
@@ -244,8 +235,8 @@ where
             self.0.pipeline().shared_mut().update(peer, |lane| match outcome {
                 Outcome::Received { .. } | Outcome::Nothing => lane.is_looking = false,
                 // The block remains, and is sent again below.
-                Outcome::Kept | Outcome::Full => lane.is_closed = false,
-                Outcome::Sent => {}
+                Outcome::Kept => lane.is_closed = false,
+                _ => {}
             });
         }
         let duties = 2 * self.context().owners;
@@ -267,7 +258,7 @@ where
     }
 
     /// Returns whether the block that is filled for a rank is to be sent now.
-    fn is_due(&self, peer: Owner, send: Action<V>) -> bool {
+    fn is_due(&self, peer: Owner, send: Action) -> bool {
         let (lane, context) = (self.context().lane(peer), self.context());
         let is_ready = match send {
             Action::End => lane.ends_sent < context.flushes,
@@ -280,7 +271,7 @@ where
     fn receive(
         &mut self,
         peer: Owner,
-        send: Action<V>,
+        send: Action,
         deliver: &mut impl FnMut(Owner, V),
     ) -> Result<bool, Error> {
         let (lane, context) = (self.context().lane(peer), self.context());
@@ -302,7 +293,7 @@ where
     }
 
     /// Starts to send the block that is filled for a rank. Returns false if no operation is free.
-    fn close(&mut self, peer: Owner, send: Action<V>) -> Result<bool, Error> {
+    fn close(&mut self, peer: Owner, send: Action) -> Result<bool, Error> {
         if !self.0.has_room() {
             return Ok(false);
         }
@@ -351,6 +342,14 @@ where
         }
         self.0.pipeline().shared_mut().delivered += u64::from(count);
         Ok(())
+    }
+
+    /// Notes that a collective call has failed, here or on another rank.
+    fn ended(&mut self, result: Result<(), CollectiveError>) -> Result<(), CollectiveError> {
+        if result.is_err() {
+            self.1 = self.1.or(Some(Error::Undelivered));
+        }
+        result
     }
 
     fn check_failed(&self) -> Result<(), Error> {

@@ -15,7 +15,7 @@ use probeline_transport::{Alone, AtomicScope, Exchange, Owner, PostError, Sizes,
 
 const OPERATIONS: usize = 8;
 
-type Opened<T> = Aggregator<T, Vec<Operation<[u64; 2]>>, [u64; 2]>;
+type Opened<T> = Aggregator<T, Vec<Operation>, [u64; 2]>;
 
 fn open<T: Transport>(engine: T, config: Config, job: &mut impl Exchange) -> Opened<T> {
     open_with(OPERATIONS, engine, config, job)
@@ -226,7 +226,7 @@ fn a_flush_without_the_others_ends() {
                 }
                 let error = messages.flush(&mut job, |_, _| ()).unwrap_err();
                 let expected = match me {
-                    Owner(0) => OperationError::Undelivered { messages: 0 }.into(),
+                    Owner(0) => OperationError::Undelivered.into(),
                     _ => CollectiveError::PartFailed { owner: Owner(0) },
                 };
                 assert_eq!(error, expected);

@@ -7,23 +7,30 @@ use probeline_containers::filter::{self, Filter};
 use probeline_containers::queue::{self, Queue};
 use probeline_shm::Builder;
 use probeline_transport::{
-    Alone, Owner, PostError, Request, Segment, Sizes, Token, Transport, forward_transport,
+    Alone, AtomicScope, Caps, Owner, PostError, Request, Segment, Sizes, Token, Transport,
+    forward_transport,
 };
 
 /// An engine that counts what is posted: READs, WRITEs, atomics.
 struct Counting {
     engine: probeline_shm::Engine,
+    caps: Caps,
     posts: [u32; 3],
 }
 
 impl Counting {
     fn open(sizes: Sizes) -> Self {
-        Self { engine: Builder::new(sizes).open(&mut Alone).unwrap(), posts: [0; 3] }
+        let engine = Builder::new(sizes).open(&mut Alone).unwrap();
+        Self { caps: *engine.caps(), engine, posts: [0; 3] }
     }
 }
 
 impl Transport for Counting {
-    forward_transport!(engine: caps, geometry, in_flight, kick, poll, landed, staged, window);
+    forward_transport!(engine: geometry, in_flight, kick, poll, landed, staged, window);
+
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
 
     fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
         self.posts[match request {
@@ -118,11 +125,41 @@ fn aggregated_messages() {
         (0..99)
             .try_for_each(|number| messages.send(Owner(0), &number).map(|is_sent| assert!(is_sent)))
     };
-    for _ in 0..4 {
+    // At the turns of the lane, the sender looks how far the receiver is.
+    for nth in 0..20 {
+        let asked = u32::from(nth > 0 && nth % 8 == 0);
         assert_eq!(cost!(messages, send(&mut messages)), [0, 0, 0]);
-        assert_eq!(cost!(messages, messages.send(Owner(0), &99)), [0, 1, 0]);
+        let send_last = |messages: &mut Aggregator<_, _, u64>| {
+            assert_eq!(messages.send(Owner(0), &99), Ok(true));
+            messages.progress(|_, _| ())
+        };
+        assert_eq!(cost!(messages, send_last(&mut messages)), [0, 1, asked], "block {nth}");
+        // Where the CPU sees what peers write, a receiver posts nothing.
+        assert_eq!(cost!(messages, messages.progress(|_, _| ())), [0, 0, 0]);
     }
-    // Where the CPU sees what peers write, a receiver posts nothing.
-    assert_eq!(cost!(messages, messages.progress(|_, _| ())), [0, 0, 0]);
     assert_eq!(cost!(messages, messages.flush(&mut Alone, |_, _| ())), [0, 1, 0]);
+}
+
+/// Where the CPU sees late what peers write, a receiver looks by READs, and tells of a block by an atomic.
+#[test]
+fn aggregated_messages_without_cpu_atomics() {
+    let config = aggregator::Config { block: 10, blocks: 8, ..aggregator::Config::default() };
+    let mut engine = Counting::open(config.sizes::<u64>(1, 2));
+    engine.caps.atomics = AtomicScope::Device;
+    let operations = [aggregator::Operation::EMPTY; 2];
+    let mut messages = Aggregator::open(engine, config, operations, &mut Alone).unwrap();
+    for _ in 0..5 {
+        for number in 0..10_u64 {
+            assert_eq!(messages.send(Owner(0), &number), Ok(true));
+        }
+        let (before, mut received, mut looks) = (messages.transport().posts, 0, 0);
+        while received < 10 {
+            messages.progress(|_, _| received += 1).unwrap();
+            looks += 1;
+            assert!(looks < 100);
+        }
+        let after = messages.transport().posts;
+        assert_eq!([after[1] - before[1], after[2] - before[2]], [0, 1]);
+        assert!((1..=looks).contains(&(after[0] - before[0])));
+    }
 }

@@ -47,15 +47,12 @@ pub enum Error {
         /// The ticket.
         ticket: u64,
     },
-    /// Messages were sent and not delivered, and no rank delivers any.
+    /// Not all messages were delivered, and none can be any more.
     #[error(
-        "{messages} messages were not delivered and no rank makes progress: a rank has dropped its \
-         aggregator, or its WRITE has failed"
+        "not all messages were delivered: a rank has failed, has dropped its aggregator or does not \
+         flush; see the errors of the other ranks"
     )]
-    Undelivered {
-        /// The number of messages, of all ranks.
-        messages: u64,
-    },
+    Undelivered,
     /// One of its one-sided operations failed.
     #[error("a one-sided operation failed, the outcome is unknown: {0}")]
     Failed(#[source] OpError),

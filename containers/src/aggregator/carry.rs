@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use probeline_pipeline::{Completed, Error, Machine, Next, Plain, Port, Run, Step, Stop, words};
+use probeline_pipeline::{Completed, Error, Machine, Next, Port, Run, Step, Stop, words};
 use probeline_transport::{Local, Owner, Transport};
 
 use super::lanes::{Context, HEADER_WORDS, Header, check_of, header};
@@ -14,9 +14,11 @@ const COPIED_AT_ONCE: usize = 64;
 
 /// What an operation does with the lane to or from a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Action<V> {
-    /// Add a message to the block that is filled for the rank, and send the block if it is full.
-    Put(V),
+pub enum Action {
+    /// Add a message to the block that is filled for the rank, and send the block if it is full: `send` as
+    /// one operation, for the model check.
+    #[cfg(test)]
+    Put(u64),
     /// Send the block that is filled for the rank, if it has messages.
     Send,
     /// Send the block that is filled for the rank as the last one of a flush.
@@ -28,11 +30,12 @@ pub enum Action<V> {
 /// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// The message waits in its block, or the block in its place because the lane is full.
+    /// The block remains, because the lane is full or there is nothing to send.
     Kept,
-    /// A block was sent; the message, if there is one, was taken.
+    /// The block was sent.
     Sent,
-    /// The lane is full: the message was not taken.
+    /// The lane is full, and the message was not taken.
+    #[cfg(test)]
     Full,
     /// A block of this many messages, with this check, was received.
     Received {
@@ -64,44 +67,54 @@ enum Post {
 
 /// An operation on the lane to or from `peer`.
 #[derive(Clone, Copy, Debug, Hash)]
-pub struct Carry<V> {
+pub struct Carry {
     peer: Owner,
-    action: Action<V>,
+    action: Action,
     post: Post,
 }
 
-impl<V: Plain> Machine for Carry<V> {
+impl Machine for Carry {
     type Outcome = Outcome;
     const IDLE: Self = Self { peer: Owner(0), action: Action::Receive, post: Post::Start };
     const SLOTS: u32 = 1;
 }
 
-impl<V: Plain> Carry<V> {
-    pub(super) fn new(peer: Owner, action: Action<V>) -> Self {
+impl Carry {
+    pub(super) fn new(peer: Owner, action: Action) -> Self {
         Self { peer, action, post: Post::Start }
     }
 
-    /// Decides the first post, or the outcome of an operation that needs none.
-    fn start(&mut self, context: &mut Context, port: &Port<'_, impl Transport>) -> Next<Outcome> {
-        if let Action::Put(message) = self.action
-            && context.append(self.peer, &message, port.transport().window())?
-        {
-            self.action = Action::Send;
-            if context.lane(self.peer).filled < context.block {
-                return Ok(Step::Done(Outcome::Kept));
-            }
-        }
+    /// Decides the first post.
+    fn start(&mut self, context: &Context) {
         self.post = match self.action {
             Action::Receive => Post::Next(context.lane(self.peer).received),
             _ if context.has_credit(self.peer) => Post::Block,
             _ => Post::Credit,
         };
-        Ok(Step::Yield)
+    }
+
+    /// Adds the message of a put to the block, if it has room. Returns whether the block is not full then.
+    #[cfg(test)]
+    fn put(
+        &mut self,
+        context: &mut Context,
+        port: &Port<'_, impl Transport>,
+    ) -> Result<bool, Error> {
+        let Action::Put(message) = self.action else { return Ok(false) };
+        if !context.append(self.peer, &message, port.transport().window())? {
+            return Ok(false);
+        }
+        self.action = Action::Send;
+        Ok(context.lane(self.peer).filled < context.block)
     }
 
     /// Returns the outcome of an operation whose block remains here.
     fn kept(&self) -> Outcome {
-        if matches!(self.action, Action::Put(_)) { Outcome::Full } else { Outcome::Kept }
+        #[cfg(test)]
+        if matches!(self.action, Action::Put(_)) {
+            return Outcome::Full;
+        }
+        Outcome::Kept
     }
 
     /// Copies the block that is filled to the operation's slot, and writes it to the lane.
@@ -149,9 +162,8 @@ impl<V: Plain> Carry<V> {
             lane.writing |= place;
             lane.ends_sent += u64::from(is_last);
         });
-        if let Action::Put(message) = self.action {
-            context.append(peer, &message, port.transport().window())?;
-        }
+        #[cfg(test)]
+        self.put(context, port)?;
         Ok(Step::Wait)
     }
 
@@ -180,16 +192,18 @@ impl<V: Plain> Carry<V> {
     }
 }
 
-impl<V: Plain> Run<Context> for Carry<V> {
+impl Run<Context> for Carry {
     fn advance(
         &mut self,
         context: &mut Context,
         port: &mut Port<'_, impl Transport>,
     ) -> Next<Outcome> {
-        if self.post == Post::Start
-            && let done @ Step::Done(_) = self.start(context, port)?
-        {
-            return Ok(done);
+        if self.post == Post::Start {
+            #[cfg(test)]
+            if self.put(context, port)? {
+                return Ok(Step::Done(Outcome::Kept));
+            }
+            self.start(context);
         }
         let (me, peer) = (context.me, self.peer);
         match self.post {

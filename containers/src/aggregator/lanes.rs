@@ -15,7 +15,7 @@ use super::model::{self, Mutant};
 use super::{Config, MAX_RANKS};
 use crate::hash;
 
-/// The words of a block before its messages: its check, and the number of its messages.
+/// The words of a block before its messages: its check, and its [`Header`] with its number.
 pub(super) const HEADER_WORDS: u32 = 2;
 /// Set beside the number of messages in the last block of a flush.
 const LAST: u64 = 1 << 32;
@@ -212,7 +212,7 @@ impl Context {
     }
 }
 
-/// Returns the check of a block: of its number in the lane, the number of its messages, and their words.
+/// Returns the check of a block: of its number in the lane, and of the words behind the check.
 #[inline]
 pub(super) fn check_of(number: u64, words: impl Iterator<Item = u64>) -> u64 {
     hash::of_words(number, words) | CHECKED
@@ -267,8 +267,8 @@ impl<V: Plain> Kind for Lanes<V> {
     type Config = Config;
     type Context = Context;
     type Key = Owner;
-    type Action = Action<V>;
-    type Machine = Carry<V>;
+    type Action = Action;
+    type Machine = Carry;
     type Stats = ();
     const NAME: &'static str = "Aggregator";
 
@@ -283,7 +283,7 @@ impl<V: Plain> Kind for Lanes<V> {
     }
 
     #[inline]
-    fn machine(peer: &Owner, action: Action<V>, context: &Context) -> Result<Carry<V>, Error> {
+    fn machine(peer: &Owner, action: Action, context: &Context) -> Result<Carry, Error> {
         if peer.0 >= context.owners {
             return Err(PostError::UnknownOwner.into());
         }

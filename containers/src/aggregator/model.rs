@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 use probeline_pipeline::model::{Explored, Scripts, Sequential, Stopped, check_linear};
 use probeline_transport::Owner;
 
+use super::carry::{Action, Outcome};
 use super::lanes::{Header, check_of};
-use super::{Action, Config, Lanes, Outcome};
+use super::{Config, Lanes};
 
 /// Defects that the check must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +70,7 @@ impl Line {
 
 impl Sequential<Lanes<u64>> for Line {
     /// Runs an operation that failed: a block is in the lane, or a message is held for good.
-    fn run(&mut self, _: &Owner, action: Action<u64>) -> Outcome {
+    fn run(&mut self, _: &Owner, action: Action) -> Outcome {
         if let Action::Put(message) = action {
             self.sent.extend(self.held.replace(message));
             return Outcome::Sent;
@@ -77,7 +78,7 @@ impl Sequential<Lanes<u64>> for Line {
         self.receive()
     }
 
-    fn explains(&mut self, _: &Owner, action: Action<u64>, outcome: &Outcome) -> bool {
+    fn explains(&mut self, _: &Owner, action: Action, outcome: &Outcome) -> bool {
         match action {
             Action::Put(message) => self.put(message, *outcome),
             Action::Send | Action::End | Action::Receive => self.receive() == *outcome,
@@ -85,9 +86,9 @@ impl Sequential<Lanes<u64>> for Line {
     }
 }
 
-const RECEIVE: (Owner, Action<u64>) = (Owner(0), Action::Receive);
+const RECEIVE: (Owner, Action) = (Owner(0), Action::Receive);
 
-const fn put(message: u64) -> (Owner, Action<u64>) {
+const fn put(message: u64) -> (Owner, Action) {
     (Owner(1), Action::Put(message))
 }
 

@@ -40,8 +40,9 @@ pub type Scripts<K> = &'static [&'static [(<K as Kind>::Key, <K as Kind>::Action
 /// `N` words together, of whose WRITEs and atomics up to `failures` may fail. A memory of zeros is the
 /// empty structure.
 ///
-/// There are at most [`MAX_CLIENTS`] clients, each at an owner of its own as far as there are so many, with one operation in flight, of at most 4 slots, READs
-/// of 8 words and WRITEs of 3. Words do not tear, and all operations are posted.
+/// There are at most [`MAX_CLIENTS`] clients, client `n` at owner `n` modulo the owners, each with one
+/// operation in flight, of at most 4 slots, READs of 8 words and WRITEs of 3. Words do not tear, and all
+/// operations are posted.
 ///
 /// # Errors
 /// A history that no sequential order explains, or another violated rule.
@@ -155,7 +156,7 @@ where
         let part = N / self.owners as usize;
         assert!(part * self.owners as usize == N, "{N} words are not as many for each owner");
         let wire = Wire::new(self.owners, part, K::Machine::SLOTS, 0, true);
-        let wire = wire.of(Owner(who as u32 % self.owners));
+        let wire = wire.at_owner(Owner(who as u32 % self.owners));
         let context = K::context(&self.config, &wire);
         Pipeline::new(wire, context, [Operation::EMPTY]).expect("the wire has the slots")
     }

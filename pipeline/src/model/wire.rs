@@ -122,9 +122,9 @@ impl<const N: usize> Wire<N> {
         self
     }
 
-    /// Makes this the wire of the client at `me`.
+    /// Returns the wire of a client at this owner, instead of owner 0.
     #[must_use]
-    pub fn of(mut self, me: Owner) -> Self {
+    pub fn at_owner(mut self, me: Owner) -> Self {
         self.geometry.me = me;
         self
     }
