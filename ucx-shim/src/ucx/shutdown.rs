@@ -49,6 +49,7 @@ mod tests {
     use core::cell::{Cell, RefCell};
     use core::sync::atomic::AtomicBool;
     use core::sync::atomic::Ordering::{Acquire, Release};
+    use std::sync::Barrier;
 
     use probeline_transport::{
         Completion, Exchange, Local, Owner, RemoteWord, Segment, Sizes, Slot, Token, Transport,
@@ -84,10 +85,13 @@ mod tests {
     /// answers them only when it polls. Returns the number of destroyed keys.
     fn drop_busy(answers: bool) -> u32 {
         let dropped = &AtomicBool::new(false);
+        // An owner that still opens its engine answers READs, even if it never polls afterwards.
+        let both_open = &Barrier::new(2);
         let owner = |mut member: probeline_exchange::Thread| {
             let builder =
                 Builder::new(Sizes::new(64).with_slots(1, 8).with_depth(QUEUED)).tls(Some("tcp"));
             let mut engine = builder.progress(Progress::Caller).open(&mut member).unwrap();
+            both_open.wait();
             if member.me() == Owner(0) {
                 let destroyed = drop_with_reads(engine);
                 dropped.store(true, Release);
