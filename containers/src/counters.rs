@@ -26,11 +26,13 @@ use probeline_pipeline::{BatchError, Error, Structure};
 use probeline_transport::{LINE_WORDS, Sizes, Transport};
 
 use self::count::Lookup;
+pub(crate) use self::count::MAX_ATTEMPTS;
 pub use self::count::{Action, Counts, Outcome};
 use self::word::Layout;
 use crate::batch::Batch;
 use crate::element::Each;
 use crate::front::front;
+use crate::phase::find_phase;
 use crate::placement::{Distribution, Placement};
 
 /// The most bits of a key.
@@ -97,8 +99,8 @@ impl Config {
 /// let config = Config::for_keys(1000, 42);
 /// let engine = Builder::new(config.sizes(1, 32)).open(&mut Alone)?;
 /// let mut counters = Counters::open(engine, config, [Operation::EMPTY; 32], &mut Alone)?;
-/// assert_eq!(counters.add(7, 2)?, Outcome::Counted(0));
-/// assert_eq!(counters.add(7, 1)?, Outcome::Counted(2));
+/// assert_eq!(counters.add(7, 2)?, Outcome::New);
+/// assert_eq!(counters.add(7, 1)?, Outcome::Was(2));
 /// assert_eq!(counters.get(7)?, 3);
 /// assert_eq!(counters.get(8)?, 0);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
@@ -106,6 +108,7 @@ impl Config {
 pub struct Counters<T, S>(Structure<T, S, Each<Counts>>);
 
 front!(Counters, Each<Counts>);
+find_phase!(Counters, Counts, Operation);
 
 impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
     /// Adds to the counter of a key, which is 0 at first. Two roundtrips: a READ of the line and a
@@ -174,15 +177,21 @@ impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
 
     /// Returns the keys in this owner's part with their counts, as they are at the moment of each load.
     pub fn local(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let (placement, layout) = (self.context().placement, self.context().detail);
-        let part =
-            self.transport().window().get(usize::try_from(placement.first_word()).unwrap_or(0)..);
-        let (lines, _) = part.unwrap_or_default().as_chunks::<{ LINE_WORDS as usize }>();
-        let of_line = move |(line, words): (u64, &[_; 8])| {
-            let words =
-                words.each_ref().map(|word: &core::sync::atomic::AtomicU64| word.load(Acquire));
-            words.into_iter().filter_map(move |word| layout.entry(word, line))
-        };
-        placement.indices(self.transport().geometry().me).zip(lines).flat_map(of_line)
+        local(&self.0)
     }
+}
+
+/// Returns the keys in this owner's part with their numbers.
+pub(crate) fn local<T: Transport, S, const IS_MAP: bool>(
+    structure: &Structure<T, S, Each<Counts<IS_MAP>>>,
+) -> impl Iterator<Item = (u64, u64)> + '_ {
+    let (placement, layout) = (structure.context().placement, structure.context().detail);
+    let part =
+        structure.transport().window().get(usize::try_from(placement.first_word()).unwrap_or(0)..);
+    let (lines, _) = part.unwrap_or_default().as_chunks::<{ LINE_WORDS as usize }>();
+    let of_line = move |(line, words): (u64, &[_; 8])| {
+        let words = words.each_ref().map(|word: &core::sync::atomic::AtomicU64| word.load(Acquire));
+        words.into_iter().filter_map(move |word| layout.entry(word, line))
+    };
+    placement.indices(structure.transport().geometry().me).zip(lines).flat_map(of_line)
 }

@@ -83,6 +83,8 @@ pub struct Context<D> {
     pub(crate) detail: D,
     /// Whether the CPUs of all owners run operations.
     pub(crate) is_direct: bool,
+    /// Whether no owner changes the container now.
+    pub(crate) is_still: bool,
     pub(crate) me: Owner,
 }
 
@@ -191,6 +193,12 @@ impl<E: Element> Open for Each<E> {
     fn context(config: &E::Config, transport: &impl Transport) -> Self::Context {
         let geometry = transport.geometry();
         let placement = E::placement(config, geometry.owners);
-        Context { placement, detail: E::detail(config), is_direct: false, me: geometry.me }
+        Context {
+            placement,
+            detail: E::detail(config),
+            is_direct: false,
+            is_still: false,
+            me: geometry.me,
+        }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! - [`Array`]: elements of any plain type, distributed over all owners.
 //! - [`Counters`]: counts of keys of up to 62 bits, key and count in one word.
+//! - [`SmallMap`]: values of such keys, key and value in one word.
+//! - [`PutOnce`]: keys and values of any plain types, each key inserted once.
 //! - [`Queue`]: a ring on each owner, into which all ranks push and from which all ranks pop.
 //! - [`Aggregator`]: small messages to any rank, which travel in blocks of one WRITE each.
 //! - [`Filter`]: a blocked Bloom filter, a set with false positives in a few bits a key.
@@ -21,18 +23,24 @@ mod element;
 pub mod filter;
 mod front;
 mod hash;
+mod phase;
 mod placement;
 mod pointer;
+pub mod put_once;
 pub mod queue;
+pub mod small_map;
 
 pub use aggregator::Aggregator;
 pub use array::Array;
 pub use counters::Counters;
 pub use element::{Context, Each, Element};
 pub use filter::Filter;
+pub use phase::{Find, Finder};
 pub use placement::{Distribution, Placement};
 pub use pointer::Pointer;
 pub use probeline_pipeline::{
     BatchError, Bytes, CollectiveError, ConfigError, Error as OperationError, OpenError, Plain, Tag,
 };
+pub use put_once::PutOnce;
 pub use queue::Queue;
+pub use small_map::SmallMap;

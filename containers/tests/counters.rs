@@ -34,7 +34,7 @@ proptest! {
             if is_batch {
                 prop_assert_eq!(counters.add_batch(&[key, key]).unwrap(), 2 * u64::from(is_full));
             } else {
-                let expected = if is_full { Outcome::Full } else { Outcome::Counted(old.unwrap_or(0)) };
+                let expected = if is_full { Outcome::Full } else { old.map_or(Outcome::New, Outcome::Was) };
                 prop_assert_eq!(counters.add(key, addend).unwrap(), expected);
             }
             if !is_full {

@@ -25,6 +25,17 @@ pub enum Error {
         /// Bits of the structure's keys.
         most: u32,
     },
+    /// Refused: the value has more bits than the structure's values.
+    #[error(
+        "the value has {bits} bits, values of this structure at most {most}: give a smaller one, or \
+         open it for wider values"
+    )]
+    Value {
+        /// Bits of the value, from the lowest to the highest that is set.
+        bits: u32,
+        /// Bits of the structure's values.
+        most: u32,
+    },
     /// Refused: the structure has no element of this index.
     #[error("index {index} is beyond the last element: give one below the structure's length")]
     Index {

@@ -14,6 +14,6 @@ mod wire;
 pub use checker::{Driven, MAX_CLIENTS, Scenario, Turn, Verdict, check, check_within};
 pub use effects::{Effect, combinations, torn};
 pub use fingerprint::fingerprint;
-pub use linear::{Scripts, Sequential, check_linear};
+pub use linear::{Network, Scripts, Sequential, check_linear};
 pub use random::{Draw, Explored, RandomCheck, Stopped, Subject, check_random, is_found, shorter};
 pub use wire::{Action, MAX_READ, MAX_WRITTEN, Posted, Wire};

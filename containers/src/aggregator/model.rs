@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use std::collections::VecDeque;
 
-use probeline_pipeline::model::{Explored, Scripts, Sequential, Stopped, check_linear};
+use probeline_pipeline::model::{Explored, Network, Scripts, Sequential, Stopped, check_linear};
 use probeline_transport::Owner;
 
 use super::carry::{Action, Outcome};
@@ -96,7 +96,7 @@ const THREE: Scripts<Lanes<u64>> = &[&[put(5), put(6), put(7)], &[RECEIVE, RECEI
 
 fn check(scripts: Scripts<Lanes<u64>>) -> Result<Explored, Stopped> {
     let config = Config { block: 1, blocks: BLOCKS, ..Config::default() };
-    check_linear::<Lanes<u64>, Line, WORDS>(config, 2, scripts, 0)
+    check_linear::<Lanes<u64>, Line, WORDS>(config, Network { owners: 2, ..Network::ONE }, scripts)
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The model check of arrays: operations on elements of one word are linearizable.
 
-use probeline_pipeline::model::{Sequential, Stopped, check_linear};
+use probeline_pipeline::model::{Network, Sequential, Stopped, check_linear};
 
 use super::{Action, Config, Elements, Order};
 use crate::element::Each;
@@ -30,7 +30,11 @@ type Script = &'static [(u64, Action<u64>)];
 fn check(scripts: &'static [Script]) {
     for failures in 0..2 {
         let config = Config::new(2);
-        let checked = check_linear::<Each<Elements<u64>>, Words, 2>(config, 2, scripts, failures);
+        let checked = check_linear::<Each<Elements<u64>>, Words, 2>(
+            config,
+            Network { owners: 2, failures, tears: &[] },
+            scripts,
+        );
         let (worlds, _) = checked.expect("every history has a sequential order");
         assert!(worlds > 50, "{worlds}");
     }
@@ -48,7 +52,11 @@ fn puts_of_one_rank_are_linearizable() {
 #[test]
 fn puts_beside_gets_are_not_linearizable() {
     const SCRIPTS: &[Script] = &[&[(0, Action::Put(1))], &[(0, Action::Get), (0, Action::Get)]];
-    let checked = check_linear::<Each<Elements<u64>>, Words, 2>(Config::new(2), 2, SCRIPTS, 0);
+    let checked = check_linear::<Each<Elements<u64>>, Words, 2>(
+        Config::new(2),
+        Network { owners: 2, ..Network::ONE },
+        SCRIPTS,
+    );
     assert!(matches!(checked, Err(Stopped::Violation(_))), "{checked:?}");
 }
 

@@ -9,40 +9,94 @@ use probeline_transport::{LINE_WORDS, Local, RemoteWord, Segment, Transport};
 use super::word::{Home, Layout, MAX_LINES, OCCUPIED};
 use super::{Config, MAX_KEY_BITS};
 use crate::element::{Context, Element};
+use crate::phase::Find;
 use crate::placement::Placement;
 
 /// Compare-and-swaps of one operation on one word.
-const MAX_ATTEMPTS: u32 = 64;
+pub(crate) const MAX_ATTEMPTS: u32 = 64;
 
-/// The counters of [`Counters`](super::Counters).
-pub struct Counts;
+/// The words of [`Counters`](super::Counters), or of a [`SmallMap`](crate::SmallMap).
+pub struct Counts<const IS_MAP: bool = false>;
 
-/// What an operation does with the counter of its key.
+/// What an operation does with the number of its key: a count, or a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Read the count.
+    /// Read the number.
     Get,
-    /// Add to the count.
+    /// Add to the number, which is 0 at first, up to the largest.
     Add(u64),
+    /// Replace the number.
+    Put(u64),
+    /// Replace the number if it is the expected one; of `None`, if the key has none.
+    Exchange {
+        /// The number to replace.
+        expected: Option<u64>,
+        /// The number to store.
+        new: u64,
+    },
 }
 
-/// The outcome of an operation.
+impl Action {
+    /// Returns the word that the operation makes of a word with its key, or of an empty one; `None` if
+    /// it changes nothing. `wanted` is the key's word with a number of 0.
+    #[inline(always)]
+    fn change(&self, word: u64, wanted: u64, layout: &Layout) -> Option<u64> {
+        match *self {
+            Self::Get => None,
+            Self::Add(addend) if word & OCCUPIED == 0 => Some(layout.plus(wanted, addend)),
+            Self::Add(addend) => Some(layout.plus(word, addend)),
+            Self::Put(new) => Some(wanted | new),
+            Self::Exchange { expected, new } => {
+                (Outcome::of(word, layout).number() == expected).then_some(wanted | new)
+            }
+        }
+    }
+
+    /// Checks that a word has room for the number that the operation stores.
+    fn check(&self, layout: &Layout) -> Result<(), Error> {
+        match *self {
+            Self::Put(new) | Self::Exchange { new, .. } if new > layout.max_count() => {
+                let (value, most) = (new.leading_zeros(), layout.max_count().leading_zeros());
+                Err(Error::Value { bits: u64::BITS - value, most: u64::BITS - most })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The outcome of an operation: the number before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// The count before; 0 for a key that had none.
-    Counted(u64),
-    /// The key had no counter, and all words of its lines are in use.
+    /// The key had this number.
+    Was(u64),
+    /// The key had none.
+    New,
+    /// The key had none, and has none now: all words of its lines are in use.
     Full,
 }
 
 impl Outcome {
-    /// Returns the count; 0 if the key has none.
+    /// Returns the number of a word with the key, or of an empty one.
+    #[inline(always)]
+    fn of(word: u64, layout: &Layout) -> Self {
+        if word & OCCUPIED == 0 { Self::New } else { Self::Was(layout.count(word)) }
+    }
+
+    /// Returns the number; `None` if the key had none.
+    #[inline(always)]
+    #[must_use]
+    pub fn number(self) -> Option<u64> {
+        match self {
+            Self::Was(number) => Some(number),
+            Self::New | Self::Full => None,
+        }
+    }
+
+    /// Returns the count; 0 if the key had none.
+    #[inline(always)]
     #[must_use]
     pub fn count(self) -> u64 {
-        match self {
-            Self::Counted(count) => count,
-            Self::Full => 0,
-        }
+        self.number().unwrap_or(0)
     }
 }
 
@@ -51,8 +105,8 @@ impl Outcome {
 enum Post {
     /// Read the line.
     Line,
-    /// Replace this word by one with more counts.
-    Add(u64),
+    /// Replace this word, 0 if it is empty.
+    Change(u64),
     /// Read the true word, because a READ may have torn it.
     Confirm,
 }
@@ -87,6 +141,8 @@ impl Machine for Lookup {
 std::thread_local! {
     /// The mutant of the model check: an add does not look at what its compare-and-swap returned.
     pub(super) static ADDS_BLINDLY: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
+    /// Another: what a READ shows is taken for true.
+    pub(super) static TRUSTS_TORN_WORDS: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
 }
 
 /// What follows a completion.
@@ -131,25 +187,23 @@ impl Lookup {
                     After::Post(Post::Line)
                 });
             };
-            let is_true = truth.take().is_some() || port.caps().word_reads_whole;
+            let is_true =
+                truth.take().is_some() || port.caps().word_reads_whole || context.is_still;
+            #[cfg(test)]
+            let is_true = is_true || TRUSTS_TORN_WORDS.get();
             let is_empty = word & OCCUPIED == 0;
-            match self.action {
-                _ if !is_empty && !layout.matches(word, wanted) => {
-                    if !is_true && layout.may_match_torn(word, wanted) {
-                        return Ok(After::Post(Post::Confirm));
-                    }
-                    self.passed += 1;
-                    continue;
+            if !is_empty && !layout.matches(word, wanted) {
+                if !is_true && layout.may_match_torn(word, wanted) {
+                    return Ok(After::Post(Post::Confirm));
                 }
-                Action::Get if is_empty => return Ok(After::Done(Outcome::Counted(0))),
-                Action::Get if is_true => {
-                    return Ok(After::Done(Outcome::Counted(layout.count(word))));
-                }
-                Action::Get => return Ok(After::Post(Post::Confirm)),
-                Action::Add(_) => {
-                    return Ok(After::Post(Post::Add(if is_empty { 0 } else { word })));
-                }
+                self.passed += 1;
+                continue;
             }
+            return Ok(match self.action.change(word, wanted, layout) {
+                Some(_) => After::Post(Post::Change(if is_empty { 0 } else { word })),
+                None if is_true || is_empty => After::Done(Outcome::of(word, layout)),
+                None => After::Post(Post::Confirm),
+            });
         }
     }
 }
@@ -161,14 +215,14 @@ impl Run<Context<Layout>> for Lookup {
         port: &mut Port<'_, impl Transport>,
     ) -> Next<Outcome> {
         let layout = &context.detail;
-        match (self.post, self.action) {
-            (Post::Line, _) => port.read(0, self.line(context)?, Self::slot(port))?,
-            (Post::Add(word), Action::Add(addend)) => {
-                let from = if word == 0 { layout.word(self.home, self.distance) } else { word };
-                let new = layout.plus(from, addend);
+        match self.post {
+            Post::Line => port.read(0, self.line(context)?, Self::slot(port))?,
+            Post::Change(word) => {
+                let wanted = layout.word(self.home, self.distance);
+                let new = self.action.change(word, wanted, layout).unwrap_or(word);
                 port.compare_and_swap(0, self.word(context)?, word, new)?;
             }
-            (Post::Add(_) | Post::Confirm, _) => port.fetch_add(0, self.word(context)?, 0)?,
+            Post::Confirm => port.fetch_add(0, self.word(context)?, 0)?,
         }
         Ok(Step::Wait)
     }
@@ -183,11 +237,11 @@ impl Run<Context<Layout>> for Lookup {
             Post::Line => None,
             Post::Confirm => Some(word),
             #[cfg(test)]
-            Post::Add(_) if ADDS_BLINDLY.get() => return Ok(Step::Done(Outcome::Counted(0))),
-            Post::Add(expected) if word == expected => {
-                return Ok(Step::Done(Outcome::Counted(context.detail.count(word))));
+            Post::Change(_) if ADDS_BLINDLY.get() => return Ok(Step::Done(Outcome::New)),
+            Post::Change(expected) if word == expected => {
+                return Ok(Step::Done(Outcome::of(word, &context.detail)));
             }
-            Post::Add(_) => {
+            Post::Change(_) => {
                 self.attempts += 1;
                 if self.attempts == MAX_ATTEMPTS {
                     return Err(Error::Contended { attempts: MAX_ATTEMPTS }.into());
@@ -217,13 +271,21 @@ fn see(line: &[AtomicU64; 8], layout: &Layout, wanted: u64) -> (u32, u32) {
     (matches, empty)
 }
 
-/// Adds to a word that holds the key, and returns the count before.
+/// Runs an action on a word that holds the key.
 #[inline(always)]
-fn add(word: &AtomicU64, layout: &Layout, addend: u64) -> Result<Outcome, Error> {
+fn run_word(
+    word: &AtomicU64,
+    layout: &Layout,
+    wanted: u64,
+    action: &Action,
+) -> Result<Outcome, Error> {
     let mut found = word.load(Acquire);
     for _ in 0..MAX_ATTEMPTS {
-        match word.compare_exchange(found, layout.plus(found, addend), SeqCst, SeqCst) {
-            Ok(old) => return Ok(Outcome::Counted(layout.count(old))),
+        let Some(new) = action.change(found, wanted, layout) else {
+            return Ok(Outcome::of(found, layout));
+        };
+        match word.compare_exchange(found, new, SeqCst, SeqCst) {
+            Ok(old) => return Ok(Outcome::of(old, layout)),
             Err(other) => found = other,
         }
     }
@@ -236,24 +298,21 @@ fn run_line(
     line: &[AtomicU64; 8],
     layout: &Layout,
     wanted: u64,
-    action: Action,
+    action: &Action,
 ) -> Result<Option<Outcome>, Error> {
     let (matches, mut empty) = see(line, layout, wanted);
     if let (Some(word), true) = (line.get(matches.trailing_zeros() as usize), matches != 0) {
-        return match action {
-            Action::Get => Ok(Some(Outcome::Counted(layout.count(word.load(Acquire))))),
-            Action::Add(addend) => add(word, layout, addend).map(Some),
-        };
+        return run_word(word, layout, wanted, action).map(Some);
     }
-    let Action::Add(addend) = action else {
-        return Ok((empty != 0).then_some(Outcome::Counted(0)));
+    let Some(new) = action.change(0, wanted, layout) else {
+        return Ok((empty != 0).then_some(Outcome::New));
     };
     // Each iteration claims a word, or finds it taken.
     while let Some(word) = line.get(empty.trailing_zeros() as usize) {
-        match word.compare_exchange(0, layout.plus(wanted, addend), SeqCst, SeqCst) {
-            Ok(_) => return Ok(Some(Outcome::Counted(0))),
+        match word.compare_exchange(0, new, SeqCst, SeqCst) {
+            Ok(_) => return Ok(Some(Outcome::New)),
             Err(other) if layout.matches(other, wanted) => {
-                return add(word, layout, addend).map(Some);
+                return run_word(word, layout, wanted, action).map(Some);
             }
             Err(_) => empty &= empty - 1,
         }
@@ -261,13 +320,13 @@ fn run_line(
     Ok(None)
 }
 
-impl Element for Counts {
+impl<const IS_MAP: bool> Element for Counts<IS_MAP> {
     type Config = Config;
     type Key = u64;
     type Action = Action;
     type Machine = Lookup;
     type Detail = Layout;
-    const NAME: &'static str = "Counters";
+    const NAME: &'static str = if IS_MAP { "SmallMap" } else { "Counters" };
     const PARAMETER: &'static str = "key_bits";
 
     fn placement(config: &Config, owners: u32) -> Placement {
@@ -301,6 +360,7 @@ impl Element for Counts {
         context: &Context<Layout>,
     ) -> Result<Lookup, Error> {
         context.detail.check(*key)?;
+        action.check(&context.detail)?;
         Ok(Lookup { home: context.detail.home(*key), action, ..Lookup::IDLE })
     }
 
@@ -314,13 +374,14 @@ impl Element for Counts {
     ) -> Result<Outcome, Error> {
         let layout = &context.detail;
         layout.check(*key)?;
+        action.check(layout)?;
         let (home, mut line) = (layout.home(*key), element);
         for distance in 0..MAX_LINES.min(context.placement.len()) {
             if distance > 0 {
                 line = elements(layout.line(home, distance)).ok_or(Error::Window)?;
             }
             let words = line.first_chunk().ok_or(Error::Window)?;
-            if let Some(outcome) = run_line(words, layout, layout.word(home, distance), *action)? {
+            if let Some(outcome) = run_line(words, layout, layout.word(home, distance), action)? {
                 return Ok(outcome);
             }
         }
@@ -331,4 +392,8 @@ impl Element for Counts {
     fn count(part: &[AtomicU64], _: &Context<Layout>) -> u64 {
         part.iter().filter(|word| word.load(Acquire) & OCCUPIED != 0).count() as u64
     }
+}
+
+impl<const IS_MAP: bool> Find for Counts<IS_MAP> {
+    const FIND: Action = Action::Get;
 }

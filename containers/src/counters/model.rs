@@ -1,54 +1,78 @@
-//! The model check of counters: adds and gets are linearizable.
+//! The model check of counters and small maps: their operations are linearizable.
 
 use std::collections::BTreeMap;
 
-use probeline_pipeline::model::{Sequential, Stopped, check_linear};
+use probeline_pipeline::model::{Network, Scripts, Sequential, Stopped, check_linear};
 
 use super::{Action, Config, Counts, Outcome};
 use crate::element::Each;
 
-/// The counts of keys.
+/// The numbers of keys.
 #[derive(Clone, Default)]
 struct OneByOne(BTreeMap<u64, u64>);
 
 /// So few lines that the count has two bits.
 const CONFIG: Config = Config { lines: 1, key_bits: 55, first_word: 0, direct: true };
 const MAX_COUNT: u64 = 3;
+/// READs tear the count from the key, or the key in its middle.
+const TEARS: [&[u64]; 3] = [&[], &[0xff, !0xff], &[0xffff_ffff, !0xffff_ffff]];
 
 impl Sequential<Each<Counts>> for OneByOne {
     fn run(&mut self, key: &u64, action: Action) -> Outcome {
-        let count = self.0.entry(*key).or_default();
-        let old = *count;
-        if let Action::Add(addend) = action {
-            *count = MAX_COUNT.min(old + addend);
+        let old = self.0.get(key).copied();
+        let new = match action {
+            Action::Get => None,
+            Action::Add(addend) => Some(MAX_COUNT.min(old.unwrap_or(0) + addend)),
+            Action::Put(new) => Some(new),
+            Action::Exchange { expected, new } => (expected == old).then_some(new),
+        };
+        if let Some(new) = new {
+            self.0.insert(*key, new);
         }
-        Outcome::Counted(old)
+        old.map_or(Outcome::New, Outcome::Was)
     }
 }
 
 const ADD: Action = Action::Add(1);
-const SCRIPTS: [&[&[(u64, Action)]]; 3] = [
+const TWO_TO_THREE: Action = Action::Exchange { expected: Some(2), new: 3 };
+const NEW: Action = Action::Exchange { expected: None, new: 1 };
+const SCRIPTS: [Scripts<Each<Counts>>; 5] = [
     &[&[(1, ADD), (1, ADD)], &[(1, Action::Add(2)), (1, Action::Get)]],
     &[&[(1, ADD), (2, ADD)], &[(2, ADD), (1, Action::Get)]],
     &[&[(1, ADD)], &[(2, ADD)], &[(1, ADD), (2, Action::Get)]],
+    &[&[(1, Action::Put(2)), (1, TWO_TO_THREE)], &[(1, TWO_TO_THREE), (1, Action::Get)]],
+    &[&[(1, NEW), (1, Action::Get)], &[(2, Action::Put(1)), (1, NEW)]],
 ];
 
 #[test]
-fn adds_and_gets_are_linearizable() {
+fn operations_are_linearizable() {
     assert_eq!(CONFIG.max_count(), MAX_COUNT);
-    for scripts in SCRIPTS {
-        let checked = check_linear::<Each<Counts>, OneByOne, 8>(CONFIG, 1, scripts, 0);
+    for (scripts, tears) in SCRIPTS.into_iter().flat_map(|of| TEARS.map(|tears| (of, tears))) {
+        let network = Network { tears, ..Network::ONE };
+        let checked = check_linear::<Each<Counts>, OneByOne, 8>(CONFIG, network, scripts);
         let (worlds, _) = checked.expect("every history has a sequential order");
         assert!(worlds > 100, "{worlds}");
     }
-    check_linear::<Each<Counts>, OneByOne, 8>(CONFIG, 1, SCRIPTS[0], 1)
+    let failing = Network { failures: 1, ..Network::ONE };
+    check_linear::<Each<Counts>, OneByOne, 8>(CONFIG, failing, SCRIPTS[0])
         .expect("also with failures");
 }
 
 #[test]
 fn finds_an_add_into_a_word_of_another_key() {
     super::count::ADDS_BLINDLY.set(true);
-    let checked = check_linear::<Each<Counts>, OneByOne, 8>(CONFIG, 1, SCRIPTS[1], 0);
+    let checked = check_linear::<Each<Counts>, OneByOne, 8>(CONFIG, Network::ONE, SCRIPTS[1]);
     super::count::ADDS_BLINDLY.set(false);
     assert!(matches!(checked, Err(Stopped::Violation(_))), "{checked:?}");
+}
+
+#[test]
+fn finds_a_count_of_a_torn_word() {
+    super::count::TRUSTS_TORN_WORDS.set(true);
+    let network = Network { tears: TEARS[1], ..Network::ONE };
+    let checked = SCRIPTS.map(|scripts| {
+        check_linear::<Each<Counts>, OneByOne, 8>(CONFIG, network, scripts).is_err()
+    });
+    super::count::TRUSTS_TORN_WORDS.set(false);
+    assert!(checked.contains(&true));
 }

@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use std::collections::BTreeSet;
 
-use probeline_pipeline::model::{Sequential, Stopped, check_linear};
+use probeline_pipeline::model::{Network, Sequential, Stopped, check_linear};
 
 use super::Config;
 use super::bits::{Action, Bits};
@@ -23,6 +23,8 @@ impl Sequential<Each<Bits>> for Keys {
 }
 
 const CONFIG: Config = Config { words: 1, bits: 3, first_word: 0, direct: true };
+/// READs tear a word in its middle.
+const TEARS: &[u64] = &[0xffff_ffff, !0xffff_ffff];
 const SCRIPTS: &[&[(u64, Action)]] = &[
     &[(1, Action::Insert), (2, Action::Find), (2, Action::Insert)],
     &[(2, Action::Insert), (1, Action::Insert)],
@@ -31,7 +33,11 @@ const SCRIPTS: &[&[(u64, Action)]] = &[
 #[test]
 fn inserts_are_linearizable() {
     for failures in 0..2 {
-        let checked = check_linear::<Each<Bits>, Keys, 1>(CONFIG, 1, SCRIPTS, failures);
+        let checked = check_linear::<Each<Bits>, Keys, 1>(
+            CONFIG,
+            Network { failures, tears: TEARS, ..Network::ONE },
+            SCRIPTS,
+        );
         let (worlds, _) = checked.expect("every history has a sequential order");
         assert!(worlds > 100, "{worlds}");
     }
@@ -45,7 +51,7 @@ thread_local! {
 #[test]
 fn finds_an_answer_from_a_stale_word() {
     TRUSTS_STALE_WORDS.set(true);
-    let checked = check_linear::<Each<Bits>, Keys, 1>(CONFIG, 1, SCRIPTS, 0);
+    let checked = check_linear::<Each<Bits>, Keys, 1>(CONFIG, Network::ONE, SCRIPTS);
     TRUSTS_STALE_WORDS.set(false);
     assert!(matches!(checked, Err(Stopped::Violation(_))), "{checked:?}");
 }

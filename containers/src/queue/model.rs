@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use std::collections::VecDeque;
 
-use probeline_pipeline::model::{Explored, Scripts, Sequential, Stopped, check_linear};
+use probeline_pipeline::model::{Explored, Network, Scripts, Sequential, Stopped, check_linear};
 use probeline_transport::Owner;
 
 use super::{Action, Config, Outcome, Ring};
@@ -69,7 +69,7 @@ const TWO_POP: Scripts<Ring<u64>> = &[&[push(5), push(6)], &[POP], &[POP]];
 
 fn check(scripts: Scripts<Ring<u64>>, in_flight: u32, failures: u8) -> Result<Explored, Stopped> {
     let config = Config { capacity: CAPACITY as u64, in_flight, first_word: 0, value_bytes: 0 };
-    check_linear::<Ring<u64>, Values, WORDS>(config, 1, scripts, failures)
+    check_linear::<Ring<u64>, Values, WORDS>(config, Network { failures, ..Network::ONE }, scripts)
 }
 
 /// Also with no spare slot for pushes in flight, which then wait for one.

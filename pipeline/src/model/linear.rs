@@ -8,6 +8,7 @@ use core::marker::PhantomData;
 use probeline_transport::Owner;
 
 use super::checker::{Driven, MAX_CLIENTS, Scenario, Turn, Verdict, check};
+use super::effects::torn;
 use super::random::{Explored, Stopped};
 use super::wire::Wire;
 use crate::error::Error;
@@ -36,21 +37,34 @@ pub trait Sequential<K: Kind>: Clone + Default {
 /// The operations of each client, in order.
 pub type Scripts<K> = &'static [&'static [(<K as Kind>::Key, <K as Kind>::Action)]];
 
-/// Visits all worlds that clients with these scripts can produce on a structure in `owners` windows of
-/// `N` words together, of whose WRITEs and atomics up to `failures` may fail. A memory of zeros is the
-/// empty structure.
+/// The owners of a check, and the faults of their network.
+#[derive(Clone, Copy, Debug)]
+pub struct Network {
+    /// Owners, with an equal part of the words each.
+    pub owners: u32,
+    /// WRITEs and atomics that may fail.
+    pub failures: u8,
+    /// The parts of a word at whose borders READs tear it, as [`torn`] has them; none if words are whole.
+    pub tears: &'static [u64],
+}
+
+impl Network {
+    /// One owner without faults.
+    pub const ONE: Self = Self { owners: 1, failures: 0, tears: &[] };
+}
+
+/// Visits all worlds that clients with these scripts can produce on a structure in the windows of
+/// `network`, of `N` words together. A memory of zeros is the empty structure.
 ///
 /// There are at most [`MAX_CLIENTS`] clients, client `n` at owner `n` modulo the owners, each with one
-/// operation in flight, of at most 4 slots, READs of 8 words and WRITEs of 3. Words do not tear, and all
-/// operations are posted.
+/// operation in flight, of at most 4 slots, READs of 8 words and WRITEs of 3. All operations are posted.
 ///
 /// # Errors
 /// A history that no sequential order explains, or another violated rule.
 pub fn check_linear<K, M, const N: usize>(
     config: K::Config,
-    owners: u32,
+    network: Network,
     scripts: Scripts<K>,
-    failures: u8,
 ) -> Result<Explored, Stopped>
 where
     K: Open<
@@ -60,14 +74,13 @@ where
     M: Sequential<K>,
 {
     let model = PhantomData::<M>;
-    check::<N, _>(&Linear::<K, M> { config, owners, scripts, failures, model })
+    check::<N, _>(&Linear::<K, M> { config, network, scripts, model })
 }
 
 struct Linear<K: Kind, M> {
     config: K::Config,
-    owners: u32,
+    network: Network,
     scripts: Scripts<K>,
-    failures: u8,
     model: PhantomData<M>,
 }
 
@@ -145,7 +158,11 @@ where
     }
 
     fn failures(&self) -> u8 {
-        self.failures
+        self.network.failures
+    }
+
+    fn torn(&self, _: usize, values: Vec<u64>) -> Vec<u64> {
+        if self.network.tears.is_empty() { values } else { torn(&values, self.network.tears) }
     }
 
     fn memory(&self) -> [u64; N] {
@@ -153,10 +170,19 @@ where
     }
 
     fn client(&self, who: usize) -> Driven<Self, N> {
-        let part = N / self.owners as usize;
-        assert!(part * self.owners as usize == N, "{N} words are not as many for each owner");
-        let wire = Wire::new(self.owners, part, K::Machine::SLOTS, 0, true);
-        let wire = wire.at_owner(Owner(who as u32 % self.owners));
+        let part = N / self.network.owners as usize;
+        assert!(
+            part * self.network.owners as usize == N,
+            "{N} words are not as many for each owner"
+        );
+        let wire = Wire::new(
+            self.network.owners,
+            part,
+            K::Machine::SLOTS,
+            0,
+            self.network.tears.is_empty(),
+        );
+        let wire = wire.at_owner(Owner(who as u32 % self.network.owners));
         let context = K::context(&self.config, &wire);
         Pipeline::new(wire, context, [Operation::EMPTY]).expect("the wire has the slots")
     }
@@ -188,7 +214,7 @@ where
         let has_ended =
             |other: &Past<_>| other.ended.as_ref().is_some_and(|(at, _)| *at < past.begun);
         let is_alone = after.is_empty() && before.iter().all(has_ended);
-        if let (Err(error), 0, true) = (&result, self.failures, is_alone) {
+        if let (Err(error), 0, true) = (&result, self.network.failures, is_alone) {
             return Err(format!("fails alone, after all others have succeeded: {error}"));
         }
         match result {
@@ -317,14 +343,15 @@ mod tests {
     #[test]
     fn accepts_a_linearizable_structure() {
         for failures in 0..2 {
-            let checked = check_linear::<Tickets<true>, Taken, 1>((), 1, SCRIPTS, failures);
+            let network = Network { failures, ..Network::ONE };
+            let checked = check_linear::<Tickets<true>, Taken, 1>((), network, SCRIPTS);
             assert!(checked.is_ok(), "{failures}: {checked:?}");
         }
     }
 
     #[test]
     fn finds_an_outcome_that_no_order_explains() {
-        let checked = check_linear::<Tickets<false>, Taken, 1>((), 1, SCRIPTS, 0);
+        let checked = check_linear::<Tickets<false>, Taken, 1>((), Network::ONE, SCRIPTS);
         let Err(Stopped::Violation(text)) = checked else { panic!("{checked:?}") };
         assert!(text.contains("no order explains"), "{text}");
     }

@@ -1,0 +1,141 @@
+//! Find phases: phases of a job in which no owner changes a container.
+//!
+//! A phase lasts as long as a closure runs on any owner. It begins and ends with collective calls, and the
+//! closure gets a [`Finder`], which only finds, instead of the container. So the compiler proves that nobody
+//! inserts during a phase, and a READ shows what every later one would show: no word can be torn, and none
+//! needs to be confirmed.
+
+use probeline_pipeline::{
+    BatchError, CollectiveError, Error, Finished, OperationOf, OutcomeOf, Structure, Tag,
+};
+use probeline_transport::{Exchange, Transport};
+
+use crate::batch::Batch;
+use crate::element::{Each, Element};
+
+/// A container that has an action which only finds.
+pub trait Find: Element {
+    /// The action.
+    const FIND: Self::Action;
+}
+
+/// A container in a find phase: no owner can change it as long as any owner has a finder.
+pub struct Finder<'p, T, S, E: Element>(&'p mut Structure<T, S, Each<E>>);
+
+impl<T, S, E> Finder<'_, T, S, E>
+where
+    T: Transport,
+    S: AsMut<[OperationOf<Each<E>>]>,
+    E: Find,
+{
+    /// Finds a key: one READ for each group of words that the key may be in. Blocks until the operation
+    /// completes; the transport bounds the wait.
+    ///
+    /// # Errors
+    /// [`Error`]: the container cannot have such a key, or the operation failed.
+    #[inline]
+    pub fn find(&mut self, key: &E::Key) -> Result<OutcomeOf<Each<E>>, Error> {
+        self.0.call(key, E::FIND)
+    }
+
+    /// Finds many keys, with as many operations in flight as there is storage for, and passes each outcome
+    /// with the place of its key to `store`, in any order.
+    ///
+    /// # Errors
+    /// [`BatchError`]: the operation of a key failed.
+    #[inline]
+    pub fn find_all(
+        &mut self,
+        keys: &[E::Key],
+        store: impl FnMut(usize, OutcomeOf<Each<E>>),
+    ) -> Result<(), BatchError> {
+        let mut batch = Batch::<E, _, _>::new(keys, |_| Some(E::FIND), store);
+        self.0.run_batch(&mut batch)?;
+        batch.error()
+    }
+
+    /// Starts to find a key; [`poll_into`](Self::poll_into) reports the outcome under `tag`.
+    ///
+    /// # Errors
+    /// As for [`Structure::submit`].
+    #[inline]
+    pub fn submit(&mut self, tag: Tag, key: &E::Key) -> Result<(), Error> {
+        self.0.submit(tag, key, E::FIND)
+    }
+
+    /// Advances all operations and moves the results of submitted ones into `out`: see
+    /// [`Structure::poll_into`].
+    ///
+    /// # Errors
+    /// As for [`Structure::poll_into`].
+    pub fn poll_into<'o>(
+        &mut self,
+        out: &'o mut [Finished<OutcomeOf<Each<E>>>],
+    ) -> Result<&'o [Finished<OutcomeOf<Each<E>>>], Error> {
+        self.0.poll_into(out)
+    }
+
+    /// Returns the structure, for reading.
+    #[must_use]
+    pub fn structure(&self) -> &Structure<T, S, Each<E>> {
+        self.0
+    }
+}
+
+/// Runs a find phase: see the containers' `find_phase`.
+pub(crate) fn run<T, S, E, R>(
+    structure: &mut Structure<T, S, Each<E>>,
+    exchange: &mut (impl Exchange + ?Sized),
+    find: impl FnOnce(&mut Finder<'_, T, S, E>) -> R,
+) -> Result<R, CollectiveError>
+where
+    T: Transport,
+    S: AsMut<[OperationOf<Each<E>>]>,
+    E: Find,
+{
+    structure.collective(exchange, "find_phase")?;
+    structure.pipeline().shared_mut().is_still = true;
+    // Also after a panic: what follows the phase confirms words again.
+    let phase = Phase(structure);
+    let result = find(&mut Finder(&mut *phase.0));
+    drop(phase);
+    structure.collective(exchange, "end of find_phase")?;
+    Ok(result)
+}
+
+/// Ends the phase of this owner when it is dropped.
+struct Phase<'p, T, S, E: Element>(&'p mut Structure<T, S, Each<E>>);
+
+impl<T, S, E: Element> Drop for Phase<'_, T, S, E> {
+    fn drop(&mut self) {
+        self.0.pipeline().shared_mut().is_still = false;
+    }
+}
+
+/// Declares the method that runs a find phase of a container.
+macro_rules! find_phase {
+    ($name:ident $(<$($type:ident: $bound:path),+>)?, $element:ty, $operation:ty) => {
+        impl<T, S $($(, $type: $bound)+)?> $name<T, S $($(, $type)+)?>
+        where
+            T: probeline_transport::Transport,
+            S: AsMut<[$operation]>,
+        {
+            /// Runs a find phase: `find` gets a [`Finder`](crate::Finder), and no owner can change the
+            /// container before `find` has returned on all owners. Collective: it waits for all owners
+            /// before and after.
+            ///
+            /// # Errors
+            /// [`CollectiveError`](crate::CollectiveError): an owner failed, or makes another call. If it
+            /// is from the end of the phase, the result of `find` is lost.
+            pub fn find_phase<R>(
+                &mut self,
+                exchange: &mut (impl probeline_transport::Exchange + ?Sized),
+                find: impl FnOnce(&mut crate::Finder<'_, T, S, $element>) -> R,
+            ) -> Result<R, crate::CollectiveError> {
+                crate::phase::run(&mut self.0, exchange, find)
+            }
+        }
+    };
+}
+
+pub(crate) use find_phase;

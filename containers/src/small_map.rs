@@ -1,0 +1,122 @@
+//! Small maps: mutable values of keys, key and value together in one word.
+//!
+//! A map has the words of [`counters`](crate::counters), with a value instead of a count, and their rule. A
+//! word changes by a compare-and-swap only, so each operation takes effect at one moment, beside any others.
+
+use probeline_pipeline::{BatchError, Error, Structure};
+use probeline_transport::Transport;
+
+use crate::batch::Batch;
+pub use crate::counters::{Action, Config, Operation, Outcome};
+use crate::counters::{Counts, MAX_ATTEMPTS};
+use crate::element::Each;
+use crate::front::front;
+use crate::phase::find_phase;
+
+/// The result of a submitted operation.
+pub type Finished = probeline_pipeline::Finished<Outcome>;
+
+/// A map of keys of up to 62 bits to values in the windows of all owners, over an engine `T`, with storage
+/// `S` for operations in flight. A value has at most [`Config::max_count`].
+///
+/// ```
+/// use probeline_containers::small_map::{Config, Operation, Outcome, SmallMap};
+/// use probeline_shm::Builder;
+/// use probeline_transport::Alone;
+///
+/// let config = Config::for_keys(1000, 42);
+/// let engine = Builder::new(config.sizes(1, 32)).open(&mut Alone)?;
+/// let mut map = SmallMap::open(engine, config, [Operation::EMPTY; 32], &mut Alone)?;
+/// assert_eq!(map.put(7, 20)?, Outcome::New);
+/// assert_eq!(map.update(7, |value| value.unwrap_or(0) / 2)?, Outcome::Was(20));
+/// let found = map.find_phase(&mut Alone, |finder| finder.find(&7))??;
+/// assert_eq!(found, Outcome::Was(10));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+pub struct SmallMap<T, S>(Structure<T, S, Each<Counts<true>>>);
+
+front!(SmallMap, Each<Counts<true>>);
+find_phase!(SmallMap, Counts<true>, Operation);
+
+impl<T: Transport, S: AsMut<[Operation]>> SmallMap<T, S> {
+    /// Returns the value of a key. One roundtrip: a READ of the line; a fetch-and-add of 0 more for a key
+    /// that has a value, where words may tear and it is no [find phase](Self::find_phase). Blocks until the
+    /// operation completes; the transport bounds the wait.
+    ///
+    /// # Errors
+    /// [`Error::Key`] if the key has too many bits; otherwise the operation failed.
+    #[inline]
+    pub fn get(&mut self, key: u64) -> Result<Option<u64>, Error> {
+        Ok(self.call(&key, Action::Get)?.number())
+    }
+
+    /// Sets the value of a key, and returns the one before. Two roundtrips: a READ of the line and a
+    /// compare-and-swap, repeated alone when another change was faster. Blocks as [`get`](Self::get) does.
+    ///
+    /// # Errors
+    /// [`Error::Key`] or [`Error::Value`] if it has too many bits; [`Error::Contended`] if other changes
+    /// were faster 64 times; otherwise the operation failed, and may or may not take effect.
+    #[inline]
+    pub fn put(&mut self, key: u64, value: u64) -> Result<Outcome, Error> {
+        self.call(&key, Action::Put(value))
+    }
+
+    /// Sets the value of a key to `new` if it is `expected`, or if the key has none and `expected` is
+    /// `None`. Returns the value before. Costs and blocks as [`put`](Self::put) does.
+    ///
+    /// # Errors
+    /// As for [`put`](Self::put).
+    #[inline]
+    pub fn compare_exchange(
+        &mut self,
+        key: u64,
+        expected: Option<u64>,
+        new: u64,
+    ) -> Result<Outcome, Error> {
+        self.call(&key, Action::Exchange { expected, new })
+    }
+
+    /// Sets the value of a key to what `change` makes of the one before, and returns the one before. Calls
+    /// `change` again when another change was faster. A [`get`](Self::get) and then a
+    /// [`compare_exchange`](Self::compare_exchange) for each call of `change`.
+    ///
+    /// # Errors
+    /// As for [`put`](Self::put); [`Error::Contended`] after 64 calls of `change`.
+    pub fn update(
+        &mut self,
+        key: u64,
+        mut change: impl FnMut(Option<u64>) -> u64,
+    ) -> Result<Outcome, Error> {
+        let mut expected = self.get(key)?;
+        for _ in 0..MAX_ATTEMPTS {
+            let outcome = self.compare_exchange(key, expected, change(expected))?;
+            if outcome == Outcome::Full || outcome.number() == expected {
+                return Ok(outcome);
+            }
+            expected = outcome.number();
+        }
+        Err(Error::Contended { attempts: MAX_ATTEMPTS })
+    }
+
+    /// Runs an action on each key, many in flight and in any order, and passes its outcome to `store`.
+    /// `action` returns the action at the place of a key.
+    ///
+    /// # Errors
+    /// [`BatchError`]: the operation of a key failed.
+    #[inline]
+    pub fn run_all(
+        &mut self,
+        keys: &[u64],
+        action: impl Fn(usize) -> Action,
+        store: impl FnMut(usize, Outcome),
+    ) -> Result<(), BatchError> {
+        let mut batch = Batch::<Counts<true>, _, _>::new(keys, |at| Some(action(at)), store);
+        self.run_batch(&mut batch)?;
+        batch.error()
+    }
+
+    /// Returns the keys in this owner's part with their values, as they are at the moment of each load.
+    pub fn local(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        crate::counters::local(&self.0)
+    }
+}
