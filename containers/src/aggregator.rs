@@ -105,7 +105,7 @@ pub struct Aggregator<T, S, V: Plain>(
     Option<Error>,
 );
 
-open!(Aggregator<V: Plain>, Lanes<V>, None);
+open!([V: Plain] Aggregator<V>, Lanes<V>, None);
 
 impl<T, S, V> Aggregator<T, S, V>
 where

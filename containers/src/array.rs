@@ -114,7 +114,7 @@ impl Config {
 /// ```
 pub struct Array<T, S, V: Plain>(Structure<T, S, Each<Elements<V>>>);
 
-front!(Array<V: Plain>, Each<Elements<V>>);
+front!([V: Plain] Array<V>, Each<Elements<V>>);
 
 impl<T, S, V> Array<T, S, V>
 where
@@ -140,13 +140,13 @@ where
     /// Returns a pointer to an element; `None` beyond the last one.
     #[must_use]
     pub fn pointer(&self, index: u64) -> Option<Pointer<V>> {
-        Pointer::new(self.placement().segment(index)?.start)
+        Pointer::new(self.placement().segment(index)?)
     }
 
     /// Returns the index of the element that a pointer points to; `None` if it is not in this array.
     #[must_use]
     pub fn index(&self, pointer: Pointer<V>) -> Option<u64> {
-        self.placement().index(pointer.word())
+        self.placement().index(pointer.segment().start)
     }
 
     /// Returns an element. Blocks until the operation completes; the transport bounds the wait.

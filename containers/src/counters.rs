@@ -107,8 +107,8 @@ impl Config {
 /// ```
 pub struct Counters<T, S>(Structure<T, S, Each<Counts>>);
 
-front!(Counters, Each<Counts>);
-find_phase!(Counters, Counts, Operation);
+front!([] Counters<>, Each<Counts>);
+find_phase!([] Counters<>, Counts);
 
 impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
     /// Adds to the counter of a key, which is 0 at first. Two roundtrips: a READ of the line and a

@@ -38,6 +38,12 @@ pub trait Element: Sized {
     /// Returns the value and the largest value of a parameter from 1 on, which all owners have in common.
     fn parameter(config: &Self::Config) -> (u64, u64);
 
+    /// Returns the words of a slot that an operation needs, at least those of an element unless the element
+    /// is not read as a whole.
+    fn slot_words(placement: &Placement) -> u32 {
+        placement.words()
+    }
+
     /// Returns what operations need of a valid configuration.
     fn detail(config: &Self::Config) -> Self::Detail;
 
@@ -187,7 +193,9 @@ impl<E: Element> Open for Each<E> {
         let (found, max) = E::parameter(config);
         ConfigError::check_range(E::PARAMETER, found, 1, max)?;
         let geometry = transport.geometry();
-        E::placement(config, geometry.owners).check(geometry, transport.caps().words_per_op)
+        let placement = E::placement(config, geometry.owners);
+        let most = geometry.slot_words.min(transport.caps().words_per_op);
+        placement.check(geometry.window_words, E::slot_words(&placement), most)
     }
 
     fn context(config: &E::Config, transport: &impl Transport) -> Self::Context {

@@ -98,7 +98,7 @@ impl Config {
 /// ```
 pub struct Filter<T, S>(Structure<T, S, Each<Bits>>);
 
-front!(Filter, Each<Bits>);
+front!([] Filter<>, Each<Bits>);
 
 impl<T: Transport, S: AsMut<[Operation]>> Filter<T, S> {
     /// Inserts a key, and returns whether it was there before: exactly one of the clients that insert a

@@ -1,12 +1,12 @@
 //! What every container has from its structure.
 
-/// Lets a container, a newtype of a `Structure` of this kind, be opened and used as one. The bounds are
-/// those of its type parameters beside the engine and the storage.
+/// Lets a container, a newtype of a `Structure` of this kind, be opened and used as one. In brackets are its
+/// parameters beside the engine and the storage, with their bounds.
 macro_rules! front {
-    ($name:ident $(<$($type:ident: $bound:path),+>)?, $kind:ty) => {
-        crate::front::open!($name $(<$($type: $bound),+>)?, $kind);
+    ([$($bound:tt)*] $name:ident<$($type:ident),*>, $kind:ty) => {
+        crate::front::open!([$($bound)*] $name<$($type),*>, $kind);
 
-        impl<T, S $($(, $type: $bound)+)?> core::ops::DerefMut for $name<T, S $($(, $type)+)?> {
+        impl<T, S, $($bound)*> core::ops::DerefMut for $name<T, S, $($type),*> {
             #[inline(always)]
             fn deref_mut(&mut self) -> &mut Self::Target {
                 &mut self.0
@@ -17,8 +17,8 @@ macro_rules! front {
 
 /// As [`front`], but lends the structure for reading only. Further fields begin with `$state`.
 macro_rules! open {
-    ($name:ident $(<$($type:ident: $bound:path),+>)?, $kind:ty $(, $state:expr)?) => {
-        impl<T, S $($(, $type: $bound)+)?> core::ops::Deref for $name<T, S $($(, $type)+)?> {
+    ([$($bound:tt)*] $name:ident<$($type:ident),*>, $kind:ty $(, $state:expr)?) => {
+        impl<T, S, $($bound)*> core::ops::Deref for $name<T, S, $($type),*> {
             type Target = probeline_pipeline::Structure<T, S, $kind>;
 
             #[inline(always)]
@@ -27,11 +27,10 @@ macro_rules! open {
             }
         }
 
-        impl<T, S $($(, $type)+)?> $name<T, S $($(, $type)+)?>
+        impl<T, S, $($bound)*> $name<T, S, $($type),*>
         where
             T: probeline_transport::Transport,
             S: AsMut<[probeline_pipeline::OperationOf<$kind>]>,
-            $($($type: $bound,)+)?
         {
             /// Opens the container together with all other owners and checks that their parameters are
             /// equal.

@@ -112,13 +112,13 @@ impl<T, S, E: Element> Drop for Phase<'_, T, S, E> {
     }
 }
 
-/// Declares the method that runs a find phase of a container.
+/// Declares the method that runs a find phase of a container; parameters as those of `front`.
 macro_rules! find_phase {
-    ($name:ident $(<$($type:ident: $bound:path),+>)?, $element:ty, $operation:ty) => {
-        impl<T, S $($(, $type: $bound)+)?> $name<T, S $($(, $type)+)?>
+    ([$($bound:tt)*] $name:ident<$($type:ident),*>, $element:ty) => {
+        impl<T, S, $($bound)*> $name<T, S, $($type),*>
         where
             T: probeline_transport::Transport,
-            S: AsMut<[$operation]>,
+            S: AsMut<[probeline_pipeline::OperationOf<crate::Each<$element>>]>,
         {
             /// Runs a find phase: `find` gets a [`Finder`](crate::Finder), and no owner can change the
             /// container before `find` has returned on all owners. Collective: it waits for all owners

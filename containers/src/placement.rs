@@ -1,7 +1,7 @@
 //! The distribution of elements over the owners.
 
 use probeline_pipeline::{ConfigError, Error, Parameter};
-use probeline_transport::{Geometry, Owner, RemoteWord, Segment};
+use probeline_transport::{Owner, RemoteWord, Segment};
 
 /// The most elements of a container, so that products and quotients of their numbers are exact.
 const MAX_ELEMENTS: u64 = 1 << 48;
@@ -46,16 +46,21 @@ impl Placement {
         Self { len, first_word, words, owners, distribution, divisor }
     }
 
-    /// Checks the number of elements, and that the windows and slots of a transport have room.
-    pub(crate) fn check(&self, geometry: &Geometry, words_per_op: u32) -> Result<(), ConfigError> {
+    /// Checks the number of elements, that windows of so many words have room, and that slots and
+    /// operations of `most` words have room for those that an operation needs.
+    pub(crate) fn check(
+        &self,
+        window_words: u64,
+        slot_words: u32,
+        most: u32,
+    ) -> Result<(), ConfigError> {
         ConfigError::check_range("the number of elements", self.len, 1, MAX_ELEMENTS)?;
         let needed = self.part_words().saturating_add(self.first_word);
-        if needed > geometry.window_words {
-            return Err(ConfigError::Window { needed, found: geometry.window_words });
+        if needed > window_words {
+            return Err(ConfigError::Window { needed, found: window_words });
         }
-        let most = geometry.slot_words.min(words_per_op);
-        if self.words > most {
-            return Err(ConfigError::Slot { needed: self.words.into(), found: most.into() });
+        if slot_words > most {
+            return Err(ConfigError::Slot { needed: slot_words.into(), found: most.into() });
         }
         Ok(())
     }

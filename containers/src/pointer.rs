@@ -5,42 +5,54 @@ use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
 use probeline_pipeline::Plain;
-use probeline_transport::{Owner, RemoteWord};
+use probeline_transport::{Owner, RemoteWord, Segment};
 
-/// Bits of the word's index in a pointer: windows of up to 2^51 bytes.
-const INDEX_BITS: u32 = 48;
+/// Bits of the first word's index in a pointer: windows of up to 2^39 bytes.
+const INDEX_BITS: u32 = 36;
+/// Bits of the number of words, above the index. The owner has the 16 bits above them.
+const WORDS_BITS: u32 = 12;
+/// The most words to which a pointer can point.
+pub(crate) const MAX_WORDS: u32 = (1 << WORDS_BITS) - 1;
 
-/// A pointer to an element of type `V` in an owner's window. It is plain data of one word, so that
+/// A pointer to words of an owner's window, which hold a `V`. It is plain data of one word, so that
 /// elements, keys and values of other structures can hold it.
 ///
-/// The pointer of zeros points to the first word of owner 0, which may be an element.
-pub struct Pointer<V> {
+/// The pointer of zeros points to no words.
+pub struct Pointer<V: ?Sized> {
     word: u64,
-    to: PhantomData<fn() -> V>,
+    to: PhantomData<fn() -> PhantomData<V>>,
 }
 
-impl<V> Pointer<V> {
-    /// Creates a pointer to the element that begins at this word. Returns `None` for an owner beyond
-    /// 2^16 or an index beyond 2^48.
+impl<V: ?Sized> Pointer<V> {
+    /// Creates a pointer to these words. Returns `None` for an owner beyond 2^16, an index beyond 2^36 or
+    /// more than 4,095 words.
     #[must_use]
-    pub fn new(at: RemoteWord) -> Option<Self> {
-        let owner = u16::try_from(at.owner.0).ok()?;
-        let word = u64::from(owner) << INDEX_BITS | at.index;
-        (at.index >> INDEX_BITS == 0).then_some(Self { word, to: PhantomData })
+    pub fn new(at: Segment) -> Option<Self> {
+        let owner = u64::from(u16::try_from(at.start.owner.0).ok()?);
+        let is_valid = at.start.index >> INDEX_BITS == 0 && at.words <= MAX_WORDS;
+        let words = owner << WORDS_BITS | u64::from(at.words);
+        is_valid.then_some(Self { word: words << INDEX_BITS | at.start.index, to: PhantomData })
     }
 
-    /// Returns the first word of the element.
+    /// Returns the words.
     #[must_use]
-    pub fn word(self) -> RemoteWord {
+    // Each field is cut out by its width.
+    #[allow(clippy::cast_possible_truncation)]
+    pub fn segment(self) -> Segment {
         let index = self.word & ((1 << INDEX_BITS) - 1);
-        // 16 bits are left.
-        #[allow(clippy::cast_possible_truncation)]
-        let owner = Owner((self.word >> INDEX_BITS) as u32);
-        RemoteWord { owner, index }
+        let owner = Owner((self.word >> (INDEX_BITS + WORDS_BITS)) as u32);
+        let words = (self.word >> INDEX_BITS) as u32 & MAX_WORDS;
+        Segment { start: RemoteWord { owner, index }, words }
+    }
+
+    /// Returns the pointer as one to another type in the same words.
+    #[must_use]
+    pub fn cast<W: ?Sized>(self) -> Pointer<W> {
+        Pointer { word: self.word, to: PhantomData }
     }
 }
 
-impl<V: 'static> Plain for Pointer<V> {
+impl<V: ?Sized + 'static> Plain for Pointer<V> {
     const SIZE: Option<usize> = <u64 as Plain>::SIZE;
     const CAPACITY: usize = <u64 as Plain>::CAPACITY;
 
@@ -57,30 +69,30 @@ impl<V: 'static> Plain for Pointer<V> {
     }
 }
 
-impl<V> Clone for Pointer<V> {
+impl<V: ?Sized> Clone for Pointer<V> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<V> Copy for Pointer<V> {}
+impl<V: ?Sized> Copy for Pointer<V> {}
 
-impl<V> PartialEq for Pointer<V> {
+impl<V: ?Sized> PartialEq for Pointer<V> {
     fn eq(&self, other: &Self) -> bool {
         self.word == other.word
     }
 }
 
-impl<V> Eq for Pointer<V> {}
+impl<V: ?Sized> Eq for Pointer<V> {}
 
-impl<V> Hash for Pointer<V> {
+impl<V: ?Sized> Hash for Pointer<V> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.word.hash(hasher);
     }
 }
 
-impl<V> fmt::Debug for Pointer<V> {
+impl<V: ?Sized> fmt::Debug for Pointer<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.word().fmt(f)
+        self.segment().fmt(f)
     }
 }

@@ -113,8 +113,8 @@ impl Config {
 /// ```
 pub struct PutOnce<T, S, K: Plain, V: Plain>(Structure<T, S, Each<Buckets<K, V>>>);
 
-front!(PutOnce<K: Plain, V: Plain>, Each<Buckets<K, V>>);
-find_phase!(PutOnce<K: Plain, V: Plain>, Buckets<K, V>, Operation<K, V>);
+front!([K: Plain, V: Plain] PutOnce<K, V>, Each<Buckets<K, V>>);
+find_phase!([K: Plain, V: Plain] PutOnce<K, V>, Buckets<K, V>);
 
 impl<T, S, K, V> PutOnce<T, S, K, V>
 where

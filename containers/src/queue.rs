@@ -123,7 +123,7 @@ impl Config {
 /// ```
 pub struct Queue<T, S, V: Plain>(Structure<T, S, Ring<V>>);
 
-front!(Queue<V: Plain>, Ring<V>);
+front!([V: Plain] Queue<V>, Ring<V>);
 
 impl<T, S, V> Queue<T, S, V>
 where

@@ -35,8 +35,8 @@ pub type Finished = probeline_pipeline::Finished<Outcome>;
 /// ```
 pub struct SmallMap<T, S>(Structure<T, S, Each<Counts<true>>>);
 
-front!(SmallMap, Each<Counts<true>>);
-find_phase!(SmallMap, Counts<true>, Operation);
+front!([] SmallMap<>, Each<Counts<true>>);
+find_phase!([] SmallMap<>, Counts<true>);
 
 impl<T: Transport, S: AsMut<[Operation]>> SmallMap<T, S> {
     /// Returns the value of a key. One roundtrip: a READ of the line; a fetch-and-add of 0 more for a key

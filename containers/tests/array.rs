@@ -182,11 +182,11 @@ fn reports_indices_beyond_the_end() {
 #[test]
 fn points_to_elements() {
     let mut array = open::<Pointer<u64>>(Config::new(6), &mut Alone);
-    let to = Pointer::new(array.pointer(4).unwrap().word()).unwrap();
+    let to = array.pointer(4).unwrap().cast();
     array.put(1, &to).unwrap();
     let pointer = array.get(1).unwrap();
-    assert_eq!(pointer.word(), to.word());
-    assert_eq!(array.index(Pointer::new(pointer.word()).unwrap()), Some(4));
+    assert_eq!(pointer.segment(), to.segment());
+    assert_eq!(array.index(pointer.cast()), Some(4));
     assert_eq!(array.pointer(6), None);
 }
 

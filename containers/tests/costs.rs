@@ -4,7 +4,10 @@ use probeline_containers::aggregator::{self, Aggregator};
 use probeline_containers::array::{self, Array};
 use probeline_containers::counters::{self, Counters};
 use probeline_containers::filter::{self, Filter};
+use probeline_containers::objects::{self, Objects};
+use probeline_containers::put_once::{self, PutOnce};
 use probeline_containers::queue::{self, Queue};
+use probeline_containers::small_map::{self, SmallMap};
 use probeline_shm::Builder;
 use probeline_transport::{
     Alone, AtomicScope, Caps, Owner, PostError, Request, Segment, Sizes, Token, Transport,
@@ -80,6 +83,52 @@ fn counter_operations() {
     assert_eq!(cost!(counters, counters.add(7, 1)), [1, 0, 1]);
     assert_eq!(cost!(counters, counters.add(7, 1)), [1, 0, 1]);
     assert_eq!(cost!(counters, counters.get(7)), [1, 0, 0]);
+}
+
+#[test]
+fn small_map_operations() {
+    let config = small_map::Config::for_keys(100, 40);
+    for (words_tear, hit) in [(false, [1, 0, 0]), (true, [1, 0, 1])] {
+        let mut engine = Counting::open(config.sizes(1, 8));
+        engine.caps.word_reads_whole = !words_tear;
+        let operations = [small_map::Operation::EMPTY; 8];
+        let mut map = SmallMap::open(engine, config, operations, &mut Alone).unwrap();
+        assert_eq!(cost!(map, map.get(7)), [1, 0, 0]);
+        assert_eq!(cost!(map, map.put(7, 1)), [1, 0, 1]);
+        assert_eq!(cost!(map, map.get(7)), hit);
+        assert_eq!(cost!(map, map.update(7, |value| value.unwrap() + 1)), [2, 0, 1 + hit[2]]);
+        // The phase itself posts nothing.
+        let find = cost!(map, map.find_phase(&mut Alone, |finder| finder.find(&7).unwrap()));
+        assert_eq!(find, [1, 0, 0]);
+    }
+}
+
+#[test]
+fn put_once_operations() {
+    let config = put_once::Config::for_keys(100);
+    let mut engine = Counting::open(config.sizes::<u64, u64>(1, 8));
+    engine.caps.word_reads_whole = false;
+    let operations = [put_once::Operation::EMPTY; 8];
+    let mut map = PutOnce::open(engine, config, operations, &mut Alone).unwrap();
+    assert_eq!(cost!(map, map.insert(&7_u64, &8_u64)), [1, 1, 1]);
+    assert_eq!(cost!(map, map.insert(&7, &9)), [1, 0, 0]);
+    assert_eq!(cost!(map, map.find(&7)), [1, 0, 0]);
+    assert_eq!(cost!(map, map.find(&6)), [1, 0, 0]);
+    assert_eq!(
+        cost!(map, map.find_phase(&mut Alone, |finder| finder.find(&7).unwrap())),
+        [1, 0, 0]
+    );
+}
+
+#[test]
+fn object_operations() {
+    let config = objects::Config::new(100);
+    let engine = Counting::open(config.sizes::<32>(8));
+    let operations = [objects::Operation::EMPTY; 8];
+    let mut objects = Objects::<_, _, 32>::open(engine, config, operations, &mut Alone).unwrap();
+    assert_eq!(cost!(objects, objects.put(Owner(0), &[7; 20])), [0, 1, 1]);
+    let pointer = objects.put(Owner(0), &[7; 20]).unwrap().unwrap();
+    assert_eq!(cost!(objects, objects.get(pointer)), [1, 0, 0]);
 }
 
 #[test]

@@ -19,7 +19,8 @@ use core::task::{Context, Poll, Waker};
 
 use memory::Memory;
 use probeline_containers::{
-    Aggregator, Array, Counters, Filter, Queue, aggregator, array, counters, filter, queue,
+    Aggregator, Array, Counters, Filter, Objects, Plain, PutOnce, Queue, SmallMap, aggregator, array,
+    counters, filter, objects, put_once, queue, small_map,
 };
 use probeline_map::{Map, Request, Written};
 use probeline_table::{
@@ -181,6 +182,29 @@ fn use_containers(direct: bool) -> Option<()> {
     array.gather(&[7, 99, 0], &mut values).ok()?;
     expect(values == [48, 3, 0] && array.get(100).is_err())?;
     expect(array.fetch_max(0, 9) == Ok(0) && array.sum(&mut Alone) == Ok(61))?;
+
+    let mut operations = [put_once::Operation::EMPTY; 4];
+    let config = put_once::Config { direct, ..put_once::Config::for_keys(100) };
+    let map = PutOnce::open(Memory::new(), config, &mut operations[..], &mut Alone);
+    let mut map = map.ok()?;
+    expect(map.insert(&[1_u64, 2], &3_u32) == Ok(put_once::Outcome::Inserted))?;
+    let found = map.find_phase(&mut Alone, |finder| finder.find(&[1, 2]));
+    expect(found == Ok(Ok(put_once::Outcome::Found(3))) && map.local().count() == 1)?;
+
+    let mut operations = [small_map::Operation::EMPTY; 4];
+    let config = small_map::Config { direct, ..small_map::Config::for_keys(100, 30) };
+    let map = SmallMap::open(Memory::new(), config, &mut operations[..], &mut Alone);
+    let mut map = map.ok()?;
+    expect(map.put(7, 20) == Ok(small_map::Outcome::New))?;
+    expect(map.update(7, |value| value.unwrap_or(0) / 2) == Ok(small_map::Outcome::Was(20)))?;
+    expect(map.find_phase(&mut Alone, |finder| finder.find(&7)) == Ok(Ok(small_map::Outcome::Was(10))))?;
+
+    let mut operations = [objects::Operation::EMPTY; 4];
+    let config = objects::Config { direct, ..objects::Config::new(50) };
+    let objects = Objects::<_, _, 40>::open(Memory::new(), config, &mut operations[..], &mut Alone);
+    let mut objects = objects.ok()?;
+    let pointer = objects.put(Owner(0), b"any bytes").ok()??;
+    expect(objects.get(pointer).ok()??.bytes() == b"any bytes")?;
 
     let mut operations = [queue::Operation::EMPTY; 4];
     let config = queue::Config { in_flight: 8, ..queue::Config::new(50) };

@@ -36,6 +36,12 @@ pub enum Error {
         /// Bits of the structure's values.
         most: u32,
     },
+    /// The value cannot be encoded, or the bytes are no value of the type.
+    #[error(
+        "cannot encode the value, or decode one of this type: use the same type on all ranks, and one \
+         whose encoding fits"
+    )]
+    Encoding,
     /// Refused: the structure has no element of this index.
     #[error("index {index} is beyond the last element: give one below the structure's length")]
     Index {

@@ -1,6 +1,7 @@
 //! Plain data, which keys, values and elements are: of a type's size or of a size chosen at run time.
 
 use core::fmt;
+use core::hash::{Hash, Hasher};
 
 use bytemuck::{Pod, bytes_of, bytes_of_mut, cast_slice_mut};
 use probeline_transport::WORD_BYTES;
@@ -148,6 +149,12 @@ impl<const N: usize> PartialEq for Bytes<N> {
 }
 
 impl<const N: usize> Eq for Bytes<N> {}
+
+impl<const N: usize> Hash for Bytes<N> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.bytes().hash(hasher);
+    }
+}
 
 impl<const N: usize> fmt::Debug for Bytes<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

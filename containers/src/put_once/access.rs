@@ -302,7 +302,7 @@ impl<K: Plain, V: Plain> Element for Buckets<K, V> {
 
     fn parameter(config: &Config) -> (u64, u64) {
         let Shape { key_bytes, value_bytes, .. } = config.shape::<K, V>();
-        let is_valid = key_bytes > 0 && key_bytes + value_bytes <= MAX_BYTES;
+        let is_valid = key_bytes > 0 && key_bytes.saturating_add(value_bytes) <= MAX_BYTES;
         ((value_bytes as u64) << 32 | key_bytes as u64, if is_valid { u64::MAX } else { 0 })
     }
 

@@ -50,7 +50,8 @@ pub(super) enum Seen<V> {
 
 impl Shape {
     pub(super) fn new(key_bytes: usize, value_bytes: usize) -> Self {
-        let words = (key_bytes + value_bytes).clamp(1, MAX_BYTES).div_ceil(DATA_BYTES) as u32;
+        let bytes = key_bytes.saturating_add(value_bytes).clamp(1, MAX_BYTES);
+        let words = u32::try_from(bytes.div_ceil(DATA_BYTES)).unwrap_or(u32::MAX);
         // The fewest lines that waste at most an eighth.
         let lines = (1..=4).map(|lines| lines * LINE_WORDS);
         let wastes_little = |group: &u32| group % words <= group / 8 && *group >= words;

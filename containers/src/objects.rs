@@ -1,0 +1,165 @@
+//! Objects: blobs of any number of bytes, which other structures refer to by pointers of one word.
+//!
+//! Each owner's part begins with a counter of the words in use. A put takes words by a fetch-and-add of it,
+//! WRITEs a header and the bytes there, and returns a [`Pointer`]. Words are freed by `clear` only.
+//!
+//! # What a READ may show
+//!
+//! The words of an object are written once, and its pointer is known to nobody before the WRITE has ended. So a
+//! READ by the pointer shows the object. The header holds the length and a check of pointer and bytes, which
+//! finds out pointers of another structure, or of before a `clear` (but for one in 2^48).
+//!
+//! A put that failed leaves words that are not used.
+
+mod access;
+#[cfg(test)]
+mod model;
+
+use core::sync::atomic::Ordering::Acquire;
+
+use probeline_pipeline::{Bytes, Error, Structure};
+use probeline_transport::{LINE_WORDS, Owner, Sizes, Transport};
+
+use self::access::{Access, Heap};
+pub use self::access::{Action, Outcome};
+use crate::element::Each;
+use crate::front::front;
+use crate::placement::{Distribution, Placement};
+use crate::pointer::Pointer;
+
+/// Storage for one operation in flight on objects of at most `N` bytes, such as `[Operation::EMPTY; 32]`.
+pub type Operation<const N: usize> = probeline_pipeline::Operation<Access<N>>;
+/// The result of a submitted operation.
+pub type Finished<const N: usize> = probeline_pipeline::Finished<Outcome<N>>;
+
+/// An object whose bytes are a value of type `V` as postcard encodes it: the target of pointers.
+#[cfg(feature = "postcard")]
+pub struct Encoded<V>(core::marker::PhantomData<V>);
+
+/// The parameters of objects. All owners give the same, but for `direct`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Config {
+    /// Words for the objects of each owner. An object takes one for its header, and its bytes, rounded up.
+    pub words: u32,
+    /// The first word of each window that the objects use; the next line begins them.
+    pub first_word: u64,
+    /// Whether this owner's CPU may access words itself. It does if all owners allow it and reach all
+    /// words.
+    pub direct: bool,
+}
+
+impl Config {
+    /// Returns the configuration for objects in this many words of each window.
+    #[must_use]
+    pub const fn new(words: u32) -> Self {
+        Self { words, first_word: 0, direct: true }
+    }
+
+    /// Returns the sizes of an engine for objects of at most `N` bytes, with as many operations in flight.
+    #[must_use]
+    pub fn sizes<const N: usize>(&self, operations: u32) -> Sizes {
+        let placement = self.placement(1);
+        let window_words = placement.first_word() + placement.part_words();
+        let slot_words = access::object_words(N).next_multiple_of(LINE_WORDS);
+        Sizes { window_words, slots: operations, slot_words, depth: operations }
+    }
+
+    /// Returns the places of the owners' parts: the counter on a line, and the words behind it.
+    fn placement(&self, owners: u32) -> Placement {
+        let first_word = self.first_word.next_multiple_of(LINE_WORDS.into());
+        let part = self.words.saturating_add(LINE_WORDS);
+        Placement::new(owners.into(), part, first_word, Distribution::Cyclic, owners)
+    }
+}
+
+/// Objects of up to `N` bytes in the windows of all owners, over an engine `T`, with storage `S` for
+/// operations in flight.
+///
+/// ```
+/// use probeline_containers::objects::{Config, Objects, Operation};
+/// use probeline_pipeline::Plain;
+/// use probeline_shm::Builder;
+/// use probeline_transport::{Alone, Owner};
+///
+/// let config = Config::new(10_000);
+/// let engine = Builder::new(config.sizes::<100>(8)).open(&mut Alone)?;
+/// let mut objects = Objects::<_, _, 100>::open(engine, config, [Operation::EMPTY; 8], &mut Alone)?;
+/// let pointer = objects.put(Owner(0), b"any bytes")?.ok_or("full")?;
+/// assert_eq!(objects.get(pointer)?.ok_or("no object")?.bytes(), b"any bytes");
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+pub struct Objects<T, S, const N: usize>(Structure<T, S, Each<Heap<N>>>);
+
+front!([const N: usize] Objects<N>, Each<Heap<N>>);
+
+impl<T, S, const N: usize> Objects<T, S, N>
+where
+    T: Transport,
+    S: AsMut<[Operation<N>]>,
+{
+    /// Puts an object into the part of `host`, and returns a pointer to it; `None` if the part is full. Two
+    /// roundtrips: a fetch-and-add and a WRITE. Blocks until the operation completes; the transport bounds
+    /// the wait.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for more than `N` bytes, [`Error::Index`] for an owner that does not exist; otherwise
+    /// the operation failed.
+    pub fn put(&mut self, host: Owner, bytes: &[u8]) -> Result<Option<Pointer<[u8]>>, Error> {
+        let bits = |bytes: usize| u32::try_from(bytes * 8).unwrap_or(u32::MAX);
+        let too_long = Error::Value { bits: bits(bytes.len()), most: bits(N) };
+        match self.call(&host, Action::Put(Bytes::new(bytes).ok_or(too_long)?))? {
+            Outcome::Put(pointer) => Ok(Some(pointer)),
+            Outcome::Full | Outcome::Got(_) | Outcome::Missing => Ok(None),
+        }
+    }
+
+    /// Returns the bytes of an object by one READ; `None` if the pointer is not of an object that was put
+    /// since the last `clear`. Blocks as [`put`](Self::put) does.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn get(&mut self, pointer: Pointer<[u8]>) -> Result<Option<Bytes<N>>, Error> {
+        match self.call(&pointer.segment().start.owner, Action::Get(pointer))? {
+            Outcome::Got(bytes) => Ok(Some(bytes)),
+            Outcome::Put(_) | Outcome::Full | Outcome::Missing => Ok(None),
+        }
+    }
+
+    /// Puts a value as [`put`](Self::put) does, as postcard encodes it.
+    ///
+    /// # Errors
+    /// [`Error::Encoding`] if its encoding has more than `N` bytes or postcard cannot encode it; otherwise as
+    /// for [`put`](Self::put).
+    #[cfg(feature = "postcard")]
+    pub fn put_value<V: serde::Serialize>(
+        &mut self,
+        host: Owner,
+        value: &V,
+    ) -> Result<Option<Pointer<Encoded<V>>>, Error> {
+        let mut buffer = [0; N];
+        let bytes = postcard::to_slice(value, &mut buffer).map_err(|_| Error::Encoding)?;
+        Ok(self.put(host, bytes)?.map(Pointer::cast))
+    }
+
+    /// Returns the value that a pointer refers to, as [`get`](Self::get) does.
+    ///
+    /// # Errors
+    /// [`Error::Encoding`] if the object is no value of this type.
+    #[cfg(feature = "postcard")]
+    pub fn get_value<V: serde::de::DeserializeOwned>(
+        &mut self,
+        pointer: Pointer<Encoded<V>>,
+    ) -> Result<Option<V>, Error> {
+        use probeline_pipeline::Plain;
+        let Some(bytes) = self.get(pointer.cast())? else { return Ok(None) };
+        postcard::from_bytes(bytes.bytes()).map(Some).map_err(|_| Error::Encoding)
+    }
+
+    /// Returns the words in use in this owner's part, those that had no room included.
+    #[must_use]
+    pub fn local_words(&self) -> u64 {
+        let first = usize::try_from(self.context().placement.first_word()).ok();
+        let counter = first.and_then(|first| self.transport().window().get(first));
+        counter.map_or(0, |word| word.load(Acquire))
+    }
+}

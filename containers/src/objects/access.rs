@@ -1,0 +1,252 @@
+//! The machine of a put or a get, and what the CPU does.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+
+use probeline_pipeline::{
+    Bytes, Completed, Error, Machine, Next, Plain, Port, Run, Step, fill_words,
+};
+use probeline_transport::{LINE_WORDS, Local, Owner, RemoteWord, Segment, Transport, WORD_BYTES};
+
+use super::Config;
+use crate::element::{Context, Element};
+use crate::hash;
+use crate::placement::Placement;
+use crate::pointer::{MAX_WORDS, Pointer};
+
+/// Bits of the length in a header, below the check.
+const LENGTH_BITS: u32 = 16;
+
+/// The parts of the owners of [`Objects`](super::Objects).
+pub struct Heap<const N: usize>;
+
+/// What an operation does in the part of its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action<const N: usize> {
+    /// Store an object.
+    Put(Bytes<N>),
+    /// Read the object that a pointer refers to.
+    Get(Pointer<[u8]>),
+}
+
+/// The outcome of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome<const N: usize> {
+    /// The object was stored.
+    Put(Pointer<[u8]>),
+    /// The part had no room for the object.
+    Full,
+    /// The bytes of the object.
+    Got(Bytes<N>),
+    /// The pointer refers to no object.
+    Missing,
+}
+
+/// Returns the words of an object of this many bytes, its header included.
+pub(super) fn object_words(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(WORD_BYTES) + 1).unwrap_or(u32::MAX)
+}
+
+/// An operation in the part at `part`.
+#[derive(Clone, Copy, Debug, Hash)]
+pub struct Access<const N: usize> {
+    part: Segment,
+    action: Option<Action<N>>,
+    /// The words of the object, if they are known.
+    at: Option<Segment>,
+}
+
+impl<const N: usize> Machine for Access<N> {
+    type Outcome = Outcome<N>;
+    const IDLE: Self = Self {
+        part: Segment { start: RemoteWord { owner: Owner(0), index: 0 }, words: 0 },
+        action: None,
+        at: None,
+    };
+    const SLOTS: u32 = 1;
+}
+
+/// Returns the words of an object behind `used` words of a part; `None` if it has no room.
+fn place(part: Segment, used: u64, bytes: usize) -> Option<Segment> {
+    let words = object_words(bytes);
+    let first = used.checked_add(LINE_WORDS.into())?;
+    let is_inside = first.checked_add(words.into())? <= part.words.into();
+    let RemoteWord { owner, index } = part.start;
+    is_inside.then_some(Segment { start: RemoteWord { owner, index: index + first }, words })
+}
+
+/// Returns the first word of an object in a part; `None` if it is no place of one.
+fn offset<const N: usize>(part: Segment, at: Segment) -> Option<u64> {
+    let first = at.start.index.checked_sub(part.start.index)?;
+    let is_inside = first >= LINE_WORDS.into() && first + u64::from(at.words) <= part.words.into();
+    (is_inside && (1..=object_words(N)).contains(&at.words)).then_some(first)
+}
+
+/// Returns the header of an object: a check of its place, length and words, and the length.
+fn header(at: Segment, len: u64, words: impl Iterator<Item = u64>) -> u64 {
+    let RemoteWord { owner, index } = at.start;
+    #[cfg(test)]
+    let words = words.filter(|_| !super::model::CHECKS_NO_BYTES.get());
+    let check = hash::of_words(len << 32 | u64::from(owner.0), words.chain([index]));
+    check << LENGTH_BITS | len
+}
+
+/// Returns the words behind the header of an object of these bytes.
+fn body(bytes: &[u8]) -> impl Iterator<Item = u64> + Clone + '_ {
+    bytes.chunks(WORD_BYTES).map(|chunk| {
+        let mut word = [0];
+        fill_words(chunk, &mut word);
+        word[0]
+    })
+}
+
+/// Returns the outcome of a get that found these words.
+fn check<const N: usize>(at: Segment, mut words: impl Iterator<Item = u64> + Clone) -> Outcome<N> {
+    let found = words.next().unwrap_or(0);
+    let len = found & ((1 << LENGTH_BITS) - 1);
+    let bytes = usize::try_from(len).unwrap_or(usize::MAX);
+    let is_object = object_words(bytes) == at.words && found == header(at, len, words.clone());
+    if is_object { Outcome::Got(Bytes::from_words(&mut words, bytes)) } else { Outcome::Missing }
+}
+
+impl<const N: usize> Run<Context<()>> for Access<N> {
+    fn advance(
+        &mut self,
+        _: &mut Context<()>,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<Outcome<N>> {
+        let slot = |at: Segment, port: &Port<'_, _>| Local {
+            slot: Port::<'_, _>::slot(port, 0),
+            start: 0,
+            words: at.words,
+        };
+        match (self.action, self.at) {
+            (Some(Action::Put(bytes)), None) => {
+                port.fetch_add(0, self.part.start, object_words(bytes.bytes().len()).into())?;
+            }
+            (Some(Action::Put(bytes)), Some(at)) => {
+                port.reserve(1)?;
+                let (from, bytes) = (slot(at, port), bytes.bytes());
+                if let Some((first, rest)) = port.staged(from)?.split_first_mut() {
+                    *first = header(at, bytes.len() as u64, body(bytes));
+                    rest.iter_mut().zip(body(bytes)).for_each(|(to, word)| *to = word);
+                }
+                port.write(0, from, at)?;
+            }
+            (Some(Action::Get(_)), Some(at)) => port.read(0, at, slot(at, port))?,
+            (Some(Action::Get(_)) | None, None) | (None, Some(_)) => {
+                return Ok(Step::Done(Outcome::Missing));
+            }
+        }
+        Ok(Step::Wait)
+    }
+
+    fn on_completion(
+        &mut self,
+        Completed { word, .. }: Completed,
+        context: &mut Context<()>,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<Outcome<N>> {
+        let outcome = match (self.action, self.at) {
+            (Some(Action::Put(bytes)), None) => {
+                self.at = place(self.part, word, bytes.bytes().len());
+                if self.at.is_some() {
+                    return self.advance(context, port);
+                }
+                Outcome::Full
+            }
+            (Some(Action::Put(_)), Some(at)) => {
+                Pointer::new(at).map_or(Outcome::Full, Outcome::Put)
+            }
+            (_, Some(at)) => {
+                let slot = Local { slot: port.slot(0), start: 0, words: at.words };
+                check(at, port.landed(slot)?.iter().copied())
+            }
+            (_, None) => Outcome::Missing,
+        };
+        Ok(Step::Done(outcome))
+    }
+}
+
+impl<const N: usize> Element for Heap<N> {
+    type Config = Config;
+    type Key = Owner;
+    type Action = Action<N>;
+    type Machine = Access<N>;
+    type Detail = ();
+    const NAME: &'static str = "Objects";
+    const PARAMETER: &'static str = "bytes of the longest object";
+
+    fn placement(config: &Config, owners: u32) -> Placement {
+        config.placement(owners)
+    }
+
+    fn parameter(_: &Config) -> (u64, u64) {
+        (N as u64, (MAX_WORDS - 1) as u64 * WORD_BYTES as u64)
+    }
+
+    fn slot_words(_: &Placement) -> u32 {
+        object_words(N)
+    }
+
+    fn detail(_: &Config) {}
+
+    fn allows_direct(config: &Config) -> bool {
+        config.direct
+    }
+
+    fn index(host: &Owner, _: &Context<()>) -> u64 {
+        host.0.into()
+    }
+
+    fn machine(
+        part: Segment,
+        _: &Owner,
+        action: Action<N>,
+        _: &Context<()>,
+    ) -> Result<Access<N>, Error> {
+        let at = match action {
+            Action::Put(_) => None,
+            Action::Get(pointer) => {
+                Some(pointer.segment()).filter(|at| offset::<N>(part, *at).is_some())
+            }
+        };
+        Ok(Access { part, action: Some(action), at })
+    }
+
+    fn run<'t>(
+        part: &'t [AtomicU64],
+        _: impl Fn(u64) -> Option<&'t [AtomicU64]>,
+        host: &Owner,
+        action: &Action<N>,
+        context: &Context<()>,
+    ) -> Result<Outcome<N>, Error> {
+        let at = context.placement.element(host.0.into())?;
+        let words = |object: Segment| {
+            let first = usize::try_from(offset::<N>(at, object)?).ok()?;
+            part.get(first..)?.get(..object.words as usize)
+        };
+        match action {
+            Action::Put(bytes) => {
+                let (bytes, used) = (bytes.bytes(), part.first().ok_or(Error::Window)?);
+                let used = used.fetch_add(object_words(bytes.len()).into(), SeqCst);
+                let Some(object) = place(at, used, bytes.len()) else { return Ok(Outcome::Full) };
+                let (first, rest) =
+                    words(object).and_then(<[_]>::split_first).ok_or(Error::Window)?;
+                rest.iter().zip(body(bytes)).for_each(|(to, word)| to.store(word, Release));
+                first.store(header(object, bytes.len() as u64, body(bytes)), Release);
+                Ok(Pointer::new(object).map_or(Outcome::Full, Outcome::Put))
+            }
+            Action::Get(pointer) => {
+                let object = pointer.segment();
+                let words = words(object).map(|words| words.iter().map(|word| word.load(Acquire)));
+                Ok(words.map_or(Outcome::Missing, |words| check(object, words)))
+            }
+        }
+    }
+
+    /// Returns the words in use.
+    fn count(part: &[AtomicU64], _: &Context<()>) -> u64 {
+        part.first().map_or(0, |word| word.load(Acquire))
+    }
+}

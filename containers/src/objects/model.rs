@@ -1,0 +1,85 @@
+//! The model check of objects: a pointer is to one object, and a get returns all of its bytes or none.
+
+use core::cell::Cell;
+
+use probeline_pipeline::Bytes;
+use probeline_pipeline::model::{Network, Scripts, Sequential, Stopped, check_linear};
+use probeline_transport::{Owner, RemoteWord, Segment};
+
+use super::access::Heap;
+use super::{Action, Config, Outcome};
+use crate::element::Each;
+use crate::pointer::Pointer;
+
+thread_local! {
+    /// The mutant: the check of an object does not cover its bytes.
+    pub(super) static CHECKS_NO_BYTES: Cell<bool> = const { Cell::new(false) };
+}
+
+type Objects = Each<Heap<16>>;
+
+/// The counter's line, and words for two objects of two words.
+const CONFIG: Config = Config { words: 4, first_word: 0, direct: true };
+const HOST: Owner = Owner(0);
+
+fn pointer(nth: u64) -> Pointer<[u8]> {
+    let start = RemoteWord { owner: HOST, index: 8 + 2 * nth };
+    Pointer::new(Segment { start, words: 2 }).unwrap()
+}
+
+/// The objects in the order in which they got their words.
+#[derive(Clone, Default)]
+struct OneByOne(Vec<Bytes<16>>);
+
+impl Sequential<Objects> for OneByOne {
+    fn run(&mut self, _: &Owner, action: Action<16>) -> Outcome<16> {
+        match action {
+            Action::Put(_) if self.0.len() == 2 => Outcome::Full,
+            Action::Put(bytes) => {
+                self.0.push(bytes);
+                Outcome::Put(pointer(self.0.len() as u64 - 1))
+            }
+            Action::Get(wanted) => {
+                let nth = (0..).position(|nth| pointer(nth) == wanted);
+                nth.and_then(|nth| self.0.get(nth)).map_or(Outcome::Missing, |it| Outcome::Got(*it))
+            }
+        }
+    }
+
+    /// The pointer of a get may be of an object that is not yet written.
+    fn explains(&mut self, host: &Owner, action: Action<16>, outcome: &Outcome<16>) -> bool {
+        *outcome == Outcome::Missing || self.run(host, action) == *outcome
+    }
+}
+
+/// Pointers and bytes are no constants.
+fn leak(scripts: Vec<Vec<(Owner, Action<16>)>>) -> Scripts<Objects> {
+    scripts.into_iter().map(|script| &*script.leak()).collect::<Vec<_>>().leak()
+}
+
+fn scripts() -> [Scripts<Objects>; 2] {
+    let put = |byte| (HOST, Action::Put(Bytes::new(&[byte; 8]).unwrap()));
+    let get = |nth| (HOST, Action::Get(pointer(nth)));
+    [
+        leak(vec![vec![put(1), put(2)], vec![put(3), get(0)]]),
+        leak(vec![vec![put(1)], vec![put(2), get(1)], vec![get(0)]]),
+    ]
+}
+
+#[test]
+fn puts_and_gets_are_linearizable() {
+    for (scripts, failures) in scripts().into_iter().flat_map(|of| [(of, 0), (of, 1)]) {
+        let network = Network { failures, ..Network::ONE };
+        let checked = check_linear::<Objects, OneByOne, 12>(CONFIG, network, scripts);
+        let (worlds, _) = checked.expect("every history has an order");
+        assert!(worlds > 50, "{worlds}");
+    }
+}
+
+#[test]
+fn finds_objects_without_their_bytes() {
+    CHECKS_NO_BYTES.set(true);
+    let checked = check_linear::<Objects, OneByOne, 12>(CONFIG, Network::ONE, scripts()[0]);
+    CHECKS_NO_BYTES.set(false);
+    assert!(matches!(checked, Err(Stopped::Violation(_))), "{checked:?}");
+}
