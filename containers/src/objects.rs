@@ -20,8 +20,8 @@ use core::sync::atomic::Ordering::Acquire;
 use probeline_pipeline::{Bytes, Error, Structure};
 use probeline_transport::{LINE_WORDS, Owner, Sizes, Transport};
 
-use self::access::{Access, Heap};
-pub use self::access::{Action, Outcome};
+use self::access::Access;
+pub use self::access::{Action, Heap, Outcome};
 use crate::element::Each;
 use crate::front::front;
 use crate::placement::{Distribution, Placement};

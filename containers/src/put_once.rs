@@ -25,13 +25,14 @@ mod bucket;
 #[cfg(test)]
 mod model;
 
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::{BatchError, Error, Plain, Structure, words};
 use probeline_transport::{LINE_WORDS, Sizes, Transport};
 
-use self::access::{Access, Buckets};
-pub use self::access::{Action, Outcome};
+use self::access::Access;
+pub use self::access::{Action, Buckets, Outcome};
 use self::bucket::Shape;
 use crate::batch::Batch;
 use crate::element::Each;
@@ -166,7 +167,8 @@ where
     pub fn local(&self) -> impl Iterator<Item = (K, V)> + '_ {
         let (placement, shape) = (self.context().placement, self.context().detail);
         let part = words(self.transport().window(), placement.first_word(), placement.part_words());
-        access::buckets(part.unwrap_or_default(), &shape)
-            .filter_map(move |bucket| shape.decode(bucket.iter().map(|word| word.load(Acquire))))
+        let decode =
+            move |bucket: &[AtomicU64]| shape.decode(bucket.iter().map(|word| word.load(Acquire)));
+        shape.split(part.unwrap_or_default()).filter_map(decode)
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use probeline_containers::counters::{self, Counts};
+use probeline_containers::put_once::{self, Buckets};
 use probeline_containers::queue::{self, Ring};
 use probeline_containers::{Each, OperationError, Tag};
 use probeline_pipeline::{Finished, Open, Operation, OperationOf, OutcomeOf, Structure};
@@ -99,6 +100,45 @@ fn counts_each_add_once() {
             let count = client.call(&key(number), counters::Action::Get).unwrap().count();
             assert_eq!(count, added(number), "key {number}");
         }
+    }
+}
+
+/// Of the inserts of a key, one wins, and all others and all finds return its value.
+#[test]
+fn keys_keep_their_first_value() {
+    const KEYS: u64 = 40;
+    type Map = Each<Buckets<[u8; 9], u64>>;
+    for seed in seeds(300) {
+        let _replay = Replay(seed);
+        let config = put_once::Config { direct: false, ..put_once::Config::for_keys(KEYS) };
+        // Keys that begin alike; the value tells the operation.
+        let key = |number: u64| [7, 7, 7, 7, 7, 7, 7, 0, (number * 7 % KEYS).to_le_bytes()[0]];
+        let is_find = |number: u64| number.is_multiple_of(3);
+        let draw = |number: u64, _: &mut Rng| {
+            let insert = put_once::Action::Insert(number << 20);
+            (key(number), if is_find(number) { put_once::Action::Find } else { insert })
+        };
+        let sizes = config.sizes::<[u8; 9], u64>(OWNERS, 4);
+        let (ended, mut clients) = run::<Map>(seed, sizes, config, draw);
+        let client = &mut clients[0];
+        let values: Vec<_> = (0..KEYS)
+            .map(|number| client.call(&key(number), put_once::Action::Find).unwrap().found())
+            .collect();
+        let mut inserted = 0;
+        for (number, result) in ended {
+            let value = values[usize::try_from(number % KEYS).unwrap()];
+            match result.unwrap() {
+                put_once::Outcome::Inserted => {
+                    inserted += 1;
+                    assert_eq!(value, Some(number << 20), "operation {number}");
+                }
+                put_once::Outcome::Found(found) => assert_eq!(value, Some(found), "{number}"),
+                put_once::Outcome::Absent => assert!(is_find(number)),
+                put_once::Outcome::Unfinished => {}
+                put_once::Outcome::Full => panic!("operation {number} finds no room"),
+            }
+        }
+        assert_eq!(inserted, values.iter().flatten().count());
     }
 }
 

@@ -19,8 +19,8 @@ use core::task::{Context, Poll, Waker};
 
 use memory::Memory;
 use probeline_containers::{
-    Aggregator, Array, Counters, Filter, Objects, Plain, PutOnce, Queue, SmallMap, aggregator, array,
-    counters, filter, objects, put_once, queue, small_map,
+    Aggregator, Array, Counters, Filter, Objects, Plain, PutOnce, Queue, SmallMap, aggregator,
+    array, counters, filter, objects, put_once, queue, small_map,
 };
 use probeline_map::{Map, Request, Written};
 use probeline_table::{
@@ -197,7 +197,9 @@ fn use_containers(direct: bool) -> Option<()> {
     let mut map = map.ok()?;
     expect(map.put(7, 20) == Ok(small_map::Outcome::New))?;
     expect(map.update(7, |value| value.unwrap_or(0) / 2) == Ok(small_map::Outcome::Was(20)))?;
-    expect(map.find_phase(&mut Alone, |finder| finder.find(&7)) == Ok(Ok(small_map::Outcome::Was(10))))?;
+    expect(
+        map.find_phase(&mut Alone, |finder| finder.find(&7)) == Ok(Ok(small_map::Outcome::Was(10))),
+    )?;
 
     let mut operations = [objects::Operation::EMPTY; 4];
     let config = objects::Config { direct, ..objects::Config::new(50) };

@@ -101,6 +101,13 @@ impl<K: Plain, V: Plain> Machine for Access<K, V> {
     const SLOTS: u32 = 1;
 }
 
+/// Returns the group at a distance from a home, which is less than the number of groups.
+#[inline(always)]
+fn group(home: Home, distance: u64, groups: u64) -> u64 {
+    let group = home.group + distance;
+    group.checked_sub(groups).unwrap_or(group)
+}
+
 /// What follows a completion.
 type After<V> = Result<Post, Outcome<V>>;
 
@@ -120,7 +127,7 @@ impl<K: Plain, V: Plain> Access<K, V> {
     }
 
     fn group(&self, context: &Context<Shape>) -> Result<Segment, Error> {
-        context.placement.element((self.home.group + self.distance) % context.placement.len())
+        context.placement.element(group(self.home, self.distance, context.placement.len()))
     }
 
     /// Decides what follows from what was read, for the bucket and those behind it.
@@ -342,9 +349,9 @@ impl<K: Plain, V: Plain> Element for Buckets<K, V> {
         let (home, mut group) = (shape.home(key, groups), element);
         for distance in 0..MAX_GROUPS.min(groups) {
             if distance > 0 {
-                group = elements((home.group + distance) % groups).ok_or(Error::Window)?;
+                group = elements(self::group(home, distance, groups)).ok_or(Error::Window)?;
             }
-            for bucket in group.chunks_exact(shape.words as usize) {
+            for bucket in shape.split(group) {
                 if let Some(outcome) = run_bucket(bucket, shape, key, home, action) {
                     return Ok(outcome);
                 }
@@ -358,17 +365,8 @@ impl<K: Plain, V: Plain> Element for Buckets<K, V> {
         let is_claimed = |bucket: &&[AtomicU64]| {
             bucket.first().is_some_and(|word| is_written(word.load(Acquire)))
         };
-        buckets(part, &context.detail).filter(is_claimed).count() as u64
+        context.detail.split(part).filter(is_claimed).count() as u64
     }
-}
-
-/// Returns the buckets of an owner's part.
-pub(super) fn buckets<'w>(
-    part: &'w [AtomicU64],
-    shape: &Shape,
-) -> impl Iterator<Item = &'w [AtomicU64]> + use<'w> {
-    let words = shape.words as usize;
-    part.chunks_exact(shape.group_words as usize).flat_map(move |group| group.chunks_exact(words))
 }
 
 impl<K: Plain, V: Plain> Find for Buckets<K, V> {

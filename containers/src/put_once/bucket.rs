@@ -63,7 +63,18 @@ impl Shape {
 
     /// Returns the number of buckets of a group.
     pub(super) fn buckets(&self) -> u32 {
-        self.group_words / self.words
+        self.group_words / self.words.max(1)
+    }
+
+    /// Returns the buckets of whole groups.
+    #[inline(always)]
+    pub(super) fn split<'w, W>(
+        &self,
+        groups: &'w [W],
+    ) -> impl Iterator<Item = &'w [W]> + use<'w, W> {
+        let (group, bucket) = (self.group_words as usize, self.words as usize);
+        let groups = groups.chunks_exact(group.max(1));
+        groups.flat_map(move |group| group.chunks_exact(bucket.max(1)))
     }
 
     #[inline(always)]
@@ -109,7 +120,7 @@ impl Shape {
         }
         let (_, hash) = first_data(bytes.get(..self.key_bytes)?);
         bytes.iter_mut().zip((hash & DATA).to_le_bytes()).for_each(|(byte, mix)| *byte ^= mix);
-        let (key, value) = bytes.split_at(self.key_bytes);
+        let (key, value) = bytes.split_at_checked(self.key_bytes)?;
         Some((K::from_bytes(key), V::from_bytes(value.get(..self.value_bytes)?)))
     }
 
@@ -153,7 +164,7 @@ fn first_data(key: &[u8]) -> (u64, u64) {
         word.iter_mut().zip(bytes).for_each(|(to, byte)| *to = *byte);
         u64::from_le_bytes(word)
     };
-    let (first, rest) = key.split_at(key.len().min(DATA_BYTES));
+    let (first, rest) = key.split_at_checked(DATA_BYTES).unwrap_or((key, &[]));
     let hash = if rest.is_empty() { 0 } else { hash::of_words(0, rest.chunks(8).map(word)) };
     (word(first), hash)
 }
