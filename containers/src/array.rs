@@ -35,7 +35,7 @@ use self::access::Access;
 pub use self::access::Action;
 pub use self::elements::Elements;
 pub use self::word::{Order, Word};
-use crate::batch::Batch;
+use crate::batch;
 use crate::element::Each;
 use crate::front::front;
 use crate::placement::{Distribution, Placement};
@@ -201,9 +201,7 @@ where
         action: impl Fn(usize) -> Option<Action<V>>,
         store: impl FnMut(usize, V),
     ) -> Result<(), BatchError> {
-        let mut batch = Batch::<Elements<V>, _, _>::new(indices, action, store);
-        self.run_batch(&mut batch)?;
-        batch.error()
+        batch::run(&mut self.0, indices, action, store)
     }
 
     /// Returns this owner's elements with their indices, as they are at the moment of each load.

@@ -5,7 +5,9 @@ use core::mem::replace;
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU64, fence};
 
-use probeline_pipeline::{Batch as Source, BatchError, Error, Kind, Machine, Mapped, Parts, Pull};
+use probeline_pipeline::{
+    Batch as Source, BatchError, Error, Kind, Machine, Mapped, Operation, Parts, Pull, Structure,
+};
 use probeline_transport::{Transport, prefetch};
 
 use crate::element::{Context, Each, Element};
@@ -18,8 +20,31 @@ const BLOCK: usize = 4_096;
 /// The number of elements ahead whose line is requested.
 const AHEAD: usize = 16;
 
+/// Runs the action of each place on its key, many in flight and in any order, and passes the outcomes to
+/// `store`; ends at a place without an action. An action that is the same constant at all places is compiled
+/// into the loop.
+///
+/// # Errors
+/// [`BatchError`]: the operation of a key failed.
+#[inline]
+pub(crate) fn run<T: Transport, S: AsMut<[Operation<E::Machine>]>, E: Element>(
+    structure: &mut Structure<T, S, Each<E>>,
+    keys: &[E::Key],
+    action: impl Fn(usize) -> Option<E::Action>,
+    store: impl FnMut(usize, OutcomeOf<E>),
+) -> Result<(), BatchError> {
+    let mut batch = Batch::<E, _, _> { keys, action, store, next: 0, failed: None };
+    structure.run_batch(&mut batch)?;
+    // Calls that begin later see what the CPU has stored.
+    fence(SeqCst);
+    match batch.failed {
+        Some((place, error)) => Err(BatchError::Failed { place, error }),
+        None => Ok(()),
+    }
+}
+
 /// A batch: the keys, the action of each place, and the receiver of the results.
-pub(crate) struct Batch<'b, E: Element, A, F> {
+struct Batch<'b, E: Element, A, F> {
     keys: &'b [E::Key],
     action: A,
     store: F,
@@ -29,21 +54,7 @@ pub(crate) struct Batch<'b, E: Element, A, F> {
     failed: Option<(usize, Error)>,
 }
 
-impl<'b, E: Element, A, F> Batch<'b, E, A, F> {
-    pub(crate) fn new(keys: &'b [E::Key], action: A, store: F) -> Self {
-        Self { keys, action, store, next: 0, failed: None }
-    }
-
-    /// Returns the error of the first place that failed.
-    pub(crate) fn error(self) -> Result<(), BatchError> {
-        // Calls that begin later see what the CPU has stored.
-        fence(SeqCst);
-        match self.failed {
-            Some((place, error)) => Err(BatchError::Failed { place, error }),
-            None => Ok(()),
-        }
-    }
-
+impl<E: Element, A, F> Batch<'_, E, A, F> {
     /// Runs a block of places on elements that the CPU addresses. The line of each is requested [`AHEAD`]
     /// places before its turn.
     #[inline(always)]

@@ -29,7 +29,7 @@ use self::count::Lookup;
 pub(crate) use self::count::MAX_ATTEMPTS;
 pub use self::count::{Action, Counts, Outcome};
 use self::word::Layout;
-use crate::batch::Batch;
+use crate::batch;
 use crate::element::Each;
 use crate::front::front;
 use crate::phase::find_phase;
@@ -139,9 +139,11 @@ impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
     /// [`BatchError`]: the operation of a key failed.
     pub fn add_batch(&mut self, keys: &[u64]) -> Result<u64, BatchError> {
         let mut full = 0;
-        self.run_all(keys, Action::Add(1), |_, outcome| {
-            full += u64::from(outcome == Outcome::Full)
-        })?;
+        self.run_all(
+            keys,
+            |_| Action::Add(1),
+            |_, outcome| full += u64::from(outcome == Outcome::Full),
+        )?;
         Ok(full)
     }
 
@@ -156,10 +158,11 @@ impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
                 *to = outcome.count();
             }
         };
-        self.run_all(keys, Action::Get, store)
+        self.run_all(keys, |_| Action::Get, store)
     }
 
-    /// Runs an action on each key, in any order, and passes its outcome to `store`.
+    /// Runs an action on each key, many in flight and in any order, and passes its outcome to `store`.
+    /// `action` returns the action at the place of a key; one that it always returns makes the batch fast.
     ///
     /// # Errors
     /// [`BatchError`]: the operation of a key failed.
@@ -167,12 +170,10 @@ impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
     pub fn run_all(
         &mut self,
         keys: &[u64],
-        action: Action,
+        action: impl Fn(usize) -> Action,
         store: impl FnMut(usize, Outcome),
     ) -> Result<(), BatchError> {
-        let mut batch = Batch::<Counts, _, _>::new(keys, |_| Some(action), store);
-        self.run_batch(&mut batch)?;
-        batch.error()
+        batch::run(&mut self.0, keys, |at| Some(action(at)), store)
     }
 
     /// Returns the keys in this owner's part with their counts, as they are at the moment of each load.

@@ -22,7 +22,7 @@ use probeline_transport::{Exchange, LINE_WORDS, Sizes, Transport};
 use self::bits::Probe;
 pub use self::bits::{Action, Bits};
 use self::rates::Rates;
-use crate::batch::Batch;
+use crate::batch;
 use crate::element::Each;
 use crate::front::front;
 use crate::placement::{Distribution, Placement};
@@ -129,7 +129,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Filter<T, S> {
     /// # Errors
     /// [`BatchError`]: the lengths differ, or an operation failed.
     pub fn insert_batch(&mut self, keys: &[u64], found: &mut [bool]) -> Result<(), BatchError> {
-        self.run_all(keys, Action::Insert, found)
+        self.run_all(keys, |_| Some(Action::Insert), found)
     }
 
     /// Runs [`contains`](Self::contains) for each key, as [`insert_batch`](Self::insert_batch) does.
@@ -137,20 +137,18 @@ impl<T: Transport, S: AsMut<[Operation]>> Filter<T, S> {
     /// # Errors
     /// As for [`insert_batch`](Self::insert_batch).
     pub fn contains_batch(&mut self, keys: &[u64], found: &mut [bool]) -> Result<(), BatchError> {
-        self.run_all(keys, Action::Find, found)
+        self.run_all(keys, |_| Some(Action::Find), found)
     }
 
     fn run_all(
         &mut self,
         keys: &[u64],
-        action: Action,
+        action: impl Fn(usize) -> Option<Action>,
         found: &mut [bool],
     ) -> Result<(), BatchError> {
         BatchError::check_length(keys.len(), "results", found.len())?;
         let store = |place: usize, is_found| found.get_mut(place).map_or((), |to| *to = is_found);
-        let mut batch = Batch::<Bits, _, _>::new(keys, |_| Some(action), store);
-        self.run_batch(&mut batch)?;
-        batch.error()
+        batch::run(&mut self.0, keys, action, store)
     }
 
     /// Returns the share of the filter's bits that are set, in percent. Collective.

@@ -10,7 +10,7 @@ use probeline_pipeline::{
 };
 use probeline_transport::{Exchange, Transport};
 
-use crate::batch::Batch;
+use crate::batch;
 use crate::element::{Each, Element};
 
 /// A container that has an action which only finds.
@@ -49,9 +49,7 @@ where
         keys: &[E::Key],
         store: impl FnMut(usize, OutcomeOf<Each<E>>),
     ) -> Result<(), BatchError> {
-        let mut batch = Batch::<E, _, _>::new(keys, |_| Some(E::FIND), store);
-        self.0.run_batch(&mut batch)?;
-        batch.error()
+        batch::run(self.0, keys, |_| Some(E::FIND), store)
     }
 
     /// Starts to find a key; [`poll_into`](Self::poll_into) reports the outcome under `tag`.

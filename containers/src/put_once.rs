@@ -34,7 +34,7 @@ use probeline_transport::{LINE_WORDS, Sizes, Transport};
 use self::access::Access;
 pub use self::access::{Action, Buckets, Outcome};
 use self::bucket::Shape;
-use crate::batch::Batch;
+use crate::batch;
 use crate::element::Each;
 use crate::front::front;
 use crate::phase::find_phase;
@@ -158,9 +158,7 @@ where
         action: impl Fn(usize) -> Action<V>,
         store: impl FnMut(usize, Outcome<V>),
     ) -> Result<(), BatchError> {
-        let mut batch = Batch::<Buckets<K, V>, _, _>::new(keys, |at| Some(action(at)), store);
-        self.run_batch(&mut batch)?;
-        batch.error()
+        batch::run(&mut self.0, keys, |at| Some(action(at)), store)
     }
 
     /// Returns the keys in this owner's part with their values; those that are being inserted are missing.

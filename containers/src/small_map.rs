@@ -6,7 +6,7 @@
 use probeline_pipeline::{BatchError, Error, Structure};
 use probeline_transport::Transport;
 
-use crate::batch::Batch;
+use crate::batch;
 pub use crate::counters::{Action, Config, Operation, Outcome};
 use crate::counters::{Counts, MAX_ATTEMPTS};
 use crate::element::Each;
@@ -110,9 +110,7 @@ impl<T: Transport, S: AsMut<[Operation]>> SmallMap<T, S> {
         action: impl Fn(usize) -> Action,
         store: impl FnMut(usize, Outcome),
     ) -> Result<(), BatchError> {
-        let mut batch = Batch::<Counts<true>, _, _>::new(keys, |at| Some(action(at)), store);
-        self.run_batch(&mut batch)?;
-        batch.error()
+        batch::run(&mut self.0, keys, |at| Some(action(at)), store)
     }
 
     /// Returns the keys in this owner's part with their values, as they are at the moment of each load.
