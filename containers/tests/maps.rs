@@ -8,7 +8,8 @@ use probeline_containers::small_map::{self, Outcome, SmallMap};
 use probeline_containers::{CollectiveError, Objects, OperationError, Plain, Tag, objects};
 use probeline_pipeline::Finished;
 use probeline_shm::{Builder, Engine};
-use probeline_transport::{Alone, Exchange, Owner};
+use probeline_sim::{Cluster, Model, stage};
+use probeline_transport::{Alone, Exchange, Owner, Sizes};
 use proptest::prelude::*;
 
 type Key = [u8; 11];
@@ -268,4 +269,61 @@ fn a_find_phase_against_another_call_fails_on_both() {
         };
         assert!(matches!(result, Err(CollectiveError::Exchange(_))), "{result:?}");
     });
+}
+
+/// On the paper's two machines, a find of a small map in a find phase takes half the time of a live one, which
+/// confirms what it has read, one find after the other. A put-once map confirms nothing. With 32 in flight the
+/// rate of READs limits all of them, and the model has no rate of atomics.
+#[test]
+fn finds_of_a_phase_are_twice_as_fast_on_a_network() {
+    const KEYS: u64 = 5_000;
+    let network = |sizes: Sizes| {
+        let Sizes { window_words, slots, slot_words, depth } = sizes;
+        let config = probeline_sim::Config {
+            model: Model::oortwijn2015(),
+            word_reads_whole: false,
+            ..probeline_sim::Config::default()
+        };
+        Cluster::new(probeline_sim::Config { window_words, slots, slot_words, depth, ..config })
+            .unwrap()
+    };
+    let config = small_map::Config { direct: false, ..small_map::Config::for_keys(KEYS, 30) };
+    let small = stage::run(&network(config.sizes(2, 32)), |engine, mut job| {
+        let operations = vec![small_map::Operation::EMPTY; 32];
+        let mut map = SmallMap::open(engine, config, operations, &mut job).unwrap();
+        let keys: Vec<u64> = (0..KEYS).collect();
+        map.run_all(&keys, |_| small_map::Action::Put(1), |_, _| ()).unwrap();
+        job.barrier().unwrap();
+        let begun = map.transport().now_ns();
+        keys.iter().for_each(|key| drop(map.get(*key).unwrap()));
+        let live = map.transport().now_ns() - begun;
+        let phase = map.find_phase(&mut job, |finder| {
+            let begun = finder.structure().transport().now_ns();
+            keys.iter().for_each(|key| drop(finder.find(key).unwrap()));
+            finder.structure().transport().now_ns() - begun
+        });
+        [live, phase.unwrap()]
+    });
+    let config = put_once::Config { direct: false, ..put_once::Config::for_keys(KEYS) };
+    let put = stage::run(&network(config.sizes::<u64, u64>(2, 32)), |engine, mut job| {
+        let operations = vec![put_once::Operation::EMPTY; 32];
+        let mut map =
+            PutOnce::<_, _, u64, u64>::open(engine, config, operations, &mut job).unwrap();
+        let keys: Vec<u64> = (0..KEYS).collect();
+        map.run_all(&keys, |_| put_once::Action::Insert(1), |_, _| ()).unwrap();
+        job.barrier().unwrap();
+        let begun = map.transport().now_ns();
+        keys.iter().for_each(|key| drop(map.find(key).unwrap()));
+        let live = map.transport().now_ns() - begun;
+        let phase = map.find_phase(&mut job, |finder| {
+            let begun = finder.structure().transport().now_ns();
+            keys.iter().for_each(|key| drop(finder.find(key).unwrap()));
+            finder.structure().transport().now_ns() - begun
+        });
+        [live, phase.unwrap()]
+    });
+    let [[live, phase], [put_live, put_phase]] = [small, put].map(|times| times.unwrap()[0]);
+    println!("{KEYS} finds in ns: small map {live} live, {phase} in a phase");
+    println!("put-once map {put_live} live, {put_phase} in a phase");
+    assert!(live >= 2 * phase && put_live < live);
 }
