@@ -25,8 +25,7 @@ use core::sync::atomic::Ordering::Acquire;
 use probeline_pipeline::{BatchError, Error, Structure};
 use probeline_transport::{LINE_WORDS, Sizes, Transport};
 
-use self::count::Lookup;
-pub(crate) use self::count::MAX_ATTEMPTS;
+use self::count::Query;
 pub use self::count::{Action, Counts, Outcome};
 use self::word::Layout;
 use crate::batch;
@@ -34,12 +33,13 @@ use crate::element::Each;
 use crate::front::front;
 use crate::phase::find_phase;
 use crate::placement::{Distribution, Placement};
+use crate::probe::Probe;
 
 /// The most bits of a key.
 pub const MAX_KEY_BITS: u32 = 62;
 
 /// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
-pub type Operation = probeline_pipeline::Operation<Lookup>;
+pub type Operation = probeline_pipeline::Operation<Probe<Query, Outcome>>;
 /// The result of a submitted operation.
 pub type Finished = probeline_pipeline::Finished<Outcome>;
 

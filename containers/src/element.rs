@@ -47,8 +47,10 @@ pub trait Element: Sized {
     /// Returns what operations need of a valid configuration.
     fn detail(config: &Self::Config) -> Self::Detail;
 
-    /// Returns whether this owner's CPU may access elements.
-    fn allows_direct(config: &Self::Config) -> bool;
+    /// Returns whether this owner's CPU may run operations. The default posts all of them.
+    fn allows_direct(_config: &Self::Config) -> bool {
+        false
+    }
 
     /// Returns the index of the element that an operation on a key acts on.
     fn index(key: &Self::Key, context: &Context<Self::Detail>) -> u64;
@@ -69,12 +71,14 @@ pub trait Element: Sized {
     /// # Errors
     /// As for [`machine`](Self::machine), or [`Error::Contended`].
     fn run<'t>(
-        element: &'t [AtomicU64],
-        elements: impl Fn(u64) -> Option<&'t [AtomicU64]>,
-        key: &Self::Key,
-        action: &Self::Action,
-        context: &Context<Self::Detail>,
-    ) -> Result<<Self::Machine as Machine>::Outcome, Error>;
+        _element: &'t [AtomicU64],
+        _elements: impl Fn(u64) -> Option<&'t [AtomicU64]>,
+        _key: &Self::Key,
+        _action: &Self::Action,
+        _context: &Context<Self::Detail>,
+    ) -> Result<<Self::Machine as Machine>::Outcome, Error> {
+        Err(Error::Window)
+    }
 
     /// Returns the number of elements in an owner's words, as [`Structure::len`] sums them.
     ///

@@ -28,6 +28,7 @@ pub mod objects;
 mod phase;
 mod placement;
 mod pointer;
+mod probe;
 pub mod put_once;
 pub mod queue;
 pub mod small_map;

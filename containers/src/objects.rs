@@ -36,23 +36,20 @@ pub type Finished<const N: usize> = probeline_pipeline::Finished<Outcome<N>>;
 #[cfg(feature = "postcard")]
 pub struct Encoded<V>(core::marker::PhantomData<V>);
 
-/// The parameters of objects. All owners give the same, but for `direct`.
+/// The parameters of objects. All owners give the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Config {
     /// Words for the objects of each owner. An object takes one for its header, and its bytes, rounded up.
     pub words: u32,
     /// The first word of each window that the objects use; the next line begins them.
     pub first_word: u64,
-    /// Whether this owner's CPU may access words itself. It does if all owners allow it and reach all
-    /// words.
-    pub direct: bool,
 }
 
 impl Config {
     /// Returns the configuration for objects in this many words of each window.
     #[must_use]
     pub const fn new(words: u32) -> Self {
-        Self { words, first_word: 0, direct: true }
+        Self { words, first_word: 0 }
     }
 
     /// Returns the sizes of an engine for objects of at most `N` bytes, with as many operations in flight.

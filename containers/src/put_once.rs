@@ -31,17 +31,18 @@ use core::sync::atomic::Ordering::Acquire;
 use probeline_pipeline::{BatchError, Error, Plain, Structure, words};
 use probeline_transport::{LINE_WORDS, Sizes, Transport};
 
-use self::access::Access;
-pub use self::access::{Action, Buckets, Outcome};
+use self::access::Query;
+pub use self::access::{Action, Entries, Outcome};
 use self::bucket::Shape;
 use crate::batch;
 use crate::element::Each;
 use crate::front::front;
 use crate::phase::find_phase;
 use crate::placement::{Distribution, Placement};
+use crate::probe::Probe;
 
 /// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
-pub type Operation<K, V> = probeline_pipeline::Operation<Access<K, V>>;
+pub type Operation<K, V> = probeline_pipeline::Operation<Probe<Query<K, V>, Outcome<V>>>;
 /// The result of a submitted operation.
 pub type Finished<V> = probeline_pipeline::Finished<Outcome<V>>;
 
@@ -112,10 +113,10 @@ impl Config {
 /// assert_eq!(found, Outcome::Found(30));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub struct PutOnce<T, S, K: Plain, V: Plain>(Structure<T, S, Each<Buckets<K, V>>>);
+pub struct PutOnce<T, S, K: Plain, V: Plain>(Structure<T, S, Each<Entries<K, V>>>);
 
-front!([K: Plain, V: Plain] PutOnce<K, V>, Each<Buckets<K, V>>);
-find_phase!([K: Plain, V: Plain] PutOnce<K, V>, Buckets<K, V>);
+front!([K: Plain, V: Plain] PutOnce<K, V>, Each<Entries<K, V>>);
+find_phase!([K: Plain, V: Plain] PutOnce<K, V>, Entries<K, V>);
 
 impl<T, S, K, V> PutOnce<T, S, K, V>
 where

@@ -7,11 +7,12 @@ use probeline_pipeline::{BatchError, Error, Structure};
 use probeline_transport::Transport;
 
 use crate::batch;
+use crate::counters::Counts;
 pub use crate::counters::{Action, Config, Operation, Outcome};
-use crate::counters::{Counts, MAX_ATTEMPTS};
 use crate::element::Each;
 use crate::front::front;
 use crate::phase::find_phase;
+use crate::probe::MAX_ATTEMPTS;
 
 /// The result of a submitted operation.
 pub type Finished = probeline_pipeline::Finished<Outcome>;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use probeline_containers::counters::{self, Counts};
-use probeline_containers::put_once::{self, Buckets};
+use probeline_containers::put_once::{self, Entries};
 use probeline_containers::queue::{self, Ring};
 use probeline_containers::{Each, OperationError, Tag};
 use probeline_pipeline::{Finished, Open, Operation, OperationOf, OutcomeOf, Structure};
@@ -107,7 +107,7 @@ fn counts_each_add_once() {
 #[test]
 fn keys_keep_their_first_value() {
     const KEYS: u64 = 40;
-    type Map = Each<Buckets<[u8; 9], u64>>;
+    type Map = Each<Entries<[u8; 9], u64>>;
     for seed in seeds(300) {
         let _replay = Replay(seed);
         let config = put_once::Config { direct: false, ..put_once::Config::for_keys(KEYS) };

@@ -202,7 +202,7 @@ fn use_containers(direct: bool) -> Option<()> {
     )?;
 
     let mut operations = [objects::Operation::EMPTY; 4];
-    let config = objects::Config { direct, ..objects::Config::new(50) };
+    let config = objects::Config::new(50);
     let objects = Objects::<_, _, 40>::open(Memory::new(), config, &mut operations[..], &mut Alone);
     let mut objects = objects.ok()?;
     let pointer = objects.put(Owner(0), b"any bytes").ok()??;

@@ -6,6 +6,7 @@ use probeline_pipeline::model::{Network, Scripts, Sequential, Stopped, check_lin
 
 use super::{Action, Config, Counts, Outcome};
 use crate::element::Each;
+use crate::probe::{MUTANT, Mutant};
 
 /// The numbers of keys.
 #[derive(Clone, Default)]
@@ -60,19 +61,19 @@ fn operations_are_linearizable() {
 
 #[test]
 fn finds_an_add_into_a_word_of_another_key() {
-    super::count::ADDS_BLINDLY.set(true);
+    MUTANT.set(Mutant::IgnoresLostSwaps);
     let checked = check_linear::<Each<Counts>, OneByOne, 8>(CONFIG, Network::ONE, SCRIPTS[1]);
-    super::count::ADDS_BLINDLY.set(false);
+    MUTANT.set(Mutant::None);
     assert!(matches!(checked, Err(Stopped::Violation(_))), "{checked:?}");
 }
 
 #[test]
 fn finds_a_count_of_a_torn_word() {
-    super::count::TRUSTS_TORN_WORDS.set(true);
+    MUTANT.set(Mutant::TrustsTornWords);
     let network = Network { tears: TEARS[1], ..Network::ONE };
     let checked = SCRIPTS.map(|scripts| {
         check_linear::<Each<Counts>, OneByOne, 8>(CONFIG, network, scripts).is_err()
     });
-    super::count::TRUSTS_TORN_WORDS.set(false);
+    MUTANT.set(Mutant::None);
     assert!(checked.contains(&true));
 }

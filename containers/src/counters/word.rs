@@ -29,11 +29,6 @@ pub(super) struct Home {
     word: u64,
 }
 
-impl Home {
-    /// An arbitrary value that initializes storage.
-    pub(super) const ANY: Self = Self { line: 0, word: 0 };
-}
-
 impl Layout {
     pub(super) fn new(lines: u64, key_bits: u32) -> Self {
         let key_bits = key_bits.clamp(1, super::MAX_KEY_BITS);
@@ -69,13 +64,6 @@ impl Layout {
     #[inline(always)]
     pub(super) fn word(&self, home: Home, distance: u64) -> u64 {
         home.word | distance << self.count_bits
-    }
-
-    /// Returns the line at a distance from a home.
-    #[inline(always)]
-    pub(super) fn line(&self, home: Home, distance: u64) -> u64 {
-        let line = home.line + distance;
-        if line < self.lines.by { line } else { self.lines.divide(line).1 }
     }
 
     /// Returns the count of a word.
@@ -164,7 +152,8 @@ mod tests {
             prop_assert!(layout.check(key).is_ok());
             prop_assume!(layout.max_count() > 0);
             let home = layout.home(key);
-            let (line, empty) = (layout.line(home, distance), layout.word(home, distance));
+            let line = (home.line + distance) % lines;
+            let empty = layout.word(home, distance);
             let word = layout.plus(empty, count);
             prop_assert!(layout.matches(word, empty) && home.line < lines && line < lines);
             prop_assert_eq!(layout.entry(word, line), Some((key, count.min(layout.max_count()))));

@@ -1,7 +1,7 @@
-//! The machine of a put or a get, and what the CPU does.
+//! The machine of a put or a get.
 
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::{
     Bytes, Completed, Error, Machine, Next, Plain, Port, Run, Step, fill_words,
@@ -75,11 +75,12 @@ fn place(part: Segment, used: u64, bytes: usize) -> Option<Segment> {
     is_inside.then_some(Segment { start: RemoteWord { owner, index: index + first }, words })
 }
 
-/// Returns the first word of an object in a part; `None` if it is no place of one.
-fn offset<const N: usize>(part: Segment, at: Segment) -> Option<u64> {
-    let first = at.start.index.checked_sub(part.start.index)?;
-    let is_inside = first >= LINE_WORDS.into() && first + u64::from(at.words) <= part.words.into();
-    (is_inside && (1..=object_words(N)).contains(&at.words)).then_some(first)
+/// Returns whether an object may be at these words of a part.
+fn is_place<const N: usize>(part: Segment, at: Segment) -> bool {
+    let first = at.start.index.checked_sub(part.start.index + u64::from(LINE_WORDS));
+    let ends_inside =
+        first.is_some_and(|first| first + u64::from(LINE_WORDS + at.words) <= part.words.into());
+    ends_inside && (1..=object_words(N)).contains(&at.words)
 }
 
 /// Returns the header of an object: a check of its place, length and words, and the length.
@@ -191,10 +192,6 @@ impl<const N: usize> Element for Heap<N> {
 
     fn detail(_: &Config) {}
 
-    fn allows_direct(config: &Config) -> bool {
-        config.direct
-    }
-
     fn index(host: &Owner, _: &Context<()>) -> u64 {
         host.0.into()
     }
@@ -207,42 +204,9 @@ impl<const N: usize> Element for Heap<N> {
     ) -> Result<Access<N>, Error> {
         let at = match action {
             Action::Put(_) => None,
-            Action::Get(pointer) => {
-                Some(pointer.segment()).filter(|at| offset::<N>(part, *at).is_some())
-            }
+            Action::Get(pointer) => Some(pointer.segment()).filter(|at| is_place::<N>(part, *at)),
         };
         Ok(Access { part, action: Some(action), at })
-    }
-
-    fn run<'t>(
-        part: &'t [AtomicU64],
-        _: impl Fn(u64) -> Option<&'t [AtomicU64]>,
-        host: &Owner,
-        action: &Action<N>,
-        context: &Context<()>,
-    ) -> Result<Outcome<N>, Error> {
-        let at = context.placement.element(host.0.into())?;
-        let words = |object: Segment| {
-            let first = usize::try_from(offset::<N>(at, object)?).ok()?;
-            part.get(first..)?.get(..object.words as usize)
-        };
-        match action {
-            Action::Put(bytes) => {
-                let (bytes, used) = (bytes.bytes(), part.first().ok_or(Error::Window)?);
-                let used = used.fetch_add(object_words(bytes.len()).into(), SeqCst);
-                let Some(object) = place(at, used, bytes.len()) else { return Ok(Outcome::Full) };
-                let (first, rest) =
-                    words(object).and_then(<[_]>::split_first).ok_or(Error::Window)?;
-                rest.iter().zip(body(bytes)).for_each(|(to, word)| to.store(word, Release));
-                first.store(header(object, bytes.len() as u64, body(bytes)), Release);
-                Ok(Pointer::new(object).map_or(Outcome::Full, Outcome::Put))
-            }
-            Action::Get(pointer) => {
-                let object = pointer.segment();
-                let words = words(object).map(|words| words.iter().map(|word| word.load(Acquire)));
-                Ok(words.map_or(Outcome::Missing, |words| check(object, words)))
-            }
-        }
     }
 
     /// Returns the words in use.

@@ -19,7 +19,7 @@ thread_local! {
 type Objects = Each<Heap<16>>;
 
 /// The counter's line, and words for two objects of two words.
-const CONFIG: Config = Config { words: 4, first_word: 0, direct: true };
+const CONFIG: Config = Config { words: 4, first_word: 0 };
 const HOST: Owner = Owner(0);
 
 fn pointer(nth: u64) -> Pointer<[u8]> {

@@ -1,39 +1,22 @@
 //! The model check of put-once maps: inserts and finds are linearizable.
 
-use core::cell::Cell;
 use std::collections::BTreeMap;
 
 use probeline_pipeline::model::{Explored, Network, Scripts, Sequential, Stopped, check_linear};
 
-use super::access::Buckets;
-use super::{Action, Config, Outcome};
+use super::{Action, Config, Entries, Outcome};
 use crate::element::Each;
-
-/// Defects that the check must find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mutant {
-    None,
-    /// A claim without a value counts as one of zeros.
-    TrustsClaims,
-    /// An insert passes a bucket that is being claimed.
-    PassesTornClaims,
-    /// An insert that lost its bucket does not look whether the winner has its key.
-    PassesLostClaims,
-}
-
-thread_local! {
-    pub(super) static MUTANT: Cell<Mutant> = const { Cell::new(Mutant::None) };
-}
+use crate::probe::{MUTANT, Mutant};
 
 /// Keys that differ in their first bytes, or only behind them.
 type Key = [u8; 8];
 type Value = [u8; 6];
-type Map = Each<Buckets<Key, Value>>;
+type Map = Each<Entries<Key, Value>>;
 
 #[derive(Clone, Default)]
-struct Entries(BTreeMap<Key, Value>);
+struct OneByOne(BTreeMap<Key, Value>);
 
-impl Sequential<Map> for Entries {
+impl Sequential<Map> for OneByOne {
     fn run(&mut self, key: &Key, action: Action<Value>) -> Outcome<Value> {
         match (self.0.get(key), action) {
             (Some(value), _) => Outcome::Found(*value),
@@ -72,7 +55,7 @@ const CONFIG: Config =
 const TEARS: [&[u64]; 3] = [&[], &[0xffff_ffff, !0xffff_ffff], &[0xff, !0xff]];
 
 fn check(network: Network, scripts: Scripts<Map>) -> Result<Explored, Stopped> {
-    check_linear::<Map, Entries, 8>(CONFIG, network, scripts)
+    check_linear::<Map, OneByOne, 8>(CONFIG, network, scripts)
 }
 
 #[test]
@@ -105,5 +88,5 @@ fn finds_keys_behind_torn_claims() {
 
 #[test]
 fn finds_keys_behind_lost_claims() {
-    finds(Mutant::PassesLostClaims, TEARS[0]);
+    finds(Mutant::PassesLostSwaps, TEARS[0]);
 }

@@ -1,0 +1,378 @@
+//! Operations on a key in an open-addressing table of buckets: the machine, and what the CPU does.
+//!
+//! A key is in its home group of buckets or, if that was full, in one of those behind it, in the first bucket
+//! of this order that was empty when it was inserted. Operations read a group, pass buckets of other keys, and
+//! change a bucket by a compare-and-swap of its first word. What they decide on a bucket is the table's own.
+
+use core::fmt::Debug;
+use core::hash::Hash;
+use core::hint::spin_loop;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+
+use probeline_pipeline::{Completed, Error, Machine, Next, Port, Run, Step};
+use probeline_transport::{Local, RemoteWord, Segment, Transport};
+
+use crate::element::Context;
+
+/// Groups in which a key may be.
+pub(crate) const MAX_GROUPS: u64 = 64;
+/// Compare-and-swaps of one operation on one word.
+pub(crate) const MAX_ATTEMPTS: u32 = 64;
+/// READs of a bucket that another client is writing.
+const MAX_READS: u32 = if cfg!(test) { 2 } else { 64 };
+/// Times that the CPU looks at such a bucket.
+const MAX_LOOKS: u32 = 1 << 16;
+/// The most words of a bucket.
+pub(crate) const MAX_WORDS: usize = 64;
+
+/// A table of buckets, as operations on it need it. A query is a key with its home group, and an action on it.
+pub trait Buckets<Q>: Copy + Debug + Hash {
+    /// The outcome of an operation.
+    type Outcome: Copy;
+
+    /// Returns the words of a bucket.
+    fn bucket_words(&self) -> u32;
+
+    /// Returns the words of a group.
+    fn group_words(&self) -> u32;
+
+    /// Returns the home group of a query.
+    fn home(query: &Q) -> u64;
+
+    /// Decides what an operation does with a bucket in the group at a distance from the home, from its words:
+    /// true ones, or ones that a READ may have torn.
+    fn decide(
+        &self,
+        query: &Q,
+        distance: u64,
+        words: impl Iterator<Item = u64> + Clone,
+        is_true: bool,
+    ) -> Decision<Self::Outcome>;
+
+    /// Returns the first bucket of a group from which on the CPU decides; those before are of other keys.
+    #[inline(always)]
+    fn first(&self, _query: &Q, _distance: u64, _group: &[AtomicU64]) -> usize {
+        0
+    }
+
+    /// Stores the words of the bucket that an operation claims behind the first one, at the same places.
+    fn fill(&self, _query: &Q, _words: &mut [u64]) {}
+
+    /// Returns the outcome if all buckets are of other keys.
+    fn end(query: &Q) -> Self::Outcome;
+}
+
+/// What an operation does with a bucket.
+#[derive(Clone, Copy, Debug)]
+pub enum Decision<O> {
+    /// The bucket is of another key.
+    Pass,
+    /// The operation is done.
+    Done(O),
+    /// Replace this first word by `new`, and be done.
+    Swap {
+        /// The word to replace; 0 claims the bucket.
+        expected: u64,
+        /// The word to store.
+        new: u64,
+        /// The outcome if the word was the expected one.
+        outcome: O,
+    },
+    /// Read the true first word.
+    Confirm,
+    /// Read the bucket again, which another client is writing; in the end, this is the outcome.
+    Wait(O),
+}
+
+/// Defects that the model checks must find.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutant {
+    None,
+    /// An operation does not look at what its compare-and-swap returned.
+    IgnoresLostSwaps,
+    /// It passes a bucket whose first word was another one.
+    PassesLostSwaps,
+    /// It takes what a READ shows for true.
+    TrustsTornWords,
+    /// An insert passes a bucket that is being claimed.
+    PassesTornClaims,
+    /// A claim without a value counts as one of zeros.
+    TrustsClaims,
+}
+
+#[cfg(test)]
+std::thread_local! {
+    pub(crate) static MUTANT: core::cell::Cell<Mutant> =
+        const { core::cell::Cell::new(Mutant::None) };
+}
+
+/// The one-sided operation that is due, or in flight.
+#[derive(Clone, Copy, Debug, Hash)]
+enum Post<O> {
+    /// Read the group.
+    Group,
+    /// Read the bucket again.
+    Bucket,
+    /// Replace the first word.
+    Swap { expected: u64, new: u64, outcome: O },
+    /// Write the words behind the first one.
+    Rest(O),
+    /// Read the true first word.
+    Confirm,
+}
+
+/// An operation on a key of a table.
+#[derive(Clone, Copy, Debug, Hash)]
+pub struct Probe<Q, O> {
+    /// `None` in idle storage.
+    query: Option<Q>,
+    /// Groups passed.
+    distance: u64,
+    /// Buckets of the group passed.
+    passed: u32,
+    post: Post<O>,
+    /// READs of the bucket, or compare-and-swaps.
+    attempts: u32,
+}
+
+impl<Q: Copy, O: Copy> Probe<Q, O> {
+    /// Creates the operation of a query.
+    #[inline(always)]
+    pub(crate) fn new(query: Q) -> Self {
+        Self { query: Some(query), ..Self::IDLE }
+    }
+
+    fn group<B: Buckets<Q>>(&self, query: &Q, context: &Context<B>) -> Result<Segment, Error> {
+        let group = group(B::home(query), self.distance, context.placement.len());
+        context.placement.element(group)
+    }
+
+    /// Returns the words of the bucket from `first` on, in the window and in the slot.
+    fn bucket<B: Buckets<Q>>(
+        &self,
+        query: &Q,
+        first: u32,
+        context: &Context<B>,
+        port: &Port<'_, impl Transport>,
+    ) -> Result<(Segment, Local), Error> {
+        let words = context.detail.bucket_words();
+        let (start, words) = (self.passed * words + first, words - first);
+        let RemoteWord { owner, index } = self.group(query, context)?.start;
+        let at = RemoteWord { owner, index: index + u64::from(start) };
+        Ok((Segment { start: at, words }, Local { slot: port.slot(0), start, words }))
+    }
+
+    /// Decides what follows, from the true first word of the bucket or from what was read of it, and from the
+    /// buckets behind it.
+    fn decide<B: Buckets<Q, Outcome = O>>(
+        &mut self,
+        query: &Q,
+        mut truth: Option<u64>,
+        context: &Context<B>,
+        port: &Port<'_, impl Transport>,
+    ) -> Result<Step<O>, Error> {
+        let table = &context.detail;
+        let is_whole = port.caps().word_reads_whole || context.is_still;
+        #[cfg(test)]
+        let is_whole = is_whole || MUTANT.get() == Mutant::TrustsTornWords;
+        // Each iteration passes a bucket.
+        while self.passed < table.group_words() / table.bucket_words().max(1) {
+            let (_, slot) = self.bucket(query, 0, context, port)?;
+            let read = port.landed(slot)?.iter().copied();
+            let first = truth.or(read.clone().next());
+            let words = first.into_iter().chain(read.skip(1));
+            let is_true = truth.take().is_some() || is_whole;
+            self.post = match table.decide(query, self.distance, words, is_true) {
+                Decision::Pass => {
+                    self.passed += 1;
+                    self.attempts = 0;
+                    continue;
+                }
+                Decision::Done(outcome) => return Ok(Step::Done(outcome)),
+                Decision::Swap { expected, new, outcome } => Post::Swap { expected, new, outcome },
+                Decision::Confirm => Post::Confirm,
+                Decision::Wait(outcome) if self.attempts == MAX_READS => {
+                    return Ok(Step::Done(outcome));
+                }
+                Decision::Wait(_) => {
+                    self.attempts += 1;
+                    Post::Bucket
+                }
+            };
+            return Ok(Step::Wait);
+        }
+        (self.passed, self.post) = (0, Post::Group);
+        self.distance += 1;
+        let is_last = self.distance == MAX_GROUPS.min(context.placement.len());
+        Ok(if is_last { Step::Done(B::end(query)) } else { Step::Wait })
+    }
+}
+
+/// Returns the group at a distance from a home, which is less than the number of groups.
+#[inline(always)]
+fn group(home: u64, distance: u64, groups: u64) -> u64 {
+    let group = home + distance;
+    group.checked_sub(groups).unwrap_or(group)
+}
+
+impl<Q: Copy, O: Copy> Machine for Probe<Q, O> {
+    type Outcome = O;
+    const IDLE: Self = Self { query: None, distance: 0, passed: 0, post: Post::Group, attempts: 0 };
+    const SLOTS: u32 = 1;
+}
+
+impl<B, Q: Copy, O: Copy> Run<Context<B>> for Probe<Q, O>
+where
+    B: Buckets<Q, Outcome = O>,
+{
+    fn advance(
+        &mut self,
+        context: &mut Context<B>,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<O> {
+        let Some(query) = &self.query else { return Err(Error::Idle.into()) };
+        let (at, slot) = self.bucket(query, 0, context, port)?;
+        match self.post {
+            Post::Group => {
+                let words = context.detail.group_words();
+                port.read(0, self.group(query, context)?, Local { start: 0, words, ..slot })?;
+            }
+            Post::Bucket => port.read(0, at, slot)?,
+            Post::Swap { expected, new, .. } => {
+                port.compare_and_swap(0, at.start, expected, new)?;
+            }
+            Post::Rest(_) => {
+                port.reserve(1)?;
+                context.detail.fill(query, port.staged(slot)?);
+                let (at, slot) = self.bucket(query, 1, context, port)?;
+                port.write(0, slot, at)?;
+            }
+            Post::Confirm => port.fetch_add(0, at.start, 0)?,
+        }
+        Ok(Step::Wait)
+    }
+
+    fn on_completion(
+        &mut self,
+        Completed { word, .. }: Completed,
+        context: &mut Context<B>,
+        port: &mut Port<'_, impl Transport>,
+    ) -> Next<O> {
+        let Some(query) = self.query else { return Err(Error::Idle.into()) };
+        #[cfg(test)]
+        let word = match (MUTANT.get(), self.post) {
+            (Mutant::IgnoresLostSwaps, Post::Swap { expected, .. }) => expected,
+            _ => word,
+        };
+        let step = match self.post {
+            #[cfg(test)]
+            Post::Swap { expected, .. }
+                if word != expected && MUTANT.get() == Mutant::PassesLostSwaps =>
+            {
+                self.passed += 1;
+                self.decide(&query, None, context, port)?
+            }
+            Post::Group | Post::Bucket => self.decide(&query, None, context, port)?,
+            Post::Confirm => self.decide(&query, Some(word), context, port)?,
+            Post::Rest(outcome) => Step::Done(outcome),
+            Post::Swap { expected, outcome, .. } if word == expected => {
+                self.post = Post::Rest(outcome);
+                let has_rest = expected == 0 && context.detail.bucket_words() > 1;
+                if has_rest { Step::Wait } else { Step::Done(outcome) }
+            }
+            Post::Swap { .. } => {
+                self.attempts += 1;
+                if self.attempts == MAX_ATTEMPTS {
+                    return Err(Error::Contended { attempts: MAX_ATTEMPTS }.into());
+                }
+                self.decide(&query, Some(word), context, port)?
+            }
+        };
+        if let Step::Wait = step { self.advance(context, port) } else { Ok(step) }
+    }
+}
+
+/// Runs an operation on a bucket by the CPU. Returns `None` if the bucket is of another key.
+#[inline(always)]
+fn run_bucket<B: Buckets<Q>, Q>(
+    bucket: &[AtomicU64],
+    table: &B,
+    query: &Q,
+    distance: u64,
+) -> Result<Option<B::Outcome>, Error> {
+    let words = bucket.iter().map(|word| word.load(Acquire));
+    let (mut swaps, mut end) = (0, None);
+    // Each iteration but the first one lost to another client, or waits for one.
+    for _ in 0..MAX_LOOKS {
+        match table.decide(query, distance, words.clone(), true) {
+            Decision::Pass => return Ok(None),
+            Decision::Done(outcome) => return Ok(Some(outcome)),
+            Decision::Swap { expected, new, outcome } => {
+                if swap(bucket, table, query, expected, new) {
+                    return Ok(Some(outcome));
+                }
+                swaps += 1;
+                if swaps == MAX_ATTEMPTS {
+                    return Err(Error::Contended { attempts: MAX_ATTEMPTS });
+                }
+            }
+            Decision::Wait(outcome) => {
+                end = Some(outcome);
+                spin_loop();
+            }
+            // Loads do not tear.
+            Decision::Confirm => return Err(Error::Window),
+        }
+    }
+    Ok(end)
+}
+
+/// Replaces the first word of a bucket, and writes the others of one that it claims. Returns false if the first
+/// word is another one.
+#[inline(always)]
+fn swap<B: Buckets<Q>, Q>(
+    bucket: &[AtomicU64],
+    table: &B,
+    query: &Q,
+    expected: u64,
+    new: u64,
+) -> bool {
+    let Some((first, rest)) = bucket.split_first() else { return false };
+    let is_swapped = first.compare_exchange(expected, new, SeqCst, SeqCst).is_ok();
+    if is_swapped && expected == 0 && !rest.is_empty() {
+        let mut words = [0; MAX_WORDS];
+        table.fill(query, words.get_mut(..bucket.len()).unwrap_or_default());
+        rest.iter().zip(&words[1..]).for_each(|(to, word)| to.store(*word, Release));
+    }
+    is_swapped
+}
+
+/// Runs an operation by the CPU, on the words of its home group. `elements` returns those of others.
+///
+/// # Errors
+/// [`Error::Contended`], or [`Error::Window`].
+#[inline(always)]
+pub(crate) fn run<'t, B: Buckets<Q>, Q>(
+    home: &'t [AtomicU64],
+    elements: impl Fn(u64) -> Option<&'t [AtomicU64]>,
+    query: &Q,
+    context: &Context<B>,
+) -> Result<B::Outcome, Error> {
+    let (table, groups, mut words) = (&context.detail, context.placement.len(), home);
+    for distance in 0..MAX_GROUPS.min(groups) {
+        if distance > 0 {
+            words = elements(group(B::home(query), distance, groups)).ok_or(Error::Window)?;
+        }
+        let len = (table.bucket_words() as usize).max(1);
+        let mut next = table.first(query, distance, words) * len;
+        while let Some(bucket) = words.get(next..next + len) {
+            next += len;
+            if let Some(outcome) = run_bucket(bucket, table, query, distance)? {
+                return Ok(outcome);
+            }
+        }
+    }
+    Ok(B::end(query))
+}
