@@ -12,6 +12,7 @@ use probeline::transport::{Exchange, Owner};
 use crate::engine::Engine;
 use crate::job::Members;
 use crate::status::{Error, probeline_outcome};
+use crate::structure::{Structure, structure};
 
 /// The most bytes of a key and of a value.
 pub(crate) const MAX_KEY: usize = 1024;
@@ -40,7 +41,7 @@ pub(crate) type Place<'v> = &'v mut [MaybeUninit<u8>];
 
 /// A map whose sizes of keys and values are known at run time only. Callers pass exactly these
 /// sizes.
-pub(crate) trait Cache {
+pub(crate) trait Cache: Structure {
     fn get(&mut self, key: &[u8], value: Place<'_>) -> Result<probeline_outcome, Error>;
     fn write(&mut self, key: &[u8], write: Write, value: &[u8])
     -> Result<probeline_outcome, Error>;
@@ -65,8 +66,6 @@ pub(crate) trait Cache {
         capacity: usize,
         each: &mut EachFinished<'_>,
     ) -> Result<usize, OperationError>;
-    fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64, Error>;
-    fn clear(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error>;
     fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error>;
     fn save(&mut self, path: &Path, exchange: &mut dyn Exchange) -> Result<u64, Error>;
     fn check_save(&self, path: &Path, exchange: &mut dyn Exchange) -> Result<(), Error>;
@@ -93,7 +92,6 @@ pub(crate) trait Cache {
     /// Returns the parameters of the map.
     fn config(&self) -> &Config;
     fn stats(&self) -> &Stats;
-    fn into_engine(self: Box<Self>) -> Engine;
 }
 
 /// Receives a finished operation: its tag, its result, and the value of a hit.
@@ -203,6 +201,8 @@ impl<K: Plain, V: Plain> Typed<K, V> {
     }
 }
 
+structure!(Typed<K, V> [K: Plain, V: Plain], map);
+
 impl<K: Plain, V: Plain> Cache for Typed<K, V> {
     fn get(&mut self, key: &[u8], value: Place<'_>) -> Result<probeline_outcome, Error> {
         let Self { map, room, .. } = self;
@@ -303,14 +303,6 @@ impl<K: Plain, V: Plain> Cache for Typed<K, V> {
         Ok(finished.len())
     }
 
-    fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64, Error> {
-        Ok(self.map.len(exchange)?)
-    }
-
-    fn clear(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error> {
-        Ok(self.map.clear(exchange)?)
-    }
-
     fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
         self.map.for_each_local(|key, value| visit(key.bytes(), value.bytes()))?;
         Ok(())
@@ -373,9 +365,5 @@ impl<K: Plain, V: Plain> Cache for Typed<K, V> {
 
     fn stats(&self) -> &Stats {
         self.map.stats()
-    }
-
-    fn into_engine(self: Box<Self>) -> Engine {
-        self.map.into_transport()
     }
 }

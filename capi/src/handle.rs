@@ -114,7 +114,7 @@ impl<T: Abandon> Drop for Panicked<'_, T> {
 }
 
 #[cold]
-fn in_use() -> Error {
+pub(crate) fn in_use() -> Error {
     let text = "the handle is in use by the call that called this function: wait until it returns";
     Error::new(probeline_status::PROBELINE_ERROR_IN_USE, text)
 }

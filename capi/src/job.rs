@@ -1,6 +1,6 @@
-//! Jobs: the processes that share tables and maps, and the transport between them.
+//! Jobs: the processes that share structures, and the transport between them.
 
-use core::cell::RefCell;
+use core::cell::{RefCell, RefMut};
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -13,7 +13,7 @@ use probeline::transport::{Call, Exchange, ExchangeError, Sizes, Term};
 
 use crate::call::{call, out, put, room, slice};
 use crate::engine::Engine;
-use crate::handle::{Abandon, Handle};
+use crate::handle::{Abandon, Handle, in_use};
 use crate::job_options::probeline_job_options;
 use crate::network::{Network, Transport};
 use crate::options::{self, Extensible, Options};
@@ -23,13 +23,18 @@ use crate::status::{Error, probeline_status};
 /// The processes that share tables and maps.
 pub struct probeline_job(pub(crate) Handle<Shared>);
 
-/// A job, which its tables and maps use as well.
+/// A job, which its structures use as well.
 pub(crate) type Shared = Rc<RefCell<Members>>;
 
 /// The ranks of a job, and how to open engines between them.
 pub(crate) struct Members {
     exchange: Rendezvous,
     transport: Network,
+}
+
+/// Returns the members of a job, unless a collective call is using them and has called this one.
+pub(crate) fn members(job: &Shared) -> Result<RefMut<'_, Members>, Error> {
+    job.try_borrow_mut().map_err(|_| in_use())
 }
 
 impl Abandon for Shared {
@@ -77,12 +82,12 @@ impl Members {
         &mut self,
         name: &str,
         arguments: Result<R, Error>,
-        parameters: &[Parameter],
+        parameters: impl FnOnce(&R) -> Vec<Parameter>,
     ) -> Result<R, Error> {
         let owners = self.owners();
         let mut call = Collective::new(self.exchange(), Call::new(name), 0);
         let arguments = call.together(arguments)?;
-        call.agree(Ok(()), owners, parameters.iter().copied(), false)?;
+        call.agree(Ok(()), owners, parameters(&arguments), false)?;
         Ok(arguments)
     }
 
@@ -120,7 +125,7 @@ impl Members {
     }
 }
 
-/// The job of an open table or map, for its collective calls.
+/// The job of an open structure, for its collective calls.
 pub(crate) struct Opened {
     pub(crate) job: Shared,
     /// The number of the job's call that has opened it.
@@ -128,15 +133,15 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Makes a collective call, after a check that all ranks make the one of this name on this table or
-    /// map, with right arguments. Errors name the function of C, and not what `body` calls.
+    /// Makes a collective call, after a check that all ranks make the one of this name on this structure, with
+    /// right arguments. Errors name the function of C, and not what `body` calls.
     pub(crate) fn collective<A, R>(
         &self,
         name: &str,
         arguments: Result<A, Error>,
         body: impl FnOnce(A, &mut dyn Exchange) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let mut members = self.job.borrow_mut();
+        let mut members = members(&self.job)?;
         let exchange = members.exchange();
         let mut call = Collective::new(exchange, Call::new(name), self.call);
         let arguments = call.together(arguments)?;
@@ -146,6 +151,20 @@ impl Opened {
     /// Waits for all ranks, in the call of this name.
     pub(crate) fn barrier(&self, name: &str) -> Result<(), Error> {
         self.collective(name, Ok(()), |(), _| Ok(()))
+    }
+
+    /// Gathers numbers of all ranks in the call of this name.
+    pub(crate) fn gather<const N: usize>(
+        &self,
+        name: &str,
+        mine: [u64; N],
+    ) -> Result<Vec<[u64; N]>, Error> {
+        self.collective(name, Ok(()), |(), exchange| {
+            let mut all = vec![[[0; 8]; N]; exchange.owners() as usize];
+            let bytes = mine.map(u64::to_le_bytes);
+            exchange.all_gather(bytes.as_flattened(), all.as_flattened_mut().as_flattened_mut())?;
+            Ok(all.into_iter().map(|rank| rank.map(u64::from_le_bytes)).collect())
+        })
     }
 }
 
@@ -218,7 +237,7 @@ unsafe fn with(
     body: impl FnOnce(&mut Members) -> Result<(), Error>,
 ) -> probeline_status {
     // SAFETY: the caller passes NULL or an open job (# Safety).
-    call(|| unsafe { with_shared(job, |job| body(&mut job.borrow_mut())) })
+    call(|| unsafe { with_shared(job, |job| body(&mut *members(job)?)) })
 }
 
 /// Leaves the job and frees it; `job` may be NULL. Close its tables and maps before: otherwise it

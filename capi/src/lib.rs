@@ -30,6 +30,7 @@ mod options;
 mod rendezvous;
 mod set;
 mod status;
+mod structure;
 mod table;
 mod version;
 

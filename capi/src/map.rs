@@ -3,22 +3,18 @@
 use core::ffi::{c_int, c_void};
 use core::ptr;
 
-use probeline::transport::Exchange;
-
 use crate::cache::{Access, Write};
 use crate::call::{call, out, product, put, room, slice};
 use crate::handle::Handle;
-use crate::job::{Shared, probeline_job, with_shared};
+use crate::job::probeline_job;
 use crate::map_options::{probeline_map_options, probeline_map_stats};
-use crate::map_state::{Inner, Submitted, open};
+use crate::map_state::{Inner, Submitted};
 use crate::options::{self, Extensible};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
+use crate::structure::{self, with};
 
 /// A cache of values by keys, in the memory of all ranks.
-pub struct probeline_map(Handle<Inner>);
-
-/// The name of the call that opens a map.
-const OPEN: &str = "probeline_map_open";
+pub struct probeline_map(pub(crate) Handle<Inner>);
 
 /// Get a value.
 pub const PROBELINE_GET: c_int = 0;
@@ -41,21 +37,6 @@ fn write_of(operation: c_int) -> Result<Option<Write>, Error> {
              PROBELINE_REMOVE"
         ))),
     }
-}
-
-/// Runs a call on a map.
-///
-/// # Safety
-/// `map` is NULL or open.
-pub(crate) unsafe fn with(
-    map: *mut probeline_map,
-    body: impl FnOnce(&mut Inner) -> Result<(), Error>,
-) -> probeline_status {
-    call(|| {
-        // SAFETY: the caller passes NULL or an open map (# Safety).
-        let map = unsafe { map.as_ref() }.ok_or_else(|| Error::invalid("map is NULL"))?;
-        map.0.with(body)
-    })
 }
 
 /// Stores the default options and `size`, which is sizeof(probeline_map_options).
@@ -84,22 +65,8 @@ pub unsafe extern "C" fn probeline_map_open(
     options: *const probeline_map_options,
     map: *mut *mut probeline_map,
 ) -> probeline_status {
-    let body = |job: &Shared| {
-        // SAFETY: the program passes options, NULL or initialized, and `map`, NULL or a place for a
-        // handle (# Safety).
-        let (map, options) = unsafe {
-            let options = options::read(options, "probeline_map_options_init");
-            (out(map, "map"), options)
-        };
-        let arguments = map.and_then(|map| Ok((map, options?)));
-        let (map, options) = job.borrow_mut().agree(OPEN, arguments, &[])?;
-        map.write(ptr::null_mut());
-        let handle = probeline_map(Handle::new(open(OPEN, job, &options)?));
-        map.write(Box::into_raw(Box::new(handle)));
-        Ok(())
-    };
-    // SAFETY: the program passes NULL or an open job (# Safety).
-    call(|| unsafe { with_shared(job, body) })
+    // SAFETY: the program passes what this asks for (# Safety).
+    unsafe { structure::open(job, options, map) }
 }
 
 /// Waits for all ranks, closes the map and frees it; `map` may be NULL. Collective.
@@ -108,14 +75,8 @@ pub unsafe extern "C" fn probeline_map_open(
 /// `map` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_map_close(map: *mut probeline_map) -> probeline_status {
-    call(|| {
-        // SAFETY: the program passes NULL or an open map (# Safety).
-        let Some(handle) = (unsafe { map.as_ref() }) else { return Ok(()) };
-        let inner = handle.0.take()?;
-        // SAFETY: a box from `probeline_map_open`, which the caller does not use again.
-        drop(unsafe { Box::from_raw(map) });
-        inner.map_or(Ok(()), |map| map.close("probeline_map_close"))
-    })
+    // SAFETY: the program passes NULL or an open map (# Safety).
+    unsafe { structure::close(map) }
 }
 
 /// Stores the value of the key at `value`: PROBELINE_FOUND, or PROBELINE_ABSENT, which leaves `value`
@@ -135,10 +96,14 @@ pub unsafe extern "C" fn probeline_map_get(
         // SAFETY: the program passes NULL or a key of the map's size, room for a value, and a place for an
         // outcome (# Safety).
         let (key, value, outcome) = unsafe {
-            let key = slice(key.cast::<u8>(), map.key_bytes, "key")?;
-            (key, room(value.cast::<u8>(), map.value_bytes, "value")?, out(outcome, "outcome")?)
+            let key = slice(key.cast::<u8>(), map.detail.key_bytes, "key")?;
+            (
+                key,
+                room(value.cast::<u8>(), map.detail.value_bytes, "value")?,
+                out(outcome, "outcome")?,
+            )
         };
-        outcome.write(map.cache.get(key, value)?);
+        outcome.write(map.structure.get(key, value)?);
         Ok(())
     };
     // SAFETY: the program passes NULL or an open map (# Safety).
@@ -157,13 +122,13 @@ unsafe fn write(
     outcome: *mut probeline_outcome,
 ) -> probeline_status {
     let body = |map: &mut Inner| {
-        let bytes = if write == Write::Remove { 0 } else { map.value_bytes };
+        let bytes = if write == Write::Remove { 0 } else { map.detail.value_bytes };
         // SAFETY: the caller passes NULL or a key and a value of the map's sizes (# Safety).
         let (key, value) = unsafe {
-            let key = slice(key.cast::<u8>(), map.key_bytes, "key")?;
+            let key = slice(key.cast::<u8>(), map.detail.key_bytes, "key")?;
             (key, slice(value.cast::<u8>(), bytes, "value")?)
         };
-        let result = map.cache.write(key, write, value)?;
+        let result = map.structure.write(key, write, value)?;
         // SAFETY: the caller passes NULL or a place for an outcome (# Safety).
         unsafe { put(outcome, result) };
         Ok(())
@@ -238,14 +203,14 @@ pub unsafe extern "C" fn probeline_map_get_batch(
 ) -> probeline_status {
     let body = |map: &mut Inner| {
         let (key_bytes, value_bytes) =
-            (product(count, map.key_bytes)?, product(count, map.value_bytes)?);
+            (product(count, map.detail.key_bytes)?, product(count, map.detail.value_bytes)?);
         // SAFETY: the program passes NULL or `count` keys, values and places for outcomes (# Safety).
         let (keys, values, outcomes) = unsafe {
             let keys = slice(keys.cast::<u8>(), key_bytes, "keys")?;
             let values = room(values.cast::<u8>(), value_bytes, "values")?;
             (keys, values, room(outcomes, count, "outcomes")?)
         };
-        map.cache.get_batch(keys, values, outcomes)
+        map.structure.get_batch(keys, values, outcomes)
     };
     // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
@@ -269,15 +234,16 @@ pub unsafe extern "C" fn probeline_map_write_batch(
     let body = |map: &mut Inner| {
         let reads = || Error::invalid("PROBELINE_GET does not write: call probeline_map_get_batch");
         let write = write_of(operation)?.ok_or_else(reads)?;
-        let each = if write == Write::Remove { 0 } else { map.value_bytes };
-        let (key_bytes, value_bytes) = (product(count, map.key_bytes)?, product(count, each)?);
+        let each = if write == Write::Remove { 0 } else { map.detail.value_bytes };
+        let (key_bytes, value_bytes) =
+            (product(count, map.detail.key_bytes)?, product(count, each)?);
         // SAFETY: the program passes NULL or `count` keys, values and places for outcomes (# Safety).
         let (keys, values, outcomes) = unsafe {
             let keys = slice(keys.cast::<u8>(), key_bytes, "keys")?;
             let values = slice(values.cast::<u8>(), value_bytes, "values")?;
             (keys, values, room(outcomes, count, "outcomes")?)
         };
-        map.cache.write_batch(keys, write, values, outcomes)
+        map.structure.write_batch(keys, write, values, outcomes)
     };
     // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
@@ -300,9 +266,9 @@ pub unsafe extern "C" fn probeline_map_submit_get(
     let body = |map: &mut Inner| {
         let value: *mut u8 = value.cast();
         // SAFETY: the program passes NULL or a key of the map's size (# Safety).
-        let key = unsafe { slice(key.cast::<u8>(), map.key_bytes, "key") }?;
+        let key = unsafe { slice(key.cast::<u8>(), map.detail.key_bytes, "key") }?;
         // SAFETY: nothing is written through it.
-        unsafe { room(value, map.value_bytes, "value") }?;
+        unsafe { room(value, map.detail.value_bytes, "value") }?;
         map.submit(Submitted { tag, value }, key, Access::Get)
     };
     // SAFETY: the program passes NULL or an open map (# Safety).
@@ -327,10 +293,10 @@ pub unsafe extern "C" fn probeline_map_submit_write(
         let reads =
             || Error::invalid("PROBELINE_GET does not write: call probeline_map_submit_get");
         let write = write_of(operation)?.ok_or_else(reads)?;
-        let bytes = if write == Write::Remove { 0 } else { map.value_bytes };
+        let bytes = if write == Write::Remove { 0 } else { map.detail.value_bytes };
         // SAFETY: the program passes NULL or a key and a value of the map's sizes (# Safety).
         let (key, value) = unsafe {
-            let key = slice(key.cast::<u8>(), map.key_bytes, "key")?;
+            let key = slice(key.cast::<u8>(), map.detail.key_bytes, "key")?;
             (key, slice(value.cast::<u8>(), bytes, "value")?)
         };
         let mine = Submitted { tag, value: ptr::null_mut() };
@@ -376,16 +342,8 @@ pub unsafe extern "C" fn probeline_map_len(
     map: *mut probeline_map,
     len: *mut u64,
 ) -> probeline_status {
-    let body = |map: &mut Inner| {
-        let Inner { cache, opened, .. } = map;
-        let count = |(), exchange: &mut dyn Exchange| cache.len(exchange);
-        let entries = opened.collective("probeline_map_len", Ok(()), count)?;
-        // SAFETY: the program passes NULL or a place for a number (# Safety).
-        unsafe { put(len, entries) };
-        Ok(())
-    };
-    // SAFETY: the program passes NULL or an open map (# Safety).
-    unsafe { with(map, body) }
+    // SAFETY: the program passes NULL or an open map, and NULL or a place for a number (# Safety).
+    unsafe { structure::len(map, len) }
 }
 
 /// Removes all entries from the whole map. Collective.
@@ -394,11 +352,8 @@ pub unsafe extern "C" fn probeline_map_len(
 /// `map` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_map_clear(map: *mut probeline_map) -> probeline_status {
-    let body = |Inner { cache, opened, .. }: &mut Inner| {
-        opened.collective("probeline_map_clear", Ok(()), |(), exchange| cache.clear(exchange))
-    };
     // SAFETY: the program passes NULL or an open map (# Safety).
-    unsafe { with(map, body) }
+    unsafe { structure::clear(map) }
 }
 
 /// Lets every entry so far look older than those that follow, for evictions: call it after each step
@@ -409,7 +364,7 @@ pub unsafe extern "C" fn probeline_map_clear(map: *mut probeline_map) -> probeli
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_map_advance_age(map: *mut probeline_map) -> probeline_status {
     let body = |map: &mut Inner| {
-        map.cache.advance_age();
+        map.structure.advance_age();
         Ok(())
     };
     // SAFETY: the program passes NULL or an open map (# Safety).
@@ -434,7 +389,7 @@ pub unsafe extern "C" fn probeline_map_for_each_local(
 ) -> probeline_status {
     let body = |map: &mut Inner| {
         let visit = visit.ok_or_else(|| Error::invalid("visit is NULL"))?;
-        map.cache.for_each_local(&mut |key, value| {
+        map.structure.for_each_local(&mut |key, value| {
             // SAFETY: the program passes a function that may be called with entries and `context`
             // (# Safety).
             unsafe { visit(key.as_ptr().cast(), value.as_ptr().cast(), context) };
@@ -456,7 +411,8 @@ pub unsafe extern "C" fn probeline_map_get_stats(
     size: usize,
 ) -> probeline_status {
     // SAFETY: the program passes `stats`, NULL or of `size` bytes (# Safety).
-    let body = |map: &mut Inner| unsafe { options::write(stats, size, &map.cache.stats().into()) };
+    let body =
+        |map: &mut Inner| unsafe { options::write(stats, size, &map.structure.stats().into()) };
     // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
 }

@@ -6,10 +6,11 @@ use probeline::map::Loaded;
 use probeline::transport::Exchange;
 
 use crate::call::{path, put};
-use crate::map::{probeline_map, with};
+use crate::map::probeline_map;
 use crate::map_state::Inner;
 use crate::options::{self, Extensible};
 use crate::status::probeline_status;
+use crate::structure::with;
 
 /// What probeline_map_load() has done, in the whole map.
 #[repr(C)]
@@ -61,7 +62,7 @@ pub unsafe extern "C" fn probeline_map_save(
     name: *const c_char,
     entries: *mut u64,
 ) -> probeline_status {
-    let body = |Inner { cache, opened, .. }: &mut Inner| {
+    let body = |Inner { structure: cache, opened, .. }: &mut Inner| {
         // SAFETY: the program passes NULL or a text that ends with NUL (# Safety).
         let name = unsafe { path(name) };
         let save = |name, exchange: &mut dyn Exchange| cache.save(name, exchange);
@@ -84,7 +85,7 @@ pub unsafe extern "C" fn probeline_map_check_save(
     map: *mut probeline_map,
     name: *const c_char,
 ) -> probeline_status {
-    let body = |Inner { cache, opened, .. }: &mut Inner| {
+    let body = |Inner { structure: cache, opened, .. }: &mut Inner| {
         // SAFETY: the program passes NULL or a text that ends with NUL (# Safety).
         let name = unsafe { path(name) };
         let check = |name, exchange: &mut dyn Exchange| cache.check_save(name, exchange);
@@ -109,7 +110,7 @@ pub unsafe extern "C" fn probeline_map_load(
     loaded: *mut probeline_map_loaded,
     size: usize,
 ) -> probeline_status {
-    let body = |Inner { cache, opened, .. }: &mut Inner| {
+    let body = |Inner { structure: cache, opened, .. }: &mut Inner| {
         // SAFETY: the program passes NULL or a text that ends with NUL (# Safety).
         let name = unsafe { path(name) };
         let has_room = if loaded.is_null() { Ok(()) } else { options::check(loaded, size) };

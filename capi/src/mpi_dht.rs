@@ -108,8 +108,9 @@ unsafe fn with(table: *mut DHT, body: impl FnOnce(&mut Table) -> Result<c_int, E
 impl Table {
     fn new(map: Inner, evicted: c_int, counts_accesses: bool) -> Self {
         let ranks = map.opened.job.borrow_mut().owners();
-        let accesses = counts_accesses.then(|| Accesses::new(ranks, map.cache.config().candidates));
-        let scratch = vec![0; map.value_bytes.div_ceil(size_of::<u64>())];
+        let accesses =
+            counts_accesses.then(|| Accesses::new(ranks, map.structure.config().candidates));
+        let scratch = vec![0; map.detail.value_bytes.div_ceil(size_of::<u64>())];
         let counts = Counts::default();
         Self { map, evicted, counts, reset_at: counts, accesses, scratch }
     }
@@ -123,8 +124,8 @@ impl Table {
         use probeline_outcome::{PROBELINE_EVICTED, PROBELINE_INSERTED, PROBELINE_UPDATED};
         let is_stored =
             matches!(outcome, PROBELINE_INSERTED | PROBELINE_UPDATED | PROBELINE_EVICTED);
-        let last = if is_stored { self.map.cache.last_put() } else { None };
-        let at = last.map_or_else(|| self.map.cache.first_candidate(key), Ok)?;
+        let last = if is_stored { self.map.structure.last_put() } else { None };
+        let at = last.map_or_else(|| self.map.structure.first_candidate(key), Ok)?;
         self.counts.writes += 1;
         if let Some(accesses) = &mut self.accesses {
             accesses.count(&at, is_stored);
@@ -176,10 +177,10 @@ pub unsafe extern "C" fn probeline_dht_write(
         let map = &mut table.map;
         // SAFETY: the program passes NULL or a key and a value of the map's sizes (# Safety).
         let (key, data) = unsafe {
-            let key = slice(key.cast::<u8>(), map.key_bytes, "key")?;
-            (key, slice(data.cast::<u8>(), map.value_bytes, "data")?)
+            let key = slice(key.cast::<u8>(), map.detail.key_bytes, "key")?;
+            (key, slice(data.cast::<u8>(), map.detail.value_bytes, "data")?)
         };
-        let outcome = map.cache.write(key, Write::Put, data)?;
+        let outcome = map.structure.write(key, Write::Put, data)?;
         let (code, at) = table.wrote(key, outcome)?;
         // SAFETY: the program passes `proc` and `index`, NULL or places for numbers (# Safety).
         unsafe { put_place(&at, proc, index) };
@@ -213,8 +214,8 @@ pub unsafe extern "C" fn probeline_dht_write_accumulate(
         let callback = callback.ok_or_else(none)?;
         let Table { map, scratch, .. } = inner;
         // SAFETY: the program passes NULL or a key of the map's size (# Safety).
-        let key = unsafe { slice(key.cast::<u8>(), map.key_bytes, "key") }?;
-        let bytes = c_int::try_from(map.value_bytes).unwrap_or(c_int::MAX);
+        let key = unsafe { slice(key.cast::<u8>(), map.detail.key_bytes, "key") }?;
+        let bytes = c_int::try_from(map.detail.value_bytes).unwrap_or(c_int::MAX);
         let mut returned = 0;
         let mut change = |value: &mut [u8]| {
             let place = scratch.as_mut_ptr().cast::<u8>();
@@ -228,7 +229,7 @@ pub unsafe extern "C" fn probeline_dht_write_accumulate(
         };
         let begin = Instant::now();
         let outcome = loop {
-            match map.cache.update(key, &mut change)? {
+            match map.structure.update(key, &mut change)? {
                 probeline_outcome::PROBELINE_DROPPED if begin.elapsed() < ACCUMULATE_LIMIT => {
                     thread::yield_now();
                 }
@@ -265,12 +266,12 @@ pub unsafe extern "C" fn probeline_dht_read(
         let map = &mut table.map;
         // SAFETY: the program passes NULL or a key of the map's size, and room for a value (# Safety).
         let (key, to) = unsafe {
-            let key = slice(key.cast::<u8>(), map.key_bytes, "key")?;
-            (key, room(destination.cast::<u8>(), map.value_bytes, "destination")?)
+            let key = slice(key.cast::<u8>(), map.detail.key_bytes, "key")?;
+            (key, room(destination.cast::<u8>(), map.detail.value_bytes, "destination")?)
         };
-        let outcome = map.cache.get(key, to)?;
+        let outcome = map.structure.get(key, to)?;
         if let Some(accesses) = &mut table.accesses {
-            accesses.count(&map.cache.first_candidate(key)?, false);
+            accesses.count(&map.structure.first_candidate(key)?, false);
         }
         Ok(table.has_read(outcome))
     };
@@ -292,8 +293,8 @@ pub unsafe extern "C" fn probeline_dht_read_location(
     let body = |table: &mut Table| {
         let map = &mut table.map;
         // SAFETY: the program passes NULL or room for a value (# Safety).
-        let to = unsafe { room(destination.cast::<u8>(), map.value_bytes, "destination") }?;
-        let outcome = map.cache.get_at(proc, index.into(), to)?;
+        let to = unsafe { room(destination.cast::<u8>(), map.detail.value_bytes, "destination") }?;
+        let outcome = map.structure.get_at(proc, index.into(), to)?;
         Ok(table.has_read(outcome))
     };
     // SAFETY: the program passes NULL or an open table (# Safety).
@@ -326,8 +327,8 @@ pub unsafe extern "C" fn probeline_dht_free(
         let lost = "the table is freed; an earlier call met a defect of the library, which lost its counts";
         let lost = || Error::new(probeline_status::PROBELINE_ERROR_PANIC, lost);
         let Table { map, counts, .. } = inner.ok_or_else(lost)?;
-        let mine = [counts.evictions, counts.misses, map.cache.stats().failed_checks];
-        let gathered = map.gather("DHT_free", mine);
+        let mine = [counts.evictions, counts.misses, map.structure.stats().failed_checks];
+        let gathered = map.opened.gather("DHT_free", mine);
         let closed = map.close("DHT_free");
         let all = gathered?;
         for (at, to) in counters.into_iter().enumerate() {

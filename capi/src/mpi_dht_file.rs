@@ -38,14 +38,15 @@ fn failed<E: core::fmt::Display>(code: c_int, path: &Path) -> impl Fn(E) -> Fail
 /// Returns the header of files of a map.
 fn header(map: &Inner) -> [u8; HEADER_BYTES] {
     // At most 8 KiB, by the limits of a map.
-    let bytes = [map.key_bytes, map.value_bytes].map(|bytes| i32::try_from(bytes).unwrap_or(0));
+    let bytes = [map.detail.key_bytes, map.detail.value_bytes]
+        .map(|bytes| i32::try_from(bytes).unwrap_or(0));
     let mut header = [0; HEADER_BYTES];
     header.copy_from_slice(bytes.map(i32::to_ne_bytes).as_flattened());
     header
 }
 
 fn entry_bytes(map: &Inner) -> u64 {
-    (map.key_bytes + map.value_bytes) as u64
+    (map.detail.key_bytes + map.detail.value_bytes) as u64
 }
 
 /// Ends a phase: all ranks return the code of the first one that failed, after its text was stored.
@@ -55,7 +56,7 @@ fn together<T>(
     result: Result<T, Failed>,
 ) -> Result<Result<T, c_int>, Error> {
     let code = result.as_ref().err().map_or(SUCCESS, |(code, _)| *code);
-    let all = map.gather(name, [u64::from(code.unsigned_abs())])?;
+    let all = map.opened.gather(name, [u64::from(code.unsigned_abs())])?;
     let first = (0..).zip(all).find(|(_, [code])| *code != 0);
     let report = |text: &str| Error::new(probeline_status::PROBELINE_ERROR_FILE, text).report();
     match (result, first) {
@@ -75,9 +76,9 @@ fn together<T>(
 pub(crate) fn save(map: &mut Inner, path: Result<&Path, Error>) -> Result<c_int, Error> {
     let path = map.opened.collective(SAVE, path, |path, _| Ok(path))?;
     let mut mine = 0;
-    let counted = map.cache.for_each_local(&mut |_, _| mine += 1);
+    let counted = map.structure.for_each_local(&mut |_, _| mine += 1);
     let rank = map.opened.job.borrow_mut().exchange().me().0;
-    let all = map.gather(SAVE, [mine])?;
+    let all = map.opened.gather(SAVE, [mine])?;
     counted?;
     let before: u64 = all.iter().take(rank as usize).map(|[count]| count).sum();
     let created = if rank == 0 {
@@ -103,7 +104,7 @@ fn write_part(map: &mut Inner, path: &Path, at: u64) -> Result<(), Failed> {
     file.seek(SeekFrom::Start(at)).map_err(&failed)?;
     let mut file = BufWriter::new(file);
     let mut result = Ok(());
-    let visited = map.cache.for_each_local(&mut |key, value| {
+    let visited = map.structure.for_each_local(&mut |key, value| {
         if result.is_ok() {
             result = file.write_all(key).and_then(|()| file.write_all(value));
         }
@@ -146,7 +147,7 @@ fn open(map: &Inner, path: &Path) -> Result<(File, u64), Failed> {
     if found != header(map) {
         let (sizes, _) = found.as_chunks();
         let sizes: Vec<_> = sizes.iter().map(|bytes| i32::from_ne_bytes(*bytes)).collect();
-        let mine = [map.key_bytes, map.value_bytes];
+        let mine = [map.detail.key_bytes, map.detail.value_bytes];
         return wrong(format!("it has keys and values of {sizes:?} bytes, the table of {mine:?}"));
     }
     let (body, each) = (bytes - HEADER_BYTES as u64, entry_bytes(map));
@@ -163,7 +164,7 @@ fn read_part(map: &mut Inner, file: &mut File, first: u64, end: u64) -> Result<(
     file.seek(SeekFrom::Start(at)).map_err(unreadable)?;
     let mut file = BufReader::new(file);
     let (mut keys, mut values, mut outcomes) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut key, mut value) = (vec![0; map.key_bytes], vec![0; map.value_bytes]);
+    let (mut key, mut value) = (vec![0; map.detail.key_bytes], vec![0; map.detail.value_bytes]);
     let mut next = first;
     while next < end {
         keys.clear();
@@ -177,7 +178,7 @@ fn read_part(map: &mut Inner, file: &mut File, first: u64, end: u64) -> Result<(
             values.extend_from_slice(&value);
             outcomes.push(core::mem::MaybeUninit::uninit());
         }
-        map.cache
+        map.structure
             .write_batch(&keys, Write::Put, &values, &mut outcomes)
             .map_err(|error| (CANNOT_READ, error.to_string()))?;
         next = block_end;

@@ -2,7 +2,7 @@
 
 use core::mem::MaybeUninit;
 
-use probeline::pipeline::{Open, OperationOf, Structure};
+use probeline::pipeline::{self, Open, OperationOf};
 use probeline::table::{
     self, BatchError, Config, ConfigError, Ended, Finished, Intent, Keys, Narrow, OperationError,
     Outcome, Stats, Tag, Wide, WideConfig,
@@ -12,6 +12,7 @@ use probeline::transport::{Exchange, Sizes};
 use crate::engine::Engine;
 use crate::job::Members;
 use crate::status::{Error, probeline_outcome};
+use crate::structure::{Structure, structure};
 
 /// The widest key in words.
 pub(crate) const MAX_WORDS: usize = 64;
@@ -37,17 +38,14 @@ fn store<A: Copy + Into<Ended>>(
 }
 
 /// A set of keys of some words.
-pub(crate) trait Set {
+pub(crate) trait Set: Structure {
     fn call(&mut self, key: &[u64], intent: Intent) -> Result<Ended, Error>;
     /// `keys` has as many keys as `outcomes`, which are undefined after an error.
     fn batch(&mut self, keys: &[u64], intent: Intent, outcomes: Outcomes<'_>) -> Result<(), Error>;
     fn submit(&mut self, tag: Tag, key: &[u64], intent: Intent) -> Result<(), OperationError>;
     fn poll(&mut self, out: &mut [Finished]) -> Result<usize, OperationError>;
-    fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64, Error>;
-    fn clear(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error>;
     fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u64])) -> Result<(), Error>;
     fn stats(&self) -> &Stats;
-    fn into_engine(self: Box<Self>) -> Engine;
 }
 
 /// Opens a table of keys of `words` words, or of 63 bits if `words` is 0.
@@ -150,6 +148,8 @@ struct Sized<K: Keys> {
 
 type Opened<K> = table::Set<Engine, Vec<OperationOf<K>>, K>;
 
+structure!(Sized<K> [K: OfWords], table);
+
 impl<K: OfWords> Set for Sized<K> {
     fn call(&mut self, key: &[u64], intent: Intent) -> Result<Ended, Error> {
         Ok(self.table.call(&K::key(key), intent)?)
@@ -172,19 +172,11 @@ impl<K: OfWords> Set for Sized<K> {
     }
 
     fn submit(&mut self, tag: Tag, key: &[u64], intent: Intent) -> Result<(), OperationError> {
-        Structure::submit(&mut self.table, tag, &K::key(key), intent)
+        pipeline::Structure::submit(&mut self.table, tag, &K::key(key), intent)
     }
 
     fn poll(&mut self, out: &mut [Finished]) -> Result<usize, OperationError> {
         self.table.poll_into(out).map(|out| out.len())
-    }
-
-    fn len(&mut self, exchange: &mut dyn Exchange) -> Result<u64, Error> {
-        Ok(self.table.len(exchange)?)
-    }
-
-    fn clear(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error> {
-        Ok(self.table.clear(exchange)?)
     }
 
     fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u64])) -> Result<(), Error> {
@@ -195,9 +187,5 @@ impl<K: OfWords> Set for Sized<K> {
 
     fn stats(&self) -> &Stats {
         self.table.stats()
-    }
-
-    fn into_engine(self: Box<Self>) -> Engine {
-        self.table.into_transport()
     }
 }

@@ -1,23 +1,20 @@
 //! Tables: sets of keys with find-or-put.
 
 use core::ffi::{c_int, c_void};
-use core::ptr;
 
 use probeline::table::{Config, Ended, Finished, Intent, Stats, Tag, WideConfig};
-use probeline::transport::Exchange;
 
 use crate::call::{call, out, product, put, room, slice};
-use crate::handle::{Abandon, Handle};
-use crate::job::{Members, Opened, Shared, probeline_job, with_shared};
+use crate::handle::Handle;
+use crate::job::{Members, probeline_job};
 use crate::options::Allowed::{Flag, KeyBits, Multiples, Range};
 use crate::options::{self, Extensible, Field, MAX_KEYS, MAX_OPERATIONS, Options, fields};
 use crate::set::{self, MAX_WORDS, Set};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
+use crate::structure::{self, InnerOf, Plan, PlanOf, Pointee, tuple_of_handle, with};
 
 /// Bits of a word of a key.
 const WORD_BITS: u32 = u64::BITS;
-/// The name of the call that opens a table.
-const OPEN: &str = "probeline_table_open";
 
 /// Options of a table. `operations` and `direct` may differ between ranks.
 #[repr(C)]
@@ -131,22 +128,14 @@ impl From<&Stats> for probeline_table_stats {
 }
 
 /// A set of keys in the memory of all ranks.
-pub struct probeline_table(Handle<Inner>);
+pub struct probeline_table(Handle<TableInner>);
 
-struct Inner {
-    set: Box<dyn Set>,
-    opened: Opened,
+type TableInner = InnerOf<probeline_table>;
+
+pub(crate) struct Detail {
     /// Words of a key.
     words: usize,
     polled: Vec<Finished>,
-}
-
-impl Abandon for Inner {
-    fn abandon(self) -> Option<Self> {
-        core::mem::forget(self.set);
-        self.opened.job.abandon();
-        None
-    }
 }
 
 /// Find a key.
@@ -164,60 +153,41 @@ fn intent(operation: c_int) -> Result<Intent, Error> {
     }
 }
 
-/// Checks the options, and returns the configuration and, of wide keys, the entries of each rank. No
-/// memory was allocated before.
-fn plan(members: &mut Members, options: &probeline_table_options) -> Result<(Config, u64), Error> {
-    options.check()?;
-    let (owners, operations) = (members.owners(), options.operations);
-    let (config, entries, depth) = if wide_words(options) > 0 {
-        let wide = WideConfig::<1>::for_keys(options.keys, owners);
-        let entries = wide.entries_per_owner + u64::from(operations);
-        (wide.buckets, entries, wide.sizes(operations).depth)
-    } else {
-        let config = Config::for_keys(options.keys, owners);
-        (config, 0, config.sizes(operations).depth)
-    };
-    members.check_depth(operations, depth)?;
-    let config = Config {
-        chunk_buckets: options.chunk_buckets,
-        max_chunks: options.max_chunks,
-        direct: options.direct != 0,
-        ..config
-    };
-    config.validate()?;
-    Ok((config, entries))
-}
+impl Pointee for probeline_table {
+    const NAME: &'static str = "table";
+    type Options = probeline_table_options;
+    type Structure = dyn Set;
+    type Detail = Detail;
 
-/// Returns the words of a wide key; 0 for 63 bits.
-fn wide_words(options: &probeline_table_options) -> usize {
-    (options.key_bits / WORD_BITS) as usize
-}
+    fn plan(members: &mut Members, options: &Self::Options) -> Result<PlanOf<Self>, Error> {
+        let (owners, operations) = (members.owners(), options.operations);
+        // Words of a wide key; 0 for 63 bits.
+        let words = (options.key_bits / WORD_BITS) as usize;
+        let (config, entries, depth) = if words > 0 {
+            let wide = WideConfig::<1>::for_keys(options.keys, owners);
+            let entries = wide.entries_per_owner + u64::from(operations);
+            (wide.buckets, entries, wide.sizes(operations).depth)
+        } else {
+            let config = Config::for_keys(options.keys, owners);
+            (config, 0, config.sizes(operations).depth)
+        };
+        members.check_depth(operations, depth)?;
+        let config = Config {
+            chunk_buckets: options.chunk_buckets,
+            max_chunks: options.max_chunks,
+            direct: options.direct != 0,
+            ..config
+        };
+        config.validate()?;
+        let polled = vec![Finished::default(); operations as usize];
+        Ok(Plan {
+            parameters: vec![("key_bits", options.key_bits.into()), ("keys", options.keys)],
+            detail: Detail { words: words.max(1), polled },
+            open: Box::new(move |members| set::open(members, words, config, entries, operations)),
+        })
+    }
 
-fn open(job: &Shared, options: &probeline_table_options) -> Result<Inner, Error> {
-    let mut members = job.borrow_mut();
-    let words = wide_words(options);
-    let plan = plan(&mut members, options);
-    let parameters = [("key_bits", options.key_bits.into()), ("keys", options.keys)];
-    let (config, entries) = members.agree(OPEN, plan, &parameters)?;
-    let set = set::open(&mut members, words, config, entries, options.operations)?;
-    let polled = vec![Finished::default(); options.operations as usize];
-    let opened = members.opened(job);
-    Ok(Inner { set, opened, words: words.max(1), polled })
-}
-
-/// Runs a call on a table.
-///
-/// # Safety
-/// `table` is NULL or open.
-unsafe fn with(
-    table: *mut probeline_table,
-    body: impl FnOnce(&mut Inner) -> Result<(), Error>,
-) -> probeline_status {
-    call(|| {
-        // SAFETY: the caller passes NULL or an open table (# Safety).
-        let table = unsafe { table.as_ref() }.ok_or_else(|| Error::invalid("table is NULL"))?;
-        table.0.with(body)
-    })
+    tuple_of_handle!();
 }
 
 /// Stores the default options and `size`, which is sizeof(probeline_table_options).
@@ -246,22 +216,8 @@ pub unsafe extern "C" fn probeline_table_open(
     options: *const probeline_table_options,
     table: *mut *mut probeline_table,
 ) -> probeline_status {
-    let body = |job: &Shared| {
-        // SAFETY: the program passes options, NULL or initialized, and `table`, NULL or a place for a
-        // handle (# Safety).
-        let (table, options) = unsafe {
-            let options = options::read(options, "probeline_table_options_init");
-            (out(table, "table"), options)
-        };
-        let arguments = table.and_then(|table| Ok((table, options?)));
-        let (table, options) = job.borrow_mut().agree(OPEN, arguments, &[])?;
-        table.write(ptr::null_mut());
-        let handle = probeline_table(Handle::new(open(job, &options)?));
-        table.write(Box::into_raw(Box::new(handle)));
-        Ok(())
-    };
-    // SAFETY: the program passes NULL or an open job (# Safety).
-    call(|| unsafe { with_shared(job, body) })
+    // SAFETY: the program passes what this asks for (# Safety).
+    unsafe { structure::open(job, options, table) }
 }
 
 /// Waits for all ranks, closes the table and frees it; `table` may be NULL. Collective.
@@ -270,18 +226,8 @@ pub unsafe extern "C" fn probeline_table_open(
 /// `table` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_table_close(table: *mut probeline_table) -> probeline_status {
-    call(|| {
-        // SAFETY: the program passes NULL or an open table (# Safety).
-        let Some(handle) = (unsafe { table.as_ref() }) else { return Ok(()) };
-        let inner = handle.0.take()?;
-        // SAFETY: a box from `probeline_table_open`, which the caller does not use again.
-        drop(unsafe { Box::from_raw(table) });
-        let Some(Inner { set, opened, .. }) = inner else { return Ok(()) };
-        let engine = set.into_engine();
-        let closed = opened.barrier("probeline_table_close");
-        drop(engine);
-        closed
-    })
+    // SAFETY: the program passes NULL or an open table (# Safety).
+    unsafe { structure::close(table) }
 }
 
 /// Runs one operation.
@@ -295,10 +241,10 @@ unsafe fn run(
     intent: Intent,
     outcome: *mut probeline_outcome,
 ) -> probeline_status {
-    let body = |table: &mut Inner| {
+    let body = |table: &mut TableInner| {
         // SAFETY: the caller passes NULL or a key of the table's words (# Safety).
-        let key = unsafe { slice(key, table.words, "key") }?;
-        let result = table.set.call(key, intent)?;
+        let key = unsafe { slice(key, table.detail.words, "key") }?;
+        let result = table.structure.call(key, intent)?;
         // SAFETY: the caller passes NULL or a place for an outcome (# Safety).
         unsafe { put(outcome, result.into()) };
         Ok(())
@@ -354,14 +300,14 @@ pub unsafe extern "C" fn probeline_table_batch(
     count: usize,
     outcomes: *mut probeline_outcome,
 ) -> probeline_status {
-    let body = |table: &mut Inner| {
+    let body = |table: &mut TableInner| {
         let intent = intent(operation)?;
-        let words = product(count, table.words)?;
+        let words = product(count, table.detail.words)?;
         // SAFETY: the program passes NULL or the words of `count` keys, and places for their outcomes
         // (# Safety).
         let (keys, outcomes) =
             unsafe { (slice(keys, words, "keys")?, room(outcomes, count, "outcomes")?) };
-        table.set.batch(keys, intent, outcomes)
+        table.structure.batch(keys, intent, outcomes)
     };
     // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
@@ -380,10 +326,10 @@ pub unsafe extern "C" fn probeline_table_submit(
     operation: c_int,
     key: *const u64,
 ) -> probeline_status {
-    let body = |table: &mut Inner| {
+    let body = |table: &mut TableInner| {
         // SAFETY: the program passes NULL or a key of the table's words (# Safety).
-        let key = unsafe { slice(key, table.words, "key") }?;
-        Ok(table.set.submit(Tag(tag), key, intent(operation)?)?)
+        let key = unsafe { slice(key, table.detail.words, "key") }?;
+        Ok(table.structure.submit(Tag(tag), key, intent(operation)?)?)
     };
     // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
@@ -402,14 +348,14 @@ pub unsafe extern "C" fn probeline_table_poll(
     capacity: usize,
     count: *mut usize,
 ) -> probeline_status {
-    let body = |table: &mut Inner| {
+    let body = |table: &mut TableInner| {
         // SAFETY: the program passes `finished` with room for `capacity` items, and `count`, a place for
         // a number (# Safety).
         let (finished, count) =
             unsafe { (room(finished, capacity, "finished")?, out(count, "count")?) };
         count.write(0);
-        let polled = capacity.min(table.polled.len());
-        let Inner { set, polled: all, .. } = table;
+        let TableInner { structure: set, detail: Detail { polled: all, .. }, .. } = table;
+        let polled = capacity.min(all.len());
         let ended = set.poll(all.get_mut(..polled).unwrap_or_default())?;
         for (to, Finished { tag, result }) in finished.iter_mut().zip(all.iter().take(ended)) {
             let (status, outcome) = match *result {
@@ -434,16 +380,8 @@ pub unsafe extern "C" fn probeline_table_len(
     table: *mut probeline_table,
     len: *mut u64,
 ) -> probeline_status {
-    let body = |table: &mut Inner| {
-        let Inner { set, opened, .. } = table;
-        let count = |(), exchange: &mut dyn Exchange| set.len(exchange);
-        let keys = opened.collective("probeline_table_len", Ok(()), count)?;
-        // SAFETY: the program passes NULL or a place for a number (# Safety).
-        unsafe { put(len, keys) };
-        Ok(())
-    };
-    // SAFETY: the program passes NULL or an open table (# Safety).
-    unsafe { with(table, body) }
+    // SAFETY: the program passes NULL or an open table, and NULL or a place for a number (# Safety).
+    unsafe { structure::len(table, len) }
 }
 
 /// Removes all keys from the whole table. Collective.
@@ -452,11 +390,8 @@ pub unsafe extern "C" fn probeline_table_len(
 /// `table` is NULL or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probeline_table_clear(table: *mut probeline_table) -> probeline_status {
-    let body = |Inner { set, opened, .. }: &mut Inner| {
-        opened.collective("probeline_table_clear", Ok(()), |(), exchange| set.clear(exchange))
-    };
     // SAFETY: the program passes NULL or an open table (# Safety).
-    unsafe { with(table, body) }
+    unsafe { structure::clear(table) }
 }
 
 /// Receives a key and the pointer given with the function. It must return: no longjmp, no exception.
@@ -475,10 +410,10 @@ pub unsafe extern "C" fn probeline_table_for_each_local(
     visit: probeline_table_visit,
     context: *mut c_void,
 ) -> probeline_status {
-    let body = |table: &mut Inner| {
+    let body = |table: &mut TableInner| {
         let visit = visit.ok_or_else(|| Error::invalid("visit is NULL"))?;
         // SAFETY: the program passes a function that may be called with entries and `context` (# Safety).
-        table.set.for_each_local(&mut |key| unsafe { visit(key.as_ptr(), context) })
+        table.structure.for_each_local(&mut |key| unsafe { visit(key.as_ptr(), context) })
     };
     // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
@@ -496,8 +431,9 @@ pub unsafe extern "C" fn probeline_table_get_stats(
     size: usize,
 ) -> probeline_status {
     // SAFETY: the program passes `stats`, NULL or of `size` bytes (# Safety).
-    let body =
-        |table: &mut Inner| unsafe { options::write(stats, size, &table.set.stats().into()) };
+    let body = |table: &mut TableInner| unsafe {
+        options::write(stats, size, &table.structure.stats().into())
+    };
     // SAFETY: the program passes NULL or an open table (# Safety).
     unsafe { with(table, body) }
 }

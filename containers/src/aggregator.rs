@@ -194,12 +194,6 @@ where
         self.0.len(exchange)
     }
 
-    /// Waits until no operation is in flight and returns the engine. Messages that were not delivered are
-    /// lost: flush before.
-    pub fn into_transport(self) -> T {
-        self.0.into_transport()
-    }
-
     /// Sends and delivers until this rank has the last blocks of all ranks.
     fn deliver_all(&mut self, deliver: &mut impl FnMut(Owner, V)) -> Result<(), Error> {
         let (mut before, mut idle) = (self.context().delivered, 0);

@@ -48,6 +48,12 @@ macro_rules! open {
                     probeline_pipeline::Structure::open(transport, config, operations, exchange)?;
                 Ok(Self(structure, $($state)?))
             }
+
+            /// Waits until no operation is in flight and returns the engine, even a dead one. Results that
+            /// were not reported, and messages that were not delivered, are lost.
+            pub fn into_transport(self) -> T {
+                self.0.into_transport()
+            }
         }
     };
 }

@@ -94,7 +94,7 @@ pub fn fill_words(bytes: &[u8], words: &mut [u64]) {
 /// other languages.
 ///
 /// All of one structure have the size that its configuration states. A structure stores no bytes beyond
-/// these, so it is the same as one of a type of that size.
+/// these, so it is the same as one of a type of that size. The bytes are aligned to a word.
 ///
 /// ```
 /// use probeline_pipeline::{Bytes, Plain};
@@ -103,6 +103,8 @@ pub fn fill_words(bytes: &[u8], words: &mut [u64]) {
 /// assert_eq!(key.bytes(), b"seven");
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
+// So that the bytes begin where the length ends.
+#[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Bytes<const N: usize> {
     /// At most N.

@@ -17,12 +17,13 @@ use crate::call::call;
 use crate::handle::Handle;
 use crate::job::{Members, Shared};
 use crate::job_options::probeline_job_options;
+use crate::map::probeline_map;
 use crate::map_options::probeline_map_options;
-use crate::map_state::open;
 use crate::network::Transport;
 use crate::options::Extensible;
 use crate::rendezvous::Rendezvous;
 use crate::status::{Error, probeline_last_error, probeline_status};
+use crate::structure::open_as;
 
 /// Names of the options of a map, and those that programs of MPI-DHT know.
 const WORDS: [(&str, &str); 3] =
@@ -128,7 +129,8 @@ pub unsafe extern "C" fn probeline_dht_create(
     let created = call(|| {
         // SAFETY: the program passes NULL or a rendezvous (# Safety).
         let job = job(unsafe { rendezvous.as_ref() }.copied())?;
-        let map = open("DHT_create", &job, &options).map_err(|error| error.in_words(&WORDS))?;
+        let ((), map) = open_as::<probeline_map, _>("DHT_create", &job, Ok(((), options)))
+            .map_err(|error| error.in_words(&WORDS))?;
         let visible = Visible::new(&map);
         let opened = Table::new(map, evicted, counts_accesses != 0);
         table = Box::into_raw(Box::new(DHT { visible, table: Handle::new(opened) }));

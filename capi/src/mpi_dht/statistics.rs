@@ -65,11 +65,12 @@ pub unsafe extern "C" fn probeline_dht_print_statistics(table: *mut DHT) -> c_in
         let map = &mut table.map;
         // Every rank takes part in the gathering, also if its own count fails.
         let mut occupied = 0;
-        let counted = map.cache.for_each_local(&mut |_, _| occupied += 1);
-        let free = map.cache.config().buckets_per_owner.saturating_sub(occupied);
+        let counted = map.structure.for_each_local(&mut |_, _| occupied += 1);
+        let free = map.structure.config().buckets_per_owner.saturating_sub(occupied);
         let Counts { writes, reads, misses, evictions } = table.reset_at.until(&table.counts);
-        let all =
-            map.gather("DHT_print_statistics", [occupied, free, writes, reads, misses, evictions])?;
+        let all = map
+            .opened
+            .gather("DHT_print_statistics", [occupied, free, writes, reads, misses, evictions])?;
         counted?;
         table.reset_at = table.counts;
         if map.opened.job.borrow_mut().exchange().me().0 == 0 {

@@ -44,13 +44,13 @@ fn int(count: u64) -> c_int {
 impl Visible {
     pub(super) fn new(map: &Inner) -> Self {
         let size = |bytes: usize| c_uint::try_from(bytes).unwrap_or(c_uint::MAX);
-        let config = map.cache.config();
+        let config = map.structure.config();
         let buckets = c_uint::try_from(config.buckets_per_owner).unwrap_or(c_uint::MAX);
         let mut members = map.opened.job.borrow_mut();
         let exchange = members.exchange();
         Self {
-            key_size: size(map.key_bytes),
-            data_size: size(map.value_bytes),
+            key_size: size(map.detail.key_bytes),
+            data_size: size(map.detail.value_bytes),
             bucket_count: buckets,
             table_size: buckets,
             evictions: 0,
