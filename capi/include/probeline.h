@@ -1,5 +1,6 @@
-/* The C interface of Probeline: distributed tables and caches in the memory of many processes, reached
- * only with one-sided RDMA operations. docs/guide/c.md introduces it.
+/* The C interface of Probeline: distributed tables, caches, arrays, counters, queues and aggregated messages
+ * in the memory of many processes, reached only with one-sided RDMA operations. docs/guide/c.md and
+ * docs/guide/c-containers.md introduce it.
  *
  * Functions return PROBELINE_OK or the kind of an error; after an error, probeline_last_error() has
  * a sentence about it. A NULL argument or an invalid option is an error, not undefined behaviour,
@@ -21,12 +22,13 @@
  *   `collective_limit_s` seconds.
  *
  * Arrays and structures are aligned as C aligns their types: keys of tables to 8 bytes. Keys and values of
- * maps, outcomes, and numbers that may be NULL may be at any address.
+ * maps, elements of arrays, values of queues, messages, outcomes, and single numbers that may be NULL may be at
+ * any address.
  *
  * Threads: a function runs in the thread that calls it. The library starts further threads only
  * - under a launcher's PMI or PMIx server: one that finds the ranks while probeline_job_open() waits;
- * - over UCX: for each table and map one that progresses UCX for the other ranks, and one while it opens.
- *   They end when it is closed.
+ * - over UCX: for each table, map and container one that progresses UCX for the other ranks, and one while it
+ *   opens. They end when it is closed.
  * They inherit the signal mask of the caller. MPI and UCX may start threads of their own.
  *
  * After PROBELINE_ERROR_PANIC the handle can only be closed, and its job can: other ranks get
@@ -110,6 +112,21 @@
 // Remove a key.
 #define PROBELINE_REMOVE 3
 
+// Consecutive elements on each rank.
+#define PROBELINE_DISTRIBUTION_BLOCK 0
+
+// Element i on rank i modulo the number of ranks.
+#define PROBELINE_DISTRIBUTION_CYCLIC 1
+
+// Add the operand to an element, modulo 2^64.
+#define PROBELINE_ADD 0
+
+// Store the operand if the element is larger.
+#define PROBELINE_MIN 1
+
+// Store the operand if the element is smaller.
+#define PROBELINE_MAX 2
+
 // What a function returns: PROBELINE_OK, or the kind of its error. probeline_last_error() has the
 // details.
 typedef enum probeline_status {
@@ -127,11 +144,13 @@ typedef enum probeline_status {
     PROBELINE_ERROR_DIFFERS = 5,
     // A rank or the connection to it was lost. The job cannot continue.
     PROBELINE_ERROR_LOST = 6,
-    // The operation failed; whether it took effect is unknown. It is safe to repeat it.
+    // The operation failed; whether it took effect is unknown. It is safe to repeat it, but an add may then
+    // count twice, and a push push two values.
     PROBELINE_ERROR_FAILED = 7,
-    // All room for submitted operations is in use: poll, then submit again.
+    // All room for submitted operations is in use: poll, then submit again. Or too many blocks of messages are on
+    // their way: call probeline_aggregator_progress(), then send again.
     PROBELINE_ERROR_BUSY = 8,
-    // The handle is in use: by the call that called this one, or by tables and maps of the job.
+    // The handle is in use: by the call that called this one, or by tables, maps and containers of the job.
     PROBELINE_ERROR_IN_USE = 9,
     // A handle belongs to the thread that opened it, and another thread made the call.
     PROBELINE_ERROR_THREAD = 10,
@@ -143,6 +162,11 @@ typedef enum probeline_status {
     // Another rank could not do its part of a collective call: its own error says why. If an argument was
     // invalid there, nothing was done on any rank, and the job goes on.
     PROBELINE_ERROR_OTHER_RANK = 13,
+    // Other ranks changed the same word before each of 64 attempts. Nothing has changed: try again.
+    PROBELINE_ERROR_CONTENDED = 14,
+    // A push has not ended, so that a pop cannot pass its value, or has found no slot. Try again later, or call
+    // probeline_queue_skip() if the rank of the push is lost.
+    PROBELINE_ERROR_UNFINISHED = 15,
 } probeline_status;
 
 // What an operation found or did. It has one byte.
@@ -176,11 +200,23 @@ typedef uint8_t probeline_outcome;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// The processes that share tables and maps.
+// An aggregator of messages between all ranks.
+typedef struct probeline_aggregator probeline_aggregator;
+
+// An array in the memory of all ranks.
+typedef struct probeline_array probeline_array;
+
+// Counters in the memory of all ranks.
+typedef struct probeline_counters probeline_counters;
+
+// The processes that share tables, maps and containers.
 typedef struct probeline_job probeline_job;
 
 // A cache of values by keys, in the memory of all ranks.
 typedef struct probeline_map probeline_map;
+
+// A queue with a ring on each rank.
+typedef struct probeline_queue probeline_queue;
 
 // A set of keys in the memory of all ranks.
 typedef struct probeline_table probeline_table;
@@ -384,6 +420,90 @@ typedef struct probeline_map_loaded {
     uint64_t dropped;
 } probeline_map_loaded;
 
+// Options of an array. `operations` and `direct` may differ between ranks.
+typedef struct probeline_array_options {
+    // The size of this structure, which probeline_array_options_init() stores.
+    size_t size;
+    // Elements of the whole array, 1 to 2^48. [no default]
+    uint64_t len;
+    // Bytes of an element, 1 to 1024; atomics need 8. Elements take whole words of 8 bytes. [default: 8]
+    size_t element_bytes;
+    // PROBELINE_DISTRIBUTION_... [default: PROBELINE_DISTRIBUTION_BLOCK]
+    int distribution;
+    // Operations of a batch in flight at once, 1 to 65,536; over verbs at most 16,384. A device may have
+    // less. [default: 32]
+    uint32_t operations;
+    // Whether the CPU itself reads and writes the memory of all ranks where it can: 0 or 1.
+    // [default: 1]
+    int direct;
+} probeline_array_options;
+
+// Receives the index of an element, the element, aligned to 8 bytes, and the pointer given with the
+// function. It must return: no longjmp, no exception.
+typedef void (*probeline_array_visit)(uint64_t index,
+                                      const void *value,
+                                      void *context);
+
+// Options of counters. `operations` and `direct` may differ between ranks.
+typedef struct probeline_counters_options {
+    // The size of this structure, which probeline_counters_options_init() stores.
+    size_t size;
+    // Keys for which there is room on all ranks together, 1 to 2^48: at this number three quarters of it
+    // are in use. [default: 1,000,000]
+    uint64_t keys;
+    // Bits of a key, 1 to 62. A word holds key and count: the more bits a key has, the smaller is the largest
+    // count, and the more keys there is room for, the larger. [default: 62]
+    uint32_t key_bits;
+    // Operations of a batch in flight at once, 1 to 65,536; over verbs at most 16,384. A device may have
+    // less. [default: 32]
+    uint32_t operations;
+    // Whether the CPU itself reads and writes the memory of all ranks where it can: 0 or 1.
+    // [default: 1]
+    int direct;
+} probeline_counters_options;
+
+// Receives a key, its count, and the pointer given with the function. It must return: no longjmp, no
+// exception.
+typedef void (*probeline_counters_visit)(uint64_t key,
+                                         uint64_t count,
+                                         void *context);
+
+// Options of a queue. All ranks give the same.
+typedef struct probeline_queue_options {
+    // The size of this structure, which probeline_queue_options_init() stores.
+    size_t size;
+    // Bytes of a value, 1 to 1024. [no default]
+    size_t value_bytes;
+    // Values that the ring of each rank holds before it is full, 1 to 2^48. [default: 1024]
+    uint64_t capacity;
+    // Values of a batch that travel together, 1 to 65,536; over verbs at most 16,384. A device may have less.
+    // Each ring has two further slots for each of them and each rank. [default: 64]
+    uint32_t operations;
+} probeline_queue_options;
+
+// Options of an aggregator. `operations` may differ between ranks.
+typedef struct probeline_aggregator_options {
+    // The size of this structure, which probeline_aggregator_options_init() stores.
+    size_t size;
+    // Bytes of a message, 1 to 1024. [no default]
+    size_t message_bytes;
+    // Messages that travel together, 1 to 65,536. [default: 254]
+    uint32_t block;
+    // Blocks that may be on their way from one rank to another, 1 to 64. For each rank, the memory of a
+    // rank has room for this number and 2. [default: 4]
+    uint32_t blocks;
+    // Operations in flight at once, 1 to 65,536; over verbs at most 16,384. A device may have less. Two for
+    // each rank are enough. [default: 16]
+    uint32_t operations;
+} probeline_aggregator_options;
+
+// Receives the rank that has sent a message, the message, aligned to 8 bytes, and the pointer given with the
+// function. It must return: no longjmp, no exception. It may call other structures, but not this one, and
+// in a flush make no collective call: those fail with PROBELINE_ERROR_IN_USE.
+typedef void (*probeline_aggregator_deliver)(uint32_t from,
+                                             const void *message,
+                                             void *context);
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -417,7 +537,7 @@ enum probeline_status probeline_job_options_init(struct probeline_job_options *o
 enum probeline_status probeline_job_open(const struct probeline_job_options *options,
                                          struct probeline_job **job);
 
-// Leaves the job and frees it; `job` may be NULL. Close its tables and maps before: otherwise it
+// Leaves the job and frees it; `job` may be NULL. Close its tables, maps and containers before: otherwise it
 // returns PROBELINE_ERROR_IN_USE and frees nothing. Any rank calls it when it needs the job no more.
 // Rank 0 waits up to `close_limit_s` seconds for the processes that it has started, kills those that
 // still run, and reports those that failed.
@@ -650,6 +770,243 @@ enum probeline_status probeline_map_load(struct probeline_map *map,
                                          const char *name,
                                          struct probeline_map_loaded *loaded,
                                          size_t size);
+
+// Stores the default options and `size`, which is sizeof(probeline_array_options).
+// Never waits; any thread.
+enum probeline_status probeline_array_options_init(struct probeline_array_options *options,
+                                                   size_t size);
+
+// Opens an array, all bytes 0, and stores its handle at `array`. The options must have a length.
+// Collective.
+enum probeline_status probeline_array_open(struct probeline_job *job,
+                                           const struct probeline_array_options *options,
+                                           struct probeline_array **array);
+
+// Waits for all ranks, closes the array and frees it; `array` may be NULL. Collective.
+enum probeline_status probeline_array_close(struct probeline_array *array);
+
+// Stores an element at `value`. Beside a put, it may be the old or the new one, and of more than 8 bytes a
+// mixture. Waits for its operation.
+enum probeline_status probeline_array_get(struct probeline_array *array,
+                                          uint64_t index,
+                                          void *value);
+
+// Stores `value` in an element. Every get that begins after it has ended returns it. Waits for its
+// operation.
+enum probeline_status probeline_array_put(struct probeline_array *array,
+                                          uint64_t index,
+                                          const void *value);
+
+// Gets the elements at `count` indices, with as many in flight as the options allow, and stores them one
+// after another in `values`. If it fails, they are undefined. Waits for its operations.
+enum probeline_status probeline_array_gather(struct probeline_array *array,
+                                             const uint64_t *indices,
+                                             size_t count,
+                                             void *values);
+
+// Stores `count` values, one after another in `values`, in the elements at `indices`, with as many in
+// flight as the options allow. Of an index that occurs twice, either value remains. Waits for its
+// operations.
+enum probeline_status probeline_array_scatter(struct probeline_array *array,
+                                              const uint64_t *indices,
+                                              const void *values,
+                                              size_t count);
+
+// Runs PROBELINE_ADD, PROBELINE_MIN or PROBELINE_MAX on an element, an unsigned number of 8 bytes, and
+// stores the number before, unless `before` is NULL. Atomic beside other atomics, not beside puts. Returns
+// PROBELINE_ERROR_CONTENDED if a minimum or maximum was too late 64 times. Waits for its operation.
+enum probeline_status probeline_array_update(struct probeline_array *array,
+                                             int operation,
+                                             uint64_t index,
+                                             uint64_t operand,
+                                             uint64_t *before);
+
+// Stores `desired` in an element of 8 bytes if it is `expected`. Stores the element as it was, `expected` if
+// it succeeded, unless `before` is NULL. Atomic as probeline_array_update(). Waits for its operation.
+enum probeline_status probeline_array_compare_exchange(struct probeline_array *array,
+                                                       uint64_t index,
+                                                       uint64_t expected,
+                                                       uint64_t desired,
+                                                       uint64_t *before);
+
+// Runs an operation of probeline_array_update() on each of the elements at `count` indices, with the
+// operand at the same place of `operands`, with as many in flight as the options allow, and stores the
+// numbers before, unless `before` is NULL. Waits for its operations.
+enum probeline_status probeline_array_update_batch(struct probeline_array *array,
+                                                   int operation,
+                                                   const uint64_t *indices,
+                                                   const uint64_t *operands,
+                                                   size_t count,
+                                                   uint64_t *before);
+
+// Stores `value` in all elements. Collective.
+enum probeline_status probeline_array_fill(struct probeline_array *array,
+                                           const void *value);
+
+// Stores the sum of all elements, at most `UINT64_MAX`, for PROBELINE_ADD, the smallest for
+// PROBELINE_MIN, or the largest for PROBELINE_MAX. Elements have 8 bytes. Collective.
+enum probeline_status probeline_array_reduce(struct probeline_array *array,
+                                             int operation,
+                                             uint64_t *result);
+
+// Calls `visit` with every element in this rank's part of the array, in this thread. The result is exact
+// between barriers. Never waits.
+enum probeline_status probeline_array_for_each_local(struct probeline_array *array,
+                                                     probeline_array_visit visit,
+                                                     void *context);
+
+// Stores the default options and `size`, which is sizeof(probeline_counters_options).
+// Never waits; any thread.
+enum probeline_status probeline_counters_options_init(struct probeline_counters_options *options,
+                                                      size_t size);
+
+// Opens counters without keys and stores their handle at `counters`. `options` may be NULL, for the
+// defaults. Collective.
+enum probeline_status probeline_counters_open(struct probeline_job *job,
+                                              const struct probeline_counters_options *options,
+                                              struct probeline_counters **counters);
+
+// Waits for all ranks, closes the counters and frees them; `counters` may be NULL. Collective.
+enum probeline_status probeline_counters_close(struct probeline_counters *counters);
+
+// Adds to the count of a key, at most up to the largest count, and stores the count before at `before`, which may
+// be NULL: 0 for a key that had none. Stores 1 at `full` if there is no room for the key, and nothing was
+// counted, or else 0. Returns PROBELINE_ERROR_CONTENDED if other adds were faster 64 times. Waits for its
+// operation.
+enum probeline_status probeline_counters_add(struct probeline_counters *counters,
+                                             uint64_t key,
+                                             uint64_t addend,
+                                             uint64_t *before,
+                                             uint64_t *full);
+
+// Stores the count of a key at `count`: 0 if it has none. Waits for its operation.
+enum probeline_status probeline_counters_get(struct probeline_counters *counters,
+                                             uint64_t key,
+                                             uint64_t *count);
+
+// Adds 1 to the counts of `count` keys, with as many in flight as the options allow, and stores at `full`
+// how many found no room: they have no count. If it fails, some are counted. Waits for its operations.
+enum probeline_status probeline_counters_add_batch(struct probeline_counters *counters,
+                                                   const uint64_t *keys,
+                                                   size_t count,
+                                                   uint64_t *full);
+
+// Gets the counts of `count` keys, with as many in flight as the options allow, and stores them in
+// `counts`. If it fails, they are undefined. Waits for its operations.
+enum probeline_status probeline_counters_get_batch(struct probeline_counters *counters,
+                                                   const uint64_t *keys,
+                                                   size_t count,
+                                                   uint64_t *counts);
+
+// Stores the largest count, at which counts stay. Never waits.
+enum probeline_status probeline_counters_max_count(struct probeline_counters *counters,
+                                                   uint64_t *count);
+
+// Stores the number of keys that have a count, on all ranks together. Collective.
+enum probeline_status probeline_counters_len(struct probeline_counters *counters,
+                                             uint64_t *len);
+
+// Removes all keys and their counts. Collective.
+enum probeline_status probeline_counters_clear(struct probeline_counters *counters);
+
+// Calls `visit` with every key in this rank's part of the counters, in this thread. Each key is in the part
+// of one rank. The result is exact between barriers. Never waits.
+enum probeline_status probeline_counters_for_each_local(struct probeline_counters *counters,
+                                                        probeline_counters_visit visit,
+                                                        void *context);
+
+// Stores the default options and `size`, which is sizeof(probeline_queue_options).
+// Never waits; any thread.
+enum probeline_status probeline_queue_options_init(struct probeline_queue_options *options,
+                                                   size_t size);
+
+// Opens a queue of empty rings and stores its handle at `queue`. The options must have a size of values.
+// Collective.
+enum probeline_status probeline_queue_open(struct probeline_job *job,
+                                           const struct probeline_queue_options *options,
+                                           struct probeline_queue **queue);
+
+// Waits for all ranks, closes the queue and frees it with the values in its rings; `queue` may be NULL.
+// Collective.
+enum probeline_status probeline_queue_close(struct probeline_queue *queue);
+
+// Pushes a value to the ring of the rank `host`, and stores at `pushed` 1, or 0 if the ring is full. If it fails,
+// the value may be in the ring. Waits for its operation.
+enum probeline_status probeline_queue_push(struct probeline_queue *queue,
+                                           uint32_t host,
+                                           const void *value,
+                                           size_t *pushed);
+
+// Pops the oldest value from the ring of the rank `host`, and stores at `popped` 1, or 0 if the ring is empty,
+// which leaves `value` as it is. Returns PROBELINE_ERROR_UNFINISHED if the push of the oldest value has not
+// ended, and PROBELINE_ERROR_CONTENDED if other pops were faster 64 times. Waits for its operation.
+enum probeline_status probeline_queue_pop(struct probeline_queue *queue,
+                                          uint32_t host,
+                                          void *value,
+                                          size_t *popped);
+
+// Pushes `count` values, one after another in `values`, to the ring of the rank `host` in this order, and
+// stores at `pushed` how many it had room for. If it fails, some of them may be in the ring. Waits for its
+// operations.
+enum probeline_status probeline_queue_push_batch(struct probeline_queue *queue,
+                                                 uint32_t host,
+                                                 const void *values,
+                                                 size_t count,
+                                                 size_t *pushed);
+
+// Pops the oldest values, at most `capacity`, from the ring of the rank `host`, stores them one after
+// another in `values`, and their number at `popped`. Fails as probeline_queue_pop(), if it has popped
+// none. Waits for its operations.
+enum probeline_status probeline_queue_pop_batch(struct probeline_queue *queue,
+                                                uint32_t host,
+                                                void *values,
+                                                size_t capacity,
+                                                size_t *popped);
+
+// Passes the value whose push the last pop of this handle has found unfinished, in the ring of the rank
+// `host`. Stores at `skipped` 1, or 0 if it is no longer the oldest. Call it only if the rank of the push is
+// lost: a value that arrives later could destroy a newer one. Waits for its operation.
+enum probeline_status probeline_queue_skip(struct probeline_queue *queue,
+                                           uint32_t host,
+                                           size_t *skipped);
+
+// Stores the default options and `size`, which is sizeof(probeline_aggregator_options).
+// Never waits; any thread.
+enum probeline_status probeline_aggregator_options_init(struct probeline_aggregator_options *options,
+                                                        size_t size);
+
+// Opens an aggregator, in a job of at most 64 ranks, and stores its handle at `aggregator`. The options
+// must have a size of messages. Collective.
+enum probeline_status probeline_aggregator_open(struct probeline_job *job,
+                                                const struct probeline_aggregator_options *options,
+                                                struct probeline_aggregator **aggregator);
+
+// Waits for all ranks, closes the aggregator and frees it; `aggregator` may be NULL. It delivers nothing: flush
+// before. If a rank has sent messages after its last flush, nothing is closed on any rank: that rank gets
+// PROBELINE_ERROR_INVALID, the others PROBELINE_ERROR_OTHER_RANK. Collective.
+enum probeline_status probeline_aggregator_close(struct probeline_aggregator *aggregator);
+
+// Sends a message to the rank `to`, which may be this one. Returns PROBELINE_ERROR_BUSY if the message was
+// not taken, because as many blocks as the options say are on their way to that rank: call
+// probeline_aggregator_progress(), and send it again. Never waits.
+enum probeline_status probeline_aggregator_send(struct probeline_aggregator *aggregator,
+                                                uint32_t to,
+                                                const void *message);
+
+// Sends full blocks, and calls `deliver`, in this thread, with each message that has arrived, in the order
+// of each sender. Call it also when nothing is to be sent: a rank that does not takes no blocks, and others
+// cannot send to it any more. Never waits.
+enum probeline_status probeline_aggregator_progress(struct probeline_aggregator *aggregator,
+                                                    probeline_aggregator_deliver deliver,
+                                                    void *context);
+
+// Sends all messages, and delivers those of all ranks as probeline_aggregator_progress() does, until none is
+// left: the numbers sent and delivered are compared. If it fails, messages may be lost, and every later call but
+// closing fails; it fails on ranks that wait for another one for some minutes. If `deliver` is NULL on one rank,
+// only that one fails, and the others wait until it flushes. Collective.
+enum probeline_status probeline_aggregator_flush(struct probeline_aggregator *aggregator,
+                                                 probeline_aggregator_deliver deliver,
+                                                 void *context);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -20,7 +20,7 @@ use crate::options::{self, Extensible, Options};
 use crate::rendezvous::Rendezvous;
 use crate::status::{Error, probeline_status};
 
-/// The processes that share tables and maps.
+/// The processes that share tables, maps and containers.
 pub struct probeline_job(pub(crate) Handle<Shared>);
 
 /// A job, which its structures use as well.
@@ -240,7 +240,7 @@ unsafe fn with(
     call(|| unsafe { with_shared(job, |job| body(&mut *members(job)?)) })
 }
 
-/// Leaves the job and frees it; `job` may be NULL. Close its tables and maps before: otherwise it
+/// Leaves the job and frees it; `job` may be NULL. Close its tables, maps and containers before: otherwise it
 /// returns PROBELINE_ERROR_IN_USE and frees nothing. Any rank calls it when it needs the job no more.
 /// Rank 0 waits up to `close_limit_s` seconds for the processes that it has started, kills those that
 /// still run, and reports those that failed.
@@ -253,7 +253,7 @@ pub unsafe extern "C" fn probeline_job_close(job: *mut probeline_job) -> probeli
         // SAFETY: the program passes NULL or an open job (# Safety).
         let Some(handle) = (unsafe { job.as_ref() }) else { return Ok(()) };
         let shared = handle.0.take_if(|job| {
-            let text = "close the tables and maps of the job before the job";
+            let text = "close the tables, maps and containers of the job before the job";
             let in_use = || Error::new(probeline_status::PROBELINE_ERROR_IN_USE, text);
             (Rc::strong_count(job) == 1).then_some(()).ok_or_else(in_use)
         })?;

@@ -13,8 +13,12 @@
 // A build without some transports does not use their options.
 #![cfg_attr(not(all(feature = "shm", feature = "verbs", feature = "ucx")), allow(dead_code))]
 
+mod aggregator;
+mod array;
+mod blocks;
 mod cache;
 mod call;
+mod counters;
 mod engine;
 mod handle;
 mod job;
@@ -27,6 +31,7 @@ mod mpi_dht;
 mod mpi_dht_file;
 mod network;
 mod options;
+mod queue;
 mod rendezvous;
 mod set;
 mod status;
@@ -34,12 +39,16 @@ mod structure;
 mod table;
 mod version;
 
+pub use aggregator::*;
+pub use array::*;
+pub use counters::*;
 pub use job::*;
 pub use job_options::*;
 pub use map::*;
 pub use map_file::*;
 pub use map_options::*;
 pub use mpi_dht::*;
+pub use queue::*;
 pub use status::{
     probeline_error_text, probeline_finished, probeline_last_error, probeline_outcome,
     probeline_status,

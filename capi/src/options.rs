@@ -3,6 +3,8 @@
 
 use core::fmt;
 
+use probeline::transport::Owner;
+
 use crate::call::out;
 use crate::status::Error;
 
@@ -82,13 +84,20 @@ impl fmt::Display for Allowed {
 }
 
 impl Field {
-    fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         let Self { name, value, allowed } = self;
         if allowed.contains(*value) {
             return Ok(());
         }
         Err(Error::invalid(format_args!("{name} is {value}: give {allowed}")))
     }
+}
+
+/// Checks a rank that the caller gives under this name.
+pub(crate) fn check_rank(name: &'static str, rank: u32, ranks: u32) -> Result<Owner, Error> {
+    let allowed = Allowed::Range(0, u64::from(ranks).saturating_sub(1));
+    Field { name, value: rank.into(), allowed }.check()?;
+    Ok(Owner(rank))
 }
 
 /// Lists numbers of options by their names.

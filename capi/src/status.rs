@@ -7,7 +7,7 @@ use std::ffi::CString;
 
 use probeline::table::Ended;
 use probeline::transport::{ExchangeError, Fault};
-use probeline::{exchange, map, table};
+use probeline::{containers, exchange, map, table};
 
 /// What a function returns: PROBELINE_OK, or the kind of its error. probeline_last_error() has the
 /// details.
@@ -28,11 +28,13 @@ pub enum probeline_status {
     PROBELINE_ERROR_DIFFERS = 5,
     /// A rank or the connection to it was lost. The job cannot continue.
     PROBELINE_ERROR_LOST = 6,
-    /// The operation failed; whether it took effect is unknown. It is safe to repeat it.
+    /// The operation failed; whether it took effect is unknown. It is safe to repeat it, but an add may then
+    /// count twice, and a push push two values.
     PROBELINE_ERROR_FAILED = 7,
-    /// All room for submitted operations is in use: poll, then submit again.
+    /// All room for submitted operations is in use: poll, then submit again. Or too many blocks of messages are on
+    /// their way: call probeline_aggregator_progress(), then send again.
     PROBELINE_ERROR_BUSY = 8,
-    /// The handle is in use: by the call that called this one, or by tables and maps of the job.
+    /// The handle is in use: by the call that called this one, or by tables, maps and containers of the job.
     PROBELINE_ERROR_IN_USE = 9,
     /// A handle belongs to the thread that opened it, and another thread made the call.
     PROBELINE_ERROR_THREAD = 10,
@@ -44,6 +46,11 @@ pub enum probeline_status {
     /// Another rank could not do its part of a collective call: its own error says why. If an argument was
     /// invalid there, nothing was done on any rank, and the job goes on.
     PROBELINE_ERROR_OTHER_RANK = 13,
+    /// Other ranks changed the same word before each of 64 attempts. Nothing has changed: try again.
+    PROBELINE_ERROR_CONTENDED = 14,
+    /// A push has not ended, so that a pop cannot pass its value, or has found no slot. Try again later, or call
+    /// probeline_queue_skip() if the rank of the push is lost.
+    PROBELINE_ERROR_UNFINISHED = 15,
 }
 
 /// What an operation found or did. It has one byte.
@@ -158,8 +165,12 @@ impl core::fmt::Display for Error {
 }
 
 /// Words of Rust in errors, and the program's for them.
-const WORDS: [(&str, &str); 2] =
-    [("owner", "rank"), ("the limit of collective calls", "the option collective_limit_s")];
+const WORDS: [(&str, &str); 3] = [
+    ("owner", "rank"),
+    ("the limit of collective calls", "the option collective_limit_s"),
+    // The only call of Rust that no check in C comes before.
+    ("Aggregator::flush", "probeline_aggregator_flush"),
+];
 
 /// Converts errors: the kind comes from the error, the text is its own, in these words.
 macro_rules! errors {
@@ -200,6 +211,7 @@ errors! { &WORDS,
     table::OpenError: |error| of_open(error);
     map::ConfigError: |_| INVALID;
     map::OpenError: |error| of_open(error);
+    containers::OpenError: |error| of_open(error);
 }
 
 impl From<map::FileError> for Error {
@@ -252,11 +264,13 @@ fn of_join(error: &exchange::JoinError) -> probeline_status {
 }
 
 fn of_operation(error: &table::OperationError) -> probeline_status {
-    use table::OperationError::{Busy, Fault, Key, Storage};
+    use table::OperationError::{Busy, Contended, Fault, Index, Key, Storage, Unfinished};
     match error {
         Busy => BUSY,
         Fault(_) => LOST,
-        Key { .. } | Storage { .. } => INVALID,
+        Key { .. } | Index { .. } | Storage { .. } => INVALID,
+        Contended { .. } => probeline_status::PROBELINE_ERROR_CONTENDED,
+        Unfinished { .. } => probeline_status::PROBELINE_ERROR_UNFINISHED,
         _ => FAILED,
     }
 }
@@ -299,7 +313,7 @@ pub extern "C" fn probeline_error_text(status: c_int) -> *const c_char {
 }
 
 fn text(status: c_int) -> &'static CStr {
-    const TEXTS: [&CStr; 14] = [
+    const TEXTS: [&CStr; 16] = [
         c"success",
         c"invalid argument",
         c"not supported by this build or system",
@@ -314,6 +328,8 @@ fn text(status: c_int) -> &'static CStr {
         c"a file cannot be read or written",
         c"a defect of the library",
         c"another rank could not do its part",
+        c"other ranks were faster",
+        c"a push has not ended",
     ];
     usize::try_from(status).ok().and_then(|status| TEXTS.get(status)).unwrap_or(&c"unknown status")
 }
@@ -340,8 +356,8 @@ mod tests {
     #[test]
     fn texts_belong_to_their_codes() {
         assert_eq!(text(LOST as c_int), c"a rank was lost");
-        let last = probeline_status::PROBELINE_ERROR_OTHER_RANK as c_int;
-        assert_eq!(text(last), c"another rank could not do its part");
+        let last = probeline_status::PROBELINE_ERROR_UNFINISHED as c_int;
+        assert_eq!(text(last), c"a push has not ended");
         assert_eq!((text(last + 1), text(-1)), (c"unknown status", c"unknown status"));
     }
 }

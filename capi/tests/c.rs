@@ -1,5 +1,5 @@
-//! Installs the library, and compiles and runs the C programs of this folder and the example, with
-//! warnings as errors: with the shared and the static library, as C and as C++.
+//! Installs the library, and compiles and runs the C programs of this folder, the example and the programs of
+//! the guide, with warnings as errors: with the shared and the static library, as C and as C++.
 
 mod common;
 
@@ -23,14 +23,6 @@ fn programs_in_c() {
         let said = run(installed.command(&ranks).arg(pair.to_string()));
         assert_eq!(said.matches("was told").count(), 2, "{pair}: {said}");
     }
-    let guide = root().join("../docs/guide/c.md");
-    let guide = std::fs::read_to_string(guide).unwrap();
-    let (_, program) = guide.split_once("```c\n").unwrap();
-    let (program, _) = program.split_once("```\n").unwrap();
-    let source = installed.prefix().join("guide.c");
-    std::fs::write(&source, program).unwrap();
-    let guide = installed.compile("cc", Language::C, source.to_str().unwrap(), false);
-    assert_eq!(run(&mut installed.command(&guide)), "");
     let example = installed.compile("cc", Language::C, "examples/probeline.c", false);
     for (transport, ranks) in [("shm", "1"), ("shm", "3"), ("ucx", "2")] {
         let mut command = installed.command(&example);
@@ -39,6 +31,43 @@ fn programs_in_c() {
         assert!(said.ends_with(&last), "{said}");
         // Spawned ranks print as well: each rank its hits.
         assert_eq!(said.matches(" hits, ").count().to_string(), ranks, "{said}");
+    }
+}
+
+/// Each group with ranks of which the library starts all but one, also as C++, for calls of other threads.
+#[test]
+fn containers_in_c() {
+    let installed = Installed::new("containers");
+    let c = installed.compile("cc", Language::C, "tests/containers.c", false);
+    let cpp = installed.compile("c++", Language::Cpp, "tests/containers.c", false);
+    for group in ["arrays", "counters", "queues", "aggregators"] {
+        let runs = [(&c, "shm", "1"), (&cpp, "shm", "2"), (&c, "shm", "3"), (&c, "ucx", "2")];
+        for (program, transport, ranks) in runs {
+            let mut command = installed.command(program);
+            let said = run(command.args([group, ranks]).env("PROBELINE_TRANSPORT", transport));
+            assert_eq!(said.matches(": all is well\n").count().to_string(), ranks, "{said}");
+        }
+    }
+}
+
+/// The programs of the guide, as they stand there.
+#[test]
+fn programs_of_the_guide() {
+    let installed = Installed::new("guide");
+    let programs = |page: &str| -> Vec<String> {
+        let page = std::fs::read_to_string(root().join("../docs/guide").join(page)).unwrap();
+        let behind = page.split("```c\n").skip(1);
+        behind.map(|program| program.split_once("```\n").unwrap().0.to_owned()).collect()
+    };
+    let mut containers = programs("c-containers.md");
+    std::fs::write(installed.prefix().join("start.h"), containers.remove(0)).unwrap();
+    let all = [programs("c.md"), containers].concat();
+    assert_eq!(all.len(), 5);
+    for (nth, program) in all.iter().enumerate() {
+        let source = installed.prefix().join(format!("guide{nth}.c"));
+        std::fs::write(&source, program).unwrap();
+        let program = installed.compile("cc", Language::C, source.to_str().unwrap(), false);
+        assert_eq!(run(&mut installed.command(&program)), "");
     }
 }
 

@@ -1,0 +1,327 @@
+//! Counters: counts by key.
+
+use core::ffi::{c_int, c_void};
+
+use probeline::containers::OperationError;
+use probeline::containers::counters::{self, Action, Config, MAX_KEY_BITS, Operation, Outcome};
+use probeline::transport::Exchange;
+
+use crate::blocks::open_container;
+use crate::call::{call, out, put, room, slice};
+use crate::engine::Engine;
+use crate::handle::Handle;
+use crate::job::{Members, probeline_job};
+use crate::options::Allowed::{Flag, Range};
+use crate::options::{self, Extensible, Field, MAX_KEYS, MAX_OPERATIONS, Options, fields};
+use crate::status::{Error, probeline_status};
+use crate::structure::{self, InnerOf, Plan, PlanOf, Pointee, structure, tuple_of_handle, with};
+
+/// Options of counters. `operations` and `direct` may differ between ranks.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct probeline_counters_options {
+    /// The size of this structure, which probeline_counters_options_init() stores.
+    pub size: usize,
+    /// Keys for which there is room on all ranks together, 1 to 2^48: at this number three quarters of it
+    /// are in use. [default: 1,000,000]
+    pub keys: u64,
+    /// Bits of a key, 1 to 62. A word holds key and count: the more bits a key has, the smaller is the largest
+    /// count, and the more keys there is room for, the larger. [default: 62]
+    pub key_bits: u32,
+    /// Operations of a batch in flight at once, 1 to 65,536; over verbs at most 16,384. A device may have
+    /// less. [default: 32]
+    pub operations: u32,
+    /// Whether the CPU itself reads and writes the memory of all ranks where it can: 0 or 1.
+    /// [default: 1]
+    pub direct: c_int,
+}
+
+// SAFETY: repr(C); numbers, of which the first is the size.
+unsafe impl Extensible for probeline_counters_options {
+    const DEFAULT: Self = Self {
+        size: size_of::<Self>(),
+        keys: 1_000_000,
+        key_bits: MAX_KEY_BITS,
+        operations: 32,
+        direct: 1,
+    };
+}
+
+impl Options for probeline_counters_options {
+    fn fields(&self) -> Vec<Field> {
+        fields![self:
+            keys Range(1, MAX_KEYS),
+            key_bits Range(1, MAX_KEY_BITS.into()),
+            operations Range(1, MAX_OPERATIONS),
+            direct Flag,
+        ]
+    }
+}
+
+/// Counters in the memory of all ranks.
+pub struct probeline_counters(Handle<CountersInner>);
+
+type CountersInner = InnerOf<probeline_counters>;
+
+pub(crate) struct Counters {
+    counters: Opened,
+}
+
+type Opened = counters::Counters<Engine, Vec<Operation>>;
+
+structure!(Counters [], counters);
+
+impl Counters {
+    /// Checks the keys of a batch.
+    fn check(&self, keys: &[u64]) -> Result<(), Error> {
+        let most = self.counters.config().key_bits;
+        match keys.iter().find(|key| **key >> most != 0) {
+            None => Ok(()),
+            Some(key) => {
+                Err(OperationError::Key { bits: u64::BITS - key.leading_zeros(), most }.into())
+            }
+        }
+    }
+}
+
+impl Pointee for probeline_counters {
+    const NAME: &'static str = "counters";
+    type Options = probeline_counters_options;
+    type Structure = Counters;
+    type Detail = ();
+
+    fn plan(members: &mut Members, options: &Self::Options) -> Result<PlanOf<Self>, Error> {
+        let &probeline_counters_options { keys, key_bits, operations, .. } = options;
+        members.check_depth(operations, operations)?;
+        let config = Config { direct: options.direct != 0, ..Config::for_keys(keys, key_bits) };
+        if config.max_count() == 0 {
+            return Err(Error::invalid(format_args!(
+                "key_bits is {key_bits}, which leaves no bits for counts: give fewer, or more keys"
+            )));
+        }
+        Ok(Plan {
+            parameters: vec![("keys", keys), ("key_bits", key_bits.into())],
+            detail: (),
+            open: Box::new(move |members| {
+                let sizes = config.sizes(members.owners(), operations);
+                let counters = open_container!(Opened, members, config, sizes, operations);
+                Ok(Box::new(Counters { counters }))
+            }),
+        })
+    }
+
+    tuple_of_handle!();
+}
+
+/// Stores the default options and `size`, which is sizeof(probeline_counters_options).
+/// Never waits; any thread.
+///
+/// # Safety
+/// `options` is NULL or has `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_counters_options_init(
+    options: *mut probeline_counters_options,
+    size: usize,
+) -> probeline_status {
+    // SAFETY: the program passes NULL or `size` bytes (# Safety).
+    call(|| unsafe { options::write(options, size, &probeline_counters_options::DEFAULT) })
+}
+
+/// Opens counters without keys and stores their handle at `counters`. `options` may be NULL, for the
+/// defaults. Collective.
+///
+/// # Safety
+/// `job` is NULL or open, `options` is NULL or initialized, and `counters` is NULL or has room for a
+/// pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_counters_open(
+    job: *mut probeline_job,
+    options: *const probeline_counters_options,
+    counters: *mut *mut probeline_counters,
+) -> probeline_status {
+    // SAFETY: the program passes what this asks for (# Safety).
+    unsafe { structure::open(job, options, counters) }
+}
+
+/// Waits for all ranks, closes the counters and frees them; `counters` may be NULL. Collective.
+///
+/// # Safety
+/// `counters` is NULL or open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_counters_close(
+    counters: *mut probeline_counters,
+) -> probeline_status {
+    // SAFETY: the program passes NULL or open counters (# Safety).
+    unsafe { structure::close(counters) }
+}
+
+/// Adds to the count of a key, at most up to the largest count, and stores the count before at `before`, which may
+/// be NULL: 0 for a key that had none. Stores 1 at `full` if there is no room for the key, and nothing was
+/// counted, or else 0. Returns PROBELINE_ERROR_CONTENDED if other adds were faster 64 times. Waits for its
+/// operation.
+///
+/// # Safety
+/// `counters` is NULL or open, and `before` and `full` are NULL or have room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_counters_add(
+    counters: *mut probeline_counters,
+    key: u64,
+    addend: u64,
+    before: *mut u64,
+    full: *mut u64,
+) -> probeline_status {
+    let body = |CountersInner { structure, .. }: &mut CountersInner| {
+        // SAFETY: the program passes NULL or a place for a number (# Safety).
+        let full = unsafe { out(full, "full") }?;
+        let outcome = structure.counters.add(key, addend)?;
+        full.write(u64::from(outcome == Outcome::Full));
+        // SAFETY: as above.
+        unsafe { put(before, outcome.count()) };
+        Ok(())
+    };
+    // SAFETY: the program passes NULL or open counters (# Safety).
+    unsafe { with(counters, body) }
+}
+
+/// Stores the count of a key at `count`: 0 if it has none. Waits for its operation.
+///
+/// # Safety
+/// `counters` is NULL or open, and `count` is NULL or has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_counters_get(
+    counters: *mut probeline_counters,
+    key: u64,
+    count: *mut u64,
+) -> probeline_status {
+    let body = |CountersInner { structure, .. }: &mut CountersInner| {
+        // SAFETY: the program passes NULL or a place for a number (# Safety).
+        unsafe { out(count, "count") }?.write(structure.counters.get(key)?);
+        Ok(())
+    };
+    // SAFETY: the program passes NULL or open counters (# Safety).
+    unsafe { with(counters, body) }
+}
+
+/// Adds 1 to the counts of `count` keys, with as many in flight as the options allow, and stores at `full`
+/// how many found no room: they have no count. If it fails, some are counted. Waits for its operations.
+///
+/// # Safety
+/// `counters` is NULL or open, `keys` is NULL or has `count` numbers, and `full` is NULL or has room for a
+/// number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_counters_add_batch(
+    counters: *mut probeline_counters,
+    keys: *const u64,
+    count: usize,
+    full: *mut u64,
+) -> probeline_status {
+    let body = |CountersInner { structure, .. }: &mut CountersInner| {
+        // SAFETY: the program passes NULL or `count` keys and a place for a number (# Safety).
+        let (keys, full) = unsafe { (slice(keys, count, "keys")?, out(full, "full")?) };
+        structure.check(keys)?;
+        full.write(structure.counters.add_batch(keys)?);
+        Ok(())
+    };
+    // SAFETY: the program passes NULL or open counters (# Safety).
+    unsafe { with(counters, body) }
+}
+
+/// Gets the counts of `count` keys, with as many in flight as the options allow, and stores them in
+/// `counts`. If it fails, they are undefined. Waits for its operations.
+///
+/// # Safety
+/// `counters` is NULL or open, `keys` is NULL or has `count` numbers, and `counts` is NULL or has room for
+/// as many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_counters_get_batch(
+    counters: *mut probeline_counters,
+    keys: *const u64,
+    count: usize,
+    counts: *mut u64,
+) -> probeline_status {
+    let body = |CountersInner { structure, .. }: &mut CountersInner| {
+        // SAFETY: the program passes NULL or `count` keys and places for their counts (# Safety).
+        let (keys, counts) =
+            unsafe { (slice(keys, count, "keys")?, room(counts, count, "counts")?) };
+        structure.check(keys)?;
+        let store = |place: usize, outcome: Outcome| {
+            if let Some(to) = counts.get_mut(place) {
+                to.write(outcome.count());
+            }
+        };
+        Ok(structure.counters.run_all(keys, Action::Get, store)?)
+    };
+    // SAFETY: the program passes NULL or open counters (# Safety).
+    unsafe { with(counters, body) }
+}
+
+/// Stores the largest count, at which counts stay. Never waits.
+///
+/// # Safety
+/// `counters` is NULL or open, and `count` is NULL or has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_counters_max_count(
+    counters: *mut probeline_counters,
+    count: *mut u64,
+) -> probeline_status {
+    let body = |CountersInner { structure, .. }: &mut CountersInner| {
+        // SAFETY: the program passes NULL or a place for a number (# Safety).
+        unsafe { out(count, "count") }?.write(structure.counters.config().max_count());
+        Ok(())
+    };
+    // SAFETY: the program passes NULL or open counters (# Safety).
+    unsafe { with(counters, body) }
+}
+
+/// Stores the number of keys that have a count, on all ranks together. Collective.
+///
+/// # Safety
+/// `counters` is NULL or open, and `len` is NULL or has room for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_counters_len(
+    counters: *mut probeline_counters,
+    len: *mut u64,
+) -> probeline_status {
+    // SAFETY: the program passes NULL or open counters, and NULL or a place for a number (# Safety).
+    unsafe { structure::len(counters, len) }
+}
+
+/// Removes all keys and their counts. Collective.
+///
+/// # Safety
+/// `counters` is NULL or open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_counters_clear(
+    counters: *mut probeline_counters,
+) -> probeline_status {
+    // SAFETY: the program passes NULL or open counters (# Safety).
+    unsafe { structure::clear(counters) }
+}
+
+/// Receives a key, its count, and the pointer given with the function. It must return: no longjmp, no
+/// exception.
+pub type probeline_counters_visit =
+    Option<unsafe extern "C" fn(key: u64, count: u64, context: *mut c_void)>;
+
+/// Calls `visit` with every key in this rank's part of the counters, in this thread. Each key is in the part
+/// of one rank. The result is exact between barriers. Never waits.
+///
+/// # Safety
+/// `counters` is NULL or open, and `visit` is NULL or may be called with keys and `context`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_counters_for_each_local(
+    counters: *mut probeline_counters,
+    visit: probeline_counters_visit,
+    context: *mut c_void,
+) -> probeline_status {
+    let body = |CountersInner { structure, .. }: &mut CountersInner| {
+        let visit = visit.ok_or_else(|| Error::invalid("visit is NULL"))?;
+        for (key, count) in structure.counters.local() {
+            // SAFETY: the program passes a function that may be called with keys and `context` (# Safety).
+            unsafe { visit(key, count, context) };
+        }
+        Ok(())
+    };
+    // SAFETY: the program passes NULL or open counters (# Safety).
+    unsafe { with(counters, body) }
+}
