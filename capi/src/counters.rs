@@ -249,7 +249,7 @@ pub unsafe extern "C" fn probeline_counters_get_batch(
                 to.write(outcome.count());
             }
         };
-        Ok(structure.counters.run_all(keys, Action::Get, store)?)
+        Ok(structure.counters.run_all(keys, |_| Action::Get, store)?)
     };
     // SAFETY: the program passes NULL or open counters (# Safety).
     unsafe { with(counters, body) }
