@@ -90,12 +90,21 @@ impl Shape {
         is_written(word) && (word ^ home.first) & self.key_bits == 0
     }
 
+    /// Returns the bytes of a key and of a value: constants, if their types have sizes.
+    #[inline(always)]
+    fn bytes<K: Plain, V: Plain>(&self) -> (usize, usize) {
+        (K::SIZE.unwrap_or(self.key_bytes), V::SIZE.unwrap_or(self.value_bytes))
+    }
+
     /// Stores the words of a bucket.
     #[inline(always)]
-    pub(super) fn encode(&self, key: &impl Plain, value: &impl Plain, words: &mut [u64]) {
-        let mut bytes = [0; MAX_BYTES + 8];
-        let parts = key.bytes().iter().chain(value.bytes());
-        bytes.iter_mut().zip(parts).for_each(|(to, byte)| *to = *byte);
+    pub(super) fn encode<K: Plain, V: Plain>(&self, key: &K, value: &V, words: &mut [u64]) {
+        let (mut bytes, (len, _)) = ([0; MAX_BYTES + 8], self.bytes::<K, V>());
+        for (at, part) in [(0, key.bytes()), (len, value.bytes())] {
+            if let Some(to) = bytes.get_mut(at..at + part.len()) {
+                to.copy_from_slice(part);
+            }
+        }
         for (nth, word) in words.iter_mut().enumerate() {
             let data = bytes.get(nth * DATA_BYTES..).and_then(<[u8]>::first_chunk);
             *word = spread(u64::from_le_bytes(*data.unwrap_or(&[0; 8])) & DATA);
@@ -111,17 +120,19 @@ impl Shape {
         &self,
         words: impl Iterator<Item = u64>,
     ) -> Option<(K, V)> {
-        let mut bytes = [0; MAX_BYTES + 8];
+        let (mut bytes, (key_bytes, value_bytes)) = ([0; MAX_BYTES + 8], self.bytes::<K, V>());
         for (nth, word) in words.enumerate() {
             if !is_written(word) {
                 return None;
             }
             *bytes.get_mut(nth * DATA_BYTES..)?.first_chunk_mut()? = gather(word).to_le_bytes();
         }
-        let (_, hash) = first_data(bytes.get(..self.key_bytes)?);
-        bytes.iter_mut().zip((hash & DATA).to_le_bytes()).for_each(|(byte, mix)| *byte ^= mix);
-        let (key, value) = bytes.split_at_checked(self.key_bytes)?;
-        Some((K::from_bytes(key), V::from_bytes(value.get(..self.value_bytes)?)))
+        let (first, hash) = first_data(bytes.get(..key_bytes)?);
+        let first = (first ^ hash & DATA).to_le_bytes();
+        let (first, mixed) = (first.get(..key_bytes.min(DATA_BYTES))?, &mut bytes);
+        mixed.get_mut(..first.len())?.copy_from_slice(first);
+        let (key, value) = bytes.split_at_checked(key_bytes)?;
+        Some((K::from_bytes(key.get(..key_bytes)?), V::from_bytes(value.get(..value_bytes)?)))
     }
 
     /// Returns what the words of a bucket show to an operation on this key.
@@ -165,8 +176,13 @@ fn first_data(key: &[u8]) -> (u64, u64) {
         u64::from_le_bytes(word)
     };
     let (first, rest) = key.split_at_checked(DATA_BYTES).unwrap_or((key, &[]));
-    let hash = if rest.is_empty() { 0 } else { hash::of_words(0, rest.chunks(8).map(word)) };
-    (word(first), hash)
+    if rest.is_empty() {
+        return (word(first), 0);
+    }
+    let (whole, last) = rest.as_chunks::<8>();
+    let last = (!last.is_empty()).then(|| word(last));
+    let words = whole.iter().map(|bytes| u64::from_le_bytes(*bytes)).chain(last);
+    (word(first), hash::of_words(0, words))
 }
 
 /// Spreads 56 bits over the bytes of a word, and marks each as written.
