@@ -1,10 +1,11 @@
-//! Findings: what was checked, the result, and the recommended action.
+//! Findings, and the checks that make them: what is read, when it is a problem, and what to do.
 
 use core::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::Note;
+/// The folder of the notes, relative to the root of the repository.
+pub const FOLDER: &str = "firmware-notes";
 
 /// The result of one check of one subject.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -12,8 +13,10 @@ pub struct Finding {
     /// The name of the check, the same for every subject.
     pub check: &'static str,
     /// The subject that was checked.
+    #[serde(serialize_with = "as_text")]
     pub subject: Subject,
     /// The assessment.
+    #[serde(serialize_with = "as_text")]
     pub verdict: Verdict,
     /// What was observed, or why it could not be observed.
     pub seen: String,
@@ -21,8 +24,9 @@ pub struct Finding {
     pub consequence: Option<String>,
     /// The command that fixes the problem, or that shows what this process could not observe.
     pub command: Option<String>,
-    /// The note with more information.
-    pub note: Option<Note>,
+    /// The file name of the note with more information, in [`FOLDER`].
+    #[serde(serialize_with = "in_folder")]
+    pub note: Option<&'static str>,
 }
 
 /// The subject of a finding.
@@ -36,130 +40,109 @@ pub enum Subject {
     Port(String, u8),
 }
 
-/// The assessment of an observation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+/// The assessment of an observation, in the order in which findings are read: those that need action
+/// come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// No problem.
-    #[serde(rename = "fine")]
-    Fine,
-    /// It works, but it may be slow or not as the user expects.
-    #[serde(rename = "look at this")]
-    LookAtThis,
     /// A table cannot be opened or would give wrong results.
-    #[serde(rename = "broken")]
     Broken,
+    /// It works, but it may be slow or not as the user expects.
+    LookAtThis,
     /// It could not be observed.
-    #[serde(rename = "not seen")]
     NotSeen,
+    /// No problem.
+    Fine,
 }
 
-impl Verdict {
-    /// All verdicts.
-    pub const ALL: [Self; 4] = [Self::Fine, Self::LookAtThis, Self::Broken, Self::NotSeen];
+/// What a check has found, or why it could not read what it needs: the verdict is then *not seen*.
+pub(crate) type Found = Result<Finding, String>;
 
-    /// Returns the sort key of findings: those that need action come first.
-    #[must_use]
-    pub fn urgency(self) -> u8 {
-        match self {
-            Self::Broken => 0,
-            Self::LookAtThis => 1,
-            Self::NotSeen => 2,
-            Self::Fine => 3,
-        }
-    }
-}
-
-/// A check of one subject, which makes its findings.
-#[derive(Clone, Copy)]
-pub(crate) struct Check<'s> {
+/// A check of a subject with the facts `C`.
+pub(crate) struct Check<C> {
     name: &'static str,
-    subject: &'s Subject,
-    note: Option<Note>,
-    /// The consequence, and the command that shows more, of findings that something could not be
-    /// observed.
-    unseen: [Option<&'static str>; 2],
+    note: Option<&'static str>,
+    /// The command that shows what this process could not observe.
+    shown_by: Option<&'static str>,
+    run: fn(&C) -> Found,
 }
 
-impl Check<'static> {
-    pub(crate) const fn of_machine(name: &'static str, note: Option<Note>) -> Self {
-        Self { name, subject: &Subject::Machine, note, unseen: [None; 2] }
-    }
-}
-
-impl<'s> Check<'s> {
-    pub(crate) const fn new(name: &'static str, subject: &'s Subject, note: Note) -> Self {
-        Self { name, subject, note: Some(note), unseen: [None; 2] }
-    }
-
-    pub(crate) const fn without_note(self) -> Self {
-        Self { note: None, ..self }
+impl<C> Check<C> {
+    /// Creates a check. Its findings have the note `note` unless they name one of their own.
+    pub(crate) const fn new(
+        name: &'static str,
+        note: Option<&'static str>,
+        run: fn(&C) -> Found,
+    ) -> Self {
+        Self { name, note, shown_by: None, run }
     }
 
-    /// Sets the command that shows what this process could not observe.
     pub(crate) const fn shown_by(self, command: &'static str) -> Self {
-        Self { unseen: [self.unseen[0], Some(command)], ..self }
+        Self { shown_by: Some(command), ..self }
     }
+}
 
-    /// Sets the consequence of findings that something could not be observed.
-    pub(crate) const fn matters(self, consequence: &'static str) -> Self {
-        Self { unseen: [Some(consequence), self.unseen[1]], ..self }
-    }
+/// Runs all checks of a subject.
+pub(crate) fn examine<C>(facts: &C, subject: &Subject, checks: &[Check<C>]) -> Vec<Finding> {
+    let finding = |check: &Check<C>| {
+        let found = (check.run)(facts).unwrap_or_else(not_seen);
+        let shown_by = check.shown_by.filter(|_| found.verdict == Verdict::NotSeen);
+        Finding {
+            check: check.name,
+            subject: subject.clone(),
+            note: found.note.or(check.note),
+            command: found.command.or_else(|| shown_by.map(str::to_owned)),
+            ..found
+        }
+    };
+    checks.iter().map(finding).collect()
+}
 
-    fn finding(&self, verdict: Verdict, seen: String) -> Finding {
-        let (check, subject, note) = (self.name, self.subject.clone(), self.note);
-        Finding { check, subject, verdict, seen, consequence: None, command: None, note }
-    }
+fn finding(verdict: Verdict, seen: String) -> Finding {
+    let (check, subject) = ("", Subject::Machine);
+    Finding { check, subject, verdict, seen, consequence: None, command: None, note: None }
+}
 
-    pub(crate) fn fine(&self, seen: impl Into<String>) -> Finding {
-        self.finding(Verdict::Fine, seen.into())
-    }
+pub(crate) fn fine(seen: impl Into<String>) -> Finding {
+    finding(Verdict::Fine, seen.into())
+}
 
-    /// Creates a finding of a possible problem: what was observed, its consequence, and the
-    /// command that fixes it.
-    pub(crate) fn look(
-        &self,
-        seen: impl Into<String>,
-        consequence: impl Into<String>,
-        command: impl Into<String>,
-    ) -> Finding {
-        let finding = self.finding(Verdict::LookAtThis, seen.into());
-        finding.consequence(consequence).command(command)
-    }
+/// Creates a finding of a possible problem: what was observed, its consequence, and the command that
+/// fixes it.
+pub(crate) fn look(
+    seen: impl Into<String>,
+    consequence: impl Into<String>,
+    command: impl Into<String>,
+) -> Finding {
+    finding(Verdict::LookAtThis, seen.into()).consequence(consequence).command(command)
+}
 
-    /// Creates a finding of a problem that prevents correct operation: what was observed, its
-    /// consequence, and the command that fixes it.
-    pub(crate) fn broken(
-        &self,
-        seen: impl Into<String>,
-        consequence: impl Into<String>,
-        command: impl Into<String>,
-    ) -> Finding {
-        let finding = self.finding(Verdict::Broken, seen.into());
-        finding.consequence(consequence).command(command)
-    }
+/// Creates a finding of a problem that prevents correct operation: what was observed, its consequence,
+/// and the command that fixes it.
+pub(crate) fn broken(
+    seen: impl Into<String>,
+    consequence: impl Into<String>,
+    command: impl Into<String>,
+) -> Finding {
+    Finding { verdict: Verdict::Broken, ..look(seen, consequence, command) }
+}
 
-    pub(crate) fn not_seen(&self, why: impl fmt::Display) -> Finding {
-        let [consequence, command] = self.unseen.map(|text| text.map(str::to_owned));
-        Finding { consequence, command, ..self.finding(Verdict::NotSeen, why.to_string()) }
-    }
+pub(crate) fn not_seen(why: impl Into<String>) -> Finding {
+    finding(Verdict::NotSeen, why.into())
 }
 
 impl Finding {
-    pub(crate) fn consequence(mut self, consequence: impl Into<String>) -> Self {
-        self.consequence = Some(consequence.into());
-        self
+    pub(crate) fn consequence(self, consequence: impl Into<String>) -> Self {
+        Self { consequence: Some(consequence.into()), ..self }
     }
 
     /// Sets the command that fixes the problem or shows more.
-    pub(crate) fn command(mut self, command: impl Into<String>) -> Self {
-        self.command = Some(command.into());
-        self
+    pub(crate) fn command(self, command: impl Into<String>) -> Self {
+        Self { command: Some(command.into()), ..self }
     }
 
     /// Replaces the note of the check.
-    pub(crate) fn note(mut self, note: Note) -> Self {
-        self.note = Some(note);
-        self
+    pub(crate) fn note(self, note: &'static str) -> Self {
+        Self { note: Some(note), ..self }
     }
 
     /// Formats the finding in one line. `notes` is prepended to the name of its note.
@@ -180,7 +163,7 @@ impl Finding {
         let command = self.command.as_ref().map(|command| format!("Do: {command}"));
         let mut lines: Vec<String> = [finding].into_iter().chain(command).collect();
         if let (Some(note), Some(last)) = (self.note, lines.last_mut()) {
-            *last += &format!(" ({}/{})", notes.trim_end_matches('/'), note.file());
+            *last += &format!(" ({}/{note})", notes.trim_end_matches('/'));
         }
         // Files and libraries may return control characters, which must not break the line.
         let visible = |c: char| if c.is_control() { ' ' } else { c };
@@ -192,8 +175,8 @@ impl Finding {
 #[must_use]
 pub fn summary(findings: &[Finding]) -> String {
     let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
-    let counts = Verdict::ALL.map(|verdict| format!("{} {verdict}", count(verdict)));
-    counts.join(", ")
+    let all = [Verdict::Fine, Verdict::LookAtThis, Verdict::Broken, Verdict::NotSeen];
+    all.map(|verdict| format!("{} {verdict}", count(verdict))).join(", ")
 }
 
 impl fmt::Display for Verdict {
@@ -217,10 +200,12 @@ impl fmt::Display for Subject {
     }
 }
 
-impl Serialize for Subject {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
+fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}
+
+fn in_folder<S: Serializer>(note: &Option<&str>, serializer: S) -> Result<S::Ok, S::Error> {
+    note.map(|note| format!("{FOLDER}/{note}")).serialize(serializer)
 }
 
 #[cfg(test)]
@@ -228,33 +213,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_finding_fits_in_one_line() {
-        let port = Subject::Port("mlx5_0".to_owned(), 1);
-        let finding = Check::new("mtu", &port, Note::MTU).look("1024\nB", "slow", "ip link");
+    fn one_line_and_json() {
+        const MTU: Check<()> =
+            Check::new("mtu", Some("mtu.md"), |()| Ok(look("1024\nB", "slow", "ip link")));
+        let [finding] = &examine(&(), &Subject::Port("mlx5_0".to_owned(), 1), &[MTU])[..] else {
+            unreachable!()
+        };
         let line = finding.line("notes/");
         assert_eq!(line, "look at this  mlx5_0/1, mtu: 1024 B; slow. Do: ip link (notes/mtu.md)");
-        let lines = finding.lines("notes/");
-        assert_eq!(
-            lines,
-            ["look at this  mlx5_0/1, mtu: 1024 B; slow", "Do: ip link (notes/mtu.md)"]
-        );
-        let line = Check::of_machine("mtu", None).fine("yes").line("notes");
-        assert_eq!(line, "fine          machine, mtu: yes");
-    }
-
-    #[test]
-    fn json_has_the_same_content() {
-        let device = Subject::Device("a".to_owned());
-        let finding =
-            Check::new("gid", &device, Note::GIDS).broken("none", "no peer", "ip address");
-        let json = serde_json::to_value(finding).unwrap();
         let expected = serde_json::json!({
-            "check": "gid", "subject": "a", "verdict": "broken", "seen": "none",
-            "consequence": "no peer", "command": "ip address", "note": "firmware-notes/gids.md",
+            "check": "mtu", "subject": "mlx5_0/1", "verdict": "look at this", "seen": "1024\nB",
+            "consequence": "slow", "command": "ip link", "note": "firmware-notes/mtu.md",
         });
-        assert_eq!(json, expected);
-        for verdict in Verdict::ALL {
-            assert_eq!(serde_json::to_value(verdict).unwrap(), verdict.to_string());
-        }
+        assert_eq!(serde_json::to_value(finding).unwrap(), expected);
     }
 }

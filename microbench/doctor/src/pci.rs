@@ -2,10 +2,9 @@
 
 use probeline_pin::Topology;
 
-use crate::cpu;
-use crate::finding::{Check, Finding, Subject};
-use crate::note::Note;
-use crate::root::Root;
+use crate::device::Device;
+use crate::finding::{Check, Found, fine, look, not_seen};
+use crate::machine::allowed;
 
 /// The bytes of configuration space that unprivileged users may read.
 const UNPRIVILEGED_BYTES: usize = 64;
@@ -16,66 +15,68 @@ const PCI_EXPRESS: u8 = 0x10;
 /// The memory read of a chunk READ with C = 64, in bytes.
 const MIN_REQUEST_BYTES: u32 = 512;
 
-pub(crate) struct Slot<'a> {
-    root: &'a Root,
-    subject: &'a Subject,
-    /// Its directory in sysfs.
-    path: String,
-    /// Its address on the bus, such as `0000:3b:00.0`.
-    pub(crate) address: Option<String>,
-}
+impl Device<'_> {
+    pub(crate) const SLOT_CHECKS: [Check<Self>; 4] = [
+        Check::new("pcie-link", Some("pcie-link.md"), Self::link),
+        Check::new("read-request", Some("read-request-size.md"), Self::request_size),
+        Check::new("relaxed-ordering", Some("write-ordering.md"), Self::order),
+        Check::new("iommu", Some("iommu.md"), Self::iommu),
+    ];
 
-impl<'a> Slot<'a> {
-    /// `subject` is the device.
-    pub(crate) fn of(root: &'a Root, subject: &'a Subject) -> Self {
-        let path = format!("sys/class/infiniband/{subject}/device");
-        let uevent = root.text(&format!("{path}/uevent")).unwrap_or_default();
+    /// Reports that firmware settings are unknown, with the vendor's command that shows them to root.
+    pub(crate) const SETTINGS: Check<Self> =
+        Check::new("firmware-settings", Some("write-ordering.md"), |device| {
+            let names = "PCI_WR_ORDERING PCI_ATOMIC_MODE MAX_ACC_OUT_READ CQE_COMPRESSION";
+            Ok(not_seen(format!("{names}: probeline does not read them"))
+                .consequence(
+                    "with PCI_WR_ORDERING=1 the device reorders writes to any memory; the others \
+                     change rates and latencies",
+                )
+                .command(format!("sudo mlxconfig -d {} query {names}", device.address())))
+        });
+
+    /// Returns the path of a file of the slot in sysfs.
+    fn file(&self, name: &str) -> String {
+        format!("sys/class/infiniband/{}/device/{name}", self.name)
+    }
+
+    /// Returns the address on the bus, such as `0000:3b:00.0`, or a placeholder if it is unknown.
+    fn address(&self) -> String {
+        let uevent = self.root.text(&self.file("uevent")).unwrap_or_default();
         let address = uevent.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME="));
         let is_address =
             |text: &&str| text.chars().all(|c| c.is_ascii_hexdigit() || ":.".contains(c));
-        let address = address.filter(is_address).map(str::to_owned);
-        Self { root, subject, path, address }
+        address.filter(is_address).unwrap_or("PCI_ADDRESS").to_owned()
     }
 
-    /// Checks the slot. `gbit_s` is the rate of the fastest active port.
-    pub(crate) fn checks(&self, gbit_s: Option<f64>) -> [Finding; 4] {
-        let control = self.device_control();
-        let control = control.as_ref().copied().map_err(String::as_str);
-        [self.link(gbit_s), self.request_size(control), self.order(control), self.iommu()]
-    }
-
-    fn address(&self) -> &str {
-        self.address.as_deref().unwrap_or("PCI_ADDRESS")
-    }
-
-    fn link(&self, gbit_s: Option<f64>) -> Finding {
-        let check = Check::new("pcie-link", self.subject, Note::PCIE_LINK);
+    fn link(&self) -> Found {
         let Some((now, most)) = self.lanes("current").zip(self.lanes("max")) else {
-            return check
-                .not_seen("sysfs shows no PCI Express link")
-                .command(format!("sudo lspci -vvs {} | grep LnkSta", self.address()));
+            let command = format!("sudo lspci -vvs {} | grep LnkSta", self.address());
+            return Ok(not_seen("sysfs shows no PCI Express link").command(command));
         };
         let seen = format!("x{} at {} GT/s", now.width, now.gigatransfers);
-        match gbit_s {
-            _ if now.width < most.width || now.gigatransfers < most.gigatransfers => check.look(
+        let active = self.facts.ports.iter().filter(|port| port.port.active);
+        let fastest = active.filter_map(|port| port.port.gbit_s()).reduce(f64::max);
+        Ok(match fastest {
+            _ if now.width < most.width || now.gigatransfers < most.gigatransfers => look(
                 format!("{seen}, of x{} at {} GT/s", most.width, most.gigatransfers),
                 format!("{:.0} Gbit/s at most, and more time for each READ", now.gbit_s()),
                 "another slot, or the slot's settings in the firmware setup (bifurcation)",
             ),
-            Some(port) if now.gbit_s() < port => check.look(
+            Some(port) if now.gbit_s() < port => look(
                 format!("{seen}, {:.0} Gbit/s", now.gbit_s()),
                 format!("the port supports {port} Gbit/s, more than this slot"),
                 "a slot of a later generation or with more lanes",
             ),
-            _ => check.fine(seen),
-        }
+            _ => fine(seen),
+        })
     }
 
     fn lanes(&self, which: &str) -> Option<Link> {
-        let speed = self.root.text(&format!("{}/{which}_link_speed", self.path)).ok()?;
+        let speed = self.root.text(&self.file(&format!("{which}_link_speed"))).ok()?;
         // The format is `8.0 GT/s PCIe`; kernels before 5.8 omit PCIe.
         let gigatransfers: f64 = speed.split(' ').next()?.parse().ok()?;
-        let width = self.root.number(&format!("{}/{which}_link_width", self.path)).ok()?;
+        let width = self.root.number(&self.file(&format!("{which}_link_width"))).ok()?;
         // A width of 0 or 255 means that the link is unknown.
         let known = gigatransfers.is_finite() && gigatransfers > 0.0 && (1..=32).contains(&width);
         known.then_some(Link { gigatransfers, width })
@@ -86,114 +87,109 @@ impl<'a> Slot<'a> {
         format!("sudo lspci -vvs {} | grep -A2 DevCtl:", self.address())
     }
 
-    fn request_size(&self, control: Result<u16, &str>) -> Finding {
-        let check = Check::new("read-request", self.subject, Note::READ_REQUEST_SIZE);
-        // Bits 14 to 12 of the device control register; 6 and 7 are reserved.
-        let bytes = match control.map(|control| control >> 12 & 7) {
-            Ok(code @ 0..=5) => 128_u32 << code,
-            Ok(_) => return check.not_seen("a reserved code"),
-            Err(why) => return check.not_seen(why).command(self.show_control()),
-        };
-        if bytes >= MIN_REQUEST_BYTES {
-            return check.fine(format!("{bytes} B"));
-        }
-        check.look(
-            format!("{bytes} B"),
-            "the device splits the memory read of a longer chunk into several requests",
-            format!("sudo setpci -s {} CAP_EXP+8.w=5000:7000", self.address()),
-        )
-    }
-
-    /// Checks whether the bus allows relaxed ordering, and whether the CPU gains from it.
-    fn order(&self, control: Result<u16, &str>) -> Finding {
-        let check = Check::new("relaxed-ordering", self.subject, Note::WRITE_ORDERING);
-        let gains = self.root.gains_from_relaxed_ordering();
-        let relaxed = match control {
-            Ok(control) => control >> 4 & 1 == 1,
-            Err(why) => {
-                let consequence = gains.map(|gains| format!("{gains} bandwidth from it"));
-                return Finding { consequence, ..check.not_seen(why) }.command(self.show_control());
-            }
-        };
-        let seen = if relaxed { "allowed on the bus" } else { "not allowed on the bus" };
-        match (gains, relaxed) {
-            (Some(gains), true) => check.fine(seen).consequence(format!(
-                "{gains} bandwidth from it, but regions are registered without it: only \
-                 PCI_WR_ORDERING=1 enables it"
-            )),
-            (Some(gains), false) => check.look(
-                seen,
-                format!("{gains} bandwidth from it: READs of long chunks are slower"),
-                format!("sudo setpci -s {} CAP_EXP+8.w=0010:0010", self.address()),
-            ),
-            (None, _) => check
-                .fine(seen)
-                .consequence("regions are registered without it, and it would not speed up claims"),
-        }
-    }
-
     fn device_control(&self) -> Result<u16, String> {
-        let path = format!("{}/config", self.path);
-        let config = self.root.bytes(&path).map_err(|unseen| unseen.to_string())?;
+        let config = self.root.bytes(&self.file("config"))?;
         if config.len() <= UNPRIVILEGED_BYTES {
             return Err("only root may read it".to_owned());
         }
         device_control(&config).ok_or_else(|| "it has no PCI Express capability".to_owned())
     }
 
-    fn iommu(&self) -> Finding {
-        let check = Check::new("iommu", self.subject, Note::IOMMU);
+    fn request_size(&self) -> Found {
+        // Bits 14 to 12 of the device control register; 6 and 7 are reserved.
+        let bytes = match self.device_control().map(|control| control >> 12 & 7) {
+            Ok(code @ 0..=5) => 128_u32 << code,
+            Ok(_) => return Err("a reserved code".to_owned()),
+            Err(why) => return Ok(not_seen(why).command(self.show_control())),
+        };
+        if bytes >= MIN_REQUEST_BYTES {
+            return Ok(fine(format!("{bytes} B")));
+        }
+        Ok(look(
+            format!("{bytes} B"),
+            "the device splits the memory read of a longer chunk into several requests",
+            format!("sudo setpci -s {} CAP_EXP+8.w=5000:7000", self.address()),
+        ))
+    }
+
+    /// Checks whether the bus allows relaxed ordering, and whether the CPU gains from it.
+    fn order(&self) -> Found {
+        let gains = self.root.gains_from_relaxed_ordering();
+        let relaxed = match self.device_control() {
+            Ok(control) => control >> 4 & 1 == 1,
+            Err(why) => {
+                let mut found = not_seen(why).command(self.show_control());
+                found.consequence = gains.map(|gains| format!("{gains} bandwidth from it"));
+                return Ok(found);
+            }
+        };
+        let seen = if relaxed { "allowed on the bus" } else { "not allowed on the bus" };
+        Ok(match (gains, relaxed) {
+            (Some(gains), true) => fine(seen).consequence(format!(
+                "{gains} bandwidth from it, but regions are registered without it: only \
+                 PCI_WR_ORDERING=1 enables it"
+            )),
+            (Some(gains), false) => look(
+                seen,
+                format!("{gains} bandwidth from it: READs of long chunks are slower"),
+                format!("sudo setpci -s {} CAP_EXP+8.w=0010:0010", self.address()),
+            ),
+            (None, _) => fine(seen)
+                .consequence("regions are registered without it, and it would not speed up claims"),
+        })
+    }
+
+    fn iommu(&self) -> Found {
         let root = self.root;
-        if !root.has(&format!("{}/uevent", self.path)) {
-            return check.not_seen("sysfs does not show its PCI slot");
+        if !root.has(&self.file("uevent")) {
+            return Err("sysfs does not show its PCI slot".to_owned());
         }
-        if !root.has(&format!("{}/iommu_group", self.path)) {
+        if !root.has(&self.file("iommu_group")) {
             let host = if root.is_virtual() { "; the host may have one" } else { "" };
-            return check.fine(format!("no IOMMU translates its addresses{host}"));
+            return Ok(fine(format!("no IOMMU translates its addresses{host}")));
         }
-        let kind = root.text(&format!("{}/iommu_group/type", self.path));
+        let kind = root.text(&self.file("iommu_group/type"));
         let command_line = root.text("proc/cmdline").unwrap_or_default();
-        match kind.as_deref() {
-            Ok("identity") => check.fine("passes addresses through (identity)"),
-            Ok(kind @ ("DMA" | "DMA-FQ")) => check.look(
+        Ok(match kind.as_deref() {
+            Ok("identity") => fine("passes addresses through (identity)"),
+            Ok(kind @ ("DMA" | "DMA-FQ")) => look(
                 format!("translates addresses ({kind})"),
                 "accesses to random buckets miss the IOTLB, which delays every READ",
                 "iommu=pt in GRUB_CMDLINE_LINUX of /etc/default/grub, then sudo update-grub and a \
                  reboot",
             ),
-            Ok(kind) => check.not_seen(format_args!("an unknown type: {kind}")),
+            Ok(kind) => not_seen(format!("an unknown type: {kind}")),
             Err(_) if command_line.split(' ').any(|word| word == "iommu=pt") => {
-                check.fine("iommu=pt at boot")
+                fine("iommu=pt at boot")
             }
-            Err(unseen) => check.not_seen(unseen).command("cat /proc/cmdline"),
-        }
+            Err(why) => not_seen(why).command("cat /proc/cmdline"),
+        })
     }
-}
 
-/// Checks the NUMA node of a device against the CPUs of this process.
-pub(crate) fn node(root: &Root, subject: &Subject) -> Finding {
-    let check = Check::new("numa-node", subject, Note::NUMA_NODE);
-    let device = probeline_pin::device_node(&root.sys(), &subject.to_string());
-    let (topology, node) = match (Topology::from_sysfs(&root.sys()), device) {
-        (_, Err(error)) | (Err(error), _) => return check.not_seen(error),
-        (Ok(topology), Ok(None)) if topology.nodes().len() == 1 => {
-            return check.fine("there is only one node");
+    /// Checks the NUMA node of the device against the CPUs of this process.
+    pub(crate) fn node(&self) -> Found {
+        let sys = self.root.path("sys");
+        let device = probeline_pin::device_node(&sys, self.name);
+        let device = device.map_err(|error| error.to_string())?;
+        let topology = Topology::from_sysfs(&sys).map_err(|error| error.to_string())?;
+        let Some(node) = device else {
+            return Ok(match topology.nodes().len() {
+                1 => fine("there is only one node"),
+                _ => {
+                    not_seen("the machine does not report it").command("lstopo; numactl --hardware")
+                }
+            });
+        };
+        let its = topology.node(node).ok_or_else(|| format!("{node}, which is not online"))?;
+        let allowed = allowed(self.root)?;
+        if !its.cpus.intersection(&allowed).is_empty() {
+            return Ok(fine(format!("{node}, where this process may run")));
         }
-        (Ok(_), Ok(None)) => {
-            let finding = check.not_seen("the machine does not report it");
-            return finding.command("lstopo; numactl --hardware");
-        }
-        (Ok(topology), Ok(Some(node))) => (topology, node),
-    };
-    match (topology.node(node), cpu::allowed(root)) {
-        (None, _) => check.not_seen(format_args!("{node}, which is not online")),
-        (_, Err(unseen)) => check.not_seen(unseen),
-        (Some(its), Ok(allowed)) if its.cpus.intersection(&allowed).is_empty() => check.look(
+        Ok(look(
             format!("{node}, but this process may use only CPUs {allowed} of other nodes"),
             "each operation crosses the link between sockets twice",
             format!("numactl --cpunodebind={0} --membind={0} probeline ...", node.0),
-        ),
-        _ => check.fine(format!("{node}, where this process may run")),
+        ))
     }
 }
 
@@ -235,30 +231,22 @@ fn device_control(config: &[u8]) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// Creates a configuration space with a power capability followed by PCI Express.
-    fn config(control: u16) -> Vec<u8> {
+    /// A configuration space with a power capability followed by PCI Express; then the list is a
+    /// circle, truncated, or all ones.
+    #[test]
+    fn control_register_of_capability_lists() {
         let mut config = vec![0; 256];
         (config[0x06], config[0x34]) = (0x10, 0x40);
         (config[0x40], config[0x41]) = (0x01, 0x60);
         config[0x60] = PCI_EXPRESS;
-        config[0x68..0x6a].copy_from_slice(&control.to_le_bytes());
-        config
-    }
-
-    #[test]
-    fn the_register_is_found_after_other_capabilities() {
-        assert_eq!(device_control(&config(0x5936)), Some(0x5936));
-    }
-
-    #[test]
-    fn broken_capability_lists_have_no_register() {
-        let mut circle = config(0);
-        (circle[0x60], circle[0x61]) = (0x05, 0x40);
-        assert_eq!(device_control(&circle), None);
-        assert_eq!(device_control(&circle[..0x61]), None);
+        config[0x68..0x6a].copy_from_slice(&0x5936_u16.to_le_bytes());
+        assert_eq!(device_control(&config), Some(0x5936));
         for len in 0..256 {
-            let _ = device_control(&config(7)[..len]);
+            let _ = device_control(&config[..len]);
         }
+        (config[0x60], config[0x61]) = (0x05, 0x40);
+        assert_eq!(device_control(&config), None);
+        assert_eq!(device_control(&config[..0x61]), None);
         assert_eq!(device_control(&[0xff; 256]), None);
     }
 

@@ -1,65 +1,81 @@
 //! Checks whether there is an RDMA device, and if not, what is missing.
 
-use crate::facts::Survey;
-use crate::finding::{Check, Finding};
-use crate::note::Note;
-use crate::root::{Root, Unseen, linux_version};
+use crate::finding::{Check, Finding, Found, Subject, broken, examine, fine, look, not_seen};
+use crate::machine::RELEASE;
+use crate::root::{Root, linux_version};
+use crate::survey::Survey;
 
 const PCI: &str = "sys/bus/pci/devices";
+const NO_DEVICE: &str = "no-device.md";
 /// The consequence of a missing device.
 const OVER_SHM: &str = "--transport verbs needs an RDMA device; --transport shm connects \
                         processes of this machine without one";
 const INSTALL: &str = "sudo apt-get install libibverbs1 ibverbs-providers";
 
-const LIBRARY: Check<'_> = Check::of_machine("libibverbs", None);
-const DEVICE: Check<'_> = Check::of_machine("device", None);
-const FORK: Check<'_> = Check::of_machine("fork", Some(Note::FORK));
+type Facts<'a> = (&'a Root, &'a Survey);
 
-pub(crate) fn checks(root: &Root, survey: &Survey) -> Vec<Finding> {
+/// Returns the findings on the library, and on devices unless the library hangs.
+pub(crate) fn findings(root: &Root, survey: &Survey) -> Vec<Finding> {
+    let checks = [
+        Check::new("libibverbs", None, library),
+        Check::new("device", None, device),
+        Check::new("fork", Some("fork.md"), |(root, _): &Facts<'_>| fork(root)),
+    ];
+    let count = match survey {
+        Survey::Silent(_) => 1,
+        Survey::Devices(devices) if !devices.is_empty() => 3,
+        _ => 2,
+    };
+    examine(&(root, survey), &Subject::Machine, &checks[..count])
+}
+
+fn library((root, survey): &Facts<'_>) -> Found {
     let kernel = root.rdma_devices();
-    let broken = |seen: String, command| LIBRARY.broken(seen, OVER_SHM, command);
-    let library = match survey {
-        Survey::Devices(_) => LIBRARY.fine("loaded"),
+    Ok(match survey {
+        Survey::Devices(_) => fine("loaded"),
         Survey::NoLibrary(error) if kernel.is_empty() => {
-            LIBRARY.look(error.to_string(), OVER_SHM, INSTALL).note(Note::NO_DEVICE)
+            look(error.to_string(), OVER_SHM, INSTALL).note(NO_DEVICE)
         }
         Survey::NoLibrary(error) => {
             let seen = format!("{error}; the kernel has {}", kernel.join(", "));
-            broken(seen, INSTALL).note(Note::NO_DEVICE)
+            broken(seen, OVER_SHM, INSTALL).note(NO_DEVICE)
         }
-        Survey::NoList(failed) => broken(failed.to_string(), "ls -l /dev/infiniband"),
+        Survey::NoList(failed) => broken(failed.to_string(), OVER_SHM, "ls -l /dev/infiniband"),
         Survey::Silent(timeout) => {
             let seen = format!("no answer within {} s", timeout.as_secs());
-            return vec![broken(seen, "sudo dmesg | tail -50").note(Note::NO_DEVICE)];
+            broken(seen, OVER_SHM, "sudo dmesg | tail -50").note(NO_DEVICE)
         }
-    };
+    })
+}
+
+fn device((root, survey): &Facts<'_>) -> Found {
     match survey {
         Survey::Devices(devices) if !devices.is_empty() => {
             let names: Vec<&str> = devices.iter().map(|device| &*device.name).collect();
-            let fork = fork(root).unwrap_or_else(|unseen| FORK.not_seen(unseen));
-            vec![library, DEVICE.fine(names.join(", ")), fork]
+            Ok(fine(names.join(", ")))
         }
-        _ => vec![library, without_device(root, &kernel).note(Note::NO_DEVICE)],
+        _ => Ok(without_device(root).note(NO_DEVICE)),
     }
 }
 
 /// Returns the finding for an empty list of libibverbs.
-fn without_device(root: &Root, kernel: &[String]) -> Finding {
+fn without_device(root: &Root) -> Finding {
+    let kernel = root.rdma_devices();
     if !kernel.is_empty() {
         let seen = format!("the kernel has {}, but libibverbs lists none", kernel.join(", "));
-        return DEVICE.broken(seen, OVER_SHM, unlisted(root));
+        return broken(seen, OVER_SHM, unlisted(root));
     }
     let Some(card) = root.names(PCI).iter().find_map(|at| Card::at(root, at)) else {
-        if !root.has("sys/devices") {
-            let why = "libibverbs lists no RDMA device, and /sys, which lists cards, is missing";
-            let finding = DEVICE.not_seen(why).consequence(OVER_SHM);
-            return finding.command(trial_without_card(root));
-        }
-        let seen = match root.has(PCI) {
-            true => "no RDMA device, and no card that is known to support RDMA",
-            false => "no RDMA device, and no PCI bus",
+        let trial = trial_without_card(root);
+        return if root.has(PCI) {
+            look("no RDMA device, and no card that is known to support RDMA", OVER_SHM, trial)
+        } else if root.has("sys/devices") {
+            look("no RDMA device, and no PCI bus", OVER_SHM, trial)
+        } else {
+            not_seen("libibverbs lists no RDMA device, and /sys, which lists cards, is missing")
+                .consequence(OVER_SHM)
+                .command(trial)
         };
-        return DEVICE.look(seen, OVER_SHM, trial_without_card(root));
     };
     let driver = card.driver.as_deref().unwrap_or("none");
     let seen = format!("no RDMA device, but a card at {} (driver {driver})", card.address);
@@ -69,7 +85,7 @@ fn without_device(root: &Root, kernel: &[String]) -> Finding {
             .to_owned(),
         _ => format!("sudo modprobe {} ib_uverbs", card.module),
     };
-    DEVICE.look(seen, OVER_SHM, command)
+    look(seen, OVER_SHM, command)
 }
 
 /// Returns the command after which libibverbs lists a device that the kernel has.
@@ -85,50 +101,32 @@ fn unlisted(root: &Root) -> String {
     format!("{INSTALL}, or the vendor's provider")
 }
 
-/// Whether the kernel has Soft-RoCE, which provides RDMA devices on network interfaces.
-enum SoftRoce {
-    Available,
-    /// All modules of the kernel are visible, and Soft-RoCE is not among them.
-    Missing,
-    /// The missing folder of the kernel's modules: a container has its host's kernel without the
-    /// module files.
-    NotSeen(String),
-}
-
-impl SoftRoce {
-    fn of(root: &Root) -> Self {
-        let release = root.text("proc/sys/kernel/osrelease").unwrap_or_default();
-        let modules = format!("lib/modules/{release}");
-        let files = root.names(&format!("{modules}/kernel/drivers/infiniband/sw/rxe"));
-        let built_in = root.text(&format!("{modules}/modules.builtin")).unwrap_or_default();
-        let there = files.iter().any(|name| name.starts_with("rdma_rxe."))
-            || built_in.lines().any(|path| path.ends_with("/rdma_rxe.ko"))
-            || root.has("sys/module/rdma_rxe");
-        match there {
-            true => Self::Available,
-            false if release.is_empty() || !root.has(&modules) => Self::NotSeen(modules),
-            false => Self::Missing,
-        }
-    }
-}
-
-/// Returns the commands that try verbs on a machine without a card.
+/// Returns the commands that try verbs on a machine without a card: with Soft-RoCE, which provides RDMA
+/// devices on network interfaces, if the kernel has it.
 fn trial_without_card(root: &Root) -> String {
     let interface = root.names("sys/class/net").into_iter().find(|name| name != "lo");
     let soft_roce = format!(
         "sudo modprobe rdma_rxe; sudo rdma link add rxe0 type rxe netdev {}",
         interface.as_deref().unwrap_or("lo")
     );
-    match SoftRoce::of(root) {
-        SoftRoce::Available => format!("for a trial with Soft-RoCE: {soft_roce}"),
-        SoftRoce::Missing => {
-            "this kernel has no Soft-RoCE; for a trial in virtual machines: just vm-test".to_owned()
-        }
-        SoftRoce::NotSeen(modules) => format!(
+    let release = root.text(RELEASE).unwrap_or_default();
+    let modules = format!("lib/modules/{release}");
+    let files = root.names(&format!("{modules}/kernel/drivers/infiniband/sw/rxe"));
+    let built_in = root.text(&format!("{modules}/modules.builtin")).unwrap_or_default();
+    let available = files.iter().any(|name| name.starts_with("rdma_rxe."))
+        || built_in.lines().any(|path| path.ends_with("/rdma_rxe.ko"))
+        || root.has("sys/module/rdma_rxe");
+    if available {
+        return format!("for a trial with Soft-RoCE: {soft_roce}");
+    }
+    // A container has its host's kernel without the module files.
+    if release.is_empty() || !root.has(&modules) {
+        return format!(
             "for a trial in virtual machines: just vm-test; or with Soft-RoCE, if the kernel has \
              it (/{modules} is missing): {soft_roce}, on the host if this is a container"
-        ),
+        );
     }
+    "this kernel has no Soft-RoCE; for a trial in virtual machines: just vm-test".to_owned()
 }
 
 /// A network card that supports RDMA.
@@ -161,14 +159,14 @@ impl Card {
 }
 
 /// Before Linux 5.12 a parent's pinned pages may move when it forks.
-fn fork(root: &Root) -> Result<Finding, Unseen> {
-    let release = root.text("proc/sys/kernel/osrelease")?;
+fn fork(root: &Root) -> Found {
+    let release = root.text(RELEASE)?;
     Ok(match linux_version(&release) {
-        None => FORK.not_seen(format_args!("{release:?} is not a version of Linux")),
+        None => not_seen(format!("{release:?} is not a version of Linux")),
         Some((5, 12..) | (6.., _)) => {
-            FORK.fine(format!("kernel {release} keeps a parent's registered pages in place"))
+            fine(format!("kernel {release} keeps a parent's registered pages in place"))
         }
-        Some(_) => FORK.look(
+        Some(_) => look(
             format!("kernel {release}, older than 5.12"),
             "after fork(2) the parent may get new copies of its pages, while the device accesses \
              the old ones",

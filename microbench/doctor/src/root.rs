@@ -16,23 +16,9 @@ const EMERALD_RAPIDS: [&str; 2] = ["6", "207"];
 #[derive(Clone, Debug)]
 pub(crate) struct Root(PathBuf);
 
-/// A file that could not be read, and why.
-#[derive(Clone, Debug)]
-pub(crate) struct Unseen {
-    path: String,
-    why: String,
-}
-
-impl Unseen {
-    fn new(path: &str, why: impl fmt::Display) -> Self {
-        Self { path: path.to_owned(), why: why.to_string() }
-    }
-}
-
-impl fmt::Display for Unseen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "/{} could not be read: {}", self.path, self.why)
-    }
+/// Says that a file could not be read, and why.
+fn unseen(path: &str, why: impl fmt::Display) -> String {
+    format!("/{path} could not be read: {why}")
 }
 
 /// Returns the first two numbers of a release of Linux, such as `6.1.0-21-amd64`.
@@ -50,63 +36,57 @@ impl Root {
         self.0.join(path)
     }
 
-    pub(crate) fn sys(&self) -> PathBuf {
-        self.path("sys")
-    }
-
     pub(crate) fn has(&self, path: &str) -> bool {
         self.path(path).exists()
     }
 
-    pub(crate) fn bytes(&self, path: &str) -> Result<Vec<u8>, Unseen> {
+    pub(crate) fn bytes(&self, path: &str) -> Result<Vec<u8>, String> {
         let whole = self.path(path);
-        let unseen = |error| Unseen::new(path, error);
+        let failed = |error| unseen(path, error);
         // Opening a FIFO would block until it has a writer.
-        if !fs::metadata(&whole).map_err(unseen)?.is_file() {
-            return Err(Unseen::new(path, "it is not a regular file"));
+        if !fs::metadata(&whole).map_err(failed)?.is_file() {
+            return Err(unseen(path, "it is not a regular file"));
         }
         let mut bytes = Vec::new();
-        let file = File::open(&whole).map_err(unseen)?;
-        file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(unseen)?;
+        let file = File::open(&whole).map_err(failed)?;
+        file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(failed)?;
         Ok(bytes)
     }
 
     /// Returns the content of a text file without surrounding white space. An empty file is an
     /// error.
-    pub(crate) fn text(&self, path: &str) -> Result<String, Unseen> {
+    pub(crate) fn text(&self, path: &str) -> Result<String, String> {
         let text = String::from_utf8(self.bytes(path)?);
-        let text = text.map_err(|_| Unseen::new(path, "it is not UTF-8 text"))?;
+        let text = text.map_err(|_| unseen(path, "it is not UTF-8 text"))?;
         match text.trim() {
-            "" => Err(Unseen::new(path, "it is empty")),
+            "" => Err(unseen(path, "it is empty")),
             text => Ok(text.to_owned()),
         }
     }
 
-    pub(crate) fn number<T: FromStr>(&self, path: &str) -> Result<T, Unseen> {
+    pub(crate) fn number<T: FromStr>(&self, path: &str) -> Result<T, String> {
         self.parsed(path, &self.text(path)?)
     }
 
     /// Parses `word` of the file `path` as a number.
-    pub(crate) fn parsed<T: FromStr>(&self, path: &str, word: &str) -> Result<T, Unseen> {
-        word.parse().map_err(|_| Unseen::new(path, "it contains no number where one is expected"))
+    pub(crate) fn parsed<T: FromStr>(&self, path: &str, word: &str) -> Result<T, String> {
+        word.parse().map_err(|_| unseen(path, "it contains no number where one is expected"))
     }
 
     /// Returns the text after `name:` in the lines of a file.
-    pub(crate) fn field(&self, path: &str, name: &str) -> Result<String, Unseen> {
+    pub(crate) fn field(&self, path: &str, name: &str) -> Result<String, String> {
         let text = self.text(path)?;
         let line = text.lines().filter_map(|line| line.split_once(':'));
         let found = line.into_iter().find(|(its, _)| its.trim() == name);
-        let missing = || Unseen::new(path, format_args!("it has no {name}"));
+        let missing = || unseen(path, format_args!("it has no {name}"));
         found.map(|(_, value)| value.trim().to_owned()).ok_or_else(missing)
     }
 
     /// Returns the bracketed word of a choice such as `always [madvise] never`.
-    pub(crate) fn chosen(&self, path: &str) -> Result<String, Unseen> {
+    pub(crate) fn chosen(&self, path: &str) -> Result<String, String> {
         let text = self.text(path)?;
         let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-        inside
-            .map(|(word, _)| word.to_owned())
-            .ok_or_else(|| Unseen::new(path, "no choice is selected"))
+        inside.map(|(word, _)| word.to_owned()).ok_or_else(|| unseen(path, "no choice is selected"))
     }
 
     /// Returns the names in a directory, sorted; empty if it does not exist.
@@ -138,8 +118,12 @@ impl Root {
 
     /// Returns whether this is a virtual machine, as far as the CPU reports it.
     pub(crate) fn is_virtual(&self) -> bool {
+        self.has_cpu_flag("hypervisor")
+    }
+
+    pub(crate) fn has_cpu_flag(&self, flag: &str) -> bool {
         let flags = self.field("proc/cpuinfo", "flags").unwrap_or_default();
-        flags.split(' ').any(|flag| flag == "hypervisor")
+        flags.split(' ').any(|its| its == flag)
     }
 
     /// Returns the subject and verb of a sentence if the processors complete device writes faster
@@ -157,12 +141,12 @@ impl Root {
     }
 
     /// Returns a size of `/proc/meminfo`, in bytes.
-    pub(crate) fn memory(&self, name: &str) -> Result<u64, Unseen> {
+    pub(crate) fn memory(&self, name: &str) -> Result<u64, String> {
         let path = "proc/meminfo";
         let size = self.field(path, name)?;
         let kib = size.strip_suffix("kB").and_then(|kib| kib.trim().parse::<u64>().ok());
         let bytes = kib.and_then(|kib| kib.checked_mul(1024));
-        bytes.ok_or_else(|| Unseen::new(path, format_args!("{name} is not a size")))
+        bytes.ok_or_else(|| unseen(path, format_args!("{name} is not a size")))
     }
 }
 

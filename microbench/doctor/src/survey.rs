@@ -7,10 +7,9 @@ use std::thread;
 
 use probeline_transport::{Alone, Sizes};
 use probeline_verbs::{
-    AtomicCapability, Builder, Context, Device, DeviceList, Library, LoadError, Retry,
+    AtomicCapability, Builder, Context, Device, DeviceIdentity, DeviceLimits, DeviceList, GidEntry,
+    GidError, Library, LoadError, OpenError, PciAtomics, Port, Retry, VerbFailed,
 };
-
-use crate::facts::{Facts, NoFacts, Survey, Surveyed, Trial};
 
 /// The maximum time to wait for the list, and for each device. A healthy device answers within a
 /// second. The test of a device that accepts requests and never completes them takes 7 s. The
@@ -30,6 +29,78 @@ pub struct Questions {
     pub device: Option<String>,
     /// Whether to test its atomics.
     pub trial: bool,
+}
+
+/// The result of querying libibverbs for the devices of this machine.
+#[derive(Clone, Debug)]
+pub enum Survey {
+    /// libibverbs could not be loaded.
+    NoLibrary(LoadError),
+    /// libibverbs could not list devices.
+    NoList(VerbFailed),
+    /// libibverbs did not answer within this time.
+    Silent(Duration),
+    /// The devices in libibverbs' order; empty if the machine has none.
+    Devices(Vec<Surveyed>),
+}
+
+/// A device that libibverbs listed.
+#[derive(Clone, Debug)]
+pub struct Surveyed {
+    /// Its name, such as `mlx5_0`.
+    pub name: String,
+    /// Its facts, or why there are none.
+    pub facts: Result<Facts, NoFacts>,
+}
+
+impl Surveyed {
+    pub(crate) fn has_active_port(&self) -> bool {
+        self.facts.as_ref().is_ok_and(|facts| facts.ports.iter().any(|port| port.port.active))
+    }
+}
+
+/// Why there are no facts about a device.
+#[derive(Clone, Debug)]
+pub enum NoFacts {
+    /// The device could not be opened or queried.
+    Failed(VerbFailed),
+    /// The device, or one before it, did not answer within this time.
+    Silent(Duration),
+}
+
+/// Facts about a device.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Its model and firmware.
+    pub identity: DeviceIdentity,
+    /// Its limits.
+    pub limits: DeviceLimits,
+    /// The atomics that it executes as PCI Express atomics.
+    pub pci_atomics: Result<PciAtomics, VerbFailed>,
+    /// Its ports.
+    pub ports: Vec<PortFacts>,
+    /// The result of the test of its atomics.
+    pub trial: Trial,
+}
+
+/// Facts about a port.
+#[derive(Clone, Debug)]
+pub struct PortFacts {
+    /// Its state.
+    pub port: Port,
+    /// The GID that an engine would use.
+    pub gid: Result<GidEntry, GidError>,
+}
+
+/// The result of testing a device's atomics over a queue pair connected to itself.
+#[derive(Clone, Debug)]
+pub enum Trial {
+    /// The atomics work.
+    Passed,
+    /// The atomics do not work, or the engine for the test could not be opened.
+    Failed(OpenError),
+    /// The atomics were not tested, and why.
+    NotTried(&'static str),
 }
 
 enum Answer {
@@ -79,13 +150,20 @@ where
     None
 }
 
-fn facts(
-    library: Library,
-    device: &Device<'_>,
-    trial: bool,
-) -> Result<Facts, probeline_verbs::VerbFailed> {
+fn facts(library: Library, device: &Device<'_>, trial: bool) -> Result<Facts, VerbFailed> {
     let context = device.open()?;
-    let mut facts = Facts::query(&context)?;
+    let limits = context.limits()?;
+    let port = |number| {
+        let port = context.port(number)?;
+        Ok(PortFacts { gid: context.choose_gid(&port, None), port })
+    };
+    let mut facts = Facts {
+        identity: context.identity()?,
+        limits,
+        pci_atomics: context.pci_atomics(),
+        ports: (1..=limits.ports).map(port).collect::<Result<_, _>>()?,
+        trial: Trial::NotTried("it was not requested"),
+    };
     if trial {
         facts.trial = try_atomics(library, &context, &facts);
     }
@@ -95,10 +173,10 @@ fn facts(
 /// Opens an engine with itself as its only peer, which executes each operation on its own window
 /// and checks the result.
 fn try_atomics(library: Library, context: &Context, facts: &Facts) -> Trial {
-    if facts.atomics == AtomicCapability::None {
+    if facts.limits.atomics == AtomicCapability::None {
         return Trial::NotTried("the device reports none");
     }
-    if facts.initiator_rd_atomic.min(facts.responder_rd_atomic) == 0 {
+    if facts.limits.initiator_rd_atomic.min(facts.limits.responder_rd_atomic) == 0 {
         return Trial::NotTried("it supports no outstanding READ or atomic");
     }
     let Some(port) = facts.ports.iter().find(|port| port.port.active) else {
@@ -182,7 +260,7 @@ mod tests {
         let (send, answers) = channel();
         let names = ["mlx5_0", "mlx5_1", "mlx5_2"].map(str::to_owned).to_vec();
         send.send(Answer::Listed(names)).unwrap();
-        let failed = probeline_verbs::VerbFailed { verb: "ibv_open_device", errno: 13 };
+        let failed = VerbFailed { verb: "ibv_open_device", errno: 13 };
         let received = Surveyed { name: "mlx5_0".to_owned(), facts: Err(NoFacts::Failed(failed)) };
         send.send(Answer::Device(received)).unwrap();
         let survey = collect(&answers, MOMENT);

@@ -6,8 +6,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use probeline_doctor::Note;
-
 /// The sections of a note.
 const PARTS: [&str; 5] = [
     "\n**Claim.**",
@@ -53,14 +51,18 @@ fn links(text: &str) -> Vec<&str> {
     behind.filter_map(|rest| rest.split_once(')')).map(|(link, _)| link).collect()
 }
 
+/// The names of notes in the checks are strings.
 #[test]
 fn every_note_of_a_finding_exists() {
-    let there: BTreeSet<String> = notes().into_iter().map(|(name, _)| name).collect();
-    for note in Note::ALL {
-        assert!(there.contains(note.file()), "{note}");
+    let known: BTreeSet<String> = notes().into_iter().map(|(name, _)| name).collect();
+    let mut named = BTreeSet::new();
+    for entry in fs::read_dir(top().join("microbench/doctor/src")).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        let words = text.split('"').filter(|word| word.ends_with(".md") && !word.contains('/'));
+        named.extend(words.map(str::to_owned));
     }
-    let named: BTreeSet<&str> = Note::ALL.iter().map(|note| note.file()).collect();
-    assert_eq!(named.len(), Note::ALL.len());
+    assert!(named.len() > 20, "{named:?}");
+    assert!(named.is_subset(&known), "{:?}", named.difference(&known));
 }
 
 #[test]

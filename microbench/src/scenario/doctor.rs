@@ -57,7 +57,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
         known(&doctor, &survey, device)?;
     }
     let mut findings = doctor.examine(&survey);
-    findings.sort_by_key(|finding| finding.verdict.urgency());
+    findings.sort_by_key(|finding| finding.verdict);
     // Created before anything is printed, because the reader of the output may close it.
     let mut report = RunReport::<NoRow>::new("doctor");
     report.parameter("device", args.device.clone());

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use probeline_doctor::{Doctor, Facts, PortFacts, Survey, Surveyed, Trial, Verdict};
+use probeline_doctor::{Doctor, Facts, PortFacts, Survey, Surveyed, Verdict};
 use probeline_verbs::{
     AtomicCapability, GidError, LinkLayer, Mtu, PciAtomics, Port, PortState, VerbFailed,
 };
@@ -136,19 +136,19 @@ fn facts() -> impl Strategy<Value = Facts> {
     });
     let numbers = any::<(u8, u8, Result<bool, i32>)>();
     let vendors = prop_oneof![Just(0xff_ffff), Just(0x62_6d74), Just(0), any::<u32>()];
+    let Survey::Devices(devices) = Ward::healthy().survey() else { panic!("no devices") };
+    let healthy = devices[0].facts.clone().unwrap();
     (any::<String>(), vendors, any::<u32>(), atomics, numbers, vec(port, 0..3)).prop_map(
-        |(firmware, vendor, part, atomics, (responder, initiator, pci), ports)| Facts {
-            firmware,
-            vendor,
-            part,
-            atomics,
-            responder_rd_atomic: responder,
-            initiator_rd_atomic: initiator,
-            pci_atomics: pci
+        move |(firmware, vendor, part, atomics, (responder, initiator, pci), ports)| {
+            let pci_atomics = pci
                 .map(|all| PciAtomics { compare_and_swap: all, fetch_add: all })
-                .map_err(|errno| VerbFailed { verb: "ibv_query_device_ex", errno }),
-            ports,
-            trial: Trial::NotTried("nothing is"),
+                .map_err(|errno| VerbFailed { verb: "ibv_query_device_ex", errno });
+            let mut facts = Facts { pci_atomics, ports, ..healthy.clone() };
+            let Facts { identity, limits, .. } = &mut facts;
+            (identity.firmware, identity.vendor, identity.part) = (firmware, vendor, part);
+            limits.atomics = atomics;
+            (limits.responder_rd_atomic, limits.initiator_rd_atomic) = (responder, initiator);
+            facts
         },
     )
 }
