@@ -64,7 +64,7 @@ impl Drop for Tree {
 
 /// Expands the braces of a path. Parses the list itself, because the tests also cover the parser of
 /// this crate.
-fn expanded(path: &str) -> Vec<String> {
+pub(crate) fn expanded(path: &str) -> Vec<String> {
     let Some((before, rest)) = path.split_once('{') else { return vec![path.into()] };
     let (list, after) = rest.split_once('}').unwrap();
     let bounds = |range: &str| {

@@ -11,8 +11,7 @@ use probeline_verbs::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::tree::Tree;
-use crate::ward::{HEALTHY, Ward};
+use crate::ward::Ward;
 
 /// The checks of every machine; then those of every device and active port.
 const OF_MACHINE: [&str; 10] = [
@@ -182,30 +181,12 @@ proptest! {
         fates in vec(fate(), 90),
         facts in facts(),
     ) {
-        let tree = Tree::of(HEALTHY);
+        let ward = Ward::healthy();
         let mut paths = Vec::new();
-        files(tree.root(), &mut paths);
+        files(ward.tree.root(), &mut paths);
         for (path, fate) in paths.iter().zip(fates.iter().cycle()) {
             befall(path, fate);
         }
-        check(&Doctor::new(tree.root()), facts)?;
-    }
-
-    #[test]
-    fn a_device_may_report_anything(facts in facts()) {
-        let ward = Ward::healthy();
         check(&ward.doctor(), facts)?;
     }
-}
-
-#[test]
-fn an_empty_root_is_not_seen() {
-    let tree = Tree::of("");
-    let findings = Doctor::new(tree.root()).machine();
-    assert_eq!(findings.len(), OF_MACHINE.len());
-    for finding in &findings {
-        assert_eq!(finding.verdict, Verdict::NotSeen, "{}", finding.line(""));
-    }
-    let nowhere = Doctor::new("/nowhere/at/all").machine();
-    assert_eq!(nowhere.len(), OF_MACHINE.len());
 }

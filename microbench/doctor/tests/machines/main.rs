@@ -2,12 +2,11 @@
 //! replace real ones behind libibverbs' own functions.
 
 mod any;
-mod devices;
-mod machine;
-mod presence;
+mod cases;
 #[path = "../../../../verbs/tests/stand_in/mod.rs"]
 #[allow(dead_code, reason = "shared with the tests of the verbs")]
 mod stand_in;
+mod surveys;
 #[path = "../../../../pin/tests/machines/tree.rs"]
 #[allow(dead_code, reason = "shared with the tests of pin")]
 mod tree;

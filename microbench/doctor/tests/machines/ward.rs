@@ -2,18 +2,19 @@
 
 use core::time::Duration;
 use std::fs;
+use std::os::unix::fs::symlink;
 
-use probeline_doctor::{Doctor, Finding, Questions, Survey, Verdict, survey};
+use probeline_doctor::{Doctor, Finding, Questions, Survey, survey};
 use probeline_verbs_sys::IBV_MTU_4096;
 
-use crate::stand_in::{Device, Fabric, Faults, Setup};
-use crate::tree::Tree;
+use crate::stand_in::{Atomics, Fabric, Faults, Setup};
+use crate::tree::{Tree, expanded};
 
 /// Longer than any device here takes to answer, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Two sockets with four cores each, and a ConnectX-6 for RoCE on the second.
-pub(crate) const HEALTHY: &str = "\
+const HEALTHY: &str = "\
     proc/loadavg: 0.10 0.05 0.01 1/500 1000
     proc/cmdline: BOOT_IMAGE=/vmlinuz quiet
     proc/cpuinfo: flags : fpu erms
@@ -54,87 +55,133 @@ pub(crate) const HEALTHY: &str = "\
 const LINK_OF_200: (u8, u8) = (2, 64);
 
 /// The PCI folder of the card.
-pub(crate) const CARD: &str = "sys/devices/pci0000:3a/0000:3b:00.0";
+const CARD: &str = "sys/devices/pci0000:3a/0000:3b:00.0";
 
 /// A simulated machine, and its devices behind libibverbs.
 pub(crate) struct Ward {
-    tree: Tree,
+    pub(crate) tree: Tree,
     setup: Setup,
-    break_it: fn(&mut Faults),
+    faults: Faults,
+    /// Whether libibverbs lists the device.
+    listed: bool,
 }
 
 impl Ward {
     /// Creates a machine without problems.
     pub(crate) fn healthy() -> Self {
-        Self::of(HEALTHY)
-    }
-
-    /// Creates a machine with these files and with the files of `/proc` that have several lines.
-    pub(crate) fn of(files: &str) -> Self {
         let ward = Self {
-            tree: Tree::of(files),
+            tree: Tree::of(HEALTHY),
             setup: Setup::with(|device| {
                 (device.name, device.mtu, device.link) = ("mlx5_0", IBV_MTU_4096, LINK_OF_200);
             }),
-            break_it: |_| {},
+            faults: Faults::default(),
+            listed: true,
         };
-        ward.file("proc/meminfo", "MemTotal: 268435456 kB\nMemAvailable: 250000000 kB\n")
-            .file("proc/self/limits", "Limit\nMax locked memory  unlimited  unlimited  bytes\n")
-            .file("proc/self/status", "CapEff:\t0000000000000000\nCpus_allowed_list:\t0-7\n")
-            .file(&format!("{CARD}/config"), [0x5a; 64])
+        ward.file(&format!("{CARD}/config"), [0x5a; 64])
+            .change("proc/meminfo: MemTotal: 268435456 kB\\nMemAvailable: 250000000 kB\\n")
+            .change("proc/self/limits: Limit\\nMax locked memory  unlimited  unlimited  bytes\\n")
+            .change("proc/self/status: CapEff:\\t0000000000000000\\nCpus_allowed_list:\\t0-7\\n")
     }
 
-    /// Replaces the content of a file.
-    pub(crate) fn file(self, path: &str, content: impl AsRef<[u8]>) -> Self {
+    /// Changes the machine: `PATH: CONTENT` writes a file, `PATH -> TARGET` a link, and `without PATH`
+    /// removes either or a folder; `CARD` is the folder of the card. Anything else is a property of the
+    /// first device and its value.
+    pub(crate) fn change(mut self, line: &'static str) -> Self {
+        let path = |path: &str| path.replace("CARD", CARD);
+        let words: Vec<&'static str> = line.split(' ').collect();
+        let number = |at: usize| words[at].parse().unwrap();
+        let hexadecimal = |at: usize| u32::from_str_radix(words[at].trim_start_matches("0x"), 16);
+        let device = &mut self.setup.devices[0];
+        match words[..] {
+            ["without", at] => return expanded(&path(at)).iter().fold(self, Self::without),
+            [link, "->", target] => {
+                let link = self.tree.root().join(path(link));
+                let _ = fs::remove_file(&link);
+                symlink(target, link).unwrap();
+            }
+            ["no", "device"] => self.listed = false,
+            ["no", "card"] => {
+                self.listed = false;
+                let gone = ["sys/class/infiniband", "sys/class/infiniband_verbs", "dev/infiniband"];
+                return gone
+                    .into_iter()
+                    .map(str::to_owned)
+                    .fold(self, |ward, at| ward.without(&at));
+            }
+            ["card", vendor, device, class] => {
+                let at = "sys/bus/pci/devices/0000:65:00.0";
+                let files = [("vendor", vendor), ("device", device), ("class", class)];
+                let file =
+                    |ward: Self, (name, content)| ward.file(&format!("{at}/{name}"), content);
+                return files.into_iter().fold(self, file);
+            }
+            ["control", "none"] => return self.file(&format!("{CARD}/config"), [0; 256]),
+            ["control", _] => {
+                let control = u16::try_from(hexadecimal(1).unwrap()).unwrap();
+                let mut config = [0; 256];
+                (config[0x06], config[0x34], config[0x60]) = (0x10, 0x60, 0x10);
+                config[0x68..0x6a].copy_from_slice(&control.to_le_bytes());
+                return self.file(&format!("{CARD}/config"), config);
+            }
+            ["software", _] => {
+                (device.vendor, device.firmware) = (hexadecimal(1).unwrap(), "");
+                let class = "sys/class/infiniband/mlx5_0".to_owned();
+                let ward = self.without(&format!("{class}/device"));
+                return ward.file(&format!("{class}/parent"), "eth0\n");
+            }
+            ["device", name] => device.name = name,
+            ["second", name] => {
+                let mut second = device.clone();
+                (second.name, second.active) = (name, true);
+                self.setup.devices.push(second);
+            }
+            ["firmware", version] => device.firmware = version,
+            ["firmware"] => device.firmware = "",
+            ["atomics", _] => device.atomics = number(1),
+            ["part", _] => device.part = number(1),
+            ["reads", _] => device.reads = words[1].parse().unwrap(),
+            ["mtu", _] => device.mtu = number(1),
+            ["link", width, speed] => {
+                device.link = (width.parse().unwrap(), speed.parse().unwrap());
+            }
+            ["down"] => device.active = false,
+            ["infiniband"] => device.ethernet = false,
+            ["gids"] => device.gids = Vec::new(),
+            ["gids", _] => device.gids = vec![("fe80::1", number(1))],
+            ["fault", "swapped"] => self.faults.atomics = Atomics::Swapped,
+            ["fault", "idle"] => self.faults.atomics = Atomics::Idle,
+            ["fault", "wrong"] => self.faults.atomics = Atomics::Wrong,
+            ["fault", "silent"] => self.faults.poll = Some(0),
+            ["fault", verb, errno] => {
+                let names = ["ENOMEM", "EPERM", "EINVAL", "EACCES"];
+                let numbers = [libc::ENOMEM, libc::EPERM, libc::EINVAL, libc::EACCES];
+                let at = names.iter().position(|name| *name == errno).unwrap();
+                self.faults.call = Some((verb, 0, numbers[at]));
+            }
+            _ => {
+                let (at, content) =
+                    line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
+                let content = content.replace("\\n", "\n").replace("\\t", "\t") + "\n";
+                let files = expanded(&path(at));
+                return files.iter().fold(self, |ward, at| ward.file(at, &content));
+            }
+        }
+        self
+    }
+
+    fn file(self, path: &str, content: impl AsRef<[u8]>) -> Self {
         let path = self.tree.root().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
         self
     }
 
-    /// Removes a file, a link or a folder.
-    pub(crate) fn without(self, path: &str) -> Self {
+    fn without(self, path: &String) -> Self {
         let path = self.tree.root().join(path);
-        if path.symlink_metadata().unwrap().is_dir() {
-            fs::remove_dir_all(path).unwrap();
-        } else {
-            fs::remove_file(path).unwrap();
+        match path.symlink_metadata().unwrap().is_dir() {
+            true => fs::remove_dir_all(path).unwrap(),
+            false => fs::remove_file(path).unwrap(),
         }
-        self
-    }
-
-    /// Replaces the driver of the card.
-    pub(crate) fn driver(self, module: &str) -> Self {
-        let link = format!("{CARD}/driver");
-        let ward = self.without(&link);
-        let target = format!("../../../bus/pci/drivers/{module}");
-        std::os::unix::fs::symlink(target, ward.tree.root().join(link)).unwrap();
-        ward
-    }
-
-    /// Changes the first device.
-    pub(crate) fn device(mut self, change: impl FnOnce(&mut Device)) -> Self {
-        change(&mut self.setup.devices[0]);
-        self
-    }
-
-    /// Adds a second device: a changed copy of the first.
-    pub(crate) fn second(mut self, change: impl FnOnce(&mut Device)) -> Self {
-        let mut second = self.setup.devices[0].clone();
-        change(&mut second);
-        self.setup.devices.push(second);
-        self
-    }
-
-    /// Removes the devices behind libibverbs.
-    pub(crate) fn unlisted(mut self) -> Self {
-        self.setup.devices.clear();
-        self
-    }
-
-    /// Injects faults into the devices.
-    pub(crate) fn broken(mut self, break_it: fn(&mut Faults)) -> Self {
-        self.break_it = break_it;
         self
     }
 
@@ -144,15 +191,16 @@ impl Ward {
 
     /// Returns the survey of libibverbs here.
     pub(crate) fn survey(&self) -> Survey {
-        self.survey_within(PATIENCE)
-    }
-
-    fn survey_within(&self, patience: Duration) -> Survey {
         let fabric = Fabric::new();
-        let machine = fabric.machine(self.setup.clone());
-        machine.break_it(self.break_it);
+        let mut setup = self.setup.clone();
+        setup.devices.retain(|_| self.listed);
+        let machine = fabric.machine(setup);
+        machine.break_it(|faults| {
+            (faults.atomics, faults.poll, faults.call) =
+                (self.faults.atomics, self.faults.poll, self.faults.call);
+        });
         let questions = Questions { device: None, trial: true };
-        let survey = survey(move || Ok(machine.libibverbs()), &questions, patience);
+        let survey = survey(move || Ok(machine.libibverbs()), &questions, PATIENCE);
         fabric.judge();
         survey
     }
@@ -160,33 +208,27 @@ impl Ward {
     pub(crate) fn findings(&self) -> Vec<Finding> {
         self.doctor().examine(&self.survey())
     }
-
-    /// Asserts the verdict of `check` of `subject`, and parts of its line.
-    #[track_caller]
-    pub(crate) fn says(&self, subject: &str, check: &str, verdict: Verdict, parts: &[&str]) {
-        expect(&self.findings(), subject, check, verdict, parts);
-    }
 }
 
-/// Asserts that there is exactly one such finding, with this verdict and these parts in its line.
+/// Asserts that exactly one finding has the head of `expected`, a verdict, a subject and a check, and
+/// that its line has the parts after it; none if the verdict is `absent`.
 #[track_caller]
-pub(crate) fn expect(
-    findings: &[Finding],
-    subject: &str,
-    check: &str,
-    verdict: Verdict,
-    parts: &[&str],
-) {
-    let is_it =
-        |finding: &&Finding| finding.check == check && finding.subject.to_string() == subject;
-    let found: Vec<_> = findings.iter().filter(is_it).collect();
-    let [finding] = &found[..] else { panic!("{subject}, {check}: {found:#?}\n{findings:#?}") };
-    assert_eq!(finding.verdict, verdict, "{}", finding.line(""));
-    let line = finding.line("notes");
-    for part in parts {
-        assert!(line.contains(part), "{line:?} lacks {part:?}");
+pub(crate) fn expect(findings: &[Finding], expected: &str) {
+    let (head, parts) = expected.split_once(':').unwrap();
+    let of_check = |finding: &&Finding| {
+        let Finding { subject, check, .. } = finding;
+        head.get(14..).unwrap() == format!("{subject}, {check}")
+    };
+    let found: Vec<String> =
+        findings.iter().filter(of_check).map(|finding| finding.line("notes")).collect();
+    if head.starts_with("absent") {
+        assert_eq!(found, [""; 0], "{expected}");
+        return;
     }
-    let wrong = matches!(verdict, Verdict::Broken | Verdict::LookAtThis);
-    assert!(!wrong || finding.consequence.is_some(), "no consequence: {line}");
-    assert!(!wrong || finding.command.is_some(), "no way on: {line}");
+    let [line] = &found[..] else { panic!("{expected}: {found:#?}\n{findings:#?}") };
+    let mut rest = line.strip_prefix(head).unwrap_or_else(|| panic!("{expected}\n{line}"));
+    for part in parts.split('*').map(str::trim) {
+        let at = rest.find(part).unwrap_or_else(|| panic!("{part:?} of {expected}\n{line}"));
+        rest = &rest[at + part.len()..];
+    }
 }
