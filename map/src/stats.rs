@@ -9,6 +9,7 @@ counters! {
     ///
     /// [`reads`](Self::reads) are hits and misses; [`writes`](Self::writes) are inserts, updates,
     /// evictions and drops. Operations that end in an error count as `failed` only.
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
     pub struct Stats {
         /// Gets that found the key.
         pub hits,

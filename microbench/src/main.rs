@@ -22,6 +22,7 @@ mod pinning;
 mod progress;
 mod run_report;
 mod scenario;
+mod series;
 mod size;
 mod table;
 mod terminal;

@@ -14,6 +14,10 @@ use serde_json::Value;
 /// workloads in two ways.
 const ROWS: usize = 2 * 10 + 3 + 2 + 2 * 3;
 
+/// Options for a short comparison.
+const SHORT: [&str; 8] =
+    ["--rounds", "2", "--ops", "200", "--seconds-per-measurement", "0.002", "--table-size", "1MiB"];
+
 fn json(path: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
@@ -33,9 +37,9 @@ fn rows<'a>(report: &'a Value, name: &str) -> Vec<&'a Value> {
 fn columns_are_side_by_side_and_one_fails_alone() {
     let scratch = Scratch::new();
     let files = ["json", "csv", "md"].map(|name| scratch.path(name));
-    let columns = ["compare", "--quick", "--columns", "sim,shm,shm-posted,osc-sm"];
+    let columns = ["compare", "--columns", "sim,shm,shm-posted,osc-sm"];
     let outputs = ["--json", &files[0], "--csv", &files[1], "--markdown", &files[2]];
-    let options = [&columns[..], &outputs].concat();
+    let options = [&columns[..], &SHORT, &outputs].concat();
     let ended = Running::start(probeline(&options).env("PATH", "")).end();
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let missing = "neither mpirun.openmpi nor mpirun is in PATH";
@@ -69,8 +73,8 @@ fn columns_are_side_by_side_and_one_fails_alone() {
     assert_eq!(page.lines().filter(|line| line.starts_with("| READ")).count(), 10);
     // The option reaches the benchmarks: an insert in the other rank's part, as half of them are,
     // takes two roundtrips and not one.
-    let paper = ["compare", "--quick", "--columns", "sim", "--paper", "--json", &files[0]];
-    run(&paper).printed();
+    let paper = ["compare", "--columns", "sim", "--paper", "--json", &files[0]];
+    run(&[&paper[..], &SHORT].concat()).printed();
     let report = json(&files[0]);
     let inserted = rows(&report, "sim").into_iter().find(|row| row["measured"] == "inserted");
     assert!(inserted.unwrap()["median"].as_f64().unwrap() > 2_000.0, "{report}");
@@ -84,9 +88,9 @@ fn hanging(scratch: &Scratch, options: &[&str]) -> Running {
     let launcher = scratch.file("mpiexec.mpich", HANGS);
     fs::set_permissions(&launcher, PermissionsExt::from_mode(0o755)).unwrap();
     let worker = format!("mpich={}", env!("CARGO_BIN_EXE_probeline"));
-    let columns = ["compare", "--quick", "--columns", "sim,mpich", "--worker", &worker];
+    let columns = ["compare", "--columns", "sim,mpich", "--worker", &worker];
     let folder = launcher.trim_end_matches("/mpiexec.mpich");
-    Running::start(probeline(&[&columns[..], options].concat()).env("PATH", folder))
+    Running::start(probeline(&[&columns[..], &SHORT, options].concat()).env("PATH", folder))
 }
 
 #[test]
@@ -130,7 +134,6 @@ fn invalid_options_are_rejected() {
         (&["--ranks", "1"], "another rank's words need two ranks at least: --ranks 2"),
         (&["--worker", "lam=a"], "write openmpi=PATH or mpich=PATH"),
         (&["--worker", "mpich="], "the path of a build with --features mpi is missing"),
-        (&["--quick", "--rounds", "3"], "cannot be used with"),
         (&["--step-timeout", "0"], "0 is not in 1..=86400"),
         (&["--table-size", "8B"], "--table-size 8B is too small"),
         (&["--json", "/nowhere/a"], "/nowhere/a cannot be written"),

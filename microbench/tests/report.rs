@@ -17,7 +17,8 @@ fn runs(scratch: &Scratch) -> Vec<String> {
     let throughput = ["bench-throughput", "--ops", "4000", "--table-size", "2MiB", "--repeat", "2"];
     let limits = ["limits", "--size", "1MiB", "--seconds-per-measurement", "0.001"];
     let limits = [&limits[..], &["--table-size", "64KiB", "--rounds", "2"]].concat();
-    let compare = ["compare", "--quick", "--columns", "shm,shm-posted", "--table-size", "1MiB"];
+    let compare = ["compare", "--columns", "shm,shm-posted", "--table-size", "1MiB"];
+    let compare = [&compare[..], &["--rounds", "2", "--ops", "200"]].concat();
     let simulate = ["simulate", "--machines", "2,4", "--ranks-per-machine", "1,4", "--ops", "40"];
     let simulate = [&simulate[..], &["--experiment", "throughput", "--truncate-us"]].concat();
     let tune = ["tune", "--table-size", "4MiB", "--rounds", "1", "--ops", "100"];
@@ -34,7 +35,7 @@ fn runs(scratch: &Scratch) -> Vec<String> {
         vec!["roundtrips", "--table-size", "256KiB"],
         limits,
         vec!["explore", "kanban:2", "--table-size", "1MiB"],
-        compare.to_vec(),
+        compare,
         simulate,
         [&tune[..], &["--out", tuning]].concat(),
         vec!["topology"],
@@ -83,12 +84,9 @@ fn a_page_of_real_runs() {
         "distribution-found-90",
         "throughput",
         "throughput-speedup",
-        "limit-share",
-        "floor-inserted",
         "paper-latency-local",
         "paper-latency",
         "paper-roundtrips-ratio",
-        "depth-transport",
         "compare-11-latency",
         "simulated-mixed-speedup",
         "paper-throughput-mixed",

@@ -1,5 +1,5 @@
-//! The limits of a transport: READs, compare-and-swaps and fetch-and-adds of random words, by size
-//! and by operations in flight, without a table.
+//! The limits of a transport: READs, WRITEs, compare-and-swaps and fetch-and-adds of random words, by
+//! size and by operations in flight, without a table.
 
 use core::hint::black_box;
 use core::ops::{Range, RangeInclusive};
@@ -25,8 +25,9 @@ const COMPLETIONS: usize = 64;
 pub struct Plan<'a> {
     /// The owners of the windows; each is equally likely.
     pub owners: &'a [Owner],
-    /// The words of each window. They must be 0, and stay 0: a compare-and-swap replaces 0 with 0,
-    /// and a fetch-and-add adds 0. With a single word all operations contend for it.
+    /// The words of each window. They must be 0, and stay 0 without WRITEs: a compare-and-swap
+    /// replaces 0 with 0, and a fetch-and-add adds 0. With a single word all operations contend for
+    /// it.
     pub words: Range<u64>,
     /// The time of each measurement, by the engine's clock.
     pub time: Duration,
@@ -42,10 +43,24 @@ pub enum Operation {
         /// The size in words, at least 1.
         words: u32,
     },
+    /// A WRITE of what is staged in the slot.
+    Write {
+        /// The size in words, at least 1.
+        words: u32,
+    },
     /// A compare-and-swap.
     Swap,
     /// A fetch-and-add, of 0.
     Add,
+}
+
+impl Operation {
+    fn words(self) -> u32 {
+        match self {
+            Self::Read { words } | Self::Write { words } => words,
+            Self::Swap | Self::Add => 1,
+        }
+    }
 }
 
 /// The rate of one kind of operation at one depth.
@@ -74,6 +89,8 @@ pub struct Meter<'a, T, N> {
     now_ns: N,
     plan: Plan<'a>,
     random: Random,
+    /// The result of the last operation of [`Meter::once`].
+    last: u64,
 }
 
 impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
@@ -96,7 +113,7 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
             return Err(RemoteError::Words { words: plan.words, window_words });
         }
         match engine.in_flight() {
-            0 => Ok(Self { engine, now_ns, plan, random: Random::new(seed) }),
+            0 => Ok(Self { engine, now_ns, plan, random: Random::new(seed), last: 0 }),
             in_flight => Err(RemoteError::InFlight(in_flight)),
         }
     }
@@ -180,28 +197,46 @@ impl<'a, T: Transport, N: Fn(&T) -> u64> Meter<'a, T, N> {
         WORDS.into_iter().filter(|words| sizes.contains(words)).map(time).collect()
     }
 
-    fn now_ns(&self) -> u64 {
+    /// Executes one operation with slot 0 and waits for it. Its address depends on the result of the
+    /// previous one, as far as the CPU knows, so that operations do not overlap.
+    ///
+    /// # Errors
+    /// [`RemoteError`] if the engine refuses or fails the operation.
+    pub fn once(&mut self, operation: Operation) -> Result<(), RemoteError> {
+        self.post(operation, 0, self.last)?;
+        let mut completion = [Completion::default()];
+        while self.engine.poll(&mut completion)? == 0 {}
+        self.last = self.value(operation, 0, completion[0].result?)?;
+        Ok(())
+    }
+
+    /// Returns the engine's clock in nanoseconds.
+    pub fn now_ns(&self) -> u64 {
         (self.now_ns)(self.engine)
     }
 
     /// Posts an operation on a random word, whose address depends on `value` as far as the CPU
     /// knows.
     fn post(&mut self, operation: Operation, slot: u32, value: u64) -> Result<(), RemoteError> {
-        let words = match operation {
-            Operation::Read { words } => words,
-            Operation::Swap | Operation::Add => 1,
-        };
+        let words = operation.words();
         let Range { start, end } = self.plan.words;
         let places = (end - start).saturating_sub(u64::from(words)) + 1;
-        let owner = below(self.random.next(), self.plan.owners.len() as u64);
+        let owner = match *self.plan.owners {
+            [only] => Some(only),
+            ref all => {
+                let at = usize::try_from(below(self.random.next(), all.len() as u64)).ok();
+                at.and_then(|at| all.get(at).copied())
+            }
+        };
         let index = start + below(self.random.next(), places) + (black_box(0) & value);
-        let owner = usize::try_from(owner).ok().and_then(|at| self.plan.owners.get(at));
-        let at = RemoteWord { owner: *owner.ok_or(RemoteError::NoOwners)?, index };
-        let token = Token(slot.into());
+        let at = RemoteWord { owner: owner.ok_or(RemoteError::NoOwners)?, index };
+        let (token, local) = (Token(slot.into()), Local { slot: Slot(slot), start: 0, words });
         match operation {
             Operation::Read { words } => {
-                let into = Local { slot: Slot(slot), start: 0, words };
-                self.engine.read(token, Segment { start: at, words }, into)?;
+                self.engine.read(token, Segment { start: at, words }, local)?;
+            }
+            Operation::Write { words } => {
+                self.engine.write(token, local, Segment { start: at, words })?;
             }
             Operation::Swap => self.engine.compare_and_swap(token, at, 0, 0)?,
             Operation::Add => self.engine.fetch_add(token, at, 0)?,

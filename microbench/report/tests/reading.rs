@@ -153,13 +153,13 @@ fn plots_without_data_are_omitted_and_named() {
     let scratch = Scratch::new();
     let report = read(&scratch.runs(&[throughput("shm", 2, 1e6)])).unwrap();
     let names: Vec<String> = report.svgs().into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, ["throughput", "limit-share"]);
+    assert_eq!(names, ["throughput"]);
     let page = report.html(TITLE);
     for missing in [
         "Latency by load factor: no run",
         "Latency distributions: no given run",
         "Speedup of find-or-puts: all given runs",
-        "no run of limits was given",
+        "Transports side by side: no run of compare",
         "no findings of the doctor",
     ] {
         assert!(page.contains(missing), "{missing}");
@@ -174,14 +174,11 @@ fn fields_that_rows_lack_are_left_out() {
     for row in old["rows"].as_array_mut().unwrap() {
         let row = row.as_object_mut().unwrap();
         row.remove("histogram");
-        row.remove("times_floor");
     }
     let report = read(&scratch.runs(&[old])).unwrap();
     let names: Vec<String> = report.svgs().into_iter().map(|(name, _)| name).collect();
     assert!(names.contains(&"latency-inserted".to_owned()));
-    assert!(
-        !names.iter().any(|name| name.starts_with("distribution") || name.starts_with("floor"))
-    );
+    assert!(!names.iter().any(|name| name.starts_with("distribution")));
 }
 
 #[test]
@@ -205,21 +202,6 @@ fn unknown_commands_are_shown_unchanged() {
     ] {
         assert!(page.contains(text), "{text}");
     }
-}
-
-#[test]
-fn a_simulated_cluster_names_its_bound() {
-    let scratch = Scratch::new();
-    let said = |bound: Value| {
-        let mut one = simulate();
-        for row in one["rows"].as_array_mut().unwrap() {
-            row["bound"] = bound.clone();
-        }
-        read(&scratch.runs(&[one])).unwrap().html(TITLE)
-    };
-    let page = said(json!("bandwidth"));
-    assert!(page.contains("What sets it: bandwidth."));
-    assert!(!said(Value::Null).contains("What sets it: bandwidth"));
 }
 
 #[test]

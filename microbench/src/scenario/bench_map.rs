@@ -8,8 +8,7 @@ use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum, value_parser};
 use probeline::map::{Config, Map, Mode, Operation, Stats};
 use probeline::transport::{Exchange, Owner, Sizes};
-use probeline_results::{Note, Row, gather_values};
-use serde::{Deserialize, Serialize};
+use probeline_results::{Note, Row};
 
 use self::entries::{Entry, Key, Value};
 use self::row::MapRow;
@@ -22,6 +21,7 @@ use crate::keys::Keys;
 use crate::machine::less_than;
 use crate::progress::Progress;
 use crate::run_report::aligned;
+use crate::series::Run;
 use crate::size::Size;
 use crate::table::{MOST_BATCH, MOST_IN_FLIGHT};
 use crate::timed::Timed;
@@ -162,68 +162,6 @@ impl Step {
     }
 }
 
-/// One run of all ranks.
-#[derive(Clone, Copy, Default)]
-struct Run {
-    took_ns: u64,
-    /// The sum of the times of all ranks, in nanoseconds.
-    rank_ns: u64,
-    counts: Counts,
-}
-
-/// The counters of all ranks that a row shows.
-#[derive(Clone, Copy, Default, Serialize, Deserialize)]
-struct Counts {
-    hits: u64,
-    misses: u64,
-    busy: u64,
-    inserts: u64,
-    updates: u64,
-    evictions: u64,
-    drops: u64,
-    looks: u64,
-    failed_checks: u64,
-    lost_claims: u64,
-    operations: u64,
-}
-
-impl Counts {
-    fn of(stats: &Stats) -> Self {
-        let Stats { hits, misses, busy, inserts, updates, evictions, drops, .. } = *stats;
-        let Stats { looks, failed_checks, lost_claims, .. } = *stats;
-        let operations = stats.reads() + stats.writes();
-        Self {
-            hits,
-            misses,
-            busy,
-            inserts,
-            updates,
-            evictions,
-            drops,
-            looks,
-            failed_checks,
-            lost_claims,
-            operations,
-        }
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Self {
-            hits: self.hits + other.hits,
-            misses: self.misses + other.misses,
-            busy: self.busy + other.busy,
-            inserts: self.inserts + other.inserts,
-            updates: self.updates + other.updates,
-            evictions: self.evictions + other.evictions,
-            drops: self.drops + other.drops,
-            looks: self.looks + other.looks,
-            failed_checks: self.failed_checks + other.failed_checks,
-            lost_claims: self.lost_claims + other.lost_claims,
-            operations: self.operations + other.operations,
-        }
-    }
-}
-
 type RankMap<'e, T> = Map<&'e mut T, Vec<Operation<Key, Value>>, Key, Value>;
 
 /// The map of a rank, and its buffers.
@@ -234,14 +172,13 @@ struct Client<'e, T: Timed> {
 }
 
 impl<T: Timed> Client<'_, T> {
-    /// Runs one workload of all ranks, which leave a barrier at different times: with one clock a run
-    /// takes from the first start to the last end, otherwise as long as the slowest rank.
+    /// Runs one workload of all ranks.
     fn once(
         &mut self,
         workload: Workload,
         numbers: &[u64],
         exchange: &mut dyn Exchange,
-    ) -> Result<Run> {
+    ) -> Result<Run<Stats>> {
         self.map.reset_stats();
         exchange.barrier()?;
         let start_ns = self.map.transport().now_ns();
@@ -250,19 +187,8 @@ impl<T: Timed> Client<'_, T> {
             self.entry.get_all(&mut self.map, gets)?;
             self.entry.put_all(&mut self.map, puts)?;
         }
-        let end_ns = self.map.transport().now_ns();
-        let mine = (start_ns, end_ns, Counts::of(self.map.stats()));
-        let ranks = gather_values(exchange, &mine)?;
-        let first_ns = ranks.iter().map(|rank| rank.0).min().unwrap_or(0);
-        let last_ns = ranks.iter().map(|rank| rank.1).max().unwrap_or(0);
-        let times_ns = || ranks.iter().map(|rank| rank.1 - rank.0);
-        let slowest_ns = times_ns().max().unwrap_or(0);
-        let one_clock = self.map.transport().has_one_clock();
-        Ok(Run {
-            took_ns: if one_clock { last_ns.saturating_sub(first_ns) } else { slowest_ns },
-            rank_ns: times_ns().sum(),
-            counts: ranks.iter().fold(Counts::default(), |sum, rank| sum.plus(rank.2)),
-        })
+        let plus = |one: Stats, other| one.plus(&other);
+        Run::gather(self.map.transport(), start_ns, *self.map.stats(), plus, exchange)
     }
 }
 
@@ -379,7 +305,7 @@ impl MapArgs {
         client: &mut Client<'_, T>,
         step: &Step,
         exchange: &mut dyn Exchange,
-    ) -> Result<Vec<Run>> {
+    ) -> Result<Vec<Run<Stats>>> {
         let is_fill = step.workload == Workload::Fill;
         let is_asked = !is_fill || self.workload.contains(&Workload::Fill);
         let mut runs = Vec::new();
@@ -485,7 +411,7 @@ impl Scenario for MapArgs {
                 );
                 let runs = self.measure(&mut client, step, exchange)?;
                 let held = client.map.held_lock();
-                rows.extend(MapRow::new(step, self.job.ranks, &runs, limit, held));
+                rows.extend(MapRow::new(step, self.job.ranks, runs, limit, held));
             }
             client.map.clear(exchange)?;
         }

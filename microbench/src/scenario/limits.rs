@@ -15,6 +15,7 @@ use probeline_results::{Note, Row};
 pub(crate) use self::beside::TableLimit;
 use self::cores::Cores;
 use self::row::OfTransport;
+pub(crate) use self::row::operation_name;
 use super::{of_rank_0, peer, report_job};
 use crate::cli::{JobArgs, TransportName, seconds};
 use crate::failure::{Failure, Result};
@@ -206,7 +207,7 @@ impl LimitsArgs {
                 if one_word && matches!(operation, Operation::Read { .. }) {
                     continue;
                 }
-                announce(&format!("{}, {depth} in flight", row::name(operation, one_word)));
+                announce(&format!("{}, {depth} in flight", operation_name(operation, one_word)));
                 all.push(OfTransport { rate: meter.rate(operation, depth)?, one_word });
                 of_rank_0(exchange, &true)?;
             }

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use probeline::table::{Config, Outcome, Stats};
 use probeline::transport::{Exchange, Owner, Sizes};
 use probeline_results::format::{fixed, millions, percent, text};
-use probeline_results::{Note, Row, gather_values, row};
+use probeline_results::{Note, Row, row};
 
 use super::limits::TableLimit;
 use super::report_job;
@@ -18,6 +18,7 @@ use crate::keys::Keys;
 use crate::machine::less_than;
 use crate::progress::Progress;
 use crate::run_report::aligned;
+use crate::series::{Run, Series};
 use crate::size::Size;
 use crate::table::{BatchArgs, CachedTable, PipelineArgs, engine_sizes, find_or_put_all, outcomes};
 use crate::timed::Timed;
@@ -124,13 +125,6 @@ impl ThroughputRow {
             )
         })
     }
-}
-
-struct Run {
-    took_ns: u64,
-    /// The sum of the times of all ranks, in nanoseconds.
-    rank_ns: u64,
-    stats: Stats,
 }
 
 pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
@@ -246,21 +240,20 @@ impl ThroughputArgs {
 
     /// Returns the expected time of a run: that of the previous run, or for the first run the
     /// minimum by the limit.
-    fn expected(&self, before: Option<&Run>, limit: Option<&TableLimit>) -> Duration {
+    fn expected(&self, before: Option<&Run<Stats>>, limit: Option<&TableLimit>) -> Duration {
         let operations = f64::from(self.ops) * f64::from(self.job.ranks);
         let least = limit.map(|limit| operations / limit.per_second(1.0));
         let before = before.map(|run| run.took_ns as f64 / 1e9);
         Duration::try_from_secs_f64(before.or(least).unwrap_or(0.0)).unwrap_or(Duration::MAX)
     }
 
-    /// Executes one run of all ranks, which leave a barrier at different times: with one clock a
-    /// run takes from the first start to the last end, otherwise as long as the slowest rank.
+    /// Executes one run of all ranks.
     fn once<T: Timed>(
         table: &mut CachedTable<T>,
         keys: &[u64],
         outcomes: &mut [Outcome],
         exchange: &mut dyn Exchange,
-    ) -> Result<Run> {
+    ) -> Result<Run<Stats>> {
         table.clear(exchange)?;
         for &key in keys.iter().take(keys.len() / WARM_UP_SHARE) {
             table.find(key)?;
@@ -269,52 +262,41 @@ impl ThroughputArgs {
         exchange.barrier()?;
         let start_ns = table.transport().now_ns();
         find_or_put_all(table, keys, outcomes)?;
-        let end_ns = table.transport().now_ns();
-        let ranks = gather_values(exchange, &(start_ns, end_ns, *table.stats()))?;
-        let first_ns = ranks.iter().map(|rank| rank.0).min().unwrap_or(0);
-        let last_ns = ranks.iter().map(|rank| rank.1).max().unwrap_or(0);
-        let times_ns = || ranks.iter().map(|rank| rank.1 - rank.0);
-        let slowest_ns = times_ns().max().unwrap_or(0);
-        let one_clock = table.transport().has_one_clock();
-        Ok(Run {
-            took_ns: if one_clock { last_ns.saturating_sub(first_ns) } else { slowest_ns },
-            rank_ns: times_ns().sum(),
-            stats: ranks.iter().map(|rank| rank.2).sum(),
-        })
+        let plus = |one, other| [one, other].into_iter().sum();
+        Run::gather(table.transport(), start_ns, *table.stats(), plus, exchange)
     }
 
+    /// Returns the row of these runs; `None` without runs.
     fn row(
         &self,
         workload: Workload,
         buckets: u64,
-        mut runs: Vec<Run>,
+        runs: Vec<Run<Stats>>,
         limit: Option<&TableLimit>,
-    ) -> ThroughputRow {
-        runs.sort_by_key(|run| run.took_ns);
+    ) -> Option<ThroughputRow> {
         let operations = u64::from(self.ops) * u64::from(self.job.ranks);
-        let rate = |run: &Run| operations as f64 * 1e9 / run.took_ns.max(1) as f64;
-        let median = &runs[runs.len() / 2];
+        let Series { median, rates: [rate, least, most] } = Series::new(runs, |_| operations)?;
         let share = |part: u64| part as f64 / operations.max(1) as f64;
         let (stats, total) = (median.stats, median.stats.total());
         let limit = limit.map(|limit| limit.per_second(share(stats.inserted.operations)));
-        ThroughputRow {
+        Some(ThroughputRow {
             workload: name(workload),
             ranks: self.job.ranks,
             operations,
             found_share: share(stats.found.operations),
             inserted_share: share(stats.inserted.operations),
             full: stats.full.operations,
-            median_ops_per_s: rate(median),
-            least_ops_per_s: runs.last().map_or(0.0, rate),
-            most_ops_per_s: runs.first().map_or(0.0, rate),
+            median_ops_per_s: rate,
+            least_ops_per_s: least,
+            most_ops_per_s: most,
             limit_ops_per_s: limit,
-            limit_share: limit.map(|limit| rate(median) / limit),
+            limit_share: limit.map(|limit| rate / limit),
             mean_latency_ns: share(median.rank_ns),
             load_factor: stats.inserted.operations as f64 / buckets as f64,
             effective_roundtrips: share(total.effective_roundtrips),
             claims_lost: total.claims_lost,
             cache_hit_share: share(total.cache_hits),
-        }
+        })
     }
 }
 
@@ -342,13 +324,13 @@ impl Scenario for ThroughputArgs {
             let done = (rows.len() * self.repeat as usize) as u64;
             let draw = || keys.draw(self.ops as usize, self.job.seed, me.0);
             let keys = progress.during(done, "drawing keys", draw)?;
-            let mut runs: Vec<Run> = Vec::new();
+            let mut runs = Vec::new();
             for _ in 0..self.repeat {
                 let longest = self.expected(runs.last(), limit.as_ref());
                 progress.expecting(done + runs.len() as u64, &name(workload), longest);
                 runs.push(Self::once(&mut table, &keys, &mut outcomes, exchange)?);
             }
-            rows.push(self.row(workload, buckets, runs, limit.as_ref()));
+            rows.extend(self.row(workload, buckets, runs, limit.as_ref()));
         }
         Ok((rows, limit))
     }

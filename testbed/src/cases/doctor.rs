@@ -85,7 +85,8 @@ fn accepts(testbed: &Testbed) -> Result<()> {
 fn findings_in_results(testbed: &Testbed) -> Result<()> {
     let quick = "--ranks 2 --pin none --table-size 128KiB -C 8 --load-factors 0.1 --ops 100";
     let latency = format!("bench-latency --transport verbs {quick}");
-    let columns = "compare --columns verbs --ranks 2 --table-size 128KiB --quick".to_owned();
+    let few = "--rounds 2 --ops 200 --seconds-per-measurement 0.002";
+    let columns = format!("compare --columns verbs --ranks 2 --table-size 128KiB {few}");
     for arguments in [latency, columns] {
         let command = format!(
             "{SECRET} {} {arguments} --json $SHARE/doctor.json >$SHARE/doctor.txt 2>&1 || \

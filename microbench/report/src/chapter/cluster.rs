@@ -1,5 +1,4 @@
-//! Plots of simulated clusters by machines: throughput, speedup and the share of the bound (paper
-//! Fig. 3).
+//! Plots of simulated clusters by machines: throughput and speedup (paper Fig. 3).
 
 use super::{Sample, rows, series};
 use crate::distinct;
@@ -137,27 +136,6 @@ fn named(bases: &[Base]) -> String {
             each.collect::<Vec<_>>().join("; ")
         }
     }
-}
-
-/// Plots the throughput as a share of the highest that the profile allows.
-pub(super) fn bounds(runs: &[Run]) -> impl Iterator<Item = Plot> {
-    workloads(runs).into_iter().filter_map(|workload| {
-        let series = by_machines(runs, workload, &UNCUT, |_, row| row.number("bound_share"));
-        let of_workload = rows(runs, &COMMANDS).map(|(_, row)| row);
-        let of_workload = of_workload.filter(|row| row.text("workload") == Some(workload));
-        let names = distinct(of_workload.filter_map(|row| row.text("bound")));
-        let texts = [
-            format!("bound-simulated-{workload}"),
-            format!("Simulated clusters as a share of their bound, {workload}"),
-            format!(
-                "Throughput divided by the highest that the profile allows for the least work of \
-                 the same operations. What sets it: {}.",
-                names.join("; ")
-            ),
-        ];
-        let spec = spec(texts, ("of the bound", Kind::FromZero));
-        Spec { guide: Guide::Level, ..spec }.plot(series)
-    })
 }
 
 #[cfg(test)]

@@ -2,10 +2,8 @@
 
 mod cluster;
 mod compare;
-mod depth;
 mod distribution;
 mod latency;
-mod limit;
 mod map;
 mod paper;
 mod surrogate;
@@ -33,10 +31,8 @@ pub(crate) fn all(runs: &[Run]) -> Vec<Chapter> {
         latency::chapter(runs),
         distribution::chapter(runs),
         throughput::chapter(runs),
-        limit::chapter(runs),
         map::chapter(runs),
         paper::chapter(runs),
-        depth::chapter(runs),
         compare::chapter(runs),
         surrogate::chapter(runs),
     ]

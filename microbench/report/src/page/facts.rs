@@ -12,13 +12,12 @@ const MOST_ROWS: usize = 400;
 /// Columns that another place of the page shows, or that have one value for each round.
 const NOT_SHOWN: [&str; 2] = ["histogram", "samples"];
 /// Commands whose rows have plots.
-const PLOTTED: [&str; 9] = [
+const PLOTTED: [&str; 8] = [
     "bench-latency",
     "bench-throughput",
     "bench-map",
     "roundtrips",
     "explore",
-    "limits",
     "compare",
     "simulate",
     // The page shows its findings in a separate section.

@@ -56,7 +56,7 @@ pub(crate) fn latency(transport: &str, times: f64) -> Value {
                     "operation": operation, "chunk_buckets": c, "load_factor": load,
                     "effective_roundtrips": 1.0 + load / f64::from(c),
                     "outgoing_roundtrips": 2.0 + load / f64::from(c),
-                    "operations": 10_000, "mean_ns": ns, "times_floor": 1.0 + load / 2.0,
+                    "operations": 10_000, "mean_ns": ns,
                     "histogram": histogram(ns),
                 }));
             }
@@ -72,7 +72,7 @@ pub(crate) fn throughput(transport: &str, ranks: u32, per_rank: f64) -> Value {
         json!({
             "workload": workload, "ranks": ranks, "operations": 1_000_000,
             "median_ops_per_s": rate * times, "least_ops_per_s": rate * times * 0.9,
-            "most_ops_per_s": rate * times * 1.1, "limit_share": 0.4 * times,
+            "most_ops_per_s": rate * times * 1.1,
             "mean_latency_ns": 20.0, "load_factor": 0.2, "effective_roundtrips": 1.1,
         })
     };
@@ -87,29 +87,9 @@ pub(crate) fn throughput(transport: &str, ranks: u32, per_rank: f64) -> Value {
 pub(crate) fn explore() -> Value {
     let rows = json!([{
         "model": "kanban:3", "ranks": 2, "states": 58_400, "arcs": 446_400, "seconds": 0.1,
-        "states_per_s": 584_000.0, "load_factor": 0.003, "limit_share": 0.2,
+        "states_per_s": 584_000.0, "load_factor": 0.003,
     }]);
     run("explore", "shm", json!({ "ranks": 2, "chunk_buckets": 8 }), rows)
-}
-
-pub(crate) fn limits() -> Value {
-    let mut rows = Vec::new();
-    for (limit, rate) in [("prefetched reads", 60e6), ("prefetched read, CAS", 30e6)] {
-        rows.push(json!({
-            "limit": limit, "of": "huge pages", "cores": 1, "in_flight": null,
-            "median_ops_per_s": rate, "mean_ns": 1e9 / rate, "prefetch": "32 ahead, far",
-        }));
-    }
-    for limit in ["READ 8 B", "READ 4096 B", "CAS one word"] {
-        for depth in [1_u32, 8, 64] {
-            let rate = 1e6 * f64::from(depth);
-            rows.push(json!({
-                "limit": limit, "of": "shm", "cores": null, "in_flight": depth,
-                "median_ops_per_s": rate, "mean_ns": 1e9 / rate, "prefetch": null,
-            }));
-        }
-    }
-    run("limits", "shm", json!({ "ranks": 2 }), Value::from(rows))
 }
 
 pub(crate) fn compare() -> Value {
@@ -137,8 +117,7 @@ pub(crate) fn simulate() -> Value {
                 "experiment": "throughput", "way": "paper", "machines": machines,
                 "ranks_per_machine": ranks, "workload": "mixed", "chunk_buckets": 32,
                 "load_factor": 0.01, "mean_latency_ns": 4e3, "ops_per_s": rate,
-                "truncated_ops_per_s": rate * 1.1, "bound": "NIC READ rate",
-                "bound_share": 0.5,
+                "truncated_ops_per_s": rate * 1.1,
             }));
         }
     }
@@ -192,7 +171,7 @@ pub(crate) fn all() -> Vec<Value> {
         all.push(throughput("shm", ranks, 30e6));
         all.push(throughput("verbs", ranks, 2e6));
     }
-    all.extend([explore(), limits(), compare(), simulate(), surrogate(), tune()]);
+    all.extend([explore(), compare(), simulate(), surrogate(), tune()]);
     let mut last =
         run("from-the-future", "shm", json!({}), json!([{ "what": "a row", "much": 7 }]));
     last["doctor"] = json!([

@@ -1,12 +1,13 @@
 //! The rows of `bench-map`.
 
-use probeline::map::HeldLock;
+use probeline::map::{HeldLock, Stats};
 use probeline_results::format::{fixed, millions, percent, text};
 use probeline_results::{Row, row};
 
 use super::entries::Limit;
-use super::{Run, Step, name_of};
+use super::{Step, name_of};
 use crate::cli::name;
+use crate::series::{Run, Series};
 
 row! {
     pub(crate) struct MapRow {
@@ -66,19 +67,15 @@ impl MapRow {
     pub(super) fn new(
         step: &Step,
         ranks: u32,
-        runs: &[Run],
+        runs: Vec<Run<Stats>>,
         limit: Option<Limit>,
         held: Option<HeldLock>,
     ) -> Option<Self> {
-        let mut runs = runs.to_vec();
-        runs.sort_by_key(|run| run.took_ns);
-        let (median, counts) = {
-            let median = runs.get(runs.len() / 2)?;
-            (median, median.counts)
-        };
-        let rate = |run: &Run| run.counts.operations as f64 * 1e9 / run.took_ns.max(1) as f64;
-        let operations = counts.operations.max(1) as f64;
-        let gets = counts.hits + counts.misses;
+        let count = |stats: &Stats| stats.reads() + stats.writes();
+        let Series { median, rates: [rate, least, most] } = Series::new(runs, count)?;
+        let counts = median.stats;
+        let operations = count(&counts).max(1) as f64;
+        let gets = counts.reads();
         let limit = limit.map(|limit| limit.per_second(1.0 - gets as f64 / operations));
         Some(Self {
             mode: name_of(step.mode).to_owned(),
@@ -87,12 +84,12 @@ impl MapRow {
             keys: name(step.keys),
             load_factor: step.load_factor,
             ranks,
-            operations: counts.operations,
-            median_ops_per_s: rate(median),
-            least_ops_per_s: runs.last().map_or(0.0, rate),
-            most_ops_per_s: runs.first().map_or(0.0, rate),
+            operations: count(&counts),
+            median_ops_per_s: rate,
+            least_ops_per_s: least,
+            most_ops_per_s: most,
             limit_ops_per_s: limit,
-            limit_share: limit.map(|limit| rate(median) / limit),
+            limit_share: limit.map(|limit| rate / limit),
             mean_latency_ns: median.rank_ns as f64 / operations,
             hits: counts.hits,
             misses: counts.misses,

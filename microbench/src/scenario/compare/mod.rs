@@ -32,7 +32,6 @@ use crate::table::AlgorithmArgs;
 /// Larger than the caches of a core, and small enough that filling a tenth of it, which some turns
 /// do, takes seconds over the slowest transport.
 const TABLE_SIZE: Size = Size::mib(32);
-const QUICK_TABLE_SIZE: Size = Size::mib(1);
 /// Options of jobs whose ranks others start. The command starts the ranks of all columns itself.
 const MEETING: [&str; 7] =
     ["two-nodes", "port", "exchange", "rendezvous", "rank", "secret-file", "allow-remote"];
@@ -78,10 +77,6 @@ pub(crate) struct CompareArgs {
     #[arg(long, default_value_t = 120, value_name = "SECONDS")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
     step_timeout: u64,
-
-    /// Two rounds of few operations: a check that it works, without useful figures
-    #[arg(long, conflicts_with_all = ["rounds", "ops", "seconds_per_measurement"])]
-    quick: bool,
 
     #[command(flatten)]
     algorithm: AlgorithmArgs,
@@ -142,13 +137,9 @@ impl CompareArgs {
                  {what}. On two machines run bench-latency over each transport in turn"
             )));
         }
-        if self.quick {
-            (self.rounds, self.ops, self.seconds_per_measurement) = (2, 200, 0.002);
-        }
-        let table_size = if self.quick { QUICK_TABLE_SIZE } else { TABLE_SIZE };
         let columns = self.columns();
         let transports: Vec<_> = columns.iter().map(|column| column.name.transport()).collect();
-        self.job.settle_columns(&transports, table_size, &[self.chunks.chunk_buckets])?;
+        self.job.settle_columns(&transports, TABLE_SIZE, &[self.chunks.chunk_buckets])?;
         match self.job.ranks {
             0 | 1 => Err(Failure::usage(
                 "operations on another rank's words need two ranks at least: --ranks 2",

@@ -2,15 +2,16 @@
 
 use core::time::Duration;
 
-use probeline::transport::{Local, Owner, RemoteWord, Segment};
-use probeline_limits::remote::WORDS;
+use probeline::transport::{Local, Owner, RemoteWord, Segment, Slot};
+use probeline_limits::remote::{Meter, Operation, Plan, WORDS};
 
 use super::row::LatencyRow;
 use super::{LatencyArgs, Limits, free_slot};
 use crate::failure::Result;
 use crate::latency::{Recorder, WARM_UP_SHARE};
-use crate::one_sided::{Access, Chain, read};
+use crate::one_sided::read;
 use crate::progress::Progress;
+use crate::scenario::limits::operation_name;
 use crate::scenario::peer;
 use crate::timed::Timed;
 
@@ -27,33 +28,32 @@ pub(super) fn rows<T: Timed>(
     progress.during(0, "reading every window once", || {
         (0..geometry.owners).try_for_each(|owner| touch(engine, Owner(owner)))
     })?;
-    let window = 0..geometry.window_words;
     let most = u64::from(most).min(geometry.window_words);
     let lengths = || WORDS.into_iter().filter(|&words| u64::from(words) <= most);
     // Segments start at any word, as chunks of the table do.
-    let reads = lengths().map(|words| (format!("READ {} B", words * 8), Access::Read { words }));
-    let writes = lengths().map(|words| (format!("WRITE {} B", words * 8), Access::Write { words }));
-    let atomics = [("CAS random word", Access::Swap(1)), ("FAA random word", Access::Add(1))]
-        .map(|(name, access)| (name.to_owned(), access));
-    let random = reads.chain(writes).chain(atomics);
-    let all = random.map(|(name, access)| (name, access, window.clone()));
-    let all = all.chain([("FAA one word".to_owned(), Access::Add(1), 0..1)]);
+    let reads = lengths().map(|words| Operation::Read { words });
+    let writes = lengths().map(|words| Operation::Write { words });
+    let random = reads.chain(writes).chain([Operation::Swap, Operation::Add]);
+    let all = random.map(|operation| (operation, false)).chain([(Operation::Add, true)]);
 
-    let operations = args.ops as usize;
+    let (operations, owners) = (args.ops as usize, [peer(geometry.owners)]);
     let longest = Duration::from_nanos(limits.measurement_ns);
     let mut rows = Vec::new();
-    for (name, access, words) in all {
+    for (operation, one_word) in all {
+        let name = operation_name(operation, one_word);
         progress.expecting(rows.len() as u64, &name, longest);
-        if let Access::Write { words } = access {
-            engine.staged(Local { slot: free_slot(), start: 0, words })?.fill(1);
+        if let Operation::Write { words } = operation {
+            engine.staged(Local { slot: Slot(0), start: 0, words })?.fill(1);
         }
         // Other words for each kind, because those of the previous kind may be in a cache.
         let seed = args.job.seed ^ (rows.len() as u64) << 32;
-        let mut chain = Chain::new(access, peer(geometry.owners), words, free_slot(), seed);
+        let words = 0..if one_word { 1 } else { geometry.window_words };
+        let plan = Plan { owners: &owners, words, time: Duration::ZERO, operations: 0 };
+        let mut meter = Meter::new(&mut *engine, T::now_ns, plan, seed)?;
         let mut recorder = Recorder::new(limits.clock_ns)?;
         let items = 0..operations + operations / WARM_UP_SHARE;
-        let next = |engine: &mut T, _| chain.next(engine);
-        recorder.run_warm(items, limits.measurement_ns, engine, next, T::now_ns)?;
+        let once = |meter: &mut Meter<'_, T, _>, _| Ok(meter.once(operation)?);
+        recorder.run_warm(items, limits.measurement_ns, &mut meter, once, Meter::now_ns)?;
         rows.push(LatencyRow::new(&name, recorder.latency()));
     }
     Ok(rows)

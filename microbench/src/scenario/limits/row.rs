@@ -65,10 +65,11 @@ pub(crate) struct OfTransport {
 }
 
 /// Returns the name of an operation, as in `bench-latency`.
-pub(super) fn name(operation: Operation, one_word: bool) -> String {
+pub(crate) fn operation_name(operation: Operation, one_word: bool) -> String {
     let place = if one_word { "one word" } else { "random word" };
     match operation {
         Operation::Read { words } => format!("READ {} B", words * 8),
+        Operation::Write { words } => format!("WRITE {} B", words * 8),
         Operation::Swap => format!("CAS {place}"),
         Operation::Add => format!("FAA {place}"),
     }
@@ -81,7 +82,7 @@ pub(super) fn of_transport(job: &JobArgs, rounds: &[Vec<OfTransport>]) -> Vec<Li
         let mut all: Vec<f64> = rates.map(|one| one.rate.per_second).collect();
         all.sort_by(f64::total_cmp);
         LimitsRow {
-            limit: name(of_first.rate.operation, of_first.one_word),
+            limit: operation_name(of_first.rate.operation, of_first.one_word),
             of: job.transport.name().to_owned(),
             in_flight: Some(of_first.rate.depth),
             ..LimitsRow::new(all.into_iter(), 1.0)

@@ -1,0 +1,62 @@
+//! Runs of operations by all ranks at once, and their rates.
+
+use probeline::transport::Exchange;
+use probeline_results::gather_values;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::failure::Result;
+use crate::timed::Timed;
+
+/// One run of all ranks, with the counters `S`.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<S> {
+    pub(crate) took_ns: u64,
+    /// The sum of the times of all ranks, in nanoseconds.
+    pub(crate) rank_ns: u64,
+    /// The counters of all ranks.
+    pub(crate) stats: S,
+}
+
+impl<S: Copy + Serialize + DeserializeOwned> Run<S> {
+    /// Gathers a run that this rank started at `start_ns` and has just ended, with the counters
+    /// `mine`. Ranks leave a barrier at different times: with one clock a run takes from the first
+    /// start to the last end, otherwise as long as the slowest rank.
+    pub(crate) fn gather<T: Timed>(
+        engine: &T,
+        start_ns: u64,
+        mine: S,
+        plus: impl Fn(S, S) -> S,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Self> {
+        let mine = (start_ns, engine.now_ns(), mine);
+        let ranks = gather_values(exchange, &mine)?;
+        let first_ns = ranks.iter().map(|rank| rank.0).min().unwrap_or(0);
+        let last_ns = ranks.iter().map(|rank| rank.1).max().unwrap_or(0);
+        let times_ns = || ranks.iter().map(|rank| rank.1 - rank.0);
+        let slowest_ns = times_ns().max().unwrap_or(0);
+        let took_ns =
+            if engine.has_one_clock() { last_ns.saturating_sub(first_ns) } else { slowest_ns };
+        let rank_ns = times_ns().sum();
+        let stats = ranks.into_iter().map(|rank| rank.2).reduce(plus).unwrap_or(mine.2);
+        Ok(Self { took_ns, rank_ns, stats })
+    }
+}
+
+/// The median run, and the median, the least and the greatest rate of all runs in operations per
+/// second.
+pub(crate) struct Series<S> {
+    pub(crate) median: Run<S>,
+    pub(crate) rates: [f64; 3],
+}
+
+impl<S: Copy> Series<S> {
+    /// Returns the series of these runs with this number of operations; `None` without runs.
+    pub(crate) fn new(mut runs: Vec<Run<S>>, operations: impl Fn(&S) -> u64) -> Option<Self> {
+        runs.sort_by_key(|run| run.took_ns);
+        let rate = |run: &Run<S>| operations(&run.stats) as f64 * 1e9 / run.took_ns.max(1) as f64;
+        let median = *runs.get(runs.len() / 2)?;
+        let rates = [rate(&median), rate(runs.last()?), rate(runs.first()?)];
+        Some(Self { median, rates })
+    }
+}
