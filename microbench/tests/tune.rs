@@ -270,21 +270,9 @@ fn a_simulated_cluster_uses_the_tuned_table() {
 fn one_operation_at_a_time_is_blocking_calls() {
     let scratch = Scratch::new();
     let file = tuning(&scratch, 1);
-    let with = parameters(&[
-        "bench-throughput",
-        "--workload",
-        "mixed",
-        "--ops",
-        "100",
-        "--repeat",
-        "1",
-        "--transport",
-        "sim",
-        "--table-size",
-        "64KiB",
-        "--tuning",
-        &file,
-    ]);
+    let throughput = ["bench-throughput", "--workload", "mixed", "--ops", "100", "--repeat", "1"];
+    let sim = ["--transport", "sim", "--table-size", "64KiB", "--tuning", &file];
+    let with = parameters(&[&throughput[..], &sim].concat());
     assert_eq!((&with["in_flight"], &with["batch"]), (&"2".into(), &1.into()));
 }
 

@@ -88,7 +88,7 @@ fn latencies(profile: &Profile, machines: u32) -> Result<Vec<f64>> {
     let rows = each(&CHUNKS, MOST_AT_ONCE, |&chunk| {
         let mut plan = LatencyPlan::paper(profile, shape, chunk)?;
         // With this size the roundtrips of different seeds are within 1 %.
-        plan.setup.buckets_per_owner = 1 << 21;
+        plan.setup.table.buckets_per_owner = 1 << 21;
         plan.one_in = 4;
         Ok::<_, Box<dyn Error + Send + Sync>>(latency(&plan, &|_| {})?)
     })?;

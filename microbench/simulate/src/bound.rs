@@ -7,8 +7,8 @@ use probeline_sim::Kind;
 use probeline_table::{OneRoundtrip, ReadAhead};
 use probeline_transport::Owner;
 
+use crate::Setup;
 use crate::limit::{Limit, Load};
-use crate::{Setup, Way};
 
 /// The highest throughput of all ranks, and the resource that sets it.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,7 +45,7 @@ impl Task {
     /// Returns the time from its start to its completion with this C, without queueing behind other
     /// operations.
     fn least_ns(&self, setup: &Setup, buckets: u32, by_cpu: bool) -> f64 {
-        let Setup { model, way, .. } = setup;
+        let Setup { model, table, .. } = setup;
         let chunks = self.chunks(buckets);
         let read_ns = self.trip_ns(setup, Kind::Read, buckets);
         let claim_ns =
@@ -54,7 +54,7 @@ impl Task {
         if by_cpu {
             return chunks * read_ns + claim_ns;
         }
-        let reads_ns = match way.read_ahead() {
+        let reads_ns = match table.read_ahead {
             ReadAhead::Never => chunks * read_ns,
             // Two chunks are in flight at once, the second one a turn later.
             _ => {
@@ -65,7 +65,7 @@ impl Task {
                 (chunks / 2.0).ceil() * read_ns + if chunks % 2.0 == 0.0 { turn_ns } else { 0.0 }
             }
         };
-        let waits_ns = match way.one_roundtrip() {
+        let waits_ns = match table.one_roundtrip {
             OneRoundtrip::Off => reads_ns + claim_ns,
             // The first READ and the claim are in flight at once.
             _ => reads_ns.max(claim_ns),
@@ -108,7 +108,7 @@ impl Work {
     pub(crate) fn add(&mut self, setup: &Setup, task: &Task, weight: f64) {
         let weight = if task.inserts { 1.0 } else { weight };
         let claims = f64::from(u8::from(task.inserts));
-        let [least, most] = setup.way.chunk_buckets(setup.chunk_buckets);
+        let [least, most] = setup.chunk_buckets();
         let by_cpu = setup.model.is_by_cpu(task.from, task.home);
         self.operations += 1.0;
         if by_cpu {
@@ -131,7 +131,7 @@ impl Work {
     /// Returns the lowest bound, or `None` if the model limits nothing.
     pub(crate) fn bound(&self, setup: &Setup) -> Option<Bound> {
         let ranks = f64::from(setup.ranks());
-        let in_flight = f64::from(setup.way.in_flight());
+        let in_flight = f64::from(setup.in_flight);
         let trips_ns = self.choices.iter().map(|choice| choice.trips_ns);
         let trips_ns = trips_ns.fold(f64::INFINITY, f64::min);
         let of_all = |each_ns: f64| ranks * 1e9 * self.operations / each_ns;
@@ -140,7 +140,7 @@ impl Work {
             .map(|limit| (limit.name, f64::from(setup.shape.machines) / limit.used));
         let of_ranks = [
             ("own accesses of the CPU".to_owned(), of_all(self.own_ns)),
-            (roundtrips(setup.way).to_owned(), of_all(trips_ns) * in_flight),
+            (roundtrips(setup.in_flight).to_owned(), of_all(trips_ns) * in_flight),
         ];
         let all = shared.into_iter().chain(of_ranks);
         let finite = all.filter(|(_, ops_per_s)| ops_per_s.is_finite());
@@ -193,8 +193,8 @@ impl Work {
     }
 }
 
-fn roundtrips(way: Way) -> &'static str {
-    match way.in_flight() {
+fn roundtrips(in_flight: u32) -> &'static str {
+    match in_flight {
         1 => "roundtrips, one at a time",
         _ => "roundtrips of the operations in flight",
     }
@@ -204,33 +204,35 @@ fn roundtrips(way: Way) -> &'static str {
 mod tests {
     use probeline_profile::Shape;
     use probeline_sim::{Model, Nic, Rates};
+    use probeline_table::Config;
 
     use super::*;
-    use crate::Optimizations;
 
     const FAR: Task = Task { from: Owner(0), home: Owner(1), passed: 0, inserts: true };
 
+    /// How the table of a setup is used.
+    type How = (u32, OneRoundtrip, ReadAhead);
+
     /// Two machines of one rank, with roundtrips of 1 us and these rates of READs and atomics.
-    fn setup(way: Way, reads_per_s: u64, atomics_per_s: u64) -> Setup {
+    fn setup(how: How, reads_per_s: u64, atomics_per_s: u64) -> Setup {
         let nic = Nic {
             target: Rates { reads_per_s, atomics_per_s, ..Rates::default() },
             ..Nic::default()
         };
+        let (in_flight, one_roundtrip, read_ahead) = how;
+        let table = Config { one_roundtrip, read_ahead, chunk_buckets: 32, ..Config::paper(64) };
         Setup {
             model: Model { nic, local_by_cpu: true, ..Model::simple(1_000) },
             shape: Shape { machines: 2, ranks_per_machine: 1 },
-            way,
-            chunk_buckets: 32,
-            max_chunks: 64,
-            buckets_per_owner: 64,
+            table,
+            in_flight,
+            cache_entries: 0,
+            adapts: true,
             seed: 1,
-            all_at_once: true,
         }
     }
 
-    fn beyond(in_flight: u32, one_roundtrip: OneRoundtrip, read_ahead: ReadAhead) -> Way {
-        Way::Beyond(Optimizations { in_flight, cache_entries: 0, one_roundtrip, read_ahead })
-    }
+    const MANY: How = (1_000, OneRoundtrip::Off, ReadAhead::Never);
 
     fn bound(setup: &Setup, tasks: &[(Task, f64)]) -> Option<(String, f64)> {
         let mut work = Work::default();
@@ -245,17 +247,16 @@ mod tests {
     /// An insert and a find: a READ each and one compare-and-swap.
     #[test]
     fn the_resource_that_the_least_work_exhausts_first_is_the_bound() {
-        let many = beyond(1_000, OneRoundtrip::Off, ReadAhead::Never);
         let find = Task { inserts: false, ..FAR };
         let both = [(FAR, 1.0), (find, 1.0)];
-        let of = |reads, atomics| bound(&setup(many, reads, atomics), &both);
+        let of = |reads, atomics| bound(&setup(MANY, reads, atomics), &both);
         assert_eq!(of(1_000_000, 400_000), some("NIC atomics rate", 2.0 * 800_000.0));
         assert_eq!(of(1_000_000, 600_000), some("NIC READ rate", 2.0 * 1_000_000.0));
         // 1.5 roundtrips of 1 us each.
         let waits: f64 = 2.0 * 1_000.0 * 1e6 / 1.5;
         assert_eq!(of(0, 0), some("roundtrips of the operations in flight", waits.round()));
         let half = [(FAR, 1.0), (find, 0.0)];
-        let cached = bound(&setup(many, 1_000_000, 600_000), &half);
+        let cached = bound(&setup(MANY, 1_000_000, 600_000), &half);
         assert_eq!(cached, some("NIC atomics rate", 2.0 * 1_200_000.0));
     }
 
@@ -264,26 +265,27 @@ mod tests {
 
     #[test]
     fn reads_words_and_roundtrips_depend_on_c() {
-        let work = |way| {
+        let work = |setup: &Setup| {
             let mut work = Work::default();
-            work.add(&setup(way, 0, 0), &FIFTH, 1.0);
+            work.add(setup, &FIFTH, 1.0);
             let of = |choice: &Choice| [choice.reads, choice.words, choice.trips_ns];
             work.choices.iter().map(of).collect::<Vec<_>>()
         };
-        let one = |ahead| work(beyond(1, OneRoundtrip::Off, ahead));
+        let one = |ahead| work(&setup((1, OneRoundtrip::Off, ahead), 0, 0));
         let alone = [[5.0, 40.0, 5e3], [3.0, 48.0, 3e3], [2.0, 48.0, 2e3], [2.0, 64.0, 2e3]];
         assert_eq!(one(ReadAhead::Never), alone);
         let trips_ns = one(ReadAhead::Likely).iter().map(|[_, _, ns]| *ns).collect::<Vec<_>>();
         assert_eq!(trips_ns, [3e3, 2e3, 1e3, 1e3]);
-        assert_eq!(work(Way::Paper), [[2.0, 64.0, 1e3]]);
+        let paper = (1, OneRoundtrip::Off, ReadAhead::Always);
+        let paper = Setup { adapts: false, ..setup(paper, 0, 0) };
+        assert_eq!(work(&paper), [[2.0, 64.0, 1e3]]);
     }
 
     /// By READs alone C = 24 and C = 32 are best, by words C = 8.
     #[test]
     fn the_bound_has_the_best_mix_of_c() {
-        let many = beyond(1_000, OneRoundtrip::Off, ReadAhead::Never);
         let of = |reads_per_s, words_per_s: u64| {
-            let mut setup = setup(many, reads_per_s, 0);
+            let mut setup = setup(MANY, reads_per_s, 0);
             setup.model.nic.bytes_per_s = 8 * words_per_s;
             bound(&setup, &[(FIFTH, 1.0)])
         };
@@ -297,8 +299,7 @@ mod tests {
     #[test]
     fn a_one_roundtrip_insert_waits_once() {
         let of = |one_roundtrip| {
-            let way = beyond(1, one_roundtrip, ReadAhead::Never);
-            bound(&setup(way, 0, 0), &[(FAR, 1.0)])
+            bound(&setup((1, one_roundtrip, ReadAhead::Never), 0, 0), &[(FAR, 1.0)])
         };
         let name = "roundtrips, one at a time";
         assert_eq!(of(OneRoundtrip::Auto), some(name, 2e6));
@@ -309,10 +310,10 @@ mod tests {
     #[test]
     fn a_cpu_executes_its_own_accesses_one_after_the_other() {
         let near = Task { home: Owner(0), ..FAR };
-        let way = beyond(16, OneRoundtrip::Auto, ReadAhead::Always);
-        let own = bound(&setup(way, 1, 1), &[(near, 1.0)]);
+        let how = (16, OneRoundtrip::Auto, ReadAhead::Always);
+        let own = bound(&setup(how, 1, 1), &[(near, 1.0)]);
         assert_eq!(own, some("own accesses of the CPU", 1e7));
-        let unlimited = Setup { model: Model::instant(), ..setup(way, 0, 0) };
+        let unlimited = Setup { model: Model::instant(), ..setup(how, 0, 0) };
         assert_eq!(bound(&unlimited, &[(near, 1.0)]), None);
     }
 }

@@ -6,14 +6,29 @@ use std::collections::VecDeque;
 
 use probeline_profile::{MissingQuantity, Profile, Shape};
 use probeline_sim::{Cluster, Engine, Model, Rng};
-use probeline_table::{Bucket, CacheEntry, Config, Finished, Layout, Operation, Position, Table};
+use probeline_table::{
+    Bucket, CacheEntry, Config, Finished, Layout, OneRoundtrip, Operation, Position, Probing,
+    ReadAhead, Table,
+};
 use probeline_transport::{Owner, Transport};
 
+use crate::Error;
 use crate::keys::filled;
-use crate::{Error, Way};
 
 /// The table of a rank.
 pub(crate) type Rank = Table<Engine, Vec<Operation>, Vec<CacheEntry>>;
+
+/// Storage for blocking calls: one operation, and some whose read-aheads may still complete.
+const BLOCKING: u32 = 4;
+/// Storage per operation in flight: as many again may have read-aheads that still complete.
+const BEHIND: u32 = 2;
+/// Maximum one-sided operations of each: the READs of two chunks, each split in two, and a claim.
+const DEPTH: u32 = 5;
+/// Maximum depth of an engine; operations that find it full are posted later.
+const MOST_DEPTH: u32 = 1 << 16;
+/// The smallest adaptive C, a cache line, and the largest.
+pub(crate) const LEAST_CHUNK_BUCKETS: u32 = 8;
+const MOST_CHUNK_BUCKETS: u32 = 512;
 
 /// The cluster and the table on it.
 #[derive(Clone, Copy, Debug)]
@@ -22,40 +37,41 @@ pub struct Setup {
     pub model: Model,
     /// The machines and their ranks.
     pub shape: Shape,
-    /// The algorithm of operations.
-    pub way: Way,
-    /// C.
-    pub chunk_buckets: u32,
-    /// M, the maximum chunks that an operation probes. The program of the paper's authors has 64.
-    pub max_chunks: u32,
-    /// Buckets of each owner, a multiple of 8.
-    pub buckets_per_owner: u64,
+    /// The table.
+    pub table: Config,
+    /// Operations in flight of a rank; 1 selects blocking calls.
+    pub in_flight: u32,
+    /// Entries of a rank's cache; 0 for no cache.
+    pub cache_entries: u32,
+    /// Whether each operation chooses C, at most the table's, and the model determines what is read
+    /// ahead and claimed early: see [`under_load`](Self::under_load).
+    pub adapts: bool,
     /// The seed of the keys and of the simulator.
     pub seed: u64,
-    /// Whether all ranks work at once, and not one of them.
-    pub all_at_once: bool,
 }
 
 impl Setup {
-    /// Returns the paper's cluster of this shape.
+    /// Returns the paper's cluster of this shape, with its algorithm (Fig. 1): one operation at a
+    /// time. The program of the paper's authors has M = 64.
     pub(crate) fn paper(
         profile: &Profile,
         shape: Shape,
         chunk_buckets: u32,
         buckets_per_owner: u64,
     ) -> Result<Self, MissingQuantity> {
-        let (model, way) = (profile.paper_model(shape)?, Way::Paper);
-        let (max_chunks, seed, all_at_once) = (64, 1, false);
-        Ok(Self {
-            model,
-            shape,
-            way,
-            chunk_buckets,
-            max_chunks,
-            buckets_per_owner,
-            seed,
-            all_at_once,
-        })
+        let model = profile.paper_model(shape)?;
+        let table = Config { chunk_buckets, max_chunks: 64, ..Config::paper(buckets_per_owner) };
+        let (in_flight, cache_entries, adapts, seed) = (1, 0, false, 1);
+        Ok(Self { model, shape, table, in_flight, cache_entries, adapts, seed })
+    }
+
+    /// Returns this setup beyond the paper's algorithm: with many operations in flight, a cache,
+    /// chunks that start on lines, and a C, read-ahead and early claims that follow from the model.
+    #[must_use]
+    pub fn beyond(self, in_flight: u32, cache_entries: u32) -> Self {
+        let (read_ahead, one_roundtrip) = (ReadAhead::Likely, OneRoundtrip::Auto);
+        let table = Config { probing: Probing::Lines, read_ahead, one_roundtrip, ..self.table };
+        Self { table, in_flight, cache_entries, adapts: true, ..self }
     }
 
     /// Returns the number of ranks.
@@ -64,19 +80,27 @@ impl Setup {
         self.shape.machines.saturating_mul(self.shape.ranks_per_machine)
     }
 
-    fn table(&self) -> Config {
-        let Self { chunk_buckets, max_chunks, buckets_per_owner, .. } = *self;
-        let paper = Config { chunk_buckets, max_chunks, ..Config::paper(buckets_per_owner) };
-        self.way.config(paper, &self.model, self.all_at_once.then(|| self.ranks()))
+    /// Returns the smallest and the largest C of operations.
+    pub(crate) fn chunk_buckets(&self) -> [u32; 2] {
+        let most = self.table.chunk_buckets;
+        match self.adapts {
+            true => [LEAST_CHUNK_BUCKETS, MOST_CHUNK_BUCKETS].map(|buckets| buckets.min(most)),
+            false => [most, most],
+        }
+    }
+
+    /// Returns the number of operations for which there is storage.
+    fn operations(&self) -> u32 {
+        (self.in_flight * BEHIND).max(BLOCKING)
     }
 
     fn cluster(&self) -> probeline_sim::Config {
         probeline_sim::Config {
             owners: self.ranks(),
-            window_words: self.table().words(),
-            slots: Config::slots(self.way.operations()),
-            slot_words: self.chunk_buckets,
-            depth: self.way.depth(),
+            window_words: self.table.words(),
+            slots: Config::slots(self.operations()),
+            slot_words: self.table.chunk_buckets,
+            depth: (self.operations() * DEPTH).min(MOST_DEPTH),
             seed: self.seed,
             model: self.model,
             ..probeline_sim::Config::default()
@@ -87,9 +111,9 @@ impl Setup {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let rank = size_of::<Rank>()
-            + self.way.operations() as usize * size_of::<Operation>()
-            + self.way.in_flight() as usize * size_of::<Finished>()
-            + self.way.cache_entries() * size_of::<CacheEntry>();
+            + self.operations() as usize * size_of::<Operation>()
+            + self.in_flight as usize * size_of::<Finished>()
+            + self.cache_entries as usize * size_of::<CacheEntry>();
         let ranks = u64::from(self.ranks()).saturating_mul(rank as u64);
         self.cluster().bytes().saturating_add(ranks)
     }
@@ -107,16 +131,17 @@ pub(crate) struct Ranks {
 impl Ranks {
     /// Creates the cluster. Ranks start at random times within `spread_ns` nanoseconds.
     pub(crate) fn open(setup: &Setup, spread_ns: u64) -> Result<Self, Error> {
-        let (way, config, owners) = (setup.way, setup.table(), setup.ranks());
+        let owners = setup.ranks();
         let cluster = Cluster::new(setup.cluster())?;
         let mut offsets = Rng::new(setup.seed, 0);
         let mut ranks = VecDeque::with_capacity(owners as usize);
         for owner in (0..owners).map(Owner) {
             let mut engine = cluster.engine(owner)?;
             engine.spend(offsets.up_to(spread_ns));
-            let operations = vec![Operation::EMPTY; way.operations() as usize];
-            let table = Table::new(engine, config, operations)?;
-            ranks.push_back(table.with_cache(vec![CacheEntry::EMPTY; way.cache_entries()]));
+            let operations = vec![Operation::EMPTY; setup.operations() as usize];
+            let table = Table::new(engine, setup.table, operations)?;
+            ranks
+                .push_back(table.with_cache(vec![CacheEntry::EMPTY; setup.cache_entries as usize]));
         }
         let ranks: Vec<Rank> = ranks.into();
         let layout = *ranks.first().ok_or(Error::Full { buckets: 0, held: 0 })?.layout();

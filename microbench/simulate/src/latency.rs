@@ -89,7 +89,7 @@ struct Experiment<'p> {
 
 impl<'p> Experiment<'p> {
     fn open(plan: &'p LatencyPlan) -> Result<Self, Error> {
-        let ranks = Ranks::open(&plan.setup, 0)?;
+        let ranks = Ranks::open(&plan.setup.alone(), 0)?;
         Ok(Self { plan, ranks, keys: Keys::new(plan.setup.seed, 0, 0), held: 0, turn: 0 })
     }
 
@@ -119,7 +119,7 @@ impl<'p> Experiment<'p> {
         let total = stats.total();
         let each = |sum: u64| sum as f64 / total.operations.max(1) as f64;
         Ok(LatencyRow {
-            chunk_buckets: self.plan.setup.chunk_buckets,
+            chunk_buckets: self.plan.setup.table.chunk_buckets,
             load_percent,
             operations: total.operations,
             full: stats.full.operations,

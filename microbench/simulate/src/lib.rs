@@ -6,6 +6,7 @@
 //! threads, and the same seed gives the same figures.
 #![forbid(unsafe_code)]
 
+mod adapt;
 mod bound;
 mod cluster;
 mod each;
@@ -14,7 +15,6 @@ mod keys;
 mod latency;
 mod limit;
 mod throughput;
-mod way;
 
 pub use bound::Bound;
 pub use cluster::Setup;
@@ -23,7 +23,6 @@ pub use error::Error;
 pub use latency::{LatencyPlan, LatencyRow, latency};
 pub use limit::{Limit, Load};
 pub use throughput::{ThroughputPlan, ThroughputRow, throughput};
-pub use way::{Optimizations, Way};
 
 /// Receives the completed share of an experiment, from 0 to 1; called often.
 pub type Progress<'a> = &'a (dyn Fn(f64) + Sync);

@@ -5,14 +5,14 @@ use std::collections::BinaryHeap;
 
 use probeline_profile::paper::Workload;
 use probeline_profile::{MissingQuantity, Profile, Shape};
-use probeline_table::{Ended, Finished, Intent, OperationError, OutcomeStats, Tag};
+use probeline_table::{Config, Ended, Finished, Intent, OperationError, OutcomeStats, Tag};
 use probeline_transport::Owner;
 
 use crate::bound::{Bound, Task, Work};
 use crate::cluster::{Rank, Ranks, Setup};
 use crate::keys::Keys;
 use crate::limit::{Limit, Load, Snapshot};
-use crate::{Error, Progress, Way};
+use crate::{Error, Progress};
 
 /// The experiment: all ranks at once.
 #[derive(Clone, Debug)]
@@ -39,7 +39,6 @@ impl ThroughputPlan {
         workload: Workload,
     ) -> Result<Self, MissingQuantity> {
         let setup = Setup::paper(profile, shape, 32, 1 << 13)?;
-        let setup = Setup { all_at_once: true, ..setup };
         Ok(Self { setup, workload, load_percent: 1, operations: 400 })
     }
 
@@ -48,13 +47,13 @@ impl ThroughputPlan {
     /// than finds, most operations in flight are inserts by then.
     fn warm(&self) -> u32 {
         let of_inserts = 400 / self.workload.inserts_percent().max(1);
-        WARM.max(self.setup.way.in_flight().saturating_mul(of_inserts))
+        WARM.max(self.setup.in_flight.saturating_mul(of_inserts))
     }
 
     /// Returns the operations that each rank starts until its measured ones are complete.
     #[must_use]
     pub fn begun(&self) -> u64 {
-        let in_flight = u64::from(self.setup.way.in_flight());
+        let in_flight = u64::from(self.setup.in_flight);
         u64::from(self.warm()) + u64::from(self.operations) + in_flight
     }
 }
@@ -118,8 +117,7 @@ const STEPS_PER_CALL: u64 = 1 << 14;
 /// # Errors
 /// [`Error`], for example if an operation finds no room within M chunks.
 pub fn throughput(plan: &ThroughputPlan, progress: Progress<'_>) -> Result<ThroughputRow, Error> {
-    let Setup { way, model, .. } = plan.setup;
-    let setup = Setup { way: way.under_load(&model, plan.setup.ranks()), ..plan.setup };
+    let setup = plan.setup.under_load();
     let mut ranks = Ranks::open(&setup, SPREAD_NS)?;
     ranks.fill(ranks.layout.buckets() * u64::from(plan.load_percent) / 100)?;
     let mut workers: Vec<Worker> = (0..)
@@ -196,7 +194,7 @@ struct Worker {
 
 impl Worker {
     fn new(plan: &ThroughputPlan, rank: u32, filled: u64, table: &Rank) -> Self {
-        let in_flight = plan.setup.way.in_flight();
+        let in_flight = plan.setup.in_flight;
         let nothing = Finished::default();
         Self {
             keys: Keys::new(plan.setup.seed, rank, filled),
@@ -267,7 +265,7 @@ impl Worker {
         let outcome = finished.result?;
         self.running -= 1;
         if outcome == Ended::Full {
-            let Setup { max_chunks, chunk_buckets, .. } = plan.setup;
+            let Config { max_chunks, chunk_buckets, .. } = plan.setup.table;
             let load_percent = plan.load_percent;
             return Err(Error::NoRoom { max_chunks, chunk_buckets, load_percent });
         }
@@ -305,7 +303,7 @@ fn row(
 ) -> ThroughputRow {
     let counted: f64 = workers.iter().map(Worker::counted).sum();
     let sum = |of: fn(&Worker) -> u64| workers.iter().map(of).sum::<u64>() as f64;
-    let cut = plan.setup.way == Way::Paper && workers.iter().all(|worker| worker.sum_us > 0);
+    let cut = plan.setup.in_flight == 1 && workers.iter().all(|worker| worker.sum_us > 0);
     let cut_of = |worker: &Worker| worker.counted() * 1e6 / worker.sum_us.max(1) as f64;
     let totals = ranks.ranks.iter().map(|rank| rank.stats().total());
     let stats = totals.fold(OutcomeStats::default(), |sum, total| sum.plus(&total));

@@ -2,9 +2,7 @@
 
 use probeline_profile::paper::{WORKLOADS, Workload};
 use probeline_profile::{Profile, Shape};
-use probeline_simulate::{
-    MOST_AT_ONCE, Optimizations, ThroughputPlan, ThroughputRow, Way, each, throughput,
-};
+use probeline_simulate::{MOST_AT_ONCE, Setup, ThroughputPlan, ThroughputRow, each, throughput};
 use probeline_table::{OneRoundtrip, ReadAhead};
 
 /// Fewer machines than the paper's cluster has, so that a run takes a moment. The bound of each
@@ -14,17 +12,12 @@ const LOAD_PERCENTS: [u32; 3] = [1, 50, 90];
 /// Chance: the share of inserts among few operations, and where operations in flight are.
 const MOST: f64 = 1.05;
 
-fn beyond() -> Way {
-    Way::Beyond(Optimizations {
-        in_flight: 16,
-        cache_entries: 4096,
-        one_roundtrip: OneRoundtrip::Auto,
-        read_ahead: ReadAhead::Likely,
-    })
-}
-
 /// Runs each of these workloads at each load factor.
-fn runs(workloads: &[Workload], ranks_per_machine: u32, way: Way) -> Vec<(u32, ThroughputRow)> {
+fn runs(
+    workloads: &[Workload],
+    ranks_per_machine: u32,
+    change: fn(&mut Setup),
+) -> Vec<(u32, ThroughputRow)> {
     let profile = Profile::built_in("das5-fdr").unwrap();
     let shape = Shape { machines: MACHINES, ranks_per_machine };
     let all: Vec<_> = workloads
@@ -33,11 +26,13 @@ fn runs(workloads: &[Workload], ranks_per_machine: u32, way: Way) -> Vec<(u32, T
         .collect();
     let rows = each(&all, MOST_AT_ONCE, |&(workload, load_percent)| {
         let mut plan = ThroughputPlan::paper(&profile, shape, workload).unwrap();
-        (plan.setup.way, plan.setup.model) = (way, profile.model(shape).unwrap());
-        (plan.setup.max_chunks, plan.load_percent) = (1024, load_percent);
+        plan.setup = plan.setup.beyond(16, 4096);
+        plan.setup.model = profile.model(shape).unwrap();
+        (plan.setup.table.max_chunks, plan.load_percent) = (1024, load_percent);
+        change(&mut plan.setup);
         // As many operations of all ranks, and as many empty buckets for each.
         let more = 16 / ranks_per_machine;
-        plan.setup.buckets_per_owner = u64::from(more) << 15;
+        plan.setup.table.buckets_per_owner = u64::from(more) << 15;
         plan.operations = 400 * more;
         throughput(&plan, &|_| ()).map(|row| (load_percent, row))
     });
@@ -55,24 +50,24 @@ fn check(runs: &[(u32, ThroughputRow)], bound_by: &str) {
 
 #[test]
 fn sixteen_ranks_meet_the_rate_of_atomics() {
-    check(&runs(&WORKLOADS, 16, beyond()), "NIC atomics rate");
+    check(&runs(&WORKLOADS, 16, |_| ()), "NIC atomics rate");
 }
 
 /// Where READs are the bottleneck, neither a chunk read ahead in vain nor one too short is free.
 #[test]
 fn a_single_rank_meets_its_rate_of_reads() {
-    check(&runs(&WORKLOADS, 1, beyond()), "READ rate of a rank");
+    check(&runs(&WORKLOADS, 1, |_| ()), "READ rate of a rank");
 }
 
 /// The bound counts the least work, and not what a run posts: operations that waste a
 /// NIC's turns are far below it.
 #[test]
 fn wasted_operations_do_not_lower_the_bound() {
-    let Way::Beyond(good) = beyond() else { unreachable!() };
-    let wasteful =
-        Optimizations { one_roundtrip: OneRoundtrip::On, read_ahead: ReadAhead::Always, ..good };
-    let [best, worst] =
-        [good, wasteful].map(|means| runs(&[Workload::Mixed], 16, Way::Beyond(means)));
+    let best = runs(&[Workload::Mixed], 16, |_| ());
+    let worst = runs(&[Workload::Mixed], 16, |setup| {
+        setup.table.one_roundtrip = OneRoundtrip::On;
+        setup.table.read_ahead = ReadAhead::Always;
+    });
     for ((_, best), (_, worst)) in best.iter().zip(&worst) {
         let [bound, other] = [best, worst].map(|row| row.bound.as_ref().unwrap().ops_per_s);
         assert!((other / bound - 1.0).abs() < 0.03, "{bound}, {other}");

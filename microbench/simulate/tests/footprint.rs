@@ -2,8 +2,7 @@
 
 use probeline_profile::paper::Workload;
 use probeline_profile::{Profile, Shape};
-use probeline_simulate::{Optimizations, ThroughputPlan, Way, throughput};
-use probeline_table::{OneRoundtrip, ReadAhead};
+use probeline_simulate::{ThroughputPlan, throughput};
 
 /// With many operations in flight, engines need more memory than the table.
 #[test]
@@ -11,14 +10,9 @@ fn a_cluster_uses_the_predicted_memory() {
     let das5 = Profile::built_in("das5-fdr").unwrap();
     let shape = Shape { machines: 8, ranks_per_machine: 8 };
     let mut plan = ThroughputPlan::paper(&das5, shape, Workload::Mixed).unwrap();
-    plan.setup.way = Way::Beyond(Optimizations {
-        in_flight: 1024,
-        cache_entries: 4096,
-        one_roundtrip: OneRoundtrip::Off,
-        read_ahead: ReadAhead::Likely,
-    });
+    plan.setup = plan.setup.beyond(1024, 4096);
     plan.operations = 1100;
-    plan.setup.buckets_per_owner = 1 << 15;
+    plan.setup.table.buckets_per_owner = 1 << 15;
     throughput(&plan, &|_| {}).unwrap();
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

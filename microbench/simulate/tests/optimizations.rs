@@ -5,32 +5,37 @@
 
 use probeline_profile::{Profile, Shape};
 use probeline_sim::Model;
-use probeline_simulate::{LatencyPlan, Optimizations, Way, latency};
-use probeline_table::{OneRoundtrip, ReadAhead};
+use probeline_simulate::{LatencyPlan, Setup, latency};
+use probeline_table::{Config, OneRoundtrip, ReadAhead};
 
 /// Mean times of inserts up to these load factors.
-fn means_ns(way: Way, chunk_buckets: u32, load_percents: &[u32]) -> Vec<f64> {
+fn means_ns(
+    chunk_buckets: u32,
+    load_percents: &[u32],
+    change: impl FnOnce(Setup) -> Setup,
+) -> Vec<f64> {
     let shape = Shape { machines: 2, ranks_per_machine: 1 };
     let profile = Profile::built_in("das5-fdr").unwrap();
     let mut plan = LatencyPlan::paper(&profile, shape, chunk_buckets).unwrap();
-    (plan.setup.way, plan.setup.buckets_per_owner) = (way, 1 << 17);
+    plan.setup = change(plan.setup);
+    plan.setup.table.buckets_per_owner = 1 << 17;
     plan.setup.model = Model::oortwijn2015();
     (plan.load_percents, plan.one_in) = (load_percents.to_vec(), 1);
     latency(&plan, &|_| ()).unwrap().iter().map(|row| row.mean_ns).collect()
 }
 
-fn optimizations(one_roundtrip: OneRoundtrip, read_ahead: ReadAhead) -> Optimizations {
-    Optimizations { in_flight: 1, cache_entries: 0, one_roundtrip, read_ahead }
+/// With a fixed C, as `tune` recommends.
+fn tuned(one_roundtrip: OneRoundtrip, read_ahead: ReadAhead) -> impl Fn(Setup) -> Setup {
+    move |setup| Setup { table: Config { one_roundtrip, read_ahead, ..setup.table }, ..setup }
 }
 
 /// The claim of the home bucket is posted along with the first READ.
 #[test]
 fn inserts_in_one_roundtrip_take_at_most_four_fifths_at_half_load() {
-    let paper = means_ns(Way::Paper, 8, &[50])[0];
+    let paper = means_ns(8, &[50], |setup| setup)[0];
     for claim in [OneRoundtrip::On, OneRoundtrip::Auto] {
         // The automatic choice sees the inserts up to 0.48 first.
-        let ratio =
-            means_ns(Way::Tuned(optimizations(claim, ReadAhead::Always)), 8, &[48, 50])[1] / paper;
+        let ratio = means_ns(8, &[48, 50], tuned(claim, ReadAhead::Always))[1] / paper;
         println!("{claim:?}: {ratio:.3}");
         assert!(ratio <= 0.80, "{claim:?}: {ratio:.3}");
     }
@@ -42,10 +47,10 @@ fn adaptive_chunks_are_about_as_fast_as_the_best_fixed_ones() {
     // Operations learn in the measured steps, of 0.02 each; these lead up to a full table.
     let loads = [12, 32, 52, 72, 82, 84, 86, 88, 90, 92];
     for read_ahead in [ReadAhead::Always, ReadAhead::Likely] {
-        let optimizations = optimizations(OneRoundtrip::Off, read_ahead);
-        let adaptive = means_ns(Way::Beyond(optimizations), 128, &loads);
+        let how = tuned(OneRoundtrip::Off, read_ahead);
+        let adaptive = means_ns(128, &loads, |setup| how(setup.beyond(1, 0)));
         let fixed = [8, 16, 24, 32, 48, 64, 96, 128];
-        let fixed = fixed.map(|chunk| means_ns(Way::Tuned(optimizations), chunk, &loads));
+        let fixed = fixed.map(|chunk| means_ns(chunk, &loads, &how));
         for (at, (load, adaptive)) in loads.into_iter().zip(adaptive).enumerate() {
             let best = fixed.iter().map(|means| means[at]).fold(f64::INFINITY, f64::min);
             println!("{read_ahead:?}, {load} %: {:.3}", adaptive / best);
@@ -59,7 +64,7 @@ fn adaptive_chunks_are_about_as_fast_as_the_best_fixed_ones() {
 fn likely_read_ahead_is_about_as_fast_as_always() {
     let loads = [80, 90, 92];
     let [always, likely] = [ReadAhead::Always, ReadAhead::Likely]
-        .map(|ahead| means_ns(Way::Tuned(optimizations(OneRoundtrip::Auto, ahead)), 32, &loads));
+        .map(|ahead| means_ns(32, &loads, tuned(OneRoundtrip::Auto, ahead)));
     for ((load, always), likely) in loads.into_iter().zip(always).zip(likely) {
         println!("{load} %: {:.3}", likely / always);
         assert!(likely <= 1.02 * always, "{load} %: {likely}, {always}");

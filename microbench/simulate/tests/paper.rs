@@ -5,10 +5,9 @@ use probeline_profile::paper::{self, Workload};
 use probeline_profile::{Profile, Shape};
 use probeline_sim::Model;
 use probeline_simulate::{
-    Error, LatencyPlan, MOST_AT_ONCE, Optimizations, ThroughputPlan, ThroughputRow, Way, each,
-    latency, throughput,
+    Error, LatencyPlan, MOST_AT_ONCE, ThroughputPlan, ThroughputRow, each, latency, throughput,
 };
-use probeline_table::{OneRoundtrip, ReadAhead};
+use probeline_table::OneRoundtrip;
 
 fn das5() -> Profile {
     Profile::built_in("das5-fdr").unwrap()
@@ -49,13 +48,9 @@ fn latencies_are_the_papers(shape: Shape, theirs_ns: fn(&paper::Latency) -> f64)
     }
 }
 
-fn run(shape: Shape, workload: Workload, way: Way) -> ThroughputRow {
+fn run(shape: Shape, workload: Workload) -> ThroughputRow {
     let mut plan = ThroughputPlan::paper(&das5(), shape, workload).unwrap();
-    plan.setup.way = way;
     plan.operations = 200;
-    if way != Way::Paper {
-        plan.setup.model = das5().model(shape).unwrap();
-    }
     throughput(&plan, &quiet).unwrap()
 }
 
@@ -74,7 +69,7 @@ fn throughputs_are_the_papers_within_fifteen_hundredths() {
     for figure in wanted {
         let shape =
             Shape { machines: figure.machines, ranks_per_machine: figure.ranks_per_machine };
-        let row = run(shape, Workload::Mixed, Way::Paper);
+        let row = run(shape, Workload::Mixed);
         let cut = row.cut_ops_per_s.unwrap();
         let ratio = cut / figure.ops_per_s;
         println!("{shape:?}: {ratio:.3}");
@@ -92,7 +87,7 @@ fn throughputs_are_the_papers_within_fifteen_hundredths() {
 #[test]
 fn finds_are_faster_than_inserts_as_in_the_paper() {
     let shape = Shape { machines: 8, ranks_per_machine: 4 };
-    let cut = |workload| run(shape, workload, Way::Paper).cut_ops_per_s.unwrap();
+    let cut = |workload| run(shape, workload).cut_ops_per_s.unwrap();
     let [mixed, read, write] = paper::WORKLOADS.map(cut);
     assert!(read > mixed * 1.1 && mixed > write * 1.1, "{read} {mixed} {write}");
 }
@@ -117,10 +112,10 @@ fn nic_load_covers_the_same_period_as_throughput() {
 fn many_in_flight_do_not_exceed_the_nic_limit() {
     let shape = Shape { machines: 2, ranks_per_machine: 4 };
     let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::WriteIntensive).unwrap();
-    let (one_roundtrip, read_ahead) = (OneRoundtrip::Off, ReadAhead::Likely);
-    let means = Optimizations { in_flight: 256, cache_entries: 0, one_roundtrip, read_ahead };
-    (plan.setup.way, plan.setup.model) = (Way::Beyond(means), das5().model(shape).unwrap());
-    (plan.operations, plan.setup.buckets_per_owner) = (256, 1 << 16);
+    plan.setup = plan.setup.beyond(256, 0);
+    plan.setup.table.one_roundtrip = OneRoundtrip::Off;
+    plan.setup.model = das5().model(shape).unwrap();
+    (plan.operations, plan.setup.table.buckets_per_owner) = (256, 1 << 16);
     let row = throughput(&plan, &quiet).unwrap();
     // The other half of the inserts stay within a machine and use its CPUs.
     let most = 2.0 * 2.0 * plan.setup.model.nic.target.atomics_per_s as f64 / row.inserted;
@@ -133,16 +128,18 @@ fn many_in_flight_do_not_exceed_the_nic_limit() {
 fn optimizations_meet_the_rate_of_atomics() {
     let shape = Shape { machines: 8, ranks_per_machine: 16 };
     let beyond = |one_roundtrip| {
-        let read_ahead = ReadAhead::Likely;
-        let means = Optimizations { in_flight: 16, cache_entries: 1024, one_roundtrip, read_ahead };
-        let row = run(shape, Workload::Mixed, Way::Beyond(means));
+        let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::Mixed).unwrap();
+        plan.setup = plan.setup.beyond(16, 1024);
+        plan.setup.table.one_roundtrip = one_roundtrip;
+        (plan.setup.model, plan.operations) = (das5().model(shape).unwrap(), 200);
+        let row = throughput(&plan, &quiet).unwrap();
         let limit = row.limit.unwrap();
         assert!(limit.name == "NIC atomics rate" && limit.is_met(), "{limit:?}");
         assert!(limit.used > 0.9 && limit.used <= 1.0, "{limit:?}");
         assert_eq!(row.cut_ops_per_s, None);
         row.ops_per_s
     };
-    let paper = run(shape, Workload::Mixed, Way::Paper);
+    let paper = run(shape, Workload::Mixed);
     assert!(!paper.limit.as_ref().unwrap().is_met(), "{:?}", paper.limit);
     let (off, on) = (beyond(OneRoundtrip::Off), beyond(OneRoundtrip::On));
     assert_eq!(beyond(OneRoundtrip::Auto), off, "so few atomics are worth more than a roundtrip");
@@ -168,7 +165,8 @@ fn the_same_seed_gives_the_same_figures_and_another_gives_others() {
 fn a_full_probe_sequence_is_an_error() {
     let shape = Shape { machines: 2, ranks_per_machine: 2 };
     let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::WriteIntensive).unwrap();
-    (plan.setup.chunk_buckets, plan.setup.max_chunks, plan.load_percent) = (8, 1, 90);
+    let table = &mut plan.setup.table;
+    (table.chunk_buckets, table.max_chunks, plan.load_percent) = (8, 1, 90);
     let error = throughput(&plan, &quiet).unwrap_err();
     assert_eq!(error, Error::NoRoom { max_chunks: 1, chunk_buckets: 8, load_percent: 90 });
     let said = error.to_string();

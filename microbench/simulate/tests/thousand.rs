@@ -2,8 +2,7 @@
 
 use probeline_profile::paper::Workload;
 use probeline_profile::{Profile, Shape};
-use probeline_simulate::{Optimizations, ThroughputPlan, Way, throughput};
-use probeline_table::{OneRoundtrip, ReadAhead};
+use probeline_simulate::{ThroughputPlan, throughput};
 
 /// A share of the 8 GiB that a run of this size may use.
 const MOST_KIB: u64 = 1 << 20;
@@ -12,17 +11,11 @@ const MOST_KIB: u64 = 1 << 20;
 fn a_thousand_owners_fit_in_a_gibibyte() {
     let das5 = Profile::built_in("das5-fdr").unwrap();
     let shape = Shape { machines: 64, ranks_per_machine: 16 };
-    for way in [
-        Way::Paper,
-        Way::Beyond(Optimizations {
-            in_flight: 16,
-            cache_entries: 4096,
-            one_roundtrip: OneRoundtrip::Auto,
-            read_ahead: ReadAhead::Likely,
-        }),
-    ] {
+    for beyond in [false, true] {
         let mut plan = ThroughputPlan::paper(&das5, shape, Workload::Mixed).unwrap();
-        plan.setup.way = way;
+        if beyond {
+            plan.setup = plan.setup.beyond(16, 4096);
+        }
         plan.operations = 30;
         let row = throughput(&plan, &|_| {}).unwrap();
         assert_eq!(row.operations, 1_024 * 30);

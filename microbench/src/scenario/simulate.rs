@@ -12,7 +12,7 @@ use clap::{ArgGroup, Args, ValueEnum, ValueHint, value_parser};
 use probeline::table::{OneRoundtrip, ReadAhead};
 use probeline_profile::paper::{WORKLOADS, Workload};
 use probeline_profile::{Given, Kind, Profile, Quantity, UnknownQuantity};
-use probeline_simulate::{Optimizations, Way, each, latency, throughput};
+use probeline_simulate::{each, latency, throughput};
 
 use crate::cli::{OutputArgs, chunk_buckets, max_chunks, network, one_of};
 use crate::failure::Result;
@@ -203,7 +203,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<()> {
         format!("{} = {value}, {kind}: {source}", quantity.name)
     }));
     args.tell_parameters(&mut report, &profile);
-    report.rows = all(&runs, at_once, args.truncates())?;
+    report.rows = args.all(&runs, at_once)?;
     report.summary = verdict::summary(&args, &profile, &report.rows);
     report.notes = verdict::notes(&args, &profile, &report.rows);
     report.publish(files)
@@ -212,42 +212,43 @@ pub(crate) fn run(args: SimulateArgs) -> Result<()> {
 /// Steps of the progress bar for each run.
 const STEPS: u64 = 1000;
 
-fn all(runs: &[Run], at_once: usize, truncates: bool) -> Result<Vec<SimulateRow>> {
-    let bar = Progress::new(STEPS * runs.len() as u64, true);
-    let bar = Mutex::new((bar, vec![0; runs.len()]));
-    let numbered: Vec<_> = runs.iter().enumerate().collect();
-    let draw = |at: usize, steps: u64| {
-        let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
-        let (bar, done) = &mut *bar;
-        if let Some(done) = done.get_mut(at) {
-            *done = steps.max(*done);
-        }
-        // Names only the first run that is not complete: the name of each run that progresses
-        // would change at every step.
-        if let Some((_, run)) = done.iter().zip(runs).find(|(done, _)| **done < STEPS) {
-            bar.set(done.iter().sum(), &run.name());
-        }
-    };
-    let simulate = || {
-        each(&numbered, at_once, |&(at, run)| {
-            // The share is 0 to 1.
-            #[allow(clippy::cast_possible_truncation)]
-            let advance = |share: f64| draw(at, (share * STEPS as f64) as u64);
-            advance(0.0);
-            match run {
-                Run::Latency(plan) => latency(plan, &advance)
-                    .map(|rows| rows.iter().map(|row| SimulateRow::latency(plan, row)).collect()),
-                Run::Throughput(plan) => throughput(plan, &advance)
-                    .map(|row| vec![SimulateRow::throughput(plan, &row, truncates)]),
-            }
-        })
-    };
-    // Time is virtual, so a drawing thread does not affect it.
-    let rows: Vec<Vec<SimulateRow>> = redrawing(|| draw(0, 0), simulate)?;
-    Ok(rows.into_iter().flatten().collect())
-}
-
 impl SimulateArgs {
+    fn all(&self, runs: &[Run], at_once: usize) -> Result<Vec<SimulateRow>> {
+        let bar = Progress::new(STEPS * runs.len() as u64, true);
+        let bar = Mutex::new((bar, vec![0; runs.len()]));
+        let numbered: Vec<_> = runs.iter().enumerate().collect();
+        let draw = |at: usize, steps: u64| {
+            let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
+            let (bar, done) = &mut *bar;
+            if let Some(done) = done.get_mut(at) {
+                *done = steps.max(*done);
+            }
+            // Names only the first run that is not complete: the name of each run that progresses
+            // would change at every step.
+            if let Some((_, run)) = done.iter().zip(runs).find(|(done, _)| **done < STEPS) {
+                bar.set(done.iter().sum(), &run.name());
+            }
+        };
+        let simulate = || {
+            each(&numbered, at_once, |&(at, run)| {
+                // The share is 0 to 1.
+                #[allow(clippy::cast_possible_truncation)]
+                let advance = |share: f64| draw(at, (share * STEPS as f64) as u64);
+                advance(0.0);
+                match run {
+                    Run::Latency(plan) => latency(plan, &advance).map(|rows| {
+                        rows.iter().map(|row| SimulateRow::latency(self, plan, row)).collect()
+                    }),
+                    Run::Throughput(plan) => throughput(plan, &advance)
+                        .map(|row| vec![SimulateRow::throughput(self, plan, &row)]),
+                }
+            })
+        };
+        // Time is virtual, so a drawing thread does not affect it.
+        let rows: Vec<Vec<SimulateRow>> = redrawing(|| draw(0, 0), simulate)?;
+        Ok(rows.into_iter().flatten().collect())
+    }
+
     fn profile(&self) -> Result<Profile> {
         let mut profile = network(&self.profile)?;
         for (name, value) in &self.set {
@@ -257,21 +258,18 @@ impl SimulateArgs {
         Ok(profile)
     }
 
-    fn way(&self) -> Way {
+    /// Returns the name of the algorithm in the report: the paper's, with everything beyond it, or
+    /// with a fixed C as `tune` recommends.
+    fn way(&self) -> &'static str {
         match (self.beyond_paper, &self.tuning) {
-            (true, _) => Way::Beyond(self.optimizations()),
-            (false, Some(_)) => Way::Tuned(self.optimizations()),
-            (false, None) => Way::Paper,
+            (true, _) => "beyond",
+            (false, Some(_)) => "tuned",
+            (false, None) => "paper",
         }
     }
 
-    fn optimizations(&self) -> Optimizations {
-        Optimizations {
-            in_flight: self.in_flight,
-            cache_entries: self.cache,
-            one_roundtrip: self.one_roundtrip,
-            read_ahead: self.read_ahead,
-        }
+    fn is_paper(&self) -> bool {
+        self.way() == "paper"
     }
 
     fn truncates(&self) -> bool {
@@ -280,7 +278,7 @@ impl SimulateArgs {
 
     fn tell_parameters(&self, report: &mut RunReport<SimulateRow>, profile: &Profile) {
         report.parameter("profile", profile.name());
-        report.parameter("way", self.way().name());
+        report.parameter("way", self.way());
         report.parameter("of_the_papers", verdict::of_the_papers(self, profile));
         report.parameter("truncate_us", self.truncates());
         report.parameter("throughput_chunk_buckets", self.throughput_chunk_buckets);
@@ -289,7 +287,7 @@ impl SimulateArgs {
         report.parameter("ops_per_rank", self.ops);
         report.parameter("seed", self.seed);
         report.tuning_file(self.tuning_file.as_ref());
-        if self.way() != Way::Paper {
+        if !self.is_paper() {
             report.parameter("read_ahead", name_of(self.read_ahead));
             report.parameter("in_flight", self.in_flight);
             report.parameter("cache_entries", self.cache);

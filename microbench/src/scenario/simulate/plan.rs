@@ -1,8 +1,9 @@
 //! Translates the options of `simulate` into runs of the simulator.
 
+use probeline::table::Config;
 use probeline_profile::paper::{self, WORKLOADS};
 use probeline_profile::{MissingQuantity, Profile, Shape};
-use probeline_simulate::{LatencyPlan, MOST_AT_ONCE, Setup, ThroughputPlan, Way};
+use probeline_simulate::{LatencyPlan, MOST_AT_ONCE, Setup, ThroughputPlan};
 
 use super::{Experiment, SimulateArgs};
 use crate::failure::{Failure, Result};
@@ -37,10 +38,9 @@ pub(super) const MOST_CHUNK_BUCKETS: u32 = 1 << 12;
 
 impl Run {
     pub(super) fn name(&self) -> String {
-        let Setup { shape: Shape { machines, ranks_per_machine }, chunk_buckets, .. } =
-            self.setup();
+        let Setup { shape: Shape { machines, ranks_per_machine }, table, .. } = self.setup();
         match self {
-            Self::Latency(_) => format!("latency, C = {chunk_buckets}"),
+            Self::Latency(_) => format!("latency, C = {}", table.chunk_buckets),
             Self::Throughput(plan) => {
                 format!("{} on {machines} x {ranks_per_machine}", plan.workload.name())
             }
@@ -74,12 +74,13 @@ impl SimulateArgs {
         if self.experiment != Experiment::Latency {
             for (shape, workload) in self.throughputs() {
                 let mut plan = ThroughputPlan::paper(profile, shape, workload)?;
-                plan.setup.chunk_buckets = self.throughput_chunk_buckets;
+                plan.setup.table.chunk_buckets = self.throughput_chunk_buckets;
                 self.adapt(profile, &mut plan.setup)?;
                 plan.load_percent = self.filled;
                 plan.operations = self.ops;
                 let room = (plan.begun() * self.buckets_of_operation()).next_multiple_of(8);
-                plan.setup.buckets_per_owner = plan.setup.buckets_per_owner.max(room);
+                let buckets = &mut plan.setup.table.buckets_per_owner;
+                *buckets = room.max(*buckets);
                 runs.push(Run::Throughput(plan));
             }
         }
@@ -126,13 +127,12 @@ impl SimulateArgs {
             }
         })?;
         let by_cpu = self.machines.contains(&ONE) && of(ONE).is_ok_and(|model| model.local_by_cpu);
-        let overlaps = match self.way() {
-            Way::Paper => None,
-            Way::Beyond(_) => Some(("--beyond-paper", "leave it out")),
-            Way::Tuned(means) => {
-                let many = ("a --tuning with many in flight", "give --in-flight 1");
-                (means.in_flight > 1).then_some(many)
+        let overlaps = match (self.beyond_paper, &self.tuning) {
+            (true, _) => Some(("--beyond-paper", "leave it out")),
+            (false, Some(_)) if self.in_flight > 1 => {
+                Some(("a --tuning with many in flight", "give --in-flight 1"))
             }
+            _ => None,
         };
         if let Some((what, fix)) = overlaps.filter(|_| by_cpu) {
             return Err(Failure::usage(format!(
@@ -152,11 +152,17 @@ impl SimulateArgs {
         profile: &Profile,
         setup: &mut Setup,
     ) -> core::result::Result<(), MissingQuantity> {
-        setup.way = self.way();
-        if setup.way != Way::Paper {
-            setup.model = profile.model(setup.shape)?;
+        (setup.table.max_chunks, setup.seed) = (self.max_chunks, self.seed);
+        if self.is_paper() {
+            return Ok(());
         }
-        (setup.max_chunks, setup.seed) = (self.max_chunks, self.seed);
+        setup.model = profile.model(setup.shape)?;
+        if self.beyond_paper {
+            *setup = setup.beyond(self.in_flight, self.cache);
+        }
+        let (read_ahead, one_roundtrip) = (self.read_ahead, self.one_roundtrip);
+        setup.table = Config { read_ahead, one_roundtrip, ..setup.table };
+        (setup.in_flight, setup.cache_entries) = (self.in_flight, self.cache);
         Ok(())
     }
 
@@ -164,7 +170,7 @@ impl SimulateArgs {
         let mut plan = LatencyPlan::paper(profile, shape, chunk)?;
         self.adapt(profile, &mut plan.setup)?;
         let each = LATENCY_BUCKETS / u64::from(plan.setup.ranks().max(1));
-        plan.setup.buckets_per_owner = each.max(LEAST_BUCKETS).next_multiple_of(8);
+        plan.setup.table.buckets_per_owner = each.max(LEAST_BUCKETS).next_multiple_of(8);
         if !self.paper {
             plan.load_percents.clone_from(&self.load_factors);
         }

@@ -4,10 +4,9 @@ use probeline_profile::Shape;
 use probeline_profile::paper;
 use probeline_results::format::{fixed, text};
 use probeline_results::{Layout, Row, row};
-use probeline_simulate::{
-    LatencyPlan, LatencyRow, Limit, Setup, ThroughputPlan, ThroughputRow, Way,
-};
+use probeline_simulate::{LatencyPlan, LatencyRow, Limit, Setup, ThroughputPlan, ThroughputRow};
 
+use super::SimulateArgs;
 use crate::units::rate;
 
 row! {
@@ -78,18 +77,18 @@ fn million(rate: &Option<f64>) -> String {
 }
 
 impl SimulateRow {
-    fn of(setup: &Setup, load_percent: u32) -> Self {
+    fn of(args: &SimulateArgs, setup: &Setup, load_percent: u32) -> Self {
         Self {
-            way: setup.way.name().to_owned(),
+            way: args.way().to_owned(),
             machines: setup.shape.machines,
             ranks_per_machine: setup.shape.ranks_per_machine,
-            chunk_buckets: setup.chunk_buckets,
+            chunk_buckets: setup.table.chunk_buckets,
             load_factor: f64::from(load_percent) / 100.0,
             ..Self::default()
         }
     }
 
-    pub(super) fn latency(plan: &LatencyPlan, row: &LatencyRow) -> Self {
+    pub(super) fn latency(args: &SimulateArgs, plan: &LatencyPlan, row: &LatencyRow) -> Self {
         let theirs_ns: Option<fn(&paper::Latency) -> f64> = match plan.setup.shape {
             Shape { machines: 2, ranks_per_machine: 1 } => Some(|figure| figure.remote_ns),
             Shape { machines: 1, ranks_per_machine: 2 } => Some(|figure| figure.local_ns),
@@ -113,24 +112,27 @@ impl SimulateRow {
             paper_outgoing_roundtrips: paper_out,
             by_paper: paper_ns.map(|paper| row.mean_ns / paper),
             roundtrips_by_paper: paper_out.map(|paper| row.outgoing_roundtrips / paper),
-            ..Self::of(&plan.setup, row.load_percent)
+            ..Self::of(args, &plan.setup, row.load_percent)
         }
     }
 
     /// A throughput run in which an operation found no room fails and has no row.
-    pub(super) fn throughput(plan: &ThroughputPlan, row: &ThroughputRow, truncates: bool) -> Self {
-        let Setup { way, model, .. } = plan.setup;
+    pub(super) fn throughput(
+        args: &SimulateArgs,
+        plan: &ThroughputPlan,
+        row: &ThroughputRow,
+    ) -> Self {
         let figure = paper::throughputs().into_iter().find(|figure| {
             (figure.workload, figure.machines, figure.ranks_per_machine)
                 == (row.workload, row.shape.machines, row.shape.ranks_per_machine)
         });
-        let loaded = way.under_load(&model, plan.setup.ranks());
-        let truncated = row.cut_ops_per_s.filter(|_| truncates);
+        let (given, loaded) = (plan.setup.table, plan.setup.under_load().table);
+        let truncated = row.cut_ops_per_s.filter(|_| args.truncates());
         let paper_ops = figure.map(|figure| figure.ops_per_s);
         let (limit, name) = (row.limit.as_ref(), |limit: &Limit| limit.name.clone());
         // Runs with several operations in flight have no truncated rate and are compared as they
         // are.
-        let compared = if truncates && way == Way::Paper { truncated } else { Some(row.ops_per_s) };
+        let compared = if args.truncates() { truncated } else { Some(row.ops_per_s) };
         Self {
             experiment: "throughput".to_owned(),
             workload: Some(row.workload.name().to_owned()),
@@ -152,9 +154,9 @@ impl SimulateRow {
             paper_ops_per_s: paper_ops,
             paper_runs: figure.map(|figure| figure.runs),
             by_paper: compared.zip(paper_ops).map(|(model, paper)| model / paper),
-            spares_claims: loaded.one_roundtrip() != way.one_roundtrip(),
-            spares_reads: loaded.read_ahead() != way.read_ahead(),
-            ..Self::of(&plan.setup, plan.load_percent)
+            spares_claims: loaded.one_roundtrip != given.one_roundtrip,
+            spares_reads: loaded.read_ahead != given.read_ahead,
+            ..Self::of(args, &plan.setup, plan.load_percent)
         }
     }
 }
@@ -272,5 +274,28 @@ impl Row for SimulateRow {
             shown.retain(|row| !row.is_detail(rows));
         }
         Self::of_columns_that_matter(&shown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limit_is_in_brackets_unless_it_is_met() {
+        let cell = |limit: Option<(f64, bool)>| {
+            let name = || "NIC READ rate".to_owned();
+            let row = SimulateRow {
+                workload: Some("mixed".to_owned()),
+                limit: limit.filter(|(_, met)| *met).map(|_| name()),
+                nearest_limit: limit.map(|_| name()),
+                limit_used: limit.map(|(used, _)| used),
+                ..SimulateRow::default()
+            };
+            row.limit_cell()
+        };
+        assert_eq!(cell(Some((0.999, true))), "NIC READ rate 99 %");
+        assert_eq!(cell(Some((0.005, false))), "(NIC READ rate under 1 %)");
+        assert_eq!(cell(None), "none");
     }
 }

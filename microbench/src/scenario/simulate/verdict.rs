@@ -2,7 +2,6 @@
 
 use probeline_profile::{Kind, Profile};
 use probeline_results::{Note, Row};
-use probeline_simulate::Way;
 
 use super::SimulateArgs;
 use super::row::SimulateRow;
@@ -26,7 +25,7 @@ const MOST_QUOTED: usize = 6;
 /// Reports how close the model is to the paper's figures, if the cluster is the paper's; then the
 /// simulated rows.
 pub(super) fn summary(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]) -> Vec<String> {
-    let title = format!("simulate: {}, way {}, virtual time", profile.name(), args.way().name());
+    let title = format!("simulate: {}, way {}, virtual time", profile.name(), args.way());
     let fits = if of_the_papers(args, profile) { fits(rows) } else { Vec::new() };
     let (latencies, throughputs): (Vec<_>, Vec<_>) =
         rows.iter().partition(|row| row.workload.is_none());
@@ -43,13 +42,13 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
         numbers(profile).into(),
     ];
     notes.extend(SimulateRow::notes());
-    if matches!(args.way(), Way::Beyond(_)) {
+    if args.beyond_paper {
         notes.push(Note::on(
             &["C"],
             "the maximum, operations choose their own; of equal latencies the least is printed",
         ));
     }
-    if matches!(args.way(), Way::Tuned(_)) {
+    if args.way() == "tuned" {
         notes.push(
             "tuned: the simulator uses READs and claims alone; the tuning's direct has no effect"
                 .into(),
@@ -118,7 +117,7 @@ pub(super) fn of_the_papers(args: &SimulateArgs, profile: &Profile) -> bool {
     let given = (args.throughput_chunk_buckets, args.max_chunks, args.filled);
     profile.name() == PROFILE
         && profile.given().all(|(_, given)| given.kind != Kind::Assumed)
-        && args.way() == Way::Paper
+        && args.is_paper()
         && given == PARAMETERS
 }
 
