@@ -26,16 +26,6 @@ fn bench_throughput_reports_all_workloads() {
     }
 }
 
-#[test]
-fn a_cache_answers_repeated_keys() {
-    let options = ["--workload", "zipf", "--ops", "5000", "--table-size", "1MiB", "--repeat", "1"];
-    let cached = ["--cache", "1024", "--direct", "off"];
-    for row in command("bench-throughput", &[&options[..], &cached].concat(), 1) {
-        let (hits, found) = (number(&row, "cache_hit_share"), number(&row, "found_share"));
-        assert!(hits > 0.1 && hits <= found, "{row}");
-    }
-}
-
 /// A cache of 1/16 of the keys; a hit takes no virtual time.
 #[test]
 fn a_cache_halves_the_time_of_zipf_keys() {

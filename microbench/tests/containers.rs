@@ -65,23 +65,6 @@ fn says_once(ended: &Ended, parts: Option<[&str; 3]>) {
 }
 
 #[test]
-fn bench_latency_continues_without_refused_calls() {
-    let options = ["--ops", "200", "--table-size", "256KiB", "-C", "8", "--load-factors", "0.5"];
-    continues_without(&[&["bench-latency"], &options[..]].concat(), |rows| {
-        assert!(rows.len() > 20, "{}", rows.len());
-        assert!(rows.iter().all(|row| row["operations"].parse::<u64>().unwrap() > 0));
-    });
-}
-
-#[test]
-fn bench_throughput_continues_without_refused_calls() {
-    let options = ["--ops", "500", "--table-size", "256KiB"];
-    continues_without(&[&["bench-throughput"], &options[..]].concat(), |rows| {
-        assert!(!rows.is_empty());
-    });
-}
-
-#[test]
 fn explore_continues_without_refused_calls() {
     for ranks in ["2", "3"] {
         let options = ["fms:2", "--table-size", "2MiB", "--ranks", ranks];

@@ -4,8 +4,8 @@ mod common;
 
 use std::fs;
 
-use common::reported::{COLUMNS, Reported, command, number, reported, rise};
-use common::{Scratch, read_rows, run};
+use common::reported::{COLUMNS, command, number, reported, rise};
+use common::{Scratch, run};
 use serde_json::Value;
 
 /// Ten READs, ten WRITEs, a CAS and two FAAs.
@@ -14,10 +14,6 @@ const RAW_ROWS: usize = 23;
 /// All values of C and load factors, with few operations.
 const SMALL: [&str; 7] =
     ["bench-latency", "--ops", "500", "--rounds", "1", "--table-size", "256KiB"];
-/// The latencies in the authors' result files.
-const PUBLISHED: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../transport/sim/profile/data/oortwijn2015-latency.csv");
-
 /// Returns the blocks of the output: summary, facts, table and notes.
 #[track_caller]
 fn blocks(printed: &str) -> [Vec<&str>; 4] {
@@ -49,98 +45,6 @@ fn the_output_is_short_and_fits_a_terminal() {
             };
             assert!(!notes.iter().any(explains), "{column} is not printed: {notes:#?}");
         }
-    }
-}
-
-/// Parses a printed time. Returns nanoseconds, and the words after the time.
-fn time<'w>(words: &[&'w str]) -> (f64, Vec<&'w str>) {
-    let scale = match words[1] {
-        "ns" => 1.0,
-        "us" => 1e3,
-        "ms" => 1e6,
-        unit => panic!("{unit} in {words:?}"),
-    };
-    (words[0].parse::<f64>().unwrap() * scale, words[2..].to_vec())
-}
-
-/// Checks that two numbers are equal in the three printed digits.
-#[track_caller]
-fn same(printed: f64, value: f64) {
-    assert!((printed - value).abs() <= 0.005_1 * value, "{printed} {value}");
-}
-
-/// Returns the row that a line of the summary quotes, and the words after its name.
-fn row_of<'r, 'w>(report: &'r Reported, line: &'w str) -> (&'r Value, Vec<&'w str>) {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let rows = report.json["rows"].as_array().unwrap();
-    let find = |is: &dyn Fn(&Value) -> bool| rows.iter().find(|row| is(row)).expect(line);
-    if words[0] != "find-or-put" {
-        let name = words[..3].join(" ");
-        return (find(&|row| row["operation"] == *name), words[3..].to_vec());
-    }
-    let ["find-or-put", operation, "C", c, "load", load_factor, ..] = words[..] else {
-        panic!("{line}")
-    };
-    let [c, load_factor] = [c, load_factor].map(|number| number.parse::<f64>().unwrap());
-    let is = |row: &Value| {
-        row["operation"] == operation
-            && row["chunk_buckets"].as_f64() == Some(c)
-            && row["load_factor"].as_f64() == Some(load_factor)
-    };
-    (find(&is), words[6..].to_vec())
-}
-
-/// Each number of the summary is in a row of the JSON, or is the authors' for the same C and load
-/// factor.
-#[test]
-fn the_summary_agrees_with_the_rows() {
-    let published = read_rows(PUBLISHED);
-    let das5 = ["--transport", "sim", "--sim-model", "oortwijn2015", "--paper"];
-    for (more, column) in [(&[][..], "local_ns"), (&das5, "remote_ns")] {
-        let report = reported(&[&SMALL, more].concat());
-        let [summary, ..] = blocks(&report.printed);
-        assert_eq!(summary.len(), 12, "{summary:#?}");
-        let head = summary[1].split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(head, "operation p50 p99 mean floor x floor paper");
-        let mut papers = 0;
-        for line in &summary[2..] {
-            let (row, words) = row_of(&report, line);
-            let (p50, words) = time(&words);
-            let (p99, words) = time(&words);
-            let (mean, words) = time(&words);
-            same(p50, number(row, "p50_ns"));
-            same(p99, number(row, "p99_ns"));
-            same(mean, number(row, "mean_ns"));
-            if row["load_factor"].is_null() {
-                assert_eq!(words, ["-"; 3], "it is a floor itself: {line}");
-                continue;
-            }
-            let (floor, words) = time(&words);
-            same(floor, number(row, "floor_ns"));
-            let times: f64 = words[0].parse().unwrap();
-            assert!((times - number(row, "times_floor")).abs() <= 0.005_1, "{line}");
-            if row["operation"] == "found" {
-                assert_eq!(words[1..], ["-"], "the paper has inserts alone: {line}");
-                continue;
-            }
-            let figure = published.iter().find(|figure| {
-                let at = |column: &str| figure[column].parse::<f64>().unwrap();
-                at("chunk_buckets") == number(row, "chunk_buckets")
-                    && (at("load_factor") - number(row, "load_factor")).abs() < 1e-9
-            });
-            same(time(&words[1..]).0, figure.unwrap()[column].parse().unwrap());
-            papers += 1;
-        }
-        assert_eq!(papers, 4);
-    }
-}
-
-/// The authors did not measure anything comparable with these runs.
-#[test]
-fn other_runs_are_not_compared_with_the_paper() {
-    for more in [["--ranks", "3"], ["--transport", "sim"]] {
-        let report = reported(&[&SMALL[..], &more].concat());
-        assert!(!report.printed.contains("paper"), "{}", report.printed);
     }
 }
 
@@ -207,24 +111,6 @@ fn check_histogram(row: &Value) {
     let operations = row["operations"].as_u64().unwrap();
     assert!(timed * 2 <= operations && timed * 4 >= operations, "{timed} of {operations}");
     assert_eq!(number(pairs.last().unwrap(), 0), row["max_ns"].as_u64().unwrap());
-}
-
-/// In virtual time every operation has a fixed time, so an empty distribution would show.
-#[test]
-fn bench_latency_of_few_operations_has_a_distribution() {
-    let options = ["--transport", "sim", "--sim-roundtrip-ns", "3000", "--ops", "10", "-C", "8"];
-    let options = [&options[..], &["--table-size", "64KiB", "--load-factors", "0.5"]].concat();
-    let report = reported(&[&["bench-latency"], &options[..]].concat());
-    let rows = report.json["rows"].as_array().unwrap();
-    let raw = rows.iter().filter(|row| row["chunk_buckets"].is_null());
-    assert_eq!(raw.clone().count(), RAW_ROWS);
-    for row in raw {
-        assert_eq!(number(row, "operations"), 10.0);
-        for column in ["min_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns"] {
-            assert_eq!(number(row, column), 3000.0, "{column} of {row}");
-        }
-    }
-    assert!(!report.printed.contains("cut short"), "{}", report.printed);
 }
 
 /// In virtual time only roundtrips take time. A find-or-put of the paper's algorithm that needs one

@@ -6,28 +6,13 @@ mod common;
 use core::time::Duration;
 use std::collections::HashMap;
 
-use common::{rows, run, trace};
+use common::{rows, run};
 
 /// Options of the shortest run with a transport.
 const MOMENT: [&str; 6] = ["--rounds", "1", "--seconds-per-measurement", "0.001", "--size", "1MiB"];
 
 fn number(row: &HashMap<String, String>, column: &str) -> f64 {
     row[column].parse().unwrap_or_else(|_| panic!("{column} of {row:?}"))
-}
-
-#[test]
-fn in_virtual_time_a_roundtrip_is_the_one_given() {
-    let options = ["limits", "--transport", "sim", "--sim-roundtrip-ns", "3000"];
-    let (rows, said) = rows(&[&options[..], &MOMENT].concat());
-    let of_sim: Vec<_> = rows.iter().filter(|row| row["of"] == "sim").collect();
-    assert_eq!(of_sim.len(), (10 + 4) * 7);
-    for row in of_sim {
-        let expected = 3000.0 / number(row, "in_flight");
-        // The last operations of a thousand are fewer than could be in flight.
-        let tolerance = if row["in_flight"] == "1" { 0.001 } else { 0.04 * expected };
-        assert!((number(row, "mean_ns") - expected).abs() <= tolerance, "{row:?}");
-    }
-    assert!(said.contains("simulator: 1000 operations for each limit"), "{said}");
 }
 
 /// The run takes longer than a rank waits for another, but the ranks meet between measurements.
@@ -38,17 +23,6 @@ fn others_wait_for_one_measurement_at_a_time() {
     let small = ["--table-size", "64KiB", "--size", "1MiB"];
     let ended = run(&[&options[..], &more, &small].concat());
     assert!(ended.took > Duration::from_secs(4), "{:?}", ended.took);
-    ended.printed();
-}
-
-/// Each measurement takes longer than the timeout of a collective call.
-#[test]
-fn others_wait_as_long_as_the_requested_measurement() {
-    let options = ["limits", "--transport", "shm", "--collective-timeout", "2", "--rounds", "1"];
-    let more = ["--seconds-per-measurement", "2.5", "--in-flight", "1"];
-    let small = ["--table-size", "128B", "--size", "1MiB"];
-    let ended = run(&[&options[..], &more, &small].concat());
-    assert!(ended.took > Duration::from_secs(10), "{:?}", ended.took);
     ended.printed();
 }
 
@@ -78,17 +52,6 @@ fn windows_have_the_requested_size() {
     let size = part(&["--transport", "shm"]);
     let mib: f64 = size.strip_suffix("MiB").map_or(0.0, |mib| mib.parse().unwrap());
     assert!((32.0..=256.0).contains(&mib), "{size}");
-}
-
-#[test]
-fn the_simulator_is_deterministic() {
-    let trace = |seed| {
-        let options = ["limits", "--transport", "sim"];
-        let (_, said) = rows(&[&options[..], &MOMENT, &["--seed", seed, "--full"]].concat());
-        trace(&said).to_owned()
-    };
-    assert_eq!(trace("1"), trace("1"));
-    assert_ne!(trace("1"), trace("2"));
 }
 
 /// All cores measure at once, on memory that is smaller than a huge page.

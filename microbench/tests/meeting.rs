@@ -15,7 +15,6 @@ use rustix::process::Signal;
 
 use common::pnml::two_steps;
 use common::{AT_ONCE, Ended, Running, Scratch, kill, port, probeline, stop, wait_until};
-use probeline::tuning::Tuning;
 
 const SECRET: &str = "the secret of these tests";
 
@@ -193,31 +192,6 @@ fn a_net_that_changes_before_rank_1_reads_it_is_refused() {
     assert!(said.lines().any(|line| line.ends_with(NETS_DIFFER)), "{said}");
 }
 
-/// The options in a tuning file are compared, not the path of the file.
-#[test]
-fn ranks_with_different_tunings_name_the_option() {
-    let base = Tuning { chunk_buckets: 16, ..Tuning::default() };
-    let folder = |tuning: Tuning| {
-        let folder = Scratch::new();
-        folder.file("tuning.toml", &tuning.to_toml());
-        folder
-    };
-    let command = ["explore", "fms:2", "--table-size", "1MiB", "--tuning", "tuning.toml"];
-    let first = folder(base.clone());
-    let same = Tuning { origin: "found elsewhere".to_owned(), ..base.clone() };
-    all_explored(by_hand_in(&[(&command, Some(&first)), (&command, Some(&folder(same)))]));
-    for (tuning, field, here, there) in [
-        (Tuning { chunk_buckets: 8, ..base.clone() }, "--chunk-buckets", "16", "8"),
-        (Tuning { max_chunks: 7, ..base.clone() }, "--max-chunks", "32", "7"),
-        (Tuning { cache_entries: 64, ..base.clone() }, "--cache", "0", "64"),
-    ] {
-        let second = folder(tuning);
-        let said = of_two(by_hand_in(&[(&command, Some(&first)), (&command, Some(&second))]));
-        let expected = format!("{field} is {here:?} here and {there:?} there");
-        assert!(said[0].contains(&expected), "{}", said[0]);
-    }
-}
-
 /// Ranks therefore cannot read different profiles.
 #[test]
 fn only_one_process_reads_a_profile() {
@@ -229,17 +203,6 @@ fn only_one_process_reads_a_profile() {
 }
 
 #[test]
-fn ranks_with_different_numbers_of_ranks_are_refused() {
-    let address = address();
-    let ranks =
-        [(0, 2), (1, 3)].map(|(rank, ranks)| by_hand(&["roundtrips"], &address, rank, ranks));
-    for (ended, other) in together(ranks).into_iter().zip(["expects 3 ranks", "expects 2 ranks"]) {
-        let said = ended.failed_in_one_line();
-        assert!(said.contains(other) && said.contains("give all ranks the same number"), "{said}");
-    }
-}
-
-#[test]
 fn a_rank_that_never_connects_is_named() {
     // Rank 2 connects within this time, even on a busy machine.
     let (address, command) = (address(), ["explore", "fms:2", "--rendezvous-timeout", "15"]);
@@ -247,13 +210,6 @@ fn a_rank_that_never_connects_is_named() {
         let said = ended.failed_in_one_line();
         assert!(said.contains("rank 1 did not come within 15 s"), "{said}");
     }
-}
-
-#[test]
-fn an_address_open_to_other_machines_must_be_allowed() {
-    let said = together([by_hand(&["roundtrips"], "0.0.0.0:7000", 0, 2)]).remove(0);
-    let said = said.failed_in_one_line();
-    assert!(said.contains("--allow-remote"), "{said}");
 }
 
 /// The names of mpirun and mpiexec, and their Debian packages.

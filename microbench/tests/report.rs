@@ -1,14 +1,10 @@
-//! Tests of `report` in a browser, with runs that the test makes.
+//! Tests of `report` with runs that the test makes. `report/tests` shows pages in a browser.
 
-#[path = "../report/tests/browser/mod.rs"]
-mod browser;
 mod common;
 
 use std::fs;
 
-use browser::{Browser, artifacts};
 use common::{Running, Scratch, probeline, run};
-use serde_json::Value;
 
 /// Writes short runs of every command that has plots, one file each.
 fn runs(scratch: &Scratch) -> Vec<String> {
@@ -52,30 +48,19 @@ fn runs(scratch: &Scratch) -> Vec<String> {
     plans.iter().enumerate().map(make).collect()
 }
 
+/// A page has a plot of each kind, and the findings of the doctor.
 #[test]
 fn a_page_of_real_runs() {
     let scratch = Scratch::new();
     let files = runs(&scratch);
-    let page = artifacts().join("report.html");
-    let svg = artifacts().join("report-svg");
-    let _ = fs::remove_dir_all(&svg);
+    let (page, svg) = (scratch.path("report.html"), scratch.path("svg"));
     let mut arguments: Vec<&str> = vec!["report"];
     arguments.extend(files.iter().map(String::as_str));
-    let (html, svg_folder) = (page.to_str().unwrap(), svg.to_str().unwrap());
-    arguments.extend(["--html", html, "--svg", svg_folder, "--title", "Runs of a moment"]);
+    arguments.extend(["--html", &page, "--svg", &svg, "--title", "Runs of a moment"]);
     let printed = run(&arguments).printed();
-    println!("{printed}");
-    assert!(printed.contains(html) && printed.contains(svg_folder), "{printed}");
-    let pictures = fs::read_dir(&svg).unwrap().count();
-    assert!(pictures >= 18, "{pictures}");
-
-    let mut browser = Browser::start();
-    browser.window(1280, 900, false);
-    browser.load(&page);
-    assert_eq!(browser.complaints(), Vec::<String>::new());
-    assert_eq!(browser.value("document.querySelectorAll('article').length"), files.len());
-    let figures = browser.value("[...document.querySelectorAll('figure')].map((e) => e.id)");
-    let expected = [
+    assert!(printed.contains(&page) && printed.contains(&svg), "{printed}");
+    let page = fs::read_to_string(page).unwrap();
+    for id in [
         "latency-inserted",
         "latency-found",
         "roundtrips-effective",
@@ -90,48 +75,14 @@ fn a_page_of_real_runs() {
         "compare-11-latency",
         "simulated-mixed-speedup",
         "paper-throughput-mixed",
-    ];
-    for id in expected {
-        assert!(figures.as_array().unwrap().contains(&Value::from(id)), "{id}: {figures}");
+    ] {
+        assert!(page.contains(&format!("<figure id=\"{id}\"")), "{id}");
+        assert!(fs::exists(format!("{svg}/{id}.svg")).unwrap(), "{id}");
     }
-    let findings = browser.value("document.querySelectorAll('.findings li').length");
-    assert!(findings.as_u64() > Some(3), "{findings}");
-    check_numbers(&mut browser, &files[0]);
-    for (width, height, size) in [(360, 800, "phone"), (1280, 900, "desktop")] {
-        for (dark, time) in [(false, "light"), (true, "dark")] {
-            browser.window(width, height, dark);
-            browser.load(&page);
-            browser.screenshot(&artifacts().join(format!("report-{size}-{time}.png")));
-            let wide = browser.value("document.documentElement.scrollWidth");
-            assert_eq!(wide, width, "{size}");
-        }
-    }
-}
-
-/// Checks that the table of the plot has the numbers of the file.
-fn check_numbers(browser: &mut Browser, file: &str) {
-    let json: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
-    let loads = browser.value(
-        "(() => { const figure = document.getElementById('latency-inserted');
-           const series = [...figure.querySelectorAll('.series')].findIndex((g) =>
-             g.dataset.transport === 'shm' && g.dataset.c === '8');
-           return [...figure.querySelectorAll('tbody tr')].map((row) =>
-             [row.querySelector('th').textContent, row.querySelector('.k' + series).textContent]);
-         })()",
-    );
-    let mut found = 0;
-    for row in json["rows"].as_array().unwrap() {
-        if row["operation"] != "inserted" || row["chunk_buckets"] != 8 {
-            continue;
-        }
-        let load = row["load_factor"].as_f64().unwrap().to_string();
-        let shown = loads.as_array().unwrap().iter().find(|pair| pair[0] == load).unwrap();
-        let shown: f64 = shown[1].as_str().unwrap().replace('\u{202f}', "").parse().unwrap();
-        let mean = row["mean_ns"].as_f64().unwrap();
-        assert!((shown / mean - 1.0).abs() < 0.006, "{shown} for {mean}");
-        found += 1;
-    }
-    assert_eq!(found, 5);
+    assert_eq!(page.matches("<article ").count(), files.len());
+    let lists = page.split("<ul class=\"findings\">").skip(1);
+    let lists = lists.filter_map(|rest| rest.split("</ul>").next());
+    assert!(lists.map(|list| list.matches("<li ").count()).sum::<usize>() > 3, "{page}");
 }
 
 #[test]

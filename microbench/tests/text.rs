@@ -125,39 +125,6 @@ fn reports_escape_the_texts_of_a_profile() {
     }
 }
 
-/// Plots of an untrusted run are written only into the given folder.
-#[test]
-fn plots_stay_in_the_given_folder() {
-    let scratch = Scratch::new();
-    let rows: Vec<Value> = ["x/../../escaped", "x-escaped", ""]
-        .iter()
-        .map(|workload| {
-            json!({
-                "experiment": "throughput", "machines": 2, "ranks_per_machine": 1,
-                "workload": workload, "ops_per_s": 1e6, "mean_latency_ns": 1e3,
-            })
-        })
-        .collect();
-    let run_of = json!({ "schema": 1, "command": "simulate", "parameters": {}, "rows": rows });
-    let json = scratch.file("run.json", &run_of.to_string());
-    let svg = scratch.path("svg");
-    // The folder exists, so a path through it would resolve.
-    fs::create_dir_all(scratch.path("svg/simulated-x")).unwrap();
-    let printed = run(&["report", &json, "--svg", &svg]).printed();
-    assert!(printed.contains("plots: 3 files in "), "{printed}");
-    let names = |folder: &str| {
-        let entries = fs::read_dir(folder).unwrap();
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    };
-    let pictures = ["simulated-x-escaped-2.svg", "simulated-x-escaped.svg", "simulated.svg"];
-    let inside = [&["simulated-x"][..], &pictures].concat();
-    assert_eq!(names(&svg), inside);
-    assert_eq!(names(&scratch.path("")), ["run.json", "svg"]);
-}
-
 /// All output of the command goes through one file, which escapes it.
 #[test]
 fn only_one_file_writes_to_the_terminal() {

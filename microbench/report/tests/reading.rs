@@ -314,8 +314,8 @@ fn names_of_workloads_cannot_move_plots_out_of_their_folder() {
         let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         assert!((1..=70).contains(&slug.len()) && slug.chars().all(allowed), "{name}");
     }
-    // Each workload has a plot of the throughput and one of the share of the limit.
-    assert_eq!(count, 2 * workloads.len(), "{written:?}");
+    // Each workload has a plot of the throughput.
+    assert_eq!(count, workloads.len(), "{written:?}");
     let all: Vec<String> = written.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
     for workload in workloads.map(probeline_results::printable::line) {
         let title = format!("Throughput of simulated clusters, {workload}</title>");

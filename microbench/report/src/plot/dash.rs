@@ -7,39 +7,20 @@ use crate::distinct;
 /// the guide of a plot is dotted.
 pub(super) const DASHES: [&str; 5] = ["", "60 40", "100 30 20 30", "30 20", "15 30"];
 
-/// The names of lines, each with the index of its dash pattern.
+/// The names of the lines of a page, each with its dash pattern in turn.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Dashes(Vec<(String, usize)>);
+pub(crate) struct Dashes(Vec<String>);
 
 impl Dashes {
-    /// Assigns patterns to the lines of all plots of a page. A new name gets the pattern that the
-    /// fewest other names in its plots have. Of several such patterns, it takes the one of the most
-    /// similar name, then the one with the fewest uses.
+    /// Assigns patterns to the lines of all plots of a page. A plot of markers only has none.
     pub(crate) fn of<'p>(plots: impl Iterator<Item = &'p Plot>) -> Self {
-        // A plot of markers only has no lines.
-        let plots: Vec<Vec<&str>> =
-            plots.filter(|plot| plot.form != Form::Dots).map(|plot| lines(&plot.series)).collect();
-        let mut dashes = Self::default();
-        for name in plots.iter().flatten() {
-            if dashes.place(name).is_some() {
-                continue;
-            }
-            let beside = plots.iter().filter(|lines| lines.contains(name)).flatten();
-            let beside: Vec<&str> = beside.copied().collect();
-            let uses = |place: usize| {
-                let all = dashes.0.iter().filter(|(_, at)| *at == place);
-                let near = all.clone().filter(|(other, _)| beside.contains(&other.as_str()));
-                let kin = all.clone().filter_map(|(other, _)| kinship(other, name)).min();
-                (near.count(), kin.unwrap_or(usize::MAX), all.count())
-            };
-            let place = (0..DASHES.len()).min_by_key(|place| uses(*place)).unwrap_or(0);
-            dashes.0.push(((*name).to_owned(), place));
-        }
-        dashes
+        let plots = plots.filter(|plot| plot.form != Form::Dots);
+        let names = distinct(plots.flat_map(|plot| lines(&plot.series)));
+        Self(names.into_iter().map(str::to_owned).collect())
     }
 
     fn place(&self, name: &str) -> Option<usize> {
-        self.0.iter().find(|(other, _)| other == name).map(|(_, place)| *place)
+        self.0.iter().position(|other| other == name).map(|at| at % DASHES.len())
     }
 
     /// Returns the pattern of each series of a plot: that of the page. Lines with the same pattern
@@ -59,14 +40,6 @@ impl Dashes {
         };
         all.iter().map(dash).collect()
     }
-}
-
-/// Returns the length by which one name extends the other, or `None` if neither is a prefix of the
-/// other. The name of a run depends on the other runs in its plot.
-fn kinship(one: &str, other: &str) -> Option<usize> {
-    let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
-    let more = long.strip_prefix(short)?;
-    more.starts_with(", ").then_some(more.len())
 }
 
 fn lines(all: &[Series]) -> Vec<&str> {
@@ -89,22 +62,6 @@ mod tests {
         let dashes = Dashes::of(plots.iter());
         let [both, three, one] = plots.each_ref().map(|plot| dashes.within(&plot.series));
         assert_eq!((both[0], both[1]), (one[0], three[1]));
-        // Four names have four patterns, though two of them never share a plot.
-        assert!(!three.contains(&both[0]), "{three:?}");
-    }
-
-    #[test]
-    fn a_run_is_the_same_line_under_a_longer_name() {
-        let plots = [
-            plot(&["shm", "model a, 2 x 1", "model a, beyond the paper, 2 x 1"]),
-            plot(&["model b", "model a, beyond the paper", "model a"]),
-            plot(&["shm, run 3", "shm, run 4"]),
-        ];
-        let dashes = Dashes::of(plots.iter());
-        let [one, other, shm] = plots.each_ref().map(|plot| dashes.within(&plot.series));
-        assert_eq!((other[2], other[1]), (one[1], one[2]));
-        // Of two names with the same similarity, the first one wins.
-        assert!(shm[0] == one[0] && shm[1] != one[0], "{one:?} {shm:?}");
     }
 
     #[test]

@@ -303,33 +303,25 @@ impl Round {
         let signal = Interrupt::number(Interrupt::received());
         let (found, open) = (frontier.found(), frontier.open());
         let mine = [found, open, inner_nodes, full, place, tokens, transition, scarce, signal];
-        let mut all = Self {
-            found: Vec::new(),
-            open: 0,
-            inner_nodes: 0,
-            full: false,
-            overflow: None,
-            scarce: None,
-            interrupt: None,
+        let all = gather(exchange, mine)?;
+        let of_all = |at: usize| all.iter().map(move |of_rank| of_rank[at]);
+        let overflow = match all.iter().find(|of_rank| of_rank[4] != NONE) {
+            Some(&[_, _, _, _, place, tokens, transition, ..]) => Some(Overflow {
+                place: usize::try_from(place)?,
+                tokens,
+                transition: u32::try_from(transition).ok(),
+            }),
+            None => None,
         };
-        for [found, open, inner_nodes, full, place, tokens, transition, scarce, signal] in
-            gather(exchange, mine)?
-        {
-            all.found.push(found);
-            all.open += open;
-            all.inner_nodes += inner_nodes;
-            all.full |= full != 0;
-            if scarce != NONE {
-                all.scarce = Some(all.scarce.map_or(scarce, |least| least.min(scarce)));
-            }
-            all.interrupt = all.interrupt.or(Interrupt::from_number(signal));
-            if all.overflow.is_none() && place != NONE {
-                let transition = u32::try_from(transition).ok();
-                all.overflow =
-                    Some(Overflow { place: usize::try_from(place)?, tokens, transition });
-            }
-        }
-        Ok(all)
+        Ok(Self {
+            found: of_all(0).collect(),
+            open: of_all(1).sum(),
+            inner_nodes: of_all(2).sum(),
+            full: of_all(3).any(|full| full != 0),
+            overflow,
+            scarce: of_all(7).filter(|bytes| *bytes != NONE).min(),
+            interrupt: of_all(8).find_map(Interrupt::from_number),
+        })
     }
 
     fn found(&self) -> u64 {

@@ -323,4 +323,18 @@ mod tests {
         }
         assert!(!summary.contains("paper"), "{summary}");
     }
+
+    #[test]
+    fn lines_have_the_numbers_of_their_rows() {
+        let row = LatencyRow {
+            p50_ns: 120,
+            p99_ns: 1_500,
+            mean_ns: 140.0,
+            floor_ns: Some(110.0),
+            ..row("inserted", Some(8), Some(0.5))
+        };
+        let name = "find-or-put inserted  C 8    load 0.5";
+        let figures = ["120 ns", "1.50 us", "140 ns", "110 ns", "1.25", "287 ns"];
+        assert_eq!(line(&row, Some(Paper::OneMachine)), [&[name][..], &figures].concat());
+    }
 }
