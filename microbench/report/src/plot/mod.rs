@@ -1,16 +1,14 @@
 //! Plots as data: their values and axes. [`draw()`] converts them to SVG.
 
 mod axis;
-mod dash;
 mod draw;
 mod legend;
 mod look;
 mod table;
 
 pub(crate) use axis::{Axis, Kind, Scale};
-pub(crate) use dash::Dashes;
 pub(crate) use draw::{draw, standalone};
-pub(crate) use look::style_sheet;
+pub(crate) use look::{Dashes, style_sheet};
 pub(crate) use table::Table;
 
 /// The form in which a plot shows its points.
