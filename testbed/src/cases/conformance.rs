@@ -55,6 +55,12 @@ pub(super) const CASES: &[Case] = &[
     trial(Layer::Two, "a_map_between_machines_has_no_wrong_value", |testbed| {
         none_wrong(&run_on_all(testbed, 3, "map")?)
     }),
+    trial(Layer::Two, "containers_between_machines_have_no_wrong_result", |testbed| {
+        none_wrong(&run_on_all(testbed, 2, "containers")?)
+    }),
+    trial(Layer::Tearing, "containers_with_torn_words_have_no_wrong_result", |testbed| {
+        none_wrong(&run_on_one(testbed, "containers --ranks 3")?)
+    }),
     trial(Layer::Tearing, "a_map_with_torn_words_has_no_wrong_value", |testbed| {
         none_wrong(&run_on_one(testbed, "map --ranks 3 --batches 2000")?)
     }),

@@ -45,6 +45,10 @@ pub(super) const CASES: &[Case] = &[
     trial(Layer::Two, "a_killed_process_is_named_by_an_idle_engine", |testbed| {
         killed_process_idle(testbed).map(drop)
     }),
+    trial(Layer::Two, "values_of_a_killed_push_arrive_in_order", |testbed| {
+        let kill = |_: &Machine, ranks: &Ranks| ranks.rank(1)?.signal("KILL");
+        lose_rank_1(testbed, "queue", kill, |_| Ok(())).map(drop)
+    }),
     trial(Layer::Two, "a_frozen_machine_is_named", |testbed| frozen_machine(testbed).map(drop)),
     trial(Layer::Two, "an_owner_without_link_is_named", |testbed| link_down(testbed).map(drop)),
     trial(Layer::Two, "a_killed_machine_is_named", |testbed| killed_machine(testbed).map(drop))

@@ -2,6 +2,7 @@
 //! status is 0 if all checks of the subcommand passed.
 
 mod conformance;
+mod containers;
 mod contention;
 mod job;
 mod latency;
@@ -52,6 +53,10 @@ enum Trial {
     Unknown(unknown::UnknownArgs),
     /// Put, get and remove keys of a map on all ranks at once, and check every value
     Map(map::MapArgs),
+    /// Change counters, maps and messages on all ranks at once, and check every result
+    Containers(containers::ContainersArgs),
+    /// Pop what rank 1 pushes until it is killed
+    Queue(containers::QueueArgs),
     /// Insert and find keys of several words, and compare the times with those of READs
     Wide(wide::WideArgs),
     /// Check that memory lies on the requested NUMA nodes
@@ -65,6 +70,8 @@ fn main() -> ExitCode {
         Trial::Refusals => refusals::run(),
         Trial::Soak(args) => soak::run(&args),
         Trial::Map(args) => map::run(&args),
+        Trial::Containers(args) => containers::run(&args),
+        Trial::Queue(args) => containers::run_queue(&args),
         Trial::Wide(args) => wide::run(&args),
         Trial::Latency(args) => latency::run(&args),
         Trial::Rate(args) => latency::run_rate(&args),
