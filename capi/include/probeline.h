@@ -144,8 +144,9 @@ typedef enum probeline_status {
     PROBELINE_ERROR_DIFFERS = 5,
     // A rank or the connection to it was lost. The job cannot continue.
     PROBELINE_ERROR_LOST = 6,
-    // The operation failed; whether it took effect is unknown. It is safe to repeat it, but an add may then
-    // count twice, and a push push two values.
+    // The operation failed; whether it took effect is unknown. A repeated add may count
+    // twice, a repeated push may store two values, a failed pop may have lost a value; to repeat any other
+    // operation is safe.
     PROBELINE_ERROR_FAILED = 7,
     // All room for submitted operations is in use: poll, then submit again. Or too many blocks of messages are on
     // their way: call probeline_aggregator_progress(), then send again.
@@ -162,7 +163,8 @@ typedef enum probeline_status {
     // Another rank could not do its part of a collective call: its own error says why. If an argument was
     // invalid there, nothing was done on any rank, and the job goes on.
     PROBELINE_ERROR_OTHER_RANK = 13,
-    // Other ranks changed the same word before each of 64 attempts. Nothing has changed: try again.
+    // Other ranks changed the same word before each of 64 attempts. The operation has changed nothing: try
+    // again. Others of its batch may have taken effect.
     PROBELINE_ERROR_CONTENDED = 14,
     // A push has not ended, so that a pop cannot pass its value, or has found no slot. Try again later, or call
     // probeline_queue_skip() if the rank of the push is lost.
@@ -451,8 +453,8 @@ typedef struct probeline_counters_options {
     // Keys for which there is room on all ranks together, 1 to 2^48: at this number three quarters of it
     // are in use. [default: 1,000,000]
     uint64_t keys;
-    // Bits of a key, 1 to 62. A word holds key and count: the more bits a key has, the smaller is the largest
-    // count, and the more keys there is room for, the larger. [default: 62]
+    // Bits of a key, 1 to 62. A word holds key and count: a count has 57 + floor(log2(words / 8)) - key_bits
+    // bits, at most 57. With the defaults, counts stay at 4,095. [default: 62]
     uint32_t key_bits;
     // Operations of a batch in flight at once, 1 to 65,536; over verbs at most 16,384. A device may have
     // less. [default: 32]
@@ -805,8 +807,8 @@ enum probeline_status probeline_array_gather(struct probeline_array *array,
                                              void *values);
 
 // Stores `count` values, one after another in `values`, in the elements at `indices`, with as many in
-// flight as the options allow. Of an index that occurs twice, either value remains. Waits for its
-// operations.
+// flight as the options allow. Of an index that occurs twice, either value remains. If it fails, some elements
+// are changed. Waits for its operations.
 enum probeline_status probeline_array_scatter(struct probeline_array *array,
                                               const uint64_t *indices,
                                               const void *values,
@@ -831,7 +833,8 @@ enum probeline_status probeline_array_compare_exchange(struct probeline_array *a
 
 // Runs an operation of probeline_array_update() on each of the elements at `count` indices, with the
 // operand at the same place of `operands`, with as many in flight as the options allow, and stores the
-// numbers before, unless `before` is NULL. Waits for its operations.
+// numbers before, unless `before` is NULL. If it fails, some elements are changed, and `before` is undefined.
+// Waits for its operations.
 enum probeline_status probeline_array_update_batch(struct probeline_array *array,
                                                    int operation,
                                                    const uint64_t *indices,

@@ -377,8 +377,8 @@ pub unsafe extern "C" fn probeline_array_gather(
 }
 
 /// Stores `count` values, one after another in `values`, in the elements at `indices`, with as many in
-/// flight as the options allow. Of an index that occurs twice, either value remains. Waits for its
-/// operations.
+/// flight as the options allow. Of an index that occurs twice, either value remains. If it fails, some elements
+/// are changed. Waits for its operations.
 ///
 /// # Safety
 /// `array` is NULL or open, and `indices` and `values` are NULL or have `count` numbers and elements.
@@ -432,7 +432,8 @@ pub unsafe extern "C" fn probeline_array_compare_exchange(
 
 /// Runs an operation of probeline_array_update() on each of the elements at `count` indices, with the
 /// operand at the same place of `operands`, with as many in flight as the options allow, and stores the
-/// numbers before, unless `before` is NULL. Waits for its operations.
+/// numbers before, unless `before` is NULL. If it fails, some elements are changed, and `before` is undefined.
+/// Waits for its operations.
 ///
 /// # Safety
 /// `array` is NULL or open, and the others are NULL or have `count` numbers.

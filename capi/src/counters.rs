@@ -25,8 +25,8 @@ pub struct probeline_counters_options {
     /// Keys for which there is room on all ranks together, 1 to 2^48: at this number three quarters of it
     /// are in use. [default: 1,000,000]
     pub keys: u64,
-    /// Bits of a key, 1 to 62. A word holds key and count: the more bits a key has, the smaller is the largest
-    /// count, and the more keys there is room for, the larger. [default: 62]
+    /// Bits of a key, 1 to 62. A word holds key and count: a count has 57 + floor(log2(words / 8)) - key_bits
+    /// bits, at most 57. With the defaults, counts stay at 4,095. [default: 62]
     pub key_bits: u32,
     /// Operations of a batch in flight at once, 1 to 65,536; over verbs at most 16,384. A device may have
     /// less. [default: 32]

@@ -28,8 +28,9 @@ pub enum probeline_status {
     PROBELINE_ERROR_DIFFERS = 5,
     /// A rank or the connection to it was lost. The job cannot continue.
     PROBELINE_ERROR_LOST = 6,
-    /// The operation failed; whether it took effect is unknown. It is safe to repeat it, but an add may then
-    /// count twice, and a push push two values.
+    /// The operation failed; whether it took effect is unknown. A repeated add may count
+    /// twice, a repeated push may store two values, a failed pop may have lost a value; to repeat any other
+    /// operation is safe.
     PROBELINE_ERROR_FAILED = 7,
     /// All room for submitted operations is in use: poll, then submit again. Or too many blocks of messages are on
     /// their way: call probeline_aggregator_progress(), then send again.
@@ -46,7 +47,8 @@ pub enum probeline_status {
     /// Another rank could not do its part of a collective call: its own error says why. If an argument was
     /// invalid there, nothing was done on any rank, and the job goes on.
     PROBELINE_ERROR_OTHER_RANK = 13,
-    /// Other ranks changed the same word before each of 64 attempts. Nothing has changed: try again.
+    /// Other ranks changed the same word before each of 64 attempts. The operation has changed nothing: try
+    /// again. Others of its batch may have taken effect.
     PROBELINE_ERROR_CONTENDED = 14,
     /// A push has not ended, so that a pop cannot pass its value, or has found no slot. Try again later, or call
     /// probeline_queue_skip() if the rank of the push is lost.

@@ -66,8 +66,8 @@ impl Config {
         Self { lines: words / LINE_WORDS as u64 + 1, key_bits, first_word: 0, direct: true }
     }
 
-    /// Returns the largest count, at which a counter stays. It has the bits that a word has left: 57 and
-    /// those of the number of lines, less those of a key; none for too few lines.
+    /// Returns the largest count, at which a counter stays. It has the bits that a word has left:
+    /// 57 + floor(log2(lines)) - `key_bits`, at most 57; none for too few lines.
     #[must_use]
     pub fn max_count(&self) -> u64 {
         Layout::new(self.lines, self.key_bits).max_count()
@@ -126,7 +126,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
     /// Returns the count of a key. Blocks as [`add`](Self::add) does.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error::Key`] if the key has too many bits; otherwise the operation failed.
     #[inline]
     pub fn get(&mut self, key: u64) -> Result<u64, Error> {
         Ok(self.call(&key, Action::Get)?.count())

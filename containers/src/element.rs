@@ -1,8 +1,9 @@
-//! Containers whose operations each act on one element, as one kind of structure.
+//! Containers whose operations each begin at one element, as one kind of structure.
 
 use core::fmt::Debug;
 use core::hash::Hash;
 use core::marker::PhantomData;
+use core::ops::RangeInclusive;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU64, fence};
 
@@ -14,7 +15,10 @@ use probeline_transport::{AtomicScope, Exchange, Owner, Segment, Transport};
 
 use crate::placement::Placement;
 
-/// A container whose operations each act on one element: a run of words of one owner.
+/// The name, the value and the range of a parameter.
+pub type Bounded = (&'static str, u64, RangeInclusive<u64>);
+
+/// A container whose operations each begin at one element: a run of words of one owner.
 pub trait Element: Sized {
     /// The parameters.
     type Config: Copy;
@@ -29,14 +33,13 @@ pub trait Element: Sized {
 
     /// The name of the container, which its collective calls begin with.
     const NAME: &'static str;
-    /// The name of the parameter that [`parameter`](Self::parameter) returns.
-    const PARAMETER: &'static str;
 
     /// Returns the places of the elements in a job of this many owners.
     fn placement(config: &Self::Config, owners: u32) -> Placement;
 
-    /// Returns the value and the largest value of a parameter from 1 on, which all owners have in common.
-    fn parameter(config: &Self::Config) -> (u64, u64);
+    /// Returns the parameters that all owners have in common beside those of the placement, each with its
+    /// range.
+    fn parameters(config: &Self::Config) -> impl Iterator<Item = Bounded> + Clone;
 
     /// Returns the words of a slot that an operation needs, at least those of an element unless the element
     /// is not read as a whole.
@@ -66,7 +69,7 @@ pub trait Element: Sized {
         context: &Context<Self::Detail>,
     ) -> Result<Self::Machine, Error>;
 
-    /// Runs an operation by the CPU, on the words of its element. `elements` returns those of others.
+    /// Runs an operation by the CPU, on the words of its element. `elements` returns the words of other elements.
     ///
     /// # Errors
     /// As for [`machine`](Self::machine), or [`Error::Contended`].
@@ -98,7 +101,7 @@ pub struct Context<D> {
     pub(crate) me: Owner,
 }
 
-/// The kind of a container whose operations each act on one element.
+/// The kind of a container whose operations each begin at one element.
 pub struct Each<E>(PhantomData<E>);
 
 impl<E: Element> Kind for Each<E> {
@@ -114,8 +117,8 @@ impl<E: Element> Kind for Each<E> {
         config: &E::Config,
         context: &Self::Context,
     ) -> impl Iterator<Item = Parameter> + Clone {
-        let own = (E::PARAMETER, E::parameter(config).0);
-        context.placement.parameters().into_iter().chain([own])
+        let own = E::parameters(config).map(|(name, value, _)| (name, value));
+        context.placement.parameters().into_iter().chain(own)
     }
 
     #[inline(always)]
@@ -194,8 +197,9 @@ impl<E: Element> Open for Each<E> {
     type ConfigError = ConfigError;
 
     fn check(config: &E::Config, transport: &impl Transport, _: usize) -> Result<(), ConfigError> {
-        let (found, max) = E::parameter(config);
-        ConfigError::check_range(E::PARAMETER, found, 1, max)?;
+        for (name, value, range) in E::parameters(config) {
+            ConfigError::check_range(name, value, *range.start(), *range.end())?;
+        }
         let geometry = transport.geometry();
         let placement = E::placement(config, geometry.owners);
         let most = geometry.slot_words.min(transport.caps().words_per_op);

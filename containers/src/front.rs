@@ -1,4 +1,4 @@
-//! What every container has from its structure.
+//! Macros that give a container the front of its structure.
 
 /// Lets a container, a newtype of a `Structure` of this kind, be opened and used as one. In brackets are its
 /// parameters beside the engine and the storage, with their bounds.

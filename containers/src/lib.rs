@@ -4,7 +4,7 @@
 //! - [`Counters`]: counts of keys of up to 62 bits, key and count in one word.
 //! - [`SmallMap`]: values of such keys, key and value in one word.
 //! - [`PutOnce`]: keys and values of any plain types, each key inserted once.
-//! - [`Objects`]: blobs of any number of bytes, which other containers refer to by a [`Pointer`].
+//! - [`Objects`]: blobs of different lengths, which other containers refer to by a [`Pointer`].
 //! - [`Queue`]: a ring on each owner, into which all ranks push and from which all ranks pop.
 //! - [`Aggregator`]: small messages to any rank, which travel in blocks of one WRITE each.
 //! - [`Filter`]: a blocked Bloom filter, a set with false positives in a few bits a key.
@@ -36,7 +36,7 @@ pub mod small_map;
 pub use aggregator::Aggregator;
 pub use array::Array;
 pub use counters::Counters;
-pub use element::{Context, Each, Element};
+pub use element::{Bounded, Context, Each, Element};
 pub use filter::Filter;
 pub use objects::Objects;
 pub use phase::{Find, Finder};

@@ -1,4 +1,4 @@
-//! Objects: blobs of any number of bytes, which other structures refer to by pointers of one word.
+//! Objects: blobs of different lengths, which other structures refer to by pointers of one word.
 //!
 //! Each owner's part begins with a counter of the words in use. A put takes words by a fetch-and-add of it,
 //! WRITEs a header and the bytes there, and returns a [`Pointer`]. Words are freed by `clear` only.
@@ -18,14 +18,17 @@ mod model;
 use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::{Bytes, Error, Structure};
-use probeline_transport::{LINE_WORDS, Owner, Sizes, Transport};
+use probeline_transport::{LINE_WORDS, Owner, Sizes, Transport, WORD_BYTES};
 
 use self::access::Access;
 pub use self::access::{Action, Heap, Outcome};
 use crate::element::Each;
 use crate::front::front;
 use crate::placement::{Distribution, Placement};
-use crate::pointer::Pointer;
+use crate::pointer::{MAX_WORDS, Pointer};
+
+/// The most bytes of an object, so that a [`Pointer`] can tell its words.
+pub const MAX_BYTES: usize = (MAX_WORDS as usize - 1) * WORD_BYTES;
 
 /// Storage for one operation in flight on objects of at most `N` bytes, such as `[Operation::EMPTY; 32]`.
 pub type Operation<const N: usize> = probeline_pipeline::Operation<Access<N>>;
@@ -69,8 +72,8 @@ impl Config {
     }
 }
 
-/// Objects of up to `N` bytes in the windows of all owners, over an engine `T`, with storage `S` for
-/// operations in flight.
+/// Objects of up to `N` bytes, at most [`MAX_BYTES`], in the windows of all owners, over an engine `T`, with
+/// storage `S` for operations in flight. `len` counts words in use, not objects.
 ///
 /// ```
 /// use probeline_containers::objects::{Config, Objects, Operation};
@@ -94,9 +97,10 @@ where
     T: Transport,
     S: AsMut<[Operation<N>]>,
 {
-    /// Puts an object into the part of `host`, and returns a pointer to it; `None` if the part is full. Two
-    /// roundtrips: a fetch-and-add and a WRITE. Blocks until the operation completes; the transport bounds
-    /// the wait.
+    /// Puts an object into the part of `host`, and returns a pointer to it; `None` if the part is full, or
+    /// lies where no [`Pointer`] can point. A put that finds no room takes its words all the same, so that
+    /// later puts find none until `clear`. Two roundtrips: a fetch-and-add and a WRITE. Blocks until the
+    /// operation completes; the transport bounds the wait.
     ///
     /// # Errors
     /// [`Error::Value`] for more than `N` bytes, [`Error::Index`] for an owner that does not exist; otherwise
@@ -114,7 +118,7 @@ where
     /// since the last `clear`. Blocks as [`put`](Self::put) does.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error::Index`] for a pointer to an owner that the job does not have; otherwise the operation failed.
     pub fn get(&mut self, pointer: Pointer<[u8]>) -> Result<Option<Bytes<N>>, Error> {
         match self.call(&pointer.segment().start.owner, Action::Get(pointer))? {
             Outcome::Got(bytes) => Ok(Some(bytes)),

@@ -28,8 +28,8 @@ where
     S: AsMut<[OperationOf<Each<E>>]>,
     E: Find,
 {
-    /// Finds a key: one READ for each group of words that the key may be in. Blocks until the operation
-    /// completes; the transport bounds the wait.
+    /// Finds a key. One roundtrip: a READ of its home group, and one more for each full group that the key
+    /// passes, at most 63. Blocks until the operation completes; the transport bounds the wait.
     ///
     /// # Errors
     /// [`Error`]: the container cannot have such a key, or the operation failed.

@@ -46,7 +46,7 @@ impl Placement {
         Self { len, first_word, words, owners, distribution, divisor }
     }
 
-    /// Checks the number of elements, that windows of so many words have room, and that slots and
+    /// Checks the number of elements, that windows of this number of words have room, and that slots and
     /// operations of `most` words have room for those that an operation needs.
     pub(crate) fn check(
         &self,

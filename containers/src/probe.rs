@@ -21,8 +21,8 @@ pub(crate) const MAX_GROUPS: u64 = 64;
 pub(crate) const MAX_ATTEMPTS: u32 = 64;
 /// READs of a bucket that another client is writing.
 const MAX_READS: u32 = if cfg!(test) { 2 } else { 64 };
-/// Times that the CPU looks at such a bucket.
-const MAX_LOOKS: u32 = 1 << 16;
+/// Loads of a bucket that another client is writing.
+const MAX_LOADS: u32 = 1 << 16;
 /// The most words of a bucket.
 pub(crate) const MAX_WORDS: usize = 64;
 
@@ -47,7 +47,7 @@ pub trait Buckets<Q>: Copy + Debug + Hash {
         query: &Q,
         distance: u64,
         words: impl Iterator<Item = u64> + Clone,
-        is_true: bool,
+        is_confirmed: bool,
     ) -> Decision<Self::Outcome>;
 
     /// Returns the first bucket of a group from which on the CPU decides; those before are of other keys.
@@ -63,7 +63,7 @@ pub trait Buckets<Q>: Copy + Debug + Hash {
     fn end(query: &Q) -> Self::Outcome;
 }
 
-/// What an operation does with a bucket.
+/// Step of an operation on a bucket.
 #[derive(Clone, Copy, Debug)]
 pub enum Decision<O> {
     /// The bucket is of another key.
@@ -90,11 +90,11 @@ pub enum Decision<O> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
     None,
-    /// An operation does not look at what its compare-and-swap returned.
+    /// An operation ignores the word that its compare-and-swap returned.
     IgnoresLostSwaps,
     /// It passes a bucket whose first word was another one.
     PassesLostSwaps,
-    /// It takes what a READ shows for true.
+    /// It treats the words of a READ as confirmed.
     TrustsTornWords,
     /// An insert passes a bucket that is being claimed.
     PassesTornClaims,
@@ -183,8 +183,8 @@ impl<Q: Copy, O: Copy> Probe<Q, O> {
             let read = port.landed(slot)?.iter().copied();
             let first = truth.or(read.clone().next());
             let words = first.into_iter().chain(read.skip(1));
-            let is_true = truth.take().is_some() || is_whole;
-            self.post = match table.decide(query, self.distance, words, is_true) {
+            let is_confirmed = truth.take().is_some() || is_whole;
+            self.post = match table.decide(query, self.distance, words, is_confirmed) {
                 Decision::Pass => {
                     self.passed += 1;
                     self.attempts = 0;
@@ -305,7 +305,7 @@ fn run_bucket<B: Buckets<Q>, Q>(
     let words = bucket.iter().map(|word| word.load(Acquire));
     let (mut swaps, mut end) = (0, None);
     // Each iteration but the first one lost to another client, or waits for one.
-    for _ in 0..MAX_LOOKS {
+    for _ in 0..MAX_LOADS {
         match table.decide(query, distance, words.clone(), true) {
             Decision::Pass => return Ok(None),
             Decision::Done(outcome) => return Ok(Some(outcome)),
@@ -349,7 +349,7 @@ fn swap<B: Buckets<Q>, Q>(
     is_swapped
 }
 
-/// Runs an operation by the CPU, on the words of its home group. `elements` returns those of others.
+/// Runs an operation by the CPU, on the words of its home group. `elements` returns the words of other groups.
 ///
 /// # Errors
 /// [`Error::Contended`], or [`Error::Window`].

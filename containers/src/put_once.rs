@@ -15,8 +15,8 @@
 //! - A first word in part may be a claim of the key that has not ended. The key then counts as absent for a
 //!   find; an insert tries to claim the bucket, and the compare-and-swap returns the true word. So a key is in
 //!   the first bucket of its order that was empty when it was inserted, and in no other.
-//! - A claim whose other words are not written is read again. After 64 READs the operation ends as
-//!   [`Outcome::Unfinished`].
+//! - A claim whose other words are not written is read again. After 64 READs (65,536 looks by the
+//!   CPU) the operation ends as [`Outcome::Unfinished`].
 //!
 //! An insert that failed has an unknown outcome. If it has claimed a bucket, the key stays unfinished.
 
@@ -125,9 +125,9 @@ where
     K: Plain,
     V: Plain,
 {
-    /// Inserts a key with a value unless it is there, and returns the value that it has then. Three
+    /// Inserts a key with a value unless it is present, and returns the value that it has then. Three
     /// roundtrips: a READ of the group, a compare-and-swap and a WRITE; two if key and value have at most
-    /// seven bytes; one if the key is there. Blocks until the operation completes; the transport bounds the
+    /// seven bytes; one if the key is present. Blocks until the operation completes; the transport bounds the
     /// wait.
     ///
     /// # Errors
@@ -137,7 +137,8 @@ where
         self.call(key, Action::Insert(*value))
     }
 
-    /// Finds the value of a key: one READ of each group that the key may be in. Blocks as
+    /// Finds the value of a key. One roundtrip: a READ of the home group, and one more for each full group
+    /// that the key passes, at most 63. Blocks as
     /// [`insert`](Self::insert) does.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use crate::probe::MAX_ATTEMPTS;
 pub type Finished = probeline_pipeline::Finished<Outcome>;
 
 /// A map of keys of up to 62 bits to values in the windows of all owners, over an engine `T`, with storage
-/// `S` for operations in flight. A value has at most [`Config::max_count`].
+/// `S` for operations in flight. A value is at most [`Config::max_count`].
 ///
 /// ```
 /// use probeline_containers::small_map::{Config, Operation, Outcome, SmallMap};
@@ -40,9 +40,9 @@ front!([] SmallMap<>, Each<Counts<true>>);
 find_phase!([] SmallMap<>, Counts<true>);
 
 impl<T: Transport, S: AsMut<[Operation]>> SmallMap<T, S> {
-    /// Returns the value of a key. One roundtrip: a READ of the line; a fetch-and-add of 0 more for a key
-    /// that has a value, where words may tear and it is no [find phase](Self::find_phase). Blocks until the
-    /// operation completes; the transport bounds the wait.
+    /// Returns the value of a key. One roundtrip: a READ of the line. Where words may tear, outside a
+    /// [find phase](Self::find_phase), a key that has a value takes a second one, a fetch-and-add of 0. Blocks
+    /// until the operation completes; the transport bounds the wait.
     ///
     /// # Errors
     /// [`Error::Key`] if the key has too many bits; otherwise the operation failed.
@@ -51,12 +51,13 @@ impl<T: Transport, S: AsMut<[Operation]>> SmallMap<T, S> {
         Ok(self.call(&key, Action::Get)?.number())
     }
 
-    /// Sets the value of a key, and returns the one before. Two roundtrips: a READ of the line and a
+    /// Sets the value of a key, and returns the one before. [`Outcome::Full`] says that the key has no room,
+    /// and that nothing has changed. Two roundtrips: a READ of the line and a
     /// compare-and-swap, repeated alone when another change was faster. Blocks as [`get`](Self::get) does.
     ///
     /// # Errors
-    /// [`Error::Key`] or [`Error::Value`] if it has too many bits; [`Error::Contended`] if other changes
-    /// were faster 64 times; otherwise the operation failed, and may or may not take effect.
+    /// [`Error::Key`] or [`Error::Value`] if the key or the value has too many bits; [`Error::Contended`] if
+    /// other changes were faster 64 times; otherwise the operation failed, and may or may not take effect.
     #[inline]
     pub fn put(&mut self, key: u64, value: u64) -> Result<Outcome, Error> {
         self.call(&key, Action::Put(value))
@@ -68,18 +69,18 @@ impl<T: Transport, S: AsMut<[Operation]>> SmallMap<T, S> {
     /// # Errors
     /// As for [`put`](Self::put).
     #[inline]
-    pub fn compare_exchange(
+    pub fn compare_and_swap(
         &mut self,
         key: u64,
         expected: Option<u64>,
         new: u64,
     ) -> Result<Outcome, Error> {
-        self.call(&key, Action::Exchange { expected, new })
+        self.call(&key, Action::CompareAndSwap { expected, new })
     }
 
     /// Sets the value of a key to what `change` makes of the one before, and returns the one before. Calls
-    /// `change` again when another change was faster. A [`get`](Self::get) and then a
-    /// [`compare_exchange`](Self::compare_exchange) for each call of `change`.
+    /// `change` again when another change was faster. Takes a [`get`](Self::get), and a
+    /// [`compare_and_swap`](Self::compare_and_swap) for each call of `change`.
     ///
     /// # Errors
     /// As for [`put`](Self::put); [`Error::Contended`] after 64 calls of `change`.
@@ -90,7 +91,7 @@ impl<T: Transport, S: AsMut<[Operation]>> SmallMap<T, S> {
     ) -> Result<Outcome, Error> {
         let mut expected = self.get(key)?;
         for _ in 0..MAX_ATTEMPTS {
-            let outcome = self.compare_exchange(key, expected, change(expected))?;
+            let outcome = self.compare_and_swap(key, expected, change(expected))?;
             if outcome == Outcome::Full || outcome.number() == expected {
                 return Ok(outcome);
             }

@@ -50,7 +50,7 @@ proptest! {
                 1 => (map.update(key, |old| old.unwrap_or(7) + value), Some(old.unwrap_or(7) + value)),
                 2 => {
                     let is_equal = old == Some(value);
-                    let outcome = map.compare_exchange(key, Some(value), 9).unwrap();
+                    let outcome = map.compare_and_swap(key, Some(value), 9).unwrap();
                     prop_assert_eq!(outcome.number(), old);
                     model.entry(key).and_modify(|old| *old = if is_equal { 9 } else { *old });
                     continue;
@@ -165,7 +165,7 @@ fn refuses_what_does_not_fit() {
     let refused = Err(OperationError::Value { bits: bits + 1, most: bits });
     assert_eq!(map.put(1, most), Ok(Outcome::New));
     assert_eq!(map.put(1, most + 1), refused);
-    assert_eq!(map.compare_exchange(1, None, most + 1), refused);
+    assert_eq!(map.compare_and_swap(1, None, most + 1), refused);
     let config = put_once::Config::for_keys(10);
     let engine = Builder::new(config.sizes::<u64, u64>(1, 1)).open(&mut Alone).unwrap();
     let opened = PutOnce::<_, _, u64, [u64; 64]>::open(

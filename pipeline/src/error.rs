@@ -31,7 +31,7 @@ pub enum Error {
          open it for wider values"
     )]
     Value {
-        /// Bits of the value, from the lowest to the highest that is set.
+        /// Bits of the value, from the lowest to the highest that is set; of bytes, 8 for each.
         bits: u32,
         /// Bits of the structure's values.
         most: u32,

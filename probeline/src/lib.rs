@@ -5,7 +5,7 @@
 //! structures are [`table`]: find-or-put of 63-bit keys and of wide keys, after W. Oortwijn, T. van
 //! Dijk and J. van de Pol, *A Distributed Hash Table for Shared Memory* (PPAM 2015); `map`: a lossy
 //! key-value cache of fixed-size keys and values for expensive results; and `containers`: arrays,
-//! counters, queues and Bloom filters. After opening, nothing
+//! counters, maps, queues, Bloom filters, objects and aggregated messages. After opening, nothing
 //! allocates, blocks or makes a system call, and no structure starts threads: the caller's loop
 //! polls. (The transport over UCX starts one, and joining through a launcher's server one.)
 //!

@@ -8,7 +8,7 @@ use probeline_transport::Segment;
 
 use super::access::{Access, Action};
 use super::{Config, direct};
-use crate::element::{Context, Element};
+use crate::element::{Bounded, Context, Element};
 use crate::placement::Placement;
 
 /// The elements of an [`Array`](super::Array) of `V`.
@@ -21,14 +21,13 @@ impl<V: Plain> Element for Elements<V> {
     type Machine = Access<V>;
     type Detail = usize;
     const NAME: &'static str = "Array";
-    const PARAMETER: &'static str = "bytes of an element";
 
     fn placement(config: &Config, owners: u32) -> Placement {
         config.placement::<V>(owners)
     }
 
-    fn parameter(config: &Config) -> (u64, u64) {
-        (config.bytes::<V>() as u64, V::CAPACITY as u64)
+    fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
+        [("bytes of an element", config.bytes::<V>() as u64, 1..=V::CAPACITY as u64)].into_iter()
     }
 
     fn detail(config: &Config) -> usize {

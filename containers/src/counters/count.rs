@@ -8,7 +8,7 @@ use probeline_transport::{LINE_WORDS, Segment};
 
 use super::word::{Home, Layout, OCCUPIED};
 use super::{Config, MAX_KEY_BITS};
-use crate::element::{Context, Element};
+use crate::element::{Bounded, Context, Element};
 use crate::phase::Find;
 use crate::placement::Placement;
 use crate::probe::{self, Buckets, Decision, Probe};
@@ -16,7 +16,7 @@ use crate::probe::{self, Buckets, Decision, Probe};
 /// The words of [`Counters`](super::Counters), or of a [`SmallMap`](crate::SmallMap).
 pub struct Counts<const IS_MAP: bool = false>;
 
-/// What an operation does with the number of its key: a count, or a value.
+/// Action of an operation on the number of its key: a count, or a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Read the number.
@@ -26,7 +26,7 @@ pub enum Action {
     /// Replace the number.
     Put(u64),
     /// Replace the number if it is the expected one; of `None`, if the key has none.
-    Exchange {
+    CompareAndSwap {
         /// The number to replace.
         expected: Option<u64>,
         /// The number to store.
@@ -44,7 +44,7 @@ impl Action {
             Self::Add(addend) if word & OCCUPIED == 0 => Some(layout.plus(wanted, addend)),
             Self::Add(addend) => Some(layout.plus(word, addend)),
             Self::Put(new) => Some(wanted | new),
-            Self::Exchange { expected, new } => {
+            Self::CompareAndSwap { expected, new } => {
                 (Outcome::of(word, layout).number() == expected).then_some(wanted | new)
             }
         }
@@ -53,7 +53,7 @@ impl Action {
     /// Checks that a word has room for the number that the operation stores.
     fn check(&self, layout: &Layout) -> Result<(), Error> {
         match *self {
-            Self::Put(new) | Self::Exchange { new, .. } if new > layout.max_count() => {
+            Self::Put(new) | Self::CompareAndSwap { new, .. } if new > layout.max_count() => {
                 let (value, most) = (new.leading_zeros(), layout.max_count().leading_zeros());
                 Err(Error::Value { bits: u64::BITS - value, most: u64::BITS - most })
             }
@@ -135,18 +135,18 @@ impl Buckets<Query> for Layout {
         Query { home, action }: &Query,
         distance: u64,
         mut words: impl Iterator<Item = u64> + Clone,
-        is_true: bool,
+        is_confirmed: bool,
     ) -> Decision<Outcome> {
         let (wanted, word) = (self.word(*home, distance), words.next().unwrap_or(0));
         let is_empty = word & OCCUPIED == 0;
         if !is_empty && !self.matches(word, wanted) {
-            let may_match = !is_true && self.may_match_torn(word, wanted);
+            let may_match = !is_confirmed && self.may_match_torn(word, wanted);
             return if may_match { Decision::Confirm } else { Decision::Pass };
         }
         let outcome = Outcome::of(word, self);
         match action.change(word, wanted, self) {
             Some(new) => Decision::Swap { expected: if is_empty { 0 } else { word }, new, outcome },
-            None if is_true || is_empty => Decision::Done(outcome),
+            None if is_confirmed || is_empty => Decision::Done(outcome),
             None => Decision::Confirm,
         }
     }
@@ -176,16 +176,18 @@ impl<const IS_MAP: bool> Element for Counts<IS_MAP> {
     type Machine = Probe<Query, Outcome>;
     type Detail = Layout;
     const NAME: &'static str = if IS_MAP { "SmallMap" } else { "Counters" };
-    const PARAMETER: &'static str = "key_bits";
 
     fn placement(config: &Config, owners: u32) -> Placement {
         config.placement(owners)
     }
 
-    fn parameter(config: &Config) -> (u64, u64) {
-        // Of fewer lines a word would have no bits for counts.
-        let most = if config.max_count() > 0 { MAX_KEY_BITS.into() } else { 0 };
-        (config.key_bits.into(), most)
+    fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
+        let count = "the largest count, by the number of lines and key_bits,";
+        [
+            ("key_bits", config.key_bits.into(), 1..=MAX_KEY_BITS.into()),
+            (count, config.max_count(), 1..=u64::MAX),
+        ]
+        .into_iter()
     }
 
     fn detail(config: &Config) -> Layout {

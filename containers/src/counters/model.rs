@@ -25,7 +25,7 @@ impl Sequential<Each<Counts>> for OneByOne {
             Action::Get => None,
             Action::Add(addend) => Some(MAX_COUNT.min(old.unwrap_or(0) + addend)),
             Action::Put(new) => Some(new),
-            Action::Exchange { expected, new } => (expected == old).then_some(new),
+            Action::CompareAndSwap { expected, new } => (expected == old).then_some(new),
         };
         if let Some(new) = new {
             self.0.insert(*key, new);
@@ -35,8 +35,8 @@ impl Sequential<Each<Counts>> for OneByOne {
 }
 
 const ADD: Action = Action::Add(1);
-const TWO_TO_THREE: Action = Action::Exchange { expected: Some(2), new: 3 };
-const NEW: Action = Action::Exchange { expected: None, new: 1 };
+const TWO_TO_THREE: Action = Action::CompareAndSwap { expected: Some(2), new: 3 };
+const NEW: Action = Action::CompareAndSwap { expected: None, new: 1 };
 const SCRIPTS: [Scripts<Each<Counts>>; 5] = [
     &[&[(1, ADD), (1, ADD)], &[(1, Action::Add(2)), (1, Action::Get)]],
     &[&[(1, ADD), (2, ADD)], &[(2, ADD), (1, Action::Get)]],

@@ -7,7 +7,7 @@ use probeline_pipeline::{Completed, Error, Machine, Next, Port, Run, Step};
 use probeline_transport::{Local, Owner, RemoteWord, Segment, Transport};
 
 use super::{Config, MAX_BITS};
-use crate::element::{Context, Element};
+use crate::element::{Bounded, Context, Element};
 use crate::hash::mix;
 use crate::placement::Placement;
 
@@ -113,14 +113,13 @@ impl Element for Bits {
     type Machine = Probe;
     type Detail = u32;
     const NAME: &'static str = "Filter";
-    const PARAMETER: &'static str = "bits of a key";
 
     fn placement(config: &Config, owners: u32) -> Placement {
         config.placement(owners)
     }
 
-    fn parameter(config: &Config) -> (u64, u64) {
-        (config.bits.into(), MAX_BITS.into())
+    fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
+        [("bits of a key", config.bits.into(), 1..=MAX_BITS.into())].into_iter()
     }
 
     fn detail(config: &Config) -> u32 {

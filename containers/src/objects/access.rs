@@ -9,10 +9,10 @@ use probeline_pipeline::{
 use probeline_transport::{LINE_WORDS, Local, Owner, RemoteWord, Segment, Transport, WORD_BYTES};
 
 use super::Config;
-use crate::element::{Context, Element};
+use crate::element::{Bounded, Context, Element};
 use crate::hash;
 use crate::placement::Placement;
-use crate::pointer::{MAX_WORDS, Pointer};
+use crate::pointer::Pointer;
 
 /// Bits of the length in a header, below the check.
 const LENGTH_BITS: u32 = 16;
@@ -176,14 +176,13 @@ impl<const N: usize> Element for Heap<N> {
     type Machine = Access<N>;
     type Detail = ();
     const NAME: &'static str = "Objects";
-    const PARAMETER: &'static str = "bytes of the longest object";
 
     fn placement(config: &Config, owners: u32) -> Placement {
         config.placement(owners)
     }
 
-    fn parameter(_: &Config) -> (u64, u64) {
-        (N as u64, (MAX_WORDS - 1) as u64 * WORD_BYTES as u64)
+    fn parameters(_: &Config) -> impl Iterator<Item = Bounded> + Clone {
+        [("bytes of the longest object", N as u64, 1..=super::MAX_BYTES as u64)].into_iter()
     }
 
     fn slot_words(_: &Placement) -> u32 {

@@ -9,7 +9,7 @@ use probeline_transport::Segment;
 
 use super::Config;
 use super::bucket::{Home, MAX_BYTES, Seen, Shape, is_written};
-use crate::element::{Context, Element};
+use crate::element::{Bounded, Context, Element};
 use crate::phase::Find;
 use crate::placement::Placement;
 use crate::probe::{self, Buckets, Decision, Probe};
@@ -19,12 +19,12 @@ use crate::probe::{MUTANT, Mutant};
 /// The entries of a [`PutOnce`](super::PutOnce).
 pub struct Entries<K, V>(PhantomData<(K, V)>);
 
-/// What an operation does with a key.
+/// Action of an operation on its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action<V> {
     /// Find its value.
     Find,
-    /// Insert it with this value, unless it is there.
+    /// Insert it with this value, unless it is present.
     Insert(V),
 }
 
@@ -39,7 +39,7 @@ pub enum Outcome<V> {
     Inserted,
     /// The key was not inserted: all buckets in which it may be hold other keys.
     Full,
-    /// Another rank is inserting the key, and has not written its value in 64 roundtrips. Find or insert it
+    /// Another rank is inserting the key, and its value was not there at any of 64 READs. Find or insert it
     /// again later; if that rank is lost, the key has no value until the map is cleared.
     Unfinished,
 }
@@ -132,16 +132,19 @@ impl<K: Plain, V: Plain> Element for Entries<K, V> {
     type Machine = Probe<Query<K, V>, Outcome<V>>;
     type Detail = Shape;
     const NAME: &'static str = "PutOnce";
-    const PARAMETER: &'static str = "bytes of a key, and bytes of a value in the upper 32 bits";
 
     fn placement(config: &Config, owners: u32) -> Placement {
         config.placement::<K, V>(owners)
     }
 
-    fn parameter(config: &Config) -> (u64, u64) {
+    fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
         let Shape { key_bytes, value_bytes, .. } = config.shape::<K, V>();
-        let is_valid = key_bytes > 0 && key_bytes.saturating_add(value_bytes) <= MAX_BYTES;
-        ((value_bytes as u64) << 32 | key_bytes as u64, if is_valid { u64::MAX } else { 0 })
+        let most = MAX_BYTES.saturating_sub(key_bytes) as u64;
+        [
+            ("bytes of a key", key_bytes as u64, 1..=MAX_BYTES as u64),
+            ("bytes of a value", value_bytes as u64, 0..=most),
+        ]
+        .into_iter()
     }
 
     fn detail(config: &Config) -> Shape {

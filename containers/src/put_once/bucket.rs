@@ -35,7 +35,7 @@ pub(super) struct Home {
     pub(super) first: u64,
 }
 
-/// What the words of a bucket show to an operation on a key.
+/// State of a bucket, as its words show it to an operation on a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Seen<V> {
     /// It was empty at the time of the READ, or is being claimed.

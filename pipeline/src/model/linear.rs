@@ -44,7 +44,8 @@ pub struct Network {
     pub owners: u32,
     /// WRITEs and atomics that may fail.
     pub failures: u8,
-    /// The parts of a word at whose borders READs tear it, as [`torn`] has them; none if words are whole.
+    /// The parts of a word at whose borders READs tear it, disjoint and 64 bits together; none if words are
+    /// whole.
     pub tears: &'static [u64],
 }
 
@@ -171,10 +172,7 @@ where
 
     fn client(&self, who: usize) -> Driven<Self, N> {
         let part = N / self.network.owners as usize;
-        assert!(
-            part * self.network.owners as usize == N,
-            "{N} words are not as many for each owner"
-        );
+        assert!(part * self.network.owners as usize == N, "{N} words cannot be divided equally");
         let wire = Wire::new(
             self.network.owners,
             part,
