@@ -126,10 +126,6 @@ nostd:
     ci/nostd-link
     ci/nostd-sysroot
 
-# The bindings of libibverbs against ibverbs-sys and the C compiler; wants cmake, libclang
-verbs-oracle:
-    CARGO_TARGET_DIR=target/oracle cargo test --manifest-path verbs/oracle/Cargo.toml -- --nocapture
-
 # Write the bindings of libibverbs again; wants libclang, libibverbs-dev, installs bindgen-cli
 verbs-bindings:
     verbs/sys/generate

@@ -4,6 +4,7 @@
 //! A test program without the standard harness calls [`run`] from `main`. Its tests call [`start`]
 //! and [`finish`].
 
+pub mod headers;
 mod kill;
 mod seed;
 mod watched;

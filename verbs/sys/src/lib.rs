@@ -3,7 +3,7 @@
 //!
 //! - Types and constants are generated from rdma-core 44 on 64-bit x86 and committed. Compile-time
 //!   assertions check their layouts, so the crate does not build for a target whose C types differ.
-//!   `verbs/oracle` compares them with an independent crate's bindings and with a C compiler.
+//!   `tests/header.rs` compares them with a C compiler and the installed header.
 //! - The control calls are in a table, [`Verbs`], which [`Verbs::load`] fills at run time. Without
 //!   libibverbs the same program runs, and the error names the package to install.
 //! - The inline functions and macros of C are functions here. As in C, the data path calls the

@@ -1,7 +1,5 @@
-//! The inline verbs of the control path choose between provider and library as their C originals
-//! do.
+//! The inline verbs choose between provider and library as their C originals do.
 
-#[allow(dead_code, reason = "shared with the other tests")]
 mod stand_in;
 
 use core::ptr;
@@ -109,4 +107,19 @@ fn a_gid_query_passes_the_size_of_an_entry() {
     let expected =
         Call::QueryGid { context: context.addr(), port_num: 1, gid_index: 5, flags: 0, bytes: 32 };
     assert_eq!(calls(), [expected]);
+}
+
+#[test]
+fn a_missing_provider_function_is_an_error_and_bad_wr_is_the_first_request() {
+    let stand_in = StandIn::new();
+    let (mut send, mut wc) = (zeroed::<ibv_send_wr>(), zeroed::<ibv_wc>());
+    let mut bad_send = ptr::null_mut();
+    // SAFETY: all pointers passed are to live objects.
+    unsafe {
+        let (qp, cq) = (stand_in.qp(), stand_in.cq());
+        assert_eq!(ibv_post_send(qp, &raw mut send, &raw mut bad_send), libc::EOPNOTSUPP);
+        assert_eq!(ibv_poll_cq(cq, 1, &raw mut wc), -libc::EOPNOTSUPP);
+    }
+    assert_eq!(bad_send, &raw mut send);
+    assert_eq!(calls(), []);
 }

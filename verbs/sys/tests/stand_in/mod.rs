@@ -10,8 +10,6 @@ use probeline_verbs_sys::*;
 /// A recorded call: the function and its arguments, pointers as addresses.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Call {
-    PostSend { qp: usize, wr: usize },
-    PollCq { cq: usize, num_entries: c_int, wc: usize },
     ProviderQueryPort { context: usize, port_num: u8, bytes: usize },
     LibraryQueryPort { context: usize, port_num: u8 },
     ProviderQueryDevice { context: usize, input: usize, bytes: usize },
@@ -40,7 +38,7 @@ fn note(call: Call) -> c_int {
     ANSWER.with_borrow(|answer| *answer)
 }
 
-/// A queue pair and a completion queue on a context, extended or not.
+/// A queue pair and a completion queue on a context, extended or not. They are never freed.
 pub(crate) struct StandIn {
     extended: *mut verbs_context,
     qp: *mut ibv_qp,
@@ -73,12 +71,12 @@ impl StandIn {
     }
 
     pub(crate) fn extended(&mut self) -> &mut verbs_context {
-        // SAFETY: created in `new`, live until drop, and borrowed as long as `self`.
+        // SAFETY: created in `new`, never freed, and borrowed as long as `self`.
         unsafe { &mut *self.extended }
     }
 
     pub(crate) fn context(&self) -> *mut ibv_context {
-        // SAFETY: created in `new`, and live until drop.
+        // SAFETY: created in `new`, and never freed.
         unsafe { &raw mut (*self.extended).context }
     }
 
@@ -88,17 +86,6 @@ impl StandIn {
 
     pub(crate) fn cq(&self) -> *mut ibv_cq {
         self.cq
-    }
-}
-
-impl Drop for StandIn {
-    fn drop(&mut self) {
-        // SAFETY: `new` created each with `Box::into_raw`, and only this call frees it.
-        unsafe {
-            drop(Box::from_raw(self.extended));
-            drop(Box::from_raw(self.qp));
-            drop(Box::from_raw(self.cq));
-        }
     }
 }
 
@@ -122,20 +109,6 @@ pub(crate) fn symbol(name: &CStr) -> *mut c_void {
 
 extern "C" fn unexpected() {
     std::process::abort();
-}
-
-pub(crate) extern "C" fn post_send(
-    qp: *mut ibv_qp,
-    wr: *mut ibv_send_wr,
-    bad_wr: *mut *mut ibv_send_wr,
-) -> c_int {
-    // SAFETY: the tests pass a place that can be written.
-    unsafe { *bad_wr = wr.wrapping_add(1) };
-    note(Call::PostSend { qp: qp.addr(), wr: wr.addr() })
-}
-
-pub(crate) extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
-    note(Call::PollCq { cq: cq.addr(), num_entries, wc: wc.addr() })
 }
 
 pub(crate) extern "C" fn provider_query_port(
