@@ -4,8 +4,8 @@ use core::mem::MaybeUninit;
 
 use probeline::pipeline::{self, Open, OperationOf};
 use probeline::table::{
-    self, BatchError, Config, ConfigError, Ended, Finished, Intent, Keys, Narrow, OperationError,
-    Outcome, Stats, Tag, Wide, WideConfig,
+    self, BatchError, Config, Ended, Finished, Intent, Keys, Narrow, OperationError, Outcome,
+    Stats, Tag, Wide, WideConfig,
 };
 use probeline::transport::{Exchange, Sizes};
 
@@ -96,7 +96,7 @@ impl Plan {
         members: &mut Members,
     ) -> Result<Box<dyn Set>, Error>
     where
-        K: OfWords + Open<ConfigError = ConfigError> + 'static,
+        K: OfWords + Open + 'static,
     {
         let engine = members.open(sizes)?;
         let operations = vec![OperationOf::<K>::EMPTY; self.operations as usize];

@@ -195,7 +195,6 @@ use probeline_status::{
 
 // They have names of files and hosts, which stay as they are.
 errors! { &[],
-    exchange::RanksFailed: |_| LOST;
     #[cfg(feature = "mpi")]
     probeline::mpi::OpenError: |_| probeline_status::PROBELINE_ERROR_OPEN;
 }
@@ -210,10 +209,6 @@ errors! { &WORDS,
         table::BatchError::Operation(error) | table::BatchError::Failed { error, .. } => of_operation(error),
     };
     table::CollectiveError: |error| of_collective(error);
-    table::OpenError: |error| of_open(error);
-    map::ConfigError: |_| INVALID;
-    map::OpenError: |error| of_open(error);
-    containers::OpenError: |error| of_open(error);
 }
 
 impl From<map::FileError> for Error {
@@ -261,6 +256,7 @@ fn of_join(error: &exchange::JoinError) -> probeline_status {
         E::Size { .. } | E::RankOutOfRange { .. } | E::Address { .. } | E::Remote { .. } => INVALID,
         E::NoSecret | E::SecretFile { .. } | E::SecretExposed { .. } => INVALID,
         E::SecretLength { .. } | E::NoRandom => INVALID,
+        E::RanksFailed { .. } => LOST,
         _ => JOIN,
     }
 }
@@ -281,17 +277,11 @@ fn of_collective(error: &table::CollectiveError) -> probeline_status {
     match error {
         table::CollectiveError::Exchange(error) => of_exchange(*error),
         table::CollectiveError::Operation(error) => of_operation(error),
+        table::CollectiveError::Config(_) => INVALID,
         table::CollectiveError::PartFailed { .. } | table::CollectiveError::NotOpened { .. } => {
             probeline_status::PROBELINE_ERROR_OTHER_RANK
         }
         _ => DIFFERS,
-    }
-}
-
-fn of_open<C>(error: &table::OpenError<C>) -> probeline_status {
-    match error {
-        table::OpenError::Config(_) => INVALID,
-        table::OpenError::Collective(error) => of_collective(error),
     }
 }
 

@@ -194,8 +194,6 @@ fn part<'w, D>(context: &Context<D>, window: &'w [AtomicU64]) -> Result<&'w [Ato
 }
 
 impl<E: Element> Open for Each<E> {
-    type ConfigError = ConfigError;
-
     fn check(config: &E::Config, transport: &impl Transport, _: usize) -> Result<(), ConfigError> {
         for (name, value, range) in E::parameters(config) {
             ConfigError::check_range(name, value, *range.start(), *range.end())?;

@@ -36,14 +36,14 @@ macro_rules! open {
             /// equal.
             ///
             /// # Errors
-            /// [`OpenError`](crate::OpenError): an invalid configuration, a failed exchange, or an owner
+            /// [`CollectiveError`](crate::CollectiveError): an invalid configuration, a failed exchange, or an owner
             /// without the container or with other parameters.
             pub fn open(
                 transport: T,
                 config: Config,
                 operations: S,
                 exchange: &mut (impl probeline_transport::Exchange + ?Sized),
-            ) -> Result<Self, crate::OpenError> {
+            ) -> Result<Self, crate::CollectiveError> {
                 let structure =
                     probeline_pipeline::Structure::open(transport, config, operations, exchange)?;
                 Ok(Self(structure, $($state)?))

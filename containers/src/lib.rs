@@ -43,7 +43,7 @@ pub use phase::{Find, Finder};
 pub use placement::{Distribution, Placement};
 pub use pointer::Pointer;
 pub use probeline_pipeline::{
-    BatchError, Bytes, CollectiveError, ConfigError, Error as OperationError, OpenError, Plain, Tag,
+    BatchError, Bytes, CollectiveError, ConfigError, Error as OperationError, Plain, Tag,
 };
 pub use put_once::PutOnce;
 pub use queue::Queue;

@@ -4,7 +4,7 @@
 
 use probeline_containers::array::{Action, Array, Config, Operation, Order};
 use probeline_containers::{
-    BatchError, Bytes, ConfigError, Distribution, OpenError, OperationError, Plain, Pointer,
+    BatchError, Bytes, CollectiveError, ConfigError, Distribution, OperationError, Plain, Pointer,
 };
 use probeline_shm::Builder;
 use probeline_transport::{Alone, Exchange, Transport};
@@ -213,7 +213,7 @@ fn refuses_configurations() {
     let refused = |config: Config| {
         let engine = Builder::new(sizes).open(&mut Alone).unwrap();
         let opened = Array::<_, _, u64>::open(engine, config, [Operation::EMPTY; 4], &mut Alone);
-        let Err(OpenError::Config(error)) = opened.map(|_| ()) else { panic!("{config:?}") };
+        let Err(CollectiveError::Config(error)) = opened.map(|_| ()) else { panic!("{config:?}") };
         error
     };
     assert!(matches!(refused(Config::new(0)), ConfigError::Range { min: 1, .. }));
@@ -222,7 +222,7 @@ fn refuses_configurations() {
     let opened =
         Array::<_, _, [u8; 80]>::open(engine, Config::new(1), [Operation::EMPTY], &mut Alone);
     let error = opened.map(|_| ()).unwrap_err();
-    assert_eq!(error, OpenError::Config(ConfigError::Slot { needed: 10, found: 8 }));
+    assert_eq!(error, CollectiveError::Config(ConfigError::Slot { needed: 10, found: 8 }));
     let engine = Builder::new(sizes).open(&mut Alone).unwrap();
     assert_eq!(engine.geometry().owners, 1);
 }

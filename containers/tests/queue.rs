@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use probeline_containers::queue::{Action, Config, Finished, Operation, Outcome, Queue};
-use probeline_containers::{BatchError, ConfigError, OpenError, OperationError, Plain, Tag};
+use probeline_containers::{BatchError, CollectiveError, ConfigError, OperationError, Plain, Tag};
 use probeline_shm::Builder;
 use probeline_transport::{Alone, Exchange, Owner};
 
@@ -150,11 +150,11 @@ fn refuses_configurations_and_hosts() {
         Queue::<_, _, u64>::open(engine, config, [Operation::EMPTY; 8], &mut Alone).map(|_| ())
     };
     let range =
-        |config| matches!(opened(config), Err(OpenError::Config(ConfigError::Range { .. })));
+        |config| matches!(opened(config), Err(CollectiveError::Config(ConfigError::Range { .. })));
     assert!(range(config));
     assert!(range(Config::new(0)));
     let window = opened(Config::new(1 << 20));
-    assert!(matches!(window, Err(OpenError::Config(ConfigError::Window { .. }))));
+    assert!(matches!(window, Err(CollectiveError::Config(ConfigError::Window { .. }))));
     let mut queue = open::<u64>(Config { in_flight: 8, ..config }, &mut Alone);
     assert!(queue.push(Owner(1), &1).is_err());
 }

@@ -23,7 +23,7 @@ type Ended<K> = (u64, Result<OutcomeOf<K>, OperationError>);
 
 /// Runs operations that `draw` returns on random clients, several in flight on each, and returns how each
 /// ended, by its number.
-fn run<K: Open<ConfigError: core::fmt::Debug>>(
+fn run<K: Open>(
     seed: u64,
     sizes: Sizes,
     config: K::Config,

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use probeline_transport::{
     AtomicScope, Caps, Completion, Fault, Geometry, Local, Owner, PostError, Request, Segment,
-    Slot, SlotError, Token, Transport,
+    Slot, Token, Transport,
 };
 
 const WINDOW_WORDS: usize = 4096 + 8;
@@ -87,13 +87,13 @@ impl Memory {
         }
     }
 
-    fn check_slot(&self, at: Local) -> Result<(), SlotError> {
+    fn check_slot(&self, at: Local) -> Result<(), PostError> {
         if !self.geometry.contains_local(at) {
-            return Err(SlotError::OutOfRange);
+            return Err(PostError::OutOfRange);
         }
         let mut unreported = self.completions.iter().cycle().skip(self.first).take(self.count);
         if unreported.any(|(_, slot)| *slot == Some(at.slot)) {
-            return Err(SlotError::Busy);
+            return Err(PostError::Busy);
         }
         Ok(())
     }
@@ -166,12 +166,12 @@ impl Transport for Memory {
         Ok(reported)
     }
 
-    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
         self.check_slot(at)?;
         Ok(self.slots.get(at))
     }
 
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
         self.check_slot(at)?;
         Ok(self.slots.get_mut(at))
     }

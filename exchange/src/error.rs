@@ -16,7 +16,7 @@ use crate::secret::{MAX_BYTES, MIN_BYTES, SECRET_VARIABLE};
 /// What to do about the variables of a launcher.
 const ADVICE: &str = "unset the variables of an earlier launch, or give rank and size as options";
 
-/// The reason why a rank could not join its job.
+/// The reason why a rank could not join its job, or why its job failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the messages name the fields")]
@@ -105,6 +105,14 @@ pub enum JoinError {
     /// A rank joined, and ended or lost its connection before all ranks had joined.
     #[error("rank {rank} ended before all ranks had joined: read its output")]
     Left { rank: u32 },
+    /// Ranks failed that this process had started, each with its exit status; `None` if it was still
+    /// running and was killed.
+    #[error(
+        "{}: read {} output",
+        .ranks.iter().map(outcome).collect::<Vec<_>>().join("; "),
+        possessive(.ranks.len())
+    )]
+    RanksFailed { ranks: Vec<(u32, Option<ExitStatus>)> },
     /// Rank 0 ended the rendezvous.
     #[error("rank 0 failed: {reason}")]
     RankZeroFailed { reason: String },
@@ -232,6 +240,13 @@ impl fmt::Display for Ranks<'_> {
             0 => Ok(()),
             more => write!(f, " and {more} more"),
         }
+    }
+}
+
+fn outcome((rank, status): &(u32, Option<ExitStatus>)) -> String {
+    match status {
+        Some(status) => format!("rank {rank} failed ({status})"),
+        None => format!("rank {rank} did not end in time and was killed"),
     }
 }
 

@@ -6,12 +6,11 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 use std::env;
 use std::ffi::OsString;
-use std::process::ExitStatus;
 
 use probeline_pmi::Pmi1;
 use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
 
-use crate::error::{JoinError, possessive};
+use crate::error::JoinError;
 use crate::launch::{Launch, Launcher, Server};
 use crate::limits::{Limits, deadline};
 use crate::rendezvous::Rendezvous;
@@ -265,8 +264,8 @@ impl Job {
     /// spawned rank does after its last collective call, to its end.
     ///
     /// # Errors
-    /// [`RanksFailed`] lists the ranks that this process started and that failed.
-    pub fn finish(mut self, limit: Duration) -> Result<(), RanksFailed> {
+    /// [`JoinError::RanksFailed`] lists the ranks that this process started and that failed.
+    pub fn finish(mut self, limit: Duration) -> Result<(), JoinError> {
         if self.tcp.is_fork() {
             return Ok(());
         }
@@ -276,26 +275,7 @@ impl Job {
             let _ = pmi.finalize(deadline(FINALIZE_LIMIT));
         }
         let ranks = mem::take(&mut self.tcp.children).wait(limit);
-        if ranks.is_empty() { Ok(()) } else { Err(RanksFailed { ranks }) }
-    }
-}
-
-/// Ranks started by this process that failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{}: read {} output",
-    .ranks.iter().map(outcome).collect::<Vec<_>>().join("; "),
-    possessive(.ranks.len())
-)]
-pub struct RanksFailed {
-    /// Each rank with its exit status; `None` if it was still running and was killed.
-    pub ranks: Vec<(u32, Option<ExitStatus>)>,
-}
-
-fn outcome((rank, status): &(u32, Option<ExitStatus>)) -> String {
-    match status {
-        Some(status) => format!("rank {rank} failed ({status})"),
-        None => format!("rank {rank} did not end in time and was killed"),
+        if ranks.is_empty() { Ok(()) } else { Err(JoinError::RanksFailed { ranks }) }
     }
 }
 

@@ -48,7 +48,7 @@ mod threads;
 
 pub use difference::Difference;
 pub use error::JoinError;
-pub use job::{Job, Options, RanksFailed, Start, join};
+pub use job::{Job, Options, Start, join};
 pub use launch::{Launch, Launcher, Server};
 pub use limits::{Limits, MAX_ALL_TO_ALL_BYTES, MAX_PARAMETERS_BYTES, MAX_RANKS, MAX_RESULT_BYTES};
 pub use machine::{addresses, host_name, machine_id};

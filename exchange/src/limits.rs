@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use probeline_transport::{Exchange, ExchangeError, MAX_OWNERS, Owner};
+use probeline_transport::{Exchange, ExchangeError, MAX_OWNERS};
 
 /// The maximum number of ranks: each is an owner, and rank 0 polls a socket to each of them.
 pub const MAX_RANKS: u32 = MAX_OWNERS;
@@ -66,27 +66,13 @@ pub(crate) fn check_at_most(bytes: usize, most: usize) -> Result<(), ExchangeErr
     Err(ExchangeError::TooLarge { found: bytes as u64, most: most as u64 })
 }
 
-/// Checks the length of the bytes that `owner` has contributed.
-pub(crate) fn check_length(
-    owner: Owner,
-    found: usize,
-    expected: usize,
-) -> Result<(), ExchangeError> {
-    if found == expected {
-        return Ok(());
-    }
-    let [expected, found] =
-        [expected, found].map(|length| u32::try_from(length).unwrap_or(u32::MAX));
-    Err(ExchangeError::LengthDiffers { owner, expected, found })
-}
-
 /// Checks that `all` bytes hold the contributions of all owners, each as long as `mine`.
 pub(crate) fn check_result(
     exchange: &impl Exchange,
     mine: usize,
     all: usize,
 ) -> Result<(), ExchangeError> {
-    check_length(exchange.me(), mine.saturating_mul(exchange.owners() as usize), all)
+    ExchangeError::check_length(exchange.me(), mine.saturating_mul(exchange.owners() as usize), all)
 }
 
 /// Checks that `mine` and `theirs` hold a part for each owner. Returns the length of a part.

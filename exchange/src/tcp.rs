@@ -20,8 +20,8 @@ use probeline_transport::{Call, Exchange, ExchangeError, Exit, Owner, Term};
 use rustix::io::Errno;
 
 use crate::limits::{
-    MAX_RESULT_BYTES, check_at_most, check_length, check_result, deadline, max_contribution_bytes,
-    part_bytes, whole_seconds,
+    MAX_RESULT_BYTES, check_at_most, check_result, deadline, max_contribution_bytes, part_bytes,
+    whole_seconds,
 };
 use crate::link::{Frame, Kind, Link, flush_all, pump_ready, wait_for};
 use crate::spawn::{Children, EXIT_LIMIT};
@@ -287,7 +287,7 @@ impl Tcp {
                 let lost = ExchangeError::OwnerLost(link.owner);
                 match link.receive() {
                     Ok(Some(Frame { kind: Kind::Result, payload })) => {
-                        check_length(link.owner, payload.len(), all.len())?;
+                        ExchangeError::check_length(link.owner, payload.len(), all.len())?;
                         all.copy_from_slice(&payload);
                         return Ok(());
                     }
@@ -370,7 +370,7 @@ fn take_contribution(
                 if found != expected {
                     return Err(ExchangeError::CallsDiffer { owner, expected, found });
                 }
-                check_length(owner, mine.len(), bytes)?;
+                ExchangeError::check_length(owner, mine.len(), bytes)?;
                 store(owner, mine);
                 *has_contributed = true;
             }

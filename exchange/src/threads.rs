@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
 
-use crate::limits::{check_length, check_result, part_bytes, whole_seconds};
+use crate::limits::{check_result, part_bytes, whole_seconds};
 
 /// The default time limit of a call: longer than a phase of any test, and short enough that a
 /// missing member causes an error and not a hang.
@@ -86,7 +86,7 @@ impl Round {
                 if found != expected {
                     return Err(ExchangeError::CallsDiffer { owner, expected, found });
                 }
-                check_length(owner, bytes.len(), first.len())?;
+                ExchangeError::check_length(owner, bytes.len(), first.len())?;
             }
         }
         for (result, (call, bytes)) in self.result.iter_mut().zip(&mut self.given) {
@@ -225,128 +225,5 @@ impl Drop for Thread {
 impl fmt::Debug for Thread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Thread").field("me", &self.me).field("owners", &self.owners()).finish()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Barrier;
-    use std::thread;
-    use std::time::Instant;
-
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    fn run<R: Send>(members: Vec<Thread>, body: impl Fn(Thread) -> R + Sync) -> Vec<R> {
-        thread::scope(|scope| {
-            let body = &body;
-            let running: Vec<_> =
-                members.into_iter().map(|member| scope.spawn(move || body(member))).collect();
-            running.into_iter().map(|thread| thread.join().unwrap()).collect()
-        })
-    }
-
-    #[test]
-    fn gathers_in_the_order_of_owners_many_times() {
-        run(threads(5), |mut member| {
-            for call in 0..500_u32 {
-                let mine = (member.me().0 * 1000 + call).to_le_bytes();
-                let mut all = [0; 20];
-                member.all_gather(&mine, &mut all).unwrap();
-                for (owner, given) in (0..).zip(all.chunks_exact(4)) {
-                    assert_eq!(given, (owner * 1000 + call).to_le_bytes());
-                }
-                member.barrier().unwrap();
-            }
-        });
-    }
-
-    #[test]
-    fn leaving_after_the_last_call_disturbs_no_member_inside_it() {
-        for _ in 0..200 {
-            let results = run(threads(4), |mut member| member.barrier());
-            assert_eq!(results, [Ok(()); 4]);
-        }
-    }
-
-    #[test]
-    fn a_dropped_member_ends_waiting_and_later_calls() {
-        let start = Instant::now();
-        let results = run(threads(3), |mut member| {
-            member.barrier().unwrap();
-            if member.me() == Owner(1) {
-                return Err(ExchangeError::OwnerLost(Owner(1)));
-            }
-            let first = member.barrier();
-            assert_eq!(first, member.barrier(), "the same error again");
-            first
-        });
-        assert_eq!(results, [Err(ExchangeError::OwnerLost(Owner(1))); 3]);
-        assert!(start.elapsed() < THREADS_LIMIT / 2);
-    }
-
-    #[test]
-    fn a_panicking_member_is_lost() {
-        let mut members = threads(2);
-        let last = members.pop().unwrap();
-        let died = thread::spawn(move || {
-            let _owned = last;
-            panic!("on purpose");
-        });
-        assert_eq!(members[0].barrier(), Err(ExchangeError::OwnerLost(Owner(1))));
-        assert!(died.join().is_err());
-    }
-
-    #[test]
-    fn waiting_is_bounded_and_the_error_names_the_missing_member() {
-        let mut members = threads_within(3, 2 * SECOND);
-        let late = members.pop().unwrap();
-        let error = ExchangeError::TimedOut { after_s: 2, missing: Some(Owner(2)) };
-        let both_here = Barrier::new(2);
-        let results = run(members, |mut member| {
-            both_here.wait();
-            member.barrier()
-        });
-        assert_eq!(results, [Err(error); 2]);
-        assert_eq!(run(vec![late], |mut member| member.barrier()), [Err(error)]);
-    }
-
-    #[test]
-    fn lengths_that_differ_are_an_error_for_all() {
-        let results = run(threads(3), |mut member| {
-            let each = if member.me() == Owner(1) { 3 } else { 2 };
-            member.all_gather(&vec![0; each], &mut vec![0; each * 3])
-        });
-        let error = ExchangeError::LengthDiffers { owner: Owner(1), expected: 2, found: 3 };
-        assert_eq!(results, [Err(error); 3]);
-    }
-
-    #[test]
-    fn a_result_that_does_not_fit_is_an_error_for_all() {
-        let results = run(threads(2), |mut member| {
-            member.all_gather(&[0; 2], &mut vec![0; 4 + member.me().0 as usize])
-        });
-        let error = ExchangeError::LengthDiffers { owner: Owner(1), expected: 5, found: 4 };
-        assert_eq!(results, [Err(error); 2]);
-    }
-
-    #[test]
-    fn a_barrier_does_not_match_an_all_gather() {
-        let results = run(threads(2), |mut member| match member.me() {
-            Owner(0) => member.barrier(),
-            _ => member.all_gather(&[1], &mut [0; 2]),
-        });
-        let [expected, found] = ["barrier", "all_gather"].map(|name| Call::new(name).numbered(1));
-        let error = ExchangeError::CallsDiffer { owner: Owner(1), expected, found };
-        assert_eq!(results, [Err(error); 2]);
-    }
-
-    #[test]
-    fn a_single_member_waits_for_no_other() {
-        let mut alone = threads(1).pop().unwrap();
-        let mut all = [0; 2];
-        alone.all_gather(&[1, 2], &mut all).unwrap();
-        assert_eq!((all, alone.barrier()), ([1, 2], Ok(())));
     }
 }

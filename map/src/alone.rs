@@ -5,7 +5,7 @@
 //! machine, which the model check covers, does not have as well.
 
 use probeline_pipeline::{Alone, Error, Plain};
-use probeline_transport::{Local, PostError, Request as Post, SlotError, Transport};
+use probeline_transport::{Local, PostError, Request as Post, Transport};
 
 use crate::Operation;
 use crate::context::Context;
@@ -72,7 +72,7 @@ where
         let body = match control {
             None => staged,
             Some(control) => {
-                let (first, body) = staged.split_first_mut().ok_or(SlotError::OutOfRange)?;
+                let (first, body) = staged.split_first_mut().ok_or(PostError::OutOfRange)?;
                 *first = control.0;
                 body
             }

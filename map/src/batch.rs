@@ -7,9 +7,9 @@
 use probeline_pipeline::{Error, Mapped, Parts, Plain, Pull};
 use probeline_transport::{PostError, Transport};
 
+use crate::BatchError;
 use crate::context::Context;
 use crate::direct::{BucketWords, EngineWords, Look, MappedBuckets, glance, prefetch, run};
-use crate::error::BatchError;
 use crate::layout::hash;
 use crate::machine::Access;
 use crate::outcome::{Outcome, Request, Written};

@@ -1,10 +1,9 @@
 //! The parameters of a map and their validation against a transport.
 
-use probeline_pipeline::{ConfigError as Common, Plain};
+use probeline_pipeline::{ConfigError, Plain};
 use probeline_transport::{Caps, Geometry, LINE_WORDS, Sizes};
 
 use crate::control::MAX_CLAIM_TICKS;
-use crate::error::ConfigError;
 use crate::layout::{EntryBytes, Layout, MAX_CANDIDATES, Words};
 use crate::mode::Mode;
 
@@ -160,35 +159,31 @@ impl Config {
         geometry: &Geometry,
         operations: usize,
     ) -> Result<(), ConfigError> {
-        if !self.first_word.is_multiple_of(LINE_WORDS.into()) {
-            return Err(ConfigError::FirstWord { found: self.first_word });
-        }
+        ConfigError::check_multiple("first_word", self.first_word, LINE_WORDS.into())?;
         let ranges = [
             ("candidates", self.candidates.into(), MAX_CANDIDATES.into()),
             ("claim_ticks", self.claim_ticks.into(), MAX_CLAIM_TICKS.into()),
             ("lock_attempts", self.lock_attempts.into(), u32::MAX.into()),
         ];
         for (what, found, max) in ranges {
-            Common::check_range(what, found, 1, max)?;
+            ConfigError::check_range(what, found, 1, max)?;
         }
         let EntryBytes { key, value } = self.bytes::<K, V>();
-        for (what, found, most) in [("key", key, K::CAPACITY), ("value", value, V::CAPACITY)] {
-            if found > most {
-                return Err(ConfigError::Bytes { what, found, most });
-            }
+        for (what, found, max) in [
+            ("key_bytes, within the type of keys,", key, K::CAPACITY),
+            ("value_bytes, within the type of values,", value, V::CAPACITY),
+        ] {
+            ConfigError::check_range(what, found as u64, 0, max as u64)?;
         }
         let bucket = self.bucket::<K, V>();
         let (words, most) = (bucket.bucket(), geometry.slot_words.min(caps.words_per_op));
         if bucket.used() > caps.words_per_op || words > geometry.slot_words {
-            return Err(ConfigError::BucketWords { found: words, most });
+            return Err(ConfigError::Slot { needed: words.into(), found: most.into() });
         }
         let used = self.first_word.saturating_add(self.lock_words());
         let room = geometry.window_words.saturating_sub(used);
-        let most = room / u64::from(words);
-        if self.buckets_per_owner == 0 || self.buckets_per_owner > most {
-            let (found, words) = (self.buckets_per_owner, u64::from(words));
-            return Err(ConfigError::Buckets { found, most, words });
-        }
+        let what = "buckets_per_owner";
+        ConfigError::check_room(what, self.buckets_per_owner, words.into(), room)?;
         let least = self.least_depth(u32::try_from(operations).unwrap_or(u32::MAX));
         if caps.depth < least {
             return Err(ConfigError::Depth { found: caps.depth, least });

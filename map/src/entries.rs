@@ -5,7 +5,8 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use probeline_pipeline::{
-    Collective, CollectiveError, Error, FINGERPRINT, Kind, Open, Parameter, Started, words,
+    Collective, CollectiveError, ConfigError, Error, FINGERPRINT, Kind, Open, Parameter, Started,
+    words,
 };
 use probeline_transport::{Exchange, Transport};
 
@@ -13,7 +14,6 @@ use crate::config::Config;
 use crate::context::Context;
 use crate::control::State;
 use crate::direct::{self, EngineWords};
-use crate::error::ConfigError;
 use crate::fingerprint::fingerprint;
 use crate::layout::{Place, hash};
 use crate::machine::Access;
@@ -118,8 +118,6 @@ impl<K: Plain, V: Plain> Kind for Entries<K, V> {
 }
 
 impl<K: Plain, V: Plain> Open for Entries<K, V> {
-    type ConfigError = ConfigError;
-
     fn check(
         config: &Config,
         transport: &impl Transport,

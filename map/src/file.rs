@@ -13,7 +13,7 @@ use probeline_pipeline::{Collective, CollectiveError, Plain};
 use probeline_transport::{Exchange, ExchangeError, Owner, Transport};
 use thiserror::Error;
 
-use crate::error::BatchError;
+use crate::BatchError;
 use crate::hash::hash_of_bytes;
 use crate::map::{Map, Operation};
 use crate::outcome::Written;

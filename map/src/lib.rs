@@ -72,7 +72,6 @@ mod context;
 mod control;
 mod direct;
 mod entries;
-mod error;
 #[cfg(feature = "std")]
 mod file;
 mod fingerprint;
@@ -95,7 +94,6 @@ mod update;
 
 pub use config::Config;
 pub use entries::Entries;
-pub use error::{BatchError, ConfigError, OpenError};
 #[cfg(feature = "std")]
 pub use file::{FileError, Loaded, open_regular};
 pub use future::{MapFuture, Shared};
@@ -104,7 +102,8 @@ pub use location::Location;
 pub use map::{Finished, Map, Operation};
 pub use mode::{HeldLock, Mode};
 pub use outcome::{Outcome, Request, ValueHash, Written};
-pub use probeline_pipeline::{Bytes, Plain};
-pub use probeline_pipeline::{CollectiveError, Error as OperationError, Tag};
+pub use probeline_pipeline::{
+    BatchError, Bytes, CollectiveError, ConfigError, Error as OperationError, Plain, Tag,
+};
 pub use rounding::{Field, Rounding};
 pub use stats::Stats;

@@ -2,7 +2,7 @@
 
 use core::ops::{Deref, DerefMut};
 
-use probeline_pipeline::{Error, Host, Plain, Structure};
+use probeline_pipeline::{BatchError, CollectiveError, ConfigError, Error, Host, Plain, Structure};
 use probeline_transport::{Exchange, Owner, PostError, Transport};
 
 use crate::alone::Blocking;
@@ -10,7 +10,6 @@ use crate::batch::{BLOCK, Batch, Computed, Gets, Missing, Requests, Writes};
 use crate::config::Config;
 use crate::direct::{self, EngineWords};
 use crate::entries::{Entries, for_each};
-use crate::error::{BatchError, ConfigError, OpenError};
 use crate::hash::hash_of_bytes;
 use crate::layout::{Place, hash, sized};
 use crate::machine::Access;
@@ -81,14 +80,14 @@ where
     /// [`CollectiveError::NotOpened`](crate::CollectiveError::NotOpened).
     ///
     /// # Errors
-    /// [`OpenError`]: an invalid configuration, a failed exchange, or an owner without a map or with
+    /// [`CollectiveError`](crate::CollectiveError): an invalid configuration, a failed exchange, or an owner without a map or with
     /// other parameters.
     pub fn open(
         transport: T,
         config: Config,
         operations: S,
         exchange: &mut (impl Exchange + ?Sized),
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, CollectiveError> {
         Structure::open(transport, config, operations, exchange).map(Self)
     }
 

@@ -114,5 +114,3 @@ impl fmt::Display for HeldLock {
         )
     }
 }
-
-impl core::error::Error for HeldLock {}

@@ -5,8 +5,7 @@ use core::fmt::{self, Write};
 use core::marker::PhantomData;
 
 use bytemuck::{Pod, bytes_of_mut};
-
-use crate::error::ConfigError;
+use probeline_pipeline::ConfigError;
 
 /// The most digits of an `f64`. Up to here, different decimals are different numbers.
 const MAX_DIGITS_F64: u8 = 15;
@@ -104,13 +103,17 @@ impl<K: Pod, const N: usize> Rounding<K, N> {
             if let Some((found, most)) = field.digits()
                 && (found == 0 || found > most)
             {
-                return Err(ConfigError::Digits { field: N - rest.len(), found, most });
+                let (place, found, max) = (N - rest.len(), found as u64, most as u64);
+                let what = "the number of digits, if it is not Field::Exact, of field";
+                return Err(ConfigError::RangeAt { what, place, found, min: 1, max });
             }
             bytes = bytes.saturating_add(field.bytes());
             rest = after;
         }
         if bytes != size_of::<K>() {
-            return Err(ConfigError::FieldBytes { found: bytes, expected: size_of::<K>() });
+            let (found, expected) = (bytes as u64, size_of::<K>() as u64);
+            let what = "the number of bytes of all fields, in the order of those of a key,";
+            return Err(ConfigError::Range { what, found, min: expected, max: expected });
         }
         Ok(Self { fields, zero_below: 0.0, key: PhantomData })
     }
@@ -120,12 +123,14 @@ impl<K: Pod, const N: usize> Rounding<K, N> {
     /// code POET uses 1e-13 mol/l.
     ///
     /// # Errors
-    /// [`ConfigError::ZeroBelow`] if the threshold is negative, infinite, or not a number.
+    /// [`ConfigError::Invalid`] if the threshold is negative, infinite, or not a number.
     pub const fn with_zero_below(self, threshold: f64) -> Result<Self, ConfigError> {
         if threshold >= 0.0 && threshold < f64::INFINITY {
             Ok(Self { zero_below: threshold, ..self })
         } else {
-            Err(ConfigError::ZeroBelow)
+            Err(ConfigError::Invalid(
+                "the threshold below which numbers are 0 must be 0 or a positive finite number",
+            ))
         }
     }
 

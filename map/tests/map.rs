@@ -10,8 +10,8 @@ use std::collections::HashMap;
 
 use common::{AnyMap, Key, ROUNDTRIP_NS, Value, key, on_ranks, on_shm, open, sim, storage, value};
 use probeline_map::{
-    BatchError, Bytes, CollectiveError, Config, ConfigError, Finished, Map, Mode, OpenError,
-    OperationError, Outcome, Plain, Request, Shared, Stats, Tag, Written,
+    BatchError, Bytes, CollectiveError, Config, ConfigError, Finished, Map, Mode, OperationError,
+    Outcome, Plain, Request, Shared, Stats, Tag, Written,
 };
 use probeline_shm::Builder;
 use probeline_sim::Cluster;
@@ -441,7 +441,8 @@ fn keeps_sizes_chosen_at_run_time() {
     let sizes = too_large.sizes::<LongKey, LongValue>(3);
     let engine = AnyEngine::new(Builder::new(sizes).open(&mut Alone).unwrap());
     let refused = Map::<_, _, LongKey, LongValue>::new(engine, too_large, storage(3)).err();
-    assert_eq!(refused, Some(ConfigError::Bytes { what: "key", found: 81, most: 80 }));
+    let what = "key_bytes, within the type of keys,";
+    assert_eq!(refused, Some(ConfigError::Range { what, found: 81, min: 0, max: 80 }));
     for direct in [true, false] {
         let config = Config { direct, key_bytes: 9, value_bytes: 3, ..Config::new(300) };
         let mut map = on_shm::<LongKey, LongValue>(config, 3);
@@ -587,19 +588,20 @@ fn refuses_bad_configurations() {
     };
     assert_eq!(
         refused(Config { buckets_per_owner: 101, ..good }, 2).to_string(),
-        "buckets_per_owner is 101: the windows have room for 100 buckets of 8 words; open the engine \
-         with config.sizes::<K, V>(operations)"
+        "buckets_per_owner is 101: the windows have room for 100 of 8 words; open the engine with \
+         config.sizes(operations)"
     );
     assert_eq!(
         refused(Config { first_word: 800, ..good }, 2).to_string(),
-        "buckets_per_owner is 100: the windows have no room for a single bucket of 8 words; open the \
-         engine with config.sizes::<K, V>(operations)"
+        "buckets_per_owner is 100: the windows have no room for a single one of 8 words; open the \
+         engine with config.sizes(operations)"
     );
     assert_eq!(
         refused(Config::new(0), 2).to_string(),
         "buckets_per_owner is 0: it must be at least 1"
     );
-    assert_eq!(refused(Config { first_word: 4, ..good }, 2), ConfigError::FirstWord { found: 4 });
+    let odd = ConfigError::Multiple { what: "first_word", found: 4, of: 8 };
+    assert_eq!(refused(Config { first_word: 4, ..good }, 2), odd);
     for (config, range) in [
         (Config { candidates: 9, ..good }, "candidates is 9: it must be 1 to 8"),
         (Config { claim_ticks: 0, ..good }, "claim_ticks is 0: it must be 1 to 24"),
@@ -609,7 +611,7 @@ fn refuses_bad_configurations() {
     }
     // The lock of the part needs a line.
     let locked = Config { mode: Mode::PartLocks, ..good };
-    let full = ConfigError::Buckets { found: 100, most: 99, words: 8 };
+    let full = ConfigError::Room { what: "buckets_per_owner", found: 100, most: 99, words: 8 };
     assert_eq!(refused(locked, 2), full);
     assert_eq!(
         refused(good, 3).to_string(),
@@ -621,7 +623,7 @@ fn refuses_bad_configurations() {
     let error = Map::<_, _, u64, u64>::new(shallow, good, storage(2)).err();
     assert_eq!(error, Some(ConfigError::Depth { found: 6, least: 7 }));
     let large = Map::<_, _, u64, [u64; 100]>::new(engine(), good, storage(2)).err();
-    assert_eq!(large, Some(ConfigError::BucketWords { found: 104, most: 8 }));
+    assert_eq!(large, Some(ConfigError::Slot { needed: 104, found: 8 }));
     let mut map = on_shm::<u64, u64>(good, 2);
     assert_eq!(
         map.get_batch(&[1, 2], &mut [None]),
@@ -636,7 +638,7 @@ fn refuses_bad_configurations() {
 /// Owners that disagree are told, and none of them waits for ever.
 #[test]
 fn names_owners_with_other_parameters() {
-    type Opened = Result<bool, OpenError>;
+    type Opened = Result<bool, CollectiveError>;
     // The second owner may have wider values.
     let open = |config: [Config; 2], wide: bool| -> Vec<Opened> {
         on_ranks(2, |member| {
@@ -686,7 +688,7 @@ fn names_owners_with_other_parameters() {
     let [fine, bad] = open([good, Config::new(0)], false)[..] else { panic!("two owners") };
     let not_opened = CollectiveError::NotOpened { owner: Owner(1) };
     assert_eq!(fine, Err(not_opened.into()));
-    assert!(matches!(bad, Err(OpenError::Config(_))), "{bad:?}");
+    assert!(matches!(bad, Err(CollectiveError::Config(_))), "{bad:?}");
 }
 
 #[test]

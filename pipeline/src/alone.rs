@@ -1,8 +1,6 @@
 //! One-sided operations that a structure awaits one by one while nothing else is in flight.
 
-use probeline_transport::{
-    Completion, Local, OpError, PostError, Request, Slot, SlotError, Token, Transport,
-};
+use probeline_transport::{Completion, Local, OpError, PostError, Request, Slot, Token, Transport};
 
 use crate::error::Error;
 use crate::machine::{Machine, Run};
@@ -89,7 +87,7 @@ where
     /// # Errors
     /// As for [`Transport::landed`].
     #[inline(always)]
-    pub fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+    pub fn landed(&self, at: Local) -> Result<&[u64], PostError> {
         self.pipeline.transport.landed(at)
     }
 
@@ -98,7 +96,7 @@ where
     /// # Errors
     /// As for [`Transport::staged`].
     #[inline(always)]
-    pub fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+    pub fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
         self.pipeline.transport.staged(at)
     }
 

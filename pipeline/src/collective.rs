@@ -10,7 +10,7 @@
 use probeline_transport::{Call, Exchange, ExchangeError, Fingerprint, Owner, Term};
 use thiserror::Error as ThisError;
 
-use crate::error::Error;
+use crate::error::{ConfigError, Error};
 
 /// The reason why a collective call returned no result.
 ///
@@ -22,6 +22,9 @@ pub enum CollectiveError {
     /// The exchange failed.
     #[error("a collective call failed: {0}")]
     Exchange(#[from] ExchangeError),
+    /// The structure was not opened, because its configuration is invalid on this engine.
+    #[error("cannot open the structure: {0}")]
+    Config(#[from] ConfigError),
     /// A one-sided operation of this owner failed, in the call or before it.
     #[error("an operation of a collective call failed: {0}")]
     Operation(#[from] Error),
@@ -62,6 +65,44 @@ pub enum CollectiveError {
         mine: u64,
         /// The value on the other owner.
         theirs: u64,
+    },
+    /// Elements were moved into a target that has no room for all of them. All owners return this
+    /// error.
+    #[error("the target is full, and {left} keys were not moved: open a larger one")]
+    Full {
+        /// Keys of the whole structure that owners had not moved when they found it full.
+        left: u64,
+    },
+    /// An owner asked to stop. All owners return this error.
+    #[error("the move of the keys was stopped before its end")]
+    Stopped,
+    /// The target holds other keys than those that were moved, or an owner's part changed during the
+    /// call. All owners return an error.
+    #[error(
+        "the target holds {held} keys after {keys} were moved: open an empty target, and let no \
+         client use either structure during the call"
+    )]
+    NotMoved {
+        /// Keys to move.
+        keys: u64,
+        /// Keys of the target.
+        held: u64,
+    },
+    /// The engines of a structure and of its target belong to different jobs, or number their owners in
+    /// different ways.
+    #[error(
+        "this process is {me} of {owners}, but {target_me} of {target_owners} in the target: open \
+         both with the same exchange"
+    )]
+    Job {
+        /// This process.
+        me: Owner,
+        /// Owners of the structure.
+        owners: u32,
+        /// This process in the target.
+        target_me: Owner,
+        /// Owners of the target.
+        target_owners: u32,
     },
 }
 
@@ -248,10 +289,6 @@ mod tests {
         }
 
         fn all_gather(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
-            Err(ExchangeError::System { errno: 0 })
-        }
-
-        fn all_to_all(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
             Err(ExchangeError::System { errno: 0 })
         }
 

@@ -2,10 +2,8 @@
 
 use core::fmt;
 
-use probeline_transport::{Fault, OpError, PostError, SlotError};
+use probeline_transport::{Fault, OpError, PostError};
 use thiserror::Error as ThisError;
-
-use crate::collective::CollectiveError;
 
 /// The reason why an operation was refused or completed without an outcome. Unless it was refused,
 /// it may or may not have taken effect.
@@ -73,12 +71,9 @@ pub enum Error {
     /// One of its one-sided operations failed.
     #[error("a one-sided operation failed, the outcome is unknown: {0}")]
     Failed(#[source] OpError),
-    /// The transport did not accept one of its one-sided operations.
-    #[error("cannot post a one-sided operation: {0}")]
+    /// The transport did not accept one of its one-sided operations, or refused access to its slots.
+    #[error("the transport refused a one-sided operation or its slot: {0}")]
     Post(#[from] PostError),
-    /// The transport refused access to a slot that no operation in flight uses.
-    #[error("the transport refused access to an idle slot: {0}")]
-    Slot(#[from] SlotError),
     /// The machine waits for a completion, and none of its one-sided operations is in flight.
     #[error("the operation waits for a completion and has posted nothing: fix its machine")]
     Idle,
@@ -101,12 +96,12 @@ pub enum Error {
     },
 }
 
-/// An invalid configuration, in the cases that several structures have. The call changed nothing.
+/// An invalid configuration, with what is allowed. The call changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// A parameter is out of its range.
-    #[error("{what} is {found}: it must be {min} to {max}")]
+    #[error("{what} is {found}: it must be {}", range(*min, *max))]
     Range {
         /// The name of the parameter.
         what: &'static str,
@@ -116,6 +111,46 @@ pub enum ConfigError {
         min: u64,
         /// The largest valid value.
         max: u64,
+    },
+    /// A parameter is not a multiple of a number, or 0 where one is needed.
+    #[error("{what} is {found}: it must be a multiple of {of}, such as {}", multiples(*found, *of))]
+    Multiple {
+        /// The name of the parameter.
+        what: &'static str,
+        /// The value as given.
+        found: u64,
+        /// The number.
+        of: u64,
+    },
+    /// One of several parameters of one name is out of its range.
+    #[error("{what} {place} (counted from 0) is {found}: it must be {}", range(*min, *max))]
+    RangeAt {
+        /// The name of the parameters.
+        what: &'static str,
+        /// The index of the parameter.
+        place: usize,
+        /// The value as given.
+        found: u64,
+        /// The smallest valid value.
+        min: u64,
+        /// The largest valid value.
+        max: u64,
+    },
+    /// A parameter is invalid, or parameters exclude each other. The text says which, and what to
+    /// choose.
+    #[error("{0}")]
+    Invalid(&'static str),
+    /// The windows have room for fewer elements.
+    #[error("{what} is {found}: {}; open the engine with config.sizes(operations)", room(*most, *words))]
+    Room {
+        /// The name of the parameter.
+        what: &'static str,
+        /// The number of elements as given.
+        found: u64,
+        /// The largest number that fits behind the first word.
+        most: u64,
+        /// Words of an element.
+        words: u64,
     },
     /// The windows are too small.
     #[error(
@@ -128,6 +163,17 @@ pub enum ConfigError {
         /// Words of a window.
         found: u64,
     },
+    /// The transport's window is shorter than its geometry states: a defect of the transport.
+    #[error(
+        "the transport has a window of {found} words, but its geometry says {expected}: this is a \
+         defect of the transport"
+    )]
+    ShortWindow {
+        /// Words of the window.
+        found: u64,
+        /// Words of the window according to the geometry.
+        expected: u64,
+    },
     /// An element does not fit a slot or a one-sided operation of the transport.
     #[error(
         "an element has {needed} words, a slot or a READ at most {found}: open the engine with \
@@ -138,6 +184,17 @@ pub enum ConfigError {
         needed: u64,
         /// The most words here.
         found: u64,
+    },
+    /// The transport's depth is too small for the posts of one operation.
+    #[error(
+        "the transport's depth is {found}: at least {least} is needed; open the engine with \
+         config.sizes(operations)"
+    )]
+    Depth {
+        /// The transport's depth.
+        found: u32,
+        /// The least depth.
+        least: u32,
     },
     /// No storage for operations, or more than the engine has slots for.
     #[error("storage for {found} operations: {}", storage_advice(*found, *most))]
@@ -158,6 +215,54 @@ impl ConfigError {
         let is_valid = (min..=max).contains(&found);
         if is_valid { Ok(()) } else { Err(Self::Range { what, found, min, max }) }
     }
+
+    /// Checks that a parameter is a multiple of `of`.
+    ///
+    /// # Errors
+    /// [`ConfigError::Multiple`].
+    pub fn check_multiple(what: &'static str, found: u64, of: u64) -> Result<(), Self> {
+        if found.is_multiple_of(of) { Ok(()) } else { Err(Self::Multiple { what, found, of }) }
+    }
+
+    /// Checks that `found` elements of `words` words fit a part of `room` words.
+    ///
+    /// # Errors
+    /// [`ConfigError::Range`] for none, [`ConfigError::Room`].
+    pub fn check_room(what: &'static str, found: u64, words: u64, room: u64) -> Result<(), Self> {
+        Self::check_range(what, found, 1, u64::MAX)?;
+        let most = room / words.max(1);
+        if found <= most { Ok(()) } else { Err(Self::Room { what, found, most, words }) }
+    }
+}
+
+fn range(min: u64, max: u64) -> impl fmt::Display {
+    fmt::from_fn(move |f| match max {
+        u64::MAX => write!(f, "at least {min}"),
+        _ if min == max => write!(f, "{min}"),
+        _ => write!(f, "{min} to {max}"),
+    })
+}
+
+/// The multiples of `of` on both sides of a number, except 0.
+fn multiples(found: u64, of: u64) -> impl fmt::Display {
+    fmt::from_fn(move |f| {
+        let below = found / of * of;
+        match (below, below.checked_add(of)) {
+            (0, _) => write!(f, "{of}"),
+            (below, None) => write!(f, "{below}"),
+            (below, Some(above)) => write!(f, "{below} or {above}"),
+        }
+    })
+}
+
+fn room(most: u64, words: u64) -> impl fmt::Display {
+    fmt::from_fn(move |f| {
+        match most {
+            0 => f.write_str("the windows have no room for a single one")?,
+            _ => write!(f, "the windows have room for {most}")?,
+        }
+        if words == 1 { Ok(()) } else { write!(f, " of {words} words") }
+    })
 }
 
 fn storage_advice(found: usize, most: u32) -> impl fmt::Display {
@@ -169,17 +274,6 @@ fn storage_advice(found: usize, most: u32) -> impl fmt::Display {
              storage"
         ),
     })
-}
-
-/// The reason why a structure was not opened; `C` says why its configuration is invalid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
-pub enum OpenError<C = ConfigError> {
-    /// The configuration is invalid on this engine.
-    #[error("cannot open the structure: {0}")]
-    Config(C),
-    /// The owners did not agree, or the collective call failed.
-    #[error("cannot open the structure: {0}")]
-    Collective(#[from] CollectiveError),
 }
 
 /// The error of a batch call.

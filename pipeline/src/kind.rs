@@ -115,9 +115,6 @@ pub trait Kind: Sized {
 
 /// A kind that [`Structure::open`](crate::Structure::open) creates from a configuration alone.
 pub trait Open: Kind {
-    /// The reason why a configuration is invalid.
-    type ConfigError: Copy + From<ConfigError>;
-
     /// Checks the configuration against the limits of a transport, for this number of operations.
     /// The number itself is checked against the transport's slots.
     ///
@@ -127,7 +124,7 @@ pub trait Open: Kind {
         _config: &Self::Config,
         _transport: &impl Transport,
         _operations: usize,
-    ) -> Result<(), Self::ConfigError> {
+    ) -> Result<(), ConfigError> {
         Ok(())
     }
 

@@ -70,7 +70,7 @@ mod structure;
 pub use alone::Alone;
 pub use atomic::Atomic;
 pub use collective::{Collective, CollectiveError, FINGERPRINT, Parameter};
-pub use error::{BatchError, ConfigError, Error, OpenError, Stop};
+pub use error::{BatchError, ConfigError, Error, Stop};
 pub use future::{Host, OperationFuture};
 pub use kind::{Kind, Open, Started, words};
 pub use machine::{Completed, Machine, Next, Run, Step};

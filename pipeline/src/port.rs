@@ -3,7 +3,7 @@
 use core::sync::atomic::AtomicU64;
 
 use probeline_transport::{
-    Caps, Local, PostError, RemoteWord, Request, Segment, Slot, SlotError, Token, Transport,
+    Caps, Local, PostError, RemoteWord, Request, Segment, Slot, Token, Transport,
 };
 
 use crate::error::Stop;
@@ -107,9 +107,9 @@ impl<T: Transport> Port<'_, T> {
     /// Returns the words that READs have written to a range of one of the operation's slots.
     ///
     /// # Errors
-    /// [`SlotError`] while a READ or WRITE on the slot is in flight, or if `at` is out of range.
+    /// [`PostError`] while a READ or WRITE on the slot is in flight, or if `at` is out of range.
     #[inline]
-    pub fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+    pub fn landed(&self, at: Local) -> Result<&[u64], PostError> {
         self.transport.landed(at)
     }
 
@@ -118,7 +118,7 @@ impl<T: Transport> Port<'_, T> {
     /// # Errors
     /// As for [`landed`](Self::landed).
     #[inline]
-    pub fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+    pub fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
         self.transport.staged(at)
     }
 

@@ -3,7 +3,7 @@
 use probeline_transport::{Call as CollectiveCall, Exchange, Transport};
 
 use crate::collective::{Collective, CollectiveError};
-use crate::error::{BatchError, Error, OpenError};
+use crate::error::{BatchError, ConfigError, Error};
 use crate::kind::{Kind, Open, Started};
 use crate::machine::Machine;
 use crate::operation::{Finished, Operation, Tag, Waiter};
@@ -49,7 +49,7 @@ where
     ///
     /// # Errors
     /// The reason why the configuration is invalid, with the allowed range.
-    pub fn new(transport: T, config: K::Config, mut operations: S) -> Result<Self, K::ConfigError> {
+    pub fn new(transport: T, config: K::Config, mut operations: S) -> Result<Self, ConfigError> {
         check::<K>(&transport, &config, operations.as_mut().len())?;
         let context = K::context(&config, &transport);
         let pipeline = Pipeline::new(transport, context, operations)?;
@@ -62,20 +62,20 @@ where
     /// [`CollectiveError::NotOpened`].
     ///
     /// # Errors
-    /// [`OpenError`]: an invalid configuration, a failed exchange, or an owner without the structure
+    /// [`CollectiveError`]: an invalid configuration, a failed exchange, or an owner without the structure
     /// or with other parameters.
     pub fn open(
         transport: T,
         config: K::Config,
         mut operations: S,
         exchange: &mut (impl Exchange + ?Sized),
-    ) -> Result<Self, OpenError<K::ConfigError>> {
+    ) -> Result<Self, CollectiveError> {
         let count = operations.as_mut().len();
         if let Err(error) = check::<K>(&transport, &config, count) {
             Collective::new(exchange, CollectiveCall::method(K::NAME, OPEN), 0).fail();
-            return Err(OpenError::Config(error));
+            return Err(error.into());
         }
-        let mut structure = Self::new(transport, config, operations).map_err(OpenError::Config)?;
+        let mut structure = Self::new(transport, config, operations)?;
         structure.agree(exchange)?;
         Ok(structure)
     }
@@ -85,10 +85,12 @@ fn check<K: Open>(
     transport: &impl Transport,
     config: &K::Config,
     operations: usize,
-) -> Result<(), K::ConfigError> {
+) -> Result<(), ConfigError> {
     K::check(config, transport, operations)?;
     OperationOf::<K>::check(operations, transport.geometry())?;
-    Ok(())
+    // Counting and clearing would skip the missing words.
+    let (found, expected) = (transport.window().len() as u64, transport.geometry().window_words);
+    if found < expected { Err(ConfigError::ShortWindow { found, expected }) } else { Ok(()) }
 }
 
 impl<T, S, K> Structure<T, S, K>

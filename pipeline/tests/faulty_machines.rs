@@ -6,9 +6,10 @@ use std::rc::Rc;
 use probeline_pipeline::{
     Completed, Error, Finished, Machine, Next, Operation, Pipeline, Port, Run, Step, Tag,
 };
-use probeline_sim::{Cluster, Config, Engine};
+use probeline_sim::{Cluster, Config, Engine, Model};
 use probeline_transport::{
-    Completion, Fault, Local, Owner, PostError, RemoteWord, Segment, Transport, forward_transport,
+    Completion, Fault, Local, OpError, Owner, PostError, RemoteWord, Request, Segment, Token,
+    Transport, forward_transport,
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +18,8 @@ enum Faulty {
     Waits,
     /// Reads a word into a slot, and waits.
     Reads { slot: u32 },
+    /// Reads two words into its slot, and waits.
+    ReadsTwice,
 }
 
 impl Machine for Faulty {
@@ -27,10 +30,15 @@ impl Machine for Faulty {
 
 impl Run<()> for Faulty {
     fn advance(&mut self, (): &mut (), port: &mut Port<'_, impl Transport>) -> Next<u64> {
-        if let Self::Reads { slot } = *self {
-            let into = Local { slot: port.slot(slot), start: 0, words: 1 };
+        let (slot, reads) = match *self {
+            Self::Waits => (0, 0),
+            Self::Reads { slot } => (slot, 1),
+            Self::ReadsTwice => (0, 2),
+        };
+        for nth in 0..reads {
+            let into = Local { slot: port.slot(slot), start: nth.into(), words: 1 };
             let word = RemoteWord { owner: Owner(1), index: 0 };
-            port.read(0, Segment { start: word, words: 1 }, into)?;
+            port.read(nth, Segment { start: word, words: 1 }, into)?;
         }
         Ok(Step::Wait)
     }
@@ -137,4 +145,106 @@ fn refuses_all_calls_after_storage_was_lost_during_a_poll() {
     assert_eq!(pipeline.call(reads), Err(short));
     assert_eq!(pipeline.submit(Tag(1), reads), Err(short));
     assert_eq!(pipeline.quiesce(), Err(short));
+}
+
+/// An engine that refuses one post, or reports completions of its own.
+struct Odd {
+    engine: Engine,
+    posted: Vec<Token>,
+    /// The number of further posts to accept, and the error that refuses the next one.
+    refuse: Option<(usize, PostError)>,
+    strays: Vec<Completion>,
+    /// Whether polls bring nothing.
+    holds: bool,
+}
+
+impl Transport for Odd {
+    forward_transport!(engine: caps, geometry, in_flight, kick, landed, staged, window, direct);
+
+    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        if let Some((_, error)) = self.refuse.take_if(|(at, _)| *at == self.posted.len()) {
+            return Err(error);
+        }
+        self.posted.push(token);
+        self.engine.post(token, request)
+    }
+
+    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
+        match (self.strays.pop(), out) {
+            (Some(stray), [first, ..]) => *first = stray,
+            _ if self.holds => return Ok(0),
+            (_, out) => return self.engine.poll(out),
+        }
+        Ok(1)
+    }
+}
+
+/// A pipeline of `N` operations over an engine of this depth, whose operations take 1 us.
+fn odd<const N: usize>(depth: u32) -> Pipeline<Odd, [Operation<Faulty>; N], (), Faulty> {
+    let config = Config { depth, model: Model::simple(1_000), ..Config::default() };
+    let engine = Cluster::new(config).unwrap().engine(Owner(0)).unwrap();
+    let odd = Odd { engine, posted: Vec::new(), refuse: None, strays: Vec::new(), holds: false };
+    Pipeline::new(odd, (), [const { Operation::EMPTY }; N]).unwrap()
+}
+
+fn poll<const N: usize>(
+    pipeline: &mut Pipeline<Odd, [Operation<Faulty>; N], (), Faulty>,
+) -> Vec<(u64, Result<u64, Error>)> {
+    let mut out = [Finished::default(); 4];
+    pipeline.poll_into(&mut out).unwrap().iter().map(|end| (end.tag.0, end.result)).collect()
+}
+
+/// The first post of an operation is in flight when the second one is refused: its storage is free
+/// only when the first one has completed.
+#[test]
+fn fails_an_operation_of_which_one_post_is_refused() {
+    let mut pipeline = odd::<1>(16);
+    pipeline.transport_mut().refuse = Some((1, PostError::OutOfRange));
+    pipeline.transport_mut().holds = true;
+    pipeline.submit(Tag(7), Faulty::ReadsTwice).unwrap();
+    let mut ended = poll(&mut pipeline);
+    assert_eq!(ended, [(7, Err(Error::Post(PostError::OutOfRange)))]);
+    let reads = Faulty::Reads { slot: 0 };
+    assert_eq!(pipeline.submit(Tag(8), reads), Err(Error::Busy), "half of it is in flight");
+    pipeline.transport_mut().holds = false;
+    pipeline.quiesce().unwrap();
+    pipeline.submit(Tag(8), reads).unwrap();
+    while ended.len() < 2 {
+        ended.extend(poll(&mut pipeline));
+    }
+    assert_eq!(ended[1], (8, Ok(0)));
+}
+
+/// Completions with a token of an earlier operation in the same storage, and of none.
+#[test]
+fn drops_stray_completions() {
+    let mut pipeline = odd::<1>(16);
+    pipeline.submit(Tag(7), Faulty::Reads { slot: 0 }).unwrap();
+    let token = pipeline.transport().posted[0];
+    // The generation is in the upper 32 bits, the operation's index above the lowest 8 bits.
+    let earlier = Token(token.0.wrapping_sub(1 << 32));
+    pipeline.transport_mut().strays = vec![
+        Completion { token: earlier, result: Err(OpError::RetryExceeded) },
+        Completion { token: Token(token.0 | 9 << 8), result: Ok(0) },
+    ];
+    let mut ended = Vec::new();
+    for _ in 0..2_000 {
+        ended.extend(poll(&mut pipeline));
+    }
+    assert_eq!((ended, pipeline.in_flight()), (vec![(7, Ok(0))], 0));
+    assert_eq!(pipeline.transport().strays, []);
+}
+
+/// The engine has room for two posts. Operations that wait for room come before later ones.
+#[test]
+fn starves_no_operation_that_waits_for_room() {
+    let mut pipeline = odd::<3>(2);
+    let (mut next, mut tags) = (0, Vec::new());
+    while tags.len() < 30 {
+        while pipeline.submit(Tag(next), Faulty::Reads { slot: 0 }).is_ok() {
+            next += 1;
+        }
+        tags.extend(poll(&mut pipeline).iter().map(|(tag, _)| *tag));
+    }
+    assert!(tags.iter().copied().eq(0..tags.len() as u64), "{tags:?}");
 }

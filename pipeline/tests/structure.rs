@@ -12,7 +12,7 @@ use std::task::Wake;
 
 use probeline_pipeline::{
     Atomic, BatchError, Collective, CollectiveError, ConfigError, Error, FINGERPRINT, Finished,
-    Kind, Open, OpenError, Operation, OperationFuture, Parameter, Started, Structure, Tag, words,
+    Kind, Open, Operation, OperationFuture, Parameter, Started, Structure, Tag, words,
 };
 use probeline_sim::{Cluster, Config, DirectAccess, Engine, Faults, Model, stage};
 use probeline_testing::{OtherBuild, Watched};
@@ -114,8 +114,6 @@ impl Kind for Counters {
 }
 
 impl Open for Counters {
-    type ConfigError = ConfigError;
-
     fn check(shape: &Shape, _: &impl Transport, _: usize) -> Result<(), ConfigError> {
         ConfigError::check_range("counters", shape.counters, 1, u64::MAX)
     }
@@ -145,7 +143,7 @@ fn open<T: Transport>(
     shape: Shape,
     operations: usize,
     exchange: &mut (impl Exchange + ?Sized),
-) -> Result<Array<T>, OpenError> {
+) -> Result<Array<T>, CollectiveError> {
     Structure::open(engine, shape, vec![Operation::EMPTY; operations], exchange)
 }
 
@@ -178,8 +176,7 @@ fn names_the_owner_that_differs() {
         });
         for (me, error) in (0..).map(Owner).zip(errors.unwrap()) {
             let different = if me != odd { odd } else { Owner(u32::from(odd == Owner(0))) };
-            let Err(OpenError::Collective(CollectiveError::Differs { owner, what, .. })) = error
-            else {
+            let Err(CollectiveError::Differs { owner, what, .. }) = error else {
                 panic!("{error:?}")
             };
             assert_eq!((owner, what), (different, "counters of each owner"), "{me}, odd {odd}");
@@ -216,8 +213,8 @@ fn tells_all_owners_of_one_that_cannot_open() {
         for (me, results) in (0..).zip(results.unwrap()) {
             let not_opened = CollectiveError::NotOpened { owner: Owner(odd) };
             for error in results.map(Result::unwrap_err) {
-                assert_eq!(matches!(error, OpenError::Config(_)), me == odd, "{error:?}");
-                assert!(me == odd || error == OpenError::Collective(not_opened), "{error:?}");
+                assert_eq!(matches!(error, CollectiveError::Config(_)), me == odd, "{error:?}");
+                assert!(me == odd || error == not_opened, "{error:?}");
             }
         }
     }
@@ -370,15 +367,36 @@ fn stores_the_result_of_each_operation_of_a_batch() {
     assert_eq!(array.call(&1, 0), Ok(6));
 }
 
-/// Only a poll detects lost owners, so calls that the CPU runs poll now and then.
+/// Only a poll detects lost owners, so calls, batches and futures that the CPU runs poll now and then.
 #[test]
 fn polls_among_calls_by_the_cpu() {
-    let engine = Watched::new(cluster(1).engine(Owner(0)).unwrap());
-    let mut array = open(engine, Shape { direct: true, ..SHAPE }, OPERATIONS, &mut Alone).unwrap();
-    let before = array.transport().polls;
-    (0..CALLS).for_each(|nth| assert_eq!(array.call(&3, 1), Ok(nth)));
-    let polls = array.transport().polls - before;
-    assert!((100..200).contains(&polls), "{polls} polls");
+    type Direct = Array<Watched<Engine>>;
+    let forms: [fn(&RefCell<Direct>); 3] = [
+        |array| (0..CALLS).for_each(|nth| assert_eq!(array.borrow_mut().call(&3, 1), Ok(nth))),
+        |array| {
+            let mut results = [Ok(0); 64];
+            let batches = CALLS / results.len() as u64;
+            (0..batches)
+                .for_each(|_| array.borrow_mut().call_all(&[(3, 1); 64], &mut results).unwrap());
+        },
+        |array| {
+            for _ in 0..CALLS {
+                let mut future = OperationFuture::new(array, &3, 1);
+                while poll(&mut future).is_pending() {}
+            }
+        },
+    ];
+    for form in forms {
+        let engine = Watched::new(cluster(1).engine(Owner(0)).unwrap());
+        let shape = Shape { direct: true, ..SHAPE };
+        let array = RefCell::new(open(engine, shape, OPERATIONS, &mut Alone).unwrap());
+        let before = array.borrow().transport().polls;
+        form(&array);
+        let mut array = array.into_inner();
+        let polls = array.transport().polls - before;
+        assert!(polls >= 100, "{polls} polls");
+        assert_eq!(array.call(&3, 0), Ok(CALLS));
+    }
 }
 
 /// A lost owner ends operations in flight with its fault, and every later call.

@@ -19,7 +19,7 @@ use probeline_table::{
 };
 use probeline_transport::{
     Alone, AtomicScope, Caps, Completion, Fault, Geometry, Local, Owner, PostError, Request,
-    Segment, Sizes, SlotError, Token, Transport,
+    Segment, Sizes, Token, Transport,
 };
 
 /// Operations in flight.
@@ -128,14 +128,14 @@ impl Transport for Immediate {
     }
 
     #[inline]
-    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
-        self.slots.get(self.slot(at)).ok_or(SlotError::OutOfRange)
+    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
+        self.slots.get(self.slot(at)).ok_or(PostError::OutOfRange)
     }
 
     #[inline]
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
         let slot = self.slot(at);
-        self.slots.get_mut(slot).ok_or(SlotError::OutOfRange)
+        self.slots.get_mut(slot).ok_or(PostError::OutOfRange)
     }
 
     fn window(&self) -> &[AtomicU64] {

@@ -9,10 +9,10 @@ use probeline_pipeline::{Batch, Machine, Parts, Pull};
 use probeline_transport::Transport;
 
 use crate::block::Undecided;
-use crate::error::{BatchError, OperationError};
 use crate::outcome::{Answer, Ended};
 use crate::results::{BatchResult, Results};
 use crate::set::Keys;
+use crate::{BatchError, OperationError};
 
 /// Keys in a block. The transport is polled after each block, because only a poll detects lost
 /// owners.

@@ -1,9 +1,8 @@
 //! The parameters of a table and their validation against a transport.
 
-use probeline_pipeline::ConfigError as Common;
+use probeline_pipeline::ConfigError;
 use probeline_transport::{Caps, Geometry, Sizes};
 
-use crate::error::ConfigError;
 use crate::layout::{LINE_BUCKETS, Probing};
 use crate::options::{ChunkChoice, OneRoundtrip, ReadAhead};
 
@@ -131,11 +130,11 @@ impl Config {
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.check_place(u64::MAX)?;
         self.check_chunk(u32::MAX)?;
-        if self.probing == Probing::Jump && self.chunk_buckets != LINE_BUCKETS {
-            return Err(ConfigError::JumpChunk { found: self.chunk_buckets });
+        if self.probing == Probing::Jump {
+            let (what, found) = ("chunk_buckets (C), with Probing::Jump,", self.chunk_buckets);
+            ConfigError::check_range(what, found.into(), LINE_BUCKETS.into(), LINE_BUCKETS.into())?;
         }
-        let (found, most) = (self.max_chunks.into(), MOST_CHUNKS.into());
-        Ok(Common::check_range("max_chunks (M)", found, 1, most)?)
+        ConfigError::check_range("max_chunks (M)", self.max_chunks.into(), 1, MOST_CHUNKS.into())
     }
 
     /// Checks all parameters against the limits of the transport.
@@ -145,7 +144,8 @@ impl Config {
         self.validate()?;
         self.check_chunk(geometry.slot_words.min(caps.words_per_op))?;
         if caps.depth < 2 {
-            return Err(ConfigError::Depth { found: caps.depth });
+            // The two READs of a chunk that straddles two parts.
+            return Err(ConfigError::Depth { found: caps.depth, least: 2 });
         }
         Ok(())
     }
@@ -154,25 +154,19 @@ impl Config {
     fn check_chunk(&self, words: u32) -> Result<(), ConfigError> {
         let part = u32::try_from(self.buckets_per_owner).unwrap_or(u32::MAX);
         let most = part.min(words) / LINE_BUCKETS * LINE_BUCKETS;
-        let found = self.chunk_buckets;
-        if found == 0 || !found.is_multiple_of(LINE_BUCKETS) || found > most {
-            return Err(ConfigError::ChunkBuckets { found, most });
-        }
-        Ok(())
+        let (found, line) = (self.chunk_buckets.into(), LINE_BUCKETS.into());
+        ConfigError::check_multiple("chunk_buckets (C)", found, line)?;
+        let what = "chunk_buckets (C), with these parts, slots and READs,";
+        ConfigError::check_range(what, found, line, most.into())
     }
 
     fn check_place(&self, window_words: u64) -> Result<(), ConfigError> {
-        let line = u64::from(LINE_BUCKETS);
-        if !self.first_word.is_multiple_of(line) {
-            return Err(ConfigError::FirstWord { found: self.first_word });
-        }
+        let (what, found) = ("buckets_per_owner", self.buckets_per_owner);
+        ConfigError::check_multiple("first_word", self.first_word, LINE_BUCKETS.into())?;
+        ConfigError::check_multiple(what, found, LINE_BUCKETS.into())?;
         let room = window_words.saturating_sub(self.first_word);
-        let most = room / line * line;
-        let found = self.buckets_per_owner;
-        if found == 0 || !found.is_multiple_of(line) || found > most {
-            return Err(ConfigError::Buckets { found, most });
-        }
-        Ok(())
+        let line = u64::from(LINE_BUCKETS);
+        ConfigError::check_room(what, found, 1, room / line * line)
     }
 
     /// Returns the probe limit in buckets: C times M, or the whole table if that is smaller.
@@ -206,7 +200,8 @@ mod tests {
         let config = Config { chunk_buckets: 24, ..Config::new(1 << 36) };
         for (words_per_op, allowed) in [(24, true), (31, true), (32, true), (23, false)] {
             let caps = Caps { words_per_op, ..CAPS };
-            let refused = ConfigError::ChunkBuckets { found: 24, most: 16 };
+            let what = "chunk_buckets (C), with these parts, slots and READs,";
+            let refused = ConfigError::Range { what, found: 24, min: 8, max: 16 };
             let expected = if allowed { Ok(()) } else { Err(refused) };
             assert_eq!(config.check(&caps, &GEOMETRY), expected, "{words_per_op}");
         }
@@ -231,8 +226,8 @@ mod tests {
         let Sizes { window_words, slots, slot_words, depth } = config.sizes(4);
         assert_eq!(slot_words, 16, "an engine takes whole lines only");
         let geometry = Geometry { window_words, slots, slot_words, ..GEOMETRY };
-        // The most is that of the part, not of slots that were sized for this C.
-        let refused = Err(ConfigError::ChunkBuckets { found: 12, most: 64 });
+        let what = "chunk_buckets (C)";
+        let refused = Err(ConfigError::Multiple { what, found: 12, of: 8 });
         assert_eq!(config.validate(), refused);
         assert_eq!(config.check(&Caps { depth, ..CAPS }, &geometry), refused);
     }
@@ -250,7 +245,8 @@ mod tests {
         let config =
             |chunk_buckets| Config { chunk_buckets, probing: Probing::Jump, ..Config::new(64) };
         assert_eq!(config(8).check(&CAPS, &geometry), Ok(()));
-        let refused = Err(ConfigError::JumpChunk { found: 16 });
+        let what = "chunk_buckets (C), with Probing::Jump,";
+        let refused = Err(ConfigError::Range { what, found: 16, min: 8, max: 8 });
         assert_eq!(config(16).check(&CAPS, &geometry), refused);
     }
 }

@@ -465,6 +465,3 @@ impl<B: Wanted> FindOrPut<B> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

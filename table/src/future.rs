@@ -10,7 +10,7 @@ use core::task::{Context, Poll};
 use probeline_pipeline::{Host, OperationFuture, OperationOf};
 use probeline_transport::Transport;
 
-use crate::error::OperationError;
+use crate::OperationError;
 use crate::outcome::{Answer, Outcome};
 use crate::set::{Keys, Set};
 

@@ -70,7 +70,6 @@ mod collective;
 mod config;
 mod context;
 mod direct;
-mod error;
 mod find_or_put;
 mod fingerprint;
 mod future;
@@ -93,13 +92,14 @@ mod wide;
 pub use bucket::{Bucket, MAX_KEY};
 pub use cache::CacheEntry;
 pub use config::Config;
-pub use error::{BatchError, ConfigError, GrowError, OpenError, OperationError};
 pub use future::{Shared, TableFuture};
 pub use layout::{Layout, Position, Probing};
 pub use narrow::{Narrow, Operation, Table};
 pub use options::{ChunkChoice, OneRoundtrip, ReadAhead, ReadCost};
 pub use outcome::{Answer, Ended, Intent, Located, Outcome};
-pub use probeline_pipeline::{CollectiveError, Tag};
+pub use probeline_pipeline::{
+    BatchError, CollectiveError, ConfigError, Error as OperationError, Tag,
+};
 pub use results::BatchResult;
 pub use set::{Finished, Keys, Set};
 pub use stats::{OutcomeStats, Stats};

@@ -13,15 +13,15 @@ use crate::collective::{InBuckets, Phase, Retain};
 use crate::config::Config;
 use crate::context::Context;
 use crate::direct::Direct;
-use crate::error::{ConfigError, OperationError};
 use crate::find_or_put::FindOrPut;
 use crate::layout::{Layout, Position};
 use crate::line::with_widest;
 use crate::outcome::{Answer, Ended, Intent, Located, Outcome};
 use crate::policy::Policy;
 use crate::results::BatchResult;
-use crate::set::{Keys, Set, buckets, check_window, occupied, parameters, sampled_load_factor};
+use crate::set::{Keys, Set, buckets, occupied, parameters, sampled_load_factor};
 use crate::stats::Stats;
+use crate::{ConfigError, OperationError};
 
 /// Keys of 63 bits, which buckets hold, with a cache `C` of occupied buckets.
 pub struct Narrow<C = [CacheEntry; 0]>(core::marker::PhantomData<C>);
@@ -115,11 +115,8 @@ impl<C: AsMut<[CacheEntry]>> Kind for Narrow<C> {
 }
 
 impl Open for Narrow {
-    type ConfigError = ConfigError;
-
     fn check(config: &Config, transport: &impl Transport, _: usize) -> Result<(), ConfigError> {
-        config.check(transport.caps(), transport.geometry())?;
-        check_window(transport)
+        config.check(transport.caps(), transport.geometry())
     }
 
     fn context(config: &Config, transport: &impl Transport) -> Context<[CacheEntry; 0]> {

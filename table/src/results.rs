@@ -1,7 +1,7 @@
 //! The results of a batch, in the places that the caller gives.
 
-use crate::error::{BatchError, OperationError};
 use crate::outcome::{Answer, Ended};
+use crate::{BatchError, OperationError};
 
 /// The result of one key of a batch: an answer, which is one byte, or a [`Result`] with it. A find
 /// answers `bool`, a find-or-put [`Outcome`](crate::Outcome).

@@ -4,7 +4,9 @@ use core::borrow::Borrow;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::AtomicU64;
 
-use probeline_pipeline::{CollectiveError, Host, Kind, Machine, Open, OperationOf, Structure, Tag};
+use probeline_pipeline::{
+    CollectiveError, ConfigError, Host, Kind, Machine, Open, OperationOf, Structure, Tag,
+};
 use probeline_transport::{Exchange, Transport};
 
 use crate::batch::KeyBatch;
@@ -12,12 +14,12 @@ use crate::block::Undecided;
 use crate::bucket::OCCUPIED;
 use crate::collective::{Phase, grow};
 use crate::config::Config;
-use crate::error::{BatchError, ConfigError, GrowError, OpenError, OperationError};
 use crate::layout::Layout;
 use crate::outcome::{Answer, Ended, Intent, Outcome};
 use crate::policy::Policy;
 use crate::results::BatchResult;
 use crate::stats::Stats;
+use crate::{BatchError, OperationError};
 
 /// Keys that an iteration reads at once.
 pub(crate) const READ_AT_ONCE: usize = 16;
@@ -113,8 +115,8 @@ where
     /// Creates a table: see [`Structure::new`].
     ///
     /// # Errors
-    /// [`ConfigError`](crate::ConfigError) with the allowed range.
-    pub fn new(transport: T, config: K::Config, operations: S) -> Result<Self, K::ConfigError> {
+    /// [`ConfigError`] with the allowed range.
+    pub fn new(transport: T, config: K::Config, operations: S) -> Result<Self, ConfigError> {
         Structure::new(transport, config, operations).map(Self)
     }
 
@@ -124,14 +126,14 @@ where
     /// [`CollectiveError::NotOpened`].
     ///
     /// # Errors
-    /// [`OpenError`]: an invalid configuration, a failed exchange, or an owner without a table
+    /// [`CollectiveError`]: an invalid configuration, a failed exchange, or an owner without a table
     /// or with other parameters.
     pub fn open(
         transport: T,
         config: K::Config,
         operations: S,
         exchange: &mut (impl Exchange + ?Sized),
-    ) -> Result<Self, OpenError<K::ConfigError>> {
+    ) -> Result<Self, CollectiveError> {
         Structure::open(transport, config, operations, exchange).map(Self)
     }
 }
@@ -290,13 +292,13 @@ where
     /// The call needs a few kilobytes of stack.
     ///
     /// # Errors
-    /// [`GrowError`], after which the content of `target` is undefined. If the target is full, or the
+    /// [`CollectiveError`], after which the content of `target` is undefined. If the target is full, or the
     /// part of one owner fails, the call fails on every owner.
     pub fn grow_into<U, R, L>(
         &mut self,
         target: &mut Set<U, R, L>,
         exchange: &mut (impl Exchange + ?Sized),
-    ) -> Result<u64, GrowError>
+    ) -> Result<u64, CollectiveError>
     where
         U: Transport,
         R: AsMut<[OperationOf<L>]>,
@@ -309,13 +311,13 @@ where
     /// whether to go on. If `go_on` returns false on one owner, the call ends on all of them.
     ///
     /// # Errors
-    /// As for [`grow_into`](Self::grow_into), and [`GrowError::Stopped`].
+    /// As for [`grow_into`](Self::grow_into), and [`CollectiveError::Stopped`].
     pub fn grow_into_while<U, R, L>(
         &mut self,
         target: &mut Set<U, R, L>,
         exchange: &mut (impl Exchange + ?Sized),
         go_on: impl FnMut() -> bool,
-    ) -> Result<u64, GrowError>
+    ) -> Result<u64, CollectiveError>
     where
         U: Transport,
         R: AsMut<[OperationOf<L>]>,
@@ -332,7 +334,7 @@ where
         name: &str,
         keep: impl FnMut(&K::Key) -> bool,
         go_on: impl FnMut() -> bool,
-    ) -> Result<u64, GrowError>
+    ) -> Result<u64, CollectiveError>
     where
         U: Transport,
         R: AsMut<[OperationOf<L>]>,
@@ -442,13 +444,6 @@ pub(crate) fn sampled_load_factor(layout: &Layout, window: &[AtomicU64]) -> f64 
         all += 1;
     }
     f64::from(occupied) / f64::from(all.max(1))
-}
-
-/// Refuses a window that is shorter than its geometry states: counting, clearing and collecting
-/// garbage would skip the missing words.
-pub(crate) fn check_window(transport: &impl Transport) -> Result<(), ConfigError> {
-    let (found, expected) = (transport.window().len() as u64, transport.geometry().window_words);
-    if found < expected { Err(ConfigError::Window { found, expected }) } else { Ok(()) }
 }
 
 /// Returns what all owners of a table of any kind have in common.

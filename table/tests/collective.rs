@@ -14,7 +14,7 @@ use probeline_pipeline::Structure;
 use probeline_sim::{Cluster, Rng};
 use probeline_table::{
     ChunkChoice, CollectiveError, Config, Ended, Finished, Intent, Layout, MAX_KEY, OneRoundtrip,
-    OpenError, Outcome, Probing, ReadAhead, ReadCost, Table, Tag, TreeConfig,
+    Outcome, Probing, ReadAhead, ReadCost, Table, Tag, TreeConfig,
 };
 use probeline_testing::{AnyEngine, OtherBuild, gather};
 use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term, Transport};
@@ -43,7 +43,7 @@ fn open_with<K: Numbers>(over: Over, odd: u32, mine: K::Config, theirs: K::Confi
     })
 }
 
-type Error = Option<OpenError>;
+type Error = Option<CollectiveError>;
 
 #[test]
 fn opens_the_same_table() {
@@ -69,10 +69,7 @@ fn names<K: Numbers>(what: &str, mine: K::Config, theirs: K::Config) {
         let errors = open_with::<K>(Over::Shm, odd, mine, theirs);
         for (me, error) in (0..).zip(errors) {
             let different = Owner(if me != odd { odd } else { u32::from(odd == 0) });
-            let Some(OpenError::Collective(CollectiveError::Differs {
-                owner, what: found, ..
-            })) = error
-            else {
+            let Some(CollectiveError::Differs { owner, what: found, .. }) = error else {
                 panic!("{error:?}")
             };
             assert_eq!((owner, found), (different, what), "{odd} is odd, owner {me}");
@@ -285,10 +282,6 @@ impl Exchange for Late<'_> {
 
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
         self.0.all_gather(mine, all)
-    }
-
-    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
-        self.0.all_to_all(mine, theirs)
     }
 
     fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {

@@ -10,7 +10,7 @@ use common::kinds::{
 };
 use common::storage;
 use probeline_sim::{Cluster, Death, Faults, Jitter, Model, Order, Rng, stage};
-use probeline_table::{Config, GrowError, Operation, Outcome, Probing, Table};
+use probeline_table::{CollectiveError, Config, Operation, Outcome, Probing, Table};
 use probeline_testing::{AnyEngine, Replay, replayed_seed, seeds};
 use probeline_transport::{
     Alone, Exchange, Owner, Pending, Splitter, StableMemory, all_gather_u64,
@@ -71,7 +71,7 @@ struct Case {
 /// What an owner sees of a growth.
 #[derive(Clone, Debug)]
 struct Seen {
-    result: Result<u64, GrowError>,
+    result: Result<u64, CollectiveError>,
     /// Its parts of the table before and after, and of the target; none if they cannot be read.
     parts: [Option<Vec<u64>>; 3],
     /// Whether the exchange still works, and all owners call it for the same reason.
@@ -250,10 +250,12 @@ fn full_target_fails_on_all_owners() {
         for seen in [case.on_shm(), sim()] {
             assert_eq!(seen.len(), 3);
             for of in &seen {
-                let Err(error @ GrowError::Full { left }) = of.result else { panic!("{seen:?}") };
+                let Err(error @ CollectiveError::Full { left }) = of.result else {
+                    panic!("{seen:?}")
+                };
                 assert_eq!(of.result, seen[0].result, "{seen:?}");
                 assert!((1..900).contains(&left), "{left}");
-                assert!(error.to_string().contains("open a larger table"), "{error}");
+                assert!(error.to_string().contains("open a larger one"), "{error}");
                 assert!(of.is_in_step);
                 assert_eq!(of.parts[0], of.parts[1]);
             }
@@ -266,7 +268,7 @@ fn full_target_fails_on_all_owners() {
 fn target_with_other_keys_fails_on_all_owners() {
     for kind in [Kind::Narrow, Kind::Wide, Kind::Tree] {
         let seen = Case { kind, in_target: Some(5_000), ..CASE }.on_shm();
-        let differs = Err(GrowError::Differs { keys: 900, held: 901 });
+        let differs = Err(CollectiveError::NotMoved { keys: 900, held: 901 });
         assert!(seen.iter().all(|of| of.result == differs && of.is_in_step), "{seen:?}");
         // A repeated call finds the keys that an earlier one has moved.
         let seen = Case { kind, in_target: Some(7), ..CASE }.on_shm();
@@ -351,7 +353,8 @@ fn refuses_tables_of_different_jobs() {
         (exchange.me(), refused)
     });
     for (me, error) in errors {
-        let expected = GrowError::Job { me, owners: 2, target_me: Owner(0), target_owners: 1 };
+        let expected =
+            CollectiveError::Job { me, owners: 2, target_me: Owner(0), target_owners: 1 };
         assert_eq!(error, expected);
         assert!(error.to_string().contains("with the same exchange"), "{error}");
     }
@@ -456,7 +459,7 @@ fn stops_between_pieces() {
             };
             let result = table.grow_into_while(&mut target, &mut exchange, go_on);
             match stops_after {
-                Some(_) => assert_eq!((result, pieces), (Err(GrowError::Stopped), 2)),
+                Some(_) => assert_eq!((result, pieces), (Err(CollectiveError::Stopped), 2)),
                 None => assert_eq!((result, pieces), (Ok(NUMBERS), 3)),
             }
             assert_eq!(table.len(&mut exchange), Ok(NUMBERS));

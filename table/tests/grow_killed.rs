@@ -18,7 +18,7 @@ use common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
 use probeline_exchange::Job;
 use probeline_shm::{Builder, Engine};
 use probeline_sim::Rng;
-use probeline_table::{Bucket, Config, GrowError};
+use probeline_table::{Bucket, CollectiveError, Config};
 use probeline_testing::{Plan, kill_after, seed_of_job};
 use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
 
@@ -90,7 +90,8 @@ fn grow<K: Numbers>(job: &mut Job, buckets: u64, content: Content<K>) -> bool {
     assert_eq!(content(&table), all, "{result:?}");
     match result {
         Ok(keys) => assert_eq!((keys, content(&target)), (KEYS, all)),
-        Err(GrowError::Collective(_)) => {}
+        Err(CollectiveError::Exchange(_) | CollectiveError::Operation(_)) => {}
+        Err(CollectiveError::PartFailed { .. }) => {}
         Err(error) => panic!("{error}"),
     }
     result.is_err()

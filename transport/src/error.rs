@@ -1,12 +1,12 @@
-//! Errors: refused calls, failed operations, dead engines, failed collective calls.
+//! Errors: refused calls, failed operations, dead engines, failed collective calls and openings.
 
 use core::fmt;
 
 use thiserror::Error;
 
-use crate::{Call, Owner};
+use crate::{Call, MAX_OWNERS, Owner};
 
-/// A refused post, which has no effect.
+/// A refused post or access to a slot, which has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PostError {
     /// The engine has [`Caps::depth`](crate::Caps::depth) operations in flight: poll, then post
@@ -17,6 +17,9 @@ pub enum PostError {
     /// differs in length from its other end.
     #[error("a range does not fit its window, its slot or one operation")]
     OutOfRange,
+    /// An operation on the slot to access is still in flight.
+    #[error("an operation on the slot is in flight")]
+    Busy,
     /// There is no such owner.
     #[error("there is no such owner")]
     UnknownOwner,
@@ -82,17 +85,6 @@ pub enum Fault {
         /// `errno`; ETIMEDOUT if no completion came for too long.
         errno: i32,
     },
-}
-
-/// A slot range that cannot be accessed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum SlotError {
-    /// An operation on the slot is still in flight.
-    #[error("an operation on the slot is in flight")]
-    Busy,
-    /// The range is empty or leaves the slot, or there is no such slot.
-    #[error("the range is empty or not within a slot")]
-    OutOfRange,
 }
 
 /// A failed collective call. The job cannot continue.
@@ -168,6 +160,21 @@ pub enum ExchangeError {
     },
 }
 
+impl ExchangeError {
+    /// Checks the length of the bytes that `owner` has contributed, or has room for.
+    ///
+    /// # Errors
+    /// [`ExchangeError::LengthDiffers`].
+    pub fn check_length(owner: Owner, found: usize, expected: usize) -> Result<(), Self> {
+        if found == expected {
+            return Ok(());
+        }
+        let [expected, found] =
+            [expected, found].map(|length| u32::try_from(length).unwrap_or(u32::MAX));
+        Err(Self::LengthDiffers { owner, expected, found })
+    }
+}
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -196,4 +203,121 @@ impl fmt::Display for Missing {
             None => f.write_str("not every owner arrived"),
         }
     }
+}
+
+/// The reason why an engine or a part of one cannot be opened, whatever its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SetupError {
+    /// A size is invalid, or memory for it is missing. The text states which, and what to choose.
+    #[error("{0}")]
+    Sizes(&'static str),
+    /// A number is out of its range.
+    #[error("{what} is {found}: choose {min} to {max}")]
+    Range {
+        /// The name of the number.
+        what: &'static str,
+        /// The given value.
+        found: u64,
+        /// The smallest valid value.
+        min: u64,
+        /// The largest valid value.
+        max: u64,
+    },
+    /// The parts of an engine, or of what it is made of, need more than there is.
+    #[error("{what} need {needed} {size}, there are {found}: {advice}")]
+    TooSmall {
+        /// What needs them.
+        what: &'static str,
+        /// The size that lacks.
+        size: &'static str,
+        /// The number needed.
+        needed: u64,
+        /// What there is.
+        found: u64,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// The windows and slots on this machine need more memory than it has.
+    #[error(
+        "windows and slots of {} rank{} on this machine need {:.1} GiB, and it has {:.1} GiB of \
+         memory and swap: choose smaller ones, or more machines",
+        .ranks, if *.ranks == 1 { "" } else { "s" }, gib(*.needed_bytes), gib(*.installed_bytes)
+    )]
+    Memory {
+        /// The ranks on this machine, as far as they are known.
+        ranks: u32,
+        /// Bytes that they need together.
+        needed_bytes: u64,
+        /// Bytes of the machine's memory and swap.
+        installed_bytes: u64,
+    },
+    /// The job has more owners than an engine connects, [`MAX_OWNERS`].
+    #[error("the job has {found} ranks, at most {MAX_OWNERS} can be connected: start fewer ranks")]
+    TooManyOwners {
+        /// The number of owners of the job.
+        found: u32,
+    },
+    /// There is no such owner.
+    #[error("there is no {0}")]
+    NoOwner(Owner),
+    /// The owner's engine was opened before; it can be opened only once.
+    #[error("the engine of {0} was opened before; make a new cluster")]
+    Taken(Owner),
+    /// A call of the system failed.
+    #[error("{call} failed with errno {errno}; {advice}")]
+    System {
+        /// The call.
+        call: &'static str,
+        /// `errno`.
+        errno: i32,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// The exchange failed.
+    #[error("cannot agree with the other owners: {0}")]
+    Exchange(#[from] ExchangeError),
+    /// An owner was opened with other sizes or options than this one.
+    #[error(
+        "{owner} was opened with {theirs} {what}, this one with {mine}: start every owner with the \
+         same options, such as the number of entries or keys, and the same build"
+    )]
+    Differs {
+        /// The other owner.
+        owner: Owner,
+        /// What differs.
+        what: &'static str,
+        /// This owner's value.
+        mine: u64,
+        /// The other owner's value.
+        theirs: u64,
+    },
+    /// Another owner could not open its engine; its own error states why.
+    #[error("{0} could not open its engine: see its own message")]
+    PeerFailed(Owner),
+}
+
+impl SetupError {
+    /// Checks that a number is from `min` to `max`.
+    ///
+    /// # Errors
+    /// [`SetupError::Range`].
+    pub const fn check(what: &'static str, found: u64, min: u64, max: u64) -> Result<(), Self> {
+        if min <= found && found <= max {
+            return Ok(());
+        }
+        Err(Self::Range { what, found, min, max })
+    }
+
+    /// The private memory of an engine exceeds this machine's memory or address space.
+    pub const NO_SLOT_MEMORY: Self =
+        Self::Sizes("no memory for the slots: choose fewer or shorter ones");
+    /// The window is larger than a machine can address.
+    pub const WINDOW_TOO_LARGE: Self =
+        Self::Sizes("the window does not fit the address space: choose a smaller one");
+}
+
+#[allow(clippy::cast_precision_loss, reason = "for a message")]
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
 }

@@ -35,12 +35,31 @@ pub trait Exchange {
     ///
     /// Use it for data that differs for each pair of owners, such as queue pair numbers: the volume
     /// per owner grows with the number of owners, while that of an all-gather would grow with its
-    /// square.
+    /// square. The default makes an all-gather for each eight bytes of `mine`, with 32 KiB of stack: an
+    /// implementation for more than a few owners has its own.
     ///
     /// # Errors
     /// [`ExchangeError::LengthDiffers`] unless `mine` and `theirs` have the same length, on all
     /// owners, and it is a multiple of `owners`; otherwise the reason why the job cannot continue.
-    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError>;
+    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
+        let (me, owners) = (self.me(), self.owners() as usize);
+        let part = mine.len() / owners.max(1);
+        ExchangeError::check_length(me, mine.len(), part * owners)?;
+        ExchangeError::check_length(me, theirs.len(), mine.len())?;
+        let mut buffer = [[0; 8]; MAX_OWNERS as usize];
+        for (to, part_of) in (0..).map(Owner).zip(mine.chunks_exact(part.max(1))) {
+            for (nth, piece) in part_of.chunks(8).enumerate() {
+                let all = buffer.as_flattened_mut().get_mut(..piece.len() * owners);
+                let all = all.ok_or(ExchangeError::TooManyOwners)?;
+                self.all_gather(piece, all)?;
+                let places =
+                    theirs.chunks_exact_mut(part).filter_map(|of| of.chunks_mut(8).nth(nth));
+                let pieces = places.zip(all.chunks_exact(piece.len())).filter(|_| to == me);
+                pieces.for_each(|(place, piece)| place.copy_from_slice(piece));
+            }
+        }
+        self.barrier()
+    }
 
     /// Returns when all owners have called it. Each then sees what any of them stored before.
     ///
@@ -180,14 +199,7 @@ impl Exchange for Alone {
     }
 
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        if mine.len() != all.len() {
-            let bytes = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-            return Err(ExchangeError::LengthDiffers {
-                owner: Owner(0),
-                expected: bytes(all.len()),
-                found: bytes(mine.len()),
-            });
-        }
+        ExchangeError::check_length(Owner(0), mine.len(), all.len())?;
         all.copy_from_slice(mine);
         Ok(())
     }

@@ -44,13 +44,13 @@ pub use call::{Call, Term};
 pub use caps::{AtomicScope, Caps, Geometry, Sizes};
 pub use completion::{Completion, Token};
 pub use copy::{begin_with, load_bytes, load_words, store_bytes, store_words};
-pub use error::{ExchangeError, Exit, Fault, OpError, PostError, SlotError};
+pub use error::{ExchangeError, Exit, Fault, OpError, PostError, SetupError};
 pub use exchange::{Alone, Exchange, all_gather_u64};
 pub use fingerprint::Fingerprint;
 pub use own::{OwnRead, read_own};
 pub use prefetch::{prefetch, prefetch_far};
 pub use request::Request;
-pub use splitter::{Channel, Pending, SplitError, Splitter, StableMemory};
+pub use splitter::{Channel, Pending, Splitter, StableMemory};
 
 use core::marker::PhantomData;
 use core::sync::atomic::AtomicU64;
@@ -178,16 +178,16 @@ pub trait Transport {
     /// ([`LINE_BYTES`]).
     ///
     /// # Errors
-    /// [`SlotError::Busy`] while an operation on the slot is in flight, [`SlotError::OutOfRange`]
+    /// [`PostError::Busy`] while an operation on the slot is in flight, [`PostError::OutOfRange`]
     /// if the range is empty or not in a slot.
-    fn landed(&self, at: Local) -> Result<&[u64], SlotError>;
+    fn landed(&self, at: Local) -> Result<&[u64], PostError>;
 
     /// A slot range to fill before a [`write`](Self::write) is posted from it. A slot starts on a
     /// cache line ([`LINE_BYTES`]).
     ///
     /// # Errors
     /// As for [`landed`](Self::landed).
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError>;
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError>;
 
     /// The part of the shared memory that this process owns, zero when the engine is opened.
     ///

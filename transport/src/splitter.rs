@@ -5,11 +5,9 @@
 use core::cell::Cell;
 use core::sync::atomic::AtomicU64;
 
-use thiserror::Error;
-
 use crate::{
     Caps, Completion, Fault, Geometry, Local, OpError, PostError, RemoteWord, Request, Segment,
-    Sizes, Slot, SlotError, Token, Transport,
+    SetupError, Sizes, Slot, Token, Transport,
 };
 
 /// An engine whose memory can be seen by one channel while another channel posts and polls.
@@ -115,19 +113,19 @@ impl<'e, T: StableMemory, const N: usize> Splitter<'e, T, N> {
     /// the depths.
     ///
     /// # Errors
-    /// [`SplitError`] if the engine or the storage is too small for the plan.
+    /// [`SetupError`] if the engine or the storage is too small for the plan.
     pub fn new(
         engine: &'e mut T,
         plan: [Sizes; N],
         storage: &'e mut [Pending],
-    ) -> Result<Self, SplitError> {
+    ) -> Result<Self, SetupError> {
         let (caps, geometry) = (*engine.caps(), *engine.geometry());
         let total = plan.iter().fold(Sizes::default(), |sum, part| sum.plus(*part));
-        SplitError::check("window words", total.window_words, geometry.window_words)?;
-        SplitError::check("slots", total.slots.into(), geometry.slots.into())?;
-        SplitError::check("words in a slot", total.slot_words.into(), geometry.slot_words.into())?;
-        SplitError::check("operations in flight (depth)", total.depth.into(), caps.depth.into())?;
-        SplitError::check(SplitError::STORAGE, total.depth.into(), storage.len() as u64)?;
+        check("window words", total.window_words, geometry.window_words)?;
+        check("slots", total.slots.into(), geometry.slots.into())?;
+        check("words in a slot", total.slot_words.into(), geometry.slot_words.into())?;
+        check("operations in flight (depth)", total.depth.into(), caps.depth.into())?;
+        check(STORAGE, total.depth.into(), storage.len() as u64)?;
         let pending = Cell::from_mut(storage).as_slice_of_cells();
         let mut before = Sizes::default();
         let parts = plan.map(|sizes| {
@@ -303,11 +301,11 @@ impl<T: StableMemory> Channel<'_, '_, T> {
     }
 
     #[inline]
-    fn checked_local(&self, at: Local) -> Result<Local, SlotError> {
+    fn checked_local(&self, at: Local) -> Result<Local, PostError> {
         if self.part.geometry.contains_local(at) {
             Ok(self.local(at))
         } else {
-            Err(SlotError::OutOfRange)
+            Err(PostError::OutOfRange)
         }
     }
 
@@ -409,21 +407,21 @@ impl<T: StableMemory> Transport for Channel<'_, '_, T> {
     }
 
     #[inline]
-    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
         let at = self.checked_local(at)?;
         let words = self.shared.with(|engine| engine.landed(at).map(core::ptr::from_ref));
         // SAFETY: the words outlive the engine's borrow, which outlives `self`, by `StableMemory`.
         // The slot is this channel's alone. A call that changes its words, or starts an operation
         // that does, wants `&mut self`; the engine makes no other access while the slot is idle.
-        words.unwrap_or(Err(SlotError::Busy)).map(|words| unsafe { &*words })
+        words.unwrap_or(Err(PostError::Busy)).map(|words| unsafe { &*words })
     }
 
     #[inline]
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
         let at = self.checked_local(at)?;
         let words = self.shared.with(|engine| engine.staged(at).map(core::ptr::from_mut));
         // SAFETY: as in `landed`; `&mut self` also excludes other references to the slot.
-        words.unwrap_or(Err(SlotError::Busy)).map(|words| unsafe { &mut *words })
+        words.unwrap_or(Err(PostError::Busy)).map(|words| unsafe { &mut *words })
     }
 
     #[inline]
@@ -455,30 +453,16 @@ impl<T: StableMemory> Transport for Channel<'_, '_, T> {
 // long. A channel accesses them only by calls of the engine, for which the same holds.
 unsafe impl<T: StableMemory> StableMemory for Channel<'_, '_, T> {}
 
-/// The engine or the storage is too small for a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the channels need {needed} {size}, there are {found}: {}", self.advice())]
-pub struct SplitError {
-    /// The size that lacks.
-    pub size: &'static str,
-    /// The sum of the parts.
-    pub needed: u64,
-    /// What the engine or the storage has.
-    pub found: u64,
+/// Checks that the engine or the storage has as much as the parts of a plan need.
+fn check(size: &'static str, needed: u64, found: u64) -> Result<(), SetupError> {
+    if needed <= found {
+        return Ok(());
+    }
+    let advice = match size {
+        STORAGE => "pass longer storage",
+        _ => "open a larger engine, or plan smaller parts",
+    };
+    Err(SetupError::TooSmall { what: "the channels", size, needed, found, advice })
 }
 
-impl SplitError {
-    const STORAGE: &'static str = "entries of storage";
-
-    fn advice(&self) -> &'static str {
-        if self.size == Self::STORAGE {
-            "pass longer storage"
-        } else {
-            "open a larger engine, or plan smaller parts"
-        }
-    }
-
-    fn check(size: &'static str, needed: u64, found: u64) -> Result<(), Self> {
-        if needed <= found { Ok(()) } else { Err(Self { size, needed, found }) }
-    }
-}
+const STORAGE: &str = "entries of storage";

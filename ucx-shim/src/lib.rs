@@ -1,12 +1,13 @@
 //! UCX and MPI RMA as transports, so that a structure can be compared over them.
+mod error;
 #[cfg(feature = "mpi")]
 pub mod mpi;
 pub mod ucx;
 
-pub use probeline_transport::engine::SetupError;
+pub use error::OpenError;
+pub use probeline_transport::SetupError;
 
-use probeline_transport::Exchange;
-use probeline_transport::engine::setup::gather;
+use probeline_transport::{Call, Exchange, Term};
 
 /// The operations on an owner's words that need that owner's CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,7 @@ impl NeedsOwner {
         self.reads || self.atomics
     }
 
+    #[cfg(feature = "mpi")]
     /// Combines two measurements: an operation needs the owner if either has found that.
     pub(crate) fn or(self, other: Self) -> Self {
         Self { reads: self.reads || other.reads, atomics: self.atomics || other.atomics }
@@ -34,10 +36,9 @@ impl NeedsOwner {
     where
         E: Exchange + ?Sized,
     {
-        let all = gather(exchange, &[self.reads, self.atomics].map(u8::from))?;
-        let (all, _) = all.as_chunks();
-        let theirs =
-            |[reads, atomics]: &[u8; 2]| Self { reads: *reads != 0, atomics: *atomics != 0 };
-        Ok(all.iter().map(theirs).fold(self, Self::or))
+        let mut terms = [self.reads, self.atomics].map(|needs| Term::Max(needs.into()));
+        exchange.reduce(const { Call::new("needs_owner") }, &mut terms)?;
+        let [reads, atomics] = terms.map(|needs| needs.value() != 0);
+        Ok(Self { reads, atomics })
     }
 }

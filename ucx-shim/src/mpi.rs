@@ -46,9 +46,9 @@ mod trial;
 mod window;
 mod world;
 
+pub use crate::OpenError;
 pub use builder::{Builder, MAX_DEPTH};
 pub use engine::Engine;
-pub use error::{MpiError, OpenError};
 pub use exchange::Members;
 pub use info::{AccSingleIntrinsic, Component, Info, library_version};
 pub use world::{RawComm, World};

@@ -47,8 +47,8 @@ mod shutdown;
 mod window;
 mod worker;
 
+pub use crate::OpenError;
 pub use builder::{Atomics, Builder, MAX_DEPTH, Progress};
 pub use engine::Engine;
-pub use error::{CallFailed, OpenError};
 pub use info::Info;
 pub use probeline_ucx_sys::LoadError;

@@ -1,8 +1,10 @@
-//! Failed verbs.
+//! Failed verbs, and ports that cannot be used.
 
 use core::error::Error;
 use core::ffi::c_int;
 use core::fmt;
+
+use crate::{PostFailed, Status};
 
 /// A control verb failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,3 +64,72 @@ impl fmt::Display for VerbFailed {
 }
 
 impl Error for VerbFailed {}
+
+/// The reason why a port cannot be used: none of its GIDs can be, or its atomics do not work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PortError {
+    /// The GID table is empty.
+    #[error("its GID table is empty: give the network interface below it an IP address")]
+    NoGid,
+    /// No GID is of RoCE v2.
+    #[error("none of its GIDs is RoCE v2: enable it in the driver, or choose a GID by its index")]
+    NoRoceV2,
+    /// All GIDs of RoCE v2 are link-local, which do not come from an IP address.
+    #[error(
+        "all of its RoCE v2 GIDs are link-local: give the network interface below it an IP \
+         address, or choose a GID by its index"
+    )]
+    OnlyLinkLocal,
+    /// There is no GID with the requested index.
+    #[error("its GID table has no entry {0}: `ibv_devinfo -v` lists them")]
+    NoSuchIndex(u8),
+    /// The GID table could not be read, or polling failed in the self-test.
+    #[error("{0}")]
+    Verb(#[from] VerbFailed),
+    /// A request of the self-test was not posted.
+    #[error("{0}")]
+    Post(PostFailed),
+    /// A request of the self-test failed.
+    #[error("a request to this port itself failed: {0}")]
+    Status(Status),
+    /// A request of the self-test did not complete in time.
+    #[error("a request to this port itself never completed")]
+    TimedOut,
+    /// Values have the wrong byte order, as with old firmware.
+    #[error("{operation}: values are in big-endian order, not the host's")]
+    ByteOrder {
+        /// The operation.
+        operation: &'static str,
+    },
+    /// The self-test could not run: the engine cannot access its own words.
+    #[error("the engine cannot access its own words")]
+    NotRun,
+    /// A failed compare-and-swap has overwritten a store of the CPU with the old value.
+    #[error(
+        "a compare-and-swap that failed wrote the old value back: {found:#x} where the CPU had \
+         stored {stored:#x} meanwhile"
+    )]
+    StoreUndone {
+        /// The last value that the CPU stored.
+        stored: u64,
+        /// The value of the word afterwards.
+        found: u64,
+    },
+    /// The operation completed without changing the word.
+    #[error("{operation} completes without changing the word")]
+    NoEffect {
+        /// The operation.
+        operation: &'static str,
+    },
+    /// A wrong value.
+    #[error("{operation}: {found:#018x} instead of {expected:#018x}")]
+    Wrong {
+        /// The operation, or its result.
+        operation: &'static str,
+        /// The expected value.
+        expected: u64,
+        /// The value.
+        found: u64,
+    },
+}

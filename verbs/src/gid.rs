@@ -5,9 +5,8 @@ use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use probeline_verbs_sys as sys;
-use thiserror::Error;
 
-use crate::{Context, LinkLayer, Port, VerbFailed};
+use crate::{Context, LinkLayer, Port, PortError};
 
 /// A port's global identifier, written like an IPv6 address (InfiniBand specification, 4.1.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -35,30 +34,6 @@ pub enum GidKind {
     RoceV2,
     /// An unknown type.
     Unknown(u32),
-}
-
-/// The reason why a port has no GID that can be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum GidError {
-    /// The table is empty.
-    #[error("its GID table is empty: give the network interface below it an IP address")]
-    Empty,
-    /// The table could not be read.
-    #[error("{0}")]
-    Unreadable(VerbFailed),
-    /// No GID is of RoCE v2.
-    #[error("none of its GIDs is RoCE v2: enable it in the driver, or choose a GID by its index")]
-    NoRoceV2,
-    /// All GIDs of RoCE v2 are link-local, which do not come from an IP address.
-    #[error(
-        "all of its RoCE v2 GIDs are link-local: give the network interface below it an IP \
-         address, or choose a GID by its index"
-    )]
-    OnlyLinkLocal,
-    /// There is no entry with the requested index.
-    #[error("its GID table has no entry {0}: `ibv_devinfo -v` lists them")]
-    NoSuchIndex(u8),
 }
 
 impl Gid {
@@ -127,32 +102,32 @@ impl Context {
     /// routable IPv6 address.
     ///
     /// # Errors
-    /// [`GidError`].
-    pub fn choose_gid(&self, port: &Port, index: Option<u8>) -> Result<GidEntry, GidError> {
+    /// [`PortError`].
+    pub fn choose_gid(&self, port: &Port, index: Option<u8>) -> Result<GidEntry, PortError> {
         let first = (port.link_layer == LinkLayer::Infiniband).then_some(0);
         if let Some(index) = index.or(first) {
-            let entry = self.gid(port.number, index).map_err(GidError::Unreadable)?;
-            return entry.ok_or(GidError::NoSuchIndex(index));
+            let entry = self.gid(port.number, index)?;
+            return entry.ok_or(PortError::NoSuchIndex(index));
         }
         // An address handle has 8 bits for the index.
         let indices = 0..u8::try_from(port.gids).unwrap_or(u8::MAX);
         let table: Result<Vec<_>, _> =
             indices.filter_map(|index| self.gid(port.number, index).transpose()).collect();
-        choose(&table.map_err(GidError::Unreadable)?)
+        choose(&table?)
     }
 }
 
 /// Chooses among the entries of a table that are not empty.
-fn choose(table: &[GidEntry]) -> Result<GidEntry, GidError> {
+fn choose(table: &[GidEntry]) -> Result<GidEntry, PortError> {
     let v2 = || table.iter().filter(|entry| entry.kind == GidKind::RoceV2);
     let best = v2()
         .filter_map(|entry| Some((entry.gid.preference()?, entry)))
         .min_by_key(|(preference, entry)| (*preference, entry.index));
     match best {
         Some((_, entry)) => Ok(*entry),
-        None if v2().count() > 0 => Err(GidError::OnlyLinkLocal),
-        None if table.is_empty() => Err(GidError::Empty),
-        None => Err(GidError::NoRoceV2),
+        None if v2().count() > 0 => Err(PortError::OnlyLinkLocal),
+        None if table.is_empty() => Err(PortError::NoGid),
+        None => Err(PortError::NoRoceV2),
     }
 }
 
@@ -166,7 +141,7 @@ impl fmt::Display for Gid {
 mod tests {
     use super::*;
 
-    fn chosen(table: &[(&str, GidKind)]) -> Result<u8, GidError> {
+    fn chosen(table: &[(&str, GidKind)]) -> Result<u8, PortError> {
         let entry = |(index, (text, kind)): (u8, &(&str, GidKind))| {
             let gid = Gid(text.parse::<Ipv6Addr>().unwrap().octets());
             GidEntry { index, gid, kind: *kind }
@@ -189,14 +164,14 @@ mod tests {
     #[test]
     fn the_error_names_the_reason() {
         use GidKind::{Infiniband, RoceV1, RoceV2};
-        assert_eq!(chosen(&[]), Err(GidError::Empty));
+        assert_eq!(chosen(&[]), Err(PortError::NoGid));
         assert_eq!(
             chosen(&[("::ffff:10.0.0.1", RoceV1), ("fe80::1", Infiniband)]),
-            Err(GidError::NoRoceV2)
+            Err(PortError::NoRoceV2)
         );
         assert_eq!(
             chosen(&[("fe80::1", RoceV2), ("::ffff:169.254.1.1", RoceV2)]),
-            Err(GidError::OnlyLinkLocal)
+            Err(PortError::OnlyLinkLocal)
         );
     }
 }

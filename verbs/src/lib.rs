@@ -72,17 +72,17 @@ pub use completion::{CompletionQueue, WorkCompletion};
 pub use context::{AtomicCapability, Context, DeviceIdentity, DeviceLimits, PciAtomics};
 pub use device::{Device, DeviceList};
 pub use domain::ProtectionDomain;
-pub use engine::{Builder, Engine, Link, MAX_DEPTH, OpenError, SelfTestFailed};
-pub use error::VerbFailed;
-pub use gid::{Gid, GidEntry, GidError, GidKind};
+pub use engine::{Builder, Engine, Link, MAX_DEPTH, OpenError};
+pub use error::{PortError, VerbFailed};
+pub use gid::{Gid, GidEntry, GidKind};
 pub use library::Library;
 pub use memory::{Access, LocalRange, Memory, MemoryRegion, RemoteAddress, RemoteRegion};
 pub use port::{LinkLayer, Mtu, Port, PortState};
-pub use probeline_transport::engine::SetupError;
+pub use probeline_transport::SetupError;
 pub use probeline_verbs_sys::{LIBIBVERBS, LoadError};
 pub use queue_pair::{
     Capacity, Init, Path, Peer, PostFailed, QueuePair, ReadyToReceive, ReadyToSend, Reset,
 };
-pub use retry::{Retry, RetryError};
+pub use retry::Retry;
 pub use status::Status;
-pub use work_request::{INLINE_WORDS, ListFull, WorkRequest, WorkRequestList};
+pub use work_request::{INLINE_WORDS, WorkRequest, WorkRequestList};

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use thiserror::Error;
+use probeline_transport::SetupError;
 
 /// The time for which a queue pair waits for an acknowledgement, and the number of its retries. No
 /// value makes it wait forever.
@@ -13,29 +13,24 @@ pub struct Retry {
     count: u8,
 }
 
-/// A value with which a queue pair may wait forever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum RetryError {
-    /// 0 disables the timer; the field has five bits.
-    #[error("timeout {0} is not between 1 (8 us) and 31; 0 waits forever")]
-    Timeout(u8),
-    /// The field has three bits, and Soft-RoCE retries forever with its largest value.
-    #[error("retry count {0} is not between 0 and 6; some devices retry forever with 7")]
-    Count(u8),
-}
+const TIMEOUT: &str = "the timeout of a queue pair (1 is 8 us, 0 waits forever)";
+const COUNT: &str = "the number of retries (some devices retry forever with 7)";
 
 impl Retry {
     /// Waits 4.096 us times 2^`timeout` (1 to 31) for an acknowledgement, and retries `count` times
     /// (0 to 6) (InfiniBand specification, 9.7.6.1.3).
     ///
     /// # Errors
-    /// [`RetryError`] for other values.
-    pub const fn new(timeout: u8, count: u8) -> Result<Self, RetryError> {
-        match (timeout, count) {
-            (0 | 32.., _) => Err(RetryError::Timeout(timeout)),
-            (_, 7..) => Err(RetryError::Count(count)),
-            _ => Ok(Self { timeout, count }),
+    /// [`SetupError::Range`] for other values: with 0 the timer is off, the field has five bits, and
+    /// Soft-RoCE retries forever with the largest number of retries.
+    pub const fn new(timeout: u8, count: u8) -> Result<Self, SetupError> {
+        let checked = match SetupError::check(TIMEOUT, timeout as u64, 1, 31) {
+            Ok(()) => SetupError::check(COUNT, count as u64, 0, 6),
+            refused => refused,
+        };
+        match checked {
+            Ok(()) => Ok(Self { timeout, count }),
+            Err(error) => Err(error),
         }
     }
 
@@ -82,10 +77,13 @@ mod tests {
 
     #[test]
     fn values_that_retry_forever_are_refused() {
-        assert_eq!(Retry::new(0, 3), Err(RetryError::Timeout(0)));
-        assert_eq!(Retry::new(32, 3), Err(RetryError::Timeout(32)));
-        assert_eq!(Retry::new(14, 7), Err(RetryError::Count(7)));
-        assert_eq!(Retry::new(14, 200), Err(RetryError::Count(200)));
+        let refused = |what, found, min, max| Err(SetupError::Range { what, found, min, max });
+        for timeout in [0, 32] {
+            assert_eq!(Retry::new(timeout, 3), refused(TIMEOUT, timeout.into(), 1, 31));
+        }
+        for count in [7, 200] {
+            assert_eq!(Retry::new(14, count), refused(COUNT, count.into(), 0, 6));
+        }
     }
 
     #[test]

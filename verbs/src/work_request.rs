@@ -6,7 +6,6 @@ use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
 use probeline_verbs_sys as sys;
-use thiserror::Error;
 
 use crate::{LocalRange, RemoteAddress};
 
@@ -221,11 +220,6 @@ pub struct WorkRequestList {
 // SAFETY: the pointers inside are to the list itself, and only its user follows them.
 unsafe impl Send for WorkRequestList {}
 
-/// The list is full: post it, then push again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the list of work requests is full")]
-pub struct ListFull;
-
 impl WorkRequestList {
     /// An empty list for `capacity` requests.
     #[must_use]
@@ -289,14 +283,13 @@ impl WorkRequestList {
         self.requests.iter().skip(posted).take(self.len()).map(|request| request.wr.wr_id)
     }
 
-    /// Appends a request.
-    ///
-    /// # Errors
-    /// [`ListFull`], also while the list holds requests whose post has failed.
+    /// Appends a request. Returns false if the list is full, or holds requests whose post has failed:
+    /// post it, then push again.
     #[inline]
-    pub fn push(&mut self, request: &WorkRequest) -> Result<(), ListFull> {
+    #[must_use]
+    pub fn push(&mut self, request: &WorkRequest) -> bool {
         if !self.has_room() {
-            return Err(ListFull);
+            return false;
         }
         // SAFETY: `next` is a request of the buffer, because it is before `limit`. `new` has linked
         // all requests.
@@ -304,7 +297,7 @@ impl WorkRequestList {
             Prepared::fill(self.next.as_ptr(), request);
             self.next = self.next.add(1);
         }
-        Ok(())
+        true
     }
 
     /// Removes all requests.

@@ -12,8 +12,8 @@ use std::time::Instant;
 use job::{DEPTH, SLOT_WORDS, SLOTS};
 use probeline_transport::conformance::{CountingAllocator, allocations};
 use probeline_transport::{
-    Alone, Completion, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot,
-    SlotError, Token, Transport,
+    Alone, Completion, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot, Token,
+    Transport,
 };
 use probeline_verbs::{Engine, Retry};
 use probeline_verbs_sys::*;
@@ -118,7 +118,7 @@ fn after_a_refused_request_all_are_reported_and_none_is_posted() {
 fn a_refused_operation_releases_its_slot() {
     let (_, _, mut engines) = broken(|faults| faults.post = Some((0, libc::ENOMEM)));
     engines[0].read(Token(1), segment(1, 0, 4), slot(2, 4)).unwrap();
-    assert_eq!(engines[0].landed(slot(2, 1)), Err(SlotError::Busy));
+    assert_eq!(engines[0].landed(slot(2, 1)), Err(PostError::Busy));
     let (completions, _) = until_fault(&mut engines[0]);
     assert_eq!(completions.len(), 1);
     assert_eq!(engines[0].landed(slot(2, 1)), Ok(&[0][..]));
@@ -167,8 +167,8 @@ fn after_a_poll_fails_all_are_reported_and_slots_stay_busy() {
     assert!(completions.iter().all(|completion| completion.result == Err(OpError::Flushed)));
     for place in 0..4 {
         // The device may still write to the slot.
-        assert_eq!(engines[0].landed(slot(place, 4)), Err(SlotError::Busy));
-        assert_eq!(engines[0].staged(slot(place, 4)).err(), Some(SlotError::Busy));
+        assert_eq!(engines[0].landed(slot(place, 4)), Err(PostError::Busy));
+        assert_eq!(engines[0].staged(slot(place, 4)).err(), Some(PostError::Busy));
     }
     machines[0].break_it(|faults| faults.poll = None);
     assert_eq!(engines[0].poll(&mut [Completion::default()]), Err(fault));
@@ -207,7 +207,7 @@ fn after_a_doorbell_fails_all_are_reported_and_slots_stay_busy() {
     assert_eq!(tokens, [0, 1, 2, 3]);
     assert!(completions.iter().all(|completion| completion.result == Err(OpError::Flushed)));
     for place in 0..4 {
-        assert_eq!(engines[0].landed(slot(place, 4)), Err(SlotError::Busy));
+        assert_eq!(engines[0].landed(slot(place, 4)), Err(PostError::Busy));
     }
     drop(engines);
     fabric.judge_empty();
@@ -409,7 +409,7 @@ fn check_slots(engine: &Engine, outstanding: &Outstanding, silent: bool) {
     for place in 0..SLOTS {
         match engine.landed(slot(place, SLOT_WORDS)) {
             Ok(_) => assert!(!outstanding.holds(place)),
-            Err(error) => assert!(error == SlotError::Busy && (silent || outstanding.holds(place))),
+            Err(error) => assert!(error == PostError::Busy && (silent || outstanding.holds(place))),
         }
     }
 }

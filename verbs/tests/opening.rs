@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use probeline_testing::TooManyOwners;
 use probeline_transport::{Exchange, ExchangeError, MAX_OWNERS, Owner, Sizes};
-use probeline_verbs::{Builder, GidError, LoadError, OpenError, SetupError};
+use probeline_verbs::{Builder, LoadError, OpenError, PortError, SetupError};
 use probeline_verbs_sys::{IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2};
 use stand_in::{Fabric, Machine, Setup};
 
@@ -127,12 +127,12 @@ fn no_address() {
     let mut far = vec![(local, IBV_GID_TYPE_ROCE_V2); 256];
     far.push(("::ffff:10.0.0.9", IBV_GID_TYPE_ROCE_V2));
     for (error, why, text) in [
-        (gids(&[]), GidError::Empty, "an IP address"),
-        (gids(&[(local, IBV_GID_TYPE_ROCE_V1)]), GidError::NoRoceV2, "by its index"),
-        (gids(&[(local, IBV_GID_TYPE_ROCE_V2)]), GidError::OnlyLinkLocal, "by its index"),
-        (of_builder(|b| b.gid_index(Some(30))), GidError::NoSuchIndex(30), "no entry 30"),
+        (gids(&[]), PortError::NoGid, "an IP address"),
+        (gids(&[(local, IBV_GID_TYPE_ROCE_V1)]), PortError::NoRoceV2, "by its index"),
+        (gids(&[(local, IBV_GID_TYPE_ROCE_V2)]), PortError::OnlyLinkLocal, "by its index"),
+        (of_builder(|b| b.gid_index(Some(30))), PortError::NoSuchIndex(30), "no entry 30"),
         // The GID index of a queue pair is one byte: entry 256 must not become entry 0.
-        (gids(&far), GidError::OnlyLinkLocal, "an IP address"),
+        (gids(&far), PortError::OnlyLinkLocal, "an IP address"),
     ] {
         assert!(matches!(error, OpenError::Gid { source, .. } if source == why), "{error:?}");
         assert_message(&error, "stand0, port 1: ");
@@ -154,8 +154,8 @@ fn impossible_sizes() {
         (job::SIZES.with_slots(0, 8), "at least 1 slot"),
         (job::SIZES.with_slots(1, 7), "a multiple of 8"),
         (job::SIZES.with_slots(1, 0), "a multiple of 8"),
-        (job::SIZES.with_depth(0), "the depth is 0: choose at least 1"),
-        (job::SIZES.with_depth((1 << 14) + 1), "at most 16384"),
+        (job::SIZES.with_depth(0), "the depth is 0: choose 1 to 16384"),
+        (job::SIZES.with_depth((1 << 14) + 1), "16385: choose 1 to 16384"),
     ] {
         let error = refusal(Setup::default(), |machine, _| {
             Builder::new(sizes).libibverbs(machine.libibverbs())

@@ -6,13 +6,13 @@ mod job;
 mod stand_in;
 
 use probeline_transport::Owner;
-use probeline_verbs::{OpenError, Retry, SelfTestFailed, SetupError, Status};
+use probeline_verbs::{OpenError, PortError, Retry, SetupError, Status};
 use probeline_verbs_sys::IBV_WC_REM_ACCESS_ERR;
 use stand_in::{Atomics, Fabric, Faults};
 
 /// Opens engines on two machines, of which owner 1's has faults. Returns owner 1's failure of the
 /// self-test, and checks that owner 0 reports that owner 1 failed.
-fn verdict(broken: impl Fn(&mut Faults)) -> SelfTestFailed {
+fn verdict(broken: impl Fn(&mut Faults)) -> PortError {
     let fabric = Fabric::new();
     let machines = job::machines(&fabric, 2);
     machines[1].break_it(broken);
@@ -33,27 +33,27 @@ fn verdict(broken: impl Fn(&mut Faults)) -> SelfTestFailed {
 #[test]
 fn a_wrong_byte_order_is_detected() {
     let failed = verdict(|faults| faults.atomics = Atomics::Swapped);
-    assert_eq!(failed, SelfTestFailed::ByteOrder { operation: "fetch-and-add" });
+    assert_eq!(failed, PortError::ByteOrder { operation: "fetch-and-add" });
     assert!(failed.to_string().contains("big-endian order"));
 }
 
 #[test]
 fn an_atomic_without_effect_is_detected() {
     let failed = verdict(|faults| faults.atomics = Atomics::Idle);
-    assert_eq!(failed, SelfTestFailed::NoEffect { operation: "fetch-and-add" });
+    assert_eq!(failed, PortError::NoEffect { operation: "fetch-and-add" });
 }
 
 #[test]
 fn a_wrong_sum_is_detected() {
     let failed = verdict(|faults| faults.atomics = Atomics::Wrong);
-    assert!(matches!(failed, SelfTestFailed::Wrong { operation: "fetch-and-add", .. }));
+    assert!(matches!(failed, PortError::Wrong { operation: "fetch-and-add", .. }));
     assert!(failed.to_string().contains("0x0123456789abcdf1 instead of 0x0123456789abcdf0"));
 }
 
 #[test]
 fn a_failed_swap_that_writes_the_old_value_back_is_detected() {
     let failed = verdict(|faults| faults.atomics = Atomics::WriteBack);
-    assert!(matches!(failed, SelfTestFailed::StoreUndone { stored: 2, found: 1 }), "{failed:?}");
+    assert!(matches!(failed, PortError::StoreUndone { stored: 2, found: 1 }), "{failed:?}");
     assert!(failed.to_string().contains("wrote the old value back: 0x1 where"));
 }
 
@@ -62,12 +62,12 @@ fn failed_and_refused_requests_and_missing_completions_are_errors() {
     // The test posts four requests, and 16 more during stores. Each of them fails once.
     for right in 0..20 {
         let failed = verdict(|faults| faults.status = Some((right, IBV_WC_REM_ACCESS_ERR)));
-        assert_eq!(failed, SelfTestFailed::Status(Status::RemoteAccess));
+        assert_eq!(failed, PortError::Status(Status::RemoteAccess));
         let failed = verdict(|faults| faults.status = Some((right, 1234)));
-        assert_eq!(failed, SelfTestFailed::Status(Status::Unknown(1234)));
+        assert_eq!(failed, PortError::Status(Status::Unknown(1234)));
         let failed = verdict(|faults| faults.post = Some((right, libc::ENOMEM)));
-        assert!(matches!(failed, SelfTestFailed::Post(post) if post.errno == libc::ENOMEM));
+        assert!(matches!(failed, PortError::Post(post) if post.errno == libc::ENOMEM));
     }
-    assert!(matches!(verdict(|faults| faults.poll = Some(-2)), SelfTestFailed::Poll(_)));
-    assert_eq!(verdict(|faults| faults.poll = Some(0)), SelfTestFailed::TimedOut);
+    assert!(matches!(verdict(|faults| faults.poll = Some(-2)), PortError::Verb(_)));
+    assert_eq!(verdict(|faults| faults.poll = Some(0)), PortError::TimedOut);
 }

@@ -315,8 +315,6 @@ impl<V: Plain> Kind for Lanes<V> {
 }
 
 impl<V: Plain> Open for Lanes<V> {
-    type ConfigError = ConfigError;
-
     fn check(config: &Config, transport: &impl Transport, _: usize) -> Result<(), ConfigError> {
         let (geometry, caps) = (transport.geometry(), transport.caps());
         let context = Context::new::<V>(config, geometry.me, geometry.owners);

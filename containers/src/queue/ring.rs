@@ -151,8 +151,6 @@ impl<V: Plain> Kind for Ring<V> {
 }
 
 impl<V: Plain> Open for Ring<V> {
-    type ConfigError = ConfigError;
-
     fn check(
         config: &Config,
         transport: &impl Transport,

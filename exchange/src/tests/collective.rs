@@ -9,6 +9,7 @@ use super::*;
 use crate::limits::MAX_RESULT_BYTES;
 use crate::link::flush_all;
 use crate::tcp::{contribution, encode_error};
+use crate::threads::threads_within;
 use crate::{THREADS_LIMIT, threads};
 
 /// Returns the ranks of a job, all in this process.
@@ -34,7 +35,7 @@ fn run<E: Send, R: Send>(ranks: Vec<E>, body: impl Fn(E) -> R + Sync) -> Vec<R> 
 
 #[test]
 fn gathers_in_the_order_of_owners_many_times() {
-    run(ranks(5, LIMIT), |mut rank| {
+    fn gathers<E: Exchange>(mut rank: E) {
         for call in 0..200_u32 {
             let mine = (rank.me().0 * 1000 + call).to_le_bytes();
             let mut all = [0; 20];
@@ -44,7 +45,9 @@ fn gathers_in_the_order_of_owners_many_times() {
             }
             rank.barrier().unwrap();
         }
-    });
+    }
+    run(ranks(5, LIMIT), gathers);
+    run(threads(5), gathers);
 }
 
 /// A fork has another process number than the rank, and shares its sockets.
@@ -79,6 +82,36 @@ fn all_to_all_delivers_each_part_to_its_rank() {
             assert_eq!(theirs[..], expected);
             rank.all_to_all(&[], &mut []).unwrap();
         }
+    });
+}
+
+/// The calls that an exchange has by default, of parts of any length.
+#[test]
+fn defaults_work_on_all_gather_alone() {
+    struct Gathers(Tcp);
+    impl Exchange for Gathers {
+        fn me(&self) -> Owner {
+            self.0.me()
+        }
+        fn owners(&self) -> u32 {
+            self.0.owners()
+        }
+        fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
+            self.0.all_gather(mine, all)
+        }
+    }
+    run(ranks(3, LIMIT), |rank| {
+        let (me, mut gathers) = (rank.me().0, Gathers(rank));
+        for part in [0, 1, 8, 21] {
+            let of = |from: u32, to: u32| vec![u8::try_from(16 * from + to).unwrap(); part];
+            let mine: Vec<u8> = (0..3).flat_map(|to| of(me, to)).collect();
+            let mut theirs = vec![0xff; mine.len()];
+            gathers.all_to_all(&mine, &mut theirs).unwrap();
+            assert_eq!(theirs, (0..3).flat_map(|from| of(from, me)).collect::<Vec<_>>());
+        }
+        assert_eq!((gathers.sum(me.into()), gathers.max(me.into())), (Ok(3), Ok(2)));
+        let uneven = gathers.all_to_all(&[0; 4], &mut [0; 4]);
+        assert!(matches!(uneven, Err(ExchangeError::LengthDiffers { .. })), "{uneven:?}");
     });
 }
 
@@ -189,13 +222,52 @@ fn small_messages_are_sent_immediately() {
 
 #[test]
 fn leaving_after_the_last_call_disturbs_no_rank_inside_it() {
-    for _ in 0..20 {
-        let results = run(ranks(4, LIMIT), |mut rank| {
-            let mut all = vec![0; 4 << 16];
-            rank.barrier().and_then(|()| rank.all_gather(&[1; 1 << 16], &mut all))
-        });
-        assert_eq!(results, [Ok(()); 4]);
+    fn calls<E: Exchange>(mut rank: E) -> Result<(), ExchangeError> {
+        let mut all = vec![0; 4 << 16];
+        rank.barrier().and_then(|()| rank.all_gather(&[1; 1 << 16], &mut all))
     }
+    for _ in 0..20 {
+        assert_eq!(run(ranks(4, LIMIT), calls), [Ok(()); 4]);
+        assert_eq!(run(threads(4), calls), [Ok(()); 4]);
+    }
+}
+
+#[test]
+fn a_dropped_thread_ends_waiting_and_later_calls() {
+    let start = Instant::now();
+    let results = run(threads(3), |mut member| {
+        member.barrier().unwrap();
+        if member.me() == Owner(1) {
+            return Err(ExchangeError::OwnerLost(Owner(1)));
+        }
+        let first = member.barrier();
+        assert_eq!(first, member.barrier(), "the same error again");
+        first
+    });
+    assert_eq!(results, [Err(ExchangeError::OwnerLost(Owner(1))); 3]);
+    assert!(start.elapsed() < THREADS_LIMIT / 2);
+    let mut members = threads(2);
+    let last = members.pop().unwrap();
+    let died = thread::spawn(move || {
+        let _owned = last;
+        panic!("on purpose");
+    });
+    assert_eq!(members[0].barrier(), Err(ExchangeError::OwnerLost(Owner(1))));
+    assert!(died.join().is_err());
+}
+
+#[test]
+fn waiting_threads_name_the_missing_one() {
+    let mut members = threads_within(3, 2 * SECOND);
+    let late = members.pop().unwrap();
+    let error = ExchangeError::TimedOut { after_s: 2, missing: Some(Owner(2)) };
+    let both_here = Barrier::new(2);
+    let results = run(members, |mut member| {
+        both_here.wait();
+        member.barrier()
+    });
+    assert_eq!(results, [Err(error); 2]);
+    assert_eq!(run(vec![late], |mut member| member.barrier()), [Err(error)]);
 }
 
 /// Drops rank `who` while all others wait in a call.
@@ -367,8 +439,13 @@ fn errors_are_the_same_for_all_and_as_for_threads() {
     same(run(tcp(), parts), run(threads(3), parts));
     same(run(tcp(), no_parts), run(threads(3), no_parts));
     same(run(tcp(), calls), run(threads(3), calls));
-    assert_eq!(run(tcp(), lengths), run(threads(3), lengths));
-    assert_eq!(run(tcp(), result), run(threads(3), result));
+    let differs = |owner, expected, found| {
+        [Err(ExchangeError::LengthDiffers { owner: Owner(owner), expected, found }); 3]
+    };
+    assert_eq!(run(tcp(), lengths), differs(1, 2, 3));
+    assert_eq!(run(threads(3), lengths), differs(1, 2, 3));
+    assert_eq!(run(tcp(), result), differs(2, 7, 6));
+    assert_eq!(run(threads(3), result), differs(2, 7, 6));
     assert_eq!(run(tcp(), kinds), run(threads(3), kinds));
     assert!(run(tcp(), kinds).iter().all(Result::is_err));
     assert!(THREADS_LIMIT >= LIMIT);
@@ -376,10 +453,13 @@ fn errors_are_the_same_for_all_and_as_for_threads() {
 
 #[test]
 fn a_job_of_one_waits_for_no_rank() {
-    let mut alone = ranks(1, SECOND).pop().unwrap();
-    let mut all = [0; 2];
-    alone.all_gather(&[1, 2], &mut all).unwrap();
-    assert_eq!((all, alone.barrier()), ([1, 2], Ok(())));
+    fn calls<E: Exchange>(mut alone: E) {
+        let mut all = [0; 2];
+        alone.all_gather(&[1, 2], &mut all).unwrap();
+        assert_eq!((all, alone.barrier()), ([1, 2], Ok(())));
+    }
+    run(ranks(1, SECOND), calls);
+    run(threads(1), calls);
 }
 
 #[test]

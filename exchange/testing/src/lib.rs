@@ -14,7 +14,7 @@ use std::env;
 use std::panic::catch_unwind;
 use std::process::{self, ExitStatus};
 
-use probeline_exchange::{Job, Limits, Options, Start, join};
+use probeline_exchange::{Job, JoinError, Limits, Options, Start, join};
 use probeline_transport::conformance::{Case, Failure, Report, Verdict, cases};
 use probeline_transport::{Call, Exchange, ExchangeError, MAX_OWNERS, Owner, Term};
 
@@ -89,10 +89,14 @@ pub fn finish(job: Job) -> Vec<ExitStatus> {
         process::exit(0);
     }
     let mut statuses = vec![ExitStatus::default(); job.owners() as usize - 1];
-    if let Err(failed) = job.finish(PATIENCE) {
-        for (rank, status) in failed.ranks {
-            statuses[rank as usize - 1] = status.unwrap_or_else(|| panic!("rank {rank} hung"));
+    match job.finish(PATIENCE) {
+        Ok(()) => {}
+        Err(JoinError::RanksFailed { ranks }) => {
+            for (rank, status) in ranks {
+                statuses[rank as usize - 1] = status.unwrap_or_else(|| panic!("rank {rank} hung"));
+            }
         }
+        Err(error) => panic!("{error}"),
     }
     statuses
 }
@@ -143,10 +147,6 @@ impl Exchange for TooManyOwners {
     fn all_gather(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
         unreachable!("called with too many owners")
     }
-
-    fn all_to_all(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
-        unreachable!("called with too many owners")
-    }
 }
 
 /// An exchange whose other owner runs another build: it opens a structure with the parameters of this
@@ -166,10 +166,6 @@ impl Exchange for OtherBuild {
     }
 
     fn all_gather(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
-        unreachable!("only reductions are called")
-    }
-
-    fn all_to_all(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
         unreachable!("only reductions are called")
     }
 

@@ -4,8 +4,7 @@ use core::cell::Cell;
 use core::sync::atomic::AtomicU64;
 
 use probeline_transport::{
-    Caps, Completion, Fault, Local, PostError, Request, SlotError, Token, Transport,
-    forward_transport,
+    Caps, Completion, Fault, Local, PostError, Request, Token, Transport, forward_transport,
 };
 
 /// Wraps an engine for the tests of a structure.
@@ -88,7 +87,7 @@ impl<T: Transport> Watched<T> {
         self.unrung = 0;
     }
 
-    fn check(&self, access: fn(u64) -> Access) -> Result<(), SlotError> {
+    fn check(&self, access: fn(u64) -> Access) -> Result<(), PostError> {
         let Some(refuse) = self.refuse else { return Ok(()) };
         let nth = self.accesses.get();
         let is_counted = core::mem::discriminant(&refuse) == core::mem::discriminant(&access(0));
@@ -97,7 +96,7 @@ impl<T: Transport> Watched<T> {
             return Ok(());
         }
         self.refused.set(true);
-        Err(SlotError::Busy)
+        Err(PostError::Busy)
     }
 }
 
@@ -131,12 +130,12 @@ impl<T: Transport> Transport for Watched<T> {
         self.inner.poll(out)
     }
 
-    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
         self.check(Access::Landed)?;
         self.inner.landed(at)
     }
 
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
         self.check(Access::Staged)?;
         self.inner.staged(at)
     }

@@ -157,15 +157,15 @@ fn fields_that_do_not_fit_are_refused() {
     let new = Rounding::<[f64; 2], 2>::new;
     assert_eq!(
         message(new([Field::F64(3), Field::F32(3)])),
-        "the fields have 12 bytes, a key 16: name all fields in the order of their bytes"
+        "the number of bytes of all fields, in the order of those of a key, is 12: it must be 16"
     );
     assert_eq!(
         message(new([Field::F64(3), Field::F64(16)])),
-        "field 1 (counted from 0) has 16 digits: give 1 to 15, or Field::Exact to keep it as it is"
+        "the number of digits, if it is not Field::Exact, of field 1 (counted from 0) is 16: it must be 1 to 15"
     );
     assert_eq!(
         message(new([Field::F32(0), Field::Exact(12)])),
-        "field 0 (counted from 0) has 0 digits: give 1 to 6, or Field::Exact to keep it as it is"
+        "the number of digits, if it is not Field::Exact, of field 0 (counted from 0) is 0: it must be 1 to 6"
     );
     assert!(message(new([Field::Exact(usize::MAX), Field::F64(1)])).contains("bytes"));
     let valid = new([Field::F64(3), Field::Exact(8)]).unwrap();

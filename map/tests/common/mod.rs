@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use probeline_exchange::Thread;
-use probeline_map::{Config, Map, OpenError, Operation, Plain};
+use probeline_map::{CollectiveError, Config, Map, Operation, Plain};
 use probeline_shm::Builder;
 use probeline_sim::{Cluster, DirectAccess, Model};
 use probeline_testing::AnyEngine;
@@ -81,7 +81,7 @@ pub(crate) fn try_open<K: Plain, V: Plain>(
     config: Config,
     operations: u32,
     exchange: &mut dyn Exchange,
-) -> Result<AnyMap<K, V>, OpenError> {
+) -> Result<AnyMap<K, V>, CollectiveError> {
     let sizes = config.sizes::<K, V>(operations);
     let engine = AnyEngine::new(Builder::new(sizes).open(exchange).unwrap());
     Map::open(engine, config, storage(operations), exchange)

@@ -1,6 +1,6 @@
 //! Checks a port: its link, rate, MTU, GID and retransmissions.
 
-use probeline_verbs::{GidError, LinkLayer, Mtu, PortState};
+use probeline_verbs::{LinkLayer, Mtu, PortError, PortState};
 
 use crate::device::{Device, Kind};
 use crate::finding::{Check, Found, broken, fine, look, not_seen};
@@ -164,12 +164,12 @@ impl Port<'_> {
         // The address must be unique in the network.
         let add_address = || format!("sudo ip address add ADDRESS/PREFIX dev {}", self.interface());
         let (consequence, command) = match error {
-            GidError::Unreadable(_) => (
+            PortError::Verb(_) => (
                 "no GID can be selected",
                 format!("grep . /{}; sudo dmesg | tail -50", self.path("gids/*")),
             ),
-            GidError::Empty => ("peers have no GID to connect to", add_address()),
-            GidError::OnlyLinkLocal => ("engines open only with --gid-index N", add_address()),
+            PortError::NoGid => ("peers have no GID to connect to", add_address()),
+            PortError::OnlyLinkLocal => ("engines open only with --gid-index N", add_address()),
             _ => (
                 "RoCE v1 is not routed between subnets; engines open only with --gid-index N",
                 format!("cat /{}", self.path("gid_attrs/types/*")),

@@ -6,8 +6,8 @@ use core::ops::{Range, RangeInclusive};
 use core::time::Duration;
 
 use probeline_transport::{
-    Completion, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot, SlotError,
-    Token, Transport,
+    Completion, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot, Token,
+    Transport,
 };
 use thiserror::Error;
 
@@ -299,9 +299,6 @@ pub enum RemoteError {
     /// An operation failed.
     #[error("an operation failed: {0}")]
     Operation(#[from] OpError),
-    /// The slot of a READ cannot be read.
-    #[error("the slot of a READ cannot be read: {0}")]
-    Slot(#[from] SlotError),
     /// The engine is dead.
     #[error("the transport is dead: {0}; start the job again")]
     Fault(#[from] Fault),

@@ -8,7 +8,7 @@ use probeline_transport::Fault;
 pub enum Error {
     /// The cluster cannot be created, or an engine not be opened.
     #[error(transparent)]
-    Cluster(#[from] probeline_sim::OpenError),
+    Cluster(#[from] probeline_transport::SetupError),
     /// The table cannot be created.
     #[error(transparent)]
     Table(#[from] probeline_table::ConfigError),

@@ -119,7 +119,7 @@ pub(crate) struct VerbsArgs {
 impl VerbsArgs {
     pub(crate) fn retry(
         &self,
-    ) -> core::result::Result<probeline::verbs::Retry, probeline::verbs::RetryError> {
+    ) -> core::result::Result<probeline::verbs::Retry, probeline::verbs::SetupError> {
         probeline::verbs::Retry::new(self.timeout, self.retries)
     }
 }

@@ -248,7 +248,6 @@ mod tests {
 
     use super::*;
     use crate::collective::Parameter;
-    use crate::error::ConfigError;
     use crate::machine::{Completed, Next, Run, Step};
     use crate::port::Port;
 
@@ -321,8 +320,6 @@ mod tests {
     }
 
     impl<const REPEATS: bool> Open for Tickets<REPEATS> {
-        type ConfigError = ConfigError;
-
         fn context((): &(), _: &impl Transport) {}
     }
 

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::SeqCst;
 
 use probeline_transport::{
     AtomicScope, Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord,
-    Request, Segment, Slot, SlotError, Token, Transport,
+    Request, Segment, Slot, Token, Transport,
 };
 
 const MOST_POSTED: usize = 8;
@@ -331,29 +331,29 @@ impl<const N: usize> Transport for Wire<N> {
         Ok(1)
     }
 
-    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
         let range = at.start as usize..(at.start + at.words) as usize;
         if self.is_busy(at.slot) {
-            return Err(SlotError::Busy);
+            return Err(PostError::Busy);
         }
         let slot = at.slot.0 as usize;
         if slot >= MOST_SLOTS || range.end > MAX_READ {
-            return Err(SlotError::OutOfRange);
+            return Err(PostError::OutOfRange);
         }
         if range.clone().any(|word| self.landed[slot] >> word & 1 == 0) {
-            return Err(SlotError::OutOfRange);
+            return Err(PostError::OutOfRange);
         }
-        self.slots[slot].get(range).ok_or(SlotError::OutOfRange)
+        self.slots[slot].get(range).ok_or(PostError::OutOfRange)
     }
 
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
         let range = at.start as usize..(at.start + at.words) as usize;
         let slot = at.slot.0 as usize;
         if slot >= MOST_SLOTS || range.end > MAX_READ {
-            return Err(SlotError::OutOfRange);
+            return Err(PostError::OutOfRange);
         }
         range.clone().for_each(|word| self.landed[slot] |= 1 << word);
-        self.slots[slot].get_mut(range).ok_or(SlotError::OutOfRange)
+        self.slots[slot].get_mut(range).ok_or(PostError::OutOfRange)
     }
 
     fn window(&self) -> &[AtomicU64] {

@@ -6,8 +6,8 @@ use probeline_pipeline::{Collective, CollectiveError};
 use probeline_transport::{Exchange, Owner, Transport};
 
 use super::retain::{Occupants, Retain};
+use crate::OperationError;
 use crate::bucket::Wanted;
-use crate::error::OperationError;
 use crate::layout::Position;
 
 impl<T: Transport, O: Occupants> Retain<'_, T, O> {

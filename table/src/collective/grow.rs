@@ -3,13 +3,13 @@
 //! The call stores nothing in the buckets and entries that the keys come from. They hold every key
 //! until it has returned on all owners, even if owners die.
 
-use probeline_pipeline::{Collective, Kind, OperationOf};
+use probeline_pipeline::{Collective, CollectiveError, Kind, OperationOf};
 use probeline_transport::{Exchange, Owner, Transport};
 
 use super::{Phase, TRIES};
-use crate::error::{BatchError, GrowError, OperationError};
 use crate::outcome::Outcome;
 use crate::set::{Keys, Set};
+use crate::{BatchError, OperationError};
 
 /// Keys of one batch call: enough to keep the target's operations in flight, on the stack.
 const BATCH: usize = 128;
@@ -94,8 +94,8 @@ pub(crate) fn grow<A: Grows, B: Grows<Kind: Kind<Key = KeyOf<A>>>, E: Exchange +
     mut call: Collective<'_, E>,
     mut keep: impl FnMut(&KeyOf<A>) -> bool,
     mut go_on: impl FnMut() -> bool,
-) -> Result<u64, GrowError> {
-    let quiet = table.quiesce().and(target.quiesce()).map_err(GrowError::from);
+) -> Result<u64, CollectiveError> {
+    let quiet = table.quiesce().and(target.quiesce()).map_err(CollectiveError::from);
     call.together(quiet)?;
     let mut mine = start(table, target);
     // Each iteration moves a piece of every part, until all have ended.
@@ -111,10 +111,10 @@ pub(crate) fn grow<A: Grows, B: Grows<Kind: Kind<Key = KeyOf<A>>>, E: Exchange +
             _ => {}
         }
     };
-    let keys = call.sum::<GrowError>(Ok(moved))?;
-    let held = call.sum(B::Kind::keys_in(&target.phase()).map_err(GrowError::from))?;
+    let keys = call.sum::<CollectiveError>(Ok(moved))?;
+    let held = call.sum(B::Kind::keys_in(&target.phase()).map_err(CollectiveError::from))?;
     if held != keys {
-        return Err(GrowError::Differs { keys, held });
+        return Err(CollectiveError::NotMoved { keys, held });
     }
     Ok(keys)
 }
@@ -124,24 +124,24 @@ fn end_early(
     part: Progress,
     stops: bool,
     call: &mut Collective<'_, impl Exchange + ?Sized>,
-) -> Result<GrowError, GrowError> {
-    let stops = call.sum::<GrowError>(Ok(stops.into()))?;
-    let left = call.sum::<GrowError>(Ok(if part.is_full { part.left() } else { 0 }))?;
-    Ok(if stops > 0 { GrowError::Stopped } else { GrowError::Full { left } })
+) -> Result<CollectiveError, CollectiveError> {
+    let stops = call.sum::<CollectiveError>(Ok(stops.into()))?;
+    let left = call.sum::<CollectiveError>(Ok(if part.is_full { part.left() } else { 0 }))?;
+    Ok(if stops > 0 { CollectiveError::Stopped } else { CollectiveError::Full { left } })
 }
 
-fn start<A: Grows, B: Grows>(table: &mut A, target: &mut B) -> Result<Progress, GrowError> {
+fn start<A: Grows, B: Grows>(table: &mut A, target: &mut B) -> Result<Progress, CollectiveError> {
     same_job(table, target)?;
     Ok(Progress { of_part: A::Kind::keys_in(&table.phase())?, ..Progress::default() })
 }
 
-fn same_job(table: &mut impl Grows, target: &mut impl Grows) -> Result<(), GrowError> {
+fn same_job(table: &mut impl Grows, target: &mut impl Grows) -> Result<(), CollectiveError> {
     let (mine, theirs) = (rank(&table.phase()), rank(&target.phase()));
     if mine == theirs {
         return Ok(());
     }
     let ([me, owners], [target_me, target_owners]) = (mine, theirs);
-    Err(GrowError::Job { me: Owner(me), owners, target_me: Owner(target_me), target_owners })
+    Err(CollectiveError::Job { me: Owner(me), owners, target_me: Owner(target_me), target_owners })
 }
 
 fn rank(phase: &Phase<'_, impl Transport>) -> [u32; 2] {
@@ -157,7 +157,7 @@ fn move_piece<A: Grows, B: Grows<Kind: Kind<Key = KeyOf<A>>>>(
     target: &mut B,
     mut progress: Progress,
     keep: &mut impl FnMut(&KeyOf<A>) -> bool,
-) -> Result<Progress, GrowError> {
+) -> Result<Progress, CollectiveError> {
     let mut keys = [A::Kind::ANY; BATCH];
     for _ in 0..PIECE {
         if progress.has_ended {
@@ -178,7 +178,7 @@ fn move_piece<A: Grows, B: Grows<Kind: Kind<Key = KeyOf<A>>>>(
     target.quiesce()?;
     let Progress { of_part: keys, read: held, has_ended, .. } = progress;
     if has_ended && held != keys {
-        return Err(GrowError::Differs { keys, held });
+        return Err(CollectiveError::NotMoved { keys, held });
     }
     Ok(progress)
 }

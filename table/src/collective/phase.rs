@@ -5,10 +5,10 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use probeline_transport::{
-    Completion, Local, PostError, RemoteWord, Segment, Slot, SlotError, Token, Transport,
+    Completion, Local, PostError, RemoteWord, Segment, Slot, Token, Transport,
 };
 
-use crate::error::OperationError;
+use crate::OperationError;
 use crate::layout::{Layout, Position};
 use crate::set::occupied;
 
@@ -67,7 +67,7 @@ impl<T: Transport> Phase<'_, T> {
     pub(crate) fn read_word(&mut self, at: RemoteWord) -> Result<u64, OperationError> {
         match self.read(Segment { start: at, words: 1 })? {
             [word] => Ok(*word),
-            _ => Err(SlotError::OutOfRange.into()),
+            _ => Err(PostError::OutOfRange.into()),
         }
     }
 
@@ -130,7 +130,7 @@ impl<T: Transport> Phase<'_, T> {
     fn write_word(&mut self, at: RemoteWord, word: u64) -> Result<(), OperationError> {
         match self.transport.staged(LANDING)? {
             [staged] => *staged = word,
-            _ => return Err(SlotError::OutOfRange.into()),
+            _ => return Err(PostError::OutOfRange.into()),
         }
         let to = Segment { start: at, words: 1 };
         let posted = self.transport.write(TOKEN, LANDING, to);

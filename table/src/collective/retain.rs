@@ -4,8 +4,8 @@ use probeline_pipeline::{Collective, CollectiveError};
 use probeline_transport::{Exchange, Transport};
 
 use super::phase::Phase;
+use crate::OperationError;
 use crate::bucket::{Bucket, Wanted};
-use crate::error::OperationError;
 use crate::layout::Probing;
 
 /// The occupant of a bucket, or `None` if it is empty.

@@ -5,7 +5,7 @@ use probeline_pipeline::{Collective, CollectiveError};
 use probeline_transport::{Exchange, Transport};
 
 use super::retain::{Occupants, Retain};
-use crate::error::OperationError;
+use crate::OperationError;
 use crate::layout::Position;
 use crate::outcome::Intent;
 use crate::walk::Walk;

@@ -8,11 +8,11 @@ use probeline_pipeline::model::{self, Action, Explored, MAX_CLIENTS, Stopped, Ve
 use probeline_pipeline::{Batch, Machine, Operation, Parts, Pipeline, Pull, Run};
 
 use super::{KEYS, MAX_REQUESTS, MOST_BUCKETS, Memory, Mutant, Request, Scenario, Storage, Wire};
+use crate::OperationError;
 use crate::cache::CacheEntry;
 use crate::config::Config;
 use crate::context::Context;
 use crate::direct::Direct;
-use crate::error::OperationError;
 use crate::find_or_put::FindOrPut;
 use crate::options::OneRoundtrip;
 use crate::outcome::Ended as Outcome;

@@ -1,11 +1,10 @@
 //! The parameters of a tree table and their validation against a transport.
 
-use probeline_pipeline::ConfigError as Common;
+use probeline_pipeline::ConfigError;
 use probeline_transport::{Caps, Fingerprint, Geometry, Sizes};
 
 use super::shape::{REFERENCE_BITS, References, Shape};
 use crate::config::Config;
-use crate::error::ConfigError;
 use crate::layout::Layout;
 
 /// The parameters of a [`TreeTable`](crate::TreeTable).
@@ -57,12 +56,10 @@ impl TreeConfig {
         self.buckets.check(caps, geometry)?;
         let most = u32::try_from(words).unwrap_or(u32::MAX).saturating_mul(u64::BITS);
         let what = "key_bits, within the words of a key,";
-        Common::check_range(what, self.key_bits.into(), 1, most.into())?;
-        let found = self.layout(geometry.owners).buckets();
-        if found > Self::MAX_BUCKETS {
-            return Err(ConfigError::References { found, most: Self::MAX_BUCKETS });
-        }
-        Ok(())
+        ConfigError::check_range(what, self.key_bits.into(), 1, most.into())?;
+        let what = "buckets_per_owner, which a WideTable does not limit,";
+        let most = Self::MAX_BUCKETS / u64::from(geometry.owners.max(1));
+        ConfigError::check_range(what, self.buckets.buckets_per_owner, 1, most)
     }
 
     pub(crate) fn layout(&self, owners: u32) -> Layout {

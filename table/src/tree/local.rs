@@ -8,9 +8,9 @@ use arrayvec::ArrayVec;
 use probeline_transport::{Segment, Transport};
 
 use super::shape::{Node, Parts, Shape};
+use crate::OperationError;
 use crate::bucket::Bucket;
 use crate::collective::Phase;
-use crate::error::OperationError;
 use crate::set::READ_AT_ONCE;
 
 /// Reads keys in the order of their roots in this owner's buckets.

@@ -15,13 +15,13 @@ use super::stats::TreeStats;
 use crate::block::Undecided;
 use crate::collective::Phase;
 use crate::direct::Direct;
-use crate::error::{ConfigError, GrowError, OperationError};
 use crate::layout::Layout;
 use crate::outcome::{Answer, Intent};
 use crate::policy::Policy;
 use crate::results::BatchResult;
-use crate::set::{Keys, Set, buckets, check_window, parameters};
+use crate::set::{Keys, Set, buckets, parameters};
 use crate::stats::Stats;
+use crate::{CollectiveError, ConfigError, OperationError};
 
 /// Keys whose nodes the CPU looks up side by side.
 const GROUP: usize = 32;
@@ -135,11 +135,8 @@ impl<const W: usize, C: AsMut<[PairCacheLine]>> Kind for Tree<W, C> {
 }
 
 impl<const W: usize> Open for Tree<W> {
-    type ConfigError = ConfigError;
-
     fn check(config: &TreeConfig, transport: &impl Transport, _: usize) -> Result<(), ConfigError> {
-        config.check(W, transport.caps(), transport.geometry())?;
-        check_window(transport)
+        config.check(W, transport.caps(), transport.geometry())
     }
 
     fn context(config: &TreeConfig, transport: &impl Transport) -> TreeContext<[PairCacheLine; 0]> {
@@ -249,7 +246,7 @@ where
         target: &mut TreeTable<U, R, W, D>,
         exchange: &mut (impl Exchange + ?Sized),
         keep: impl FnMut(&[u64; W]) -> bool,
-    ) -> Result<u64, GrowError>
+    ) -> Result<u64, CollectiveError>
     where
         U: Transport,
         R: AsMut<[TreeOperation<W>]>,

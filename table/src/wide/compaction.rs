@@ -11,9 +11,9 @@ use probeline_pipeline::{Collective, CollectiveError};
 use probeline_transport::{Exchange, Owner, RemoteWord, Transport};
 
 use super::key::Entries;
+use crate::OperationError;
 use crate::bucket::OCCUPIED;
 use crate::collective::Phase;
-use crate::error::OperationError;
 use crate::layout::Position;
 
 const WORD_BITS: u64 = 64;

@@ -1,11 +1,11 @@
 //! The parameters of a wide table and their validation against a transport.
 
+use probeline_pipeline::ConfigError;
 use probeline_transport::{Caps, Fingerprint, Geometry, LINE_WORDS, Sizes};
 
 use super::key::{Entries, MIN_TAG_BITS, hash};
 use crate::bucket::Wanted as _;
 use crate::config::Config;
-use crate::error::ConfigError;
 use crate::fingerprint::with_word;
 use crate::options::OneRoundtrip;
 
@@ -16,6 +16,12 @@ const SPARE_ENTRIES: u64 = 256;
 const COUNTER_WORDS: u64 = LINE_WORDS as u64;
 /// Slots of an operation: two chunks, the key to write, and the entry to compare.
 const SLOTS_PER_OPERATION: u32 = 4;
+/// Why a claim cannot accompany the first READ.
+const ONE_ROUNDTRIP: &str =
+    "one_roundtrip must be Off for wide keys: a bucket is claimed only after the key was written";
+/// References to this many entries leave fewer than [`MIN_TAG_BITS`] bits to the tag.
+const TAG: &str = "entries_per_owner is too large: references to so many entries leave too few bits \
+                   of a bucket's word to the tag; lower entries_per_owner";
 /// One-sided operations that a find-or-put usually has in flight: those of the search, the WRITE of
 /// the key, and a fetch-and-add that takes entries.
 const POSTS_PER_OPERATION: u32 = 4;
@@ -90,20 +96,21 @@ impl<const W: usize> WideConfig<W> {
     pub(crate) fn check(&self, caps: &Caps, geometry: &Geometry) -> Result<(), ConfigError> {
         self.buckets.check(caps, geometry)?;
         if self.buckets.one_roundtrip != OneRoundtrip::Off {
-            return Err(ConfigError::WideOneRoundtrip);
+            return Err(ConfigError::Invalid(ONE_ROUNDTRIP));
         }
         let most = geometry.slot_words.min(caps.words_per_op);
-        if W == 0 || Self::WORDS > most {
-            return Err(ConfigError::EntryWords { found: W, most });
+        ConfigError::check_range("the number of words of a key (W)", W as u64, 1, u64::MAX)?;
+        if Self::WORDS > most {
+            return Err(ConfigError::Slot { needed: Self::WORDS.into(), found: most.into() });
         }
+        ConfigError::check_range("entries_per_owner", self.entries_per_owner, 1, u64::MAX)?;
         let entries = self.entries(geometry.owners);
         if self.entries_per_owner > 1 << 62 || entries.tag_bits() < MIN_TAG_BITS {
-            return Err(ConfigError::Tag { found: entries.tag_bits(), least: MIN_TAG_BITS });
+            return Err(ConfigError::Invalid(TAG));
         }
-        let room = geometry.window_words.saturating_sub(self.buckets.first_word);
-        if self.entries_per_owner == 0 || self.words() > room {
-            let words = self.words();
-            return Err(ConfigError::Entries { found: self.entries_per_owner, words, room });
+        let needed = self.buckets.first_word.saturating_add(self.words());
+        if needed > geometry.window_words {
+            return Err(ConfigError::Window { needed, found: geometry.window_words });
         }
         Ok(())
     }

@@ -6,9 +6,9 @@ use arrayvec::ArrayVec;
 use probeline_transport::{Segment, Transport};
 
 use super::key::Entries;
+use crate::OperationError;
 use crate::bucket::OCCUPIED;
 use crate::collective::Phase;
-use crate::error::OperationError;
 use crate::set::READ_AT_ONCE;
 
 /// Reads keys in the order of this owner's buckets.

@@ -18,14 +18,14 @@ use super::stats::EntryStats;
 use crate::block::{Block, Undecided};
 use crate::bucket::OCCUPIED;
 use crate::collective::{Occupants, Phase, Retain};
-use crate::error::{ConfigError, OperationError};
 use crate::layout::Layout;
 use crate::line::{Narrow, with_widest};
 use crate::outcome::Intent;
 use crate::policy::Policy;
 use crate::results::BatchResult;
-use crate::set::{Keys, Set, buckets, check_window, occupied, parameters};
+use crate::set::{Keys, Set, buckets, occupied, parameters};
 use crate::stats::Stats;
+use crate::{ConfigError, OperationError};
 
 /// Keys of `W` words, in entries to which buckets refer.
 pub struct Wide<const W: usize>;
@@ -150,15 +150,12 @@ impl<const W: usize> Kind for Wide<W> {
 }
 
 impl<const W: usize> Open for Wide<W> {
-    type ConfigError = ConfigError;
-
     fn check(
         config: &WideConfig<W>,
         transport: &impl Transport,
         _: usize,
     ) -> Result<(), ConfigError> {
-        config.check(transport.caps(), transport.geometry())?;
-        check_window(transport)
+        config.check(transport.caps(), transport.geometry())
     }
 
     fn context(config: &WideConfig<W>, transport: &impl Transport) -> WideContext {

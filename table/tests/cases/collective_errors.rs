@@ -6,7 +6,7 @@ use probeline_table::{
     CollectiveError, Config, ConfigError, Operation, OperationError, Outcome, Probing, Table,
 };
 use probeline_testing::{Access, AnyEngine, Watched};
-use probeline_transport::{Alone, AtomicScope, Exchange, Owner, SlotError};
+use probeline_transport::{Alone, AtomicScope, Exchange, Owner, PostError};
 
 use crate::common::kinds::{self, NarrowKeys, Numbers, WideKeys};
 
@@ -78,7 +78,7 @@ fn storage() -> [Operation; 4] {
     [const { Operation::EMPTY }; 4]
 }
 
-const REFUSED: OperationError = OperationError::Slot(SlotError::Busy);
+const REFUSED: OperationError = OperationError::Post(PostError::Busy);
 
 /// A word that could not be read must not count as 0, which is an empty bucket: keys would be lost.
 #[test]
@@ -169,7 +169,7 @@ fn refuses_a_window_shorter_than_its_geometry() {
     short.hidden_words = 1;
     let expected = CONFIG.words();
     let refused = Table::new(short, CONFIG, storage()).err();
-    assert_eq!(refused, Some(ConfigError::Window { found: expected - 1, expected }));
+    assert_eq!(refused, Some(ConfigError::ShortWindow { found: expected - 1, expected }));
 
     let mut table = Table::open(engine(), CONFIG, storage(), &mut Alone).unwrap();
     table.transport_mut().unwrap().hidden_words = 1;

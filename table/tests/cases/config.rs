@@ -3,7 +3,6 @@
 
 use std::sync::LazyLock;
 
-use probeline_pipeline::ConfigError as Common;
 use probeline_sim::{Cluster, Engine};
 use probeline_table::{
     Config, ConfigError, Intent, MAX_KEY, Operation, OperationError, Outcome, Stats, Table, Tag,
@@ -54,7 +53,7 @@ fn limits<V: Copy>(
 
 #[test]
 fn first_word_begins_a_line() {
-    let refused = |found| (found, ConfigError::FirstWord { found });
+    let refused = |found| (found, ConfigError::Multiple { what: "first_word", found, of: 8 });
     limits(
         |first_word| new(*SIM, Config { first_word, ..CONFIG }, 1),
         &[0, 8],
@@ -67,45 +66,52 @@ fn first_word_begins_a_line() {
 fn buckets_fit_the_windows() {
     let make =
         |buckets_per_owner| new(*SIM, Config { buckets_per_owner, chunk_buckets: 8, ..CONFIG }, 1);
-    let refused = |found| (found, ConfigError::Buckets { found, most: 136 });
-    let allowed = [8, 16, 128, 136];
-    let odd = [refused(0), refused(4), refused(132)];
-    limits(make, &allowed, &odd, &["buckets_per_owner is", "a multiple of 8, such as"]);
-    let too_many = [refused(144), refused(u64::MAX - 7)];
-    limits(make, &allowed, &too_many, &["room for 136", "config.sizes(operations)"]);
-    for (found, nearest) in [(0, "8"), (4, "8"), (132, "128 or 136"), (1_001, "1000 or 1008")] {
-        let (_, error) = refused(found);
+    let what = "buckets_per_owner";
+    let odd = |found| (found, ConfigError::Multiple { what, found, of: 8 });
+    let many = |found| (found, ConfigError::Room { what, found, most: 136, words: 1 });
+    let none = [(0, ConfigError::Range { what, found: 0, min: 1, max: u64::MAX })];
+    limits(make, &[8, 16, 128, 136], &none, &["buckets_per_owner is 0", "at least 1"]);
+    limits(make, &[], &[odd(4), odd(132)], &["buckets_per_owner is", "a multiple of 8, such as"]);
+    let too_many = [many(144), many(u64::MAX - 7)];
+    limits(make, &[], &too_many, &["room for 136", "config.sizes(operations)"]);
+    for (found, nearest) in [(4, "8"), (132, "128 or 136"), (1_001, "1000 or 1008")] {
+        let (_, error) = odd(found);
         assert!(error.to_string().ends_with(&format!("such as {nearest}")), "{error}");
     }
     let nowhere = |first_word| Config { first_word, buckets_per_owner: 8, ..CONFIG };
     for first_word in [144, 152, u64::MAX - 7] {
-        let none = ConfigError::Buckets { found: 8, most: 0 };
+        let none = ConfigError::Room { what, found: 8, most: 0, words: 1 };
         assert_eq!(new(*SIM, nowhere(first_word), 1).err(), Some(none), "{first_word}");
     }
 }
 
 #[test]
 fn chunk_fits_a_part_and_a_slot() {
-    let refused = |most| move |found| (found, ConfigError::ChunkBuckets { found, most });
-    let (slot, part) = (refused(48), refused(136));
+    let refused = |max| {
+        let what = "chunk_buckets (C), with these parts, slots and READs,";
+        move |found: u32| (found, ConfigError::Range { what, found: found.into(), min: 8, max })
+    };
+    let odd = |found: u32| {
+        let (what, of) = ("chunk_buckets (C)", 8);
+        (found, ConfigError::Multiple { what, found: found.into(), of })
+    };
     let make = |chunk_buckets| new(*SIM, Config { chunk_buckets, ..CONFIG }, 1);
-    let said = &["chunk_buckets (C) is", "8 to 48", "multiple of 8"];
-    limits(make, &[8, 16, 40, 48], &[slot(56), slot(136)], said);
-    let said = &["chunk_buckets (C) is", "8 to 136", "multiple of 8"];
-    limits(make, &[], &[0, 1, 7, 12, 144, u32::MAX].map(part), said);
-    let part = refused(24);
+    limits(make, &[8, 16, 40, 48], &[56, 136].map(refused(48)), &["chunk_buckets (C)", "8 to 48"]);
+    limits(make, &[], &[0, 144].map(refused(136)), &["chunk_buckets (C)", "8 to 136"]);
+    let odd = [1, 7, 12, u32::MAX].map(odd);
+    limits(make, &[], &odd, &["chunk_buckets (C) is", "a multiple of 8"]);
     limits(
         |chunk_buckets| new(*SIM, Config { chunk_buckets, buckets_per_owner: 24, ..CONFIG }, 1),
         &[8, 16, 24],
-        &[part(0), part(20), part(32)],
+        &[0, 32].map(refused(24)),
         &["8 to 24"],
     );
 }
 
 #[test]
 fn chunks_are_one_to_65536() {
-    let range = |found| Common::Range { what: "max_chunks (M)", found, min: 1, max: 65_536 };
-    let refused = |found: u32| (found, range(found.into()).into());
+    let range = |found| ConfigError::Range { what: "max_chunks (M)", found, min: 1, max: 65_536 };
+    let refused = |found: u32| (found, range(found.into()));
     limits(
         |max_chunks| new(*SIM, Config { max_chunks, ..CONFIG }, 1),
         &[1, 2, 65_535, 65_536],
@@ -117,7 +123,7 @@ fn chunks_are_one_to_65536() {
 #[test]
 fn operations_have_two_slots_each() {
     let most = SIM.slots / 2;
-    let refused = |found| (found, Common::Operations { found: found as usize, most }.into());
+    let refused = |found| (found, ConfigError::Operations { found: found as usize, most });
     limits(
         |operations| new(*SIM, CONFIG, operations),
         &[1, 2, 3],
@@ -133,7 +139,7 @@ fn transport_holds_two_reads_of_a_chunk() {
     limits(
         |depth| new(probeline_sim::Config { depth, ..*SIM }, CONFIG, 1),
         &[2, 3],
-        &[(1, ConfigError::Depth { found: 1 })],
+        &[(1, ConfigError::Depth { found: 1, least: 2 })],
         &["depth is 1", "at least 2", "config.sizes"],
     );
 }

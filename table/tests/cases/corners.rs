@@ -10,11 +10,14 @@ use std::thread;
 
 use probeline_sim::{Cluster, DirectAccess, Engine, Model, Order};
 use probeline_table::{
-    Bucket, Config, Ended, Finished, Intent, Layout, OneRoundtrip, Operation, Outcome, Probing,
-    ReadAhead, ReadCost, Table, Tag,
+    Bucket, Config, Ended, Finished, Intent, Layout, OneRoundtrip, Operation, OperationError,
+    Outcome, Probing, ReadAhead, ReadCost, Table, Tag,
 };
 use probeline_testing::Watched;
-use probeline_transport::{AtomicScope, Owner, Transport};
+use probeline_transport::{
+    AtomicScope, Completion, Fault, OpError, Owner, PostError, Request, Token, Transport,
+    forward_transport,
+};
 
 use crate::common::account::{End, UNTOUCHED, ends};
 use crate::common::extensions::probed;
@@ -328,4 +331,50 @@ fn only_posted_reads_are_roundtrips() {
         let roundtrips = [total.outgoing_roundtrips, total.effective_roundtrips];
         assert_eq!(roundtrips, [reads; 2], "{probing:?}");
     }
+}
+
+/// An engine whose READs fail while the test says so.
+struct FailsReads {
+    engine: Engine,
+    fails: bool,
+    reads: Vec<Token>,
+}
+
+impl Transport for FailsReads {
+    forward_transport!(engine: caps, geometry, in_flight, kick, landed, staged, window, direct);
+
+    fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
+        if matches!(request, Request::Read { .. }) && self.fails {
+            self.reads.push(token);
+        }
+        self.engine.post(token, request)
+    }
+
+    fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
+        let count = self.engine.poll(out)?;
+        let failed = out[..count].iter_mut().filter(|end| self.reads.contains(&end.token));
+        failed.for_each(|end| end.result = Err(OpError::RetryExceeded));
+        Ok(count)
+    }
+}
+
+/// A claim along with the first READ decides alone, whatever becomes of the READ. Where it finds
+/// another key, the operation fails, and can be repeated.
+#[test]
+fn claim_in_one_roundtrip_stands_when_the_read_fails() {
+    let config = Config { one_roundtrip: OneRoundtrip::On, direct: false, ..SMALL };
+    let engine = Cluster::new(sim_config(1, &config, 1)).unwrap().engine(Owner(0)).unwrap();
+    let engine = FailsReads { engine, fails: true, reads: Vec::new() };
+    let mut table = Table::new(engine, config, storage(1)).unwrap();
+    let home = table.layout().home(Bucket::new(1).unwrap()).index;
+    let other = at_home(table.layout(), 0, home..home + 1, 2).next().unwrap();
+    assert_eq!(table.find_or_put(1), Ok(Outcome::Inserted));
+    let inserted = table.stats().inserted;
+    assert_eq!((inserted.one_roundtrip_claims_decided, inserted.effective_roundtrips), (1, 0));
+    assert_eq!(table.stats().failed, 0);
+    let failed = OperationError::Failed(OpError::RetryExceeded);
+    assert_eq!(table.find_or_put(other), Err(failed));
+    table.transport_mut().unwrap().fails = false;
+    assert_eq!(table.find_or_put(other), Ok(Outcome::Inserted));
+    assert_eq!(table.stats().failed, 1);
 }

@@ -1,9 +1,7 @@
 //! Every way to run operations polls the transport, because only a poll detects lost owners.
 
 use probeline_shm::{Builder, Engine};
-use probeline_table::{
-    CacheEntry, Config, Intent, Operation, Table, WideConfig, WideOperation, WideTable,
-};
+use probeline_table::{CacheEntry, Config, Operation, Table};
 use probeline_testing::Watched;
 use probeline_transport::Alone;
 
@@ -38,22 +36,6 @@ fn finds_of_positions_that_the_cache_answers_poll() {
 }
 
 #[test]
-fn call_all_of_a_direct_table_polls() {
-    let config = WideConfig::<4>::for_keys(1_000, 1);
-    let inner = Builder::new(config.sizes(4)).open(&mut Alone).unwrap();
-    let engine = Watched::new(inner);
-    let mut table = WideTable::open(engine, config, [WideOperation::EMPTY; 4], &mut Alone).unwrap();
-    let requests: Vec<_> = (0..500).map(|n| ([n, 0, 0, 0], Intent::FindOrPut)).collect();
-    let mut results = vec![Ok(probeline_table::Ended::Full); 500];
-    let before = table.transport().polls;
-    for _ in 0..100 {
-        table.call_all(&requests, &mut results).unwrap();
-    }
-    let polls = table.transport().polls - before;
-    assert!(polls >= 100, "{polls} polls in 50,000 operations");
-}
-
-#[test]
 fn the_keys_of_the_own_part_do_not_need_the_transport() {
     let config = Config { direct: false, ..Config::new(64) };
     let sizes = config.sizes(2);
@@ -73,22 +55,4 @@ fn the_keys_of_the_own_part_do_not_need_the_transport() {
     let mut keys = 0;
     let local = table.local().count();
     assert_eq!(table.for_each_local(|_| keys += 1).map(|()| keys), Ok(local));
-}
-
-#[test]
-fn futures_of_a_direct_table_poll() {
-    use core::future::Future;
-    let config = WideConfig::<4>::for_keys(1_000, 1);
-    let inner = Builder::new(config.sizes(4)).open(&mut Alone).unwrap();
-    let engine = Watched::new(inner);
-    let table = WideTable::open(engine, config, [WideOperation::EMPTY; 4], &mut Alone).unwrap();
-    let before = table.transport().polls;
-    let shared = probeline_table::Shared::new(table);
-    let mut context = core::task::Context::from_waker(core::task::Waker::noop());
-    for n in 0..6_400_u64 {
-        let mut future = core::pin::pin!(shared.find_or_put(&[n % 500, 0, 0, 0]));
-        while future.as_mut().poll(&mut context).is_pending() {}
-    }
-    let polls = shared.into_table().transport().polls - before;
-    assert!(polls >= 100, "{polls} polls in 6,400 operations");
 }

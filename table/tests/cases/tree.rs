@@ -2,7 +2,7 @@
 
 use probeline_shm::Builder;
 use probeline_table::{
-    Config, ConfigError, Intent, OpenError, OperationError, Outcome, PairCacheLine, Tag,
+    CollectiveError, Config, ConfigError, Intent, OperationError, Outcome, PairCacheLine, Tag,
     TreeConfig, TreeOperation, TreeTable,
 };
 use probeline_transport::Alone;
@@ -56,9 +56,15 @@ fn refuses_bad_parameters() {
         assert!(refused.to_string().ends_with(&format!(" is {found}: it must be 1 to 128")));
     }
     let refused = open(TreeConfig::new(72, 100)).unwrap_err();
-    assert_eq!(refused, OpenError::Config(ConfigError::Buckets { found: 72, most: 64 }));
-    let message = ConfigError::References { found: 1 << 32, most: 1 << 31 }.to_string();
-    assert!(message.contains("lower buckets_per_owner"), "{message}");
+    assert_eq!(
+        refused,
+        CollectiveError::Config(ConfigError::Room {
+            what: "buckets_per_owner",
+            found: 72,
+            most: 64,
+            words: 1
+        })
+    );
 
     let engine = Builder::new(new.sizes(OPERATIONS)).open(&mut Alone).unwrap();
     let mut table = TreeTable::open(engine, new, storage::<2>(), &mut Alone).unwrap();

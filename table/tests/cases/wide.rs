@@ -274,5 +274,5 @@ fn invalid_configurations_say_what_to_do() {
     }
     let wide = WideConfig::<200> { buckets: paper, entries_per_owner: 1 };
     let refused = WideTable::new(engine(), wide, storage(4)).map(drop);
-    assert_eq!(refused, Err(ConfigError::EntryWords { found: 200, most: sizes.slot_words }));
+    assert_eq!(refused, Err(ConfigError::Slot { needed: 200, found: sizes.slot_words.into() }));
 }

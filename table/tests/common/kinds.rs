@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use probeline_pipeline::{Open, OperationOf, Structure};
 use probeline_sim::DirectAccess;
 use probeline_table::{
-    Bucket, CacheEntry, CollectiveError, Config, ConfigError, Ended, Finished, Intent, Keys,
-    Narrow, OneRoundtrip, OpenError, OperationError, PairCacheLine, Set, Stats, Tag, Tree,
-    TreeConfig, Wide, WideConfig,
+    Bucket, CacheEntry, CollectiveError, Config, Ended, Finished, Intent, Keys, Narrow,
+    OneRoundtrip, OperationError, PairCacheLine, Set, Stats, Tag, Tree, TreeConfig, Wide,
+    WideConfig,
 };
 use probeline_transport::{Exchange, Sizes, Transport};
 
@@ -30,8 +30,7 @@ const TRIES: u32 = 100_000;
 /// A kind of table, and a different key for each number below 65536.
 pub(crate) trait Numbers: Keys<Config: Send + Sync> {
     /// The kind without a cache.
-    type Plain: Keys<Key = Self::Key, Config = Self::Config, Machine = Self::Machine>
-        + Open<ConfigError = ConfigError>;
+    type Plain: Keys<Key = Self::Key, Config = Self::Config, Machine = Self::Machine> + Open;
 
     /// Returns the parameters of a table with these buckets and, for wide keys, entries per owner.
     fn config(buckets: Config, entries: u64) -> Self::Config;
@@ -108,7 +107,7 @@ pub(crate) fn try_open<T: Transport, K: Numbers>(
     config: K::Config,
     operations: u32,
     exchange: &mut (impl Exchange + ?Sized),
-) -> Result<Numbered<T, K>, OpenError> {
+) -> Result<Numbered<T, K>, CollectiveError> {
     let storage = vec![OperationOf::<K::Plain>::EMPTY; operations as usize];
     Ok(K::cached(Set::open(transport, config, storage, exchange)?, 16))
 }

@@ -4,10 +4,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::process;
 
 use probeline_pin::{MemoryPolicy, Pages};
+use probeline_transport::SetupError;
 use probeline_transport::engine::setup::{
     agree, check_memory, check_owners, check_sizes, gather_records, random, together,
 };
-use probeline_transport::engine::{CpuMemory, SetupError, Slots};
+use probeline_transport::engine::{CpuMemory, Slots};
 use probeline_transport::{AtomicScope, Caps, Exchange, Owner, Sizes};
 
 use crate::connection_info::{ConnectionInfo, PROTOCOL};

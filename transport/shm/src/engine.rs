@@ -10,7 +10,7 @@ use probeline_pin::Pages;
 use probeline_transport::engine::{CpuMemory, Ring, Slots};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, Owner, PostError, RemoteWord, Request, Segment,
-    SlotError, StableMemory, Token, Transport,
+    StableMemory, Token, Transport,
 };
 
 use crate::pending::Pending;
@@ -222,12 +222,12 @@ impl Transport for Engine {
     }
 
     #[inline(always)]
-    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
         self.slots.landed(at, self.pending.popped())
     }
 
     #[inline]
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
         self.slots.staged(at, self.pending.popped())
     }
 

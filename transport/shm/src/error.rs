@@ -3,7 +3,7 @@
 use std::io;
 
 use probeline_transport::Owner;
-use probeline_transport::engine::SetupError;
+use probeline_transport::SetupError;
 use thiserror::Error;
 
 /// Why an engine could not be opened. If one owner fails, all do.

@@ -41,4 +41,4 @@ mod window;
 pub use builder::{Builder, MAX_DEPTH};
 pub use engine::Engine;
 pub use error::OpenError;
-pub use probeline_transport::engine::SetupError;
+pub use probeline_transport::SetupError;

@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use probeline_pin::{Mapping, MemoryPolicy, Pages};
-use probeline_transport::engine::{PAGE_WORDS, SetupError, lost_owner, lost_word};
+use probeline_transport::SetupError;
+use probeline_transport::engine::{PAGE_WORDS, lost_owner, lost_word};
 use probeline_transport::{OneThread, Owner};
 
 use crate::OpenError;

@@ -371,10 +371,6 @@ impl Exchange for FileSearch {
         }
         Alone.all_gather(mine, all)
     }
-
-    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
-        Alone.all_to_all(mine, theirs)
-    }
 }
 
 fn another_user_cannot_open_the_memory() {

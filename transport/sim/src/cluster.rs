@@ -5,11 +5,11 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;
 
-use probeline_transport::Owner;
+use probeline_transport::{Owner, SetupError};
 use spin::Mutex;
 
 use crate::fabric::{Fabric, Windows};
-use crate::{Config, Counters, Engine, Event, OpenError};
+use crate::{Config, Counters, Engine, Event};
 
 /// Decides which of several callers that share one cluster's virtual time runs next.
 ///
@@ -42,7 +42,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns an error for the first value of `config` that is out of range.
-    pub fn new(config: Config) -> Result<Self, OpenError> {
+    pub fn new(config: Config) -> Result<Self, SetupError> {
         config.check()?;
         let window = |_| (0..config.window_words).map(|_| AtomicU64::new(0)).collect();
         let windows: Windows = (0..config.owners).map(window).collect::<Vec<Box<_>>>().into();
@@ -54,7 +54,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Returns an error if there is no such owner or its engine was opened before.
-    pub fn engine(&self, owner: Owner) -> Result<Engine, OpenError> {
+    pub fn engine(&self, owner: Owner) -> Result<Engine, SetupError> {
         self.open(owner, None)
     }
 
@@ -63,11 +63,15 @@ impl Cluster {
     ///
     /// # Errors
     /// As [`engine`](Self::engine).
-    pub fn engine_with_turn(&self, owner: Owner, turn: Arc<dyn Turn>) -> Result<Engine, OpenError> {
+    pub fn engine_with_turn(
+        &self,
+        owner: Owner,
+        turn: Arc<dyn Turn>,
+    ) -> Result<Engine, SetupError> {
         self.open(owner, Some(turn))
     }
 
-    fn open(&self, owner: Owner, turn: Option<Arc<dyn Turn>>) -> Result<Engine, OpenError> {
+    fn open(&self, owner: Owner, turn: Option<Arc<dyn Turn>>) -> Result<Engine, SetupError> {
         self.shared.fabric.lock().take(owner)?;
         Engine::new(owner, Arc::clone(&self.shared), turn)
     }

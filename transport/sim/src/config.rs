@@ -1,7 +1,6 @@
-//! The configuration of a cluster, and the errors of creating one.
+//! The configuration of a cluster.
 
-use probeline_transport::{AtomicScope, Caps, Geometry, MAX_OWNERS, Owner};
-use thiserror::Error;
+use probeline_transport::{AtomicScope, Caps, Geometry, MAX_OWNERS, Owner, SetupError};
 
 use crate::fabric::{Entry, Member};
 use crate::faults::ALL_PPM;
@@ -111,31 +110,38 @@ const WORD_BYTES: u64 = probeline_transport::WORD_BYTES as u64;
 const ALLOCATION_BYTES: u64 = 16;
 
 impl Config {
-    pub(crate) fn check(&self) -> Result<(), OpenError> {
-        within("owners", self.owners.into(), 1, MAX_OWNERS.into())?;
-        within("window_words", self.window_words, 1, MAX_WINDOW_WORDS)?;
-        within("slots", self.slots.into(), 1, MAX_SLOTS)?;
-        within("slot_words", self.slot_words.into(), 8, MAX_SLOT_WORDS)?;
-        within("depth", self.depth.into(), 1, MAX_DEPTH)?;
-        within("trace_events", self.trace_events.into(), 0, MAX_TRACE_EVENTS)?;
+    pub(crate) fn check(&self) -> Result<(), SetupError> {
+        SetupError::check("owners", self.owners.into(), 1, MAX_OWNERS.into())?;
+        SetupError::check("window_words", self.window_words, 1, MAX_WINDOW_WORDS)?;
+        SetupError::check("slots", self.slots.into(), 1, MAX_SLOTS)?;
+        SetupError::check("slot_words", self.slot_words.into(), 8, MAX_SLOT_WORDS)?;
+        SetupError::check("depth", self.depth.into(), 1, MAX_DEPTH)?;
+        SetupError::check("trace_events", self.trace_events.into(), 0, MAX_TRACE_EVENTS)?;
         if !self.slot_words.is_multiple_of(8) {
-            return Err(OpenError::SlotNotInLines { slot_words: self.slot_words });
+            return Err(SetupError::Sizes(
+                "the words of a slot must be a multiple of 8, at least 8",
+            ));
         }
-        within("words in all", self.total_words(), 1, MAX_TOTAL_WORDS)?;
+        SetupError::check("words in all", self.total_words(), 1, MAX_TOTAL_WORDS)?;
         self.check_faults()
     }
 
-    fn check_faults(&self) -> Result<(), OpenError> {
+    fn check_faults(&self) -> Result<(), SetupError> {
         let f = &self.faults;
         let errors =
             [f.error_done_ppm, f.error_undone_ppm, f.error_late_ppm].map(u64::from).iter().sum();
-        within("the sum of the error ppm", errors, 0, ALL_PPM.into())?;
-        within("repeated_read_ppm", f.repeated_read_ppm.into(), 0, ALL_PPM.into())?;
-        within("torn_read_ppm", f.torn_read_ppm.into(), 0, ALL_PPM.into())?;
-        within("slow_ppm", f.slow_ppm.into(), 0, ALL_PPM.into())?;
-        within("slow_factor", f.slow_factor.into(), f.slow_ppm.min(1).into(), u32::MAX.into())?;
+        SetupError::check("the sum of the error ppm", errors, 0, ALL_PPM.into())?;
+        SetupError::check("repeated_read_ppm", f.repeated_read_ppm.into(), 0, ALL_PPM.into())?;
+        SetupError::check("torn_read_ppm", f.torn_read_ppm.into(), 0, ALL_PPM.into())?;
+        SetupError::check("slow_ppm", f.slow_ppm.into(), 0, ALL_PPM.into())?;
+        SetupError::check(
+            "slow_factor",
+            f.slow_factor.into(),
+            f.slow_ppm.min(1).into(),
+            u32::MAX.into(),
+        )?;
         let after_ops = f.death.map_or(1, |death| death.after_ops);
-        within("death.after_ops", after_ops, 1, u64::MAX)
+        SetupError::check("death.after_ops", after_ops, 1, u64::MAX)
     }
 
     /// The words of all windows, slots and buffers; at most 2^12 times 2^35, so the sum cannot
@@ -207,50 +213,6 @@ fn bytes_of<T>() -> u64 {
     size_of::<T>() as u64
 }
 
-fn within(field: &'static str, value: u64, least: u64, most: u64) -> Result<(), OpenError> {
-    if (least..=most).contains(&value) {
-        return Ok(());
-    }
-    Err(OpenError::OutOfRange { field, value, least, most })
-}
-
-/// Why a cluster cannot be created, or its engines not be opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// A value of the [`Config`] is too small or too large.
-    #[error("{field} is {value}; make it {least} to {most}")]
-    OutOfRange {
-        /// The name of the field.
-        field: &'static str,
-        /// Its value.
-        value: u64,
-        /// The smallest valid value.
-        least: u64,
-        /// The largest valid value.
-        most: u64,
-    },
-    /// The slot size is not a multiple of a line of 8 words.
-    #[error("slot_words is {slot_words}; make it a multiple of 8")]
-    SlotNotInLines {
-        /// Words in a slot.
-        slot_words: u32,
-    },
-    /// There is no such owner.
-    #[error("there is no {0}")]
-    UnknownOwner(Owner),
-    /// The owner's engine was opened before; it can be opened only once.
-    #[error("the engine of {0} was taken before; make a new cluster")]
-    Taken(Owner),
-    /// The memory for the slots cannot be allocated.
-    #[error("no memory for the slots; choose fewer or shorter ones")]
-    OutOfMemory,
-    /// The operating system cannot start a thread of a stage.
-    #[cfg(feature = "std")]
-    #[error("no thread for an owner: {0}; use fewer owners")]
-    Thread(std::io::ErrorKind),
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -280,12 +242,12 @@ mod tests {
         ] {
             let found = config.check();
             assert!(
-                matches!(found, Err(OpenError::OutOfRange { field: f, .. }) if f == field),
+                matches!(found, Err(SetupError::Range { what, .. }) if what == field),
                 "{field}: {found:?}"
             );
         }
         let odd = Config { slot_words: 12, ..good };
-        assert_eq!(odd.check(), Err(OpenError::SlotNotInLines { slot_words: 12 }));
+        assert!(matches!(odd.check(), Err(SetupError::Sizes(_))));
     }
 
     #[test]

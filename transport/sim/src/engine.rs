@@ -5,13 +5,13 @@ use core::sync::atomic::AtomicU64;
 
 use probeline_transport::engine::{CpuMemory, InFlight, Slots};
 use probeline_transport::{
-    Caps, Completion, Fault, Geometry, Local, Owner, PostError, Request, Segment, SlotError,
+    Caps, Completion, Fault, Geometry, Local, Owner, PostError, Request, Segment, SetupError,
     StableMemory, Token, Transport,
 };
 
+use crate::DirectAccess;
 use crate::cluster::{Shared, Turn};
 use crate::record::run;
-use crate::{DirectAccess, OpenError};
 
 /// The value of the landing words of a READ from its post to its completion, and after an error. It
 /// is not a canonical address, not a small number and not text.
@@ -39,10 +39,10 @@ impl Engine {
         me: Owner,
         shared: Arc<Shared>,
         turn: Option<Arc<dyn Turn>>,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, SetupError> {
         let geometry = shared.config.geometry(me);
         let slots = Slots::for_cpu(geometry.slots, geometry.slot_words);
-        let slots = slots.ok_or(OpenError::OutOfMemory)?;
+        let slots = slots.ok_or(SetupError::NO_SLOT_MEMORY)?;
         Ok(Self { caps: shared.config.caps(), geometry, slots, in_flight: 0, shared, turn })
     }
 
@@ -128,11 +128,11 @@ impl Transport for Engine {
         Ok(polled)
     }
 
-    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
         self.slots.landed(at, u64::MAX)
     }
 
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
         self.slots.staged(at, u64::MAX)
     }
 
@@ -185,7 +185,7 @@ mod tests {
 
         engine.read(Token(0), from, landing).unwrap();
         assert_eq!(engine.slots.words(landing), Some(&[POISON; 4][..]));
-        assert_eq!(engine.landed(landing), Err(SlotError::Busy));
+        assert_eq!(engine.landed(landing), Err(PostError::Busy));
         engine.shared.fabric.lock().settle();
         assert_eq!(engine.slots.words(landing), Some(&[POISON; 4][..]), "read, not yet completed");
 

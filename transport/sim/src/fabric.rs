@@ -9,7 +9,7 @@ use core::sync::atomic::AtomicU64;
 
 use probeline_transport::engine::{CpuMemory, InFlight, Slots};
 use probeline_transport::{
-    Completion, Fault, OpError, Owner, PostError, RemoteWord, Request, Segment, Token,
+    Completion, Fault, OpError, Owner, PostError, RemoteWord, Request, Segment, SetupError, Token,
 };
 
 use crate::faults::{DEATH_STATUS, DrawnFaults, Ending, FaultInjector};
@@ -17,7 +17,7 @@ use crate::network::{Network, Start};
 use crate::record::Record;
 use crate::rng::streams;
 use crate::trace::{Trace, digest};
-use crate::{Config, Counters, Event, EventKind, Kind, OpenError, Order, Rng};
+use crate::{Config, Counters, Event, EventKind, Kind, Order, Rng};
 
 /// The windows of all owners.
 pub(crate) type Windows = Arc<[Box<[AtomicU64]>]>;
@@ -94,12 +94,12 @@ impl Fabric {
         }
     }
 
-    pub(crate) fn take(&mut self, owner: Owner) -> Result<(), OpenError> {
+    pub(crate) fn take(&mut self, owner: Owner) -> Result<(), SetupError> {
         let Some(member) = self.members.get_mut(owner.0 as usize) else {
-            return Err(OpenError::UnknownOwner(owner));
+            return Err(SetupError::NoOwner(owner));
         };
         if core::mem::replace(&mut member.taken, true) {
-            return Err(OpenError::Taken(owner));
+            return Err(SetupError::Taken(owner));
         }
         Ok(())
     }

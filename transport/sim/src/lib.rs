@@ -51,7 +51,7 @@ pub mod stage;
 mod trace;
 
 pub use cluster::{Cluster, Turn};
-pub use config::{Config, DirectAccess, OpenError, Order};
+pub use config::{Config, DirectAccess, Order};
 pub use engine::{Engine, POISON};
 pub use faults::{DEATH_STATUS, Death, Faults};
 pub use model::{

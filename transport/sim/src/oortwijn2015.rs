@@ -22,9 +22,9 @@ impl Model {
     /// 2 it is two processes on one of the machines.
     ///
     /// With this model, the paper's algorithm (Fig. 1) has the mean latencies of its Table 1 for C
-    /// from 8 to 128 and load factors from 0.5 to 0.9 within 3 %. It has those of the authors'
-    /// result files at load factor 0.92, and those of one machine, within 5 %
-    /// (`tests/oortwijn2015.rs`).
+    /// from 8 to 128 and load factors from 0.5 to 0.8 within 3 %. It has those of the authors'
+    /// result files up to load factor 0.92, and those of one machine, within 5 %
+    /// (`microbench/simulate/tests/paper.rs`).
     ///
     /// Derivation:
     /// - Every measured operation is an insert, and half of them go to the process's own part. So

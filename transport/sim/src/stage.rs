@@ -14,9 +14,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::vec::Vec;
 
-use probeline_transport::{ExchangeError, Owner};
+use probeline_transport::{ExchangeError, Owner, SetupError};
 
-use crate::{Cluster, Engine, OpenError, Turn};
+use crate::{Cluster, Engine, Turn};
 
 use exchange::Contribution;
 pub use exchange::StageExchange;
@@ -31,7 +31,7 @@ pub use exchange::StageExchange;
 /// # Errors
 /// Returns an error if an engine was opened before or a thread cannot be started. No body has run
 /// then, but engines were opened: create a new cluster.
-pub fn run<R, F>(cluster: &Cluster, body: F) -> Result<Vec<R>, OpenError>
+pub fn run<R, F>(cluster: &Cluster, body: F) -> Result<Vec<R>, SetupError>
 where
     R: Send,
     F: Fn(Engine, StageExchange) -> R + Sync,
@@ -56,7 +56,8 @@ where
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
                     stage.cancel();
-                    return Err(OpenError::Thread(error.kind()));
+                    let (errno, advice) = (error.raw_os_error().unwrap_or(0), "use fewer owners");
+                    return Err(SetupError::System { call: "starting a thread", errno, advice });
                 }
             }
         }

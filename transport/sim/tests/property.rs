@@ -1,16 +1,14 @@
-//! Random operations: checks one engine against a plain array, and whole clusters against the rules
-//! of the contract that hold under every fault.
+//! Random operations: checks whole clusters against the rules of the contract that hold under every
+//! fault.
 
 mod common;
 
 use core::sync::atomic::Ordering::Acquire;
 use std::collections::HashSet;
 
-use common::{Replay, cluster, engines, local, next, pick, seeds, segment, word};
+use common::{Replay, cluster, engines, local, pick, seeds, segment, word};
 use probeline_sim::{Config, Engine, Faults, Jitter, Model, Order, Rng};
-use probeline_transport::{
-    Completion, Fault, Local, OpError, Owner, PostError, Segment, Token, Transport,
-};
+use probeline_transport::{Completion, Fault, OpError, Owner, PostError, Token, Transport};
 
 const OWNERS: u32 = 3;
 const WINDOW: u64 = 40;
@@ -34,108 +32,6 @@ fn random_config(seed: u64, rng: &mut Rng) -> Config {
         scatter_reads: rng.chance(500_000),
         word_reads_whole: rng.chance(500_000),
         ..Config::default()
-    }
-}
-
-/// The result that an operation must complete with, and the words that must land.
-struct Expected {
-    result: u64,
-    landed: Option<(Local, Vec<u64>)>,
-}
-
-type Windows = Vec<Vec<u64>>;
-
-/// Draws a range disjoint from `used`, and adds it to `used`.
-fn fresh_range(rng: &mut Rng, used: &mut HashSet<(u32, u64)>) -> Option<Segment> {
-    let owner = pick(rng, OWNERS);
-    let words = 1 + pick(rng, SLOT_WORDS);
-    let start = rng.up_to(WINDOW - u64::from(words));
-    let range: Vec<_> = (start..start + u64::from(words)).map(|index| (owner, index)).collect();
-    if range.iter().any(|word| used.contains(word)) {
-        return None;
-    }
-    used.extend(range);
-    Some(segment(owner, start, words))
-}
-
-/// Posts a random operation on `range`, applies it to `model`, and returns the expected result.
-fn post_any(
-    engine: &mut Engine,
-    slot: u32,
-    range: Segment,
-    rng: &mut Rng,
-    model: &mut Windows,
-) -> Expected {
-    let token = Token(slot.into());
-    let first = usize::try_from(range.start.index).unwrap();
-    let words = &mut model[range.start.owner.0 as usize][first..first + range.words as usize];
-    let at = local(slot, pick(rng, SLOT_WORDS + 1 - range.words), range.words);
-    let old = words[0];
-    match rng.below(4) {
-        0 => {
-            engine.read(token, range, at).unwrap();
-            return Expected { result: 0, landed: Some((at, words.to_vec())) };
-        }
-        1 => {
-            words.fill_with(|| rng.bits());
-            engine.staged(at).unwrap().copy_from_slice(words);
-            engine.write(token, at, range).unwrap();
-            return Expected { result: 0, landed: None };
-        }
-        2 => {
-            let expected = if rng.chance(500_000) { old } else { rng.bits() };
-            let desired = rng.bits();
-            engine.compare_and_swap(token, range.start, expected, desired).unwrap();
-            if old == expected {
-                words[0] = desired;
-            }
-        }
-        _ => {
-            let addend = rng.bits();
-            engine.fetch_add(token, range.start, addend).unwrap();
-            words[0] = old.wrapping_add(addend);
-        }
-    }
-    Expected { result: old, landed: None }
-}
-
-/// All operations of a batch use different words, so any order gives the same result.
-#[test]
-fn one_engine_equals_an_array() {
-    for seed in seeds(150) {
-        let _replay = Replay(seed);
-        let mut rng = Rng::new(seed, 100);
-        let faults = Faults {
-            repeated_read_ppm: 200_000,
-            torn_read_ppm: 500_000,
-            slow_ppm: 50_000,
-            slow_factor: 20,
-            ..Faults::none()
-        };
-        let cluster = cluster(Config { faults, ..random_config(seed, &mut rng) });
-        let mut engines = engines(&cluster);
-        let mut model: Windows = engines.iter().map(|e| vec![0; e.window().len()]).collect();
-        let engine = &mut engines[pick(&mut rng, OWNERS) as usize];
-        for _ in 0..30 {
-            let mut used = HashSet::new();
-            let mut expected = Vec::new();
-            for slot in 0..DEPTH {
-                let Some(range) = fresh_range(&mut rng, &mut used) else { break };
-                expected.push(post_any(engine, slot, range, &mut rng, &mut model));
-            }
-            for _ in 0..expected.len() {
-                let completion = next(engine).unwrap();
-                let posted = usize::try_from(completion.token.0).unwrap();
-                assert_eq!(completion.result, Ok(expected[posted].result));
-            }
-            for (at, words) in expected.into_iter().filter_map(|e| e.landed) {
-                assert_eq!(engine.landed(at), Ok(&words[..]));
-            }
-        }
-        for (engine, words) in engines.iter().zip(&model) {
-            let window: Vec<u64> = engine.window().iter().map(|word| word.load(Acquire)).collect();
-            assert_eq!(&window, words);
-        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! Cases of posting and polling: refusals, depth, and one completion for each operation.
+// The casts are of indices of a few words and slots.
+#![allow(clippy::cast_possible_truncation)]
 
 use super::Case;
 use super::rig::{Failure, Rig, local, same, segment, word};
-use crate::{Completion, Local, PostError, Segment, Sizes, SlotError, Token};
+use crate::{Completion, Local, PostError, Segment, Sizes, Token};
 
 const SIZES: Sizes = Sizes { window_words: 64, slots: 4, slot_words: 16, depth: 8 };
 
@@ -111,7 +113,7 @@ fn refusals(rig: &mut Rig<'_>) -> Result<(), Failure> {
             )?;
         }
         for at in [local(0, 0, 0), local(0, geometry.slot_words, 1), local(geometry.slots, 0, 1)] {
-            let error = Some(SlotError::OutOfRange);
+            let error = Some(PostError::OutOfRange);
             same(format_args!("landed {at:?}"), rig.transport.landed(at).err(), error)?;
             same(format_args!("staged {at:?}"), rig.transport.staged(at).err(), error)?;
         }
@@ -198,7 +200,7 @@ fn no_kick(rig: &mut Rig<'_>) -> Result<(), Failure> {
 fn busy_slot(rig: &mut Rig<'_>) -> Result<(), Failure> {
     rig.alone(0, |rig| {
         let peer = rig.peer();
-        let busy = Some(SlotError::Busy);
+        let busy = Some(PostError::Busy);
         rig.transport.read(Token(1), segment(peer, 0, 4), local(2, 0, 4))?;
         rig.transport.write(Token(2), local(3, 0, 4), segment(peer, 32, 4))?;
         for slot in [2, 3] {
@@ -217,44 +219,72 @@ fn busy_slot(rig: &mut Rig<'_>) -> Result<(), Failure> {
     })
 }
 
-/// A seeded mix at full depth on words that no other owner uses. Checks the sums and the number of
-/// completions.
+/// Seeded operations of all kinds at once, on disjoint words that no other owner uses, have the results
+/// and effects of the same operations on plain memory.
 fn random_mix(rig: &mut Rig<'_>) -> Result<(), Failure> {
     let peer = rig.peer();
-    let counter = word(peer, 48);
-    let depth = u64::from(rig.transport.caps().depth);
-    let (mut posted, mut completed, mut added) = (0_u64, 0_u64, 0_u64);
-    let mut open = std::collections::HashSet::new();
+    let mut memory = [0_u64; SIZES.window_words as usize];
     let mut state = 0x2545_f491_4f6c_dd1d_u64 ^ u64::from(rig.me());
-    while posted < 2_000 || completed < posted {
+    let mut below = move |bound: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let dice = state >> 33;
-        let room = posted < 2_000 && posted - completed < depth;
-        if room && !dice.is_multiple_of(3) {
-            let addend = dice % 7;
-            match dice % 4 {
-                0 => rig.transport.read(Token(posted), segment(peer, 50, 8), local(0, 0, 8))?,
-                1 => rig.transport.compare_and_swap(Token(posted), word(peer, 49), 1, 2)?,
-                _ => {
-                    rig.transport.fetch_add(Token(posted), counter, addend)?;
-                    added += addend;
-                }
+        (state >> 33) % bound
+    };
+    for round in 0..400 {
+        let (mut used, mut posted) = (0_u64, vec![None; SIZES.slots as usize]);
+        for (slot, expected) in (0..).zip(&mut posted) {
+            let words = 1 + below(8);
+            let start = below(SIZES.window_words + 1 - words);
+            let range = ((1 << words) - 1) << start;
+            if used & range != 0 {
+                continue;
             }
-            open.insert(posted);
-            posted += 1;
-        } else if posted > completed {
-            let completion = rig.next()?;
-            completion.result?;
-            same(
-                format_args!("end of {}", completion.token.0),
-                open.remove(&completion.token.0),
-                true,
-            )?;
-            completed += 1;
+            used |= range;
+            let mine = &mut memory[start as usize..][..words as usize];
+            let (token, old, words) = (Token(slot.into()), mine[0], words as u32);
+            let (at, remote) = (local(slot, below(8) as u32, words), segment(peer, start, words));
+            let (result, landed) = match below(4) {
+                0 => {
+                    rig.transport.read(token, remote, at)?;
+                    (0, Some((at, mine.to_vec())))
+                }
+                1 => {
+                    mine.fill_with(|| below(3));
+                    rig.transport.staged(at)?.copy_from_slice(mine);
+                    rig.transport.write(token, at, remote)?;
+                    (0, None)
+                }
+                2 => {
+                    let (expected, desired) = (below(3), below(3));
+                    rig.transport.compare_and_swap(token, remote.start, expected, desired)?;
+                    mine[0] = if old == expected { desired } else { old };
+                    (old, None)
+                }
+                _ => {
+                    let addend = below(3).wrapping_sub(1);
+                    rig.transport.fetch_add(token, remote.start, addend)?;
+                    mine[0] = old.wrapping_add(addend);
+                    (old, None)
+                }
+            };
+            *expected = Some((result, landed));
+        }
+        let mut all_landed = Vec::new();
+        for _ in 0..posted.iter().flatten().count() {
+            let Completion { token, result } = rig.next()?;
+            let expected = usize::try_from(token.0).ok().and_then(|slot| posted.get_mut(slot));
+            let Some((old, landed)) = expected.and_then(Option::take) else {
+                return Err(Failure(format!("{token:?} was not posted, or completes again")));
+            };
+            same(format_args!("round {round}, result of {token:?}"), result?, old)?;
+            all_landed.extend(landed);
+        }
+        for (at, words) in all_landed {
+            same("words of a READ", rig.transport.landed(at)?, &words)?;
         }
     }
-    same("the sum", rig.read_word(counter)?, added)?;
-    same("the word compared with 1", rig.read_word(word(peer, 49))?, 0)?;
+    for (index, word_there) in (0..).zip(memory) {
+        same(format_args!("word {index}"), rig.read_word(word(peer, index))?, word_there)?;
+    }
     rig.exchange.barrier()?;
     Ok(())
 }

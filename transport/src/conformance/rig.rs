@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::Case;
 use crate::{
     Completion, Exchange, ExchangeError, Fault, Local, OpError, Owner, PostError, RemoteWord,
-    Segment, Slot, SlotError, Token, Transport,
+    Segment, Slot, Token, Transport,
 };
 
 /// A description of the check that did not hold.
@@ -39,7 +39,7 @@ macro_rules! failure_from {
     )*};
 }
 
-failure_from!(ExchangeError, Fault, OpError, PostError, SlotError);
+failure_from!(ExchangeError, Fault, OpError, PostError);
 
 /// One owner's engine under test, and the exchange that it was opened with.
 pub struct Rig<'a> {

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 use std::collections::VecDeque;
 
 use crate::{
-    Completion, Fault, Local, PostError, RemoteWord, Request, Segment, SlotError, Token, Transport,
+    Completion, Fault, Local, PostError, RemoteWord, Request, Segment, Token, Transport,
     forward_transport,
 };
 
@@ -308,9 +308,9 @@ impl<T: Transport> Transport for Sabotage<T> {
         Ok(count)
     }
 
-    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
         match self.inner.landed(at) {
-            Err(SlotError::Busy) if self.broken(Rule::ShowBusySlot) => {}
+            Err(PostError::Busy) if self.broken(Rule::ShowBusySlot) => {}
             other => drop(other?),
         }
         Ok(&self.slots[self.range(at)])

@@ -7,7 +7,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::slice;
 
-use crate::{LINE_BYTES, LINE_WORDS, Local, Slot, SlotError};
+use crate::{LINE_BYTES, LINE_WORDS, Local, PostError, Slot};
 
 use crate::engine::PAGE_WORDS;
 use crate::engine::busy::{Busy, InFlight, Until};
@@ -206,10 +206,10 @@ impl<M: PrivateMemory, B: Busy> Slots<M, B> {
     /// order.
     ///
     /// # Errors
-    /// [`SlotError::Busy`] if an operation uses the slot, [`SlotError::OutOfRange`] if `at` is not
+    /// [`PostError::Busy`] if an operation uses the slot, [`PostError::OutOfRange`] if `at` is not
     /// in a slot.
     #[inline(always)]
-    pub fn landed(&self, at: Local, reported: u64) -> Result<&[u64], SlotError> {
+    pub fn landed(&self, at: Local, reported: u64) -> Result<&[u64], PostError> {
         self.check(at, reported)?;
         // SAFETY: initialised words of the memory, by `check`. No operation uses the slot, so no
         // device writes to it, and the engine can post an operation only through `&mut self`.
@@ -221,7 +221,7 @@ impl<M: PrivateMemory, B: Busy> Slots<M, B> {
     /// # Errors
     /// As for [`landed`](Self::landed).
     #[inline]
-    pub fn staged(&mut self, at: Local, reported: u64) -> Result<&mut [u64], SlotError> {
+    pub fn staged(&mut self, at: Local, reported: u64) -> Result<&mut [u64], PostError> {
         self.check(at, reported)?;
         // SAFETY: as in `landed`; `&mut self` excludes other references.
         Ok(unsafe { slice::from_raw_parts_mut(self.address(at), at.words as usize) })
@@ -229,16 +229,16 @@ impl<M: PrivateMemory, B: Busy> Slots<M, B> {
 
     /// Fails unless `at` is a range of an idle slot.
     #[inline(always)]
-    fn check(&self, at: Local, reported: u64) -> Result<(), SlotError> {
+    fn check(&self, at: Local, reported: u64) -> Result<(), PostError> {
         match self.busy.get(at.slot.0 as usize) {
             Some(busy) if self.is_in_a_slot(at) => {
                 if busy.is_idle(reported) {
                     Ok(())
                 } else {
-                    Err(SlotError::Busy)
+                    Err(PostError::Busy)
                 }
             }
-            _ => Err(SlotError::OutOfRange),
+            _ => Err(PostError::OutOfRange),
         }
     }
 
@@ -363,7 +363,7 @@ mod tests {
         }
         for (slot, start, words) in [(3, 0, 1), (0, 0, 0), (0, 16, 1), (0, u32::MAX, 2)] {
             let at = range(slot, start, words);
-            assert_eq!(slots.landed(at, 0), Err(SlotError::OutOfRange), "{at:?}");
+            assert_eq!(slots.landed(at, 0), Err(PostError::OutOfRange), "{at:?}");
         }
     }
 
@@ -391,8 +391,8 @@ mod tests {
         unsafe { device.write(7) };
         assert_eq!(other, [0; 16]);
         for _ in 0..2 {
-            assert_eq!(slots.landed(at, u64::MAX), Err(SlotError::Busy));
-            assert_eq!(slots.staged(at, u64::MAX).err(), Some(SlotError::Busy));
+            assert_eq!(slots.landed(at, u64::MAX), Err(PostError::Busy));
+            assert_eq!(slots.staged(at, u64::MAX).err(), Some(PostError::Busy));
             slots.release(Slot(1));
         }
         assert_eq!(slots.landed(at, 0), Ok(&[1, 2, 7, 4][..]));
@@ -404,9 +404,9 @@ mod tests {
         let at = range(1, 0, 8);
         slots.hold_until(Slot(1), 6);
         slots.hold_until(Slot(1), 7);
-        assert_eq!(slots.landed(at, 6), Err(SlotError::Busy));
+        assert_eq!(slots.landed(at, 6), Err(PostError::Busy));
         slots.hold(Slot(1));
-        assert_eq!(slots.landed(at, 7), Err(SlotError::Busy));
+        assert_eq!(slots.landed(at, 7), Err(PostError::Busy));
         slots.release(Slot(1));
         assert!(slots.landed(at, 7).is_ok());
     }
@@ -432,7 +432,7 @@ mod tests {
 
     fn stays_busy<B: Busy>(mut slots: Slots<Memory, B>) {
         slots.leak();
-        assert_eq!(slots.staged(range(0, 0, 1), 1 << 60).err(), Some(SlotError::Busy));
+        assert_eq!(slots.staged(range(0, 0, 1), 1 << 60).err(), Some(PostError::Busy));
         // So that a leak checker reports nothing.
         slots.memory.leaked = false;
     }
@@ -445,7 +445,7 @@ mod tests {
         }
         assert!(slots.landed(range(0, 0, 8), 0).is_ok() && slots.landed(range(1, 0, 8), 0).is_ok());
         assert!(slots.hold_range(range(1, 7, 1)));
-        assert_eq!(slots.landed(range(1, 0, 1), 0), Err(SlotError::Busy));
+        assert_eq!(slots.landed(range(1, 0, 1), 0), Err(PostError::Busy));
         let (_, mut releases) = slots.releases();
         assert!(releases.release(Slot(1)));
         assert!(slots.landed(range(1, 0, 1), 0).is_ok());

@@ -4,7 +4,7 @@
 //!   ([`Busy`]).
 //! - [`Ring`] holds operations that complete in the order of their posts, [`Ledger`] those that
 //!   complete in any order.
-//! - [`setup`] checks sizes, exchanges connection info, and reports [`SetupError`] on every owner
+//! - [`setup`] checks sizes, exchanges connection info, and reports [`SetupError`](crate::SetupError) on every owner
 //!   if one of them fails.
 //! - [`Calls`] makes the collective calls of an exchange of a gather.
 //! - [`Deadline`] bounds the waits of opening and closing.
@@ -16,6 +16,7 @@ mod calls;
 mod clock;
 mod memory;
 mod operations;
+mod setters;
 pub mod setup;
 mod window;
 
@@ -24,5 +25,4 @@ pub use calls::{Calls, Gathering};
 pub use clock::{Deadline, monotonic_now};
 pub use memory::{CpuMemory, Memory, PrivateMemory, Releases, Slots};
 pub use operations::{Kind, Ledger, Operation, Ring, Taken, Vacant};
-pub use setup::SetupError;
 pub use window::{PAGE_WORDS, lost_owner, lost_word, own_words};

@@ -4,100 +4,17 @@
 //! owner waits for it in vain: it passes `None` to [`gather_records`] and `false` to
 //! [`all_succeeded`]. Both return [`SetupError::PeerFailed`] on the other owners.
 
-use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt::Display;
 use core::mem::MaybeUninit;
 
-use crate::{
-    Exchange, ExchangeError, Fingerprint, LINE_WORDS, MAX_OWNERS, Owner, Sizes, WORD_BYTES,
-};
-use thiserror::Error;
-
-/// Why the owners of a job cannot open engines together.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum SetupError {
-    /// A size is invalid, or memory for it is missing. The text states which, and what to choose.
-    #[error("{0}")]
-    Sizes(&'static str),
-    /// The depth is 0 or larger than the engine supports.
-    #[error("the depth is {found}: choose at least 1 and at most {max}")]
-    Depth {
-        /// The given depth.
-        found: u32,
-        /// The largest depth.
-        max: u32,
-    },
-    /// The windows and slots on this machine need more memory than it has.
-    #[error(
-        "windows and slots of {} rank{} on this machine need {:.1} GiB, and it has {:.1} GiB of \
-         memory and swap: choose smaller ones, or more machines",
-        .ranks, if *.ranks == 1 { "" } else { "s" }, gib(*.needed_bytes), gib(*.installed_bytes)
-    )]
-    Memory {
-        /// The ranks on this machine, as far as they are known.
-        ranks: u32,
-        /// Bytes that they need together.
-        needed_bytes: u64,
-        /// Bytes of the machine's memory and swap.
-        installed_bytes: u64,
-    },
-    /// The job has more owners than an engine connects, [`MAX_OWNERS`].
-    #[error("the job has {found} ranks, at most {MAX_OWNERS} can be connected: start fewer ranks")]
-    TooManyOwners {
-        /// The number of owners of the job.
-        found: u32,
-    },
-    /// getrandom(2) failed.
-    #[error("getrandom failed with errno {errno}; a sandbox may forbid it")]
-    Random {
-        /// `errno`.
-        errno: i32,
-    },
-    /// The exchange failed.
-    #[error("cannot agree with the other owners: {0}")]
-    Exchange(#[from] ExchangeError),
-    /// An owner was opened with other sizes or options than this one.
-    #[error(
-        "{owner} was opened with {theirs} {what}, this one with {mine}: start every owner with the \
-         same options, such as the number of entries or keys, and the same build"
-    )]
-    Differs {
-        /// The other owner.
-        owner: Owner,
-        /// What differs.
-        what: &'static str,
-        /// This owner's value.
-        mine: String,
-        /// The other owner's value.
-        theirs: String,
-    },
-    /// Another owner could not open its engine; its own error states why.
-    #[error("{0} could not open its engine: see its own message")]
-    PeerFailed(Owner),
-}
-
-impl SetupError {
-    /// The private memory of an engine exceeds this machine's memory or address space.
-    pub const NO_SLOT_MEMORY: Self =
-        Self::Sizes("no memory for the slots: choose fewer or shorter ones");
-    /// The window is larger than a machine can address.
-    pub const WINDOW_TOO_LARGE: Self =
-        Self::Sizes("the window does not fit the address space: choose a smaller one");
-}
-
-#[allow(clippy::cast_precision_loss, reason = "for a message")]
-fn gib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 30)
-}
+use crate::{Exchange, Fingerprint, LINE_WORDS, MAX_OWNERS, Owner, SetupError, Sizes, WORD_BYTES};
 
 /// Checks the sizes of an engine whose largest depth is `max_depth`, and the memory of this machine. Call
 /// it before any memory is allocated.
 ///
 /// # Errors
-/// [`SetupError::Sizes`], [`SetupError::Depth`] or [`SetupError::Memory`].
+/// [`SetupError::Sizes`], [`SetupError::Range`] or [`SetupError::Memory`].
 pub fn check_sizes(sizes: &Sizes, max_depth: u32) -> Result<(), SetupError> {
     let refusal = match *sizes {
         Sizes { window_words: 0, .. } => "a window needs at least 1 word",
@@ -105,10 +22,10 @@ pub fn check_sizes(sizes: &Sizes, max_depth: u32) -> Result<(), SetupError> {
         Sizes { slot_words, .. } if slot_words == 0 || !slot_words.is_multiple_of(LINE_WORDS) => {
             "the words of a slot must be a multiple of 8, at least 8"
         }
-        Sizes { depth, .. } if !(1..=max_depth).contains(&depth) => {
-            return Err(SetupError::Depth { found: depth, max: max_depth });
+        Sizes { depth, .. } => {
+            SetupError::check("the depth", depth.into(), 1, max_depth.into())?;
+            return check_memory(sizes, 1);
         }
-        _ => return check_memory(sizes, 1),
     };
     Err(SetupError::Sizes(refusal))
 }
@@ -203,15 +120,14 @@ where
 ///
 /// # Errors
 /// [`SetupError::Differs`].
-pub fn agree<T>(owner: Owner, what: &'static str, mine: T, theirs: T) -> Result<(), SetupError>
-where
-    T: PartialEq + Display,
-{
-    if mine == theirs {
-        return Ok(());
-    }
-    let (mine, theirs) = (mine.to_string(), theirs.to_string());
-    Err(SetupError::Differs { owner, what, mine, theirs })
+pub fn agree(
+    owner: Owner,
+    what: &'static str,
+    mine: impl Into<u64>,
+    theirs: impl Into<u64>,
+) -> Result<(), SetupError> {
+    let (mine, theirs) = (mine.into(), theirs.into());
+    if mine == theirs { Ok(()) } else { Err(SetupError::Differs { owner, what, mine, theirs }) }
 }
 
 /// Reports to every owner whether this owner succeeded.
@@ -222,10 +138,10 @@ pub fn all_succeeded<E>(exchange: &mut E, succeeded: bool) -> Result<(), SetupEr
 where
     E: Exchange + ?Sized,
 {
-    let all = gather(exchange, &[u8::from(succeeded)])?;
-    match (0..).zip(all).find(|&(_, succeeded)| succeeded == 0) {
-        Some((owner, _)) => Err(SetupError::PeerFailed(Owner(owner))),
-        None => Ok(()),
+    let failed = if succeeded { u64::MAX } else { exchange.me().0.into() };
+    match u32::try_from(exchange.min(failed)?) {
+        Ok(owner) => Err(SetupError::PeerFailed(Owner(owner))),
+        Err(_) => Ok(()),
     }
 }
 
@@ -248,7 +164,7 @@ where
 /// Draws a random number from the kernel.
 ///
 /// # Errors
-/// [`SetupError::Random`].
+/// [`SetupError::System`].
 pub fn random() -> Result<u64, SetupError> {
     let mut bytes = [0; size_of::<u64>()];
     // SAFETY: the kernel writes at most as many bytes as the array has.
@@ -257,14 +173,16 @@ pub fn random() -> Result<u64, SetupError> {
         return Ok(u64::from_ne_bytes(bytes));
     }
     // SAFETY: the address of this thread's errno.
-    Err(SetupError::Random { errno: unsafe { *libc::__errno_location() } })
+    let errno = unsafe { *libc::__errno_location() };
+    Err(SetupError::System { call: "getrandom", errno, advice: "a sandbox may forbid it" })
 }
 
 #[cfg(test)]
 mod tests {
     use alloc::format;
+    use alloc::string::ToString;
 
-    use crate::Alone;
+    use crate::{Alone, ExchangeError};
 
     use super::*;
 
@@ -300,10 +218,6 @@ mod tests {
             Ok(())
         }
 
-        fn all_to_all(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
-            Err(ExchangeError::System { errno: 0 })
-        }
-
         fn barrier(&mut self) -> Result<(), ExchangeError> {
             Ok(())
         }
@@ -336,7 +250,8 @@ mod tests {
         }
         for found in [0, 17] {
             let refused = check_sizes(&Sizes { depth: found, ..valid }, 16);
-            assert_eq!(refused, Err(SetupError::Depth { found, max: 16 }));
+            let (what, found) = ("the depth", found.into());
+            assert_eq!(refused, Err(SetupError::Range { what, found, min: 1, max: 16 }));
         }
     }
 

@@ -1,9 +1,10 @@
 //! The options of an engine, and its opening.
 
+use probeline_transport::SetupError;
+use probeline_transport::engine::Slots;
 use probeline_transport::engine::setup::{
     agree, check_memory, check_owners, check_sizes, gather_records, together,
 };
-use probeline_transport::engine::{SetupError, Slots};
 use probeline_transport::{AtomicScope, Caps, Exchange, Fingerprint, Owner, Sizes};
 
 use super::OpenError;
@@ -38,21 +39,15 @@ impl Builder {
         Self { sizes, word_reads_whole: false, acc_single_intrinsic: None }
     }
 
-    /// States that a READ never brings a torn word, which MPI does not promise:
-    /// [`Caps::word_reads_whole`]. If this is wrong, a table loses data.
-    #[must_use]
-    pub fn word_reads_whole(mut self, whole: bool) -> Self {
-        self.word_reads_whole = whole;
-        self
-    }
+    probeline_transport::setters! {
+        /// States that a READ never brings a torn word, which MPI does not promise:
+        /// [`Caps::word_reads_whole`]. If this is wrong, a table loses data.
+        word_reads_whole: bool,
 
-    /// Sets Open MPI's "acc_single_intrinsic": whether osc ucx and osc rdma use the atomics of the
-    /// device or the CPU, instead of a lock that each atomic takes and releases over the network.
-    /// With `None`, the default, the library's parameters decide. Other libraries ignore it.
-    #[must_use]
-    pub fn acc_single_intrinsic(mut self, on: Option<bool>) -> Self {
-        self.acc_single_intrinsic = on;
-        self
+        /// Sets Open MPI's "acc_single_intrinsic": whether osc ucx and osc rdma use the atomics of the
+        /// device or the CPU, instead of a lock that each atomic takes and releases over the network.
+        /// With `None`, the default, the library's parameters decide. Other libraries ignore it.
+        acc_single_intrinsic: Option<bool>,
     }
 
     /// Opens this owner's engine. All `members` call it, in the thread that will use the engine.

@@ -10,7 +10,7 @@ use std::thread;
 use probeline_transport::engine::{Kind, Operation, Slots, own_words};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Request,
-    Segment, SlotError, StableMemory, Token, Transport,
+    Segment, StableMemory, Token, Transport,
 };
 
 use super::error::SUCCESS;
@@ -224,12 +224,12 @@ impl Transport for Engine {
     }
 
     #[inline]
-    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
         self.slots.landed(at, self.in_flight.reported())
     }
 
     #[inline]
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
         self.slots.staged(at, self.in_flight.reported())
     }
 

@@ -8,9 +8,10 @@ use ::mpi::ffi;
 use probeline_transport::engine::{Calls, Gathering};
 use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
 
+use super::OpenError;
+use super::error::check;
 use super::request::Pending;
 use super::runtime::{Runtime, return_errors};
-use super::{MpiError, OpenError};
 use crate::NeedsOwner;
 
 /// Processes of the job and their collective calls, for a transport over MPI or any other.
@@ -39,9 +40,9 @@ impl Members {
     pub(super) fn new(runtime: Rc<Runtime>, comm: ffi::MPI_Comm) -> Result<Self, OpenError> {
         let (mut me, mut owners) = (0, 0);
         // SAFETY: a communicator, and a live pointer.
-        MpiError::check("MPI_Comm_rank", unsafe { ffi::MPI_Comm_rank(comm, &raw mut me) })?;
+        check("MPI_Comm_rank", unsafe { ffi::MPI_Comm_rank(comm, &raw mut me) })?;
         // SAFETY: as above.
-        MpiError::check("MPI_Comm_size", unsafe { ffi::MPI_Comm_size(comm, &raw mut owners) })?;
+        check("MPI_Comm_size", unsafe { ffi::MPI_Comm_size(comm, &raw mut owners) })?;
         let calls = Calls::new(Owner(me.unsigned_abs()), owners.unsigned_abs());
         let group = runtime.new_group(comm);
         Ok(Self { runtime, comm, group, windows: 0, measured: None, calls })
@@ -66,7 +67,7 @@ impl Members {
         let mut comm = self.comm;
         // SAFETY: a communicator whose members all call this, and a live pointer.
         let code = unsafe { ffi::MPI_Comm_split(self.comm, part.into(), 0, &raw mut comm) };
-        MpiError::check("MPI_Comm_split", code)?;
+        check("MPI_Comm_split", code)?;
         return_errors(comm)?;
         Self::new(self.runtime.clone(), comm)
     }
@@ -85,7 +86,7 @@ impl Members {
                 ffi::MPI_Comm_free(&raw mut comm),
             ]
         };
-        codes.into_iter().try_for_each(|code| MpiError::check("MPI_Comm_split_type", code))?;
+        codes.into_iter().try_for_each(|code| check("MPI_Comm_split_type", code))?;
         Ok(size.unsigned_abs())
     }
 
@@ -141,7 +142,7 @@ impl Members {
     }
 
     /// Prints an error of MPI and turns it into one of an exchange.
-    fn system_error<T>(&self, result: Result<T, MpiError>) -> Result<T, ExchangeError> {
+    fn system_error<T>(&self, result: Result<T, OpenError>) -> Result<T, ExchangeError> {
         result.map_err(|error| {
             self.runtime.fail();
             eprintln!("{}: {error}", self.me());

@@ -10,7 +10,8 @@ use std::os::unix::fs::FileExt;
 
 use ::mpi::ffi;
 
-use super::MpiError;
+use super::OpenError;
+use super::error::check;
 use super::window::{POINTER_HANDLES, Window};
 use crate::NeedsOwner;
 
@@ -95,7 +96,7 @@ impl fmt::Display for Info {
 
 impl Info {
     /// The info of an open window, before the operations that need an owner's CPU are measured.
-    pub(super) fn of(window: &Window, requested: Option<bool>) -> Result<Self, MpiError> {
+    pub(super) fn of(window: &Window, requested: Option<bool>) -> Result<Self, OpenError> {
         let version = library_version();
         let found = component_of_window(window.handle());
         let has_choice = found.as_ref().is_some_and(|(_, file)| mentions_choice(file));
@@ -106,7 +107,7 @@ impl Info {
         let (mut major, mut minor) = (0, 0);
         // SAFETY: two live pointers.
         let code = unsafe { ffi::MPI_Get_version(&raw mut major, &raw mut minor) };
-        MpiError::check("MPI_Get_version", code)?;
+        check("MPI_Get_version", code)?;
         let of_window = window.acc_single_intrinsic()?;
         Ok(Self {
             library: name(&version),

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use ::mpi::ffi;
 
-use super::MpiError;
+use super::OpenError;
+use super::error::check;
 
 /// The time for which a wait only yields the CPU: most owners arrive at about the same time.
 const YIELDS_FOR: Duration = Duration::from_micros(200);
@@ -32,22 +33,22 @@ impl Pending {
     pub(super) unsafe fn start(
         call: &'static str,
         start: impl FnOnce(*mut ffi::MPI_Request) -> i32,
-    ) -> Result<Self, MpiError> {
+    ) -> Result<Self, OpenError> {
         // SAFETY: a constant of the library.
         let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
-        MpiError::check(call, start(&raw mut request))?;
+        check(call, start(&raw mut request))?;
         Ok(Self(request))
     }
 
     /// Waits until the request has completed, for at most `limit`; false if it has not.
-    pub(super) fn wait(mut self, limit: Duration) -> Result<bool, MpiError> {
+    pub(super) fn wait(mut self, limit: Duration) -> Result<bool, OpenError> {
         let start = Instant::now();
         loop {
             let mut ended = 0;
             // SAFETY: a request that was started and has not completed, and two live pointers.
             let code =
                 unsafe { ffi::MPI_Test(&raw mut self.0, &raw mut ended, ffi::RSMPI_STATUS_IGNORE) };
-            MpiError::check("MPI_Test", code)?;
+            check("MPI_Test", code)?;
             if ended != 0 {
                 return Ok(true);
             }
@@ -74,7 +75,7 @@ pub(super) struct EndlessReceive(ffi::MPI_Request);
 
 impl EndlessReceive {
     /// A receive by rank `me` from itself on `comm`.
-    pub(super) fn start(comm: ffi::MPI_Comm, me: u32) -> Result<Self, MpiError> {
+    pub(super) fn start(comm: ffi::MPI_Comm, me: u32) -> Result<Self, OpenError> {
         // SAFETY: a constant of the library.
         let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
         let me = me.cast_signed();
@@ -84,7 +85,7 @@ impl EndlessReceive {
             let byte = ffi::RSMPI_UINT8_T;
             ffi::MPI_Irecv(ptr::null_mut(), 0, byte, me, 0, comm, &raw mut request)
         };
-        MpiError::check("MPI_Irecv", code)?;
+        check("MPI_Irecv", code)?;
         Ok(Self(request))
     }
 

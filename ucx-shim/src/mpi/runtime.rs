@@ -8,7 +8,8 @@ use std::thread;
 
 use ::mpi::ffi;
 
-use super::MpiError;
+use super::OpenError;
+use super::error::check;
 use super::request::Pending;
 use super::window::Window;
 
@@ -88,7 +89,7 @@ impl Runtime {
 
     /// Frees the windows of `group` with serial numbers below `until`, which all members have
     /// retired. All members call it.
-    pub(super) fn free_until(&self, group: u32, until: u64) -> Result<(), MpiError> {
+    pub(super) fn free_until(&self, group: u32, until: u64) -> Result<(), OpenError> {
         let mut retired = self.retired.borrow_mut();
         let done = |name: &Name| name.group == group && name.serial < until;
         let mut done: Vec<_> = retired.extract_if(.., |(name, _)| done(name)).collect();
@@ -96,7 +97,7 @@ impl Runtime {
     }
 
     /// Waits until all members of `comm` have called it, for at most `limit`; false if one has not.
-    pub(super) fn barrier(&self, comm: ffi::MPI_Comm, limit: Duration) -> Result<bool, MpiError> {
+    pub(super) fn barrier(&self, comm: ffi::MPI_Comm, limit: Duration) -> Result<bool, OpenError> {
         // SAFETY: a communicator that lives as long as MPI; the call takes no other memory.
         let pending =
             unsafe { Pending::start("MPI_Ibarrier", |request| ffi::MPI_Ibarrier(comm, request))? };
@@ -112,10 +113,10 @@ impl Runtime {
     }
 
     /// Frees all windows, and ends MPI or frees the communicators. All ranks call it.
-    fn finalize(&self) -> Result<(), MpiError> {
+    fn finalize(&self) -> Result<(), OpenError> {
         if !self.barrier(self.all_ranks, self.limit)? {
             let text = "not all ranks reached the end of the job in time".to_owned();
-            return Err(MpiError { call: "MPI_Ibarrier", code: 0, text });
+            return Err(OpenError::Call { call: "MPI_Ibarrier", status: 0, text, advice: "" });
         }
         free(&mut self.retired.take())?;
         if !self.finalizes {
@@ -124,7 +125,7 @@ impl Runtime {
         }
         // SAFETY: all ranks call this, by the barrier, and nothing uses MPI any more, because all
         // its users hold this runtime.
-        MpiError::check("MPI_Finalize", unsafe { ffi::MPI_Finalize() })
+        check("MPI_Finalize", unsafe { ffi::MPI_Finalize() })
     }
 }
 
@@ -142,15 +143,15 @@ impl Drop for Runtime {
 
 /// Frees windows. Freeing is collective, so all ranks sort them in the same order: groups are
 /// created by collective calls, so that their numbers have the same order in all ranks.
-fn free(windows: &mut Vec<(Name, Window)>) -> Result<(), MpiError> {
+fn free(windows: &mut Vec<(Name, Window)>) -> Result<(), OpenError> {
     windows.sort_by_key(|(name, _)| *name);
     windows.drain(..).try_for_each(|(_, window)| window.free())
 }
 
 /// Frees a communicator. All its members call it.
-fn free_comm(mut comm: ffi::MPI_Comm) -> Result<(), MpiError> {
+fn free_comm(mut comm: ffi::MPI_Comm) -> Result<(), OpenError> {
     // SAFETY: a communicator that was created here, and that nothing uses any more.
-    MpiError::check("MPI_Comm_free", unsafe { ffi::MPI_Comm_free(&raw mut comm) })
+    check("MPI_Comm_free", unsafe { ffi::MPI_Comm_free(&raw mut comm) })
 }
 
 pub(super) fn abort(code: i32) -> ! {
@@ -160,8 +161,8 @@ pub(super) fn abort(code: i32) -> ! {
 }
 
 /// Makes calls on `comm` return errors instead of ending the job.
-pub(super) fn return_errors(comm: ffi::MPI_Comm) -> Result<(), MpiError> {
+pub(super) fn return_errors(comm: ffi::MPI_Comm) -> Result<(), OpenError> {
     // SAFETY: a communicator and a constant of the library.
     let code = unsafe { ffi::MPI_Comm_set_errhandler(comm, ffi::RSMPI_ERRORS_RETURN) };
-    MpiError::check("MPI_Comm_set_errhandler", code)
+    check("MPI_Comm_set_errhandler", code)
 }

@@ -6,10 +6,11 @@ use std::thread;
 
 use probeline_transport::{Exchange, Owner};
 
+use super::OpenError;
+use super::error::check;
 use super::exchange::Members;
 use super::in_flight::Operands;
 use super::window::{Call, Window};
-use super::{MpiError, OpenError};
 use crate::NeedsOwner;
 
 /// The times for which owners sleep. The later, longer sleeps are for ranks that get no CPU in time
@@ -107,14 +108,14 @@ impl Trial<'_> {
     }
 
     /// Reads whether `owner` is asleep.
-    fn read(&self, owner: Owner) -> Result<u64, MpiError> {
+    fn read(&self, owner: Owner) -> Result<u64, OpenError> {
         let [into, ..] = self.operands.at(0);
         self.run("MPI_Get", owner, ASLEEP, Call::Get(into, 1))
     }
 
     /// Compares a word that is always 0 with 0 and swaps 0 in: the operands are zero since they
     /// were allocated.
-    fn compare_and_swap(&self, owner: Owner) -> Result<u64, MpiError> {
+    fn compare_and_swap(&self, owner: Owner) -> Result<u64, OpenError> {
         let call = Call::CompareAndSwap(self.operands.at(0));
         self.run("MPI_Compare_and_swap", owner, TRIED, call)
     }
@@ -126,10 +127,10 @@ impl Trial<'_> {
         owner: Owner,
         index: u64,
         call: Call,
-    ) -> Result<u64, MpiError> {
+    ) -> Result<u64, OpenError> {
         // SAFETY: words of the first place, which nothing else uses until the flush.
-        MpiError::check(name, unsafe { self.window.start(owner, index, call) })?;
-        MpiError::check("MPI_Win_flush", self.window.flush(owner))?;
+        check(name, unsafe { self.window.start(owner, index, call) })?;
+        check("MPI_Win_flush", self.window.flush(owner))?;
         Ok(self.operands.result(0))
     }
 }

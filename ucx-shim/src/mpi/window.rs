@@ -6,10 +6,11 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 use ::mpi::ffi;
-use probeline_transport::engine::SetupError;
+use probeline_transport::SetupError;
 use probeline_transport::{LINE_WORDS, Owner, WORD_BYTES};
 
-use super::{MpiError, OpenError};
+use super::OpenError;
+use super::error::check;
 
 /// The info key of Open MPI for atomics of the device or the CPU.
 const ACC_SINGLE_INTRINSIC: &CStr = c"acc_single_intrinsic";
@@ -86,7 +87,7 @@ impl Window {
                 &raw mut handle,
             )
         };
-        MpiError::check("MPI_Win_allocate", code)?;
+        check("MPI_Win_allocate", code)?;
         const NO_MEMORY: &str = "MPI_Win_allocate gave no memory: choose fewer words";
         let base = NonNull::new(base).ok_or(SetupError::Sizes(NO_MEMORY))?;
         // SAFETY: constants of the library.
@@ -102,7 +103,7 @@ impl Window {
         }
         // SAFETY: a window and a constant of the library.
         let code = unsafe { ffi::MPI_Win_set_errhandler(self.handle, ffi::RSMPI_ERRORS_RETURN) };
-        MpiError::check("MPI_Win_set_errhandler", code)?;
+        check("MPI_Win_set_errhandler", code)?;
         let model = self.model()?;
         if model != UNIFIED {
             return Err(OpenError::NotUnified { model });
@@ -113,12 +114,12 @@ impl Window {
         let no_check = ffi::MPI_MODE_NOCHECK as c_int;
         // SAFETY: a window without an open epoch.
         let code = unsafe { ffi::MPI_Win_lock_all(no_check, self.handle) };
-        MpiError::check("MPI_Win_lock_all", code)?;
+        check("MPI_Win_lock_all", code)?;
         Ok(())
     }
 
     /// The number of the window's memory model.
-    fn model(&self) -> Result<c_int, MpiError> {
+    fn model(&self) -> Result<c_int, OpenError> {
         let (mut value, mut there) = (ptr::null_mut::<c_int>(), 0);
         #[allow(clippy::cast_possible_wrap, reason = "a small number")]
         let key = ffi::MPI_WIN_MODEL as c_int;
@@ -127,7 +128,7 @@ impl Window {
         let code = unsafe {
             ffi::MPI_Win_get_attr(self.handle, key, (&raw mut value).cast(), &raw mut there)
         };
-        MpiError::check("MPI_Win_get_attr", code)?;
+        check("MPI_Win_get_attr", code)?;
         if there == 0 || value.is_null() {
             return Ok(-1);
         }
@@ -136,11 +137,11 @@ impl Window {
     }
 
     /// Open MPI's "acc_single_intrinsic" in the window's info, if it is there.
-    pub(super) fn acc_single_intrinsic(&self) -> Result<Option<bool>, MpiError> {
+    pub(super) fn acc_single_intrinsic(&self) -> Result<Option<bool>, OpenError> {
         let mut info = Info::null();
         // SAFETY: a window, and a live pointer to an info, which is freed when dropped.
         let code = unsafe { ffi::MPI_Win_get_info(self.handle, &raw mut info.0) };
-        MpiError::check("MPI_Win_get_info", code)?;
+        check("MPI_Win_get_info", code)?;
         Ok(info.get(ACC_SINGLE_INTRINSIC)?.map(|value| value == "true" || value == "1"))
     }
 
@@ -200,13 +201,13 @@ impl Window {
     }
 
     /// Ends the epoch and frees the memory. All members call it.
-    pub(super) fn free(mut self) -> Result<(), MpiError> {
+    pub(super) fn free(mut self) -> Result<(), OpenError> {
         // SAFETY: a window with an open epoch. `self` is taken, so that nothing refers to the
         // words.
         let codes = unsafe {
             [ffi::MPI_Win_unlock_all(self.handle), ffi::MPI_Win_free(&raw mut self.handle)]
         };
-        codes.into_iter().try_for_each(|code| MpiError::check("MPI_Win_free", code))
+        codes.into_iter().try_for_each(|code| check("MPI_Win_free", code))
     }
 }
 
@@ -226,20 +227,20 @@ impl Info {
         Self(unsafe { ffi::RSMPI_INFO_NULL })
     }
 
-    fn new() -> Result<Self, MpiError> {
+    fn new() -> Result<Self, OpenError> {
         let mut info = Self::null();
         // SAFETY: a live pointer.
-        MpiError::check("MPI_Info_create", unsafe { ffi::MPI_Info_create(&raw mut info.0) })?;
+        check("MPI_Info_create", unsafe { ffi::MPI_Info_create(&raw mut info.0) })?;
         Ok(info)
     }
 
-    fn set(&self, key: &CStr, value: &CStr) -> Result<(), MpiError> {
+    fn set(&self, key: &CStr, value: &CStr) -> Result<(), OpenError> {
         // SAFETY: an info, and two strings, which are copied.
         let code = unsafe { ffi::MPI_Info_set(self.0, key.as_ptr(), value.as_ptr()) };
-        MpiError::check("MPI_Info_set", code)
+        check("MPI_Info_set", code)
     }
 
-    fn get(&self, key: &CStr) -> Result<Option<String>, MpiError> {
+    fn get(&self, key: &CStr) -> Result<Option<String>, OpenError> {
         let (mut value, mut there) = ([0_u8; 64], 0);
         let room = c_int::try_from(value.len() - 1).unwrap_or(0);
         // SAFETY: an info, a string, and live pointers, with one byte beyond `room` for the NUL.
@@ -247,7 +248,7 @@ impl Info {
             let value = value.as_mut_ptr().cast();
             ffi::MPI_Info_get(self.0, key.as_ptr(), room, value, &raw mut there)
         };
-        MpiError::check("MPI_Info_get", code)?;
+        check("MPI_Info_get", code)?;
         let value = CStr::from_bytes_until_nul(&value).unwrap_or_default();
         Ok((there != 0).then(|| value.to_string_lossy().into_owned()))
     }

@@ -8,9 +8,10 @@ use std::rc::Rc;
 
 use ::mpi::ffi;
 
+use super::OpenError;
+use super::error::check;
 use super::exchange::Members;
 use super::runtime::{Runtime, abort, return_errors};
-use super::{MpiError, OpenError};
 
 /// A communicator as the C interface of the MPI library has it.
 pub type RawComm = ffi::MPI_Comm;
@@ -56,7 +57,7 @@ impl World {
             let wanted = ffi::RSMPI_THREAD_FUNNELED;
             ffi::MPI_Init_thread(ptr::null_mut(), ptr::null_mut(), wanted, &raw mut provided)
         };
-        MpiError::check("MPI_Init_thread", code)?;
+        check("MPI_Init_thread", code)?;
         // SAFETY: a constant of the library.
         let world = unsafe { ffi::RSMPI_COMM_WORLD };
         return_errors(world)?;
@@ -129,10 +130,10 @@ fn is_running() -> bool {
 
 /// A communicator with the members of `comm`, whose calls return errors. It has no time limit of
 /// its own, so its callers wait in a barrier before.
-fn duplicate(comm: ffi::MPI_Comm) -> Result<ffi::MPI_Comm, MpiError> {
+fn duplicate(comm: ffi::MPI_Comm) -> Result<ffi::MPI_Comm, OpenError> {
     let mut copy = comm;
     // SAFETY: a communicator, and a live pointer.
-    MpiError::check("MPI_Comm_dup", unsafe { ffi::MPI_Comm_dup(comm, &raw mut copy) })?;
+    check("MPI_Comm_dup", unsafe { ffi::MPI_Comm_dup(comm, &raw mut copy) })?;
     return_errors(copy)?;
     Ok(copy)
 }

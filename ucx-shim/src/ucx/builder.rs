@@ -24,15 +24,6 @@ pub enum Progress {
     Caller,
 }
 
-impl fmt::Display for Progress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Thread => "thread",
-            Self::Caller => "caller",
-        })
-    }
-}
-
 /// The atomics that UCP uses: `UCX_ATOMIC_MODE`, whose third value lets UCX choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Atomics {
@@ -107,34 +98,20 @@ impl Builder {
         self
     }
 
-    /// Sets the index of this node's address in the port's GID table: `UCX_IB_GID_INDEX`. With
-    /// `None` the environment or UCX decides.
-    #[must_use]
-    pub fn gid_index(mut self, index: Option<u8>) -> Self {
-        self.gid_index = index;
-        self
-    }
+    probeline_transport::setters! {
+        /// Sets the index of this node's address in the port's GID table: `UCX_IB_GID_INDEX`. With
+        /// `None` the environment or UCX decides.
+        gid_index: Option<u8>,
 
-    /// Sets the atomics that UCX uses: `UCX_ATOMIC_MODE`.
-    #[must_use]
-    pub fn atomics(mut self, atomics: Atomics) -> Self {
-        self.atomics = atomics;
-        self
-    }
+        /// Sets the atomics that UCX uses: `UCX_ATOMIC_MODE`.
+        atomics: Atomics,
 
-    /// Sets which thread progresses peers' operations on this owner's window.
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
-        self
-    }
+        /// Sets which thread progresses peers' operations on this owner's window.
+        progress: Progress,
 
-    /// States that a READ over these transports never brings a torn word, which neither UCX nor a
-    /// specification promises: [`Caps::word_reads_whole`]. If this is wrong, a table loses data.
-    #[must_use]
-    pub fn word_reads_whole(mut self, whole: bool) -> Self {
-        self.word_reads_whole = whole;
-        self
+        /// States that a READ over these transports never brings a torn word, which neither UCX nor a
+        /// specification promises: [`Caps::word_reads_whole`]. If this is wrong, a table loses data.
+        word_reads_whole: bool,
     }
 
     /// Opens this owner's engine. Every member of `exchange` calls it, in the thread that will use

@@ -1,6 +1,6 @@
 //! The connection information that the owners exchange when they open their engines.
 
-use probeline_transport::engine::SetupError;
+use probeline_transport::SetupError;
 use probeline_transport::engine::setup::{agree, gather, gather_records};
 use probeline_transport::{Exchange, Fingerprint, Owner};
 
@@ -56,8 +56,14 @@ impl ConnectionInfo {
     pub(super) fn agree(&self, owner: Owner, other: &Self) -> Result<(), SetupError> {
         agree(owner, "words in a window", self.window_words, other.window_words)?;
         agree(owner, "words in a slot", self.slot_words, other.slot_words)?;
-        agree(owner, "as atomic mode", self.atomics, other.atomics)?;
-        agree(owner, "as progress", self.progress, other.progress)
+        agree(
+            owner,
+            "as atomic mode (0: cpu, 1: device)",
+            self.atomics as u64,
+            other.atomics as u64,
+        )?;
+        let what = "as progress (0: thread, 1: caller)";
+        agree(owner, what, self.progress as u64, other.progress as u64)
     }
 
     fn record(&self) -> [u64; WORDS] {
@@ -120,14 +126,6 @@ mod tests {
             self.calls += 1;
             self.max_bytes = self.max_bytes.max(mine.len());
             Alone.all_gather(mine, all)
-        }
-
-        fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
-            Alone.all_to_all(mine, theirs)
-        }
-
-        fn barrier(&mut self) -> Result<(), ExchangeError> {
-            Alone.barrier()
         }
     }
 

@@ -12,7 +12,8 @@ use probeline_ucx_sys::{
     UCS_OK, Ucp, ucp_config_t, ucp_context_attr_t, ucp_context_h, ucp_init, ucp_params_t,
 };
 
-use super::{CallFailed, OpenError, Progress};
+use super::error::check;
+use super::{OpenError, Progress};
 
 /// An open context. Its workers and mappings share it; it is closed after the last of them.
 #[derive(Debug)]
@@ -46,19 +47,19 @@ impl Context {
         let mut handle = ptr::null_mut();
         // SAFETY: live pointers; the fields in the mask are set.
         let status = unsafe { ucp_init(&ucp, &raw const params, config.handle, &raw mut handle) };
-        CallFailed::check(&ucp, "ucp_init", status)?;
+        check(&ucp, "ucp_init", status)?;
         let mut context = Self { ucp, handle, request_bytes: 0 };
         context.request_bytes = context.query_request_bytes()?;
         Ok(Rc::new(context))
     }
 
-    fn query_request_bytes(&self) -> Result<usize, CallFailed> {
+    fn query_request_bytes(&self) -> Result<usize, OpenError> {
         // SAFETY: a struct of integers and characters, for which zero is valid.
         let mut attributes: ucp_context_attr_t = unsafe { core::mem::zeroed() };
         attributes.field_mask = UCP_ATTR_FIELD_REQUEST_SIZE.into();
         // SAFETY: an open context, and a live struct whose mask is set.
         let status = unsafe { (self.ucp.ucp_context_query)(self.handle, &raw mut attributes) };
-        CallFailed::check(&self.ucp, "ucp_context_query", status)?;
+        check(&self.ucp, "ucp_context_query", status)?;
         Ok(attributes.request_size)
     }
 
@@ -93,7 +94,7 @@ impl Config {
         let mut handle = ptr::null_mut();
         // SAFETY: null for no prefix and no file, and a live pointer for the result.
         let status = unsafe { (ucp.ucp_config_read)(ptr::null(), ptr::null(), &raw mut handle) };
-        CallFailed::check(&ucp, "ucp_config_read", status)?;
+        check(&ucp, "ucp_config_read", status)?;
         let config = Self { ucp, handle };
         let version = version(&ucp);
         settings.0.iter().try_for_each(|(name, value)| config.modify(&version, name, value))?;

@@ -12,7 +12,7 @@ use probeline_transport::engine::{
 };
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Request,
-    Segment, SlotError, StableMemory, Token, Transport,
+    Segment, StableMemory, Token, Transport,
 };
 use probeline_ucx_sys::{
     UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_CSWAP, UCS_OK, Ucp, ucs_status_ptr_t, ucs_status_t,
@@ -435,12 +435,12 @@ impl Transport for Engine {
     }
 
     #[inline]
-    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
         self.parts.slots.landed(at, self.ended.popped())
     }
 
     #[inline]
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
         self.parts.slots.staged(at, self.ended.popped())
     }
 

@@ -6,8 +6,9 @@ use core::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use core::time::Duration;
 use std::thread;
 
+use probeline_transport::SetupError;
 use probeline_transport::engine::setup::together;
-use probeline_transport::engine::{Deadline, SetupError, Slots};
+use probeline_transport::engine::{Deadline, Slots};
 use probeline_transport::{
     Completion, Exchange, Local, Owner, RemoteWord, Request, Segment, Slot, Token, Transport,
 };
@@ -140,7 +141,7 @@ impl Builder {
             let peer = Peer::connect(&parts.worker, info);
             parts.peers.push(peer.map_err(|source| {
                 let tls = self.tls_in_force().unwrap_or_else(|| "all".into());
-                OpenError::NoConnection { owner, tls, source }
+                OpenError::NoConnection { owner, tls, source: Box::new(source) }
             })?);
         }
         if let Some(worker) = &parts.for_peers {

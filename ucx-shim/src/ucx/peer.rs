@@ -8,8 +8,9 @@ use probeline_ucx_sys::{
     UCP_ERR_HANDLING_MODE_NONE, ucp_ep_h, ucp_ep_params_t, ucp_rkey_h,
 };
 
-use super::CallFailed;
+use super::OpenError;
 use super::connection_info::ConnectionInfo;
+use super::error::check;
 use super::worker::Worker;
 
 /// A connection to one owner. Its endpoint is destroyed with the worker.
@@ -23,7 +24,7 @@ pub(super) struct Peer {
 
 impl Peer {
     /// Creates an endpoint of `worker`, before which the result is dropped.
-    pub(super) fn connect(worker: &Worker, info: &ConnectionInfo) -> Result<Self, CallFailed> {
+    pub(super) fn connect(worker: &Worker, info: &ConnectionInfo) -> Result<Self, OpenError> {
         let endpoint = create_endpoint(worker, &info.worker)?;
         let ucp = worker.context.ucp;
         let mut handle = ptr::null_mut();
@@ -32,7 +33,7 @@ impl Peer {
         let status = unsafe {
             (ucp.ucp_ep_rkey_unpack)(endpoint, info.key.as_ptr().cast(), &raw mut handle)
         };
-        CallFailed::check(&ucp, "ucp_ep_rkey_unpack", status)?;
+        check(&ucp, "ucp_ep_rkey_unpack", status)?;
         let key = Key { destroy: ucp.ucp_rkey_destroy, handle };
         Ok(Self { endpoint, key, address: info.address })
     }
@@ -44,7 +45,7 @@ impl Peer {
     }
 }
 
-fn create_endpoint(worker: &Worker, address: &[u8]) -> Result<ucp_ep_h, CallFailed> {
+fn create_endpoint(worker: &Worker, address: &[u8]) -> Result<ucp_ep_h, OpenError> {
     // SAFETY: a struct of integers, pointers and optional functions, for which zero is valid; UCP
     // reads only the fields in the mask.
     let mut params: ucp_ep_params_t = unsafe { core::mem::zeroed() };
@@ -57,7 +58,7 @@ fn create_endpoint(worker: &Worker, address: &[u8]) -> Result<ucp_ep_h, CallFail
     // SAFETY: a live worker, the address of another one, and live pointers.
     let status =
         unsafe { (ucp.ucp_ep_create)(worker.calls.handle, &raw const params, &raw mut endpoint) };
-    CallFailed::check(ucp, "ucp_ep_create", status)?;
+    check(ucp, "ucp_ep_create", status)?;
     Ok(endpoint)
 }
 

@@ -9,7 +9,8 @@ use core::cell::{Cell, RefCell};
 use core::ffi::c_void;
 use std::rc::Rc;
 
-use probeline_transport::engine::{Memory, Ring, SetupError};
+use probeline_transport::SetupError;
+use probeline_transport::engine::{Memory, Ring};
 use probeline_transport::{LINE_BYTES, LINE_WORDS, WORD_BYTES};
 use probeline_ucx_sys::{
     UCP_OP_ATTR_FIELD_CALLBACK, UCP_OP_ATTR_FIELD_DATATYPE, UCP_OP_ATTR_FIELD_REPLY_BUFFER,

@@ -8,16 +8,18 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use std::rc::Rc;
 
+use probeline_transport::SetupError;
 use probeline_transport::WORD_BYTES;
-use probeline_transport::engine::{Memory, SetupError};
+use probeline_transport::engine::Memory;
 use probeline_ucx_sys::{
     UCP_MEM_ATTR_FIELD_ADDRESS, UCP_MEM_ATTR_FIELD_LENGTH, UCP_MEM_MAP_ALLOCATE,
     UCP_MEM_MAP_PARAM_FIELD_ADDRESS, UCP_MEM_MAP_PARAM_FIELD_FLAGS, UCP_MEM_MAP_PARAM_FIELD_LENGTH,
     ucp_mem_attr_t, ucp_mem_h, ucp_mem_map_params_t,
 };
 
+use super::OpenError;
 use super::context::Context;
-use super::{CallFailed, OpenError};
+use super::error::check;
 
 /// A window in memory that UCX has allocated.
 #[derive(Debug)]
@@ -45,7 +47,7 @@ impl Window {
             first: first.unwrap_or(NonNull::dangling()),
             words: if first.is_some() { words } else { 0 },
         };
-        CallFailed::check(&context.ucp, "ucp_mem_query", status)?;
+        check(&context.ucp, "ucp_mem_query", status)?;
         if window.words == 0 || !window.first.is_aligned() || found.length < bytes {
             return Err(
                 SetupError::Sizes("UCX gave no memory for the window: choose fewer words").into()
@@ -70,14 +72,14 @@ impl Window {
     }
 
     /// The key that peers need to access the words.
-    pub(super) fn pack_key(&self) -> Result<Vec<u8>, CallFailed> {
+    pub(super) fn pack_key(&self) -> Result<Vec<u8>, OpenError> {
         let Mapping { context, handle } = &self.mapping;
         let ucp = &context.ucp;
         let (mut key, mut bytes) = (ptr::null_mut(), 0);
         // SAFETY: a context, memory mapped in it, and live pointers for the results.
         let status =
             unsafe { (ucp.ucp_rkey_pack)(context.handle, *handle, &raw mut key, &raw mut bytes) };
-        CallFailed::check(ucp, "ucp_rkey_pack", status)?;
+        check(ucp, "ucp_rkey_pack", status)?;
         // SAFETY: the key has this number of bytes until it is released, below.
         let copy = unsafe { slice::from_raw_parts(key.cast::<u8>(), bytes) }.to_vec();
         // SAFETY: packed above, and released once.
@@ -123,7 +125,7 @@ impl Mapping {
         // memory, which the caller of `of` keeps until the mapping is dropped.
         let status =
             unsafe { (ucp.ucp_mem_map)(context.handle, &raw const params, &raw mut handle) };
-        CallFailed::check(ucp, "ucp_mem_map", status)?;
+        check(ucp, "ucp_mem_map", status)?;
         Ok(Self { context: Rc::clone(context), handle })
     }
 }

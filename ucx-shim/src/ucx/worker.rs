@@ -14,8 +14,9 @@ use probeline_ucx_sys::{
     ucp_worker_h, ucp_worker_params_t,
 };
 
+use super::OpenError;
 use super::context::Context;
-use super::{CallFailed, OpenError};
+use super::error::{check, failed};
 
 /// A worker, for one thread at a time.
 #[derive(Debug)]
@@ -25,7 +26,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn create(context: &Rc<Context>) -> Result<Self, CallFailed> {
+    pub(super) fn create(context: &Rc<Context>) -> Result<Self, OpenError> {
         // SAFETY: a struct of integers, pointers and arrays of them, for which zero is valid; UCP
         // reads only the fields in the mask.
         let mut params: ucp_worker_params_t = unsafe { core::mem::zeroed() };
@@ -36,19 +37,19 @@ impl Worker {
         // SAFETY: an open context and live pointers; the field in the mask is set.
         let status =
             unsafe { (ucp.ucp_worker_create)(context.handle, &raw const params, &raw mut handle) };
-        CallFailed::check(ucp, "ucp_worker_create", status)?;
+        check(ucp, "ucp_worker_create", status)?;
         Ok(Self { context: Rc::clone(context), calls: WorkerCalls { ucp: *ucp, handle } })
     }
 
     /// The address that peers' endpoints connect to.
-    pub(super) fn address(&self) -> Result<Vec<u8>, CallFailed> {
+    pub(super) fn address(&self) -> Result<Vec<u8>, OpenError> {
         let ucp = &self.context.ucp;
         let (mut address, mut bytes) = (ptr::null_mut(), 0);
         // SAFETY: a live worker and live pointers for the results.
         let status = unsafe {
             (ucp.ucp_worker_get_address)(self.calls.handle, &raw mut address, &raw mut bytes)
         };
-        CallFailed::check(ucp, "ucp_worker_get_address", status)?;
+        check(ucp, "ucp_worker_get_address", status)?;
         // SAFETY: the address has this number of bytes until it is released, below.
         let copy = unsafe { slice::from_raw_parts(address.cast::<u8>(), bytes) }.to_vec();
         // SAFETY: the address is of this worker and is released once.
@@ -57,12 +58,12 @@ impl Worker {
     }
 
     /// The descriptor that becomes readable when the armed worker has something to progress.
-    fn event_fd(&self) -> Result<c_int, CallFailed> {
+    fn event_fd(&self) -> Result<c_int, OpenError> {
         let mut fd = -1;
         // SAFETY: a live worker and a live pointer for the result.
         let status =
             unsafe { (self.context.ucp.ucp_worker_get_efd)(self.calls.handle, &raw mut fd) };
-        CallFailed::check(&self.context.ucp, "ucp_worker_get_efd", status)?;
+        check(&self.context.ucp, "ucp_worker_get_efd", status)?;
         Ok(fd)
     }
 
@@ -111,12 +112,12 @@ impl WorkerCalls {
     }
 
     /// Arms the descriptor. Returns false if the worker must be progressed first.
-    fn arm(&self) -> Result<bool, CallFailed> {
+    fn arm(&self) -> Result<bool, OpenError> {
         // SAFETY: as in `progress`.
         match unsafe { (self.ucp.ucp_worker_arm)(self.handle) } {
             UCS_OK => Ok(true),
             UCS_ERR_BUSY => Ok(false),
-            status => Err(CallFailed::of(&self.ucp, "ucp_worker_arm", status)),
+            status => Err(failed(&self.ucp, "ucp_worker_arm", status)),
         }
     }
 }

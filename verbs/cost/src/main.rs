@@ -73,7 +73,7 @@ fn read_batch(
 ) -> u64 {
     for id in first..first + BATCH as u64 {
         let request = reader.request(id).unwrap();
-        list.push(&request).unwrap();
+        assert!(list.push(&request));
     }
     reader.pair.post_list(list).unwrap();
     let (mut ended, mut sum) = (0, 0);

@@ -72,73 +72,39 @@ impl Builder {
         self
     }
 
-    /// Sets the device's port, counted from 1; `None` selects the first active one.
-    #[must_use]
-    pub fn port(mut self, port: Option<u8>) -> Self {
-        self.port = port;
-        self
-    }
+    probeline_transport::setters! {
+        /// Sets the device's port, counted from 1; `None` selects the first active one.
+        port: Option<u8>,
 
-    /// Sets the index of the GID; `None` selects the first routable RoCE v2 one on Ethernet, and
-    /// the first one on InfiniBand.
-    #[must_use]
-    pub fn gid_index(mut self, index: Option<u8>) -> Self {
-        self.gid_index = index;
-        self
-    }
+        /// Sets the index of the GID; `None` selects the first routable RoCE v2 one on Ethernet, and
+        /// the first one on InfiniBand.
+        gid_index: Option<u8>,
 
-    /// Sets how long a request is retried. A lost owner is detected after this time.
-    #[must_use]
-    pub fn retry(mut self, retry: Retry) -> Self {
-        self.retry = retry;
-        self
-    }
+        /// Sets how long a request is retried. A lost owner is detected after this time.
+        retry: Retry,
 
-    /// Sets the maximum number of READs and atomics outstanding on a queue pair, at least 1. The
-    /// devices of both ends limit it too.
-    #[must_use]
-    pub fn rd_atomic(mut self, rd_atomic: u8) -> Self {
-        self.rd_atomic = rd_atomic;
-        self
-    }
+        /// Sets the maximum number of READs and atomics outstanding on a queue pair, at least 1. The
+        /// devices of both ends limit it too.
+        rd_atomic: u8,
 
-    /// Sets the index of the partition key in the port's table. [default: 0]
-    #[must_use]
-    pub fn pkey_index(mut self, index: u16) -> Self {
-        self.pkey_index = index;
-        self
-    }
+        /// Sets the index of the partition key in the port's table. [default: 0]
+        pkey_index: u16,
 
-    /// Sets the service level on InfiniBand, 0 to 15, or the priority on Ethernet, 0 to 7.
-    #[must_use]
-    pub fn service_level(mut self, level: u8) -> Self {
-        self.service_level = level;
-        self
-    }
+        /// Sets the service level on InfiniBand, 0 to 15, or the priority on Ethernet, 0 to 7.
+        service_level: u8,
 
-    /// Sets the traffic class: on Ethernet DSCP in the upper six bits, and ECN.
-    #[must_use]
-    pub fn traffic_class(mut self, class: u8) -> Self {
-        self.traffic_class = class;
-        self
-    }
+        /// Sets the traffic class: on Ethernet DSCP in the upper six bits, and ECN.
+        traffic_class: u8,
 
-    /// States that a READ over these devices never brings a torn word, which no specification
-    /// promises: [`Caps::word_reads_whole`](probeline_transport::Caps::word_reads_whole). If this
-    /// is wrong, a table loses data.
-    #[must_use]
-    pub fn word_reads_whole(mut self, whole: bool) -> Self {
-        self.word_reads_whole = whole;
-        self
-    }
+        /// States that a READ over these devices never brings a torn word, which no specification
+        /// promises: [`Caps::word_reads_whole`](probeline_transport::Caps::word_reads_whole). If this
+        /// is wrong, a table loses data.
+        word_reads_whole: bool,
 
-    /// Sets the NUMA node and the page size of the window. The default node is the device's, if it
-    /// is known. A refused policy is not an error: see [`Engine::policy_refused`].
-    #[cfg(feature = "pin")]
-    #[must_use]
-    pub fn memory(mut self, policy: probeline_pin::MemoryPolicy) -> Self {
-        self.memory = policy;
-        self
+        /// Sets the NUMA node and the page size of the window. The default node is the device's, if it
+        /// is known. A refused policy is not an error: see [`Engine::policy_refused`].
+        #[cfg(feature = "pin")]
+        memory: probeline_pin::MemoryPolicy,
     }
 
     /// Opens this owner's engine, with the window in memory from `pin`. Every member of `exchange`

@@ -87,7 +87,7 @@ impl Connection {
     /// Appends a request to the list for the next doorbell; `false` if the list has no room.
     #[inline]
     pub(super) fn push(&mut self, request: &WorkRequest) -> bool {
-        self.list.push(request).is_ok()
+        self.list.push(request)
     }
 
     /// Makes room in the list, which is empty, until the doorbell.

@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use probeline_transport::engine::SetupError;
+use probeline_transport::SetupError;
 use probeline_transport::engine::setup::{agree, gather_records};
 use probeline_transport::{Exchange, Fingerprint, Owner};
 

@@ -4,11 +4,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use probeline_transport::Owner;
-use probeline_transport::engine::SetupError;
+use probeline_transport::SetupError;
 use thiserror::Error;
 
-use super::self_test::SelfTestFailed;
-use crate::{Gid, GidError, GidKind, LinkLayer, LoadError, VerbFailed};
+use crate::{Gid, GidKind, LinkLayer, LoadError, PortError, VerbFailed};
 
 /// The reason why an engine could not be opened. If one owner fails, all do.
 #[derive(Clone, Debug, Error)]
@@ -46,7 +45,7 @@ pub enum OpenError {
         /// The port.
         port: u8,
         /// The reason.
-        source: GidError,
+        source: PortError,
     },
     /// The device has no atomics.
     #[error(
@@ -66,7 +65,7 @@ pub enum OpenError {
         /// The device.
         device: String,
         /// The failure.
-        source: SelfTestFailed,
+        source: PortError,
     },
     /// The owners cannot open engines together.
     #[error(transparent)]

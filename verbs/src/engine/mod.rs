@@ -45,7 +45,6 @@ pub use builder::Builder;
 pub use error::OpenError;
 pub use link::Link;
 pub use open::MAX_DEPTH;
-pub use self_test::SelfTestFailed;
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -55,7 +54,7 @@ use core::time::Duration;
 use probeline_transport::engine::{Deadline, Ledger, Operation, monotonic_now, own_words};
 use probeline_transport::{
     Caps, Completion, Fault, Geometry, Local, OpError, Owner, PostError, RemoteWord, Request,
-    Segment, SlotError, StableMemory, Token, Transport,
+    Segment, StableMemory, Token, Transport,
 };
 
 use crate::{PostFailed, WorkCompletion, WorkRequest};
@@ -295,12 +294,12 @@ impl Transport for Engine {
     }
 
     #[inline]
-    fn landed(&self, at: Local) -> Result<&[u64], SlotError> {
+    fn landed(&self, at: Local) -> Result<&[u64], PostError> {
         self.parts.private.slots.landed(at, u64::MAX)
     }
 
     #[inline]
-    fn staged(&mut self, at: Local) -> Result<&mut [u64], SlotError> {
+    fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError> {
         self.parts.private.slots.staged(at, u64::MAX)
     }
 

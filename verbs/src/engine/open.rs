@@ -7,20 +7,21 @@ use alloc::vec::Vec;
 use core::sync::atomic::Ordering::SeqCst;
 use core::time::Duration;
 
+use probeline_transport::SetupError;
+use probeline_transport::engine::Deadline;
 use probeline_transport::engine::setup::{check_sizes, random};
-use probeline_transport::engine::{Deadline, SetupError};
 use probeline_transport::{AtomicScope, Caps, Geometry, Owner};
 
 use super::connection::{Connection, control_words};
 use super::connection_info::ConnectionInfo;
 use super::link::Link;
 use super::private::{Allocation, Private};
-use super::self_test::{SelfTest, SelfTestFailed};
+use super::self_test::SelfTest;
 use super::{Builder, DEVICE_PATIENCE, OWN_REQUESTS, OpenError};
 use crate::memory::MESSAGE_LIMIT_BYTES;
 use crate::{
     Access, AtomicCapability, Capacity, CompletionQueue, Context, Device, DeviceLimits, DeviceList,
-    GidEntry, INLINE_WORDS, Init, Library, Memory, MemoryRegion, Path, Peer, Port,
+    GidEntry, INLINE_WORDS, Init, Library, Memory, MemoryRegion, Path, Peer, Port, PortError,
     ProtectionDomain, QueuePair, ReadyToReceive, Reset, Retry, VerbFailed,
 };
 
@@ -321,10 +322,10 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    fn self_test(&mut self, me: Owner, retry: Retry) -> Result<(), SelfTestFailed> {
+    fn self_test(&mut self, me: Owner, retry: Retry) -> Result<(), PortError> {
         let connection = self.connections.get_mut(me.0 as usize);
         let scratch = self.window.words().first();
-        let (connection, scratch) = connection.zip(scratch).ok_or(SelfTestFailed::NotRun)?;
+        let (connection, scratch) = connection.zip(scratch).ok_or(PortError::NotRun)?;
         let test = SelfTest {
             connection,
             completions: &mut self.completions,

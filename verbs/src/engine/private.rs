@@ -9,9 +9,8 @@ use core::slice;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
-use probeline_transport::engine::{
-    InFlight, Memory as HeapMemory, PrivateMemory, Releases, SetupError, Slots,
-};
+use probeline_transport::SetupError;
+use probeline_transport::engine::{InFlight, Memory as HeapMemory, PrivateMemory, Releases, Slots};
 use probeline_transport::{LINE_BYTES, LINE_WORDS, Local, Sizes};
 use volatile::VolatilePtr;
 use volatile::access::ReadOnly;

@@ -4,11 +4,10 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 
 use probeline_transport::engine::Deadline;
-use thiserror::Error;
 
 use super::connection::{Connection, SCRATCH};
 use super::private::{OwnWord, Private};
-use crate::{CompletionQueue, LocalRange, PostFailed, RemoteAddress, Status, VerbFailed};
+use crate::{CompletionQueue, LocalRange, PortError, RemoteAddress};
 use crate::{WorkCompletion, WorkRequest};
 
 /// Two values without equal bytes, so that a wrong byte order shows.
@@ -22,60 +21,6 @@ const FAILED_SWAPS: u32 = 16;
 const LOADS_PER_STORE: u32 = 16;
 /// The first value that the CPU stores; no stored value is near [`OTHER`].
 const FIRST_STORED: u64 = 1;
-
-/// The reason why the self-test failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum SelfTestFailed {
-    /// A request was not posted.
-    #[error("{0}")]
-    Post(PostFailed),
-    /// Polling failed.
-    #[error("{0}")]
-    Poll(VerbFailed),
-    /// A request failed.
-    #[error("a request to this port itself failed: {0}")]
-    Status(Status),
-    /// A request did not complete in time.
-    #[error("a request to this port itself never completed")]
-    TimedOut,
-    /// Values have the wrong byte order, as with old firmware.
-    #[error("{operation}: values are in big-endian order, not the host's")]
-    ByteOrder {
-        /// The operation.
-        operation: &'static str,
-    },
-    /// The test could not run: the engine cannot access its own words.
-    #[error("the engine cannot access its own words")]
-    NotRun,
-    /// A failed compare-and-swap has overwritten a store of the CPU with the old value.
-    #[error(
-        "a compare-and-swap that failed wrote the old value back: {found:#x} where the CPU had \
-         stored {stored:#x} meanwhile"
-    )]
-    StoreUndone {
-        /// The last value that the CPU stored.
-        stored: u64,
-        /// The value of the word afterwards.
-        found: u64,
-    },
-    /// The operation completed without changing the word.
-    #[error("{operation} completes without changing the word")]
-    NoEffect {
-        /// The operation.
-        operation: &'static str,
-    },
-    /// A wrong value.
-    #[error("{operation}: {found:#018x} instead of {expected:#018x}")]
-    Wrong {
-        /// The operation, or its result.
-        operation: &'static str,
-        /// The expected value.
-        expected: u64,
-        /// The value.
-        found: u64,
-    },
-}
 
 /// The self-test, whose requests go to this engine's own scratch word.
 pub(super) struct SelfTest<'a> {
@@ -92,7 +37,7 @@ pub(super) struct SelfTest<'a> {
 impl SelfTest<'_> {
     /// Executes one of each operation and checks the returned value and the words in memory, then
     /// executes compare-and-swaps that fail during stores. Leaves 0 in the scratch word.
-    pub(super) fn run(mut self) -> Result<(), SelfTestFailed> {
+    pub(super) fn run(mut self) -> Result<(), PortError> {
         self.scratch.store(KNOWN, SeqCst);
         let old = self.run_one(|at, into| WorkRequest::fetch_add(0, at, 1, into))?;
         in_order("fetch-and-add", KNOWN, old)?;
@@ -117,7 +62,7 @@ impl SelfTest<'_> {
 
     /// Stores to the word while compare-and-swaps that expect another value are in flight. They
     /// must not undo the stores (`firmware-notes/failed-compare-and-swap.md`).
-    fn swap_under_stores(&mut self) -> Result<(), SelfTestFailed> {
+    fn swap_under_stores(&mut self) -> Result<(), PortError> {
         let mut stored = FIRST_STORED;
         self.scratch.store(stored, SeqCst);
         for _ in 0..FAILED_SWAPS {
@@ -143,22 +88,17 @@ impl SelfTest<'_> {
     }
 
     /// Checks that the word keeps the value that the CPU stored.
-    fn has_kept(&self, stored: u64) -> Result<(), SelfTestFailed> {
+    fn has_kept(&self, stored: u64) -> Result<(), PortError> {
         match (0..LOADS_PER_STORE).map(|_| self.word()).find(|found| *found != stored) {
-            Some(found) => Err(SelfTestFailed::StoreUndone { stored, found }),
+            Some(found) => Err(PortError::StoreUndone { stored, found }),
             None => Ok(()),
         }
     }
 
     /// Checks that an operation changed the word from `before` to `after`.
-    fn changed(
-        &self,
-        operation: &'static str,
-        before: u64,
-        after: u64,
-    ) -> Result<(), SelfTestFailed> {
+    fn changed(&self, operation: &'static str, before: u64, after: u64) -> Result<(), PortError> {
         match self.word() {
-            found if found == before => Err(SelfTestFailed::NoEffect { operation }),
+            found if found == before => Err(PortError::NoEffect { operation }),
             found => same(operation, after, found),
         }
     }
@@ -171,7 +111,7 @@ impl SelfTest<'_> {
     fn run_one(
         &mut self,
         request: impl FnOnce(RemoteAddress, LocalRange) -> WorkRequest,
-    ) -> Result<u64, SelfTestFailed> {
+    ) -> Result<u64, PortError> {
         self.post(request)?;
         while !self.has_completed()? {}
         self.landed()
@@ -180,48 +120,48 @@ impl SelfTest<'_> {
     fn post(
         &mut self,
         request: impl FnOnce(RemoteAddress, LocalRange) -> WorkRequest,
-    ) -> Result<(), SelfTestFailed> {
+    ) -> Result<(), PortError> {
         let into = self.private.own_range(OwnWord::SelfTest);
         let ranges = self.connection.control(SCRATCH).zip(into);
-        let (at, into) = ranges.ok_or(SelfTestFailed::NotRun)?;
+        let (at, into) = ranges.ok_or(PortError::NotRun)?;
         // No operation of the test returns this value, so that a missing result shows.
         self.landing()?.store(!KNOWN, SeqCst);
-        self.connection.pair.post(&request(at, into)).map_err(SelfTestFailed::Post)
+        self.connection.pair.post(&request(at, into)).map_err(PortError::Post)
     }
 
     /// Whether the request has completed; an error if it failed.
-    fn has_completed(&mut self) -> Result<bool, SelfTestFailed> {
+    fn has_completed(&mut self) -> Result<bool, PortError> {
         let mut end = [WorkCompletion::default()];
-        if self.completions.poll(&mut end).map_err(SelfTestFailed::Poll)? > 0 {
+        if self.completions.poll(&mut end)? > 0 {
             let [end] = end;
-            return end.result().map(|()| true).map_err(SelfTestFailed::Status);
+            return end.result().map(|()| true).map_err(PortError::Status);
         }
         if self.deadline.has_passed() {
-            return Err(SelfTestFailed::TimedOut);
+            return Err(PortError::TimedOut);
         }
         Ok(false)
     }
 
-    fn landed(&self) -> Result<u64, SelfTestFailed> {
+    fn landed(&self) -> Result<u64, PortError> {
         Ok(self.landing()?.load(SeqCst))
     }
 
-    fn landing(&self) -> Result<&AtomicU64, SelfTestFailed> {
-        self.private.own_word(OwnWord::SelfTest).ok_or(SelfTestFailed::NotRun)
+    fn landing(&self) -> Result<&AtomicU64, PortError> {
+        self.private.own_word(OwnWord::SelfTest).ok_or(PortError::NotRun)
     }
 }
 
-fn same(operation: &'static str, expected: u64, found: u64) -> Result<(), SelfTestFailed> {
+fn same(operation: &'static str, expected: u64, found: u64) -> Result<(), PortError> {
     in_order(operation, expected, found)?;
     if found == expected {
         return Ok(());
     }
-    Err(SelfTestFailed::Wrong { operation, expected, found })
+    Err(PortError::Wrong { operation, expected, found })
 }
 
-fn in_order(operation: &'static str, expected: u64, found: u64) -> Result<(), SelfTestFailed> {
+fn in_order(operation: &'static str, expected: u64, found: u64) -> Result<(), PortError> {
     if found == expected.swap_bytes() {
-        return Err(SelfTestFailed::ByteOrder { operation });
+        return Err(PortError::ByteOrder { operation });
     }
     Ok(())
 }
@@ -234,7 +174,7 @@ mod tests {
     fn another_byte_order_is_named() {
         assert_eq!(same("x", KNOWN, KNOWN), Ok(()));
         let swapped = same("x", KNOWN, KNOWN.swap_bytes());
-        assert_eq!(swapped, Err(SelfTestFailed::ByteOrder { operation: "x" }));
-        assert!(matches!(same("x", KNOWN, 7), Err(SelfTestFailed::Wrong { found: 7, .. })));
+        assert_eq!(swapped, Err(PortError::ByteOrder { operation: "x" }));
+        assert!(matches!(same("x", KNOWN, 7), Err(PortError::Wrong { found: 7, .. })));
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use probeline_doctor::{Doctor, Facts, PortFacts, Survey, Surveyed, Verdict};
 use probeline_verbs::{
-    AtomicCapability, GidError, LinkLayer, Mtu, PciAtomics, Port, PortState, VerbFailed,
+    AtomicCapability, LinkLayer, Mtu, PciAtomics, Port, PortError, PortState, VerbFailed,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -108,11 +108,11 @@ fn facts() -> impl Strategy<Value = Facts> {
         code => PortState::Unknown(code),
     });
     let gid = prop_oneof![
-        Just(GidError::Empty),
-        Just(GidError::NoRoceV2),
-        Just(GidError::OnlyLinkLocal),
-        any::<u8>().prop_map(GidError::NoSuchIndex),
-        any::<i32>().prop_map(|errno| GidError::Unreadable(VerbFailed { verb: "x", errno })),
+        Just(PortError::NoGid),
+        Just(PortError::NoRoceV2),
+        Just(PortError::OnlyLinkLocal),
+        any::<u8>().prop_map(PortError::NoSuchIndex),
+        any::<i32>().prop_map(|errno| PortError::Verb(VerbFailed { verb: "x", errno })),
     ];
     let port = (any::<(bool, bool, Option<u8>, Option<u16>)>(), states, 0_u32..7, 0_u32..7, gid);
     let port = port.prop_map(|((active, ethernet, lanes, lane_rate), state, mtu, most, gid)| {

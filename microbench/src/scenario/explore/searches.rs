@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use probeline::table::GrowError;
+use probeline::table::CollectiveError;
 use probeline::transport::{Exchange, Owner};
 use probeline_petri::Packing;
 use probeline_results::gather_values;
@@ -117,9 +117,9 @@ impl<'a> Searches<'a> {
                 open(now, exploration, from, exchange)?.move_to(next, exploration, size, exchange)
             });
         let moved = match moved {
-            Ok(Err(GrowError::Full { .. })) => return Ok(Some(self.size.limit_at(size))),
+            Ok(Err(CollectiveError::Full { .. })) => return Ok(Some(self.size.limit_at(size))),
             // The search ends with its next round, because a rank has got a signal.
-            Ok(Err(GrowError::Stopped)) => return Ok(None),
+            Ok(Err(CollectiveError::Stopped)) => return Ok(None),
             moved => moved.and_then(|moved| Ok(moved?)),
         };
         match moved {

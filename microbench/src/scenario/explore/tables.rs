@@ -2,9 +2,9 @@
 
 use probeline::pipeline::{OperationOf, Structure};
 use probeline::table::{
-    CacheEntry, Config, EntryStats, GrowError, Keys, Narrow, OneRoundtrip, Outcome, PairCacheLine,
-    Set, Stats, Tree, TreeConfig, TreeOperation, TreeStats, TreeTable, Wide, WideConfig,
-    WideOperation, WideTable,
+    CacheEntry, CollectiveError, Config, EntryStats, Keys, Narrow, OneRoundtrip, Outcome,
+    PairCacheLine, Set, Stats, Tree, TreeConfig, TreeOperation, TreeStats, TreeTable, Wide,
+    WideConfig, WideOperation, WideTable,
 };
 use probeline::transport::{Exchange, Sizes};
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ use crate::timed::Timed;
 const NODE_LINES: usize = 1 << 12;
 
 /// The result of a move: the number of states.
-pub(super) type Moved = core::result::Result<u64, GrowError>;
+pub(super) type Moved = core::result::Result<u64, CollectiveError>;
 
 /// Opens the table of this size, together with the other ranks, on an engine whose windows are 0 or
 /// contain it.

@@ -43,11 +43,10 @@ fn too_large() -> Builder {
 fn sizes_that_differ_are_reported_on_both_sides() {
     let results = open_all(&[small(), small(), Builder::new(Sizes::new(72).with_slots(2, 8))]);
     let what = "words in the window";
-    let differs = |owner, mine: &str, theirs: &str| {
-        let (owner, mine, theirs) = (Owner(owner), mine.to_owned(), theirs.to_owned());
-        Err(SetupError::Differs { owner, what, mine, theirs }.into())
+    let differs = |owner, mine, theirs| {
+        Err(SetupError::Differs { owner: Owner(owner), what, mine, theirs }.into())
     };
-    assert_eq!(results, [differs(2, "64", "72"), differs(2, "64", "72"), differs(0, "72", "64")]);
+    assert_eq!(results, [differs(2, 64, 72), differs(2, 64, 72), differs(0, 72, 64)]);
     let text = results[0].as_ref().unwrap_err().to_string();
     assert!(text.contains("owner 2 was opened with 72 words in the window, this one with 64"));
 
@@ -90,7 +89,13 @@ fn invalid_sizes_are_refused() {
         SMALL.with_depth(u32::MAX),
     ] {
         let error = refused(Builder::new(sizes));
-        let refused = SetupError::Depth { found: sizes.depth, max: MAX_DEPTH }.into();
+        let refused = SetupError::Range {
+            what: "the depth",
+            found: sizes.depth.into(),
+            min: 1,
+            max: MAX_DEPTH.into(),
+        }
+        .into();
         let is_a_size =
             matches!(error, OpenError::Setup(SetupError::Sizes(_) | SetupError::Memory { .. }));
         assert!(is_a_size || error == refused, "{sizes:?}: {error}");
@@ -131,10 +136,6 @@ impl<F: FnMut(u32, &mut [u8])> Exchange for Meddling<F> {
         (self.0)(self.1, all);
         self.1 += 1;
         Ok(())
-    }
-
-    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
-        Alone.all_to_all(mine, theirs)
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {

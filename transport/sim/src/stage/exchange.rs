@@ -30,12 +30,12 @@ impl StageExchange {
         &mut self,
         call: Call,
         mine: &[u8],
-        result: ResultBytes,
+        room: Option<usize>,
         take: impl FnOnce(&[u8]),
     ) -> Result<(), ExchangeError> {
         self.calls += 1;
         let call = call.numbered(self.calls);
-        let contribution = Contribution { call, mine: mine.to_vec(), result };
+        let contribution = Contribution { call, mine: mine.to_vec(), room };
         let stage = &self.stage;
         let me = self.me.0 as usize;
         let mut schedule = stage.lock();
@@ -67,31 +67,18 @@ impl Exchange for StageExchange {
     }
 
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        let result = ResultBytes::OfAll(all.len());
-        let call = const { Call::new("all_gather") };
-        self.call(call, mine, result, |gathered| all.copy_from_slice(gathered))
-    }
-
-    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
-        let result = ResultBytes::Parts(theirs.len());
-        let (bytes, each) = (mine.len(), mine.len() / self.owners() as usize);
-        let start = self.me.0 as usize * each;
-        self.call(const { Call::new("all_to_all") }, mine, result, |gathered| {
-            let given = gathered.chunks_exact(bytes.max(1));
-            for (place, given) in theirs.chunks_exact_mut(each.max(1)).zip(given) {
-                place.copy_from_slice(&given[start..start + each]);
-            }
-        })
+        let (call, room) = (const { Call::new("all_gather") }, Some(all.len()));
+        self.call(call, mine, room, |gathered| all.copy_from_slice(gathered))
     }
 
     fn barrier(&mut self) -> Result<(), ExchangeError> {
-        self.call(const { Call::new("barrier") }, &[], ResultBytes::Words, |_| {})
+        self.call(const { Call::new("barrier") }, &[], None, |_| {})
     }
 
     fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
         let me = self.me.0 as usize;
         let mine: Vec<u8> = terms.iter().flat_map(|term| term.to_bytes()).collect();
-        self.call(call, &mine, ResultBytes::Words, |gathered| {
+        self.call(call, &mine, None, |gathered| {
             let others = gathered.chunks_exact(mine.len().max(1)).enumerate();
             for (_, theirs) in others.filter(|(owner, _)| *owner != me) {
                 Term::add_all(terms, theirs);
@@ -120,17 +107,8 @@ impl Stage {
 pub(super) struct Contribution {
     call: Call,
     mine: Vec<u8>,
-    result: ResultBytes,
-}
-
-/// The bytes that an owner expects.
-enum ResultBytes {
-    /// The contributions of all owners, with this length.
-    OfAll(usize),
-    /// The parts of all owners for this one, with this length together.
-    Parts(usize),
-    /// As many as the contribution has.
-    Words,
+    /// The room for the contributions of all owners, if they are gathered.
+    room: Option<usize>,
 }
 
 /// Concatenates the contributions of all owners to a call, in the order of owners.
@@ -143,24 +121,11 @@ fn gather(contributions: &[&Contribution]) -> Result<Vec<u8>, ExchangeError> {
         if found != expected {
             return Err(ExchangeError::CallsDiffer { owner, expected, found });
         }
-        same_length(owner, contribution.mine.len(), each)?;
-        match contribution.result {
-            ResultBytes::Words => {}
-            ResultBytes::OfAll(room) => same_length(owner, room, each * owners)?,
-            ResultBytes::Parts(room) => {
-                same_length(owner, room, each)?;
-                same_length(owner, each, each / owners * owners)?;
-            }
+        ExchangeError::check_length(owner, contribution.mine.len(), each)?;
+        if let Some(room) = contribution.room {
+            ExchangeError::check_length(owner, room, each * owners)?;
         }
         gathered.extend_from_slice(&contribution.mine);
     }
     Ok(gathered)
-}
-
-fn same_length(owner: Owner, found: usize, expected: usize) -> Result<(), ExchangeError> {
-    if found == expected {
-        return Ok(());
-    }
-    let bytes = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-    Err(ExchangeError::LengthDiffers { owner, expected: bytes(expected), found: bytes(found) })
 }
