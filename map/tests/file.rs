@@ -351,11 +351,12 @@ fn failed_count_ends_the_save_of_all_ranks() {
     let config = Config::new(10);
     let failed = common::on_ranks(3, |member| {
         let engine = Builder::new(config.sizes::<u64, u64>(4)).open(member).unwrap();
-        let mut engine = Watched::new(engine);
+        let engine = Watched::new(engine);
+        let mut map = Map::<_, _, u64, u64>::open(engine, config, storage(4), member).unwrap();
         if member.me() == Owner(1) {
+            let engine = map.transport_mut().unwrap();
             engine.hidden_words = engine.window().len();
         }
-        let mut map = Map::<_, _, u64, u64>::open(engine, config, storage(4), member).unwrap();
         let failed = map.save(path("hidden"), member).unwrap_err();
         // All are still in step.
         member.barrier().unwrap();

@@ -664,30 +664,30 @@ fn names_owners_with_other_parameters() {
     let other = open([good, Config { candidates: 5, ..good }], false);
     assert_eq!(
         text(&other[0]),
-        "cannot open the structure: owner 1 has other parameters: its number of candidates is 5, here it is 6; \
+        "owner 1 has other parameters: its number of candidates is 5, here it is 6; \
          start all of them with the same parameters"
     );
     let format = open([good, Config { format: 7, ..good }], false);
     assert_eq!(
         text(&format[0]),
-        "cannot open the structure: owner 1 has other parameters: its format of keys and values is 7, here it \
+        "owner 1 has other parameters: its format of keys and values is 7, here it \
          is 0; start all of them with the same parameters"
     );
     let mode = open([good, Config { mode: Mode::Unlocked, ..good }], false);
     assert_eq!(
         text(&mode[1]),
-        "cannot open the structure: owner 0 has other parameters: its mode (0 for claims, 1 part locks, 2 \
+        "owner 0 has other parameters: its mode (0 for claims, 1 part locks, 2 \
          bucket locks, 3 unlocked) is 0, here it is 3; start all of them with the same parameters"
     );
     let values = open([good; 2], true);
     assert_eq!(
         text(&values[1]),
-        "cannot open the structure: owner 0 has other parameters: its size of a value in bytes is 8, here it \
+        "owner 0 has other parameters: its size of a value in bytes is 8, here it \
          is 16; start all of them with the same parameters"
     );
     let [fine, bad] = open([good, Config::new(0)], false)[..] else { panic!("two owners") };
     let not_opened = CollectiveError::NotOpened { owner: Owner(1) };
-    assert_eq!(fine, Err(not_opened.into()));
+    assert_eq!(fine, Err(not_opened));
     assert!(matches!(bad, Err(CollectiveError::Config(_))), "{bad:?}");
 }
 

@@ -1,8 +1,8 @@
 //! Compares committed bindings, as bindgen writes them, with the C compiler and an installed header:
 //! constants, sizes, alignments and offsets.
 
+use core::fmt::Write;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use std::process::Command;

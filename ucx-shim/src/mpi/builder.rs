@@ -122,7 +122,7 @@ impl Builder {
             agree(owner, "as acc_single_intrinsic (2: not set)", mine[2], theirs[2])?;
         }
         let until = all.iter().map(|[.., in_use_from]| *in_use_from).min().unwrap_or(0);
-        Ok(runtime.free_until(group, until)?)
+        runtime.free_until(group, until)
     }
 
     fn window(&self, members: &Members, one_machine: bool) -> Result<(Window, Info), OpenError> {
