@@ -1,7 +1,7 @@
 //! Checks a device: its driver and that driver's known problems, its firmware, the atomics that inserts
 //! use, and its limits of outstanding operations.
 
-use probeline_verbs::{AtomicCapability, OpenError, SelfTestFailed};
+use probeline_verbs::{AtomicCapability, OpenError, PortError};
 
 use crate::finding::{Check, Found, broken, fine, look, not_seen};
 use crate::root::Root;
@@ -173,12 +173,12 @@ impl<'a> Device<'a> {
             Trial::Failed(error) => error,
         };
         let (consequence, command, note) = match error {
-            OpenError::SelfTest { source: SelfTestFailed::ByteOrder { .. }, .. } => (
+            OpenError::SelfTest { source: PortError::ByteOrder { .. }, .. } => (
                 "claims would compare the wrong bytes, and fail",
                 format!("a newer kernel, or {ANOTHER}"),
                 "atomic-byte-order.md",
             ),
-            OpenError::SelfTest { source: SelfTestFailed::NoEffect { .. }, .. } => (
+            OpenError::SelfTest { source: PortError::NoEffect { .. }, .. } => (
                 "inserts would report success without storing anything",
                 format!("a newer driver or firmware, or {ANOTHER}"),
                 NONE_HAS_ATOMICS,

@@ -8,7 +8,7 @@ use std::thread;
 use probeline_transport::{Alone, Sizes};
 use probeline_verbs::{
     AtomicCapability, Builder, Context, Device, DeviceIdentity, DeviceLimits, DeviceList, GidEntry,
-    GidError, Library, LoadError, OpenError, PciAtomics, Port, Retry, VerbFailed,
+    Library, LoadError, OpenError, PciAtomics, Port, PortError, Retry, VerbFailed,
 };
 
 /// The maximum time to wait for the list, and for each device. A healthy device answers within a
@@ -89,7 +89,7 @@ pub struct PortFacts {
     /// Its state.
     pub port: Port,
     /// The GID that an engine would use.
-    pub gid: Result<GidEntry, GidError>,
+    pub gid: Result<GidEntry, PortError>,
 }
 
 /// The result of testing a device's atomics over a queue pair connected to itself.

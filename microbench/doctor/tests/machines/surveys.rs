@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use probeline_doctor::Verdict::{Fine, NotSeen};
 use probeline_doctor::{Doctor, Facts, Questions, Survey, survey};
 use probeline_verbs::{
-    GidError, LIBIBVERBS, LinkLayer, LoadError, PciAtomics, PortState, VerbFailed,
+    LIBIBVERBS, LinkLayer, LoadError, PciAtomics, PortError, PortState, VerbFailed,
 };
 
 use crate::ward::{Ward, expect};
@@ -56,7 +56,7 @@ fn facts_that_no_simulated_device_has() {
     expect(
         |facts| {
             let failed = VerbFailed { verb: "ibv_query_gid_ex", errno: libc::EIO };
-            facts.ports[0].gid = Err(GidError::Unreadable(failed));
+            facts.ports[0].gid = Err(PortError::Verb(failed));
         },
         "broken        mlx5_0/1, gid: * EIO * grep . /sys/class/infiniband/mlx5_0/ports/1/gids/",
     );
