@@ -137,7 +137,7 @@ where
         &self.context().placement
     }
 
-    /// Returns a pointer to an element; `None` beyond the last one.
+    /// Returns a pointer to an element; `None` beyond the last one, or where no [`Pointer`] can point.
     #[must_use]
     pub fn pointer(&self, index: u64) -> Option<Pointer<V>> {
         Pointer::new(self.placement().segment(index)?)
@@ -146,7 +146,8 @@ where
     /// Returns the index of the element that a pointer points to; `None` if it is not in this array.
     #[must_use]
     pub fn index(&self, pointer: Pointer<V>) -> Option<u64> {
-        self.placement().index(pointer.segment().start)
+        let at = pointer.segment();
+        self.placement().index(at.start).filter(|_| at.words == self.placement().words())
     }
 
     /// Returns an element. Blocks until the operation completes; the transport bounds the wait.

@@ -32,7 +32,7 @@ use crate::batch;
 use crate::element::Each;
 use crate::front::front;
 use crate::phase::find_phase;
-use crate::placement::{Distribution, Placement};
+use crate::placement::{Distribution, Placement, next_line};
 use crate::probe::Probe;
 
 /// The most bits of a key.
@@ -83,7 +83,7 @@ impl Config {
     }
 
     pub(crate) fn placement(&self, owners: u32) -> Placement {
-        let first_word = self.first_word.next_multiple_of(LINE_WORDS.into());
+        let first_word = next_line(self.first_word);
         Placement::new(self.lines, LINE_WORDS, first_word, Distribution::Block, owners)
     }
 }

@@ -98,6 +98,10 @@ pub struct Context<D> {
     pub(crate) is_direct: bool,
     /// Whether no owner changes the container now.
     pub(crate) is_still: bool,
+    /// Whether an operation has failed: it may still take effect, also in a find phase.
+    pub(crate) has_failed: bool,
+    /// Whether a find phase has failed, in which other owners may still be.
+    pub(crate) is_closed: bool,
     pub(crate) me: Owner,
 }
 
@@ -127,6 +131,9 @@ impl<E: Element> Kind for Each<E> {
         action: E::Action,
         context: &Self::Context,
     ) -> Result<E::Machine, Error> {
+        if context.is_closed {
+            return Err(Error::PhaseFailed);
+        }
         let at = context.placement.element(E::index(key, context))?;
         E::machine(at, key, action, context)
     }
@@ -212,6 +219,8 @@ impl<E: Element> Open for Each<E> {
             detail: E::detail(config),
             is_direct: false,
             is_still: false,
+            has_failed: false,
+            is_closed: false,
             me: geometry.me,
         }
     }

@@ -24,7 +24,7 @@ use self::access::Access;
 pub use self::access::{Action, Heap, Outcome};
 use crate::element::Each;
 use crate::front::front;
-use crate::placement::{Distribution, Placement};
+use crate::placement::{Distribution, Placement, next_line};
 use crate::pointer::{MAX_WORDS, Pointer};
 
 /// The most bytes of an object, so that a [`Pointer`] can tell its words.
@@ -59,14 +59,14 @@ impl Config {
     #[must_use]
     pub fn sizes<const N: usize>(&self, operations: u32) -> Sizes {
         let placement = self.placement(1);
-        let window_words = placement.first_word() + placement.part_words();
+        let window_words = placement.first_word().saturating_add(placement.part_words());
         let slot_words = access::object_words(N).next_multiple_of(LINE_WORDS);
         Sizes { window_words, slots: operations, slot_words, depth: operations }
     }
 
     /// Returns the places of the owners' parts: the counter on a line, and the words behind it.
     fn placement(&self, owners: u32) -> Placement {
-        let first_word = self.first_word.next_multiple_of(LINE_WORDS.into());
+        let first_word = next_line(self.first_word);
         let part = self.words.saturating_add(LINE_WORDS);
         Placement::new(owners.into(), part, first_word, Distribution::Cyclic, owners)
     }
@@ -145,7 +145,8 @@ where
     /// Returns the value that a pointer refers to, as [`get`](Self::get) does.
     ///
     /// # Errors
-    /// [`Error::Encoding`] if the object is no value of this type.
+    /// [`Error::Encoding`] if the bytes are no value of this type: it must be the type of the put, as the
+    /// encoding does not tell types apart.
     #[cfg(feature = "postcard")]
     pub fn get_value<V: serde::de::DeserializeOwned>(
         &mut self,
@@ -153,7 +154,10 @@ where
     ) -> Result<Option<V>, Error> {
         use probeline_pipeline::Plain;
         let Some(bytes) = self.get(pointer.cast())? else { return Ok(None) };
-        postcard::from_bytes(bytes.bytes()).map(Some).map_err(|_| Error::Encoding)
+        match postcard::take_from_bytes(bytes.bytes()) {
+            Ok((value, [])) => Ok(Some(value)),
+            Ok(_) | Err(_) => Err(Error::Encoding),
+        }
     }
 
     /// Returns the words in use in this owner's part, those that had no room included.

@@ -4,6 +4,12 @@
 //! closure gets a [`Finder`], which only finds, instead of the container. So the compiler proves that nobody
 //! inserts during a phase, and a READ shows what every later one would show: no word can be torn, and none
 //! needs to be confirmed.
+//!
+//! - If the phase fails on an owner, by an error of its collective calls or a panic in the closure, others may
+//!   still be in it: the container then refuses all operations of this owner.
+//! - An operation that failed before the phase may still take effect in it. If any owner had one, words are
+//!   confirmed, and finds may return what the operation stores.
+//! - Two structures on the same words are not told apart.
 
 use probeline_pipeline::{
     BatchError, CollectiveError, Error, Finished, OperationOf, OutcomeOf, Structure, Tag,
@@ -91,22 +97,34 @@ where
     S: AsMut<[OperationOf<Each<E>>]>,
     E: Find,
 {
-    structure.collective(exchange, "find_phase")?;
-    structure.pipeline().shared_mut().is_still = true;
-    // Also after a panic: what follows the phase confirms words again.
-    let phase = Phase(structure);
-    let result = find(&mut Finder(&mut *phase.0));
-    drop(phase);
-    structure.collective(exchange, "end of find_phase")?;
+    let (engine, members) = (structure.transport().geometry().owners, exchange.owners());
+    if engine != members {
+        return Err(CollectiveError::Owners { exchange: members, engine });
+    }
+    let mut phase = Phase { structure, has_ended: false };
+    let has_failed = u64::from(phase.structure.context().has_failed);
+    let mut begin = phase.structure.collective(exchange, "find_phase")?;
+    let failed = begin.sum::<CollectiveError>(Ok(has_failed))?;
+    phase.structure.pipeline().shared_mut().is_still = failed == 0;
+    let result = find(&mut Finder(&mut *phase.structure));
+    phase.structure.collective(exchange, "end of find_phase")?;
+    phase.has_ended = true;
     Ok(result)
 }
 
-/// Ends the phase of this owner when it is dropped.
-struct Phase<'p, T, S, E: Element>(&'p mut Structure<T, S, Each<E>>);
+/// A find phase of this owner. If it does not end on all owners, the structure is closed when it is dropped.
+struct Phase<'p, T, S, E: Element> {
+    structure: &'p mut Structure<T, S, Each<E>>,
+    has_ended: bool,
+}
 
 impl<T, S, E: Element> Drop for Phase<'_, T, S, E> {
     fn drop(&mut self) {
-        self.0.pipeline().shared_mut().is_still = false;
+        let context = self.structure.pipeline().shared_mut();
+        context.is_still = false;
+        context.is_closed |= !self.has_ended;
+        // The CPU runs operations without looking whether the structure is closed.
+        context.is_direct &= self.has_ended;
     }
 }
 
@@ -123,8 +141,9 @@ macro_rules! find_phase {
             /// before and after.
             ///
             /// # Errors
-            /// [`CollectiveError`](crate::CollectiveError): an owner failed, or makes another call. If it
-            /// is from the end of the phase, the result of `find` is lost.
+            /// [`CollectiveError`](crate::CollectiveError): an owner failed, or makes another call. The result
+            /// of `find` is lost then, and the container refuses all further operations of this owner with
+            /// [`OperationError::PhaseFailed`](crate::OperationError::PhaseFailed).
             pub fn find_phase<R>(
                 &mut self,
                 exchange: &mut (impl probeline_transport::Exchange + ?Sized),

@@ -1,10 +1,15 @@
 //! The distribution of elements over the owners.
 
 use probeline_pipeline::{ConfigError, Error, Parameter};
-use probeline_transport::{Owner, RemoteWord, Segment};
+use probeline_transport::{LINE_WORDS, Owner, RemoteWord, Segment};
 
 /// The most elements of a container, so that products and quotients of their numbers are exact.
 const MAX_ELEMENTS: u64 = 1 << 48;
+
+/// Returns the first word of a line from `word` on.
+pub(crate) fn next_line(word: u64) -> u64 {
+    word.checked_next_multiple_of(LINE_WORDS.into()).unwrap_or(u64::MAX)
+}
 
 /// The owner of each element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

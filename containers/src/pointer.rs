@@ -9,6 +9,8 @@ use probeline_transport::{Owner, RemoteWord, Segment};
 
 /// Bits of the first word's index in a pointer: windows of up to 2^39 bytes.
 const INDEX_BITS: u32 = 36;
+/// The largest index of a word to which a pointer can point.
+pub(crate) const MAX_INDEX: u64 = (1 << INDEX_BITS) - 1;
 /// Bits of the number of words, above the index. The owner has the 16 bits above them.
 const WORDS_BITS: u32 = 12;
 /// The most words to which a pointer can point.
@@ -17,7 +19,8 @@ pub(crate) const MAX_WORDS: u32 = (1 << WORDS_BITS) - 1;
 /// A pointer to words of an owner's window, which hold a `V`. It is plain data of one word, so that
 /// elements, keys and values of other structures can hold it.
 ///
-/// The pointer of zeros points to no words.
+/// The pointer of zeros points to no words. A value of several fields holds a pointer as its
+/// [`word`](Self::word).
 pub struct Pointer<V: ?Sized> {
     word: u64,
     to: PhantomData<fn() -> PhantomData<V>>,
@@ -39,16 +42,28 @@ impl<V: ?Sized> Pointer<V> {
     // Each field is cut out by its width.
     #[allow(clippy::cast_possible_truncation)]
     pub fn segment(self) -> Segment {
-        let index = self.word & ((1 << INDEX_BITS) - 1);
+        let index = self.word & MAX_INDEX;
         let owner = Owner((self.word >> (INDEX_BITS + WORDS_BITS)) as u32);
         let words = (self.word >> INDEX_BITS) as u32 & MAX_WORDS;
         Segment { start: RemoteWord { owner, index }, words }
     }
 
+    /// Returns the pointer as a number.
+    #[must_use]
+    pub fn word(self) -> u64 {
+        self.word
+    }
+
+    /// Returns the pointer that [`word`](Self::word) returned as a number.
+    #[must_use]
+    pub fn from_word(word: u64) -> Self {
+        Self { word, to: PhantomData }
+    }
+
     /// Returns the pointer as one to another type in the same words.
     #[must_use]
     pub fn cast<W: ?Sized>(self) -> Pointer<W> {
-        Pointer { word: self.word, to: PhantomData }
+        Pointer::from_word(self.word)
     }
 }
 
@@ -57,7 +72,7 @@ impl<V: ?Sized + 'static> Plain for Pointer<V> {
     const CAPACITY: usize = <u64 as Plain>::CAPACITY;
 
     fn zeroed(_: usize) -> Self {
-        Self { word: 0, to: PhantomData }
+        Self::default()
     }
 
     fn bytes(&self) -> &[u8] {
@@ -66,6 +81,13 @@ impl<V: ?Sized + 'static> Plain for Pointer<V> {
 
     fn bytes_mut(&mut self) -> &mut [u8] {
         self.word.bytes_mut()
+    }
+}
+
+impl<V: ?Sized> Default for Pointer<V> {
+    /// Returns the pointer of zeros.
+    fn default() -> Self {
+        Self::from_word(0)
     }
 }
 

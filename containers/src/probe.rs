@@ -193,7 +193,7 @@ impl<Q: Copy, O: Copy> Probe<Q, O> {
                 Decision::Done(outcome) => return Ok(Step::Done(outcome)),
                 Decision::Swap { expected, new, outcome } => Post::Swap { expected, new, outcome },
                 Decision::Confirm => Post::Confirm,
-                Decision::Wait(outcome) if self.attempts == MAX_READS => {
+                Decision::Wait(outcome) if self.attempts >= MAX_READS => {
                     return Ok(Step::Done(outcome));
                 }
                 Decision::Wait(_) => {
@@ -252,6 +252,10 @@ where
             Post::Confirm => port.fetch_add(0, at.start, 0)?,
         }
         Ok(Step::Wait)
+    }
+
+    fn on_error(&mut self, context: &mut Context<B>) {
+        context.has_failed = true;
     }
 
     fn on_completion(

@@ -29,7 +29,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::{BatchError, Error, Plain, Structure, words};
-use probeline_transport::{LINE_WORDS, Sizes, Transport};
+use probeline_transport::{Sizes, Transport};
 
 use self::access::Query;
 pub use self::access::{Action, Entries, Outcome};
@@ -38,7 +38,7 @@ use crate::batch;
 use crate::element::Each;
 use crate::front::front;
 use crate::phase::find_phase;
-use crate::placement::{Distribution, Placement};
+use crate::placement::{Distribution, Placement, next_line};
 use crate::probe::Probe;
 
 /// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
@@ -86,7 +86,7 @@ impl Config {
     fn placement<K: Plain, V: Plain>(&self, owners: u32) -> Placement {
         let shape = self.shape::<K, V>();
         let groups = self.buckets.div_ceil(shape.buckets().into());
-        let first_word = self.first_word.next_multiple_of(LINE_WORDS.into());
+        let first_word = next_line(self.first_word);
         Placement::new(groups, shape.group_words, first_word, Distribution::Block, owners)
     }
 }
@@ -131,7 +131,8 @@ where
     /// wait.
     ///
     /// # Errors
-    /// [`Error`]: the operation failed, and may or may not have claimed the key.
+    /// [`Error::Key`] or [`Error::Value`] if the key or the value has not the bytes that the configuration
+    /// states; otherwise the operation failed, and may or may not have claimed the key.
     #[inline]
     pub fn insert(&mut self, key: &K, value: &V) -> Result<Outcome<V>, Error> {
         self.call(key, Action::Insert(*value))
@@ -142,7 +143,7 @@ where
     /// [`insert`](Self::insert) does.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error::Key`] as for [`insert`](Self::insert); otherwise the operation failed.
     #[inline]
     pub fn find(&mut self, key: &K) -> Result<Outcome<V>, Error> {
         self.call(key, Action::Find)

@@ -90,13 +90,13 @@ impl Config {
 
     /// Returns the word of the tail. The head is on the next line, and the slots follow it.
     pub(crate) fn tail_word(&self) -> u64 {
-        self.first_word.next_multiple_of(LINE_WORDS.into())
+        crate::placement::next_line(self.first_word)
     }
 
     /// Returns the word behind the ring.
     pub(crate) fn end_word<V: Plain>(&self, owners: u32) -> u64 {
         let slots = self.slots(owners).saturating_mul(self.slot_words::<V>().into());
-        slots.saturating_add(self.tail_word() + 2 * u64::from(LINE_WORDS))
+        slots.saturating_add(self.tail_word().saturating_add(2 * u64::from(LINE_WORDS)))
     }
 }
 

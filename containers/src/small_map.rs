@@ -64,7 +64,7 @@ impl<T: Transport, S: AsMut<[Operation]>> SmallMap<T, S> {
     }
 
     /// Sets the value of a key to `new` if it is `expected`, or if the key has none and `expected` is
-    /// `None`. Returns the value before. Costs and blocks as [`put`](Self::put) does.
+    /// `None`. Returns the value before; [`Outcome::is_swapped`] tells whether it has stored `new`. Costs and blocks as [`put`](Self::put) does.
     ///
     /// # Errors
     /// As for [`put`](Self::put).
@@ -92,7 +92,7 @@ impl<T: Transport, S: AsMut<[Operation]>> SmallMap<T, S> {
         let mut expected = self.get(key)?;
         for _ in 0..MAX_ATTEMPTS {
             let outcome = self.compare_and_swap(key, expected, change(expected))?;
-            if outcome == Outcome::Full || outcome.number() == expected {
+            if outcome == Outcome::Full || outcome.is_swapped(expected) {
                 return Ok(outcome);
             }
             expected = outcome.number();

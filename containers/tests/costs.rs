@@ -53,7 +53,7 @@ impl Transport for Counting {
 macro_rules! cost {
     ($structure:ident, $call:expr) => {{
         let before = $structure.transport().posts;
-        $call.unwrap();
+        let _ = $call.unwrap();
         let after = $structure.transport().posts;
         [0, 1, 2].map(|kind| after[kind] - before[kind])
     }};

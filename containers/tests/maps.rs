@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use probeline_containers::put_once::{self, PutOnce};
 use probeline_containers::small_map::{self, Outcome, SmallMap};
-use probeline_containers::{CollectiveError, Objects, OperationError, Plain, Tag, objects};
+use probeline_containers::{Bytes, CollectiveError, Objects, OperationError, Plain, Tag, objects};
 use probeline_pipeline::Finished;
 use probeline_shm::{Builder, Engine};
 use probeline_sim::{Cluster, Model, stage};
@@ -153,6 +153,8 @@ fn values_of_any_type_are_objects() {
     assert_eq!(objects.get_value(pointer).unwrap().as_ref(), Some(&read));
     let other = objects.get_value::<(u64, Vec<String>)>(pointer.cast());
     assert_eq!(other, Err(OperationError::Encoding));
+    // The first field alone.
+    assert_eq!(objects.get_value::<String>(pointer.cast()), Err(OperationError::Encoding));
     let long = Read { bases: vec![0; 100], ..read };
     assert_eq!(objects.put_value(Owner(0), &long).map(drop), Err(OperationError::Encoding));
 }
@@ -325,4 +327,69 @@ fn finds_of_a_phase_are_twice_as_fast_on_a_network() {
     println!("{KEYS} finds in ns: small map {live} live, {phase} in a phase");
     println!("put-once map {put_live} live, {put_phase} in a phase");
     assert!(live >= 2 * phase && put_live < live);
+}
+
+/// A rank whose phase fails, by a panic or by an error of its end, cannot change the map, in which the other
+/// rank may still be.
+#[test]
+fn a_failed_find_phase_closes_the_map() {
+    on_two_ranks(|direct, job| {
+        let config = small_map::Config { direct, ..small_map::Config::for_keys(10, 30) };
+        let mut map = open_small(config, job);
+        if job.me() == Owner(0) {
+            let phase = || map.find_phase(job, |_| panic!("a finder panics"));
+            std::panic::catch_unwind(core::panic::AssertUnwindSafe(phase)).unwrap_err();
+        } else {
+            // The other rank does not end it.
+            let ended = map.find_phase(job, |finder| finder.find(&1).unwrap());
+            assert!(ended.is_err(), "{ended:?}");
+        }
+        assert_eq!(map.put(1, 1), Err(OperationError::PhaseFailed));
+        assert_eq!(map.get(1), Err(OperationError::PhaseFailed));
+        let keys = [1];
+        let put = map.run_all(&keys, |_| small_map::Action::Put(1), |_, _| ());
+        assert!(put.is_err());
+    });
+}
+
+#[test]
+fn a_find_phase_with_another_exchange_is_refused() {
+    on_two_ranks(|direct, job| {
+        let config = small_map::Config { direct, ..small_map::Config::for_keys(10, 30) };
+        let mut map = open_small(config, job);
+        let wrong = map.find_phase(&mut Alone, |_| ());
+        assert_eq!(wrong, Err(CollectiveError::Owners { exchange: 1, engine: 2 }));
+        map.find_phase(job, |_| ()).unwrap();
+        job.barrier().unwrap();
+    });
+}
+
+#[test]
+fn refuses_keys_and_values_of_other_sizes() {
+    let open = |config: put_once::Config| {
+        let engine =
+            Builder::new(config.sizes::<Bytes<9>, Bytes<8>>(1, 1)).open(&mut Alone).unwrap();
+        let operations = [put_once::Operation::EMPTY; 1];
+        PutOnce::<_, _, Bytes<9>, Bytes<8>>::open(engine, config, operations, &mut Alone)
+    };
+    let config = put_once::Config { key_bytes: 8, value_bytes: 8, ..put_once::Config::for_keys(5) };
+    let mut map = open(config).unwrap();
+    let [short, right] = [&b"abc"[..], b"abcdefgh"].map(|bytes| Bytes::<9>::new(bytes).unwrap());
+    let [value, short_value] =
+        [&b"12345678"[..], b"1"].map(|bytes| Bytes::<8>::new(bytes).unwrap());
+    assert_eq!(map.insert(&short, &value), Err(OperationError::Key { bits: 24, most: 64 }));
+    assert_eq!(map.insert(&right, &short_value), Err(OperationError::Value { bits: 8, most: 64 }));
+    assert_eq!(map.find(&short), Err(OperationError::Key { bits: 24, most: 64 }));
+    assert_eq!(map.insert(&right, &value), Ok(put_once::Outcome::Inserted));
+    for config in [
+        put_once::Config { key_bytes: 10, ..config },
+        put_once::Config { value_bytes: 9, ..config },
+        put_once::Config { first_word: u64::MAX - 3, ..config },
+    ] {
+        let engine = Builder::new(Sizes::new(64).with_slots(1, 64)).open(&mut Alone).unwrap();
+        let operations = [put_once::Operation::EMPTY; 1];
+        let opened =
+            PutOnce::<_, _, Bytes<9>, Bytes<8>>::open(engine, config, operations, &mut Alone);
+        assert!(opened.is_err(), "{config:?}");
+    }
 }

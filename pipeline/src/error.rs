@@ -62,6 +62,12 @@ pub enum Error {
         /// The ticket.
         ticket: u64,
     },
+    /// Refused: a phase in which no owner changes the structure has failed here, and may go on elsewhere.
+    #[error(
+        "a find phase has failed on this rank and may go on elsewhere: see its error, and close the \
+         structure"
+    )]
+    PhaseFailed,
     /// Not all messages were delivered, and none can be any more.
     #[error(
         "not all messages were delivered: a rank has failed, has dropped its aggregator or does not \

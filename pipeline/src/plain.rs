@@ -8,7 +8,18 @@ use probeline_transport::WORD_BYTES;
 
 /// Plain data that structures store: all [`Pod`] types, and [`Bytes`].
 ///
-/// Only the bytes count: two keys are equal if their bytes are.
+/// Only the bytes count: two keys are equal if their bytes are. Numbers and arrays of them are plain. A struct of
+/// yours is if it derives `Pod`, which the package `bytemuck` provides with its feature `derive`; it has a fixed
+/// layout and no padding:
+///
+/// ```ignore
+/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(C)]
+/// struct Entry {
+///     count: u32,
+///     extensions: [u8; 4],
+/// }
+/// ```
 pub trait Plain: Copy + 'static {
     /// The size in bytes; `None` if the structure's configuration has it.
     const SIZE: Option<usize>;

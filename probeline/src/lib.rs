@@ -84,7 +84,8 @@
 //! | feature | module | needs |
 //! |---|---|---|
 //! | | [`transport`], [`pipeline`], [`table`] | core only |
-//! | `containers` (default) | `containers`: arrays, counters, queues, Bloom filters | core only |
+//! | `containers` (default) | `containers`: arrays, counters, maps, queues, Bloom filters, objects, messages | core only |
+//! | `postcard` | objects of any serde type in `containers` | core only |
 //! | `map` (default) | `map`: key-value cache | core only |
 //! | `map-files` | saving maps to files, and loading them | std |
 //! | `shm` (default) | `shm`: processes of one machine | Linux |

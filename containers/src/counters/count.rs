@@ -63,6 +63,7 @@ impl Action {
 }
 
 /// The outcome of an operation: the number before it.
+#[must_use = "all words of the key's lines may be in use"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The key had this number.
@@ -88,6 +89,12 @@ impl Outcome {
             Self::Was(number) => Some(number),
             Self::New | Self::Full => None,
         }
+    }
+
+    /// Returns whether a compare-and-swap of this outcome has stored its number.
+    #[must_use]
+    pub fn is_swapped(self, expected: Option<u64>) -> bool {
+        self != Self::Full && self.number() == expected
     }
 
     /// Returns the count; 0 if the key had none.

@@ -12,7 +12,7 @@ use super::Config;
 use crate::element::{Bounded, Context, Element};
 use crate::hash;
 use crate::placement::Placement;
-use crate::pointer::Pointer;
+use crate::pointer::{MAX_INDEX, Pointer};
 
 /// Bits of the length in a header, below the check.
 const LENGTH_BITS: u32 = 16;
@@ -80,7 +80,8 @@ fn is_place<const N: usize>(part: Segment, at: Segment) -> bool {
     let first = at.start.index.checked_sub(part.start.index + u64::from(LINE_WORDS));
     let ends_inside =
         first.is_some_and(|first| first + u64::from(LINE_WORDS + at.words) <= part.words.into());
-    ends_inside && (1..=object_words(N)).contains(&at.words)
+    let is_inside = ends_inside && at.start.owner == part.start.owner;
+    is_inside && (1..=object_words(N)).contains(&at.words)
 }
 
 /// Returns the header of an object: a check of its place, length and words, and the length.
@@ -106,7 +107,8 @@ fn check<const N: usize>(at: Segment, mut words: impl Iterator<Item = u64> + Clo
     let found = words.next().unwrap_or(0);
     let len = found & ((1 << LENGTH_BITS) - 1);
     let bytes = usize::try_from(len).unwrap_or(usize::MAX);
-    let is_object = object_words(bytes) == at.words && found == header(at, len, words.clone());
+    let is_valid = bytes <= N && object_words(bytes) == at.words;
+    let is_object = is_valid && found == header(at, len, words.clone());
     if is_object { Outcome::Got(Bytes::from_words(&mut words, bytes)) } else { Outcome::Missing }
 }
 
@@ -181,8 +183,14 @@ impl<const N: usize> Element for Heap<N> {
         config.placement(owners)
     }
 
-    fn parameters(_: &Config) -> impl Iterator<Item = Bounded> + Clone {
-        [("bytes of the longest object", N as u64, 1..=super::MAX_BYTES as u64)].into_iter()
+    fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
+        let end = config.placement(1);
+        let end = end.first_word().saturating_add(end.part_words());
+        [
+            ("bytes of the longest object", N as u64, 1..=super::MAX_BYTES as u64),
+            ("the last word of a part", end, 0..=MAX_INDEX),
+        ]
+        .into_iter()
     }
 
     fn slot_words(_: &Placement) -> u32 {

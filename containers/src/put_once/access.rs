@@ -29,6 +29,7 @@ pub enum Action<V> {
 }
 
 /// The outcome of an operation.
+#[must_use = "a map may be full"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome<V> {
     /// The key has this value.
@@ -62,8 +63,21 @@ pub struct Query<K, V> {
 
 impl<K: Plain, V: Plain> Query<K, V> {
     #[inline(always)]
-    fn new(key: &K, action: Action<V>, context: &Context<Shape>) -> Self {
-        Self { key: *key, home: context.detail.home(key, context.placement.len()), action }
+    fn new(key: &K, action: Action<V>, context: &Context<Shape>) -> Result<Self, Error> {
+        let shape = &context.detail;
+        let bits = |bytes: usize| u32::try_from(8 * bytes).unwrap_or(u32::MAX);
+        if K::SIZE.is_none() && key.bytes().len() != shape.key_bytes {
+            let (bits, most) = (bits(key.bytes().len()), bits(shape.key_bytes));
+            return Err(Error::Key { bits, most });
+        }
+        if let Action::Insert(value) = &action
+            && V::SIZE.is_none()
+            && value.bytes().len() != shape.value_bytes
+        {
+            let (bits, most) = (bits(value.bytes().len()), bits(shape.value_bytes));
+            return Err(Error::Value { bits, most });
+        }
+        Ok(Self { key: *key, home: shape.home(key, context.placement.len()), action })
     }
 }
 
@@ -139,9 +153,9 @@ impl<K: Plain, V: Plain> Element for Entries<K, V> {
 
     fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
         let Shape { key_bytes, value_bytes, .. } = config.shape::<K, V>();
-        let most = MAX_BYTES.saturating_sub(key_bytes) as u64;
+        let most = V::CAPACITY.min(MAX_BYTES.saturating_sub(key_bytes)) as u64;
         [
-            ("bytes of a key", key_bytes as u64, 1..=MAX_BYTES as u64),
+            ("bytes of a key", key_bytes as u64, 1..=K::CAPACITY.min(MAX_BYTES) as u64),
             ("bytes of a value", value_bytes as u64, 0..=most),
         ]
         .into_iter()
@@ -167,7 +181,7 @@ impl<K: Plain, V: Plain> Element for Entries<K, V> {
         action: Action<V>,
         context: &Context<Shape>,
     ) -> Result<Self::Machine, Error> {
-        Ok(Probe::new(Query::new(key, action, context)))
+        Ok(Probe::new(Query::new(key, action, context)?))
     }
 
     #[inline(always)]
@@ -178,7 +192,7 @@ impl<K: Plain, V: Plain> Element for Entries<K, V> {
         action: &Action<V>,
         context: &Context<Shape>,
     ) -> Result<Outcome<V>, Error> {
-        probe::run(group, groups, &Query::new(key, *action, context), context)
+        probe::run(group, groups, &Query::new(key, *action, context)?, context)
     }
 
     /// Returns the number of keys.
