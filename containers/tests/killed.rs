@@ -20,7 +20,7 @@ const TEST: &str = "killed_pushes_lose_nothing_else";
 const RANKS: u32 = 2;
 /// Each rank is a client, and so is its fork, which is killed.
 const CLIENTS: u32 = 2 * RANKS;
-const ROUNDS: u64 = 60;
+const ROUNDS: u64 = 400;
 /// Values of a client in a round.
 const VALUES: u32 = 4_000;
 /// Values that a client pushes together.
