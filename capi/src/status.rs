@@ -7,7 +7,7 @@ use std::ffi::CString;
 
 use probeline::table::Ended;
 use probeline::transport::{ExchangeError, Fault};
-use probeline::{containers, exchange, map, table};
+use probeline::{exchange, map, table};
 
 /// What a function returns: PROBELINE_OK, or the kind of its error. probeline_last_error() has the
 /// details.
