@@ -1,12 +1,12 @@
 //! Counters and queues on simulated owners whose READs are torn, scattered and executed again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use probeline_containers::counters::{self, Counts};
 use probeline_containers::put_once::{self, Entries};
 use probeline_containers::queue::{self, Ring};
 use probeline_containers::{Each, OperationError, Tag};
-use probeline_pipeline::{Finished, Open, Operation, OperationOf, OutcomeOf, Structure};
+use probeline_pipeline::{Finished, Kind, Open, Operation, OperationOf, OutcomeOf, Structure};
 use probeline_sim::{Cluster, Engine, Faults, Jitter, Model, Order, Rng};
 use probeline_testing::{Replay, seeds};
 use probeline_transport::{Owner, Sizes};
@@ -19,16 +19,24 @@ const COUNT: u64 = 300;
 const MAX_STEPS: u64 = 1_000_000;
 
 type Client<K> = Structure<Engine, Vec<OperationOf<K>>, K>;
-type Ended<K> = (u64, Result<OutcomeOf<K>, OperationError>);
+
+/// An operation that has ended, with the steps of the run at which it began and ended.
+struct Past<K: Kind> {
+    number: u64,
+    begun: u64,
+    ended: u64,
+    result: Result<OutcomeOf<K>, OperationError>,
+}
 
 /// Runs operations that `draw` returns on random clients, several in flight on each, and returns how each
-/// ended, by its number.
+/// ended.
 fn run<K: Open>(
     seed: u64,
     sizes: Sizes,
     config: K::Config,
+    errors_ppm: u32,
     mut draw: impl FnMut(u64, &mut Rng) -> (K::Key, K::Action),
-) -> (Vec<Ended<K>>, Vec<Client<K>>) {
+) -> (Vec<Past<K>>, Vec<Client<K>>) {
     let mut rng = Rng::new(seed, 2_800);
     let cluster = Cluster::new(probeline_sim::Config {
         owners: OWNERS,
@@ -42,7 +50,14 @@ fn run<K: Open>(
             jitter: Jitter::Exponential { mean_ns: 100 + rng.below(2_000) },
             ..Model::simple(2_000)
         },
-        faults: Faults { torn_read_ppm: 500_000, repeated_read_ppm: 200_000, ..Faults::none() },
+        faults: Faults {
+            torn_read_ppm: 500_000,
+            repeated_read_ppm: 200_000,
+            error_done_ppm: errors_ppm,
+            error_undone_ppm: errors_ppm,
+            error_late_ppm: errors_ppm,
+            ..Faults::none()
+        },
         scatter_reads: true,
         word_reads_whole: false,
         ..probeline_sim::Config::default()
@@ -53,20 +68,26 @@ fn run<K: Open>(
         Client::<K>::new(engine, config, vec![Operation::EMPTY; OPERATIONS]).unwrap()
     };
     let mut clients: Vec<_> = (0..OWNERS).map(client).collect();
-    let (mut started, mut ended) = (0, Vec::new());
-    for _ in 0..MAX_STEPS {
+    let (mut begun, mut ended) = (Vec::new(), Vec::new());
+    for step in 0..MAX_STEPS {
         if ended.len() as u64 == COUNT {
             return (ended, clients);
         }
         let client = &mut clients[usize::try_from(rng.below(OWNERS.into())).unwrap()];
+        let started = begun.len() as u64;
         if started < COUNT && client.has_room() && rng.below(2) == 0 {
             let (key, action) = draw(started, &mut rng);
             client.submit(Tag(started), &key, action).unwrap();
-            started += 1;
+            begun.push(step);
         }
         let mut out = [Finished::default(); OPERATIONS];
         let finished = client.poll_into(&mut out).unwrap();
-        ended.extend(finished.iter().map(|Finished { tag, result }| (tag.0, *result)));
+        ended.extend(finished.iter().map(|Finished { tag: Tag(number), result }| Past {
+            number: *number,
+            begun: begun[usize::try_from(*number).unwrap()],
+            ended: step,
+            result: *result,
+        }));
     }
     panic!("stuck with {} of {COUNT}", ended.len());
 }
@@ -87,11 +108,11 @@ fn counts_each_add_once() {
             (key(number), action)
         };
         let sizes = config.sizes(OWNERS, 4);
-        let (ended, mut clients) = run::<Each<Counts>>(seed, sizes, config, draw);
+        let (ended, mut clients) = run::<Each<Counts>>(seed, sizes, config, 0, draw);
         let added = |key_number: u64| {
             (0..COUNT).filter(|&n| n % KEYS == key_number && !is_get(n)).count() as u64
         };
-        for (number, result) in &ended {
+        for Past { number, result, .. } in &ended {
             let count = result.unwrap().count();
             assert!(count <= added(number % KEYS), "operation {number}: {count}");
         }
@@ -119,13 +140,13 @@ fn keys_keep_their_first_value() {
             (key(number), if is_find(number) { put_once::Action::Find } else { insert })
         };
         let sizes = config.sizes::<[u8; 9], u64>(OWNERS, 4);
-        let (ended, mut clients) = run::<Map>(seed, sizes, config, draw);
+        let (ended, mut clients) = run::<Map>(seed, sizes, config, 0, draw);
         let client = &mut clients[0];
         let values: Vec<_> = (0..KEYS)
             .map(|number| client.call(&key(number), put_once::Action::Find).unwrap().found())
             .collect();
         let mut inserted = 0;
-        for (number, result) in ended {
+        for Past { number, result, .. } in ended {
             let value = values[usize::try_from(number % KEYS).unwrap()];
             match result.unwrap() {
                 put_once::Outcome::Inserted => {
@@ -142,35 +163,132 @@ fn keys_keep_their_first_value() {
     }
 }
 
-/// Each value is popped once, and none that was not pushed.
+/// A value of a queue: when its push and its pop began and ended.
+#[derive(Clone, Copy)]
+struct Life {
+    pushed: [u64; 2],
+    /// After the run, or [`NEVER`].
+    popped: [u64; 2],
+}
+
+const NEVER: [u64; 2] = [u64::MAX; 2];
+const AFTERWARDS: [u64; 2] = [MAX_STEPS; 2];
+const CAPACITY: u64 = 6;
+
+impl Life {
+    /// Returns whether the value is in the ring from `from` to `to`, whatever order explains the history.
+    fn covers(&self, [from, to]: [u64; 2]) -> bool {
+        self.pushed[1] < from && to < self.popped[0]
+    }
+}
+
+/// Checks that some order explains the history of a queue without failed operations, as Henzinger, Sezgin and
+/// Vafeiadis (CONCUR 2013) reduce it: no value before its push, values in the order of their pushes, and a
+/// moment without values for each pop that found none.
+fn check_history(lives: &[Life], empty: &[[u64; 2]], full: &[[u64; 2]]) {
+    for (nth, one) in lives.iter().enumerate() {
+        assert!(one.pushed[0] <= one.popped[1], "a value is popped before its push");
+        for other in &lives[nth + 1..] {
+            let (first, second) =
+                if one.pushed[1] < other.pushed[0] { (one, other) } else { (other, one) };
+            let are_in_order = first.pushed[1] < second.pushed[0];
+            assert!(!are_in_order || second.popped[1] >= first.popped[0], "values change places");
+        }
+    }
+    for [from, to] in empty {
+        let is_empty = (*from..=*to).any(|at| !lives.iter().any(|life| life.covers([at, at])));
+        assert!(is_empty, "a pop from {from} to {to} finds no value");
+    }
+    for [from, to] in full {
+        let inside = |at| {
+            lives.iter().filter(|life| life.pushed[0] <= at && at <= life.popped[1]).count() as u64
+        };
+        assert!((*from..=*to).any(|at| inside(at) >= CAPACITY), "a push finds no room");
+    }
+}
+
 #[test]
-fn pops_each_value_once() {
-    for seed in seeds(300) {
+fn finds_histories_without_an_order() {
+    let life = |pushed, popped| Life { pushed, popped };
+    let (one, other) = (life([1, 2], [5, 6]), life([3, 4], [7, 8]));
+    check_history(&[one, other], &[[0, 1], [8, 9]], &[]);
+    let is_refused = |lives: &[Life], empty: &[[u64; 2]], full: &[[u64; 2]]| {
+        std::panic::catch_unwind(|| check_history(lives, empty, full)).is_err()
+    };
+    assert!(is_refused(&[life([5, 6], [1, 2])], &[], &[]));
+    assert!(is_refused(&[life([1, 2], [7, 8]), life([3, 4], [5, 6])], &[], &[]));
+    assert!(is_refused(&[one, other], &[[3, 6]], &[]));
+    assert!(is_refused(&[one, other], &[], &[[3, 6]]));
+}
+
+/// Histories of a queue are linearizable. With operations that fail, each value is popped once at most, all but
+/// those of failed pops are popped, and tickets of failed pushes are skipped.
+#[test]
+fn pops_each_value_once_and_in_order() {
+    for seed in seeds(1_000) {
         let _replay = Replay(seed);
-        let config = queue::Config { in_flight: 4, ..queue::Config::new(6) };
+        let errors_ppm = if seed % 3 == 0 { 5_000 } else { 0 };
+        let config = queue::Config { in_flight: 4, ..queue::Config::new(CAPACITY) };
         let host = Owner(1);
+        let value = |number: u64| [number << 8, !number];
         let draw = |number: u64, rng: &mut Rng| match rng.below(2) {
             0 => (host, queue::Action::Pop),
             // Words with bytes of zero, which tears keep.
-            _ => (host, queue::Action::Push([number << 8, !number])),
+            _ => (host, queue::Action::Push(value(number))),
         };
         let sizes = config.sizes::<[u64; 2]>(OWNERS, 4);
-        let (ended, mut clients) = run::<Ring<[u64; 2]>>(seed, sizes, config, draw);
-        let (mut pushed, mut popped) = (BTreeSet::new(), BTreeSet::new());
-        for (number, result) in ended {
+        let (history, mut clients) = run::<Ring<[u64; 2]>>(seed, sizes, config, errors_ppm, draw);
+        let (mut lives, mut pops) = (BTreeMap::new(), BTreeMap::new());
+        let (mut empty, mut full) = (Vec::new(), Vec::new());
+        let (mut failed, mut unknown) = (0, BTreeSet::new());
+        for Past { number, begun, ended, result } in history {
+            let span = [begun, ended];
             match result {
-                Ok(queue::Outcome::Pushed(_)) => assert!(pushed.insert([number << 8, !number])),
-                Ok(queue::Outcome::Popped(value)) => assert!(popped.insert(value), "twice"),
-                Ok(queue::Outcome::Full | queue::Outcome::Empty) => {}
+                Ok(queue::Outcome::Pushed(_)) => {
+                    lives.insert(value(number), Life { pushed: span, popped: NEVER });
+                }
+                Ok(queue::Outcome::Popped(value)) => {
+                    assert_eq!(pops.insert(value, span), None, "popped twice");
+                }
+                Ok(queue::Outcome::Empty) => empty.push(span),
+                Ok(queue::Outcome::Full) => full.push(span),
                 // The push of the oldest ticket was slow.
                 Err(OperationError::Unfinished { .. } | OperationError::Contended { .. }) => {}
+                Err(OperationError::Failed(_)) => {
+                    failed += 1;
+                    unknown.insert(value(number));
+                }
                 Err(error) => panic!("{error}"),
             }
         }
         let client = &mut clients[0];
-        while let queue::Outcome::Popped(value) = client.call(&host, queue::Action::Pop).unwrap() {
-            assert!(popped.insert(value), "twice");
+        loop {
+            let action = match client.call(&host, queue::Action::Pop) {
+                Ok(queue::Outcome::Popped(value)) => {
+                    assert_eq!(pops.insert(value, AFTERWARDS), None, "popped twice");
+                    continue;
+                }
+                Ok(_) => break,
+                Err(OperationError::Unfinished { ticket }) => queue::Action::Advance(ticket, 1),
+                Err(OperationError::Failed(_)) => {
+                    failed += 1;
+                    continue;
+                }
+                Err(error) => panic!("{error}"),
+            };
+            assert!(failed > 0, "a ticket without a value");
+            failed += u64::from(client.call(&host, action).is_err());
         }
-        assert_eq!(popped, pushed);
+        for (value, span) in pops {
+            match lives.get_mut(&value) {
+                Some(life) => life.popped = span,
+                None => assert!(unknown.contains(&value), "{value:?} was not pushed"),
+            }
+        }
+        let lost = lives.values().filter(|life| life.popped == NEVER).count() as u64;
+        assert!(lost <= failed, "{lost} values are lost by {failed} failed operations");
+        if failed == 0 {
+            check_history(&lives.into_values().collect::<Vec<_>>(), &empty, &full);
+        }
     }
 }
