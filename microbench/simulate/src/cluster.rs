@@ -4,7 +4,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use std::collections::VecDeque;
 
-use probeline_profile::{MissingQuantity, Profile, Shape};
+use probeline_profile::{Profile, ProfileError, Shape};
 use probeline_sim::{Cluster, Engine, Model, Rng};
 use probeline_table::{
     Bucket, CacheEntry, Config, Finished, Layout, OneRoundtrip, Operation, Position, Probing,
@@ -58,7 +58,7 @@ impl Setup {
         shape: Shape,
         chunk_buckets: u32,
         buckets_per_owner: u64,
-    ) -> Result<Self, MissingQuantity> {
+    ) -> Result<Self, ProfileError> {
         let model = profile.paper_model(shape)?;
         let table = Config { chunk_buckets, max_chunks: 64, ..Config::paper(buckets_per_owner) };
         let (in_flight, cache_entries, adapts, seed) = (1, 0, false, 1);

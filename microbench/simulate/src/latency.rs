@@ -1,6 +1,6 @@
 //! Simulates the latency of inserts by C and load factor: Table 1, left, and Fig. 2 of the paper.
 
-use probeline_profile::{MissingQuantity, Profile, Shape};
+use probeline_profile::{Profile, ProfileError, Shape};
 use probeline_table::{Bucket, Outcome};
 
 use crate::cluster::{Rank, Ranks, Setup};
@@ -29,7 +29,7 @@ impl LatencyPlan {
         profile: &Profile,
         shape: Shape,
         chunk_buckets: u32,
-    ) -> Result<Self, MissingQuantity> {
+    ) -> Result<Self, ProfileError> {
         Ok(Self {
             setup: Setup::paper(profile, shape, chunk_buckets, 1 << 21)?,
             load_percents: (1..=46).map(|step| 2 * step).collect(),

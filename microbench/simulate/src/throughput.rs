@@ -4,7 +4,7 @@ use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use probeline_profile::paper::Workload;
-use probeline_profile::{MissingQuantity, Profile, Shape};
+use probeline_profile::{Profile, ProfileError, Shape};
 use probeline_table::{Config, Ended, Finished, Intent, OperationError, OutcomeStats, Tag};
 use probeline_transport::Owner;
 
@@ -37,7 +37,7 @@ impl ThroughputPlan {
         profile: &Profile,
         shape: Shape,
         workload: Workload,
-    ) -> Result<Self, MissingQuantity> {
+    ) -> Result<Self, ProfileError> {
         let setup = Setup::paper(profile, shape, 32, 1 << 13)?;
         Ok(Self { setup, workload, load_percent: 1, operations: 400 })
     }

@@ -11,7 +11,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, ValueEnum, ValueHint, value_parser};
 use probeline::table::{OneRoundtrip, ReadAhead};
 use probeline_profile::paper::{WORKLOADS, Workload};
-use probeline_profile::{Given, Kind, Profile, Quantity, UnknownQuantity};
+use probeline_profile::{Given, Kind, Profile, ProfileError, Quantity};
 use probeline_simulate::{each, latency, throughput};
 
 use crate::cli::{OutputArgs, chunk_buckets, max_chunks, network, one_of};
@@ -175,7 +175,8 @@ fn workload() -> impl TypedValueParser<Value = Workload> {
 fn assumed(text: &str) -> core::result::Result<(String, u64), String> {
     let (name, value) = text.split_once('=').ok_or("write QUANTITY=VALUE")?;
     let value = value.parse().map_err(|_| format!("{value:?} is no whole number"))?;
-    let quantity = Quantity::named(name).ok_or_else(|| UnknownQuantity(name.into()).to_string())?;
+    let quantity =
+        Quantity::named(name).ok_or_else(|| ProfileError::Unknown(name.into()).to_string())?;
     quantity.check(value).map_err(|error| error.to_string())?;
     Ok((name.to_owned(), value))
 }

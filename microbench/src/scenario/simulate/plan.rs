@@ -2,7 +2,7 @@
 
 use probeline::table::Config;
 use probeline_profile::paper::{self, WORKLOADS};
-use probeline_profile::{MissingQuantity, Profile, Shape};
+use probeline_profile::{Profile, ProfileError, Shape};
 use probeline_simulate::{LatencyPlan, MOST_AT_ONCE, Setup, ThroughputPlan};
 
 use super::{Experiment, SimulateArgs};
@@ -151,7 +151,7 @@ impl SimulateArgs {
         &self,
         profile: &Profile,
         setup: &mut Setup,
-    ) -> core::result::Result<(), MissingQuantity> {
+    ) -> core::result::Result<(), ProfileError> {
         (setup.table.max_chunks, setup.seed) = (self.max_chunks, self.seed);
         if self.is_paper() {
             return Ok(());

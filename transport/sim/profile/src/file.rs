@@ -9,7 +9,8 @@ use probeline_settings::{LoadError, ParseError, Spanned, quoted};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::quantity::{QUANTITIES, Quantity, UnknownQuantity};
+use crate::error::ProfileError;
+use crate::quantity::{QUANTITIES, Quantity};
 
 /// How a value was obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -133,8 +134,9 @@ impl Profile {
     ///
     /// # Errors
     /// There is no quantity of this name.
-    pub fn set(&mut self, name: &str, given: Given) -> Result<(), UnknownQuantity> {
-        let quantity = Quantity::named(name).ok_or_else(|| UnknownQuantity(name.to_owned()))?;
+    pub fn set(&mut self, name: &str, given: Given) -> Result<(), ProfileError> {
+        let quantity =
+            Quantity::named(name).ok_or_else(|| ProfileError::Unknown(name.to_owned()))?;
         self.given.insert(quantity.name, given);
         Ok(())
     }

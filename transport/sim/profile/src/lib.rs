@@ -1,7 +1,7 @@
 //! Costs of networks as data files for the simulator, each number with its source.
 //!
 //! A [`Profile`] is read from and written as TOML. A quantity without a source is absent, and a
-//! model that requires it is refused with [`MissingQuantity`]; no value is a guess.
+//! model that requires it is refused with [`ProfileError::Missing`]; no value is a guess.
 //!
 //! `das5-fdr`, the paper's cluster, is fitted to the figures of [`paper`] by the example `fit` of
 //! `probeline-simulate`, which documents the fit of each constant; `probeline simulate --paper`
@@ -24,12 +24,14 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod error;
 mod file;
 mod model;
 pub mod paper;
 mod quantity;
 
+pub use error::ProfileError;
 pub use file::{Given, Kind, Profile};
-pub use model::{MissingQuantity, Shape};
+pub use model::Shape;
 pub use probeline_settings::{LoadError, ParseError};
-pub use quantity::{QUANTITIES, Quantity, UnknownQuantity, ValueError};
+pub use quantity::{QUANTITIES, Quantity};

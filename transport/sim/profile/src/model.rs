@@ -1,11 +1,11 @@
 //! Conversion of a profile to the simulator's model.
 
+use crate::error::ProfileError;
 use probeline_sim::{
     Cost, Jitter, LongReads, Model, Nic, Prefetched, Rates, Roundtrips, Slowdown, Sockets, Switches,
 };
-use thiserror::Error;
 
-use crate::{Profile, Quantity};
+use crate::Profile;
 
 /// The shape of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Profile {
     ///
     /// # Errors
     /// A required quantity is absent.
-    pub fn model(&self, shape: Shape) -> Result<Model, MissingQuantity> {
+    pub fn model(&self, shape: Shape) -> Result<Model, ProfileError> {
         let needed = if shape.machines > 1 { BETWEEN_MACHINES } else { ONE_MACHINE };
         let given = |group: &&&[&str]| group.iter().any(|name| self.get(name).is_some());
         let mut missing: Vec<_> = needed.iter().filter(|group| !given(group)).copied().collect();
@@ -53,7 +53,7 @@ impl Profile {
             missing.extend(PREFETCHED.iter().filter(|group| !given(group)));
         }
         if !missing.is_empty() {
-            return Err(MissingQuantity { profile: self.name().to_owned(), missing });
+            return Err(ProfileError::Missing { profile: self.name().to_owned(), missing });
         }
         let of = |name| self.value(name).unwrap_or(0);
         let remote = self.trips("remote").unwrap_or_default();
@@ -105,7 +105,7 @@ impl Profile {
     ///
     /// # Errors
     /// As for [`model`](Self::model).
-    pub fn paper_model(&self, shape: Shape) -> Result<Model, MissingQuantity> {
+    pub fn paper_model(&self, shape: Shape) -> Result<Model, ProfileError> {
         let mut model = self.model(shape)?;
         if self.value("owner.serves_atomics") == Some(1) {
             model.nic.target.atomics_per_s = 0;
@@ -153,28 +153,3 @@ impl Profile {
 
 /// Short compared with any roundtrip, so that an idle rank polls often.
 const IDLE_POLL_NS: u64 = 50;
-
-/// A profile lacks required quantities.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "the profile {profile} lacks required quantities: {}. Measure them and add them to a copy of \
-     the profile, or assume values",
-    self.listed()
-)]
-pub struct MissingQuantity {
-    /// The profile's name.
-    pub profile: String,
-    /// The missing quantities; of each group one suffices.
-    pub missing: Vec<&'static [&'static str]>,
-}
-
-impl MissingQuantity {
-    fn listed(&self) -> String {
-        let groups = self.missing.iter().map(|group| {
-            let about = group.first().and_then(|name| Quantity::named(name));
-            let about = about.map_or("", |quantity| quantity.about);
-            format!("{} ({about})", group.join(" or "))
-        });
-        groups.collect::<Vec<_>>().join("; ")
-    }
-}

@@ -1,6 +1,6 @@
 //! The quantities of a profile.
 
-use thiserror::Error;
+use crate::error::ProfileError;
 
 /// A quantity's name and description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,48 +73,18 @@ impl Quantity {
     /// Checks a value of a file or of a user.
     ///
     /// # Errors
-    /// The value is above [2^48](ValueError::max), or 0 where 0 makes no sense.
-    pub fn check(&self, value: u64) -> Result<(), ValueError> {
+    /// The value is above 2^48, or 0 where 0 makes no sense.
+    pub fn check(&self, value: u64) -> Result<(), ProfileError> {
         let is_rate = self.name.ends_with("_per_s");
         let min = u64::from(is_rate || NEVER_ZERO.contains(&self.name));
         if (min..=MAX_VALUE).contains(&value) {
             return Ok(());
         }
-        Err(ValueError { name: self.name, value, min, max: MAX_VALUE })
+        Err(ProfileError::Range { name: self.name, value, min, max: MAX_VALUE })
     }
 
     /// The table of the file, and the key in it.
     pub(crate) fn parts(&self) -> (&'static str, &'static str) {
         self.name.split_once('.').unwrap_or(("", self.name))
-    }
-}
-
-/// There is no quantity of this name.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("there is no quantity {0:?}; give one of {names}", names = names())]
-pub struct UnknownQuantity(pub String);
-
-fn names() -> String {
-    QUANTITIES.iter().map(|quantity| quantity.name).collect::<Vec<_>>().join(", ")
-}
-
-/// A value is out of a quantity's range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{name} is {value}: give a whole number from {min} to {max}{}", self.advice())]
-pub struct ValueError {
-    /// The quantity's name.
-    pub name: &'static str,
-    /// The value.
-    pub value: u64,
-    /// The smallest value of the quantity.
-    pub min: u64,
-    /// The largest value of the quantity.
-    pub max: u64,
-}
-
-impl ValueError {
-    fn advice(&self) -> &'static str {
-        let is_rate = self.value == 0 && self.name.ends_with("_per_s");
-        if is_rate { ", or leave it out if there is no such limit" } else { "" }
     }
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use probeline_profile::{Given, Kind, MissingQuantity, Profile, QUANTITIES, Shape};
+use probeline_profile::{Given, Kind, Profile, ProfileError, QUANTITIES, Shape};
 
 const TWO: Shape = Shape { machines: 2, ranks_per_machine: 1 };
 
@@ -68,7 +68,7 @@ fn a_missing_quantity_is_named_and_can_be_assumed() {
         [&["remote.atomic_ns"], &["nic.atomics_per_s", "rank.atomics_per_s"]];
     assert_eq!(
         missing,
-        MissingQuantity { profile: "connectx6-200g".into(), missing: groups.into() }
+        ProfileError::Missing { profile: "connectx6-200g".into(), missing: groups.into() }
     );
     let message = missing.to_string();
     for part in
@@ -95,7 +95,8 @@ fn prefetch_quantities_require_each_other() {
     let given = |value| Given { value, kind: Kind::Assumed, source: "this test".into() };
     let lacks = |profile: &Profile, shape| match profile.model(shape) {
         Ok(_) => Vec::new(),
-        Err(error) => error.missing.concat(),
+        Err(ProfileError::Missing { missing, .. }) => missing.concat(),
+        Err(error) => panic!("{error}"),
     };
     for (there, absent) in [(pair[0], pair[1]), (pair[1], pair[0])] {
         let mut shm = Profile::built_in("shm").unwrap();
