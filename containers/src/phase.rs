@@ -102,8 +102,9 @@ where
         return Err(CollectiveError::Owners { exchange: members, engine });
     }
     let mut phase = Phase { structure, has_ended: false };
-    let has_failed = u64::from(phase.structure.context().has_failed);
     let mut begin = phase.structure.collective(exchange, "find_phase")?;
+    // No operation is in flight any more.
+    let has_failed = u64::from(phase.structure.context().has_failed);
     let failed = begin.sum::<CollectiveError>(Ok(has_failed))?;
     phase.structure.pipeline().shared_mut().is_still = failed == 0;
     let result = find(&mut Finder(&mut *phase.structure));

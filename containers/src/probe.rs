@@ -255,7 +255,8 @@ where
     }
 
     fn on_error(&mut self, context: &mut Context<B>) {
-        context.has_failed = true;
+        // One that gave up has changed nothing.
+        context.has_failed |= self.attempts < MAX_ATTEMPTS;
     }
 
     fn on_completion(

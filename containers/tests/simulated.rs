@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use probeline_containers::counters::{self, Counts};
 use probeline_containers::put_once::{self, Entries};
 use probeline_containers::queue::{self, Ring};
+use probeline_containers::small_map::{self, SmallMap};
 use probeline_containers::{Each, OperationError, Tag};
 use probeline_pipeline::{Finished, Kind, Open, Operation, OperationOf, OutcomeOf, Structure};
 use probeline_sim::{Cluster, Engine, Faults, Jitter, Model, Order, Rng};
 use probeline_testing::{Replay, seeds};
-use probeline_transport::{Owner, Sizes};
+use probeline_transport::{Alone, Owner, Sizes};
 
 const OWNERS: u32 = 3;
 const OPERATIONS: usize = 4;
@@ -291,4 +292,50 @@ fn pops_each_value_once_and_in_order() {
             check_history(&lives.into_values().collect::<Vec<_>>(), &empty, &full);
         }
     }
+}
+
+/// A put that has failed may take effect in a find phase. Finds then return the value before it or its own,
+/// and none that nobody has put.
+#[test]
+fn finds_of_a_phase_return_what_was_put() {
+    const VALUES: [u64; 2] = [0x0101, 0x0202];
+    let (mut changed, seeds) = (0, seeds(1_500));
+    for &seed in &seeds {
+        let _replay = Replay(seed);
+        let config = small_map::Config { direct: false, ..small_map::Config::for_keys(8, 30) };
+        let Sizes { window_words, slots, slot_words, depth } = config.sizes(1, 4);
+        let model = Model { jitter: Jitter::Exponential { mean_ns: 300 }, ..Model::simple(1_000) };
+        let faults = Faults {
+            torn_read_ppm: 1_000_000,
+            error_late_ppm: 300_000,
+            late_ns: 8_000,
+            ..Faults::none()
+        };
+        let cluster = Cluster::new(probeline_sim::Config {
+            owners: 1,
+            window_words,
+            slots,
+            slot_words,
+            depth,
+            seed,
+            model,
+            faults,
+            scatter_reads: true,
+            word_reads_whole: false,
+            ..probeline_sim::Config::default()
+        });
+        let engine = cluster.unwrap().engine(Owner(0)).unwrap();
+        let operations = vec![small_map::Operation::EMPTY; 4];
+        let mut map = SmallMap::open(engine, config, operations, &mut Alone).unwrap();
+        if map.put(1, VALUES[0]).is_err() || map.put(1, VALUES[1]).is_ok() {
+            continue;
+        }
+        let found = map.find_phase(&mut Alone, |finder| {
+            (0..8).filter_map(|_| finder.find(&1).ok()?.number()).collect::<BTreeSet<_>>()
+        });
+        let found = found.unwrap();
+        assert!(found.iter().all(|value| VALUES.contains(value)), "{found:x?}");
+        changed += usize::from(found.len() == 2);
+    }
+    assert!(changed > 0 || seeds.len() == 1, "no put took effect in a phase");
 }
