@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use common::{Ended, Scratch, run};
 use serde_json::Value;
 
-const VERDICTS: [&str; 4] = ["fine", "look at this", "broken", "not seen"];
+const VERDICTS: [&str; 4] = ["fine", "warning", "broken", "unknown"];
 
 fn notes() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../firmware-notes")
@@ -49,7 +49,7 @@ fn findings_are_lines_and_json() {
     let count = |verdict: &str| lines.iter().filter(|(its, _)| *its == verdict).count();
     let counts = VERDICTS.map(|verdict| format!("{} {verdict}", count(verdict))).join(", ");
     assert_eq!(printed.lines().next(), Some(&*counts));
-    let worst_first = ["broken", "look at this", "not seen", "fine"];
+    let worst_first = ["broken", "warning", "unknown", "fine"];
     let at = |verdict| worst_first.iter().position(|known| *known == verdict).unwrap();
     assert!(lines.is_sorted_by_key(|(verdict, _)| at(*verdict)), "{printed}");
 
@@ -95,7 +95,7 @@ fn an_unwritable_file_is_an_error_before_the_machine_is_examined() {
 fn quiet_output_omits_fine_findings() {
     let printed = run(&["doctor"]).stdout;
     let quiet = run(&["doctor", "--quiet"]);
-    let wanted = |line: &&str| line.starts_with("broken") || line.starts_with("look at this");
+    let wanted = |line: &&str| line.starts_with("broken") || line.starts_with("warning");
     let checks = |lines: Vec<&str>| -> Vec<String> {
         // Findings such as the load may differ between two runs; the checks do not.
         lines.iter().map(|line| line.split(": ").next().unwrap().to_owned()).collect()

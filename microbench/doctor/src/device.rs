@@ -3,7 +3,7 @@
 
 use probeline_verbs::{AtomicCapability, OpenError, PortError};
 
-use crate::finding::{Check, Found, broken, fine, look, not_seen};
+use crate::finding::{Check, Found, broken, fine, unknown, warning};
 use crate::root::Root;
 use crate::survey::{Facts, NoFacts, Trial};
 
@@ -91,7 +91,7 @@ impl<'a> Device<'a> {
     fn check_driver(&self) -> Found {
         let Some(driver) = self.driver.as_deref() else {
             let command = "rdma link show; ls -l /sys/class/infiniband/*/device/driver";
-            return Ok(not_seen("sysfs does not show its driver").command(command));
+            return Ok(unknown("sysfs does not show its driver").command(command));
         };
         let concerns = |of: &&Problem| of.drivers.contains(&driver) && (of.concerns)(self.facts);
         let Some(problem) = PROBLEMS.iter().find(concerns) else { return Ok(fine(driver)) };
@@ -103,7 +103,7 @@ impl<'a> Device<'a> {
         if driver == SOFT_ROCE && self.copies_bytes() {
             consequence += ", and READs may return torn words";
         }
-        Ok(look(format!("{driver}{}", problem.seen), consequence, command).note(problem.note))
+        Ok(warning(format!("{driver}{}", problem.seen), consequence, command).note(problem.note))
     }
 
     /// Soft-RoCE copies with the CPU, so the CPU's copy instructions determine whether words are
@@ -118,14 +118,14 @@ impl<'a> Device<'a> {
             return Ok(fine("none: the device is software"));
         }
         let found = match (numbers(version), self.kind()) {
-            _ if version.is_empty() => not_seen("the driver reports no version")
+            _ if version.is_empty() => unknown("the driver reports no version")
                 .command("ethtool -i INTERFACE; cat /sys/class/infiniband/*/fw_ver"),
             (None, _) if self.is_nvidia() => {
-                not_seen(format!("{version:?} is not a version such as 20.31.1014"))
+                unknown(format!("{version:?} is not a version such as 20.31.1014"))
             }
             (Some([family, rest @ ..]), Some(Kind { name, least, .. })) if rest < *least => {
                 let [minor, patch] = least;
-                look(
+                warning(
                     format!("{version}, of {name}"),
                     format!(
                         "older than {family}.{minor}.{patch:04}, the oldest that DPDK still \
@@ -215,7 +215,7 @@ impl<'a> Device<'a> {
         if !(global || caps.compare_and_swap) || !self.root.is_virtual() {
             return Ok(fine(seen));
         }
-        Ok(look(
+        Ok(warning(
             format!("{seen}, in a virtual machine"),
             "some kernels enable them although no visible root port supports them: do not rely on \
              atomics that are atomic with the CPU's",
@@ -234,7 +234,7 @@ impl<'a> Device<'a> {
                 "READs and atomics that are posted never complete",
                 format!("ibv_devinfo -v; a newer driver or firmware, or {ANOTHER}"),
             ),
-            1..USUAL_READS => look(
+            1..USUAL_READS => warning(
                 seen,
                 format!(
                     "at most {least} READs and claims to one owner execute at once, and others \

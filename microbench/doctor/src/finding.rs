@@ -47,14 +47,14 @@ pub enum Verdict {
     /// A table cannot be opened or would give wrong results.
     Broken,
     /// It works, but it may be slow or not as the user expects.
-    LookAtThis,
+    Warning,
     /// It could not be observed.
-    NotSeen,
+    Unknown,
     /// No problem.
     Fine,
 }
 
-/// What a check has found, or why it could not read what it needs: the verdict is then *not seen*.
+/// What a check has found, or why it could not read what it needs: the verdict is then *unknown*.
 pub(crate) type Found = Result<Finding, String>;
 
 /// A check of a subject with the facts `C`.
@@ -84,8 +84,8 @@ impl<C> Check<C> {
 /// Runs all checks of a subject.
 pub(crate) fn examine<C>(facts: &C, subject: &Subject, checks: &[Check<C>]) -> Vec<Finding> {
     let finding = |check: &Check<C>| {
-        let found = (check.run)(facts).unwrap_or_else(not_seen);
-        let shown_by = check.shown_by.filter(|_| found.verdict == Verdict::NotSeen);
+        let found = (check.run)(facts).unwrap_or_else(unknown);
+        let shown_by = check.shown_by.filter(|_| found.verdict == Verdict::Unknown);
         Finding {
             check: check.name,
             subject: subject.clone(),
@@ -108,12 +108,12 @@ pub(crate) fn fine(seen: impl Into<String>) -> Finding {
 
 /// Creates a finding of a possible problem: what was observed, its consequence, and the command that
 /// fixes it.
-pub(crate) fn look(
+pub(crate) fn warning(
     seen: impl Into<String>,
     consequence: impl Into<String>,
     command: impl Into<String>,
 ) -> Finding {
-    finding(Verdict::LookAtThis, seen.into()).consequence(consequence).command(command)
+    finding(Verdict::Warning, seen.into()).consequence(consequence).command(command)
 }
 
 /// Creates a finding of a problem that prevents correct operation: what was observed, its consequence,
@@ -123,11 +123,11 @@ pub(crate) fn broken(
     consequence: impl Into<String>,
     command: impl Into<String>,
 ) -> Finding {
-    Finding { verdict: Verdict::Broken, ..look(seen, consequence, command) }
+    Finding { verdict: Verdict::Broken, ..warning(seen, consequence, command) }
 }
 
-pub(crate) fn not_seen(why: impl Into<String>) -> Finding {
-    finding(Verdict::NotSeen, why.into())
+pub(crate) fn unknown(why: impl Into<String>) -> Finding {
+    finding(Verdict::Unknown, why.into())
 }
 
 impl Finding {
@@ -156,7 +156,7 @@ impl Finding {
     #[must_use]
     pub fn lines(&self, notes: &str) -> Vec<String> {
         let Self { check, subject, verdict, seen, .. } = self;
-        let mut finding = format!("{:<13} {subject}, {check}: {seen}", verdict.to_string());
+        let mut finding = format!("{:<8} {subject}, {check}: {seen}", verdict.to_string());
         if let Some(consequence) = &self.consequence {
             finding += &format!("; {consequence}");
         }
@@ -175,7 +175,7 @@ impl Finding {
 #[must_use]
 pub fn summary(findings: &[Finding]) -> String {
     let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
-    let all = [Verdict::Fine, Verdict::LookAtThis, Verdict::Broken, Verdict::NotSeen];
+    let all = [Verdict::Fine, Verdict::Warning, Verdict::Broken, Verdict::Unknown];
     all.map(|verdict| format!("{} {verdict}", count(verdict))).join(", ")
 }
 
@@ -183,9 +183,9 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Fine => "fine",
-            Self::LookAtThis => "look at this",
+            Self::Warning => "warning",
             Self::Broken => "broken",
-            Self::NotSeen => "not seen",
+            Self::Unknown => "unknown",
         })
     }
 }
@@ -215,14 +215,14 @@ mod tests {
     #[test]
     fn one_line_and_json() {
         const MTU: Check<()> =
-            Check::new("mtu", Some("mtu.md"), |()| Ok(look("1024\nB", "slow", "ip link")));
+            Check::new("mtu", Some("mtu.md"), |()| Ok(warning("1024\nB", "slow", "ip link")));
         let [finding] = &examine(&(), &Subject::Port("mlx5_0".to_owned(), 1), &[MTU])[..] else {
             unreachable!()
         };
         let line = finding.line("notes/");
-        assert_eq!(line, "look at this  mlx5_0/1, mtu: 1024 B; slow. Do: ip link (notes/mtu.md)");
+        assert_eq!(line, "warning  mlx5_0/1, mtu: 1024 B; slow. Do: ip link (notes/mtu.md)");
         let expected = serde_json::json!({
-            "check": "mtu", "subject": "mlx5_0/1", "verdict": "look at this", "seen": "1024\nB",
+            "check": "mtu", "subject": "mlx5_0/1", "verdict": "warning", "seen": "1024\nB",
             "consequence": "slow", "command": "ip link", "note": "firmware-notes/mtu.md",
         });
         assert_eq!(serde_json::to_value(finding).unwrap(), expected);

@@ -3,7 +3,7 @@
 //!
 //! Facts come from `/proc`, `/sys` and `/dev` below a given root, and from libibverbs by
 //! [`survey`]. Each check is a row of a table: of the machine, of a device, of its slot, of a port.
-//! No check needs root privileges: if only root may read a fact, the verdict is *not seen*, and the
+//! No check needs root privileges: if only root may read a fact, the verdict is *unknown*, and the
 //! finding has the command that shows it.
 //!
 //! ```

@@ -4,7 +4,7 @@
 use probeline_pin::CpuSet;
 
 use crate::cgroup;
-use crate::finding::{Check, Found, broken, fine, look, not_seen};
+use crate::finding::{Check, Found, broken, fine, unknown, warning};
 use crate::root::{Root, linux_version, size};
 
 const CPUS: &str = "sys/devices/system/cpu";
@@ -44,7 +44,7 @@ pub(crate) const CHECKS: [Check<Root>; 10] = [
     Check::new("shared-memory-pages", Some("huge-pages.md"), shared_huge_pages),
     Check::new("dev-shm", Some("shared-memory.md"), dev_shm),
     Check::new("locked-memory", Some("locked-memory.md"), |root| {
-        Ok(locked(root).unwrap_or_else(|why| not_seen(why).consequence(LOCKS)))
+        Ok(locked(root).unwrap_or_else(|why| unknown(why).consequence(LOCKS)))
     })
     .shown_by("ulimit -l"),
 ];
@@ -60,13 +60,13 @@ fn cores(root: &Root) -> Found {
     let count = cpus.len();
     let seen = format!("this process may use {} ({cpus})", cpus_in_words(count));
     Ok(match cgroup::cpus(root) {
-        Some(quota) if quota < as_f64(count) => look(
+        Some(quota) if quota < as_f64(count) => warning(
             format!("{seen}, but the CPU time of {} at most", tenths(quota)),
             "the kernel stops ranks for the rest of each period when that time is used up",
             "fewer ranks, or a larger quota: docker run --cpus, cpu.max or cpu.cfs_quota_us of the \
              cgroup",
         ),
-        _ if count < 2 => look(
+        _ if count < 2 => warning(
             seen,
             "ranks poll continuously, so ranks that share a core run alternately, for \
              milliseconds at a time",
@@ -99,10 +99,10 @@ fn load(root: &Root) -> Found {
     let cpus = allowed(root)?.len();
     let seen = format!("{load:.1} in the last minute, on {}", cpus_in_words(cpus));
     Ok(match load {
-        load if !load.is_finite() => not_seen(format!("the load is {load}")),
+        load if !load.is_finite() => unknown(format!("the load is {load}")),
         // The load of an idle machine of any size is below half of its CPUs.
         load if load < 0.5 * as_f64(cpus) => fine(seen),
-        _ => look(
+        _ => warning(
             seen,
             "other processes use the CPUs too: latencies include waits for a core",
             "top -o %CPU",
@@ -126,11 +126,11 @@ fn governor(root: &Root) -> Found {
     let slow = || seen.iter().filter(|(governor, cpu)| slow_governor(root, cpu, governor));
     Ok(match (seen.first(), slow().next()) {
         (None, _) if root.is_virtual() => {
-            not_seen("a virtual machine: its host controls the CPU frequency")
+            unknown("a virtual machine: its host controls the CPU frequency")
         }
-        (None, _) => not_seen("the kernel shows no frequency governor"),
+        (None, _) => unknown("the kernel shows no frequency governor"),
         (Some((governor, _)), None) => fine(format!("{governor} on all CPUs")),
-        (_, Some((governor, _))) => look(
+        (_, Some((governor, _))) => warning(
             format!("{governor} on {} of {}", slow().count(), cpus_in_words(seen.len())),
             "the frequency rises only after some time of load: latencies vary from run to run",
             "sudo cpupower frequency-set --governor performance",
@@ -144,7 +144,7 @@ fn clock(root: &Root) -> Found {
         return Ok(fine(name));
     }
     if !SLOW_CLOCKS.contains(&&*name) {
-        return Ok(not_seen(format!("an unknown clock: {name}")));
+        return Ok(unknown(format!("an unknown clock: {name}")));
     }
     let others = root.text(&format!("{CLOCK}/available_clocksource")).unwrap_or_default();
     let better = others.split_whitespace().find(|name| FAST_CLOCKS.contains(name));
@@ -158,7 +158,7 @@ fn clock(root: &Root) -> Found {
         }
     };
     let consequence = "each reading is a system call, and each latency contains two of them";
-    Ok(look(name, consequence, command))
+    Ok(warning(name, consequence, command))
 }
 
 fn numa_balancing(root: &Root) -> Found {
@@ -170,7 +170,7 @@ fn numa_balancing(root: &Root) -> Found {
     Ok(match (on, root.nodes().len()) {
         (false, _) => fine("off"),
         (true, 0 | 1) => fine("on, but there is only one node"),
-        (true, nodes) => look(
+        (true, nodes) => warning(
             format!("on, over {nodes} nodes"),
             "the kernel unmaps pages periodically to sample accesses: page faults during runs",
             "echo 0 | sudo tee /proc/sys/kernel/numa_balancing",
@@ -188,7 +188,7 @@ fn memory(root: &Root) -> Found {
     if limit.unwrap_or(available) >= LEAST_AVAILABLE {
         return Ok(fine(seen));
     }
-    Ok(look(
+    Ok(warning(
         seen,
         "too little for the default table of most commands; a swapped table is unusably slow",
         "a smaller table by --table-size",
@@ -231,7 +231,7 @@ fn pages(root: &Root, [setting, recommended, consequence]: [&str; 3], given: &[&
     let word = match root.chosen(&path) {
         Ok(word) => word,
         Err(_) if free >= ENOUGH_PAGES => return Ok(fine(seen)),
-        Err(why) => return Ok(not_seen(why).consequence(consequence).command(command)),
+        Err(why) => return Ok(unknown(why).consequence(consequence).command(command)),
     };
     let seen = format!("{seen}, transparent huge pages: {word}");
     // MADV_COLLAPSE of Linux 6.1 regards only the setting `deny` (madvise(2)).
@@ -239,7 +239,7 @@ fn pages(root: &Root, [setting, recommended, consequence]: [&str; 3], given: &[&
     Ok(match &*word {
         word if free >= ENOUGH_PAGES || given.contains(&word) => fine(seen),
         "never" if collapses => fine(format!("{seen}, but made on request")),
-        _ => look(seen, consequence, command),
+        _ => warning(seen, consequence, command),
     })
 }
 
@@ -251,7 +251,7 @@ fn dev_shm(root: &Root) -> Found {
     if bytes >= LEAST_DEV_SHM {
         return Ok(fine(free));
     }
-    Ok(look(
+    Ok(warning(
         free,
         "shm does not use it, but UCX and MPI do, and crash with a bus error when it is full",
         "sudo mount -o remount,size=50% /dev/shm, or docker run --shm-size=4g",
@@ -278,7 +278,7 @@ fn locked(root: &Root) -> Found {
         }
         // A table rarely uses more than half of the memory.
         (Some(bytes), Ok(memory)) if bytes >= memory / 2 => fine(words),
-        _ => look(
+        _ => warning(
             words,
             "a larger table than that cannot be registered: opening it fails with ENOMEM",
             command,

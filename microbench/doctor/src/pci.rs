@@ -3,7 +3,7 @@
 use probeline_pin::Topology;
 
 use crate::device::Device;
-use crate::finding::{Check, Found, fine, look, not_seen};
+use crate::finding::{Check, Found, fine, unknown, warning};
 use crate::machine::allowed;
 
 /// The bytes of configuration space that unprivileged users may read.
@@ -27,7 +27,7 @@ impl Device<'_> {
     pub(crate) const SETTINGS: Check<Self> =
         Check::new("firmware-settings", Some("write-ordering.md"), |device| {
             let names = "PCI_WR_ORDERING PCI_ATOMIC_MODE MAX_ACC_OUT_READ CQE_COMPRESSION";
-            Ok(not_seen(format!("{names}: probeline does not read them"))
+            Ok(unknown(format!("{names}: probeline does not read them"))
                 .consequence(
                     "with PCI_WR_ORDERING=1 the device reorders writes to any memory; the others \
                      change rates and latencies",
@@ -52,18 +52,18 @@ impl Device<'_> {
     fn link(&self) -> Found {
         let Some((now, most)) = self.lanes("current").zip(self.lanes("max")) else {
             let command = format!("sudo lspci -vvs {} | grep LnkSta", self.address());
-            return Ok(not_seen("sysfs shows no PCI Express link").command(command));
+            return Ok(unknown("sysfs shows no PCI Express link").command(command));
         };
         let seen = format!("x{} at {} GT/s", now.width, now.gigatransfers);
         let active = self.facts.ports.iter().filter(|port| port.port.active);
         let fastest = active.filter_map(|port| port.port.gbit_s()).reduce(f64::max);
         Ok(match fastest {
-            _ if now.width < most.width || now.gigatransfers < most.gigatransfers => look(
+            _ if now.width < most.width || now.gigatransfers < most.gigatransfers => warning(
                 format!("{seen}, of x{} at {} GT/s", most.width, most.gigatransfers),
                 format!("{:.0} Gbit/s at most, and more time for each READ", now.gbit_s()),
                 "another slot, or the slot's settings in the firmware setup (bifurcation)",
             ),
-            Some(port) if now.gbit_s() < port => look(
+            Some(port) if now.gbit_s() < port => warning(
                 format!("{seen}, {:.0} Gbit/s", now.gbit_s()),
                 format!("the port supports {port} Gbit/s, more than this slot"),
                 "a slot of a later generation or with more lanes",
@@ -100,12 +100,12 @@ impl Device<'_> {
         let bytes = match self.device_control().map(|control| control >> 12 & 7) {
             Ok(code @ 0..=5) => 128_u32 << code,
             Ok(_) => return Err("a reserved code".to_owned()),
-            Err(why) => return Ok(not_seen(why).command(self.show_control())),
+            Err(why) => return Ok(unknown(why).command(self.show_control())),
         };
         if bytes >= MIN_REQUEST_BYTES {
             return Ok(fine(format!("{bytes} B")));
         }
-        Ok(look(
+        Ok(warning(
             format!("{bytes} B"),
             "the device splits the memory read of a longer chunk into several requests",
             format!("sudo setpci -s {} CAP_EXP+8.w=5000:7000", self.address()),
@@ -118,7 +118,7 @@ impl Device<'_> {
         let relaxed = match self.device_control() {
             Ok(control) => control >> 4 & 1 == 1,
             Err(why) => {
-                let mut found = not_seen(why).command(self.show_control());
+                let mut found = unknown(why).command(self.show_control());
                 found.consequence = gains.map(|gains| format!("{gains} bandwidth from it"));
                 return Ok(found);
             }
@@ -129,7 +129,7 @@ impl Device<'_> {
                 "{gains} bandwidth from it, but regions are registered without it: only \
                  PCI_WR_ORDERING=1 enables it"
             )),
-            (Some(gains), false) => look(
+            (Some(gains), false) => warning(
                 seen,
                 format!("{gains} bandwidth from it: READs of long chunks are slower"),
                 format!("sudo setpci -s {} CAP_EXP+8.w=0010:0010", self.address()),
@@ -152,17 +152,17 @@ impl Device<'_> {
         let command_line = root.text("proc/cmdline").unwrap_or_default();
         Ok(match kind.as_deref() {
             Ok("identity") => fine("passes addresses through (identity)"),
-            Ok(kind @ ("DMA" | "DMA-FQ")) => look(
+            Ok(kind @ ("DMA" | "DMA-FQ")) => warning(
                 format!("translates addresses ({kind})"),
                 "accesses to random buckets miss the IOTLB, which delays every READ",
                 "iommu=pt in GRUB_CMDLINE_LINUX of /etc/default/grub, then sudo update-grub and a \
                  reboot",
             ),
-            Ok(kind) => not_seen(format!("an unknown type: {kind}")),
+            Ok(kind) => unknown(format!("an unknown type: {kind}")),
             Err(_) if command_line.split(' ').any(|word| word == "iommu=pt") => {
                 fine("iommu=pt at boot")
             }
-            Err(why) => not_seen(why).command("cat /proc/cmdline"),
+            Err(why) => unknown(why).command("cat /proc/cmdline"),
         })
     }
 
@@ -176,7 +176,7 @@ impl Device<'_> {
             return Ok(match topology.nodes().len() {
                 1 => fine("there is only one node"),
                 _ => {
-                    not_seen("the machine does not report it").command("lstopo; numactl --hardware")
+                    unknown("the machine does not report it").command("lstopo; numactl --hardware")
                 }
             });
         };
@@ -185,7 +185,7 @@ impl Device<'_> {
         if !its.cpus.intersection(&allowed).is_empty() {
             return Ok(fine(format!("{node}, where this process may run")));
         }
-        Ok(look(
+        Ok(warning(
             format!("{node}, but this process may use only CPUs {allowed} of other nodes"),
             "each operation crosses the link between sockets twice",
             format!("numactl --cpunodebind={0} --membind={0} probeline ...", node.0),

@@ -3,7 +3,7 @@
 use probeline_verbs::{LinkLayer, Mtu, PortError, PortState};
 
 use crate::device::{Device, Kind};
-use crate::finding::{Check, Found, broken, fine, look, not_seen};
+use crate::finding::{Check, Found, broken, fine, unknown, warning};
 use crate::survey::PortFacts;
 
 /// A port of a device.
@@ -40,7 +40,7 @@ impl Port<'_> {
     pub(crate) const LOSSLESS: Check<Self> =
         Check::new("lossless", Some("lossy-ethernet.md"), |port| {
             let why = "probeline does not read whether switch and card are lossless (PFC, ECN)";
-            Ok(not_seen(why)
+            Ok(unknown(why)
                 .consequence(
                     "a lost packet delays a READ by a timeout, and the READs after it are repeated",
                 )
@@ -83,7 +83,7 @@ impl Port<'_> {
             _ => "check that the cable is plugged in at both ends; ibstat, iblinkinfo".to_owned(),
         };
         Ok(match self.another {
-            true => look(seen, "another port is active and is used instead", command),
+            true => warning(seen, "another port is active and is used instead", command),
             false => broken(seen, "the port cannot send or receive packets", command),
         })
     }
@@ -92,7 +92,7 @@ impl Port<'_> {
         let port = &self.facts.port;
         let (Some(gbit_s), Some(lanes)) = (port.gbit_s(), port.lanes) else {
             let command = format!("cat /{}", self.path("rate"));
-            return Ok(not_seen("the speed or width has an unknown code").command(command));
+            return Ok(unknown("the speed or width has an unknown code").command(command));
         };
         let plural = if lanes == 1 { "" } else { "s" };
         let seen = format!("{gbit_s} Gbit/s over {lanes} lane{plural}");
@@ -100,7 +100,7 @@ impl Port<'_> {
             return Ok(fine(format!("{seen}, nominal: the device is software")));
         }
         if lanes == 1 && !self.is_ethernet() {
-            return Ok(look(
+            return Ok(warning(
                 seen,
                 "InfiniBand links have 4 lanes, or 2 if a port is split: some lanes have failed",
                 format!("iblinkinfo; another cable; sudo mlxlink -d {}", self.device.name),
@@ -113,16 +113,16 @@ impl Port<'_> {
         };
         let Some(Kind { name, gbit_s: most, .. }) = self.device.kind() else {
             let why = format!("{seen}; the maximum rate of the card is unknown");
-            return Ok(not_seen(why).command(show));
+            return Ok(unknown(why).command(show));
         };
         Ok(match gbit_s / f64::from(*most) {
             1.0.. => fine(seen),
-            share if share < SUSPECT_RATE_SHARE => look(
+            share if share < SUSPECT_RATE_SHARE => warning(
                 format!("{seen}; cards of {name} support up to {most} Gbit/s"),
                 "the card is a slow model, or its cable, module or switch limits the link",
                 show,
             ),
-            _ => not_seen(format!(
+            _ => unknown(format!(
                 "{seen}; the maximum rate of this card is unknown, cards of {name} support up to \
                  {most} Gbit/s"
             ))
@@ -145,7 +145,7 @@ impl Port<'_> {
             true => format!("sudo ip link set {} mtu LARGER", self.interface()),
             false => "mtu=5 for the partition in opensm's partitions.conf".to_owned(),
         };
-        Ok(look(
+        Ok(warning(
             format!("{} of {}", port.mtu, port.max_mtu),
             format!(
                 "the response to a chunk READ takes several packets if C is more than {buckets}"
@@ -187,14 +187,14 @@ impl Port<'_> {
         let counted: Vec<(&str, u64)> = counted.collect();
         if counted.is_empty() {
             let why = "the driver shows none of the known counters";
-            return Ok(not_seen(why).command(format!("ls /{}", self.path("hw_counters"))));
+            return Ok(unknown(why).command(format!("ls /{}", self.path("hw_counters"))));
         }
         let some = counted.iter().filter(|(_, count)| *count > 0);
         let some: Vec<String> = some.map(|(name, count)| format!("{name} {count}")).collect();
         if some.is_empty() {
             return Ok(fine("none since the device came up"));
         }
-        Ok(look(
+        Ok(warning(
             format!("{} since the device came up", some.join(", ")),
             "packets or acknowledgements were lost: each loss may cost a timeout of milliseconds",
             format!("grep . /{}, before and after a run", self.path("hw_counters/*")),

@@ -1,6 +1,6 @@
 //! Checks whether there is an RDMA device, and if not, what is missing.
 
-use crate::finding::{Check, Finding, Found, Subject, broken, examine, fine, look, not_seen};
+use crate::finding::{Check, Finding, Found, Subject, broken, examine, fine, unknown, warning};
 use crate::machine::RELEASE;
 use crate::root::{Root, linux_version};
 use crate::survey::Survey;
@@ -34,7 +34,7 @@ fn library((root, survey): &Facts<'_>) -> Found {
     Ok(match survey {
         Survey::Devices(_) => fine("loaded"),
         Survey::NoLibrary(error) if kernel.is_empty() => {
-            look(error.to_string(), OVER_SHM, INSTALL).note(NO_DEVICE)
+            warning(error.to_string(), OVER_SHM, INSTALL).note(NO_DEVICE)
         }
         Survey::NoLibrary(error) => {
             let seen = format!("{error}; the kernel has {}", kernel.join(", "));
@@ -68,11 +68,11 @@ fn without_device(root: &Root) -> Finding {
     let Some(card) = root.names(PCI).iter().find_map(|at| Card::at(root, at)) else {
         let trial = trial_without_card(root);
         return if root.has(PCI) {
-            look("no RDMA device, and no card that is known to support RDMA", OVER_SHM, trial)
+            warning("no RDMA device, and no card that is known to support RDMA", OVER_SHM, trial)
         } else if root.has("sys/devices") {
-            look("no RDMA device, and no PCI bus", OVER_SHM, trial)
+            warning("no RDMA device, and no PCI bus", OVER_SHM, trial)
         } else {
-            not_seen("libibverbs lists no RDMA device, and /sys, which lists cards, is missing")
+            unknown("libibverbs lists no RDMA device, and /sys, which lists cards, is missing")
                 .consequence(OVER_SHM)
                 .command(trial)
         };
@@ -85,7 +85,7 @@ fn without_device(root: &Root) -> Finding {
             .to_owned(),
         _ => format!("sudo modprobe {} ib_uverbs", card.module),
     };
-    look(seen, OVER_SHM, command)
+    warning(seen, OVER_SHM, command)
 }
 
 /// Returns the command after which libibverbs lists a device that the kernel has.
@@ -162,11 +162,11 @@ impl Card {
 fn fork(root: &Root) -> Found {
     let release = root.text(RELEASE)?;
     Ok(match linux_version(&release) {
-        None => not_seen(format!("{release:?} is not a version of Linux")),
+        None => unknown(format!("{release:?} is not a version of Linux")),
         Some((5, 12..) | (6.., _)) => {
             fine(format!("kernel {release} keeps a parent's registered pages in place"))
         }
-        Some(_) => look(
+        Some(_) => warning(
             format!("kernel {release}, older than 5.12"),
             "after fork(2) the parent may get new copies of its pages, while the device accesses \
              the old ones",

@@ -72,7 +72,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
 fn print(findings: &[Finding], notes: &str) -> io::Result<()> {
     let mut out = terminal::stdout();
     let quiet = terminal::is_quiet();
-    let wanted = |verdict| !quiet || matches!(verdict, Verdict::Broken | Verdict::LookAtThis);
+    let wanted = |verdict| !quiet || matches!(verdict, Verdict::Broken | Verdict::Warning);
     writeln!(out, "{}", probeline_doctor::summary(findings))?;
     if !quiet {
         writeln!(out)?;

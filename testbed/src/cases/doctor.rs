@@ -23,15 +23,14 @@ pub(super) const CASES: &[Case] = &[
     Case::test(Layer::Tearing, "doctor_reports_torn_words", |testbed| {
         let torn = "; correct and suitable for trials; its speed is that of the kernel, not of \
                     RDMA hardware, and READs may return torn words";
-        let driver = format!("look at this  rxe0, driver: Soft-RoCE (rdma_rxe), no hardware{torn}");
+        let driver = format!("warning  rxe0, driver: Soft-RoCE (rdma_rxe), no hardware{torn}");
         examine(testbed, "", WELL, &[&driver])
     })
     .needs(PROBELINE),
     Case::test(Layer::Numa, "doctor_reports_the_numa_node", |testbed| {
-        let near = "fine          rxe0, numa-node: node 1, where this process may";
+        let near = "fine     rxe0, numa-node: node 1, where this process may";
         examine(testbed, "", WELL, &[near])?;
-        let elsewhere =
-            "look at this  rxe0, numa-node: node 1, but this process may use only CPUs 0 of";
+        let elsewhere = "warning  rxe0, numa-node: node 1, but this process may use only CPUs 0 of";
         examine(testbed, "taskset -c 0", WELL, &[elsewhere, "numactl --cpunodebind=1 --membind=1"])
     })
     .needs(PROBELINE),
@@ -55,21 +54,20 @@ fn prints(output: &str, lines: &[&str]) -> Result<()> {
 
 fn accepts(testbed: &Testbed) -> Result<()> {
     let index = testbed.machine(1).output("echo $GID_INDEX", HANG_TIMEOUT)?;
-    let gid =
-        format!("fine          rxe0/1, gid: RoCE v2, ::ffff:10.0.0.1, index {}", index.trim());
+    let gid = format!("fine     rxe0/1, gid: RoCE v2, ::ffff:10.0.0.1, index {}", index.trim());
     let lines = [
-        "fine          machine, libibverbs: loaded",
-        "fine          machine, device: rxe0",
-        "fine          machine, locked-memory: ",
-        "look at this  rxe0, driver: Soft-RoCE (rdma_rxe), no hardware",
+        "fine     machine, libibverbs: loaded",
+        "fine     machine, device: rxe0",
+        "fine     machine, locked-memory: ",
+        "warning  rxe0, driver: Soft-RoCE (rdma_rxe), no hardware",
         "(firmware-notes/soft-roce.md)",
-        "fine          rxe0, firmware: none: the device is software",
-        "fine          rxe0, atomics: with each other on this device (atomic_cap HCA)",
-        "fine          rxe0, atomics-tried: compare-and-swap and fetch-and-add over a queue pair",
-        "fine          rxe0, outstanding-reads: 128 as initiator, 128 as responder",
-        "fine          rxe0, numa-node: ",
-        "fine          rxe0/1, link: active, Ethernet",
-        "fine          rxe0/1, mtu: 4096 B",
+        "fine     rxe0, firmware: none: the device is software",
+        "fine     rxe0, atomics: with each other on this device (atomic_cap HCA)",
+        "fine     rxe0, atomics-tried: compare-and-swap and fetch-and-add over a queue pair",
+        "fine     rxe0, outstanding-reads: 128 as initiator, 128 as responder",
+        "fine     rxe0, numa-node: ",
+        "fine     rxe0/1, link: active, Ethernet",
+        "fine     rxe0/1, mtu: 4096 B",
         &gid,
         " 0 broken, ",
     ];
@@ -117,28 +115,27 @@ fn finds_faults(testbed: &Testbed) -> Result<()> {
         ensure!(exit.status == BROKEN, "{exit:?}");
         prints(&exit.output, lines)
     };
-    let limit = "broken        machine, locked-memory: 64 KiB at most; registering even a small";
+    let limit = "broken   machine, locked-memory: 64 KiB at most; registering even a small";
     as_nobody(64, &[limit, "sudo prlimit --pid $$", "(firmware-notes/locked-memory.md)"])?;
     as_nobody(0, &["rxe0, atomics-tried: ibv_reg_mr failed with EPERM", "could be locked"])?;
 
     node.output("ip link set eth0 mtu 1500", HANG_TIMEOUT)?;
-    let mtu = "look at this  rxe0/1, mtu: 1024 B of 4096 B; ";
+    let mtu = "warning  rxe0/1, mtu: 1024 B of 4096 B; ";
     examine(testbed, "", WELL, &[mtu, "Do: sudo ip link set eth0 mtu 4200"])?;
     node.output("ip link set eth0 mtu 4200", HANG_TIMEOUT)?;
 
     node.output("ip address flush dev eth0 scope global", HANG_TIMEOUT)?;
-    let gid = "broken        rxe0/1, gid: ";
+    let gid = "broken   rxe0/1, gid: ";
     examine(testbed, "", BROKEN, &[gid, "ip address add ADDRESS/PREFIX dev eth0"])?;
 
     node.output("ip link set eth0 down", HANG_TIMEOUT)?;
-    let link =
-        "broken        rxe0/1, link: down, Ethernet; the port cannot send or receive packets";
+    let link = "broken   rxe0/1, link: down, Ethernet; the port cannot send or receive packets";
     let fix = "Do: sudo ip link set eth0 up (firmware-notes/link-state.md)";
-    let untried = "not seen      rxe0, atomics-tried: not tried: no port is active";
+    let untried = "unknown  rxe0, atomics-tried: not tried: no port is active";
     examine(testbed, "", BROKEN, &[link, fix, untried])?;
 
     node.output("rdma link delete rxe0", HANG_TIMEOUT)?;
     let none =
-        "look at this  machine, device: no RDMA device, and no card that is known to support RDMA";
+        "warning  machine, device: no RDMA device, and no card that is known to support RDMA";
     examine(testbed, "", WELL, &[none, "rdma link add rxe0 type rxe netdev eth0"])
 }

@@ -168,7 +168,7 @@ fn check(doctor: &Doctor, facts: Facts) -> Result<(), TestCaseError> {
         let line = finding.line("notes");
         prop_assert!(!line.chars().any(char::is_control), "{:?}", line);
         prop_assert!(!finding.seen.is_empty(), "{:?}", finding);
-        let wrong = matches!(finding.verdict, Verdict::Broken | Verdict::LookAtThis);
+        let wrong = matches!(finding.verdict, Verdict::Broken | Verdict::Warning);
         prop_assert!(!wrong || finding.consequence.is_some(), "{:?}", finding);
         prop_assert!(!wrong || finding.command.is_some(), "{:?}", finding);
     }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::mpsc::channel;
 
-use probeline_doctor::Verdict::{Fine, NotSeen};
+use probeline_doctor::Verdict::{Fine, Unknown};
 use probeline_doctor::{Doctor, Facts, Questions, Survey, survey};
 use probeline_verbs::{
     LIBIBVERBS, LinkLayer, LoadError, PciAtomics, PortError, PortState, VerbFailed,
@@ -16,30 +16,30 @@ fn healthy_machine_is_fine() {
     let findings = Ward::healthy().findings();
     for finding in &findings {
         let unseen = ["firmware-settings", "lossless", "read-request", "relaxed-ordering"];
-        let expected = if unseen.contains(&finding.check) { NotSeen } else { Fine };
+        let expected = if unseen.contains(&finding.check) { Unknown } else { Fine };
         // This finding depends on the machine that runs the test.
         if finding.check != "dev-shm" {
             assert_eq!(finding.verdict, expected, "{}", finding.line(""));
         }
     }
     for expected in [
-        "fine          machine, device: mlx5_0",
-        "fine          mlx5_0, driver: mlx5_core",
-        "fine          mlx5_0, firmware: 20.31.1014, of ConnectX-6",
-        "fine          mlx5_0, atomics: * atomic_cap HCA * notes/device-atomics.md",
-        "fine          mlx5_0, atomics-tried: compare-and-swap and fetch-and-add * host's byte order",
-        "fine          mlx5_0, outstanding-reads: 16 as initiator, 16 as responder",
-        "fine          mlx5_0, numa-node: node 1, where this process may run",
-        "fine          mlx5_0, pcie-link: x16 at 16 GT/s",
-        "fine          mlx5_0, iommu: passes addresses through (identity)",
-        "fine          mlx5_0/1, link: active, Ethernet",
-        "fine          mlx5_0/1, rate: 200 Gbit/s over 4 lanes",
-        "fine          mlx5_0/1, mtu: 4096 B",
-        "fine          mlx5_0/1, gid: RoCE v2, ::ffff:10.0.0.1, index 2",
-        "fine          mlx5_0/1, sent-again: none since",
-        "not seen      mlx5_0, firmware-settings: * probeline does not read them * \
+        "fine     machine, device: mlx5_0",
+        "fine     mlx5_0, driver: mlx5_core",
+        "fine     mlx5_0, firmware: 20.31.1014, of ConnectX-6",
+        "fine     mlx5_0, atomics: * atomic_cap HCA * notes/device-atomics.md",
+        "fine     mlx5_0, atomics-tried: compare-and-swap and fetch-and-add * host's byte order",
+        "fine     mlx5_0, outstanding-reads: 16 as initiator, 16 as responder",
+        "fine     mlx5_0, numa-node: node 1, where this process may run",
+        "fine     mlx5_0, pcie-link: x16 at 16 GT/s",
+        "fine     mlx5_0, iommu: passes addresses through (identity)",
+        "fine     mlx5_0/1, link: active, Ethernet",
+        "fine     mlx5_0/1, rate: 200 Gbit/s over 4 lanes",
+        "fine     mlx5_0/1, mtu: 4096 B",
+        "fine     mlx5_0/1, gid: RoCE v2, ::ffff:10.0.0.1, index 2",
+        "fine     mlx5_0/1, sent-again: none since",
+        "unknown  mlx5_0, firmware-settings: * probeline does not read them * \
          sudo mlxconfig -d 0000:3b:00.0 query PCI_WR_ORDERING",
-        "not seen      mlx5_0/1, lossless: * mlnx_qos -i ens1",
+        "unknown  mlx5_0/1, lossless: * mlnx_qos -i ens1",
     ] {
         expect(&findings, expected);
     }
@@ -58,11 +58,11 @@ fn facts_that_no_simulated_device_has() {
             let failed = VerbFailed { verb: "ibv_query_gid_ex", errno: libc::EIO };
             facts.ports[0].gid = Err(PortError::Verb(failed));
         },
-        "broken        mlx5_0/1, gid: * EIO * grep . /sys/class/infiniband/mlx5_0/ports/1/gids/",
+        "broken   mlx5_0/1, gid: * EIO * grep . /sys/class/infiniband/mlx5_0/ports/1/gids/",
     );
     expect(
         |facts| facts.pci_atomics = Ok(PciAtomics { compare_and_swap: true, fetch_add: true }),
-        "fine          mlx5_0, pci-atomics: compare-and-swap and fetch-and-add of 8",
+        "fine     mlx5_0, pci-atomics: compare-and-swap and fetch-and-add of 8",
     );
     expect(
         |facts| {
@@ -70,7 +70,7 @@ fn facts_that_no_simulated_device_has() {
             (port.active, port.state) = (false, PortState::Init);
             port.link_layer = LinkLayer::Infiniband;
         },
-        "broken        mlx5_0/1, link: initialising, InfiniBand * systemctl start opensm",
+        "broken   mlx5_0/1, link: initialising, InfiniBand * systemctl start opensm",
     );
 }
 
@@ -82,14 +82,14 @@ fn library_is_missing_fails_or_hangs() {
         survey(|| Err(LoadError::Library(LIBIBVERBS)), &questions, Duration::from_secs(20))
     };
     let bare = Ward::healthy().change("no card").doctor().examine(&missing());
-    expect(&bare, &format!("look at this  machine, libibverbs: * {install}"));
+    expect(&bare, &format!("warning  machine, libibverbs: * {install}"));
     let ward = Ward::healthy();
     let doctor = ward.doctor();
     let findings = doctor.examine(&missing());
-    expect(&findings, &format!("broken        machine, libibverbs: * has mlx5_0 * {install}"));
+    expect(&findings, &format!("broken   machine, libibverbs: * has mlx5_0 * {install}"));
     let failed = VerbFailed { verb: "ibv_get_device_list", errno: libc::EPERM };
     let findings = doctor.examine(&Survey::NoList(failed));
-    expect(&findings, "broken        machine, libibverbs: * EPERM");
+    expect(&findings, "broken   machine, libibverbs: * EPERM");
 
     // Lives until the end of this test.
     let (_end, ends) = channel::<()>();
@@ -100,25 +100,25 @@ fn library_is_missing_fails_or_hangs() {
     let survey = survey(hangs, &Questions::default(), Duration::from_millis(50));
     assert!(matches!(survey, Survey::Silent(_)));
     let findings = doctor.examine(&survey);
-    expect(&findings, "broken        machine, libibverbs: no answer * dmesg");
+    expect(&findings, "broken   machine, libibverbs: no answer * dmesg");
 }
 
 #[test]
-fn empty_root_is_not_seen() {
+fn empty_root_is_unknown() {
     let ward = Ward::healthy();
     for root in ["/nowhere/at/all".into(), ward.tree.root().join("dev/shm")] {
         for finding in Doctor::new(root).machine() {
-            assert_eq!(finding.verdict, NotSeen, "{}", finding.line(""));
+            assert_eq!(finding.verdict, Unknown, "{}", finding.line(""));
         }
     }
 }
 
 /// Examines the machine that runs the test.
 #[test]
-fn real_machine_is_seen() {
+fn real_machine_is_known() {
     for finding in Doctor::new("/").machine() {
         let seen = ["cores", "load", "memory", "huge-pages", "locked-memory", "clock"];
-        let unseen = seen.contains(&finding.check) && finding.verdict == NotSeen;
+        let unseen = seen.contains(&finding.check) && finding.verdict == Unknown;
         assert!(!unseen, "{}", finding.line(""));
     }
 }

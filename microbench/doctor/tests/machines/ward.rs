@@ -217,7 +217,7 @@ pub(crate) fn expect(findings: &[Finding], expected: &str) {
     let (head, parts) = expected.split_once(':').unwrap();
     let of_check = |finding: &&Finding| {
         let Finding { subject, check, .. } = finding;
-        head.get(14..).unwrap() == format!("{subject}, {check}")
+        head.get(9..).unwrap() == format!("{subject}, {check}")
     };
     let found: Vec<String> =
         findings.iter().filter(of_check).map(|finding| finding.line("notes")).collect();
