@@ -83,7 +83,11 @@ impl Pointee for probeline_aggregator {
         }
         let config = Config { block, blocks, message_bytes, ..Config::default() };
         Ok(Plan {
-            parameters: vec![("message_bytes", message_bytes as u64)],
+            parameters: vec![
+                ("message_bytes", message_bytes as u64),
+                ("block", block.into()),
+                ("blocks", blocks.into()),
+            ],
             detail: Detail { message_bytes, ranks, is_pending: false },
             open: Box::new(move |members| {
                 with_block!(message_bytes, V => {

@@ -84,6 +84,7 @@ impl Pointee for probeline_queue {
             parameters: vec![
                 ("value_bytes", value_bytes as u64),
                 ("operations", operations.into()),
+                ("capacity", capacity),
             ],
             detail: Detail { value_bytes, ranks: members.owners() },
             open: Box::new(move |members| {
@@ -147,8 +148,7 @@ impl<V: Plain> Queue for Typed<V> {
             self.values.resize(count, V::zeroed(self.bytes));
             let found = match self.queue.pop_batch(host, &mut self.values) {
                 Ok(found) => found,
-                // The next call finds it again.
-                Err(_) if popped > 0 => break,
+                Err(error) if popped > 0 && error.is_found_again() => break,
                 Err(BatchError::Operation(error)) => {
                     if let OperationError::Unfinished { ticket } = error {
                         self.unfinished = Some((host, ticket));

@@ -400,6 +400,9 @@ static void use_queues(void)
     BAD(queue, capacity, UINT64_MAX, "capacity is ");
     BAD(queue, operations, 0, "operations is 0");
 #undef GOOD
+    options.capacity = 10 + rank;
+    if (ranks > 1)
+        EXPECT(probeline_queue_open(job, &options, &opened), PROBELINE_ERROR_DIFFERS, "its capacity is ");
     options.capacity = (uint64_t)1 << 48;
     EXPECT(probeline_queue_open(job, &options, &opened), PROBELINE_ERROR_OPEN, "");
 }
@@ -484,6 +487,9 @@ static void use_aggregators(void)
     OK(probeline_aggregator_flush(aggregator, deliver, &received));
     TRUE(received.wrong == 0);
     OK(probeline_aggregator_close(aggregator));
+    options.blocks = 3 + rank;
+    if (ranks > 1)
+        EXPECT(probeline_aggregator_open(job, &options, &opened), PROBELINE_ERROR_DIFFERS, "its blocks is ");
     OK(probeline_aggregator_close(NULL));
 #define GOOD bad_options.message_bytes = 8
     BAD(aggregator, message_bytes, 0, "message_bytes is 0");

@@ -196,7 +196,8 @@ where
     /// [`Config::in_flight`] are read together, and taken by one compare-and-swap.
     ///
     /// # Errors
-    /// As for [`pop`](Self::pop), if no value was popped before.
+    /// As for [`pop`](Self::pop). After the first values, an error that the next call returns again ends the
+    /// batch without one; another may have taken values, and those before it are in `values`.
     pub fn pop_batch(&mut self, host: Owner, values: &mut [V]) -> Result<usize, BatchError> {
         let mut popped = 0;
         // Each iteration pops a value at least, or ends.
@@ -204,9 +205,8 @@ where
             match self.pop_block(host, room) {
                 Ok(0) => break,
                 Ok(count) => popped += count,
-                Err(error) if popped == 0 => return Err(error),
-                // The next call finds it again.
-                Err(_) => break,
+                Err(error) if popped > 0 && error.is_found_again() => break,
+                Err(error) => return Err(error),
             }
         }
         Ok(popped)

@@ -49,6 +49,20 @@ fn all_explored(ranks: Vec<Ended>) {
     assert!(printed.all(|other| other.is_empty()));
 }
 
+/// The options in a tuning file are compared, not the path of the file.
+#[test]
+fn ranks_with_different_tunings_name_the_option() {
+    let [first, second] = [16, 8].map(|chunk_buckets| {
+        let folder = Scratch::new();
+        let tuning = probeline::tuning::Tuning { chunk_buckets, ..Default::default() };
+        folder.file("tuning.toml", &tuning.to_toml());
+        folder
+    });
+    let command = ["explore", "fms:2", "--table-size", "1MiB", "--tuning", "tuning.toml"];
+    let [said, _] = of_two(by_hand_in(&[(&command, Some(&first)), (&command, Some(&second))]));
+    assert!(said.contains("--chunk-buckets is \"16\" here and \"8\" there"), "{said}");
+}
+
 #[test]
 fn ranks_started_by_hand_explore_together() {
     let address = address();

@@ -320,6 +320,13 @@ impl BatchError {
         }
     }
 
+    /// Returns whether a later call finds the reason again: nothing has changed, or the transport is dead.
+    #[must_use]
+    pub fn is_found_again(&self) -> bool {
+        let (Self::Operation(error) | Self::Failed { error, .. }) = self else { return false };
+        matches!(error, Error::Unfinished { .. } | Error::Contended { .. } | Error::Fault(_))
+    }
+
     /// Checks that a slice has one element for each key of a batch.
     ///
     /// # Errors

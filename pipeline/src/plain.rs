@@ -105,7 +105,8 @@ pub fn fill_words(bytes: &[u8], words: &mut [u64]) {
 /// other languages.
 ///
 /// All of one structure have the size that its configuration states. A structure stores no bytes beyond
-/// these, so it is the same as one of a type of that size. The bytes are aligned to a word.
+/// these, so it is the same as one of a type of that size. The bytes are aligned to
+/// a `usize`.
 ///
 /// ```
 /// use probeline_pipeline::{Bytes, Plain};

@@ -386,7 +386,8 @@ fn polls_among_calls_by_the_cpu() {
             }
         },
     ];
-    for form in forms {
+    // Operations of a batch that the pipeline runs, and each poll of a future, poll more often.
+    for (form, most) in forms.into_iter().zip([200, 2_000, 4 * CALLS]) {
         let engine = Watched::new(cluster(1).engine(Owner(0)).unwrap());
         let shape = Shape { direct: true, ..SHAPE };
         let array = RefCell::new(open(engine, shape, OPERATIONS, &mut Alone).unwrap());
@@ -394,7 +395,7 @@ fn polls_among_calls_by_the_cpu() {
         form(&array);
         let mut array = array.into_inner();
         let polls = array.transport().polls - before;
-        assert!(polls >= 100, "{polls} polls");
+        assert!((100..most).contains(&polls), "{polls} polls, at most {most}");
         assert_eq!(array.call(&3, 0), Ok(CALLS));
     }
 }

@@ -35,7 +35,8 @@ pub trait Exchange {
     ///
     /// Use it for data that differs for each pair of owners, such as queue pair numbers: the volume
     /// per owner grows with the number of owners, while that of an all-gather would grow with its
-    /// square. The default makes an all-gather for each eight bytes of `mine`, with 32 KiB of stack: an
+    /// square. The default makes a reduction, and an all-gather for each eight bytes of `mine`, with 32 KiB of
+    /// stack: an
     /// implementation for more than a few owners has its own.
     ///
     /// # Errors
@@ -44,8 +45,15 @@ pub trait Exchange {
     fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
         let (me, owners) = (self.me(), self.owners() as usize);
         let part = mine.len() / owners.max(1);
-        ExchangeError::check_length(me, mine.len(), part * owners)?;
-        ExchangeError::check_length(me, theirs.len(), mine.len())?;
+        let checked = ExchangeError::check_length(me, mine.len(), part * owners)
+            .and(ExchangeError::check_length(me, theirs.len(), mine.len()));
+        // An owner with other lengths tells the others, which would wait for it.
+        let length = if checked.is_ok() { part as u64 } else { u64::MAX };
+        let mut terms = [Term::Min(length), Term::Max(length)];
+        self.reduce(const { Call::new("all_to_all") }, &mut terms)?;
+        checked?;
+        let [min, max] = terms.map(|term| usize::try_from(term.value()).unwrap_or(usize::MAX));
+        ExchangeError::check_length(me, max, min)?;
         let mut buffer = [[0; 8]; MAX_OWNERS as usize];
         for (to, part_of) in (0..).map(Owner).zip(mine.chunks_exact(part.max(1))) {
             for (nth, piece) in part_of.chunks(8).enumerate() {

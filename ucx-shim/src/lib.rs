@@ -25,8 +25,8 @@ impl NeedsOwner {
         self.reads || self.atomics
     }
 
-    #[cfg(feature = "mpi")]
     /// Combines two measurements: an operation needs the owner if either has found that.
+    #[cfg(feature = "mpi")]
     pub(crate) fn or(self, other: Self) -> Self {
         Self { reads: self.reads || other.reads, atomics: self.atomics || other.atomics }
     }

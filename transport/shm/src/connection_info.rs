@@ -6,7 +6,7 @@ use crate::lock::LOCK_WORDS;
 use crate::window::{CONTROL_WORDS, LOCK_AT, LOST_TO_AT, NONCE_AT};
 
 /// The record and the control words in front of a window.
-pub(crate) const PROTOCOL: Fingerprint = Fingerprint::new(2).with_all(&[
+pub(crate) const PROTOCOL: Fingerprint = Fingerprint::new(3).with_all(&[
     CONTROL_WORDS as u64,
     NONCE_AT as u64,
     LOST_TO_AT as u64,

@@ -220,7 +220,7 @@ fn busy_slot(rig: &mut Rig<'_>) -> Result<(), Failure> {
 }
 
 /// Seeded operations of all kinds at once, on disjoint words that no other owner uses, have the results
-/// and effects of the same operations on plain memory.
+/// and effects of the same operations on plain memory; and so have many at full depth.
 fn random_mix(rig: &mut Rig<'_>) -> Result<(), Failure> {
     let peer = rig.peer();
     let mut memory = [0_u64; SIZES.window_words as usize];
@@ -282,6 +282,21 @@ fn random_mix(rig: &mut Rig<'_>) -> Result<(), Failure> {
             same("words of a READ", rig.transport.landed(at)?, &words)?;
         }
     }
+    // At full depth, with a new operation for each that has completed.
+    let (mut posted, mut completed, depth) = (0, 0, u64::from(rig.transport.caps().depth));
+    while completed < 2_000 {
+        if posted < 2_000 && posted - completed < depth {
+            match posted % 4 {
+                0 => rig.transport.read(Token(posted), segment(peer, 8, 8), local(0, 0, 8))?,
+                _ => rig.transport.fetch_add(Token(posted), word(peer, 0), 1)?,
+            }
+            posted += 1;
+        } else {
+            rig.next()?.result?;
+            completed += 1;
+        }
+    }
+    memory[0] = memory[0].wrapping_add(1_500);
     for (index, word_there) in (0..).zip(memory) {
         same(format_args!("word {index}"), rig.read_word(word(peer, index))?, word_there)?;
     }

@@ -7,7 +7,7 @@ use probeline_transport::{Exchange, Fingerprint, Owner};
 use super::{Atomics, Progress};
 
 /// The record and the collective calls of opening.
-const PROTOCOL: Fingerprint = Fingerprint::new(4);
+const PROTOCOL: Fingerprint = Fingerprint::new(5);
 /// Words of a record.
 const WORDS: usize = 7;
 /// The number of bytes of its address and key that an owner sends in one call. Address and key grow

@@ -13,7 +13,7 @@ use crate::{Gid, GidKind, LinkLayer, Mtu, RemoteRegion};
 
 /// The record, the collective calls of opening, and the control words.
 const PROTOCOL: Fingerprint =
-    Fingerprint::new(3).with_all(&[SCRATCH, FIRST_LOST, shutdown_word(Owner(1)), control_words(2)]);
+    Fingerprint::new(4).with_all(&[SCRATCH, FIRST_LOST, shutdown_word(Owner(1)), control_words(2)]);
 /// Words of a record.
 const WORDS: usize = 15;
 

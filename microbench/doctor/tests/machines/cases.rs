@@ -27,6 +27,8 @@ sys/fs/cgroup/cpu.max: 200000 100000
     warning  machine, cores: this * the CPU time of 2 at most * docker run --cpus
 sys/fs/cgroup/cpu.max: 900000 100000
     fine     machine, cores: this
+sys/fs/cgroup/cpu.max: 900000 0
+    fine     machine, cores: this
 sys/fs/cgroup/cpu.max: 59999 100000
     warning  machine, cores: this * the CPU time of 0.5 at most
 sys/fs/cgroup/cpu.max: 5000 100000
