@@ -187,7 +187,7 @@ int main(void)
     OK(probeline_table_options_init(&table_options, sizeof table_options));
     table_options.chunk_buckets = 65536;
     table_options.keys = 100;
-    INVALID(probeline_table_open(job, &table_options, &table), "from 8 to 136");
+    INVALID(probeline_table_open(job, &table_options, &table), "8 to 136");
     table_options.chunk_buckets = 32;
     /* The largest numbers ask for more memory than there is. */
     for (key = 0; key < 2; key++) {

@@ -244,7 +244,7 @@ fn invalid_simulations_are_refused() {
         ("--set nic.reads_per_s=0", "nic.reads_per_s is 0: give a whole number from 1 to"),
         ("--set remote.atomic_ns=18446744073709551615", "from 1 to 281474976710656"),
         ("--machines 0", "0 is not in 1..=4096"),
-        ("--machines 4096 --ranks-per-machine 4096", "owners is 16777216; make it 1 to 4096"),
+        ("--machines 4096 --ranks-per-machine 4096", "owners is 16777216: choose 1 to 4096"),
         ("--load-factors 0.5,0.4", "load factors must rise"),
         ("--load-factors 0.955", "hundredths from 0.02 to 0.92"),
         ("--paper --machines 4", "cannot be used with"),

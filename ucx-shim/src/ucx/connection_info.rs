@@ -171,7 +171,7 @@ mod tests {
             else {
                 panic!("{what} is not compared");
             };
-            assert_eq!(named, what);
+            assert!(named.starts_with(what), "{named}");
         }
     }
 }
