@@ -110,8 +110,12 @@ fn defaults_work_on_all_gather_alone() {
             assert_eq!(theirs, (0..3).flat_map(|from| of(from, me)).collect::<Vec<_>>());
         }
         assert_eq!((gathers.sum(me.into()), gathers.max(me.into())), (Ok(3), Ok(2)));
-        let uneven = gathers.all_to_all(&[0; 4], &mut [0; 4]);
-        assert!(matches!(uneven, Err(ExchangeError::LengthDiffers { .. })), "{uneven:?}");
+        // All ranks have a wrong length, one rank has, and one has longer parts than the others.
+        let one_in = |rank| if me == rank { 6 } else { 3 };
+        for [mine, theirs] in [[4, 4], [3, one_in(1)], [one_in(2); 2]] {
+            let uneven = gathers.all_to_all(&vec![0; mine], &mut vec![0; theirs]);
+            assert!(matches!(uneven, Err(ExchangeError::LengthDiffers { .. })), "{uneven:?}");
+        }
     });
 }
 
