@@ -491,8 +491,8 @@ typedef struct probeline_aggregator_options {
     size_t message_bytes;
     // Messages that travel together, 1 to 65,536. [default: 254]
     uint32_t block;
-    // Blocks that may be on their way from one rank to another, 1 to 64. For each rank, the memory of a
-    // rank has room for this number and 2. [default: 4]
+    // Blocks that may be on their way from one rank to another, 1 to 64. Each rank stores this number and 2
+    // more for each rank. [default: 4]
     uint32_t blocks;
     // Operations in flight at once, 1 to 65,536; over verbs at most 16,384. A device may have less. Two for
     // each rank are enough. [default: 16]
@@ -825,7 +825,7 @@ enum probeline_status probeline_array_update(struct probeline_array *array,
 
 // Stores `desired` in an element of 8 bytes if it is `expected`. Stores the element as it was, `expected` if
 // it succeeded, unless `before` is NULL. Atomic as probeline_array_update(). Waits for its operation.
-enum probeline_status probeline_array_compare_exchange(struct probeline_array *array,
+enum probeline_status probeline_array_compare_and_swap(struct probeline_array *array,
                                                        uint64_t index,
                                                        uint64_t expected,
                                                        uint64_t desired,
@@ -997,8 +997,8 @@ enum probeline_status probeline_aggregator_send(struct probeline_aggregator *agg
                                                 const void *message);
 
 // Sends full blocks, and calls `deliver`, in this thread, with each message that has arrived, in the order
-// of each sender. Call it also when nothing is to be sent: a rank that does not takes no blocks, and others
-// cannot send to it any more. Never waits.
+// of each sender. Call it even when nothing is to be sent: a rank that does not call it takes no blocks, and
+// others cannot send to it any more. Never waits.
 enum probeline_status probeline_aggregator_progress(struct probeline_aggregator *aggregator,
                                                     probeline_aggregator_deliver deliver,
                                                     void *context);

@@ -28,8 +28,8 @@ pub struct probeline_aggregator_options {
     pub message_bytes: usize,
     /// Messages that travel together, 1 to 65,536. [default: 254]
     pub block: u32,
-    /// Blocks that may be on their way from one rank to another, 1 to 64. For each rank, the memory of a
-    /// rank has room for this number and 2. [default: 4]
+    /// Blocks that may be on their way from one rank to another, 1 to 64. Each rank stores this number and 2
+    /// more for each rank. [default: 4]
     pub blocks: u32,
     /// Operations in flight at once, 1 to 65,536; over verbs at most 16,384. A device may have less. Two for
     /// each rank are enough. [default: 16]
@@ -250,8 +250,8 @@ unsafe fn caller(
 }
 
 /// Sends full blocks, and calls `deliver`, in this thread, with each message that has arrived, in the order
-/// of each sender. Call it also when nothing is to be sent: a rank that does not takes no blocks, and others
-/// cannot send to it any more. Never waits.
+/// of each sender. Call it even when nothing is to be sent: a rank that does not call it takes no blocks, and
+/// others cannot send to it any more. Never waits.
 ///
 /// # Safety
 /// `aggregator` is NULL or open, and `deliver` is NULL or may be called with messages and `context`.

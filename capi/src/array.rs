@@ -9,70 +9,19 @@ use probeline::containers::{Distribution, OperationError, Plain};
 use probeline::pipeline;
 use probeline::transport::Exchange;
 
-use crate::blocks::{MAX_BYTES, open_container, with_block};
+use crate::array_options::{PROBELINE_DISTRIBUTION_CYCLIC, probeline_array_options};
+use crate::blocks::{open_container, with_block};
 use crate::cache::{Place, copy};
 use crate::call::{call, out, product, room, slice};
 use crate::engine::Engine;
 use crate::handle::Handle;
 use crate::job::{Members, probeline_job};
-use crate::options::Allowed::{Constants, Flag, Range};
-use crate::options::{self, Extensible, Field, MAX_KEYS, MAX_OPERATIONS, Options, fields};
+use crate::options::Allowed::Constants;
+use crate::options::{self, Extensible, Field};
 use crate::status::{Error, probeline_status};
 use crate::structure::{
     self, InnerOf, Plan, PlanOf, Pointee, Structure, structure, tuple_of_handle, with,
 };
-
-/// Consecutive elements on each rank.
-pub const PROBELINE_DISTRIBUTION_BLOCK: c_int = 0;
-/// Element i on rank i modulo the number of ranks.
-pub const PROBELINE_DISTRIBUTION_CYCLIC: c_int = 1;
-
-/// Options of an array. `operations` and `direct` may differ between ranks.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct probeline_array_options {
-    /// The size of this structure, which probeline_array_options_init() stores.
-    pub size: usize,
-    /// Elements of the whole array, 1 to 2^48. [no default]
-    pub len: u64,
-    /// Bytes of an element, 1 to 1024; atomics need 8. Elements take whole words of 8 bytes. [default: 8]
-    pub element_bytes: usize,
-    /// PROBELINE_DISTRIBUTION_... [default: PROBELINE_DISTRIBUTION_BLOCK]
-    pub distribution: c_int,
-    /// Operations of a batch in flight at once, 1 to 65,536; over verbs at most 16,384. A device may have
-    /// less. [default: 32]
-    pub operations: u32,
-    /// Whether the CPU itself reads and writes the memory of all ranks where it can: 0 or 1.
-    /// [default: 1]
-    pub direct: c_int,
-}
-
-// SAFETY: repr(C); numbers, of which the first is the size.
-unsafe impl Extensible for probeline_array_options {
-    const DEFAULT: Self = Self {
-        size: size_of::<Self>(),
-        len: 0,
-        element_bytes: 8,
-        distribution: PROBELINE_DISTRIBUTION_BLOCK,
-        operations: 32,
-        direct: 1,
-    };
-}
-
-impl Options for probeline_array_options {
-    fn fields(&self) -> Vec<Field> {
-        fields![self:
-            len Range(1, MAX_KEYS),
-            element_bytes Range(1, MAX_BYTES as u64),
-            distribution Constants(&[
-                "PROBELINE_DISTRIBUTION_BLOCK",
-                "PROBELINE_DISTRIBUTION_CYCLIC",
-            ]),
-            operations Range(1, MAX_OPERATIONS),
-            direct Flag,
-        ]
-    }
-}
 
 /// Add the operand to an element, modulo 2^64.
 pub const PROBELINE_ADD: c_int = 0;
@@ -91,7 +40,7 @@ pub(crate) struct Detail {
     element_bytes: usize,
 }
 
-/// What operations do with their elements.
+/// Access of an operation to its element.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Get,
@@ -99,7 +48,7 @@ pub(crate) enum Access {
     /// PROBELINE_ADD, PROBELINE_MIN or PROBELINE_MAX, on words.
     Update(c_int),
     /// Store the operand if the word is this one.
-    Exchange(u64),
+    CompareAndSwap(u64),
 }
 
 impl Detail {
@@ -118,7 +67,7 @@ impl Detail {
         match access {
             Access::Get | Access::Put => {}
             Access::Update(operation) => self.check_update(operation)?,
-            Access::Exchange(_) => self.check_update(PROBELINE_ADD)?,
+            Access::CompareAndSwap(_) => self.check_update(PROBELINE_ADD)?,
         }
         match indices.iter().find(|index| **index >= self.len) {
             None => Ok(()),
@@ -221,7 +170,9 @@ impl<V: Plain> Elements for Typed<V> {
             Some(match access {
                 Access::Update(PROBELINE_MIN) => Action::Min(operand, Order::Unsigned),
                 Access::Update(PROBELINE_MAX) => Action::Max(operand, Order::Unsigned),
-                Access::Exchange(expected) => Action::CompareAndSwap { expected, new: operand },
+                Access::CompareAndSwap(expected) => {
+                    Action::CompareAndSwap { expected, new: operand }
+                }
                 _ => Action::Add(operand),
             })
         };
@@ -231,7 +182,7 @@ impl<V: Plain> Elements for Typed<V> {
                 let put = |place| Some(Action::Put(V::from_bytes(operand(place)?)));
                 self.run(indices, put, |_, _| ())
             }
-            Access::Update(_) | Access::Exchange(_) => self.run(indices, change, store),
+            Access::Update(_) | Access::CompareAndSwap(_) => self.run(indices, change, store),
         }
     }
 
@@ -418,16 +369,16 @@ pub unsafe extern "C" fn probeline_array_update(
 /// # Safety
 /// As for `probeline_array_update`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn probeline_array_compare_exchange(
+pub unsafe extern "C" fn probeline_array_compare_and_swap(
     array: *mut probeline_array,
     index: u64,
     expected: u64,
     desired: u64,
     before: *mut u64,
 ) -> probeline_status {
-    let (exchange, desired) = (Access::Exchange(expected), (&raw const desired).cast());
+    let (swap, desired) = (Access::CompareAndSwap(expected), (&raw const desired).cast());
     // SAFETY: the program passes NULL or an open array and a place for a number (# Safety).
-    unsafe { access(array, exchange, &raw const index, desired, 1, before.cast()) }
+    unsafe { access(array, swap, &raw const index, desired, 1, before.cast()) }
 }
 
 /// Runs an operation of probeline_array_update() on each of the elements at `count` indices, with the

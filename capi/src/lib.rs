@@ -15,6 +15,7 @@
 
 mod aggregator;
 mod array;
+mod array_options;
 mod blocks;
 mod cache;
 mod call;
@@ -41,6 +42,7 @@ mod version;
 
 pub use aggregator::*;
 pub use array::*;
+pub use array_options::*;
 pub use counters::*;
 pub use job::*;
 pub use job_options::*;

@@ -71,7 +71,7 @@ impl<S: Structure + ?Sized, D> Inner<S, D> {
 
 /// A structure that can be opened: its options were checked, and no memory of ranks was allocated.
 pub(crate) struct Plan<S: ?Sized, D> {
-    /// What all ranks give alike, beside what the structure itself compares.
+    /// Parameters that all ranks must give equal, beside those that the structure itself compares.
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) detail: D,
     pub(crate) open: Open<S>,

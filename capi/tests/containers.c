@@ -131,7 +131,7 @@ static void use_elements(size_t bytes, int distribution)
     INVALID(probeline_array_scatter(array, indices, value, 2), "index 600 is beyond the last element");
     if (bytes != 8) {
         INVALID(probeline_array_update(array, PROBELINE_ADD, 0, 1, NULL), "elements of 8 bytes");
-        INVALID(probeline_array_compare_exchange(array, 0, 0, 1, NULL), "elements of 8 bytes");
+        INVALID(probeline_array_compare_and_swap(array, 0, 0, 1, NULL), "elements of 8 bytes");
         INVALID(probeline_array_update_batch(array, PROBELINE_ADD, indices, indices, 1, NULL), "elements of 8");
         INVALID(probeline_array_reduce(array, PROBELINE_ADD, &sum), "elements of 8 bytes");
     }
@@ -166,7 +166,7 @@ static void use_words(void)
     OK(probeline_array_reduce(array, PROBELINE_MIN, &word));
     TRUE(word == 0);
     /* One rank takes the word. */
-    OK(probeline_array_compare_exchange(array, 1, 5, 6 + rank, &word));
+    OK(probeline_array_compare_and_swap(array, 1, 5, 6 + rank, &word));
     OK(probeline_job_sum(job, word == 5, &index));
     TRUE(index == 1);
     OK(probeline_array_update(array, PROBELINE_ADD, 2, 1, &word));
