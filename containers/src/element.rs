@@ -98,7 +98,7 @@ pub struct Context<D> {
     pub(crate) is_direct: bool,
     /// Whether no owner changes the container now.
     pub(crate) is_still: bool,
-    /// Whether an operation has failed: it may still take effect, also in a find phase.
+    /// Whether an operation has failed: it may still take effect, even in a find phase.
     pub(crate) has_failed: bool,
     /// Whether a find phase has failed, in which other owners may still be.
     pub(crate) is_closed: bool,

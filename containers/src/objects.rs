@@ -5,11 +5,11 @@
 //!
 //! # What a READ may show
 //!
-//! The words of an object are written once, and its pointer is known to nobody before the WRITE has ended. So a
-//! READ by the pointer shows the object. The header holds the length and a check of pointer and bytes, which
+//! The words of an object are written once, and nobody knows its pointer before the WRITE has ended. So a READ by
+//! the pointer shows the object. The header holds the length and a check of pointer and bytes, which
 //! finds out pointers of another structure, or of before a `clear` (but for one in 2^48).
 //!
-//! A put that failed leaves words that are not used.
+//! A put that failed leaves words that no object uses.
 
 mod access;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Find phases: phases of a job in which no owner changes a container.
 //!
 //! A phase lasts as long as a closure runs on any owner. It begins and ends with collective calls, and the
-//! closure gets a [`Finder`], which only finds, instead of the container. So the compiler proves that nobody
+//! closure gets a [`Finder`], which can only find, instead of the container. So the compiler proves that no owner
 //! inserts during a phase, and a READ shows what every later one would show: no word can be torn, and none
 //! needs to be confirmed.
 //!
@@ -21,7 +21,7 @@ use crate::element::{Each, Element};
 
 /// A container that has an action which only finds.
 pub trait Find: Element {
-    /// The action.
+    /// The action that finds a key and changes nothing.
     const FIND: Self::Action;
 }
 

@@ -40,8 +40,8 @@ pub trait Buckets<Q>: Copy + Debug + Hash {
     /// Returns the home group of a query.
     fn home(query: &Q) -> u64;
 
-    /// Decides what an operation does with a bucket in the group at a distance from the home, from its words:
-    /// true ones, or ones that a READ may have torn.
+    /// Decides what an operation does with a bucket in the group at a distance from the home, from its words;
+    /// `is_confirmed` says that no READ can have torn them.
     fn decide(
         &self,
         query: &Q,

@@ -20,8 +20,8 @@
 //!
 //! An insert that failed has an unknown outcome. If it has claimed a bucket, the key stays unfinished.
 
-mod access;
 mod bucket;
+mod entries;
 #[cfg(test)]
 mod model;
 
@@ -31,9 +31,9 @@ use core::sync::atomic::Ordering::Acquire;
 use probeline_pipeline::{BatchError, Error, Plain, Structure, words};
 use probeline_transport::{Sizes, Transport};
 
-use self::access::Query;
-pub use self::access::{Action, Entries, Outcome};
 use self::bucket::Shape;
+use self::entries::Query;
+pub use self::entries::{Action, Entries, Outcome};
 use crate::batch;
 use crate::element::Each;
 use crate::front::front;

@@ -295,7 +295,7 @@ fn pops_each_value_once_and_in_order() {
 }
 
 /// A put that has failed may take effect in a find phase. Finds then return the value before it or its own,
-/// and none that nobody has put.
+/// never a mixture.
 #[test]
 fn finds_of_a_phase_return_what_was_put() {
     const VALUES: [u64; 2] = [0x0101, 0x0202];

@@ -224,16 +224,16 @@ pub enum SetupError {
         /// The largest valid value.
         max: u64,
     },
-    /// The parts of an engine, or of what it is made of, need more than there is.
+    /// An engine or its storage is too small for the parts that it is divided into.
     #[error("{what} need {needed} {size}, there are {found}: {advice}")]
     TooSmall {
-        /// What needs them.
+        /// The parts that need the size.
         what: &'static str,
-        /// The size that lacks.
+        /// The name of the size.
         size: &'static str,
         /// The number needed.
         needed: u64,
-        /// What there is.
+        /// The number available.
         found: u64,
         /// What to do.
         advice: &'static str,

@@ -1,4 +1,4 @@
-//! Operations on the number of a key: what they decide on a word.
+//! The counts of keys: what operations on a key decide on its word.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;

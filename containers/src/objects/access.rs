@@ -20,7 +20,7 @@ const LENGTH_BITS: u32 = 16;
 /// The parts of the owners of [`Objects`](super::Objects).
 pub struct Heap<const N: usize>;
 
-/// What an operation does in the part of its owner.
+/// Action of an operation in the part of its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action<const N: usize> {
     /// Store an object.
@@ -118,25 +118,22 @@ impl<const N: usize> Run<Context<()>> for Access<N> {
         _: &mut Context<()>,
         port: &mut Port<'_, impl Transport>,
     ) -> Next<Outcome<N>> {
-        let slot = |at: Segment, port: &Port<'_, _>| Local {
-            slot: Port::<'_, _>::slot(port, 0),
-            start: 0,
-            words: at.words,
-        };
+        let words = self.at.map_or(0, |at| at.words);
+        let local = Local { slot: port.slot(0), start: 0, words };
         match (self.action, self.at) {
             (Some(Action::Put(bytes)), None) => {
                 port.fetch_add(0, self.part.start, object_words(bytes.bytes().len()).into())?;
             }
             (Some(Action::Put(bytes)), Some(at)) => {
                 port.reserve(1)?;
-                let (from, bytes) = (slot(at, port), bytes.bytes());
-                if let Some((first, rest)) = port.staged(from)?.split_first_mut() {
+                let bytes = bytes.bytes();
+                if let Some((first, rest)) = port.staged(local)?.split_first_mut() {
                     *first = header(at, bytes.len() as u64, body(bytes));
                     rest.iter_mut().zip(body(bytes)).for_each(|(to, word)| *to = word);
                 }
-                port.write(0, from, at)?;
+                port.write(0, local, at)?;
             }
-            (Some(Action::Get(_)), Some(at)) => port.read(0, at, slot(at, port))?,
+            (Some(Action::Get(_)), Some(at)) => port.read(0, at, local)?,
             (Some(Action::Get(_)) | None, None) | (None, Some(_)) => {
                 return Ok(Step::Done(Outcome::Missing));
             }

@@ -1,4 +1,4 @@
-//! Operations on a key: what they decide on a bucket.
+//! The entries of a put-once map: what operations on a key decide on a bucket.
 
 use core::marker::PhantomData;
 use core::sync::atomic::AtomicU64;
@@ -96,7 +96,7 @@ impl<K: Plain, V: Plain> Buckets<Query<K, V>> for Shape {
         query.home.group
     }
 
-    /// What is read proves itself, so it does not matter whether it is true.
+    /// Ignores whether words are confirmed, because each byte says whether it was written.
     #[inline(always)]
     fn decide(
         &self,

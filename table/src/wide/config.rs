@@ -20,7 +20,7 @@ const SLOTS_PER_OPERATION: u32 = 4;
 const ONE_ROUNDTRIP: &str =
     "one_roundtrip must be Off for wide keys: a bucket is claimed only after the key was written";
 /// References to this many entries leave fewer than [`MIN_TAG_BITS`] bits to the tag.
-const TAG: &str = "entries_per_owner is too large: references to so many entries leave too few bits \
+const TAG: &str = "entries_per_owner is too large: references to them leave too few bits \
                    of a bucket's word to the tag; lower entries_per_owner";
 /// One-sided operations that a find-or-put usually has in flight: those of the search, the WRITE of
 /// the key, and a fetch-and-add that takes entries.
