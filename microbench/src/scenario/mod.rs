@@ -5,6 +5,7 @@ pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod doctor;
 pub(crate) mod explore;
+pub(crate) mod kmers;
 pub(crate) mod latency;
 pub(crate) mod limits;
 pub(crate) mod report;

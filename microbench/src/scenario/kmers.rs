@@ -1,0 +1,231 @@
+//! `kmers`: counts the k-mers of DNA sequences in counters that all ranks share.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint, value_parser};
+use probeline::pin::MemoryPolicy;
+use probeline::transport::{Exchange, Owner, Sizes, Transport};
+use probeline_programs::kmers::{self, Counted, MAX_K, Options};
+use probeline_programs::sequences::Inputs;
+use probeline_results::format::{fixed, text};
+use probeline_results::{Row, row};
+
+use super::report_job;
+use crate::agreement::Input;
+use crate::cli::{JobArgs, TransportName};
+use crate::digest::Digest;
+use crate::failure::{Failure, Result};
+use crate::job::Scenario;
+use crate::machine::memory_available;
+use crate::output_file::OutputFile;
+use crate::progress::Progress;
+use crate::size::Size;
+use crate::timed::Timed;
+use crate::units::{counted, rate, thousands};
+
+/// Bounds of the counters' first size, which is that of the files: a file has about one new k-mer in eight bytes.
+const MIN_TABLE: u64 = 16 << 20;
+const MAX_TABLE: u64 = 4 << 30;
+/// The engine of a job whose ranks send nothing.
+const IDLE: Sizes = Sizes { window_words: 8, slots: 1, slot_words: 8, depth: 1 };
+const TABLE_SIZE_HELP: &str = "\
+Memory for the counters at first, all ranks together; they move to four times as much when three \
+quarters are in use, up to --max-table-size [default: the size of the files, 16MiB to 4GiB]";
+
+#[derive(Args, Clone, Debug)]
+#[command(mut_arg("table_size_asked", |option| option.help(TABLE_SIZE_HELP)))]
+pub(crate) struct KmersArgs {
+    /// FASTA or FASTQ files, also compressed by gzip; - is standard input
+    #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    files: Vec<PathBuf>,
+
+    /// Bases of a k-mer, 1 to 31
+    #[arg(short, value_name = "K", default_value_t = 21)]
+    #[arg(value_parser = value_parser!(u32).range(1..=i64::from(MAX_K)))]
+    k: u32,
+
+    /// Count a k-mer and its reverse complement as two
+    #[arg(long)]
+    no_canonical: bool,
+
+    /// Write the k-mers and their counts as lines of text, in no order
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    out: Option<PathBuf>,
+
+    /// Write the k-mers and their counts as numbers of 8 bytes, in no order
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    out_binary: Option<PathBuf>,
+
+    /// Least count of the k-mers in --out and --out-binary
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    min_count: u64,
+
+    /// Largest count of the k-mers in --out and --out-binary
+    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
+    max_count: u64,
+
+    /// Write how many k-mers have each count, a line for each; the last one, 10000, is of larger ones too
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    histogram: Option<PathBuf>,
+
+    /// Memory up to which the counters grow, all ranks together [default: three quarters of the
+    /// memory available]
+    #[arg(long, value_name = "SIZE")]
+    max_table_size: Option<Size>,
+
+    // Last, because its headings in the help apply to all options after them.
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+}
+
+/// The files, which every rank examines itself, and the parameters of the count.
+struct Count {
+    args: KmersArgs,
+    inputs: Inputs,
+    options: Options,
+}
+
+row! {
+    pub(crate) struct KmersRow {
+        k: u32 => ("k", text),
+        ranks: u32 => ("ranks", text),
+        kmers: u64 => ("k-mers", text, note("in the files, with repetitions")),
+        distinct: u64 => ("distinct", text),
+        once: u64 => ("once", text, note("k-mers with a count of 1")),
+        saturated: u64 => (
+            "saturated",
+            text,
+            only_if(|row| row.saturated > 0).note("k-mers with the largest count that a counter has")
+        ),
+        max_count: u64,
+        seconds: f64 => ("s", fixed::<2>, note("reading and counting, without writing files")),
+        kmers_per_s: f64,
+        table_bytes: u64,
+        growths: u32 => ("growths", text, full().note("moves of the counters to more memory")),
+    }
+}
+
+impl Row for KmersRow {}
+
+pub(crate) fn run(mut args: KmersArgs) -> Result<()> {
+    let inputs = Inputs::open(&args.files)?;
+    let size = Size(inputs.bytes().clamp(MIN_TABLE, MAX_TABLE).next_multiple_of(1 << 20));
+    args.job.settle(size, size, &[8])?;
+    let options = args.options()?;
+    let count = Count { args, inputs, options };
+    let args = &count.args;
+    let mut histogram =
+        args.histogram.as_ref().map(|path| OutputFile::of(path, args.job.reports())).transpose()?;
+    let Some((mut report, files, (row, counts))) = report_job("kmers", &args.job, &count)? else {
+        return Ok(());
+    };
+    if let Some(file) = &mut histogram {
+        let lines = (1..).zip(&counts[1..]).filter(|(_, kmers)| **kmers > 0);
+        file.write(&lines.map(|(count, kmers)| format!("{count} {kmers}\n")).collect::<String>())?;
+    }
+    let KmersRow { distinct, kmers, seconds, kmers_per_s, .. } = row;
+    report.parameter("canonical", !args.no_canonical);
+    report.parameter("max_table_bytes", count.options.max_table_bytes);
+    report.summary = vec![format!(
+        "kmers: {} different {}-mers of {} in {seconds:.2} s, {}",
+        thousands(distinct),
+        row.k,
+        thousands(kmers),
+        rate(kmers_per_s),
+    )];
+    report.notes = KmersRow::notes();
+    if row.saturated > 0 {
+        report.summary.push(format!(
+            "warning: {} have at least the largest count, {}; a larger --table-size has room for larger ones",
+            counted(row.saturated, "k-mer"),
+            thousands(row.max_count),
+        ));
+    }
+    report.rows = vec![row];
+    report.publish(files)
+}
+
+impl KmersArgs {
+    fn options(&self) -> Result<Options> {
+        let job = &self.job;
+        let here = job.bytes_here(job.ranks.into()).max(1);
+        let available = memory_available().map_or(u64::MAX, |bytes| bytes / 4 * 3);
+        let most = (available / here).saturating_mul(job.ranks.into());
+        let max_table_bytes = self.max_table_size.map_or(most, |size| size.0);
+        if max_table_bytes < job.table_size.0 {
+            return Err(Failure::usage(format!(
+                "--max-table-size {} is less than the size at first, {}: give a smaller --table-size too",
+                Size(max_table_bytes),
+                job.table_size
+            )));
+        }
+        Ok(Options {
+            k: self.k,
+            is_canonical: !self.no_canonical,
+            table_bytes: job.table_size.0,
+            max_table_bytes,
+            // The thread that clears a part, which is pinned, determines its node.
+            memory: MemoryPolicy { node: None, huge: job.place.huge_pages() },
+        })
+    }
+
+    fn write_files(&self, counts: &Counted, exchange: &mut dyn Exchange) -> Result<()> {
+        let selected = self.min_count..=self.max_count;
+        if let Some(path) = &self.out {
+            kmers::write_text(counts, &selected, path, exchange)?;
+        }
+        if let Some(path) = &self.out_binary {
+            kmers::write_binary(counts, &selected, path, exchange)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether all ranks add to the same counters.
+    fn is_shared(&self) -> bool {
+        self.job.transport == TransportName::Shm
+    }
+}
+
+impl Scenario for Count {
+    type Output = (KmersRow, Vec<u64>);
+
+    fn sizes(&self) -> Sizes {
+        if self.args.is_shared() { IDLE } else { Options::sizes(self.args.job.ranks) }
+    }
+
+    fn inputs(&self) -> Vec<Input> {
+        vec![Input {
+            name: "files",
+            digest: Digest::of_numbers("files", self.inputs.lengths()),
+            advice: "and with the same files: each rank reads a part, and their lengths differ"
+                .to_owned(),
+        }]
+    }
+
+    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+        let start_ns = engine.now_ns();
+        let ranks = exchange.owners();
+        let mut progress = Progress::new(self.inputs.bytes(), exchange.me() == Owner(0));
+        let advance = |bytes: u64| progress.set(bytes * u64::from(ranks), "of the files read");
+        let lanes: Option<&mut dyn Transport> = if self.args.is_shared() { None } else { Some(engine) };
+        let counts = kmers::run(&self.options, &self.inputs, lanes, exchange, advance)?;
+        drop(progress);
+        let seconds = (engine.now_ns() - start_ns) as f64 / 1e9;
+        self.args.write_files(&counts, exchange)?;
+        let totals = counts.totals;
+        let row = KmersRow {
+            k: self.options.k,
+            ranks,
+            kmers: totals.kmers,
+            distinct: totals.distinct,
+            once: totals.histogram[1],
+            saturated: totals.saturated,
+            max_count: totals.max_count,
+            seconds,
+            kmers_per_s: totals.kmers as f64 / seconds.max(1e-9),
+            table_bytes: totals.table_bytes,
+            growths: totals.growths,
+        };
+        Ok((row, totals.histogram))
+    }
+}

@@ -1,0 +1,224 @@
+//! Counts k-mers: the substrings of k bases of DNA sequences, with how often each occurs.
+//!
+//! Each rank scans a part of the files. Over shared memory all ranks add to the same counters. Otherwise each
+//! rank has the counters of its share of the k-mers, and gets those that others find in blocks, by an
+//! [`Aggregator`](probeline::containers::Aggregator). The counters are in the memory of a machine in both
+//! cases, and move to larger ones when they fill.
+
+mod output;
+mod table;
+
+use std::time::{Duration, Instant};
+
+use probeline::pin::MemoryPolicy;
+use probeline::transport::{Exchange, Sizes, Transport};
+
+pub use self::output::{BINARY_MAGIC, Counts, write_binary, write_text};
+use self::table::{Lanes, Table};
+use crate::Error;
+use crate::kmer::Scanner;
+use crate::sequences::{Blocks, Inputs, Part};
+
+/// The largest k.
+pub const MAX_K: u32 = 31;
+/// K-mers that are counted at a time.
+const BATCH: usize = 4096;
+/// The longest time that ranks which add to the same counters do not compare how full these are.
+const ROUND: Duration = Duration::from_secs(2);
+/// Counts of a histogram's last line, as far as all ranks add up: larger ones are in it too.
+const MAX_HISTOGRAM: usize = 10_000;
+
+/// The parameters of a count. All ranks give the same.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bases of a k-mer, 1 to [`MAX_K`].
+    pub k: u32,
+    /// Whether a k-mer and its reverse complement are one, under the smaller of both.
+    pub is_canonical: bool,
+    /// Bytes of the counters of all ranks at first.
+    pub table_bytes: u64,
+    /// Bytes of the counters of all ranks up to which they grow.
+    pub max_table_bytes: u64,
+    /// The memory of the counters.
+    pub memory: MemoryPolicy,
+}
+
+impl Options {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub fn check(&self) -> Result<(), Error> {
+        if !(1..=MAX_K).contains(&self.k) {
+            return Err(Error::Parameter(format!("k is {}, and must be 1 to {MAX_K}", self.k)));
+        }
+        Ok(())
+    }
+
+    /// Returns the sizes of the engine over which ranks send k-mers in a job of this many.
+    #[must_use]
+    pub fn sizes(ranks: u32) -> Sizes {
+        Lanes::sizes(ranks)
+    }
+}
+
+/// The counts of all ranks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// K-mers in the files, with repetitions.
+    pub kmers: u64,
+    /// Different k-mers.
+    pub distinct: u64,
+    /// K-mers whose count is the largest that a counter has: they occur at least as often.
+    pub saturated: u64,
+    /// The largest count that a counter has.
+    pub max_count: u64,
+    /// Bytes of the counters in the end.
+    pub table_bytes: u64,
+    /// How often the counters grew.
+    pub growths: u32,
+    /// The number of k-mers of each count, from 0; in the last place of those with larger counts, too.
+    pub histogram: Vec<u64>,
+}
+
+/// Counted k-mers: those of this rank, and the totals of all.
+pub struct Counted {
+    table: Table,
+    k: u32,
+    is_canonical: bool,
+    /// The totals of all ranks.
+    pub totals: Totals,
+}
+
+impl Counted {
+    /// Returns k-mers with their counts. Each k-mer is on one rank.
+    pub fn local(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.table.local()
+    }
+
+    /// Returns the bases of a k-mer.
+    #[must_use]
+    pub fn k(&self) -> u32 {
+        self.k
+    }
+}
+
+/// Counts the k-mers of files together with all other ranks. `engine` has [`Options::sizes`]; with `None` all ranks
+/// are on this machine. `progress` is called with the bytes that this rank has read.
+///
+/// # Errors
+/// [`Error`]: a file cannot be read or is damaged, the counters have no room, or a rank failed.
+pub fn run<T: Transport>(
+    options: &Options,
+    inputs: &Inputs,
+    engine: Option<T>,
+    exchange: &mut dyn Exchange,
+    mut progress: impl FnMut(u64),
+) -> Result<Counted, Error> {
+    options.check()?;
+    let mut table = Table::open(options, engine.is_none(), exchange)?;
+    let mut scan = Scan::new(options, inputs, exchange);
+    match engine {
+        None => add_all(&mut scan, &mut table, exchange, &mut progress)?,
+        Some(engine) => {
+            let mut lanes = Lanes::open(engine, exchange)?;
+            while scan.next_block(&mut progress, |batch| lanes.send(batch, &mut table))? {}
+            lanes.flush(&mut table, exchange)?;
+        }
+    }
+    let totals = table.totals(scan.kmers, exchange)?;
+    let Options { k, is_canonical, .. } = *options;
+    Ok(Counted { table, k, is_canonical, totals })
+}
+
+/// Adds the k-mers of this rank's part to counters that all ranks have in common. In rounds they compare how full
+/// these are.
+fn add_all(
+    scan: &mut Scan<'_>,
+    table: &mut Table,
+    exchange: &mut dyn Exchange,
+    progress: &mut impl FnMut(u64),
+) -> Result<(), Error> {
+    let mut is_left = true;
+    // Ends when all ranks have scanned their parts.
+    loop {
+        let begun = Instant::now();
+        while is_left && !table.is_crowded() && begun.elapsed() < ROUND {
+            is_left = scan.next_block(progress, |batch| table.add(batch))?;
+        }
+        table.end_round(exchange)?;
+        if exchange.sum(is_left.into())? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// The scan of a rank's part of the files.
+struct Scan<'i> {
+    parts: Box<dyn Iterator<Item = Part<'i>> + 'i>,
+    blocks: Option<Blocks>,
+    scanner: Scanner,
+    batch: Vec<u64>,
+    /// Bytes read.
+    bytes: u64,
+    /// K-mers found.
+    kmers: u64,
+}
+
+impl<'i> Scan<'i> {
+    fn new(options: &Options, inputs: &'i Inputs, exchange: &dyn Exchange) -> Self {
+        let (me, ranks) = (exchange.me().0, exchange.owners());
+        Self {
+            parts: Box::new(inputs.parts(options.k, me, ranks)),
+            blocks: None,
+            scanner: Scanner::new(options.k, options.is_canonical),
+            batch: Vec::with_capacity(2 * BATCH),
+            bytes: 0,
+            kmers: 0,
+        }
+    }
+
+    /// Passes the k-mers of the next block to `count`, in batches. Returns false at the end of the part.
+    fn next_block(
+        &mut self,
+        progress: &mut impl FnMut(u64),
+        mut count: impl FnMut(&[u64]) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        let Self { scanner, batch, kmers, .. } = self;
+        let mut flush = |batch: &mut Vec<u64>| -> Result<(), Error> {
+            *kmers += batch.len() as u64;
+            count(batch)?;
+            batch.clear();
+            Ok(())
+        };
+        let blocks = match &mut self.blocks {
+            Some(blocks) => blocks,
+            None => match self.parts.next() {
+                Some(part) => {
+                    self.blocks = part.open()?;
+                    return Ok(true);
+                }
+                None => return Ok(false),
+            },
+        };
+        let read = blocks.scan_next(|sequence| {
+            scanner.reset();
+            for piece in sequence.chunks(BATCH) {
+                scanner.scan(piece, batch);
+                if batch.len() >= BATCH {
+                    flush(batch)?;
+                }
+            }
+            Ok(())
+        })?;
+        flush(batch)?;
+        match read {
+            Some(read) => {
+                self.bytes += read;
+                progress(self.bytes);
+            }
+            None => self.blocks = None,
+        }
+        Ok(true)
+    }
+}

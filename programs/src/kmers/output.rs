@@ -1,0 +1,113 @@
+//! Files of counted k-mers, which all ranks write together.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use probeline::transport::Exchange;
+
+use super::Counted;
+use crate::Error;
+use crate::kmer::write_letters;
+
+/// The first bytes of a binary file.
+pub const BINARY_MAGIC: [u8; 8] = *b"PBLKMER1";
+
+/// Counts of the k-mers to write, from the least to the largest.
+pub type Counts = core::ops::RangeInclusive<u64>;
+
+/// Writes a line for each k-mer: its bases, a tab, and its count. All ranks call it, with the same path. The lines
+/// have no order.
+///
+/// # Errors
+/// [`Error::Write`], [`Error::NotShared`], or a failure of the exchange.
+pub fn write_text(
+    counted: &Counted,
+    counts: &Counts,
+    path: &Path,
+    exchange: &mut dyn Exchange,
+) -> Result<(), Error> {
+    let digits = |count: u64| u64::from(count.checked_ilog10().unwrap_or(0)) + 1;
+    let k = counted.k();
+    let mine = selected(counted, counts).map(|(_, count)| u64::from(k) + 2 + digits(count)).sum();
+    let mut line = Vec::new();
+    write_parts(path, &[], mine, exchange, |file| {
+        selected(counted, counts).try_for_each(|(kmer, count)| {
+            line.clear();
+            write_letters(kmer, k, &mut line);
+            writeln!(line, "\t{count}")?;
+            file.write_all(&line)
+        })
+    })
+}
+
+/// Writes a binary file. All ranks call it, with the same path. Its header has [`BINARY_MAGIC`], k, 1 if k-mers are
+/// canonical and else 0, and the number of k-mers; then each k-mer follows, without an order, and its count. All
+/// numbers have eight bytes, the lowest first. A k-mer has two bits a base, A 0, C 1, G 2 and T 3, the last base in
+/// the lowest bits.
+///
+/// # Errors
+/// As for [`write_text`].
+pub fn write_binary(
+    counted: &Counted,
+    counts: &Counts,
+    path: &Path,
+    exchange: &mut dyn Exchange,
+) -> Result<(), Error> {
+    let mine = selected(counted, counts).count() as u64;
+    let all = exchange.sum(mine)?;
+    let numbers = [counted.k().into(), counted.is_canonical.into(), all];
+    let header: Vec<u8> =
+        BINARY_MAGIC.into_iter().chain(numbers.into_iter().flat_map(u64::to_le_bytes)).collect();
+    write_parts(path, &header, 16 * mine, exchange, |file| {
+        selected(counted, counts).try_for_each(|(kmer, count)| {
+            file.write_all(&kmer.to_le_bytes())?;
+            file.write_all(&count.to_le_bytes())
+        })
+    })
+}
+
+fn selected<'c>(
+    counted: &'c Counted,
+    counts: &'c Counts,
+) -> impl Iterator<Item = (u64, u64)> + 'c {
+    counted.local().filter(|(_, count)| counts.contains(count))
+}
+
+/// Writes a file of a header and the parts of all ranks, in the order of ranks.
+fn write_parts(
+    path: &Path,
+    header: &[u8],
+    mine: u64,
+    exchange: &mut dyn Exchange,
+    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+) -> Result<(), Error> {
+    let failed = |source| Error::Write { path: path.to_owned(), source };
+    let is_first = exchange.me().0 == 0;
+    let mut lengths = vec![0; 8 * exchange.owners() as usize];
+    exchange.all_gather(&mine.to_le_bytes(), &mut lengths)?;
+    let (lengths, _) = lengths.as_chunks::<8>();
+    let end = |ranks: usize| {
+        let parts = lengths.iter().take(ranks).map(|len| u64::from_le_bytes(*len));
+        header.len() as u64 + parts.sum::<u64>()
+    };
+    let expected = end(lengths.len());
+    if is_first {
+        File::create(path).and_then(|mut file| file.write_all(header)).map_err(failed)?;
+    }
+    exchange.barrier()?;
+    let written = || {
+        let mut file = File::options().write(true).open(path)?;
+        file.seek(SeekFrom::Start(end(exchange.me().0 as usize)))?;
+        let mut part = BufWriter::with_capacity(1 << 20, &file);
+        write(&mut part)?;
+        part.flush()
+    };
+    written().map_err(failed)?;
+    exchange.barrier()?;
+    let found = std::fs::metadata(path).map_err(failed)?.len();
+    if is_first && found != expected {
+        return Err(Error::NotShared { path: path.to_owned(), found, expected });
+    }
+    Ok(())
+}

@@ -1,0 +1,283 @@
+//! The counters of k-mers, which grow, and the lanes in which ranks send k-mers to each other.
+
+use probeline::containers::aggregator::{self, Aggregator};
+use probeline::containers::counters::{Action, Config, Counters, Operation, Outcome};
+use probeline::pin::MemoryPolicy;
+use probeline::shm::{Builder, Engine};
+use probeline::transport::{Alone, Exchange, LINE_WORDS, Owner, Sizes, Transport, WORD_BYTES};
+
+use super::{BATCH, MAX_HISTOGRAM, Options, Totals};
+use crate::Error;
+
+/// How many times as large the next counters are.
+const GROWTH: u64 = 4;
+/// Operations in flight of counters that the CPU reaches: one, for calls.
+const OPERATIONS: u32 = 1;
+/// Blocks in flight of a rank.
+const SENDS: u32 = 32;
+/// K-mers of a block, and blocks from each rank to each: 128 KiB of a window a pair.
+const LANES: aggregator::Config = aggregator::Config {
+    block: 1022,
+    blocks: 16,
+    first_word: 0,
+    message_bytes: 8,
+    // Others may wait some minutes for a rank that reads.
+    max_idle: 1 << 33,
+};
+
+type Shared = Counters<Engine, [Operation; OPERATIONS as usize]>;
+
+/// Counters of all ranks, or of this one.
+pub(super) struct Table {
+    counters: Shared,
+    /// Ranks that add to them.
+    ranks: u32,
+    memory: MemoryPolicy,
+    max_bytes: u64,
+    /// K-mers in the counters when ranks last compared them, and those that this rank has inserted since.
+    held: u64,
+    new: u64,
+    /// K-mers that found no room.
+    pending: Vec<u64>,
+    growths: u32,
+}
+
+impl Table {
+    /// Opens counters of all ranks, or of each rank.
+    pub(super) fn open(
+        options: &Options,
+        is_shared: bool,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Self, Error> {
+        let all = u64::from(exchange.owners());
+        let (ranks, parts, exchange): (u32, u64, &mut dyn Exchange) = match is_shared {
+            true => (exchange.owners(), 1, exchange),
+            false => (1, all, &mut Alone),
+        };
+        let lines = options.table_bytes / parts / LINE_BYTES;
+        let config = config(lines.max(1), 2 * options.k);
+        let counters = open(config, options.memory, exchange)?;
+        Ok(Self {
+            counters,
+            ranks,
+            memory: options.memory,
+            max_bytes: options.max_table_bytes / parts,
+            held: 0,
+            new: 0,
+            pending: Vec::new(),
+            growths: 0,
+        })
+    }
+
+    /// Counts k-mers. Those that find no room wait for the next growth.
+    pub(super) fn add(&mut self, kmers: &[u64]) -> Result<(), Error> {
+        let Self { counters, new, pending, .. } = self;
+        let store = |place: usize, outcome| match outcome {
+            Outcome::Was(_) => {}
+            Outcome::New => *new += 1,
+            Outcome::Full => pending.extend(kmers.get(place)),
+        };
+        Ok(counters.run_all(kmers, |_| Action::Add(1), store)?)
+    }
+
+    /// Returns whether this rank has inserted its share of the k-mers up to three quarters of the words.
+    pub(super) fn is_crowded(&self) -> bool {
+        let share = self.room() / u64::from(self.ranks);
+        self.new > share || !self.pending.is_empty()
+    }
+
+    /// Returns how many more k-mers fill three quarters of the words.
+    fn room(&self) -> u64 {
+        let words = self.counters.config().lines * u64::from(LINE_WORDS);
+        (words / 4 * 3).saturating_sub(self.held)
+    }
+
+    /// Grows the counters if they are crowded, until all k-mers have room. All ranks that add to them call it.
+    pub(super) fn end_round(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error> {
+        // Each iteration but the last grows the counters.
+        loop {
+            self.held += exchange.sum(self.new)?;
+            self.new = 0;
+            let is_full = exchange.sum(self.pending.len() as u64)? > 0;
+            let words = self.counters.config().lines * u64::from(LINE_WORDS);
+            if !is_full && self.room() > words / 8 {
+                return Ok(());
+            }
+            if !self.grow(is_full, exchange)? {
+                return Ok(());
+            }
+            let pending = std::mem::take(&mut self.pending);
+            self.add(&pending)?;
+        }
+    }
+
+    /// Moves the counts to larger counters. Returns false if these cannot grow and need not.
+    fn grow(&mut self, is_full: bool, exchange: &mut dyn Exchange) -> Result<bool, Error> {
+        let now = *self.counters.config();
+        let lines = (now.lines * GROWTH).min(self.max_bytes / LINE_BYTES);
+        if lines <= now.lines {
+            let (held, bytes) = (self.held, now.lines * LINE_BYTES);
+            let most = self.max_bytes.max(bytes);
+            return if is_full { Err(Error::Full { held, bytes, most }) } else { Ok(false) };
+        }
+        let mut next = open(config(lines, now.key_bits), self.memory, exchange)?;
+        let (mut kmers, mut counts) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
+        let mut add = |kmers: &mut Vec<u64>, counts: &mut Vec<u64>| -> Result<(), Error> {
+            let action = |nth| Action::Add(counts.get(nth).copied().unwrap_or(0));
+            let mut is_full = false;
+            next.run_all(kmers, action, |_, outcome| is_full |= outcome == Outcome::Full)?;
+            if is_full {
+                let (held, most) = (self.held, self.max_bytes);
+                return Err(Error::Full { held, bytes: lines * LINE_BYTES, most });
+            }
+            (kmers.clear(), counts.clear());
+            Ok(())
+        };
+        for (kmer, count) in self.counters.local() {
+            kmers.push(kmer);
+            counts.push(count);
+            if kmers.len() == BATCH {
+                add(&mut kmers, &mut counts)?;
+            }
+        }
+        add(&mut kmers, &mut counts)?;
+        exchange.barrier()?;
+        self.counters = next;
+        self.growths += 1;
+        Ok(true)
+    }
+
+    pub(super) fn local(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.counters.local()
+    }
+
+    /// Returns the totals of all ranks, of which this one has found `kmers`.
+    pub(super) fn totals(
+        &self,
+        kmers: u64,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Totals, Error> {
+        let config = self.counters.config();
+        let mut totals = Totals {
+            max_count: exchange.min(config.max_count())?,
+            growths: self.growths,
+            histogram: vec![0; MAX_HISTOGRAM + 1],
+            ..Totals::default()
+        };
+        for (_, count) in self.local() {
+            let place = usize::try_from(count).map_or(MAX_HISTOGRAM, |at| at.min(MAX_HISTOGRAM));
+            totals.histogram[place] += 1;
+            totals.distinct += 1;
+            totals.saturated += u64::from(count >= config.max_count());
+        }
+        let parts = u64::from(exchange.owners() / self.ranks);
+        totals.table_bytes = config.lines * LINE_BYTES * parts;
+        totals.kmers = exchange.sum(kmers)?;
+        totals.distinct = exchange.sum(totals.distinct)?;
+        totals.saturated = exchange.sum(totals.saturated)?;
+        let mine: Vec<u8> = totals.histogram.iter().flat_map(|of| of.to_le_bytes()).collect();
+        let mut all = vec![0; mine.len() * exchange.owners() as usize];
+        exchange.all_gather(&mine, &mut all)?;
+        totals.histogram.fill(0);
+        let (words, _) = all.as_chunks::<WORD_BYTES>();
+        for of_rank in words.chunks(MAX_HISTOGRAM + 1) {
+            let sums = totals.histogram.iter_mut().zip(of_rank);
+            sums.for_each(|(sum, word)| *sum += u64::from_le_bytes(*word));
+        }
+        Ok(totals)
+    }
+}
+
+const LINE_BYTES: u64 = (LINE_WORDS as usize * WORD_BYTES) as u64;
+
+fn config(lines: u64, key_bits: u32) -> Config {
+    Config { lines, key_bits, first_word: 0, direct: true }
+}
+
+fn open(
+    config: Config,
+    memory: MemoryPolicy,
+    exchange: &mut dyn Exchange,
+) -> Result<Shared, Error> {
+    let sizes = config.sizes(exchange.owners(), OPERATIONS);
+    let engine = Builder::new(sizes).memory(memory).open(exchange)?;
+    let operations = [Operation::EMPTY; OPERATIONS as usize];
+    Ok(Counters::open(engine, config, operations, exchange)?)
+}
+
+/// The lanes in which ranks send k-mers to those that count them.
+pub(super) struct Lanes<T> {
+    aggregator: Aggregator<T, Vec<aggregator::Operation>, u64>,
+    ranks: u32,
+    /// K-mers that have arrived and were not counted.
+    arrived: Vec<u64>,
+}
+
+impl Lanes<()> {
+    /// Returns the sizes of an engine in a job of this many ranks.
+    pub(super) fn sizes(ranks: u32) -> Sizes {
+        LANES.sizes::<u64>(ranks, SENDS)
+    }
+}
+
+impl<T: Transport> Lanes<T> {
+    pub(super) fn open(engine: T, exchange: &mut dyn Exchange) -> Result<Self, Error> {
+        let operations = vec![aggregator::Operation::EMPTY; SENDS as usize];
+        let aggregator = Aggregator::open(engine, LANES, operations, exchange)?;
+        Ok(Self { aggregator, ranks: exchange.owners(), arrived: Vec::new() })
+    }
+
+    /// Sends k-mers to the ranks that count them, and counts those that have arrived.
+    pub(super) fn send(&mut self, kmers: &[u64], table: &mut Table) -> Result<(), Error> {
+        for kmer in kmers {
+            let to = owner(*kmer, self.ranks);
+            // Each iteration counts what has arrived; a rank that has ended does not fill its lane.
+            while !self.aggregator.send(to, kmer)? {
+                self.receive(table)?;
+            }
+        }
+        self.receive(table)
+    }
+
+    fn receive(&mut self, table: &mut Table) -> Result<(), Error> {
+        let arrived = &mut self.arrived;
+        self.aggregator.progress(|_, kmer| arrived.push(kmer))?;
+        if self.arrived.len() >= BATCH { self.count(table) } else { Ok(()) }
+    }
+
+    /// Sends all k-mers and counts those of all ranks.
+    pub(super) fn flush(
+        &mut self,
+        table: &mut Table,
+        exchange: &mut dyn Exchange,
+    ) -> Result<(), Error> {
+        let (arrived, mut counted) = (&mut self.arrived, Ok(()));
+        self.aggregator.flush(exchange, |_, kmer| {
+            arrived.push(kmer);
+            if arrived.len() >= BATCH && counted.is_ok() {
+                counted = count(arrived, table);
+            }
+        })?;
+        counted?;
+        self.count(table)
+    }
+
+    fn count(&mut self, table: &mut Table) -> Result<(), Error> {
+        count(&mut self.arrived, table)
+    }
+}
+
+/// Counts k-mers in the counters of this rank, which grow when they are crowded.
+fn count(kmers: &mut Vec<u64>, table: &mut Table) -> Result<(), Error> {
+    table.add(kmers)?;
+    kmers.clear();
+    if table.is_crowded() { table.end_round(&mut Alone) } else { Ok(()) }
+}
+
+/// Returns the rank that counts a k-mer.
+fn owner(kmer: u64, ranks: u32) -> Owner {
+    let hash = (kmer ^ kmer >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
+    // Less than `ranks`.
+    #[allow(clippy::cast_possible_truncation)]
+    Owner((hash * u64::from(ranks) >> 32) as u32)
+}

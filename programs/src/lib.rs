@@ -1,0 +1,12 @@
+//! Programs on the containers of Probeline. Each is a function that all ranks of a job call, over any
+//! transport; the command `probeline` has a subcommand for each.
+//!
+//! - [`kmers`]: counts the k-mers of DNA sequences.
+#![forbid(unsafe_code)]
+
+mod error;
+mod kmer;
+pub mod kmers;
+pub mod sequences;
+
+pub use error::Error;

@@ -1,0 +1,377 @@
+//! FASTA and FASTQ files, of which each rank reads a part in blocks.
+//!
+//! Each rank reads a range of bytes of each plain file; one rank reads a compressed file or a stream as a
+//! whole. Ranges and blocks are cut between records, or in the sequence of a long FASTA record: then the
+//! following block begins a record without a name, with the last k - 1 letters once more, so that each k-mer is
+//! in one block. Each block is a FASTA or FASTQ text by itself.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+use needletail::FastxReader;
+use needletail::parser::{FastaReader, FastqReader};
+
+use crate::Error;
+
+/// Bytes of a block, unless a record is longer: it stays in a CPU's cache.
+const BLOCK: usize = 1 << 20;
+/// The path of standard input.
+const STDIN: &str = "-";
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// The first bytes of other compressed files, and what unpacks them.
+const UNREADABLE: [(&[u8], &str); 3] =
+    [(b"BZh", "bzcat"), (&[0xfd, b'7', b'z'], "xzcat"), (&[0x28, 0xb5, 0x2f, 0xfd], "zstdcat")];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Fasta,
+    Fastq,
+}
+
+/// The files of a job.
+#[derive(Clone, Debug)]
+pub struct Inputs {
+    files: Vec<Input>,
+}
+
+#[derive(Clone, Debug)]
+struct Input {
+    path: PathBuf,
+    bytes: u64,
+    /// The format of a plain file, which ranks read in parts; `None` for what one rank reads.
+    format: Option<Format>,
+    /// Whether only rank 0 can read it.
+    is_stream: bool,
+}
+
+impl Inputs {
+    /// Examines files, of which `-` is standard input.
+    ///
+    /// # Errors
+    /// [`Error::Read`], or [`Error::Format`]: a plain file has neither FASTA nor FASTQ.
+    pub fn open(paths: &[PathBuf]) -> Result<Self, Error> {
+        let files = paths.iter().map(|path| Input::open(path)).collect::<Result<_, _>>()?;
+        Ok(Self { files })
+    }
+
+    /// Returns the bytes of all files, as stored; 0 for streams.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.lengths().sum()
+    }
+
+    /// Returns the length of each file, as stored; 0 for streams.
+    pub fn lengths(&self) -> impl Iterator<Item = u64> + '_ {
+        self.files.iter().map(|file| file.bytes)
+    }
+
+    /// Returns whether all files can be read several times.
+    #[must_use]
+    pub fn are_files(&self) -> bool {
+        self.files.iter().all(|file| !file.is_stream)
+    }
+
+    /// Returns the texts that a rank reads.
+    pub(crate) fn parts(&self, k: u32, me: u32, ranks: u32) -> impl Iterator<Item = Part<'_>> {
+        let part = move |(nth, file)| Part { file, nth, k, me, ranks };
+        (0..).zip(&self.files).map(part)
+    }
+}
+
+impl Input {
+    fn open(path: &Path) -> Result<Self, Error> {
+        let path = path.to_owned();
+        if path == Path::new(STDIN) {
+            return Ok(Self { path, bytes: 0, format: None, is_stream: true });
+        }
+        let read = |source| Error::Read { path: path.clone(), source };
+        let file = File::open(&path).map_err(read)?;
+        let metadata = file.metadata().map_err(read)?;
+        let is_stream = !metadata.is_file();
+        if metadata.is_dir() {
+            return Err(read(io::ErrorKind::IsADirectory.into()));
+        }
+        let mut start = [0; 4];
+        let format = match is_stream || file.read_at(&mut start, 0).map_err(read)? < 2 {
+            true => None,
+            false if start.starts_with(&GZIP) => None,
+            false => Some(format(&start).map_err(|problem| self::problem(&path, problem))?),
+        };
+        let bytes = if is_stream { 0 } else { metadata.len() };
+        Ok(Self { path, bytes, format, is_stream })
+    }
+}
+
+/// The part of a file that a rank reads.
+pub(crate) struct Part<'f> {
+    file: &'f Input,
+    /// The number of the file.
+    nth: u32,
+    k: u32,
+    me: u32,
+    ranks: u32,
+}
+
+impl Part<'_> {
+    /// Opens the part; `None` if other ranks read the file.
+    pub(crate) fn open(&self) -> Result<Option<Blocks>, Error> {
+        let Input { path, bytes, format, is_stream } = self.file;
+        let read = |source| Error::Read { path: path.clone(), source };
+        let Some(format) = *format else {
+            let reader = if *is_stream { 0 } else { self.nth % self.ranks };
+            return if reader == self.me { open_stream(path, self.k).map(Some) } else { Ok(None) };
+        };
+        let file = File::open(path).map_err(read)?;
+        let share = |rank: u32| {
+            let at = u128::from(*bytes) * u128::from(rank) / u128::from(self.ranks);
+            u64::try_from(at).unwrap_or(*bytes)
+        };
+        let (start, end) = (share(self.me), share(self.me + 1));
+        let start = Cut::new(&file, start, *bytes, format, self.k).map_err(read)?;
+        let end = Cut::new(&file, end, *bytes, format, self.k).map_err(read)?;
+        let prefix: &[u8] = if start.is_inside { b">\n" } else { b"" };
+        let range = Range { file, next: start.start, end: end.end };
+        let text = Box::new(prefix.chain(range));
+        Ok(Some(Blocks::new(path, text, format, self.k)))
+    }
+}
+
+/// Opens a file that one rank reads as a whole.
+fn open_stream(path: &Path, k: u32) -> Result<Blocks, Error> {
+    let read = |source| Error::Read { path: path.to_owned(), source };
+    let file: Box<dyn Read> = match path == Path::new(STDIN) {
+        true => Box::new(io::stdin()),
+        false => Box::new(File::open(path).map_err(read)?),
+    };
+    let mut file = BufReader::with_capacity(BLOCK, file);
+    let is_gzip = file.fill_buf().map_err(read)?.starts_with(&GZIP);
+    let mut text: Box<dyn BufRead> = match is_gzip {
+        true => Box::new(BufReader::with_capacity(BLOCK, MultiGzDecoder::new(file))),
+        false => Box::new(file),
+    };
+    let format = format(text.fill_buf().map_err(read)?);
+    let format = format.map_err(|problem| self::problem(path, problem))?;
+    Ok(Blocks::new(path, text, format, k))
+}
+
+/// Returns the format of a text that begins with these bytes, or what is wrong.
+fn format(start: &[u8]) -> Result<Format, String> {
+    if let Some((_, unpack)) = UNREADABLE.iter().find(|(magic, _)| start.starts_with(magic)) {
+        return Err(format!("is compressed: unpack it with {unpack} and read it from a pipe, as -"));
+    }
+    match start.first() {
+        Some(b'>') => Ok(Format::Fasta),
+        Some(b'@') => Ok(Format::Fastq),
+        Some(_) => Err("is neither FASTA nor FASTQ, which begin with > or @".to_owned()),
+        None => Err("is empty".to_owned()),
+    }
+}
+
+fn problem(path: &Path, problem: String) -> Error {
+    Error::Format { path: path.to_owned(), problem }
+}
+
+/// A range of bytes of a file.
+struct Range {
+    file: File,
+    next: u64,
+    end: u64,
+}
+
+impl Read for Range {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end.saturating_sub(self.next)).unwrap_or(usize::MAX);
+        let len = to.len().min(left);
+        let read = self.file.read_at(&mut to[..len], self.next)?;
+        if read == 0 && len > 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.next += read as u64;
+        Ok(read)
+    }
+}
+
+/// A cut of a file near a byte: where the part behind it starts and the part before it ends.
+struct Cut {
+    start: u64,
+    /// Beyond `start` if the cut is in a sequence.
+    end: u64,
+    /// Whether the cut is in the sequence of a record.
+    is_inside: bool,
+}
+
+impl Cut {
+    fn new(file: &File, at: u64, bytes: u64, format: Format, k: u32) -> io::Result<Self> {
+        if at == 0 || at >= bytes {
+            return Ok(Self { start: at, end: at, is_inside: false });
+        }
+        if format == Format::Fastq {
+            let start = next_record(file, at)?;
+            return Ok(Self { start, end: start, is_inside: false });
+        }
+        let line = line_start(file, at)?;
+        let mut first = [0];
+        file.read_exact_at(&mut first, line)?;
+        if first == *b">" {
+            return Ok(Self { start: line, end: line, is_inside: false });
+        }
+        let text = BufReader::new(Range { file: file.try_clone()?, next: at, end: bytes });
+        Ok(Self { start: at, end: at + letters(text, k - 1)?, is_inside: true })
+    }
+}
+
+/// Returns the start of the line that a byte is in.
+fn line_start(file: &File, at: u64) -> io::Result<u64> {
+    let mut buffer = vec![0; 1 << 16];
+    let mut end = at;
+    // Each iteration reads a piece before the last one.
+    while end > 0 {
+        let start = end.saturating_sub(buffer.len() as u64);
+        let piece = &mut buffer[..usize::try_from(end - start).unwrap_or(0)];
+        file.read_exact_at(piece, start)?;
+        if let Some(newline) = piece.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(start + newline as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}
+
+/// Returns the bytes up to this number of letters of a sequence, or up to its end.
+fn letters(text: impl BufRead, count: u32) -> io::Result<u64> {
+    let (mut left, mut read, mut last) = (count, 0, 0);
+    for byte in text.bytes() {
+        let byte = byte?;
+        if left == 0 || (last == b'\n' && byte == b'>') {
+            break;
+        }
+        left -= u32::from(!is_line_end(byte));
+        read += 1;
+        last = byte;
+    }
+    Ok(read)
+}
+
+fn is_line_end(byte: u8) -> bool {
+    byte == b'\n' || byte == b'\r'
+}
+
+/// Returns the start of the first FASTQ record that starts at a byte or behind it: a line that begins with `@`,
+/// two lines before one that begins with `+`. A line of qualities that begins with `@` is two lines before a
+/// sequence.
+fn next_record(file: &File, at: u64) -> io::Result<u64> {
+    let bytes = file.metadata()?.len();
+    let mut start = at - 1;
+    let text = BufReader::new(Range { file: file.try_clone()?, next: start, end: bytes });
+    let mut lines: [(u64, u8); 3] = [(0, 0); 3];
+    // The first line, which may be none, begins before the byte.
+    for (nth, line) in text.split(b'\n').enumerate() {
+        let line = line?;
+        lines = [lines[1], lines[2], (start, line.first().copied().unwrap_or(0))];
+        if nth > 2 && lines[0].1 == b'@' && lines[2].1 == b'+' {
+            return Ok(lines[0].0);
+        }
+        start += line.len() as u64 + 1;
+    }
+    Ok(bytes)
+}
+
+/// The blocks of a text.
+pub(crate) struct Blocks {
+    path: PathBuf,
+    text: Box<dyn Read>,
+    format: Format,
+    k: u32,
+    /// The block that was returned, and what follows it.
+    buffer: Vec<u8>,
+    /// Where the next block begins in the buffer.
+    next: usize,
+    /// Letters that the next block begins with, behind `>` and a line end.
+    overlap: Vec<u8>,
+    is_end: bool,
+}
+
+impl Blocks {
+    fn new(path: &Path, text: Box<dyn Read>, format: Format, k: u32) -> Self {
+        let path = path.to_owned();
+        let (buffer, overlap) = (Vec::with_capacity(2 * BLOCK), Vec::new());
+        Self { path, text, format, k, buffer, next: 0, overlap, is_end: false }
+    }
+
+    /// Passes each sequence of the next block to `found`. Returns the bytes read, or `None` at the end.
+    pub(crate) fn scan_next(
+        &mut self,
+        mut found: impl FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<Option<u64>, Error> {
+        let Some(read) = self.read_block()? else { return Ok(None) };
+        let block = &self.buffer[..self.next];
+        let mut records: Box<dyn FastxReader> = match self.format {
+            Format::Fasta => Box::new(FastaReader::new(block)),
+            Format::Fastq => Box::new(FastqReader::new(block)),
+        };
+        while let Some(record) = records.next() {
+            let record = record.map_err(|error| problem(&self.path, damaged(&error)))?;
+            found(record.raw_seq())?;
+        }
+        Ok(Some(read))
+    }
+
+    /// Reads the next block into the start of the buffer, up to `next`. Returns the bytes read.
+    fn read_block(&mut self) -> Result<Option<u64>, Error> {
+        self.buffer.drain(..self.next);
+        if !self.overlap.is_empty() {
+            self.buffer.splice(..0, self.overlap.drain(..));
+        }
+        let mut read = 0;
+        let mut wanted = BLOCK;
+        // Each iteration reads more, until a record ends.
+        loop {
+            let missing = wanted.saturating_sub(self.buffer.len()) as u64;
+            if !self.is_end {
+                let got = self.text.by_ref().take(missing).read_to_end(&mut self.buffer);
+                let got = got.map_err(|source| Error::Read { path: self.path.clone(), source })?;
+                self.is_end = (got as u64) < missing;
+                read += got as u64;
+            }
+            if self.is_end {
+                self.next = self.buffer.len();
+                return Ok((!self.buffer.iter().all(|byte| is_line_end(*byte))).then_some(read));
+            }
+            if let Some(next) = self.cut() {
+                self.next = next;
+                return Ok(Some(read));
+            }
+            wanted += BLOCK;
+        }
+    }
+
+    /// Returns the end of the block, if one ends in the buffer.
+    fn cut(&mut self) -> Option<usize> {
+        let buffer = &self.buffer;
+        if self.format == Format::Fastq {
+            let lines = buffer.iter().filter(|byte| **byte == b'\n').count();
+            let mut ends = (0..buffer.len()).rev().filter(|at| buffer[*at] == b'\n');
+            return if lines < 4 { None } else { ends.nth(lines % 4).map(|end| end + 1) };
+        }
+        let starts = |pair: &[u8]| pair == b"\n>";
+        if let Some(end) = buffer.windows(2).rposition(starts) {
+            return Some(end + 1);
+        }
+        // In the only record.
+        let header = buffer.iter().position(|byte| *byte == b'\n')? + 1;
+        let letters = buffer[header..].iter().rev().filter(|byte| !is_line_end(**byte));
+        let last: Vec<u8> = letters.take(self.k as usize - 1).copied().collect();
+        let line_end = buffer.last().filter(|byte| is_line_end(**byte));
+        self.overlap = b">\n".iter().chain(last.iter().rev()).chain(line_end).copied().collect();
+        Some(buffer.len())
+    }
+}
+
+/// Returns what is wrong with a record.
+fn damaged(error: &needletail::errors::ParseError) -> String {
+    let id = error.position.id.as_ref().map(|id| format!(" {id}")).unwrap_or_default();
+    format!("record{id} is damaged: {}", error.msg)
+}
