@@ -208,6 +208,7 @@ fn open(
 /// The lanes in which ranks send k-mers to those that count them.
 pub(super) struct Lanes<T> {
     aggregator: Aggregator<T, Vec<aggregator::Operation>, u64>,
+    me: Owner,
     ranks: u32,
     /// K-mers that have arrived and were not counted.
     arrived: Vec<u64>,
@@ -224,13 +225,17 @@ impl<T: Transport> Lanes<T> {
     pub(super) fn open(engine: T, exchange: &mut dyn Exchange) -> Result<Self, Error> {
         let operations = vec![aggregator::Operation::EMPTY; SENDS as usize];
         let aggregator = Aggregator::open(engine, LANES, operations, exchange)?;
-        Ok(Self { aggregator, ranks: exchange.owners(), arrived: Vec::new() })
+        Ok(Self { aggregator, me: exchange.me(), ranks: exchange.owners(), arrived: Vec::new() })
     }
 
     /// Sends k-mers to the ranks that count them, and counts those that have arrived.
     pub(super) fn send(&mut self, kmers: &[u64], table: &mut Table) -> Result<(), Error> {
         for kmer in kmers {
             let to = owner(*kmer, self.ranks);
+            if to == self.me {
+                self.arrived.push(*kmer);
+                continue;
+            }
             // Each iteration counts what has arrived; a rank that has ended does not fill its lane.
             while !self.aggregator.send(to, kmer)? {
                 self.receive(table)?;

@@ -67,8 +67,9 @@ impl Builder {
         check_memory(&self.sizes, owners)?;
         let slots = Slots::for_cpu(slots, slot_words).ok_or(SetupError::NO_SLOT_MEMORY)?;
         let nonce = random()?;
-        let (window, file) = Window::create(window_words, nonce, &self.memory)?;
-        let (pid, fd) = (process::id().into(), file.as_raw_fd().unsigned_abs().into());
+        let (window, file) = Window::create(window_words, nonce, owners > 1, &self.memory)?;
+        let fd = file.as_ref().map_or(0, |file| file.as_raw_fd().unsigned_abs());
+        let (pid, fd) = (process::id().into(), fd.into());
         let info = ConnectionInfo { pid, fd, nonce, window_words, slot_words: slot_words.into() };
         let pages = window.pages();
         Ok(Own { info, pages, window: Some(window), _file: file, slots })
@@ -96,7 +97,7 @@ struct Own {
     pages: Pages,
     window: Option<Window>,
     /// Open until peers have mapped the window.
-    _file: OwnedFd,
+    _file: Option<OwnedFd>,
     slots: Slots<CpuMemory>,
 }
 

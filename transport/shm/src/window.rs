@@ -36,14 +36,20 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Creates this owner's window of zeros and acquires its lock. Peers open the descriptor.
+    /// Creates this owner's window of zeros and acquires its lock. Peers open the descriptor; an owner without
+    /// peers has private memory, for which kernels give huge pages more readily.
     pub(crate) fn create(
         words: u64,
         nonce: u64,
+        has_peers: bool,
         policy: &MemoryPolicy,
-    ) -> Result<(Self, OwnedFd), OpenError> {
+    ) -> Result<(Self, Option<OwnedFd>), OpenError> {
         let (words, bytes) = size(words)?;
-        let (mapping, file) = Mapping::shared(bytes, policy).map_err(OpenError::Memory)?;
+        let mapped = match has_peers {
+            true => Mapping::shared(bytes, policy).map(|(mapping, file)| (mapping, Some(file))),
+            false => Mapping::anonymous(bytes, policy).map(|mapping| (mapping, None)),
+        };
+        let (mapping, file) = mapped.map_err(OpenError::Memory)?;
         let mut window = Self { mapping, words, held: false, _one_thread: OneThread::NEW };
         if let Some(word) = window.mapping.words().get(NONCE_AT) {
             word.store(nonce, SeqCst);
