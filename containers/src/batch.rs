@@ -1,24 +1,26 @@
 //! Batches of operations that each act on one element. Over a transport their roundtrips overlap; where
 //! the CPU runs them, their cache misses do.
 
-use core::mem::replace;
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU64, fence};
 
 use probeline_pipeline::{
     Batch as Source, BatchError, Error, Kind, Machine, Mapped, Operation, Parts, Pull, Structure,
 };
+use probeline_transport::line::{Compare, Work, with_widest};
 use probeline_transport::{Transport, prefetch};
 
 use crate::element::{Context, Each, Element};
-use crate::placement::Distribution::{Block, Cyclic};
+use crate::placement::Distribution;
 
 type OutcomeOf<E> = <<E as Element>::Machine as Machine>::Outcome;
 
 /// Elements that the CPU accesses between two polls of the transport, which detect lost owners.
 const BLOCK: usize = 4_096;
-/// The number of elements ahead whose line is requested.
-const AHEAD: usize = 16;
+/// Places whose keys are hashed and whose lines are requested at once, in turn with as many that are run: in a
+/// loop of its own, which leaves the core's window to the loop that waits for the lines.
+const GROUP: usize = 32;
+const RING: usize = 2 * GROUP;
 
 /// Runs the action of each place on its key, many in flight and in any order, and passes the outcomes to
 /// `store`; ends at a place without an action. An action that is the same constant at all places is compiled
@@ -54,9 +56,8 @@ struct Batch<'b, E: Element, A, F> {
     failed: Option<(usize, Error)>,
 }
 
-impl<E: Element, A, F> Batch<'_, E, A, F> {
-    /// Runs a block of places on elements that the CPU addresses. The line of each is requested [`AHEAD`]
-    /// places before its turn.
+impl<'b, E: Element, A, F> Batch<'b, E, A, F> {
+    /// Runs a block of places on elements that the CPU addresses.
     #[inline(always)]
     fn run_block<'t>(
         &mut self,
@@ -66,34 +67,95 @@ impl<E: Element, A, F> Batch<'_, E, A, F> {
         A: Fn(usize) -> Option<E::Action>,
         F: FnMut(usize, OutcomeOf<E>),
     {
-        let end = self.keys.len().min(self.next + BLOCK);
-        let request = |place: usize| {
-            let words = self.keys.get(place).and_then(|key| elements(E::index(key, context)));
-            words.inspect(|words| prefetch(words))
-        };
-        let mut requested: [Option<&[AtomicU64]>; AHEAD] =
-            core::array::from_fn(|nth| request(self.next + nth));
-        for place in self.next..end {
-            let (Some(key), Some(action)) = (self.keys.get(place), (self.action)(place)) else {
-                self.next = self.keys.len();
-                return;
-            };
-            let next = &mut requested[(place - self.next) % AHEAD];
-            let words = replace(next, request(place + AHEAD));
-            match words.map(|words| E::run(words, &elements, key, &action, context)) {
-                Some(Ok(outcome)) => (self.store)(place, outcome),
-                Some(Err(error)) => fail(&mut self.failed, place, error),
-                None => fail(&mut self.failed, place, unreached::<E>(key, context)),
+        with_widest(Block { batch: self, elements, context });
+    }
+}
+
+/// A place of a batch: the words of its element and the home of its key.
+type Requested<'t, E> = Option<(&'t [AtomicU64], <E as Element>::Home)>;
+
+/// A block of places of a batch, on elements that the CPU addresses.
+struct Block<'r, 'b, E: Element, A, F, W> {
+    batch: &'r mut Batch<'b, E, A, F>,
+    elements: W,
+    context: &'r Context<E::Detail>,
+}
+
+impl<'t, E: Element, A, F, W> Block<'_, '_, E, A, F, W>
+where
+    W: Fn(u64) -> Option<&'t [AtomicU64]>,
+    A: Fn(usize) -> Option<E::Action>,
+    F: FnMut(usize, OutcomeOf<E>),
+{
+    /// Hashes the keys of the group of places that begins at `first`, and requests their lines.
+    #[inline(always)]
+    fn request(&self, first: usize, ring: &mut [Requested<'t, E>; RING]) {
+        for place in first..first + GROUP {
+            let mut requested = None;
+            if let Some(key) = self.batch.keys.get(place) {
+                let home = E::home(key, self.context);
+                if let Some(words) = (self.elements)(E::index(&home)) {
+                    prefetch(words);
+                    requested = Some((words, home));
+                }
             }
+            ring[place % RING] = requested;
         }
-        self.next = end;
+    }
+
+    /// Runs the operation of a place. Returns false if it has no action.
+    #[inline(always)]
+    fn run_place<C: Compare>(&mut self, place: usize, requested: Requested<'t, E>) -> bool {
+        let Self { batch, elements, context } = self;
+        let (Some(key), Some(action)) = (batch.keys.get(place), (batch.action)(place)) else {
+            return false;
+        };
+        let Some((words, home)) = requested else {
+            fail(&mut batch.failed, place, unreached::<E>(key, context));
+            return true;
+        };
+        match E::run::<C>(words, &*elements, (key, home), &action, context) {
+            Ok(outcome) => (batch.store)(place, outcome),
+            Err(error) => fail(&mut batch.failed, place, error),
+        }
+        true
+    }
+}
+
+impl<'t, E: Element, A, F, W> Work for Block<'_, '_, E, A, F, W>
+where
+    W: Fn(u64) -> Option<&'t [AtomicU64]>,
+    A: Fn(usize) -> Option<E::Action>,
+    F: FnMut(usize, OutcomeOf<E>),
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run<C: Compare>(mut self) {
+        let (first, len) = (self.batch.next, self.batch.keys.len());
+        let end = len.min(first + BLOCK);
+        let mut ring = [None; RING];
+        self.request(first, &mut ring);
+        let mut group = first;
+        while group < end {
+            self.request(group + GROUP, &mut ring);
+            for place in group..end.min(group + GROUP) {
+                if !self.run_place::<C>(place, ring[place % RING]) {
+                    self.batch.next = len;
+                    return;
+                }
+            }
+            group += GROUP;
+        }
+        self.batch.next = end;
     }
 }
 
 /// Returns why the CPU has no words for a key.
 #[cold]
 fn unreached<E: Element>(key: &E::Key, context: &Context<E::Detail>) -> Error {
-    context.placement.element(E::index(key, context)).map_or_else(|error| error, |_| Error::Window)
+    let home = E::home(key, context);
+    context.placement.element(E::index(&home)).map_or_else(|error| error, |_| Error::Window)
 }
 
 #[cold]
@@ -129,8 +191,12 @@ where
             };
             match (&mapped, placement.distribution()) {
                 (None, _) => self.run_block(|at| transport.direct(placement.segment(at)?), context),
-                (_, Block) => self.run_block(|index| words(Block, index), context),
-                (_, Cyclic) => self.run_block(|index| words(Cyclic, index), context),
+                (_, Distribution::Block) => {
+                    self.run_block(|index| words(Distribution::Block, index), context);
+                }
+                (_, Distribution::Cyclic) => {
+                    self.run_block(|index| words(Distribution::Cyclic, index), context);
+                }
             }
             return Pull::Poll;
         }

@@ -11,6 +11,7 @@ use probeline_pipeline::{
     Collective, CollectiveError, ConfigError, Error, Kind, Machine, Open, Parameter, Run, Started,
     words,
 };
+use probeline_transport::line::{Compare, Narrow};
 use probeline_transport::{AtomicScope, Exchange, Owner, Segment, Transport};
 
 use crate::placement::Placement;
@@ -24,6 +25,8 @@ pub trait Element: Sized {
     type Config: Copy;
     /// The key of an operation.
     type Key: Copy + 'static;
+    /// The place of a key.
+    type Home: Copy;
     /// The action of an operation on its key.
     type Action: Copy + 'static;
     /// The state machine of an operation.
@@ -55,8 +58,11 @@ pub trait Element: Sized {
         false
     }
 
-    /// Returns the index of the element that an operation on a key acts on.
-    fn index(key: &Self::Key, context: &Context<Self::Detail>) -> u64;
+    /// Returns the place of a key: what operations need of its hash.
+    fn home(key: &Self::Key, context: &Context<Self::Detail>) -> Self::Home;
+
+    /// Returns the index of the element that an operation on a key of this home begins at.
+    fn index(home: &Self::Home) -> u64;
 
     /// Creates the machine of an operation on the element at `at`.
     ///
@@ -64,19 +70,20 @@ pub trait Element: Sized {
     /// [`Error`]: the element has no such operation.
     fn machine(
         at: Segment,
-        key: &Self::Key,
+        key: (&Self::Key, Self::Home),
         action: Self::Action,
         context: &Context<Self::Detail>,
     ) -> Result<Self::Machine, Error>;
 
     /// Runs an operation by the CPU, on the words of its element. `elements` returns the words of other elements.
+    /// Lines are compared by `C`.
     ///
     /// # Errors
     /// As for [`machine`](Self::machine), or [`Error::Contended`].
-    fn run<'t>(
+    fn run<'t, C: Compare>(
         _element: &'t [AtomicU64],
         _elements: impl Fn(u64) -> Option<&'t [AtomicU64]>,
-        _key: &Self::Key,
+        _key: (&Self::Key, Self::Home),
         _action: &Self::Action,
         _context: &Context<Self::Detail>,
     ) -> Result<<Self::Machine as Machine>::Outcome, Error> {
@@ -134,8 +141,9 @@ impl<E: Element> Kind for Each<E> {
         if context.is_closed {
             return Err(Error::PhaseFailed);
         }
-        let at = context.placement.element(E::index(key, context))?;
-        E::machine(at, key, action, context)
+        let home = E::home(key, context);
+        let at = context.placement.element(E::index(&home))?;
+        E::machine(at, (key, home), action, context)
     }
 
     #[inline(always)]
@@ -148,10 +156,11 @@ impl<E: Element> Kind for Each<E> {
         if !context.is_direct {
             return Self::machine(key, action, context).map(Started::Pending);
         }
-        let at = context.placement.element(E::index(key, context))?;
+        let home = E::home(key, context);
+        let at = context.placement.element(E::index(&home))?;
         let words = transport.direct(at).ok_or(Error::Window)?;
         let elements = |index| transport.direct(context.placement.segment(index)?);
-        let outcome = E::run(words, elements, key, &action, context)?;
+        let outcome = E::run::<Narrow>(words, elements, (key, home), &action, context)?;
         // Operations that begin after this one has ended see what it stored.
         fence(SeqCst);
         Ok(Started::Done(outcome))

@@ -11,6 +11,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 
 use probeline_pipeline::{Completed, Error, Machine, Next, Port, Run, Step};
+use probeline_transport::line::Compare;
 use probeline_transport::{Local, RemoteWord, Segment, Transport};
 
 use crate::element::Context;
@@ -52,7 +53,7 @@ pub trait Buckets<Q>: Copy + Debug + Hash {
 
     /// Returns the first bucket of a group from which on the CPU decides; those before are of other keys.
     #[inline(always)]
-    fn first(&self, _query: &Q, _distance: u64, _group: &[AtomicU64]) -> usize {
+    fn first<C: Compare>(&self, _query: &Q, _distance: u64, _group: &[AtomicU64]) -> usize {
         0
     }
 
@@ -359,7 +360,7 @@ fn swap<B: Buckets<Q>, Q>(
 /// # Errors
 /// [`Error::Contended`], or [`Error::Window`].
 #[inline(always)]
-pub(crate) fn run<'t, B: Buckets<Q>, Q>(
+pub(crate) fn run<'t, C: Compare, B: Buckets<Q>, Q>(
     home: &'t [AtomicU64],
     elements: impl Fn(u64) -> Option<&'t [AtomicU64]>,
     query: &Q,
@@ -371,7 +372,7 @@ pub(crate) fn run<'t, B: Buckets<Q>, Q>(
             words = elements(group(B::home(query), distance, groups)).ok_or(Error::Window)?;
         }
         let len = (table.bucket_words() as usize).max(1);
-        let mut next = table.first(query, distance, words) * len;
+        let mut next = table.first::<C>(query, distance, words) * len;
         while let Some(bucket) = words.get(next..next + len) {
             next += len;
             if let Some(outcome) = run_bucket(bucket, table, query, distance)? {

@@ -160,7 +160,9 @@ fn open_stream(path: &Path, k: u32) -> Result<Blocks, Error> {
 /// Returns the format of a text that begins with these bytes, or what is wrong.
 fn format(start: &[u8]) -> Result<Format, String> {
     if let Some((_, unpack)) = UNREADABLE.iter().find(|(magic, _)| start.starts_with(magic)) {
-        return Err(format!("is compressed: unpack it with {unpack} and read it from a pipe, as -"));
+        return Err(format!(
+            "is compressed: unpack it with {unpack} and read it from a pipe, as -"
+        ));
     }
     match start.first() {
         Some(b'>') => Ok(Format::Fasta),

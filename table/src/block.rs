@@ -7,12 +7,12 @@
 use core::sync::atomic::AtomicU64;
 
 use arrayvec::ArrayVec;
-use probeline_transport::{Segment, Transport};
+use probeline_transport::line::{Compare, Line, Work};
+use probeline_transport::{Segment, Transport, prefetch_far};
 
 use crate::bucket::{Bucket, Wanted};
 use crate::direct::look;
 use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
-use crate::line::{Compare, Line, Work, prefetch_far};
 use crate::outcome::{Answer, Ended, Intent};
 use crate::results::BatchResult;
 use crate::stats::Stats;

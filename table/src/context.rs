@@ -7,11 +7,11 @@ use crate::cache::{Cache, CacheEntry};
 use crate::config::Config;
 use crate::direct::{Direct, Look, reached};
 use crate::layout::Layout;
-use crate::line::{Line, Narrow};
 use crate::outcome::{Ended, Intent};
 use crate::policy::Policy;
 use crate::stats::{OutcomeStats, Stats};
 use crate::walk::Walk;
+use probeline_transport::line::{Line, Narrow};
 
 #[derive(Clone, Debug)]
 pub struct Context<C> {

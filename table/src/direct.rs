@@ -10,8 +10,9 @@ use probeline_transport::{AtomicScope, Caps, Segment, Transport};
 
 use crate::bucket::Wanted;
 use crate::layout::{LINE_BUCKETS, Layout, Position};
-use crate::line::{Compare, Line, prefetch};
 use crate::outcome::{Ended, Intent};
+use probeline_transport::line::{Compare, Line};
+use probeline_transport::prefetch;
 
 /// What the CPU itself does with words that it can address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +90,7 @@ pub(crate) fn look<C: Compare>(
     first: u32,
     mask: u8,
 ) -> Option<Ended> {
-    let seen = C::see(line, bucket);
+    let seen = C::see(line, bucket.mask(), bucket.compared());
     let (wanted, empty) = (seen.wanted & mask, !seen.occupied & mask);
     if wanted | empty == 0 {
         return None;

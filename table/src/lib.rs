@@ -59,7 +59,7 @@
 //! [`Caps::word_reads_whole`]: probeline_transport::Caps::word_reads_whole
 #![cfg_attr(not(test), no_std)]
 // `line` is the only exception.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod batch;
 mod block;
@@ -74,7 +74,6 @@ mod find_or_put;
 mod fingerprint;
 mod future;
 mod layout;
-mod line;
 #[cfg(test)]
 mod model;
 mod narrow;

@@ -15,13 +15,13 @@ use crate::context::Context;
 use crate::direct::Direct;
 use crate::find_or_put::FindOrPut;
 use crate::layout::{Layout, Position};
-use crate::line::with_widest;
 use crate::outcome::{Answer, Ended, Intent, Located, Outcome};
 use crate::policy::Policy;
 use crate::results::BatchResult;
 use crate::set::{Keys, Set, buckets, occupied, parameters, sampled_load_factor};
 use crate::stats::Stats;
 use crate::{ConfigError, OperationError};
+use probeline_transport::line::with_widest;
 
 /// Keys of 63 bits, which buckets hold, with a cache `C` of occupied buckets.
 pub struct Narrow<C = [CacheEntry; 0]>(core::marker::PhantomData<C>);

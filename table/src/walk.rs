@@ -5,9 +5,9 @@ use probeline_transport::Transport;
 use crate::bucket::{Bucket, Wanted};
 use crate::direct::{Look, line_at, look};
 use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
-use crate::line::{Compare, Line, Narrow};
 use crate::outcome::{Ended, Intent};
 use crate::probe::Probe;
+use probeline_transport::line::{Compare, Line, Narrow};
 
 /// The progress of an operation. All buckets passed so far hold other keys permanently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -139,7 +139,7 @@ pub(crate) fn position_in<C: Compare>(
     bucket: impl Wanted,
     layout: &Layout,
 ) -> Position {
-    let nth = C::see(line, bucket).wanted.trailing_zeros();
+    let nth = C::see(line, bucket.mask(), bucket.compared()).wanted.trailing_zeros();
     debug_assert!(nth < LINE_BUCKETS, "the line does not hold the key");
     Position { index: at.index - u64::from(layout.offset_in_line(at)) + u64::from(nth), ..at }
 }

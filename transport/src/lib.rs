@@ -34,6 +34,7 @@ mod error;
 mod exchange;
 mod fingerprint;
 mod forward;
+pub mod line;
 mod own;
 mod prefetch;
 mod request;

@@ -5,6 +5,7 @@ use core::sync::atomic::AtomicU64;
 
 use probeline_pipeline::{Error, Plain};
 use probeline_transport::Segment;
+use probeline_transport::line::Compare;
 
 use super::access::{Access, Action};
 use super::{Config, direct};
@@ -17,6 +18,7 @@ pub struct Elements<V>(PhantomData<V>);
 impl<V: Plain> Element for Elements<V> {
     type Config = Config;
     type Key = u64;
+    type Home = u64;
     type Action = Action<V>;
     type Machine = Access<V>;
     type Detail = usize;
@@ -39,14 +41,19 @@ impl<V: Plain> Element for Elements<V> {
     }
 
     #[inline(always)]
-    fn index(index: &u64, _: &Context<usize>) -> u64 {
+    fn home(index: &u64, _: &Context<usize>) -> u64 {
         *index
+    }
+
+    #[inline(always)]
+    fn index(home: &u64) -> u64 {
+        *home
     }
 
     #[inline(always)]
     fn machine(
         at: Segment,
-        _: &u64,
+        _: (&u64, u64),
         action: Action<V>,
         _: &Context<usize>,
     ) -> Result<Access<V>, Error> {
@@ -55,10 +62,10 @@ impl<V: Plain> Element for Elements<V> {
     }
 
     #[inline(always)]
-    fn run<'t>(
+    fn run<'t, C: Compare>(
         element: &'t [AtomicU64],
         _: impl Fn(u64) -> Option<&'t [AtomicU64]>,
-        _: &u64,
+        _: (&u64, u64),
         action: &Action<V>,
         context: &Context<usize>,
     ) -> Result<V, Error> {

@@ -4,6 +4,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::Error;
+use probeline_transport::line::Compare;
 use probeline_transport::{LINE_WORDS, Segment};
 
 use super::word::{Home, Layout, OCCUPIED};
@@ -114,10 +115,10 @@ pub struct Query {
 
 impl Query {
     #[inline(always)]
-    fn new(key: u64, action: Action, layout: &Layout) -> Result<Self, Error> {
-        layout.check(key)?;
+    fn new((key, home): (&u64, Home), action: Action, layout: &Layout) -> Result<Self, Error> {
+        layout.check(*key)?;
         action.check(layout)?;
-        Ok(Self { home: layout.home(key), action })
+        Ok(Self { home, action })
     }
 }
 
@@ -160,15 +161,10 @@ impl Buckets<Query> for Layout {
 
     /// Returns the first word that matches or is empty.
     #[inline(always)]
-    fn first(&self, query: &Query, distance: u64, line: &[AtomicU64]) -> usize {
-        let wanted = self.word(query.home, distance);
-        let Some(line) = line.first_chunk::<{ LINE_WORDS as usize }>() else { return 0 };
-        let mut ends = 0;
-        for (nth, word) in line.iter().enumerate() {
-            let word = word.load(Acquire);
-            ends |= u32::from(self.matches(word, wanted) | (word & OCCUPIED == 0)) << nth;
-        }
-        ends.trailing_zeros() as usize
+    fn first<C: Compare>(&self, query: &Query, distance: u64, line: &[AtomicU64]) -> usize {
+        let Some(line) = line.first_chunk() else { return 0 };
+        let seen = C::see(line, !self.max_count(), self.word(query.home, distance));
+        (seen.wanted | !seen.occupied).trailing_zeros() as usize
     }
 
     fn end(_: &Query) -> Outcome {
@@ -179,6 +175,7 @@ impl Buckets<Query> for Layout {
 impl<const IS_MAP: bool> Element for Counts<IS_MAP> {
     type Config = Config;
     type Key = u64;
+    type Home = Home;
     type Action = Action;
     type Machine = Probe<Query, Outcome>;
     type Detail = Layout;
@@ -206,29 +203,34 @@ impl<const IS_MAP: bool> Element for Counts<IS_MAP> {
     }
 
     #[inline(always)]
-    fn index(key: &u64, context: &Context<Layout>) -> u64 {
-        context.detail.home(*key).line
+    fn home(key: &u64, context: &Context<Layout>) -> Home {
+        context.detail.home(*key)
+    }
+
+    #[inline(always)]
+    fn index(home: &Home) -> u64 {
+        home.line
     }
 
     #[inline(always)]
     fn machine(
         _: Segment,
-        key: &u64,
+        key: (&u64, Home),
         action: Action,
         context: &Context<Layout>,
     ) -> Result<Self::Machine, Error> {
-        Ok(Probe::new(Query::new(*key, action, &context.detail)?))
+        Ok(Probe::new(Query::new(key, action, &context.detail)?))
     }
 
     #[inline(always)]
-    fn run<'t>(
+    fn run<'t, C: Compare>(
         line: &'t [AtomicU64],
         lines: impl Fn(u64) -> Option<&'t [AtomicU64]>,
-        key: &u64,
+        key: (&u64, Home),
         action: &Action,
         context: &Context<Layout>,
     ) -> Result<Outcome, Error> {
-        probe::run(line, lines, &Query::new(*key, *action, &context.detail)?, context)
+        probe::run::<C, _, _>(line, lines, &Query::new(key, *action, &context.detail)?, context)
     }
 
     /// Returns the number of keys.

@@ -2,8 +2,6 @@
 
 use probeline_pipeline::Error;
 
-use crate::placement::Divisor;
-
 pub(super) const OCCUPIED: u64 = 1 << 63;
 /// Bits of the distance from the home line.
 const DISTANCE_BITS: u32 = 6;
@@ -12,18 +10,19 @@ pub(super) const MAX_LINES: u64 = 1 << DISTANCE_BITS;
 
 /// The fields of a word, from the top: the occupied bit, the rest of the key, the distance, the count.
 ///
-/// A key is shuffled by a bijection and divided by the number of lines: the remainder is its home line,
-/// the quotient the rest that the word holds.
+/// A key is shuffled by a bijection. Its home line is the shuffled key as a fraction of the lines; keys of one
+/// line are consecutive numbers, of which the rest, the lowest bits, tells one from the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
-    lines: Divisor,
+    lines: u64,
     key_bits: u32,
+    rest_bits: u32,
     count_bits: u32,
 }
 
 /// The home of a key, and the word of its first count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Home {
+pub struct Home {
     pub(super) line: u64,
     /// The occupied bit and the rest of the key.
     word: u64,
@@ -32,11 +31,11 @@ pub(super) struct Home {
 impl Layout {
     pub(super) fn new(lines: u64, key_bits: u32) -> Self {
         let key_bits = key_bits.clamp(1, super::MAX_KEY_BITS);
-        let lines = Divisor::new(lines);
-        let (largest, _) = lines.divide((1 << key_bits) - 1);
-        let rest_bits = u64::BITS - largest.leading_zeros();
+        let lines = lines.max(1);
+        // A line has at most 2^rest_bits keys.
+        let rest_bits = key_bits.saturating_sub(lines.ilog2());
         let count_bits = (63 - DISTANCE_BITS).saturating_sub(rest_bits);
-        Self { lines, key_bits, count_bits }
+        Self { lines, key_bits, rest_bits, count_bits }
     }
 
     /// Returns the largest count; 0 if a word has no bits left for it.
@@ -55,8 +54,12 @@ impl Layout {
     }
 
     #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "a fraction of the lines")]
     pub(super) fn home(&self, key: u64) -> Home {
-        let (rest, line) = self.lines.divide(shuffle(key, self.key_bits));
+        let shuffled = shuffle(key, self.key_bits);
+        let fraction = u128::from(shuffled << (u64::BITS - self.key_bits));
+        let line = ((fraction * u128::from(self.lines)) >> 64) as u64;
+        let rest = shuffled & !(u64::MAX << self.rest_bits);
         Home { line, word: OCCUPIED | rest << (DISTANCE_BITS + self.count_bits) }
     }
 
@@ -92,16 +95,19 @@ impl Layout {
     }
 
     /// Returns the key and the count of a word in a line; `None` if it is empty.
+    #[allow(clippy::cast_possible_truncation, reason = "a shuffled key")]
     pub(super) fn entry(&self, word: u64, line: u64) -> Option<(u64, u64)> {
         if word & OCCUPIED == 0 {
             return None;
         }
         let distance = word >> self.count_bits & (MAX_LINES - 1);
         let rest = (word & !OCCUPIED) >> (DISTANCE_BITS + self.count_bits);
-        let (_, distance) = self.lines.divide(distance);
-        let home = if line >= distance { line - distance } else { line + self.lines.by - distance };
-        let key = unshuffle(rest.wrapping_mul(self.lines.by).wrapping_add(home), self.key_bits);
-        Some((key, self.count(word)))
+        let distance = distance % self.lines;
+        let home = if line >= distance { line - distance } else { line + self.lines - distance };
+        // The keys of a line begin at its share of all keys, rounded up.
+        let first = (u128::from(home) << self.key_bits).div_ceil(u128::from(self.lines)) as u64;
+        let shuffled = first + (rest.wrapping_sub(first) & !(u64::MAX << self.rest_bits));
+        Some((unshuffle(shuffled, self.key_bits), self.count(word)))
     }
 }
 

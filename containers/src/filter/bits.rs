@@ -4,6 +4,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, SeqCst};
 
 use probeline_pipeline::{Completed, Error, Machine, Next, Port, Run, Step};
+use probeline_transport::line::Compare;
 use probeline_transport::{Local, Owner, RemoteWord, Segment, Transport};
 
 use super::{Config, MAX_BITS};
@@ -109,6 +110,7 @@ impl Run<Context<u32>> for Probe {
 impl Element for Bits {
     type Config = Config;
     type Key = u64;
+    type Home = u64;
     type Action = Action;
     type Machine = Probe;
     type Detail = u32;
@@ -133,14 +135,19 @@ impl Element for Bits {
     /// Returns the hash of the key as a fraction of the words.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation)]
-    fn index(key: &u64, context: &Context<u32>) -> u64 {
+    fn home(key: &u64, context: &Context<u32>) -> u64 {
         ((u128::from(mix(*key)) * u128::from(context.placement.len())) >> 64) as u64
+    }
+
+    #[inline(always)]
+    fn index(home: &u64) -> u64 {
+        *home
     }
 
     #[inline(always)]
     fn machine(
         at: Segment,
-        key: &u64,
+        (key, _): (&u64, u64),
         action: Action,
         context: &Context<u32>,
     ) -> Result<Probe, Error> {
@@ -148,10 +155,10 @@ impl Element for Bits {
     }
 
     #[inline(always)]
-    fn run<'t>(
+    fn run<'t, C: Compare>(
         element: &'t [AtomicU64],
         _: impl Fn(u64) -> Option<&'t [AtomicU64]>,
-        key: &u64,
+        (key, _): (&u64, u64),
         action: &Action,
         context: &Context<u32>,
     ) -> Result<bool, Error> {

@@ -171,6 +171,7 @@ impl<const N: usize> Run<Context<()>> for Access<N> {
 impl<const N: usize> Element for Heap<N> {
     type Config = Config;
     type Key = Owner;
+    type Home = u64;
     type Action = Action<N>;
     type Machine = Access<N>;
     type Detail = ();
@@ -196,13 +197,17 @@ impl<const N: usize> Element for Heap<N> {
 
     fn detail(_: &Config) {}
 
-    fn index(host: &Owner, _: &Context<()>) -> u64 {
+    fn home(host: &Owner, _: &Context<()>) -> u64 {
         host.0.into()
+    }
+
+    fn index(home: &u64) -> u64 {
+        *home
     }
 
     fn machine(
         part: Segment,
-        _: &Owner,
+        _: (&Owner, u64),
         action: Action<N>,
         _: &Context<()>,
     ) -> Result<Access<N>, Error> {

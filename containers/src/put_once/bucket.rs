@@ -29,7 +29,7 @@ pub struct Shape {
 
 /// The place and the first word of a key.
 #[derive(Clone, Copy, Debug, Hash)]
-pub(super) struct Home {
+pub struct Home {
     pub(super) group: u64,
     /// The first word, with a value of zeros.
     pub(super) first: u64,

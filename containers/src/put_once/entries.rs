@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::{Error, Plain};
 use probeline_transport::Segment;
+use probeline_transport::line::Compare;
 
 use super::Config;
 use super::bucket::{Home, MAX_BYTES, Seen, Shape, is_written};
@@ -63,8 +64,7 @@ pub struct Query<K, V> {
 
 impl<K: Plain, V: Plain> Query<K, V> {
     #[inline(always)]
-    fn new(key: &K, action: Action<V>, context: &Context<Shape>) -> Result<Self, Error> {
-        let shape = &context.detail;
+    fn new((key, home): (&K, Home), action: Action<V>, shape: &Shape) -> Result<Self, Error> {
         let bits = |bytes: usize| u32::try_from(8 * bytes).unwrap_or(u32::MAX);
         if K::SIZE.is_none() && key.bytes().len() != shape.key_bytes {
             let (bits, most) = (bits(key.bytes().len()), bits(shape.key_bytes));
@@ -77,7 +77,7 @@ impl<K: Plain, V: Plain> Query<K, V> {
             let (bits, most) = (bits(value.bytes().len()), bits(shape.value_bytes));
             return Err(Error::Value { bits, most });
         }
-        Ok(Self { key: *key, home: shape.home(key, context.placement.len()), action })
+        Ok(Self { key: *key, home, action })
     }
 }
 
@@ -142,6 +142,7 @@ impl<K: Plain, V: Plain> Buckets<Query<K, V>> for Shape {
 impl<K: Plain, V: Plain> Element for Entries<K, V> {
     type Config = Config;
     type Key = K;
+    type Home = Home;
     type Action = Action<V>;
     type Machine = Probe<Query<K, V>, Outcome<V>>;
     type Detail = Shape;
@@ -170,29 +171,34 @@ impl<K: Plain, V: Plain> Element for Entries<K, V> {
     }
 
     #[inline(always)]
-    fn index(key: &K, context: &Context<Shape>) -> u64 {
-        context.detail.home(key, context.placement.len()).group
+    fn home(key: &K, context: &Context<Shape>) -> Home {
+        context.detail.home(key, context.placement.len())
+    }
+
+    #[inline(always)]
+    fn index(home: &Home) -> u64 {
+        home.group
     }
 
     #[inline(always)]
     fn machine(
         _: Segment,
-        key: &K,
+        key: (&K, Home),
         action: Action<V>,
         context: &Context<Shape>,
     ) -> Result<Self::Machine, Error> {
-        Ok(Probe::new(Query::new(key, action, context)?))
+        Ok(Probe::new(Query::new(key, action, &context.detail)?))
     }
 
     #[inline(always)]
-    fn run<'t>(
+    fn run<'t, C: Compare>(
         group: &'t [AtomicU64],
         groups: impl Fn(u64) -> Option<&'t [AtomicU64]>,
-        key: &K,
+        key: (&K, Home),
         action: &Action<V>,
         context: &Context<Shape>,
     ) -> Result<Outcome<V>, Error> {
-        probe::run(group, groups, &Query::new(key, *action, context)?, context)
+        probe::run::<C, _, _>(group, groups, &Query::new(key, *action, &context.detail)?, context)
     }
 
     /// Returns the number of keys.

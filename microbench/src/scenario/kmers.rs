@@ -207,7 +207,8 @@ impl Scenario for Count {
         let ranks = exchange.owners();
         let mut progress = Progress::new(self.inputs.bytes(), exchange.me() == Owner(0));
         let advance = |bytes: u64| progress.set(bytes * u64::from(ranks), "of the files read");
-        let lanes: Option<&mut dyn Transport> = if self.args.is_shared() { None } else { Some(engine) };
+        let lanes: Option<&mut dyn Transport> =
+            if self.args.is_shared() { None } else { Some(engine) };
         let counts = kmers::run(&self.options, &self.inputs, lanes, exchange, advance)?;
         drop(progress);
         let seconds = (engine.now_ns() - start_ns) as f64 / 1e9;

@@ -67,10 +67,7 @@ pub fn write_binary(
     })
 }
 
-fn selected<'c>(
-    counted: &'c Counted,
-    counts: &'c Counts,
-) -> impl Iterator<Item = (u64, u64)> + 'c {
+fn selected<'c>(counted: &'c Counted, counts: &'c Counts) -> impl Iterator<Item = (u64, u64)> + 'c {
     counted.local().filter(|(_, count)| counts.contains(count))
 }
 

@@ -152,11 +152,7 @@ impl Table {
     }
 
     /// Returns the totals of all ranks, of which this one has found `kmers`.
-    pub(super) fn totals(
-        &self,
-        kmers: u64,
-        exchange: &mut dyn Exchange,
-    ) -> Result<Totals, Error> {
+    pub(super) fn totals(&self, kmers: u64, exchange: &mut dyn Exchange) -> Result<Totals, Error> {
         let config = self.counters.config();
         let mut totals = Totals {
             max_count: exchange.min(config.max_count())?,

@@ -9,10 +9,12 @@ use super::context::WideContext;
 use super::direct::{Mapped, Wide};
 use super::key::{Tagged, hash};
 use crate::block::{BlockKeys, Checked, Key, MAX_CANDIDATES, Verdict};
+use crate::bucket::Wanted;
 use crate::layout::LINE_BUCKETS;
-use crate::line::{Compare, Line, prefetch_far};
 use crate::outcome::{Ended, Intent};
 use crate::stats::Stats;
+use probeline_transport::line::{Compare, Line};
+use probeline_transport::prefetch_far;
 
 /// The wide keys of a block.
 pub(super) struct WideKeys<'b, 't, const W: usize> {
@@ -89,7 +91,7 @@ impl<const W: usize> BlockKeys for WideKeys<'_, '_, W> {
         mask: u8,
         intent: Intent,
     ) -> Verdict {
-        let seen = C::see(line, key.wanted);
+        let seen = C::see(line, key.wanted.mask(), key.wanted.compared());
         let (alike, empty) = (seen.wanted & mask, !seen.occupied & mask);
         if alike != 0 {
             return self.add_candidate(key, line, alike);

@@ -18,8 +18,8 @@ use crate::block::{Lines, PARTS};
 use crate::bucket::Wanted;
 use crate::direct::{Look, line_at};
 use crate::layout::{LINE_BUCKETS, Layout, Position};
-use crate::line::{Compare, Line};
 use crate::outcome::{Ended, Intent};
+use probeline_transport::line::{Compare, Line};
 
 /// Addresses of the words of all owners, for the CPU.
 pub(super) trait WordAccess<'t, const W: usize> {
@@ -182,7 +182,7 @@ impl<'t, R: WordAccess<'t, W>, const W: usize> Wide<'_, R, W> {
         mask: u8,
         intent: Intent,
     ) -> Option<Option<Ended>> {
-        let seen = C::see(line, self.tagged);
+        let seen = C::see(line, self.tagged.mask(), self.tagged.compared());
         let (mut alike, empty) = (seen.wanted & mask, !seen.occupied & mask);
         // The wanted key decides even if a bucket before it looked empty: another process may have
         // filled that one meanwhile.

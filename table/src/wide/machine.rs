@@ -15,8 +15,8 @@ use super::direct;
 use super::key::{Entry, Tagged, hash};
 use super::spares::Fetch;
 use crate::find_or_put::FindOrPut;
-use crate::line::Narrow;
 use crate::outcome::{Ended, Intent};
+use probeline_transport::line::Narrow;
 
 /// Parts of the posts beyond those of the search: the WRITE of the key, the READ of an entry, and
 /// the fetch-and-add that takes entries.

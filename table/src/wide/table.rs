@@ -19,13 +19,13 @@ use crate::block::{Block, Undecided};
 use crate::bucket::OCCUPIED;
 use crate::collective::{Occupants, Phase, Retain};
 use crate::layout::Layout;
-use crate::line::{Narrow, with_widest};
 use crate::outcome::Intent;
 use crate::policy::Policy;
 use crate::results::BatchResult;
 use crate::set::{Keys, Set, buckets, occupied, parameters};
 use crate::stats::Stats;
 use crate::{ConfigError, OperationError};
+use probeline_transport::line::{Narrow, with_widest};
 
 /// Keys of `W` words, in entries to which buckets refer.
 pub struct Wide<const W: usize>;

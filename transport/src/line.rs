@@ -1,74 +1,67 @@
-//! A cache line of buckets: compare all of its buckets at once. This module has
-//! all the unsafe code of the crate.
+//! A cache line of words that the CPU can address: all of its words compared at once.
 #![allow(unsafe_code)]
 
 use core::sync::atomic::AtomicU64;
 
-#[cfg(any(test, not(target_arch = "x86_64"), miri))]
-use crate::bucket::OCCUPIED;
-use crate::bucket::Wanted;
-pub(crate) use probeline_transport::{prefetch, prefetch_far};
+/// The 8 words of a cache line.
+pub type Line = [AtomicU64; 8];
 
-/// The 8 buckets of a cache line.
-pub(crate) type Line = [AtomicU64; 8];
-
-/// The result of comparing the 8 buckets of a line, one bit each, the first bucket in the lowest
-/// bit.
+/// The result of comparing the 8 words of a line, one bit each, the first word in the lowest bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
-    /// Set for the wanted bucket, at most one bit; for each bucket with the wanted tag, if only tags
-    /// are compared.
-    pub(crate) wanted: u8,
-    /// Set for every occupied bucket.
-    pub(crate) occupied: u8,
+pub struct Seen {
+    /// Set for each word that is the wanted one, in the compared bits.
+    pub wanted: u8,
+    /// Set for each word whose top bit is set.
+    pub occupied: u8,
 }
 
-/// Compares the 8 buckets of a line at once. It takes one branch for all of them; a branch for each
+/// Compares the 8 words of a line at once. It takes one branch for all of them; a branch for each
 /// would be mispredicted about once an operation.
 ///
-/// The CPU may load several buckets by one instruction. That needs no atomicity beyond the 8 bytes
-/// of a bucket: a bucket is written once, so each word shows it empty or with its key, in whatever
-/// order the words are read.
-pub(crate) trait Compare {
-    fn see(line: &Line, wanted: impl Wanted) -> Seen;
+/// The CPU may load several words by one instruction. Each word is whole, but the words are not a snapshot.
+pub trait Compare {
+    /// Compares the bits of `mask` of each word with `wanted`, which has no other bits. A constant mask of all bits
+    /// costs nothing.
+    fn see(line: &Line, mask: u64, wanted: u64) -> Seen;
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-pub(crate) use Each as Narrow;
+pub use Each as Narrow;
 /// The comparison that every CPU of the target has.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) use x86::Sse2 as Narrow;
+pub use x86::Sse2 as Narrow;
 
 /// Work that is compiled for each kind of comparison.
-pub(crate) trait Work {
+pub trait Work {
+    /// The result.
     type Output;
-    /// Inlined, so that it uses the instructions of its caller.
+
+    /// Does the work. Inlined, so that it uses the instructions of its caller.
     fn run<C: Compare>(self) -> Self::Output;
 }
 
 /// Runs `work` with the widest comparison that the CPU has.
 #[inline]
-pub(crate) fn with_widest<W: Work>(work: W) -> W::Output {
+pub fn with_widest<W: Work>(work: W) -> W::Output {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     return x86::with_widest(work);
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     return work.run::<Narrow>();
 }
 
-/// Compares one bucket after the other.
+/// Compares one word after the other.
 #[cfg(any(test, not(target_arch = "x86_64"), miri))]
-pub(crate) struct Each;
+pub struct Each;
 
 #[cfg(any(test, not(target_arch = "x86_64"), miri))]
 impl Compare for Each {
     #[inline]
-    fn see(line: &Line, wanted: impl Wanted) -> Seen {
+    fn see(line: &Line, mask: u64, wanted: u64) -> Seen {
         let mut seen = Seen { wanted: 0, occupied: 0 };
         for (bit, word) in (0..).zip(line) {
             let word = word.load(core::sync::atomic::Ordering::SeqCst);
-            let is_occupied = word & OCCUPIED != 0;
-            seen.wanted |= u8::from(is_occupied && wanted.matches(word)) << bit;
-            seen.occupied |= u8::from(is_occupied) << bit;
+            seen.wanted |= u8::from(word & mask == wanted) << bit;
+            seen.occupied |= u8::from(word >> 63 == 1) << bit;
         }
         seen
     }
@@ -86,7 +79,6 @@ mod x86 {
     };
 
     use super::{Compare, Line, Seen, Work};
-    use crate::bucket::Wanted;
 
     cpufeatures::new!(has_avx2, "avx2", "bmi1", "bmi2");
     cpufeatures::new!(has_avx512, "avx2", "bmi1", "bmi2", "avx512f", "avx512dq");
@@ -120,29 +112,30 @@ mod x86 {
         work.run::<Avx2>()
     }
 
-    pub(crate) struct Sse2;
-    pub(crate) struct Avx2;
-    pub(crate) struct Avx512;
+    /// Compares with 16-byte loads.
+    pub struct Sse2;
+    pub(super) struct Avx2;
+    pub(super) struct Avx512;
 
     impl Compare for Avx512 {
         #[inline(always)]
-        fn see(line: &Line, wanted: impl Wanted) -> Seen {
+        fn see(line: &Line, mask: u64, wanted: u64) -> Seen {
             // SAFETY: only `with_avx512` uses this type.
-            unsafe { see_512(line, wanted) }
+            unsafe { see_512(line, mask, wanted) }
         }
     }
 
     impl Compare for Avx2 {
         #[inline(always)]
-        fn see(line: &Line, wanted: impl Wanted) -> Seen {
+        fn see(line: &Line, mask: u64, wanted: u64) -> Seen {
             // SAFETY: only `with_avx2` uses this type.
-            unsafe { see_256(line, wanted) }
+            unsafe { see_256(line, mask, wanted) }
         }
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq")]
-    fn see_512<B: Wanted>(line: &Line, wanted: B) -> Seen {
+    fn see_512(line: &Line, mask: u64, wanted: u64) -> Seen {
         let words: __m512i;
         // SAFETY: as in `load`.
         unsafe {
@@ -153,19 +146,15 @@ mod x86 {
                 options(readonly, nostack, preserves_flags),
             );
         }
-        let compared = if B::TAGGED {
-            _mm512_and_si512(words, _mm512_set1_epi64(wanted.mask().cast_signed()))
-        } else {
-            words
-        };
-        let wanted = _mm512_set1_epi64(wanted.compared().cast_signed());
+        let compared = _mm512_and_si512(words, _mm512_set1_epi64(mask.cast_signed()));
+        let wanted = _mm512_set1_epi64(wanted.cast_signed());
         let wanted = _mm512_cmpeq_epi64_mask(compared, wanted);
         Seen { wanted, occupied: _mm512_movepi64_mask(words) }
     }
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn see_256<B: Wanted>(line: &Line, wanted: B) -> Seen {
+    fn see_256(line: &Line, mask: u64, wanted: u64) -> Seen {
         let (low, high): (__m256i, __m256i);
         // SAFETY: as in `load`.
         unsafe {
@@ -179,13 +168,9 @@ mod x86 {
             );
         }
         let occupied = signs_256(low, high);
-        let (low, high) = if B::TAGGED {
-            let mask = _mm256_set1_epi64x(wanted.mask().cast_signed());
-            (_mm256_and_si256(low, mask), _mm256_and_si256(high, mask))
-        } else {
-            (low, high)
-        };
-        let wanted = _mm256_set1_epi64x(wanted.compared().cast_signed());
+        let mask = _mm256_set1_epi64x(mask.cast_signed());
+        let (low, high) = (_mm256_and_si256(low, mask), _mm256_and_si256(high, mask));
+        let wanted = _mm256_set1_epi64x(wanted.cast_signed());
         let wanted = signs_256(_mm256_cmpeq_epi64(low, wanted), _mm256_cmpeq_epi64(high, wanted));
         Seen { wanted, occupied }
     }
@@ -206,17 +191,13 @@ mod x86 {
 
     impl Compare for Sse2 {
         #[inline(always)]
-        fn see(line: &Line, wanted: impl Wanted) -> Seen {
+        fn see(line: &Line, mask: u64, wanted: u64) -> Seen {
             let words @ [ab, cd, ef, gh] = load(line);
             // The top bit of a word is its occupied bit, and the sign of its high half.
             let occupied = signs(halves::<HIGH>(ab, cd), halves::<HIGH>(ef, gh));
-            let [ab, cd, ef, gh] = if is_tagged(&wanted) {
-                let mask = splat(wanted.mask());
-                words.map(|pair| masked(pair, mask))
-            } else {
-                words
-            };
-            let wanted = splat(wanted.compared());
+            let mask = splat(mask);
+            let [ab, cd, ef, gh] = words.map(|pair| masked(pair, mask));
+            let wanted = splat(wanted);
             let first = both(equal(ab, wanted), equal(cd, wanted));
             let second = both(equal(ef, wanted), equal(gh, wanted));
             Seen { wanted: signs(first, second), occupied }
@@ -230,7 +211,7 @@ mod x86 {
         // SAFETY: `line` is a reference to 64 bytes, so all loads are of readable memory, aligned
         // as an atomic is. The CPU loads each aligned 8 bytes of a wider load atomically (Intel SDM
         // volume 3, 9.1.1 promises it for 16 bytes with AVX; every x86-64 CPU does it for the
-        // 8-byte parts), so a concurrent store cannot tear a bucket. The compiler sees no access
+        // 8-byte parts), so a concurrent store cannot tear a word. The compiler sees no access
         // that could race.
         unsafe {
             asm!(
@@ -255,13 +236,7 @@ mod x86 {
         unsafe { _mm_set1_epi64x(word.cast_signed()) }
     }
 
-    /// Returns whether only the bits of a mask are compared, a constant.
     #[inline(always)]
-    fn is_tagged<B: Wanted>(_: &B) -> bool {
-        B::TAGGED
-    }
-
-    #[inline]
     fn masked(words: __m128i, mask: __m128i) -> __m128i {
         // SAFETY: SSE2 is part of the x86-64 baseline.
         unsafe { _mm_and_si128(words, mask) }
@@ -308,16 +283,15 @@ mod x86 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bucket::Bucket;
     use proptest::prelude::*;
 
-    struct See<'l>(&'l Line, Bucket);
+    struct See<'l>(&'l Line, u64, u64);
 
     impl Work for See<'_> {
         type Output = Seen;
         #[inline(always)]
         fn run<C: Compare>(self) -> Seen {
-            C::see(self.0, self.1)
+            C::see(self.0, self.1, self.2)
         }
     }
 
@@ -326,25 +300,25 @@ mod tests {
         /// at all.
         #[test]
         fn all_comparisons_agree(
-            wanted: u64, kinds: [u8; 8], others: [u64; 8],
+            wanted: u64, mask in prop_oneof![Just(u64::MAX), any::<u64>()], kinds: [u8; 8], others: [u64; 8],
         ) {
-            let wanted = Bucket::from_word(wanted | 1 << 63).unwrap();
             let line: Line = core::array::from_fn(|i| {
-                let (word, other) = (wanted.word(), others[i]);
+                let other = others[i];
                 AtomicU64::new(match kinds[i] % 6 {
                     0 => 0,
-                    1 => word,
-                    2 => word & 0xffff_ffff | other << 32,
-                    3 => word & !0xffff_ffff | other & 0xffff_ffff,
-                    4 => word ^ 1 << 63,
+                    1 => wanted,
+                    2 => wanted & 0xffff_ffff | other & !0xffff_ffff,
+                    3 => wanted & !0xffff_ffff | other & 0xffff_ffff,
+                    4 => wanted ^ 1 << 63,
                     _ => other,
                 })
             });
-            let expected = Each::see(&line, wanted);
-            prop_assert_eq!(Narrow::see(&line, wanted), expected);
-            prop_assert_eq!(with_widest(See(&line, wanted)), expected);
+            let wanted = wanted & mask;
+            let expected = Each::see(&line, mask, wanted);
+            prop_assert_eq!(Narrow::see(&line, mask, wanted), expected);
+            prop_assert_eq!(with_widest(See(&line, mask, wanted)), expected);
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            if let Some(seen) = x86::with_avx2_if_there(See(&line, wanted)) {
+            if let Some(seen) = x86::with_avx2_if_there(See(&line, mask, wanted)) {
                 prop_assert_eq!(seen, expected);
             }
         }
