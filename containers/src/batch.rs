@@ -17,10 +17,8 @@ type OutcomeOf<E> = <<E as Element>::Machine as Machine>::Outcome;
 
 /// Elements that the CPU accesses between two polls of the transport, which detect lost owners.
 const BLOCK: usize = 4_096;
-/// Places whose keys are hashed and whose lines are requested at once, in turn with as many that are run: in a
-/// loop of its own, which leaves the core's window to the loop that waits for the lines.
-const GROUP: usize = 32;
-const RING: usize = 2 * GROUP;
+/// Places ahead of the one that is run whose keys are hashed and whose lines are requested.
+const AHEAD: usize = 32;
 
 /// Runs the action of each place on its key, many in flight and in any order, and passes the outcomes to
 /// `store`; ends at a place without an action. An action that is the same constant at all places is compiled
@@ -87,20 +85,13 @@ where
     A: Fn(usize) -> Option<E::Action>,
     F: FnMut(usize, OutcomeOf<E>),
 {
-    /// Hashes the keys of the group of places that begins at `first`, and requests their lines.
+    /// Hashes the key of a place and requests its line.
     #[inline(always)]
-    fn request(&self, first: usize, ring: &mut [Requested<'t, E>; RING]) {
-        for place in first..first + GROUP {
-            let mut requested = None;
-            if let Some(key) = self.batch.keys.get(place) {
-                let home = E::home(key, self.context);
-                if let Some(words) = (self.elements)(E::index(&home)) {
-                    prefetch(words);
-                    requested = Some((words, home));
-                }
-            }
-            ring[place % RING] = requested;
-        }
+    fn request(&self, place: usize) -> Requested<'t, E> {
+        let home = E::home(self.batch.keys.get(place)?, self.context);
+        let words = (self.elements)(E::index(&home))?;
+        prefetch(words);
+        Some((words, home))
     }
 
     /// Runs the operation of a place. Returns false if it has no action.
@@ -134,18 +125,17 @@ where
     fn run<C: Compare>(mut self) {
         let (first, len) = (self.batch.next, self.batch.keys.len());
         let end = len.min(first + BLOCK);
-        let mut ring = [None; RING];
-        self.request(first, &mut ring);
-        let mut group = first;
-        while group < end {
-            self.request(group + GROUP, &mut ring);
-            for place in group..end.min(group + GROUP) {
-                if !self.run_place::<C>(place, ring[place % RING]) {
-                    self.batch.next = len;
-                    return;
-                }
+        let mut ring = [None; AHEAD];
+        for place in first..first + AHEAD {
+            ring[place % AHEAD] = self.request(place);
+        }
+        for place in first..end {
+            let requested = ring[place % AHEAD];
+            ring[place % AHEAD] = self.request(place + AHEAD);
+            if !self.run_place::<C>(place, requested) {
+                self.batch.next = len;
+                return;
             }
-            group += GROUP;
         }
         self.batch.next = end;
     }
