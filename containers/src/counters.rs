@@ -23,11 +23,12 @@ mod word;
 use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::{BatchError, Error, Structure};
+use probeline_transport::line::Line;
 use probeline_transport::{LINE_WORDS, Sizes, Transport};
 
 use self::count::Query;
 pub use self::count::{Action, Counts, Outcome};
-use self::word::Layout;
+use self::word::{Layout, OCCUPIED};
 use crate::batch;
 use crate::element::Each;
 use crate::front::front;
@@ -176,6 +177,15 @@ impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
         batch::run(&mut self.0, keys, |at| Some(action(at)), store)
     }
 
+    /// Returns the counts of the keys in this owner's part, without the keys: several times as fast as
+    /// [`local`](Self::local).
+    pub fn local_counts(&self) -> impl Iterator<Item = u64> + '_ {
+        let layout = self.context().detail;
+        let (lines, _) = part(&self.0);
+        let words = lines.as_flattened().iter().map(|word| word.load(Acquire));
+        words.filter(|word| word & OCCUPIED != 0).map(move |word| layout.count(word))
+    }
+
     /// Returns the keys in this owner's part with their counts, as they are at the moment of each load.
     pub fn local(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         local(&self.0)
@@ -186,13 +196,23 @@ impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
 pub(crate) fn local<T: Transport, S, const IS_MAP: bool>(
     structure: &Structure<T, S, Each<Counts<IS_MAP>>>,
 ) -> impl Iterator<Item = (u64, u64)> + '_ {
-    let (placement, layout) = (structure.context().placement, structure.context().detail);
-    let part =
-        structure.transport().window().get(usize::try_from(placement.first_word()).unwrap_or(0)..);
-    let (lines, _) = part.unwrap_or_default().as_chunks::<{ LINE_WORDS as usize }>();
+    let (lines, placement) = part(structure);
+    let layout = structure.context().detail;
     let of_line = move |(line, words): (u64, &[_; 8])| {
         let words = words.each_ref().map(|word: &core::sync::atomic::AtomicU64| word.load(Acquire));
         words.into_iter().filter_map(move |word| layout.entry(word, line))
     };
     placement.indices(structure.transport().geometry().me).zip(lines).flat_map(of_line)
+}
+
+/// Returns the lines of this owner's part, and the placement of all.
+fn part<T: Transport, S, const IS_MAP: bool>(
+    structure: &Structure<T, S, Each<Counts<IS_MAP>>>,
+) -> (&[Line], Placement) {
+    let placement = structure.context().placement;
+    let first = usize::try_from(placement.first_word()).unwrap_or(usize::MAX);
+    let len = usize::try_from(placement.part_words()).unwrap_or(0);
+    let window = structure.transport().window().get(first..);
+    let (lines, _) = window.and_then(|words| words.get(..len)).unwrap_or_default().as_chunks();
+    (lines, placement)
 }

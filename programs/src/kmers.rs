@@ -8,7 +8,8 @@
 mod output;
 mod table;
 
-use std::time::{Duration, Instant};
+use core::time::Duration;
+use std::time::Instant;
 
 use probeline::pin::MemoryPolicy;
 use probeline::transport::{Exchange, Sizes, Transport};

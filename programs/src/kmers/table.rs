@@ -106,7 +106,7 @@ impl Table {
             if !self.grow(is_full, exchange)? {
                 return Ok(());
             }
-            let pending = std::mem::take(&mut self.pending);
+            let pending = core::mem::take(&mut self.pending);
             self.add(&pending)?;
         }
     }
@@ -130,7 +130,8 @@ impl Table {
                 let (held, most) = (self.held, self.max_bytes);
                 return Err(Error::Full { held, bytes: lines * LINE_BYTES, most });
             }
-            (kmers.clear(), counts.clear());
+            kmers.clear();
+            counts.clear();
             Ok(())
         };
         for (kmer, count) in self.counters.local() {
@@ -160,7 +161,7 @@ impl Table {
             histogram: vec![0; MAX_HISTOGRAM + 1],
             ..Totals::default()
         };
-        for (_, count) in self.local() {
+        for count in self.counters.local_counts() {
             let place = usize::try_from(count).map_or(MAX_HISTOGRAM, |at| at.min(MAX_HISTOGRAM));
             totals.histogram[place] += 1;
             totals.distinct += 1;
@@ -280,5 +281,5 @@ fn owner(kmer: u64, ranks: u32) -> Owner {
     let hash = (kmer ^ kmer >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
     // Less than `ranks`.
     #[allow(clippy::cast_possible_truncation)]
-    Owner((hash * u64::from(ranks) >> 32) as u32)
+    Owner(((hash * u64::from(ranks)) >> 32) as u32)
 }
