@@ -28,6 +28,7 @@ use probeline_transport::{LINE_WORDS, Sizes, Transport};
 
 use self::count::Query;
 pub use self::count::{Action, Counts, Outcome};
+pub use self::word::Key;
 use self::word::{Layout, OCCUPIED};
 use crate::batch;
 use crate::element::Each;
@@ -38,6 +39,8 @@ use crate::probe::Probe;
 
 /// The most bits of a key.
 pub const MAX_KEY_BITS: u32 = 62;
+/// The most bits of a wide key.
+pub const MAX_WIDE_KEY_BITS: u32 = 126;
 
 /// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
 pub type Operation = probeline_pipeline::Operation<Probe<Query, Outcome>>;
@@ -49,7 +52,7 @@ pub type Finished = probeline_pipeline::Finished<Outcome>;
 pub struct Config {
     /// Lines of eight counters, of all owners together.
     pub lines: u64,
-    /// Bits of a key, 1 to [`MAX_KEY_BITS`].
+    /// Bits of a key: 1 to [`MAX_KEY_BITS`], of [`WideCounters`] 64 to [`MAX_WIDE_KEY_BITS`].
     pub key_bits: u32,
     /// The first word of each window that the counters use; the next line begins them.
     pub first_word: u64,
@@ -63,15 +66,19 @@ impl Config {
     /// quarters of the words are in use.
     #[must_use]
     pub const fn for_keys(keys: u64, key_bits: u32) -> Self {
-        let words = keys.saturating_add(keys / 3);
+        let buckets = keys.saturating_add(keys / 3);
+        let words = if key_bits > MAX_KEY_BITS { buckets.saturating_mul(2) } else { buckets };
         Self { lines: words / LINE_WORDS as u64 + 1, key_bits, first_word: 0, direct: true }
     }
 
     /// Returns the largest count, at which a counter stays. It has the bits that a word has left:
-    /// 57 + floor(log2(lines)) - `key_bits`, at most 57; none for too few lines.
+    /// 57 + floor(log2(lines)) - `key_bits`, of wide keys 63 more, at most 57; none for too few lines.
     #[must_use]
     pub fn max_count(&self) -> u64 {
-        Layout::new(self.lines, self.key_bits).max_count()
+        match self.key_bits {
+            ..=MAX_KEY_BITS => Layout::<u64>::new(self.lines, self.key_bits).max_count(),
+            _ => Layout::<u128>::new(self.lines, self.key_bits).max_count(),
+        }
     }
 
     /// Returns the sizes of an engine for these counters in a job of this many owners, with as many
@@ -89,8 +96,8 @@ impl Config {
     }
 }
 
-/// Counters of keys of up to 62 bits in the windows of all owners, over an engine `T`, with storage `S`
-/// for operations in flight.
+/// Counters of keys `K` in the windows of all owners, over an engine `T`, with storage `S` for operations in
+/// flight: see [`Counters`] and [`WideCounters`].
 ///
 /// ```
 /// use probeline_containers::counters::{Config, Counters, Operation, Outcome};
@@ -106,12 +113,18 @@ impl Config {
 /// assert_eq!(counters.get(8)?, 0);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub struct Counters<T, S>(Structure<T, S, Each<Counts>>);
+pub struct CountersOf<T, S, K: Key>(Structure<T, S, Each<Counts<K>>>);
 
-front!([] Counters<>, Each<Counts>);
-find_phase!([] Counters<>, Counts);
+/// Counters of keys of up to 62 bits, a word each.
+pub type Counters<T, S> = CountersOf<T, S, u64>;
 
-impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
+/// Counters of keys of 64 to 126 bits, two words each.
+pub type WideCounters<T, S> = CountersOf<T, S, u128>;
+
+front!([K: Key] CountersOf<K>, Each<Counts<K>>);
+find_phase!([K: Key] CountersOf<K>, Counts<K>);
+
+impl<T: Transport, S: AsMut<[Operation]>, K: Key> CountersOf<T, S, K> {
     /// Adds to the counter of a key, which is 0 at first. Two roundtrips: a READ of the line and a
     /// compare-and-swap, repeated alone when another add was faster. Blocks until the operation completes;
     /// the transport bounds the wait.
@@ -120,7 +133,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
     /// [`Error::Key`] if the key has too many bits; [`Error::Contended`] if other adds were faster 64
     /// times; otherwise the operation failed, and may or may not have counted.
     #[inline]
-    pub fn add(&mut self, key: u64, addend: u64) -> Result<Outcome, Error> {
+    pub fn add(&mut self, key: K, addend: u64) -> Result<Outcome, Error> {
         self.call(&key, Action::Add(addend))
     }
 
@@ -129,21 +142,21 @@ impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
     /// # Errors
     /// [`Error::Key`] if the key has too many bits; otherwise the operation failed.
     #[inline]
-    pub fn get(&mut self, key: u64) -> Result<u64, Error> {
+    pub fn get(&mut self, key: K) -> Result<u64, Error> {
         Ok(self.call(&key, Action::Get)?.count())
     }
 
     /// Adds 1 to the counter of each key, with as many operations in flight as there is storage for, and
-    /// returns how many keys found no room and were not counted. [`run_all`](Self::run_all) tells which.
+    /// returns how many keys were not counted, because they found no room. [`run_all`](Self::run_all) tells which.
     ///
     /// # Errors
     /// [`BatchError`]: the operation of a key failed.
-    pub fn add_batch(&mut self, keys: &[u64]) -> Result<u64, BatchError> {
+    pub fn add_batch(&mut self, keys: &[K]) -> Result<u64, BatchError> {
         let mut full = 0;
         self.run_all(
             keys,
             |_| Action::Add(1),
-            |_, outcome| full += u64::from(outcome == Outcome::Full),
+            |_, outcome| full += u64::from(outcome.is_refused()),
         )?;
         Ok(full)
     }
@@ -152,7 +165,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
     ///
     /// # Errors
     /// [`BatchError`]: the lengths differ, or the operation of a key failed.
-    pub fn get_batch(&mut self, keys: &[u64], counts: &mut [u64]) -> Result<(), BatchError> {
+    pub fn get_batch(&mut self, keys: &[K], counts: &mut [u64]) -> Result<(), BatchError> {
         BatchError::check_length(keys.len(), "counts", counts.len())?;
         let store = |place: usize, outcome: Outcome| {
             if let Some(to) = counts.get_mut(place) {
@@ -170,7 +183,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
     #[inline]
     pub fn run_all(
         &mut self,
-        keys: &[u64],
+        keys: &[K],
         action: impl Fn(usize) -> Action,
         store: impl FnMut(usize, Outcome),
     ) -> Result<(), BatchError> {
@@ -182,32 +195,35 @@ impl<T: Transport, S: AsMut<[Operation]>> Counters<T, S> {
     pub fn local_counts(&self) -> impl Iterator<Item = u64> + '_ {
         let layout = self.context().detail;
         let (lines, _) = part(&self.0);
-        let words = lines.as_flattened().iter().map(|word| word.load(Acquire));
+        let firsts = lines.as_flattened().iter().step_by(K::WORDS as usize);
+        let words = firsts.map(|word| word.load(Acquire));
         words.filter(|word| word & OCCUPIED != 0).map(move |word| layout.count(word))
     }
 
     /// Returns the keys in this owner's part with their counts, as they are at the moment of each load.
-    pub fn local(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub fn local(&self) -> impl Iterator<Item = (K, u64)> + '_ {
         local(&self.0)
     }
 }
 
 /// Returns the keys in this owner's part with their numbers.
-pub(crate) fn local<T: Transport, S, const IS_MAP: bool>(
-    structure: &Structure<T, S, Each<Counts<IS_MAP>>>,
-) -> impl Iterator<Item = (u64, u64)> + '_ {
+pub(crate) fn local<T: Transport, S, K: Key, const IS_MAP: bool>(
+    structure: &Structure<T, S, Each<Counts<K, IS_MAP>>>,
+) -> impl Iterator<Item = (K, u64)> + '_ {
     let (lines, placement) = part(structure);
     let layout = structure.context().detail;
     let of_line = move |(line, words): (u64, &[_; 8])| {
         let words = words.each_ref().map(|word: &core::sync::atomic::AtomicU64| word.load(Acquire));
-        words.into_iter().filter_map(move |word| layout.entry(word, line))
+        let (len, bucket) = (words.len(), K::WORDS as usize);
+        let firsts = (0..len).step_by(bucket);
+        firsts.filter_map(move |first| layout.entry(words.get(first..first + bucket)?, line))
     };
     placement.indices(structure.transport().geometry().me).zip(lines).flat_map(of_line)
 }
 
 /// Returns the lines of this owner's part, and the placement of all.
-fn part<T: Transport, S, const IS_MAP: bool>(
-    structure: &Structure<T, S, Each<Counts<IS_MAP>>>,
+fn part<T: Transport, S, K: Key, const IS_MAP: bool>(
+    structure: &Structure<T, S, Each<Counts<K, IS_MAP>>>,
 ) -> (&[Line], Placement) {
     let placement = structure.context().placement;
     let first = usize::try_from(placement.first_word()).unwrap_or(usize::MAX);

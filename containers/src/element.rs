@@ -37,6 +37,9 @@ pub trait Element: Sized {
     /// The name of the container, which its collective calls begin with.
     const NAME: &'static str;
 
+    /// Whether operations need READs that show each word whole.
+    const NEEDS_WHOLE_WORDS: bool = false;
+
     /// Returns the places of the elements in a job of this many owners.
     fn placement(config: &Self::Config, owners: u32) -> Placement;
 
@@ -205,6 +208,9 @@ impl<E: Element> Kind for Each<E> {
     }
 }
 
+const TORN_WORDS: &str = "keys of two words need READs that show each word whole, which this transport does not \
+     promise: use a put-once map, or counters in the memory of each rank";
+
 fn part<'w, D>(context: &Context<D>, window: &'w [AtomicU64]) -> Result<&'w [AtomicU64], Error> {
     words(window, context.placement.first_word(), context.placement.part_words())
 }
@@ -213,6 +219,9 @@ impl<E: Element> Open for Each<E> {
     fn check(config: &E::Config, transport: &impl Transport, _: usize) -> Result<(), ConfigError> {
         for (name, value, range) in E::parameters(config) {
             ConfigError::check_range(name, value, *range.start(), *range.end())?;
+        }
+        if E::NEEDS_WHOLE_WORDS && !transport.caps().word_reads_whole {
+            return Err(ConfigError::Invalid(TORN_WORDS));
         }
         let geometry = transport.geometry();
         let placement = E::placement(config, geometry.owners);

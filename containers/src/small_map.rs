@@ -8,7 +8,7 @@ use probeline_transport::Transport;
 
 use crate::batch;
 use crate::counters::Counts;
-pub use crate::counters::{Action, Config, Operation, Outcome};
+pub use crate::counters::{Action, Config, Key, Operation, Outcome};
 use crate::element::Each;
 use crate::front::front;
 use crate::phase::find_phase;
@@ -17,8 +17,8 @@ use crate::probe::MAX_ATTEMPTS;
 /// The result of a submitted operation.
 pub type Finished = probeline_pipeline::Finished<Outcome>;
 
-/// A map of keys of up to 62 bits to values in the windows of all owners, over an engine `T`, with storage
-/// `S` for operations in flight. A value is at most [`Config::max_count`].
+/// A map of keys `K` to values in the windows of all owners, over an engine `T`, with storage `S` for operations
+/// in flight: see [`SmallMap`] and [`WideSmallMap`]. A value is at most [`Config::max_count`].
 ///
 /// ```
 /// use probeline_containers::small_map::{Config, Operation, Outcome, SmallMap};
@@ -34,12 +34,18 @@ pub type Finished = probeline_pipeline::Finished<Outcome>;
 /// assert_eq!(found, Outcome::Was(10));
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
-pub struct SmallMap<T, S>(Structure<T, S, Each<Counts<true>>>);
+pub struct SmallMapOf<T, S, K: Key>(Structure<T, S, Each<Counts<K, true>>>);
 
-front!([] SmallMap<>, Each<Counts<true>>);
-find_phase!([] SmallMap<>, Counts<true>);
+/// A map of keys of up to 62 bits.
+pub type SmallMap<T, S> = SmallMapOf<T, S, u64>;
 
-impl<T: Transport, S: AsMut<[Operation]>> SmallMap<T, S> {
+/// A map of keys of 64 to 126 bits, in two words with its value.
+pub type WideSmallMap<T, S> = SmallMapOf<T, S, u128>;
+
+front!([K: Key] SmallMapOf<K>, Each<Counts<K, true>>);
+find_phase!([K: Key] SmallMapOf<K>, Counts<K, true>);
+
+impl<T: Transport, S: AsMut<[Operation]>, K: Key> SmallMapOf<T, S, K> {
     /// Returns the value of a key. One roundtrip: a READ of the line. Where words may tear, outside a
     /// [find phase](Self::find_phase), a key that has a value takes a second one, a fetch-and-add of 0. Blocks
     /// until the operation completes; the transport bounds the wait.
@@ -47,7 +53,7 @@ impl<T: Transport, S: AsMut<[Operation]>> SmallMap<T, S> {
     /// # Errors
     /// [`Error::Key`] if the key has too many bits; otherwise the operation failed.
     #[inline]
-    pub fn get(&mut self, key: u64) -> Result<Option<u64>, Error> {
+    pub fn get(&mut self, key: K) -> Result<Option<u64>, Error> {
         Ok(self.call(&key, Action::Get)?.number())
     }
 
@@ -59,7 +65,7 @@ impl<T: Transport, S: AsMut<[Operation]>> SmallMap<T, S> {
     /// [`Error::Key`] or [`Error::Value`] if the key or the value has too many bits; [`Error::Contended`] if
     /// other changes were faster 64 times; otherwise the operation failed, and may or may not take effect.
     #[inline]
-    pub fn put(&mut self, key: u64, value: u64) -> Result<Outcome, Error> {
+    pub fn put(&mut self, key: K, value: u64) -> Result<Outcome, Error> {
         self.call(&key, Action::Put(value))
     }
 
@@ -71,7 +77,7 @@ impl<T: Transport, S: AsMut<[Operation]>> SmallMap<T, S> {
     #[inline]
     pub fn compare_and_swap(
         &mut self,
-        key: u64,
+        key: K,
         expected: Option<u64>,
         new: u64,
     ) -> Result<Outcome, Error> {
@@ -86,13 +92,13 @@ impl<T: Transport, S: AsMut<[Operation]>> SmallMap<T, S> {
     /// As for [`put`](Self::put); [`Error::Contended`] after 64 calls of `change`.
     pub fn update(
         &mut self,
-        key: u64,
+        key: K,
         mut change: impl FnMut(Option<u64>) -> u64,
     ) -> Result<Outcome, Error> {
         let mut expected = self.get(key)?;
         for _ in 0..MAX_ATTEMPTS {
             let outcome = self.compare_and_swap(key, expected, change(expected))?;
-            if outcome == Outcome::Full || outcome.is_swapped(expected) {
+            if outcome.is_refused() || outcome.is_swapped(expected) {
                 return Ok(outcome);
             }
             expected = outcome.number();
@@ -108,7 +114,7 @@ impl<T: Transport, S: AsMut<[Operation]>> SmallMap<T, S> {
     #[inline]
     pub fn run_all(
         &mut self,
-        keys: &[u64],
+        keys: &[K],
         action: impl Fn(usize) -> Action,
         store: impl FnMut(usize, Outcome),
     ) -> Result<(), BatchError> {
@@ -116,7 +122,7 @@ impl<T: Transport, S: AsMut<[Operation]>> SmallMap<T, S> {
     }
 
     /// Returns the keys in this owner's part with their values, as they are at the moment of each load.
-    pub fn local(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub fn local(&self) -> impl Iterator<Item = (K, u64)> + '_ {
         crate::counters::local(&self.0)
     }
 }

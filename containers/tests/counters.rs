@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use probeline_containers::OperationError;
-use probeline_containers::counters::{Action, Config, Counters, Operation, Outcome};
+use probeline_containers::counters::{
+    Action, Config, Counters, CountersOf, Key, Operation, Outcome,
+};
 use probeline_shm::Builder;
 use probeline_transport::{Alone, Exchange};
 use proptest::prelude::*;
@@ -15,44 +17,58 @@ fn open(config: Config, job: &mut (impl Exchange + ?Sized)) -> Opened {
     Counters::open(engine, config, vec![Operation::EMPTY; 8], job).unwrap()
 }
 
+/// Checks counters with keys of this many bits against a map. Lines are few, so that keys pass lines and the
+/// counters fill.
+fn check<K: Key + Ord>(steps: &[(u64, u64, bool)], config: Config) {
+    if config.max_count() == 0 {
+        return;
+    }
+    let engine = Builder::new(config.sizes(1, 8)).open(&mut Alone).unwrap();
+    let operations = vec![Operation::EMPTY; 8];
+    let mut counters = CountersOf::<_, _, K>::open(engine, config, operations, &mut Alone).unwrap();
+    let mut model = BTreeMap::new();
+    for &(number, addend, is_batch) in steps {
+        let key = K::from_wide(u128::from(number) << (config.key_bits - 6));
+        let old = model.get(&key).copied();
+        let buckets = config.lines * 8 / u64::from(K::WORDS);
+        let is_full = old.is_none() && model.len() as u64 == buckets;
+        if is_batch {
+            assert_eq!(counters.add_batch(&[key, key]).unwrap(), 2 * u64::from(is_full));
+        } else {
+            let room = old.map_or(Outcome::New, Outcome::Was);
+            let expected = if is_full { Outcome::Full } else { room };
+            assert_eq!(counters.add(key, addend).unwrap(), expected);
+        }
+        if !is_full {
+            let addend = if is_batch { 2 } else { addend };
+            model.insert(key, config.max_count().min(old.unwrap_or(0) + addend));
+        }
+        let count = model.get(&key).copied().unwrap_or(0);
+        assert_eq!(counters.get(key).unwrap(), count);
+    }
+    assert_eq!(counters.len(&mut Alone).unwrap(), model.len() as u64);
+    assert_eq!(counters.local().collect::<BTreeMap<_, _>>(), model);
+    assert!(counters.local_counts().sum::<u64>() == model.values().sum());
+    let keys: Vec<K> = model.keys().copied().collect();
+    let mut counts = vec![0; keys.len()];
+    counters.get_batch(&keys, &mut counts).unwrap();
+    assert!(counts.iter().eq(model.values()));
+    counters.clear(&mut Alone).unwrap();
+    assert_eq!(counters.local().count(), 0);
+}
+
 proptest! {
-    /// Lines are few, so that keys pass lines and the counters fill.
     #[test]
     fn equals_a_map(
         steps in proptest::collection::vec((0..60_u64, 0..4_u64, any::<bool>()), 1..300),
-        lines in 1..6_u64,
+        lines in 1..9_u64,
         key_bits in prop_oneof![Just(54_u32), Just(20)],
+        wide_bits in prop_oneof![Just(117_u32), Just(64)],
         direct: bool,
     ) {
         let config = Config { lines, key_bits, first_word: 3, direct };
-        prop_assume!(config.max_count() > 0);
-        let (mut counters, mut model) = (open(config, &mut Alone), BTreeMap::new());
-        for (key, addend, is_batch) in steps {
-            let key = key << (key_bits - 6);
-            let old = model.get(&key).copied();
-            let is_full = old.is_none() && model.len() as u64 == lines * 8;
-            if is_batch {
-                prop_assert_eq!(counters.add_batch(&[key, key]).unwrap(), 2 * u64::from(is_full));
-            } else {
-                let expected = if is_full { Outcome::Full } else { old.map_or(Outcome::New, Outcome::Was) };
-                prop_assert_eq!(counters.add(key, addend).unwrap(), expected);
-            }
-            if !is_full {
-                let addend = if is_batch { 2 } else { addend };
-                model.insert(key, config.max_count().min(old.unwrap_or(0) + addend));
-            }
-            let count = model.get(&key).copied().unwrap_or(0);
-            prop_assert_eq!(counters.get(key).unwrap(), count);
-        }
-        prop_assert_eq!(counters.len(&mut Alone).unwrap(), model.len() as u64);
-        let entries: BTreeMap<u64, u64> = counters.local().collect();
-        prop_assert_eq!(&entries, &model);
-        let keys: Vec<u64> = model.keys().copied().collect();
-        let mut counts = vec![0; keys.len()];
-        counters.get_batch(&keys, &mut counts).unwrap();
-        prop_assert!(counts.iter().eq(model.values()));
-        counters.clear(&mut Alone).unwrap();
-        prop_assert_eq!(counters.local().count(), 0);
+        check::<u64>(&steps, config);
+        check::<u128>(&steps, Config { key_bits: wide_bits, ..config });
     }
 }
 

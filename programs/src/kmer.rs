@@ -1,5 +1,10 @@
 //! K-mers as numbers: two bits a base, the first base in the highest bits.
 
+use core::fmt::Debug;
+
+use probeline::containers::Plain;
+use probeline::containers::counters::Key;
+
 /// The letters of the bases 0 to 3. The complement of a base is 3 less it.
 pub(crate) const LETTERS: [u8; 4] = *b"ACGT";
 /// Codes of letters that are no base: one that ends a run of bases, and line ends, which are skipped.
@@ -21,21 +26,82 @@ const fn codes() -> [u8; 256] {
     codes
 }
 
+/// A number that holds a k-mer: `u64` up to 31 bases, `u128` up to 63.
+pub trait Kmer: Key + Plain + Ord + Debug + 'static {
+    /// The largest k.
+    const MAX_K: u32 = Self::MAX_BITS / 2;
+
+    #[doc(hidden)]
+    fn new(k: u32) -> Roller<Self>;
+    /// Appends a base, and drops the first of `k` bases.
+    #[doc(hidden)]
+    fn push(roller: &mut Roller<Self>, base: u8);
+    /// Returns the base at a place from the end.
+    #[doc(hidden)]
+    fn base(self, from_end: u32) -> usize;
+    /// Returns a hash.
+    #[doc(hidden)]
+    fn hash(self) -> u64;
+}
+
+/// A k-mer and its reverse complement, which move along a sequence.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Roller<K> {
+    pub(crate) forward: K,
+    pub(crate) backward: K,
+    /// The bits of k bases.
+    mask: K,
+    /// Bits below the first base.
+    top: u32,
+}
+
+macro_rules! kmer {
+    ($number:ty) => {
+        impl Kmer for $number {
+            fn new(k: u32) -> Roller<Self> {
+                let mask = Self::MAX >> (Self::BITS - 2 * k);
+                Roller { forward: 0, backward: 0, mask, top: 2 * (k - 1) }
+            }
+
+            #[inline(always)]
+            fn push(roller: &mut Roller<Self>, base: u8) {
+                roller.forward = (roller.forward << 2 | Self::from(base)) & roller.mask;
+                roller.backward = roller.backward >> 2 | Self::from(3 - base) << roller.top;
+            }
+
+            #[inline(always)]
+            fn base(self, from_end: u32) -> usize {
+                (self >> (2 * from_end) & 3) as usize
+            }
+
+            #[inline(always)]
+            #[allow(clippy::cast_possible_truncation, reason = "both halves are folded")]
+            fn hash(self) -> u64 {
+                let folded = self as u64 ^ (self >> (Self::BITS / 2)) as u64;
+                (folded ^ folded >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+            }
+        }
+    };
+}
+
+kmer!(u64);
+kmer!(u128);
+
 /// Scans the k-mers of a sequence: of each its number or, if they are canonical, the smaller one of its own
 /// and of its reverse complement's.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Scanner {
+pub(crate) struct Scanner<K> {
     k: u32,
     canonical: bool,
-    forward: u64,
-    backward: u64,
-    /// Bases since the last letter that is none.
+    roller: Roller<K>,
+    /// Bases since the last letter that is none, at most k.
     run: u32,
 }
 
-impl Scanner {
+impl<K: Kmer> Scanner<K> {
     pub(crate) fn new(k: u32, canonical: bool) -> Self {
-        Self { k, canonical, forward: 0, backward: 0, run: 0 }
+        Self { k, canonical, roller: K::new(k), run: 0 }
     }
 
     /// Begins another sequence.
@@ -45,38 +111,36 @@ impl Scanner {
 
     /// Appends each k-mer that ends in the next piece of the sequence. Line ends are skipped; a letter other than
     /// ACGT, in any case, is in no k-mer.
-    pub(crate) fn scan(&mut self, piece: &[u8], kmers: &mut Vec<u64>) {
-        let Self { k, canonical, mut forward, mut backward, mut run } = *self;
-        let (mask, top) = (u64::MAX >> (64 - 2 * k), 2 * (k - 1));
+    pub(crate) fn scan(&mut self, piece: &[u8], kmers: &mut Vec<K>) {
+        let Self { k, canonical, mut roller, mut run } = *self;
         for letter in piece {
             let base = CODES[usize::from(*letter)];
             if base >= BREAK {
                 run = if base == SKIP { run } else { 0 };
                 continue;
             }
-            forward = (forward << 2 | u64::from(base)) & mask;
-            backward = backward >> 2 | u64::from(3 - base) << top;
+            K::push(&mut roller, base);
             run += 1;
             if run >= k {
+                let Roller { forward, backward, .. } = roller;
                 kmers.push(if canonical { forward.min(backward) } else { forward });
             }
         }
-        (self.forward, self.backward, self.run) = (forward, backward, run.min(k));
+        (self.roller, self.run) = (roller, run.min(k));
     }
 }
 
 /// Writes the letters of a k-mer.
-pub(crate) fn write_letters(kmer: u64, k: u32, to: &mut Vec<u8>) {
-    let letter = |place: u32| LETTERS[(kmer >> (2 * place) & 3) as usize];
-    to.extend((0..k).rev().map(letter));
+pub(crate) fn write_letters<K: Kmer>(kmer: K, k: u32, to: &mut Vec<u8>) {
+    to.extend((0..k).rev().map(|place| LETTERS[kmer.base(place)]));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn kmers(k: u32, canonical: bool, sequence: &[u8]) -> Vec<String> {
-        let (mut scanner, mut found) = (Scanner::new(k, canonical), Vec::new());
+    fn kmers_of<K: Kmer>(k: u32, canonical: bool, sequence: &[u8]) -> Vec<String> {
+        let (mut scanner, mut found) = (Scanner::<K>::new(k, canonical), Vec::new());
         sequence.chunks(3).for_each(|piece| scanner.scan(piece, &mut found));
         let letters = |kmer| {
             let mut letters = Vec::new();
@@ -84,6 +148,12 @@ mod tests {
             String::from_utf8(letters).unwrap()
         };
         found.into_iter().map(letters).collect()
+    }
+
+    fn kmers(k: u32, canonical: bool, sequence: &[u8]) -> Vec<String> {
+        let found = kmers_of::<u64>(k, canonical, sequence);
+        assert_eq!(kmers_of::<u128>(k, canonical, sequence), found);
+        found
     }
 
     #[test]

@@ -17,11 +17,10 @@ use probeline::transport::{Exchange, Sizes, Transport};
 pub use self::output::{BINARY_MAGIC, Counts, write_binary, write_text};
 use self::table::{Lanes, Table};
 use crate::Error;
+pub use crate::kmer::Kmer;
 use crate::kmer::Scanner;
 use crate::sequences::{Blocks, Inputs, Part};
 
-/// The largest k.
-pub const MAX_K: u32 = 31;
 /// K-mers that are counted at a time.
 const BATCH: usize = 4096;
 /// The longest time that ranks which add to the same counters do not compare how full these are.
@@ -32,7 +31,7 @@ const MAX_HISTOGRAM: usize = 10_000;
 /// The parameters of a count. All ranks give the same.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bases of a k-mer, 1 to [`MAX_K`].
+    /// Bases of a k-mer, 1 to [`Kmer::MAX_K`], of `u128` from 32 on.
     pub k: u32,
     /// Whether a k-mer and its reverse complement are one, under the smaller of both.
     pub is_canonical: bool,
@@ -49,17 +48,18 @@ impl Options {
     ///
     /// # Errors
     /// [`Error::Parameter`].
-    pub fn check(&self) -> Result<(), Error> {
-        if !(1..=MAX_K).contains(&self.k) {
-            return Err(Error::Parameter(format!("k is {}, and must be 1 to {MAX_K}", self.k)));
+    pub fn check<K: Kmer>(&self) -> Result<(), Error> {
+        let (least, most) = (K::MIN_BITS.div_ceil(2), K::MAX_K);
+        if (least..=most).contains(&self.k) {
+            return Ok(());
         }
-        Ok(())
+        Err(Error::Parameter(format!("k is {}, and must be {least} to {most}", self.k)))
     }
 
     /// Returns the sizes of the engine over which ranks send k-mers in a job of this many.
     #[must_use]
-    pub fn sizes(ranks: u32) -> Sizes {
-        Lanes::sizes(ranks)
+    pub fn sizes<K: Kmer>(ranks: u32) -> Sizes {
+        table::lane_sizes::<K>(ranks)
     }
 }
 
@@ -83,17 +83,17 @@ pub struct Totals {
 }
 
 /// Counted k-mers: those of this rank, and the totals of all.
-pub struct Counted {
-    table: Table,
+pub struct Counted<K: Kmer> {
+    table: Table<K>,
     k: u32,
     is_canonical: bool,
     /// The totals of all ranks.
     pub totals: Totals,
 }
 
-impl Counted {
+impl<K: Kmer> Counted<K> {
     /// Returns k-mers with their counts. Each k-mer is on one rank.
-    pub fn local(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub fn local(&self) -> impl Iterator<Item = (K, u64)> + '_ {
         self.table.local()
     }
 
@@ -109,14 +109,14 @@ impl Counted {
 ///
 /// # Errors
 /// [`Error`]: a file cannot be read or is damaged, the counters have no room, or a rank failed.
-pub fn run<T: Transport>(
+pub fn run<K: Kmer, T: Transport>(
     options: &Options,
     inputs: &Inputs,
     engine: Option<T>,
     exchange: &mut dyn Exchange,
     mut progress: impl FnMut(u64),
-) -> Result<Counted, Error> {
-    options.check()?;
+) -> Result<Counted<K>, Error> {
+    options.check::<K>()?;
     let mut table = Table::open(options, engine.is_none(), exchange)?;
     let mut scan = Scan::new(options, inputs, exchange);
     match engine {
@@ -134,9 +134,9 @@ pub fn run<T: Transport>(
 
 /// Adds the k-mers of this rank's part to counters that all ranks have in common. In rounds they compare how full
 /// these are.
-fn add_all(
-    scan: &mut Scan<'_>,
-    table: &mut Table,
+fn add_all<K: Kmer>(
+    scan: &mut Scan<'_, K>,
+    table: &mut Table<K>,
     exchange: &mut dyn Exchange,
     progress: &mut impl FnMut(u64),
 ) -> Result<(), Error> {
@@ -155,18 +155,18 @@ fn add_all(
 }
 
 /// The scan of a rank's part of the files.
-struct Scan<'i> {
+struct Scan<'i, K> {
     parts: Box<dyn Iterator<Item = Part<'i>> + 'i>,
     blocks: Option<Blocks>,
-    scanner: Scanner,
-    batch: Vec<u64>,
+    scanner: Scanner<K>,
+    batch: Vec<K>,
     /// Bytes read.
     bytes: u64,
     /// K-mers found.
     kmers: u64,
 }
 
-impl<'i> Scan<'i> {
+impl<'i, K: Kmer> Scan<'i, K> {
     fn new(options: &Options, inputs: &'i Inputs, exchange: &dyn Exchange) -> Self {
         let (me, ranks) = (exchange.me().0, exchange.owners());
         Self {
@@ -183,10 +183,10 @@ impl<'i> Scan<'i> {
     fn next_block(
         &mut self,
         progress: &mut impl FnMut(u64),
-        mut count: impl FnMut(&[u64]) -> Result<(), Error>,
+        mut count: impl FnMut(&[K]) -> Result<(), Error>,
     ) -> Result<bool, Error> {
         let Self { scanner, batch, kmers, .. } = self;
-        let mut flush = |batch: &mut Vec<u64>| -> Result<(), Error> {
+        let mut flush = |batch: &mut Vec<K>| -> Result<(), Error> {
             *kmers += batch.len() as u64;
             count(batch)?;
             batch.clear();

@@ -1,5 +1,6 @@
 //! The counts of keys: what operations on a key decide on its word.
 
+use core::marker::PhantomData;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
@@ -7,15 +8,17 @@ use probeline_pipeline::Error;
 use probeline_transport::line::Compare;
 use probeline_transport::{LINE_WORDS, Segment};
 
-use super::word::{Home, Layout, OCCUPIED};
-use super::{Config, MAX_KEY_BITS};
+use super::Config;
+use super::word::{Home, Key, Layout, OCCUPIED};
 use crate::element::{Bounded, Context, Element};
 use crate::phase::Find;
 use crate::placement::Placement;
 use crate::probe::{self, Buckets, Decision, Probe};
+#[cfg(test)]
+use crate::probe::{MUTANT, Mutant};
 
 /// The words of [`Counters`](super::Counters), or of a [`SmallMap`](crate::SmallMap).
-pub struct Counts<const IS_MAP: bool = false>;
+pub struct Counts<K = u64, const IS_MAP: bool = false>(PhantomData<K>);
 
 /// Action of an operation on the number of its key: a count, or a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,7 +42,7 @@ impl Action {
     /// Returns the word that the operation makes of a word with its key, or of an empty one; `None` if
     /// it changes nothing. `wanted` is the key's word with a number of 0.
     #[inline(always)]
-    fn change(&self, word: u64, wanted: u64, layout: &Layout) -> Option<u64> {
+    fn change<K: Key>(&self, word: u64, wanted: u64, layout: &Layout<K>) -> Option<u64> {
         match *self {
             Self::Get => None,
             Self::Add(addend) if word & OCCUPIED == 0 => Some(layout.plus(wanted, addend)),
@@ -52,7 +55,7 @@ impl Action {
     }
 
     /// Checks that a word has room for the number that the operation stores.
-    fn check(&self, layout: &Layout) -> Result<(), Error> {
+    fn check<K: Key>(&self, layout: &Layout<K>) -> Result<(), Error> {
         match *self {
             Self::Put(new) | Self::CompareAndSwap { new, .. } if new > layout.max_count() => {
                 let (value, most) = (new.leading_zeros(), layout.max_count().leading_zeros());
@@ -73,12 +76,16 @@ pub enum Outcome {
     New,
     /// The key had none, and has none now: all words of its lines are in use.
     Full,
+    /// Of a wide key only: another rank is inserting a key of the same first word, and the second word was not
+    /// there at any of 64 READs. Nothing has changed; if that rank is lost, it stays so until the structure is
+    /// cleared.
+    Unfinished,
 }
 
 impl Outcome {
     /// Returns the number of a word with the key, or of an empty one.
     #[inline(always)]
-    fn of(word: u64, layout: &Layout) -> Self {
+    fn of<K: Key>(word: u64, layout: &Layout<K>) -> Self {
         if word & OCCUPIED == 0 { Self::New } else { Self::Was(layout.count(word)) }
     }
 
@@ -88,14 +95,21 @@ impl Outcome {
     pub fn number(self) -> Option<u64> {
         match self {
             Self::Was(number) => Some(number),
-            Self::New | Self::Full => None,
+            Self::New | Self::Full | Self::Unfinished => None,
         }
+    }
+
+    /// Returns whether the operation could not be done.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_refused(self) -> bool {
+        matches!(self, Self::Full | Self::Unfinished)
     }
 
     /// Returns whether a compare-and-swap of this outcome has stored its number.
     #[must_use]
     pub fn is_swapped(self, expected: Option<u64>) -> bool {
-        self != Self::Full && self.number() == expected
+        !self.is_refused() && self.number() == expected
     }
 
     /// Returns the count; 0 if the key had none.
@@ -115,18 +129,23 @@ pub struct Query {
 
 impl Query {
     #[inline(always)]
-    fn new((key, home): (&u64, Home), action: Action, layout: &Layout) -> Result<Self, Error> {
+    fn new<K: Key>(
+        (key, home): (&K, Home),
+        action: Action,
+        layout: &Layout<K>,
+    ) -> Result<Self, Error> {
         layout.check(*key)?;
         action.check(layout)?;
         Ok(Self { home, action })
     }
 }
 
-impl Buckets<Query> for Layout {
+impl<K: Key> Buckets<Query> for Layout<K> {
     type Outcome = Outcome;
 
+    #[inline(always)]
     fn bucket_words(&self) -> u32 {
-        1
+        K::WORDS
     }
 
     fn group_words(&self) -> u32 {
@@ -151,6 +170,18 @@ impl Buckets<Query> for Layout {
             let may_match = !is_confirmed && self.may_match_torn(word, wanted);
             return if may_match { Decision::Confirm } else { Decision::Pass };
         }
+        // The second word is written once, after the claim.
+        if K::WORDS > 1 && !is_empty {
+            match words.next() {
+                Some(second) if second == home.second => {}
+                #[cfg(test)]
+                Some(0) if MUTANT.get() == Mutant::TrustsClaims => {}
+                #[cfg(test)]
+                Some(0) if MUTANT.get() == Mutant::PassesTornClaims => return Decision::Pass,
+                Some(0) | None => return Decision::Wait(Outcome::Unfinished),
+                Some(_) => return Decision::Pass,
+            }
+        }
         let outcome = Outcome::of(word, self);
         match action.change(word, wanted, self) {
             Some(new) => Decision::Swap { expected: if is_empty { 0 } else { word }, new, outcome },
@@ -164,7 +195,15 @@ impl Buckets<Query> for Layout {
     fn first<C: Compare>(&self, query: &Query, distance: u64, line: &[AtomicU64]) -> usize {
         let Some(line) = line.first_chunk() else { return 0 };
         let seen = C::see(line, !self.max_count(), self.word(query.home, distance));
-        (seen.wanted | !seen.occupied).trailing_zeros() as usize
+        // The first words of buckets.
+        let firsts = if K::WORDS == 1 { u8::MAX } else { 0x55 };
+        (((seen.wanted | !seen.occupied) & firsts).trailing_zeros() / K::WORDS) as usize
+    }
+
+    fn fill(&self, query: &Query, words: &mut [u64]) {
+        if let Some(second) = words.get_mut(1) {
+            *second = query.home.second;
+        }
     }
 
     fn end(_: &Query) -> Outcome {
@@ -172,13 +211,14 @@ impl Buckets<Query> for Layout {
     }
 }
 
-impl<const IS_MAP: bool> Element for Counts<IS_MAP> {
+impl<K: Key, const IS_MAP: bool> Element for Counts<K, IS_MAP> {
     type Config = Config;
-    type Key = u64;
+    type Key = K;
     type Home = Home;
     type Action = Action;
     type Machine = Probe<Query, Outcome>;
-    type Detail = Layout;
+    type Detail = Layout<K>;
+    const NEEDS_WHOLE_WORDS: bool = K::WORDS > 1;
     const NAME: &'static str = if IS_MAP { "SmallMap" } else { "Counters" };
 
     fn placement(config: &Config, owners: u32) -> Placement {
@@ -188,13 +228,13 @@ impl<const IS_MAP: bool> Element for Counts<IS_MAP> {
     fn parameters(config: &Config) -> impl Iterator<Item = Bounded> + Clone {
         let count = "the largest count, by the number of lines and key_bits,";
         [
-            ("key_bits", config.key_bits.into(), 1..=MAX_KEY_BITS.into()),
-            (count, config.max_count(), 1..=u64::MAX),
+            ("key_bits", config.key_bits.into(), K::MIN_BITS.into()..=K::MAX_BITS.into()),
+            (count, Self::detail(config).max_count(), 1..=u64::MAX),
         ]
         .into_iter()
     }
 
-    fn detail(config: &Config) -> Layout {
+    fn detail(config: &Config) -> Layout<K> {
         Layout::new(config.lines, config.key_bits)
     }
 
@@ -203,7 +243,7 @@ impl<const IS_MAP: bool> Element for Counts<IS_MAP> {
     }
 
     #[inline(always)]
-    fn home(key: &u64, context: &Context<Layout>) -> Home {
+    fn home(key: &K, context: &Context<Layout<K>>) -> Home {
         context.detail.home(*key)
     }
 
@@ -215,9 +255,9 @@ impl<const IS_MAP: bool> Element for Counts<IS_MAP> {
     #[inline(always)]
     fn machine(
         _: Segment,
-        key: (&u64, Home),
+        key: (&K, Home),
         action: Action,
-        context: &Context<Layout>,
+        context: &Context<Layout<K>>,
     ) -> Result<Self::Machine, Error> {
         Ok(Probe::new(Query::new(key, action, &context.detail)?))
     }
@@ -226,19 +266,22 @@ impl<const IS_MAP: bool> Element for Counts<IS_MAP> {
     fn run<'t, C: Compare>(
         line: &'t [AtomicU64],
         lines: impl Fn(u64) -> Option<&'t [AtomicU64]>,
-        key: (&u64, Home),
+        key: (&K, Home),
         action: &Action,
-        context: &Context<Layout>,
+        context: &Context<Layout<K>>,
     ) -> Result<Outcome, Error> {
         probe::run::<C, _, _>(line, lines, &Query::new(key, *action, &context.detail)?, context)
     }
 
     /// Returns the number of keys.
-    fn count(part: &[AtomicU64], _: &Context<Layout>) -> u64 {
-        part.iter().filter(|word| word.load(Acquire) & OCCUPIED != 0).count() as u64
+    fn count(part: &[AtomicU64], _: &Context<Layout<K>>) -> u64 {
+        part.iter()
+            .step_by(K::WORDS as usize)
+            .filter(|word| word.load(Acquire) & OCCUPIED != 0)
+            .count() as u64
     }
 }
 
-impl<const IS_MAP: bool> Find for Counts<IS_MAP> {
+impl<K: Key, const IS_MAP: bool> Find for Counts<K, IS_MAP> {
     const FIND: Action = Action::Get;
 }

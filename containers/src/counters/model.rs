@@ -4,13 +4,19 @@ use std::collections::BTreeMap;
 
 use probeline_pipeline::model::{Network, Scripts, Sequential, Stopped, check_linear};
 
-use super::{Action, Config, Counts, Outcome};
+use super::{Action, Config, Counts, Key, Outcome};
 use crate::element::Each;
 use crate::probe::{MUTANT, Mutant};
 
 /// The numbers of keys.
-#[derive(Clone, Default)]
-struct OneByOne(BTreeMap<u64, u64>);
+#[derive(Clone)]
+struct OneByOne<K = u64>(BTreeMap<K, u64>);
+
+impl<K> Default for OneByOne<K> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
 
 /// So few lines that the count has two bits.
 const CONFIG: Config = Config { lines: 1, key_bits: 55, first_word: 0, direct: true };
@@ -18,8 +24,8 @@ const MAX_COUNT: u64 = 3;
 /// READs tear the count from the key, or the key in its middle.
 const TEARS: [&[u64]; 3] = [&[], &[0xff, !0xff], &[0xffff_ffff, !0xffff_ffff]];
 
-impl Sequential<Each<Counts>> for OneByOne {
-    fn run(&mut self, key: &u64, action: Action) -> Outcome {
+impl<K: Key + Ord> Sequential<Each<Counts<K>>> for OneByOne<K> {
+    fn run(&mut self, key: &K, action: Action) -> Outcome {
         let old = self.0.get(key).copied();
         let new = match action {
             Action::Get => None,
@@ -31,6 +37,11 @@ impl Sequential<Each<Counts>> for OneByOne {
             self.0.insert(*key, new);
         }
         old.map_or(Outcome::New, Outcome::Was)
+    }
+
+    /// An operation on a wide key that met a claim in progress has no effect.
+    fn explains(&mut self, key: &K, action: Action, outcome: &Outcome) -> bool {
+        *outcome == Outcome::Unfinished && K::WORDS > 1 || self.run(key, action) == *outcome
     }
 }
 
@@ -76,4 +87,42 @@ fn finds_a_count_of_a_torn_word() {
     });
     MUTANT.set(Mutant::None);
     assert!(checked.contains(&true));
+}
+
+const WIDE: Config = Config { key_bits: 118, ..CONFIG };
+
+/// Scripts of two keys whose first words are equal, and of one key.
+fn wide_scripts() -> [Scripts<Each<Counts<u128>>>; 3] {
+    let [one, two] = [5_u128, 9].map(|shuffled| shuffled.unshuffle(WIDE.key_bits));
+    let (put, get) = (Action::Put(2), Action::Get);
+    let scripts = [
+        [vec![(one, ADD), (two, get)], vec![(two, ADD)]],
+        [vec![(one, ADD), (one, ADD)], vec![(one, Action::Add(2)), (one, get)]],
+        [vec![(one, put), (two, get)], vec![(two, ADD), (one, get)]],
+    ];
+    scripts.map(|clients| &*clients.map(|of| &*of.leak()).to_vec().leak())
+}
+
+fn check_wide(scripts: Scripts<Each<Counts<u128>>>) -> Result<usize, Stopped> {
+    let checked =
+        check_linear::<Each<Counts<u128>>, OneByOne<u128>, 8>(WIDE, Network::ONE, scripts);
+    checked.map(|(worlds, _)| worlds)
+}
+
+#[test]
+fn wide_operations_are_linearizable() {
+    assert_eq!(WIDE.max_count(), MAX_COUNT);
+    for scripts in wide_scripts() {
+        check_wide(scripts).expect("every history has a sequential order");
+    }
+}
+
+#[test]
+fn finds_trust_in_claims_of_wide_keys() {
+    for mutant in [Mutant::TrustsClaims, Mutant::PassesTornClaims] {
+        MUTANT.set(mutant);
+        let checked = wide_scripts().map(|scripts| check_wide(scripts).is_err());
+        MUTANT.set(Mutant::None);
+        assert!(checked.contains(&true), "{mutant:?}");
+    }
 }

@@ -1,6 +1,13 @@
 //! The words of counters: key, distance from the home line, and count.
 
+use core::fmt::Debug;
+use core::hash::Hash;
+use core::marker::PhantomData;
+
 use probeline_pipeline::Error;
+
+use self::sealed::Sealed;
+use crate::hash::mix;
 
 pub(super) const OCCUPIED: u64 = 1 << 63;
 /// Bits of the distance from the home line.
@@ -8,34 +15,164 @@ const DISTANCE_BITS: u32 = 6;
 /// Lines in which a key may be.
 pub(super) const MAX_LINES: u64 = 1 << DISTANCE_BITS;
 
-/// The fields of a word, from the top: the occupied bit, the rest of the key, the distance, the count.
+/// A key of counters: `u64` of up to 62 bits, or `u128` of 64 to 126 bits.
+pub trait Key: Copy + Debug + Hash + Eq + Sealed + 'static {
+    /// Words of a bucket: the first one has the count; a second one the lowest 63 bits of the rest of the key.
+    const WORDS: u32;
+    /// The fewest bits of a key.
+    const MIN_BITS: u32;
+    /// The most bits of a key.
+    const MAX_BITS: u32;
+    #[doc(hidden)]
+    fn to_wide(self) -> u128;
+    #[doc(hidden)]
+    fn from_wide(wide: u128) -> Self;
+    /// Shuffles the numbers of this many bits, one to one.
+    #[doc(hidden)]
+    fn shuffle(self, bits: u32) -> Self;
+    #[doc(hidden)]
+    fn unshuffle(self, bits: u32) -> Self;
+    /// Returns the highest 64 of this many bits; fewer are moved to the top.
+    #[doc(hidden)]
+    fn top(self, bits: u32) -> u64;
+    /// Returns the lowest bits, divided between the first and the second word of a bucket.
+    #[doc(hidden)]
+    fn rest(self, bits: u32) -> (u64, u64);
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for u64 {}
+    impl Sealed for u128 {}
+}
+
+impl Key for u64 {
+    const WORDS: u32 = 1;
+    const MIN_BITS: u32 = 1;
+    const MAX_BITS: u32 = super::MAX_KEY_BITS;
+
+    fn to_wide(self) -> u128 {
+        self.into()
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "a key of 64 bits")]
+    fn from_wide(wide: u128) -> Self {
+        wide as Self
+    }
+
+    #[inline(always)]
+    fn shuffle(self, bits: u32) -> Self {
+        shuffle(self, bits)
+    }
+
+    fn unshuffle(self, bits: u32) -> Self {
+        unshuffle(self, bits)
+    }
+
+    #[inline(always)]
+    fn top(self, bits: u32) -> u64 {
+        self << (Self::BITS - bits)
+    }
+
+    #[inline(always)]
+    fn rest(self, bits: u32) -> (u64, u64) {
+        (self & !(Self::MAX << bits), 0)
+    }
+}
+
+/// Bits of the second word of a bucket; the top bit says that it was written.
+const SECOND_BITS: u32 = 63;
+
+impl Key for u128 {
+    const WORDS: u32 = 2;
+    const MIN_BITS: u32 = 64;
+    const MAX_BITS: u32 = super::MAX_WIDE_KEY_BITS;
+
+    fn to_wide(self) -> u128 {
+        self
+    }
+
+    fn from_wide(wide: u128) -> Self {
+        wide
+    }
+
+    /// A Feistel network of the lowest 63 bits and the others, in which both halves are shuffled too.
+    #[inline(always)]
+    fn shuffle(self, bits: u32) -> Self {
+        let [upper, lower] = halves(self);
+        let lower = shuffle(lower, SECOND_BITS);
+        let upper = shuffle(upper ^ below(mix(lower), bits - SECOND_BITS), bits - SECOND_BITS);
+        joined(upper, lower ^ below(mix(upper), SECOND_BITS))
+    }
+
+    fn unshuffle(self, bits: u32) -> Self {
+        let [upper, lower] = halves(self);
+        let lower = lower ^ below(mix(upper), SECOND_BITS);
+        let upper = unshuffle(upper, bits - SECOND_BITS) ^ below(mix(lower), bits - SECOND_BITS);
+        joined(upper, unshuffle(lower, SECOND_BITS))
+    }
+
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "of at least 64 bits")]
+    fn top(self, bits: u32) -> u64 {
+        (self >> (bits - u64::BITS)) as u64
+    }
+
+    #[inline(always)]
+    fn rest(self, bits: u32) -> (u64, u64) {
+        let [upper, lower] = halves(self & !(Self::MAX << bits));
+        (upper, OCCUPIED | lower)
+    }
+}
+
+/// Returns the bits above the lowest 63, and those.
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation, reason = "each is cut out by its width")]
+fn halves(key: u128) -> [u64; 2] {
+    [(key >> SECOND_BITS) as u64, key as u64 & !OCCUPIED]
+}
+
+fn joined(upper: u64, lower: u64) -> u128 {
+    u128::from(upper) << SECOND_BITS | u128::from(lower)
+}
+
+#[inline(always)]
+fn below(number: u64, bits: u32) -> u64 {
+    number & !(u64::MAX << bits)
+}
+
+/// The fields of a bucket's first word, from the top: the occupied bit, what the second word has no room for of
+/// the rest of the key, the distance, the count.
 ///
 /// A key is shuffled by a bijection. Its home line is the shuffled key as a fraction of the lines; keys of one
 /// line are consecutive numbers, of which the rest, the lowest bits, tells one from the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Layout {
+pub struct Layout<K> {
     lines: u64,
     key_bits: u32,
     rest_bits: u32,
     count_bits: u32,
+    key: PhantomData<K>,
 }
 
-/// The home of a key, and the word of its first count.
+/// The home of a key, the word of its first count, and the second word of its bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Home {
     pub(super) line: u64,
-    /// The occupied bit and the rest of the key.
+    /// The occupied bit and the first part of the rest of the key.
     word: u64,
+    pub(super) second: u64,
 }
 
-impl Layout {
+impl<K: Key> Layout<K> {
     pub(super) fn new(lines: u64, key_bits: u32) -> Self {
-        let key_bits = key_bits.clamp(1, super::MAX_KEY_BITS);
+        let key_bits = key_bits.clamp(K::MIN_BITS, K::MAX_BITS);
         let lines = lines.max(1);
         // A line has at most 2^rest_bits keys.
         let rest_bits = key_bits.saturating_sub(lines.ilog2());
-        let count_bits = (63 - DISTANCE_BITS).saturating_sub(rest_bits);
-        Self { lines, key_bits, rest_bits, count_bits }
+        let in_first = rest_bits.saturating_sub(SECOND_BITS * (K::WORDS - 1));
+        let count_bits = (63 - DISTANCE_BITS).saturating_sub(in_first);
+        Self { lines, key_bits, rest_bits, count_bits, key: PhantomData }
     }
 
     /// Returns the largest count; 0 if a word has no bits left for it.
@@ -46,21 +183,22 @@ impl Layout {
 
     /// Checks that a key has no more bits than the counters' keys.
     #[inline(always)]
-    pub(super) fn check(&self, key: u64) -> Result<(), Error> {
+    pub(super) fn check(&self, key: K) -> Result<(), Error> {
+        let key = key.to_wide();
         if key >> self.key_bits == 0 {
             return Ok(());
         }
-        Err(Error::Key { bits: u64::BITS - key.leading_zeros(), most: self.key_bits })
+        Err(Error::Key { bits: u128::BITS - key.leading_zeros(), most: self.key_bits })
     }
 
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "a fraction of the lines")]
-    pub(super) fn home(&self, key: u64) -> Home {
-        let shuffled = shuffle(key, self.key_bits);
-        let fraction = u128::from(shuffled << (u64::BITS - self.key_bits));
+    pub(super) fn home(&self, key: K) -> Home {
+        let shuffled = key.shuffle(self.key_bits);
+        let fraction = u128::from(shuffled.top(self.key_bits));
         let line = ((fraction * u128::from(self.lines)) >> 64) as u64;
-        let rest = shuffled & !(u64::MAX << self.rest_bits);
-        Home { line, word: OCCUPIED | rest << (DISTANCE_BITS + self.count_bits) }
+        let (first, second) = shuffled.rest(self.rest_bits);
+        Home { line, word: OCCUPIED | first << (DISTANCE_BITS + self.count_bits), second }
     }
 
     /// Returns the word with a count of 0 of a key, in the line at this distance from its home.
@@ -94,20 +232,23 @@ impl Layout {
         seen.iter().zip(wanted).all(|(seen, wanted)| *seen == wanted || *seen == 0)
     }
 
-    /// Returns the key and the count of a word in a line; `None` if it is empty.
-    #[allow(clippy::cast_possible_truncation, reason = "a shuffled key")]
-    pub(super) fn entry(&self, word: u64, line: u64) -> Option<(u64, u64)> {
-        if word & OCCUPIED == 0 {
+    /// Returns the key and the count of a bucket in a line; `None` if it is empty, or being claimed.
+    #[allow(clippy::cast_possible_truncation, reason = "a key")]
+    pub(super) fn entry(&self, words: &[u64], line: u64) -> Option<(K, u64)> {
+        let (word, second) = (*words.first()?, words.get(1).copied().unwrap_or(OCCUPIED));
+        if word & second & OCCUPIED == 0 {
             return None;
         }
-        let distance = word >> self.count_bits & (MAX_LINES - 1);
-        let rest = (word & !OCCUPIED) >> (DISTANCE_BITS + self.count_bits);
-        let distance = distance % self.lines;
+        let distance = (word >> self.count_bits & (MAX_LINES - 1)) % self.lines;
         let home = if line >= distance { line - distance } else { line + self.lines - distance };
-        // The keys of a line begin at its share of all keys, rounded up.
-        let first = (u128::from(home) << self.key_bits).div_ceil(u128::from(self.lines)) as u64;
-        let shuffled = first + (rest.wrapping_sub(first) & !(u64::MAX << self.rest_bits));
-        Some((unshuffle(shuffled, self.key_bits), self.count(word)))
+        let upper = u128::from((word & !OCCUPIED) >> (DISTANCE_BITS + self.count_bits));
+        let rest = upper << (SECOND_BITS * (K::WORDS - 1)) | u128::from(second & !OCCUPIED);
+        // The keys of a line begin at its share of all keys, rounded up to what `top` tells.
+        let top_bits = self.key_bits.min(u64::BITS);
+        let first = (u128::from(home) << top_bits).div_ceil(u128::from(self.lines));
+        let first = first << (self.key_bits - top_bits);
+        let shuffled = first + (rest.wrapping_sub(first) & !(u128::MAX << self.rest_bits));
+        Some((K::from_wide(shuffled).unshuffle(self.key_bits), self.count(word)))
     }
 }
 
@@ -125,20 +266,22 @@ const fn inverse(factor: u64) -> u64 {
     inverse
 }
 
-/// Shuffles the numbers of this many bits, one to one.
+/// Shuffles the numbers of this many bits, one to one. The highest bits, which determine the home, come last from
+/// a multiplication.
 #[inline(always)]
 fn shuffle(key: u64, bits: u32) -> u64 {
     let mask = u64::MAX >> (u64::BITS - bits);
     let fold = bits.div_ceil(2);
     let key = key.wrapping_mul(FACTORS[0]) & mask;
     let key = (key ^ key >> fold).wrapping_mul(FACTORS[1]) & mask;
-    key ^ key >> fold
+    (key ^ key >> fold).wrapping_mul(FACTORS[0]) & mask
 }
 
 fn unshuffle(shuffled: u64, bits: u32) -> u64 {
     let mask = u64::MAX >> (u64::BITS - bits);
     let fold = bits.div_ceil(2);
-    let key = (shuffled ^ shuffled >> fold).wrapping_mul(INVERSES[1]) & mask;
+    let key = shuffled.wrapping_mul(INVERSES[0]) & mask;
+    let key = (key ^ key >> fold).wrapping_mul(INVERSES[1]) & mask;
     (key ^ key >> fold).wrapping_mul(INVERSES[0]) & mask
 }
 
@@ -148,22 +291,50 @@ mod tests {
 
     use super::*;
 
+    fn check<K: Key>(key: K, key_bits: u32, lines: u64, distance: u64, count: u64) {
+        let layout = Layout::<K>::new(lines, key_bits);
+        let key = K::from_wide(key.to_wide() & !(u128::MAX << key_bits));
+        assert!(layout.check(key).is_ok());
+        assert_eq!(key.shuffle(key_bits).unshuffle(key_bits), key);
+        if layout.max_count() == 0 {
+            return;
+        }
+        let home = layout.home(key);
+        let line = (home.line + distance) % lines;
+        let empty = layout.word(home, distance);
+        let word = layout.plus(empty, count);
+        assert!(layout.matches(word, empty) && home.line < lines);
+        let bucket = [word, home.second];
+        let entry = layout.entry(&bucket[..K::WORDS as usize], line);
+        assert_eq!(entry, Some((key, count.min(layout.max_count()))));
+        assert_eq!(layout.plus(word, u64::MAX), empty | layout.max_count());
+    }
+
     proptest! {
         #[test]
         fn entries_are_the_keys_and_counts(
-            key_bits in 1..=62_u32, key: u64, lines in 1..1_u64 << 40, distance in 0..MAX_LINES, count: u64,
+            key_bits in 1..=62_u32, key: u64, wide_bits in 64..=126_u32, wide: u128, lines in 1..1_u64 << 40,
+            distance in 0..MAX_LINES, count: u64,
         ) {
-            let layout = Layout::new(lines, key_bits);
-            let key = key & (u64::MAX >> (64 - key_bits));
-            prop_assert!(layout.check(key).is_ok());
-            prop_assume!(layout.max_count() > 0);
-            let home = layout.home(key);
-            let line = (home.line + distance) % lines;
-            let empty = layout.word(home, distance);
-            let word = layout.plus(empty, count);
-            prop_assert!(layout.matches(word, empty) && home.line < lines && line < lines);
-            prop_assert_eq!(layout.entry(word, line), Some((key, count.min(layout.max_count()))));
-            prop_assert_eq!(layout.plus(word, u64::MAX), empty | layout.max_count());
+            check(key, key_bits, lines, distance, count);
+            check(wide, wide_bits, lines, distance, count);
         }
+
+        /// Keys that differ in few bits, wherever these are, have homes in all parts of a table.
+        #[test]
+        fn homes_are_spread(shift in 0..118_u32, bits in 10..=62_u32, wide_bits in 64..=126_u32) {
+            check_spread::<u64>(shift % (bits - 7), bits);
+            check_spread::<u128>(shift % (wide_bits - 7), wide_bits);
+        }
+    }
+
+    /// Checks 256 keys that differ in 8 bits, in a table of 256 lines, of which random keys hit 162.
+    fn check_spread<K: Key>(shift: u32, bits: u32) {
+        let layout = Layout::<K>::new(256, bits);
+        let keys = (0..256_u128).map(|nth| K::from_wide(nth << shift));
+        let mut lines: Vec<u64> = keys.map(|key| layout.home(key).line).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        assert!(lines.len() > 64, "{} lines, {bits} bits, those from {shift}", lines.len());
     }
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint, value_parser};
 use probeline::pin::MemoryPolicy;
-use probeline::transport::{Exchange, Owner, Sizes, Transport};
-use probeline_programs::kmers::{self, Counted, MAX_K, Options};
+use probeline::transport::{Exchange, Owner, Sizes};
+use probeline_programs::kmers::{self, Counted, Kmer, Options};
 use probeline_programs::sequences::Inputs;
 use probeline_results::format::{fixed, text};
 use probeline_results::{Row, row};
@@ -39,9 +39,9 @@ pub(crate) struct KmersArgs {
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
 
-    /// Bases of a k-mer, 1 to 31
+    /// Bases of a k-mer, 1 to 63
     #[arg(short, value_name = "K", default_value_t = 21)]
-    #[arg(value_parser = value_parser!(u32).range(1..=i64::from(MAX_K)))]
+    #[arg(value_parser = value_parser!(u32).range(1..=i64::from(<u128 as Kmer>::MAX_K)))]
     k: u32,
 
     /// Count a k-mer and its reverse complement as two
@@ -169,7 +169,7 @@ impl KmersArgs {
         })
     }
 
-    fn write_files(&self, counts: &Counted, exchange: &mut dyn Exchange) -> Result<()> {
+    fn write_files<K: Kmer>(&self, counts: &Counted<K>, exchange: &mut dyn Exchange) -> Result<()> {
         let selected = self.min_count..=self.max_count;
         if let Some(path) = &self.out {
             kmers::write_text(counts, &selected, path, exchange)?;
@@ -184,32 +184,25 @@ impl KmersArgs {
     fn is_shared(&self) -> bool {
         self.job.transport == TransportName::Shm
     }
+
+    /// Returns whether k-mers have one word.
+    fn is_narrow(&self) -> bool {
+        self.k <= <u64 as Kmer>::MAX_K
+    }
 }
 
-impl Scenario for Count {
-    type Output = (KmersRow, Vec<u64>);
-
-    fn sizes(&self) -> Sizes {
-        if self.args.is_shared() { IDLE } else { Options::sizes(self.args.job.ranks) }
-    }
-
-    fn inputs(&self) -> Vec<Input> {
-        vec![Input {
-            name: "files",
-            digest: Digest::of_numbers("files", self.inputs.lengths()),
-            advice: "and with the same files: each rank reads a part, and their lengths differ"
-                .to_owned(),
-        }]
-    }
-
-    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+impl Count {
+    fn count<K: Kmer>(
+        &self,
+        engine: &mut dyn Timed,
+        exchange: &mut dyn Exchange,
+    ) -> Result<(KmersRow, Vec<u64>)> {
         let start_ns = engine.now_ns();
         let ranks = exchange.owners();
         let mut progress = Progress::new(self.inputs.bytes(), exchange.me() == Owner(0));
         let advance = |bytes: u64| progress.set(bytes * u64::from(ranks), "of the files read");
-        let lanes: Option<&mut dyn Transport> =
-            if self.args.is_shared() { None } else { Some(engine) };
-        let counts = kmers::run(&self.options, &self.inputs, lanes, exchange, advance)?;
+        let lanes = (!self.args.is_shared()).then_some(&mut *engine);
+        let counts = kmers::run::<K, _>(&self.options, &self.inputs, lanes, exchange, advance)?;
         drop(progress);
         let seconds = (engine.now_ns() - start_ns) as f64 / 1e9;
         self.args.write_files(&counts, exchange)?;
@@ -228,5 +221,34 @@ impl Scenario for Count {
             growths: totals.growths,
         };
         Ok((row, totals.histogram))
+    }
+}
+
+impl Scenario for Count {
+    type Output = (KmersRow, Vec<u64>);
+
+    fn sizes(&self) -> Sizes {
+        let ranks = self.args.job.ranks;
+        match (self.args.is_shared(), self.args.is_narrow()) {
+            (true, _) => IDLE,
+            (_, true) => Options::sizes::<u64>(ranks),
+            (_, false) => Options::sizes::<u128>(ranks),
+        }
+    }
+
+    fn inputs(&self) -> Vec<Input> {
+        vec![Input {
+            name: "files",
+            digest: Digest::of_numbers("files", self.inputs.lengths()),
+            advice: "and with the same files: each rank reads a part, and their lengths differ"
+                .to_owned(),
+        }]
+    }
+
+    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+        match self.args.is_narrow() {
+            true => self.count::<u64>(engine, exchange),
+            false => self.count::<u128>(engine, exchange),
+        }
     }
 }

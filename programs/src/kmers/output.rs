@@ -8,7 +8,7 @@ use probeline::transport::Exchange;
 
 use super::Counted;
 use crate::Error;
-use crate::kmer::write_letters;
+use crate::kmer::{Kmer, write_letters};
 
 /// The first bytes of a binary file.
 pub const BINARY_MAGIC: [u8; 8] = *b"PBLKMER1";
@@ -21,8 +21,8 @@ pub type Counts = core::ops::RangeInclusive<u64>;
 ///
 /// # Errors
 /// [`Error::Write`], [`Error::NotShared`], or a failure of the exchange.
-pub fn write_text(
-    counted: &Counted,
+pub fn write_text<K: Kmer>(
+    counted: &Counted<K>,
     counts: &Counts,
     path: &Path,
     exchange: &mut dyn Exchange,
@@ -43,13 +43,13 @@ pub fn write_text(
 
 /// Writes a binary file. All ranks call it, with the same path. Its header has [`BINARY_MAGIC`], k, 1 if k-mers are
 /// canonical and else 0, and the number of k-mers; then each k-mer follows, without an order, and its count. All
-/// numbers have eight bytes, the lowest first. A k-mer has two bits a base, A 0, C 1, G 2 and T 3, the last base in
+/// numbers have eight bytes, the lowest first; k-mers from k = 32 on have sixteen. A k-mer has two bits a base, A 0, C 1, G 2 and T 3, the last base in
 /// the lowest bits.
 ///
 /// # Errors
 /// As for [`write_text`].
-pub fn write_binary(
-    counted: &Counted,
+pub fn write_binary<K: Kmer>(
+    counted: &Counted<K>,
     counts: &Counts,
     path: &Path,
     exchange: &mut dyn Exchange,
@@ -59,15 +59,18 @@ pub fn write_binary(
     let numbers = [counted.k().into(), counted.is_canonical.into(), all];
     let header: Vec<u8> =
         BINARY_MAGIC.into_iter().chain(numbers.into_iter().flat_map(u64::to_le_bytes)).collect();
-    write_parts(path, &header, 16 * mine, exchange, |file| {
+    write_parts(path, &header, mine * (8 + size_of::<K>() as u64), exchange, |file| {
         selected(counted, counts).try_for_each(|(kmer, count)| {
-            file.write_all(&kmer.to_le_bytes())?;
+            file.write_all(&kmer.to_wide().to_le_bytes()[..size_of::<K>()])?;
             file.write_all(&count.to_le_bytes())
         })
     })
 }
 
-fn selected<'c>(counted: &'c Counted, counts: &'c Counts) -> impl Iterator<Item = (u64, u64)> + 'c {
+fn selected<'c, K: Kmer>(
+    counted: &'c Counted<K>,
+    counts: &'c Counts,
+) -> impl Iterator<Item = (K, u64)> + 'c {
     counted.local().filter(|(_, count)| counts.contains(count))
 }
 

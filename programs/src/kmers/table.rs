@@ -1,13 +1,14 @@
 //! The counters of k-mers, which grow, and the lanes in which ranks send k-mers to each other.
 
 use probeline::containers::aggregator::{self, Aggregator};
-use probeline::containers::counters::{Action, Config, Counters, Operation, Outcome};
+use probeline::containers::counters::{Action, Config, CountersOf, Operation, Outcome};
 use probeline::pin::MemoryPolicy;
 use probeline::shm::{Builder, Engine};
 use probeline::transport::{Alone, Exchange, LINE_WORDS, Owner, Sizes, Transport, WORD_BYTES};
 
 use super::{BATCH, MAX_HISTOGRAM, Options, Totals};
 use crate::Error;
+use crate::kmer::Kmer;
 
 /// How many times as large the next counters are.
 const GROWTH: u64 = 4;
@@ -20,16 +21,16 @@ const LANES: aggregator::Config = aggregator::Config {
     block: 1022,
     blocks: 16,
     first_word: 0,
-    message_bytes: 8,
+    message_bytes: 0,
     // Others may wait some minutes for a rank that reads.
     max_idle: 1 << 33,
 };
 
-type Shared = Counters<Engine, [Operation; OPERATIONS as usize]>;
+type Opened<K> = CountersOf<Engine, [Operation; OPERATIONS as usize], K>;
 
 /// Counters of all ranks, or of this one.
-pub(super) struct Table {
-    counters: Shared,
+pub(super) struct Table<K: Kmer> {
+    counters: Opened<K>,
     /// Ranks that add to them.
     ranks: u32,
     memory: MemoryPolicy,
@@ -38,11 +39,11 @@ pub(super) struct Table {
     held: u64,
     new: u64,
     /// K-mers that found no room.
-    pending: Vec<u64>,
+    pending: Vec<K>,
     growths: u32,
 }
 
-impl Table {
+impl<K: Kmer> Table<K> {
     /// Opens counters of all ranks, or of each rank.
     pub(super) fn open(
         options: &Options,
@@ -70,26 +71,29 @@ impl Table {
     }
 
     /// Counts k-mers. Those that find no room wait for the next growth.
-    pub(super) fn add(&mut self, kmers: &[u64]) -> Result<(), Error> {
+    pub(super) fn add(&mut self, kmers: &[K]) -> Result<(), Error> {
         let Self { counters, new, pending, .. } = self;
         let store = |place: usize, outcome| match outcome {
             Outcome::Was(_) => {}
             Outcome::New => *new += 1,
-            Outcome::Full => pending.extend(kmers.get(place)),
+            Outcome::Full | Outcome::Unfinished => pending.extend(kmers.get(place)),
         };
         Ok(counters.run_all(kmers, |_| Action::Add(1), store)?)
     }
 
-    /// Returns whether this rank has inserted its share of the k-mers up to three quarters of the words.
+    /// Returns whether this rank has inserted its share of the k-mers up to three quarters of the buckets.
     pub(super) fn is_crowded(&self) -> bool {
         let share = self.room() / u64::from(self.ranks);
         self.new > share || !self.pending.is_empty()
     }
 
-    /// Returns how many more k-mers fill three quarters of the words.
+    fn buckets(&self) -> u64 {
+        self.counters.config().lines * u64::from(LINE_WORDS / K::WORDS)
+    }
+
+    /// Returns how many more k-mers fill three quarters of the buckets.
     fn room(&self) -> u64 {
-        let words = self.counters.config().lines * u64::from(LINE_WORDS);
-        (words / 4 * 3).saturating_sub(self.held)
+        (self.buckets() / 4 * 3).saturating_sub(self.held)
     }
 
     /// Grows the counters if they are crowded, until all k-mers have room. All ranks that add to them call it.
@@ -99,8 +103,7 @@ impl Table {
             self.held += exchange.sum(self.new)?;
             self.new = 0;
             let is_full = exchange.sum(self.pending.len() as u64)? > 0;
-            let words = self.counters.config().lines * u64::from(LINE_WORDS);
-            if !is_full && self.room() > words / 8 {
+            if !is_full && self.room() > self.buckets() / 8 {
                 return Ok(());
             }
             if !self.grow(is_full, exchange)? {
@@ -122,7 +125,7 @@ impl Table {
         }
         let mut next = open(config(lines, now.key_bits), self.memory, exchange)?;
         let (mut kmers, mut counts) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
-        let mut add = |kmers: &mut Vec<u64>, counts: &mut Vec<u64>| -> Result<(), Error> {
+        let mut add = |kmers: &mut Vec<K>, counts: &mut Vec<u64>| -> Result<(), Error> {
             let action = |nth| Action::Add(counts.get(nth).copied().unwrap_or(0));
             let mut is_full = false;
             next.run_all(kmers, action, |_, outcome| is_full |= outcome == Outcome::Full)?;
@@ -148,7 +151,7 @@ impl Table {
         Ok(true)
     }
 
-    pub(super) fn local(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub(super) fn local(&self) -> impl Iterator<Item = (K, u64)> + '_ {
         self.counters.local()
     }
 
@@ -191,34 +194,32 @@ fn config(lines: u64, key_bits: u32) -> Config {
     Config { lines, key_bits, first_word: 0, direct: true }
 }
 
-fn open(
+fn open<K: Kmer>(
     config: Config,
     memory: MemoryPolicy,
     exchange: &mut dyn Exchange,
-) -> Result<Shared, Error> {
+) -> Result<Opened<K>, Error> {
     let sizes = config.sizes(exchange.owners(), OPERATIONS);
     let engine = Builder::new(sizes).memory(memory).open(exchange)?;
     let operations = [Operation::EMPTY; OPERATIONS as usize];
-    Ok(Counters::open(engine, config, operations, exchange)?)
+    Ok(CountersOf::open(engine, config, operations, exchange)?)
 }
 
 /// The lanes in which ranks send k-mers to those that count them.
-pub(super) struct Lanes<T> {
-    aggregator: Aggregator<T, Vec<aggregator::Operation>, u64>,
+pub(super) struct Lanes<T, K: Kmer> {
+    aggregator: Aggregator<T, Vec<aggregator::Operation>, K>,
     me: Owner,
     ranks: u32,
     /// K-mers that have arrived and were not counted.
-    arrived: Vec<u64>,
+    arrived: Vec<K>,
 }
 
-impl Lanes<()> {
-    /// Returns the sizes of an engine in a job of this many ranks.
-    pub(super) fn sizes(ranks: u32) -> Sizes {
-        LANES.sizes::<u64>(ranks, SENDS)
-    }
+/// Returns the sizes of an engine for the lanes of a job of this many ranks.
+pub(super) fn lane_sizes<K: Kmer>(ranks: u32) -> Sizes {
+    LANES.sizes::<K>(ranks, SENDS)
 }
 
-impl<T: Transport> Lanes<T> {
+impl<T: Transport, K: Kmer> Lanes<T, K> {
     pub(super) fn open(engine: T, exchange: &mut dyn Exchange) -> Result<Self, Error> {
         let operations = vec![aggregator::Operation::EMPTY; SENDS as usize];
         let aggregator = Aggregator::open(engine, LANES, operations, exchange)?;
@@ -226,7 +227,7 @@ impl<T: Transport> Lanes<T> {
     }
 
     /// Sends k-mers to the ranks that count them, and counts those that have arrived.
-    pub(super) fn send(&mut self, kmers: &[u64], table: &mut Table) -> Result<(), Error> {
+    pub(super) fn send(&mut self, kmers: &[K], table: &mut Table<K>) -> Result<(), Error> {
         for kmer in kmers {
             let to = owner(*kmer, self.ranks);
             if to == self.me {
@@ -241,7 +242,7 @@ impl<T: Transport> Lanes<T> {
         self.receive(table)
     }
 
-    fn receive(&mut self, table: &mut Table) -> Result<(), Error> {
+    fn receive(&mut self, table: &mut Table<K>) -> Result<(), Error> {
         let arrived = &mut self.arrived;
         self.aggregator.progress(|_, kmer| arrived.push(kmer))?;
         if self.arrived.len() >= BATCH { self.count(table) } else { Ok(()) }
@@ -250,7 +251,7 @@ impl<T: Transport> Lanes<T> {
     /// Sends all k-mers and counts those of all ranks.
     pub(super) fn flush(
         &mut self,
-        table: &mut Table,
+        table: &mut Table<K>,
         exchange: &mut dyn Exchange,
     ) -> Result<(), Error> {
         let (arrived, mut counted) = (&mut self.arrived, Ok(()));
@@ -264,22 +265,21 @@ impl<T: Transport> Lanes<T> {
         self.count(table)
     }
 
-    fn count(&mut self, table: &mut Table) -> Result<(), Error> {
+    fn count(&mut self, table: &mut Table<K>) -> Result<(), Error> {
         count(&mut self.arrived, table)
     }
 }
 
 /// Counts k-mers in the counters of this rank, which grow when they are crowded.
-fn count(kmers: &mut Vec<u64>, table: &mut Table) -> Result<(), Error> {
+fn count<K: Kmer>(kmers: &mut Vec<K>, table: &mut Table<K>) -> Result<(), Error> {
     table.add(kmers)?;
     kmers.clear();
     if table.is_crowded() { table.end_round(&mut Alone) } else { Ok(()) }
 }
 
 /// Returns the rank that counts a k-mer.
-fn owner(kmer: u64, ranks: u32) -> Owner {
-    let hash = (kmer ^ kmer >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
+fn owner(kmer: impl Kmer, ranks: u32) -> Owner {
     // Less than `ranks`.
     #[allow(clippy::cast_possible_truncation)]
-    Owner(((hash * u64::from(ranks)) >> 32) as u32)
+    Owner((((kmer.hash() >> 32) * u64::from(ranks)) >> 32) as u32)
 }
