@@ -147,8 +147,9 @@ fn add_all<K: Kmer>(
         while is_left && !table.is_crowded() && begun.elapsed() < ROUND {
             is_left = scan.next_block(progress, |batch| table.add(batch))?;
         }
-        table.end_round(exchange)?;
-        if exchange.sum(is_left.into())? == 0 {
+        let are_left = exchange.sum(is_left.into())? > 0;
+        table.end_round(are_left, exchange)?;
+        if !are_left {
             return Ok(());
         }
     }

@@ -23,14 +23,15 @@ use crate::size::Size;
 use crate::timed::Timed;
 use crate::units::{counted, rate, thousands};
 
-/// Bounds of the counters' first size, which is that of the files: a file has about one new k-mer in eight bytes.
+/// Bounds of the counters' first size: 12 bytes a word for 8 bytes of the files, which have about one new k-mer.
 const MIN_TABLE: u64 = 16 << 20;
 const MAX_TABLE: u64 = 4 << 30;
 /// The engine of a job whose ranks send nothing.
 const IDLE: Sizes = Sizes { window_words: 8, slots: 1, slot_words: 8, depth: 1 };
 const TABLE_SIZE_HELP: &str = "\
-Memory for the counters at first, all ranks together; they move to four times as much when three \
-quarters are in use, up to --max-table-size [default: the size of the files, 16MiB to 4GiB]";
+Memory for the counters at first, all ranks together; they move to four times as much when seven \
+eighths are in use, up to --max-table-size [default: one and a half times the size of the files, from \
+k = 32 on three times, 16MiB to 4GiB]";
 
 #[derive(Args, Clone, Debug)]
 #[command(mut_arg("table_size_asked", |option| option.help(TABLE_SIZE_HELP)))]
@@ -109,7 +110,9 @@ impl Row for KmersRow {}
 
 pub(crate) fn run(mut args: KmersArgs) -> Result<()> {
     let inputs = Inputs::open(&args.files)?;
-    let size = Size(inputs.bytes().clamp(MIN_TABLE, MAX_TABLE).next_multiple_of(1 << 20));
+    let words = if args.is_narrow() { 1 } else { 2 };
+    let size = (inputs.bytes() / 2 * 3 * words).clamp(MIN_TABLE, MAX_TABLE);
+    let size = Size(size.next_multiple_of(1 << 20));
     args.job.settle(size, size, &[8])?;
     let options = args.options()?;
     let count = Count { args, inputs, options };

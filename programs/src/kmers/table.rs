@@ -81,7 +81,7 @@ impl<K: Kmer> Table<K> {
         Ok(counters.run_all(kmers, |_| Action::Add(1), store)?)
     }
 
-    /// Returns whether this rank has inserted its share of the k-mers up to three quarters of the buckets.
+    /// Returns whether this rank has inserted its share of the k-mers up to seven eighths of the buckets.
     pub(super) fn is_crowded(&self) -> bool {
         let share = self.room() / u64::from(self.ranks);
         self.new > share || !self.pending.is_empty()
@@ -91,19 +91,25 @@ impl<K: Kmer> Table<K> {
         self.counters.config().lines * u64::from(LINE_WORDS / K::WORDS)
     }
 
-    /// Returns how many more k-mers fill three quarters of the buckets.
+    /// Returns how many more k-mers fill seven eighths of the buckets.
     fn room(&self) -> u64 {
-        (self.buckets() / 4 * 3).saturating_sub(self.held)
+        (self.buckets() / 8 * 7).saturating_sub(self.held)
     }
 
-    /// Grows the counters if they are crowded, until all k-mers have room. All ranks that add to them call it.
-    pub(super) fn end_round(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error> {
+    /// Grows the counters until all k-mers have room; if others are to come, also if they are crowded. All ranks
+    /// that add to them call it.
+    pub(super) fn end_round(
+        &mut self,
+        others_come: bool,
+        exchange: &mut dyn Exchange,
+    ) -> Result<(), Error> {
         // Each iteration but the last grows the counters.
         loop {
             self.held += exchange.sum(self.new)?;
             self.new = 0;
             let is_full = exchange.sum(self.pending.len() as u64)? > 0;
-            if !is_full && self.room() > self.buckets() / 8 {
+            let is_crowded = others_come && self.room() < self.buckets() / 16;
+            if !is_full && !is_crowded {
                 return Ok(());
             }
             if !self.grow(is_full, exchange)? {
@@ -274,7 +280,7 @@ impl<T: Transport, K: Kmer> Lanes<T, K> {
 fn count<K: Kmer>(kmers: &mut Vec<K>, table: &mut Table<K>) -> Result<(), Error> {
     table.add(kmers)?;
     kmers.clear();
-    if table.is_crowded() { table.end_round(&mut Alone) } else { Ok(()) }
+    if table.is_crowded() { table.end_round(true, &mut Alone) } else { Ok(()) }
 }
 
 /// Returns the rank that counts a k-mer.
