@@ -7,6 +7,8 @@
 
 mod output;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use core::time::Duration;
 use std::time::Instant;
@@ -22,7 +24,7 @@ use crate::kmer::Scanner;
 use crate::sequences::{Blocks, Inputs, Part};
 
 /// K-mers that are counted at a time.
-const BATCH: usize = 4096;
+const BATCH: usize = if cfg!(test) { 16 } else { 4096 };
 /// The longest time that ranks which add to the same counters do not compare how full these are.
 const ROUND: Duration = Duration::from_secs(2);
 /// Counts of a histogram's last line, as far as all ranks add up: larger ones are in it too.
@@ -70,10 +72,6 @@ pub struct Totals {
     pub kmers: u64,
     /// Different k-mers.
     pub distinct: u64,
-    /// K-mers whose count is the largest that a counter has: they occur at least as often.
-    pub saturated: u64,
-    /// The largest count that a counter has.
-    pub max_count: u64,
     /// Bytes of the counters in the end.
     pub table_bytes: u64,
     /// How often the counters grew.

@@ -17,7 +17,7 @@ use needletail::parser::{FastaReader, FastqReader};
 use crate::Error;
 
 /// Bytes of a block, unless a record is longer: it stays in a CPU's cache.
-const BLOCK: usize = 1 << 20;
+const BLOCK: usize = if cfg!(test) { 200 } else { 1 << 20 };
 /// The path of standard input.
 const STDIN: &str = "-";
 const GZIP: [u8; 2] = [0x1f, 0x8b];

@@ -21,7 +21,7 @@ use crate::output_file::OutputFile;
 use crate::progress::Progress;
 use crate::size::Size;
 use crate::timed::Timed;
-use crate::units::{counted, rate, thousands};
+use crate::units::{rate, thousands};
 
 /// Bounds of the counters' first size: 12 bytes a word for 8 bytes of the files, which have about one new k-mer.
 const MIN_TABLE: u64 = 16 << 20;
@@ -93,12 +93,6 @@ row! {
         kmers: u64 => ("k-mers", text, note("in the files, with repetitions")),
         distinct: u64 => ("distinct", text),
         once: u64 => ("once", text, note("k-mers with a count of 1")),
-        saturated: u64 => (
-            "saturated",
-            text,
-            only_if(|row| row.saturated > 0).note("k-mers with the largest count that a counter has")
-        ),
-        max_count: u64,
         seconds: f64 => ("s", fixed::<2>, note("reading and counting, without writing files")),
         kmers_per_s: f64,
         table_bytes: u64,
@@ -137,13 +131,6 @@ pub(crate) fn run(mut args: KmersArgs) -> Result<()> {
         rate(kmers_per_s),
     )];
     report.notes = KmersRow::notes();
-    if row.saturated > 0 {
-        report.summary.push(format!(
-            "warning: {} have at least the largest count, {}; a larger --table-size has room for larger ones",
-            counted(row.saturated, "k-mer"),
-            thousands(row.max_count),
-        ));
-    }
     report.rows = vec![row];
     report.publish(files)
 }
@@ -216,8 +203,6 @@ impl Count {
             kmers: totals.kmers,
             distinct: totals.distinct,
             once: totals.histogram[1],
-            saturated: totals.saturated,
-            max_count: totals.max_count,
             seconds,
             kmers_per_s: totals.kmers as f64 / seconds.max(1e-9),
             table_bytes: totals.table_bytes,

@@ -1,5 +1,7 @@
 //! The counters of k-mers, which grow, and the lanes in which ranks send k-mers to each other.
 
+use std::collections::HashMap;
+
 use probeline::containers::aggregator::{self, Aggregator};
 use probeline::containers::counters::{Action, Config, CountersOf, Operation, Outcome};
 use probeline::pin::MemoryPolicy;
@@ -40,6 +42,8 @@ pub(super) struct Table<K: Kmer> {
     new: u64,
     /// K-mers that found no room.
     pending: Vec<K>,
+    /// Counts beyond the largest that a counter has: those of this rank, in the end of all.
+    beyond: HashMap<K, u64>,
     growths: u32,
 }
 
@@ -56,7 +60,11 @@ impl<K: Kmer> Table<K> {
             false => (1, all, &mut Alone),
         };
         let lines = options.table_bytes / parts / LINE_BYTES;
-        let config = config(lines.max(1), 2 * options.k);
+        let mut config = config(lines.max(1), 2 * options.k);
+        // The fewer lines, the more bits of a k-mer are in its word.
+        while config.max_count() == 0 {
+            config.lines *= 2;
+        }
         let counters = open(config, options.memory, exchange)?;
         Ok(Self {
             counters,
@@ -66,15 +74,22 @@ impl<K: Kmer> Table<K> {
             held: 0,
             new: 0,
             pending: Vec::new(),
+            beyond: HashMap::new(),
             growths: 0,
         })
     }
 
     /// Counts k-mers. Those that find no room wait for the next growth.
     pub(super) fn add(&mut self, kmers: &[K]) -> Result<(), Error> {
-        let Self { counters, new, pending, .. } = self;
+        let Self { counters, new, pending, beyond, .. } = self;
+        let max_count = counters.config().max_count();
         let store = |place: usize, outcome| match outcome {
-            Outcome::Was(_) => {}
+            Outcome::Was(count) if count < max_count => {}
+            Outcome::Was(_) => {
+                if let Some(kmer) = kmers.get(place) {
+                    *beyond.entry(*kmer).or_default() += 1;
+                }
+            }
             Outcome::New => *new += 1,
             Outcome::Full | Outcome::Unfinished => pending.extend(kmers.get(place)),
         };
@@ -157,30 +172,62 @@ impl<K: Kmer> Table<K> {
         Ok(true)
     }
 
+    /// Returns the k-mers of this rank with their counts, after [`totals`](Self::totals).
     pub(super) fn local(&self) -> impl Iterator<Item = (K, u64)> + '_ {
-        self.counters.local()
+        let max_count = self.counters.config().max_count();
+        self.counters.local().map(move |(kmer, count)| {
+            let beyond = if count < max_count { None } else { self.beyond.get(&kmer) };
+            (kmer, count + beyond.copied().unwrap_or(0))
+        })
+    }
+
+    /// Adds up the counts beyond the largest that a counter has, of all ranks.
+    fn gather_beyond(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error> {
+        const BYTES: usize = 24;
+        let most = exchange.max(self.beyond.len() as u64)?;
+        let len = usize::try_from(most).unwrap_or(0) * BYTES;
+        let mut mine = Vec::with_capacity(len);
+        for (kmer, count) in self.beyond.drain() {
+            mine.extend_from_slice(&kmer.to_wide().to_le_bytes());
+            mine.extend_from_slice(&count.to_le_bytes());
+        }
+        // As many of each rank, with counts of 0.
+        mine.resize(len, 0);
+        let mut all = vec![0; len * exchange.owners() as usize];
+        exchange.all_gather(&mine, &mut all)?;
+        for entry in all.as_chunks::<BYTES>().0 {
+            let (kmer, count) = entry.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
+            let count = count.first_chunk().map_or(0, |count| u64::from_le_bytes(*count));
+            *self.beyond.entry(K::from_wide(u128::from_le_bytes(*kmer))).or_default() += count;
+        }
+        Ok(())
     }
 
     /// Returns the totals of all ranks, of which this one has found `kmers`.
-    pub(super) fn totals(&self, kmers: u64, exchange: &mut dyn Exchange) -> Result<Totals, Error> {
+    pub(super) fn totals(
+        &mut self,
+        kmers: u64,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Totals, Error> {
+        self.gather_beyond(exchange)?;
         let config = self.counters.config();
         let mut totals = Totals {
-            max_count: exchange.min(config.max_count())?,
             growths: self.growths,
             histogram: vec![0; MAX_HISTOGRAM + 1],
             ..Totals::default()
         };
-        for count in self.counters.local_counts() {
-            let place = usize::try_from(count).map_or(MAX_HISTOGRAM, |at| at.min(MAX_HISTOGRAM));
-            totals.histogram[place] += 1;
+        let mut count = |count| {
+            totals.histogram[place(count)] += 1;
             totals.distinct += 1;
-            totals.saturated += u64::from(count >= config.max_count());
+        };
+        match self.beyond.is_empty() {
+            true => self.counters.local_counts().for_each(&mut count),
+            false => self.local().for_each(|(_, of_kmer)| count(of_kmer)),
         }
         let parts = u64::from(exchange.owners() / self.ranks);
         totals.table_bytes = config.lines * LINE_BYTES * parts;
         totals.kmers = exchange.sum(kmers)?;
         totals.distinct = exchange.sum(totals.distinct)?;
-        totals.saturated = exchange.sum(totals.saturated)?;
         let mine: Vec<u8> = totals.histogram.iter().flat_map(|of| of.to_le_bytes()).collect();
         let mut all = vec![0; mine.len() * exchange.owners() as usize];
         exchange.all_gather(&mine, &mut all)?;
@@ -281,6 +328,11 @@ fn count<K: Kmer>(kmers: &mut Vec<K>, table: &mut Table<K>) -> Result<(), Error>
     table.add(kmers)?;
     kmers.clear();
     if table.is_crowded() { table.end_round(true, &mut Alone) } else { Ok(()) }
+}
+
+/// Returns the place of a count in a histogram.
+fn place(count: u64) -> usize {
+    usize::try_from(count).map_or(MAX_HISTOGRAM, |at| at.min(MAX_HISTOGRAM))
 }
 
 /// Returns the rank that counts a k-mer.

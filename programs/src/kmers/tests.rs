@@ -1,0 +1,269 @@
+//! Counts of files against a plain counter, by one rank and by several, in common counters and in parts.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use probeline::exchange::threads;
+use probeline::pin::HugePages;
+use probeline::shm::Builder;
+use proptest::prelude::*;
+
+use super::*;
+use crate::kmer::write_letters;
+
+type Counts = BTreeMap<String, u64>;
+
+/// A file that is removed with its value.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str, content: &[u8]) -> Self {
+        static FILES: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
+        let nth = FILES.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+        let name = format!("probeline-kmers-{}-{nth}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, content).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        fs::remove_file(&self.0).ok();
+    }
+}
+
+/// Counts the k-mers of sequences one by one.
+fn expected(sequences: &[String], k: usize, is_canonical: bool) -> Counts {
+    let mut counts = Counts::new();
+    for sequence in sequences {
+        for kmer in sequence.to_ascii_uppercase().as_bytes().windows(k) {
+            if kmer.iter().any(|base| !b"ACGT".contains(base)) {
+                continue;
+            }
+            let complement = |base: &u8| match base {
+                b'A' => 'T',
+                b'C' => 'G',
+                b'G' => 'C',
+                _ => 'A',
+            };
+            let own = String::from_utf8(kmer.to_vec()).unwrap();
+            let other: String = kmer.iter().rev().map(complement).collect();
+            let kmer = if is_canonical { own.min(other) } else { own };
+            *counts.entry(kmer).or_default() += 1;
+        }
+    }
+    counts
+}
+
+fn options(k: u32, is_canonical: bool) -> Options {
+    let memory = MemoryPolicy { node: None, huge: HugePages::Never };
+    Options { k, is_canonical, table_bytes: 64, max_table_bytes: 1 << 22, memory }
+}
+
+/// Counts by this many ranks, in common counters or in parts.
+fn count<K: Kmer>(
+    paths: &[PathBuf],
+    options: &Options,
+    ranks: u32,
+    is_shared: bool,
+) -> (Counts, Totals) {
+    let inputs = &Inputs::open(paths).unwrap();
+    let rank = |mut job: probeline::exchange::Thread| {
+        let lanes = || Builder::new(Options::sizes::<K>(ranks)).open(&mut job).unwrap();
+        let engine = (!is_shared).then(lanes);
+        let counted = run::<K, _>(options, inputs, engine, &mut job, |_| ()).unwrap();
+        let named = counted.local().map(|(kmer, count)| {
+            let mut letters = Vec::new();
+            write_letters(kmer, options.k, &mut letters);
+            (String::from_utf8(letters).unwrap(), count)
+        });
+        (named.collect::<Vec<_>>(), counted.totals.clone())
+    };
+    std::thread::scope(|scope| {
+        let ranks: Vec<_> =
+            threads(ranks).into_iter().map(|job| scope.spawn(move || rank(job))).collect();
+        let mut all: Vec<_> = ranks.into_iter().map(|rank| rank.join().unwrap()).collect();
+        let totals = all[0].1.clone();
+        let pairs: Vec<_> = all.drain(..).flat_map(|(pairs, _)| pairs).collect();
+        let (len, counts) = (pairs.len(), pairs.into_iter().collect::<Counts>());
+        assert_eq!(counts.len(), len, "a k-mer is in two places");
+        (counts, totals)
+    })
+}
+
+fn count_any(
+    paths: &[PathBuf],
+    options: &Options,
+    ranks: u32,
+    is_shared: bool,
+) -> (Counts, Totals) {
+    match options.k {
+        ..=31 => count::<u64>(paths, options, ranks, is_shared),
+        _ => count::<u128>(paths, options, ranks, is_shared),
+    }
+}
+
+/// Writes sequences as FASTA with lines of this length, or as FASTQ.
+fn text(sequences: &[String], width: Option<usize>, line_end: &str) -> Vec<u8> {
+    let mut text = String::new();
+    for (nth, sequence) in sequences.iter().enumerate() {
+        match width {
+            Some(width) => {
+                text += &format!(">{nth} a name{line_end}");
+                for line in sequence.as_bytes().chunks(width) {
+                    text += &format!("{}{line_end}", String::from_utf8_lossy(line));
+                }
+            }
+            // Qualities that look like headers and separators.
+            None => {
+                let qualities: String = "@+>I".chars().cycle().take(sequence.len()).collect();
+                text += &format!(
+                    "@{nth}{line_end}{sequence}{line_end}+{line_end}{qualities}{line_end}"
+                );
+            }
+        }
+    }
+    text.into_bytes()
+}
+
+fn sequence() -> impl Strategy<Value = String> {
+    let letters =
+        prop::collection::vec(prop::sample::select(b"ACGTACGTACGTacgtN".to_vec()), 0..700);
+    letters.prop_map(|letters| String::from_utf8(letters).unwrap())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn counts_are_those_of_a_plain_counter(
+        sequences in prop::collection::vec(sequence(), 1..6),
+        k in prop_oneof![1..8_u32, Just(31), 32..64_u32],
+        width in prop_oneof![Just(None), (1..100_usize).prop_map(Some)],
+        is_windows: bool,
+        is_canonical: bool,
+        is_compressed: bool,
+        ranks in 1..4_u32,
+        is_shared: bool,
+    ) {
+        let line_end = if is_windows { "\r\n" } else { "\n" };
+        let mut content = text(&sequences, width, line_end);
+        if is_compressed {
+            let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+            gzip.write_all(&content).unwrap();
+            content = gzip.finish().unwrap();
+        }
+        let file = Temporary::new("sequences", &content);
+        let options = options(k, is_canonical);
+        let paths = [file.0.clone(), file.0.clone()];
+        let (counts, totals) = count_any(&paths, &options, ranks, is_shared);
+        let mut expected = expected(&sequences, k as usize, is_canonical);
+        expected.values_mut().for_each(|count| *count *= 2);
+        prop_assert_eq!(&counts, &expected);
+        prop_assert_eq!(totals.kmers, expected.values().sum::<u64>());
+        prop_assert_eq!(totals.distinct, expected.len() as u64);
+        let twice = expected.values().filter(|count| **count == 2).count() as u64;
+        prop_assert_eq!(totals.histogram[2], twice);
+    }
+}
+
+fn failure(content: &[u8], k: u32) -> String {
+    let file = Temporary::new("bad", content);
+    let counted = Inputs::open(core::slice::from_ref(&file.0)).and_then(|inputs| {
+        let alone = &mut probeline::transport::Alone;
+        run::<u64, probeline::shm::Engine>(&options(k, true), &inputs, None, alone, |_| ())
+    });
+    counted.err().map(|error| error.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn refuses_damaged_files() {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(&text(&["ACGTACGTAGC".repeat(300)], Some(60), "\n")).unwrap();
+    let gzip = gzip.finish().unwrap();
+    for (content, expected) in [
+        (&b""[..], "is empty"),
+        (b"ACGT", "neither FASTA nor FASTQ"),
+        (b"BZh9abc", "bzcat"),
+        (&gzip[..gzip.len() / 2], "cannot be read"),
+        (b"@a\nACGT\n+\nIII\n", "damaged"),
+        (b"@a\nACGT\nIIII\n", "damaged"),
+        (b"@a\nACGT\n+\n", "damaged"),
+    ] {
+        let error = failure(content, 3);
+        assert!(error.contains(expected), "{expected:?}: {error:?}");
+    }
+    assert!(failure(b">a\nACGT\n", 32).contains("must be 1 to 31"));
+    assert_eq!(failure(b">a\n>b\n\n>c\nAC", 3), "");
+}
+
+#[test]
+fn refuses_more_kmers_than_memory() {
+    let mut state = 7_u64;
+    let bases = core::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        char::from(b"ACGT"[(state >> 62) as usize])
+    });
+    let sequence: String = bases.take(5000).collect();
+    let file = Temporary::new("full", &text(&[sequence], Some(60), "\n"));
+    let inputs = Inputs::open(core::slice::from_ref(&file.0)).unwrap();
+    let options = Options { max_table_bytes: 1024, ..options(15, true) };
+    let alone = &mut probeline::transport::Alone;
+    let counted = run::<u64, probeline::shm::Engine>(&options, &inputs, None, alone, |_| ());
+    assert!(matches!(counted, Err(Error::Full { held: 64.., bytes: 1024, most: 1024 })));
+}
+
+#[test]
+fn files_have_all_kmers() {
+    let sequences = ["ACGTTGCA".repeat(40), "GATTACA".repeat(9)];
+    let file = Temporary::new("sequences", &text(&sequences, Some(50), "\n"));
+    let (to_text, to_binary) = (Temporary::new("text", b""), Temporary::new("binary", b"old"));
+    let inputs = &Inputs::open(core::slice::from_ref(&file.0)).unwrap();
+    let (text_path, binary_path): (&Path, &Path) = (&to_text.0, &to_binary.0);
+    std::thread::scope(|scope| {
+        for mut job in threads(2) {
+            scope.spawn(move || {
+                let options = options(5, true);
+                let counted =
+                    run::<u64, probeline::shm::Engine>(&options, inputs, None, &mut job, |_| ())
+                        .unwrap();
+                write_text(&counted, &(2..=u64::MAX), text_path, &mut job).unwrap();
+                write_binary(&counted, &(1..=9), binary_path, &mut job).unwrap();
+            });
+        }
+    });
+    let expected = expected(&sequences, 5, true);
+    let lines = fs::read_to_string(text_path).unwrap();
+    let read: Counts = lines
+        .lines()
+        .map(|line| line.split_once('\t').unwrap())
+        .map(|(kmer, count)| (kmer.to_owned(), count.parse().unwrap()))
+        .collect();
+    let several = |(_, count): &(&String, &u64)| **count >= 2;
+    assert!(read.iter().eq(expected.iter().filter(several)));
+
+    let bytes = fs::read(binary_path).unwrap();
+    let (header, entries) = bytes.split_at(32);
+    assert_eq!(header[..8], BINARY_MAGIC);
+    let few = expected.values().filter(|count| **count <= 9).count();
+    let numbers = |bytes: &[u8]| -> Vec<u64> {
+        bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+    };
+    assert_eq!(numbers(&header[8..]), [5, 1, few as u64]);
+    let read: Counts = numbers(entries)
+        .as_chunks::<2>()
+        .0
+        .iter()
+        .map(|[kmer, count]| {
+            let mut letters = Vec::new();
+            write_letters(*kmer, 5, &mut letters);
+            (String::from_utf8(letters).unwrap(), *count)
+        })
+        .collect();
+    assert!(read.iter().eq(expected.iter().filter(|(_, count)| **count <= 9)));
+}
