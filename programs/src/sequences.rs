@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 use needletail::FastxReader;
+use needletail::errors::{ParseError, ParseErrorKind};
 use needletail::parser::{FastaReader, FastqReader};
 
 use crate::Error;
@@ -315,8 +316,12 @@ impl Blocks {
             Format::Fastq => Box::new(FastqReader::new(block)),
         };
         while let Some(record) = records.next() {
-            let record = record.map_err(|error| problem(&self.path, damaged(&error)))?;
-            found(record.raw_seq())?;
+            match record {
+                Ok(record) => found(record.raw_seq())?,
+                // The last record of FASTA has no sequence.
+                Err(error) if is_empty(self.format, &error) => break,
+                Err(error) => return Err(problem(&self.path, damaged(&error))),
+            }
         }
         Ok(Some(read))
     }
@@ -372,8 +377,13 @@ impl Blocks {
     }
 }
 
+fn is_empty(format: Format, error: &ParseError) -> bool {
+    format == Format::Fasta && error.kind == ParseErrorKind::UnexpectedEnd
+}
+
 /// Returns what is wrong with a record.
-fn damaged(error: &needletail::errors::ParseError) -> String {
+fn damaged(error: &ParseError) -> String {
     let id = error.position.id.as_ref().map(|id| format!(" {id}")).unwrap_or_default();
-    format!("record{id} is damaged: {}", error.msg)
+    let what = if error.msg.is_empty() { "it ends too early" } else { &error.msg };
+    format!("record{id} is damaged: {what}")
 }

@@ -174,9 +174,9 @@ impl<K: Kmer> Table<K> {
 
     /// Returns the k-mers of this rank with their counts, after [`totals`](Self::totals).
     pub(super) fn local(&self) -> impl Iterator<Item = (K, u64)> + '_ {
-        let max_count = self.counters.config().max_count();
-        self.counters.local().map(move |(kmer, count)| {
-            let beyond = if count < max_count { None } else { self.beyond.get(&kmer) };
+        self.counters.local().map(|(kmer, count)| {
+            // A counter that has grown since has room for more.
+            let beyond = if self.beyond.is_empty() { None } else { self.beyond.get(&kmer) };
             (kmer, count + beyond.copied().unwrap_or(0))
         })
     }
