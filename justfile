@@ -79,6 +79,10 @@ doctor *args:
 explore model="kanban:5" *args:
     cargo run --release --quiet -- explore "$@"
 
+# Count the k-mers of FASTA and FASTQ files: FILE... -k K
+kmers *args:
+    cargo run --release --quiet -- kmers "$@"
+
 # Reactive transport with the map as a cache of its chemistry: hit rate, time and error by digits
 surrogate *args:
     cargo run --release --quiet -- surrogate "$@"

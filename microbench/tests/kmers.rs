@@ -1,0 +1,61 @@
+//! `kmers`: counts are the same over each transport, and files have them.
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+
+use common::reported::{command, reported};
+use common::run;
+
+/// Bases of a sequence that has 16-mers twice and others once.
+const BASES: &str = "GATTACAGATTACAGGCCTTAAGGACGTACGTTTTTTTTTTTTTTTTTTACC";
+
+fn temporary(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("probeline-kmers-{}-{name}", std::process::id()))
+}
+
+#[test]
+fn transports_and_ranks_agree() {
+    let paths = ["in.fa", "out.txt", "histogram.txt"].map(temporary);
+    let [fasta, table, histogram] = paths.each_ref().map(|path| path.to_str().unwrap());
+    fs::write(fasta, format!(">one\n{BASES}\n{BASES}\n>two\nacgtn{BASES}\n")).unwrap();
+    let mut first: Option<(Vec<String>, String)> = None;
+    for (ranks, transport) in [("1", "shm"), ("2", "shm"), ("3", "sim")] {
+        let options = ["-k", "16", "--ranks", ranks, "--transport", transport, "--min-count", "2"];
+        let files = [fasta, "--out", table, "--histogram", histogram];
+        let rows = reported(&[&["kmers"], &files[..], &options].concat()).json["rows"].clone();
+        let mut lines: Vec<_> =
+            fs::read_to_string(table).unwrap().lines().map(str::to_owned).collect();
+        lines.sort();
+        let histogram = fs::read_to_string(histogram).unwrap();
+        let of_line = |line: &str| line.split(' ').map(|word| word.parse().unwrap()).collect();
+        let kmers: u64 =
+            histogram.lines().map(of_line).map(|line: Vec<u64>| line[0] * line[1]).sum();
+        assert_eq!(rows[0]["kmers"].as_u64(), Some(kmers), "{}", rows[0]);
+        let expected = first.get_or_insert((lines.clone(), histogram.clone()));
+        assert_eq!((&lines, &histogram), (&expected.0, &expected.1), "{ranks} {transport}");
+    }
+    let (lines, _) = first.unwrap();
+    // 3 of TTTTTTTTTTTTTTTTT(T) in each of three copies; its reverse complement is smaller.
+    assert!(lines.contains(&"AAAAAAAAAAAAAAAA\t9".to_owned()), "{lines:?}");
+    command("kmers", &[fasta, "-k", "40"], 1);
+    paths.iter().for_each(|path| fs::remove_file(path).unwrap());
+}
+
+#[test]
+fn names_what_is_wrong() {
+    let path = temporary("text");
+    fs::write(&path, "no sequence").unwrap();
+    let path = path.to_str().unwrap();
+    for (arguments, expected) in [
+        (vec!["kmers", "no-such-file.fa"], "no-such-file.fa cannot be read"),
+        (vec!["kmers", path], "neither FASTA nor FASTQ"),
+        (vec!["kmers", path, "-k", "64"], "64 is not in 1..=63"),
+    ] {
+        let output = run(&arguments);
+        let said = output.stderr;
+        assert!(output.code != Some(0) && said.contains(expected), "{said}");
+    }
+    fs::remove_file(path).unwrap();
+}
