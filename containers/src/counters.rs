@@ -33,7 +33,7 @@ use self::word::{Layout, OCCUPIED};
 use crate::batch;
 use crate::element::Each;
 use crate::front::front;
-use crate::phase::find_phase;
+use crate::phase::{Finder, find_phase};
 use crate::placement::{Distribution, Placement, next_line};
 use crate::probe::Probe;
 
@@ -203,6 +203,16 @@ impl<T: Transport, S: AsMut<[Operation]>, K: Key> CountersOf<T, S, K> {
     /// Returns the keys in this owner's part with their counts, as they are at the moment of each load.
     pub fn local(&self) -> impl Iterator<Item = (K, u64)> + '_ {
         local(&self.0)
+    }
+}
+
+impl<T: Transport, S, K: Key, const IS_MAP: bool> Finder<'_, T, S, Counts<K, IS_MAP>>
+where
+    S: AsMut<[Operation]>,
+{
+    /// Returns the keys in this owner's part with their counts or values.
+    pub fn local(&self) -> impl Iterator<Item = (K, u64)> + '_ {
+        local(self.structure())
     }
 }
 

@@ -40,8 +40,8 @@ use cli::{GlobalArgs, JobArgs};
 use failure::Result;
 use options::Options;
 use scenario::{
-    bench_map, compare, completions, doctor, explore, kmers, latency as bench_latency, limits,
-    report as page, roundtrips, simulate, surrogate, throughput, topology, tune,
+    bench_map, compare, completions, contigs, doctor, explore, kmers, latency as bench_latency,
+    limits, report as page, roundtrips, simulate, surrogate, throughput, topology, tune,
 };
 use tuning_file::TuningFile;
 
@@ -74,6 +74,9 @@ enum Command {
     Compare(compare::CompareArgs),
     /// Explore the states of a Petri net, with the table as the set of visited states
     Explore(explore::ExploreArgs),
+    /// Find the unitigs of FASTA and FASTQ files, the paths without branches between their k-mers
+    #[command(mut_arg("tuning", without_a_table), mut_arg("seed", without_a_table))]
+    Contigs(contigs::ContigsArgs),
     /// Count the k-mers of FASTA and FASTQ files
     #[command(mut_arg("tuning", without_a_table), mut_arg("seed", without_a_table))]
     Kmers(kmers::KmersArgs),
@@ -159,6 +162,7 @@ impl Command {
             Self::Limits(args) => Some(&mut args.job),
             Self::Compare(args) => Some(&mut args.job),
             Self::Explore(args) => Some(&mut args.job),
+            Self::Contigs(args) => Some(&mut args.job),
             Self::Kmers(args) => Some(&mut args.job),
             Self::Surrogate(args) => Some(&mut args.job),
             Self::Tune(args) => Some(&mut args.job),
@@ -187,6 +191,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Limits(args) => limits::run(args),
         Command::Compare(args) => return compare::run(args),
         Command::Explore(args) => return explore::run(args),
+        Command::Contigs(args) => contigs::run(args),
         Command::Kmers(args) => kmers::run(args),
         Command::Surrogate(args) => surrogate::run(args),
         Command::Simulate(args) => simulate::run(args),

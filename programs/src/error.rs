@@ -62,6 +62,14 @@ pub enum Error {
         /// The largest size allowed.
         most: u64,
     },
+    /// The unitigs do not have each k-mer once.
+    #[error("the unitigs have {found} k-mers, and the graph has {kmers}: report this as a defect")]
+    Lost {
+        /// K-mers of the graph.
+        kmers: u64,
+        /// K-mers of the unitigs.
+        found: u64,
+    },
     /// A parameter is not possible.
     #[error("{0}")]
     Parameter(String),

@@ -33,9 +33,9 @@ Memory for the counters at first, all ranks together; they move to four times as
 eighths are in use, up to --max-table-size [default: one and a half times the size of the files, from \
 k = 32 on three times, 16MiB to 4GiB]";
 
+/// The sequences, and the memory of their k-mers.
 #[derive(Args, Clone, Debug)]
-#[command(mut_arg("table_size_asked", |option| option.help(TABLE_SIZE_HELP)))]
-pub(crate) struct KmersArgs {
+pub(crate) struct SequenceArgs {
     /// FASTA or FASTQ files, also compressed by gzip; - is standard input
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
@@ -44,6 +44,81 @@ pub(crate) struct KmersArgs {
     #[arg(short, value_name = "K", default_value_t = 21)]
     #[arg(value_parser = value_parser!(u32).range(1..=i64::from(<u128 as Kmer>::MAX_K)))]
     k: u32,
+
+    /// Memory up to which the counters grow, all ranks together [default: three quarters of the
+    /// memory available]
+    #[arg(long, value_name = "SIZE")]
+    max_table_size: Option<Size>,
+}
+
+impl SequenceArgs {
+    /// Examines the files, and resolves the options of the job.
+    pub(crate) fn settle(&self, job: &mut JobArgs) -> Result<Inputs> {
+        let inputs = Inputs::open(&self.files)?;
+        let words = if self.is_narrow() { 1 } else { 2 };
+        let size = (inputs.bytes() / 2 * 3 * words).clamp(MIN_TABLE, MAX_TABLE);
+        let size = Size(size.next_multiple_of(1 << 20));
+        job.settle(size, size, &[8])?;
+        Ok(inputs)
+    }
+
+    pub(crate) fn options(&self, is_canonical: bool, job: &JobArgs) -> Result<Options> {
+        let here = job.bytes_here(job.ranks.into()).max(1);
+        let available = memory_available().map_or(u64::MAX, |bytes| bytes / 4 * 3);
+        let most = (available / here).saturating_mul(job.ranks.into());
+        let max_table_bytes = self.max_table_size.map_or(most, |size| size.0);
+        if max_table_bytes < job.table_size.0 {
+            return Err(Failure::usage(format!(
+                "--max-table-size {} is less than the size at first, {}: give a smaller --table-size too",
+                Size(max_table_bytes),
+                job.table_size
+            )));
+        }
+        Ok(Options {
+            k: self.k,
+            is_canonical,
+            table_bytes: job.table_size.0,
+            max_table_bytes,
+            // The thread that clears a part, which is pinned, determines its node.
+            memory: MemoryPolicy { node: None, huge: job.place.huge_pages() },
+        })
+    }
+
+    /// Returns whether k-mers have one word.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.k <= <u64 as Kmer>::MAX_K
+    }
+
+    /// Returns the sizes of the engine over which ranks send k-mers.
+    pub(crate) fn sizes(&self, job: &JobArgs) -> Sizes {
+        match (is_shared(job), self.is_narrow()) {
+            (true, _) => IDLE,
+            (_, true) => Options::sizes::<u64>(job.ranks),
+            (_, false) => Options::sizes::<u128>(job.ranks),
+        }
+    }
+}
+
+/// Returns whether all ranks add to the same counters.
+pub(crate) fn is_shared(job: &JobArgs) -> bool {
+    job.transport == TransportName::Shm
+}
+
+/// Returns the input on which ranks agree.
+pub(crate) fn agreed(inputs: &Inputs) -> Input {
+    Input {
+        name: "files",
+        digest: Digest::of_numbers("files", inputs.lengths()),
+        advice: "and with the same files: each rank reads a part, and their lengths differ"
+            .to_owned(),
+    }
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(mut_arg("table_size_asked", |option| option.help(TABLE_SIZE_HELP)))]
+pub(crate) struct KmersArgs {
+    #[command(flatten)]
+    sequences: SequenceArgs,
 
     /// Count a k-mer and its reverse complement as two
     #[arg(long)]
@@ -68,11 +143,6 @@ pub(crate) struct KmersArgs {
     /// Write how many k-mers have each count, a line for each; the last one, 10000, is of larger ones too
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     histogram: Option<PathBuf>,
-
-    /// Memory up to which the counters grow, all ranks together [default: three quarters of the
-    /// memory available]
-    #[arg(long, value_name = "SIZE")]
-    max_table_size: Option<Size>,
 
     // Last, because its headings in the help apply to all options after them.
     #[command(flatten)]
@@ -103,12 +173,8 @@ row! {
 impl Row for KmersRow {}
 
 pub(crate) fn run(mut args: KmersArgs) -> Result<()> {
-    let inputs = Inputs::open(&args.files)?;
-    let words = if args.is_narrow() { 1 } else { 2 };
-    let size = (inputs.bytes() / 2 * 3 * words).clamp(MIN_TABLE, MAX_TABLE);
-    let size = Size(size.next_multiple_of(1 << 20));
-    args.job.settle(size, size, &[8])?;
-    let options = args.options()?;
+    let inputs = args.sequences.settle(&mut args.job)?;
+    let options = args.sequences.options(!args.no_canonical, &args.job)?;
     let count = Count { args, inputs, options };
     let args = &count.args;
     let mut histogram =
@@ -136,29 +202,6 @@ pub(crate) fn run(mut args: KmersArgs) -> Result<()> {
 }
 
 impl KmersArgs {
-    fn options(&self) -> Result<Options> {
-        let job = &self.job;
-        let here = job.bytes_here(job.ranks.into()).max(1);
-        let available = memory_available().map_or(u64::MAX, |bytes| bytes / 4 * 3);
-        let most = (available / here).saturating_mul(job.ranks.into());
-        let max_table_bytes = self.max_table_size.map_or(most, |size| size.0);
-        if max_table_bytes < job.table_size.0 {
-            return Err(Failure::usage(format!(
-                "--max-table-size {} is less than the size at first, {}: give a smaller --table-size too",
-                Size(max_table_bytes),
-                job.table_size
-            )));
-        }
-        Ok(Options {
-            k: self.k,
-            is_canonical: !self.no_canonical,
-            table_bytes: job.table_size.0,
-            max_table_bytes,
-            // The thread that clears a part, which is pinned, determines its node.
-            memory: MemoryPolicy { node: None, huge: job.place.huge_pages() },
-        })
-    }
-
     fn write_files<K: Kmer>(&self, counts: &Counted<K>, exchange: &mut dyn Exchange) -> Result<()> {
         let selected = self.min_count..=self.max_count;
         if let Some(path) = &self.out {
@@ -168,16 +211,6 @@ impl KmersArgs {
             kmers::write_binary(counts, &selected, path, exchange)?;
         }
         Ok(())
-    }
-
-    /// Returns whether all ranks add to the same counters.
-    fn is_shared(&self) -> bool {
-        self.job.transport == TransportName::Shm
-    }
-
-    /// Returns whether k-mers have one word.
-    fn is_narrow(&self) -> bool {
-        self.k <= <u64 as Kmer>::MAX_K
     }
 }
 
@@ -191,7 +224,7 @@ impl Count {
         let ranks = exchange.owners();
         let mut progress = Progress::new(self.inputs.bytes(), exchange.me() == Owner(0));
         let advance = |bytes: u64| progress.set(bytes * u64::from(ranks), "of the files read");
-        let lanes = (!self.args.is_shared()).then_some(&mut *engine);
+        let lanes = (!is_shared(&self.args.job)).then_some(&mut *engine);
         let counts = kmers::run::<K, _>(&self.options, &self.inputs, lanes, exchange, advance)?;
         drop(progress);
         let seconds = (engine.now_ns() - start_ns) as f64 / 1e9;
@@ -216,25 +249,15 @@ impl Scenario for Count {
     type Output = (KmersRow, Vec<u64>);
 
     fn sizes(&self) -> Sizes {
-        let ranks = self.args.job.ranks;
-        match (self.args.is_shared(), self.args.is_narrow()) {
-            (true, _) => IDLE,
-            (_, true) => Options::sizes::<u64>(ranks),
-            (_, false) => Options::sizes::<u128>(ranks),
-        }
+        self.args.sequences.sizes(&self.args.job)
     }
 
     fn inputs(&self) -> Vec<Input> {
-        vec![Input {
-            name: "files",
-            digest: Digest::of_numbers("files", self.inputs.lengths()),
-            advice: "and with the same files: each rank reads a part, and their lengths differ"
-                .to_owned(),
-        }]
+        vec![agreed(&self.inputs)]
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
-        match self.args.is_narrow() {
+        match self.args.sequences.is_narrow() {
             true => self.count::<u64>(engine, exchange),
             false => self.count::<u128>(engine, exchange),
         }

@@ -3,6 +3,7 @@
 pub(crate) mod bench_map;
 pub(crate) mod compare;
 pub(crate) mod completions;
+pub(crate) mod contigs;
 pub(crate) mod doctor;
 pub(crate) mod explore;
 pub(crate) mod kmers;

@@ -1,13 +1,13 @@
 //! Files of counted k-mers, which all ranks write together.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::io::Write;
 use std::path::Path;
 
 use probeline::transport::Exchange;
 
 use super::Counted;
 use crate::Error;
+use crate::gather::write_parts;
 use crate::kmer::{Kmer, write_letters};
 
 /// The first bytes of a binary file.
@@ -72,42 +72,4 @@ fn selected<'c, K: Kmer>(
     counts: &'c Counts,
 ) -> impl Iterator<Item = (K, u64)> + 'c {
     counted.local().filter(|(_, count)| counts.contains(count))
-}
-
-/// Writes a file of a header and the parts of all ranks, in the order of ranks.
-fn write_parts(
-    path: &Path,
-    header: &[u8],
-    mine: u64,
-    exchange: &mut dyn Exchange,
-    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
-) -> Result<(), Error> {
-    let failed = |source| Error::Write { path: path.to_owned(), source };
-    let is_first = exchange.me().0 == 0;
-    let mut lengths = vec![0; 8 * exchange.owners() as usize];
-    exchange.all_gather(&mine.to_le_bytes(), &mut lengths)?;
-    let (lengths, _) = lengths.as_chunks::<8>();
-    let end = |ranks: usize| {
-        let parts = lengths.iter().take(ranks).map(|len| u64::from_le_bytes(*len));
-        header.len() as u64 + parts.sum::<u64>()
-    };
-    let expected = end(lengths.len());
-    if is_first {
-        File::create(path).and_then(|mut file| file.write_all(header)).map_err(failed)?;
-    }
-    exchange.barrier()?;
-    let written = || {
-        let mut file = File::options().write(true).open(path)?;
-        file.seek(SeekFrom::Start(end(exchange.me().0 as usize)))?;
-        let mut part = BufWriter::with_capacity(1 << 20, &file);
-        write(&mut part)?;
-        part.flush()
-    };
-    written().map_err(failed)?;
-    exchange.barrier()?;
-    let found = std::fs::metadata(path).map_err(failed)?.len();
-    if is_first && found != expected {
-        return Err(Error::NotShared { path: path.to_owned(), found, expected });
-    }
-    Ok(())
 }

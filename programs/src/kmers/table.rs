@@ -10,6 +10,7 @@ use probeline::transport::{Alone, Exchange, LINE_WORDS, Owner, Sizes, Transport,
 
 use super::{BATCH, MAX_HISTOGRAM, Options, Totals};
 use crate::Error;
+use crate::gather::sums;
 use crate::kmer::Kmer;
 
 /// How many times as large the next counters are.
@@ -183,23 +184,9 @@ impl<K: Kmer> Table<K> {
 
     /// Adds up the counts beyond the largest that a counter has, of all ranks.
     fn gather_beyond(&mut self, exchange: &mut dyn Exchange) -> Result<(), Error> {
-        const BYTES: usize = 24;
-        let most = exchange.max(self.beyond.len() as u64)?;
-        let len = usize::try_from(most).unwrap_or(0) * BYTES;
-        let mut mine = Vec::with_capacity(len);
-        for (kmer, count) in self.beyond.drain() {
-            mine.extend_from_slice(&kmer.to_wide().to_le_bytes());
-            mine.extend_from_slice(&count.to_le_bytes());
-        }
-        // As many of each rank, with counts of 0.
-        mine.resize(len, 0);
-        let mut all = vec![0; len * exchange.owners() as usize];
-        exchange.all_gather(&mine, &mut all)?;
-        for entry in all.as_chunks::<BYTES>().0 {
-            let (kmer, count) = entry.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
-            let count = count.first_chunk().map_or(0, |count| u64::from_le_bytes(*count));
-            *self.beyond.entry(K::from_wide(u128::from_le_bytes(*kmer))).or_default() += count;
-        }
+        let mine = self.beyond.drain().map(|(kmer, count)| (kmer.to_wide(), count));
+        let all = sums(mine.collect::<Vec<_>>(), exchange)?;
+        self.beyond = all.into_iter().map(|(kmer, count)| (K::from_wide(kmer), count)).collect();
         Ok(())
     }
 

@@ -1,0 +1,167 @@
+//! `contigs`: finds the unitigs of DNA sequences in a map that all ranks share.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use probeline::transport::{Exchange, Owner, Sizes};
+use probeline_programs::contigs::{self, Options, Totals};
+use probeline_programs::kmers::Kmer;
+use probeline_programs::sequences::Inputs;
+use probeline_results::format::{fixed, text};
+use probeline_results::{Row, row};
+
+use super::kmers::{SequenceArgs, agreed, is_shared};
+use super::report_job;
+use crate::agreement::Input;
+use crate::cli::{JobArgs, TransportName};
+use crate::failure::{Failure, Result};
+use crate::job::{Open, Scenario};
+use crate::progress::Progress;
+use crate::timed::Timed;
+use crate::units::thousands;
+
+const TABLE_SIZE_HELP: &str = "\
+Memory for the counters at first, all ranks together; they move to four times as much when seven \
+eighths are in use, up to --max-table-size [default: as for kmers]";
+
+#[derive(Args, Clone, Debug)]
+#[command(mut_arg("table_size_asked", |option| option.help(TABLE_SIZE_HELP)))]
+#[command(mut_arg("k", |option| option.default_value("31").help("Bases of a k-mer, odd, 1 to 63")))]
+pub(crate) struct ContigsArgs {
+    #[command(flatten)]
+    sequences: SequenceArgs,
+
+    /// Least count of the k-mers in the graph
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    min_count: u64,
+
+    /// Write the unitigs as FASTA, in no order
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    out: Option<PathBuf>,
+
+    // Last, because its headings in the help apply to all options after them.
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+}
+
+/// The files, which every rank examines itself, and the parameters.
+struct Search {
+    args: ContigsArgs,
+    inputs: Inputs,
+    options: Options,
+}
+
+row! {
+    pub(crate) struct ContigsRow {
+        k: u32 => ("k", text),
+        ranks: u32 => ("ranks", text),
+        kmers: u64 => ("k-mers", text, note("different ones with at least --min-count")),
+        unitigs: u64 => ("unitigs", text),
+        cycles: u64 => ("cycles", text, note("unitigs whose end is followed by their start")),
+        bases: u64 => ("bases", text),
+        longest: u64 => ("longest", text, note("bases of the longest unitig")),
+        n50: u64 => ("N50", text, note("half of all bases are in unitigs of at least this many")),
+        seconds: f64 => ("s", fixed::<2>, note("reading, counting and walking, without writing a file")),
+    }
+}
+
+impl Row for ContigsRow {}
+
+pub(crate) fn run(mut args: ContigsArgs) -> Result<()> {
+    let inputs = args.sequences.settle(&mut args.job)?;
+    let transport = args.job.transport;
+    if transport == TransportName::Sim || transport.is_mpi() {
+        return Err(Failure::usage(format!(
+            "contigs opens an engine of the size of the graph, and over {} a job has one engine: give \
+             --transport shm, verbs or ucx",
+            transport.name()
+        )));
+    }
+    let kmers = args.sequences.options(true, &args.job)?;
+    let options = Options { kmers, min_count: args.min_count };
+    let search = Search { args, inputs, options };
+    let Some((mut report, files, row)) = report_job("contigs", &search.args.job, &search)? else {
+        return Ok(());
+    };
+    report.parameter("min_count", search.args.min_count);
+    report.parameter("max_table_bytes", search.options.kmers.max_table_bytes);
+    let ContigsRow { k, kmers, unitigs, n50, seconds, .. } = row;
+    report.summary = vec![format!(
+        "contigs: {} unitigs of {} {k}-mers, N50 {}, in {seconds:.2} s",
+        thousands(unitigs),
+        thousands(kmers),
+        thousands(n50),
+    )];
+    report.notes = ContigsRow::notes();
+    report.rows = vec![row];
+    report.publish(files)
+}
+
+impl Search {
+    fn find<K: Kmer, T: Timed>(
+        &self,
+        engine: &mut T,
+        open: &Open<'_, T>,
+        exchange: &mut dyn Exchange,
+    ) -> Result<ContigsRow> {
+        let start_ns = engine.now_ns();
+        let ranks = exchange.owners();
+        let mut progress = Progress::new(self.inputs.bytes(), exchange.me() == Owner(0));
+        let advance = |bytes: u64| progress.set(bytes * u64::from(ranks), "of the files read");
+        let lanes: Option<&mut dyn Timed> = match is_shared(&self.args.job) {
+            true => None,
+            false => Some(&mut *engine),
+        };
+        let mut map = None;
+        let opened: &mut Option<T> = &mut map;
+        let found = contigs::run::<K, _, &mut dyn Timed, Failure>(
+            &self.options,
+            &self.inputs,
+            lanes,
+            move |sizes, exchange| {
+                // Moved out of the closure, which is called once.
+                let opened = opened;
+                Ok(opened.insert(open(sizes, exchange)?))
+            },
+            exchange,
+            advance,
+        )?;
+        drop(progress);
+        let seconds = (engine.now_ns() - start_ns) as f64 / 1e9;
+        if let Some(path) = &self.args.out {
+            found.write(path, exchange)?;
+        }
+        let Totals { kmers, unitigs, cycles, bases, longest, n50 } = found.totals;
+        let k = self.options.kmers.k;
+        Ok(ContigsRow { k, ranks, kmers, unitigs, cycles, bases, longest, n50, seconds })
+    }
+}
+
+impl Scenario for Search {
+    type Output = ContigsRow;
+
+    fn sizes(&self) -> Sizes {
+        self.args.sequences.sizes(&self.args.job)
+    }
+
+    fn inputs(&self) -> Vec<Input> {
+        vec![agreed(&self.inputs)]
+    }
+
+    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+        self.run_on(engine, None, exchange)
+    }
+
+    fn run_on<T: Timed>(
+        &self,
+        engine: &mut T,
+        open: Option<&Open<'_, T>>,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Self::Output> {
+        let open = open.ok_or_else(|| Failure::new("this transport has one engine in a job"))?;
+        match self.args.sequences.is_narrow() {
+            true => self.find::<u64, T>(engine, open, exchange),
+            false => self.find::<u128, T>(engine, open, exchange),
+        }
+    }
+}

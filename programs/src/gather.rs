@@ -1,0 +1,77 @@
+//! What all ranks have found, in one place: sums, and files.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use probeline::transport::Exchange;
+
+use crate::Error;
+
+/// Bytes of a key and its number.
+const ENTRY_BYTES: usize = 24;
+
+/// Adds up the numbers of each key, of all ranks.
+pub(crate) fn sums(
+    mine: impl IntoIterator<Item = (u128, u64)>,
+    exchange: &mut dyn Exchange,
+) -> Result<BTreeMap<u128, u64>, Error> {
+    let mut bytes = Vec::new();
+    for (key, number) in mine {
+        bytes.extend_from_slice(&key.to_le_bytes());
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    // As many of each rank, with numbers of 0.
+    let longest = exchange.max(bytes.len() as u64)?;
+    bytes.resize(usize::try_from(longest).unwrap_or(0), 0);
+    let mut all = vec![0; bytes.len() * exchange.owners() as usize];
+    exchange.all_gather(&bytes, &mut all)?;
+    let mut sums = BTreeMap::new();
+    for entry in all.as_chunks::<ENTRY_BYTES>().0 {
+        let (key, number) = entry.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
+        let number = number.first_chunk().map_or(0, |number| u64::from_le_bytes(*number));
+        if number > 0 {
+            *sums.entry(u128::from_le_bytes(*key)).or_default() += number;
+        }
+    }
+    Ok(sums)
+}
+
+/// Writes a file of a header and the parts of all ranks, in the order of ranks.
+pub(crate) fn write_parts(
+    path: &Path,
+    header: &[u8],
+    mine: u64,
+    exchange: &mut dyn Exchange,
+    write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+) -> Result<(), Error> {
+    let failed = |source| Error::Write { path: path.to_owned(), source };
+    let is_first = exchange.me().0 == 0;
+    let mut lengths = vec![0; 8 * exchange.owners() as usize];
+    exchange.all_gather(&mine.to_le_bytes(), &mut lengths)?;
+    let (lengths, _) = lengths.as_chunks::<8>();
+    let end = |ranks: usize| {
+        let parts = lengths.iter().take(ranks).map(|len| u64::from_le_bytes(*len));
+        header.len() as u64 + parts.sum::<u64>()
+    };
+    let expected = end(lengths.len());
+    if is_first {
+        File::create(path).and_then(|mut file| file.write_all(header)).map_err(failed)?;
+    }
+    exchange.barrier()?;
+    let written = || {
+        let mut file = File::options().write(true).open(path)?;
+        file.seek(SeekFrom::Start(end(exchange.me().0 as usize)))?;
+        let mut part = BufWriter::with_capacity(1 << 20, &file);
+        write(&mut part)?;
+        part.flush()
+    };
+    written().map_err(failed)?;
+    exchange.barrier()?;
+    let found = fs::metadata(path).map_err(failed)?.len();
+    if is_first && found != expected {
+        return Err(Error::NotShared { path: path.to_owned(), found, expected });
+    }
+    Ok(())
+}
