@@ -79,6 +79,10 @@ doctor *args:
 explore model="kanban:5" *args:
     cargo run --release --quiet -- explore "$@"
 
+# Find the unitigs of FASTA and FASTQ files: FILE... -k K
+contigs *args:
+    cargo run --release --quiet -- contigs "$@"
+
 # Count the k-mers of FASTA and FASTQ files: FILE... -k K
 kmers *args:
     cargo run --release --quiet -- kmers "$@"

@@ -167,9 +167,10 @@ type Map<M, K> = SmallMapOf<M, Vec<Operation>, K>;
 type MapFinder<'f, M, K> =
     Finder<'f, M, Vec<Operation>, probeline::containers::counters::Counts<K, true>>;
 
-/// Returns the configuration of a map for this many k-mers, whose values have room for masks.
+/// Returns the configuration of a map for this many k-mers, whose values have room for masks. Three of eight buckets
+/// are used: most neighbours do not exist, and a lookup ends at the first line with an empty bucket.
 fn config(kmers: u64, k: u32) -> Config {
-    let mut config = Config::for_keys(kmers, 2 * k);
+    let mut config = Config::for_keys(2 * kmers, 2 * k);
     while config.max_count() < 2 * ON_A_PATH {
         config.lines *= 2;
     }

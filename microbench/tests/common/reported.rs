@@ -60,8 +60,12 @@ fn keys(object: &Value) -> HashSet<&str> {
 /// Returns the rows.
 #[track_caller]
 pub(crate) fn command(command: &str, options: &[&str], rows: usize) -> Vec<Value> {
-    let transports = ["shm", "sim"].map(|transport| vec!["--transport", transport]);
-    let transports = if command == "topology" { vec![vec![]] } else { transports.to_vec() };
+    let [shm, sim] = ["shm", "sim"].map(|transport| vec!["--transport", transport]);
+    let transports = match command {
+        "topology" => vec![vec![]],
+        "contigs" => vec![shm],
+        _ => vec![shm, sim],
+    };
     let mut all = Vec::new();
     for transport in transports {
         let report = reported(&[&[command], options, &transport].concat());

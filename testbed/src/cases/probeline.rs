@@ -26,7 +26,7 @@ pub(super) const CASES: &[Case] = &[
     Case::test(Layer::Two, "roundtrips_equal_those_of_the_simulator", roundtrips).needs(PROBELINE),
     Case::test(Layer::Two, "bench_latency_on_two_nodes", two_nodes).needs(PROBELINE),
     Case::test(Layer::Two, "bench_map_on_two_machines", bench_map).needs(PROBELINE),
-    Case::test(Layer::Two, "kmers_on_two_machines", kmers).needs(PROBELINE),
+    Case::test(Layer::Two, "kmers_and_contigs_on_two_machines", kmers).needs(PROBELINE),
     Case::test(Layer::Two, "surrogate_on_two_machines", surrogate).needs(PROBELINE),
     Case::test(Layer::Icount, "find_or_put_is_near_its_floor", near_the_floor).needs(PROBELINE),
     Case::test(Layer::Two, "tune_over_soft_roce", |testbed| {
@@ -93,7 +93,8 @@ fn bench_map(testbed: &Testbed) -> Result<()> {
     Ok(())
 }
 
-/// Counts the k-mers of a file that both machines share. Each machine has the counters of a part.
+/// Counts the k-mers of a file that both machines share, and finds its unitigs. Each machine has the counters of a
+/// part.
 fn kmers(testbed: &Testbed) -> Result<()> {
     let bases = "GATTACAGATTACAGGCCTTAAGGACGTACGTTTTTTTTTTTTTTTTTTACC";
     let file = format!("for i in $(seq 400); do echo '>read'; echo {bases}; done >$SHARE/reads.fa");
@@ -104,6 +105,9 @@ fn kmers(testbed: &Testbed) -> Result<()> {
     ensure!(output.contains("16-mers of 14,800 in"), "{output}");
     let lines = testbed.machine(1).output("sort $SHARE/kmers.txt | head -1", JOB_TIMEOUT)?;
     ensure!(lines.trim() == "AAAAAAAAAAAAAAAA\t1200", "{lines}");
+    let arguments = format!("contigs $SHARE/reads.fa {}", options.replace("16", "17"));
+    let output = Ranks::start(testbed, "probeline", 2, &arguments)?.finish()?;
+    ensure!(output.contains("3 unitigs of 35 17-mers"), "{output}");
     Ok(())
 }
 
