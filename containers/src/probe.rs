@@ -22,8 +22,8 @@ pub(crate) const MAX_GROUPS: u64 = 64;
 pub(crate) const MAX_ATTEMPTS: u32 = 64;
 /// READs of a bucket that another client is writing.
 const MAX_READS: u32 = if cfg!(test) { 2 } else { 64 };
-/// Loads of a bucket that another client is writing.
-const MAX_LOADS: u32 = 1 << 16;
+/// Loads of a bucket that another client is writing: some 50 ms, if that client waits for a CPU.
+const MAX_LOADS: u32 = 1 << 20;
 /// The most words of a bucket.
 pub(crate) const MAX_WORDS: usize = 64;
 

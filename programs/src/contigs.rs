@@ -186,10 +186,16 @@ fn put_all<M: Transport, K: Kmer>(
     while entries.peek().is_some() {
         let (kmers, values): (Vec<K>, Vec<u64>) = entries.by_ref().take(PUTS).unzip();
         let action = |nth: usize| Action::Put(values.get(nth).copied().unwrap_or(0));
-        let mut is_refused = false;
-        map.run_all(&kmers, action, |_, outcome| is_refused |= outcome.is_refused())?;
-        if is_refused {
-            return Err(Error::Parameter("the map of k-mers is full".to_owned()));
+        let mut refused = Vec::new();
+        map.run_all(&kmers, action, |place, outcome| {
+            if outcome.is_refused() {
+                refused.push(place);
+            }
+        })?;
+        for place in refused {
+            if !kmers::insert(|| map.put(kmers[place], values[place]))? {
+                return Err(Error::Parameter("the map of k-mers is full".to_owned()));
+            }
         }
     }
     Ok(())

@@ -38,7 +38,8 @@ pub(crate) fn sums(
     Ok(sums)
 }
 
-/// Writes a file of a header and the parts of all ranks, in the order of ranks.
+/// Writes a file of a header and the parts of all ranks, in the order of ranks. It has another name until it is
+/// complete.
 pub(crate) fn write_parts(
     path: &Path,
     header: &[u8],
@@ -56,22 +57,31 @@ pub(crate) fn write_parts(
         header.len() as u64 + parts.sum::<u64>()
     };
     let expected = end(lengths.len());
+    if fs::metadata(path).is_ok_and(|old| !old.is_file()) {
+        return Err(failed(io::Error::other("it is no regular file")));
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(".part");
+    let part = Path::new(&name);
     if is_first {
-        File::create(path).and_then(|mut file| file.write_all(header)).map_err(failed)?;
+        File::create(part).and_then(|mut file| file.write_all(header)).map_err(failed)?;
     }
     exchange.barrier()?;
     let written = || {
-        let mut file = File::options().write(true).open(path)?;
+        let mut file = File::options().write(true).open(part)?;
         file.seek(SeekFrom::Start(end(exchange.me().0 as usize)))?;
-        let mut part = BufWriter::with_capacity(1 << 20, &file);
-        write(&mut part)?;
-        part.flush()
+        let mut buffer = BufWriter::with_capacity(1 << 20, &file);
+        write(&mut buffer)?;
+        buffer.flush()
     };
     written().map_err(failed)?;
     exchange.barrier()?;
-    let found = fs::metadata(path).map_err(failed)?.len();
-    if is_first && found != expected {
+    if !is_first {
+        return Ok(());
+    }
+    let found = fs::metadata(part).map_err(failed)?.len();
+    if found != expected {
         return Err(Error::NotShared { path: path.to_owned(), found, expected });
     }
-    Ok(())
+    fs::rename(part, path).map_err(failed)
 }

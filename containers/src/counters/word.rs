@@ -3,6 +3,7 @@
 use core::fmt::Debug;
 use core::hash::Hash;
 use core::marker::PhantomData;
+use core::num::{NonZeroU64, NonZeroU128};
 
 use probeline_pipeline::Error;
 
@@ -148,7 +149,7 @@ fn below(number: u64, bits: u32) -> u64 {
 /// line are consecutive numbers, of which the rest, the lowest bits, tells one from the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Layout<K> {
-    lines: u64,
+    lines: NonZeroU64,
     key_bits: u32,
     rest_bits: u32,
     count_bits: u32,
@@ -167,7 +168,7 @@ pub struct Home {
 impl<K: Key> Layout<K> {
     pub(super) fn new(lines: u64, key_bits: u32) -> Self {
         let key_bits = key_bits.clamp(K::MIN_BITS, K::MAX_BITS);
-        let lines = lines.max(1);
+        let lines = NonZeroU64::new(lines).unwrap_or(NonZeroU64::MIN);
         // A line has at most 2^rest_bits keys.
         let rest_bits = key_bits.saturating_sub(lines.ilog2());
         let in_first = rest_bits.saturating_sub(SECOND_BITS * (K::WORDS - 1));
@@ -196,7 +197,7 @@ impl<K: Key> Layout<K> {
     pub(super) fn home(&self, key: K) -> Home {
         let shuffled = key.shuffle(self.key_bits);
         let fraction = u128::from(shuffled.top(self.key_bits));
-        let line = ((fraction * u128::from(self.lines)) >> 64) as u64;
+        let line = ((fraction * u128::from(self.lines.get())) >> 64) as u64;
         let (first, second) = shuffled.rest(self.rest_bits);
         Home { line, word: OCCUPIED | first << (DISTANCE_BITS + self.count_bits), second }
     }
@@ -240,12 +241,14 @@ impl<K: Key> Layout<K> {
             return None;
         }
         let distance = (word >> self.count_bits & (MAX_LINES - 1)) % self.lines;
-        let home = if line >= distance { line - distance } else { line + self.lines - distance };
+        let lines = self.lines.get();
+        let home = if line >= distance { line - distance } else { line + lines - distance };
         let upper = u128::from((word & !OCCUPIED) >> (DISTANCE_BITS + self.count_bits));
         let rest = upper << (SECOND_BITS * (K::WORDS - 1)) | u128::from(second & !OCCUPIED);
         // The keys of a line begin at its share of all keys, rounded up to what `top` tells.
         let top_bits = self.key_bits.min(u64::BITS);
-        let first = (u128::from(home) << top_bits).div_ceil(u128::from(self.lines));
+        let up = u128::from(lines) - 1;
+        let first = ((u128::from(home) << top_bits) + up) / NonZeroU128::from(self.lines);
         let first = first << (self.key_bits - top_bits);
         let shuffled = first + (rest.wrapping_sub(first) & !(u128::MAX << self.rest_bits));
         Some((K::from_wide(shuffled).unshuffle(self.key_bits), self.count(word)))

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use probeline::containers::OperationError;
 use probeline::containers::aggregator::{self, Aggregator};
 use probeline::containers::counters::{Action, Config, CountersOf, Operation, Outcome};
 use probeline::pin::MemoryPolicy;
@@ -17,6 +18,8 @@ use crate::kmer::Kmer;
 const GROWTH: u64 = 4;
 /// Operations in flight of counters that the CPU reaches: one, for calls.
 const OPERATIONS: u32 = 1;
+/// Repetitions of an operation that waits for another rank's: each waits for some 50 ms by itself.
+const MAX_RETRIES: u32 = 1000;
 /// Blocks in flight of a rank.
 const SENDS: u32 = 32;
 /// K-mers of a block, and blocks from each rank to each: 128 KiB of a window a pair.
@@ -121,6 +124,9 @@ impl<K: Kmer> Table<K> {
     ) -> Result<(), Error> {
         // Each iteration but the last grows the counters.
         loop {
+            // A k-mer may also have met one that another rank was inserting.
+            let pending = core::mem::take(&mut self.pending);
+            self.add(&pending)?;
             self.held += exchange.sum(self.new)?;
             self.new = 0;
             let is_full = exchange.sum(self.pending.len() as u64)? > 0;
@@ -131,8 +137,6 @@ impl<K: Kmer> Table<K> {
             if !self.grow(is_full, exchange)? {
                 return Ok(());
             }
-            let pending = core::mem::take(&mut self.pending);
-            self.add(&pending)?;
         }
     }
 
@@ -149,11 +153,17 @@ impl<K: Kmer> Table<K> {
         let (mut kmers, mut counts) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
         let mut add = |kmers: &mut Vec<K>, counts: &mut Vec<u64>| -> Result<(), Error> {
             let action = |nth| Action::Add(counts.get(nth).copied().unwrap_or(0));
-            let mut is_full = false;
-            next.run_all(kmers, action, |_, outcome| is_full |= outcome == Outcome::Full)?;
-            if is_full {
-                let (held, most) = (self.held, self.max_bytes);
-                return Err(Error::Full { held, bytes: lines * LINE_BYTES, most });
+            let mut refused = Vec::new();
+            next.run_all(kmers, action, |place, outcome| {
+                if outcome.is_refused() {
+                    refused.push(place);
+                }
+            })?;
+            for place in refused {
+                if !insert(|| next.add(kmers[place], counts[place]))? {
+                    let (held, most) = (self.held, self.max_bytes);
+                    return Err(Error::Full { held, bytes: lines * LINE_BYTES, most });
+                }
             }
             kmers.clear();
             counts.clear();
@@ -315,6 +325,20 @@ fn count<K: Kmer>(kmers: &mut Vec<K>, table: &mut Table<K>) -> Result<(), Error>
     table.add(kmers)?;
     kmers.clear();
     if table.is_crowded() { table.end_round(true, &mut Alone) } else { Ok(()) }
+}
+
+/// Repeats an operation that was refused because another rank was inserting a k-mer. Returns whether it was done; if
+/// not, there is no room.
+pub(crate) fn insert(
+    mut operation: impl FnMut() -> Result<Outcome, OperationError>,
+) -> Result<bool, Error> {
+    for _ in 0..MAX_RETRIES {
+        match operation()? {
+            Outcome::Unfinished => std::thread::yield_now(),
+            outcome => return Ok(outcome != Outcome::Full),
+        }
+    }
+    Ok(false)
 }
 
 /// Returns the place of a count in a histogram.
