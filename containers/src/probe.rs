@@ -20,6 +20,8 @@ use crate::element::Context;
 pub(crate) const MAX_GROUPS: u64 = 64;
 /// Compare-and-swaps of one operation on one word.
 pub(crate) const MAX_ATTEMPTS: u32 = 64;
+/// Compare-and-swaps of one operation of a CPU on one word: another CPU's that wins is as short.
+const MAX_SWAPS: u32 = 1 << 16;
 /// READs of a bucket that another client is writing.
 const MAX_READS: u32 = if cfg!(test) { 2 } else { 64 };
 /// Loads of a bucket that another client is writing: some 50 ms, if that client waits for a CPU.
@@ -290,7 +292,7 @@ where
             }
             Post::Swap { .. } => {
                 self.attempts += 1;
-                if self.attempts == MAX_ATTEMPTS {
+                if self.attempts >= MAX_ATTEMPTS {
                     return Err(Error::Contended { attempts: MAX_ATTEMPTS }.into());
                 }
                 self.decide(&query, Some(word), context, port)?
@@ -320,8 +322,8 @@ fn run_bucket<B: Buckets<Q>, Q>(
                     return Ok(Some(outcome));
                 }
                 swaps += 1;
-                if swaps == MAX_ATTEMPTS {
-                    return Err(Error::Contended { attempts: MAX_ATTEMPTS });
+                if swaps == MAX_SWAPS {
+                    return Err(Error::Contended { attempts: MAX_SWAPS });
                 }
             }
             Decision::Wait(outcome) => {

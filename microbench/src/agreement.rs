@@ -176,10 +176,19 @@ mod tests {
     const CONTEXTS: [&[&str]; 4] =
         [&[], &["--sim-profile=shm"], &["--rendezvous=127.0.0.1:7000"], &["--two-nodes=n1"]];
 
+    /// Returns the input that a command requires.
+    fn input(command: &str) -> &'static [&'static str] {
+        match command {
+            "explore" => &["fms:2"],
+            "kmers" | "contigs" => &["reads.fa"],
+            _ => &[],
+        }
+    }
+
     /// Returns command lines that differ only in this option.
     fn lines(base: &[&str], option: &Arg) -> Vec<Vec<String>> {
-        let needs_model = base[0] == "explore" && option.get_long().is_some();
-        let base = [base, if needs_model { &["fms:2"] } else { &[] }].concat();
+        let is_input = option.is_positional();
+        let base = [base, if is_input { &[] } else { input(base[0]) }].concat();
         let base: Vec<String> = base.iter().map(|&word| word.to_owned()).collect();
         let words = words(option);
         let lines = words.iter().map(|word| [&base[..], core::slice::from_ref(word)].concat());
@@ -251,8 +260,8 @@ mod tests {
     #[test]
     fn every_command_with_ranks_has_a_place_for_its_options() {
         for command in commands_of_jobs() {
-            let model = (command.get_name() == "explore").then_some("fms:2");
-            let line = ["probeline", command.get_name()].into_iter().chain(model);
+            let name = command.get_name();
+            let line = ["probeline", name].iter().chain(input(name));
             let matches = Cli::command().try_get_matches_from(line).unwrap();
             let mut cli = Cli::from_arg_matches(&matches).unwrap();
             assert!(cli.command.job().is_some(), "{command}");
@@ -262,9 +271,8 @@ mod tests {
     #[test]
     fn the_compared_text_fits_the_parameters() {
         for command in commands_of_jobs() {
-            let model = (command.get_name() == "explore").then_some("fms:2");
-            let line: Vec<&str> = [command.get_name()].into_iter().chain(model).collect();
-            let text = compared(&line).unwrap();
+            let text =
+                compared(&[&[command.get_name()], input(command.get_name())].concat()).unwrap();
             assert!(
                 text.len() < probeline::exchange::MAX_PARAMETERS_BYTES / 2,
                 "{}: {text}",

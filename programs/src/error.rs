@@ -51,15 +51,15 @@ pub enum Error {
     },
     /// The table has no room, and may not grow.
     #[error(
-        "the table is full with {held} k-mers in {bytes} bytes, and may not grow beyond {most}: allow \
-         more memory"
+        "the table is full with {held} k-mers in {bytes} bytes, and with a larger one beside it would \
+         exceed {most}: allow more memory"
     )]
     Full {
         /// K-mers in the table.
         held: u64,
         /// Bytes of the table.
         bytes: u64,
-        /// The largest size allowed.
+        /// The most bytes allowed, also while k-mers move to a larger table.
         most: u64,
     },
     /// The unitigs do not have each k-mer once.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use probeline::transport::Exchange;
@@ -11,28 +11,34 @@ use crate::Error;
 
 /// Bytes of a key and its number.
 const ENTRY_BYTES: usize = 24;
+/// Bytes that a call gathers from all ranks.
+const GATHERED: usize = 1 << 20;
 
 /// Adds up the numbers of each key, of all ranks.
 pub(crate) fn sums(
     mine: impl IntoIterator<Item = (u128, u64)>,
     exchange: &mut dyn Exchange,
 ) -> Result<BTreeMap<u128, u64>, Error> {
-    let mut bytes = Vec::new();
-    for (key, number) in mine {
-        bytes.extend_from_slice(&key.to_le_bytes());
-        bytes.extend_from_slice(&number.to_le_bytes());
-    }
-    // As many of each rank, with numbers of 0.
-    let longest = exchange.max(bytes.len() as u64)?;
-    bytes.resize(usize::try_from(longest).unwrap_or(0), 0);
-    let mut all = vec![0; bytes.len() * exchange.owners() as usize];
-    exchange.all_gather(&bytes, &mut all)?;
+    let owners = exchange.owners() as usize;
+    let mut mine = mine.into_iter().fuse().peekable();
+    let entries = (GATHERED / ENTRY_BYTES / owners).max(1);
+    let mut piece = vec![[0; ENTRY_BYTES]; entries];
+    let mut all = vec![0; entries * ENTRY_BYTES * owners];
     let mut sums = BTreeMap::new();
-    for entry in all.as_chunks::<ENTRY_BYTES>().0 {
-        let (key, number) = entry.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
-        let number = number.first_chunk().map_or(0, |number| u64::from_le_bytes(*number));
-        if number > 0 {
-            *sums.entry(u128::from_le_bytes(*key)).or_default() += number;
+    // Each iteration gathers as many entries of each rank; those that a rank does not have are 0.
+    while exchange.sum(mine.peek().is_some().into())? > 0 {
+        piece.fill([0; ENTRY_BYTES]);
+        for (entry, (key, number)) in piece.iter_mut().zip(&mut mine) {
+            entry[..16].copy_from_slice(&key.to_le_bytes());
+            entry[16..].copy_from_slice(&number.to_le_bytes());
+        }
+        exchange.all_gather(piece.as_flattened(), &mut all)?;
+        for entry in all.as_chunks::<ENTRY_BYTES>().0 {
+            let (key, number) = entry.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
+            let number = number.first_chunk().map_or(0, |number| u64::from_le_bytes(*number));
+            if number > 0 {
+                *sums.entry(u128::from_le_bytes(*key)).or_default() += number;
+            }
         }
     }
     Ok(sums)
@@ -67,21 +73,29 @@ pub(crate) fn write_parts(
         File::create(part).and_then(|mut file| file.write_all(header)).map_err(failed)?;
     }
     exchange.barrier()?;
+    let not_shared = |found| Error::NotShared { path: path.to_owned(), found, expected };
+    let mut file = match File::options().write(true).open(part) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(not_shared(0)),
+        opened => opened.map_err(failed)?,
+    };
     let written = || {
-        let mut file = File::options().write(true).open(part)?;
         file.seek(SeekFrom::Start(end(exchange.me().0 as usize)))?;
         let mut buffer = BufWriter::with_capacity(1 << 20, &file);
         write(&mut buffer)?;
         buffer.flush()
     };
-    written().map_err(failed)?;
-    exchange.barrier()?;
+    let written = written().map_err(failed).and_then(|()| Ok(exchange.barrier()?));
     if !is_first {
-        return Ok(());
+        return written;
     }
-    let found = fs::metadata(part).map_err(failed)?.len();
-    if found != expected {
-        return Err(Error::NotShared { path: path.to_owned(), found, expected });
+    let complete = || match file.metadata().map_err(failed)?.len() {
+        found if found == expected => fs::rename(part, path).map_err(failed),
+        found => Err(not_shared(found)),
+    };
+    let result = written.and_then(|()| complete());
+    if result.is_err() {
+        // The error says what has failed; a file that stays is not complete.
+        fs::remove_file(part).ok();
     }
-    fs::rename(part, path).map_err(failed)
+    result
 }

@@ -40,7 +40,8 @@ pub struct Options {
     pub is_canonical: bool,
     /// Bytes of the counters of all ranks at first.
     pub table_bytes: u64,
-    /// Bytes of the counters of all ranks up to which they grow.
+    /// Bytes of the counters of all ranks up to which they grow, those that they move from included. The
+    /// smallest one of all ranks holds.
     pub max_table_bytes: u64,
     /// The memory of the counters.
     pub memory: MemoryPolicy,
@@ -75,8 +76,8 @@ pub struct Totals {
     pub distinct: u64,
     /// Bytes of the counters in the end.
     pub table_bytes: u64,
-    /// How often the counters grew.
-    pub growths: u32,
+    /// How often the counters grew, on the rank on which they grew most often.
+    pub growths: u64,
     /// The number of k-mers of each count, from 0; in the last place of those with larger counts, too.
     pub histogram: Vec<u64>,
 }

@@ -5,7 +5,7 @@
 //! following block begins a record without a name, with the last k - 1 letters once more, so that each k-mer is
 //! in one block. Each block is a FASTA or FASTQ text by itself.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -69,12 +69,6 @@ impl Inputs {
         self.files.iter().map(|file| file.bytes)
     }
 
-    /// Returns whether all files can be read several times.
-    #[must_use]
-    pub fn are_files(&self) -> bool {
-        self.files.iter().all(|file| !file.is_stream)
-    }
-
     /// Returns the texts that a rank reads.
     pub(crate) fn parts(&self, k: u32, me: u32, ranks: u32) -> impl Iterator<Item = Part<'_>> {
         let part = move |(nth, file)| Part { file, nth, k, me, ranks };
@@ -89,20 +83,22 @@ impl Input {
             return Ok(Self { path, bytes: 0, format: None, is_stream: true });
         }
         let read = |source| Error::Read { path: path.clone(), source };
-        let file = File::open(&path).map_err(read)?;
-        let metadata = file.metadata().map_err(read)?;
-        let is_stream = !metadata.is_file();
+        let metadata = fs::metadata(&path).map_err(read)?;
         if metadata.is_dir() {
             return Err(read(io::ErrorKind::IsADirectory.into()));
         }
+        // A pipe is opened once, by the rank that reads it.
+        if !metadata.is_file() {
+            return Ok(Self { path, bytes: 0, format: None, is_stream: true });
+        }
+        let file = File::open(&path).map_err(read)?;
         let mut start = [0; 4];
-        let format = match is_stream || file.read_at(&mut start, 0).map_err(read)? < 2 {
-            true => None,
-            false if start.starts_with(&GZIP) => None,
-            false => Some(format(&start).map_err(|problem| self::problem(&path, problem))?),
+        let format = match file.read_at(&mut start, 0).map_err(read)? {
+            ..2 => None,
+            _ if start.starts_with(&GZIP) => None,
+            _ => Some(format(&start).map_err(|problem| self::problem(&path, problem))?),
         };
-        let bytes = if is_stream { 0 } else { metadata.len() };
-        Ok(Self { path, bytes, format, is_stream })
+        Ok(Self { path, bytes: metadata.len(), format, is_stream: false })
     }
 }
 

@@ -10,7 +10,7 @@ use probeline_programs::sequences::Inputs;
 use probeline_results::format::{fixed, text};
 use probeline_results::{Row, row};
 
-use super::kmers::{SequenceArgs, agreed, is_shared};
+use super::kmers::{SequenceArgs, agreed, is_shared, read_by_all};
 use super::report_job;
 use crate::agreement::Input;
 use crate::cli::{JobArgs, TransportName};
@@ -79,6 +79,10 @@ pub(crate) fn run(mut args: ContigsArgs) -> Result<()> {
     }
     let kmers = args.sequences.options(true, &args.job)?;
     let options = Options { kmers, min_count: args.min_count };
+    match args.sequences.is_narrow() {
+        true => options.check::<u64>()?,
+        false => options.check::<u128>()?,
+    }
     let search = Search { args, inputs, options };
     let Some((mut report, files, row)) = report_job("contigs", &search.args.job, &search)? else {
         return Ok(());
@@ -107,7 +111,9 @@ impl Search {
         let start_ns = engine.now_ns();
         let ranks = exchange.owners();
         let mut progress = Progress::new(self.inputs.bytes(), exchange.me() == Owner(0));
-        let advance = |bytes: u64| progress.set(bytes * u64::from(ranks), "of the files read");
+        let advance = |bytes: u64| {
+            progress.set(read_by_all(bytes, ranks, &self.inputs), "of the files read");
+        };
         let lanes: Option<&mut dyn Timed> = match is_shared(&self.args.job) {
             true => None,
             false => Some(&mut *engine),
@@ -145,7 +151,7 @@ impl Scenario for Search {
     }
 
     fn inputs(&self) -> Vec<Input> {
-        vec![agreed(&self.inputs)]
+        agreed(&self.inputs, &[&self.args.out])
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {

@@ -41,12 +41,12 @@ pub(crate) struct SequenceArgs {
     files: Vec<PathBuf>,
 
     /// Bases of a k-mer, 1 to 63
-    #[arg(short, value_name = "K", default_value_t = 21)]
+    #[arg(short, long = "kmer-size", value_name = "K", default_value_t = 21)]
     #[arg(value_parser = value_parser!(u32).range(1..=i64::from(<u128 as Kmer>::MAX_K)))]
     k: u32,
 
-    /// Memory up to which the counters grow, all ranks together [default: three quarters of the
-    /// memory available]
+    /// Memory up to which the counters grow, all ranks together, those that they move from included
+    /// [default: three quarters of the memory available]
     #[arg(long, value_name = "SIZE")]
     max_table_size: Option<Size>,
 }
@@ -104,14 +104,25 @@ pub(crate) fn is_shared(job: &JobArgs) -> bool {
     job.transport == TransportName::Shm
 }
 
-/// Returns the input on which ranks agree.
-pub(crate) fn agreed(inputs: &Inputs) -> Input {
-    Input {
+/// Returns the inputs on which ranks agree: the files that they read, and those that they write together.
+pub(crate) fn agreed(inputs: &Inputs, written: &[&Option<PathBuf>]) -> Vec<Input> {
+    let files = Input {
         name: "files",
         digest: Digest::of_numbers("files", inputs.lengths()),
         advice: "and with the same files: each rank reads a part, and their lengths differ"
             .to_owned(),
-    }
+    };
+    let written = Input {
+        name: "written",
+        digest: Digest::of(&format!("{written:?}")),
+        advice: "and with the same files to write: each rank writes a part".to_owned(),
+    };
+    vec![files, written]
+}
+
+/// Returns how many bytes of the files all ranks have read, if each has read as many as this one.
+pub(crate) fn read_by_all(bytes: u64, ranks: u32, inputs: &Inputs) -> u64 {
+    (bytes * u64::from(ranks)).min(inputs.bytes())
 }
 
 #[derive(Args, Clone, Debug)]
@@ -166,7 +177,7 @@ row! {
         seconds: f64 => ("s", fixed::<2>, note("reading and counting, without writing files")),
         kmers_per_s: f64,
         table_bytes: u64,
-        growths: u32 => ("growths", text, full().note("moves of the counters to more memory")),
+        growths: u64 => ("growths", text, full().note("moves of the counters to more memory")),
     }
 }
 
@@ -223,7 +234,9 @@ impl Count {
         let start_ns = engine.now_ns();
         let ranks = exchange.owners();
         let mut progress = Progress::new(self.inputs.bytes(), exchange.me() == Owner(0));
-        let advance = |bytes: u64| progress.set(bytes * u64::from(ranks), "of the files read");
+        let advance = |bytes: u64| {
+            progress.set(read_by_all(bytes, ranks, &self.inputs), "of the files read");
+        };
         let lanes = (!is_shared(&self.args.job)).then_some(&mut *engine);
         let counts = kmers::run::<K, _>(&self.options, &self.inputs, lanes, exchange, advance)?;
         drop(progress);
@@ -253,7 +266,7 @@ impl Scenario for Count {
     }
 
     fn inputs(&self) -> Vec<Input> {
-        vec![agreed(&self.inputs)]
+        agreed(&self.inputs, &[&self.args.out, &self.args.out_binary])
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {

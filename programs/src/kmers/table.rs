@@ -18,7 +18,7 @@ use crate::kmer::Kmer;
 const GROWTH: u64 = 4;
 /// Operations in flight of counters that the CPU reaches: one, for calls.
 const OPERATIONS: u32 = 1;
-/// Repetitions of an operation that waits for another rank's: each waits for some 50 ms by itself.
+/// Repetitions of an operation that waits for another rank's insert: each waits for some 50 ms by itself.
 const MAX_RETRIES: u32 = 1000;
 /// Blocks in flight of a rank.
 const SENDS: u32 = 32;
@@ -44,8 +44,10 @@ pub(super) struct Table<K: Kmer> {
     /// K-mers in the counters when ranks last compared them, and those that this rank has inserted since.
     held: u64,
     new: u64,
-    /// K-mers that found no room.
+    /// K-mers that found no room, or met one that another rank was inserting.
     pending: Vec<K>,
+    /// Whether one of them found no room.
+    is_full: bool,
     /// Counts beyond the largest that a counter has: those of this rank, in the end of all.
     beyond: HashMap<K, u64>,
     growths: u32,
@@ -59,6 +61,7 @@ impl<K: Kmer> Table<K> {
         exchange: &mut dyn Exchange,
     ) -> Result<Self, Error> {
         let all = u64::from(exchange.owners());
+        let max_bytes = exchange.min(options.max_table_bytes)?;
         let (ranks, parts, exchange): (u32, u64, &mut dyn Exchange) = match is_shared {
             true => (exchange.owners(), 1, exchange),
             false => (1, all, &mut Alone),
@@ -74,18 +77,19 @@ impl<K: Kmer> Table<K> {
             counters,
             ranks,
             memory: options.memory,
-            max_bytes: options.max_table_bytes / parts,
+            max_bytes: max_bytes / parts,
             held: 0,
             new: 0,
             pending: Vec::new(),
+            is_full: false,
             beyond: HashMap::new(),
             growths: 0,
         })
     }
 
-    /// Counts k-mers. Those that find no room wait for the next growth.
+    /// Counts k-mers. Those that are refused wait for the end of the round.
     pub(super) fn add(&mut self, kmers: &[K]) -> Result<(), Error> {
-        let Self { counters, new, pending, beyond, .. } = self;
+        let Self { counters, new, pending, is_full, beyond, .. } = self;
         let max_count = counters.config().max_count();
         let store = |place: usize, outcome| match outcome {
             Outcome::Was(count) if count < max_count => {}
@@ -95,9 +99,26 @@ impl<K: Kmer> Table<K> {
                 }
             }
             Outcome::New => *new += 1,
-            Outcome::Full | Outcome::Unfinished => pending.extend(kmers.get(place)),
+            refused => {
+                *is_full |= refused == Outcome::Full;
+                pending.extend(kmers.get(place));
+            }
         };
         Ok(counters.run_all(kmers, |_| Action::Add(1), store)?)
+    }
+
+    /// Counts the k-mers that were refused. Those that are refused again need larger counters.
+    fn add_pending(&mut self) -> Result<(), Error> {
+        for _ in 0..MAX_RETRIES {
+            let pending = core::mem::take(&mut self.pending);
+            self.is_full = false;
+            self.add(&pending)?;
+            if self.pending.is_empty() || self.is_full {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
     }
 
     /// Returns whether this rank has inserted its share of the k-mers up to seven eighths of the buckets.
@@ -124,9 +145,7 @@ impl<K: Kmer> Table<K> {
     ) -> Result<(), Error> {
         // Each iteration but the last grows the counters.
         loop {
-            // A k-mer may also have met one that another rank was inserting.
-            let pending = core::mem::take(&mut self.pending);
-            self.add(&pending)?;
+            self.add_pending()?;
             self.held += exchange.sum(self.new)?;
             self.new = 0;
             let is_full = exchange.sum(self.pending.len() as u64)? > 0;
@@ -140,14 +159,17 @@ impl<K: Kmer> Table<K> {
         }
     }
 
-    /// Moves the counts to larger counters. Returns false if these cannot grow and need not.
+    /// Moves the counts to larger counters. Returns false if these cannot become twice as large and need not.
     fn grow(&mut self, is_full: bool, exchange: &mut dyn Exchange) -> Result<bool, Error> {
         let now = *self.counters.config();
-        let lines = (now.lines * GROWTH).min(self.max_bytes / LINE_BYTES);
+        let room = (self.max_bytes / LINE_BYTES).saturating_sub(now.lines);
+        let lines = (now.lines * GROWTH).min(room);
+        if !is_full && lines < 2 * now.lines {
+            return Ok(false);
+        }
         if lines <= now.lines {
             let (held, bytes) = (self.held, now.lines * LINE_BYTES);
-            let most = self.max_bytes.max(bytes);
-            return if is_full { Err(Error::Full { held, bytes, most }) } else { Ok(false) };
+            return Err(Error::Full { held, bytes, most: self.max_bytes });
         }
         let mut next = open(config(lines, now.key_bits), self.memory, exchange)?;
         let (mut kmers, mut counts) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
@@ -207,12 +229,7 @@ impl<K: Kmer> Table<K> {
         exchange: &mut dyn Exchange,
     ) -> Result<Totals, Error> {
         self.gather_beyond(exchange)?;
-        let config = self.counters.config();
-        let mut totals = Totals {
-            growths: self.growths,
-            histogram: vec![0; MAX_HISTOGRAM + 1],
-            ..Totals::default()
-        };
+        let mut totals = Totals { histogram: vec![0; MAX_HISTOGRAM + 1], ..Totals::default() };
         let mut count = |count| {
             totals.histogram[place(count)] += 1;
             totals.distinct += 1;
@@ -221,19 +238,15 @@ impl<K: Kmer> Table<K> {
             true => self.counters.local_counts().for_each(&mut count),
             false => self.local().for_each(|(_, of_kmer)| count(of_kmer)),
         }
-        let parts = u64::from(exchange.owners() / self.ranks);
-        totals.table_bytes = config.lines * LINE_BYTES * parts;
+        let bytes = self.counters.config().lines * LINE_BYTES;
+        totals.table_bytes = exchange.sum(bytes)? / u64::from(self.ranks);
+        totals.growths = exchange.max(self.growths.into())?;
         totals.kmers = exchange.sum(kmers)?;
         totals.distinct = exchange.sum(totals.distinct)?;
-        let mine: Vec<u8> = totals.histogram.iter().flat_map(|of| of.to_le_bytes()).collect();
-        let mut all = vec![0; mine.len() * exchange.owners() as usize];
-        exchange.all_gather(&mine, &mut all)?;
-        totals.histogram.fill(0);
-        let (words, _) = all.as_chunks::<WORD_BYTES>();
-        for of_rank in words.chunks(MAX_HISTOGRAM + 1) {
-            let sums = totals.histogram.iter_mut().zip(of_rank);
-            sums.for_each(|(sum, word)| *sum += u64::from_le_bytes(*word));
-        }
+        let mine = (0..).zip(core::mem::take(&mut totals.histogram)).filter(|(_, of)| *of > 0);
+        let all = sums(mine, exchange)?;
+        totals.histogram =
+            (0..=MAX_HISTOGRAM as u128).map(|at| all.get(&at).copied().unwrap_or(0)).collect();
         Ok(totals)
     }
 }
@@ -284,9 +297,14 @@ impl<T: Transport, K: Kmer> Lanes<T, K> {
                 self.arrived.push(*kmer);
                 continue;
             }
-            // Each iteration counts what has arrived; a rank that has ended does not fill its lane.
+            let mut idle = 0;
+            // Each iteration counts what has arrived.
             while !self.aggregator.send(to, kmer)? {
                 self.receive(table)?;
+                idle += 1;
+                if idle > LANES.max_idle {
+                    return Err(OperationError::Undelivered.into());
+                }
             }
         }
         self.receive(table)

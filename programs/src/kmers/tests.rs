@@ -215,7 +215,7 @@ fn refuses_more_kmers_than_memory() {
     let options = Options { max_table_bytes: 1024, ..options(15, true) };
     let alone = &mut probeline::transport::Alone;
     let counted = run::<u64, probeline::shm::Engine>(&options, &inputs, None, alone, |_| ());
-    assert!(matches!(counted, Err(Error::Full { held: 64.., bytes: 1024, most: 1024 })));
+    assert!(matches!(counted, Err(Error::Full { held: 64.., bytes: 768, most: 1024 })));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::thread;
 use probeline_exchange::Thread;
 use probeline_pin::{HugePages, NodeId};
 use probeline_testing::TooManyOwners;
-use probeline_transport::{Alone, ExchangeError, MAX_OWNERS, Sizes, Transport};
+use probeline_transport::{Alone, Call, ExchangeError, MAX_OWNERS, Sizes, Term, Transport};
 
 use super::*;
 
@@ -119,27 +119,32 @@ fn the_engine_reports_a_refused_policy() {
     }
 }
 
-/// Observes or changes the bytes gathered in a call of [`Alone`].
-struct Meddling<F>(F, u32);
+/// Passes what the first call gathers to a function.
+struct Observed<F>(Thread, Option<F>);
 
-impl<F: FnMut(u32, &mut [u8])> Exchange for Meddling<F> {
+impl<F: FnOnce(&[u8])> Exchange for Observed<F> {
     fn me(&self) -> Owner {
-        Alone.me()
+        self.0.me()
     }
 
     fn owners(&self) -> u32 {
-        Alone.owners()
+        self.0.owners()
+    }
+
+    fn calls(&self) -> u64 {
+        self.0.calls()
     }
 
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        Alone.all_gather(mine, all)?;
-        (self.0)(self.1, all);
-        self.1 += 1;
+        self.0.all_gather(mine, all)?;
+        if let Some(observe) = self.1.take() {
+            observe(all);
+        }
         Ok(())
     }
 
-    fn barrier(&mut self) -> Result<(), ExchangeError> {
-        Alone.barrier()
+    fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
+        self.0.reduce(call, terms)
     }
 }
 
@@ -157,7 +162,7 @@ fn first_info(all: &[u8]) -> ConnectionInfo {
 
 /// Maps a peer's window after `change` of its connection info; returns the error.
 fn map_changed(change: impl Fn(&mut ConnectionInfo)) -> OpenError {
-    let own = small().create(1).unwrap();
+    let own = small().create(2).unwrap();
     let mut theirs = own.info;
     change(&mut theirs);
     Window::of_peer(Owner(1), &theirs).unwrap_err()
@@ -183,17 +188,20 @@ fn memory_of_another_file_is_refused() {
 fn peers_map_the_memory_by_its_record_and_its_file_is_closed() {
     let mut file = (String::new(), 0);
     let inode = |path: &str| fs::metadata(path).map_or(0, |file| file.ino());
-    let look = |call, all: &mut [u8]| {
-        if call == 0 {
-            let info = first_info(all);
-            let path = format!("/proc/{}/fd/{}", info.pid, info.fd);
-            file = (path.clone(), inode(&path));
-            let peer = Window::of_peer(Owner(1), &info).unwrap();
-            assert!(peer.is_alive());
-            peer.words()[3].store(7, SeqCst);
-        }
+    let look = |all: &[u8]| {
+        let info = first_info(all);
+        let path = format!("/proc/{}/fd/{}", info.pid, info.fd);
+        file = (path.clone(), inode(&path));
+        let peer = Window::of_peer(Owner(1), &info).unwrap();
+        assert!(peer.is_alive());
+        peer.words()[3].store(7, SeqCst);
     };
-    let engine = small().open(&mut Meddling(look, 0)).unwrap();
+    let mut jobs = probeline_exchange::threads(2).into_iter();
+    let [first, mut second] = core::array::from_fn(|_| jobs.next().unwrap());
+    let engine = thread::scope(|scope| {
+        scope.spawn(move || drop(small().open(&mut second).unwrap()));
+        small().open(&mut Observed(first, Some(look))).unwrap()
+    });
     assert_eq!(engine.window()[3].load(SeqCst), 7);
     assert_eq!(engine.window().len(), 64);
     let (path, opened) = file;
