@@ -261,7 +261,7 @@ mod tests {
     fn every_command_with_ranks_has_a_place_for_its_options() {
         for command in commands_of_jobs() {
             let name = command.get_name();
-            let line = ["probeline", name].iter().chain(input(name));
+            let line = [&["probeline", name], input(name)].concat();
             let matches = Cli::command().try_get_matches_from(line).unwrap();
             let mut cli = Cli::from_arg_matches(&matches).unwrap();
             assert!(cli.command.job().is_some(), "{command}");
