@@ -40,8 +40,9 @@ use cli::{GlobalArgs, JobArgs};
 use failure::Result;
 use options::Options;
 use scenario::{
-    bench_map, compare, completions, contigs, doctor, explore, kmers, latency as bench_latency,
-    limits, report as page, roundtrips, simulate, surrogate, throughput, topology, tune,
+    bale, bench_map, compare, completions, contigs, doctor, explore, isx, kmers,
+    latency as bench_latency, limits, report as page, roundtrips, simulate, surrogate, throughput,
+    topology, tune,
 };
 use tuning_file::TuningFile;
 
@@ -80,6 +81,12 @@ enum Command {
     /// Count the k-mers of FASTA and FASTQ files
     #[command(mut_arg("tuning", without_a_table), mut_arg("seed", without_a_table))]
     Kmers(kmers::KmersArgs),
+    /// Sort random integers over all ranks, as the benchmark ISx
+    #[command(mut_arg("tuning", without_a_table), mut_arg("table_size_asked", without_a_table))]
+    Isx(isx::IsxArgs),
+    /// Run an irregular kernel of the benchmark suite bale, and verify its result
+    #[command(mut_arg("tuning", without_a_table), mut_arg("table_size_asked", without_a_table))]
+    Bale(bale::BaleArgs),
     /// Simulate reactive transport, with the map as a cache of its chemistry
     #[command(mut_arg("tuning", without_a_table))]
     Surrogate(surrogate::SurrogateArgs),
@@ -165,6 +172,8 @@ impl Command {
             Self::Contigs(args) => Some(&mut args.job),
             Self::Kmers(args) => Some(&mut args.job),
             Self::Surrogate(args) => Some(&mut args.job),
+            Self::Isx(args) => Some(&mut args.job),
+            Self::Bale(args) => Some(&mut args.job),
             Self::Tune(args) => Some(&mut args.job),
             Self::Simulate(_)
             | Self::Report(_)
@@ -194,6 +203,8 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Contigs(args) => contigs::run(args),
         Command::Kmers(args) => kmers::run(args),
         Command::Surrogate(args) => surrogate::run(args),
+        Command::Isx(args) => isx::run(args),
+        Command::Bale(args) => bale::run(args),
         Command::Simulate(args) => simulate::run(args),
         Command::Tune(args) => tune::run(args),
         Command::Report(args) => page::run(&args),

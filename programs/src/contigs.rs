@@ -158,7 +158,8 @@ fn find<M: Transport, K: Kmer>(
     }
     let found = exchange.sum(paths.kmers)?;
     if found != kmers {
-        return Err(Error::Lost { kmers, found });
+        let wrong = format!("the unitigs have {found} k-mers, and the graph has {kmers}");
+        return Err(Error::Wrong(wrong));
     }
     paths.totals(kmers, exchange)
 }

@@ -62,14 +62,9 @@ pub enum Error {
         /// The most bytes allowed, also while k-mers move to a larger table.
         most: u64,
     },
-    /// The unitigs do not have each k-mer once.
-    #[error("the unitigs have {found} k-mers, and the graph has {kmers}: report this as a defect")]
-    Lost {
-        /// K-mers of the graph.
-        kmers: u64,
-        /// K-mers of the unitigs.
-        found: u64,
-    },
+    /// A result is wrong.
+    #[error("{0}: report this as a defect")]
+    Wrong(String),
     /// A parameter is not possible.
     #[error("{0}")]
     Parameter(String),

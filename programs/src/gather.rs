@@ -44,6 +44,14 @@ pub(crate) fn sums(
     Ok(sums)
 }
 
+/// Returns this rank's first number if ranks number things one after the other, and how many all have.
+pub(crate) fn numbering(mine: u64, exchange: &mut dyn Exchange) -> Result<(u64, u64), Error> {
+    let mut all = vec![0; 8 * exchange.owners() as usize];
+    exchange.all_gather(&mine.to_le_bytes(), &mut all)?;
+    let numbers = || all.as_chunks::<8>().0.iter().map(|number| u64::from_le_bytes(*number));
+    Ok((numbers().take(exchange.me().0 as usize).sum(), numbers().sum()))
+}
+
 /// Writes a file of a header and the parts of all ranks, in the order of ranks. It has another name until it is
 /// complete.
 pub(crate) fn write_parts(
@@ -55,14 +63,8 @@ pub(crate) fn write_parts(
 ) -> Result<(), Error> {
     let failed = |source| Error::Write { path: path.to_owned(), source };
     let is_first = exchange.me().0 == 0;
-    let mut lengths = vec![0; 8 * exchange.owners() as usize];
-    exchange.all_gather(&mine.to_le_bytes(), &mut lengths)?;
-    let (lengths, _) = lengths.as_chunks::<8>();
-    let end = |ranks: usize| {
-        let parts = lengths.iter().take(ranks).map(|len| u64::from_le_bytes(*len));
-        header.len() as u64 + parts.sum::<u64>()
-    };
-    let expected = end(lengths.len());
+    let (start, end) = numbering(mine, exchange)?;
+    let expected = header.len() as u64 + end;
     if fs::metadata(path).is_ok_and(|old| !old.is_file()) {
         return Err(failed(io::Error::other("it is no regular file")));
     }
@@ -79,7 +81,7 @@ pub(crate) fn write_parts(
         opened => opened.map_err(failed)?,
     };
     let written = || {
-        file.seek(SeekFrom::Start(end(exchange.me().0 as usize)))?;
+        file.seek(SeekFrom::Start(header.len() as u64 + start))?;
         let mut buffer = BufWriter::with_capacity(1 << 20, &file);
         write(&mut buffer)?;
         buffer.flush()

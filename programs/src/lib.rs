@@ -3,11 +3,15 @@
 //!
 //! - [`kmers`]: counts the k-mers of DNA sequences.
 //! - [`contigs`]: finds the unitigs of DNA sequences.
+//! - [`isx`]: sorts integers, as the benchmark ISx.
+//! - [`bale`]: irregular kernels, as the benchmark suite bale.
 #![forbid(unsafe_code)]
 
+pub mod bale;
 pub mod contigs;
 mod error;
 mod gather;
+pub mod isx;
 mod kmer;
 pub mod kmers;
 pub mod sequences;

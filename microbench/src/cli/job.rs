@@ -121,6 +121,14 @@ impl JobArgs {
         self.check_table_size(launched, chunk_buckets)
     }
 
+    /// As [`settle`](Self::settle), for a command without a table.
+    pub(crate) fn settle_without_table(&mut self) -> Result<()> {
+        if self.table_size_asked.is_some() {
+            return Err(Failure::usage("--table-size is not for this command: leave it out"));
+        }
+        self.settle(Size::mib(1), Size::mib(1), &[])
+    }
+
     /// Resolves the number of ranks. Returns the launcher's information if one started several.
     fn settle_ranks(&mut self) -> Result<Option<Launch>> {
         let two_nodes = self.nodes.two_nodes.is_some();

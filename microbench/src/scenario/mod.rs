@@ -1,11 +1,13 @@
 //! The subcommands. Each module has the options, the work, the rows and the output of one.
 
+pub(crate) mod bale;
 pub(crate) mod bench_map;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod contigs;
 pub(crate) mod doctor;
 pub(crate) mod explore;
+pub(crate) mod isx;
 pub(crate) mod kmers;
 pub(crate) mod latency;
 pub(crate) mod limits;

@@ -1,0 +1,226 @@
+//! The irregular kernels of the benchmark suite bale: histogram, index gather, random permutation, topological
+//! sort and triangle counting, each with the suite's own verification.
+//!
+//! All of them operate in batches on words that are distributed over the ranks, by one-sided operations or by
+//! messages in blocks ([`Access`]). Their guide is `docs/bale.md`.
+
+mod permutation;
+#[cfg(test)]
+mod tests;
+mod topological;
+mod triangles;
+mod words;
+
+use fastrand::Rng;
+use probeline::transport::{Exchange, Sizes, Transport};
+
+pub use self::triangles::{Graph, Stars};
+pub use self::words::Access;
+use self::words::{Action, Words};
+use crate::Error;
+
+/// A kernel and its size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// Adds 1 to random words.
+    Histogram {
+        /// Words of a rank.
+        words: u64,
+        /// Adds of a rank.
+        updates: u64,
+    },
+    /// Reads random words.
+    IndexGather {
+        /// Words of a rank.
+        words: u64,
+        /// Reads of a rank.
+        reads: u64,
+    },
+    /// Permutes numbers: each is thrown at random places of twice as many until it meets a free one.
+    Permutation {
+        /// Numbers of a rank.
+        len: u64,
+    },
+    /// Finds the permutations of rows and columns that make a sparse matrix triangular again.
+    TopologicalSort {
+        /// Rows of a rank.
+        rows: u64,
+        /// Nonzero elements of a row, its diagonal element not counted, on average.
+        degree: u64,
+    },
+    /// Counts the triangles of a graph.
+    Triangles(Graph),
+}
+
+impl Kernel {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub fn check(&self, ranks: u32) -> Result<(), Error> {
+        let ranks = u64::from(ranks);
+        let (part, operations) = match self {
+            Self::Histogram { words, updates } => (*words, *updates),
+            Self::IndexGather { words, reads } => (*words, *reads),
+            Self::Permutation { len } => (*len, 1),
+            Self::TopologicalSort { rows, degree } => (*rows, *degree),
+            Self::Triangles(graph) => return graph.check(ranks),
+        };
+        let most = (u64::from(u32::MAX) / ranks).min(MAX_PART);
+        if !(1..=most).contains(&part) || operations > MAX_PART {
+            return Err(Error::Parameter(format!(
+                "a rank has {part} elements and {operations} operations on them, and must have 1 to {most} and \
+                 up to {MAX_PART}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Returns the words of all ranks.
+    fn words(&self, ranks: u64) -> u64 {
+        match self {
+            Self::Histogram { words, .. } | Self::IndexGather { words, .. } => words * ranks,
+            Self::Permutation { len } => permutation::words(len * ranks),
+            Self::TopologicalSort { rows, .. } => topological::words(rows * ranks, ranks),
+            Self::Triangles(graph) => graph.words(ranks),
+        }
+    }
+
+    /// Returns the sizes of the engine of a job of this many ranks.
+    #[must_use]
+    pub fn sizes(&self, access: Access, ranks: u32) -> Sizes {
+        words::sizes(access, self.words(ranks.into()), ranks)
+    }
+}
+
+/// The most elements of a rank.
+const MAX_PART: u64 = 1 << 32;
+
+/// The result of a kernel, the same on all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Operations of all ranks: adds, reads, throws, nonzero elements of the matrix or edges of the graph.
+    pub operations: u64,
+    /// Rounds in which all ranks wait for each other.
+    pub rounds: u64,
+    /// Triangles of a graph.
+    pub triangles: Option<u64>,
+    /// Nanoseconds of the kernel by the clock of rank 0, without input and verification.
+    pub ns: u64,
+}
+
+/// Runs a kernel together with all other ranks, and verifies its result. `engine` has [`Kernel::sizes`], and `now_ns`
+/// returns the time on its clock.
+///
+/// # Errors
+/// [`Error::Wrong`] if the result is wrong; [`Error::Parameter`]; or a rank failed.
+pub fn run<T: Transport>(
+    kernel: &Kernel,
+    access: Access,
+    seed: u64,
+    engine: T,
+    now_ns: fn(&T) -> u64,
+    exchange: &mut dyn Exchange,
+) -> Result<Outcome, Error> {
+    kernel.check(exchange.owners())?;
+    let words = Words::open(access, kernel.words(exchange.owners().into()), engine, exchange)?;
+    let random = Rng::with_seed(seed.wrapping_mul(1 << 16).wrapping_add(exchange.me().0.into()));
+    let mut bench = Bench { words, random, now_ns, exchange };
+    match kernel {
+        Kernel::Histogram { words, updates } => bench.histogram(*words, *updates),
+        Kernel::IndexGather { words, reads } => bench.index_gather(*words, *reads),
+        Kernel::Permutation { len } => permutation::run(&mut bench, *len),
+        Kernel::TopologicalSort { rows, degree } => topological::run(&mut bench, *rows, *degree),
+        Kernel::Triangles(graph) => triangles::run(&mut bench, graph),
+    }
+}
+
+/// What all kernels use.
+struct Bench<'e, T> {
+    words: Words<T>,
+    random: Rng,
+    now_ns: fn(&T) -> u64,
+    exchange: &'e mut dyn Exchange,
+}
+
+impl<T: Transport> Bench<'_, T> {
+    fn me(&self) -> u64 {
+        self.exchange.me().0.into()
+    }
+
+    fn ranks(&self) -> u64 {
+        self.exchange.owners().into()
+    }
+
+    /// Waits for all ranks, and returns the time.
+    fn now_ns(&mut self) -> Result<u64, Error> {
+        self.exchange.barrier()?;
+        Ok((self.now_ns)(self.words.transport()))
+    }
+
+    /// Returns the outcome of a kernel that began at this time and ends now.
+    fn outcome(&mut self, begun_ns: u64, operations: u64, rounds: u64) -> Result<Outcome, Error> {
+        let ns = self.now_ns()?.saturating_sub(begun_ns);
+        let operations = self.exchange.sum(operations)?;
+        Ok(Outcome { operations, rounds, triangles: None, ns })
+    }
+
+    fn sum(&mut self, mine: u64) -> Result<u64, Error> {
+        Ok(self.exchange.sum(mine)?)
+    }
+
+    /// Fails on all ranks if one has found something wrong.
+    fn verify(&mut self, wrong: u64, what: &str) -> Result<(), Error> {
+        match self.sum(wrong)? {
+            0 => Ok(()),
+            wrong => Err(Error::Wrong(format!("{wrong} {what}"))),
+        }
+    }
+
+    fn random_indices(&mut self, count: u64, below: u64) -> Vec<u64> {
+        (0..count).map(|_| self.random.u64(..below)).collect()
+    }
+
+    fn run_all(
+        &mut self,
+        indices: &[u64],
+        action: impl Fn(usize) -> Action,
+        store: impl FnMut(usize, u64),
+    ) -> Result<(), Error> {
+        self.words.run_all(indices, action, store, self.exchange)
+    }
+
+    fn change_all(
+        &mut self,
+        indices: &[u64],
+        action: impl Fn(usize) -> Action,
+    ) -> Result<(), Error> {
+        self.words.change_all(indices, action, self.exchange)
+    }
+
+    /// Adds 1 to random words; verified by taking all away again, which must leave 0.
+    fn histogram(&mut self, words: u64, updates: u64) -> Result<Outcome, Error> {
+        let indices = self.random_indices(updates, words * self.ranks());
+        let begun_ns = self.now_ns()?;
+        self.change_all(&indices, |_| Action::Add(1))?;
+        let outcome = self.outcome(begun_ns, updates, 1)?;
+        self.change_all(&indices, |_| Action::Add(u64::MAX))?;
+        let wrong = self.words.part(0..words).filter(|word| *word != 0).count();
+        self.verify(wrong as u64, "words have other counts than were added")?;
+        Ok(outcome)
+    }
+
+    /// Reads random words, each of which tells its index.
+    fn index_gather(&mut self, words: u64, reads: u64) -> Result<Outcome, Error> {
+        let (me, ranks) = (self.me(), self.ranks());
+        self.words.set_part(|place, _| !(place * ranks + me), self.exchange)?;
+        let indices = self.random_indices(reads, words * ranks);
+        let mut found = vec![0; indices.len()];
+        let begun_ns = self.now_ns()?;
+        self.run_all(&indices, |_| Action::Get, |nth, word| found[nth] = word)?;
+        let outcome = self.outcome(begun_ns, reads, 1)?;
+        let wrong = indices.iter().zip(&found).filter(|(index, word)| **word != !**index).count();
+        self.verify(wrong as u64, "words are not those of their indices")?;
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,75 @@
+use std::collections::BTreeSet;
+
+use probeline::exchange::threads;
+use probeline::shm::Builder;
+
+use super::*;
+
+fn run_on(kernel: &Kernel, access: Access, ranks: u32) -> Outcome {
+    let rank = |mut job: probeline::exchange::Thread| {
+        let engine = Builder::new(kernel.sizes(access, ranks)).open(&mut job).unwrap();
+        run(kernel, access, 5, engine, |_| 0, &mut job).unwrap()
+    };
+    std::thread::scope(|scope| {
+        let ranks: Vec<_> =
+            threads(ranks).into_iter().map(|job| scope.spawn(move || rank(job))).collect();
+        let all: Vec<_> = ranks.into_iter().map(|rank| rank.join().unwrap()).collect();
+        assert!(all.iter().all(|outcome| *outcome == all[0]), "{all:?}");
+        all[0]
+    })
+}
+
+#[test]
+fn kernels_verify_their_results() {
+    let random = Graph::Random { vertices: 200, degree: 8 };
+    for kernel in [
+        Kernel::Histogram { words: 100, updates: 3000 },
+        Kernel::IndexGather { words: 100, reads: 3000 },
+        Kernel::Permutation { len: 500 },
+        Kernel::TopologicalSort { rows: 300, degree: 6 },
+        Kernel::TopologicalSort { rows: 1, degree: 0 },
+        Kernel::Triangles(random),
+    ] {
+        for ranks in [1, 3] {
+            let [direct, aggregated] =
+                [Access::Direct, Access::Aggregated].map(|access| run_on(&kernel, access, ranks));
+            assert_eq!(direct.triangles, aggregated.triangles, "{kernel:?}");
+            assert!(direct.operations > 0);
+        }
+    }
+}
+
+/// Counts the triangles of products of stars one by one.
+#[test]
+fn products_of_stars_have_known_triangles() {
+    for (text, expected) in [("1:3x4x5", 287), ("2:3x4x5", 7), ("0:3x4", 0), ("1:7", 0)] {
+        let stars: Stars = text.parse().unwrap();
+        assert_eq!(stars.triangles(), expected, "{text}");
+        for ranks in [1, 2] {
+            let kernel = Kernel::Triangles(Graph::Stars(stars.clone()));
+            assert_eq!(run_on(&kernel, Access::Direct, ranks).triangles, Some(expected));
+        }
+    }
+    for wrong in ["3:4", "1:", "1:0", "1:3x", "4", "1:99999x99999x99999x99999x99999"] {
+        assert!(wrong.parse::<Stars>().is_err(), "{wrong}");
+    }
+}
+
+/// Compares the triangles of a random graph with those that three loops find.
+#[test]
+fn triangles_of_a_random_graph() {
+    let graph = Graph::Random { vertices: 60, degree: 9 };
+    let mut random = Rng::with_seed(5 << 16);
+    let mut edges = BTreeSet::new();
+    for vertex in 0..60 {
+        let mut lower = Vec::new();
+        graph.lower(vertex, 60, &mut random, &mut lower);
+        edges.extend(lower.iter().map(|other| (vertex, *other)));
+    }
+    let corners = edges.iter().flat_map(|(a, b)| (0..*b).map(move |c| (*a, *b, c)));
+    let expected =
+        corners.filter(|(a, b, c)| edges.contains(&(*a, *c)) && edges.contains(&(*b, *c)));
+    let expected = expected.count() as u64;
+    assert!(expected > 50);
+    assert_eq!(run_on(&Kernel::Triangles(graph), Access::Aggregated, 1).triangles, Some(expected));
+}

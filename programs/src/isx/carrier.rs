@@ -1,0 +1,200 @@
+//! What carries blocks of keys to the ranks of their ranges.
+
+use probeline::containers::aggregator::{self, Aggregator};
+use probeline::containers::queue::{self, Queue};
+use probeline::containers::{BatchError, OperationError};
+use probeline::transport::{Exchange, Owner, Sizes, Transport};
+
+use crate::Error;
+
+/// Keys of a block.
+pub(super) const BLOCK_KEYS: usize = 63;
+
+/// The number of keys, and the keys; 256 bytes. One without keys is the last one of a rank.
+pub(super) type Block = [u32; BLOCK_KEYS + 1];
+
+pub(super) const EMPTY: Block = [0; BLOCK_KEYS + 1];
+
+/// Returns the keys of a block.
+pub(super) fn keys(block: &Block) -> &[u32] {
+    block.get(1..=block[0] as usize).unwrap_or_default()
+}
+
+/// Adds a key to a block, which is not full.
+#[inline]
+pub(super) fn push(block: &mut Block, key: u32) {
+    block[0] += 1;
+    block[block[0] as usize % block.len()] = key;
+}
+
+/// Blocks in flight of a rank.
+const IN_FLIGHT: u32 = 32;
+/// Tries of a rank in a row that bring nothing: a minute or more.
+const MAX_IDLE: u64 = 1 << 30;
+/// 32 KiB of keys in a message, 256 KiB of a window for each pair of ranks.
+const LANES: aggregator::Config = aggregator::Config {
+    block: 128,
+    blocks: 8,
+    first_word: 0,
+    message_bytes: 0,
+    max_idle: MAX_IDLE,
+};
+/// Blocks that are pushed or popped together.
+const PUSHES: u32 = 64;
+/// 4 MiB of keys on each rank.
+const RINGS: queue::Config = queue::Config { in_flight: PUSHES, ..queue::Config::new(1 << 14) };
+
+/// What carries keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// A lane for each pair of ranks, of up to [`aggregator::MAX_RANKS`] ranks.
+    Lanes,
+    /// A queue on each rank, to which all push.
+    Queues,
+}
+
+pub(super) fn sizes(carrier: Carrier, ranks: u32) -> Sizes {
+    match carrier {
+        Carrier::Lanes => LANES.sizes::<Block>(ranks, IN_FLIGHT),
+        Carrier::Queues => RINGS.sizes::<Block>(ranks, IN_FLIGHT),
+    }
+}
+
+/// An open carrier.
+pub(super) enum Link<T> {
+    Lanes(Box<Aggregator<T, Vec<aggregator::Operation>, Block>>),
+    Queues(Box<Queues<T>>),
+}
+
+/// Queues, with the blocks that wait to be pushed to each.
+pub(super) struct Queues<T> {
+    queue: Queue<T, Vec<queue::Operation<Block>>, Block>,
+    me: Owner,
+    waiting: Vec<Vec<Block>>,
+    /// Last blocks that have arrived.
+    ends: usize,
+}
+
+impl<T: Transport> Link<T> {
+    pub(super) fn open(
+        carrier: Carrier,
+        engine: T,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Self, Error> {
+        let in_flight = IN_FLIGHT as usize;
+        if carrier == Carrier::Lanes {
+            let operations = vec![aggregator::Operation::EMPTY; in_flight];
+            let lanes = Aggregator::open(engine, LANES, operations, exchange)?;
+            return Ok(Self::Lanes(Box::new(lanes)));
+        }
+        let operations = vec![queue::Operation::EMPTY; in_flight];
+        let waiting = vec![Vec::with_capacity(PUSHES as usize); exchange.owners() as usize];
+        let queue = Queue::open(engine, RINGS, operations, exchange)?;
+        Ok(Self::Queues(Box::new(Queues { queue, me: exchange.me(), waiting, ends: 0 })))
+    }
+
+    pub(super) fn transport(&self) -> &T {
+        match self {
+            Self::Lanes(lanes) => lanes.transport(),
+            Self::Queues(queues) => queues.queue.transport(),
+        }
+    }
+
+    /// Sends a block to another rank, and receives others while there is no room for it.
+    pub(super) fn send(
+        &mut self,
+        to: Owner,
+        block: &Block,
+        receive: &mut impl FnMut(&Block),
+    ) -> Result<(), Error> {
+        let lanes = match self {
+            Self::Queues(queues) => return queues.send(to, block, receive),
+            Self::Lanes(lanes) => lanes,
+        };
+        for _ in 0..MAX_IDLE {
+            if lanes.send(to, block)? {
+                return Ok(());
+            }
+            lanes.progress(|_, block| receive(&block))?;
+        }
+        Err(OperationError::Undelivered.into())
+    }
+
+    /// Receives all blocks that were sent to this rank, when all ranks call it.
+    pub(super) fn finish(
+        &mut self,
+        exchange: &mut dyn Exchange,
+        receive: &mut impl FnMut(&Block),
+    ) -> Result<(), Error> {
+        match self {
+            Self::Lanes(lanes) => Ok(lanes.flush(exchange, |_, block| receive(&block))?),
+            Self::Queues(queues) => {
+                let finished = queues.finish(receive);
+                exchange.barrier()?;
+                finished
+            }
+        }
+    }
+}
+
+impl<T: Transport> Queues<T> {
+    fn send(
+        &mut self,
+        to: Owner,
+        block: &Block,
+        receive: &mut impl FnMut(&Block),
+    ) -> Result<(), Error> {
+        let waiting = &mut self.waiting[to.0 as usize];
+        waiting.push(*block);
+        if waiting.len() < PUSHES as usize { Ok(()) } else { self.push(to, receive) }
+    }
+
+    /// Pushes the blocks that wait, and pops others while the ring is full.
+    fn push(&mut self, to: Owner, receive: &mut impl FnMut(&Block)) -> Result<(), Error> {
+        let mut blocks = core::mem::take(&mut self.waiting[to.0 as usize]);
+        let mut pushed = 0;
+        for _ in 0..MAX_IDLE {
+            pushed += self.queue.push_batch(to, &blocks[pushed..])?;
+            self.pop(receive)?;
+            if pushed == blocks.len() {
+                blocks.clear();
+                self.waiting[to.0 as usize] = blocks;
+                return Ok(());
+            }
+        }
+        Err(OperationError::Undelivered.into())
+    }
+
+    /// Pops the blocks that have arrived, a batch at most.
+    fn pop(&mut self, receive: &mut impl FnMut(&Block)) -> Result<(), Error> {
+        let mut popped = [EMPTY; PUSHES as usize];
+        let count = match self.queue.pop_batch(self.me, &mut popped) {
+            // The rank that pushes has its ticket, and writes the block next.
+            Err(BatchError::Operation(OperationError::Unfinished { .. })) => 0,
+            count => count?,
+        };
+        for block in popped.iter().take(count) {
+            self.ends += usize::from(keys(block).is_empty());
+            receive(block);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, receive: &mut impl FnMut(&Block)) -> Result<(), Error> {
+        let me = self.me;
+        let others = || (0..).map(Owner).filter(move |owner| *owner != me);
+        let count = self.waiting.len() - 1;
+        for to in others().take(count) {
+            self.waiting[to.0 as usize].push(EMPTY);
+            self.push(to, receive)?;
+        }
+        for _ in 0..MAX_IDLE {
+            if self.ends == count {
+                self.ends = 0;
+                return Ok(());
+            }
+            self.pop(receive)?;
+        }
+        Err(OperationError::Undelivered.into())
+    }
+}
