@@ -87,6 +87,18 @@ contigs *args:
 kmers *args:
     cargo run --release --quiet -- kmers "$@"
 
+# Sort random integers over all ranks, as the benchmark ISx
+isx *args:
+    cargo run --release --quiet -- isx "$@"
+
+# The sort of isx and one with MPI_Alltoallv, by turns (just bench-isx ROUNDS); wants libopenmpi-dev
+bench-isx rounds="5":
+    programs/bench-isx "$@"
+
+# Irregular kernels: histogram, index-gather, randperm, toposort, triangles; --aggregated
+bale kernel="histogram" *args:
+    cargo run --release --quiet -- bale "$@"
+
 # Reactive transport with the map as a cache of its chemistry: hit rate, time and error by digits
 surrogate *args:
     cargo run --release --quiet -- surrogate "$@"

@@ -181,6 +181,7 @@ mod tests {
         match command {
             "explore" => &["fms:2"],
             "kmers" | "contigs" => &["reads.fa"],
+            "bale" => &["histogram"],
             _ => &[],
         }
     }

@@ -200,7 +200,7 @@ pub(crate) mod tests {
 
     /// Candidate values for options without a list of possible values; each such option accepts at
     /// least two of them.
-    const VALUES: [&str; 12] = [
+    const VALUES: [&str; 14] = [
         "1",
         "2",
         "8",
@@ -213,6 +213,8 @@ pub(crate) mod tests {
         "mpich=a",
         "rank.read_ns=7",
         "rank.read_ns=9",
+        "1:3x4",
+        "2:3x4",
     ];
 
     /// Returns arguments that give this option, each with a different value.

@@ -124,14 +124,14 @@ struct Bench {
 pub(crate) fn run(mut args: BaleArgs) -> Result<()> {
     let kernel = args.kernel()?;
     args.job.settle_without_table()?;
-    kernel.check(args.job.ranks)?;
+    kernel.check(args.job.ranks).map_err(|error| Failure::usage(error.to_string()))?;
     let bench = Bench { args, kernel };
     let Some((mut report, files, row)) = report_job("bale", &bench.args.job, &bench)? else {
         return Ok(());
     };
     let BaleArgs { size, operations, degree, .. } = bench.args;
     for (name, value) in [("size", size), ("operations", operations), ("degree", degree)] {
-        value.into_iter().for_each(|value| report.parameter(name, value));
+        report.parameter(name, value);
     }
     let BaleRow { kernel, operations, seconds, operations_per_s, .. } = &row;
     let triangles = row.triangles.map(|count| format!("{} triangles, ", thousands(count)));

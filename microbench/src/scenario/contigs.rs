@@ -79,10 +79,11 @@ pub(crate) fn run(mut args: ContigsArgs) -> Result<()> {
     }
     let kmers = args.sequences.options(true, &args.job)?;
     let options = Options { kmers, min_count: args.min_count };
-    match args.sequences.is_narrow() {
-        true => options.check::<u64>()?,
-        false => options.check::<u128>()?,
-    }
+    let checked = match args.sequences.is_narrow() {
+        true => options.check::<u64>(),
+        false => options.check::<u128>(),
+    };
+    checked.map_err(|error| Failure::usage(error.to_string()))?;
     let search = Search { args, inputs, options };
     let Some((mut report, files, row)) = report_job("contigs", &search.args.job, &search)? else {
         return Ok(());

@@ -27,6 +27,7 @@ pub(super) const CASES: &[Case] = &[
     Case::test(Layer::Two, "bench_latency_on_two_nodes", two_nodes).needs(PROBELINE),
     Case::test(Layer::Two, "bench_map_on_two_machines", bench_map).needs(PROBELINE),
     Case::test(Layer::Two, "kmers_and_contigs_on_two_machines", kmers).needs(PROBELINE),
+    Case::test(Layer::Two, "isx_and_bale_on_two_machines", isx_and_bale).needs(PROBELINE),
     Case::test(Layer::Two, "surrogate_on_two_machines", surrogate).needs(PROBELINE),
     Case::test(Layer::Icount, "find_or_put_is_near_its_floor", near_the_floor).needs(PROBELINE),
     Case::test(Layer::Two, "tune_over_soft_roce", |testbed| {
@@ -108,6 +109,25 @@ fn kmers(testbed: &Testbed) -> Result<()> {
     let arguments = format!("contigs $SHARE/reads.fa {}", options.replace("16", "17"));
     let output = Ranks::start(testbed, "probeline", 2, &arguments)?.finish()?;
     ensure!(output.contains("3 unitigs of 35 17-mers"), "{output}");
+    Ok(())
+}
+
+/// Sorts by both carriers, and runs kernels, which verify their results.
+fn isx_and_bale(testbed: &Testbed) -> Result<()> {
+    for (arguments, expected) in [
+        ("isx --keys 20000", "40,000 keys sorted"),
+        ("isx --keys 2000 --carrier queues", "4,000 keys sorted"),
+        ("bale histogram --size 100 --operations 500", "1,000 operations"),
+        ("bale index-gather --size 100 --operations 2000 --aggregated", "4,000 operations"),
+        ("bale randperm --size 200", "the result is right"),
+        ("bale toposort --size 60 --degree 4 --aggregated", "the result is right"),
+        ("bale triangles --kron 1:3x4x5", "287 triangles"),
+        ("bale triangles --kron 1:3x4x5 --aggregated", "287 triangles"),
+    ] {
+        let arguments = format!("{arguments} --transport verbs --allow-remote --pin none");
+        let output = Ranks::start(testbed, "probeline", 2, &arguments)?.finish()?;
+        ensure!(output.contains(expected), "{arguments}: {output}");
+    }
     Ok(())
 }
 
