@@ -8,7 +8,6 @@ use probeline_doctor::Finding;
 use probeline_results::{Note, Row, SCHEMA, printable};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::cli::{JobArgs, OutputArgs};
 use crate::failure::{Failure, Result};
@@ -52,9 +51,6 @@ pub(crate) struct RunReport<R: Row> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) candidates: Vec<Value>,
     pub(crate) rows: Vec<R>,
-    /// The fields of the grid that `surrogate` simulated.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) pictures: Vec<Box<RawValue>>,
     pub(crate) notes: Vec<Note>,
 }
 
@@ -79,7 +75,6 @@ impl<R: Row> RunReport<R> {
             transport: Vec::new(),
             columns: Vec::new(),
             candidates: Vec::new(),
-            pictures: Vec::new(),
             rows: Vec::new(),
             notes: Vec::new(),
         }

@@ -122,20 +122,6 @@ fn the_cache_pays_at_every_number_of_ranks() {
     }
 }
 
-/// A page with the pictures.
-#[test]
-fn the_report_has_pictures() {
-    let report = reported(&[&["surrogate"][..], &SMALL, &["--digits", "3,5"]].concat());
-    let pictures = report.json["pictures"].as_array().unwrap();
-    // Six fields, without the cache and with the fewest digits.
-    assert_eq!(pictures.len(), 12);
-    let dolomite = pictures.iter().find(|picture| picture["field"] == "dolomite").unwrap();
-    let values = dolomite["values"].as_array().unwrap();
-    assert_eq!((values.len(), values[0].as_array().unwrap().len()), (6, 12));
-    let most = values.iter().flat_map(|row| row.as_array().unwrap());
-    assert!(most.filter_map(Value::as_f64).fold(0.0, f64::max) > 1e-3);
-}
-
 #[test]
 fn sizes_that_do_not_fit_are_refused() {
     let said = run(&["surrogate", "--rows", "2", "--ranks", "3"]).failed_in_one_line();

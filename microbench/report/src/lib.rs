@@ -10,7 +10,6 @@ mod error;
 mod number;
 mod origin;
 mod page;
-mod picture;
 mod plot;
 mod run;
 mod slug;
@@ -23,7 +22,6 @@ pub use error::{Error, Problem};
 use probeline_results::printable;
 
 use chapter::Chapter;
-use picture::Picture;
 use plot::{Dashes, Plot};
 use run::Run;
 use slug::Slugs;
@@ -70,11 +68,7 @@ impl Report {
             // XML cannot represent most control characters (XML 1.0, 2.2).
             (plot.id.clone(), printable::lines(&svg).into_owned())
         };
-        let pictures = self.chapters.iter().flat_map(|chapter| &chapter.pictures);
-        let picture = |picture: &Picture| {
-            (picture.id.clone(), printable::lines(&picture.standalone()).into_owned())
-        };
-        self.plots().map(svg).chain(pictures.map(picture)).collect()
+        self.plots().map(svg).collect()
     }
 
     fn plots(&self) -> impl Iterator<Item = &Plot> {
@@ -124,8 +118,5 @@ fn name_plots(chapters: &mut [Chapter]) {
     let mut slugs = Slugs::default();
     for plot in chapters.iter_mut().flat_map(|chapter| &mut chapter.plots) {
         plot.id = slugs.take(&plot.id);
-    }
-    for picture in chapters.iter_mut().flat_map(|chapter| &mut chapter.pictures) {
-        picture.id = slugs.take(&picture.id);
     }
 }

@@ -442,7 +442,6 @@ proptest! {
         let rows = [rows, vec![shown()]].concat();
         let mut odd = run(command, "shm", json!({}), Value::from(rows));
         odd["candidates"] = odd["rows"].clone();
-        odd["pictures"] = odd["rows"].clone();
         let report = read(&scratch.runs(&[odd]));
         let report = report.unwrap();
         let page = report.html(TITLE);

@@ -169,8 +169,7 @@ mod tests {
     fn chapter(runs: &[Run]) -> Chapter {
         let (mut plots, mut missing) = (Vec::new(), Vec::new());
         throughput(runs, &mut plots, &mut missing);
-        let pictures = Vec::new();
-        Chapter { id: "", title: "", lead: String::new(), plots, pictures, missing }
+        Chapter { id: "", title: "", lead: String::new(), plots, missing }
     }
 
     fn speedup(chapter: &Chapter) -> Option<&Plot> {

@@ -11,7 +11,6 @@ mod throughput;
 
 use crate::distinct;
 use crate::origin::{Origins, transport};
-use crate::picture::Picture;
 use crate::plot::{Plot, Series, chunk_name};
 use crate::run::{Fields, Run};
 
@@ -20,7 +19,6 @@ pub(crate) struct Chapter {
     pub(crate) title: &'static str,
     pub(crate) lead: String,
     pub(crate) plots: Vec<Plot>,
-    pub(crate) pictures: Vec<Picture>,
     /// Plots that no run has data for, and the command that makes such a run.
     pub(crate) missing: Vec<String>,
 }
@@ -47,7 +45,7 @@ impl Chapter {
     ) -> Self {
         let plots: Vec<Plot> = plots.into_iter().collect();
         let missing = if plots.is_empty() { vec![missing.to_owned()] } else { Vec::new() };
-        Self { id, title, lead: lead.to_owned(), plots, pictures: Vec::new(), missing }
+        Self { id, title, lead: lead.to_owned(), plots, missing }
     }
 }
 

@@ -1,10 +1,6 @@
-//! Plots simulations of reactive transport with a cache: gain and error by digits, and pictures.
+//! Plots simulations of reactive transport with a cache: gain and error by digits.
 
-use serde_json::Value;
-
-use super::{Chapter, Sample, of, series_of_runs};
-use crate::origin::transport;
-use crate::picture::Picture;
+use super::{Chapter, Sample, series_of_runs};
 use crate::plot::{Guide, Kind, Plot, Series, Spec};
 use crate::run::Run;
 
@@ -12,7 +8,7 @@ const COMMANDS: [&str; 1] = ["surrogate"];
 
 pub(super) fn chapter(runs: &[Run]) -> Chapter {
     let plots = [gain(runs), hits(runs), errors(runs)];
-    let chapter = Chapter::new(
+    Chapter::new(
         [
             "surrogate",
             "A cache of chemistry",
@@ -22,16 +18,7 @@ pub(super) fn chapter(runs: &[Run]) -> Chapter {
         plots.into_iter().flatten(),
         "A cache of chemistry: no run of surrogate was given. `probeline surrogate --json FILE` writes \
          one.",
-    );
-    let pictures = of(runs, &COMMANDS).into_iter().flat_map(pictures).collect();
-    Chapter { pictures, ..chapter }
-}
-
-fn pictures(run: &Run) -> Vec<Picture> {
-    let given = run.more.get("pictures").and_then(Value::as_array);
-    let transport = transport(run);
-    let read = |given: &Value| Picture::read(given, &transport, run.number);
-    given.into_iter().flatten().filter_map(read).collect()
+    )
 }
 
 /// Returns the points of a field of the rows by digits.

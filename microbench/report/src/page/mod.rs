@@ -6,7 +6,6 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::chapter::Chapter;
 use crate::distinct;
-use crate::picture::Picture;
 use crate::plot::{Dashes, Plot, Table, draw, style_sheet};
 use crate::run::Run;
 
@@ -119,7 +118,6 @@ fn section(chapter: &Chapter, dashes: &Dashes) -> Markup {
             p.lead { (chapter.lead) }
             div.figures {
                 @for plot in &chapter.plots { (figure(plot, dashes)) }
-                @for one in &chapter.pictures { (picture(one)) }
             }
         }
     }
@@ -135,25 +133,6 @@ fn figure(plot: &Plot, dashes: &Dashes) -> Markup {
             details {
                 summary { "The numbers" }
                 (table(&plot.table))
-            }
-        }
-    }
-}
-
-fn picture(picture: &Picture) -> Markup {
-    html! {
-        figure id=(picture.id) {
-            h3 { (picture.title) }
-            div.plot { (picture.draw()) p.empty hidden { "Nothing is chosen." } }
-            ul.legend {
-                @for (level, name) in picture.legend() {
-                    li data-series="0" { (Picture::key(level)) (name) }
-                }
-            }
-            figcaption { (picture.caption) }
-            details {
-                summary { "The range of each row" }
-                (table(&picture.table()))
             }
         }
     }

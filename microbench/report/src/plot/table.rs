@@ -56,14 +56,4 @@ impl Table {
         });
         Self { head, rows: rows.collect() }
     }
-
-    /// Creates a table with a row for each name, with two values that belong to no series.
-    pub(crate) fn pairs(head: [&str; 3], rows: impl Iterator<Item = (String, [f64; 2])>) -> Self {
-        let row = |(name, values): (String, [f64; 2])| {
-            let values = values.map(|value| Cell::from(significant(value)));
-            core::iter::once(Cell::from(name)).chain(values).collect()
-        };
-        let head = head.map(|title| Cell::from(title.to_owned())).to_vec();
-        Self { head, rows: rows.map(row).collect() }
-    }
 }

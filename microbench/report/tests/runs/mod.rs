@@ -147,7 +147,7 @@ fn tune() -> Value {
     )
 }
 
-/// Creates a run of a simulation with a cache, with two pictures.
+/// Creates a run of a simulation with a cache.
 pub(crate) fn surrogate() -> Value {
     let row = |digits: Option<u32>| {
         let cached = |value: f64| digits.map(|digits| value * 10_f64.powi(-digits.cast_signed()));
@@ -157,11 +157,7 @@ pub(crate) fn surrogate() -> Value {
         })
     };
     let rows = [None, Some(3), Some(4), Some(6)].map(row);
-    let mut run = run("surrogate", "shm", json!({ "ranks": 2 }), json!(rows));
-    let values = json!([[0.0, 0.5, 1.0], [0.25, 0.25, 0.75]]);
-    let picture = |name: &str, values: &Value| json!({ "run": name, "field": "dolomite", "unit": "mmol/l", "values": values });
-    run["pictures"] = json!([picture("without the cache", &values), picture("3 digits", &values)]);
-    run
+    run("surrogate", "shm", json!({ "ranks": 2 }), json!(rows))
 }
 
 /// Creates a run of each command, and several to compare ranks. The last has findings.

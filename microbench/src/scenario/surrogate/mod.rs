@@ -12,10 +12,8 @@ use probeline::map::{Config, Map, Operation};
 use probeline::transport::{Exchange, Owner, Sizes};
 use probeline_reactive::{Flow, Grid, QUESTION, Question};
 use probeline_results::{Row, gather_values};
-use serde_json::value::to_raw_value;
 
 use self::chemistry::{Cache, Chemistry, Stored};
-use self::fields::Picture;
 use self::halo::{Halo, READ_WORDS};
 use self::rank::{Rank, Tally};
 use self::row::SurrogateRow;
@@ -46,7 +44,6 @@ const WAITS_FOR_CPUS: &str =
 /// What the ranks have simulated and counted.
 pub(crate) struct Simulated {
     rows: Vec<SurrogateRow>,
-    pictures: Vec<Picture>,
     waits_for_cpus: bool,
 }
 
@@ -120,7 +117,7 @@ pub(crate) fn run(mut args: SurrogateArgs) -> Result<()> {
     report.parameter("work_us", args.work_us());
     report.parameter("package", args.package);
     report.parameter("in_flight", args.in_flight);
-    let Simulated { rows, pictures, waits_for_cpus } = output;
+    let Simulated { rows, waits_for_cpus } = output;
     report.summary = SurrogateRow::summary(&rows, args.grid());
     if waits_for_cpus {
         report.summary.push(WAITS_FOR_CPUS.to_owned());
@@ -128,9 +125,6 @@ pub(crate) fn run(mut args: SurrogateArgs) -> Result<()> {
     report.notes = SurrogateRow::notes();
     report.notes.push(args.times_note().into());
     report.rows = rows;
-    for picture in pictures {
-        report.pictures.push(to_raw_value(&picture)?);
-    }
     report.publish(files)
 }
 
@@ -217,7 +211,6 @@ impl SurrogateArgs {
         let steps = runs.len() as u64 * u64::from(self.steps);
         let mut progress = Progress::new(steps, exchange.me() == Owner(0));
         let mut rows: Vec<SurrogateRow> = Vec::new();
-        let mut pictures = Vec::new();
         let mut reference = None;
         for digits in runs {
             let (rank, mut tally) = self.run_once(digits, cache, halo, &mut progress, exchange)?;
@@ -226,16 +219,12 @@ impl SurrogateArgs {
             let all = gather_values(exchange, &tally)?;
             let tally = all.into_iter().fold(Tally::default(), Tally::plus);
             rows.push(SurrogateRow::new(digits, self.job.ranks, &tally, rows.first()));
-            // Without rounding, and with the coarsest.
-            if digits.is_none() || digits == self.digits.iter().min().copied() {
-                pictures.extend(fields::pictures(&name(digits), &rank.samples(), exchange)?);
-            }
             reference.get_or_insert(fields);
         }
         // In virtual time, ranks do not wait.
         let waits_for_cpus =
             self.job.transport != TransportName::Sim && pinning::waits_for_cpus(exchange)?;
-        Ok(Simulated { rows, pictures, waits_for_cpus })
+        Ok(Simulated { rows, waits_for_cpus })
     }
 
     /// Runs the simulation once, with an empty cache if inputs are rounded.

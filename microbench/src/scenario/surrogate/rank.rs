@@ -8,7 +8,7 @@ use probeline_reactive::{Answer, Band, COMPONENTS, Cell, Flow, Grid, Question, W
 use serde::{Deserialize, Serialize};
 
 use super::chemistry::{Cache, Chemistry};
-use super::fields::{FIELD_COUNT, Sample, fields, is_sampled};
+use super::fields::{FIELD_COUNT, fields};
 use super::halo::Halo;
 use crate::failure::Result;
 
@@ -78,15 +78,6 @@ impl<'h> Rank<'h> {
     pub(super) fn fields(&self) -> Vec<[f64; FIELD_COUNT]> {
         let cells = self.band.cells().iter().zip(&self.answers);
         cells.map(|(cell, answer)| fields(cell, answer)).collect()
-    }
-
-    /// Returns the cells of the band that are in pictures.
-    pub(super) fn samples(&self) -> Vec<Sample> {
-        let columns = self.grid.columns;
-        let rows = self.fields();
-        let rows = self.band.rows().zip(rows.chunks(columns));
-        let rows = rows.filter(|(row, _)| is_sampled(*row, self.grid.rows));
-        rows.map(|(row, cells)| Sample::new(row, cells)).collect()
     }
 }
 
