@@ -34,6 +34,23 @@ fn a_repeat_ends_unitigs() {
     }
     assert_eq!(found.len(), 1);
     assert!(found.iter().flatten().any(|unitig| unitig == REPEAT), "{found:?}");
+    reported(&[&options[..], &["--ranks", "3", "--sorted"]].concat());
+    let text = fs::read_to_string(&out).unwrap();
+    let unitigs: Vec<_> = text.lines().skip(1).step_by(2).map(str::to_owned).collect();
+    assert!(
+        unitigs.is_sorted() && unitigs.iter().cloned().eq(found.first().unwrap().clone()),
+        "{text}"
+    );
+    assert!(text.starts_with(">0\n") && text.contains("\n>4\n"), "{text}");
+
+    // The same k-mers, as a file of the course CS267 has them.
+    let reads = fs::read_to_string(&fasta).unwrap();
+    let windows = reads.lines().filter(|line| !line.starts_with('>')).flat_map(|read| {
+        (0..read.len() - 10).map(move |at| format!("{} AC\n", &read[at..at + 11]))
+    });
+    fs::write(&fasta, windows.collect::<String>()).unwrap();
+    let row = &reported(&options).json["rows"][0];
+    assert_eq!(row["unitigs"].as_u64(), Some(5), "{row}");
     command("contigs", &options[1..], 1);
     let refused = run(&["contigs", fasta_name, "--transport", "sim"]);
     assert!(refused.code == Some(2) && refused.stderr.contains("shm, verbs or ucx"), "{refused:?}");

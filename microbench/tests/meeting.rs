@@ -444,8 +444,15 @@ fn a_killed_rank_is_named_by_all_others() {
 
 #[test]
 fn a_spawned_job_exits_if_any_rank_is_killed() {
-    for (victim, after_ms) in [(0, 305), (1, 300), (2, 318)] {
-        let job = Running::start(&mut probeline(&[&LONG[..], &["--ranks", "3"]].concat()));
+    let scratch = Scratch::new();
+    let reads = scratch.path("reads.fa");
+    fs::write(&reads, format!(">one\n{}\n", "GATTACACCGTA".repeat(100_000))).unwrap();
+    let kmers = [&["kmers"][..], &[&*reads; 500]].concat();
+    let bale = ["bale", "triangles", "--degree", "40", "--aggregated"];
+    for (command, victim, after_ms) in
+        [(&LONG[..], 0, 305), (&LONG, 1, 300), (&LONG, 2, 318), (&kmers, 1, 100), (&bale, 2, 100)]
+    {
+        let job = Running::start(&mut probeline(&[command, &["--ranks", "3"]].concat()));
         let pid = |rank| if rank == 0 { Some(job.pid()) } else { job.pid_of_rank(rank) };
         let all_reach = || (0..3).all(|rank| pid(rank).is_some_and(|pid| reaches(pid, 3)));
         assert!(wait_until(AT_ONCE, all_reach));

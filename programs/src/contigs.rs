@@ -14,11 +14,13 @@ mod graph;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
 use std::path::Path;
 
 use probeline::containers::small_map::{Action, Config, Operation, Outcome, SmallMapOf};
 use probeline::containers::{CollectiveError, Finder};
-use probeline::transport::{Exchange, Sizes, Transport};
+use probeline::transport::{Exchange, Owner, Sizes, Transport};
 
 use self::graph::{Graph, Node};
 use crate::Error;
@@ -96,11 +98,17 @@ impl Contigs {
         self.lines.split_inclusive(|byte| *byte == b'\n').map(|line| &line[..line.len() - 1])
     }
 
-    /// Writes the unitigs as FASTA, in no order. All ranks call it, with the same path.
+    /// Writes the unitigs as FASTA, in no order or in that of their bases. All ranks call it, with the same path.
+    /// Rank 0 has all unitigs in memory to sort them.
     ///
     /// # Errors
     /// As for [`kmers::write_text`].
-    pub fn write(&self, path: &Path, exchange: &mut dyn Exchange) -> Result<(), Error> {
+    pub fn write(
+        &self,
+        path: &Path,
+        is_sorted: bool,
+        exchange: &mut dyn Exchange,
+    ) -> Result<(), Error> {
         // A header is the number of the rank and that of the unitig on it.
         let me = exchange.me().0;
         let mut text = Vec::with_capacity(self.lines.len() * 5 / 4);
@@ -109,9 +117,30 @@ impl Contigs {
             text.extend_from_slice(unitig);
             text.push(b'\n');
         }
-        write_parts(path, &[], text.len() as u64, exchange, |file| {
-            std::io::Write::write_all(file, &text)
-        })
+        let text_len = text.len() as u64;
+        write_parts(path, &[], text_len, exchange, |file| file.write_all(&text))?;
+        if !is_sorted {
+            return Ok(());
+        }
+        // After the barrier, rank 0 has given the file its name.
+        exchange.barrier()?;
+        let unsorted = match exchange.me() {
+            Owner(0) => {
+                fs::read(path).map_err(|source| Error::Read { path: path.into(), source })?
+            }
+            _ => Vec::new(),
+        };
+        let lines = unsorted.split(|byte| *byte == b'\n');
+        let mut unitigs: Vec<&[u8]> =
+            lines.filter(|line| line.first().is_some_and(|first| *first != b'>')).collect();
+        unitigs.sort_unstable();
+        text.clear();
+        for (nth, unitig) in unitigs.iter().enumerate() {
+            text.extend_from_slice(format!(">{nth}\n").as_bytes());
+            text.extend_from_slice(unitig);
+            text.push(b'\n');
+        }
+        write_parts(path, &[], text.len() as u64, exchange, |file| file.write_all(&text))
     }
 }
 

@@ -1,4 +1,5 @@
-//! FASTA and FASTQ files, of which each rank reads a part in blocks.
+//! FASTA and FASTQ files, and files of k-mers as the assembly exercises of UC Berkeley's course CS267 have them, of
+//! which each rank reads a part in blocks.
 //!
 //! Each rank reads a range of bytes of each plain file; one rank reads a compressed file or a stream as a
 //! whole. Ranges and blocks are cut between records, or in the sequence of a long FASTA record: then the
@@ -30,6 +31,8 @@ const UNREADABLE: [(&[u8], &str); 3] =
 enum Format {
     Fasta,
     Fastq,
+    /// A line for each k-mer: its bases, a space or tab, and more.
+    Kmers,
 }
 
 /// The files of a job.
@@ -164,7 +167,11 @@ fn format(start: &[u8]) -> Result<Format, String> {
     match start.first() {
         Some(b'>') => Ok(Format::Fasta),
         Some(b'@') => Ok(Format::Fastq),
-        Some(_) => Err("is neither FASTA nor FASTQ, which begin with > or @".to_owned()),
+        Some(b'A' | b'C' | b'G' | b'T') => Ok(Format::Kmers),
+        Some(_) => {
+            Err("has neither FASTA nor FASTQ nor k-mers, which begin with >, @ or a base"
+                .to_owned())
+        }
         None => Err("is empty".to_owned()),
     }
 }
@@ -212,6 +219,9 @@ impl Cut {
             return Ok(Self { start, end: start, is_inside: false });
         }
         let line = line_start(file, at)?;
+        if format == Format::Kmers {
+            return Ok(Self { start: line, end: line, is_inside: false });
+        }
         let mut first = [0];
         file.read_exact_at(&mut first, line)?;
         if first == *b">" {
@@ -307,9 +317,22 @@ impl Blocks {
     ) -> Result<Option<u64>, Error> {
         let Some(read) = self.read_block()? else { return Ok(None) };
         let block = &self.buffer[..self.next];
+        if self.format == Format::Kmers {
+            for line in block.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                let kmer = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+                if kmer.len() != self.k as usize {
+                    let text = String::from_utf8_lossy(line);
+                    let what =
+                        format!("line {text:?} has no k-mer of {} bases and a space", self.k);
+                    return Err(problem(&self.path, what));
+                }
+                found(kmer)?;
+            }
+            return Ok(Some(read));
+        }
         let mut records: Box<dyn FastxReader> = match self.format {
-            Format::Fasta => Box::new(FastaReader::new(block)),
             Format::Fastq => Box::new(FastqReader::new(block)),
+            _ => Box::new(FastaReader::new(block)),
         };
         while let Some(record) = records.next() {
             match record {
@@ -358,6 +381,9 @@ impl Blocks {
             let lines = buffer.iter().filter(|byte| **byte == b'\n').count();
             let mut ends = (0..buffer.len()).rev().filter(|at| buffer[*at] == b'\n');
             return if lines < 4 { None } else { ends.nth(lines % 4).map(|end| end + 1) };
+        }
+        if self.format == Format::Kmers {
+            return buffer.iter().rposition(|byte| *byte == b'\n').map(|end| end + 1);
         }
         let starts = |pair: &[u8]| pair == b"\n>";
         if let Some(end) = buffer.windows(2).rposition(starts) {

@@ -35,9 +35,13 @@ pub(crate) struct ContigsArgs {
     #[arg(long, value_name = "N", default_value_t = 2)]
     min_count: u64,
 
-    /// Write the unitigs as FASTA, in no order
+    /// Write the unitigs as FASTA, in no order unless --sorted is given
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
+
+    /// Write the unitigs in the order of their bases, which rank 0 sorts in its memory
+    #[arg(long, requires = "out")]
+    sorted: bool,
 
     // Last, because its headings in the help apply to all options after them.
     #[command(flatten)]
@@ -136,7 +140,7 @@ impl Search {
         drop(progress);
         let seconds = (engine.now_ns() - start_ns) as f64 / 1e9;
         if let Some(path) = &self.args.out {
-            found.write(path, exchange)?;
+            found.write(path, self.args.sorted, exchange)?;
         }
         let Totals { kmers, unitigs, cycles, bases, longest, n50 } = found.totals;
         let k = self.options.kmers.k;

@@ -172,6 +172,21 @@ proptest! {
     }
 }
 
+#[test]
+fn reads_files_of_kmers() {
+    let kmers: Vec<String> = (0..200).map(|nth| format!("{nth:05b}ACGT")).collect();
+    let kmers: Vec<String> =
+        kmers.iter().map(|text| text.replace('0', "A").replace('1', "C")).collect();
+    let kmers: Vec<&str> = kmers.iter().map(|kmer| &kmer[kmer.len() - 9..]).collect();
+    let content: String = kmers.iter().map(|kmer| format!("{kmer}\tFT\n")).collect();
+    let file = Temporary::new("kmers", content.as_bytes());
+    let sequences: Vec<String> = kmers.iter().map(|&kmer| kmer.to_owned()).collect();
+    for ranks in [1, 3] {
+        let (counts, _) = count_any(core::slice::from_ref(&file.0), &options(9, true), ranks, true);
+        assert_eq!(counts, expected(&sequences, 9, true));
+    }
+}
+
 fn failure(content: &[u8], k: u32) -> String {
     let file = Temporary::new("bad", content);
     let counted = Inputs::open(core::slice::from_ref(&file.0)).and_then(|inputs| {
@@ -188,7 +203,8 @@ fn refuses_damaged_files() {
     let gzip = gzip.finish().unwrap();
     for (content, expected) in [
         (&b""[..], "is empty"),
-        (b"ACGT", "neither FASTA nor FASTQ"),
+        (b"1 ACGT", "neither FASTA nor FASTQ"),
+        (b"ACG FT\nAC", "line \"AC\" has no k-mer of 3 bases"),
         (b"BZh9abc", "bzcat"),
         (&gzip[..gzip.len() / 2], "cannot be read"),
         (b"@a\nACGT\n+\nIII\n", "damaged"),
