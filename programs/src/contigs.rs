@@ -56,6 +56,8 @@ impl Options {
     pub fn check<K: Kmer>(&self) -> Result<(), Error> {
         let text = if self.kmers.k.is_multiple_of(2) {
             "k is even, and k-mers may be their own reverse complements: give an odd k"
+        } else if self.kmers.filter_bytes > 0 && self.min_count < 2 {
+            "a filter leaves out k-mers that occur once: give a least count of 2, or no filter"
         } else if !self.kmers.is_canonical {
             "k-mers are not canonical: only the graph of canonical ones has both strands"
         } else {

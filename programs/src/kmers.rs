@@ -43,6 +43,9 @@ pub struct Options {
     /// Bytes of the counters of all ranks up to which they grow, those that they move from included. The
     /// smallest one of all ranks holds.
     pub max_table_bytes: u64,
+    /// Bytes of a filter of all ranks, 0 for none. With one, the files are read twice, and k-mers that occur once
+    /// are not counted.
+    pub filter_bytes: u64,
     /// The memory of the counters.
     pub memory: MemoryPolicy,
 }
@@ -58,6 +61,12 @@ impl Options {
             return Ok(());
         }
         Err(Error::Parameter(format!("k is {}, and must be {least} to {most}", self.k)))
+    }
+
+    /// Returns the bytes that all ranks read of these files.
+    #[must_use]
+    pub fn bytes_to_read(&self, inputs: &Inputs) -> u64 {
+        inputs.bytes() * if self.filter_bytes > 0 { 2 } else { 1 }
     }
 
     /// Returns the sizes of the engine over which ranks send k-mers in a job of this many.
@@ -105,7 +114,8 @@ impl<K: Kmer> Counted<K> {
 }
 
 /// Counts the k-mers of files together with all other ranks. `engine` has [`Options::sizes`]; with `None` all ranks
-/// are on this machine. `progress` is called with the bytes that this rank has read.
+/// are on this machine. `progress` is called with the bytes that this rank has read, of
+/// [`Options::bytes_to_read`].
 ///
 /// # Errors
 /// [`Error`]: a file cannot be read or is damaged, the counters have no room, or a rank failed.
@@ -117,17 +127,30 @@ pub fn run<K: Kmer, T: Transport>(
     mut progress: impl FnMut(u64),
 ) -> Result<Counted<K>, Error> {
     options.check::<K>()?;
-    let mut table = Table::open(options, engine.is_none(), exchange)?;
-    let mut scan = Scan::new(options, inputs, exchange);
-    match engine {
-        None => add_all(&mut scan, &mut table, exchange, &mut progress)?,
-        Some(engine) => {
-            let mut lanes = Lanes::open(engine, exchange)?;
-            while scan.next_block(&mut progress, |batch| lanes.send(batch, &mut table))? {}
-            lanes.flush(&mut table, exchange)?;
-        }
+    if options.filter_bytes > 0 && !inputs.are_files() {
+        let text =
+            "a filter needs to read the files twice: give files, and no pipe or standard input";
+        return Err(Error::Parameter(text.to_owned()));
     }
-    let totals = table.totals(scan.kmers, exchange)?;
+    let mut table = Table::open(options, engine.is_none(), exchange)?;
+    let mut lanes = engine.map(|engine| Lanes::open(engine, exchange)).transpose()?;
+    let mut bytes = 0;
+    // Each iteration reads all files.
+    let kmers = loop {
+        let mut scan = Scan { bytes, ..Scan::new(options, inputs, exchange) };
+        match &mut lanes {
+            None => add_all(&mut scan, &mut table, exchange, &mut progress)?,
+            Some(lanes) => {
+                while scan.next_block(&mut progress, |batch| lanes.send(batch, &mut table))? {}
+                lanes.flush(&mut table, exchange)?;
+            }
+        }
+        if !table.count_inserted() {
+            break scan.kmers;
+        }
+        bytes = scan.bytes;
+    };
+    let totals = table.totals(kmers, exchange)?;
     let Options { k, is_canonical, .. } = *options;
     Ok(Counted { table, k, is_canonical, totals })
 }

@@ -72,6 +72,12 @@ impl Inputs {
         self.files.iter().map(|file| file.bytes)
     }
 
+    /// Returns whether all files can be read several times.
+    #[must_use]
+    pub fn are_files(&self) -> bool {
+        self.files.iter().all(|file| !file.is_stream)
+    }
+
     /// Returns the texts that a rank reads.
     pub(crate) fn parts(&self, k: u32, me: u32, ranks: u32) -> impl Iterator<Item = Part<'_>> {
         let part = move |(nth, file)| Part { file, nth, k, me, ranks };

@@ -3,20 +3,19 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use probeline::transport::{Exchange, Owner, Sizes};
+use probeline::transport::{Exchange, Sizes};
 use probeline_programs::contigs::{self, Options, Totals};
 use probeline_programs::kmers::Kmer;
 use probeline_programs::sequences::Inputs;
 use probeline_results::format::{fixed, text};
 use probeline_results::{Row, row};
 
-use super::kmers::{SequenceArgs, agreed, is_shared, read_by_all};
+use super::kmers::{SequenceArgs, agreed, is_shared, progress};
 use super::report_job;
 use crate::agreement::Input;
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{Open, Scenario};
-use crate::progress::Progress;
 use crate::timed::Timed;
 use crate::units::thousands;
 
@@ -94,6 +93,7 @@ pub(crate) fn run(mut args: ContigsArgs) -> Result<()> {
     };
     report.parameter("min_count", search.args.min_count);
     report.parameter("max_table_bytes", search.options.kmers.max_table_bytes);
+    report.parameter("filter_bytes", search.options.kmers.filter_bytes);
     let ContigsRow { k, kmers, unitigs, n50, seconds, .. } = row;
     report.summary = vec![format!(
         "contigs: {} unitigs of {} {k}-mers, N50 {}, in {seconds:.2} s",
@@ -115,10 +115,7 @@ impl Search {
     ) -> Result<ContigsRow> {
         let start_ns = engine.now_ns();
         let ranks = exchange.owners();
-        let mut progress = Progress::new(self.inputs.bytes(), exchange.me() == Owner(0));
-        let advance = |bytes: u64| {
-            progress.set(read_by_all(bytes, ranks, &self.inputs), "of the files read");
-        };
+        let advance = progress(&self.options.kmers, &self.inputs, exchange);
         let lanes: Option<&mut dyn Timed> = match is_shared(&self.args.job) {
             true => None,
             false => Some(&mut *engine),
@@ -137,7 +134,6 @@ impl Search {
             exchange,
             advance,
         )?;
-        drop(progress);
         let seconds = (engine.now_ns() - start_ns) as f64 / 1e9;
         if let Some(path) = &self.args.out {
             found.write(path, self.args.sorted, exchange)?;

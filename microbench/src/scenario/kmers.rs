@@ -49,6 +49,11 @@ pub(crate) struct SequenceArgs {
     /// [default: three quarters of the memory available]
     #[arg(long, value_name = "SIZE")]
     max_table_size: Option<Size>,
+
+    /// Memory of a filter, all ranks together: files are read twice, and k-mers that occur once take no
+    /// counter; a byte for each different k-mer keeps most of them out
+    #[arg(long, value_name = "SIZE")]
+    filter: Option<Size>,
 }
 
 impl SequenceArgs {
@@ -79,6 +84,7 @@ impl SequenceArgs {
             is_canonical,
             table_bytes: job.table_size.0,
             max_table_bytes,
+            filter_bytes: self.filter.map_or(0, |size| size.0),
             // The thread that clears a part, which is pinned, determines its node.
             memory: MemoryPolicy { node: None, huge: job.place.huge_pages() },
         })
@@ -120,9 +126,16 @@ pub(crate) fn agreed(inputs: &Inputs, written: &[&Option<PathBuf>]) -> Vec<Input
     vec![files, written]
 }
 
-/// Returns how many bytes of the files all ranks have read, if each has read as many as this one.
-pub(crate) fn read_by_all(bytes: u64, ranks: u32, inputs: &Inputs) -> u64 {
-    (bytes * u64::from(ranks)).min(inputs.bytes())
+/// Returns the progress of reading files, and what advances it by the bytes that this rank has read.
+pub(crate) fn progress(
+    options: &Options,
+    inputs: &Inputs,
+    exchange: &dyn Exchange,
+) -> impl FnMut(u64) + use<> {
+    let (all, ranks) = (options.bytes_to_read(inputs), u64::from(exchange.owners()));
+    let mut progress = Progress::new(all, exchange.me() == Owner(0));
+    // The others have read as much.
+    move |bytes| progress.set((bytes * ranks).min(all), "of the files read")
 }
 
 #[derive(Args, Clone, Debug)]
@@ -200,6 +213,7 @@ pub(crate) fn run(mut args: KmersArgs) -> Result<()> {
     let KmersRow { distinct, kmers, seconds, kmers_per_s, .. } = row;
     report.parameter("canonical", !args.no_canonical);
     report.parameter("max_table_bytes", count.options.max_table_bytes);
+    report.parameter("filter_bytes", count.options.filter_bytes);
     report.summary = vec![format!(
         "kmers: {} different {}-mers of {} in {seconds:.2} s, {}",
         thousands(distinct),
@@ -233,13 +247,9 @@ impl Count {
     ) -> Result<(KmersRow, Vec<u64>)> {
         let start_ns = engine.now_ns();
         let ranks = exchange.owners();
-        let mut progress = Progress::new(self.inputs.bytes(), exchange.me() == Owner(0));
-        let advance = |bytes: u64| {
-            progress.set(read_by_all(bytes, ranks, &self.inputs), "of the files read");
-        };
+        let advance = progress(&self.options, &self.inputs, exchange);
         let lanes = (!is_shared(&self.args.job)).then_some(&mut *engine);
         let counts = kmers::run::<K, _>(&self.options, &self.inputs, lanes, exchange, advance)?;
-        drop(progress);
         let seconds = (engine.now_ns() - start_ns) as f64 / 1e9;
         self.args.write_files(&counts, exchange)?;
         let totals = counts.totals;

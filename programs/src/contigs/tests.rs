@@ -81,7 +81,9 @@ impl Plain {
 fn options(k: u32, min_count: u64) -> Options {
     let memory = MemoryPolicy { node: None, huge: HugePages::Never };
     let (is_canonical, table_bytes, max_table_bytes) = (true, 64, 1 << 22);
-    let kmers = kmers::Options { k, is_canonical, table_bytes, max_table_bytes, memory };
+    let filter_bytes = if min_count > 1 { 1 << 12 } else { 0 };
+    let kmers =
+        kmers::Options { k, is_canonical, table_bytes, max_table_bytes, filter_bytes, memory };
     Options { kmers, min_count }
 }
 

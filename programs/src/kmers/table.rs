@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use probeline::containers::OperationError;
 use probeline::containers::aggregator::{self, Aggregator};
 use probeline::containers::counters::{Action, Config, CountersOf, Operation, Outcome};
+use probeline::containers::filter::{self, Filter};
 use probeline::pin::MemoryPolicy;
 use probeline::shm::{Builder, Engine};
 use probeline::transport::{Alone, Exchange, LINE_WORDS, Owner, Sizes, Transport, WORD_BYTES};
@@ -34,11 +35,25 @@ const LANES: aggregator::Config = aggregator::Config {
 
 type Opened<K> = CountersOf<Engine, [Operation; OPERATIONS as usize], K>;
 
+/// Bits that a k-mer sets in a filter.
+const FILTER_BITS: u32 = 3;
+
+/// What counting does with a k-mer.
+enum Pass {
+    /// Counts it.
+    All,
+    /// Inserts it with a count of 0 if it is in the filter already, and puts it there.
+    Repeated(Filter<Engine, [filter::Operation; OPERATIONS as usize]>),
+    /// Counts it if it was inserted.
+    Inserted,
+}
+
 /// Counters of all ranks, or of this one.
 pub(super) struct Table<K: Kmer> {
     counters: Opened<K>,
     /// Ranks that add to them.
     ranks: u32,
+    pass: Pass,
     memory: MemoryPolicy,
     max_bytes: u64,
     /// K-mers in the counters when ranks last compared them, and those that this rank has inserted since.
@@ -73,9 +88,15 @@ impl<K: Kmer> Table<K> {
             config.lines *= 2;
         }
         let counters = open(config, options.memory, exchange)?;
+        let words = (options.filter_bytes / parts / WORD_BYTES as u64).max(1);
+        let pass = match options.filter_bytes {
+            0 => Pass::All,
+            _ => Pass::Repeated(open_filter(words, options.memory, exchange)?),
+        };
         Ok(Self {
             counters,
             ranks,
+            pass,
             memory: options.memory,
             max_bytes: max_bytes / parts,
             held: 0,
@@ -87,12 +108,49 @@ impl<K: Kmer> Table<K> {
         })
     }
 
-    /// Counts k-mers. Those that are refused wait for the end of the round.
+    /// Begins to count the k-mers that were inserted, after a pass that has inserted the repeated ones. Returns
+    /// false if there was none.
+    pub(super) fn count_inserted(&mut self) -> bool {
+        let was_filtered = matches!(self.pass, Pass::Repeated(_));
+        if was_filtered {
+            self.pass = Pass::Inserted;
+        }
+        was_filtered
+    }
+
+    /// Counts k-mers, or inserts the repeated ones. Those that are refused wait for the end of the round.
     pub(super) fn add(&mut self, kmers: &[K]) -> Result<(), Error> {
+        match &mut self.pass {
+            Pass::All => self.run(kmers, 1),
+            Pass::Repeated(filter) => {
+                let keys: Vec<u64> = kmers.iter().map(|kmer| Kmer::hash(*kmer)).collect();
+                let mut found = vec![false; keys.len()];
+                filter.insert_batch(&keys, &mut found)?;
+                let repeated = kmers.iter().zip(found).filter(|(_, is_found)| *is_found);
+                self.run(&repeated.map(|(kmer, _)| *kmer).collect::<Vec<_>>(), 0)
+            }
+            Pass::Inserted => {
+                let (mut inserted, pending) = (Vec::with_capacity(kmers.len()), &mut self.pending);
+                self.counters.run_all(
+                    kmers,
+                    |_| Action::Get,
+                    |place, outcome| match outcome {
+                        Outcome::Was(_) => inserted.extend(kmers.get(place)),
+                        Outcome::Unfinished => pending.extend(kmers.get(place)),
+                        _ => {}
+                    },
+                )?;
+                self.run(&inserted, 1)
+            }
+        }
+    }
+
+    /// Adds to the counts of k-mers.
+    fn run(&mut self, kmers: &[K], addend: u64) -> Result<(), Error> {
         let Self { counters, new, pending, is_full, beyond, .. } = self;
         let max_count = counters.config().max_count();
         let store = |place: usize, outcome| match outcome {
-            Outcome::Was(count) if count < max_count => {}
+            Outcome::Was(count) if count < max_count || addend == 0 => {}
             Outcome::Was(_) => {
                 if let Some(kmer) = kmers.get(place) {
                     *beyond.entry(*kmer).or_default() += 1;
@@ -104,7 +162,13 @@ impl<K: Kmer> Table<K> {
                 pending.extend(kmers.get(place));
             }
         };
-        Ok(counters.run_all(kmers, |_| Action::Add(1), store)?)
+        Ok(counters.run_all(kmers, |_| Action::Add(addend), store)?)
+    }
+
+    /// Returns the smallest count of a k-mer: with a filter, k-mers that occur once were not counted but for its
+    /// errors.
+    fn least(&self) -> u64 {
+        if matches!(self.pass, Pass::All) { 1 } else { 2 }
     }
 
     /// Counts the k-mers that were refused. Those that are refused again need larger counters.
@@ -207,11 +271,13 @@ impl<K: Kmer> Table<K> {
 
     /// Returns the k-mers of this rank with their counts, after [`totals`](Self::totals).
     pub(super) fn local(&self) -> impl Iterator<Item = (K, u64)> + '_ {
-        self.counters.local().map(|(kmer, count)| {
+        let least = self.least();
+        let all = self.counters.local().map(|(kmer, count)| {
             // A counter that has grown since has room for more.
             let beyond = if self.beyond.is_empty() { None } else { self.beyond.get(&kmer) };
             (kmer, count + beyond.copied().unwrap_or(0))
-        })
+        });
+        all.filter(move |(_, count)| *count >= least)
     }
 
     /// Adds up the counts beyond the largest that a counter has, of all ranks.
@@ -235,7 +301,11 @@ impl<K: Kmer> Table<K> {
             totals.distinct += 1;
         };
         match self.beyond.is_empty() {
-            true => self.counters.local_counts().for_each(&mut count),
+            true => {
+                let least = self.least();
+                let counts = self.counters.local_counts().filter(|of_kmer| *of_kmer >= least);
+                counts.for_each(&mut count);
+            }
             false => self.local().for_each(|(_, of_kmer)| count(of_kmer)),
         }
         let bytes = self.counters.config().lines * LINE_BYTES;
@@ -266,6 +336,17 @@ fn open<K: Kmer>(
     let engine = Builder::new(sizes).memory(memory).open(exchange)?;
     let operations = [Operation::EMPTY; OPERATIONS as usize];
     Ok(CountersOf::open(engine, config, operations, exchange)?)
+}
+
+fn open_filter(
+    words: u64,
+    memory: MemoryPolicy,
+    exchange: &mut dyn Exchange,
+) -> Result<Filter<Engine, [filter::Operation; OPERATIONS as usize]>, Error> {
+    let config = filter::Config { words, bits: FILTER_BITS, first_word: 0, direct: true };
+    let engine = Builder::new(config.sizes(exchange.owners(), OPERATIONS)).memory(memory);
+    let operations = [filter::Operation::EMPTY; OPERATIONS as usize];
+    Ok(Filter::open(engine.open(exchange)?, config, operations, exchange)?)
 }
 
 /// The lanes in which ranks send k-mers to those that count them.
