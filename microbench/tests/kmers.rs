@@ -36,10 +36,14 @@ fn transports_and_ranks_agree() {
         let expected = first.get_or_insert((lines.clone(), histogram.clone()));
         assert_eq!((&lines, &histogram), (&expected.0, &expected.1), "{ranks} {transport}");
     }
-    let (lines, _) = first.unwrap();
+    let (lines, numbers) = first.unwrap();
     // 3 of TTTTTTTTTTTTTTTTT(T) in each of three copies; its reverse complement is smaller.
     assert!(lines.contains(&"AAAAAAAAAAAAAAAA\t9".to_owned()), "{lines:?}");
     command("kmers", &[fasta, "-k", "40"], 1);
+    let row = &command("kmers", &[fasta, "-k", "16", "--filter", "4KiB"], 1)[0];
+    let repeated = numbers.lines().filter(|line| !line.starts_with("1 "));
+    let repeated = repeated.map(|line| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap());
+    assert_eq!(row["distinct"].as_u64(), Some(repeated.sum()), "{row}");
     paths.iter().for_each(|path| fs::remove_file(path).unwrap());
 }
 
@@ -48,14 +52,20 @@ fn names_what_is_wrong() {
     let path = temporary("text");
     fs::write(&path, "no sequence").unwrap();
     let path = path.to_str().unwrap();
+    let fasta = temporary("few.fa");
+    fs::write(&fasta, ">one\nACGTACGTAC\n").unwrap();
+    let fasta = fasta.to_str().unwrap();
     for (arguments, expected) in [
         (vec!["kmers", "no-such-file.fa"], "no-such-file.fa cannot be read"),
         (vec!["kmers", path], "neither FASTA nor FASTQ"),
         (vec!["kmers", path, "-k", "64"], "64 is not in 1..=63"),
+        (vec!["kmers", fasta, "--out", "/no/such/folder/out"], "/no/such/folder/out cannot be written"),
+        (vec!["kmers", "-", "--filter", "1MiB"], "read the files twice"),
+        (vec!["contigs", fasta, "--filter", "1MiB", "--min-count", "1"], "occur once"),
     ] {
         let output = run(&arguments);
         let said = output.stderr;
         assert!(output.code != Some(0) && said.contains(expected), "{said}");
     }
-    fs::remove_file(path).unwrap();
+    [path, fasta].iter().for_each(|path| fs::remove_file(path).unwrap());
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use probeline::transport::Exchange;
 
@@ -52,6 +52,29 @@ pub(crate) fn numbering(mine: u64, exchange: &mut dyn Exchange) -> Result<(u64, 
     Ok((numbers().take(exchange.me().0 as usize).sum(), numbers().sum()))
 }
 
+/// Checks that a file can be written, before the work whose result it is to have.
+///
+/// # Errors
+/// [`Error::Write`].
+pub fn check_output(path: &Path) -> Result<(), Error> {
+    let part = part_of(path)?;
+    let created = File::create(&part);
+    // Another rank may have removed it.
+    fs::remove_file(&part).ok();
+    created.map(drop).map_err(|source| Error::Write { path: path.to_owned(), source })
+}
+
+/// Returns the name of a file until it is complete.
+fn part_of(path: &Path) -> Result<PathBuf, Error> {
+    if fs::metadata(path).is_ok_and(|old| !old.is_file()) {
+        let source = io::Error::other("it is no regular file");
+        return Err(Error::Write { path: path.to_owned(), source });
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(".part");
+    Ok(name.into())
+}
+
 /// Writes a file of a header and the parts of all ranks, in the order of ranks. It has another name until it is
 /// complete.
 pub(crate) fn write_parts(
@@ -65,12 +88,7 @@ pub(crate) fn write_parts(
     let is_first = exchange.me().0 == 0;
     let (start, end) = numbering(mine, exchange)?;
     let expected = header.len() as u64 + end;
-    if fs::metadata(path).is_ok_and(|old| !old.is_file()) {
-        return Err(failed(io::Error::other("it is no regular file")));
-    }
-    let mut name = path.as_os_str().to_owned();
-    name.push(".part");
-    let part = Path::new(&name);
+    let part = &part_of(path)?;
     if is_first {
         File::create(part).and_then(|mut file| file.write_all(header)).map_err(failed)?;
     }

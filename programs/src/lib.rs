@@ -17,3 +17,4 @@ pub mod kmers;
 pub mod sequences;
 
 pub use error::Error;
+pub use gather::check_output;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use probeline::transport::{Exchange, Sizes};
+use probeline_programs::check_output;
 use probeline_programs::contigs::{self, Options, Totals};
 use probeline_programs::kmers::Kmer;
 use probeline_programs::sequences::Inputs;
@@ -87,6 +88,7 @@ pub(crate) fn run(mut args: ContigsArgs) -> Result<()> {
         false => options.check::<u128>(),
     };
     checked.map_err(|error| Failure::usage(error.to_string()))?;
+    args.out.as_deref().map_or(Ok(()), check_output)?;
     let search = Search { args, inputs, options };
     let Some((mut report, files, row)) = report_job("contigs", &search.args.job, &search)? else {
         return Ok(());

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint, value_parser};
 use probeline::pin::MemoryPolicy;
 use probeline::transport::{Exchange, Owner, Sizes};
+use probeline_programs::check_output;
 use probeline_programs::kmers::{self, Counted, Kmer, Options};
 use probeline_programs::sequences::Inputs;
 use probeline_results::format::{fixed, text};
@@ -199,6 +200,9 @@ impl Row for KmersRow {}
 pub(crate) fn run(mut args: KmersArgs) -> Result<()> {
     let inputs = args.sequences.settle(&mut args.job)?;
     let options = args.sequences.options(!args.no_canonical, &args.job)?;
+    for path in args.out.iter().chain(&args.out_binary) {
+        check_output(path)?;
+    }
     let count = Count { args, inputs, options };
     let args = &count.args;
     let mut histogram =
