@@ -173,8 +173,13 @@ mod tests {
     }
 
     /// Options that other options require.
-    const CONTEXTS: [&[&str]; 4] =
-        [&[], &["--sim-profile=shm"], &["--rendezvous=127.0.0.1:7000"], &["--two-nodes=n1"]];
+    const CONTEXTS: [&[&str]; 5] = [
+        &[],
+        &["--sim-profile=shm"],
+        &["--rendezvous=127.0.0.1:7000"],
+        &["--two-nodes=n1"],
+        &["--out=unitigs.fa"],
+    ];
 
     /// Returns the input that a command requires.
     fn input(command: &str) -> &'static [&'static str] {

@@ -59,7 +59,10 @@ fn names_what_is_wrong() {
         (vec!["kmers", "no-such-file.fa"], "no-such-file.fa cannot be read"),
         (vec!["kmers", path], "neither FASTA nor FASTQ"),
         (vec!["kmers", path, "-k", "64"], "64 is not in 1..=63"),
-        (vec!["kmers", fasta, "--out", "/no/such/folder/out"], "/no/such/folder/out cannot be written"),
+        (
+            vec!["kmers", fasta, "--out", "/no/such/folder/out"],
+            "/no/such/folder/out cannot be written",
+        ),
         (vec!["kmers", "-", "--filter", "1MiB"], "read the files twice"),
         (vec!["contigs", fasta, "--filter", "1MiB", "--min-count", "1"], "occur once"),
     ] {

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command, Output};
 use std::time::Instant;
 
-use probeline_exchange::Job;
+use probeline_exchange::{Job, Thread};
 use probeline_shm::{Builder, Engine};
 use probeline_testing::Plan;
 use probeline_transport::{
-    Alone, Completion, Exchange, ExchangeError, Fault, Local, Owner, PostError, RemoteWord,
-    Segment, Sizes, Slot, Token, Transport,
+    Call, Completion, Exchange, ExchangeError, Fault, Local, Owner, PostError, RemoteWord, Segment,
+    Sizes, Slot, Term, Token, Transport,
 };
 
 const WINDOW_WORDS: u64 = 64;
@@ -344,41 +344,54 @@ fn leaving_is_noticed_like_dying() {
     assert!(probeline_testing::finish(job)[0].success());
 }
 
-/// The exchange of a single owner. It searches for the file of the owner's memory during a call,
+/// The exchange of an owner among threads. It searches for the file of an owner's memory during a call,
 /// while the file is open.
-struct FileSearch(Option<PathBuf>);
+struct FileSearch(Thread, Option<PathBuf>);
 
 impl Exchange for FileSearch {
     fn me(&self) -> Owner {
-        Alone.me()
+        self.0.me()
     }
 
     fn owners(&self) -> u32 {
-        Alone.owners()
+        self.0.owners()
+    }
+
+    fn calls(&self) -> u64 {
+        self.0.calls()
+    }
+
+    fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
+        self.0.reduce(call, terms)
     }
 
     fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        if self.0.is_none() {
+        if self.1.is_none() {
             let path = PathBuf::from(format!("/proc/{}/fd", process::id()));
             let ours = |file: &PathBuf| {
                 let target = fs::read_link(file).unwrap_or_default();
                 target.to_string_lossy().contains("memfd:probeline")
             };
             let mut files = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
-            self.0 = files.find(ours);
-            let path = self.0.as_deref().expect("the memory is a file of this process");
+            self.1 = files.find(ours);
+            let path = self.1.as_deref().expect("the memory is a file of this process");
             check_users(path);
         }
-        Alone.all_gather(mine, all)
+        self.0.all_gather(mine, all)
     }
 }
 
 fn another_user_cannot_open_the_memory() {
-    let mut search = FileSearch(None);
-    Builder::new(Sizes::new(WINDOW_WORDS).with_slots(4, 16).with_depth(8))
-        .open(&mut search)
-        .unwrap();
-    assert!(search.0.is_some());
+    let builder = Builder::new(Sizes::new(WINDOW_WORDS).with_slots(4, 16).with_depth(8));
+    // An owner without peers has no file.
+    let mut jobs = probeline_exchange::threads(2).into_iter();
+    let [first, mut second] = core::array::from_fn(|_| jobs.next().unwrap());
+    let mut search = FileSearch(first, None);
+    std::thread::scope(|scope| {
+        scope.spawn(|| drop(builder.open(&mut second).unwrap()));
+        builder.open(&mut search).unwrap();
+    });
+    assert!(search.1.is_some());
 }
 
 /// Checks that this process's user can open the file, and that another user cannot.
