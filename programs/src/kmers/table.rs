@@ -35,6 +35,8 @@ const LANES: aggregator::Config = aggregator::Config {
 
 type Opened<K> = CountersOf<Engine, [Operation; OPERATIONS as usize], K>;
 
+type OpenedFilter = Filter<Engine, [filter::Operation; OPERATIONS as usize]>;
+
 /// Bits that a k-mer sets in a filter.
 const FILTER_BITS: u32 = 3;
 
@@ -43,7 +45,7 @@ enum Pass {
     /// Counts it.
     All,
     /// Inserts it with a count of 0 if it is in the filter already, and puts it there.
-    Repeated(Filter<Engine, [filter::Operation; OPERATIONS as usize]>),
+    Repeated(Box<OpenedFilter>),
     /// Counts it if it was inserted.
     Inserted,
 }
@@ -342,11 +344,11 @@ fn open_filter(
     words: u64,
     memory: MemoryPolicy,
     exchange: &mut dyn Exchange,
-) -> Result<Filter<Engine, [filter::Operation; OPERATIONS as usize]>, Error> {
+) -> Result<Box<OpenedFilter>, Error> {
     let config = filter::Config { words, bits: FILTER_BITS, first_word: 0, direct: true };
     let engine = Builder::new(config.sizes(exchange.owners(), OPERATIONS)).memory(memory);
     let operations = [filter::Operation::EMPTY; OPERATIONS as usize];
-    Ok(Filter::open(engine.open(exchange)?, config, operations, exchange)?)
+    Ok(Box::new(Filter::open(engine.open(exchange)?, config, operations, exchange)?))
 }
 
 /// The lanes in which ranks send k-mers to those that count them.

@@ -162,7 +162,7 @@ proptest! {
         }
         let file = Temporary::new("sequences", &content);
         let options = Options { filter_bytes, ..options(k, is_canonical) };
-        let (counts, totals) = count_any(&[file.0.clone()], &options, ranks, is_shared);
+        let (counts, totals) = count_any(core::slice::from_ref(&file.0), &options, ranks, is_shared);
         let mut expected = expected(&sequences, k as usize, is_canonical);
         prop_assert_eq!(totals.kmers, expected.values().sum::<u64>());
         if filter_bytes > 0 {
