@@ -107,6 +107,13 @@ pub struct Aggregator<T, S, V: Plain>(
 
 open!([V: Plain] Aggregator<V>, Lanes<V>, None);
 
+/// Steps in a row in which no message has arrived, and the messages before them.
+#[derive(Default)]
+struct Idle {
+    delivered: u64,
+    steps: u64,
+}
+
 impl<T, S, V> Aggregator<T, S, V>
 where
     T: Transport,
@@ -136,6 +143,26 @@ where
             self.close(to, Action::Send)?;
         }
         Ok(true)
+    }
+
+    /// Sends a message as [`send`](Self::send), and delivers others while its lane is full.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send). [`Error::Undelivered`] if nothing has arrived for [`Config::max_idle`] steps.
+    #[inline]
+    pub fn send_and_deliver(
+        &mut self,
+        to: Owner,
+        message: &V,
+        mut deliver: impl FnMut(Owner, V),
+    ) -> Result<(), Error> {
+        let mut idle = Idle::default();
+        // Ends when the lane has room, or after `max_idle` steps in which no message arrives.
+        while !self.send(to, message)? {
+            self.step(Action::Send, &mut deliver)?;
+            self.count_idle(&mut idle)?;
+        }
+        Ok(())
     }
 
     /// Sends full blocks, and delivers messages that have arrived: calls `deliver` with the rank that sent
@@ -196,18 +223,21 @@ where
 
     /// Sends and delivers until this rank has the last blocks of all ranks.
     fn deliver_all(&mut self, deliver: &mut impl FnMut(Owner, V)) -> Result<(), Error> {
-        let (mut before, mut idle) = (self.context().delivered, 0);
+        let mut idle = Idle::default();
         // Ends when all blocks are there, or after `max_idle` steps in which none arrives.
         while !self.context().has_all() || self.in_flight() > 0 {
             self.step(Action::End, deliver)?;
-            let delivered = self.context().delivered;
-            idle = if delivered == before { idle + 1 } else { 0 };
-            before = delivered;
-            if idle > self.config().max_idle {
-                return Err(Error::Undelivered);
-            }
+            self.count_idle(&mut idle)?;
         }
         Ok(())
+    }
+
+    /// Counts a step if no message has arrived in it, up to the most.
+    fn count_idle(&self, idle: &mut Idle) -> Result<(), Error> {
+        let delivered = self.context().delivered;
+        let steps = if delivered == idle.delivered { idle.steps + 1 } else { 0 };
+        *idle = Idle { delivered, steps };
+        if steps > self.config().max_idle { Err(Error::Undelivered) } else { Ok(()) }
     }
 
     /// Sends full blocks, or the last ones of a flush, and delivers what has arrived.

@@ -29,6 +29,7 @@ fn bale_runs_each_kernel() {
                 assert!(row["operations"].as_u64() > Some(90), "{row}");
                 let triangles = (kernel == "triangles").then_some(287);
                 assert_eq!(row["triangles"].as_u64(), triangles, "{row}");
+                assert_eq!(row["verified"], true, "{row}");
             }
         }
     }
@@ -40,7 +41,11 @@ fn refuses_what_a_kernel_does_not_use() {
         (&["bale", "randperm", "--degree", "3"][..], "--degree is not for randperm"),
         (&["bale", "histogram", "--kron", "1:3"], "--kron is not for histogram"),
         (&["bale", "triangles", "--kron", "9:3"], "such as 1:3x4x5"),
-        (&["bale", "histogram", "--size", "0"], "must have 1 to"),
+        (&["bale", "histogram", "--size", "0"], "give a size of 1 to"),
+        (&["bale", "triangles", "--kron", "1:65535x65535"], "up to 2^26 edges"),
+        (&["isx", "--total-keys", "3", "--ranks", "8"], "a rank would make 0 keys"),
+        (&["isx", "--ranks", "65"], "take queues"),
+        (&["bale", "randperm", "--aggregated", "--ranks", "65"], "take direct operations"),
         (&["isx", "--table-size", "1MiB"], "--table-size is not for this command"),
     ] {
         let output = run(arguments);

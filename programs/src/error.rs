@@ -19,7 +19,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// A file has no FASTA or FASTQ.
+    /// A file has no sequences that can be read.
     #[error("{}: {problem}", path.display())]
     Format {
         /// The file; `-` is standard input.

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use probeline::transport::Exchange;
+use probeline::transport::{Exchange, Owner};
 
 use crate::Error;
 
@@ -44,6 +44,11 @@ pub(crate) fn sums(
     Ok(sums)
 }
 
+/// Returns all other ranks, from the next one on, so that not all ranks send to the same one first.
+pub(crate) fn others(me: Owner, ranks: u32) -> impl Iterator<Item = Owner> {
+    (me.0 + 1..ranks).chain(0..me.0).map(Owner)
+}
+
 /// Returns this rank's first number if ranks number things one after the other, and how many all have.
 pub(crate) fn numbering(mine: u64, exchange: &mut dyn Exchange) -> Result<(u64, u64), Error> {
     let mut all = vec![0; 8 * exchange.owners() as usize];
@@ -75,14 +80,15 @@ fn part_of(path: &Path) -> Result<PathBuf, Error> {
     Ok(name.into())
 }
 
-/// Writes a file of a header and the parts of all ranks, in the order of ranks. It has another name until it is
-/// complete.
+/// Writes a file of a header and the parts of all ranks, in the order of ranks, which rank 0 then passes to
+/// `complete`. It has another name until it is complete.
 pub(crate) fn write_parts(
     path: &Path,
     header: &[u8],
     mine: u64,
     exchange: &mut dyn Exchange,
     write: impl FnOnce(&mut BufWriter<&File>) -> io::Result<()>,
+    complete: impl FnOnce(&Path) -> io::Result<()>,
 ) -> Result<(), Error> {
     let failed = |source| Error::Write { path: path.to_owned(), source };
     let is_first = exchange.me().0 == 0;
@@ -108,11 +114,13 @@ pub(crate) fn write_parts(
     if !is_first {
         return written;
     }
-    let complete = || match file.metadata().map_err(failed)?.len() {
-        found if found == expected => fs::rename(part, path).map_err(failed),
+    let named = || match file.metadata().map_err(failed)?.len() {
+        found if found == expected => {
+            complete(part).and_then(|()| fs::rename(part, path)).map_err(failed)
+        }
         found => Err(not_shared(found)),
     };
-    let result = written.and_then(|()| complete());
+    let result = written.and_then(|()| named());
     if result.is_err() {
         // The error says what has failed; a file that stays is not complete.
         fs::remove_file(part).ok();

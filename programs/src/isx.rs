@@ -10,14 +10,18 @@ mod radix;
 mod tests;
 
 use fastrand::Rng;
+use probeline::containers::aggregator;
 use probeline::transport::{Exchange, Owner, Sizes, Transport};
 
 pub use self::carrier::Carrier;
 use self::carrier::{BLOCK_KEYS, Block, Link};
 use crate::Error;
+use crate::gather::others;
 
 /// Bits of a key.
 pub const KEY_BITS: u32 = 28;
+/// The most keys that a rank makes.
+const MAX_KEYS: u64 = 1 << 32;
 
 /// The parameters. All ranks give the same.
 #[derive(Clone, Debug)]
@@ -37,19 +41,28 @@ impl Options {
         carrier::sizes(self.carrier, ranks)
     }
 
-    fn check(&self, ranks: u32) -> Result<(), Error> {
-        let (most, most_ranks) = (1 << 32, 1 << 16);
-        if !(1..=most).contains(&self.keys) || ranks > most_ranks {
+    /// Checks the parameters for this many ranks.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub fn check(&self, ranks: u32) -> Result<(), Error> {
+        if !(1..=MAX_KEYS).contains(&self.keys) {
+            let keys = self.keys;
             return Err(Error::Parameter(format!(
-                "{ranks} ranks have {} keys each: give 1 to {most}, to up to {most_ranks} ranks",
-                self.keys
+                "a rank would make {keys} keys: give 1 to {MAX_KEYS} for each rank"
+            )));
+        }
+        if self.carrier == Carrier::Lanes && ranks > aggregator::MAX_RANKS {
+            return Err(Error::Parameter(format!(
+                "lanes are for up to {} ranks, and there are {ranks}: take queues",
+                aggregator::MAX_RANKS
             )));
         }
         Ok(())
     }
 }
 
-/// The times of one sort by the clock of rank 0, in nanoseconds. Each step ends when all ranks have ended it.
+/// The times of one sort by the clock of this rank, in nanoseconds. Each step ends when all ranks have ended it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// Making keys.
@@ -86,13 +99,15 @@ pub fn run<T: Transport>(
         let made_ns = now_ns(&link, exchange)?;
         sorter.exchange(&mut link, exchange)?;
         let exchanged_ns = now_ns(&link, exchange)?;
+        sorter.verify_ranges(exchange)?;
+        let sorting_ns = now_ns(&link, exchange)?;
         sorter.sort();
         let sorted_ns = now_ns(&link, exchange)?;
         sorter.verify(exchange)?;
         times = Times {
             make_ns: made_ns - begun_ns,
             exchange_ns: exchanged_ns - made_ns,
-            sort_ns: sorted_ns - exchanged_ns,
+            sort_ns: sorted_ns - sorting_ns,
         };
     }
     Ok((times, sorter.received))
@@ -147,11 +162,11 @@ impl Sorter {
                 *block = carrier::EMPTY;
             }
         }
-        for (rank, block) in (0..).zip(&blocks) {
-            if rank == self.me.0 {
-                receive(block);
-            } else if !carrier::keys(block).is_empty() {
-                link.send(Owner(rank), block, &mut receive)?;
+        receive(&blocks[self.me.0 as usize]);
+        for to in others(self.me, self.ranks) {
+            let block = &blocks[to.0 as usize];
+            if !carrier::keys(block).is_empty() {
+                link.send(to, block, &mut receive)?;
             }
         }
         link.finish(exchange, &mut receive)?;
@@ -166,28 +181,42 @@ impl Sorter {
         radix::sort(&mut self.received, &mut self.scratch, start, width);
     }
 
-    /// Checks that the keys of this rank are in order and in its range, and that all ranks together have the keys
-    /// that they have made: as many, with the same sum of hashes.
-    fn verify(&self, exchange: &mut dyn Exchange) -> Result<(), Error> {
+    /// Checks that the keys of all ranks are in their ranges.
+    fn verify_ranges(&self, exchange: &mut dyn Exchange) -> Result<(), Error> {
         let strays = self.received.iter().filter(|key| self.rank(**key) != self.me.0).count();
-        let is_sorted = self.received.is_sorted();
-        let hash = |key: &u32| (u64::from(*key) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let sum = |keys: &[u32]| keys.iter().map(hash).sum::<u64>();
-        let made = [self.made.len() as u64, sum(&self.made)];
-        let received = [self.received.len() as u64, sum(&self.received)];
-        for (made, received) in made.into_iter().zip(received) {
-            let (made, received) = (exchange.sum(made)?, exchange.sum(received)?);
-            if made != received {
-                return Err(Error::Wrong(format!(
-                    "the keys that were made and those that were sorted differ: {made} and {received} of \
-                     them, or as a sum of hashes"
-                )));
+        match exchange.sum(strays as u64)? {
+            0 => Ok(()),
+            strays => {
+                Err(Error::Wrong(format!("{strays} keys are not on the ranks of their ranges")))
             }
         }
-        let wrong = exchange.sum(strays as u64 + u64::from(!is_sorted))?;
-        if wrong > 0 {
-            return Err(Error::Wrong("keys are out of order or of their ranges".to_owned()));
+    }
+
+    /// Checks that the keys of all ranks are in order, and that they are those which the ranks have made: as many,
+    /// with the same sum of hashes.
+    fn verify(&self, exchange: &mut dyn Exchange) -> Result<(), Error> {
+        if exchange.sum((!self.received.is_sorted()).into())? > 0 {
+            return Err(Error::Wrong("keys are out of order".to_owned()));
+        }
+        let sums = [
+            ("keys", self.made.len() as u64, self.received.len() as u64),
+            ("as the sum of hashes of keys", sum(&self.made), sum(&self.received)),
+        ];
+        for (what, made, sorted) in sums {
+            let (made, sorted) = (exchange.sum(made)?, exchange.sum(sorted)?);
+            if made != sorted {
+                return Err(Error::Wrong(format!("{made} {what} were made, and {sorted} sorted")));
+            }
         }
         Ok(())
     }
+}
+
+/// Returns the sum of the hashes of keys, of 24 bits each.
+fn sum(keys: &[u32]) -> u64 {
+    let hash = |key: &u32| {
+        let hash = (u64::from(*key) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (hash ^ hash >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40
+    };
+    keys.iter().map(hash).sum()
 }

@@ -55,7 +55,7 @@ impl Inputs {
     /// Examines files, of which `-` is standard input.
     ///
     /// # Errors
-    /// [`Error::Read`], or [`Error::Format`]: a plain file has neither FASTA nor FASTQ.
+    /// [`Error::Read`], or [`Error::Format`]: a plain file has neither FASTA nor FASTQ nor k-mers.
     pub fn open(paths: &[PathBuf]) -> Result<Self, Error> {
         let files = paths.iter().map(|path| Input::open(path)).collect::<Result<_, _>>()?;
         Ok(Self { files })
@@ -173,7 +173,7 @@ fn format(start: &[u8]) -> Result<Format, String> {
     match start.first() {
         Some(b'>') => Ok(Format::Fasta),
         Some(b'@') => Ok(Format::Fastq),
-        Some(b'A' | b'C' | b'G' | b'T') => Ok(Format::Kmers),
+        Some(base) if b"ACGTacgt".contains(base) => Ok(Format::Kmers),
         Some(_) => {
             Err("has neither FASTA nor FASTQ nor k-mers, which begin with >, @ or a base"
                 .to_owned())
@@ -324,15 +324,17 @@ impl Blocks {
         let Some(read) = self.read_block()? else { return Ok(None) };
         let block = &self.buffer[..self.next];
         if self.format == Format::Kmers {
-            for line in block.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            for line in block.split(|byte| *byte == b'\n') {
                 let kmer = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
-                if kmer.len() != self.k as usize {
-                    let text = String::from_utf8_lossy(line);
-                    let what =
-                        format!("line {text:?} has no k-mer of {} bases and a space", self.k);
-                    return Err(problem(&self.path, what));
+                match kmer.len() {
+                    0 if line.trim_ascii().is_empty() => {}
+                    len if len == self.k as usize => found(kmer)?,
+                    len => {
+                        let what =
+                            format!("has a line of a k-mer with k = {len}, and k is {}", self.k);
+                        return Err(problem(&self.path, what));
+                    }
                 }
-                found(kmer)?;
             }
             return Ok(Some(read));
         }

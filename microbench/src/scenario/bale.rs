@@ -6,7 +6,7 @@ use probeline_programs::bale::{self, Access, Graph, Kernel, Outcome, Stars};
 use probeline_results::format::{fixed, millions, text};
 use probeline_results::{Row, row};
 
-use super::report_job;
+use super::{report_job, without_cpu_time};
 use crate::cli::JobArgs;
 use crate::failure::{Failure, Result};
 use crate::job::Scenario;
@@ -18,7 +18,8 @@ pub(crate) struct BaleArgs {
     #[arg(value_enum)]
     kernel: KernelName,
 
-    /// Send messages in blocks to the ranks that have the words, instead of one-sided operations on each
+    /// Send messages in blocks to the ranks that have the words, up to 64 of them, instead of one-sided operations
+    /// on each
     #[arg(long)]
     aggregated: bool,
 
@@ -109,6 +110,7 @@ row! {
         operations: u64 => ("operations", text, note("adds, reads, throws, elements or edges, of all ranks")),
         rounds: u64 => ("rounds", text, note("in each of which all ranks wait for each other")),
         triangles: Option<u64> => ("triangles", text),
+        verified: bool => ("verified", text, full()),
         seconds: f64 => ("s", fixed::<3>, note("without making the input, and without verifying the result")),
         operations_per_s: f64 => ("M ops/s", millions),
     }
@@ -124,8 +126,9 @@ struct Bench {
 pub(crate) fn run(mut args: BaleArgs) -> Result<()> {
     let kernel = args.kernel()?;
     args.job.settle_without_table()?;
-    kernel.check(args.job.ranks).map_err(|error| Failure::usage(error.to_string()))?;
     let bench = Bench { args, kernel };
+    let checked = bench.kernel.check(bench.access(), bench.args.job.ranks);
+    checked.map_err(|error| Failure::usage(error.to_string()))?;
     let Some((mut report, files, row)) = report_job("bale", &bench.args.job, &bench)? else {
         return Ok(());
     };
@@ -133,15 +136,18 @@ pub(crate) fn run(mut args: BaleArgs) -> Result<()> {
     for (name, value) in [("size", size), ("operations", operations), ("degree", degree)] {
         report.parameter(name, value);
     }
+    report.parameter("kron", bench.args.kron.as_ref().map(ToString::to_string));
     let BaleRow { kernel, operations, seconds, operations_per_s, .. } = &row;
     let triangles = row.triangles.map(|count| format!("{} triangles, ", thousands(count)));
     report.summary = vec![format!(
-        "bale {kernel}: {}{} operations in {seconds:.3} s, {}; the result is right",
+        "bale {kernel}: {}{} operations in {seconds:.3} s, {}; the result was {}verified",
         triangles.unwrap_or_default(),
         thousands(*operations),
         rate(*operations_per_s),
+        if row.verified { "" } else { "not " },
     )];
     report.notes = BaleRow::notes();
+    report.notes.extend(without_cpu_time(&bench.args.job));
     report.rows = vec![row];
     report.publish(files)
 }
@@ -164,7 +170,7 @@ impl Scenario for Bench {
         let seed = self.args.job.seed;
         let clock = |engine: &&mut dyn Timed| engine.now_ns();
         let outcome = bale::run(&self.kernel, access, seed, engine, clock, exchange)?;
-        let Outcome { operations, rounds, triangles, ns } = outcome;
+        let Outcome { operations, rounds, triangles, is_verified, ns } = outcome;
         let seconds = ns as f64 / 1e9;
         Ok(BaleRow {
             kernel: self.args.kernel_name(),
@@ -173,6 +179,7 @@ impl Scenario for Bench {
             operations,
             rounds,
             triangles,
+            verified: is_verified,
             seconds,
             operations_per_s: operations as f64 / seconds.max(1e-9),
         })

@@ -104,6 +104,9 @@ pub(crate) fn run(mut args: ContigsArgs) -> Result<()> {
         thousands(n50),
     )];
     report.notes = ContigsRow::notes();
+    if row.kmers == 0 {
+        report.notes.push("k-mers: none occurs often enough; give a lower --min-count".into());
+    }
     report.rows = vec![row];
     report.publish(files)
 }

@@ -6,9 +6,9 @@ use probeline_programs::isx::{self, Carrier, Options, Times};
 use probeline_results::format::{fixed, millions, text};
 use probeline_results::{Row, row};
 
-use super::report_job;
+use super::{report_job, without_cpu_time};
 use crate::cli::JobArgs;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::job::Scenario;
 use crate::timed::Timed;
 use crate::units::{rate, thousands};
@@ -62,12 +62,14 @@ struct Sort {
 
 pub(crate) fn run(mut args: IsxArgs) -> Result<()> {
     args.job.settle_without_table()?;
-    let keys = args.total_keys.map_or(args.keys, |all| (all / u64::from(args.job.ranks)).max(1));
+    let keys = args.total_keys.map_or(args.keys, |all| all / u64::from(args.job.ranks));
     let carrier = match args.carrier {
         CarrierName::Lanes => Carrier::Lanes,
         CarrierName::Queues => Carrier::Queues,
     };
     let sort = Sort { options: Options { keys, carrier, seed: args.job.seed }, job: args.job };
+    let checked = sort.options.check(sort.job.ranks);
+    checked.map_err(|error| Failure::usage(error.to_string()))?;
     let Some((mut report, files, row)) = report_job("isx", &sort.job, &sort)? else {
         return Ok(());
     };
@@ -78,6 +80,7 @@ pub(crate) fn run(mut args: IsxArgs) -> Result<()> {
         rate(keys_per_s)
     )];
     report.notes = IsxRow::notes();
+    report.notes.extend(without_cpu_time(&sort.job));
     report.rows = vec![row];
     report.publish(files)
 }

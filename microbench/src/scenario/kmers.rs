@@ -37,7 +37,7 @@ k = 32 on three times, 16MiB to 4GiB]";
 /// The sequences, and the memory of their k-mers.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SequenceArgs {
-    /// FASTA or FASTQ files, also compressed by gzip; - is standard input
+    /// FASTA or FASTQ files, or lines of k-mers, also compressed by gzip; - is standard input
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     files: Vec<PathBuf>,
 

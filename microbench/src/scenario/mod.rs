@@ -21,13 +21,13 @@ pub(crate) mod tune;
 
 use probeline::table::Config;
 use probeline::transport::{Exchange, Owner};
-use probeline_results::Row;
 pub(crate) use probeline_results::gather;
 use probeline_results::gather_values;
+use probeline_results::{Note, Row};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::cli::JobArgs;
+use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::job::{self, Scenario};
 use crate::run_report::{Files, RunReport};
@@ -71,6 +71,12 @@ fn report_job<S: Scenario, R: Row>(
     report.doctor.extend(ended.doctor);
     report.job(job);
     Ok(Some((report, files, ended.output)))
+}
+
+/// Returns the note of times over the simulator that exclude the work of CPUs.
+fn without_cpu_time(job: &JobArgs) -> Option<Note> {
+    let is_virtual = job.transport == TransportName::Sim;
+    is_virtual.then(|| "sim: time is virtual, and the work of CPUs takes none".into())
 }
 
 /// Returns the advice of a larger M, if an operation does not examine all buckets.

@@ -48,19 +48,18 @@ pub(super) fn throw<T: Transport>(bench: &mut Bench<'_, T>, len: u64) -> Result<
     Ok(Thrown { numbers, first, rounds, throws })
 }
 
-/// Counts the numbers below the length of all ranks' lists that are not in them once. The words from `first` on
-/// are 0, as many.
-pub(super) fn wrong<T: Transport>(
+/// Checks that the lists of all ranks have each number below `len` once. The words from `first` on are 0, as many.
+pub(super) fn verify<T: Transport>(
     bench: &mut Bench<'_, T>,
     numbers: &[u64],
     first: u64,
     len: u64,
-) -> Result<u64, Error> {
-    let mut wrong = bench.sum(numbers.len() as u64)?.abs_diff(len);
-    wrong += numbers.iter().filter(|number| **number >= len).count() as u64;
+) -> Result<(), Error> {
+    bench.verify(numbers.len() as u64, len, "numbers are in a permutation")?;
+    let mut strange = numbers.iter().filter(|number| **number >= len).count() as u64;
     let marks: Vec<u64> = numbers.iter().map(|number| first + number % len).collect();
-    bench.run_all(&marks, |_| Action::Claim(1), |_, before| wrong += u64::from(before != 0))?;
-    Ok(wrong)
+    bench.run_all(&marks, |_| Action::Claim(1), |_, before| strange += u64::from(before != 0))?;
+    bench.verify(strange, 0, "numbers are twice in a permutation, or not of it")
 }
 
 pub(super) fn run<T: Transport>(bench: &mut Bench<'_, T>, len: u64) -> Result<Outcome, Error> {
@@ -69,7 +68,6 @@ pub(super) fn run<T: Transport>(bench: &mut Bench<'_, T>, len: u64) -> Result<Ou
     let outcome = bench.outcome(begun_ns, throws, rounds)?;
     bench.words.set_part(|_, _| 0, bench.exchange)?;
     let all = len * bench.ranks();
-    let wrong = wrong(bench, &numbers, 0, all)?;
-    bench.verify(wrong, "numbers are not in the permutation once")?;
+    verify(bench, &numbers, 0, all)?;
     Ok(outcome)
 }

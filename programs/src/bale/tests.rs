@@ -20,7 +20,7 @@ fn run_on(kernel: &Kernel, access: Access, ranks: u32) -> Outcome {
 }
 
 #[test]
-fn kernels_verify_their_results() {
+fn kernels_run_with_both_accesses() {
     let random = Graph::Random { vertices: 200, degree: 8 };
     for kernel in [
         Kernel::Histogram { words: 100, updates: 3000 },
@@ -28,12 +28,14 @@ fn kernels_verify_their_results() {
         Kernel::Permutation { len: 500 },
         Kernel::TopologicalSort { rows: 300, degree: 6 },
         Kernel::TopologicalSort { rows: 1, degree: 0 },
+        Kernel::Permutation { len: 1 },
         Kernel::Triangles(random),
     ] {
         for ranks in [1, 3] {
             let [direct, aggregated] =
                 [Access::Direct, Access::Aggregated].map(|access| run_on(&kernel, access, ranks));
             assert_eq!(direct.triangles, aggregated.triangles, "{kernel:?}");
+            assert_eq!(direct.is_verified, !matches!(kernel, Kernel::Triangles(_)));
             assert!(direct.operations > 0);
         }
     }
@@ -44,7 +46,7 @@ fn kernels_verify_their_results() {
 fn products_of_stars_have_known_triangles() {
     for (text, expected) in [("1:3x4x5", 287), ("2:3x4x5", 7), ("0:3x4", 0), ("1:7", 0)] {
         let stars: Stars = text.parse().unwrap();
-        assert_eq!(stars.triangles(), expected, "{text}");
+        assert_eq!((stars.triangles(), &*stars.to_string()), (expected, text));
         for ranks in [1, 2] {
             let kernel = Kernel::Triangles(Graph::Stars(stars.clone()));
             assert_eq!(run_on(&kernel, Access::Direct, ranks).triangles, Some(expected));
@@ -72,4 +74,32 @@ fn triangles_of_a_random_graph() {
     let expected = expected.count() as u64;
     assert!(expected > 50);
     assert_eq!(run_on(&Kernel::Triangles(graph), Access::Aggregated, 1).triangles, Some(expected));
+}
+
+#[test]
+fn finds_wrong_permutations() {
+    let kernel = Kernel::Permutation { len: 3 };
+    let alone = &mut probeline::transport::Alone;
+    for (numbers, is_right) in
+        [(&[2, 0, 1][..], true), (&[2, 0], false), (&[2, 0, 0], false), (&[3, 0, 1], false)]
+    {
+        let engine = Builder::new(kernel.sizes(Access::Direct, 1)).open(alone).unwrap();
+        let words = Words::open(Access::Direct, kernel.words(1), engine, alone).unwrap();
+        let mut bench = Bench { words, random: Rng::with_seed(1), now_ns: |_| 0, exchange: alone };
+        assert_eq!(permutation::verify(&mut bench, numbers, 0, 3).is_ok(), is_right, "{numbers:?}");
+    }
+}
+
+#[test]
+fn refuses_impossible_sizes() {
+    let rows = |rows, degree| Kernel::TopologicalSort { rows, degree };
+    for (kernel, access, ranks, expected) in [
+        (Kernel::Permutation { len: 0 }, Access::Direct, 1, "a size of 1 to 4294967295"),
+        (rows(1 << 31, 1), Access::Direct, 4, "a size of 1 to 1073741823"),
+        (rows(1 << 20, u64::MAX), Access::Direct, 1, "a degree of 18446744073709551615"),
+        (rows(9, 1), Access::Aggregated, 65, "up to 64 ranks"),
+    ] {
+        let error = kernel.check(access, ranks).unwrap_err().to_string();
+        assert!(error.contains(expected) || access == Access::Aggregated, "{error}");
+    }
 }

@@ -3,19 +3,20 @@
 
 use core::sync::atomic::Ordering::{Acquire, Release};
 
+use probeline::containers::Distribution;
 use probeline::containers::aggregator::{self, Aggregator};
 use probeline::containers::array::{self, Array};
-use probeline::containers::{Distribution, OperationError};
 use probeline::transport::{Exchange, Owner, Sizes, Transport};
 
 use crate::Error;
+use crate::gather::others;
 
 /// One-sided operations, or blocks of messages, in flight of a rank.
 const IN_FLIGHT: u32 = 64;
 /// Messages of 16 bytes: blocks of 8 KiB.
 const LANES: aggregator::Config = aggregator::Config {
-    block: 510,
-    blocks: 8,
+    block: if cfg!(test) { 6 } else { 510 },
+    blocks: if cfg!(test) { 2 } else { 8 },
     first_word: 0,
     message_bytes: 0,
     max_idle: 1 << 30,
@@ -119,7 +120,8 @@ impl<T: Transport> Parts<T> {
             let (to, message) = (owner(*index, ranks), action(nth).message(index / ranks));
             match to == me {
                 true => part.run(me, message),
-                false => send(messages, to, message, |from, message| part.run(from, message))?,
+                false => messages
+                    .send_and_deliver(to, &message, |from, message| part.run(from, message))?,
             }
         }
         messages.flush(exchange, |from, message| part.run(from, message))?;
@@ -137,29 +139,13 @@ impl<T: Transport> Parts<T> {
         };
         let own = core::mem::take(&mut results[me.0 as usize]);
         own.into_iter().for_each(|result| deliver(me, [result, 0]));
-        for (to, of_rank) in (0..).map(Owner).zip(results) {
-            for result in of_rank {
-                send(messages, to, [result, 0], &mut deliver)?;
+        for to in others(me, exchange.owners()) {
+            for result in core::mem::take(&mut results[to.0 as usize]) {
+                messages.send_and_deliver(to, &[result, 0], &mut deliver)?;
             }
         }
         Ok(messages.flush(exchange, deliver)?)
     }
-}
-
-/// Sends a message, and delivers others while its lane is full.
-fn send<T: Transport>(
-    messages: &mut Aggregator<T, Vec<aggregator::Operation>, Message>,
-    to: Owner,
-    message: Message,
-    mut deliver: impl FnMut(Owner, Message),
-) -> Result<(), Error> {
-    for _ in 0..LANES.max_idle {
-        if messages.send(to, &message)? {
-            return Ok(());
-        }
-        messages.progress(&mut deliver)?;
-    }
-    Err(OperationError::Undelivered.into())
 }
 
 /// Returns the rank that has a word.

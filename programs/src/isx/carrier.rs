@@ -6,6 +6,7 @@ use probeline::containers::{BatchError, OperationError};
 use probeline::transport::{Exchange, Owner, Sizes, Transport};
 
 use crate::Error;
+use crate::gather::others;
 
 /// Keys of a block.
 pub(super) const BLOCK_KEYS: usize = 63;
@@ -28,21 +29,22 @@ pub(super) fn push(block: &mut Block, key: u32) {
 }
 
 /// Blocks in flight of a rank.
-const IN_FLIGHT: u32 = 32;
-/// Tries of a rank in a row that bring nothing: a minute or more.
+const IN_FLIGHT: u32 = if cfg!(test) { 2 } else { 32 };
+/// Steps of a rank in a row in which no block arrives: a minute or more.
 const MAX_IDLE: u64 = 1 << 30;
-/// 32 KiB of keys in a message, 256 KiB of a window for each pair of ranks.
+/// 32 KiB of keys in a WRITE, ten times as much of a window for each pair of ranks.
 const LANES: aggregator::Config = aggregator::Config {
-    block: 128,
-    blocks: 8,
+    block: if cfg!(test) { 2 } else { 128 },
+    blocks: if cfg!(test) { 2 } else { 8 },
     first_word: 0,
     message_bytes: 0,
     max_idle: MAX_IDLE,
 };
 /// Blocks that are pushed or popped together.
-const PUSHES: u32 = 64;
+const PUSHES: u32 = if cfg!(test) { 2 } else { 64 };
 /// 4 MiB of keys on each rank.
-const RINGS: queue::Config = queue::Config { in_flight: PUSHES, ..queue::Config::new(1 << 14) };
+const RINGS: queue::Config =
+    queue::Config { in_flight: PUSHES, ..queue::Config::new(if cfg!(test) { 4 } else { 1 << 14 }) };
 
 /// What carries keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,13 +113,7 @@ impl<T: Transport> Link<T> {
             Self::Queues(queues) => return queues.send(to, block, receive),
             Self::Lanes(lanes) => lanes,
         };
-        for _ in 0..MAX_IDLE {
-            if lanes.send(to, block)? {
-                return Ok(());
-            }
-            lanes.progress(|_, block| receive(&block))?;
-        }
-        Err(OperationError::Undelivered.into())
+        Ok(lanes.send_and_deliver(to, block, |_, block| receive(&block))?)
     }
 
     /// Receives all blocks that were sent to this rank, when all ranks call it.
@@ -152,21 +148,21 @@ impl<T: Transport> Queues<T> {
     /// Pushes the blocks that wait, and pops others while the ring is full.
     fn push(&mut self, to: Owner, receive: &mut impl FnMut(&Block)) -> Result<(), Error> {
         let mut blocks = core::mem::take(&mut self.waiting[to.0 as usize]);
-        let mut pushed = 0;
-        for _ in 0..MAX_IDLE {
-            pushed += self.queue.push_batch(to, &blocks[pushed..])?;
-            self.pop(receive)?;
-            if pushed == blocks.len() {
-                blocks.clear();
-                self.waiting[to.0 as usize] = blocks;
-                return Ok(());
-            }
+        let (mut pushed, mut idle) = (0, 0);
+        // Ends when all are pushed, or after `MAX_IDLE` steps in which no block moves.
+        while pushed < blocks.len() {
+            let count = self.queue.push_batch(to, &blocks[pushed..])?;
+            pushed += count;
+            let moved = count + self.pop(receive)?;
+            count_idle(&mut idle, moved)?;
         }
-        Err(OperationError::Undelivered.into())
+        blocks.clear();
+        self.waiting[to.0 as usize] = blocks;
+        Ok(())
     }
 
-    /// Pops the blocks that have arrived, a batch at most.
-    fn pop(&mut self, receive: &mut impl FnMut(&Block)) -> Result<(), Error> {
+    /// Pops the blocks that have arrived, a batch at most, and returns how many.
+    fn pop(&mut self, receive: &mut impl FnMut(&Block)) -> Result<usize, Error> {
         let mut popped = [EMPTY; PUSHES as usize];
         let count = match self.queue.pop_batch(self.me, &mut popped) {
             // The rank that pushes has its ticket, and writes the block next.
@@ -177,24 +173,29 @@ impl<T: Transport> Queues<T> {
             self.ends += usize::from(keys(block).is_empty());
             receive(block);
         }
-        Ok(())
+        Ok(count)
     }
 
+    /// Pushes all blocks, and pops until the last blocks of all ranks have arrived.
     fn finish(&mut self, receive: &mut impl FnMut(&Block)) -> Result<(), Error> {
-        let me = self.me;
-        let others = || (0..).map(Owner).filter(move |owner| *owner != me);
-        let count = self.waiting.len() - 1;
-        for to in others().take(count) {
+        let ranks = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
+        for to in others(self.me, ranks) {
             self.waiting[to.0 as usize].push(EMPTY);
             self.push(to, receive)?;
         }
-        for _ in 0..MAX_IDLE {
-            if self.ends == count {
-                self.ends = 0;
-                return Ok(());
-            }
-            self.pop(receive)?;
+        let mut idle = 0;
+        // Ends with the last blocks, or after `MAX_IDLE` steps in which none arrives.
+        while self.ends + 1 < self.waiting.len() {
+            let moved = self.pop(receive)?;
+            count_idle(&mut idle, moved)?;
         }
-        Err(OperationError::Undelivered.into())
+        self.ends = 0;
+        Ok(())
     }
+}
+
+/// Counts a step if no block has moved in it, up to the most.
+fn count_idle(idle: &mut u64, moved: usize) -> Result<(), Error> {
+    *idle = if moved == 0 { *idle + 1 } else { 0 };
+    if *idle > MAX_IDLE { Err(OperationError::Undelivered.into()) } else { Ok(()) }
 }

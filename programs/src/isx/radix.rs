@@ -16,6 +16,9 @@ pub(super) fn sort(keys: &mut Vec<u32>, scratch: &mut Vec<u32>, start: u32, widt
     let passes = low.div_ceil(LOW_BITS);
     let mut first = 0;
     for end in ends {
+        if first == end {
+            continue;
+        }
         let (mut from, mut to) = (&mut keys[first..end], &mut scratch[first..end]);
         for pass in 0..passes {
             let digit_bits = low.div_ceil(passes);

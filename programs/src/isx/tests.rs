@@ -52,4 +52,7 @@ fn finds_wrong_results() {
     for received in [&[3, 1, 3][..], &[1, 3], &[1, 1, 3], &[1, 2, 4]] {
         sorter(&[3, 1, 3], received).verify(alone).unwrap_err();
     }
+    let stray = Sorter { ranks: 2, ..sorter(&[], &[1, 1 << 27]) };
+    assert!(stray.verify_ranges(alone).unwrap_err().to_string().contains("1 keys"));
+    Sorter { ranks: 2, ..sorter(&[], &[1, (1 << 27) - 1]) }.verify_ranges(alone).unwrap();
 }

@@ -31,14 +31,21 @@ pub fn write_text<K: Kmer>(
     let k = counted.k();
     let mine = selected(counted, counts).map(|(_, count)| u64::from(k) + 2 + digits(count)).sum();
     let mut line = Vec::new();
-    write_parts(path, &[], mine, exchange, |file| {
-        selected(counted, counts).try_for_each(|(kmer, count)| {
-            line.clear();
-            write_letters(kmer, k, &mut line);
-            writeln!(line, "\t{count}")?;
-            file.write_all(&line)
-        })
-    })
+    write_parts(
+        path,
+        &[],
+        mine,
+        exchange,
+        |file| {
+            selected(counted, counts).try_for_each(|(kmer, count)| {
+                line.clear();
+                write_letters(kmer, k, &mut line);
+                writeln!(line, "\t{count}")?;
+                file.write_all(&line)
+            })
+        },
+        |_| Ok(()),
+    )
 }
 
 /// Writes a binary file. All ranks call it, with the same path. Its header has [`BINARY_MAGIC`], k, 1 if k-mers are
@@ -59,12 +66,19 @@ pub fn write_binary<K: Kmer>(
     let numbers = [counted.k().into(), counted.is_canonical.into(), all];
     let header: Vec<u8> =
         BINARY_MAGIC.into_iter().chain(numbers.into_iter().flat_map(u64::to_le_bytes)).collect();
-    write_parts(path, &header, mine * (8 + size_of::<K>() as u64), exchange, |file| {
-        selected(counted, counts).try_for_each(|(kmer, count)| {
-            file.write_all(&kmer.to_wide().to_le_bytes()[..size_of::<K>()])?;
-            file.write_all(&count.to_le_bytes())
-        })
-    })
+    write_parts(
+        path,
+        &header,
+        mine * (8 + size_of::<K>() as u64),
+        exchange,
+        |file| {
+            selected(counted, counts).try_for_each(|(kmer, count)| {
+                file.write_all(&kmer.to_wide().to_le_bytes()[..size_of::<K>()])?;
+                file.write_all(&count.to_le_bytes())
+            })
+        },
+        |_| Ok(()),
+    )
 }
 
 fn selected<'c, K: Kmer>(

@@ -180,11 +180,11 @@ impl<K: Kmer> Table<K> {
             self.is_full = false;
             self.add(&pending)?;
             if self.pending.is_empty() || self.is_full {
-                break;
+                return Ok(());
             }
             std::thread::yield_now();
         }
-        Ok(())
+        Err(OperationError::Contended { attempts: MAX_RETRIES }.into())
     }
 
     /// Returns whether this rank has inserted its share of the k-mers up to seven eighths of the buckets.
@@ -439,7 +439,7 @@ pub(crate) fn insert(
             outcome => return Ok(outcome != Outcome::Full),
         }
     }
-    Ok(false)
+    Err(OperationError::Contended { attempts: MAX_RETRIES }.into())
 }
 
 /// Returns the place of a count in a histogram.

@@ -207,7 +207,7 @@ fn refuses_damaged_files() {
     for (content, expected) in [
         (&b""[..], "is empty"),
         (b"1 ACGT", "neither FASTA nor FASTQ"),
-        (b"ACG FT\nAC", "line \"AC\" has no k-mer of 3 bases"),
+        (b"ACG FT\nAC", "has a line of a k-mer with k = 2, and k is 3"),
         (b"BZh9abc", "bzcat"),
         (&gzip[..gzip.len() / 2], "cannot be read"),
         (b"@a\nACGT\n+\nIII\n", "damaged"),
