@@ -2,7 +2,7 @@
 //! have it, which stay in a CPU's cache.
 
 /// Bits of the highest digit: the pages of its buckets stay in the translation cache.
-const HIGH_BITS: u32 = 8;
+const HIGH_BITS: u32 = 9;
 /// The most bits of a lower digit.
 const LOW_BITS: u32 = 11;
 
