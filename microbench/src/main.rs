@@ -84,7 +84,7 @@ enum Command {
     /// Sort random integers over all ranks, as the benchmark ISx
     #[command(mut_arg("tuning", without_a_table), mut_arg("table_size_asked", without_a_table))]
     Isx(isx::IsxArgs),
-    /// Run an irregular kernel of the benchmark suite bale, and verify its result
+    /// Run an irregular kernel of the benchmark suite bale
     #[command(mut_arg("tuning", without_a_table), mut_arg("table_size_asked", without_a_table))]
     Bale(bale::BaleArgs),
     /// Simulate reactive transport, with the map as a cache of its chemistry

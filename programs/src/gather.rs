@@ -63,10 +63,12 @@ pub(crate) fn numbering(mine: u64, exchange: &mut dyn Exchange) -> Result<(u64, 
 /// [`Error::Write`].
 pub fn check_output(path: &Path) -> Result<(), Error> {
     let part = part_of(path)?;
-    let created = File::create(&part);
-    // Another rank may have removed it.
-    fs::remove_file(&part).ok();
-    created.map(drop).map_err(|source| Error::Write { path: path.to_owned(), source })
+    match File::create_new(&part) {
+        // Another rank may have removed it.
+        Ok(_) => fs::remove_file(&part).or(Ok(())),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(source) => Err(Error::Write { path: path.to_owned(), source }),
+    }
 }
 
 /// Returns the name of a file until it is complete.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, value_parser};
 use probeline::exchange::Launch;
 use probeline::table::Config;
+use probeline::transport::{Sizes, WORD_BYTES};
 
 use super::transport::TransportParser;
 use super::{
@@ -160,6 +161,12 @@ impl JobArgs {
             (None, None) => DEFAULT_RANKS,
         };
         Ok(launched)
+    }
+
+    /// Takes the memory of the windows for the size of the table, of a command without one.
+    pub(crate) fn take_windows(&mut self, sizes: &Sizes) {
+        let words = sizes.window_words.saturating_mul(self.ranks.into());
+        self.table_size = Size(words.saturating_mul(WORD_BYTES as u64));
     }
 
     /// Replaces the default size of the table.

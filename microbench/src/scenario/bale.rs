@@ -126,9 +126,10 @@ struct Bench {
 pub(crate) fn run(mut args: BaleArgs) -> Result<()> {
     let kernel = args.kernel()?;
     args.job.settle_without_table()?;
-    let bench = Bench { args, kernel };
+    let mut bench = Bench { args, kernel };
     let checked = bench.kernel.check(bench.access(), bench.args.job.ranks);
     checked.map_err(|error| Failure::usage(error.to_string()))?;
+    bench.args.job.take_windows(&bench.sizes());
     let Some((mut report, files, row)) = report_job("bale", &bench.args.job, &bench)? else {
         return Ok(());
     };

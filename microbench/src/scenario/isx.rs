@@ -67,9 +67,11 @@ pub(crate) fn run(mut args: IsxArgs) -> Result<()> {
         CarrierName::Lanes => Carrier::Lanes,
         CarrierName::Queues => Carrier::Queues,
     };
-    let sort = Sort { options: Options { keys, carrier, seed: args.job.seed }, job: args.job };
-    let checked = sort.options.check(sort.job.ranks);
+    let options = Options { keys, carrier, seed: args.job.seed };
+    let checked = options.check(args.job.ranks);
     checked.map_err(|error| Failure::usage(error.to_string()))?;
+    args.job.take_windows(&options.sizes(args.job.ranks));
+    let sort = Sort { options, job: args.job };
     let Some((mut report, files, row)) = report_job("isx", &sort.job, &sort)? else {
         return Ok(());
     };

@@ -226,6 +226,9 @@ pub(crate) fn run(mut args: KmersArgs) -> Result<()> {
         rate(kmers_per_s),
     )];
     report.notes = KmersRow::notes();
+    if count.options.filter_bytes > 0 {
+        report.notes.push("filter: k-mers that occur once are left out".into());
+    }
     report.rows = vec![row];
     report.publish(files)
 }

@@ -81,7 +81,7 @@ pub(super) struct Parts<T> {
 /// The words of this rank.
 struct Part {
     words: Vec<u64>,
-    /// The results for each rank, in the order of its messages; `None` if nobody wants them.
+    /// The results for each rank, in the order of its messages; `None` if the batch returns none.
     results: Option<Vec<Vec<u64>>>,
 }
 
@@ -195,8 +195,8 @@ impl<T: Transport> Words<T> {
     }
 
     /// Runs an action on the word at each index, in any order, and passes its result to `store`. Collective:
-    /// all ranks call it, and none returns before all operations of all ranks have ended. A rank that gets
-    /// words in a call changes none in it.
+    /// all ranks call it, and none returns before all operations of all ranks have ended. A call does not both
+    /// get and change the same word.
     pub(super) fn run_all(
         &mut self,
         indices: &[u64],
