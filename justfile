@@ -3,26 +3,26 @@
 # Words go to the commands as they were given: "$@" is not split again.
 set positional-arguments
 
-# Which source it was, for results that are kept
+# Record the commit in results
 export PROBELINE_COMMIT := `git describe --always --dirty 2>/dev/null || true`
 
 [private]
 default:
     @just --list --unsorted
 
-# Latency on two nodes over RDMA: here, then there what it prints (just bench-latency FIRST_NODE)
+# Measure latency on two nodes over RDMA: run on the first node, then run what it prints on the second
 bench-latency *args:
     cargo run --release -- bench-latency --two-nodes "$@"
 
-# The same by two ranks on this machine, over shared memory if nothing else is asked
+# Measure latency between two ranks of this machine, over shared memory by default
 bench-latency-local *args:
     cargo run --release -- bench-latency "$@"
 
-# find-or-puts a second on the paper's workloads and two more
+# Measure find-or-puts per second on the paper's workloads and two more
 bench-throughput *args:
     cargo run --release --quiet -- bench-throughput "$@"
 
-# Chunk READs an insert takes, by load factor and C (paper Fig. 2)
+# Count the chunk READs of an insert, by load factor and C (paper Fig. 2)
 roundtrips *args:
     cargo run --release --quiet -- roundtrips "$@"
 
@@ -30,21 +30,21 @@ roundtrips *args:
 # (glibc asks for huge pages for the other sets, as the table's windows have them)
 bench-speed *args:
     GLIBC_TUNABLES=glibc.malloc.hugetlb=1 \
-        cargo bench --quiet --package probeline-speed --bench speed -- "$@"
+        cargo bench --quiet --package probeline-table --bench speed -- "$@"
 
-# What this machine's memory and a transport do at best, measured now
+# Measure the limits of this machine's memory and of a transport
 limits *args:
     cargo run --release --quiet -- limits "$@"
 
-# Which C, M and depth this network and a workload want: tuning.toml, for --tuning
+# Choose C, M and depth for this network and a workload; writes tuning.toml for --tuning
 tune *args:
     cargo run --release --quiet -- tune "$@"
 
-# A profile for simulate from results of bench-latency and limits (just profile NAME latency.json limits.json)
+# Print a profile for simulate from results of bench-latency and limits: just profile NAME latency.json limits.json
 profile *args:
     cargo run --quiet --package probeline-profile --example measured -- "$@"
 
-# Latency and throughput over every transport by turns; for MPI wants libopenmpi-dev, libmpich-dev, libclang-14-dev
+# Compare latency and throughput over all transports, by turns; MPI needs libopenmpi-dev, libmpich-dev, libclang-14-dev
 compare *args:
     cargo build --release --quiet
     for library in openmpi mpich; do \
@@ -55,19 +55,19 @@ compare *args:
     done
     "${CARGO_TARGET_DIR:-target}/release/probeline" compare "$@"
 
-# The C interface: header, libraries and pkg-config file (just install-c PREFIX -- --features mpi)
+# Install the C interface, header, libraries and pkg-config file: just install-c PREFIX -- --features mpi
 install-c *args:
     capi/install "$@"
 
-# Before Linux 6.1: let shared memory have huge pages until the next boot; asks for root
+# Enable huge pages for shared memory until the next boot, before Linux 6.1; asks for root
 huge-pages:
     echo advise | $([ "$(id -u)" = 0 ] || echo sudo) tee /sys/kernel/mm/transparent_hugepage/shmem_enabled
 
-# The paper's experiments at the size of a cluster, in virtual time; --paper: beside its figures
+# Simulate the paper's experiments on a cluster, in virtual time; --paper prints its figures beside them
 simulate *args:
     cargo run --release --quiet -- simulate "$@"
 
-# A page of plots from the JSON of any number of runs: just report RUN.json... --html FILE
+# Plot the JSON of any number of runs: just report RUN.json... --html FILE
 report *args:
     cargo run --release --quiet -- report "$@"
 
@@ -91,89 +91,93 @@ kmers *args:
 isx *args:
     cargo run --release --quiet -- isx "$@"
 
-# The sort of isx and one with MPI_Alltoallv, by turns (just bench-isx ROUNDS); wants libopenmpi-dev
-bench-isx rounds="5":
-    programs/bench-isx "$@"
+# Run a program on shared memory by pages: is, lu, ocean, barnes
+dsm program="lu" *args:
+    cargo run --release --quiet -- dsm "$@"
 
-# Irregular kernels: histogram, index-gather, randperm, toposort, triangles; --aggregated
+# Compare with other programs (KMC, jellyfish, bcalm, MPI_Alltoallv, UCX), by turns: just bench-peers ROUNDS RESULTS.json
+bench-peers *args:
+    programs/bench-peers "$@"
+
+# Run an irregular kernel: histogram, index-gather, randperm, toposort, triangles; --aggregated
 bale kernel="histogram" *args:
     cargo run --release --quiet -- bale "$@"
 
-# Reactive transport with the map as a cache of its chemistry: hit rate, time and error by digits
+# Simulate reactive transport with the map as a cache of its chemistry
 surrogate *args:
     cargo run --release --quiet -- surrogate "$@"
 
-# This machine's nodes and cores, and where ranks would go
+# Show this machine's nodes and cores, and the core of each rank
 topology *args:
     cargo run --release --quiet -- topology "$@"
 
-# Every check (the same as ./test)
+# Run every check (the same as ./test)
 test:
     ./test
 
-# Formatting, lints and the tests that take no time: while writing
+# Run formatting, lints and the fast tests
 quick:
     cargo fmt --all
     cargo clippy --workspace --all-targets -- -D warnings
     cargo test --workspace --lib --bins -- --skip model::
 
-# The exhaustive model checks of the table and the map, with the number of executions; longer: PROBELINE_SCENARIOS=100000
+# Run the exhaustive model checks of the table and the map; PROBELINE_SCENARIOS=100000 draws more random ones
 model-check:
     cargo test --package probeline-table --package probeline-map --lib model -- --nocapture
 
-# The verbs over Soft-RoCE in virtual machines: --list, --only NAME, --layer NAME (testbed/README.md)
+# Test the verbs over Soft-RoCE in virtual machines: --list, --only NAME, --layer NAME (testbed/README.md)
 vm-test *args:
     cargo run --quiet --package probeline-testbed --bin vm-test -- "$@"
 
-# Latency over Soft-RoCE beside perftest's and ucx_perftest's, and how soon a loss is named: --check, --only NAME
+# Measure latency over Soft-RoCE beside perftest and ucx_perftest, and the time until a loss is named: --check, --only NAME
 vm-bench *args:
     cargo run --quiet --package probeline-testbed --bin vm-test -- --bench "$@"
 
-# MPI RMA as a transport, by Open MPI and by MPICH: conformance, faults
+# Test MPI RMA as a transport, over Open MPI and MPICH
 check-mpi *libraries:
     ucx-shim/check-mpi "$@"
 
-# The map from C beside the calls of MPI-DHT, by turns
+# Compare the map from C with the calls of MPI-DHT, by turns
 check-map *args:
     ucx-shim/check-map "$@"
 
-# The soak of each kind of table between processes, some of which are killed, for this many seconds
+# Soak each kind of table between processes, some of which are killed: just soak SECONDS
 soak seconds="60":
     PROBELINE_SOAK_SECONDS={{seconds}} cargo test --package probeline-table --test killed
 
-# The table linked without std and without a panic
+# Link the structures without std and without panics
 nostd:
     ci/nostd-link
     ci/nostd-sysroot
 
-# Write the bindings of libibverbs again; wants libclang, libibverbs-dev, installs bindgen-cli
+# Generate the bindings of libibverbs; needs libclang and libibverbs-dev, installs bindgen-cli
 verbs-bindings:
     verbs/sys/generate
 
-# Instructions of a READ by the safe verbs and by a loop in C; wants valgrind, libibverbs-dev
+# Count the instructions of a READ by the safe verbs and by a loop in C; needs valgrind and libibverbs-dev
 verbs-cost:
     CARGO_TARGET_DIR=target/cost verbs/cost/measure
 
-# Time and instructions of operations by READs and atomics; wants valgrind
+# Measure time and instructions of operations by READs and atomics; needs valgrind
 posted-cost:
     cargo run --release --package probeline-table --example posted
     ci/posted-cost
 
-# The documentation of all crates
+# Build the documentation of all crates
 doc:
     cargo doc --workspace --no-deps --open
 
-# Licences, sources, duplicates and (with the advisory database) advisories; installs cargo-deny
+# Check licences, sources, duplicates and advisories of dependencies; installs cargo-deny
 deny *checks="licenses bans sources":
     cargo deny --version >/dev/null 2>&1 || cargo install --locked cargo-deny
     cargo deny check {{checks}}
 
-# Every feature by itself; installs cargo-hack
+# Check every feature by itself; installs cargo-hack
 features:
     cargo hack --version >/dev/null 2>&1 || cargo install --locked cargo-hack
     cargo hack clippy --workspace --each-feature --no-dev-deps -- -D warnings
 
-# Fuzz the reading of nets for this many seconds; wants a nightly toolchain, installs cargo-fuzz
+# Fuzz the reader of Petri nets: just fuzz SECONDS; needs a nightly toolchain, installs cargo-fuzz
 fuzz seconds="60":
     cargo fuzz --version >/dev/null 2>&1 || cargo install --locked cargo-fuzz
     cargo +nightly fuzz run pnml -- -max_total_time={{seconds}} -max_len=4096

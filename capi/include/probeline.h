@@ -127,7 +127,7 @@
 // Store the operand if the element is smaller.
 #define PROBELINE_MAX 2
 
-// What a function returns: PROBELINE_OK, or the kind of its error. probeline_last_error() has the
+// Status of a function: PROBELINE_OK, or the kind of its error. probeline_last_error() has the
 // details.
 typedef enum probeline_status {
     // The call succeeded.
@@ -171,7 +171,7 @@ typedef enum probeline_status {
     PROBELINE_ERROR_UNFINISHED = 15,
 } probeline_status;
 
-// What an operation found or did. It has one byte.
+// Outcome of an operation. It has one byte.
 enum probeline_outcome
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : uint8_t
@@ -294,7 +294,7 @@ typedef struct probeline_finished {
     uint64_t tag;
     // PROBELINE_OK, or the kind of its error.
     enum probeline_status status;
-    // What it found or did, if its status is PROBELINE_OK.
+    // Its outcome, if its status is PROBELINE_OK.
     probeline_outcome outcome;
 } probeline_finished;
 
@@ -302,7 +302,7 @@ typedef struct probeline_finished {
 typedef void (*probeline_table_visit)(const uint64_t *key,
                                       void *context);
 
-// What operations of this rank on a table have cost since it was opened.
+// Costs of operations of this rank on a table since it was opened.
 typedef struct probeline_table_stats {
     // The size of this structure.
     size_t size;
@@ -372,7 +372,7 @@ typedef void (*probeline_map_visit)(const void *key,
                                     const void *value,
                                     void *context);
 
-// What operations of this rank on a map have found and done since it was opened.
+// Counts of operations of this rank on a map since it was opened.
 typedef struct probeline_map_stats {
     // The size of this structure.
     size_t size;
@@ -399,14 +399,14 @@ typedef struct probeline_map_stats {
     // Operations that failed.
     uint64_t failed;
     // Looks at buckets.
-    uint64_t looks;
-    // The looks whose check failed, because other ranks wrote meanwhile.
+    uint64_t bucket_reads;
+    // The bucket reads whose check failed, because other ranks wrote meanwhile.
     uint64_t failed_checks;
     // Entries destroyed beyond updates and evictions.
     uint64_t lost_entries;
 } probeline_map_stats;
 
-// What probeline_map_load() has done, in the whole map.
+// Counts of probeline_map_load(), in the whole map.
 typedef struct probeline_map_loaded {
     // The size of this structure.
     size_t size;
@@ -492,7 +492,7 @@ typedef struct probeline_aggregator_options {
     // Messages that travel together, 1 to 65,536. [default: 254]
     uint32_t block;
     // Blocks that may be on their way from one rank to another, 1 to 64. Each rank stores this number and 2
-    // more for each rank. [default: 4]
+    // more for each rank, in a job of more than 64 for some twice the square root of their number. [default: 4]
     uint32_t blocks;
     // Operations in flight at once, 1 to 65,536; over verbs at most 16,384. A device may have less. Two for
     // each rank are enough. [default: 16]
@@ -842,6 +842,44 @@ enum probeline_status probeline_array_update_batch(struct probeline_array *array
                                                    size_t count,
                                                    uint64_t *before);
 
+// Starts to get an element, which a poll stores at `value`. The memory there must stay valid until
+// probeline_array_poll() has reported `tag`. Returns PROBELINE_ERROR_BUSY while as many operations are in flight
+// as the options say. Never waits.
+enum probeline_status probeline_array_submit_get(struct probeline_array *array,
+                                                 uint64_t tag,
+                                                 uint64_t index,
+                                                 void *value);
+
+// Starts to store `value`, which is copied, in an element: see probeline_array_submit_get(). Never waits.
+enum probeline_status probeline_array_submit_put(struct probeline_array *array,
+                                                 uint64_t tag,
+                                                 uint64_t index,
+                                                 const void *value);
+
+// Starts an operation of probeline_array_update(): see probeline_array_submit_get(). `before` may be NULL. Never
+// waits.
+enum probeline_status probeline_array_submit_update(struct probeline_array *array,
+                                                    uint64_t tag,
+                                                    int operation,
+                                                    uint64_t index,
+                                                    uint64_t operand,
+                                                    uint64_t *before);
+
+// Starts probeline_array_compare_and_swap(): see probeline_array_submit_get(). `before` may be NULL. Never waits.
+enum probeline_status probeline_array_submit_compare_and_swap(struct probeline_array *array,
+                                                              uint64_t tag,
+                                                              uint64_t index,
+                                                              uint64_t expected,
+                                                              uint64_t desired,
+                                                              uint64_t *before);
+
+// Makes progress, and stores at most `capacity` operations that have ended, and their number. The outcome of one
+// that has succeeded is PROBELINE_FOUND. Never waits.
+enum probeline_status probeline_array_poll(struct probeline_array *array,
+                                           struct probeline_finished *finished,
+                                           size_t capacity,
+                                           size_t *count);
+
 // Stores `value` in all elements. Collective.
 enum probeline_status probeline_array_fill(struct probeline_array *array,
                                            const void *value);
@@ -900,6 +938,30 @@ enum probeline_status probeline_counters_get_batch(struct probeline_counters *co
                                                    const uint64_t *keys,
                                                    size_t count,
                                                    uint64_t *counts);
+
+// Starts to add to the count of a key. A poll stores the count before at `before`, which may be NULL; the memory
+// there must stay valid until probeline_counters_poll() has reported `tag`. Returns PROBELINE_ERROR_BUSY while as
+// many operations are in flight as the options say. Never waits.
+enum probeline_status probeline_counters_submit_add(struct probeline_counters *counters,
+                                                    uint64_t tag,
+                                                    uint64_t key,
+                                                    uint64_t addend,
+                                                    uint64_t *before);
+
+// Starts to get the count of a key, which a poll stores at `count`: see probeline_counters_submit_add(). Never
+// waits.
+enum probeline_status probeline_counters_submit_get(struct probeline_counters *counters,
+                                                    uint64_t tag,
+                                                    uint64_t key,
+                                                    uint64_t *count);
+
+// Makes progress, and stores at most `capacity` operations that have ended, and their number. The outcome is
+// PROBELINE_FOUND if the key had a count before, PROBELINE_ABSENT if it had none, and PROBELINE_FULL if there is no
+// room for it. Never waits.
+enum probeline_status probeline_counters_poll(struct probeline_counters *counters,
+                                              struct probeline_finished *finished,
+                                              size_t capacity,
+                                              size_t *count);
 
 // Stores the largest count, at which counts stay. Never waits.
 enum probeline_status probeline_counters_max_count(struct probeline_counters *counters,
@@ -966,8 +1028,32 @@ enum probeline_status probeline_queue_pop_batch(struct probeline_queue *queue,
                                                 size_t capacity,
                                                 size_t *popped);
 
-// Passes the value whose push the last pop of this handle has found unfinished, in the ring of the rank
-// `host`. Stores at `skipped` 1, or 0 if it is no longer the oldest. Call it only if the rank of the push is
+// Starts to push a value, which is copied, to the ring of the rank `host`. Values that are in flight together get
+// into the ring in any order. Returns PROBELINE_ERROR_BUSY while as many operations are in flight as the options
+// say. Never waits.
+enum probeline_status probeline_queue_submit_push(struct probeline_queue *queue,
+                                                  uint64_t tag,
+                                                  uint32_t host,
+                                                  const void *value);
+
+// Starts to pop the oldest value from the ring of the rank `host`, which a poll stores at `value`. The memory there
+// must stay valid until probeline_queue_poll() has reported `tag`. Returns PROBELINE_ERROR_BUSY as
+// probeline_queue_submit_push() does. Never waits.
+enum probeline_status probeline_queue_submit_pop(struct probeline_queue *queue,
+                                                 uint64_t tag,
+                                                 uint32_t host,
+                                                 void *value);
+
+// Makes progress, and stores at most `capacity` operations that have ended, and their number. The outcome of a push
+// is PROBELINE_INSERTED or PROBELINE_FULL, that of a pop PROBELINE_FOUND or PROBELINE_ABSENT; errors are those of
+// probeline_queue_push() and probeline_queue_pop(). Never waits.
+enum probeline_status probeline_queue_poll(struct probeline_queue *queue,
+                                           struct probeline_finished *finished,
+                                           size_t capacity,
+                                           size_t *count);
+
+// Passes the value whose push the last probeline_queue_pop() or probeline_queue_pop_batch() of this handle has found
+// unfinished, in the ring of the rank `host`. Stores at `skipped` 1, or 0 if it is no longer the oldest. Call it only if the rank of the push is
 // lost: a value that arrives later could destroy a newer one. Waits for its operation.
 enum probeline_status probeline_queue_skip(struct probeline_queue *queue,
                                            uint32_t host,
@@ -978,8 +1064,9 @@ enum probeline_status probeline_queue_skip(struct probeline_queue *queue,
 enum probeline_status probeline_aggregator_options_init(struct probeline_aggregator_options *options,
                                                         size_t size);
 
-// Opens an aggregator, in a job of at most 64 ranks, and stores its handle at `aggregator`. The options
-// must have a size of messages. Collective.
+// Opens an aggregator, in a job of at most 1,024 ranks, and stores its handle at `aggregator`. The options
+// must have a size of messages. In a job of more than 64 ranks, messages pass another rank on their way.
+// Collective.
 enum probeline_status probeline_aggregator_open(struct probeline_job *job,
                                                 const struct probeline_aggregator_options *options,
                                                 struct probeline_aggregator **aggregator);

@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::handle::Handle;
 use crate::job::{Members, members, probeline_job};
 use crate::options::Allowed::Range;
-use crate::options::{self, Extensible, Field, MAX_OPERATIONS, Options, fields};
+use crate::options::{self, Extensible, MAX_OPERATIONS, Options, options};
 use crate::status::{Error, probeline_status};
 use crate::structure::{
     self, InnerOf, Plan, PlanOf, Pointee, Structure, structure, tuple_of_handle, with,
@@ -29,7 +29,7 @@ pub struct probeline_aggregator_options {
     /// Messages that travel together, 1 to 65,536. [default: 254]
     pub block: u32,
     /// Blocks that may be on their way from one rank to another, 1 to 64. Each rank stores this number and 2
-    /// more for each rank. [default: 4]
+    /// more for each rank, in a job of more than 64 for some twice the square root of their number. [default: 4]
     pub blocks: u32,
     /// Operations in flight at once, 1 to 65,536; over verbs at most 16,384. A device may have less. Two for
     /// each rank are enough. [default: 16]
@@ -37,21 +37,14 @@ pub struct probeline_aggregator_options {
 }
 
 // SAFETY: repr(C); numbers, of which the first is the size.
-unsafe impl Extensible for probeline_aggregator_options {
-    const DEFAULT: Self =
-        Self { size: size_of::<Self>(), message_bytes: 0, block: 254, blocks: 4, operations: 16 };
-}
+unsafe impl Extensible for probeline_aggregator_options {}
 
-impl Options for probeline_aggregator_options {
-    fn fields(&self) -> Vec<Field> {
-        fields![self:
-            message_bytes Range(1, MAX_BYTES as u64),
-            block Range(1, 1 << 16),
-            blocks Range(1, 64),
-            operations Range(1, MAX_OPERATIONS),
-        ]
-    }
-}
+options!(probeline_aggregator_options |_|
+    message_bytes = 0, Range(1, MAX_BYTES as u64);
+    block = 254, Range(1, 1 << 16);
+    blocks = 4, Range(1, 64);
+    operations = 16, Range(1, MAX_OPERATIONS);
+);
 
 /// An aggregator of messages between all ranks.
 pub struct probeline_aggregator(Handle<AggregatorInner>);
@@ -89,6 +82,7 @@ impl Pointee for probeline_aggregator {
                 ("blocks", blocks.into()),
             ],
             detail: Detail { message_bytes, ranks, is_pending: false },
+            submitted: 0,
             open: Box::new(move |members| {
                 with_block!(message_bytes, V => {
                     let sizes = config.sizes::<V>(members.owners(), operations);
@@ -158,8 +152,9 @@ pub unsafe extern "C" fn probeline_aggregator_options_init(
     call(|| unsafe { options::write(options, size, &probeline_aggregator_options::DEFAULT) })
 }
 
-/// Opens an aggregator, in a job of at most 64 ranks, and stores its handle at `aggregator`. The options
-/// must have a size of messages. Collective.
+/// Opens an aggregator, in a job of at most 1,024 ranks, and stores its handle at `aggregator`. The options
+/// must have a size of messages. In a job of more than 64 ranks, messages pass another rank on their way.
+/// Collective.
 ///
 /// # Safety
 /// `job` is NULL or open, `options` is NULL or initialized, and `aggregator` is NULL or has room for a
@@ -285,7 +280,7 @@ pub unsafe extern "C" fn probeline_aggregator_flush(
     deliver: probeline_aggregator_deliver,
     context: *mut c_void,
 ) -> probeline_status {
-    let body = |AggregatorInner { structure, detail, opened }: &mut AggregatorInner| {
+    let body = |AggregatorInner { structure, detail, opened, .. }: &mut AggregatorInner| {
         // SAFETY: the program passes a function that may be called (# Safety).
         let mut deliver = unsafe { caller(deliver, context) }?;
         // No check of the call comes before: other ranks wait for this one to deliver, also before they flush.

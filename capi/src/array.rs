@@ -6,7 +6,7 @@ use core::ptr;
 
 use probeline::containers::array::{Action, Array, Config, Operation, Order};
 use probeline::containers::{Distribution, OperationError, Plain};
-use probeline::pipeline;
+use probeline::pipeline::{self, Tag};
 use probeline::transport::Exchange;
 
 use crate::array_options::{PROBELINE_DISTRIBUTION_CYCLIC, probeline_array_options};
@@ -17,11 +17,12 @@ use crate::engine::Engine;
 use crate::handle::Handle;
 use crate::job::{Members, probeline_job};
 use crate::options::Allowed::Constants;
-use crate::options::{self, Extensible, Field};
-use crate::status::{Error, probeline_status};
+use crate::options::{self, Field, Options};
+use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
 use crate::structure::{
     self, InnerOf, Plan, PlanOf, Pointee, Structure, structure, tuple_of_handle, with,
 };
+use crate::submitted::{self, EachFinished, Poll, Submitted, poll_structure};
 
 /// Add the operand to an element, modulo 2^64.
 pub const PROBELINE_ADD: c_int = 0;
@@ -51,6 +52,23 @@ pub(crate) enum Access {
     CompareAndSwap(u64),
 }
 
+impl Access {
+    /// Returns the action with this operand.
+    #[inline(always)]
+    fn action<V: Plain>(self, operand: &[u8]) -> Action<V> {
+        match self {
+            Self::Get => Action::Get,
+            Self::Put => Action::Put(V::from_bytes(operand)),
+            Self::Update(PROBELINE_MIN) => Action::Min(word(operand), Order::Unsigned),
+            Self::Update(PROBELINE_MAX) => Action::Max(word(operand), Order::Unsigned),
+            Self::Update(_) => Action::Add(word(operand)),
+            Self::CompareAndSwap(expected) => {
+                Action::CompareAndSwap { expected, new: word(operand) }
+            }
+        }
+    }
+}
+
 impl Detail {
     /// Checks that elements are words, which have this update.
     fn check_update(&self, operation: c_int) -> Result<(), Error> {
@@ -63,12 +81,16 @@ impl Detail {
         Field { name: "operation", value: operation.into(), allowed }.check()
     }
 
-    fn check(&self, access: Access, indices: &[u64]) -> Result<(), Error> {
+    /// Checks that an access has elements of this array as operands, before any of them is loaded.
+    fn check_access(&self, access: Access) -> Result<(), Error> {
         match access {
-            Access::Get | Access::Put => {}
-            Access::Update(operation) => self.check_update(operation)?,
-            Access::CompareAndSwap(_) => self.check_update(PROBELINE_ADD)?,
+            Access::Get | Access::Put => Ok(()),
+            Access::Update(operation) => self.check_update(operation),
+            Access::CompareAndSwap(_) => self.check_update(PROBELINE_ADD),
         }
+    }
+
+    fn check_indices(&self, indices: &[u64]) -> Result<(), Error> {
         match indices.iter().find(|index| **index >= self.len) {
             None => Ok(()),
             Some(&index) => Err(OperationError::Index { index }.into()),
@@ -94,6 +116,7 @@ impl Pointee for probeline_array {
         Ok(Plan {
             parameters: vec![("len", len), ("element_bytes", element_bytes as u64)],
             detail: Detail { len, element_bytes },
+            submitted: operations,
             open: Box::new(move |members| {
                 with_block!(element_bytes, V => {
                     let sizes = config.sizes::<V>(members.owners(), operations);
@@ -108,7 +131,7 @@ impl Pointee for probeline_array {
 }
 
 /// An array whose elements have a size that is known at run time only. Callers pass exactly this size.
-pub(crate) trait Elements: Structure {
+pub(crate) trait Elements: Structure + Poll {
     /// Accesses the element at each index with its operand, if the access has operands, and stores the elements
     /// before, if there is room for them.
     fn batch(
@@ -118,6 +141,14 @@ pub(crate) trait Elements: Structure {
         operands: &[u8],
         before: Place<'_>,
     ) -> Result<(), Error>;
+    /// Starts an access to an element, with its operand if it has one.
+    fn submit(
+        &mut self,
+        tag: Tag,
+        access: Access,
+        index: u64,
+        operand: &[u8],
+    ) -> Result<(), OperationError>;
     fn fill(&mut self, value: &[u8], exchange: &mut dyn Exchange) -> Result<(), Error>;
     /// Reduces elements that are words.
     fn reduce(&mut self, operation: c_int, exchange: &mut dyn Exchange) -> Result<u64, Error>;
@@ -165,25 +196,24 @@ impl<V: Plain> Elements for Typed<V> {
                 copy(value.bytes(), to);
             }
         };
-        let change = |place: usize| {
-            let operand = word(operand(place)?);
-            Some(match access {
-                Access::Update(PROBELINE_MIN) => Action::Min(operand, Order::Unsigned),
-                Access::Update(PROBELINE_MAX) => Action::Max(operand, Order::Unsigned),
-                Access::CompareAndSwap(expected) => {
-                    Action::CompareAndSwap { expected, new: operand }
-                }
-                _ => Action::Add(operand),
-            })
-        };
+        let action = |access: Access| move |place| Some(access.action(operand(place)?));
         match access {
             Access::Get => self.run(indices, |_| Some(Action::Get), store),
-            Access::Put => {
-                let put = |place| Some(Action::Put(V::from_bytes(operand(place)?)));
-                self.run(indices, put, |_, _| ())
+            Access::Put => self.run(indices, action(Access::Put), |_, _| ()),
+            Access::Update(_) | Access::CompareAndSwap(_) => {
+                self.run(indices, action(access), store)
             }
-            Access::Update(_) | Access::CompareAndSwap(_) => self.run(indices, change, store),
         }
+    }
+
+    fn submit(
+        &mut self,
+        tag: Tag,
+        access: Access,
+        index: u64,
+        operand: &[u8],
+    ) -> Result<(), OperationError> {
+        self.array.submit(tag, &index, access.action(operand))
     }
 
     fn fill(&mut self, value: &[u8], exchange: &mut dyn Exchange) -> Result<(), Error> {
@@ -203,6 +233,18 @@ impl<V: Plain> Elements for Typed<V> {
 
     fn for_each_local(&self, visit: &mut dyn FnMut(u64, &[u8])) {
         self.array.local().for_each(|(index, value)| visit(index, value.bytes()));
+    }
+}
+
+impl<V: Plain> Poll for Typed<V> {
+    fn poll(
+        &mut self,
+        capacity: usize,
+        each: &mut EachFinished<'_>,
+    ) -> Result<usize, OperationError> {
+        poll_structure(&mut self.array, capacity, each, |value| {
+            (probeline_outcome::PROBELINE_FOUND, Some(value.bytes()))
+        })
     }
 }
 
@@ -227,13 +269,14 @@ unsafe fn access(
         let all = product(count, detail.element_bytes)?;
         let given = if access == Access::Get { 0 } else { all };
         let stored = if access != Access::Get && before.is_null() { 0 } else { all };
+        detail.check_access(access)?;
         // SAFETY: the caller passes NULL or `count` indices, operands, and room for elements (# Safety).
         let (indices, operands, before) = unsafe {
             let indices = slice(indices, count, "the index")?;
             let operands = slice(operands.cast::<u8>(), given, "the value")?;
             (indices, operands, room(before.cast::<u8>(), stored, "the value")?)
         };
-        detail.check(access, indices)?;
+        detail.check_indices(indices)?;
         structure.batch(access, indices, operands, before)
     };
     // SAFETY: the caller passes NULL or an open array (# Safety).
@@ -402,6 +445,123 @@ pub unsafe extern "C" fn probeline_array_update_batch(
     unsafe { access(array, update, indices, operands.cast(), count, before.cast()) }
 }
 
+/// Starts an access to an element.
+///
+/// # Safety
+/// `array` is NULL or open, `operand` is NULL or an element, and `before` is NULL or has room for one until the
+/// operation has ended or the array is closed.
+unsafe fn submit(
+    array: *mut probeline_array,
+    tag: u64,
+    access: Access,
+    index: u64,
+    operand: *const c_void,
+    before: *mut c_void,
+) -> probeline_status {
+    let body = |ArrayInner { structure, detail, submitted, .. }: &mut ArrayInner| {
+        detail.check_access(access)?;
+        let bytes = detail.element_bytes;
+        let (given, stored) = if access == Access::Get { (0, bytes) } else { (bytes, 0) };
+        // SAFETY: the caller passes NULL or an element (# Safety).
+        let operand = unsafe { slice(operand.cast::<u8>(), given, "the value") }?;
+        // SAFETY: nothing is written through it.
+        unsafe { room(before.cast::<u8>(), stored, "the value") }?;
+        detail.check_indices(&[index])?;
+        let mine = Submitted { tag, to: before.cast() };
+        submitted.submit(mine, |tag| structure.submit(tag, access, index, operand))
+    };
+    // SAFETY: the caller passes NULL or an open array (# Safety).
+    unsafe { with(array, body) }
+}
+
+/// Starts to get an element, which a poll stores at `value`. The memory there must stay valid until
+/// probeline_array_poll() has reported `tag`. Returns PROBELINE_ERROR_BUSY while as many operations are in flight
+/// as the options say. Never waits.
+///
+/// # Safety
+/// `array` is NULL or open, and `value` is NULL or has room for an element until the operation has ended or the
+/// array is closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_array_submit_get(
+    array: *mut probeline_array,
+    tag: u64,
+    index: u64,
+    value: *mut c_void,
+) -> probeline_status {
+    // SAFETY: the program passes NULL or an open array and room for an element (# Safety).
+    unsafe { submit(array, tag, Access::Get, index, ptr::null(), value) }
+}
+
+/// Starts to store `value`, which is copied, in an element: see probeline_array_submit_get(). Never waits.
+///
+/// # Safety
+/// `array` is NULL or open, and `value` is NULL or an element.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_array_submit_put(
+    array: *mut probeline_array,
+    tag: u64,
+    index: u64,
+    value: *const c_void,
+) -> probeline_status {
+    // SAFETY: the program passes NULL or an open array and an element (# Safety).
+    unsafe { submit(array, tag, Access::Put, index, value, ptr::null_mut()) }
+}
+
+/// Starts an operation of probeline_array_update(): see probeline_array_submit_get(). `before` may be NULL. Never
+/// waits.
+///
+/// # Safety
+/// `array` is NULL or open, and `before` is NULL or has room for a number until the operation has ended or the
+/// array is closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_array_submit_update(
+    array: *mut probeline_array,
+    tag: u64,
+    operation: c_int,
+    index: u64,
+    operand: u64,
+    before: *mut u64,
+) -> probeline_status {
+    let (update, operand) = (Access::Update(operation), (&raw const operand).cast());
+    // SAFETY: the program passes NULL or an open array and a place for a number (# Safety).
+    unsafe { submit(array, tag, update, index, operand, before.cast()) }
+}
+
+/// Starts probeline_array_compare_and_swap(): see probeline_array_submit_get(). `before` may be NULL. Never waits.
+///
+/// # Safety
+/// As for `probeline_array_submit_update`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_array_submit_compare_and_swap(
+    array: *mut probeline_array,
+    tag: u64,
+    index: u64,
+    expected: u64,
+    desired: u64,
+    before: *mut u64,
+) -> probeline_status {
+    let (swap, desired) = (Access::CompareAndSwap(expected), (&raw const desired).cast());
+    // SAFETY: the program passes NULL or an open array and a place for a number (# Safety).
+    unsafe { submit(array, tag, swap, index, desired, before.cast()) }
+}
+
+/// Makes progress, and stores at most `capacity` operations that have ended, and their number. The outcome of one
+/// that has succeeded is PROBELINE_FOUND. Never waits.
+///
+/// # Safety
+/// `array` is NULL or open, `finished` is NULL or has room for `capacity` items, `count` is NULL or has room for a
+/// number, and the places given with submitted operations are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_array_poll(
+    array: *mut probeline_array,
+    finished: *mut probeline_finished,
+    capacity: usize,
+    count: *mut usize,
+) -> probeline_status {
+    // SAFETY: the program passes what this asks for (# Safety).
+    unsafe { submitted::poll(array, finished, capacity, count) }
+}
+
 /// Stores `value` in all elements. Collective.
 ///
 /// # Safety
@@ -411,7 +571,7 @@ pub unsafe extern "C" fn probeline_array_fill(
     array: *mut probeline_array,
     value: *const c_void,
 ) -> probeline_status {
-    let body = |ArrayInner { structure, detail, opened }: &mut ArrayInner| {
+    let body = |ArrayInner { structure, detail, opened, .. }: &mut ArrayInner| {
         // SAFETY: the program passes NULL or an element (# Safety).
         let value = unsafe { slice(value.cast::<u8>(), detail.element_bytes, "value") };
         let fill = |value: &[u8], exchange: &mut dyn Exchange| structure.fill(value, exchange);
@@ -432,7 +592,7 @@ pub unsafe extern "C" fn probeline_array_reduce(
     operation: c_int,
     result: *mut u64,
 ) -> probeline_status {
-    let body = |ArrayInner { structure, detail, opened }: &mut ArrayInner| {
+    let body = |ArrayInner { structure, detail, opened, .. }: &mut ArrayInner| {
         // SAFETY: the program passes NULL or a place for a number (# Safety).
         let result = unsafe { out(result, "result") };
         let arguments = detail.check_update(operation).and(result);

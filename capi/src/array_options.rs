@@ -4,7 +4,7 @@ use core::ffi::c_int;
 
 use crate::blocks::MAX_BYTES;
 use crate::options::Allowed::{Constants, Flag, Range};
-use crate::options::{Extensible, Field, MAX_KEYS, MAX_OPERATIONS, Options, fields};
+use crate::options::{Extensible, MAX_KEYS, MAX_OPERATIONS, options};
 
 /// Consecutive elements on each rank.
 pub const PROBELINE_DISTRIBUTION_BLOCK: c_int = 0;
@@ -32,28 +32,15 @@ pub struct probeline_array_options {
 }
 
 // SAFETY: repr(C); numbers, of which the first is the size.
-unsafe impl Extensible for probeline_array_options {
-    const DEFAULT: Self = Self {
-        size: size_of::<Self>(),
-        len: 0,
-        element_bytes: 8,
-        distribution: PROBELINE_DISTRIBUTION_BLOCK,
-        operations: 32,
-        direct: 1,
-    };
-}
+unsafe impl Extensible for probeline_array_options {}
 
-impl Options for probeline_array_options {
-    fn fields(&self) -> Vec<Field> {
-        fields![self:
-            len Range(1, MAX_KEYS),
-            element_bytes Range(1, MAX_BYTES as u64),
-            distribution Constants(&[
-                "PROBELINE_DISTRIBUTION_BLOCK",
-                "PROBELINE_DISTRIBUTION_CYCLIC",
-            ]),
-            operations Range(1, MAX_OPERATIONS),
-            direct Flag,
-        ]
-    }
-}
+options!(probeline_array_options |_|
+    len = 0, Range(1, MAX_KEYS);
+    element_bytes = 8, Range(1, MAX_BYTES as u64);
+    distribution = PROBELINE_DISTRIBUTION_BLOCK, Constants(&[
+        "PROBELINE_DISTRIBUTION_BLOCK",
+        "PROBELINE_DISTRIBUTION_CYCLIC",
+    ]);
+    operations = 32, Range(1, MAX_OPERATIONS);
+    direct = 1, Flag;
+);

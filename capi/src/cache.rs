@@ -4,8 +4,8 @@ use core::mem::MaybeUninit;
 use std::path::Path;
 
 use probeline::map::{
-    Bytes, Config, Finished, Loaded, Location, Map, Operation, OperationError, Outcome, Plain,
-    Request, Stats, Tag, Written,
+    Bytes, Config, Loaded, Location, Map, Operation, OperationError, Outcome, Plain, Request,
+    Stats, Tag, Written,
 };
 use probeline::transport::{Exchange, Owner};
 
@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::job::Members;
 use crate::status::{Error, probeline_outcome};
 use crate::structure::{Structure, structure};
+use crate::submitted::{EachFinished, Poll, poll_structure};
 
 /// The most bytes of a key and of a value.
 pub(crate) const MAX_KEY: usize = 1024;
@@ -20,7 +21,7 @@ pub(crate) const MAX_VALUE: usize = 8192;
 /// Keys and values that are copied at once.
 const BLOCK: usize = 256;
 
-/// What a write does.
+/// Effect of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Write {
     Put,
@@ -28,7 +29,7 @@ pub(crate) enum Write {
     Remove,
 }
 
-/// What a request reads or writes.
+/// Place that a request reads or writes.
 #[derive(Clone, Copy)]
 pub(crate) enum Access<'v> {
     Get,
@@ -41,7 +42,7 @@ pub(crate) type Place<'v> = &'v mut [MaybeUninit<u8>];
 
 /// A map whose sizes of keys and values are known at run time only. Callers pass exactly these
 /// sizes.
-pub(crate) trait Cache: Structure {
+pub(crate) trait Cache: Structure + Poll {
     fn get(&mut self, key: &[u8], value: Place<'_>) -> Result<probeline_outcome, Error>;
     fn write(&mut self, key: &[u8], write: Write, value: &[u8])
     -> Result<probeline_outcome, Error>;
@@ -60,12 +61,6 @@ pub(crate) trait Cache: Structure {
         outcomes: &mut [MaybeUninit<probeline_outcome>],
     ) -> Result<(), Error>;
     fn submit(&mut self, tag: Tag, key: &[u8], access: Access<'_>) -> Result<(), OperationError>;
-    /// Calls `each` with the tag, the result, and the value if the operation is a hit.
-    fn poll(
-        &mut self,
-        capacity: usize,
-        each: &mut EachFinished<'_>,
-    ) -> Result<usize, OperationError>;
     fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error>;
     fn save(&mut self, path: &Path, exchange: &mut dyn Exchange) -> Result<u64, Error>;
     fn check_save(&self, path: &Path, exchange: &mut dyn Exchange) -> Result<(), Error>;
@@ -94,10 +89,6 @@ pub(crate) trait Cache: Structure {
     fn stats(&self) -> &Stats;
 }
 
-/// Receives a finished operation: its tag, its result, and the value of a hit.
-pub(crate) type EachFinished<'c> =
-    dyn FnMut(Tag, Result<probeline_outcome, OperationError>, Option<&[u8]>) + 'c;
-
 /// Opens a map. The sizes are in `config`, and at most [`MAX_KEY`] and [`MAX_VALUE`].
 pub(crate) fn open(
     members: &mut Members,
@@ -122,7 +113,6 @@ struct Typed<K: Plain, V: Plain> {
     keys: Vec<K>,
     values: Vec<V>,
     found: Vec<Option<V>>,
-    finished: Vec<Finished<V>>,
     /// Room for one value.
     room: Vec<u8>,
 }
@@ -167,7 +157,6 @@ impl<K: Plain, V: Plain> Typed<K, V> {
             keys: Vec::new(),
             values: Vec::new(),
             found: Vec::new(),
-            finished: vec![Finished::default(); operations as usize],
             room: vec![0; config.value_bytes],
         }))
     }
@@ -282,27 +271,6 @@ impl<K: Plain, V: Plain> Cache for Typed<K, V> {
         self.map.submit(tag, &sized(key)?, request)
     }
 
-    fn poll(
-        &mut self,
-        capacity: usize,
-        each: &mut EachFinished<'_>,
-    ) -> Result<usize, OperationError> {
-        let capacity = capacity.min(self.finished.len());
-        let out = self.finished.get_mut(..capacity).unwrap_or_default();
-        let finished = self.map.poll_into(out)?;
-        for Finished { tag, result } in finished {
-            match result {
-                Ok(Outcome::Hit(value)) => {
-                    each(*tag, Ok(probeline_outcome::PROBELINE_FOUND), Some(value.bytes()));
-                }
-                Ok(Outcome::Miss) => each(*tag, Ok(probeline_outcome::PROBELINE_ABSENT), None),
-                Ok(Outcome::Written(written)) => each(*tag, Ok((*written).into()), None),
-                Err(error) => each(*tag, Err(*error), None),
-            }
-        }
-        Ok(finished.len())
-    }
-
     fn for_each_local(&mut self, visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Error> {
         self.map.for_each_local(|key, value| visit(key.bytes(), value.bytes()))?;
         Ok(())
@@ -365,5 +333,19 @@ impl<K: Plain, V: Plain> Cache for Typed<K, V> {
 
     fn stats(&self) -> &Stats {
         self.map.stats()
+    }
+}
+
+impl<K: Plain, V: Plain> Poll for Typed<K, V> {
+    fn poll(
+        &mut self,
+        capacity: usize,
+        each: &mut EachFinished<'_>,
+    ) -> Result<usize, OperationError> {
+        poll_structure(&mut self.map, capacity, each, |outcome| match outcome {
+            Outcome::Hit(value) => (probeline_outcome::PROBELINE_FOUND, Some(value.bytes())),
+            Outcome::Miss => (probeline_outcome::PROBELINE_ABSENT, None),
+            Outcome::Written(written) => ((*written).into(), None),
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! What every function does: no panic leaves it, no NULL is dereferenced.
+//! Rules of every function: no panic leaves it, no NULL is dereferenced.
 
 use core::any::Any;
 use core::ffi::{CStr, c_char};

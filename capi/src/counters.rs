@@ -2,8 +2,8 @@
 
 use core::ffi::{c_int, c_void};
 
-use probeline::containers::OperationError;
 use probeline::containers::counters::{self, Action, Config, MAX_KEY_BITS, Operation, Outcome};
+use probeline::containers::{OperationError, Plain};
 use probeline::transport::Exchange;
 
 use crate::blocks::open_container;
@@ -12,9 +12,10 @@ use crate::engine::Engine;
 use crate::handle::Handle;
 use crate::job::{Members, probeline_job};
 use crate::options::Allowed::{Flag, Range};
-use crate::options::{self, Extensible, Field, MAX_KEYS, MAX_OPERATIONS, Options, fields};
-use crate::status::{Error, probeline_status};
+use crate::options::{self, Extensible, MAX_KEYS, MAX_OPERATIONS, Options, options};
+use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
 use crate::structure::{self, InnerOf, Plan, PlanOf, Pointee, structure, tuple_of_handle, with};
+use crate::submitted::{self, EachFinished, Poll, Submitted, poll_structure};
 
 /// Options of counters. `operations` and `direct` may differ between ranks.
 #[repr(C)]
@@ -37,26 +38,14 @@ pub struct probeline_counters_options {
 }
 
 // SAFETY: repr(C); numbers, of which the first is the size.
-unsafe impl Extensible for probeline_counters_options {
-    const DEFAULT: Self = Self {
-        size: size_of::<Self>(),
-        keys: 1_000_000,
-        key_bits: MAX_KEY_BITS,
-        operations: 32,
-        direct: 1,
-    };
-}
+unsafe impl Extensible for probeline_counters_options {}
 
-impl Options for probeline_counters_options {
-    fn fields(&self) -> Vec<Field> {
-        fields![self:
-            keys Range(1, MAX_KEYS),
-            key_bits Range(1, MAX_KEY_BITS.into()),
-            operations Range(1, MAX_OPERATIONS),
-            direct Flag,
-        ]
-    }
-}
+options!(probeline_counters_options |_|
+    keys = 1_000_000, Range(1, MAX_KEYS);
+    key_bits = MAX_KEY_BITS, Range(1, MAX_KEY_BITS.into());
+    operations = 32, Range(1, MAX_OPERATIONS);
+    direct = 1, Flag;
+);
 
 /// Counters in the memory of all ranks.
 pub struct probeline_counters(Handle<CountersInner>);
@@ -74,13 +63,28 @@ structure!(Counters [], counters);
 impl Counters {
     /// Checks the keys of a batch.
     fn check(&self, keys: &[u64]) -> Result<(), Error> {
-        let most = self.counters.config().key_bits;
-        match keys.iter().find(|key| **key >> most != 0) {
+        let max = self.counters.config().key_bits;
+        match keys.iter().find(|key| **key >> max != 0) {
             None => Ok(()),
             Some(key) => {
-                Err(OperationError::Key { bits: u64::BITS - key.leading_zeros(), most }.into())
+                Err(OperationError::Key { bits: u64::BITS - key.leading_zeros(), max }.into())
             }
         }
+    }
+}
+
+impl Poll for Counters {
+    fn poll(
+        &mut self,
+        capacity: usize,
+        each: &mut EachFinished<'_>,
+    ) -> Result<usize, OperationError> {
+        poll_structure(&mut self.counters, capacity, each, |outcome| match outcome {
+            Outcome::Was(count) => (probeline_outcome::PROBELINE_FOUND, Some(count.bytes())),
+            Outcome::New => (probeline_outcome::PROBELINE_ABSENT, Some(0_u64.bytes())),
+            // Only keys of two words are unfinished.
+            Outcome::Full | Outcome::Unfinished => (probeline_outcome::PROBELINE_FULL, None),
+        })
     }
 }
 
@@ -102,6 +106,7 @@ impl Pointee for probeline_counters {
         Ok(Plan {
             parameters: vec![("keys", keys), ("key_bits", key_bits.into())],
             detail: (),
+            submitted: operations,
             open: Box::new(move |members| {
                 let sizes = config.sizes(members.owners(), operations);
                 let counters = open_container!(Opened, members, config, sizes, operations);
@@ -249,10 +254,83 @@ pub unsafe extern "C" fn probeline_counters_get_batch(
                 to.write(outcome.count());
             }
         };
-        Ok(structure.counters.run_all(keys, |_| Action::Get, store)?)
+        Ok(structure.counters.run_all(keys, |_| Some(Action::Get), store)?)
     };
     // SAFETY: the program passes NULL or open counters (# Safety).
     unsafe { with(counters, body) }
+}
+
+/// Starts an operation on a key.
+///
+/// # Safety
+/// `counters` is NULL or open, and `to` is NULL or has room for a number until the operation has ended or the
+/// counters are closed.
+unsafe fn submit(
+    counters: *mut probeline_counters,
+    tag: u64,
+    key: u64,
+    action: Action,
+    to: *mut u64,
+) -> probeline_status {
+    let body = |CountersInner { structure, submitted, .. }: &mut CountersInner| {
+        let mine = Submitted { tag, to: to.cast() };
+        submitted.submit(mine, |tag| structure.counters.submit(tag, &key, action))
+    };
+    // SAFETY: the caller passes NULL or open counters (# Safety).
+    unsafe { with(counters, body) }
+}
+
+/// Starts to add to the count of a key. A poll stores the count before at `before`, which may be NULL; the memory
+/// there must stay valid until probeline_counters_poll() has reported `tag`. Returns PROBELINE_ERROR_BUSY while as
+/// many operations are in flight as the options say. Never waits.
+///
+/// # Safety
+/// `counters` is NULL or open, and `before` is NULL or has room for a number until the operation has ended or the
+/// counters are closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_counters_submit_add(
+    counters: *mut probeline_counters,
+    tag: u64,
+    key: u64,
+    addend: u64,
+    before: *mut u64,
+) -> probeline_status {
+    // SAFETY: the program passes NULL or open counters, and NULL or a place for a number (# Safety).
+    unsafe { submit(counters, tag, key, Action::Add(addend), before) }
+}
+
+/// Starts to get the count of a key, which a poll stores at `count`: see probeline_counters_submit_add(). Never
+/// waits.
+///
+/// # Safety
+/// As for `probeline_counters_submit_add`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_counters_submit_get(
+    counters: *mut probeline_counters,
+    tag: u64,
+    key: u64,
+    count: *mut u64,
+) -> probeline_status {
+    // SAFETY: the program passes NULL or open counters, and NULL or a place for a number (# Safety).
+    unsafe { submit(counters, tag, key, Action::Get, count) }
+}
+
+/// Makes progress, and stores at most `capacity` operations that have ended, and their number. The outcome is
+/// PROBELINE_FOUND if the key had a count before, PROBELINE_ABSENT if it had none, and PROBELINE_FULL if there is no
+/// room for it. Never waits.
+///
+/// # Safety
+/// `counters` is NULL or open, `finished` is NULL or has room for `capacity` items, `count` is NULL or has room for
+/// a number, and the places given with submitted operations are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_counters_poll(
+    counters: *mut probeline_counters,
+    finished: *mut probeline_finished,
+    capacity: usize,
+    count: *mut usize,
+) -> probeline_status {
+    // SAFETY: the program passes what this asks for (# Safety).
+    unsafe { submitted::poll(counters, finished, capacity, count) }
 }
 
 /// Stores the largest count, at which counts stay. Never waits.

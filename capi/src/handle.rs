@@ -34,7 +34,7 @@ pub(crate) trait Abandon: Sized {
     fn abandon(self) -> Option<Self>;
 }
 
-/// What a pointer of C refers to: a value that one call of one thread uses at a time.
+/// Target of a pointer of C: a value that one call of one thread uses at a time.
 pub(crate) struct Handle<T> {
     /// The number of the thread that opened it.
     thread: u64,

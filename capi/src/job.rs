@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::handle::{Abandon, Handle, in_use};
 use crate::job_options::probeline_job_options;
 use crate::network::{Network, Transport};
-use crate::options::{self, Extensible, Options};
+use crate::options::{self, Options};
 use crate::rendezvous::Rendezvous;
 use crate::status::{Error, probeline_status};
 
@@ -331,7 +331,7 @@ pub unsafe extern "C" fn probeline_job_all_gather(
     unsafe { with(job, body) }
 }
 
-/// What a rank gives, where the bytes of all ranks go, and a buffer for them.
+/// Bytes that a rank gives, where the bytes of all ranks go, and a buffer for them.
 type GatherArguments<'a> = (&'a [u8], &'a mut [MaybeUninit<u8>], Vec<u8>);
 
 /// Checks the arguments of an all-gather.
@@ -347,8 +347,8 @@ unsafe fn gather_arguments<'a>(
 ) -> Result<GatherArguments<'a>, Error> {
     let count = crate::call::product(ranks, bytes)?;
     if count > MAX_RESULT_BYTES {
-        let (found, most) = (count as u64, MAX_RESULT_BYTES as u64);
-        return Err(Error::invalid(ExchangeError::TooLarge { found, most }));
+        let (found, max) = (count as u64, MAX_RESULT_BYTES as u64);
+        return Err(Error::invalid(ExchangeError::TooLarge { found, max }));
     }
     // SAFETY: the caller passes `mine` of `bytes` bytes, and `all` with room for those of each rank
     // (# Safety).

@@ -6,7 +6,7 @@ use core::ptr;
 use probeline::exchange::MAX_RANKS;
 
 use crate::options::Allowed::{Constants, Flag, Range};
-use crate::options::{Extensible, Field, Options, fields};
+use crate::options::{Extensible, options};
 
 /// The transport that the environment variable PROBELINE_TRANSPORT names: "shm", "verbs", "ucx" or
 /// "mpi"; shared memory without the variable.
@@ -75,47 +75,28 @@ pub struct probeline_job_options {
 }
 
 // SAFETY: repr(C); numbers and pointers, of which the first number is the size.
-unsafe impl Extensible for probeline_job_options {
-    const DEFAULT: Self = Self {
-        size: size_of::<Self>(),
-        transport: PROBELINE_TRANSPORT_AUTO,
-        start: PROBELINE_START_AUTO,
-        ranks: 1,
-        rank: 0,
-        rendezvous: ptr::null(),
-        secret_file: ptr::null(),
-        allow_remote: 0,
-        word_reads_whole: 0,
-        join_limit_s: 60,
-        collective_limit_s: 600,
-        device: ptr::null(),
-        port: 0,
-        gid_index: -1,
-        ucx_tls: ptr::null(),
-        close_limit_s: 10,
-    };
-}
+unsafe impl Extensible for probeline_job_options {}
 
-impl Options for probeline_job_options {
-    fn fields(&self) -> Vec<Field> {
-        fields![self:
-            transport Constants(&[
-                "PROBELINE_TRANSPORT_AUTO",
-                "PROBELINE_TRANSPORT_SHM",
-                "PROBELINE_TRANSPORT_VERBS",
-                "PROBELINE_TRANSPORT_UCX",
-                "PROBELINE_TRANSPORT_MPI",
-            ]),
-            start Constants(&["PROBELINE_START_AUTO", "PROBELINE_START_MANUAL"]),
-            ranks Range(1, MAX_RANKS.into()),
-            rank Range(0, u64::from(MAX_RANKS) - 1),
-            allow_remote Flag,
-            word_reads_whole Flag,
-            join_limit_s Range(1, u32::MAX.into()),
-            collective_limit_s Range(1, u32::MAX.into()),
-            close_limit_s Range(1, u32::MAX.into()),
-            port Range(0, 255),
-            gid_index Range(-1, 255),
-        ]
-    }
-}
+options!(probeline_job_options |_|
+    transport = PROBELINE_TRANSPORT_AUTO, Constants(&[
+        "PROBELINE_TRANSPORT_AUTO",
+        "PROBELINE_TRANSPORT_SHM",
+        "PROBELINE_TRANSPORT_VERBS",
+        "PROBELINE_TRANSPORT_UCX",
+        "PROBELINE_TRANSPORT_MPI",
+    ]);
+    start = PROBELINE_START_AUTO, Constants(&["PROBELINE_START_AUTO", "PROBELINE_START_MANUAL"]);
+    ranks = 1, Range(1, MAX_RANKS.into());
+    rank = 0, Range(0, u64::from(MAX_RANKS) - 1);
+    rendezvous = ptr::null();
+    secret_file = ptr::null();
+    allow_remote = 0, Flag;
+    word_reads_whole = 0, Flag;
+    join_limit_s = 60, Range(1, u32::MAX.into());
+    collective_limit_s = 600, Range(1, u32::MAX.into());
+    device = ptr::null();
+    port = 0, Range(0, 255);
+    gid_index = -1, Range(-1, 255);
+    ucx_tls = ptr::null();
+    close_limit_s = 10, Range(1, u32::MAX.into());
+);

@@ -37,6 +37,7 @@ mod rendezvous;
 mod set;
 mod status;
 mod structure;
+mod submitted;
 mod table;
 mod version;
 

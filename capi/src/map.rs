@@ -8,10 +8,11 @@ use crate::call::{call, out, product, put, room, slice};
 use crate::handle::Handle;
 use crate::job::probeline_job;
 use crate::map_options::{probeline_map_options, probeline_map_stats};
-use crate::map_state::{Inner, Submitted};
-use crate::options::{self, Extensible};
+use crate::map_state::Inner;
+use crate::options::{self, Options};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
 use crate::structure::{self, with};
+use crate::submitted::{self, Submitted};
 
 /// A cache of values by keys, in the memory of all ranks.
 pub struct probeline_map(pub(crate) Handle<Inner>);
@@ -269,7 +270,9 @@ pub unsafe extern "C" fn probeline_map_submit_get(
         let key = unsafe { slice(key.cast::<u8>(), map.detail.key_bytes, "key") }?;
         // SAFETY: nothing is written through it.
         unsafe { room(value, map.detail.value_bytes, "value") }?;
-        map.submit(Submitted { tag, value }, key, Access::Get)
+        let Inner { structure, submitted, .. } = map;
+        submitted
+            .submit(Submitted { tag, to: value }, |tag| structure.submit(tag, key, Access::Get))
     };
     // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
@@ -299,8 +302,9 @@ pub unsafe extern "C" fn probeline_map_submit_write(
             let key = slice(key.cast::<u8>(), map.detail.key_bytes, "key")?;
             (key, slice(value.cast::<u8>(), bytes, "value")?)
         };
-        let mine = Submitted { tag, value: ptr::null_mut() };
-        map.submit(mine, key, Access::Write(write, value))
+        let Inner { structure, submitted, .. } = map;
+        let mine = Submitted { tag, to: ptr::null_mut() };
+        submitted.submit(mine, |tag| structure.submit(tag, key, Access::Write(write, value)))
     };
     // SAFETY: the program passes NULL or an open map (# Safety).
     unsafe { with(map, body) }
@@ -319,18 +323,8 @@ pub unsafe extern "C" fn probeline_map_poll(
     capacity: usize,
     count: *mut usize,
 ) -> probeline_status {
-    let body = |map: &mut Inner| {
-        // SAFETY: the program passes `finished` with room for `capacity` items, and `count`, a place for
-        // a number (# Safety).
-        let (finished, count) =
-            unsafe { (room(finished, capacity, "finished")?, out(count, "count")?) };
-        count.write(0);
-        // SAFETY: the program keeps the places of submitted gets valid until they have ended (# Safety).
-        count.write(unsafe { map.poll(finished) }?);
-        Ok(())
-    };
-    // SAFETY: the program passes NULL or an open map (# Safety).
-    unsafe { with(map, body) }
+    // SAFETY: the program passes what this asks for (# Safety).
+    unsafe { submitted::poll(map, finished, capacity, count) }
 }
 
 /// Stores the number of entries in the whole map. Collective.

@@ -12,7 +12,7 @@ use crate::options::{self, Extensible};
 use crate::status::probeline_status;
 use crate::structure::with;
 
-/// What probeline_map_load() has done, in the whole map.
+/// Counts of probeline_map_load(), in the whole map.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct probeline_map_loaded {
@@ -31,16 +31,7 @@ pub struct probeline_map_loaded {
 }
 
 // SAFETY: repr(C); numbers, of which the first is the size.
-unsafe impl Extensible for probeline_map_loaded {
-    const DEFAULT: Self = Self {
-        size: size_of::<Self>(),
-        entries: 0,
-        inserted: 0,
-        evicted: 0,
-        present: 0,
-        dropped: 0,
-    };
-}
+unsafe impl Extensible for probeline_map_loaded {}
 
 impl From<Loaded> for probeline_map_loaded {
     fn from(loaded: Loaded) -> Self {
@@ -136,6 +127,7 @@ mod tests {
         probeline_map_close, probeline_map_get, probeline_map_open, probeline_map_put,
     };
     use crate::map_options::probeline_map_options;
+    use crate::options::Options;
     use crate::status::probeline_outcome;
     use core::ptr;
     use probeline::map::{Config, Map, Operation};

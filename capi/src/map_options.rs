@@ -6,7 +6,7 @@ use probeline::map::{Config, Mode, Stats};
 
 use crate::cache::{MAX_KEY, MAX_VALUE};
 use crate::options::Allowed::{Constants, Flag, Range};
-use crate::options::{Extensible, Field, MAX_KEYS, MAX_OPERATIONS, Options, fields};
+use crate::options::{Extensible, MAX_KEYS, MAX_OPERATIONS, options};
 
 /// Ranks that write claim a bucket first: no rank waits for one that has died. The default.
 pub const PROBELINE_MODE_CLAIMS: c_int = 0;
@@ -72,49 +72,29 @@ pub struct probeline_map_options {
 }
 
 // SAFETY: repr(C); numbers, of which the first is the size.
-unsafe impl Extensible for probeline_map_options {
-    const DEFAULT: Self = Self {
-        size: size_of::<Self>(),
-        key_bytes: 0,
-        value_bytes: 0,
-        entries: 1_000_000,
-        buckets_per_rank: 0,
-        candidates: Config::new(1).candidates,
-        operations: 32,
-        claim_ticks: Config::new(1).claim_ticks as u32,
-        claims_with_read: 1,
-        direct: 1,
-        format: 0,
-        mode: PROBELINE_MODE_CLAIMS,
-    };
-}
+unsafe impl Extensible for probeline_map_options {}
 
-impl Options for probeline_map_options {
-    fn fields(&self) -> Vec<Field> {
-        // One of the two numbers of buckets is not 0.
-        let least = i64::from(self.buckets_per_rank == 0);
-        fields![self:
-            key_bytes Range(1, MAX_KEY as u64),
-            value_bytes Range(1, MAX_VALUE as u64),
-            entries Range(least, MAX_KEYS),
-            buckets_per_rank Range(0, MAX_KEYS),
-            candidates Range(1, 8),
-            operations Range(1, MAX_OPERATIONS),
-            claim_ticks Range(1, 24),
-            claims_with_read Flag,
-            direct Flag,
-            format Range(0, u64::MAX),
-            mode Constants(&[
-                "PROBELINE_MODE_CLAIMS",
-                "PROBELINE_MODE_PART_LOCKS",
-                "PROBELINE_MODE_BUCKET_LOCKS",
-                "PROBELINE_MODE_UNLOCKED",
-            ]),
-        ]
-    }
-}
+options!(probeline_map_options |options|
+    key_bytes = 0, Range(1, MAX_KEY as u64);
+    value_bytes = 0, Range(1, MAX_VALUE as u64);
+    // One of the two numbers of buckets is not 0.
+    entries = 1_000_000, Range(i64::from(options.buckets_per_rank == 0), MAX_KEYS);
+    buckets_per_rank = 0, Range(0, MAX_KEYS);
+    candidates = Config::new(1).candidates, Range(1, 8);
+    operations = 32, Range(1, MAX_OPERATIONS);
+    claim_ticks = Config::new(1).claim_ticks as u32, Range(1, 24);
+    claims_with_read = 1, Flag;
+    direct = 1, Flag;
+    format = 0, Range(0, u64::MAX);
+    mode = PROBELINE_MODE_CLAIMS, Constants(&[
+        "PROBELINE_MODE_CLAIMS",
+        "PROBELINE_MODE_PART_LOCKS",
+        "PROBELINE_MODE_BUCKET_LOCKS",
+        "PROBELINE_MODE_UNLOCKED",
+    ]);
+);
 
-/// What operations of this rank on a map have found and done since it was opened.
+/// Counts of operations of this rank on a map since it was opened.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct probeline_map_stats {
@@ -143,38 +123,20 @@ pub struct probeline_map_stats {
     /// Operations that failed.
     pub failed: u64,
     /// Looks at buckets.
-    pub looks: u64,
-    /// The looks whose check failed, because other ranks wrote meanwhile.
+    pub bucket_reads: u64,
+    /// The bucket reads whose check failed, because other ranks wrote meanwhile.
     pub failed_checks: u64,
     /// Entries destroyed beyond updates and evictions.
     pub lost_entries: u64,
 }
 
 // SAFETY: repr(C); numbers, of which the first is the size.
-unsafe impl Extensible for probeline_map_stats {
-    const DEFAULT: Self = Self {
-        size: size_of::<Self>(),
-        hits: 0,
-        misses: 0,
-        busy: 0,
-        inserts: 0,
-        updates: 0,
-        evictions: 0,
-        drops: 0,
-        present: 0,
-        removes: 0,
-        absent: 0,
-        failed: 0,
-        looks: 0,
-        failed_checks: 0,
-        lost_entries: 0,
-    };
-}
+unsafe impl Extensible for probeline_map_stats {}
 
 impl From<&Stats> for probeline_map_stats {
     fn from(stats: &Stats) -> Self {
         let Stats { hits, misses, busy, inserts, updates, evictions, drops, .. } = *stats;
-        let Stats { present, removes, absent, failed, looks, failed_checks, .. } = *stats;
+        let Stats { present, removes, absent, failed, bucket_reads, failed_checks, .. } = *stats;
         Self {
             size: size_of::<Self>(),
             hits,
@@ -188,7 +150,7 @@ impl From<&Stats> for probeline_map_stats {
             removes,
             absent,
             failed,
-            looks,
+            bucket_reads,
             failed_checks,
             lost_entries: stats.lost_entries,
         }

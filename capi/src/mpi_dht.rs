@@ -401,7 +401,7 @@ mod tests {
 
     use crate::status::probeline_last_error;
 
-    /// What `DHT_from_file` and `DHT_to_file` return for a file that cannot be opened.
+    /// Value that `DHT_from_file` and `DHT_to_file` return for a file that cannot be opened.
     const CANNOT_OPEN: c_int = -12;
 
     /// Creates a table of one rank.

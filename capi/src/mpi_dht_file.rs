@@ -16,7 +16,7 @@ use crate::status::{Error, probeline_status};
 const SAVE: &str = "DHT_to_file";
 const LOAD: &str = "DHT_from_file";
 
-/// What the functions of files return.
+/// Values that the functions of files return.
 const SUCCESS: c_int = 0;
 const WRONG_FILE: c_int = -11;
 const CANNOT_OPEN: c_int = -12;

@@ -12,13 +12,13 @@ use crate::status::Error;
 ///
 /// # Safety
 /// It is `repr(C)`, begins with a `usize` that is the size, and every bit pattern is a value.
-pub(crate) unsafe trait Extensible: Copy {
-    /// The default values, with the size of this version.
-    const DEFAULT: Self;
-}
+pub(crate) unsafe trait Extensible: Copy {}
 
 /// Options with the values that each of their numbers may have.
 pub(crate) trait Options: Extensible {
+    /// The default values, with the size of this version.
+    const DEFAULT: Self;
+
     /// Returns all numbers.
     fn fields(&self) -> Vec<Field>;
 
@@ -100,17 +100,25 @@ pub(crate) fn check_rank(name: &'static str, rank: u32, ranks: u32) -> Result<Ow
     Ok(Owner(rank))
 }
 
-/// Lists numbers of options by their names.
-macro_rules! fields {
-    ($options:ident: $($name:ident $allowed:expr,)*) => {
-        vec![$(crate::options::Field {
-            name: stringify!($name),
-            value: i128::try_from($options.$name).unwrap_or(i128::MAX),
-            allowed: $allowed,
-        }),*]
+/// Implements [`Options`]: each name with its default and, for a number, the values allowed, which may depend on
+/// the options under the name between the bars.
+macro_rules! options {
+    ($options:ident |$all:pat_param| $($name:ident = $default:expr $(, $allowed:expr)?;)*) => {
+        impl crate::options::Options for $options {
+            const DEFAULT: Self = Self { size: size_of::<Self>(), $($name: $default),* };
+
+            fn fields(&self) -> Vec<crate::options::Field> {
+                let $all = self;
+                vec![$($(crate::options::Field {
+                    name: stringify!($name),
+                    value: i128::try_from(self.$name).unwrap_or(i128::MAX),
+                    allowed: $allowed,
+                },)?)*]
+            }
+        }
     };
 }
-pub(crate) use fields;
+pub(crate) use options;
 
 /// The size field of a structure.
 type Size = usize;
@@ -152,7 +160,7 @@ pub(crate) unsafe fn write<O: Extensible>(to: *mut O, size: usize, value: &O) ->
 ///
 /// # Safety
 /// `from` is NULL or valid for reads of as many bytes as its size field says.
-pub(crate) unsafe fn read<O: Extensible>(from: *const O, init: &str) -> Result<O, Error> {
+pub(crate) unsafe fn read<O: Options>(from: *const O, init: &str) -> Result<O, Error> {
     if from.is_null() {
         return Ok(O::DEFAULT);
     }
@@ -189,9 +197,8 @@ mod tests {
     }
 
     // SAFETY: numbers, of which the first is the size.
-    unsafe impl Extensible for Two {
-        const DEFAULT: Self = Self { size: size_of::<Self>(), first: 1, second: 2 };
-    }
+    unsafe impl Extensible for Two {}
+    options!(Two |_| first = 1; second = 2;);
 
     /// A program that was compiled with a header without `second`.
     #[test]

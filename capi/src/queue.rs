@@ -1,9 +1,11 @@
 //! Queues: a ring of values on each rank.
 
 use core::ffi::c_void;
+use core::ptr;
 
-use probeline::containers::queue::{self, Config, Operation};
+use probeline::containers::queue::{self, Action, Config, Operation, Outcome};
 use probeline::containers::{BatchError, OperationError, Plain};
+use probeline::pipeline::Tag;
 use probeline::transport::{Exchange, Owner};
 
 use crate::blocks::{MAX_BYTES, open_container, with_block};
@@ -13,11 +15,12 @@ use crate::engine::Engine;
 use crate::handle::Handle;
 use crate::job::{Members, probeline_job};
 use crate::options::Allowed::Range;
-use crate::options::{self, Extensible, Field, MAX_KEYS, MAX_OPERATIONS, Options, fields};
-use crate::status::{Error, probeline_status};
+use crate::options::{self, Extensible, MAX_KEYS, MAX_OPERATIONS, Options, options};
+use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
 use crate::structure::{
     self, InnerOf, Plan, PlanOf, Pointee, Structure, structure, tuple_of_handle, with,
 };
+use crate::submitted::{self, EachFinished, Poll, Submitted, poll_structure};
 
 /// Values that are copied at once.
 const BLOCK: usize = 256;
@@ -38,20 +41,13 @@ pub struct probeline_queue_options {
 }
 
 // SAFETY: repr(C); numbers, of which the first is the size.
-unsafe impl Extensible for probeline_queue_options {
-    const DEFAULT: Self =
-        Self { size: size_of::<Self>(), value_bytes: 0, capacity: 1024, operations: 64 };
-}
+unsafe impl Extensible for probeline_queue_options {}
 
-impl Options for probeline_queue_options {
-    fn fields(&self) -> Vec<Field> {
-        fields![self:
-            value_bytes Range(1, MAX_BYTES as u64),
-            capacity Range(1, MAX_KEYS),
-            operations Range(1, MAX_OPERATIONS),
-        ]
-    }
-}
+options!(probeline_queue_options |_|
+    value_bytes = 0, Range(1, MAX_BYTES as u64);
+    capacity = 1024, Range(1, MAX_KEYS);
+    operations = 64, Range(1, MAX_OPERATIONS);
+);
 
 /// A queue with a ring on each rank.
 pub struct probeline_queue(Handle<QueueInner>);
@@ -87,6 +83,7 @@ impl Pointee for probeline_queue {
                 ("capacity", capacity),
             ],
             detail: Detail { value_bytes, ranks: members.owners() },
+            submitted: operations,
             open: Box::new(move |members| {
                 with_block!(value_bytes, V => {
                     let sizes = config.sizes::<V>(members.owners(), operations);
@@ -102,11 +99,14 @@ impl Pointee for probeline_queue {
 }
 
 /// A queue whose values have a size that is known at run time only. Callers pass exactly this size.
-pub(crate) trait Queue: Structure {
+pub(crate) trait Queue: Structure + Poll {
     /// Pushes values in order, and returns how many the ring had room for.
     fn push(&mut self, host: Owner, values: &[u8]) -> Result<usize, Error>;
     /// Pops values, as many as there is room for, and returns how many there were.
     fn pop(&mut self, host: Owner, values: Place<'_>) -> Result<usize, Error>;
+    /// Starts to push a value, or to pop one.
+    fn submit(&mut self, tag: Tag, host: Owner, value: Option<&[u8]>)
+    -> Result<(), OperationError>;
     /// Passes the ticket that the last pop found unfinished. Returns false if the ring is not there.
     fn skip(&mut self, host: Owner) -> Result<bool, Error>;
 }
@@ -167,12 +167,37 @@ impl<V: Plain> Queue for Typed<V> {
         Ok(popped)
     }
 
+    fn submit(
+        &mut self,
+        tag: Tag,
+        host: Owner,
+        value: Option<&[u8]>,
+    ) -> Result<(), OperationError> {
+        let push = |value| Action::Push(V::from_bytes(value));
+        self.queue.submit(tag, &host, value.map_or(Action::Pop, push))
+    }
+
     fn skip(&mut self, host: Owner) -> Result<bool, Error> {
         let Some((_, ticket)) = self.unfinished.filter(|(at, _)| *at == host) else {
             let text = "the last pop did not return PROBELINE_ERROR_UNFINISHED from this rank";
             return Err(Error::invalid(text));
         };
         Ok(self.queue.skip(host, ticket)?)
+    }
+}
+
+impl<V: Plain> Poll for Typed<V> {
+    fn poll(
+        &mut self,
+        capacity: usize,
+        each: &mut EachFinished<'_>,
+    ) -> Result<usize, OperationError> {
+        poll_structure(&mut self.queue, capacity, each, |outcome| match outcome {
+            Outcome::Pushed(_) => (probeline_outcome::PROBELINE_INSERTED, None),
+            Outcome::Full => (probeline_outcome::PROBELINE_FULL, None),
+            Outcome::Popped(value) => (probeline_outcome::PROBELINE_FOUND, Some(value.bytes())),
+            Outcome::Empty => (probeline_outcome::PROBELINE_ABSENT, None),
+        })
     }
 }
 
@@ -305,8 +330,73 @@ pub unsafe extern "C" fn probeline_queue_pop_batch(
     unsafe { with(queue, body) }
 }
 
-/// Passes the value whose push the last pop of this handle has found unfinished, in the ring of the rank
-/// `host`. Stores at `skipped` 1, or 0 if it is no longer the oldest. Call it only if the rank of the push is
+/// Starts to push a value, which is copied, to the ring of the rank `host`. Values that are in flight together get
+/// into the ring in any order. Returns PROBELINE_ERROR_BUSY while as many operations are in flight as the options
+/// say. Never waits.
+///
+/// # Safety
+/// `queue` is NULL or open, and `value` is NULL or a value.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_queue_submit_push(
+    queue: *mut probeline_queue,
+    tag: u64,
+    host: u32,
+    value: *const c_void,
+) -> probeline_status {
+    let body = |QueueInner { structure, detail, submitted, .. }: &mut QueueInner| {
+        // SAFETY: the program passes NULL or a value (# Safety).
+        let value = unsafe { slice(value.cast::<u8>(), detail.value_bytes, "the value") }?;
+        let (host, mine) = (detail.host(host)?, Submitted { tag, to: ptr::null_mut() });
+        submitted.submit(mine, |tag| structure.submit(tag, host, Some(value)))
+    };
+    // SAFETY: the program passes NULL or an open queue (# Safety).
+    unsafe { with(queue, body) }
+}
+
+/// Starts to pop the oldest value from the ring of the rank `host`, which a poll stores at `value`. The memory there
+/// must stay valid until probeline_queue_poll() has reported `tag`. Returns PROBELINE_ERROR_BUSY as
+/// probeline_queue_submit_push() does. Never waits.
+///
+/// # Safety
+/// `queue` is NULL or open, and `value` is NULL or has room for a value until the operation has ended or the queue is
+/// closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_queue_submit_pop(
+    queue: *mut probeline_queue,
+    tag: u64,
+    host: u32,
+    value: *mut c_void,
+) -> probeline_status {
+    let body = |QueueInner { structure, detail, submitted, .. }: &mut QueueInner| {
+        // SAFETY: nothing is written through it.
+        unsafe { room(value.cast::<u8>(), detail.value_bytes, "the value") }?;
+        let (host, mine) = (detail.host(host)?, Submitted { tag, to: value.cast() });
+        submitted.submit(mine, |tag| structure.submit(tag, host, None))
+    };
+    // SAFETY: the program passes NULL or an open queue (# Safety).
+    unsafe { with(queue, body) }
+}
+
+/// Makes progress, and stores at most `capacity` operations that have ended, and their number. The outcome of a push
+/// is PROBELINE_INSERTED or PROBELINE_FULL, that of a pop PROBELINE_FOUND or PROBELINE_ABSENT; errors are those of
+/// probeline_queue_push() and probeline_queue_pop(). Never waits.
+///
+/// # Safety
+/// `queue` is NULL or open, `finished` is NULL or has room for `capacity` items, `count` is NULL or has room for a
+/// number, and the places given with submitted pops are valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probeline_queue_poll(
+    queue: *mut probeline_queue,
+    finished: *mut probeline_finished,
+    capacity: usize,
+    count: *mut usize,
+) -> probeline_status {
+    // SAFETY: the program passes what this asks for (# Safety).
+    unsafe { submitted::poll(queue, finished, capacity, count) }
+}
+
+/// Passes the value whose push the last probeline_queue_pop() or probeline_queue_pop_batch() of this handle has found
+/// unfinished, in the ring of the rank `host`. Stores at `skipped` 1, or 0 if it is no longer the oldest. Call it only if the rank of the push is
 /// lost: a value that arrives later could destroy a newer one. Waits for its operation.
 ///
 /// # Safety
@@ -331,7 +421,6 @@ pub unsafe extern "C" fn probeline_queue_skip(
 mod tests {
     use super::*;
     use core::mem::MaybeUninit;
-    use probeline::containers::queue::Action;
     use probeline::shm::Builder;
     use probeline::transport::Alone;
 

@@ -1,4 +1,4 @@
-//! What functions return: codes, outcomes, and the text of the last error.
+//! Values that functions return: codes, outcomes, and the text of the last error.
 
 use core::cell::RefCell;
 use core::ffi::{CStr, c_char, c_int};
@@ -9,7 +9,7 @@ use probeline::table::Ended;
 use probeline::transport::{ExchangeError, Fault};
 use probeline::{exchange, map, table};
 
-/// What a function returns: PROBELINE_OK, or the kind of its error. probeline_last_error() has the
+/// Status of a function: PROBELINE_OK, or the kind of its error. probeline_last_error() has the
 /// details.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub enum probeline_status {
     PROBELINE_ERROR_UNFINISHED = 15,
 }
 
-/// What an operation found or did. It has one byte.
+/// Outcome of an operation. It has one byte.
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum probeline_outcome {
@@ -85,7 +85,7 @@ pub struct probeline_finished {
     pub tag: u64,
     /// PROBELINE_OK, or the kind of its error.
     pub status: probeline_status,
-    /// What it found or did, if its status is PROBELINE_OK.
+    /// Its outcome, if its status is PROBELINE_OK.
     pub outcome: probeline_outcome,
 }
 

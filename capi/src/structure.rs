@@ -11,6 +11,7 @@ use crate::handle::{Abandon, Handle};
 use crate::job::{Members, Opened, Shared, members, probeline_job, with_shared};
 use crate::options::{self, Options};
 use crate::status::{Error, probeline_status};
+use crate::submitted::Submissions;
 
 /// A structure of the library, with the sizes of what it holds chosen at run time.
 pub(crate) trait Structure {
@@ -48,6 +49,8 @@ pub(crate) use structure;
 pub(crate) struct Inner<S: ?Sized, D> {
     pub(crate) structure: Box<S>,
     pub(crate) detail: D,
+    /// Operations that were submitted with places for their values.
+    pub(crate) submitted: Submissions,
     pub(crate) opened: Opened,
 }
 
@@ -74,6 +77,8 @@ pub(crate) struct Plan<S: ?Sized, D> {
     /// Parameters that all ranks must give equal, beside those that the structure itself compares.
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) detail: D,
+    /// Operations in flight that are submitted with places for their values.
+    pub(crate) submitted: u32,
     pub(crate) open: Open<S>,
 }
 
@@ -131,7 +136,8 @@ pub(crate) fn open_as<P: Pointee, A>(
     let (arguments, plan) = members.agree(name, plan, parameters)?;
     let structure = (plan.open)(&mut members)?;
     let opened = members.opened(job);
-    Ok((arguments, Inner { structure, detail: plan.detail, opened }))
+    let submitted = Submissions::new(plan.submitted);
+    Ok((arguments, Inner { structure, detail: plan.detail, submitted, opened }))
 }
 
 /// Opens a structure and stores its handle.

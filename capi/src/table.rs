@@ -8,7 +8,7 @@ use crate::call::{call, out, product, put, room, slice};
 use crate::handle::Handle;
 use crate::job::{Members, probeline_job};
 use crate::options::Allowed::{Flag, KeyBits, Multiples, Range};
-use crate::options::{self, Extensible, Field, MAX_KEYS, MAX_OPERATIONS, Options, fields};
+use crate::options::{self, Extensible, MAX_KEYS, MAX_OPERATIONS, Options, options};
 use crate::set::{self, MAX_WORDS, Set};
 use crate::status::{Error, probeline_finished, probeline_outcome, probeline_status};
 use crate::structure::{self, InnerOf, Plan, PlanOf, Pointee, tuple_of_handle, with};
@@ -42,32 +42,18 @@ pub struct probeline_table_options {
 }
 
 // SAFETY: repr(C); numbers, of which the first is the size.
-unsafe impl Extensible for probeline_table_options {
-    const DEFAULT: Self = Self {
-        size: size_of::<Self>(),
-        keys: 1_000_000,
-        key_bits: 63,
-        operations: 32,
-        chunk_buckets: Config::new(0).chunk_buckets,
-        max_chunks: Config::new(0).max_chunks,
-        direct: 1,
-    };
-}
+unsafe impl Extensible for probeline_table_options {}
 
-impl Options for probeline_table_options {
-    fn fields(&self) -> Vec<Field> {
-        fields![self:
-            keys Range(1, MAX_KEYS),
-            key_bits KeyBits(MAX_WORDS),
-            operations Range(1, MAX_OPERATIONS),
-            chunk_buckets Multiples(8, 65_536),
-            max_chunks Range(1, 65_536),
-            direct Flag,
-        ]
-    }
-}
+options!(probeline_table_options |_|
+    keys = 1_000_000, Range(1, MAX_KEYS);
+    key_bits = 63, KeyBits(MAX_WORDS);
+    operations = 32, Range(1, MAX_OPERATIONS);
+    chunk_buckets = Config::new(0).chunk_buckets, Multiples(8, 65_536);
+    max_chunks = Config::new(0).max_chunks, Range(1, 65_536);
+    direct = 1, Flag;
+);
 
-/// What operations of this rank on a table have cost since it was opened.
+/// Costs of operations of this rank on a table since it was opened.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct probeline_table_stats {
@@ -94,20 +80,7 @@ pub struct probeline_table_stats {
 }
 
 // SAFETY: repr(C); numbers, of which the first is the size.
-unsafe impl Extensible for probeline_table_stats {
-    const DEFAULT: Self = Self {
-        size: size_of::<Self>(),
-        found: 0,
-        inserted: 0,
-        full: 0,
-        absent: 0,
-        failed: 0,
-        effective_roundtrips: 0,
-        outgoing_roundtrips: 0,
-        claims: 0,
-        lines: 0,
-    };
-}
+unsafe impl Extensible for probeline_table_stats {}
 
 impl From<&Stats> for probeline_table_stats {
     fn from(stats: &Stats) -> Self {
@@ -183,6 +156,7 @@ impl Pointee for probeline_table {
         Ok(Plan {
             parameters: vec![("key_bits", options.key_bits.into()), ("keys", options.keys)],
             detail: Detail { words: words.max(1), polled },
+            submitted: 0,
             open: Box::new(move |members| set::open(members, words, config, entries, operations)),
         })
     }

@@ -53,6 +53,23 @@ static void is_true(int condition, int line)
 #define ELSEWHERE(call) (void)0
 #endif
 
+static probeline_outcome outcomes[COUNT];
+
+/* Polls until this many submitted operations have ended, and notes their outcomes by their tags. */
+#define DRAIN(type, handle, total) \
+    do { \
+        probeline_finished finished[4]; \
+        size_t left = total, ended, at; \
+        while (left > 0) { \
+            OK(probeline_##type##_poll(handle, finished, 4, &ended)); \
+            for (at = 0; at < ended; at++) { \
+                TRUE(finished[at].status == PROBELINE_OK); \
+                outcomes[finished[at].tag] = finished[at].outcome; \
+            } \
+            left -= ended; \
+        } \
+    } while (0)
+
 struct visits {
     uint64_t count, sum, wrong;
     size_t bytes;
@@ -172,6 +189,31 @@ static void use_words(void)
     OK(probeline_array_update(array, PROBELINE_ADD, 2, 1, &word));
     TRUE(word >= 5 && word < 5 + ranks);
 
+    /* Submitted operations, on words that only this rank changes. */
+    index = 10 + rank;
+    word = 20;
+    OK(probeline_array_submit_put(array, 0, index, &word));
+    word = 0;
+    OK(probeline_array_submit_update(array, 1, PROBELINE_ADD, 100 + index, 3, before));
+    OK(probeline_array_submit_compare_and_swap(array, 2, 200 + index, 5, 9, NULL));
+    DRAIN(array, array, 3);
+    OK(probeline_array_submit_get(array, 3, index, before + 1));
+    OK(probeline_array_submit_compare_and_swap(array, 4, 200 + index, 5, 8, before + 2));
+    DRAIN(array, array, 2);
+    TRUE(before[0] == 5 && before[1] == 20 && before[2] == 9);
+    TRUE(outcomes[0] == PROBELINE_FOUND && outcomes[3] == PROBELINE_FOUND);
+    for (index = 0; index < options.operations; index++)
+        OK(probeline_array_submit_get(array, index, 10 + rank, before + index));
+    EXPECT(probeline_array_submit_get(array, index, 0, before), PROBELINE_ERROR_BUSY, "poll");
+    DRAIN(array, array, index);
+    while (index > 0)
+        TRUE(before[--index] == 20);
+    INVALID(probeline_array_submit_get(array, 0, COUNT, &word), "index 600 is beyond the last element");
+    INVALID(probeline_array_submit_get(array, 0, 0, NULL), "the value is NULL");
+    INVALID(probeline_array_submit_put(array, 0, 0, NULL), "the value is NULL");
+    INVALID(probeline_array_submit_update(array, 0, 3, 0, 1, NULL), "operation is 3");
+    INVALID(probeline_array_poll(array, NULL, 1, NULL), "finished is NULL");
+
     INVALID(probeline_array_update(array, 3, 0, 1, NULL), "operation is 3: give PROBELINE_ADD, ");
     INVALID(probeline_array_gather(array, (uint64_t *)((char *)before + 1), 1, operands), "not aligned to 8");
     INVALID(probeline_array_update_batch(array, -1, indices, operands, 1, before), "operation is -1");
@@ -287,7 +329,19 @@ static void use_counters(void)
     OK(probeline_counters_add(counters, 7, 1, &count, &full));
     TRUE(count == largest);
 
+    OK(probeline_counters_submit_add(counters, 0, 3000 + rank, 7, &count));
+    OK(probeline_counters_submit_get(counters, 1, 5000, counts));
+    DRAIN(counters, counters, 2);
+    TRUE(count == 0 && outcomes[0] == PROBELINE_ABSENT && counts[0] == 0 && outcomes[1] == PROBELINE_ABSENT);
+    OK(probeline_counters_submit_add(counters, 2, 3000 + rank, 1, NULL));
+    DRAIN(counters, counters, 1);
+    OK(probeline_counters_submit_get(counters, 3, 3000 + rank, &count));
+    DRAIN(counters, counters, 1);
+    TRUE(count == 8 && outcomes[2] == PROBELINE_FOUND && outcomes[3] == PROBELINE_FOUND);
+
     keys[1] = (uint64_t)1 << 42;
+    INVALID(probeline_counters_submit_add(counters, 0, keys[1], 1, NULL), "the key has 43 bits");
+    INVALID(probeline_counters_poll(NULL, NULL, 0, NULL), "counters is NULL");
     INVALID(probeline_counters_add_batch(counters, keys, 2, &count), "the key has 43 bits");
     INVALID(probeline_counters_get_batch(counters, keys, 2, counts), "the key has 43 bits");
     INVALID(probeline_counters_add(counters, keys[1], 1, &count, &full), "the key has 43 bits");
@@ -322,6 +376,9 @@ static void use_counters(void)
         ;
     OK(probeline_counters_add(counters, n, 1, NULL, &full));
     TRUE(full == 1);
+    OK(probeline_counters_submit_add(counters, 0, n, 1, NULL));
+    DRAIN(counters, counters, 1);
+    TRUE(outcomes[0] == PROBELINE_FULL);
     OK(probeline_counters_close(counters));
 #define GOOD bad_options.keys = 1000
     BAD(counters, keys, 0, "keys is 0");
@@ -379,6 +436,21 @@ static void use_queues(void)
         TRUE(tasks[n].number == n + 1 && tasks[n].by[2] == (rank + ranks - 1) % ranks);
     OK(probeline_queue_pop_batch(queue, rank, tasks, 1, &count));
     TRUE(count == 0);
+
+    task.number = 5;
+    OK(probeline_queue_submit_push(queue, 0, rank, &task));
+    task.number = 0;
+    DRAIN(queue, queue, 1);
+    OK(probeline_queue_submit_pop(queue, 1, rank, &task));
+    DRAIN(queue, queue, 1);
+    TRUE(task.number == 5 && outcomes[0] == PROBELINE_INSERTED && outcomes[1] == PROBELINE_FOUND);
+    OK(probeline_queue_submit_pop(queue, 2, rank, &task));
+    DRAIN(queue, queue, 1);
+    TRUE(task.number == 5 && outcomes[2] == PROBELINE_ABSENT);
+    INVALID(probeline_queue_submit_push(queue, 0, ranks, &task), "host is ");
+    INVALID(probeline_queue_submit_push(queue, 0, 0, NULL), "the value is NULL");
+    INVALID(probeline_queue_submit_pop(queue, 0, 0, NULL), "the value is NULL");
+    INVALID(probeline_queue_poll(queue, NULL, 1, &count), "finished is NULL");
 
     INVALID(probeline_queue_push(queue, ranks, &task, &count), "host is ");
     INVALID(probeline_queue_pop_batch(queue, ranks, &task, 1, &count), "host is ");

@@ -50,7 +50,8 @@ fn launcher(
         _ => "mpirun",
     };
     let mut command = installed.command(launcher.as_ref());
-    command.args(["-n", ranks]).args(program);
+    // Ends each rank with its launcher, even if the launcher is killed: a rank would keep the pipes open.
+    command.args(["-n", ranks, "setpriv", "--pdeathsig", "KILL"]).args(program);
     // For Open MPI: as root, and with more ranks than cores.
     for name in [
         "OMPI_ALLOW_RUN_AS_ROOT",

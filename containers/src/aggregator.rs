@@ -13,6 +13,12 @@
 //! a count in the receiver's window, which only grows: an old one only makes the sender wait. It also waits
 //! for its own last WRITE of the place.
 //!
+//! In a job of more than [`Config::one_hop`] ranks, a rank has lanes from the ranks of its row and of its column in
+//! a grid only, so that their memory grows with the square root of the ranks. A message then carries its sender and
+//! its receiver, and a rank between them passes it on, in its own progress and flush. If the next block has no room,
+//! the rest of the block that brought it waits. A flush ends all lanes twice: when a rank has the first ends of all
+//! its lanes, it has all messages that it must pass on, and when it has the second ones, all that are for it.
+//!
 //! A WRITE that failed may have lost its messages: the aggregator then returns its error from every call.
 
 mod carry;
@@ -27,11 +33,12 @@ use probeline_transport::{Exchange, Owner, PostError, Sizes, Transport};
 
 use self::carry::Carry;
 use self::carry::{Action, Outcome};
-use self::lanes::{Context, HEADER_WORDS, Lanes, header};
-use crate::front::open;
+use self::lanes::{Context, HEADER_WORDS, Lanes, Route, header};
 
 /// The most ranks of a job.
-pub const MAX_RANKS: u32 = if cfg!(test) { 3 } else { 64 };
+pub const MAX_RANKS: u32 = 1024;
+/// The most lanes to a rank, and from it.
+const MAX_LANES: u32 = if cfg!(test) { 3 } else { 64 };
 /// Results that one poll takes.
 const POLLED: usize = 16;
 
@@ -45,6 +52,8 @@ pub struct Config {
     pub block: u32,
     /// Blocks of a lane, 1 to 64.
     pub blocks: u32,
+    /// The most ranks that send to each other directly, 1 to 64. In a job of more, messages take two hops.
+    pub one_hop: u32,
     /// The first word of each window that the aggregator uses.
     pub first_word: u64,
     /// Bytes of a message, if its type leaves the size open.
@@ -56,7 +65,8 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { block: 254, blocks: 4, first_word: 0, message_bytes: 0, max_idle: 1 << 30 }
+        let (first_word, message_bytes) = (0, 0);
+        Self { block: 254, blocks: 4, one_hop: 64, first_word, message_bytes, max_idle: 1 << 30 }
     }
 }
 
@@ -105,12 +115,12 @@ pub struct Aggregator<T, S, V: Plain>(
     Option<Error>,
 );
 
-open!([V: Plain] Aggregator<V>, Lanes<V>, None);
+probeline_pipeline::front!(ref [V: Plain] Aggregator<V>, Lanes<V>, None);
 
 /// Steps in a row in which no message has arrived, and the messages before them.
 #[derive(Default)]
 struct Idle {
-    delivered: u64,
+    arrived: u64,
     steps: u64,
 }
 
@@ -132,16 +142,13 @@ where
     pub fn send(&mut self, to: Owner, message: &V) -> Result<bool, Error> {
         self.check_failed()?;
         let (transport, context) = self.0.pipeline().parts();
-        if to.0 >= context.owners {
+        if to.0 >= context.grid.owners {
             return Err(PostError::UnknownOwner.into());
         }
-        if context.lane(to).is_closed || !context.append(to, message, transport.window())? {
+        if !context.append(to, message, transport.window())? {
             return Ok(false);
         }
-        let is_full = context.lane(to).filled >= context.block;
-        if is_full {
-            self.close(to, Action::Send)?;
-        }
+        self.send_if_full(self.next(to))?;
         Ok(true)
     }
 
@@ -167,7 +174,7 @@ where
 
     /// Sends full blocks, and delivers messages that have arrived: calls `deliver` with the rank that sent
     /// each, in the order in which that rank sent them. Never blocks, whatever the number of operations.
-    /// A block whose delivery a panic has interrupted is delivered again.
+    /// A block whose delivery a panic has interrupted is delivered again; with two hops, what is left of it.
     ///
     /// # Errors
     /// The first failure of this aggregator, or of a flush; a failure of another rank shows in a flush only.
@@ -178,8 +185,9 @@ where
     /// Sends all messages, and delivers those of all ranks until none is left. Collective: all ranks call it,
     /// and none returns before all messages sent before it were delivered everywhere.
     ///
-    /// Each lane ends with a block that is marked as the last. A rank goes on to deliver until it has the last
-    /// blocks of all ranks; then all of them compare the numbers of messages sent and delivered.
+    /// Each lane ends with a block that is marked as the last, twice if messages take two hops. A rank goes on to
+    /// deliver until it has the last blocks of all its lanes; then all ranks compare the numbers of messages sent and
+    /// delivered.
     ///
     /// # Errors
     /// [`CollectiveError`]: a failure of this rank, or of another. [`Error::Undelivered`] if nothing has
@@ -189,8 +197,10 @@ where
         exchange: &mut (impl Exchange + ?Sized),
         mut deliver: impl FnMut(Owner, V),
     ) -> Result<(), CollectiveError> {
-        self.0.pipeline().shared_mut().flushes += 1;
-        let ended = self.deliver_all(&mut deliver).map_err(CollectiveError::from);
+        // The lanes to this rank bring what it passes on, then what others have passed on.
+        let mut hops = 0..self.context().grid.hops();
+        let ended = hops.try_for_each(|_| self.deliver_all(&mut deliver));
+        let ended = ended.map_err(CollectiveError::from);
         let mut call = self.0.begin_collective(exchange, "flush");
         let flushed = call.sum(ended.map(|()| self.context().accepted)).and_then(|accepted| {
             let delivered = call.sum(Ok::<u64, CollectiveError>(self.context().delivered))?;
@@ -221,8 +231,9 @@ where
         self.0.len(exchange)
     }
 
-    /// Sends and delivers until this rank has the last blocks of all ranks.
+    /// Ends all lanes, and sends and delivers until all lanes to this rank have ended.
     fn deliver_all(&mut self, deliver: &mut impl FnMut(Owner, V)) -> Result<(), Error> {
+        self.0.pipeline().shared_mut().flushes += 1;
         let mut idle = Idle::default();
         // Ends when all blocks are there, or after `max_idle` steps in which none arrives.
         while !self.context().has_all() || self.in_flight() > 0 {
@@ -234,9 +245,9 @@ where
 
     /// Counts a step if no message has arrived in it, up to the most.
     fn count_idle(&self, idle: &mut Idle) -> Result<(), Error> {
-        let delivered = self.context().delivered;
-        let steps = if delivered == idle.delivered { idle.steps + 1 } else { 0 };
-        *idle = Idle { delivered, steps };
+        let arrived = self.context().delivered + self.context().passed_on;
+        let steps = if arrived == idle.arrived { idle.steps + 1 } else { 0 };
+        *idle = Idle { arrived, steps };
         if steps > self.config().max_idle { Err(Error::Undelivered) } else { Ok(()) }
     }
 
@@ -252,25 +263,30 @@ where
             if epoch != self.context().epoch {
                 continue;
             }
-            if let Outcome::Received { count, .. } = outcome {
-                let at = self.context().brought_at(peer);
-                self.deliver(peer, at, count, deliver)?;
-            }
             self.0.pipeline().shared_mut().update(peer, |lane| match outcome {
-                Outcome::Received { .. } | Outcome::Nothing => lane.is_looking = false,
+                // They are delivered below.
+                Outcome::Received { count, .. } => (lane.is_looking, lane.held) = (false, count),
+                Outcome::Nothing => lane.is_looking = false,
                 // The block remains, and is sent again below.
                 Outcome::Kept => lane.is_closed = false,
                 _ => {}
             });
         }
-        let duties = 2 * self.context().owners;
-        let first = self.context().turn;
-        for nth in 0..duties {
-            let duty = if nth < duties - first { first + nth } else { first + nth - duties };
-            let peer = Owner(duty / 2);
-            let is_done = match duty % 2 {
-                0 => !self.is_due(peer, send) || self.close(peer, send)?,
-                _ => self.receive(peer, send, deliver)?,
+        let (grid, me) = (self.context().grid, self.context().me);
+        // In a flush, lanes that have ended bring no more until the next end, unless ranks pass messages on.
+        let looks_at_all =
+            matches!(send, Action::Send) || grid.hops() > 1 && !self.context().has_all();
+        let (lanes, first) = (grid.lanes(), self.context().turn);
+        // First blocks are sent, then those that arrive are passed on, before this rank fills others.
+        for nth in 0..2 * lanes {
+            let duty = if nth < 2 * lanes - first { first + nth } else { first + nth - 2 * lanes };
+            let is_sending = duty < lanes;
+            let lane = if is_sending { duty } else { duty - lanes };
+            let Some(peer) = grid.peer(me, lane) else { continue };
+            let is_done = if is_sending {
+                self.send_due(peer, send)?
+            } else {
+                self.receive(peer, looks_at_all, deliver)?
             };
             if !is_done {
                 // No operation is free. The next step begins here, so that each gets its turn.
@@ -281,29 +297,49 @@ where
         Ok(())
     }
 
-    /// Returns whether the block that is filled for a rank is to be sent now.
-    fn is_due(&self, peer: Owner, send: Action) -> bool {
+    /// Returns the rank to which this one sends messages to `to`.
+    fn next(&self, to: Owner) -> Owner {
+        self.context().grid.next(self.context().me, to)
+    }
+
+    /// Sends the block that is filled for a rank if it is full.
+    #[inline]
+    fn send_if_full(&mut self, peer: Owner) -> Result<(), Error> {
+        if self.context().lane(peer).filled >= self.context().block {
+            self.close(peer, Action::Send)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the block that is filled for a rank if it is full, or if the lane is to be ended. Returns false if no
+    /// operation is free.
+    fn send_due(&mut self, peer: Owner, send: Action) -> Result<bool, Error> {
         let (lane, context) = (self.context().lane(peer), self.context());
-        let is_ready = match send {
-            Action::End => lane.ends_sent < context.flushes,
-            _ => lane.filled >= context.block,
-        };
-        is_ready && !lane.is_closed
+        let is_end = matches!(send, Action::End) && lane.ends_sent < context.flushes;
+        if lane.is_closed || !is_end && lane.filled < context.block {
+            return Ok(true);
+        }
+        self.close(peer, if is_end { Action::End } else { Action::Send })
     }
 
     /// Receives from a rank what has arrived. Returns false if that needs an operation, and none is free.
     fn receive(
         &mut self,
         peer: Owner,
-        send: Action,
+        looks_at_all: bool,
         deliver: &mut impl FnMut(Owner, V),
     ) -> Result<bool, Error> {
-        let (lane, context) = (self.context().lane(peer), self.context());
-        if context.is_coherent {
+        if self.context().is_coherent {
             self.take(peer, deliver)?;
             return Ok(true);
         }
-        let is_awaited = matches!(send, Action::Send) || lane.ends_received < context.flushes;
+        let at = self.context().brought_at(peer);
+        if !self.deliver(peer, at, self.context().lane(peer).held, deliver)? {
+            return Ok(true);
+        }
+        self.0.pipeline().shared_mut().update(peer, |lane| lane.held = 0);
+        let lane = self.context().lane(peer);
+        let is_awaited = looks_at_all || lane.ends_received < self.context().flushes;
         if !is_awaited || lane.is_looking {
             return Ok(true);
         }
@@ -340,7 +376,9 @@ where
             let block = words(window, at, context.block_words.into())?;
             let loaded = block.iter().map(|word| word.load(Acquire));
             let Some(header) = header(loaded, number, context) else { break };
-            self.deliver(peer, at, header.count, deliver)?;
+            if !self.deliver(peer, at, header.count, deliver)? {
+                break;
+            }
             let (transport, context) = self.0.pipeline().parts();
             context.update(peer, |lane| lane.receive(header));
             let taken = words(transport.window(), context.taken_word(me, peer).index, 1)?;
@@ -349,15 +387,19 @@ where
         Ok(())
     }
 
-    /// Delivers the messages of a complete block at this word of the own window.
+    /// Delivers the messages of a complete block at this word of the own window, or passes them on. Returns false if
+    /// one has no room yet: another call goes on with it.
     fn deliver(
         &mut self,
         peer: Owner,
         at: u64,
         count: u32,
         deliver: &mut impl FnMut(Owner, V),
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let context = self.0.context();
+        if context.grid.hops() > 1 {
+            return self.deliver_or_pass_on(peer, at, count, deliver);
+        }
         let words_of_all = u64::from(count) * u64::from(context.message_words);
         let block = words(self.0.transport().window(), at + u64::from(HEADER_WORDS), words_of_all)?;
         let mut block = block.iter().map(|word| word.load(Relaxed));
@@ -365,7 +407,43 @@ where
             deliver(peer, V::from_words(&mut block, context.message_bytes));
         }
         self.0.pipeline().shared_mut().delivered += u64::from(count);
-        Ok(())
+        Ok(true)
+    }
+
+    /// As [`deliver`](Self::deliver), of messages that carry their routes.
+    fn deliver_or_pass_on(
+        &mut self,
+        peer: Owner,
+        at: u64,
+        count: u32,
+        deliver: &mut impl FnMut(Owner, V),
+    ) -> Result<bool, Error> {
+        // Each iteration passes a message of the block.
+        while self.context().lane(peer).passed < count {
+            let (transport, context) = self.0.pipeline().parts();
+            let len = u64::from(context.message_words);
+            let nth = u64::from(context.lane(peer).passed);
+            let at = at + u64::from(HEADER_WORDS) + nth * len;
+            let message = words(transport.window(), at, len)?;
+            let mut loaded = message.iter().map(|word| word.load(Relaxed));
+            let Route { from, to } = Route::of_word(loaded.next().unwrap_or_default());
+            if to == context.me {
+                context.update(peer, |lane| lane.passed += 1);
+                context.delivered += 1;
+                deliver(from, V::from_words(&mut loaded, context.message_bytes));
+                continue;
+            }
+            if context.grid.next(context.me, to) != to || to.0 >= context.grid.owners {
+                return self.noted(Err(PostError::UnknownOwner.into()));
+            }
+            if !context.pass_on(to, message, transport.window())? {
+                return Ok(false);
+            }
+            context.update(peer, |lane| lane.passed += 1);
+            self.send_if_full(to)?;
+        }
+        self.0.pipeline().shared_mut().update(peer, |lane| lane.passed = 0);
+        Ok(true)
     }
 
     /// Notes that a collective call has failed, here or on another rank.

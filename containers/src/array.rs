@@ -28,17 +28,17 @@ mod word;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_pipeline::{BatchError, CollectiveError, Error, Plain, Structure};
+use probeline_pipeline::{
+    BatchError, CollectiveError, Distribution, Error, Placement, Plain, Structure,
+};
 use probeline_transport::{Call, Exchange, LINE_WORDS, Sizes, Term, Transport, WORD_BYTES};
 
 use self::access::Access;
 pub use self::access::Action;
 pub use self::elements::Elements;
 pub use self::word::{Order, Word};
-use crate::batch;
+use crate::batch::run_all;
 use crate::element::Each;
-use crate::front::front;
-use crate::placement::{Distribution, Placement};
 use crate::pointer::Pointer;
 
 /// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
@@ -114,7 +114,8 @@ impl Config {
 /// ```
 pub struct Array<T, S, V: Plain>(Structure<T, S, Each<Elements<V>>>);
 
-front!([V: Plain] Array<V>, Each<Elements<V>>);
+probeline_pipeline::front!([V: Plain] Array<V>, Each<Elements<V>>);
+run_all!([V: Plain] Array<V>, Elements<V>);
 
 impl<T, S, V> Array<T, S, V>
 where
@@ -188,21 +189,6 @@ where
     pub fn scatter(&mut self, indices: &[u64], values: &[V]) -> Result<(), BatchError> {
         BatchError::check_length(indices.len(), "values", values.len())?;
         self.run_all(indices, |place| values.get(place).copied().map(Action::Put), |_, _| ())
-    }
-
-    /// Runs the action that `action` returns for each place of `indices` on the element there, in any
-    /// order, and passes its result to `store`. The batch ends at the first place without an action.
-    ///
-    /// # Errors
-    /// As for [`gather`](Self::gather), without lengths.
-    #[inline]
-    pub fn run_all(
-        &mut self,
-        indices: &[u64],
-        action: impl Fn(usize) -> Option<Action<V>>,
-        store: impl FnMut(usize, V),
-    ) -> Result<(), BatchError> {
-        batch::run(&mut self.0, indices, action, store)
     }
 
     /// Returns this owner's elements with their indices, as they are at the moment of each load.

@@ -5,13 +5,13 @@ use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU64, fence};
 
 use probeline_pipeline::{
-    Batch as Source, BatchError, Error, Kind, Machine, Mapped, Operation, Parts, Pull, Structure,
+    Batch as Source, BatchError, Distribution, Error, Kind, Machine, Mapped, Operation, Parts,
+    Pull, Structure,
 };
 use probeline_transport::line::{Compare, Work, with_widest};
 use probeline_transport::{Transport, prefetch};
 
 use crate::element::{Context, Each, Element};
-use crate::placement::Distribution;
 
 type OutcomeOf<E> = <<E as Element>::Machine as Machine>::Outcome;
 
@@ -37,10 +37,30 @@ pub(crate) fn run<T: Transport, S: AsMut<[Operation<E::Machine>]>, E: Element>(
     structure.run_batch(&mut batch)?;
     // Calls that begin later see what the CPU has stored.
     fence(SeqCst);
-    match batch.failed {
-        Some((place, error)) => Err(BatchError::Failed { place, error }),
-        None => Ok(()),
-    }
+    end(batch.failed)
+}
+
+/// Runs the operation that `request` returns for each place, up to the first place without one, many in flight and in
+/// any order, and passes the outcomes to `store`.
+///
+/// # Errors
+/// [`BatchError`]: an operation failed.
+pub(crate) fn run_posted<T: Transport, S: AsMut<[Operation<K::Machine>]>, K: Kind>(
+    structure: &mut Structure<T, S, K>,
+    request: impl FnMut(usize) -> Option<(K::Key, K::Action)>,
+    mut store: impl FnMut(usize, <K::Machine as Machine>::Outcome),
+) -> Result<(), BatchError> {
+    let mut failed = None;
+    structure.call_each(request, |place, result| match result {
+        Ok(outcome) => store(place, outcome),
+        Err(error) => fail(&mut failed, place, error),
+    })?;
+    end(failed)
+}
+
+/// Returns the first failure of a batch.
+fn end(failed: Option<(usize, Error)>) -> Result<(), BatchError> {
+    failed.map_or(Ok(()), |(place, error)| Err(BatchError::Failed { place, error }))
 }
 
 /// A batch: the keys, the action of each place, and the receiver of the results.
@@ -213,3 +233,31 @@ where
         }
     }
 }
+
+/// Declares the method that runs the batches of a container; parameters as those of `probeline_pipeline::front`.
+macro_rules! run_all {
+    ([$($bound:tt)*] $name:ident<$($type:ident),*>, $element:ty) => {
+        impl<T, S, $($bound)*> $name<T, S, $($type),*>
+        where
+            T: probeline_transport::Transport,
+            S: AsMut<[probeline_pipeline::OperationOf<crate::Each<$element>>]>,
+        {
+            /// Runs an action on each key, many in flight and in any order, and passes its outcome to `store`.
+            /// `action` returns the action at the place of a key; the batch ends at the first place without
+            /// one. An action that is the same at all places makes the batch fast.
+            ///
+            /// # Errors
+            /// [`BatchError`](crate::BatchError): the operation of a key failed.
+            #[inline]
+            pub fn run_all(
+                &mut self,
+                keys: &[<$element as crate::Element>::Key],
+                action: impl Fn(usize) -> Option<<$element as crate::Element>::Action>,
+                store: impl FnMut(usize, probeline_pipeline::OutcomeOf<crate::Each<$element>>),
+            ) -> Result<(), crate::BatchError> {
+                crate::batch::run(&mut self.0, keys, action, store)
+            }
+        }
+    };
+}
+pub(crate) use run_all;

@@ -22,7 +22,7 @@ mod word;
 
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_pipeline::{BatchError, Error, Structure};
+use probeline_pipeline::{BatchError, Distribution, Error, Placement, Structure, next_line};
 use probeline_transport::line::Line;
 use probeline_transport::{LINE_WORDS, Sizes, Transport};
 
@@ -30,11 +30,9 @@ use self::count::Query;
 pub use self::count::{Action, Counts, Outcome};
 pub use self::word::Key;
 use self::word::{Layout, OCCUPIED};
-use crate::batch;
+use crate::batch::run_all;
 use crate::element::Each;
-use crate::front::front;
 use crate::phase::{Finder, find_phase};
-use crate::placement::{Distribution, Placement, next_line};
 use crate::probe::Probe;
 
 /// The most bits of a key.
@@ -121,7 +119,8 @@ pub type Counters<T, S> = CountersOf<T, S, u64>;
 /// Counters of keys of 64 to 126 bits, two words each.
 pub type WideCounters<T, S> = CountersOf<T, S, u128>;
 
-front!([K: Key] CountersOf<K>, Each<Counts<K>>);
+probeline_pipeline::front!([K: Key] CountersOf<K>, Each<Counts<K>>);
+run_all!([K: Key] CountersOf<K>, Counts<K>);
 find_phase!([K: Key] CountersOf<K>, Counts<K>);
 
 impl<T: Transport, S: AsMut<[Operation]>, K: Key> CountersOf<T, S, K> {
@@ -155,7 +154,7 @@ impl<T: Transport, S: AsMut<[Operation]>, K: Key> CountersOf<T, S, K> {
         let mut full = 0;
         self.run_all(
             keys,
-            |_| Action::Add(1),
+            |_| Some(Action::Add(1)),
             |_, outcome| full += u64::from(outcome.is_refused()),
         )?;
         Ok(full)
@@ -172,22 +171,7 @@ impl<T: Transport, S: AsMut<[Operation]>, K: Key> CountersOf<T, S, K> {
                 *to = outcome.count();
             }
         };
-        self.run_all(keys, |_| Action::Get, store)
-    }
-
-    /// Runs an action on each key, many in flight and in any order, and passes its outcome to `store`.
-    /// `action` returns the action at the place of a key; one that it always returns makes the batch fast.
-    ///
-    /// # Errors
-    /// [`BatchError`]: the operation of a key failed.
-    #[inline]
-    pub fn run_all(
-        &mut self,
-        keys: &[K],
-        action: impl Fn(usize) -> Action,
-        store: impl FnMut(usize, Outcome),
-    ) -> Result<(), BatchError> {
-        batch::run(&mut self.0, keys, |at| Some(action(at)), store)
+        self.run_all(keys, |_| Some(Action::Get), store)
     }
 
     /// Returns the counts of the keys in this owner's part, without the keys: several times as fast as

@@ -8,13 +8,11 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use core::sync::atomic::{AtomicU64, fence};
 
 use probeline_pipeline::{
-    Collective, CollectiveError, ConfigError, Error, Kind, Machine, Open, Parameter, Run, Started,
-    words,
+    Collective, CollectiveError, ConfigError, Error, Kind, Machine, Open, Parameter, Placement,
+    Run, Started, words,
 };
 use probeline_transport::line::{Compare, Narrow};
 use probeline_transport::{AtomicScope, Exchange, Owner, Segment, Transport};
-
-use crate::placement::Placement;
 
 /// The name, the value and the range of a parameter.
 pub type Bounded = (&'static str, u64, RangeInclusive<u64>);
@@ -31,7 +29,7 @@ pub trait Element: Sized {
     type Action: Copy + 'static;
     /// The state machine of an operation.
     type Machine: Run<Context<Self::Detail>>;
-    /// What operations need of the configuration.
+    /// Parameters that operations need of the configuration.
     type Detail: Copy + Debug + Hash;
 
     /// The name of the container, which its collective calls begin with.

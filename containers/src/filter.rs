@@ -16,7 +16,7 @@ mod bits;
 mod model;
 mod rates;
 
-use probeline_pipeline::{BatchError, CollectiveError, Error, Structure};
+use probeline_pipeline::{BatchError, CollectiveError, Distribution, Error, Placement, Structure};
 use probeline_transport::{Exchange, LINE_WORDS, Sizes, Transport};
 
 use self::bits::Probe;
@@ -24,8 +24,6 @@ pub use self::bits::{Action, Bits};
 use self::rates::Rates;
 use crate::batch;
 use crate::element::Each;
-use crate::front::front;
-use crate::placement::{Distribution, Placement};
 
 /// The most bits of a key.
 pub const MAX_BITS: u32 = 10;
@@ -98,7 +96,7 @@ impl Config {
 /// ```
 pub struct Filter<T, S>(Structure<T, S, Each<Bits>>);
 
-front!([] Filter<>, Each<Bits>);
+probeline_pipeline::front!([] Filter<>, Each<Bits>);
 
 impl<T: Transport, S: AsMut<[Operation]>> Filter<T, S> {
     /// Inserts a key, and returns whether it was there before: exactly one of the clients that insert a
@@ -113,7 +111,7 @@ impl<T: Transport, S: AsMut<[Operation]>> Filter<T, S> {
         self.call(&key, Action::Insert)
     }
 
-    /// Returns whether a key was inserted. A share of [`Config::rate`] of other keys is taken for inserted,
+    /// Returns whether a key was inserted. A share of [`Config::rate`] of other keys is treated as inserted,
     /// too. Blocks as [`insert`](Self::insert) does.
     ///
     /// # Errors

@@ -22,11 +22,9 @@ mod batch;
 pub mod counters;
 mod element;
 pub mod filter;
-mod front;
 mod hash;
 pub mod objects;
 mod phase;
-mod placement;
 mod pointer;
 mod probe;
 pub mod put_once;
@@ -40,10 +38,10 @@ pub use element::{Bounded, Context, Each, Element};
 pub use filter::Filter;
 pub use objects::Objects;
 pub use phase::{Find, Finder};
-pub use placement::{Distribution, Placement};
 pub use pointer::Pointer;
 pub use probeline_pipeline::{
-    BatchError, Bytes, CollectiveError, ConfigError, Error as OperationError, Plain, Tag,
+    BatchError, Bytes, CollectiveError, ConfigError, Distribution, Error as OperationError,
+    Placement, Plain, Tag,
 };
 pub use put_once::PutOnce;
 pub use queue::Queue;

@@ -7,7 +7,8 @@
 //!
 //! The words of an object are written once, and nobody knows its pointer before the WRITE has ended. So a READ by
 //! the pointer shows the object. The header holds the length and a check of pointer and bytes, which
-//! finds out pointers of another structure, or of before a `clear` (but for one in 2^48).
+//! finds out pointers of another structure (but for one in 2^48). A pointer of before a `clear` is that of a new
+//! object which has the same words.
 //!
 //! A put that failed leaves words that no object uses.
 
@@ -17,14 +18,13 @@ mod model;
 
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_pipeline::{Bytes, Error, Structure};
+use probeline_pipeline::{BatchError, Bytes, Distribution, Error, Placement, Structure, next_line};
 use probeline_transport::{LINE_WORDS, Owner, Sizes, Transport, WORD_BYTES};
 
 use self::access::Access;
 pub use self::access::{Action, Heap, Outcome};
+use crate::batch::run_posted;
 use crate::element::Each;
-use crate::front::front;
-use crate::placement::{Distribution, Placement, next_line};
 use crate::pointer::{MAX_WORDS, Pointer};
 
 /// The most bytes of an object, so that a [`Pointer`] can tell its words.
@@ -86,11 +86,18 @@ impl Config {
 /// let mut objects = Objects::<_, _, 100>::open(engine, config, [Operation::EMPTY; 8], &mut Alone)?;
 /// let pointer = objects.put(Owner(0), b"any bytes")?.ok_or("full")?;
 /// assert_eq!(objects.get(pointer)?.ok_or("no object")?.bytes(), b"any bytes");
+///
+/// let mut pointers = [None; 2];
+/// objects.put_batch(Owner(0), &[b"one", b"another"], &mut pointers)?;
+/// let pointers = pointers.map(Option::unwrap_or_default);
+/// let mut bytes = 0;
+/// objects.get_batch(&pointers, |_, object| bytes += object.map_or(0, |it| it.bytes().len()))?;
+/// assert_eq!(bytes, 3 + 7);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub struct Objects<T, S, const N: usize>(Structure<T, S, Each<Heap<N>>>);
 
-front!([const N: usize] Objects<N>, Each<Heap<N>>);
+probeline_pipeline::front!([const N: usize] Objects<N>, Each<Heap<N>>);
 
 impl<T, S, const N: usize> Objects<T, S, N>
 where
@@ -106,12 +113,30 @@ where
     /// [`Error::Value`] for more than `N` bytes, [`Error::Index`] for an owner that does not exist; otherwise
     /// the operation failed.
     pub fn put(&mut self, host: Owner, bytes: &[u8]) -> Result<Option<Pointer<[u8]>>, Error> {
-        let bits = |bytes: usize| u32::try_from(bytes * 8).unwrap_or(u32::MAX);
-        let too_long = Error::Value { bits: bits(bytes.len()), most: bits(N) };
-        match self.call(&host, Action::Put(Bytes::new(bytes).ok_or(too_long)?))? {
-            Outcome::Put(pointer) => Ok(Some(pointer)),
-            Outcome::Full | Outcome::Got(_) | Outcome::Missing => Ok(None),
+        Ok(self.call(&host, Action::put(bytes)?)?.pointer())
+    }
+
+    /// Puts objects as [`put`](Self::put) does, with as many operations in flight as there is storage for, and stores
+    /// their pointers at the same places.
+    ///
+    /// # Errors
+    /// [`BatchError`]: the lengths differ, or an operation failed. Nothing was put if one has more than `N` bytes.
+    pub fn put_batch(
+        &mut self,
+        host: Owner,
+        objects: &[&[u8]],
+        pointers: &mut [Option<Pointer<[u8]>>],
+    ) -> Result<(), BatchError> {
+        BatchError::check_length(objects.len(), "pointers", pointers.len())?;
+        if let Some((place, bytes)) = objects.iter().enumerate().find(|(_, it)| it.len() > N) {
+            return Err(BatchError::Failed { place, error: access::too_long::<N>(bytes) });
         }
+        let put = |place: usize| Some((host, Action::put(objects.get(place)?).ok()?));
+        run_posted(&mut self.0, put, |place, outcome| {
+            if let Some(to) = pointers.get_mut(place) {
+                *to = outcome.pointer();
+            }
+        })
     }
 
     /// Returns the bytes of an object by one READ; `None` if the pointer is not of an object that was put
@@ -120,10 +145,24 @@ where
     /// # Errors
     /// [`Error::Index`] for a pointer to an owner that the job does not have; otherwise the operation failed.
     pub fn get(&mut self, pointer: Pointer<[u8]>) -> Result<Option<Bytes<N>>, Error> {
-        match self.call(&pointer.segment().start.owner, Action::Get(pointer))? {
-            Outcome::Got(bytes) => Ok(Some(bytes)),
-            Outcome::Put(_) | Outcome::Full | Outcome::Missing => Ok(None),
-        }
+        Ok(self.call(&pointer.segment().start.owner, Action::Get(pointer))?.bytes())
+    }
+
+    /// Gets objects as [`get`](Self::get) does, with as many operations in flight as there is storage for, and passes
+    /// each with the place of its pointer to `store`, in any order.
+    ///
+    /// # Errors
+    /// [`BatchError`]: an operation failed.
+    pub fn get_batch(
+        &mut self,
+        pointers: &[Pointer<[u8]>],
+        mut store: impl FnMut(usize, Option<Bytes<N>>),
+    ) -> Result<(), BatchError> {
+        let get = |place: usize| {
+            let pointer = *pointers.get(place)?;
+            Some((pointer.segment().start.owner, Action::Get(pointer)))
+        };
+        run_posted(&mut self.0, get, |place, outcome| store(place, outcome.bytes()))
     }
 
     /// Puts a value as [`put`](Self::put) does, as postcard encodes it.

@@ -129,7 +129,7 @@ impl<T, S, E: Element> Drop for Phase<'_, T, S, E> {
     }
 }
 
-/// Declares the method that runs a find phase of a container; parameters as those of `front`.
+/// Declares the method that runs a find phase of a container; parameters as those of `probeline_pipeline::front`.
 macro_rules! find_phase {
     ([$($bound:tt)*] $name:ident<$($type:ident),*>, $element:ty) => {
         impl<T, S, $($bound)*> $name<T, S, $($type),*>

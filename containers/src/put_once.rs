@@ -28,17 +28,15 @@ mod model;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_pipeline::{BatchError, Error, Plain, Structure, words};
+use probeline_pipeline::{Distribution, Error, Placement, Plain, Structure, next_line, words};
 use probeline_transport::{Sizes, Transport};
 
 use self::bucket::Shape;
 use self::entries::Query;
 pub use self::entries::{Action, Entries, Outcome};
-use crate::batch;
+use crate::batch::run_all;
 use crate::element::Each;
-use crate::front::front;
 use crate::phase::find_phase;
-use crate::placement::{Distribution, Placement, next_line};
 use crate::probe::Probe;
 
 /// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
@@ -115,8 +113,9 @@ impl Config {
 /// ```
 pub struct PutOnce<T, S, K: Plain, V: Plain>(Structure<T, S, Each<Entries<K, V>>>);
 
-front!([K: Plain, V: Plain] PutOnce<K, V>, Each<Entries<K, V>>);
+probeline_pipeline::front!([K: Plain, V: Plain] PutOnce<K, V>, Each<Entries<K, V>>);
 find_phase!([K: Plain, V: Plain] PutOnce<K, V>, Entries<K, V>);
+run_all!([K: Plain, V: Plain] PutOnce<K, V>, Entries<K, V>);
 
 impl<T, S, K, V> PutOnce<T, S, K, V>
 where
@@ -147,21 +146,6 @@ where
     #[inline]
     pub fn find(&mut self, key: &K) -> Result<Outcome<V>, Error> {
         self.call(key, Action::Find)
-    }
-
-    /// Runs an action on each key, many in flight and in any order, and passes its outcome to `store`.
-    /// `action` returns the action at the place of a key.
-    ///
-    /// # Errors
-    /// [`BatchError`]: the operation of a key failed.
-    #[inline]
-    pub fn run_all(
-        &mut self,
-        keys: &[K],
-        action: impl Fn(usize) -> Action<V>,
-        store: impl FnMut(usize, Outcome<V>),
-    ) -> Result<(), BatchError> {
-        batch::run(&mut self.0, keys, |at| Some(action(at)), store)
     }
 
     /// Returns the keys in this owner's part with their values; those that are being inserted are missing.

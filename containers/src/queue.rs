@@ -32,7 +32,7 @@ use probeline_transport::{LINE_WORDS, Owner, Sizes, Transport, WORD_BYTES};
 use self::access::Access;
 pub use self::access::{Action, Outcome};
 pub use self::ring::Ring;
-use crate::front::front;
+use crate::batch::run_posted;
 
 /// The most values that a pop reads together.
 const MAX_BLOCK: usize = 64;
@@ -90,7 +90,7 @@ impl Config {
 
     /// Returns the word of the tail. The head is on the next line, and the slots follow it.
     pub(crate) fn tail_word(&self) -> u64 {
-        crate::placement::next_line(self.first_word)
+        probeline_pipeline::next_line(self.first_word)
     }
 
     /// Returns the word behind the ring.
@@ -123,7 +123,7 @@ impl Config {
 /// ```
 pub struct Queue<T, S, V: Plain>(Structure<T, S, Ring<V>>);
 
-front!([V: Plain] Queue<V>, Ring<V>);
+probeline_pipeline::front!([V: Plain] Queue<V>, Ring<V>);
 
 impl<T, S, V> Queue<T, S, V>
 where
@@ -184,9 +184,10 @@ where
                 most = count / 2;
                 continue;
             };
-            let store =
-                |place: usize| Some(Action::Store(first + place as u64, *block.get(place)?));
-            self.run_each(host, count, store, |_, _| ())?;
+            let store = |place: usize| {
+                Some((host, Action::Store(first + place as u64, *block.get(place)?)))
+            };
+            run_posted(&mut self.0, store, |_, _| ())?;
             pushed += count;
         }
         Ok(pushed)
@@ -218,8 +219,10 @@ where
         if let Some(first) = self.context().head(host) {
             let count = room.len().min(self.config().in_flight as usize).min(MAX_BLOCK);
             let mut found = [false; MAX_BLOCK];
-            let load = |place: usize| Some(Action::Load(first + place as u64));
-            self.run_each(host, count, load, |place, outcome| {
+            let load = |place: usize| {
+                (place < count).then_some((host, Action::Load(first + place as u64)))
+            };
+            run_posted(&mut self.0, load, |place, outcome| {
                 if let (Outcome::Popped(value), Some(to), Some(found)) =
                     (outcome, room.get_mut(place), found.get_mut(place))
                 {
@@ -242,21 +245,5 @@ where
     fn advance(&mut self, host: Owner, first: u64, count: u64) -> Result<bool, Error> {
         let outcome = self.call(&host, Action::Advance(first, count))?;
         Ok(matches!(outcome, Outcome::Pushed(head) if head == first))
-    }
-
-    /// Runs `count` actions on one ring, many in flight.
-    fn run_each(
-        &mut self,
-        host: Owner,
-        count: usize,
-        action: impl Fn(usize) -> Option<Action<V>>,
-        store: impl FnMut(usize, Outcome<V>),
-    ) -> Result<(), BatchError> {
-        let mut batch = ring::Each { host, count, action, store, next: 0, failed: None };
-        self.run_batch(&mut batch)?;
-        match batch.failed {
-            Some((place, error)) => Err(BatchError::Failed { place, error }),
-            None => Ok(()),
-        }
     }
 }

@@ -3,14 +3,13 @@
 //! A map has the words of [`counters`](crate::counters), with a value instead of a count, and their rule. A
 //! word changes by a compare-and-swap only, so each operation takes effect at one moment, beside any others.
 
-use probeline_pipeline::{BatchError, Error, Structure};
+use probeline_pipeline::{Error, Structure};
 use probeline_transport::Transport;
 
-use crate::batch;
+use crate::batch::run_all;
 use crate::counters::Counts;
 pub use crate::counters::{Action, Config, Key, Operation, Outcome};
 use crate::element::Each;
-use crate::front::front;
 use crate::phase::find_phase;
 use crate::probe::MAX_ATTEMPTS;
 
@@ -42,8 +41,9 @@ pub type SmallMap<T, S> = SmallMapOf<T, S, u64>;
 /// A map of keys of 64 to 126 bits, in two words with its value.
 pub type WideSmallMap<T, S> = SmallMapOf<T, S, u128>;
 
-front!([K: Key] SmallMapOf<K>, Each<Counts<K, true>>);
+probeline_pipeline::front!([K: Key] SmallMapOf<K>, Each<Counts<K, true>>);
 find_phase!([K: Key] SmallMapOf<K>, Counts<K, true>);
+run_all!([K: Key] SmallMapOf<K>, Counts<K, true>);
 
 impl<T: Transport, S: AsMut<[Operation]>, K: Key> SmallMapOf<T, S, K> {
     /// Returns the value of a key. One roundtrip: a READ of the line. Where words may tear, outside a
@@ -104,21 +104,6 @@ impl<T: Transport, S: AsMut<[Operation]>, K: Key> SmallMapOf<T, S, K> {
             expected = outcome.number();
         }
         Err(Error::Contended { attempts: MAX_ATTEMPTS })
-    }
-
-    /// Runs an action on each key, many in flight and in any order, and passes its outcome to `store`.
-    /// `action` returns the action at the place of a key.
-    ///
-    /// # Errors
-    /// [`BatchError`]: the operation of a key failed.
-    #[inline]
-    pub fn run_all(
-        &mut self,
-        keys: &[K],
-        action: impl Fn(usize) -> Action,
-        store: impl FnMut(usize, Outcome),
-    ) -> Result<(), BatchError> {
-        batch::run(&mut self.0, keys, |at| Some(action(at)), store)
     }
 
     /// Returns the keys in this owner's part with their values, as they are at the moment of each load.

@@ -8,9 +8,9 @@ use core::time::Duration;
 use probeline_containers::aggregator::{Aggregator, Config, Operation};
 use probeline_containers::array::{self, Array};
 use probeline_containers::{CollectiveError, OperationError};
+use probeline_exchange::testing::{Replay, on_ranks, seeds};
 use probeline_shm::Builder;
-use probeline_sim::{Cluster, Faults, Jitter, Model, Order, Rng, stage};
-use probeline_testing::{Replay, seeds};
+use probeline_sim::{Cluster, Faults, Model, Rng, stage};
 use probeline_transport::{Alone, AtomicScope, Exchange, Owner, PostError, Sizes, Transport};
 
 const OPERATIONS: usize = 8;
@@ -76,26 +76,21 @@ fn all_messages_arrive_over_shared_memory() {
     let configs = [
         Config { block: 1, blocks: 1, ..Config::default() },
         Config { block: 5, blocks: 2, first_word: 3, ..Config::default() },
+        Config { block: 5, blocks: 1, first_word: 3, one_hop: 2, ..Config::default() },
         Config::default(),
     ];
     for config in configs {
-        std::thread::scope(|scope| {
-            for mut job in probeline_exchange::threads(3) {
-                scope.spawn(move || {
-                    let engine = Builder::new(sizes(&config, 3)).open(&mut job).unwrap();
-                    let mut messages = open(engine, config, &mut job);
-                    exchange_messages(&mut messages, &mut job, 1, 1_000 * u64::from(config.block));
-                    job.barrier().unwrap();
-                });
-            }
+        on_ranks(3, |mut job| {
+            let engine = Builder::new(sizes(&config, 3)).open(&mut job).unwrap();
+            let mut messages = open(engine, config, &mut job);
+            exchange_messages(&mut messages, &mut job, 1, 1_000 * u64::from(config.block));
+            job.barrier().unwrap();
         });
     }
 }
 
-fn cluster(config: &Config, owners: u32, with: probeline_sim::Config) -> Cluster {
-    let Sizes { window_words, slots, slot_words, depth } = sizes(config, owners);
-    let sizes = probeline_sim::Config { owners, window_words, slots, slot_words, depth, ..with };
-    Cluster::new(sizes).unwrap()
+fn sim(config: &Config, owners: u32) -> probeline_sim::Config {
+    probeline_sim::Config::new(owners, sizes(config, owners))
 }
 
 #[test]
@@ -104,24 +99,20 @@ fn all_messages_arrive_with_torn_and_repeated_reads() {
         let _replay = Replay(seed);
         let mut rng = Rng::new(seed, 7);
         let block = 1 + rng.below(4) as u32;
-        let config = Config { block, blocks: 1 + rng.below(3) as u32, ..Config::default() };
+        let (blocks, one_hop) = (1 + rng.below(3) as u32, 1 + rng.below(4) as u32);
+        let (owners, is_coherent) = (3 + rng.below(4) as u32, rng.below(4) == 0);
+        let config = Config { block, blocks, one_hop, ..Config::default() };
         let with = probeline_sim::Config {
-            seed,
-            order: if rng.chance(500_000) { Order::Shuffled } else { Order::ByTime },
-            model: Model { jitter: Jitter::Exponential { mean_ns: 500 }, ..Model::simple(2_000) },
-            faults: Faults { torn_read_ppm: 500_000, repeated_read_ppm: 200_000, ..Faults::none() },
-            scatter_reads: true,
-            word_reads_whole: false,
-            atomics: AtomicScope::Device,
-            ..probeline_sim::Config::default()
+            atomics: if is_coherent { AtomicScope::Cpu } else { AtomicScope::Device },
+            ..sim(&config, owners).faulty(seed, 0, &mut rng)
         };
         let operations = 1 + rng.below(8) as usize;
-        stage::run(&cluster(&config, 3, with), |engine, mut job| {
+        stage::run(&Cluster::new(with).unwrap(), |engine, mut job| {
             let mut messages = open_with(operations, engine, config, &mut job);
             exchange_messages(&mut messages, &mut job, seed, 60);
             // Clear while messages are on the way, and while operations look for them.
             for to in 0..20 {
-                messages.send(Owner(to % 3), &[7, 7]).unwrap();
+                messages.send(Owner(to % owners), &[7, 7]).unwrap();
                 messages.progress(|_, _| ()).unwrap();
             }
             messages.clear(&mut job).unwrap();
@@ -129,6 +120,20 @@ fn all_messages_arrive_with_torn_and_repeated_reads() {
         })
         .unwrap();
     }
+}
+
+/// Beyond 64 ranks, messages take two hops, and a window has lanes from the ranks of a row and a column only.
+#[test]
+fn a_hundred_ranks_exchange_messages_by_two_hops() {
+    let config = Config { block: 8, blocks: 2, ..Config::default() };
+    stage::run(&Cluster::new(sim(&config, 100)).unwrap(), |engine, mut job| {
+        let mut messages = open(engine, config, &mut job);
+        exchange_messages(&mut messages, &mut job, 1, 150);
+    })
+    .unwrap();
+    let [of_64, of_100, of_400] =
+        [64, 100, 400].map(|ranks| sizes(&config, ranks).window_words as f64);
+    assert!(of_100 < of_64 / 2.0 && of_400 < 2.2 * of_100, "{of_64}, {of_100}, {of_400} words");
 }
 
 #[test]
@@ -159,9 +164,9 @@ fn a_failed_write_ends_the_aggregator() {
     let config = Config { block: 4, blocks: 2, ..Config::default() };
     let with = probeline_sim::Config {
         faults: Faults { error_undone_ppm: 1_000_000, ..Faults::none() },
-        ..probeline_sim::Config::default()
+        ..sim(&config, 2)
     };
-    let errors = stage::run(&cluster(&config, 2, with), |engine, mut job| {
+    let errors = stage::run(&Cluster::new(with).unwrap(), |engine, mut job| {
         let mut messages = open(engine, config, &mut job);
         if job.me() == Owner(0) {
             messages.send(Owner(1), &[0; 2]).unwrap();
@@ -187,9 +192,9 @@ fn a_failure_before_clear_counts_after_it() {
             model: Model::simple(2_000),
             faults: Faults { error_late_ppm: 200_000, late_ns: 30_000, ..Faults::none() },
             atomics: if seed % 2 == 0 { AtomicScope::Cpu } else { AtomicScope::Device },
-            ..probeline_sim::Config::default()
+            ..sim(&config, 2)
         };
-        stage::run(&cluster(&config, 2, with), |engine, mut job| {
+        stage::run(&Cluster::new(with).unwrap(), |engine, mut job| {
             let mut messages = open(engine, config, &mut job);
             let is_sender = job.me() == Owner(0);
             if is_sender {
@@ -215,24 +220,20 @@ fn a_failure_before_clear_counts_after_it() {
 #[test]
 fn a_flush_without_the_others_ends() {
     let config = Config { block: 4, blocks: 2, max_idle: 10_000, ..Config::default() };
-    std::thread::scope(|scope| {
-        for mut job in probeline_exchange::threads(2) {
-            scope.spawn(move || {
-                let engine = Builder::new(sizes(&config, 2)).open(&mut job).unwrap();
-                let mut messages = open(engine, config, &mut job);
-                let me = job.me();
-                if me == Owner(1) {
-                    std::thread::sleep(Duration::from_millis(300));
-                }
-                let error = messages.flush(&mut job, |_, _| ()).unwrap_err();
-                let expected = match me {
-                    Owner(0) => OperationError::Undelivered.into(),
-                    _ => CollectiveError::PartFailed { owner: Owner(0) },
-                };
-                assert_eq!(error, expected);
-                job.barrier().unwrap();
-            });
+    on_ranks(2, |mut job| {
+        let engine = Builder::new(sizes(&config, 2)).open(&mut job).unwrap();
+        let mut messages = open(engine, config, &mut job);
+        let me = job.me();
+        if me == Owner(1) {
+            std::thread::sleep(Duration::from_millis(300));
         }
+        let error = messages.flush(&mut job, |_, _| ()).unwrap_err();
+        let expected = match me {
+            Owner(0) => OperationError::Undelivered.into(),
+            _ => CollectiveError::PartFailed { owner: Owner(0) },
+        };
+        assert_eq!(error, expected);
+        job.barrier().unwrap();
     });
 }
 
@@ -240,10 +241,10 @@ fn a_flush_without_the_others_ends() {
 #[test]
 fn aggregated_adds_are_ten_times_as_fast_on_a_network() {
     const ADDS: u64 = 20_000;
-    let with =
-        probeline_sim::Config { model: Model::oortwijn2015(), ..probeline_sim::Config::default() };
     let config = Config::default();
-    let aggregated = stage::run(&cluster(&config, 2, with), |engine, mut job| {
+    let model = Model::oortwijn2015();
+    let with = probeline_sim::Config { model, ..sim(&config, 2) };
+    let aggregated = stage::run(&Cluster::new(with).unwrap(), |engine, mut job| {
         let mut messages = open(engine, config, &mut job);
         let peer = Owner(1 - job.me().0);
         let begun = messages.transport().now_ns();
@@ -259,9 +260,9 @@ fn aggregated_adds_are_ten_times_as_fast_on_a_network() {
     })
     .unwrap();
     let config = array::Config { direct: false, ..array::Config::new(1_000) };
-    let Sizes { window_words, slots, slot_words, depth } = config.sizes::<u64>(2, 32);
-    let sizes = probeline_sim::Config { window_words, slots, slot_words, depth, ..with };
-    let atomics = stage::run(&Cluster::new(sizes).unwrap(), |engine, mut job| {
+    let sizes = config.sizes::<u64>(2, 32);
+    let with = probeline_sim::Config { model, ..probeline_sim::Config::new(2, sizes) };
+    let atomics = stage::run(&Cluster::new(with).unwrap(), |engine, mut job| {
         let operations = vec![array::Operation::EMPTY; 32];
         let mut array = Array::open(engine, config, operations, &mut job).unwrap();
         let first = 500 * u64::from(1 - job.me().0);

@@ -6,6 +6,7 @@ use probeline_containers::array::{Action, Array, Config, Operation, Order};
 use probeline_containers::{
     BatchError, Bytes, CollectiveError, ConfigError, Distribution, OperationError, Plain, Pointer,
 };
+use probeline_exchange::testing::on_ranks;
 use probeline_shm::Builder;
 use probeline_transport::{Alone, Exchange, Transport};
 use proptest::prelude::*;
@@ -23,11 +24,7 @@ fn on_two_ranks(len: u64, rank: impl Fn(Config, &mut dyn Exchange) + Copy + Send
     for distribution in [Distribution::Block, Distribution::Cyclic] {
         for direct in [false, true] {
             let config = Config { distribution, direct, ..Config::new(len) };
-            std::thread::scope(|scope| {
-                for mut job in probeline_exchange::threads(2) {
-                    scope.spawn(move || rank(config, &mut job));
-                }
-            });
+            on_ranks(2, |mut job| rank(config, &mut job));
         }
     }
 }
@@ -154,7 +151,7 @@ fn stores_elements_of_any_size() {
         assert!(all.iter().zip(0..).all(|(value, index)| *value == [index; 21]));
         assert_eq!(array.get(89).unwrap(), [89; 21]);
         let error = array.call(&0, Action::Add(1)).unwrap_err();
-        assert_eq!(error, OperationError::Key { bits: 192, most: 64 });
+        assert_eq!(error, OperationError::Key { bits: 192, max: 64 });
         job.barrier().unwrap();
     });
     let config = Config { element_bytes: 5, ..Config::new(9) };

@@ -1,5 +1,8 @@
 //! The cost table of docs/guide/containers.md, counted.
 
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::SeqCst;
+
 use probeline_containers::aggregator::{self, Aggregator};
 use probeline_containers::array::{self, Array};
 use probeline_containers::counters::{self, Counters};
@@ -8,10 +11,11 @@ use probeline_containers::objects::{self, Objects};
 use probeline_containers::put_once::{self, PutOnce};
 use probeline_containers::queue::{self, Queue};
 use probeline_containers::small_map::{self, SmallMap};
+use probeline_exchange::testing::on_ranks;
 use probeline_shm::Builder;
 use probeline_transport::{
-    Alone, AtomicScope, Caps, Owner, PostError, Request, Segment, Sizes, Token, Transport,
-    forward_transport,
+    Alone, AtomicScope, Caps, Exchange, Owner, PostError, Request, Segment, Sizes, Token,
+    Transport, forward_transport,
 };
 
 /// An engine that counts what is posted: READs, WRITEs, atomics.
@@ -19,12 +23,18 @@ struct Counting {
     engine: probeline_shm::Engine,
     caps: Caps,
     posts: [u32; 3],
+    /// Changes the word of the next compare-and-swap before it, as another client does.
+    rival: Option<fn(&AtomicU64)>,
 }
 
 impl Counting {
     fn open(sizes: Sizes) -> Self {
-        let engine = Builder::new(sizes).open(&mut Alone).unwrap();
-        Self { caps: *engine.caps(), engine, posts: [0; 3] }
+        Self::open_with(sizes, &mut Alone)
+    }
+
+    fn open_with(sizes: Sizes, job: &mut impl Exchange) -> Self {
+        let engine = Builder::new(sizes).open(job).unwrap();
+        Self { caps: *engine.caps(), engine, posts: [0; 3], rival: None }
     }
 }
 
@@ -41,12 +51,29 @@ impl Transport for Counting {
             Request::Write { .. } => 1,
             _ => 2,
         }] += 1;
+        if let Request::CompareAndSwap { at, .. } = request
+            && let Some(change) = self.rival.take()
+        {
+            change(&self.engine.window()[usize::try_from(at.index).unwrap()]);
+        }
         self.engine.post(token, request)
     }
 
-    fn direct(&self, _: Segment) -> Option<&[core::sync::atomic::AtomicU64]> {
+    fn direct(&self, _: Segment) -> Option<&[AtomicU64]> {
         None
     }
+}
+
+fn add_one(word: &AtomicU64) {
+    word.fetch_add(1, SeqCst);
+}
+
+/// Returns what a call posts as [`cost`] does, of which the first compare-and-swap finds a word that this has changed.
+macro_rules! contended {
+    ($structure:ident, $change:expr, $call:expr) => {{
+        $structure.transport_mut().unwrap().rival = Some($change);
+        cost!($structure, $call)
+    }};
 }
 
 /// Returns the READs, WRITEs and atomics that a call posts.
@@ -70,6 +97,9 @@ fn array_operations() {
     assert_eq!(cost!(array, array.compare_and_swap(3, 1, 2)), [0, 0, 1]);
     assert_eq!(cost!(array, array.fetch_max(3, 20)), [0, 0, 2]);
     assert_eq!(cost!(array, array.fetch_max(4, 20)), [0, 0, 1]);
+    assert_eq!(cost!(array, array.update(4, |value| value + 1)), [1, 0, 1]);
+    assert_eq!(contended!(array, add_one, array.fetch_max(5, 20)), [0, 0, 2]);
+    assert_eq!(contended!(array, add_one, array.update(4, |value| value + 1)), [1, 0, 2]);
     assert_eq!(cost!(array, array.gather(&[1, 2, 3], &mut [0; 3])), [3, 0, 0]);
     assert_eq!(cost!(array, array.scatter(&[1, 2, 3], &[0; 3])), [0, 3, 0]);
 }
@@ -83,6 +113,11 @@ fn counter_operations() {
     assert_eq!(cost!(counters, counters.add(7, 1)), [1, 0, 1]);
     assert_eq!(cost!(counters, counters.add(7, 1)), [1, 0, 1]);
     assert_eq!(cost!(counters, counters.get(7)), [1, 0, 0]);
+    assert_eq!(cost!(counters, counters.get(8)), [1, 0, 0]);
+    assert_eq!(contended!(counters, add_one, counters.add(7, 1)), [1, 0, 2]);
+    let keys = [1, 2, 3, 7, 8];
+    assert_eq!(cost!(counters, counters.get_batch(&keys, &mut [0; 5])), [5, 0, 0]);
+    assert_eq!(cost!(counters, counters.add_batch(&keys)), [5, 0, 5]);
 }
 
 #[test]
@@ -97,6 +132,9 @@ fn small_map_operations() {
         assert_eq!(cost!(map, map.put(7, 1)), [1, 0, 1]);
         assert_eq!(cost!(map, map.get(7)), hit);
         assert_eq!(cost!(map, map.update(7, |value| value.unwrap() + 1)), [2, 0, 1 + hit[2]]);
+        assert_eq!(contended!(map, add_one, map.put(7, 1)), [1, 0, 2]);
+        let update = |value: Option<u64>| value.unwrap() + 1;
+        assert_eq!(contended!(map, add_one, map.update(7, update)), [3, 0, 2 + hit[2]]);
         // The phase itself posts nothing.
         let find = cost!(map, map.find_phase(&mut Alone, |finder| finder.find(&7).unwrap()));
         assert_eq!(find, [1, 0, 0]);
@@ -114,6 +152,8 @@ fn put_once_operations() {
     assert_eq!(cost!(map, map.insert(&7, &9)), [1, 0, 0]);
     assert_eq!(cost!(map, map.find(&7)), [1, 0, 0]);
     assert_eq!(cost!(map, map.find(&6)), [1, 0, 0]);
+    // Another key claims the bucket first.
+    assert_eq!(contended!(map, |word| word.store(u64::MAX, SeqCst), map.insert(&5, &8)), [1, 1, 2]);
     assert_eq!(
         cost!(map, map.find_phase(&mut Alone, |finder| finder.find(&7).unwrap())),
         [1, 0, 0]
@@ -129,6 +169,11 @@ fn object_operations() {
     assert_eq!(cost!(objects, objects.put(Owner(0), &[7; 20])), [0, 1, 1]);
     let pointer = objects.put(Owner(0), &[7; 20]).unwrap().unwrap();
     assert_eq!(cost!(objects, objects.get(pointer)), [1, 0, 0]);
+    let puts = cost!(objects, objects.put_batch(Owner(0), &[&[7; 20][..]; 3], &mut [None; 3]));
+    assert_eq!(puts, [0, 3, 3]);
+    assert_eq!(cost!(objects, objects.get_batch(&[pointer; 3], |_, _| ())), [3, 0, 0]);
+    while objects.put(Owner(0), &[7; 20]).unwrap().is_some() {}
+    assert_eq!(cost!(objects, objects.put(Owner(0), &[7; 20])), [0, 0, 1]);
 }
 
 #[test]
@@ -147,6 +192,9 @@ fn queue_operations() {
         assert_eq!(cost!(queue, queue.pop(host)), [1, 0, 1]);
         assert_eq!(cost!(queue, queue.pop(host)), [1, 0, 1]);
     }
+    // Another pop takes the first of two values.
+    assert_eq!(queue.push_batch(host, &[value; 2]).unwrap(), 2);
+    assert_eq!(contended!(queue, add_one, queue.pop(host)), [2, 0, 2]);
     // Full as far as the client knows, which has not looked at the head.
     while queue.push(host, &value).unwrap() {}
     assert_eq!(cost!(queue, queue.push(host, &value)), [0, 0, 1]);
@@ -162,6 +210,8 @@ fn filter_operations() {
     assert_eq!(cost!(filter, filter.insert(1)), [0, 0, 1]);
     assert_eq!(cost!(filter, filter.insert(2)), [0, 0, 2]);
     assert_eq!(cost!(filter, filter.contains(2)), [1, 0, 0]);
+    assert_eq!(contended!(filter, |word| word.store(1 << 63, SeqCst), filter.insert(3)), [0, 0, 2]);
+    assert_eq!(cost!(filter, filter.contains_batch(&[1, 2, 3], &mut [false; 3])), [3, 0, 0]);
 }
 
 #[test]
@@ -187,6 +237,26 @@ fn aggregated_messages() {
         assert_eq!(cost!(messages, messages.progress(|_, _| ())), [0, 0, 0]);
     }
     assert_eq!(cost!(messages, messages.flush(&mut Alone, |_, _| ())), [0, 1, 0]);
+}
+
+/// Two hops: a WRITE by the sender, and one by the rank between them. The flush ends each lane twice.
+#[test]
+fn aggregated_messages_by_two_hops() {
+    let default = aggregator::Config::default();
+    let config = aggregator::Config { block: 10, one_hop: 2, ..default };
+    let posts = on_ranks(3, |mut job| {
+        let engine = Counting::open_with(config.sizes::<u64>(3, 8), &mut job);
+        let operations = [aggregator::Operation::EMPTY; 8];
+        let mut messages = Aggregator::open(engine, config, operations, &mut job).unwrap();
+        let count = if job.me() == Owner(1) { 10_u64 } else { 0 };
+        (0..count).for_each(|number| assert!(messages.send(Owner(2), &number).unwrap()));
+        messages.flush(&mut job, |from, _| assert_eq!(from, Owner(1))).unwrap();
+        let posts = messages.transport().posts;
+        job.barrier().unwrap();
+        posts
+    });
+    // Lanes of rank 0 are from all ranks, of rank 1 and of rank 2 from itself and from rank 0.
+    assert_eq!(posts, [[0, 1 + 6, 0], [0, 1 + 4, 0], [0, 4, 0]]);
 }
 
 /// Where the CPU sees late what peers write, a receiver looks by READs, and tells of a block by an atomic.

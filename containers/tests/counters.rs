@@ -6,6 +6,7 @@ use probeline_containers::OperationError;
 use probeline_containers::counters::{
     Action, Config, Counters, CountersOf, Key, Operation, Outcome,
 };
+use probeline_exchange::testing::on_ranks;
 use probeline_shm::Builder;
 use probeline_transport::{Alone, Exchange};
 use proptest::prelude::*;
@@ -78,21 +79,16 @@ fn counts_adds_of_two_ranks() {
     const KEYS: u64 = 500;
     for direct in [false, true] {
         let config = Config { direct, ..Config::for_keys(KEYS, 42) };
-        std::thread::scope(|scope| {
-            for mut job in probeline_exchange::threads(2) {
-                scope.spawn(move || {
-                    let mut counters = open(config, &mut job);
-                    let keys: Vec<u64> = (0..20 * KEYS).map(|n| n * 7 % KEYS * 1_000_003).collect();
-                    assert_eq!(counters.add_batch(&keys).unwrap(), 0);
-                    assert_eq!(counters.len(&mut job).unwrap(), KEYS);
-                    let sum: u64 = counters.local().map(|(_, count)| count).sum();
-                    assert_eq!(job.sum(sum).unwrap(), 40 * KEYS);
-                    let counts: Vec<_> =
-                        (0..KEYS).map(|key| counters.get(key * 1_000_003)).collect();
-                    assert!(counts.iter().all(|count| *count == Ok(40)));
-                    job.barrier().unwrap();
-                });
-            }
+        on_ranks(2, |mut job| {
+            let mut counters = open(config, &mut job);
+            let keys: Vec<u64> = (0..20 * KEYS).map(|n| n * 7 % KEYS * 1_000_003).collect();
+            assert_eq!(counters.add_batch(&keys).unwrap(), 0);
+            assert_eq!(counters.len(&mut job).unwrap(), KEYS);
+            let sum: u64 = counters.local().map(|(_, count)| count).sum();
+            assert_eq!(job.sum(sum).unwrap(), 40 * KEYS);
+            let counts: Vec<_> = (0..KEYS).map(|key| counters.get(key * 1_000_003)).collect();
+            assert!(counts.iter().all(|count| *count == Ok(40)));
+            job.barrier().unwrap();
         });
     }
 }
@@ -100,7 +96,7 @@ fn counts_adds_of_two_ranks() {
 #[test]
 fn refuses_long_keys_and_few_lines() {
     let mut counters = open(Config::for_keys(100, 10), &mut Alone);
-    assert_eq!(counters.add(1 << 10, 1), Err(OperationError::Key { bits: 11, most: 10 }));
+    assert_eq!(counters.add(1 << 10, 1), Err(OperationError::Key { bits: 11, max: 10 }));
     assert!(counters.call(&u64::MAX, Action::Get).is_err());
     let config = Config::for_keys(8, 62);
     let engine = Builder::new(config.sizes(1, 4)).open(&mut Alone).unwrap();

@@ -1,6 +1,7 @@
 //! Filters: measured rates of false positives, and inserts by two ranks.
 
 use probeline_containers::filter::{Config, Filter, Operation};
+use probeline_exchange::testing::on_ranks;
 use probeline_shm::Builder;
 use probeline_transport::{Alone, Exchange};
 
@@ -43,27 +44,21 @@ fn one_rank_is_the_first() {
     for direct in [false, true] {
         // So large that no key is a false positive.
         let config = Config { words: 1 << 20, bits: 8, first_word: 5, direct };
-        let first: u64 = std::thread::scope(|scope| {
-            let rank = |mut job: probeline_exchange::Thread| {
-                let mut filter = open(config, &mut job);
-                let keys: Vec<u64> = (0..2000).collect();
-                let mut found = vec![true; keys.len()];
-                filter.insert_batch(&keys, &mut found).unwrap();
-                let new = found.iter().filter(|found| !**found).count() as u64;
-                assert!(filter.insert(7).unwrap() && !filter.contains(1 << 40).unwrap());
-                let load = filter.load(&mut job).unwrap();
-                // Nearly 8 bits of 2,000 keys, in percent of 2^26.
-                assert!((0.0220..0.0239).contains(&load), "{load}");
-                filter.clear(&mut job).unwrap();
-                assert_eq!(filter.len(&mut job).unwrap(), 0);
-                job.barrier().unwrap();
-                new
-            };
-            let ranks = probeline_exchange::threads(2);
-            let ranks: Vec<_> =
-                ranks.into_iter().map(|job| scope.spawn(move || rank(job))).collect();
-            ranks.into_iter().map(|rank| rank.join().unwrap()).sum()
+        let first = on_ranks(2, |mut job| {
+            let mut filter = open(config, &mut job);
+            let keys: Vec<u64> = (0..2000).collect();
+            let mut found = vec![true; keys.len()];
+            filter.insert_batch(&keys, &mut found).unwrap();
+            let new = found.iter().filter(|found| !**found).count() as u64;
+            assert!(filter.insert(7).unwrap() && !filter.contains(1 << 40).unwrap());
+            let load = filter.load(&mut job).unwrap();
+            // Nearly 8 bits of 2,000 keys, in percent of 2^26.
+            assert!((0.0220..0.0239).contains(&load), "{load}");
+            filter.clear(&mut job).unwrap();
+            assert_eq!(filter.len(&mut job).unwrap(), 0);
+            job.barrier().unwrap();
+            new
         });
-        assert_eq!(first, 2000);
+        assert_eq!(first.iter().sum::<u64>(), 2000);
     }
 }

@@ -1,5 +1,6 @@
 //! Processes push to and pop from one ring, and some of them are killed in the middle of pushes. Each value
-//! whose push returned is popped once, in the order of its process; tickets of the dead are named and skipped.
+//! whose push returned is popped once, in the order of its process; tickets of the dead are named and skipped. In some
+//! rounds the process that is killed waits with a ticket, so that some die there on any machine.
 //!
 //! The killed processes are forks of owners, as in the table's test of the same name.
 
@@ -8,12 +9,12 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use probeline_containers::queue::{Config, Operation, Queue};
+use probeline_containers::queue::{Action, Config, Operation, Queue};
 use probeline_containers::{BatchError, OperationError};
 use probeline_exchange::Job;
+use probeline_exchange::testing::{Plan, fork, gather, kill_after, seed_of_job, wait_for_kill};
 use probeline_shm::{Builder, Engine};
 use probeline_sim::Rng;
-use probeline_testing::{Plan, fork, gather, kill_after, seed_of_job, wait_for_kill};
 use probeline_transport::{Exchange, Owner, Transport};
 
 const TEST: &str = "killed_pushes_lose_nothing_else";
@@ -29,23 +30,24 @@ const BATCH: usize = 3;
 type Ring = Queue<Engine, Vec<Operation<[u32; 2]>>, [u32; 2]>;
 
 fn main() {
-    probeline_testing::run(&[(TEST, Plan::Run(rounds))]);
+    probeline_exchange::testing::run(&[(TEST, Plan::Run(rounds))]);
 }
 
 fn rounds() {
-    let mut job = probeline_testing::start(TEST, RANKS);
+    let mut job = probeline_exchange::testing::start(TEST, RANKS);
     let seed = seed_of_job(&mut job);
     let mut skipped = 0;
     for nth in 0..ROUNDS {
         let host = Owner(u32::try_from(nth).unwrap() % RANKS);
-        skipped += Round::open(&mut job, host).run(&mut job, Rng::new(seed, nth));
+        let waits = (nth / u64::from(RANKS)).is_multiple_of(8);
+        skipped += Round::open(&mut job, host).run(&mut job, Rng::new(seed, nth), waits);
     }
     let skipped: u64 = gather(&mut job, skipped).into_iter().sum();
     if job.me() == Owner(0) {
         println!("{ROUNDS} rounds, {skipped} tickets of killed processes");
     }
     assert!(skipped > 0, "no process died between its ticket and its value");
-    probeline_testing::succeed(job);
+    probeline_exchange::testing::succeed(job);
 }
 
 struct Round {
@@ -70,13 +72,16 @@ impl Round {
     }
 
     /// Returns the tickets that this rank skipped.
-    fn run(mut self, job: &mut Job, mut rng: Rng) -> u64 {
+    fn run(mut self, job: &mut Job, mut rng: Rng, waits: bool) -> u64 {
         let me = job.me().0;
         let delay = 50_000 + rng.below(2_000_000);
         let victim = fork(|| {
             kill_after(delay);
             let mut numbers = 0;
-            while numbers + BATCH as u32 <= VALUES {
+            if waits {
+                self.queue.call(&self.host, Action::Take(1)).unwrap();
+            }
+            while !waits && numbers + BATCH as u32 <= VALUES {
                 self.record(0).store(u64::from(numbers) + BATCH as u64, Release);
                 numbers += self.push(2 * me + 1, numbers);
                 self.record(1).store(numbers.into(), Release);

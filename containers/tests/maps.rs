@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use probeline_containers::put_once::{self, PutOnce};
 use probeline_containers::small_map::{self, Outcome, SmallMap};
 use probeline_containers::{Bytes, CollectiveError, Objects, OperationError, Plain, Tag, objects};
+use probeline_exchange::testing::on_ranks;
 use probeline_pipeline::Finished;
 use probeline_shm::{Builder, Engine};
 use probeline_sim::{Cluster, Model, stage};
@@ -129,6 +130,20 @@ proptest! {
             prop_assert_eq!(found.as_ref().map(Plain::bytes), Some(bytes.as_slice()));
         }
         prop_assert_eq!(objects.local_words(), used as u64);
+        let (all, blobs): (Vec<_>, Vec<&[u8]>) =
+            pointers.iter().map(|(pointer, bytes)| (*pointer, bytes.as_slice())).unzip();
+        let mut found = vec![Vec::new(); all.len()];
+        objects
+            .get_batch(&all, |place, object| found[place] = object.unwrap().bytes().to_vec())
+            .unwrap();
+        prop_assert_eq!(&found, &blobs);
+        objects.clear(&mut Alone).unwrap();
+        let mut again = vec![None; blobs.len()];
+        objects.put_batch(Owner(0), &blobs, &mut again).unwrap();
+        for (pointer, bytes) in again.into_iter().zip(blobs) {
+            let object = objects.get(pointer.unwrap()).unwrap();
+            prop_assert_eq!(object.as_ref().map(Plain::bytes), Some(bytes));
+        }
         objects.clear(&mut Alone).unwrap();
         for (pointer, _) in pointers {
             prop_assert_eq!(objects.get(pointer).unwrap(), None);
@@ -164,7 +179,7 @@ fn refuses_what_does_not_fit() {
     let mut map = open_small(small_map::Config::for_keys(100, 50), &mut Alone);
     let most = map.config().max_count();
     let bits = u64::BITS - most.leading_zeros();
-    let refused = Err(OperationError::Value { bits: bits + 1, most: bits });
+    let refused = Err(OperationError::Value { bits: bits + 1, max: bits });
     assert_eq!(map.put(1, most), Ok(Outcome::New));
     assert_eq!(map.put(1, most + 1), refused);
     assert_eq!(map.compare_and_swap(1, None, most + 1), refused);
@@ -182,7 +197,7 @@ fn refuses_what_does_not_fit() {
     let mut objects =
         Objects::<_, _, 9>::open(engine, config, [objects::Operation::EMPTY; 1], &mut Alone)
             .unwrap();
-    let refused = OperationError::Value { bits: 80, most: 72 };
+    let refused = OperationError::Value { bits: 80, max: 72 };
     assert_eq!(objects.put(Owner(0), &[0; 10]), Err(refused));
     assert_eq!(objects.put(Owner(1), &[]), Err(OperationError::Index { index: 1 }));
 }
@@ -190,12 +205,7 @@ fn refuses_what_does_not_fit() {
 /// Runs `rank` on two ranks at the same time, with direct access and without it.
 fn on_two_ranks(rank: impl Fn(bool, &mut probeline_exchange::Thread) + Sync) {
     for direct in [false, true] {
-        std::thread::scope(|scope| {
-            for mut job in probeline_exchange::threads(2) {
-                let rank = &rank;
-                scope.spawn(move || rank(direct, &mut job));
-            }
-        });
+        on_ranks(2, |mut job| rank(direct, &mut job));
     }
 }
 
@@ -228,7 +238,7 @@ fn one_of_two_inserts_wins() {
         let keys: Vec<Key> = (0..2000).map(key).collect();
         let value = |place: usize| [place.to_le_bytes()[0], me.0.to_le_bytes()[0], 1, 2, 3];
         let mut won = 0;
-        let insert = |place| put_once::Action::Insert(value(place));
+        let insert = |place| Some(put_once::Action::Insert(value(place)));
         map.run_all(&keys, insert, |place, outcome| match outcome {
             put_once::Outcome::Inserted => won += 1,
             put_once::Outcome::Found(found) => assert_ne!(found, value(place)),
@@ -279,21 +289,19 @@ fn a_find_phase_against_another_call_fails_on_both() {
 fn finds_of_a_phase_are_twice_as_fast_on_a_network() {
     const KEYS: u64 = 5_000;
     let network = |sizes: Sizes| {
-        let Sizes { window_words, slots, slot_words, depth } = sizes;
-        let config = probeline_sim::Config {
+        Cluster::new(probeline_sim::Config {
             model: Model::oortwijn2015(),
             word_reads_whole: false,
-            ..probeline_sim::Config::default()
-        };
-        Cluster::new(probeline_sim::Config { window_words, slots, slot_words, depth, ..config })
-            .unwrap()
+            ..probeline_sim::Config::new(2, sizes)
+        })
+        .unwrap()
     };
     let config = small_map::Config { direct: false, ..small_map::Config::for_keys(KEYS, 30) };
     let small = stage::run(&network(config.sizes(2, 32)), |engine, mut job| {
         let operations = vec![small_map::Operation::EMPTY; 32];
         let mut map = SmallMap::open(engine, config, operations, &mut job).unwrap();
         let keys: Vec<u64> = (0..KEYS).collect();
-        map.run_all(&keys, |_| small_map::Action::Put(1), |_, _| ()).unwrap();
+        map.run_all(&keys, |_| Some(small_map::Action::Put(1)), |_, _| ()).unwrap();
         job.barrier().unwrap();
         let begun = map.transport().now_ns();
         assert!(keys.iter().all(|key| map.get(*key).is_ok()));
@@ -311,7 +319,7 @@ fn finds_of_a_phase_are_twice_as_fast_on_a_network() {
         let mut map =
             PutOnce::<_, _, u64, u64>::open(engine, config, operations, &mut job).unwrap();
         let keys: Vec<u64> = (0..KEYS).collect();
-        map.run_all(&keys, |_| put_once::Action::Insert(1), |_, _| ()).unwrap();
+        map.run_all(&keys, |_| Some(put_once::Action::Insert(1)), |_, _| ()).unwrap();
         job.barrier().unwrap();
         let begun = map.transport().now_ns();
         assert!(keys.iter().all(|key| map.find(key).is_ok()));
@@ -347,7 +355,7 @@ fn a_failed_find_phase_closes_the_map() {
         assert_eq!(map.put(1, 1), Err(OperationError::PhaseFailed));
         assert_eq!(map.get(1), Err(OperationError::PhaseFailed));
         let keys = [1];
-        let put = map.run_all(&keys, |_| small_map::Action::Put(1), |_, _| ());
+        let put = map.run_all(&keys, |_| Some(small_map::Action::Put(1)), |_, _| ());
         assert!(put.is_err());
     });
 }
@@ -377,9 +385,9 @@ fn refuses_keys_and_values_of_other_sizes() {
     let [short, right] = [&b"abc"[..], b"abcdefgh"].map(|bytes| Bytes::<9>::new(bytes).unwrap());
     let [value, short_value] =
         [&b"12345678"[..], b"1"].map(|bytes| Bytes::<8>::new(bytes).unwrap());
-    assert_eq!(map.insert(&short, &value), Err(OperationError::Key { bits: 24, most: 64 }));
-    assert_eq!(map.insert(&right, &short_value), Err(OperationError::Value { bits: 8, most: 64 }));
-    assert_eq!(map.find(&short), Err(OperationError::Key { bits: 24, most: 64 }));
+    assert_eq!(map.insert(&short, &value), Err(OperationError::Key { bits: 24, max: 64 }));
+    assert_eq!(map.insert(&right, &short_value), Err(OperationError::Value { bits: 8, max: 64 }));
+    assert_eq!(map.find(&short), Err(OperationError::Key { bits: 24, max: 64 }));
     assert_eq!(map.insert(&right, &value), Ok(put_once::Outcome::Inserted));
     for config in [
         put_once::Config { key_bytes: 10, ..config },

@@ -6,28 +6,19 @@ use probeline_containers::counters::{self, Counts};
 use probeline_containers::put_once::{self, Entries};
 use probeline_containers::queue::{self, Ring};
 use probeline_containers::small_map::{self, SmallMap};
-use probeline_containers::{Each, OperationError, Tag};
-use probeline_pipeline::{Finished, Kind, Open, Operation, OperationOf, OutcomeOf, Structure};
-use probeline_sim::{Cluster, Engine, Faults, Jitter, Model, Order, Rng};
-use probeline_testing::{Replay, seeds};
+use probeline_containers::{Each, OperationError};
+use probeline_exchange::testing::{Replay, seeds};
+use probeline_pipeline::model::{MAX_STEPS, Past, soak};
+use probeline_pipeline::{Open, Operation, OperationOf, OutcomeOf, Structure};
+use probeline_sim::{Cluster, Engine, Faults, Jitter, Model, Rng};
 use probeline_transport::{Alone, Owner, Sizes};
 
 const OWNERS: u32 = 3;
 const OPERATIONS: usize = 4;
 /// Operations of a run.
 const COUNT: u64 = 300;
-/// Steps before a run counts as stuck.
-const MAX_STEPS: u64 = 1_000_000;
 
-type Client<K> = Structure<Engine, Vec<OperationOf<K>>, K>;
-
-/// An operation that has ended, with the steps of the run at which it began and ended.
-struct Past<K: Kind> {
-    number: u64,
-    begun: u64,
-    ended: u64,
-    result: Result<OutcomeOf<K>, OperationError>,
-}
+type Client<K> = Box<Structure<Engine, Vec<OperationOf<K>>, K>>;
 
 /// Runs operations that `draw` returns on random clients, several in flight on each, and returns how each
 /// ended.
@@ -36,61 +27,18 @@ fn run<K: Open>(
     sizes: Sizes,
     config: K::Config,
     errors_ppm: u32,
-    mut draw: impl FnMut(u64, &mut Rng) -> (K::Key, K::Action),
-) -> (Vec<Past<K>>, Vec<Client<K>>) {
+    draw: impl Fn(u64, &mut dyn FnMut(u64) -> u64) -> (K::Key, K::Action),
+) -> (Vec<Past<OutcomeOf<K>>>, Vec<Client<K>>) {
     let mut rng = Rng::new(seed, 2_800);
-    let cluster = Cluster::new(probeline_sim::Config {
-        owners: OWNERS,
-        window_words: sizes.window_words,
-        slots: sizes.slots,
-        slot_words: sizes.slot_words,
-        depth: sizes.depth,
-        seed,
-        order: if rng.below(4) > 0 { Order::Shuffled } else { Order::ByTime },
-        model: Model {
-            jitter: Jitter::Exponential { mean_ns: 100 + rng.below(2_000) },
-            ..Model::simple(2_000)
-        },
-        faults: Faults {
-            torn_read_ppm: 500_000,
-            repeated_read_ppm: 200_000,
-            error_done_ppm: errors_ppm,
-            error_undone_ppm: errors_ppm,
-            error_late_ppm: errors_ppm,
-            ..Faults::none()
-        },
-        scatter_reads: true,
-        word_reads_whole: false,
-        ..probeline_sim::Config::default()
-    })
-    .unwrap();
+    let sim = probeline_sim::Config::new(OWNERS, sizes).faulty(seed, errors_ppm, &mut rng);
+    let cluster = Cluster::new(sim).unwrap();
     let client = |owner| {
         let engine = cluster.engine(Owner(owner)).unwrap();
-        Client::<K>::new(engine, config, vec![Operation::EMPTY; OPERATIONS]).unwrap()
+        Box::new(Structure::new(engine, config, vec![Operation::EMPTY; OPERATIONS]).unwrap())
     };
-    let mut clients: Vec<_> = (0..OWNERS).map(client).collect();
-    let (mut begun, mut ended) = (Vec::new(), Vec::new());
-    for step in 0..MAX_STEPS {
-        if ended.len() as u64 == COUNT {
-            return (ended, clients);
-        }
-        let client = &mut clients[usize::try_from(rng.below(OWNERS.into())).unwrap()];
-        let started = begun.len() as u64;
-        if started < COUNT && client.has_room() && rng.below(2) == 0 {
-            let (key, action) = draw(started, &mut rng);
-            client.submit(Tag(started), &key, action).unwrap();
-            begun.push(step);
-        }
-        let mut out = [Finished::default(); OPERATIONS];
-        let finished = client.poll_into(&mut out).unwrap();
-        ended.extend(finished.iter().map(|Finished { tag: Tag(number), result }| Past {
-            number: *number,
-            begun: begun[usize::try_from(*number).unwrap()],
-            ended: step,
-            result: *result,
-        }));
-    }
-    panic!("stuck with {} of {COUNT}", ended.len());
+    let mut clients: Vec<Client<K>> = (0..OWNERS).map(client).collect();
+    let below = &mut |bound| rng.below(bound);
+    (soak(&mut clients, COUNT, below, |number, _, below| draw(number, below)), clients)
 }
 
 /// Each add counts once, and a get never returns more than was added.
@@ -103,7 +51,7 @@ fn counts_each_add_once() {
         let key = |number: u64| number % KEYS * 0x0101_0101;
         // A third of the operations are gets.
         let is_get = |number: u64| number.is_multiple_of(3);
-        let draw = |number: u64, _: &mut Rng| {
+        let draw = |number: u64, _: &mut dyn FnMut(u64) -> u64| {
             let action =
                 if is_get(number) { counters::Action::Get } else { counters::Action::Add(1) };
             (key(number), action)
@@ -136,7 +84,7 @@ fn keys_keep_their_first_value() {
         // Keys that begin alike; the value tells the operation.
         let key = |number: u64| [7, 7, 7, 7, 7, 7, 7, 0, (number * 7 % KEYS).to_le_bytes()[0]];
         let is_find = |number: u64| number.is_multiple_of(3);
-        let draw = |number: u64, _: &mut Rng| {
+        let draw = |number: u64, _: &mut dyn FnMut(u64) -> u64| {
             let insert = put_once::Action::Insert(number << 20);
             (key(number), if is_find(number) { put_once::Action::Find } else { insert })
         };
@@ -232,7 +180,7 @@ fn pops_each_value_once_and_in_order() {
         let config = queue::Config { in_flight: 4, ..queue::Config::new(CAPACITY) };
         let host = Owner(1);
         let value = |number: u64| [number << 8, !number];
-        let draw = |number: u64, rng: &mut Rng| match rng.below(2) {
+        let draw = |number: u64, below: &mut dyn FnMut(u64) -> u64| match below(2) {
             0 => (host, queue::Action::Pop),
             // Words with bytes of zero, which tears keep.
             _ => (host, queue::Action::Push(value(number))),
@@ -303,7 +251,6 @@ fn finds_of_a_phase_return_what_was_put() {
     for &seed in &seeds {
         let _replay = Replay(seed);
         let config = small_map::Config { direct: false, ..small_map::Config::for_keys(8, 30) };
-        let Sizes { window_words, slots, slot_words, depth } = config.sizes(1, 4);
         let model = Model { jitter: Jitter::Exponential { mean_ns: 300 }, ..Model::simple(1_000) };
         let faults = Faults {
             torn_read_ppm: 1_000_000,
@@ -312,17 +259,12 @@ fn finds_of_a_phase_return_what_was_put() {
             ..Faults::none()
         };
         let cluster = Cluster::new(probeline_sim::Config {
-            owners: 1,
-            window_words,
-            slots,
-            slot_words,
-            depth,
             seed,
             model,
             faults,
             scatter_reads: true,
             word_reads_whole: false,
-            ..probeline_sim::Config::default()
+            ..probeline_sim::Config::new(1, config.sizes(1, 4))
         });
         let engine = cluster.unwrap().engine(Owner(0)).unwrap();
         let operations = vec![small_map::Operation::EMPTY; 4];

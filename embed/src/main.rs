@@ -2,9 +2,9 @@
 //! panic handler.
 //!
 //! The program fills a table through blocking calls, `submit` and batches, then queries it, also
-//! with futures. Then it does the same with a map, and uses the containers. It exits with
-//! 0 if every result is correct. Linking it proves that `table`, `map`, `containers` and `transport` need
-//! neither std nor alloc. With the feature
+//! with futures. Then it does the same with a map, and uses the containers and a region of pages. It exits with
+//! 0 if every result is correct. Linking it proves that `table`, `map`, `containers`, `dsm` and `transport`
+//! need neither std nor alloc. With the feature
 //! `prove-no-panic` it links only if the optimizer has proved that no code in it can panic.
 #![no_std]
 #![no_main]
@@ -22,6 +22,7 @@ use probeline_containers::{
     Aggregator, Array, Counters, Filter, Objects, Plain, PutOnce, Queue, SmallMap, aggregator,
     array, counters, filter, objects, put_once, queue, small_map,
 };
+use probeline_dsm::{self as region, Region};
 use probeline_map::{Map, Request, Written};
 use probeline_table::{
     CacheEntry, ChunkChoice, Config, Ended, Finished, Intent, OneRoundtrip, Operation, Outcome,
@@ -93,7 +94,28 @@ fn run() -> Option<()> {
     fill_and_query_map(false)?;
     fill_and_query_map(true)?;
     use_containers(false)?;
-    use_containers(true)
+    use_containers(true)?;
+    use_region()
+}
+
+/// Edits a region by pages, with and without polls, under a lock and around a barrier.
+fn use_region() -> Option<()> {
+    let config =
+        region::Config { page_words: 64, edited_pages: 3, notices: 31, ..region::Config::new(500) };
+    let mut operations = [region::Operation::EMPTY; 4];
+    let mut memory = [0; 1_024];
+    let memory = &mut memory[..];
+    let region = Region::open(Memory::new(), config, &mut operations[..], memory, &mut Alone);
+    let mut region = region.ok()?;
+    region.edit(10..200).ok()?.fill(7_u32);
+    region.acquire(3).ok()?;
+    let (view, edit) = (100..110, 300..310);
+    let ([view], [edit]) = region.access([view], [edit]).ok()?;
+    edit.iter_mut().zip(view).for_each(|(to, from)| *to = *from);
+    region.start_release(3).ok()?;
+    while !region.poll().ok()? {}
+    region.barrier(&mut Alone).ok()?;
+    expect(region.view(200..301).ok()?.iter().sum::<u32>() == 7)
 }
 
 /// Does the same with keys as trees of pairs.

@@ -187,7 +187,7 @@ impl<'a> Coordinator<'a> {
         Ok(())
     }
 
-    /// The earliest time at which a connection can be accepted, as known at `now`.
+    /// Returns the earliest time at which a connection can be accepted, as known at `now`.
     fn accept_from(&self, now: Instant) -> Instant {
         let place = match &*self.pending {
             [oldest, rest @ ..] if rest.len() + 1 >= MAX_PENDING => oldest.since + MIN_SERVICE,

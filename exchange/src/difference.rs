@@ -14,7 +14,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// The first field that differs, in the order of `mine`; `None` if the texts are equal.
+    /// Returns the first field that differs, in the order of `mine`; `None` if the texts are equal.
     #[must_use]
     pub fn between(mine: &str, theirs: &str) -> Option<Self> {
         if mine == theirs {

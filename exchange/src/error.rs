@@ -6,14 +6,15 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-use probeline_pmi::PmiError;
+use probeline_transport::SetupError;
 
 use crate::difference::Difference;
 use crate::launch::{Launch, Server};
 use crate::limits::{MAX_PARAMETERS_BYTES, MAX_RANKS};
+use crate::pmi::DESCRIPTOR_VARIABLE;
 use crate::secret::{MAX_BYTES, MIN_BYTES, SECRET_VARIABLE};
 
-/// What to do about the variables of a launcher.
+/// Advice on the variables of a launcher.
 const ADVICE: &str = "unset the variables of an earlier launch, or give rank and size as options";
 
 /// The reason why a rank could not join its job, or why its job failed.
@@ -206,9 +207,56 @@ pub enum JoinError {
     /// Rank 0's business card is malformed.
     #[error("rank 0 published a malformed address: start the same build everywhere")]
     BadBusinessCard,
-    /// A call of the launcher's server failed.
+    /// libpmix cannot be loaded.
     #[error(transparent)]
-    Pmi(#[from] PmiError),
+    Load(SetupError),
+    /// No launcher with a PMIx server has started this process.
+    #[error(
+        "this process has no PMIx server: start it with mpirun of Open MPI or with srun \
+         --mpi=pmix"
+    )]
+    NoServer,
+    /// A call failed.
+    #[error(
+        "{call} failed: {words} ({status}): read the output of the launcher and of the other \
+         ranks"
+    )]
+    Status { call: &'static str, status: i32, words: &'static str },
+    /// A value has an unexpected type.
+    #[error("the PMIx value {key} has an unexpected type: start the same build everywhere")]
+    Type { key: &'static str },
+    /// The environment has no [`DESCRIPTOR_VARIABLE`](crate::pmi::DESCRIPTOR_VARIABLE).
+    #[error(
+        "{DESCRIPTOR_VARIABLE} is not set: start this program with mpiexec of MPICH or with srun \
+         --mpi=pmi2"
+    )]
+    Unset,
+    /// The variable is not the number of an open socket.
+    #[error(
+        "{DESCRIPTOR_VARIABLE}={value} is not a socket of a launcher ({error}): start the command \
+         directly by the launcher, or unset the variable"
+    )]
+    NotOpen { value: String, error: io::Error },
+    /// A value is longer than the launcher accepts.
+    #[error(
+        "a value of {bytes} bytes is longer than the {max_bytes} bytes that the launcher accepts: \
+         use PMIx, or give --rendezvous"
+    )]
+    TooLong { bytes: usize, max_bytes: usize },
+    /// The launcher did not answer in time.
+    #[error("the launcher did not answer in time: read its output")]
+    TimedOut,
+    /// The launcher has closed the connection.
+    #[error("the launcher has closed its socket: read its output")]
+    Closed,
+    /// The answer is not PMI-1.
+    #[error(
+        "the launcher does not speak PMI-1, it answered {line:?}: use PMIx, or give --rendezvous"
+    )]
+    Garbage { line: String },
+    /// The launcher refused the request.
+    #[error("the launcher refused a request: {line:?}")]
+    Refused { line: String },
 }
 
 impl JoinError {

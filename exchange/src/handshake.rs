@@ -106,7 +106,7 @@ fn check_preamble(incoming: &[u8]) -> Result<(), HandshakeError> {
     }
 }
 
-/// Rank 0: answers a first message. Returns `None` until it is complete.
+/// Answers a first message on rank 0. Returns `None` until it is complete.
 ///
 /// # Errors
 /// The reason why the handshake failed. The answer, if there is one, is in the outgoing buffer.
@@ -164,7 +164,7 @@ impl Initiator {
         Ok(true)
     }
 
-    /// The session, after the answer.
+    /// Returns the session, after the answer.
     pub(crate) fn finish(self) -> Result<TransportState, HandshakeError> {
         session(*self.0)
     }
@@ -179,7 +179,7 @@ pub(crate) mod tests {
     pub(crate) const STATUS: usize = PREAMBLE_BYTES;
     pub(crate) const ANSWER_BYTES: usize = STATUS + 1 + NOISE_BYTES;
 
-    /// Both sides of a session.
+    /// Returns both sides of a session.
     pub(crate) fn sessions() -> [TransportState; 2] {
         let secret = Secret::new(vec![7; 32]).unwrap();
         let mut member = build(&secret, |builder| builder.build_initiator()).unwrap();

@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::env;
 use std::ffi::OsString;
 
-use probeline_pmi::Pmi1;
+use crate::pmi::Pmi1;
 use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
 
 use crate::error::JoinError;
@@ -59,7 +59,7 @@ pub enum Start {
     Manual {
         /// This rank, from 0.
         rank: u32,
-        /// The number of ranks.
+        /// The number of ranks of the job.
         size: u32,
         /// The rendezvous.
         rendezvous: Rendezvous,
@@ -104,14 +104,15 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The ranks of a launcher, or `ranks` ranks on this machine if none has started this process:
-    /// [`Start::Auto`].
+    /// Selects the ranks of a launcher, or `ranks` ranks on this machine if none has started this
+    /// process: [`Start::Auto`].
     #[must_use]
     pub fn auto(ranks: u32) -> Self {
         Self { start: Start::Auto { ranks, rendezvous: None }, ..Self::default() }
     }
 
-    /// A job of `ranks` ranks on this machine, which this process starts with its own arguments.
+    /// Describes a job of `ranks` ranks on this machine, which this process starts with its own
+    /// arguments.
     #[must_use]
     pub fn spawn(ranks: u32) -> Self {
         Self { start: Start::Spawn { ranks, arguments: None }, ..Self::default() }
@@ -244,7 +245,7 @@ impl Job {
         self.tcp.owners()
     }
 
-    /// The launcher's variables of this process, such as its rank on this machine.
+    /// Returns the launcher's variables of this process, such as its rank on this machine.
     #[must_use]
     pub fn launch(&self) -> Option<Launch> {
         self.launch

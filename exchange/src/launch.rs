@@ -36,7 +36,7 @@ pub enum Launcher {
 }
 
 impl Launcher {
-    /// An example of a command line to which a rendezvous can be appended.
+    /// Returns an example of a command line to which a rendezvous can be appended.
     pub(crate) fn example(self) -> &'static str {
         match self {
             Self::OpenMpi => "mpirun -x PROBELINE_SECRET ... COMMAND",
@@ -68,7 +68,7 @@ impl fmt::Display for Launcher {
 /// finalize PMIx before they connect, and PMI-1 in [`Job::finish`](crate::Job::finish).
 ///
 /// If a rank is killed or fails, the launcher terminates the other ranks. `srun` does so only with
-/// `-K`. `mpiexec` does so also if a rank exits without [`Job::finish`](crate::Job::finish). A rank
+/// `-K`. `mpiexec` does so even if a rank exits without [`Job::finish`](crate::Job::finish). A rank
 /// that waits for a lost rank in a collective call gets an error in any case.
 ///
 /// Anyone who can read the launcher's own traffic between nodes can read the secret. To prevent
@@ -83,13 +83,13 @@ pub enum Server {
 }
 
 impl Server {
-    /// The server of this process's launcher, if its environment names one.
+    /// Returns the server of this process's launcher, if its environment names one.
     #[must_use]
     pub fn of(launch: &Launch) -> Option<Self> {
         let (server, variable) = match launch.launcher {
             Launcher::Probeline => return None,
-            Launcher::Pmi => (Self::Pmi, probeline_pmi::DESCRIPTOR_VARIABLE),
-            _ => (Self::Pmix, probeline_pmi::NAMESPACE_VARIABLE),
+            Launcher::Pmi => (Self::Pmi, crate::pmi::DESCRIPTOR_VARIABLE),
+            _ => (Self::Pmix, crate::pmi::NAMESPACE_VARIABLE),
         };
         env::var_os(variable).map(|_| server)
     }
@@ -107,7 +107,7 @@ impl fmt::Display for Server {
 /// This process's place in a launcher's job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// The launcher.
+    /// The launcher that started this process.
     pub launcher: Launcher,
     /// The rank of this process, below `size`.
     pub rank: u32,
@@ -155,7 +155,7 @@ impl Launch {
         launchers.find_map(|launcher| launcher.launch(&lookup).transpose()).transpose()
     }
 
-    /// The place given by this launcher, even if variables of others are set.
+    /// Returns the place given by this launcher, even if variables of others are set.
     pub(crate) fn by(launcher: Launcher) -> Result<Option<Self>, JoinError> {
         launcher.launch(&variable)
     }
@@ -169,7 +169,8 @@ fn variable(name: &'static str) -> Option<String> {
 type Lookup<'a> = &'a dyn Fn(&'static str) -> Option<String>;
 
 impl Launcher {
-    /// The place in a job of this launcher, if one of the variables of rank and size is set.
+    /// Returns the place in a job of this launcher, if one of the variables of rank and size is
+    /// set.
     fn launch(self, lookup: Lookup<'_>) -> Result<Option<Launch>, JoinError> {
         let number = |variable| match lookup(variable) {
             None => Ok(None),
@@ -211,7 +212,7 @@ impl Launcher {
         Ok(Some(Launch { launcher: self, rank, size, local_rank, local_size }))
     }
 
-    /// The variables of rank and size, and of rank and size on this machine.
+    /// Returns the variables of rank and size, and of rank and size on this machine.
     fn variables(
         self,
         lookup: Lookup<'_>,

@@ -23,7 +23,7 @@
 //! others.
 //!
 //! This crate is not used on the data path.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod coordinator;
 mod difference;
@@ -35,6 +35,8 @@ mod limits;
 mod link;
 mod machine;
 mod member;
+#[allow(unsafe_code, reason = "calls of libpmix, and the descriptor of PMI-1")]
+pub mod pmi;
 mod rendezvous;
 mod secret;
 mod server;
@@ -42,6 +44,8 @@ mod socket;
 mod spawn;
 mod spec;
 mod tcp;
+#[cfg(feature = "testing")]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 mod threads;

@@ -40,7 +40,7 @@ impl Default for Limits {
     }
 }
 
-/// The maximum length of a rank's contribution to a collective call of `ranks` ranks.
+/// Returns the maximum length of a rank's contribution to a collective call of `ranks` ranks.
 pub(crate) fn max_contribution_bytes(ranks: u32) -> usize {
     MAX_RESULT_BYTES.min(MAX_ALL_TO_ALL_BYTES / ranks.max(1) as usize)
 }
@@ -59,11 +59,11 @@ pub(crate) fn whole_seconds(limit: Duration) -> u32 {
 }
 
 /// Checks that a call's result is not larger than an exchange carries.
-pub(crate) fn check_at_most(bytes: usize, most: usize) -> Result<(), ExchangeError> {
-    if bytes <= most {
+pub(crate) fn check_at_most(bytes: usize, max: usize) -> Result<(), ExchangeError> {
+    if bytes <= max {
         return Ok(());
     }
-    Err(ExchangeError::TooLarge { found: bytes as u64, most: most as u64 })
+    Err(ExchangeError::TooLarge { found: bytes as u64, max: max as u64 })
 }
 
 /// Checks that `all` bytes hold the contributions of all owners, each as long as `mine`.

@@ -46,21 +46,21 @@ const KEPT_BYTES: usize = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// To rank 0: rank, size and parameters.
+    /// Message to rank 0: rank, size and parameters.
     Join,
-    /// To a member: admitted; the seconds that rank 0 waits for the others.
+    /// Message to a member: admitted; the seconds that rank 0 waits for the others.
     Admitted,
-    /// To a member: refused; rank 0's rank, size and parameters, which show the reason.
+    /// Message to a member: refused; rank 0's rank, size and parameters, which show the reason.
     Refused,
-    /// To a member: all ranks have joined.
+    /// Message to a member: all ranks have joined.
     Start,
-    /// To a member: the rendezvous failed; the error's text.
+    /// Message to a member: the rendezvous failed; the error's text.
     Failed,
-    /// To rank 0: a collective call, and a contribution to it.
+    /// Message to rank 0: a collective call, and a contribution to it.
     Contribution,
-    /// To a member: the result of a collective call.
+    /// Message to a member: the result of a collective call.
     Result,
-    /// Either way: the job ended; an `ExchangeError`.
+    /// Message either way: the job ended; an `ExchangeError`.
     Abort,
 }
 
@@ -297,7 +297,7 @@ mod tests {
 
     const MAX_PAYLOAD: usize = 10_000;
 
-    /// A member's link, whose outgoing bytes stay in its buffer, and rank 0's link.
+    /// Returns a member's link, whose outgoing bytes stay in its buffer, and rank 0's link.
     fn links() -> [Link; 2] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -311,7 +311,7 @@ mod tests {
         })
     }
 
-    /// The bytes of frames with these payloads, and the link that can open them.
+    /// Returns the bytes of frames with these payloads, and the link that can open them.
     fn sealed(payloads: &[&[u8]]) -> (Vec<u8>, Link) {
         let [mut from, to] = links();
         for payload in payloads {
@@ -321,7 +321,7 @@ mod tests {
         (core::mem::take(&mut from.socket.outgoing), to)
     }
 
-    /// All frames in `bytes`, received in two parts.
+    /// Returns all frames in `bytes`, received in two parts.
     fn opened(to: &mut Link, bytes: &[u8], cut: usize) -> Result<Vec<Vec<u8>>, BadFrame> {
         let mut found = vec![];
         for part in [&bytes[..cut], &bytes[cut..]] {

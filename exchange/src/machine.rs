@@ -10,15 +10,15 @@ const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 /// A number that changes with each boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The name of this machine, if it has one.
+/// Returns the name of this machine, if it has one.
 #[must_use]
 pub fn host_name() -> Option<String> {
     let name = fs::read_to_string(HOST_NAME).ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// The addresses of this machine's running interfaces that other machines can use: neither loopback
-/// nor IPv6 link-local addresses.
+/// Returns the addresses of this machine's running interfaces that other machines can use: neither
+/// loopback nor IPv6 link-local addresses.
 ///
 /// # Errors
 /// The error of getifaddrs(3).

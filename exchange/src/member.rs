@@ -154,7 +154,7 @@ fn join(spec: &JobSpec, link: &mut Link, until: Instant) -> Result<(), AttemptEr
     Err(AttemptError::Final(error))
 }
 
-/// The reason for which rank 0, which has the specification `theirs`, refused this rank.
+/// Returns the reason for which rank 0, which has the specification `theirs`, refused this rank.
 fn refusal(spec: &JobSpec, theirs: &[u8]) -> JoinError {
     let JobSpec { rank, size, .. } = *spec;
     let Some((_, their_size, parameters)) = parse_join(theirs) else {

@@ -46,7 +46,7 @@ impl Rendezvous {
         admit_ranks(&listener, spec, &mut || Ok(()))
     }
 
-    /// The addresses of the host, all of them allowed.
+    /// Returns the addresses of the host, all of them allowed.
     fn resolve(&self) -> Result<Vec<SocketAddr>, JoinError> {
         let bad = |error| JoinError::Address { address: self.address.clone(), error };
         let addresses: Vec<_> = self.address.to_socket_addrs().map_err(bad)?.collect();

@@ -27,7 +27,7 @@ pub(crate) const MAX_BYTES: usize = 4096;
 pub struct Secret(Zeroizing<Vec<u8>>);
 
 impl Secret {
-    /// A secret of these bytes.
+    /// Creates a secret of these bytes.
     ///
     /// # Errors
     /// [`JoinError::SecretLength`] below 16 or above 4096 bytes.
@@ -71,7 +71,8 @@ impl Secret {
         Self::new(value.into_vec())
     }
 
-    /// A new random secret of 64 hexadecimal digits, which fits into an environment variable.
+    /// Creates a new random secret of 64 hexadecimal digits, which fits into an environment
+    /// variable.
     ///
     /// # Errors
     /// [`JoinError::NoRandom`] if the system has no random bytes.

@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Instant;
 
-use probeline_pmi::{KvStore, Pmi1, PmiError, Pmix};
+use crate::pmi::{KvStore, Pmi1, Pmix};
 
 use crate::coordinator::admit_ranks;
 use crate::error::JoinError;
@@ -53,7 +53,7 @@ fn look_up_within(
     let thread = thread::Builder::new().name("look-up".to_owned()).spawn(run);
     thread.map_err(JoinError::system("starting a thread for the launcher's server"))?;
     match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
-        Err(_) | Ok(Err(JoinError::Pmi(PmiError::TimedOut))) => {
+        Err(_) | Ok(Err(JoinError::TimedOut)) => {
             Err(JoinError::ServerTimeout { server, after_s: whole_seconds(limits.rendezvous) })
         }
         Ok(place) => place,
@@ -77,7 +77,7 @@ fn look_up(
         }
         Server::Pmi => {
             let launch = Launch::by(Launcher::Pmi)?;
-            let Launch { rank, size, .. } = launch.ok_or(PmiError::Unset)?;
+            let Launch { rank, size, .. } = launch.ok_or(JoinError::Unset)?;
             let mut client = Pmi1::from_env(rank, until)?;
             let place = exchange_cards(&mut client, &machine, rank, size, secret)?;
             // Not finalized yet: mpiexec of MPICH ignores the failure of a rank that has finalized.
@@ -243,18 +243,18 @@ mod tests {
     }
 
     impl KvStore for ThreadStore {
-        fn put(&mut self, key: &str, text: &str) -> Result<(), PmiError> {
+        fn put(&mut self, key: &str, text: &str) -> Result<(), JoinError> {
             let key = (self.rank, key.to_owned());
             assert_eq!(self.texts.lock().unwrap().insert(key, text.to_owned()), None);
             Ok(())
         }
 
-        fn fence(&mut self) -> Result<(), PmiError> {
+        fn fence(&mut self) -> Result<(), JoinError> {
             self.all.wait();
             Ok(())
         }
 
-        fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, PmiError> {
+        fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, JoinError> {
             Ok(self.texts.lock().unwrap().get(&(rank, key.to_owned())).cloned())
         }
     }

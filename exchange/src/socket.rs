@@ -121,8 +121,8 @@ impl Socket {
         matches!((self.stream.local_addr(), self.stream.peer_addr()), (Ok(a), Ok(b)) if a == b)
     }
 
-    /// The events to wait for: readable, and writable if bytes wait to be sent. A closed socket has
-    /// no more events.
+    /// Returns the events to wait for: readable, and writable if bytes wait to be sent. A closed
+    /// socket has no more events.
     pub(crate) fn interest(&self, has_unsent: bool) -> Interest<'_> {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::IN, !self.closed);

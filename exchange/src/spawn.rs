@@ -103,8 +103,8 @@ fn start(
         .spawn()
 }
 
-/// In a process that [`spawn`] started: asks the kernel to kill it when the thread that started it
-/// ends (`PR_SET_PDEATHSIG` in prctl(2)), and returns the rendezvous of its job.
+/// Asks the kernel to kill this process, which [`spawn`] started, when the thread that started it
+/// ends (`PR_SET_PDEATHSIG` in prctl(2)). Returns the rendezvous of its job.
 pub(crate) fn spawned_rendezvous() -> Result<Rendezvous, JoinError> {
     let read = |variable: &'static str| {
         let value = env::var_os(variable).map(|value| value.to_string_lossy().into_owned());

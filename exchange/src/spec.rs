@@ -34,7 +34,8 @@ impl JobSpec {
         Ok(())
     }
 
-    /// The payload of a frame that asks for admission or refuses it: rank, size and parameters.
+    /// Returns the payload of a frame that asks for admission or refuses it: rank, size and
+    /// parameters.
     pub(crate) fn join_payload(&self) -> Vec<u8> {
         let (rank, size) = (self.rank.to_le_bytes(), self.size.to_le_bytes());
         [&rank[..], &size, self.parameters.as_bytes()].concat()

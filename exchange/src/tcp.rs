@@ -201,7 +201,7 @@ impl Tcp {
         self.distribute(encode(terms), mine.len(), until)
     }
 
-    /// Rank 0: waits for a contribution of `bytes` from every rank and detects lost ranks.
+    /// Waits on rank 0 for a contribution of `bytes` from every rank and detects lost ranks.
     fn collect(
         &mut self,
         call: Call,
@@ -234,7 +234,7 @@ impl Tcp {
         }
     }
 
-    /// Rank 0: sends the result, one row for all ranks or one for each. A rank that has left needs
+    /// Sends the result from rank 0, one row for all ranks or one for each. A rank that has left needs
     /// none.
     fn distribute(
         &mut self,
@@ -255,7 +255,7 @@ impl Tcp {
         Ok(())
     }
 
-    /// Other ranks: sends the contribution, and waits for the result.
+    /// Sends the contribution of another rank to rank 0, and waits for the result.
     fn contribute(
         &mut self,
         call: Call,

@@ -24,8 +24,8 @@ pub struct Thread {
     shared: Arc<Shared>,
 }
 
-/// An exchange of `owners` threads of this process. Returns its members in the order of owners, one
-/// for each thread.
+/// Creates an exchange of `owners` threads of this process. Returns its members in the order of
+/// owners, one for each thread.
 ///
 /// A call waits at most [`THREADS_LIMIT`]. After a member was dropped, also by a panic, every call
 /// that waits for it and every later call fails with [`ExchangeError::OwnerLost`].
@@ -68,7 +68,7 @@ struct Round {
 }
 
 impl Round {
-    /// An owner that has not made the present call.
+    /// Returns an owner that has not made the present call.
     fn missing(&self) -> Option<Owner> {
         let absent = self.given.iter().position(|(call, _)| call.is_none())?;
         u32::try_from(absent).ok().map(Owner)
@@ -99,7 +99,7 @@ impl Round {
 }
 
 impl Shared {
-    /// The state. No code panics while it is locked, so poison is ignored.
+    /// Locks the state. No code panics while it is locked, so poison is ignored.
     fn lock(&self) -> MutexGuard<'_, Round> {
         self.round.lock().unwrap_or_else(PoisonError::into_inner)
     }

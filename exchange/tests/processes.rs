@@ -1,9 +1,6 @@
 //! Jobs of processes: spawned by rank 0, started by hand, and started by mpirun and mpiexec with a
 //! rendezvous address. Tests cover killed processes and missing options.
 
-#[allow(dead_code, reason = "shared with the other tests")]
-mod common;
-
 use core::time::Duration;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
@@ -11,7 +8,7 @@ use std::process::{Child, ChildStdout, Command};
 use std::thread;
 use std::time::Instant;
 
-use common::{MPICH, OPEN_MPI, SECOND, command, job, launched, port, run};
+use crate::common::{MPICH, OPEN_MPI, SECOND, command, job, launched, port, run};
 
 /// The time limit of immediate actions, even on a busy machine. Actions that wait for their own
 /// limit take longer.
@@ -110,7 +107,7 @@ fn the_exit_status_of_every_child_is_reported() {
     );
 }
 
-/// The error of the call that misses a rank has its exit status, also if nobody calls `finish`.
+/// The error of the call that misses a rank has its exit status, even if no rank calls `finish`.
 #[test]
 fn waiting_calls_report_exit_status() {
     for (step, exit) in

@@ -1,14 +1,11 @@
 //! Jobs that meet through the server of their launcher: PMIx of Open MPI's mpirun, and PMI-1 of
 //! MPICH's mpiexec.
 
-#[allow(dead_code, reason = "shared with the other tests")]
-mod common;
-
 use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-use common::{Launched, MPICH, OPEN_MPI, SECOND, job, launch, launched};
+use crate::common::{Launched, MPICH, OPEN_MPI, SECOND, job, launch, launched};
 use rustix::process::{Signal, kill_process};
 
 /// The time for which a test waits for an expected event, even on a busy machine. A launcher needs

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use probeline_petri::{Expander, Net, Packing, Successors};
+use probeline_programs::petri::{Expander, Net, Packing, Successors};
 
 /// Firings of each net: enough to overflow small fields, and quick.
 const FIRINGS: usize = 200;

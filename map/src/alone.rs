@@ -23,7 +23,7 @@ pub(crate) struct Blocking<'r, T, S, K: Plain, V: Plain> {
     pub(crate) alone: Alone<'r, T, S, Context, Access<K, V>>,
     pub(crate) key: &'r [u8],
     pub(crate) hash: u64,
-    /// The bucket of the last look.
+    /// The bucket probed last.
     pub(crate) present: Place,
 }
 
@@ -105,18 +105,18 @@ where
         self.alone.parts().1
     }
 
-    /// A put without claims passes an entry of another key whose check does not match, as a get does:
-    /// it could not mark a destroyed entry as dropped, and any bucket that it takes later is right,
-    /// because without claims a key may have two.
+    /// Probes a candidate. A put without claims passes an entry of another key whose check does not
+    /// match, as a get does: it could not mark a destroyed entry as dropped, and any bucket that it
+    /// takes later is right, because without claims a key may have two.
     #[inline(always)]
-    fn look(
+    fn probe(
         &mut self,
         nth: u32,
         writes: bool,
         room: Option<&mut [u8]>,
     ) -> Result<(Control, Seen), Error> {
         let context = self.alone.parts().1;
-        context.stats.looks += 1;
+        context.stats.bucket_reads += 1;
         let writes = writes && !context.mode.overwrites();
         let layout = context.layout;
         let place = layout.candidate(self.hash, nth);
@@ -137,7 +137,7 @@ where
         }
         let hash = if is_key { self.hash } else { hash_of_bytes(there, 0) };
         let check = hash_of_bytes(value, check_seed(hash, place));
-        let seen = Seen::of_full(is_key, control.has_check(check));
+        let seen = Seen::from_full(is_key, control.has_check(check));
         match room {
             Some(room) if seen == Seen::Key && room.len() == value.len() => {
                 room.copy_from_slice(value);

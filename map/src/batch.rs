@@ -9,7 +9,7 @@ use probeline_transport::{PostError, Transport};
 
 use crate::BatchError;
 use crate::context::Context;
-use crate::direct::{BucketWords, EngineWords, Look, MappedBuckets, glance, prefetch, run};
+use crate::direct::{BucketWords, Candidate, EngineWords, MappedBuckets, prefetch, run, try_get};
 use crate::layout::hash;
 use crate::machine::Access;
 use crate::outcome::{Outcome, Request, Written};
@@ -162,7 +162,7 @@ impl<'b, K: Plain, Q> Batch<'b, K, Q> {
     }
 
     /// Runs the next block of keys by the CPU: requests the lines of a group of candidates, and
-    /// meanwhile glances at those of the group before. A key whose candidate has another key joins
+    /// meanwhile probes those of the group before. A key whose candidate has another key joins
     /// the next group with a further candidate.
     #[inline(never)]
     fn run_block<'t, V: Plain>(&mut self, words: impl BucketWords<'t>, context: &mut Context)
@@ -178,21 +178,21 @@ impl<'b, K: Plain, Q> Batch<'b, K, Q> {
                 && let Some(key) = self.keys.get(self.next)
             {
                 if self.requests.has(self.next) {
-                    after.push(Look::new(words, &context.layout, self.next, hash(key), 0));
+                    after.push(Candidate::new(words, &context.layout, self.next, hash(key), 0));
                 }
                 self.next += 1;
             }
             if after.len == 0 && group.len == 0 {
                 return;
             }
-            for look in after.looks() {
-                prefetch::<K, V>(&context.layout, look.bucket);
+            for candidate in after.candidates() {
+                prefetch::<K, V>(&context.layout, candidate.bucket);
             }
             core::mem::swap(&mut group, &mut after);
             let before = core::mem::replace(&mut after.len, 0);
             for nth in 0..before {
-                let Some(look) = after.looks.get(nth).copied() else { return };
-                if let Some(further) = self.proceed(words, context, look) {
+                let Some(candidate) = after.candidates.get(nth).copied() else { return };
+                if let Some(further) = self.proceed(words, context, candidate) {
                     after.push(further);
                 }
             }
@@ -206,8 +206,8 @@ impl<'b, K: Plain, Q> Batch<'b, K, Q> {
         &mut self,
         words: impl BucketWords<'t>,
         context: &mut Context,
-        at: Look<'t>,
-    ) -> Option<Look<'t>>
+        at: Candidate<'t>,
+    ) -> Option<Candidate<'t>>
     where
         Q: Requests<V>,
     {
@@ -215,10 +215,10 @@ impl<'b, K: Plain, Q> Batch<'b, K, Q> {
         let value = self.requests.value(at.at);
         let bytes = context.layout.bytes.value;
         let room = || value.map(|to| to.insert(V::zeroed(bytes)).bytes_mut());
-        match glance::<K, V>(&at, context, key.bytes(), room) {
+        match try_get::<K, V>(&at, context, key.bytes(), room) {
             Seen::Key => {}
             Seen::Other if at.nth + 1 < context.layout.candidates => {
-                return Some(Look::new(words, &context.layout, at.at, at.hash, at.nth + 1));
+                return Some(Candidate::new(words, &context.layout, at.at, at.hash, at.nth + 1));
             }
             Seen::Other | Seen::Empty => self.serve(words, context, key, &at),
             _ => {
@@ -239,7 +239,7 @@ impl<'b, K: Plain, Q> Batch<'b, K, Q> {
         words: impl BucketWords<'t>,
         context: &mut Context,
         key: &K,
-        at: &Look<'t>,
+        at: &Candidate<'t>,
     ) where
         Q: Requests<V>,
     {
@@ -253,24 +253,24 @@ impl<'b, K: Plain, Q> Batch<'b, K, Q> {
 
 /// Candidates whose lines are requested together.
 struct Group<'t> {
-    looks: [Look<'t>; GROUP],
+    candidates: [Candidate<'t>; GROUP],
     len: usize,
 }
 
 impl<'t> Group<'t> {
     fn new() -> Self {
-        Self { looks: [Look::NONE; GROUP], len: 0 }
+        Self { candidates: [Candidate::NONE; GROUP], len: 0 }
     }
 
-    fn looks(&self) -> &[Look<'t>] {
-        self.looks.get(..self.len).unwrap_or_default()
+    fn candidates(&self) -> &[Candidate<'t>] {
+        self.candidates.get(..self.len).unwrap_or_default()
     }
 
     /// Adds a candidate, for which there is room.
     #[inline(always)]
-    fn push(&mut self, look: Look<'t>) {
-        if let Some(place) = self.looks.get_mut(self.len) {
-            *place = look;
+    fn push(&mut self, candidate: Candidate<'t>) {
+        if let Some(place) = self.candidates.get_mut(self.len) {
+            *place = candidate;
             self.len += 1;
         }
     }

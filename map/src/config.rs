@@ -29,14 +29,14 @@ pub struct Config {
     /// Buckets in each owner's part, at least 1.
     pub buckets_per_owner: u64,
     /// Buckets in which a key may be, 1 to 8, all of one owner. With more, a full map loses fewer
-    /// entries, and an operation on a key that is not there reads more buckets.
+    /// entries, and an operation on an absent key reads more buckets.
     ///
     /// Entries lost while the map is filled to a load factor, with 6 candidates: 0.2 % at 0.5, 6 % at
     /// 0.9, whatever the number of owners and buckets (the unit tests of `layout` print a table).
     pub candidates: u32,
     /// Whether a put claims the first candidate along with the first READ, as if it were empty. An
-    /// insert then takes a roundtrip less; a put of a key that is there posts a compare-and-swap
-    /// more.
+    /// insert then takes a roundtrip less; a put of a key that is present posts one
+    /// compare-and-swap more.
     pub claims_with_read: bool,
     /// Ticks after which other clients take over a claim: its client seems to have died. A tick is a
     /// number of writes of one client: an eighth of the buckets of a part, but at least 1,024.
@@ -46,7 +46,7 @@ pub struct Config {
     /// Whether the CPU itself loads and stores the words, if the CPUs of all owners reach all of
     /// them coherently with the transport's atomics.
     pub direct: bool,
-    /// How clients that access the same bucket are synchronized.
+    /// Synchronization of clients that access the same bucket.
     pub mode: Mode,
     /// Attempts to lock a part or a bucket before a request gives up, at least 1, in the modes with
     /// locks. The default takes seconds over a NIC.
@@ -186,7 +186,7 @@ impl Config {
         ConfigError::check_room(what, self.buckets_per_owner, words.into(), room)?;
         let least = self.least_depth(u32::try_from(operations).unwrap_or(u32::MAX));
         if caps.depth < least {
-            return Err(ConfigError::Depth { found: caps.depth, least });
+            return Err(ConfigError::Depth { found: caps.depth, min: least });
         }
         Ok(())
     }

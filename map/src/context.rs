@@ -82,7 +82,7 @@ impl Context {
     }
 }
 
-/// For the model check: what determines how operations continue.
+/// Hashes, for the model check, the state that determines how operations continue.
 #[cfg(test)]
 impl core::hash::Hash for Context {
     fn hash<H: core::hash::Hasher>(&self, hasher: &mut H) {

@@ -187,6 +187,7 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
+    use probeline_exchange::testing::on_ranks;
     use probeline_pipeline::Tag;
     use probeline_shm::Builder;
     use probeline_sim::{Cluster, DirectAccess};
@@ -219,7 +220,7 @@ mod tests {
         }
     }
 
-    /// The age that is this many ticks ahead; behind if negative.
+    /// Returns the age that is this many ticks ahead; behind if negative.
     fn ahead(clock: &Clock, ticks: i8) -> u8 {
         clock.age().wrapping_add_signed(ticks) % AGES
     }
@@ -293,13 +294,8 @@ mod tests {
         let config = Config { direct: false, ..Config::new(8) };
         let sizes = config.sizes::<u64, u64>(1);
         let cluster = Cluster::new(probeline_sim::Config {
-            owners: 2,
-            window_words: sizes.window_words,
-            slots: sizes.slots,
-            slot_words: sizes.slot_words,
-            depth: sizes.depth,
             direct_access: DirectAccess::None,
-            ..probeline_sim::Config::default()
+            ..probeline_sim::Config::new(2, sizes)
         });
         let cluster = cluster.unwrap();
         let mut clients = [0, 1].map(|owner| {
@@ -324,21 +320,16 @@ mod tests {
     #[test]
     fn open_and_clear_make_clocks_equal() {
         let config = Config::new(8);
-        std::thread::scope(|scope| {
-            for mut member in probeline_exchange::threads(3) {
-                scope.spawn(move || {
-                    let engine = Builder::new(config.sizes::<u64, u64>(1)).open(&mut member);
-                    let operations = [Operation::EMPTY];
-                    let mut map =
-                        Map::<_, _, u64, u64>::new(engine.unwrap(), config, operations).unwrap();
-                    (0..member.me().0 * 5).for_each(|_| map.advance_age());
-                    map.agree(&mut member).unwrap();
-                    assert_eq!(map.context().clock.age(), 10);
-                    (0..member.me().0 * 30).for_each(|_| map.advance_age());
-                    map.clear(&mut member).unwrap();
-                    assert_eq!(map.context().clock.age(), 0);
-                });
-            }
+        on_ranks(3, |mut member| {
+            let engine = Builder::new(config.sizes::<u64, u64>(1)).open(&mut member);
+            let operations = [Operation::EMPTY];
+            let mut map = Map::<_, _, u64, u64>::new(engine.unwrap(), config, operations).unwrap();
+            (0..member.me().0 * 5).for_each(|_| map.advance_age());
+            map.agree(&mut member).unwrap();
+            assert_eq!(map.context().clock.age(), 10);
+            (0..member.me().0 * 30).for_each(|_| map.advance_age());
+            map.clear(&mut member).unwrap();
+            assert_eq!(map.context().clock.age(), 0);
         });
     }
 }

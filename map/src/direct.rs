@@ -110,7 +110,7 @@ pub(crate) fn run_bytes<'t, K: Plain, V: Plain>(
 enum Over {
     All,
     Nothing,
-    /// Those with this hash. The write stores nothing if there is none.
+    /// Values with this hash. The write stores nothing if the key has no such value.
     Same(ValueHash),
 }
 
@@ -119,14 +119,14 @@ impl Over {
         match self {
             Self::All => true,
             Self::Nothing => false,
-            Self::Same(old) => ValueHash::of_bytes(value) == old,
+            Self::Same(old) => ValueHash::from_bytes(value) == old,
         }
     }
 }
 
 /// A candidate of a key of a batch.
 #[derive(Clone, Copy)]
-pub(crate) struct Look<'t> {
+pub(crate) struct Candidate<'t> {
     /// The key's index in the batch.
     pub(crate) at: usize,
     pub(crate) hash: u64,
@@ -136,7 +136,7 @@ pub(crate) struct Look<'t> {
     pub(crate) bucket: &'t [AtomicU64],
 }
 
-impl<'t> Look<'t> {
+impl<'t> Candidate<'t> {
     pub(crate) const NONE: Self =
         Self { at: 0, hash: 0, nth: 0, place: Place { owner: 0, index: 0 }, bucket: &[] };
 
@@ -153,31 +153,31 @@ impl<'t> Look<'t> {
     }
 }
 
-/// Looks at a candidate of a key as a get does, with less work than [`run`]. A hit stores the value
-/// in the room and counts; nothing else changes or counts anything. Without room no glance is a hit.
+/// Probes a candidate of a key as a get does, with less work than [`run`]. A hit stores the value
+/// in the room and counts; nothing else changes or counts anything. Without room there is no hit.
 ///
 /// The rule of the check holds as for a READ, of which words may land in any order: the value is
 /// loaded after the control word, each word once, and only one that matches leaves this function.
 #[inline(always)]
-pub(crate) fn glance<'v, K: Plain, V: Plain>(
-    look: &Look<'_>,
+pub(crate) fn try_get<'v, K: Plain, V: Plain>(
+    candidate: &Candidate<'_>,
     context: &mut Context,
     key: &[u8],
     room: impl FnOnce() -> Option<&'v mut [u8]>,
 ) -> Seen {
     let bytes = context.layout.bytes.of::<K, V>();
-    let Some((control, there, value)) = parts(look.bucket, bytes) else { return Seen::Mixed };
-    if let Some(seen) = Seen::unless_full(control, look.hash) {
+    let Some((control, there, value)) = parts(candidate.bucket, bytes) else { return Seen::Mixed };
+    if let Some(seen) = Seen::unless_full(control, candidate.hash) {
         return seen;
     }
     if !begin_with(there, key) {
         return Seen::Other;
     }
     let Some(room) = room() else { return Seen::Mixed };
-    if !control.has_check(load_and_hash(value, room, check_seed(look.hash, look.place))) {
+    if !control.has_check(load_and_hash(value, room, check_seed(candidate.hash, candidate.place))) {
         return Seen::Mixed;
     }
-    context.stats.looks += u64::from(look.nth) + 1;
+    context.stats.bucket_reads += u64::from(candidate.nth) + 1;
     context.stats.hits += 1;
     Seen::Key
 }
@@ -198,7 +198,7 @@ struct Cpu<'r, 't, R, K, V> {
     context: &'r mut Context,
     key: &'r [u8],
     hash: u64,
-    /// The bucket of the last look.
+    /// The bucket probed last.
     present: (Place, &'t [AtomicU64]),
     types: PhantomData<(K, V)>,
 }
@@ -210,14 +210,14 @@ impl<'r, 't, R: BucketWords<'t>, K: Plain, V: Plain> Cpu<'r, 't, R, K, V> {
         Self { words, context, key, hash, present, types: PhantomData }
     }
 
-    /// Looks at a candidate. If it shows [`Seen::Key`], the value is in `room`, if there is any. A look
-    /// that `writes` examines also the entries of other keys.
+    /// Probes a candidate. If it shows [`Seen::Key`], the value is in `room`, if there is any. If
+    /// it is to `write`, it also examines the entries of other keys.
     #[inline(always)]
-    fn look(&mut self, nth: u32, writes: bool, room: Option<&mut [u8]>) -> Option<(Control, Seen)> {
+    fn probe(&mut self, nth: u32, write: bool, room: Option<&mut [u8]>) -> Option<(Control, Seen)> {
         let place = self.context.layout.candidate(self.hash, nth);
         let bucket = self.words.bucket(place)?;
         self.present = (place, bucket);
-        self.context.stats.looks += 1;
+        self.context.stats.bucket_reads += 1;
         let key = sized::<K>(self.key);
         let bytes = self.context.layout.bytes.of::<K, V>();
         let (control, there, value) = parts(bucket, bytes)?;
@@ -225,7 +225,7 @@ impl<'r, 't, R: BucketWords<'t>, K: Plain, V: Plain> Cpu<'r, 't, R, K, V> {
             return Some((control, seen));
         }
         let is_key = begin_with(there, key);
-        if !is_key && !writes {
+        if !is_key && !write {
             return Some((control, Seen::Other));
         }
         let hash = if is_key { self.hash } else { hash_of_words(there, key.len(), 0) };
@@ -234,7 +234,7 @@ impl<'r, 't, R: BucketWords<'t>, K: Plain, V: Plain> Cpu<'r, 't, R, K, V> {
             Some(room) => load_and_hash(value, sized_mut::<V>(room), seed),
             None => hash_of_words(value, bytes.value, seed),
         };
-        let seen = Seen::of_full(is_key, control.has_check(check));
+        let seen = Seen::from_full(is_key, control.has_check(check));
         if seen == Seen::Mixed {
             self.context.stats.failed_checks += 1;
         }
@@ -302,13 +302,13 @@ impl<'t, R: BucketWords<'t>, K: Plain, V: Plain> Quick for Cpu<'_, 't, R, K, V> 
     }
 
     #[inline(always)]
-    fn look(
+    fn probe(
         &mut self,
         nth: u32,
         writes: bool,
         room: Option<&mut [u8]>,
     ) -> Result<(Control, Seen), Error> {
-        Cpu::look(self, nth, writes, room).ok_or(Error::Post(PostError::OutOfRange))
+        Cpu::probe(self, nth, writes, room).ok_or(Error::Post(PostError::OutOfRange))
     }
 
     #[inline(always)]
@@ -335,8 +335,8 @@ struct Direct<'r, 't, R, K, V> {
 }
 
 impl<'t, R: BucketWords<'t>, K: Plain, V: Plain> Direct<'_, 't, R, K, V> {
-    fn look(&mut self, writes: bool, room: &mut [u8]) -> Option<(Control, Seen)> {
-        self.cpu.look(self.search.nth(), writes, Some(room))
+    fn probe(&mut self, writes: bool, room: &mut [u8]) -> Option<(Control, Seen)> {
+        self.cpu.probe(self.search.nth(), writes, Some(room))
     }
 
     fn see(&mut self, (control, seen): (Control, Seen), writes: bool) -> Next {
@@ -346,14 +346,14 @@ impl<'t, R: BucketWords<'t>, K: Plain, V: Plain> Direct<'_, 't, R, K, V> {
     fn get(&mut self, room: &mut [u8]) -> Option<Outcome<()>> {
         // Retries bound the loop.
         loop {
-            let looked = self.look(false, room)?;
-            match self.see(looked, false) {
+            let probed = self.probe(false, room)?;
+            match self.see(probed, false) {
                 Next::Key => {
                     self.cpu.context.stats.hits += 1;
                     return Some(Outcome::Hit(()));
                 }
-                Next::Look(0) | Next::LookAgain => self.pause(),
-                Next::Look(_) => {}
+                Next::Probe(0) | Next::ProbeAgain => self.pause(),
+                Next::Probe(_) => {}
                 // A get cleans nothing.
                 next => {
                     self.cpu.context.stats.misses += 1;
@@ -366,7 +366,7 @@ impl<'t, R: BucketWords<'t>, K: Plain, V: Plain> Direct<'_, 't, R, K, V> {
 
     /// Writes a value, or removes the key. A key with a value that is not `over` stays as it is.
     fn write(&mut self, value: Option<&[u8]>, over: Over, room: &mut [u8]) -> Option<Outcome<()>> {
-        let mut next = Next::Look(0);
+        let mut next = Next::Probe(0);
         // Retries bound the loop.
         let written = loop {
             match next {
@@ -380,9 +380,9 @@ impl<'t, R: BucketWords<'t>, K: Plain, V: Plain> Direct<'_, 't, R, K, V> {
                     }
                 },
                 Next::Key | Next::Clean => return None,
-                Next::LookAgain | Next::Look(_) => self.pause(),
+                Next::ProbeAgain | Next::Probe(_) => self.pause(),
             }
-            let (control, seen) = self.look(true, room)?;
+            let (control, seen) = self.probe(true, room)?;
             next = self.see((control, seen), value.is_some() && !matches!(over, Over::Same(_)));
             if next == Next::Clean {
                 next = self.clean(control)?;
@@ -411,7 +411,7 @@ impl<'t, R: BucketWords<'t>, K: Plain, V: Plain> Direct<'_, 't, R, K, V> {
         Some(self.see((dropped, Seen::Dropped), true))
     }
 
-    /// Gives another client time after a retry. A first look waits for nothing.
+    /// Gives another client time after a retry. The first probe waits for nothing.
     fn pause(&self) {
         let retries = self.search.retries();
         if retries > 0 {

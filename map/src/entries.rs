@@ -108,8 +108,8 @@ impl<K: Plain, V: Plain> Kind for Entries<K, V> {
         Ok(entries)
     }
 
-    /// An operation that completed in error may leave a bucket claimed until other clients take it
-    /// over; no wrong value results.
+    /// Empties all buckets of this owner. An operation that completed in error may leave a bucket
+    /// claimed until other clients take it over; no wrong value results.
     fn empty(config: &Config, context: &Context, window: &[AtomicU64]) -> Result<(), Error> {
         let all = words(window, context.layout.first_word, config.words::<K, V>())?;
         all.iter().for_each(|word| word.store(0, Release));

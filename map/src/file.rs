@@ -11,13 +11,13 @@ use std::vec::Vec;
 
 use probeline_pipeline::{Collective, CollectiveError, Plain};
 use probeline_transport::{Exchange, ExchangeError, Owner, Transport};
-use thiserror::Error;
 
 use crate::BatchError;
+use crate::error::FileError;
 use crate::hash::hash_of_bytes;
 use crate::map::{Map, Operation};
 use crate::outcome::Written;
-use crate::saved::{FormatError, Header, decode_record, encode_record};
+use crate::saved::{Header, decode_record, encode_record};
 
 /// Entries of a batch while a file is loaded.
 const BATCH: usize = 256;
@@ -27,7 +27,7 @@ const ATTEMPTS: u32 = 8;
 /// Bytes that a rank writes or reads at once.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// What [`Map::load`] has done, in the whole map.
+/// Counts of [`Map::load`], over the whole map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
     /// Entries of the file.
@@ -36,91 +36,10 @@ pub struct Loaded {
     pub inserted: u64,
     /// Entries stored in place of others. Each of them replaced an entry, which is lost.
     pub evicted: u64,
-    /// Entries whose keys were there already, and kept the values that they had.
+    /// Entries whose keys were present already, and kept their values.
     pub present: u64,
     /// Entries not stored, after eight attempts, because ranks wrote to the same buckets.
     pub dropped: u64,
-}
-
-/// The reason why a map was not saved or not loaded.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum FileError {
-    /// A collective call failed.
-    #[error(transparent)]
-    Collective(#[from] CollectiveError),
-    /// The system refused an access to the file.
-    #[error("cannot {what} {}: {error}{}", path.display(), advice(what, error))]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        #[source]
-        error: io::Error,
-    },
-    /// The file is no saved map, or not one for this map.
-    #[error("cannot load {}: {error}", path.display())]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        #[source]
-        error: FormatError,
-    },
-    /// The file has another length than its header says.
-    #[error(
-        "cannot load {}: it has {found} bytes, and {expected} by its header; it was cut short or \
-         changed: load another copy", path.display()
-    )]
-    Length {
-        /// The file.
-        path: PathBuf,
-        /// Its bytes.
-        found: u64,
-        /// Its bytes by the header.
-        expected: u64,
-    },
-    /// The ranks save to files of different names.
-    #[error(
-        "cannot save to {}: rank {} gives another name; give all ranks the same name", path.display(),
-        owner.0
-    )]
-    NameDiffers {
-        /// The name that this rank gives.
-        path: PathBuf,
-        /// The first rank that gives another name than this one.
-        owner: Owner,
-    },
-    /// The ranks have opened different files.
-    #[error(
-        "cannot load {}: rank {} has opened another file; give all ranks the same file", path.display(),
-        owner.0
-    )]
-    Differs {
-        /// The file that this rank has opened.
-        path: PathBuf,
-        /// The first rank that has opened another file than this one.
-        owner: Owner,
-    },
-    /// An entry is damaged. Those before it may have been loaded.
-    #[error(
-        "cannot load {}: entry {entry} is damaged; clear the map and load another copy, or go on \
-         with the entries that were loaded", path.display()
-    )]
-    Entry {
-        /// The file.
-        path: PathBuf,
-        /// The number of the entry, from 0 on.
-        entry: u64,
-    },
-    /// Entries were written during the save. An older file is as it was.
-    #[error("the map has changed while it was saved: save it when no rank writes")]
-    Changed,
-    /// An entry could not be stored.
-    #[error("cannot store an entry of the file: {0}")]
-    Put(#[from] BatchError),
 }
 
 impl<T, S, K, V> Map<T, S, K, V>
@@ -208,7 +127,7 @@ where
         let mut call = self.begin_collective(exchange, "load");
         let file = call.together(opened)?.0;
         let digest = hash_of_bytes(&header.encode(), 0);
-        let differs = |owner| FileError::Differs { path: path.into(), owner };
+        let differs = |owner| FileError::Differs { owner }.loading(path);
         must_be_equal("hash of the file's header", digest, &mut call, differs)?;
         let read = self.read_records(file, path, &header, call.exchange());
         let Puts { inserted, evicted, present, dropped } = call.together(read)?;
@@ -295,7 +214,7 @@ where
         for entry in first..end {
             io("read", path, file.read_exact(&mut record))?;
             let Some((key, value)) = decode_record::<K, V>(entry, header, &record) else {
-                return Err(FileError::Entry { path: path.into(), entry });
+                return Err(FileError::Entry { entry }.loading(path));
             };
             keys.push(key);
             values.push(value);
@@ -334,13 +253,13 @@ where
     }
 }
 
-/// What became of the entries that this owner has put.
+/// Outcomes of the entries that this owner has put.
 #[derive(Default)]
 struct Puts {
     inserted: u64,
     evicted: u64,
     present: u64,
-    /// After all attempts.
+    /// Entries dropped after all attempts.
     dropped: u64,
 }
 
@@ -364,7 +283,7 @@ struct Before {
     all: u64,
 }
 
-/// The name of the file until it is complete.
+/// Returns the name of the file until it is complete.
 fn partial(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".partial");
@@ -476,15 +395,15 @@ fn open(path: &Path, map: &Header) -> Result<(File, Header), FileError> {
     let mut bytes = [0; Header::BYTES];
     let is_empty = |error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
     let header = match file.read_exact(&mut bytes) {
-        Err(error) if is_empty(&error) => Err(FormatError::NoMap),
+        Err(error) if is_empty(&error) => Err(FileError::NoMap),
         read => io("read", path, read).map(|()| Header::decode(&bytes))?,
     };
     let fits = header.and_then(|header| header.must_fit(map).map(|()| header));
-    let header = fits.map_err(|error| FileError::Format { path: path.into(), error })?;
+    let header = fits.map_err(|error| error.loading(path))?;
     let found = io("read", path, file.metadata())?.len();
     let expected = position(path, &header, header.entries)?;
     if found != expected {
-        return Err(FileError::Length { path: path.into(), found, expected });
+        return Err(FileError::Length { found, expected }.loading(path));
     }
     Ok((file, header))
 }
@@ -496,16 +415,6 @@ fn position(path: &Path, header: &Header, record: u64) -> Result<u64, FileError>
 fn record_bytes(path: &Path, header: &Header) -> Result<usize, FileError> {
     let bytes = header.record_bytes().and_then(|bytes| usize::try_from(bytes).ok());
     bytes.ok_or_else(|| too_large(path))
-}
-
-/// Advises what to do if that may be the cause: a rank does not see the file that another one created.
-fn advice(what: &str, error: &io::Error) -> &'static str {
-    match (what, error.kind()) {
-        ("open", io::ErrorKind::NotFound) => {
-            "; if another rank sees the file, give a folder in a file system that all ranks share"
-        }
-        _ => "",
-    }
 }
 
 fn too_large(path: &Path) -> FileError {
@@ -522,24 +431,4 @@ fn gather(mine: u64, exchange: &mut (impl Exchange + ?Sized)) -> Result<Vec<u64>
     let mut all = vec![0; exchange.owners() as usize * size_of::<u64>()];
     exchange.all_gather(&mine.to_le_bytes(), &mut all)?;
     Ok(all.as_chunks().0.iter().map(|number| u64::from_le_bytes(*number)).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shared_file_system_is_named_only_where_it_may_lack() {
-        let text = |what, kind: io::ErrorKind| {
-            FileError::Io { what, path: "a.map".into(), error: kind.into() }.to_string()
-        };
-        assert!(text("open", io::ErrorKind::NotFound).contains("that all ranks share"));
-        for (what, kind) in [
-            ("create", io::ErrorKind::NotFound),
-            ("open", io::ErrorKind::PermissionDenied),
-            ("write to", io::ErrorKind::StorageFull),
-        ] {
-            assert!(!text(what, kind).contains("share"), "{what}");
-        }
-    }
 }

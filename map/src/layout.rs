@@ -1,4 +1,4 @@
-//! Where buckets are: the words of a bucket, and the candidates of a key.
+//! Layout of a map: the words of a bucket, and the candidates of a key.
 
 use probeline_pipeline::{Plain, fill_words};
 use probeline_transport::{LINE_WORDS, Owner, RemoteWord, Segment, WORD_BYTES};
@@ -71,13 +71,13 @@ impl Words {
         Self { key: words_of(bytes.key), value: words_of(bytes.value) }
     }
 
-    /// The words that a READ brings.
+    /// Returns the number of words of a bucket that a READ reads.
     #[inline(always)]
     pub(crate) const fn used(self) -> u32 {
         self.key.saturating_add(self.value).saturating_add(1)
     }
 
-    /// The words that a bucket takes: whole cache lines.
+    /// Returns the number of words that a bucket takes, in whole cache lines.
     #[inline(always)]
     pub(crate) const fn bucket(self) -> u32 {
         self.used().div_ceil(LINE_WORDS).saturating_mul(LINE_WORDS)

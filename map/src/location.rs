@@ -20,7 +20,7 @@ pub struct Location {
     pub owner: Owner,
     /// The bucket's index among those of its owner.
     pub bucket: u64,
-    /// Which candidate of the key the bucket is, from 0. Not part of the place.
+    /// The bucket's number among the candidates of the key, from 0. Not part of the place.
     pub candidate: u32,
 }
 
@@ -83,7 +83,7 @@ where
     }
 }
 
-/// What the words of a bucket show.
+/// Content of a bucket, by its words.
 enum Found<K, V> {
     Entry(K, V),
     Nothing,

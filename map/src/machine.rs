@@ -40,7 +40,7 @@ pub struct Access<K, V> {
     pub(crate) progress: Progress<K, V>,
 }
 
-/// How far a request has come.
+/// Progress of a request.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) struct Progress<K, V> {
@@ -71,13 +71,13 @@ pub(crate) struct Progress<K, V> {
     pub(crate) mutant: Mutant,
 }
 
-/// What is posted next, or what the completion of the awaited posts means.
+/// The next post, or the meaning of the completion of the awaited posts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {
     /// Read the present candidate.
-    Look,
+    Probe,
     /// The candidate has landed; with `claims` also the result of a claim of it as an empty bucket.
-    Looked {
+    Probed {
         claims: bool,
     },
     /// Read the control word again with a fetch-and-add of 0, because a READ may have torn it.
@@ -197,7 +197,7 @@ impl<K: Plain, V: Plain> Progress<K, V> {
         Self {
             hash,
             search: Search::START,
-            stage: Stage::Look,
+            stage: Stage::Probe,
             awaited: 0,
             old: Control::EMPTY,
             target: Target { nth: 0, seen: Control::EMPTY, kind: Kind::Empty },
@@ -234,7 +234,7 @@ impl<K: Plain, V: Plain> Progress<K, V> {
         context: &mut Context,
         port: &mut Port<'_, impl Transport>,
     ) -> NextStep<Outcome<V>> {
-        self.search.set_most_retries(context.retries);
+        self.search.set_max_retries(context.retries);
         // Each turn posts, and then waits, or decides; retries bound the decisions.
         while self.awaited == 0 {
             let Some(outcome) = self.proceed(key, request, context, port)? else { continue };
@@ -267,7 +267,7 @@ impl<K: Plain, V: Plain> Progress<K, V> {
         port: &mut Port<'_, impl Transport>,
     ) -> Result<Ended, Stop> {
         match self.stage {
-            Stage::Look if self.must_enter(request, context.mode) => {
+            Stage::Probe if self.must_enter(request, context.mode) => {
                 self.enter(request, context, port)?;
             }
             Stage::Entered => return self.entered(request, context, port),
@@ -277,12 +277,12 @@ impl<K: Plain, V: Plain> Progress<K, V> {
                 self.stage = Stage::Left;
             }
             Stage::Left => return Ok(Some(self.kept)),
-            Stage::Look => self.look(request, context, port)?,
-            // The words of the bucket are there, and are examined after this.
-            Stage::Looked { .. } if self.is_inside && context.mode == Mode::BucketLocks => {
+            Stage::Probe => self.probe(request, context, port)?,
+            // The words of the bucket have landed, and are examined after this.
+            Stage::Probed { .. } if self.is_inside && context.mode == Mode::BucketLocks => {
                 self.leave(request, context, port)?;
             }
-            Stage::Looked { claims } => return self.on_looked(claims, key, request, context, port),
+            Stage::Probed { claims } => return self.on_looked(claims, key, request, context, port),
             Stage::Confirm => {
                 let at = context.layout.control(self.place(context, self.search.nth()));
                 port.fetch_add(ATOMIC, at, 0)?;
@@ -404,7 +404,7 @@ impl<K: Plain, V: Plain> Progress<K, V> {
     }
 
     /// Reads the present candidate, and claims the first one as if it were empty.
-    fn look(
+    fn probe(
         &mut self,
         request: &Request<V>,
         context: &mut Context,
@@ -416,13 +416,13 @@ impl<K: Plain, V: Plain> Progress<K, V> {
         let bucket = context.layout.segment(place);
         port.read(READ, bucket, self.landing(port, bucket.words))?;
         self.awaited |= 1 << READ;
-        context.stats.looks += 1;
+        context.stats.bucket_reads += 1;
         if claims {
             self.target = Target { nth: 0, seen: Control::EMPTY, kind: Kind::Empty };
             self.ticket = context.ticket(self.hash);
             self.swap(Control::EMPTY, self.ticket, context, port)?;
         }
-        self.stage = Stage::Looked { claims };
+        self.stage = Stage::Probed { claims };
         Ok(())
     }
 
@@ -460,7 +460,7 @@ impl<K: Plain, V: Plain> Progress<K, V> {
                 _ => {}
             }
             let matches = |hash| control.has_check(context.check(hash, value, place));
-            Seen::of_full(
+            Seen::from_full(
                 is_key,
                 match is_key {
                     true => matches(self.hash),
@@ -476,7 +476,7 @@ impl<K: Plain, V: Plain> Progress<K, V> {
         }
         if seen == Seen::Key
             && let Request::Replace(_, old) = request
-            && !self.may_replace(ValueHash::of_bytes(value), *old)
+            && !self.may_replace(ValueHash::from_bytes(value), *old)
         {
             return Ok(Some(self.end(Written::Present, context)));
         }
@@ -524,7 +524,7 @@ impl<K: Plain, V: Plain> Progress<K, V> {
             self.note_held_lock(context);
         }
         self.stage = match (next, request) {
-            (Next::Look(_) | Next::LookAgain, _) => Stage::Look,
+            (Next::Probe(_) | Next::ProbeAgain, _) => Stage::Probe,
             (Next::Clean, _) => Stage::Clean,
             (Next::Key, Request::PutIfAbsent(_)) => {
                 return Some(self.end(Written::Present, context));

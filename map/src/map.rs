@@ -1,9 +1,7 @@
 //! The map, with blocking calls, batches, and submitted requests that the caller polls.
 
-use core::ops::{Deref, DerefMut};
-
-use probeline_pipeline::{BatchError, CollectiveError, ConfigError, Error, Host, Plain, Structure};
-use probeline_transport::{Exchange, Owner, PostError, Transport};
+use probeline_pipeline::{BatchError, ConfigError, Error, Host, Plain, Structure};
+use probeline_transport::{Owner, PostError, Transport};
 
 use crate::alone::Blocking;
 use crate::batch::{BLOCK, Batch, Computed, Gets, Missing, Requests, Writes};
@@ -43,21 +41,7 @@ pub type Finished<V> = probeline_pipeline::Finished<Outcome<V>>;
 /// ```
 pub struct Map<T, S, K: Plain, V: Plain>(Structure<T, S, Entries<K, V>>);
 
-impl<T, S, K: Plain, V: Plain> Deref for Map<T, S, K, V> {
-    type Target = Structure<T, S, Entries<K, V>>;
-
-    #[inline(always)]
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl<T, S, K: Plain, V: Plain> DerefMut for Map<T, S, K, V> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
+probeline_pipeline::front!([K: Plain, V: Plain] Map<K, V>, Entries<K, V>);
 
 impl<T, S, K, V> Map<T, S, K, V>
 where
@@ -72,23 +56,6 @@ where
     /// [`ConfigError`] with the allowed range.
     pub fn new(transport: T, config: Config, operations: S) -> Result<Self, ConfigError> {
         Structure::new(transport, config, operations).map(Self)
-    }
-
-    /// Opens the map together with all other owners and checks that their parameters are equal.
-    ///
-    /// An owner that cannot open it does not block the others: they report
-    /// [`CollectiveError::NotOpened`](crate::CollectiveError::NotOpened).
-    ///
-    /// # Errors
-    /// [`CollectiveError`](crate::CollectiveError): an invalid configuration, a failed exchange, or an owner without a map or with
-    /// other parameters.
-    pub fn open(
-        transport: T,
-        config: Config,
-        operations: S,
-        exchange: &mut (impl Exchange + ?Sized),
-    ) -> Result<Self, CollectiveError> {
-        Structure::open(transport, config, operations, exchange).map(Self)
     }
 
     /// Returns the value of `key`.
@@ -139,7 +106,7 @@ where
     /// Returns the value of `key`, or else computes it and stores it unless another client was
     /// faster. Clients that miss the same key at the same time all compute it.
     ///
-    /// The value is returned also if the put was dropped.
+    /// The value is returned even if the put was dropped.
     ///
     /// # Errors
     /// As for [`put`](Self::put); a computed value is then lost.
@@ -322,12 +289,6 @@ where
     /// entry more than 55 ticks old looks younger than it is.
     pub fn advance_age(&mut self) {
         self.pipeline().shared_mut().clock.advance();
-    }
-
-    /// Waits until no request of the map is in flight and returns the engine, even a dead one.
-    /// Unreported results are lost.
-    pub fn into_transport(self) -> T {
-        self.0.into_transport()
     }
 
     /// Calls `each` with every entry in this owner's part whose check matches, and returns the

@@ -1,4 +1,4 @@
-//! How clients that access the same bucket are synchronized: by the map's own claims, and for
+//! Synchronization of clients that access the same bucket: by the map's own claims, and for
 //! comparison in the three ways of a published cache.
 
 use core::fmt;
@@ -7,7 +7,7 @@ use probeline_transport::Owner;
 
 use crate::control::{Control, State};
 
-/// How clients that access the same bucket are synchronized.
+/// Synchronization of clients that access the same bucket.
 ///
 /// All modes have the same buckets, candidates, ages and a check, so a hit never returns a wrong value.
 /// Except for [`Claims`](Self::Claims) they are those of M. Lübke et al., *A Distributed Hash Table for

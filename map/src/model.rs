@@ -35,7 +35,7 @@ type Wire = probeline_pipeline::model::Wire<WORDS>;
 type Storage = [Operation<Access<u64, u64>>; 1];
 type Driven = Pipeline<Wire, Storage, Context, Access<u64, u64>>;
 
-/// What a client does with the key of this number.
+/// An action of a client on the key of this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Get(usize),

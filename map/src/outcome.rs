@@ -28,12 +28,12 @@ impl ValueHash {
     #[inline]
     #[must_use]
     pub fn of(value: &impl Plain) -> Self {
-        Self::of_bytes(value.bytes())
+        Self::from_bytes(value.bytes())
     }
 
     /// Returns the hash of the value of these bytes.
     #[inline]
-    pub(crate) fn of_bytes(value: &[u8]) -> Self {
+    pub(crate) fn from_bytes(value: &[u8]) -> Self {
         Self(hash_of_bytes(value, 0))
     }
 }

@@ -11,19 +11,19 @@ use crate::control::Control;
 use crate::outcome::{Outcome, Request, Written};
 use crate::search::{Kind, Seen, Target};
 
-/// How a request on a key reaches its candidates.
+/// Access of a request on a key to its candidates.
 pub(crate) trait Quick {
     fn context(&mut self) -> &mut Context;
 
     /// Looks at a candidate, and counts that. Stores the key's value in `room`, if there is any.
-    fn look(
+    fn probe(
         &mut self,
         nth: u32,
         writes: bool,
         room: Option<&mut [u8]>,
     ) -> Result<(Control, Seen), Error>;
 
-    /// Stores the value in the candidate of the last look. Returns `None`, and has stored nothing, if
+    /// Stores the value in the candidate probed last. Returns `None`, and has stored nothing, if
     /// another client was faster, or if other candidates must be compared.
     fn store(&mut self, target: Target, value: &[u8]) -> Result<Option<Written>, Error>;
 }
@@ -47,7 +47,7 @@ pub(crate) fn run(
 #[inline(always)]
 fn get(access: &mut impl Quick, room: &mut [u8]) -> Result<Option<Outcome<()>>, Error> {
     for nth in 0..access.context().layout.candidates {
-        match access.look(nth, false, Some(&mut *room))?.1 {
+        match access.probe(nth, false, Some(&mut *room))?.1 {
             Seen::Other => {}
             Seen::Key => {
                 access.context().stats.hits += 1;
@@ -64,7 +64,7 @@ fn get(access: &mut impl Quick, room: &mut [u8]) -> Result<Option<Outcome<()>>, 
 #[inline(always)]
 fn put(access: &mut impl Quick, value: &[u8], over: bool) -> Result<Option<Outcome<()>>, Error> {
     for nth in 0..access.context().layout.candidates {
-        let written = match access.look(nth, true, None)? {
+        let written = match access.probe(nth, true, None)? {
             (_, Seen::Other) => continue,
             (_, Seen::Key) if !over => Some(Written::Present),
             (seen, Seen::Key) => access.store(Target { nth, seen, kind: Kind::Key }, value)?,

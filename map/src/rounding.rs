@@ -100,10 +100,10 @@ impl<K: Pod, const N: usize> Rounding<K, N> {
     pub const fn new(fields: [Field; N]) -> Result<Self, ConfigError> {
         let (mut rest, mut bytes): (&[Field], usize) = (&fields, 0);
         while let Some((field, after)) = rest.split_first() {
-            if let Some((found, most)) = field.digits()
-                && (found == 0 || found > most)
+            if let Some((found, max)) = field.digits()
+                && (found == 0 || found > max)
             {
-                let (place, found, max) = (N - rest.len(), found as u64, most as u64);
+                let (place, found, max) = (N - rest.len(), found as u64, max as u64);
                 let what = "the number of digits, if it is not Field::Exact, of field";
                 return Err(ConfigError::RangeAt { what, place, found, min: 1, max });
             }

@@ -2,15 +2,14 @@
 
 use core::fmt;
 
-use thiserror::Error;
-
+use crate::FileError;
 use crate::hash::hash_of_bytes;
 use crate::layout::{EntryBytes, Place, check, hash};
 use probeline_pipeline::Plain;
 
 /// The first bytes of a saved map.
 const MAGIC: [u8; 8] = *b"probemap";
-const VERSION: u64 = 3;
+pub(crate) const VERSION: u64 = 3;
 /// Its bytes show the byte order of the machine, in which numbers, keys and values are stored.
 const BYTE_ORDER: u64 = 0x0102_0304_0506_0708;
 /// Bytes of a number, and of the check of a record.
@@ -19,9 +18,9 @@ const NUMBER: usize = 8;
 /// The header of a saved map. It begins with the magic bytes and ends with a check of all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Bytes of a key.
+    /// The size of a key in bytes.
     pub key_bytes: u64,
-    /// Bytes of a value.
+    /// The size of a value in bytes.
     pub value_bytes: u64,
     /// The user's number for what the bytes mean: [`Config::format`](crate::Config::format).
     pub format: u64,
@@ -54,24 +53,24 @@ impl Header {
     /// Returns the header that has these bytes.
     ///
     /// # Errors
-    /// [`FormatError`]: they are no header, or one of another version or machine, or damaged.
-    pub fn decode(bytes: &[u8; Self::BYTES]) -> Result<Self, FormatError> {
+    /// [`FileError`]: the bytes are not a header, or one of another version or machine, or damaged.
+    pub fn decode(bytes: &[u8; Self::BYTES]) -> Result<Self, FileError> {
         let (words, _) = bytes.as_chunks::<NUMBER>();
-        let [magic, numbers @ ..] = words else { return Err(FormatError::NoMap) };
+        let [magic, numbers @ ..] = words else { return Err(FileError::NoMap) };
         let mut numbers = numbers.iter().map(|number| u64::from_ne_bytes(*number));
         let mut next = || numbers.next().unwrap_or_default();
         if *magic != MAGIC {
-            return Err(FormatError::NoMap);
+            return Err(FileError::NoMap);
         }
         if next() != BYTE_ORDER {
-            return Err(FormatError::ByteOrder);
+            return Err(FileError::ByteOrder);
         }
         let found = next();
         if found != VERSION {
-            return Err(FormatError::Version { found });
+            return Err(FileError::Version { found });
         }
         if bytes.last_chunk() != Some(&check_of(bytes)) {
-            return Err(FormatError::Damaged);
+            return Err(FileError::Damaged);
         }
         let (key_bytes, value_bytes, format, entries) = (next(), next(), next(), next());
         Ok(Self { key_bytes, value_bytes, format, entries, digest: next() })
@@ -80,17 +79,17 @@ impl Header {
     /// Checks that the header fits `map`: equal sizes of keys and values, and an equal format.
     ///
     /// # Errors
-    /// [`FormatError::Size`] and [`FormatError::Format`].
-    pub fn must_fit(&self, map: &Self) -> Result<(), FormatError> {
+    /// [`FileError::Size`] and [`FileError::Format`].
+    pub fn must_fit(&self, map: &Self) -> Result<(), FileError> {
         for (what, found, expected) in
             [("keys", self.key_bytes, map.key_bytes), ("values", self.value_bytes, map.value_bytes)]
         {
             if found != expected {
-                return Err(FormatError::Size { what, found, expected });
+                return Err(FileError::Size { what, found, expected });
             }
         }
         if self.format != map.format {
-            return Err(FormatError::Format { found: self.format, expected: map.format });
+            return Err(FileError::Format { found: self.format, expected: map.format });
         }
         Ok(())
     }
@@ -166,54 +165,6 @@ fn record_check(number: u64, key: &impl Plain, value: &impl Plain) -> u64 {
     check(hash(key), value.bytes(), Place { owner: 0, index: number })
 }
 
-/// The reason why bytes are no header of a saved map, or not one for this map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum FormatError {
-    /// Other bytes at the beginning.
-    #[error("it is no saved map: give a file that Map::save has written")]
-    NoMap,
-    /// Numbers in another order of bytes.
-    #[error(
-        "a machine with another order of bytes has saved it: load it on such a machine, because \
-         keys and values are plain bytes"
-    )]
-    ByteOrder,
-    /// Another version.
-    #[error("it has version {found}, not {VERSION}: load it with the version that has saved it")]
-    Version {
-        /// The version found.
-        found: u64,
-    },
-    /// A check that does not match.
-    #[error("its header is damaged: load another copy")]
-    Damaged,
-    /// Keys or values of another size.
-    #[error(
-        "its {what} have {found} bytes, those of this map {expected}: load it into a map of the \
-         types that it was saved from"
-    )]
-    Size {
-        /// Keys or values.
-        what: &'static str,
-        /// Bytes in the file.
-        found: u64,
-        /// Bytes in the map.
-        expected: u64,
-    },
-    /// Keys or values of another meaning.
-    #[error(
-        "its keys and values have format {found}, those of this map {expected}: they have the same \
-         sizes and another meaning; load it into a map with that Config::format, or save a new one"
-    )]
-    Format {
-        /// The format of the file.
-        found: u64,
-        /// The format of the map.
-        expected: u64,
-    },
-}
-
 impl fmt::Display for Header {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key_bytes, value_bytes, format, entries, digest } = self;
@@ -236,7 +187,7 @@ mod tests {
     #[test]
     fn a_header_is_read_as_it_was_written() {
         let bytes = HEADER.encode();
-        assert_eq!(Header::decode(&bytes), Ok(HEADER));
+        assert_eq!(Header::decode(&bytes).unwrap(), HEADER);
         for at in 0..Header::BYTES {
             let mut damaged = bytes;
             damaged[at] ^= 1;

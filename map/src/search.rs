@@ -1,5 +1,5 @@
-//! What an operation has seen of a key's candidates, and what it does next. Posted operations and
-//! the CPU share these decisions.
+//! The search of an operation: what it has seen of a key's candidates, and what it does next. Posted
+//! operations and the CPU share these decisions.
 
 use crate::control::{Clock, Control, State};
 use crate::layout::MAX_CANDIDATES;
@@ -13,7 +13,7 @@ pub(crate) const MAX_RETRIES: u32 = 8;
 /// entry is known to be destroyed.
 const MIXED_READS: u8 = 3;
 
-/// What one READ of a bucket shows, for an operation on a key.
+/// Content of a bucket for an operation on a key, as one READ shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     /// Never used.
@@ -52,7 +52,7 @@ impl Seen {
     /// A get may pass an entry of another key as if its check matched: an entry of the key that was
     /// complete before the get began would show the key's bytes.
     #[inline(always)]
-    pub(crate) fn of_full(is_key: bool, has_check: bool) -> Self {
+    pub(crate) fn from_full(is_key: bool, has_check: bool) -> Self {
         match (is_key, has_check) {
             (true, true) => Self::Key,
             (false, true) => Self::Other,
@@ -61,13 +61,13 @@ impl Seen {
     }
 }
 
-/// What an operation does next.
+/// The next step of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Look at the candidate of this number.
-    Look(u32),
-    /// Look at the present candidate again.
-    LookAgain,
+    /// Probe the candidate of this number.
+    Probe(u32),
+    /// Probe the present candidate again.
+    ProbeAgain,
     /// The candidate with the key decides.
     Key,
     /// The entry of the present candidate is destroyed: mark it as dropped. A WRITE that is late could
@@ -128,7 +128,7 @@ pub(crate) struct Search {
     nth: u32,
     retries: u32,
     /// The largest number of retries.
-    most: u32,
+    max: u32,
     /// The control word that the last READs of the present candidate have shown, and their number,
     /// if they were mixed.
     mixed: (Control, u8),
@@ -139,16 +139,16 @@ impl Search {
         controls: [Control::EMPTY; MAX_CANDIDATES as usize],
         nth: 0,
         retries: 0,
-        most: MAX_RETRIES,
+        max: MAX_RETRIES,
         mixed: (Control::EMPTY, 0),
     };
 
     /// Sets the largest number of retries.
-    pub(crate) fn set_most_retries(&mut self, most: u32) {
-        self.most = most;
+    pub(crate) fn set_max_retries(&mut self, max: u32) {
+        self.max = max;
     }
 
-    /// The present candidate.
+    /// Returns the number of the present candidate, from 0 on.
     #[inline]
     pub(crate) fn nth(&self) -> u32 {
         self.nth
@@ -160,7 +160,7 @@ impl Search {
         self.nth == 0 && self.retries == 0
     }
 
-    /// The retries so far.
+    /// Returns the number of retries so far.
     pub(crate) fn retries(&self) -> u32 {
         self.retries
     }
@@ -173,19 +173,19 @@ impl Search {
     /// Counts a retry. Returns false after too many.
     fn may_retry(&mut self) -> bool {
         self.retries += 1;
-        self.retries <= self.most
+        self.retries <= self.max
     }
 
     /// Looks at the present candidate again.
     pub(crate) fn again(&mut self) -> Next {
-        if self.may_retry() { Next::LookAgain } else { Next::Busy }
+        if self.may_retry() { Next::ProbeAgain } else { Next::Busy }
     }
 
     /// Begins again with the first candidate.
     pub(crate) fn restart(&mut self) -> Next {
-        let Self { retries, most, .. } = *self;
-        *self = Self { retries, most, ..Self::START };
-        if self.may_retry() { Next::Look(0) } else { Next::Busy }
+        let Self { retries, max, .. } = *self;
+        *self = Self { retries, max, ..Self::START };
+        if self.may_retry() { Next::Probe(0) } else { Next::Busy }
     }
 
     /// Returns the number of candidates to compare after a claim that needs it: those that were seen,
@@ -230,7 +230,7 @@ impl Search {
             *place = control;
         }
         self.nth += 1;
-        if self.nth < goal.candidates { Next::Look(self.nth) } else { self.end(goal, false) }
+        if self.nth < goal.candidates { Next::Probe(self.nth) } else { self.end(goal, false) }
     }
 
     /// Decides at the end of the candidates, or at the first empty one.
@@ -280,7 +280,7 @@ impl Search {
     }
 }
 
-/// What a search is for.
+/// The purpose of a search: its key, and whether it writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Goal<'c> {
     pub(crate) hash: u64,
@@ -288,7 +288,7 @@ pub(crate) struct Goal<'c> {
     pub(crate) writes: bool,
     pub(crate) candidates: u32,
     pub(crate) clock: &'c Clock,
-    /// Ticks after which a claim is taken for that of a dead client.
+    /// Ticks after which a claim is treated as that of a dead client.
     pub(crate) claim_ticks: u8,
 }
 

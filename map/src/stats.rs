@@ -5,7 +5,7 @@ use probeline_pipeline::counters;
 use crate::outcome::{Outcome, Written};
 
 counters! {
-    /// What the operations of one client have done since the map was opened or the counters were reset.
+    /// Counters of the operations of one client since the map was opened or the counters were reset.
     ///
     /// [`reads`](Self::reads) are hits and misses; [`writes`](Self::writes) are inserts, updates,
     /// evictions and drops. Operations that end in an error count as `failed` only.
@@ -35,9 +35,9 @@ counters! {
         pub dropped_removes,
         /// Operations that ended in an error.
         pub failed,
-        /// Looks at buckets, each a READ or a look by the CPU.
-        pub looks,
-        /// The `looks` whose check failed: they showed words of different times, or an entry that a late
+        /// Reads of buckets, each a READ or loads by the CPU.
+        pub bucket_reads,
+        /// The `bucket_reads` whose check failed: they showed words of different times, or an entry that a late
         /// WRITE has destroyed.
         pub failed_checks,
         /// Claims of buckets that other clients changed first.

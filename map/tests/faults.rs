@@ -1,32 +1,27 @@
 //! Maps on simulated owners with operations that fail, take effect late and execute twice, with torn
 //! and scattered READs, and with claims that other clients take over.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{AnyMap, Key, Value, key, open, sim, value};
-use probeline_map::{
-    Config, Finished, Mode, OperationError, Outcome, Request, Stats, Tag, Written,
-};
-use probeline_sim::{Cluster, Faults, Jitter, Model, Order, Rng};
-use probeline_testing::{Replay, replayed_seed, seeds};
+use crate::common::{AnyMap, Key, Value, key, open, sim, value};
+use probeline_exchange::testing::{Replay, replayed_seed, seeds};
+use probeline_map::{Config, Mode, OperationError, Outcome, Request, Stats, Written};
+use probeline_pipeline::model::{Past, soak};
+use probeline_sim::{Cluster, Faults, Rng};
 
 const OPERATIONS: u32 = 3;
 /// Requests of a run.
 const REQUESTS: u64 = 300;
-/// Steps before a run counts as stuck.
-const MAX_STEPS: u64 = 1_000_000;
 const STREAM: u64 = 1_700;
 
-/// What is known of a request.
-#[derive(Clone, Copy)]
+/// Knowledge of a request.
+#[derive(Clone, Copy, Default)]
 struct Known {
     number: u64,
     /// Whether it writes: a put or a remove.
     writes: bool,
-    /// The steps at which it started and ended with an effect.
-    started: u64,
+    /// The steps at which it began and ended with an effect.
+    begun: u64,
     stored: Option<u64>,
     /// Whether it ended without an effect, and never will have one.
     is_void: bool,
@@ -37,18 +32,16 @@ struct Known {
 struct Run {
     cluster: Cluster,
     maps: Vec<AnyMap<Key, Value>>,
-    rng: Rng,
     keys: u64,
-    ages: bool,
     mode: Mode,
     known: Vec<Known>,
-    running: u64,
     /// The outcomes by their counters.
     counts: Stats,
 }
 
 impl Run {
-    fn new(seed: u64, faults: Faults, mode: Mode) -> Self {
+    /// Runs random requests.
+    fn new(seed: u64, faults: Faults, mode: Mode) -> (Self, Vec<Past<Outcome<Value>>>) {
         let mut rng = Rng::new(seed, STREAM);
         let owners = u32::try_from(1 + rng.below(3)).unwrap();
         let buckets = 2 + rng.below(12);
@@ -60,97 +53,64 @@ impl Run {
             mode,
             ..Config::new(buckets)
         };
-        let sizes = sim::<Key, Value>(&config, owners, OPERATIONS);
+        let sim = sim::<Key, Value>(&config, owners, OPERATIONS).faulty(seed, 0, &mut rng);
         let sim = probeline_sim::Config {
-            seed,
-            order: if rng.below(4) > 0 { Order::Shuffled } else { Order::ByTime },
-            model: Model {
-                jitter: Jitter::Exponential { mean_ns: 100 + rng.below(2_000) },
-                ..Model::simple(2_000)
-            },
             faults,
             scatter_reads: rng.below(4) > 0,
             word_reads_whole: faults.torn_read_ppm == 0,
             write_then_atomic: rng.below(2) == 0,
-            ..sizes
+            ..sim
         };
         let cluster = Cluster::new(sim).unwrap();
-        let maps = (0..owners).map(|owner| open(&cluster, owner, config, OPERATIONS)).collect();
-        Self {
-            cluster,
-            maps,
-            keys: 1 + rng.below(2 * buckets * u64::from(owners)),
-            ages: seed % 2 == 1,
-            mode,
-            rng,
-            known: Vec::new(),
-            running: 0,
-            counts: Stats::default(),
-        }
-    }
-
-    fn run(&mut self) -> Result<(), String> {
-        for step in 0..MAX_STEPS {
-            let is_over = self.known.len() as u64 >= REQUESTS;
-            if is_over && self.running == 0 {
-                return self.check_end();
+        let mut maps: Vec<_> =
+            (0..owners).map(|owner| open(&cluster, owner, config, OPERATIONS)).collect();
+        let keys = 1 + rng.below(2 * buckets * u64::from(owners));
+        let mut known = Vec::new();
+        let draw = |put, map: &mut AnyMap<Key, Value>, below: &mut dyn FnMut(u64) -> u64| {
+            if seed % 2 == 1 && below(2) == 0 {
+                map.advance_age();
             }
-            let client = usize::try_from(self.rng.below(self.maps.len() as u64)).unwrap();
-            if self.ages && self.rng.below(16) == 0 {
-                self.maps[client].advance_age();
-            }
-            if !is_over && self.rng.below(2) == 0 {
-                self.submit(client, step)?;
-            } else {
-                self.poll(client, step)?;
-            }
-        }
-        Err("stuck".into())
-    }
-
-    fn submit(&mut self, client: usize, step: u64) -> Result<(), String> {
-        if !self.maps[client].has_room() {
-            return Ok(());
-        }
-        // Half of the requests race for a few keys.
-        let range = if self.rng.below(2) == 0 { self.keys.min(2) } else { self.keys };
-        let (number, put) = (self.rng.below(range), self.known.len() as u64);
-        let request = match self.rng.below(10) {
-            0..4 => Request::Get,
-            4..7 => Request::Put(value(number, put)),
-            7..9 => Request::PutIfAbsent(value(number, put)),
-            _ => Request::Remove,
+            // Half of the requests race for a few keys.
+            let range = if below(2) == 0 { keys.min(2) } else { keys };
+            let number = below(range);
+            let request = match below(10) {
+                0..4 => Request::Get,
+                4..7 => Request::Put(value(number, put)),
+                7..9 => Request::PutIfAbsent(value(number, put)),
+                _ => Request::Remove,
+            };
+            known.push(Known { number, writes: request != Request::Get, ..Known::default() });
+            (key(number), request)
         };
-        let writes = request != Request::Get;
-        self.maps[client].submit(Tag(put), &key(number), request).map_err(|e| e.to_string())?;
-        let known =
-            Known { number, writes, started: step, stored: None, is_void: false, superseded: None };
-        self.known.push(known);
-        self.running += 1;
-        Ok(())
+        let history = soak(&mut maps, REQUESTS, &mut |bound| rng.below(bound), draw);
+        (Self { cluster, maps, keys, mode, known, counts: Stats::default() }, history)
     }
 
-    fn poll(&mut self, client: usize, step: u64) -> Result<(), String> {
-        let mut out = [Finished::default(); 2];
-        let ended = self.maps[client].poll_into(&mut out).map_err(|error| error.to_string())?;
-        for end in ended {
-            self.running -= 1;
-            let nth = usize::try_from(end.tag.0).unwrap();
-            match end.result {
-                Ok(outcome) => self.ended(nth, outcome, step)?,
+    fn check(&mut self, history: &[Past<Outcome<Value>>]) -> Result<(), String> {
+        for past in history {
+            self.known[usize::try_from(past.number).unwrap()].begun = past.begun;
+        }
+        for past in history {
+            match past.result {
+                Ok(outcome) => self.ended(past, outcome)?,
                 Err(OperationError::Failed(_)) => self.counts.failed += 1,
                 Err(error) => return Err(error.to_string()),
             }
         }
-        Ok(())
+        self.check_end()
     }
 
-    fn ended(&mut self, nth: usize, outcome: Outcome<Value>, step: u64) -> Result<(), String> {
-        let Known { number, started, writes, .. } = self.known[nth];
+    fn ended(
+        &mut self,
+        past: &Past<Outcome<Value>>,
+        outcome: Outcome<Value>,
+    ) -> Result<(), String> {
+        let nth = usize::try_from(past.number).unwrap();
+        let Known { number, begun, writes, .. } = self.known[nth];
         let written = match outcome {
             Outcome::Hit(found) => {
                 self.counts.hits += 1;
-                return self.check_hit(number, started, found);
+                return self.check_hit(number, past, found);
             }
             Outcome::Miss => {
                 self.counts.misses += 1;
@@ -173,17 +133,22 @@ impl Run {
             return Ok(());
         }
         for older in &mut self.known {
-            if older.number == number && older.stored.is_some_and(|stored| stored < started) {
-                older.superseded.get_or_insert(step);
+            if older.number == number && older.stored.is_some_and(|stored| stored < begun) {
+                older.superseded.get_or_insert(past.ended);
             }
         }
-        self.known[nth].stored = Some(step);
+        self.known[nth].stored = Some(past.ended);
         Ok(())
     }
 
-    fn check_hit(&self, number: u64, started: u64, found: Value) -> Result<(), String> {
+    fn check_hit(
+        &self,
+        number: u64,
+        past: &Past<Outcome<Value>>,
+        found: Value,
+    ) -> Result<(), String> {
         let put = usize::try_from(found[0]).unwrap_or(usize::MAX);
-        let Some(known) = self.known.get(put) else {
+        let Some(known) = self.known.get(put).filter(|known| known.begun <= past.ended) else {
             return Err(format!("{found:?} was never put"));
         };
         if known.number != number || found != value(number, found[0]) {
@@ -193,7 +158,7 @@ impl Run {
         if self.mode == Mode::Unlocked {
             return Ok(());
         }
-        if known.is_void || known.superseded.is_some_and(|superseded| superseded < started) {
+        if known.is_void || known.superseded.is_some_and(|superseded| superseded < past.begun) {
             return Err(format!("the value of request {put} is stale"));
         }
         Ok(())
@@ -224,7 +189,7 @@ impl Run {
             drops: stats.drops + stats.dropped_removes,
             busy: 0,
             dropped_removes: 0,
-            looks: 0,
+            bucket_reads: 0,
             failed_checks: 0,
             lost_claims: 0,
             stolen_claims: 0,
@@ -249,8 +214,8 @@ fn agrees_with_requests_under_all_faults() {
         if seed % 3 == 0 {
             faults.torn_read_ppm = 500_000;
         }
-        let mut run = Run::new(seed, faults, Mode::Claims);
-        assert_eq!(run.run(), Ok(()), "seed {seed}");
+        let (mut run, history) = Run::new(seed, faults, Mode::Claims);
+        assert_eq!(run.check(&history), Ok(()), "seed {seed}");
         for map in &run.maps {
             stats = stats.plus(map.stats());
         }
@@ -293,8 +258,8 @@ fn agrees_with_requests_in_all_modes() {
         let mut stats = Stats::default();
         for seed in seeds(200) {
             let _replay = Replay(seed);
-            let mut run = Run::new(seed, Faults::none(), mode);
-            assert_eq!(run.run(), Ok(()), "seed {seed}, {mode:?}");
+            let (mut run, history) = Run::new(seed, Faults::none(), mode);
+            assert_eq!(run.check(&history), Ok(()), "seed {seed}, {mode:?}");
             for map in &run.maps {
                 assert_eq!(map.held_lock(), None, "seed {seed}, {mode:?}");
                 stats = stats.plus(map.stats());

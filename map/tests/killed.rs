@@ -8,10 +8,10 @@ use std::collections::HashSet;
 use std::time::Instant;
 
 use probeline_exchange::Job;
+use probeline_exchange::testing::{Plan, kill_after, wait_for_kill};
 use probeline_map::{Config, Map, Operation, Stats, Written};
 use probeline_shm::{Builder, Engine};
 use probeline_sim::Rng;
-use probeline_testing::{Plan, kill_after, wait_for_kill};
 use probeline_transport::{Exchange, Owner};
 
 const DIRECT: &str = "killed_clients_of_the_direct_path_make_no_value_wrong";
@@ -30,7 +30,7 @@ type Value = [u64; 13];
 type Client = Map<Engine, Vec<Operation<Key, Value>>, Key, Value>;
 
 fn main() {
-    probeline_testing::run(&[
+    probeline_exchange::testing::run(&[
         (DIRECT, Plan::Run(|| rounds(DIRECT, true))),
         (POSTED, Plan::Run(|| rounds(POSTED, false))),
     ]);
@@ -51,9 +51,9 @@ fn check(number: u64, found: &Value) {
 }
 
 fn rounds(test: &str, direct: bool) {
-    let mut job = probeline_testing::start(test, RANKS);
+    let mut job = probeline_exchange::testing::start(test, RANKS);
     let begin = Instant::now();
-    let seed = probeline_testing::seed_of_job(&mut job);
+    let seed = probeline_exchange::testing::seed_of_job(&mut job);
     let (mut stats, mut claims) = (Stats::default(), 0);
     for nth in 0..ROUNDS {
         let (of_round, left) = round(&mut job, direct, seed.wrapping_add(nth));
@@ -64,7 +64,7 @@ fn rounds(test: &str, direct: bool) {
         println!("{claims} claims of the dead in {:?}: {stats:?}", begin.elapsed());
         assert!(claims > 0, "no victim died with a claim");
     }
-    probeline_testing::succeed(job);
+    probeline_exchange::testing::succeed(job);
 }
 
 /// Returns the counters of this rank, and the number of claims that the victims have left.
@@ -147,7 +147,7 @@ fn step(map: &mut Client, rng: &mut Rng) {
 
 /// Starts a victim, which writes until the timer kills it.
 fn fork(map: &mut Client, mut rng: Rng) -> libc::pid_t {
-    probeline_testing::fork(|| {
+    probeline_exchange::testing::fork(|| {
         let scale = 20_000 << rng.below(7);
         kill_after(scale + rng.below(scale));
         loop {

@@ -1,21 +1,21 @@
 //! The map of one client against a sequential model, its roundtrips, and its limits.
 
-mod common;
-
 use core::future::Future;
 use core::pin::{Pin, pin};
 use core::sync::atomic::Ordering::Relaxed;
 use core::task::{Context, Poll, Waker};
 use std::collections::HashMap;
 
-use common::{AnyMap, Key, ROUNDTRIP_NS, Value, key, on_ranks, on_shm, open, sim, storage, value};
+use crate::common::{
+    AnyMap, Key, ROUNDTRIP_NS, Value, key, on_ranks, on_shm, open, sim, storage, value,
+};
+use probeline_exchange::testing::{AnyEngine, OtherBuild};
 use probeline_map::{
     BatchError, Bytes, CollectiveError, Config, ConfigError, Finished, Map, Mode, OperationError,
     Outcome, Plain, Request, Shared, Stats, Tag, Written,
 };
 use probeline_shm::Builder;
 use probeline_sim::Cluster;
-use probeline_testing::{AnyEngine, OtherBuild};
 use probeline_transport::{Alone, Exchange, Owner, PostError, Transport};
 use proptest::prelude::*;
 
@@ -51,7 +51,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     )
 }
 
-/// What a sequential map of one client may do: it forgets a key when it evicts one, and the model
+/// Steps that a sequential map of one client may take: it forgets a key when it evicts one, and the model
 /// does not know which.
 #[derive(Default)]
 struct Model {
@@ -235,7 +235,7 @@ fn is_the_model(mut map: AnyMap<Key, Value>, steps: Vec<Step>) -> Result<(), Tes
         Stats {
             busy: 0,
             dropped_removes: 0,
-            looks: 0,
+            bucket_reads: 0,
             failed_checks: 0,
             lost_claims: 0,
             given_up: 0,
@@ -611,7 +611,7 @@ fn refuses_bad_configurations() {
     }
     // The lock of the part needs a line.
     let locked = Config { mode: Mode::PartLocks, ..good };
-    let full = ConfigError::Room { what: "buckets_per_owner", found: 100, most: 99, words: 8 };
+    let full = ConfigError::Room { what: "buckets_per_owner", found: 100, max: 99, words: 8 };
     assert_eq!(refused(locked, 2), full);
     assert_eq!(
         refused(good, 3).to_string(),
@@ -621,7 +621,7 @@ fn refuses_bad_configurations() {
     let depth = good.sizes::<u64, u64>(2).with_depth(6);
     let shallow = AnyEngine::new(Builder::new(depth).open(&mut Alone).unwrap());
     let error = Map::<_, _, u64, u64>::new(shallow, good, storage(2)).err();
-    assert_eq!(error, Some(ConfigError::Depth { found: 6, least: 7 }));
+    assert_eq!(error, Some(ConfigError::Depth { found: 6, min: 7 }));
     let large = Map::<_, _, u64, [u64; 100]>::new(engine(), good, storage(2)).err();
     assert_eq!(large, Some(ConfigError::Slot { needed: 104, found: 8 }));
     let mut map = on_shm::<u64, u64>(good, 2);

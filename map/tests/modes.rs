@@ -1,11 +1,9 @@
 //! The modes: their roundtrips, what a lock that nobody releases does, and many writers of one key.
 
-mod common;
-
 use core::time::Duration;
 use std::time::Instant;
 
-use common::{AnyMap, Key, ROUNDTRIP_NS, Value, key, on_ranks, open, sim, try_open, value};
+use crate::common::{AnyMap, Key, ROUNDTRIP_NS, Value, key, on_ranks, open, sim, try_open, value};
 use probeline_map::{Config, Finished, HeldLock, Mode, OperationError, Request, Tag, Written};
 use probeline_sim::Cluster;
 use probeline_transport::{Exchange, Owner};

@@ -1,19 +1,14 @@
 //! Tests that no call allocates after opening: blocking calls, batches, `submit` and `poll_into`,
 //! futures, and the collective calls.
 
-mod common;
-
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Waker};
 
-use common::{AnyMap, Key, Value, key, on_shm, value};
+use crate::common::{AnyMap, Key, Value, key, on_shm, value};
 use probeline_map::{Config, Finished, OperationError, Request, Shared, Tag, Written};
 use probeline_transport::Alone;
-use probeline_transport::conformance::{CountingAllocator, allocations_in};
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
+use probeline_transport::conformance::allocations_in;
 
 /// More keys than buckets, so that some are evicted.
 const KEYS: u64 = 600;

@@ -1,11 +1,9 @@
 //! Read-modify-write of a key, and buckets by their place.
 
-mod common;
-
-use common::{AnyMap, on_shm, open, sim};
+use crate::common::{AnyMap, on_shm, open, sim};
+use probeline_exchange::testing::AnyEngine;
 use probeline_map::{Config, Location, Map, Operation, OperationError, Written};
 use probeline_sim::Cluster;
-use probeline_testing::AnyEngine;
 use probeline_transport::{Local, Owner, PostError, RemoteWord, Segment, Slot, Token, Transport};
 
 fn add(map: &mut AnyMap<u64, u64>, key: u64, addend: u64) -> Written {

@@ -20,16 +20,16 @@ use crate::failure::Result;
 use crate::options::field;
 use crate::run_report::COMMIT;
 #[cfg(any(test, feature = "mpi"))]
-use probeline_results::{gather, gather_values};
+use probeline_programs::{gather, gather_values};
 
 const MAY_DIFFER: &[&str] = &[
-    // `Agreement::of_job` compares the resolved values instead of the options.
+    // `Agreement::from_job` compares the resolved values instead of the options.
     "ranks",
     "transport",
     "table-size",
     // The options in the file are compared, not its name.
     "tuning",
-    // How a rank finds the other ranks.
+    // Rendezvous with the other ranks.
     "rank",
     "rendezvous",
     "exchange",
@@ -37,13 +37,12 @@ const MAY_DIFFER: &[&str] = &[
     "port",
     "allow-remote",
     "secret-file",
-    // How long a rank waits for the other ranks.
+    // Time that a rank waits for the other ranks.
     "rendezvous-timeout",
     "collective-timeout",
-    // Where rank 0 writes, and how much it prints.
+    // Files that rank 0 writes, and the amount that it prints.
     "json",
     "csv",
-    "markdown",
     "out",
     "full",
     "quiet",
@@ -64,7 +63,7 @@ pub(crate) struct Input {
     /// One word that names the input.
     pub(crate) name: &'static str,
     pub(crate) digest: Digest,
-    /// What to do if the input differs; follows "Start all ranks with the same ones, ".
+    /// Advice if the input differs; follows "Start all ranks with the same ones, ".
     pub(crate) advice: String,
 }
 
@@ -75,7 +74,7 @@ pub(crate) struct Agreement {
 }
 
 impl Agreement {
-    pub(crate) fn of_job(args: &JobArgs, inputs: Vec<Input>) -> Self {
+    pub(crate) fn from_job(args: &JobArgs, inputs: Vec<Input>) -> Self {
         let compared = args.options.text(|name| !MAY_DIFFER.contains(&name));
         let mut fields = vec![field(BUILD, build().as_bytes()), compared];
         fields.push(field("--transport", args.transport.name().as_bytes()));
@@ -187,6 +186,7 @@ mod tests {
             "explore" => &["fms:2"],
             "kmers" | "contigs" => &["reads.fa"],
             "bale" => &["histogram"],
+            "dsm" => &["lu"],
             _ => &[],
         }
     }

@@ -13,15 +13,15 @@ pub(crate) struct Digest([u8; DIGEST_BYTES]);
 
 impl Digest {
     pub(crate) fn of(text: &str) -> Self {
-        Self::of_all(&[text], [])
+        Self::from_all(&[text], [])
     }
 
     /// Returns the digest of a list of numbers. `what` separates lists of different kinds.
-    pub(crate) fn of_numbers(what: &str, numbers: impl IntoIterator<Item = u64>) -> Self {
-        Self::of_all(&[what], numbers)
+    pub(crate) fn from_list(what: &str, numbers: impl IntoIterator<Item = u64>) -> Self {
+        Self::from_all(&[what], numbers)
     }
 
-    fn of_all(texts: &[&str], numbers: impl IntoIterator<Item = u64>) -> Self {
+    fn from_all(texts: &[&str], numbers: impl IntoIterator<Item = u64>) -> Self {
         let mut hash = Sha256::new();
         for text in texts {
             // Lengths come first, so that different lists give different input.
@@ -53,12 +53,12 @@ mod tests {
     /// Expected: `printf '\3\0\0\0\0\0\0\0net\7\0\0\0\0\0\0\0' | sha256sum`.
     #[test]
     fn a_digest_is_the_sha_256_of_its_bytes() {
-        assert_eq!(Digest::of_numbers("net", [7]).to_string(), "928146e514805714abecf91a7deadc43");
+        assert_eq!(Digest::from_list("net", [7]).to_string(), "928146e514805714abecf91a7deadc43");
     }
 
     #[test]
     fn the_boundaries_of_texts_change_the_digest() {
-        let both = |one, two| Digest::of_all(&[one, two], []);
+        let both = |one, two| Digest::from_all(&[one, two], []);
         assert_ne!(both("ab", "c"), both("a", "bc"));
         assert_ne!(Digest::of("a"), Digest::of("b"));
     }

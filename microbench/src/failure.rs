@@ -61,6 +61,11 @@ impl Failure {
         Self { message: format!("{}, {condition}", self.message), ..self }
     }
 
+    /// Says whether a rank was lost.
+    pub(crate) fn with_loss(self, loss: bool) -> Self {
+        Self { loss, ..self }
+    }
+
     /// Marks a failure that every rank has, so that only one of them prints it.
     pub(crate) fn everywhere(self) -> Self {
         Self { everywhere: true, ..self }

@@ -1,18 +1,18 @@
 //! The doctor's findings on the machine of rank 0 for the report of a job.
 
-use probeline_doctor::{ANSWER, Doctor, Finding, Questions, Survey, Trial, survey};
+use probeline_doctor::{ANSWER, Doctor, Finding, Query, Survey, Trial, survey};
 
 /// Examines this machine without its devices: only reads files.
-pub(crate) fn of_machine() -> Vec<Finding> {
+pub(crate) fn examine_machine() -> Vec<Finding> {
     Doctor::new("/").machine()
 }
 
 /// Examines a device on which engines were opened. Each engine has tested the device's atomics.
 ///
 /// Ranks call this after they have left the job, because a device that hangs takes up to [`ANSWER`].
-pub(crate) fn of_device(name: String) -> Vec<Finding> {
-    let questions = Questions { device: Some(name), trial: false };
-    let surveyed = survey(probeline::verbs::Library::load, &questions, ANSWER);
+pub(crate) fn examine_device(name: String) -> Vec<Finding> {
+    let options = Query { device: Some(name), trial: false };
+    let surveyed = survey(probeline::verbs::Library::load, &options, ANSWER);
     let Survey::Devices(mut devices) = surveyed else { return Vec::new() };
     for facts in devices.iter_mut().filter_map(|device| device.facts.as_mut().ok()) {
         facts.trial = Trial::Passed;

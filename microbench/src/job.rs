@@ -6,6 +6,7 @@ use probeline::exchange::{Job, Limits, Options, Rendezvous, Secret, Start};
 use probeline::pin::{Affinity, MemoryPolicy, NodeId};
 use probeline::transport::{Completion, Exchange, Owner, Sizes, Token, Transport};
 use probeline_doctor::Finding;
+use probeline_programs::Timed;
 
 use crate::agreement::{Agreement, Input};
 use crate::cli::{ExchangeName, JobArgs, TransportName};
@@ -16,7 +17,6 @@ use crate::findings;
 use crate::pinning::pin_rank;
 use crate::progress::waiting;
 use crate::terminal;
-use crate::timed::Timed;
 use crate::two_nodes;
 
 /// The longest wait for child processes to exit after the last barrier, when no work is left.
@@ -48,6 +48,11 @@ pub(crate) trait Scenario: Sync {
         Duration::ZERO
     }
 
+    /// Returns whether the simulator orders an atomic after the WRITEs before it, as RC queue pairs do.
+    fn orders_atomics(&self) -> bool {
+        false
+    }
+
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output>;
 
     /// Runs in a job. Without `open` it has one engine.
@@ -58,6 +63,33 @@ pub(crate) trait Scenario: Sync {
         exchange: &mut dyn Exchange,
     ) -> Result<Self::Output> {
         self.run(engine, exchange)
+    }
+}
+
+/// Work on one engine of these sizes, whatever its transport.
+pub(crate) struct Work<W> {
+    pub(crate) sizes: Sizes,
+    /// As [`Scenario::orders_atomics`].
+    pub(crate) orders_atomics: bool,
+    pub(crate) run: W,
+}
+
+impl<O: Send, W> Scenario for Work<W>
+where
+    W: Fn(&mut dyn Timed, &mut dyn Exchange) -> Result<O> + Sync,
+{
+    type Output = O;
+
+    fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+
+    fn orders_atomics(&self) -> bool {
+        self.orders_atomics
+    }
+
+    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<O> {
+        (self.run)(engine, exchange)
     }
 }
 
@@ -83,6 +115,8 @@ pub(crate) fn run<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Option<En
         }
         #[cfg(feature = "mpi")]
         TransportName::Mpi => run_mpi(args, scenario),
+        #[cfg(not(feature = "mpi"))]
+        TransportName::Mpi => Err(JobArgs::no_mpi()),
         TransportName::Sim => run_sim(args, scenario).map(Some),
     }
 }
@@ -156,7 +190,7 @@ fn run_on_machines<S: Scenario, E: Timed>(
     if me != Owner(0) {
         return Ok(None);
     }
-    let doctor = device(&engine).map(findings::of_device).unwrap_or_default();
+    let doctor = device(&engine).map(findings::examine_device).unwrap_or_default();
     Ok(Some(Ended { output, transport, doctor }))
 }
 
@@ -196,7 +230,7 @@ pub(crate) fn join(
     let given = meeting.secret_file.as_ref().map(Secret::from_file).transpose()?;
     let first = args.nodes.two_nodes.as_deref() == Some("");
     let limit_s = meeting.rendezvous_timeout.unwrap_or(if first { FOR_A_PERSON_S } else { MEET_S });
-    let agreement = Agreement::of_job(args, inputs);
+    let agreement = Agreement::from_job(args, inputs);
     let parameters = agreement.text().to_owned();
     let limits = Limits {
         rendezvous: Duration::from_secs(limit_s),
@@ -258,14 +292,10 @@ fn run_sim<S: Scenario>(args: &JobArgs, scenario: &S) -> Result<Ended<S::Output>
     }
     let sizes = scenario.sizes();
     let config = probeline::sim::Config {
-        owners: args.ranks,
-        window_words: sizes.window_words,
-        slots: sizes.slots,
-        slot_words: sizes.slot_words,
-        depth: sizes.depth,
         seed: args.seed,
         model: args.sim.model(args.ranks)?,
-        ..probeline::sim::Config::default()
+        write_then_atomic: scenario.orders_atomics(),
+        ..probeline::sim::Config::new(args.ranks, sizes)
     };
     let cluster = probeline::sim::Cluster::new(config)?;
     let outputs =

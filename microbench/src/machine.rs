@@ -1,10 +1,8 @@
 //! The facts about this machine that determine latencies, as far as they can be read.
 
-use std::fs;
-use std::path::Path;
-
 use probeline::exchange::host_name;
 use probeline::pin::Topology;
+use probeline_doctor::Root;
 use serde::Serialize;
 
 use crate::size::Size;
@@ -27,25 +25,26 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn look() -> Self {
-        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let thp = "/sys/kernel/mm/transparent_hugepage";
+    pub(crate) fn examine() -> Self {
+        let root = Root::new("/");
+        let cpus = "sys/devices/system/cpu";
+        let line = |path: &str| root.text(path).ok();
+        let chosen =
+            |setting| root.chosen(&format!("sys/kernel/mm/transparent_hugepage/{setting}")).ok();
+        let free_pages = "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
         Self {
             host: host_name(),
-            cpu: field(&cpuinfo, "model name").map(str::to_owned),
-            cpus_online: line("/sys/devices/system/cpu/online"),
-            last_level_cache_kib: last_level_kib(&caches("/sys/devices/system/cpu/cpu0/cache")),
-            memory_mib: kib(&meminfo, "MemTotal").map(|kib| kib / 1024),
-            kernel: line("/proc/sys/kernel/osrelease"),
-            governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-            transparent_huge_pages: chosen(&format!("{thp}/enabled")),
-            shmem_huge_pages: chosen(&format!("{thp}/shmem_enabled")),
-            huge_pages_2mib_free: line("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
-                .and_then(|count| count.parse().ok()),
-            virtual_machine: field(&cpuinfo, "flags")
-                .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
-            load_average: line("/proc/loadavg")
+            cpu: root.field("proc/cpuinfo", "model name").ok(),
+            cpus_online: line(&format!("{cpus}/online")),
+            last_level_cache_kib: last_level_kib(&caches(&root, &format!("{cpus}/cpu0/cache"))),
+            memory_mib: root.memory("MemTotal").ok().map(|bytes| bytes >> 20),
+            kernel: line("proc/sys/kernel/osrelease"),
+            governor: line(&format!("{cpus}/cpu0/cpufreq/scaling_governor")),
+            transparent_huge_pages: chosen("enabled"),
+            shmem_huge_pages: chosen("shmem_enabled"),
+            huge_pages_2mib_free: root.number(free_pages).ok(),
+            virtual_machine: root.is_virtual(),
+            load_average: line("proc/loadavg")
                 .and_then(|load| load.split(' ').next().map(str::to_owned)),
         }
     }
@@ -93,19 +92,9 @@ impl Machine {
 /// Returns the bytes that the tables of several ranks can use: available memory and free huge pages,
 /// which the kernel does not count as available.
 pub(crate) fn memory_available() -> Option<u64> {
-    Some(probeline::pin::memory_available()? + huge_pages_free())
-}
-
-/// Returns the bytes of available memory, or those of free huge pages if they are more.
-pub(crate) fn largest_pool() -> Option<u64> {
-    Some(probeline::pin::memory_available()?.max(huge_pages_free()))
-}
-
-fn huge_pages_free() -> u64 {
-    let topology = Topology::from_sysfs("/sys".as_ref()).ok();
-    let nodes = topology.iter().flat_map(Topology::nodes);
-    let pools = nodes.flat_map(|node| &node.huge_pages);
-    pools.map(|pool| pool.free * pool.page_bytes).sum()
+    let topology = Topology::from_sysfs("/sys".as_ref());
+    let huge = topology.map_or(0, |topology| topology.huge_bytes_free());
+    Some(probeline::pin::memory_available()? + huge)
 }
 
 /// Returns the memory that a table can use, for people, if it is less than `bytes`.
@@ -114,17 +103,12 @@ pub(crate) fn less_than(bytes: u64) -> Option<String> {
     Some(Size(available).rounded())
 }
 
-fn line(path: &str) -> Option<String> {
-    Some(fs::read_to_string(path).ok()?.trim().to_owned())
-}
-
 /// Returns level and size of the caches in a folder of sysfs (kernel documentation:
 /// Documentation/ABI/testing/sysfs-devices-system-cpu).
-fn caches(folder: &str) -> Vec<(String, String)> {
-    let Ok(folder) = fs::read_dir(folder) else { return Vec::new() };
-    let of = |index: &Path, name: &str| fs::read_to_string(index.join(name)).ok();
-    let cache = |index: &Path| Some((of(index, "level")?, of(index, "size")?));
-    folder.flatten().filter_map(|index| cache(&index.path())).collect()
+fn caches(root: &Root, folder: &str) -> Vec<(String, String)> {
+    let fact = |index: &str, name: &str| root.text(&format!("{folder}/{index}/{name}")).ok();
+    let cache = |index: &String| Some((fact(index, "level")?, fact(index, "size")?));
+    root.names(folder).iter().filter_map(cache).collect()
 }
 
 fn last_level_kib(caches: &[(String, String)]) -> Option<u64> {
@@ -133,22 +117,6 @@ fn last_level_kib(caches: &[(String, String)]) -> Option<u64> {
         Some((level, size.trim().strip_suffix('K')?.parse().ok()?))
     });
     numbers.max().map(|(_, kib)| kib)
-}
-
-/// Returns the bracketed word of a sysfs choice such as `always [madvise] never`.
-fn chosen(path: &str) -> Option<String> {
-    let choice = line(path)?;
-    let (_, rest) = choice.split_once('[')?;
-    Some(rest.split_once(']')?.0.to_owned())
-}
-
-fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    let line = text.lines().find(|line| line.starts_with(name))?;
-    Some(line.split_once(':')?.1.trim())
-}
-
-fn kib(text: &str, name: &str) -> Option<u64> {
-    field(text, name)?.split(' ').next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -163,6 +131,6 @@ mod tests {
         found[1].1 = "480M\n".to_owned();
         assert_eq!(last_level_kib(&found), Some(2048), "the kernel writes K alone");
         assert_eq!(last_level_kib(&[]), None);
-        assert_eq!(caches("/nonexistent"), []);
+        assert_eq!(caches(&Root::new("/"), "nonexistent"), []);
     }
 }

@@ -10,8 +10,9 @@ mod findings;
 mod interrupt;
 mod job;
 mod keys;
-mod latency;
 mod machine;
+mod memory;
+mod meter;
 #[cfg(feature = "mpi")]
 mod mpi_job;
 mod note;
@@ -26,7 +27,6 @@ mod series;
 mod size;
 mod table;
 mod terminal;
-mod timed;
 mod tuning_file;
 mod two_nodes;
 mod units;
@@ -40,13 +40,14 @@ use cli::{GlobalArgs, JobArgs};
 use failure::Result;
 use options::Options;
 use scenario::{
-    bale, bench_map, compare, completions, contigs, doctor, explore, isx, kmers,
+    bale, bench_map, compare, completions, contigs, doctor, dsm, explore, isx, kmers,
     latency as bench_latency, limits, report as page, roundtrips, simulate, surrogate, throughput,
     topology, tune,
 };
 use tuning_file::TuningFile;
 
-/// A hash table spread over the memory of many processes, reached with one-sided operations only.
+/// Distributed data structures over one-sided RDMA: measure them, count k-mers, find unitigs, explore Petri
+/// nets, sort.
 #[derive(Parser)]
 #[command(name = "probeline", version, about, bin_name = "probeline", after_help = failure::STATUS_HELP)]
 struct Cli {
@@ -74,6 +75,7 @@ enum Command {
     /// Compare the latency and the throughput over all available transports, by turns
     Compare(compare::CompareArgs),
     /// Explore the states of a Petri net, with the table as the set of visited states
+    #[command(mut_arg("seed", |option| option.help("Seed of the simulator")))]
     Explore(explore::ExploreArgs),
     /// Find the unitigs of FASTA and FASTQ files, the paths without branches between their k-mers
     #[command(mut_arg("tuning", without_a_table), mut_arg("seed", without_a_table))]
@@ -87,6 +89,10 @@ enum Command {
     /// Run an irregular kernel of the benchmark suite bale
     #[command(mut_arg("tuning", without_a_table), mut_arg("table_size_asked", without_a_table))]
     Bale(bale::BaleArgs),
+    /// Run a program on shared memory by pages, beside the same program on one rank
+    #[command(mut_arg("tuning", without_a_table), mut_arg("table_size_asked", without_a_table))]
+    #[command(mut_arg("seed", without_a_table))]
+    Dsm(dsm::DsmArgs),
     /// Simulate reactive transport, with the map as a cache of its chemistry
     #[command(mut_arg("tuning", without_a_table))]
     Surrogate(surrogate::SurrogateArgs),
@@ -122,13 +128,18 @@ fn main() -> ExitCode {
     }
 }
 
+/// Returns all commands with their options, and with examples in their help.
+fn definition() -> clap::Command {
+    cli::help::with_short_help(Cli::command())
+}
+
 /// Returns the command with its options, including those that a tuning sets.
 fn command() -> Result<Command> {
     let arguments: Vec<_> = std::env::args_os().collect();
-    let mut definition = Cli::command();
+    let mut definition = self::definition();
     let mut matches = parse(&mut definition, &arguments);
     let tuning_file =
-        tuning_file::with_defaults(Cli::command(), &matches)?.map(|(tunable, file)| {
+        tuning_file::with_defaults(self::definition(), &matches)?.map(|(tunable, file)| {
             definition = tunable;
             matches = parse(&mut definition, &arguments);
             file
@@ -172,6 +183,7 @@ impl Command {
             Self::Contigs(args) => Some(&mut args.job),
             Self::Kmers(args) => Some(&mut args.job),
             Self::Surrogate(args) => Some(&mut args.job),
+            Self::Dsm(args) => Some(&mut args.job),
             Self::Isx(args) => Some(&mut args.job),
             Self::Bale(args) => Some(&mut args.job),
             Self::Tune(args) => Some(&mut args.job),
@@ -203,6 +215,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Contigs(args) => contigs::run(args),
         Command::Kmers(args) => kmers::run(args),
         Command::Surrogate(args) => surrogate::run(args),
+        Command::Dsm(args) => dsm::run(args),
         Command::Isx(args) => isx::run(args),
         Command::Bale(args) => bale::run(args),
         Command::Simulate(args) => simulate::run(args),
@@ -210,7 +223,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Report(args) => page::run(&args),
         Command::Topology(args) => topology::run(&args),
         Command::Doctor(args) => return doctor::run(&args),
-        Command::Completions(args) => completions::run(args, &Cli::command()),
+        Command::Completions(args) => completions::run(args, &definition()),
     };
     done.map(|()| ExitCode::SUCCESS)
 }

@@ -19,7 +19,7 @@ pub(crate) fn join(
     let limit = args.meeting.collective_limit() + longest_alone;
     let world = World::init(limit)?;
     let mut members = world.members()?;
-    Agreement::of_job(args, inputs).compare(&mut members)?;
+    Agreement::from_job(args, inputs).compare(&mut members)?;
     // Checked after the comparison of options, so that either all ranks fail or none.
     same_ranks(args.ranks, members.owners(), &library_version())?;
     Ok((world, members))

@@ -8,7 +8,6 @@ use probeline::transport::Exchange;
 
 use crate::failure::Result;
 use crate::terminal;
-use probeline_results::gather;
 
 const LABEL: &str = "note";
 
@@ -40,8 +39,8 @@ pub(crate) fn say_once(
 
 /// Returns the first rank for which this is `true`. All ranks call this.
 pub(crate) fn first_rank(mine: bool, exchange: &mut dyn Exchange) -> Result<Option<u32>> {
-    let all = gather(exchange, [u64::from(mine)])?;
-    Ok((0..).zip(all).find(|(_, [is])| *is != 0).map(|(rank, _)| rank))
+    let me = if mine { exchange.me().0.into() } else { u64::MAX };
+    Ok(u32::try_from(exchange.min(me)?).ok())
 }
 
 /// Prints what `rank` lacks, unless this process has printed it already.

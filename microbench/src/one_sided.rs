@@ -3,9 +3,9 @@
 use core::hint::black_box;
 
 use probeline::transport::{Completion, Local, Segment, Slot, Token};
+use probeline_programs::Timed;
 
 use crate::failure::Result;
-use crate::timed::Timed;
 
 /// Reads into a slot and waits for it; returns the first word.
 pub(crate) fn read<T: Timed>(engine: &mut T, from: Segment, slot: Slot) -> Result<u64> {

@@ -41,18 +41,6 @@ impl OutputFile {
         Ok(self.file.insert(file.map_err(refused)?))
     }
 
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        let place = |file: &Self| {
-            let known = file.file.as_ref()?.metadata().ok()?;
-            known.is_file().then(|| (known.dev(), known.ino()))
-        };
-        place(self).is_some_and(|one| place(other) == Some(one))
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Truncates the file and returns a writer, which the caller flushes.
     fn emptied(&mut self) -> Result<BufWriter<&File>> {
         let file = match self.file {
@@ -69,6 +57,38 @@ impl OutputFile {
         file.write_all(text.as_bytes())?;
         Ok(file.flush()?)
     }
+}
+
+/// Refuses an output that is also an input or another output. Several outputs may go to one device.
+pub(crate) fn check_distinct<'p>(
+    inputs: &[PathBuf],
+    outputs: impl IntoIterator<Item = (&'p str, &'p Option<PathBuf>)>,
+) -> Result<()> {
+    let place = |path: &Path| {
+        let known = path.metadata().ok()?;
+        known.is_file().then(|| (known.dev(), known.ino()))
+    };
+    let inputs: Vec<_> = inputs.iter().filter_map(|path| place(path)).collect();
+    let mut earlier: Vec<&Path> = Vec::new();
+    for (option, path) in outputs {
+        let is_device = |path: &Path| path.exists() && !path.is_file();
+        let Some(path) = path.as_deref().filter(|path| !is_device(path)) else { continue };
+        let is_same = |other: &&Path| {
+            *other == path || place(other).is_some_and(|at| place(path) == Some(at))
+        };
+        let what = match place(path) {
+            Some(place) if inputs.contains(&place) => "an input",
+            _ if earlier.iter().any(is_same) => "another output",
+            _ => "",
+        };
+        if !what.is_empty() {
+            let path = path.display();
+            let text = format!("{option} {path} is also {what}: give another file");
+            return Err(Failure::usage(text));
+        }
+        earlier.push(path);
+    }
+    Ok(())
 }
 
 impl Drop for OutputFile {

@@ -11,7 +11,7 @@ use probeline::transport::Exchange;
 use crate::cli::PlaceArgs;
 use crate::failure::{Failure, Result};
 use crate::note::{self, Missing};
-use probeline_results::gather;
+use probeline_programs::gather;
 
 const UNPINNED: u64 = u64::MAX;
 
@@ -72,7 +72,7 @@ pub(crate) fn topology(allowed: &CpuSet) -> (Topology, Option<String>) {
     let why = format!(
         "{why}; containers often hide it. Continuing as if every CPU were its own core, without NUMA nodes."
     );
-    (Topology::of_cpus(allowed), Some(why))
+    (Topology::from_cpus(allowed), Some(why))
 }
 
 fn shared(topology: &Topology, allowed: &CpuSet) -> CpuSet {
@@ -144,13 +144,6 @@ fn among_sharers(
     let before = sharers.clone().filter(|(rank, _)| *rank < exchange.me().0).count();
     // At most as many as there are ranks, which is a u32.
     Ok((u32::try_from(before)?, u32::try_from(sharers.count())?))
-}
-
-/// Returns the number of machines on which the ranks run. Machines that cannot be identified count
-/// as one. All ranks call this.
-pub(crate) fn machines(exchange: &mut dyn Exchange) -> Result<usize> {
-    let all = gather(exchange, [hash(&machine_id().unwrap_or_default())])?;
-    Ok(all.into_iter().collect::<BTreeSet<_>>().len())
 }
 
 fn hash(text: &str) -> u64 {
@@ -232,7 +225,7 @@ mod tests {
 
     #[test]
     fn ranks_that_are_not_pinned_have_no_cpu() {
-        let topology = Topology::of_cpus(&"0-1".parse().unwrap());
+        let topology = Topology::from_cpus(&"0-1".parse().unwrap());
         let said = |all: &[[u64; 3]]| describe(&topology, 7, all);
         assert_eq!(said(&[[7, 0, 0], [7, UNPINNED, 0]]), "ranks pinned to CPU/node 0/0 -");
         assert_eq!(said(&[[7, UNPINNED, 0], [7, UNPINNED, 0]]), "ranks are not pinned");

@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::terminal;
 
-/// How long a command may print nothing before the line is drawn.
+/// Time that a command may print nothing before the line is drawn.
 const QUIET_FOR: Duration = Duration::from_secs(2);
 /// Time between two drawings while nothing is measured.
 const REDRAW: Duration = Duration::from_secs(1);
@@ -39,17 +39,7 @@ fn is_due(elapsed: Duration, expected: Duration) -> bool {
 /// Executes `work`, which measures nothing. If it takes long, the line shows `doing` and the time
 /// since its start. `shown` must be true on one rank only.
 pub(crate) fn waiting<R>(doing: &str, shown: bool, work: impl FnOnce() -> R) -> R {
-    if !is_shown(shown) {
-        return work();
-    }
-    let bar = bar(None, Duration::ZERO);
-    let draw = || {
-        bar.set_message(probeline_results::printable::line(doing).into_owned());
-        bar.tick();
-    };
-    let result = redrawing(draw, work);
-    bar.finish_and_clear();
-    result
+    Progress::new(None, shown).during(0, doing, work)
 }
 
 /// Executes `work` while a thread draws: first when the command has printed nothing for
@@ -118,7 +108,7 @@ impl Progress {
             _ => doing.to_owned(),
         };
         let bar = self.bar();
-        bar.set_message(probeline_results::printable::line(&message).into_owned());
+        bar.set_message(probeline_report::results::printable::line(&message).into_owned());
         bar.set_position(done);
         match expected {
             // indicatif skips a drawing soon after another one, and no thread would repeat it.

@@ -1,19 +1,19 @@
-//! Prints the results of a command as a table, and writes them as JSON, CSV and Markdown.
+//! Prints the results of a command as a table, and writes them as JSON and CSV.
 
 use std::io;
 
-use comfy_table::presets::{ASCII_MARKDOWN, NOTHING};
-use comfy_table::{CellAlignment, Table, TableStyle};
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
 use probeline_doctor::Finding;
-use probeline_results::{Note, Row, SCHEMA, printable};
+use probeline_report::results::{Note, Row, SCHEMA, printable};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::cli::{JobArgs, OutputArgs};
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::findings;
 use crate::machine::Machine;
-use crate::output_file::OutputFile;
+use crate::output_file::{OutputFile, check_distinct};
 use crate::size::Size;
 use crate::terminal;
 use crate::tuning_file::TuningFile;
@@ -23,11 +23,19 @@ const WIDTH: usize = 100;
 /// Parameters that the line about the transport, or another parameter, contains already.
 const OMITTED: [&str; 3] = ["transport", "ranks", "buckets_per_rank"];
 /// The page that explains the output. Its sections have the names of the commands.
-const PAGE: &str = "docs/reading-the-output.md";
+const PAGE: &str = "docs/output.md";
 
 /// The output of `git describe`, which the build takes from an environment variable. Builds without
 /// it are reproducible.
 pub(crate) const COMMIT: Option<&str> = option_env!("PROBELINE_COMMIT");
+
+/// Returns fields of a value with their names, for [`RunReport::parameters`].
+macro_rules! fields {
+    ($of:expr; $($field:ident),*) => {
+        [$((stringify!($field), serde_json::Value::from($of.$field))),*]
+    };
+}
+pub(crate) use fields;
 
 #[derive(Serialize)]
 pub(crate) struct RunReport<R: Row> {
@@ -70,13 +78,13 @@ impl<R: Row> RunReport<R> {
             commit: COMMIT.filter(|commit| !commit.is_empty()),
             summary: Vec::new(),
             parameters: Vec::new(),
-            machine: Machine::look(),
-            doctor: findings::of_machine(),
+            machine: Machine::examine(),
+            doctor: findings::examine_machine(),
             transport: Vec::new(),
             columns: Vec::new(),
             candidates: Vec::new(),
             rows: Vec::new(),
-            notes: Vec::new(),
+            notes: R::notes(),
         }
     }
 
@@ -89,13 +97,21 @@ impl<R: Row> RunReport<R> {
         }
     }
 
-    pub(crate) fn parameters(&mut self, all: Vec<(&'static str, String)>) {
+    pub(crate) fn parameters(
+        &mut self,
+        all: impl IntoIterator<Item = (&'static str, impl Into<Value>)>,
+    ) {
         all.into_iter().for_each(|(name, value)| self.parameter(name, value));
     }
 
     pub(crate) fn job(&mut self, job: &JobArgs) {
         self.parameter("transport", job.transport.name());
         self.sizes(job);
+    }
+
+    /// Adds notes to those of the columns.
+    pub(crate) fn note(&mut self, notes: impl IntoIterator<Item: Into<Note>>) {
+        self.notes.extend(notes.into_iter().map(Into::into));
     }
 
     /// Adds the parameters of a job over any transport.
@@ -129,7 +145,7 @@ impl<R: Row> RunReport<R> {
         let mut out = terminal::stdout();
         let (head, lines) = if full { R::full(&self.rows) } else { R::brief(&self.rows) };
         let notes = self.notes_for(&head, full);
-        let table = if head.is_empty() { Vec::new() } else { table(NOTHING, head, lines, plain) };
+        let table = if head.is_empty() { Vec::new() } else { table(head, lines) };
         let facts = if full { self.about() } else { self.facts() };
         let mut blocks = vec![&self.summary, &facts, &table, &notes];
         blocks.retain(|block| !block.is_empty());
@@ -188,25 +204,6 @@ impl<R: Row> RunReport<R> {
         ]
         .concat()
     }
-
-    fn markdown(&self) -> String {
-        let list = |lines: &[String]| -> String {
-            lines.iter().map(|line| format!("- {}\n", markdown_escaped(line))).collect()
-        };
-        let notes: Vec<_> = self.notes.iter().map(Note::to_string).collect();
-        let notes = if notes.is_empty() { String::new() } else { format!("\n{}", list(&notes)) };
-        let summary = if self.summary.is_empty() {
-            String::new()
-        } else {
-            // A code block keeps the columns aligned.
-            let lines: Vec<_> = self.summary.iter().map(|line| plain(line)).collect();
-            format!("```text\n{}\n```\n\n", lines.join("\n"))
-        };
-        let (head, lines) = R::full(&self.rows);
-        let table = table(ASCII_MARKDOWN, head, lines, markdown_escaped).join("\n");
-        let command = self.command;
-        format!("# `probeline {command}`\n\n{summary}{}\n{table}\n{notes}", list(&self.about()))
-    }
 }
 
 fn parameter((name, value): &(&'static str, Value)) -> String {
@@ -226,19 +223,16 @@ fn short(given: &(&'static str, Value)) -> String {
 
 /// Formats lines with aligned columns: the first column to the left, the others to the right.
 pub(crate) fn aligned(head: &[&str], lines: Vec<Vec<String>>) -> Vec<String> {
-    table(NOTHING, head.iter().map(|&name| name.to_owned()).collect(), lines, plain)
+    table(head.iter().map(|&name| name.to_owned()).collect(), lines)
 }
 
-/// Formats a table. `escaped` is applied to each cell before the widths are computed.
-fn table(
-    style: TableStyle,
-    head: Vec<String>,
-    lines: Vec<Vec<String>>,
-    escaped: impl Fn(&str) -> String,
-) -> Vec<String> {
-    let cells = |line: Vec<String>| line.iter().map(|cell| escaped(cell)).collect::<Vec<_>>();
+/// Formats a table, whose cells become safe for a terminal before the widths are computed.
+fn table(head: Vec<String>, lines: Vec<Vec<String>>) -> Vec<String> {
+    let cells = |line: Vec<String>| -> Vec<String> {
+        line.iter().map(|cell| printable::line(cell).into_owned()).collect()
+    };
     let mut table = Table::new();
-    table.load_style(style).set_header(cells(head));
+    table.load_style(NOTHING).set_header(cells(head));
     for line in lines {
         table.add_row(cells(line));
     }
@@ -246,24 +240,6 @@ fn table(
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.trim_fmt().lines().map(str::to_owned).collect()
-}
-
-/// Returns the text as one line that is safe for a terminal.
-fn plain(text: &str) -> String {
-    printable::line(text).into_owned()
-}
-
-/// Returns the text as one line that cannot start HTML, a link, a picture or another cell.
-/// Backquotes still quote code.
-fn markdown_escaped(text: &str) -> String {
-    let mut escaped = String::new();
-    for c in printable::line(text).chars() {
-        if matches!(c, '\\' | '|' | '<' | '&' | '[') {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
 }
 
 fn without_asides(line: &str) -> String {
@@ -295,13 +271,13 @@ fn cut(line: &str) -> String {
     format!("{}{MARK}", whole.trim_end_matches([',', ';']))
 }
 
-/// Returns at most `most` of `all`, evenly spread, including the first and the last.
-pub(crate) fn some_of<T: Copy>(all: &[T], most: usize) -> Vec<T> {
-    if all.len() <= most {
+/// Returns at most `max` of `all`, evenly spread, including the first and the last.
+pub(crate) fn some_of<T: Copy>(all: &[T], max: usize) -> Vec<T> {
+    if all.len() <= max {
         return all.to_vec();
     }
     let last = all.len() - 1;
-    (0..most).map(|nth| all[nth * last / (most - 1).max(1)]).collect()
+    (0..max).map(|nth| all[nth * last / (max - 1).max(1)]).collect()
 }
 
 pub(crate) struct Files {
@@ -315,24 +291,17 @@ impl Files {
         Self::of(args, true)
     }
 
-    pub(crate) fn of_job(args: &JobArgs) -> Result<Self> {
+    pub(crate) fn from_job(args: &JobArgs) -> Result<Self> {
         Self::of(&args.output, args.reports())
     }
 
     /// Opens the files. Refuses one path for two formats: the second would overwrite the first.
     fn of(args: &OutputArgs, writes: bool) -> Result<Self> {
-        let paths = [("--json", &args.json), ("--csv", &args.csv), ("--markdown", &args.markdown)];
-        let mut all: Vec<(&str, OutputFile)> = Vec::new();
-        for (option, path) in paths {
+        check_distinct(&[], args.files())?;
+        let mut all = Vec::new();
+        for (option, path) in args.files() {
             let Some(path) = path else { continue };
-            let file = OutputFile::of(path, writes)?;
-            if let Some((other, same)) = all.iter().find(|(_, other)| file.is(other)) {
-                let path = same.path().display();
-                return Err(Failure::usage(format!(
-                    "{other} and {option} both name {path}: give each its own file"
-                )));
-            }
-            all.push((option, file));
+            all.push((option, OutputFile::of(path, writes)?));
         }
         Ok(Self { all, full: args.full })
     }
@@ -340,9 +309,10 @@ impl Files {
     pub(crate) fn write<R: Row>(self, report: &RunReport<R>) -> Result<()> {
         for (option, mut file) in self.all {
             file.write(&match option {
-                "--json" => printable::json(&(serde_json::to_string_pretty(report)? + "\n")).into(),
-                "--csv" => printable::lines(&probeline_results::csv(&report.rows)?).into(),
-                _ => report.markdown(),
+                "--json" => {
+                    printable::json(&(serde_json::to_string_pretty(report)? + "\n")).into_owned()
+                }
+                _ => printable::lines(&probeline_report::results::csv(&report.rows)?).into_owned(),
             })?;
         }
         Ok(())
@@ -351,19 +321,17 @@ impl Files {
 
 #[cfg(test)]
 mod tests {
-    use probeline_results::format::text;
+    use probeline_report::results::format::text;
 
     use super::*;
 
-    probeline_results::row! {
+    probeline_report::results::row! {
         struct Three {
             one: u32 => ("one", text),
             two: u32 => ("two", text),
             three: u32 => ("three", text),
         }
     }
-
-    impl Row for Three {}
 
     #[test]
     fn notes_are_those_of_printed_columns() {
@@ -382,7 +350,7 @@ mod tests {
         };
         let printed = of(&["two"]);
         assert_eq!(printed[..2], ["one, two: both.", "one: this text names no column."]);
-        assert!(printed[2].starts_with("more: docs/reading-the-output.md, section test; --full"));
+        assert!(printed[2].starts_with("more: docs/output.md, section test; --full"));
         assert_eq!(of(&["one", "two", "three"])[..3], texts);
         assert_eq!(of(&[])[..1], texts[2..]);
     }
@@ -411,20 +379,5 @@ mod tests {
         assert_eq!(some_of(&[1, 2, 3], 3), [1, 2, 3]);
         assert_eq!(some_of(&[1, 2, 3, 4, 5, 6, 7], 4), [1, 3, 5, 7]);
         assert_eq!(some_of(&[1, 2, 3], 1), [1]);
-    }
-
-    #[test]
-    fn escaped_text_stays_in_its_cell() {
-        for (name, expected) in [
-            ("fms:2", "fms:2"),
-            ("a | b", r"a \| b"),
-            ("a\nb", r"a\\u{a}b"),
-            ("<img src=x>", r"\<img src=x>"),
-            ("![x](http://e)", r"!\[x](http://e)"),
-            ("&lt;", r"\&lt;"),
-            ("`--csv`", "`--csv`"),
-        ] {
-            assert_eq!(markdown_escaped(name), expected);
-        }
     }
 }

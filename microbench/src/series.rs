@@ -1,12 +1,12 @@
 //! Runs of operations by all ranks at once, and their rates.
 
 use probeline::transport::Exchange;
-use probeline_results::gather_values;
+use probeline_programs::Timed;
+use probeline_programs::gather_values;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::failure::Result;
-use crate::timed::Timed;
 
 /// One run of all ranks, with the counters `S`.
 #[derive(Clone, Copy)]
@@ -43,6 +43,24 @@ impl<S: Copy + Serialize + DeserializeOwned> Run<S> {
     }
 }
 
+/// The median, the least and the greatest of values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+impl Spread {
+    /// Returns the spread of these values; `None` without values.
+    pub(crate) fn new(mut values: Vec<f64>) -> Option<Self> {
+        values.sort_unstable_by(f64::total_cmp);
+        let (min, max) = (*values.first()?, *values.last()?);
+        let middle = [values.len() / 2, (values.len() - 1) / 2].map(|at| values[at]);
+        Some(Self { median: f64::midpoint(middle[0], middle[1]), min, max })
+    }
+}
+
 /// The median run, and the median, the least and the greatest rate of all runs in operations per
 /// second.
 pub(crate) struct Series<S> {
@@ -58,5 +76,21 @@ impl<S: Copy> Series<S> {
         let median = *runs.get(runs.len() / 2)?;
         let rates = [rate(&median), rate(runs.last()?), rate(runs.first()?)];
         Some(Self { median, rates })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_value() {
+        let median = |values: &[f64]| Spread::new(values.to_vec()).map(|of| of.median);
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0]), Some(3.0));
+        assert_eq!(median(&[9.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 9.0, 2.0]), Some(3.0));
+        let spread = Spread { median: 2.0, min: 1.0, max: 9.0 };
+        assert_eq!(Spread::new(vec![9.0, 1.0, 2.0]), Some(spread));
     }
 }

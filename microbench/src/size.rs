@@ -35,15 +35,12 @@ impl FromStr for Size {
         let shift = match unit {
             "" | "B" => 0,
             _ => UNITS.iter().find(|(name, _)| *name == unit).map(|unit| unit.1).ok_or_else(
-                || {
-                    format!(
-                        "unknown unit {unit:?}: write bytes, or a number with KiB, MiB, GiB or TiB"
-                    )
-                },
+                || format!("unknown unit {unit:?}: write bytes, or add KiB, MiB, GiB or TiB"),
             )?,
         };
-        let number: u64 =
-            digits.parse().map_err(|_| format!("{text:?} is no size: write for example 128MiB"))?;
+        let number: u64 = digits
+            .parse()
+            .map_err(|_| format!("{text:?} is not a size: write for example 128MiB"))?;
         let bytes = number.checked_mul(1 << shift).ok_or("more bytes than there are")?;
         Ok(Self(bytes))
     }

@@ -10,22 +10,22 @@ use probeline::table::{
     ReadCost, Table,
 };
 use probeline::transport::{Exchange, Owner, Sizes};
-use probeline_limits::remote;
+use probeline_programs::Timed;
 
 use crate::cli::{JobArgs, TransportName, heading, on_off, one_of, power_of_two};
 use crate::failure::{Failure, Result};
-use crate::timed::Timed;
+use crate::meter::{Meter, Plan};
 
 /// Maximum operations in flight: far above any device's depth.
-pub(crate) const MOST_IN_FLIGHT: i64 = 1 << 14;
+pub(crate) const MAX_IN_FLIGHT: i64 = 1 << 14;
 /// Maximum operations in one call; each outcome takes 24 bytes.
-pub(crate) const MOST_BATCH: i64 = 1 << 20;
+pub(crate) const MAX_BATCH: i64 = 1 << 20;
 /// The fastest of 16 to 1024 on all workloads. Compared to 64, it is 1.3 times as fast over shm in
 /// 128 MiB, 1.1 times in 2 GiB, and 1.03 times in the model of the paper's cluster, because fewer
 /// batches end, where few operations are in flight.
 const DEFAULT_BATCH: u32 = 1024;
 /// Maximum entries of a cache: 16 GiB.
-pub(crate) const MOST_ENTRIES: u32 = 1 << 30;
+pub(crate) const MAX_ENTRIES: u32 = 1 << 30;
 /// Two operations of blocking calls, one of which may be a read-ahead of the previous call.
 const MIN_DEPTH: u32 = 16;
 /// The time, and the maximum number of READs, for the measurement of the cost of READs of one size.
@@ -64,7 +64,7 @@ pub(crate) struct BatchArgs {
     /// with --paper
     #[arg(long, value_name = "N", default_value_t = DEFAULT_BATCH)]
     #[arg(default_value_if("paper", "true", "1"))]
-    #[arg(value_parser = value_parser!(u32).range(1..=MOST_BATCH))]
+    #[arg(value_parser = value_parser!(u32).range(1..=MAX_BATCH))]
     pub(crate) batch: u32,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct TableArgs {
     /// Entries of each rank's cache of occupied buckets, 16 bytes each: a power of two, or 0;
     /// without effect on words that the CPU addresses itself
     #[arg(long, value_name = "ENTRIES", default_value = "0")]
-    #[arg(value_parser = power_of_two(1..=MOST_ENTRIES))]
+    #[arg(value_parser = power_of_two(1..=MAX_ENTRIES))]
     pub(crate) cache: u32,
 }
 
@@ -100,11 +100,11 @@ pub(crate) struct PipelineArgs {
 
     /// Operations in flight of each rank that use READs and claims, 2 to 16384
     #[arg(long, default_value_t = 32, value_name = "N")]
-    #[arg(value_parser = value_parser!(u32).range(2..=MOST_IN_FLIGHT))]
+    #[arg(value_parser = value_parser!(u32).range(2..=MAX_IN_FLIGHT))]
     pub(crate) in_flight: u32,
 }
 
-fn probing() -> impl TypedValueParser<Value = Probing> {
+pub(crate) fn probing() -> impl TypedValueParser<Value = Probing> {
     one_of(&[
         ("linear", "From the home bucket on, as in the paper", Probing::Linear),
         (
@@ -128,7 +128,7 @@ pub(crate) fn read_ahead() -> impl TypedValueParser<Value = ReadAhead> {
     ])
 }
 
-fn one_roundtrip() -> impl TypedValueParser<Value = OneRoundtrip> {
+pub(crate) fn one_roundtrip() -> impl TypedValueParser<Value = OneRoundtrip> {
     one_of(&[
         ("off", "As in the paper", OneRoundtrip::Off),
         ("on", "", OneRoundtrip::On),
@@ -202,7 +202,7 @@ impl TableArgs {
     }
 
     pub(crate) fn parameters(&self, config: &Config) -> Vec<(&'static str, String)> {
-        let mut all = of_algorithm(config);
+        let mut all = algorithm_settings(config);
         all.push(("probing", name_of(config.probing)));
         all.push(("adaptive_chunks", self.adaptive_chunks.to_string()));
         all.push(("cache_entries", self.cache.to_string()));
@@ -255,15 +255,6 @@ pub(crate) fn engine_sizes(
 }
 
 impl PipelineArgs {
-    pub(crate) fn open<T: Timed>(
-        &self,
-        engine: T,
-        config: Config,
-        exchange: &mut dyn Exchange,
-    ) -> Result<CachedTable<T>> {
-        self.table.open(engine, config, self.in_flight, exchange)
-    }
-
     pub(crate) fn parameters(&self, config: &Config) -> Vec<(&'static str, String)> {
         let mut all = self.table.parameters(config);
         all.push(("in_flight", self.in_flight.to_string()));
@@ -276,7 +267,7 @@ pub(crate) fn name_of(choice: impl Debug) -> String {
     format!("{choice:?}").to_lowercase()
 }
 
-pub(crate) fn of_algorithm(config: &Config) -> Vec<(&'static str, String)> {
+pub(crate) fn algorithm_settings(config: &Config) -> Vec<(&'static str, String)> {
     vec![
         ("read_ahead", name_of(config.read_ahead)),
         ("one_roundtrip", name_of(config.one_roundtrip)),
@@ -309,14 +300,14 @@ pub(crate) fn outcomes(batch: usize) -> Vec<Outcome> {
 }
 
 /// Measures the cost of READs from the next rank by size, on all ranks at the same time.
-fn read_cost<T: Timed>(engine: &mut T, most: u32, exchange: &mut dyn Exchange) -> Result<ReadCost> {
+fn read_cost<T: Timed>(engine: &mut T, max: u32, exchange: &mut dyn Exchange) -> Result<ReadCost> {
     let (me, owners) = (exchange.me().0, exchange.owners());
     let next = Owner(if me + 1 < owners { me + 1 } else { 0 });
     exchange.barrier()?;
     let words = 0..engine.geometry().window_words;
-    let plan = remote::Plan { owners: &[next], words, time: COST_TIME, operations: COST_READS };
-    let mut meter = remote::Meter::new(engine, T::now_ns, plan, 0)?;
-    let measured = meter.read_times_ns(8..=most)?;
+    let plan = Plan { owners: &[next], words, time: COST_TIME, operations: COST_READS };
+    let mut meter = Meter::new(engine, T::now_ns, plan, 0)?;
+    let measured = meter.read_times_ns(8..=max)?;
     exchange.barrier()?;
     // If only one size fits, the cost is that of this size.
     let only = measured.first().map_or(0, |&(_, ns)| ns.saturating_mul(1_000));

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{self, ErrorKind, IsTerminal, StderrLock, StdoutLock, Write};
 
 use clap::error::{ContextKind, ContextValue};
-use probeline_results::printable::{line, lines};
+use probeline_report::results::printable::{line, lines};
 
 /// `--quiet` sets it once, before any thread starts.
 static QUIET: AtomicBool = AtomicBool::new(false);
@@ -37,8 +37,8 @@ pub(crate) fn stderr() -> Printer<StderrLock<'static>> {
 pub(crate) struct Printer<W>(W);
 
 impl<W: Write> Printer<W> {
-    /// `write!` and `writeln!` call this. It writes everything at once, because several ranks may
-    /// write concurrently.
+    /// Writes everything at once, because several ranks may write concurrently. `write!` and
+    /// `writeln!` call this.
     pub(crate) fn write_fmt(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
         self.0.write_all(lines(&text.to_string()).as_bytes())
     }

@@ -21,7 +21,7 @@ const SECRET_BYTES: usize = 16;
 const IPV6: &str = "/proc/net/if_inet6";
 
 /// Options that only the first node has.
-const OF_FIRST: [&str; 5] = ["two-nodes", "json", "csv", "markdown", "full"];
+const OF_FIRST: [&str; 4] = ["two-nodes", "json", "csv", "full"];
 
 /// Options whose values may differ on the second node.
 const OF_MACHINE: [&str; 4] = ["device", "ib-port", "gid-index", "pkey-index"];
@@ -137,7 +137,7 @@ pub(crate) fn not_met(error: JoinError, args: &NodesArgs) -> Failure {
             "this node cannot listen at TCP port {port}: {error}; give both nodes another --port"
         )),
         JoinError::Address { address, error } => Failure::new(format!(
-            "{address:?} is no address to meet at ({error}): give --two-nodes the first node's \
+            "{address:?} is not an address to meet at ({error}): give --two-nodes the first node's \
              name or one of the addresses it prints"
         )),
         JoinError::NoSecret => Failure::new(format!(

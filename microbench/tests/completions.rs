@@ -1,10 +1,8 @@
 //! Runs the scripts of `completions` in their shells.
 
-mod common;
-
 use std::process::{Command, Stdio};
 
-use common::{Scratch, run};
+use crate::common::{Scratch, run};
 
 const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 

@@ -1,12 +1,10 @@
 //! Tests that commands continue without system calls that containers commonly refuse: they print
 //! one note and produce the same results.
 
-mod common;
-
 use std::collections::HashMap;
 use std::fs;
 
-use common::{Ended, Running, Scratch, probeline, read_rows};
+use crate::common::{Ended, Running, Scratch, probeline, read_rows};
 use probeline::pin::Topology;
 use probeline_pin::testing::{COMMONLY_REFUSED, errno, number, refuse_in};
 
@@ -72,26 +70,6 @@ fn explore_continues_without_refused_calls() {
             let counts = ["states", "arcs", "deadlocks"].map(|count| rows[0][count].as_str());
             assert_eq!(counts, ["3444", "16311", "0"]);
         });
-    }
-}
-
-/// `limits` has threads and memory in addition to those of the ranks, but prints each note once.
-#[test]
-fn limits_continue_without_refused_calls() {
-    let options = ["limits", "--size", "1MiB", "--table-size", "64KiB", "--rounds", "1"];
-    let quick = ["--seconds-per-measurement", "0.001", "--in-flight", "2"];
-    for (error, text) in ERRORS {
-        let ended = run_refusing(&COMMONLY_REFUSED, error, &[&options[..], &quick].concat());
-        assert_eq!(ended.code, Some(0), "{ended:?}");
-        assert_eq!(ended.stderr, "");
-        let mut notes: Vec<&str> = ended.notes.lines().collect();
-        notes.sort_unstable();
-        let expected = ["note: cannot bind memory to node ", "note: cannot pin to cpu "];
-        let expected = &expected[usize::from(!has_nodes())..];
-        assert_eq!(notes.len(), expected.len(), "{notes:?}");
-        for (note, expected) in notes.iter().zip(expected) {
-            assert!(note.starts_with(expected) && note.contains(text), "{note}");
-        }
     }
 }
 

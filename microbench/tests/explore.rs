@@ -1,10 +1,8 @@
 //! Tests of `explore`: the published sizes of state spaces, nets from files, and unsupported nets.
 
-mod common;
-
 use std::collections::HashSet;
 
-use common::{AT_ONCE, Scratch, rows, run, trace};
+use crate::common::{AT_ONCE, Scratch, rows, run, trace};
 
 /// Returns the states, arcs and deadlocks of a net, and the output.
 #[track_caller]
@@ -31,7 +29,15 @@ const SMALL: [(&str, [u64; 3]); 2] =
 /// If a roundtrip takes a millisecond of virtual time, levels take many rounds.
 #[test]
 fn counts_do_not_depend_on_the_number_of_rounds_per_level() {
-    let slow = ["--transport", "sim", "--sim-roundtrip-ns", "1000000", "--known-states", "0"];
+    let slow = [
+        "--transport",
+        "sim",
+        "--sim-roundtrip-ns",
+        "1000000",
+        "--recent-states",
+        "0",
+        "--all-successors",
+    ];
     for ranks in ["1", "3"] {
         let options = [&slow[..], &["--ranks", ranks, "--table-size", "1MiB"]].concat();
         let (counts, printed) = explore("philosophers:10", &options);
@@ -42,13 +48,13 @@ fn counts_do_not_depend_on_the_number_of_rounds_per_level() {
 /// Batches of one and of several, split at any place; states that are remembered, forgotten at
 /// once, and not remembered.
 const WAYS: [&[&str]; 12] = [
-    &["--batch", "1", "--known-states", "0"],
+    &["--batch", "1", "--recent-states", "0", "--all-successors"],
     &["--batch", "1"],
-    &["--batch", "7", "--known-states", "2"],
-    &["--batch", "1000000", "--known-states", "0"],
-    &["--batch", "64", "--in-flight", "2", "--known-states", "1024"],
+    &["--batch", "7", "--recent-states", "2"],
+    &["--batch", "1000000", "--recent-states", "0", "--all-successors"],
+    &["--batch", "64", "--in-flight", "2", "--recent-states", "1024"],
     &["--paper"],
-    &["--cache", "1024", "--known-states", "0"],
+    &["--cache", "1024", "--recent-states", "0", "--all-successors"],
     &["--probing", "lines"],
     &["--probing", "jump", "-C", "8", "-M", "128"],
     &["--direct", "off", "--one-roundtrip", "on", "--cache", "256"],
@@ -73,8 +79,9 @@ fn counts_do_not_depend_on_batches_and_known_states() {
 #[test]
 fn known_states_are_not_put_again() {
     let puts = |known| {
-        let options = ["--ranks", "1", "--table-size", "1MiB", "--known-states", known];
-        let (rows, _) = rows(&[&["explore", "fms:2"], &options[..]].concat());
+        let options = ["--ranks", "1", "--table-size", "1MiB", "--recent-states", known];
+        let all = if known == "0" { &["--all-successors"][..] } else { &[] };
+        let (rows, _) = rows(&[&["explore", "fms:2"], &options[..], all].concat());
         rows[0]["find_or_puts_per_state"].parse::<f64>().unwrap()
     };
     let (arcs, states) = (16_311.0, 3_444.0);
@@ -90,8 +97,9 @@ fn known_states_are_not_put_again() {
 #[track_caller]
 fn hits(transport: &str, known: &str, cache: &str) -> [bool; 2] {
     let size = ["--transport", transport, "--ranks", "2", "--table-size", "1MiB"];
-    let options = ["--direct", "off", "--known-states", known, "--cache", cache];
-    let (rows, _) = rows(&[&["explore", "fms:2"], &size[..], &options].concat());
+    let options = ["--direct", "off", "--recent-states", known, "--cache", cache];
+    let all = if known == "0" { &["--all-successors"][..] } else { &[] };
+    let (rows, _) = rows(&[&["explore", "fms:2"], &size[..], &options, all].concat());
     let number = |column: &str| rows[0][column].parse::<f64>().unwrap();
     let (arcs, states) = (number("arcs"), number("states"));
     let known = number("known_share") * arcs;
@@ -100,7 +108,7 @@ fn hits(transport: &str, known: &str, cache: &str) -> [bool; 2] {
     assert!((arcs + 1.0 - known - puts).abs() < 1e-6, "{rows:?}");
     let hits = number("cache_hit_share") * puts;
     assert!(hits <= puts - states + 1e-6, "what is new is in no cache: {rows:?}");
-    // Few puts repeat an earlier one with --known-states.
+    // Few puts repeat an earlier one with --recent-states.
     [known > 0.1 * arcs, hits > 0.05 * puts]
 }
 
@@ -188,7 +196,6 @@ fn refused(model: &str, expected: &[&str]) {
     for ranks in ["1", "2"] {
         let ended = run(&["explore", model, "--ranks", ranks]);
         assert!(ended.everything_gone < AT_ONCE, "{ended:?}");
-        assert_eq!(ended.code, Some(1), "{ended:?}");
         let said = ended.failed_in_one_line();
         for part in expected {
             assert!(said.contains(part), "{part:?} is not in {said}");

@@ -1,8 +1,6 @@
 //! Tests of explorations that SIGINT or SIGTERM stops: their results so far, and their progress
 //! line.
 
-mod common;
-
 use core::time::Duration;
 use std::fs::{self, File};
 use std::io::{PipeReader, PipeWriter, Write, pipe};
@@ -16,9 +14,9 @@ use rustix::io::ioctl_fionbio;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use common::pnml::{arc, net, place, transition, two_steps};
-use common::terminal::Terminal;
-use common::{
+use crate::common::pnml::{arc, net, place, transition, two_steps};
+use crate::common::terminal::Terminal;
+use crate::common::{
     Ended, LIMIT, Running, Scratch, is_in_mask, port, probeline, signal, signal_group, stop,
     wait_until,
 };
@@ -144,7 +142,7 @@ fn a_signal_to_one_rank_stops_all() {
 /// level.
 #[test]
 fn a_signal_to_the_group_stops_within_a_level() {
-    let options = ["--ranks", "3", "--known-states", "0"];
+    let options = ["--ranks", "3", "--recent-states", "0", "--all-successors"];
     let mut job = Exploring::start(&wide(), &options, |command| {
         command.process_group(0);
     });

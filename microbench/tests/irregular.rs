@@ -1,9 +1,7 @@
-//! `isx` and `bale`: reports over each transport, and refused options.
+//! `isx`, `bale` and `dsm`: reports over each transport, and refused options.
 
-mod common;
-
-use common::reported::command;
-use common::run;
+use crate::common::reported::command;
+use crate::common::run;
 
 #[test]
 fn isx_sorts() {
@@ -36,6 +34,25 @@ fn bale_runs_each_kernel() {
 }
 
 #[test]
+fn dsm_runs_each_program() {
+    for (options, barriers) in [
+        (&["is", "--class", "s"][..], 11.0),
+        (&["lu", "--side", "64", "--page-size", "512"], 9.0),
+        (&["lu", "--side", "64", "--in-rows"], 9.0),
+        (&["ocean", "--side", "34"], 60.0),
+        (&["barnes", "--bodies", "200"], 9.0),
+        (&["lu", "--side", "64", "--in-rows", "--protocol", "orig", "--ranks", "4"], 9.0),
+        (&["barnes", "--bodies", "200", "--protocol", "pipe", "--ranks", "4"], 9.0),
+    ] {
+        for row in command("dsm", options, 1) {
+            let found = row["barriers"].as_f64().unwrap();
+            assert!(found == barriers || options[0] == "ocean" && found > barriers, "{row}");
+            assert!(row["diffs"].as_f64() > Some(4.0), "{row}");
+        }
+    }
+}
+
+#[test]
 fn refuses_what_a_kernel_does_not_use() {
     for (arguments, expected) in [
         (&["bale", "randperm", "--degree", "3"][..], "--degree is not for randperm"),
@@ -44,8 +61,18 @@ fn refuses_what_a_kernel_does_not_use() {
         (&["bale", "histogram", "--size", "0"], "give a size of 1 to"),
         (&["bale", "triangles", "--kron", "1:65535x65535"], "up to 2^26 edges"),
         (&["isx", "--total-keys", "3", "--ranks", "8"], "a rank would make 0 keys"),
-        (&["isx", "--ranks", "65"], "take queues"),
-        (&["bale", "randperm", "--aggregated", "--ranks", "65"], "take direct operations"),
+        (&["isx", "--ranks", "1025"], "take queues"),
+        (&["bale", "randperm", "--aggregated", "--ranks", "1025"], "take direct operations"),
+        (&["dsm", "is", "--side", "64"], "--side is not for is"),
+        (&["dsm", "lu", "--class", "s"], "--class is not for lu"),
+        (&["dsm", "lu", "--side", "100"], "a multiple of 16"),
+        (&["dsm", "ocean", "--side", "64"], "a power of two"),
+        (&["dsm", "lu", "--page-size", "100"], "a page has 64 bytes"),
+        (&["dsm", "lu", "--page-size", "68"], "a page has 64 bytes"),
+        (&["dsm", "lu", "--diff-depth", "2"], "--diff-depth is for"),
+        (&["dsm", "lu", "--flop-ps", "2"], "--flop-ps is for --transport sim"),
+        (&["dsm", "lu", "--protocol", "pipe", "--diff-buffer", "100"], "a multiple of 64"),
+        (&["dsm", "lu", "--protocol", "pipe", "--ranks", "3"], "an even number of ranks"),
         (&["isx", "--table-size", "1MiB"], "--table-size is not for this command"),
     ] {
         let output = run(arguments);

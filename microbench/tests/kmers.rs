@@ -1,12 +1,10 @@
 //! `kmers`: counts are the same over each transport, and files have them.
 
-mod common;
-
 use std::fs;
 use std::path::PathBuf;
 
-use common::reported::{command, reported};
-use common::run;
+use crate::common::reported::{command, reported};
+use crate::common::run;
 
 /// Bases of a sequence that has 16-mers twice and others once.
 const BASES: &str = "GATTACAGATTACAGGCCTTAAGGACGTACGTTTTTTTTTTTTTTTTTTACC";
@@ -57,6 +55,15 @@ fn names_what_is_wrong() {
     let fasta = fasta.to_str().unwrap();
     for (arguments, expected) in [
         (vec!["kmers", "no-such-file.fa"], "no-such-file.fa cannot be read"),
+        (vec!["kmers", fasta, "--out", fasta], "is also an input: give another file"),
+        (vec!["kmers", fasta, "--json", fasta], "is also an input: give another file"),
+        (vec!["contigs", fasta, "--out", fasta], "is also an input: give another file"),
+        (vec!["kmers", fasta, "--out", "x", "--out-binary", "x"], "x is also another output"),
+        (vec!["kmers", fasta, "--min-count", "2"], "--out"),
+        (
+            vec!["kmers", fasta, "--out", "x", "--min-count", "3", "--max-count", "1"],
+            "--min-count 3 is larger than --max-count 1",
+        ),
         (vec!["kmers", path], "neither FASTA nor FASTQ"),
         (vec!["kmers", path, "-k", "64"], "64 is not in 1..=63"),
         (

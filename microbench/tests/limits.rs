@@ -1,15 +1,12 @@
-//! Tests of `limits`: in virtual time the rates of the model, and of memory the requested
-//! measurements and the pages in use. Also tests `bench-throughput` with its limit.
-
-mod common;
+//! Tests of `limits`: its windows and its waits. Also tests `bench-throughput` with its limit.
 
 use core::time::Duration;
 use std::collections::HashMap;
 
-use common::{rows, run};
+use crate::common::{rows, run};
 
 /// Options of the shortest run with a transport.
-const MOMENT: [&str; 6] = ["--rounds", "1", "--seconds-per-measurement", "0.001", "--size", "1MiB"];
+const MOMENT: [&str; 4] = ["--rounds", "1", "--seconds-per-measurement", "0.001"];
 
 fn number(row: &HashMap<String, String>, column: &str) -> f64 {
     row[column].parse().unwrap_or_else(|_| panic!("{column} of {row:?}"))
@@ -20,7 +17,7 @@ fn number(row: &HashMap<String, String>, column: &str) -> f64 {
 fn others_wait_for_one_measurement_at_a_time() {
     let options = ["limits", "--transport", "shm", "--collective-timeout", "2", "--rounds", "1"];
     let more = ["--seconds-per-measurement", "0.1", "--in-flight", "4"];
-    let small = ["--table-size", "64KiB", "--size", "1MiB"];
+    let small = ["--table-size", "64KiB"];
     let ended = run(&[&options[..], &more, &small].concat());
     assert!(ended.took > Duration::from_secs(4), "{:?}", ended.took);
     ended.printed();
@@ -31,7 +28,7 @@ fn others_wait_for_one_measurement_at_a_time() {
 fn the_other_rank_waits_for_all_that_bench_latency_measures_alone() {
     let options = ["bench-latency", "--transport", "shm", "--collective-timeout", "1"];
     let more = ["--seconds-per-measurement", "0.1", "--ops", "100000000", "--rounds", "1"];
-    let small = ["--table-size", "64KiB", "-C", "8", "--load-factors", "0.5"];
+    let small = ["--table-size", "64KiB", "-C", "8", "--load-factor", "0.5"];
     let ended = run(&[&options[..], &more, &small].concat());
     assert!(ended.took > Duration::from_secs(2), "{:?}", ended.took);
     ended.printed();
@@ -54,27 +51,12 @@ fn windows_have_the_requested_size() {
     assert!((32.0..=256.0).contains(&mib), "{size}");
 }
 
-/// All cores measure at once, on memory that is smaller than a huge page.
-#[test]
-fn missing_huge_pages_are_reported() {
-    let options = ["limits", "--transport", "sim"];
-    let (rows, said) = rows(&[&options[..], &MOMENT, &["--full"]].concat());
-    let of_memory: Vec<_> = rows.iter().filter(|row| row["of"] != "sim").collect();
-    assert_eq!(of_memory.len(), 2);
-    for row in of_memory {
-        assert_eq!(row["of"], "base pages", "{said}");
-        let together = number(row, "cores") * 1e9 / number(row, "median_ops_per_s");
-        assert!((together / number(row, "mean_ns") - 1.0).abs() < 1e-9, "{row:?}");
-    }
-    assert!(said.contains("huge pages were requested but not available: "), "{said}");
-}
-
 /// With one operation at a time, an insert takes a READ and then a CAS. The limit has as many of
 /// them in flight as the engine permits.
 #[test]
 fn throughput_is_compared_with_the_limit_of_its_transport() {
     let options = ["bench-throughput", "--transport", "sim", "--ranks", "1", "--ops", "2000"];
-    let more = ["--workload", "uniform", "--repeat", "1", "--sim-roundtrip-ns", "20000"];
+    let more = ["--workload", "uniform", "--rounds", "1", "--sim-roundtrip-ns", "20000"];
     let paper = ["--paper", "--in-flight", "4"];
     let (rows, said) = rows(&[&options[..], &more, &paper].concat());
     // A roundtrip to the rank's own window takes a tenth.
@@ -88,7 +70,7 @@ fn throughput_is_compared_with_the_limit_of_its_transport() {
 
 #[test]
 fn a_table_too_small_for_its_limit_says_so() {
-    let options = ["bench-throughput", "--transport", "shm", "--ops", "100", "--repeat", "1"];
+    let options = ["bench-throughput", "--transport", "shm", "--ops", "100", "--rounds", "1"];
     let more = ["--workload", "read-intensive", "--table-size", "64KiB"];
     let (rows, said) = rows(&[&options[..], &more].concat());
     assert_eq!((&*rows[0]["limit_share"], &*rows[0]["limit_ops_per_s"]), ("", ""));

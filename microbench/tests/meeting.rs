@@ -1,8 +1,6 @@
 //! Tests of jobs whose ranks are started by hand, by mpirun, by mpiexec and as by srun, and of
 //! ranks that are killed.
 
-mod common;
-
 use core::time::Duration;
 use std::env;
 use std::fs;
@@ -13,8 +11,8 @@ use std::time::Instant;
 
 use rustix::process::Signal;
 
-use common::pnml::two_steps;
-use common::{AT_ONCE, Ended, Running, Scratch, kill, port, probeline, stop, wait_until};
+use crate::common::pnml::two_steps;
+use crate::common::{AT_ONCE, Ended, Running, Scratch, kill, port, probeline, stop, wait_until};
 
 const SECRET: &str = "the secret of these tests";
 
@@ -59,7 +57,7 @@ fn ranks_with_different_tunings_name_the_option() {
         folder
     });
     let command = ["explore", "fms:2", "--table-size", "1MiB", "--tuning", "tuning.toml"];
-    let [said, _] = of_two(by_hand_in(&[(&command, Some(&first)), (&command, Some(&second))]));
+    let [said, _] = errors(by_hand_in(&[(&command, Some(&first)), (&command, Some(&second))]));
     assert!(said.contains("--chunk-buckets is \"16\" here and \"8\" there"), "{said}");
 }
 
@@ -106,7 +104,7 @@ fn ranks_with_different_parameters_get_the_first_difference() {
         (&["roundtrips"], "command", "\"explore\"", "\"roundtrips\""),
     ];
     for (theirs, field, here, there) in cases {
-        let said = of_two(by_hand_in(&[(&base, None), (theirs, None)]));
+        let said = errors(by_hand_in(&[(&base, None), (theirs, None)]));
         for (said, other, mine, theirs) in [(&said[0], 1, here, there), (&said[1], 0, there, here)]
         {
             let expected = format!(
@@ -132,7 +130,7 @@ fn by_hand_in(ranks: &[(&[&str], Option<&Scratch>)]) -> Vec<Ended> {
 
 /// Returns the errors of two ranks that refused to meet.
 #[track_caller]
-fn of_two(ended: Vec<Ended>) -> [String; 2] {
+fn errors(ended: Vec<Ended>) -> [String; 2] {
     let [first, second] = ended.try_into().unwrap();
     assert!(first.took < AT_ONCE && second.took < AT_ONCE);
     [first.failed_in_one_line(), second.failed_in_one_line()]
@@ -158,7 +156,7 @@ fn ranks_with_different_nets_are_refused() {
         let report = by_hand_in(&[(M_PNML, Some(folder)); 2]).remove(0).printed();
         assert!(report.starts_with(&format!("m.pnml: {states} states")), "{report}");
     }
-    let said = of_two(by_hand_in(&[(M_PNML, Some(&folders[0])), (M_PNML, Some(&folders[1]))]));
+    let said = errors(by_hand_in(&[(M_PNML, Some(&folders[0])), (M_PNML, Some(&folders[1]))]));
     for (said, other) in said.iter().zip([1, 0]) {
         assert!(said.contains(&format!("rank {other} has other parameters: net is ")), "{said}");
         assert!(said.trim_end().ends_with(NETS_DIFFER), "{said}");
@@ -181,7 +179,7 @@ fn ranks_whose_invariants_mean_different_places_are_refused() {
     };
     let report = both(&["--find-deadlock"]).remove(0);
     assert_eq!(report.code, Some(4), "{report:?}");
-    let said = of_two(both(&["--invariant", "b <= 20"]));
+    let said = errors(both(&["--invariant", "b <= 20"]));
     for (said, other) in said.iter().zip([1, 0]) {
         assert!(
             said.contains(&format!("rank {other} has other parameters: properties is")),
@@ -283,8 +281,8 @@ fn a_launcher_starts_ranks_that_explore_on_cores_of_their_own(launcher: [&str; 2
     assert!(cores < 2 || !report.contains("some share"), "{report}");
 }
 
-/// Without an address and a secret. `exchange` is the service of the launcher, `other` one that it
-/// does not have.
+/// Starts ranks without an address and a secret. `exchange` is the service of the launcher, `other`
+/// one that it does not have.
 fn a_launcher_says_where_to_meet(launcher: [&str; 2], exchange: &str, other: &str) {
     for (ranks, lead) in [("2", "shm, 2 ranks"), ("3", "shm, 3 ranks")] {
         let report = launched(launcher, ranks, &["explore", "fms:2"]).printed();
@@ -401,7 +399,7 @@ fn tasks_of_a_slurm_step_explore_together() {
 
 /// Runs for minutes, alternating between finding, clearing, drawing keys and waiting for others.
 const LONG: [&str; 7] =
-    ["bench-throughput", "--repeat", "999", "--ops", "100000", "--table-size", "8MiB"];
+    ["bench-throughput", "--rounds", "999", "--ops", "100000", "--table-size", "8MiB"];
 
 /// Returns whether a process has mapped the memory of all `ranks`, so that the meeting is over.
 fn reaches(pid: u32, ranks: usize) -> bool {

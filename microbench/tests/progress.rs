@@ -1,13 +1,11 @@
 //! The progress line of a command that prints nothing for long: on terminals, and only there.
 
-mod common;
-
 use core::time::Duration;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
-use common::terminal::Terminal;
-use common::{LIMIT, Running, Scratch, notes_and_others, port, probeline};
+use crate::common::terminal::Terminal;
+use crate::common::{LIMIT, Running, Scratch, notes_and_others, port, probeline};
 
 /// Returns commands that run longer than this test, each with a text of its progress line.
 fn long(scratch: &Scratch) -> Vec<(Vec<String>, &'static str)> {
@@ -17,10 +15,10 @@ fn long(scratch: &Scratch) -> Vec<(Vec<String>, &'static str)> {
     fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
     let commands = [
         ("bench-latency --ops 4000000000 --seconds-per-measurement 60".to_owned(), "READ 8 B"),
-        ("bench-throughput --ops 100000 --repeat 999 --table-size 8MiB".to_owned(), "mixed"),
+        ("bench-throughput --ops 100000 --rounds 999 --table-size 8MiB".to_owned(), "mixed"),
         ("roundtrips --table-size 1GiB".to_owned(), "C 8, load factor"),
         (
-            "limits --seconds-per-measurement 60 --size 1MiB --table-size 64KiB".to_owned(),
+            "limits --seconds-per-measurement 60 --table-size 64KiB".to_owned(),
             "READ 8 B, 1 in flight",
         ),
         ("compare --columns shm --rounds 999 --table-size 1MiB".to_owned(), " over shm"),
@@ -80,7 +78,7 @@ fn a_terminal_shows_no_line_for_short_commands() {
 /// without --quiet, has drawn several lines by then.
 #[test]
 fn pipes_and_quiet_terminals_show_no_line() {
-    let long = ["bench-throughput", "--transport", "sim", "--repeat", "999", "--ops", "10000"];
+    let long = ["bench-throughput", "--transport", "sim", "--rounds", "999", "--ops", "10000"];
     let piped = Running::start(&mut probeline(&long));
     let quiet = Terminal::new().start(&[&long[..], &["--quiet"]].concat());
     let (_twin, pieces) = Terminal::new().start(&long);

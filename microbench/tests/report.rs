@@ -1,17 +1,15 @@
 //! Tests of `report` with runs that the test makes. `report/tests` shows pages in a browser.
 
-mod common;
-
 use std::fs;
 
-use common::{Running, Scratch, probeline, run};
+use crate::common::{Running, Scratch, probeline, run};
 
 /// Writes short runs of every command that has plots, one file each.
 fn runs(scratch: &Scratch) -> Vec<String> {
     let latency = ["bench-latency", "--table-size", "2MiB", "--rounds", "2", "--ops", "2000"];
     let latency = [&latency[..], &["--seconds-per-measurement", "0.005"]].concat();
-    let throughput = ["bench-throughput", "--ops", "4000", "--table-size", "2MiB", "--repeat", "2"];
-    let limits = ["limits", "--size", "1MiB", "--seconds-per-measurement", "0.001"];
+    let throughput = ["bench-throughput", "--ops", "4000", "--table-size", "2MiB", "--rounds", "2"];
+    let limits = ["limits", "--seconds-per-measurement", "0.001"];
     let limits = [&limits[..], &["--table-size", "64KiB", "--rounds", "2"]].concat();
     let compare = ["compare", "--columns", "shm,shm-posted", "--table-size", "1MiB"];
     let compare = [&compare[..], &["--rounds", "2", "--ops", "200"]].concat();
@@ -21,7 +19,7 @@ fn runs(scratch: &Scratch) -> Vec<String> {
     let tune = [&tune[..], &["--direct", "off", "--in-flight", "4"]].concat();
     let tuning = &scratch.path("tuning.toml");
     let plans: Vec<Vec<&str>> = vec![
-        [&latency[..], &["--load-factors", "0.1,0.5,0.7,0.8,0.9"]].concat(),
+        [&latency[..], &["--load-factor", "0.1,0.5,0.7,0.8,0.9"]].concat(),
         [&latency[..], &["--transport", "sim", "--paper"]].concat(),
         [&throughput[..], &["--ranks", "1"]].concat(),
         [&throughput[..], &["--ranks", "2"]].concat(),
@@ -56,7 +54,7 @@ fn a_page_of_real_runs() {
     let (page, svg) = (scratch.path("report.html"), scratch.path("svg"));
     let mut arguments: Vec<&str> = vec!["report"];
     arguments.extend(files.iter().map(String::as_str));
-    arguments.extend(["--html", &page, "--svg", &svg, "--title", "Runs of a moment"]);
+    arguments.extend(["--html", &page, "--svg", &svg]);
     let printed = run(&arguments).printed();
     assert!(printed.contains(&page) && printed.contains(&svg), "{printed}");
     let page = fs::read_to_string(page).unwrap();
@@ -71,9 +69,8 @@ fn a_page_of_real_runs() {
         "throughput-speedup",
         "paper-latency-local",
         "paper-latency",
-        "paper-roundtrips-ratio",
+        "paper-roundtrips",
         "compare-11-latency",
-        "simulated-mixed-speedup",
         "paper-throughput-mixed",
     ] {
         assert!(page.contains(&format!("<figure id=\"{id}\"")), "{id}");

@@ -1,10 +1,8 @@
 //! Compares `roundtrips` with the figures of the paper's authors.
 
-mod common;
-
 use std::collections::HashMap;
 
-use common::{Rows, read_rows, rows};
+use crate::common::{Rows, read_rows, rows};
 
 const PUBLISHED: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/oortwijn2015-roundtrips.csv");

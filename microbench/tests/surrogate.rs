@@ -1,9 +1,7 @@
 //! `surrogate`: results are the same for any number of ranks; a cache changes them by rounding only.
 
-mod common;
-
-use common::reported::{command, number, reported};
-use common::run;
+use crate::common::reported::{command, number, reported};
+use crate::common::run;
 use serde_json::Value;
 
 const SMALL: [&str; 8] =
@@ -101,7 +99,7 @@ fn warns_when_ranks_wait_for_cpus() {
         report.printed.contains("more ranks than CPUs")
     };
     assert!(!warns(1, "shm") && !warns(cpus + 1, "sim"));
-    // With more CPUs than this, so many ranks are not worth a test.
+    // With more CPUs than this, a test would need too many ranks.
     assert!(cpus > 64 || warns(cpus + 1, "shm"));
 }
 
@@ -134,7 +132,7 @@ fn sizes_that_do_not_fit_are_refused() {
     assert!(said.contains("--step-s: a time step of 425 s is unstable"), "{said}");
     let large = ["surrogate", "--columns", "65536", "--rows", "65536"];
     let said = run(&large).failed_in_one_line();
-    assert!(said.contains("the cells take 1600GiB"), "{said}");
+    assert!(said.contains("the cells take 1.5TiB"), "{said}");
     let said = run(&["surrogate", "--tuning", "nosuch.toml"]).failed_in_one_line();
     assert!(said.contains("surrogate uses none"), "{said}");
 }

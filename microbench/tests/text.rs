@@ -1,14 +1,12 @@
 //! Text from files and arguments: no control character in it reaches a terminal, and each output
 //! format escapes it in its own way.
 
-mod common;
-
 use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 
-use common::pnml::{net, place};
-use common::{Scratch, run};
+use crate::common::pnml::{net, place};
+use crate::common::{Scratch, run};
 use serde_json::{Value, json};
 
 /// Sets a terminal's title, clears the terminal (with 7-bit and 8-bit controls), reorders the
@@ -20,7 +18,10 @@ const SHOWN: &str = r"\u{1b}]0;t\u{7}\u{1b}[2J\u{9b}2J\u{202e}\u{2066}\u{d}\u{8}
 
 #[track_caller]
 fn assert_safe(text: &str) {
-    assert!(matches!(probeline_results::printable::lines(text), Cow::Borrowed(_)), "{text:?}");
+    assert!(
+        matches!(probeline_report::results::printable::lines(text), Cow::Borrowed(_)),
+        "{text:?}"
+    );
 }
 
 /// Checks that the text is safe and contains the escaped name.
@@ -75,7 +76,7 @@ fn each_format_of_the_results_escapes_names_its_own_way() {
     let explore = ["explore", &model, "--transport", "sim", "--table-size", "64KiB"];
     let printed = run(&[&explore[..], &files].concat()).printed();
     assert_shown(&printed);
-    let in_one_line = probeline_results::printable::line(&model);
+    let in_one_line = probeline_report::results::printable::line(&model);
     let row = printed.lines().find(|line| line.contains(&*in_one_line));
     assert!(row.is_some(), "{printed}");
 
@@ -89,7 +90,7 @@ fn each_format_of_the_results_escapes_names_its_own_way() {
     let mut rows = csv::Reader::from_reader(text.as_bytes());
     let rows: Vec<csv::StringRecord> = rows.records().map(Result::unwrap).collect();
     assert_eq!(rows.len(), 1, "{text}");
-    assert_eq!(&rows[0][0], probeline_results::printable::lines(&model));
+    assert_eq!(&rows[0][0], probeline_report::results::printable::lines(&model));
 }
 
 /// The texts of a profile are in the header of its runs, and therefore in their page.

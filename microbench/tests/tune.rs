@@ -1,11 +1,9 @@
 //! Tests of `probeline tune` and `--tuning` from the command line.
 
-mod common;
-
 use std::fs;
 
-use common::reported::{number as number_of, reported};
-use common::{Scratch, read_rows, run};
+use crate::common::reported::{number as number_of, reported};
+use crate::common::{Scratch, read_rows, run};
 use serde_json::Value;
 
 /// Options of a table of 4 MiB in virtual time.
@@ -169,7 +167,7 @@ fn other_commands_use_the_tuning() {
     let scratch = Scratch::new();
     let file = tuning(&scratch, 5);
     let sim = ["--transport", "sim", "--table-size", "64KiB", "--tuning", &file];
-    let throughput = ["bench-throughput", "--workload", "mixed", "--ops", "200", "--repeat", "1"];
+    let throughput = ["bench-throughput", "--workload", "mixed", "--ops", "200", "--rounds", "1"];
     let with = parameters(&[&throughput[..], &sim].concat());
     assert_eq!(with["chunk_buckets"], 64);
     assert_eq!(with["max_chunks"], 77);
@@ -190,7 +188,7 @@ fn other_commands_use_the_tuning() {
     let explored = parameters(&[&["explore", "kanban:1"][..], &sim].concat());
     assert_eq!((&explored["chunk_buckets"], &explored["in_flight"]), (&64.into(), &"5".into()));
 
-    let latency = ["bench-latency", "--load-factors", "0.5", "--ops", "10", "--rounds", "1"];
+    let latency = ["bench-latency", "--load-factor", "0.5", "--ops", "10", "--rounds", "1"];
     let latency = parameters(&[&latency[..], &sim].concat());
     assert_eq!((&latency["max_chunks"], &latency["read_ahead"]), (&77.into(), &"always".into()));
 }
@@ -230,7 +228,7 @@ fn a_simulated_cluster_uses_the_tuned_table() {
     let fast = ["--set", "rank.reads_per_s=100000000", "--set", "nic.atomics_per_s=100000000"];
     let simulated = |in_flight: u32, more: &[&str]| {
         let file = tuning(&scratch, in_flight);
-        let few = ["--ops", "200", "--load-factors", "0.5", "--tuning", &file];
+        let few = ["--ops", "200", "--load-factor", "0.5", "--tuning", &file];
         let report = reported(&[&["simulate"], &cluster[..], &fast, &few, more].concat()).json;
         assert_eq!(report["parameters"]["tuning"], file.as_str());
         report
@@ -248,17 +246,13 @@ fn a_simulated_cluster_uses_the_tuned_table() {
     let rows = |report: &Value| report["rows"].as_array().unwrap().clone();
     let of = |report: &Value, column: &str| number_of(&rows(report)[1], column);
     for row in rows(&eight) {
-        assert_eq!(row["way"], "tuned", "{row}");
-        // The mean of a throughput, in which READs are split at the end of a window.
-        assert!((60.0..=64.0).contains(&number_of(&row, "chunk_buckets")), "{row}");
+        assert_eq!(row["chunk_buckets"], 64, "{row}");
         // The next chunk is always read ahead.
         assert!(number_of(&row, "outgoing_roundtrips") > 1.9, "{row}");
     }
     assert!(of(&eight, "ops_per_s") > 2.0 * of(&one, "ops_per_s"));
     let never = simulated(8, &["--read-ahead", "never", "--one-roundtrip", "off", "-C", "16"]);
     assert!(of(&never, "outgoing_roundtrips") < 1.1);
-    let atomics = |report: &Value| of(report, "nic_atomics_per_s") / of(report, "ops_per_s");
-    assert!(atomics(&never) < 0.8 * atomics(&eight), "finds claim nothing");
     assert_eq!(rows(&never)[0]["chunk_buckets"], 16.0);
     assert_eq!(
         never["parameters"]["given_besides_tuning"],
@@ -270,7 +264,7 @@ fn a_simulated_cluster_uses_the_tuned_table() {
 fn one_operation_at_a_time_is_blocking_calls() {
     let scratch = Scratch::new();
     let file = tuning(&scratch, 1);
-    let throughput = ["bench-throughput", "--workload", "mixed", "--ops", "100", "--repeat", "1"];
+    let throughput = ["bench-throughput", "--workload", "mixed", "--ops", "100", "--rounds", "1"];
     let sim = ["--transport", "sim", "--table-size", "64KiB", "--tuning", &file];
     let with = parameters(&[&throughput[..], &sim].concat());
     assert_eq!((&with["in_flight"], &with["batch"]), (&"2".into(), &1.into()));
@@ -289,7 +283,7 @@ fn meaningless_options_are_refused() {
         (&["simulate", "--paper", "--tuning", &file], "leave out one of the two"),
         (
             &["simulate", "--profile", "shm", "--machines", "1", "--tuning", &file],
-            "a --tuning with many in flight depends there",
+            "not how many a CPU does at once: give --in-flight 1",
         ),
         (&["bench-throughput", "--tuning", &broken], "broken.toml, line 2: unknown field `C`"),
         (&["explore", "kanban:1", "--tuning", &absent], "absent.toml: "),

@@ -1,14 +1,12 @@
 //! Tests of two nodes, which are two processes on this machine: the first prints a command, with
 //! which the test starts the second.
 
-mod common;
-
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
-use common::{
+use crate::common::{
     AT_ONCE, Ended, Running, Scratch, notes_and_others, port, probeline, run, wait_until,
 };
 
@@ -21,7 +19,7 @@ const SMALL: [&str; 11] = [
     "100",
     "--table-size",
     "64KiB",
-    "--load-factors",
+    "--load-factor",
     "0.5",
     "-C",
     "8,16",
@@ -241,8 +239,8 @@ fn a_relative_program_is_reported_as_in_the_repository() {
     assert!(wait_until(AT_ONCE, || read().contains(expected)), "{}", read());
 }
 
-/// Why commands over verbs cannot run here, as reported by libibverbs; `None` if a device has an
-/// active port.
+/// Returns why commands over verbs cannot run here, as reported by libibverbs; `None` if a device
+/// has an active port.
 fn missing_for_verbs() -> Option<&'static str> {
     let Ok(library) = probeline::verbs::Library::load() else {
         return Some("libibverbs.so.1 cannot be loaded; install libibverbs1");

@@ -1,9 +1,7 @@
 //! Tests of `explore` with states of more than 63 bits, and of `--states`.
 
-mod common;
-
-use common::pnml::{full_places, net, place, transition};
-use common::{Scratch, rows, run};
+use crate::common::pnml::{full_places, net, place, transition};
+use crate::common::{Scratch, rows, run};
 
 /// Returns the states, arcs and deadlocks of a net, and its row.
 #[track_caller]
@@ -22,7 +20,7 @@ fn peterson_2_has_its_published_size_with_any_number_of_ranks() {
         &["--ranks", "1"][..],
         &["--ranks", "2"],
         &["--ranks", "3", "--batch", "1"],
-        &["--ranks", "2", "--known-states", "0"],
+        &["--ranks", "2", "--recent-states", "0", "--all-successors"],
         &["--transport", "sim", "--ranks", "2"],
     ];
     for way in ways {
@@ -33,7 +31,8 @@ fn peterson_2_has_its_published_size_with_any_number_of_ranks() {
     }
 }
 
-/// A net of 8,000 states of many places: three counters, of which each has the places of a ring.
+/// Returns a net of 8,000 states of many places: three counters, of which each has the places of a
+/// ring.
 fn rings(lengths: [usize; 3]) -> String {
     let mut parts = Vec::new();
     for (ring, length) in lengths.into_iter().enumerate() {
@@ -65,7 +64,7 @@ fn trees_of_states_give_the_same_counts() {
         for way in [
             &["--ranks", "1"][..],
             &["--ranks", "2"],
-            &["--ranks", "2", "--batch", "1", "--known-states", "0"],
+            &["--ranks", "2", "--batch", "1", "--recent-states", "0", "--all-successors"],
             &["--ranks", "2", "--direct", "off"],
             &["--ranks", "3", "--in-flight", "2"],
             &["--ranks", "3", "--in-flight", "2", "--direct", "off"],
@@ -101,7 +100,7 @@ fn flat_states_of_few_bits_give_the_same_counts() {
     for (model, size) in [("fms:2", [3_444, 16_311, 0]), ("philosophers:9", [19_683, 137_781, 2])] {
         for way in [
             &["--ranks", "1"][..],
-            &["--ranks", "3", "--batch", "7", "--known-states", "2"],
+            &["--ranks", "3", "--batch", "7", "--recent-states", "2"],
             &["--ranks", "2", "--probing", "jump", "-C", "8", "-M", "128"],
             &["--ranks", "2", "--paper"],
             &["--ranks", "2", "--direct", "off", "--adaptive-chunks"],

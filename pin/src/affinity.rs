@@ -28,7 +28,7 @@ impl Affinity {
         Ok(Self { allowed })
     }
 
-    /// The CPUs that were allowed when the mask was read.
+    /// Returns the CPUs that were allowed when the mask was read.
     #[must_use]
     pub fn allowed(&self) -> &CpuSet {
         &self.allowed
@@ -67,8 +67,8 @@ fn set_cpu(cpu: CpuId) -> Result<(), i32> {
 /// Bits of the C library's `cpu_set_t`: the first length of a mask to try.
 const MASK_BITS: usize = 8 * size_of::<libc::cpu_set_t>();
 
-/// The calling thread's mask. The kernel refuses a buffer shorter than its own masks, whose length
-/// is unknown: sched_getaffinity(2) recommends to double the buffer until it fits.
+/// Returns the calling thread's mask. The kernel refuses a buffer shorter than its own masks, whose
+/// length is unknown: sched_getaffinity(2) recommends to double the buffer until it fits.
 fn current_mask() -> Result<CpuSet, i32> {
     let mut bits = MASK_BITS;
     loop {

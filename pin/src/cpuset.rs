@@ -37,7 +37,7 @@ impl CpuSet {
         self.0.contains(&cpu)
     }
 
-    /// The number of CPUs.
+    /// Returns the number of CPUs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -49,24 +49,24 @@ impl CpuSet {
         self.0.is_empty()
     }
 
-    /// The lowest CPU.
+    /// Returns the lowest CPU.
     #[must_use]
     pub fn first(&self) -> Option<CpuId> {
         self.0.first().copied()
     }
 
-    /// The CPUs in ascending order.
+    /// Returns the CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         self.0.iter().copied()
     }
 
-    /// The CPUs that are also in `other`.
+    /// Returns the CPUs that are also in `other`.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         Self(&self.0 & &other.0)
     }
 
-    /// The CPUs that are not in `other`.
+    /// Returns the CPUs that are not in `other`.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         Self(&self.0 - &other.0)

@@ -7,7 +7,7 @@ use std::io;
 pub(crate) struct Errno(pub(crate) i32);
 
 impl Errno {
-    /// The `errno` of this thread's last system call.
+    /// Returns the `errno` of this thread's last system call.
     pub(crate) fn last() -> i32 {
         io::Error::last_os_error().raw_os_error().unwrap_or(0)
     }

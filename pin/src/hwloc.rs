@@ -26,7 +26,7 @@ pub struct Survey {
 pub struct Cache {
     /// The level; 1 is nearest to the core.
     pub level: usize,
-    /// Its content.
+    /// Whether it holds data, instructions, or both.
     pub kind: CacheKind,
     /// Its size in bytes, if known.
     pub bytes: Option<u64>,
@@ -50,7 +50,7 @@ pub enum CacheKind {
 pub struct Device {
     /// Its name, such as `mlx5_0` or `eth0`.
     pub name: String,
-    /// Its kind.
+    /// Whether it is a network interface, an RDMA device, or another kind.
     pub kind: DeviceKind,
     /// Its PCI address, such as `0000:81:00.0`.
     pub pci: Option<String>,
@@ -136,8 +136,8 @@ fn pci_address(object: &TopologyObject) -> Option<String> {
     Some(format!("{domain:04x}:{bus:02x}:{:02x}.{}", pci.bus_device(), pci.function()))
 }
 
-/// The node of the CPUs of `object` in Linux. hwloc lists all memory near them; the kernel numbers
-/// DRAM before HBM and CXL memory.
+/// Returns the node of the CPUs of `object` in Linux. hwloc lists all memory near them; the kernel
+/// numbers DRAM before HBM and CXL memory.
 fn home(object: &TopologyObject) -> Option<NodeId> {
     let node = object.nodeset()?.first_set()?;
     u32::try_from(usize::from(node)).ok().map(NodeId)
@@ -170,8 +170,8 @@ mod tests {
     use crate::{Core, Node, Topology, device_node};
     use std::path::Path;
 
-    /// The nodes and cores as hwloc reports them. It omits nodes without memory and their CPUs, and
-    /// does not report free huge pages.
+    /// Returns the nodes and cores as hwloc reports them. It omits nodes without memory and their
+    /// CPUs, and does not report free huge pages.
     fn topology(hwloc: &Hwloc) -> Topology {
         let l3_groups = hwloc.objects_with_type(ObjectType::L3Cache).map(cpus).collect();
         let nodes = nodes(hwloc).unwrap();
@@ -197,7 +197,7 @@ mod tests {
         Ok(nodes)
     }
 
-    /// The distances from one node, by the firmware's table.
+    /// Returns the distances from one node, by the firmware's table.
     fn distances(hwloc: &Hwloc, from: NodeId) -> Result<Vec<(NodeId, u32)>, Error> {
         let matrices = hwloc.distances_with_name("NUMALatency")?;
         let Some(matrix) = matrices.first() else { return Ok(Vec::new()) };

@@ -6,7 +6,7 @@
 //!
 //! Containers often forbid memory policies and hide parts of `/sys` and `/proc`. Memory is mapped
 //! nevertheless: [`Mapping::policy_refused`] and [`Mapping::pages`] report what was refused. For a
-//! machine whose `/sys` cannot be read use [`Topology::of_cpus`]. The caller decides whether to
+//! machine whose `/sys` cannot be read use [`Topology::from_cpus`]. The caller decides whether to
 //! continue unpinned.
 //!
 //! The default build needs no system library: it reads sysfs and makes system calls. The feature

@@ -70,7 +70,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Private memory of at least `bytes` bytes.
+    /// Maps private memory of at least `bytes` bytes.
     ///
     /// # Errors
     /// [`Error`]: a failed call, or required huge pages that are not available.
@@ -82,7 +82,7 @@ impl Mapping {
         })
     }
 
-    /// Memory of at least `bytes` bytes that peers map by the descriptor: a memfd of mode 0600,
+    /// Maps memory of at least `bytes` bytes that peers map by the descriptor: a memfd of mode 0600,
     /// sealed against shrinking and growing. It has no name; the kernel frees it with its last
     /// user.
     ///
@@ -100,7 +100,7 @@ impl Mapping {
         })
     }
 
-    /// The memory of a peer, of at least `bytes` bytes, by its [`shared`](Self::shared)
+    /// Maps the memory of a peer, of at least `bytes` bytes, by its [`shared`](Self::shared)
     /// descriptor. It stays mapped after the peer has ended. It has huge pages where the peer's
     /// mapping has them.
     ///
@@ -124,7 +124,7 @@ impl Mapping {
         )
     }
 
-    /// The requested words of the memory: `bytes / 8`.
+    /// Returns the requested words of the memory: `bytes / 8`.
     #[must_use]
     pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: `map` made `words` words from `start` on readable and writable, page-aligned
@@ -132,7 +132,7 @@ impl Mapping {
         unsafe { core::slice::from_raw_parts(self.start.cast().as_ptr(), self.words) }
     }
 
-    /// The pages as the kernel reported them after all were provided.
+    /// Returns the pages as the kernel reported them after all were provided.
     #[must_use]
     pub fn pages(&self) -> Pages {
         self.pages
@@ -145,7 +145,8 @@ impl Mapping {
         self.policy_refused.as_ref()
     }
 
-    /// Memory in hugetlb pages, from a file also for private use, because fallocate(2) works on it.
+    /// Maps memory in hugetlb pages, from a file also for private use, because fallocate(2) works on
+    /// it.
     fn hugetlb(bytes: usize, policy: &MemoryPolicy) -> Result<(Self, OwnedFd), Error> {
         if policy.huge == HugePages::Never {
             return Err(no_huge(bytes, NoHuge::NotAsked));
@@ -168,7 +169,7 @@ impl Mapping {
         Ok((mapping, file))
     }
 
-    /// Memory in base pages or transparent huge pages.
+    /// Maps memory in base pages or transparent huge pages.
     fn plain(
         policy: &MemoryPolicy,
         plan: &Plan,
@@ -230,7 +231,7 @@ impl Mapping {
     }
 
     /// Forbids huge pages, or makes them. Returns the reason why pages may be base pages. Refusals
-    /// are no errors: smaps shows the result.
+    /// are not errors: smaps shows the result.
     fn advise(&self, plan: &Plan) -> Option<NoHuge> {
         let Some(advice) = plan.advice else { return plan.reason };
         // SAFETY: the range is this mapping's own; neither kind of advice used here changes
@@ -246,7 +247,7 @@ impl Mapping {
     }
 
     /// Makes huge pages of `huge_bytes`, as far as memory suffices. The base page from which the
-    /// kernel makes each one is provided first: collapsing pages that are all there would copy
+    /// kernel makes each one is provided first: collapsing pages that are all present would copy
     /// them.
     ///
     /// # Errors
@@ -319,7 +320,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// A mapping without hugetlb pages.
+    /// Plans a mapping without hugetlb pages.
     fn new(bytes: usize, policy: &MemoryPolicy, setting: &str) -> Result<Self, Error> {
         let huge = match (policy.huge, transparent_bytes()) {
             (HugePages::Never, _) => Err(None),
@@ -336,7 +337,7 @@ impl Plan {
             Err(reason) => (Advice::LinuxNoHugepage, reason),
         };
         let length = round_up(bytes, align)?;
-        if let Some(installed_bytes) = memory_installed().filter(|&most| bytes as u64 > most) {
+        if let Some(installed_bytes) = memory_installed().filter(|&max| bytes as u64 > max) {
             return Err(Error::TooLarge { bytes, installed_bytes });
         }
         Ok(Self { bytes, length, align, node: policy.node, advice: Some(advice), reason })
@@ -349,9 +350,9 @@ fn is_unsupported(errno: i32) -> bool {
     errno == libc::EINVAL || Errno(errno).is_refusal()
 }
 
-/// A multiple of `align` at which `length` bytes are free. Another thread may map them first, which
-/// costs only the huge pages. A gap stays free after them, so that the kernel does not merge two
-/// mappings, whose pages smaps would then report as one.
+/// Returns a multiple of `align` at which `length` bytes are free. Another thread may map them first,
+/// which costs only the huge pages. A gap stays free after them, so that the kernel does not merge
+/// two mappings, whose pages smaps would then report as one.
 fn aligned_hint(length: usize, align: usize) -> *mut c_void {
     let Some(room) = length.checked_add(align) else { return ptr::null_mut() };
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -363,7 +364,7 @@ fn aligned_hint(length: usize, align: usize) -> *mut c_void {
     start.map_addr(|address| address.next_multiple_of(align))
 }
 
-/// An empty memory file that only its owner may open.
+/// Creates an empty memory file that only its owner may open.
 fn memfd(flags: MemfdFlags, bytes: usize) -> Result<OwnedFd, Error> {
     let flags = flags | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     // Hardened systems require MFD_NOEXEC_SEAL; Linux before 6.3 refuses it.

@@ -78,7 +78,7 @@ fn is_allowed(status: &str, node: NodeId) -> bool {
     nodes.is_none_or(|nodes| nodes.contains(CpuId(node.0)))
 }
 
-/// The node of the page at `address`.
+/// Returns the node of the page at `address`.
 ///
 /// The page must have been written: otherwise an anonymous page is the kernel's shared zero page.
 /// See get_mempolicy(2).

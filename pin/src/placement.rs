@@ -113,8 +113,8 @@ fn sharing(cpus: &[NodeCpu], rank: usize, block: usize) -> Sharing {
     if on_core > 1 { Sharing::Core } else { Sharing::Alone }
 }
 
-/// The number of ranks of each node. Ranks fill the first thread of every core before the second;
-/// the nodes get them in turn if `even`, one after the other otherwise.
+/// Returns the number of ranks of each node. Ranks fill the first thread of every core before the
+/// second; the nodes get them in turn if `even`, one after the other otherwise.
 fn block_sizes(nodes: &[NodeCpus], ranks: usize, even: bool) -> Result<Vec<usize>, Error> {
     let mut order = Vec::new();
     for (node, NodeCpus { cpus, .. }) in nodes.iter().enumerate() {

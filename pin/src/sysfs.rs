@@ -41,7 +41,7 @@ impl Topology {
     }
 }
 
-/// The numbers of the directories `nodeN`, ascending: one for each online node.
+/// Returns the numbers of the directories `nodeN`, ascending: one for each online node.
 fn node_ids(dir: &Path) -> Result<Vec<NodeId>, Error> {
     let mut ids: Vec<NodeId> = file_names(dir)?
         .iter()
@@ -64,7 +64,7 @@ fn read_node(system: &Path, id: NodeId, ids: &[NodeId]) -> Result<Node, Error> {
     })
 }
 
-/// The node of all CPUs, for a kernel that reports none. No memory is bound to it, because
+/// Returns the node of all CPUs, for a kernel that reports none. No memory is bound to it, because
 /// [`Topology::memory_near`] returns `None` then.
 fn assumed_node(root: &Path) -> Result<Node, Error> {
     let list = root.join("devices/system/cpu/online");
@@ -113,7 +113,8 @@ fn distances(path: &Path, ids: &[NodeId]) -> Result<Vec<(NodeId, u32)>, Error> {
     }
 }
 
-/// The pools of a directory that holds `hugepages-2048kB/{nr,free}_hugepages`, by page size.
+/// Returns the pools of a directory that holds `hugepages-2048kB/{nr,free}_hugepages`, by page
+/// size.
 fn huge_pages(dir: &Path) -> Result<Vec<HugePagePool>, Error> {
     let mut pools = Vec::new();
     for name in file_names(dir)? {
@@ -158,7 +159,7 @@ fn read_cores(system: &Path, node: &Node, cores: &mut Vec<Core>) -> Result<(), E
     Ok(())
 }
 
-/// The CPUs of each level 3 cache.
+/// Returns the CPUs of each level 3 cache.
 fn read_l3_groups(system: &Path, cores: &[Core]) -> Result<Vec<CpuSet>, Error> {
     let mut groups: Vec<CpuSet> = Vec::new();
     for core in cores {
@@ -187,12 +188,12 @@ fn cpu_dir(system: &Path, cpu: CpuId) -> PathBuf {
     system.join(format!("cpu/cpu{}", cpu.0))
 }
 
-/// The CPU list in a file; `None` if it does not exist.
+/// Returns the CPU list in a file; `None` if it does not exist.
 fn cpus(path: &Path) -> Result<Option<CpuSet>, Error> {
     parsed(path, "a cpu list such as 0-3,8")
 }
 
-/// The number in a file; `None` if it does not exist.
+/// Returns the number in a file; `None` if it does not exist.
 fn number<T: FromStr>(path: &Path) -> Result<Option<T>, Error> {
     parsed(path, "a number")
 }
@@ -205,12 +206,12 @@ fn parsed<T: FromStr>(path: &Path, expected: &'static str) -> Result<Option<T>, 
     }
 }
 
-/// The text of a file; `None` if it does not exist.
+/// Returns the text of a file; `None` if it does not exist.
 fn text(path: &Path) -> Result<Option<String>, Error> {
     found(path, fs::read_to_string(path))
 }
 
-/// The names in a directory; none if it does not exist.
+/// Returns the names in a directory; none if it does not exist.
 fn file_names(dir: &Path) -> Result<Vec<String>, Error> {
     let Some(entries) = found(dir, fs::read_dir(dir))? else { return Ok(Vec::new()) };
     let mut names = Vec::new();
@@ -233,8 +234,8 @@ fn found<T>(path: &Path, result: io::Result<T>) -> Result<Option<T>, Error> {
     }
 }
 
-/// The node of the RDMA device or network interface `name`, from the sysfs tree at `root` (`/sys`).
-/// `None` if the kernel reports no node, as on one-node and virtual machines.
+/// Returns the node of the RDMA device or network interface `name`, from the sysfs tree at `root`
+/// (`/sys`). `None` if the kernel reports no node, as on one-node and virtual machines.
 ///
 /// A device without a node has that of its parent device (virtio); a software RDMA device
 /// (Soft-RoCE, siw) has that of its network interface.
@@ -270,7 +271,7 @@ fn rdma_node(root: &Path, rdma: &Path) -> Result<Option<i64>, Error> {
     }
 }
 
-/// The node of the device of a class entry, or of its parent device if it has none.
+/// Returns the node of the device of a class entry, or of its parent device if it has none.
 fn bus_node(class_entry: &Path) -> Result<Option<i64>, Error> {
     match number(&class_entry.join("device/numa_node"))? {
         Some(node) => Ok(Some(node)),

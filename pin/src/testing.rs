@@ -47,9 +47,9 @@ fn refusing_where<T: Send>(
     test: impl FnOnce() -> T + Send,
 ) -> T {
     let [argument, jump] = condition;
-    let number = [load(NUMBER), unless_equal(of_call(number), 3)];
+    let number = [load(NUMBER), unless_equal(call_number(number), 3)];
     let call = [argument, jump, end_with(errno), allow()];
-    filtered(&[&of_this_architecture()[..], &number, &call].concat(), test)
+    filtered(&[&check_architecture()[..], &number, &call].concat(), test)
 }
 
 /// Makes `command` start its program under a filter that fails system calls `numbers` with `errno`.
@@ -65,7 +65,7 @@ pub fn refuse_in<'a>(command: &'a mut Command, numbers: &[c_long], errno: i32) -
 pub const COMMONLY_REFUSED: [&str; 5] =
     ["mbind", "set_mempolicy", "sched_setaffinity", "perf_event_open", "userfaultfd"];
 
-/// The number of the system call `name`, if it is one that containers may refuse.
+/// Returns the number of the system call `name`, if it is one that containers may refuse.
 #[must_use]
 pub fn number(name: &str) -> Option<c_long> {
     Some(match name {
@@ -86,7 +86,7 @@ pub fn number(name: &str) -> Option<c_long> {
     })
 }
 
-/// The errno `name`, if seccomp filters use it to refuse calls.
+/// Returns the errno `name`, if seccomp filters use it to refuse calls.
 #[must_use]
 pub fn errno(name: &str) -> Option<i32> {
     match name {
@@ -110,21 +110,21 @@ const THIS_ARCHITECTURE: u32 = 0xc000_003e;
 const THIS_ARCHITECTURE: u32 = 0xc000_00b7;
 
 fn refuse_all(numbers: &[c_long], errno: i32) -> Vec<libc::sock_filter> {
-    let mut program = of_this_architecture().to_vec();
+    let mut program = check_architecture().to_vec();
     program.push(load(NUMBER));
     for &number in numbers {
-        program.extend([unless_equal(of_call(number), 1), end_with(errno)]);
+        program.extend([unless_equal(call_number(number), 1), end_with(errno)]);
     }
     program.push(allow());
     program
 }
 
 /// Instructions that allow calls of other architectures, whose numbers differ.
-fn of_this_architecture() -> [libc::sock_filter; 4] {
+fn check_architecture() -> [libc::sock_filter; 4] {
     [load(ARCHITECTURE), unless_equal(THIS_ARCHITECTURE, 1), skip(1), allow()]
 }
 
-fn of_call(number: c_long) -> u32 {
+fn call_number(number: c_long) -> u32 {
     u32::try_from(number).expect("numbers of system calls are small")
 }
 

@@ -46,14 +46,14 @@ pub struct HugePagePool {
 pub struct Core {
     /// Its online hardware threads (SMT siblings), at least one.
     pub cpus: CpuSet,
-    /// Its node.
+    /// The NUMA node to which it belongs.
     pub node: NodeId,
     /// Its package (socket), if known.
     pub package: Option<u32>,
 }
 
 impl Node {
-    /// The distance of `other`, if known; 10 is local.
+    /// Returns the distance of `other`, if known; 10 is local.
     #[must_use]
     pub fn distance_to(&self, other: NodeId) -> Option<u32> {
         self.distances.iter().find(|(id, _)| *id == other).map(|(_, distance)| *distance)
@@ -67,10 +67,10 @@ impl Node {
 }
 
 impl Topology {
-    /// The topology of a machine of which only the CPUs are known, as in a container that hides
-    /// `/sys`: each CPU is its own core, and the kernel reports no nodes.
+    /// Returns the topology of a machine of which only the CPUs are known, as in a container that
+    /// hides `/sys`: each CPU is its own core, and the kernel reports no nodes.
     #[must_use]
-    pub fn of_cpus(cpus: &CpuSet) -> Self {
+    pub fn from_cpus(cpus: &CpuSet) -> Self {
         let id = NodeId(0);
         let core = |cpu| Core { cpus: CpuSet::from_iter([cpu]), node: id, package: None };
         let node = Node {
@@ -88,31 +88,38 @@ impl Topology {
         }
     }
 
-    /// The nodes, by ascending number.
+    /// Returns the bytes of free huge pages of all nodes.
+    #[must_use]
+    pub fn huge_bytes_free(&self) -> u64 {
+        let pools = self.nodes().iter().flat_map(|node| &node.huge_pages);
+        pools.map(|pool| pool.free * pool.page_bytes).sum()
+    }
+
+    /// Returns the nodes, by ascending number.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The node with the number `id`.
+    /// Returns the node with the number `id`.
     #[must_use]
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.iter().find(|node| node.id == id)
     }
 
-    /// The physical cores, by ascending node and lowest CPU.
+    /// Returns the physical cores, by ascending node and lowest CPU.
     #[must_use]
     pub fn cores(&self) -> &[Core] {
         &self.cores
     }
 
-    /// The online CPUs.
+    /// Returns the online CPUs.
     #[must_use]
     pub fn cpus(&self) -> CpuSet {
         self.nodes.iter().flat_map(|node| node.cpus.iter()).collect()
     }
 
-    /// The sets of CPUs that share a level 3 cache, if known.
+    /// Returns the sets of CPUs that share a level 3 cache, if known.
     #[must_use]
     pub fn l3_groups(&self) -> &[CpuSet] {
         &self.l3_groups
@@ -124,14 +131,14 @@ impl Topology {
         self.reports_numa
     }
 
-    /// The node that `cpu` belongs to.
+    /// Returns the node that `cpu` belongs to.
     #[must_use]
     pub fn node_of_cpu(&self, cpu: CpuId) -> Option<NodeId> {
         self.nodes.iter().find(|node| node.cpus.contains(cpu)).map(|node| node.id)
     }
 
-    /// The nodes by distance from `from`, itself first. Nodes at equal or unknown distances are in
-    /// order of their numbers.
+    /// Returns the nodes by distance from `from`, itself first. Nodes at equal or unknown distances
+    /// are in order of their numbers.
     #[must_use]
     pub fn nodes_by_distance(&self, from: NodeId) -> Vec<&Node> {
         let origin = self.node(from);
@@ -141,9 +148,9 @@ impl Topology {
         nodes
     }
 
-    /// The node of memory for a CPU of `node`: `node` itself, or if it has no memory, the nearest
-    /// node with memory, one with CPUs before one without (DRAM before CXL memory). `None` if the
-    /// kernel reports no nodes, so that memory cannot be bound.
+    /// Returns the node of memory for a CPU of `node`: `node` itself, or if it has no memory, the
+    /// nearest node with memory, one with CPUs before one without (DRAM before CXL memory). `None`
+    /// if the kernel reports no nodes, so that memory cannot be bound.
     #[must_use]
     pub fn memory_near(&self, node: NodeId) -> Option<NodeId> {
         let origin = self.node(node).filter(|_| self.reports_numa)?;

@@ -123,7 +123,7 @@ pub struct Collective<'e, E: ?Sized> {
     call: Call,
 }
 
-/// What a step found on all owners.
+/// Findings of a step on all owners.
 struct Step {
     /// The first owner that failed.
     failed: Option<Owner>,

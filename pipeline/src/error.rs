@@ -13,26 +13,29 @@ pub enum Error {
     /// Refused: all storage for operations is in use.
     #[error("all operations are in use: poll before the next")]
     Busy,
+    /// Refused: an acquire, a release or a flush of a region is in progress.
+    #[error("an acquire, a release or a flush is in progress: poll the region until it has ended")]
+    InProgress,
     /// Refused: the key has more bits than the structure's keys.
     #[error(
-        "the key has {bits} bits, keys of this structure at most {most}: open it for wider keys"
+        "the key has {bits} bits, keys of this structure at most {max}: open it for wider keys"
     )]
     Key {
         /// Bits of the key, from the lowest to the highest that is set.
         bits: u32,
         /// Bits of the structure's keys.
-        most: u32,
+        max: u32,
     },
     /// Refused: the value has more bits than the structure's values.
     #[error(
-        "the value has {bits} bits, values of this structure at most {most}: give a smaller one, or \
+        "the value has {bits} bits, values of this structure at most {max}: give a smaller one, or \
          open it for wider values"
     )]
     Value {
         /// Bits of the value, from the lowest to the highest that is set; of bytes, 8 for each.
         bits: u32,
         /// Bits of the structure's values.
-        most: u32,
+        max: u32,
     },
     /// The value cannot be encoded, or the bytes are no value of the type.
     #[error(
@@ -45,6 +48,43 @@ pub enum Error {
     Index {
         /// The index as given.
         index: u64,
+    },
+    /// Refused: the range ends before it begins.
+    #[error("the range from index {start} on ends before it begins: give one that does not")]
+    Range {
+        /// The first index of the range as given.
+        start: u64,
+    },
+    /// Refused: ranges of one access overlap.
+    #[error("ranges of one access overlap: give disjoint ones")]
+    Overlap,
+    /// Refused: an access needs more pages at once than the memory has room for.
+    #[error(
+        "the access needs {needed} pages at once, and the memory has room for {found} of them: access \
+         fewer, or open the region with more"
+    )]
+    Pages {
+        /// Pages of the access.
+        needed: u32,
+        /// The most that it can have.
+        found: u32,
+    },
+    /// Refused: the lock is held by this rank and must not be, or must be and is not.
+    #[error("lock {lock} is {}", held(*is_held))]
+    Lock {
+        /// The lock.
+        lock: u32,
+        /// Whether this rank holds it.
+        is_held: bool,
+    },
+    /// Another rank held the lock at each READ of its word.
+    #[error(
+        "another rank held the lock at each of {lock_reads} READs of its word: acquire it again, this rank keeps \
+         its place"
+    )]
+    LockWait {
+        /// The number of READs.
+        lock_reads: u32,
     },
     /// Other operations changed the word before each attempt to change it. Nothing has changed.
     #[error(
@@ -68,6 +108,11 @@ pub enum Error {
          structure"
     )]
     PhaseFailed,
+    /// Refused: a barrier of the region has failed, so that it is unknown what has changed.
+    #[error(
+        "a barrier of the region has failed: see the errors of all ranks, and close the region"
+    )]
+    BarrierFailed,
     /// Not all messages were delivered, and none can be any more.
     #[error(
         "not all messages were delivered: a rank has failed, has dropped its aggregator or does not \
@@ -147,14 +192,14 @@ pub enum ConfigError {
     #[error("{0}")]
     Invalid(&'static str),
     /// The windows have room for fewer elements.
-    #[error("{what} is {found}: {}; open the engine with config.sizes(operations)", room(*most, *words))]
+    #[error("{what} is {found}: {}; open the engine with config.sizes(operations)", room(*max, *words))]
     Room {
         /// The name of the parameter.
         what: &'static str,
         /// The number of elements as given.
         found: u64,
         /// The largest number that fits behind the first word.
-        most: u64,
+        max: u64,
         /// Words of an element.
         words: u64,
     },
@@ -193,22 +238,22 @@ pub enum ConfigError {
     },
     /// The transport's depth is too small for the posts of one operation.
     #[error(
-        "the transport's depth is {found}: at least {least} is needed; open the engine with \
+        "the transport's depth is {found}: at least {min} is needed; open the engine with \
          config.sizes(operations)"
     )]
     Depth {
         /// The transport's depth.
         found: u32,
-        /// The least depth.
-        least: u32,
+        /// The smallest depth allowed.
+        min: u32,
     },
     /// No storage for operations, or more than the engine has slots for.
-    #[error("storage for {found} operations: {}", storage_advice(*found, *most))]
+    #[error("storage for {found} operations: {}", storage_advice(*found, *max))]
     Operations {
         /// Operations that the storage has.
         found: usize,
         /// The largest number that the engine's slots and the tokens allow.
-        most: u32,
+        max: u32,
     },
 }
 
@@ -236,9 +281,13 @@ impl ConfigError {
     /// [`ConfigError::Range`] for none, [`ConfigError::Room`].
     pub fn check_room(what: &'static str, found: u64, words: u64, room: u64) -> Result<(), Self> {
         Self::check_range(what, found, 1, u64::MAX)?;
-        let most = room / words.max(1);
-        if found <= most { Ok(()) } else { Err(Self::Room { what, found, most, words }) }
+        let max = room / words.max(1);
+        if found <= max { Ok(()) } else { Err(Self::Room { what, found, max, words }) }
     }
+}
+
+fn held(is_held: bool) -> &'static str {
+    if is_held { "held by this rank: release it first" } else { "not held: acquire it first" }
 }
 
 fn range(min: u64, max: u64) -> impl fmt::Display {
@@ -261,22 +310,22 @@ fn multiples(found: u64, of: u64) -> impl fmt::Display {
     })
 }
 
-fn room(most: u64, words: u64) -> impl fmt::Display {
+fn room(max: u64, words: u64) -> impl fmt::Display {
     fmt::from_fn(move |f| {
-        match most {
+        match max {
             0 => f.write_str("the windows have no room for a single one")?,
-            _ => write!(f, "the windows have room for {most}")?,
+            _ => write!(f, "the windows have room for {max}")?,
         }
         if words == 1 { Ok(()) } else { write!(f, " of {words} words") }
     })
 }
 
-fn storage_advice(found: usize, most: u32) -> impl fmt::Display {
+fn storage_advice(found: usize, max: u32) -> impl fmt::Display {
     fmt::from_fn(move |f| match found {
         0 => f.write_str("pass storage for at least 1"),
         _ => write!(
             f,
-            "the engine has slots for {most}; open it with config.sizes({found}), or pass less \
+            "the engine has slots for {max}; open it with config.sizes({found}), or pass less \
              storage"
         ),
     })
@@ -290,7 +339,7 @@ pub enum BatchError {
     Lengths {
         /// Number of keys.
         keys: usize,
-        /// What differs, such as "results".
+        /// Name of the difference, such as "results".
         what: &'static str,
         /// Elements of the slice.
         found: usize,

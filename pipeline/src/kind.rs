@@ -168,6 +168,13 @@ macro_rules! counters {
             pub fn plus(&self, other: &Self) -> Self {
                 Self { $($field: self.$field + other.$field,)* }
             }
+
+            /// Returns what was counted after an earlier state of the same counters.
+            #[inline]
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self { $($field: self.$field - earlier.$field,)* }
+            }
         }
     };
 }

@@ -9,6 +9,7 @@ mod effects;
 mod fingerprint;
 mod linear;
 mod random;
+mod soak;
 mod wire;
 
 pub use checker::{Driven, MAX_CLIENTS, Scenario, Turn, Verdict, check, check_within};
@@ -16,4 +17,5 @@ pub use effects::{Effect, combinations, torn};
 pub use fingerprint::fingerprint;
 pub use linear::{Network, Scripts, Sequential, check_linear};
 pub use random::{Draw, Explored, RandomCheck, Stopped, Subject, check_random, is_found, shorter};
+pub use soak::{MAX_STEPS, Past, soak};
 pub use wire::{Action, MAX_READ, MAX_WRITTEN, Posted, Wire};

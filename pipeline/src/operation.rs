@@ -93,7 +93,7 @@ impl<M: Machine> Operation<M> {
         let most = geometry.slots.checked_div(M::SLOTS).unwrap_or(MAX_OPERATIONS);
         let most = most.min(MAX_OPERATIONS);
         let allowed = u32::try_from(found).ok().filter(|count| (1..=most).contains(count));
-        allowed.ok_or(ConfigError::Operations { found, most })
+        allowed.ok_or(ConfigError::Operations { found, max: most })
     }
 
     #[inline]
@@ -269,7 +269,7 @@ mod tests {
         let check = |found, slots| Operation::<Nothing>::check(found, &geometry(slots));
         for (slots, most) in [(0, 0), (1, 0), (2, 1), (9, 4), (u32::MAX, 1 << 24)] {
             for found in [0, most + 1, usize::MAX] {
-                let refused = ConfigError::Operations { found, most: u32::try_from(most).unwrap() };
+                let refused = ConfigError::Operations { found, max: u32::try_from(most).unwrap() };
                 assert_eq!(check(found, slots), Err(refused));
             }
             for found in [1, most] {

@@ -1,5 +1,7 @@
 //! The front of all data structures: open, blocking calls, submitted operations, collective calls.
 
+use core::marker::PhantomData;
+
 use probeline_transport::{Call as CollectiveCall, Exchange, Transport};
 
 use crate::collective::{Collective, CollectiveError};
@@ -217,7 +219,24 @@ where
         results: &mut [Result<OutcomeOf<K>, Error>],
     ) -> Result<(), BatchError> {
         BatchError::check_length(requests.len(), "results", results.len())?;
-        Ok(self.run_batch(&mut All::<K> { requests, results, next: 0 })?)
+        let store = |place: usize, result| match results.get_mut(place) {
+            Some(into) => *into = result,
+            None => debug_assert!(false, "the batch has no place {place}"),
+        };
+        Ok(self.call_each(|place| requests.get(place).copied(), store)?)
+    }
+
+    /// Runs the operation that `request` returns for each place, from 0 to the first place without one, as
+    /// [`call_all`](Self::call_all) does. Passes each result with its place to `store`, in any order.
+    ///
+    /// # Errors
+    /// As for [`run_batch`](Self::run_batch).
+    pub fn call_each(
+        &mut self,
+        request: impl FnMut(usize) -> Option<(K::Key, K::Action)>,
+        store: impl FnMut(usize, Result<OutcomeOf<K>, Error>),
+    ) -> Result<(), Error> {
+        self.run_batch(&mut Requests::<K, _, _> { request, store, next: 0, kind: PhantomData })
     }
 
     /// Returns whether an operation is free, so that [`submit`](Self::submit) does not return
@@ -386,35 +405,38 @@ impl<T, S, K: Kind> Structure<T, S, K> {
     }
 }
 
-/// The batch of [`Structure::call_all`].
-struct All<'b, K: Kind> {
-    requests: &'b [(K::Key, K::Action)],
-    results: &'b mut [Result<OutcomeOf<K>, Error>],
-    /// The first request not started.
+/// The batch of [`Structure::call_each`].
+struct Requests<K, R, F> {
+    request: R,
+    store: F,
+    /// The first place not started.
     next: usize,
+    kind: PhantomData<K>,
 }
 
-impl<T, K: Kind> Batch<T, K::Context, K::Machine> for All<'_, K> {
+impl<T, K, R, F> Batch<T, K::Context, K::Machine> for Requests<K, R, F>
+where
+    K: Kind,
+    R: FnMut(usize) -> Option<(K::Key, K::Action)>,
+    F: FnMut(usize, Result<OutcomeOf<K>, Error>),
+{
     fn pull(&mut self, parts: &mut Parts<'_, T, K::Context>, into: &mut K::Machine) -> Pull {
         // Each iteration starts a request or refuses it.
-        while let Some((key, action)) = self.requests.get(self.next) {
+        while let Some((key, action)) = (self.request)(self.next) {
             let place = self.next;
             self.next += 1;
-            match K::machine(key, *action, parts.shared) {
+            match K::machine(&key, action, parts.shared) {
                 Ok(machine) => {
                     into.replace_with(machine);
                     return Pull::Start(place);
                 }
-                Err(error) => Batch::<T, K::Context, K::Machine>::take(self, place, Err(error)),
+                Err(error) => (self.store)(place, Err(error)),
             }
         }
         Pull::End
     }
 
     fn take(&mut self, place: usize, result: Result<OutcomeOf<K>, Error>) {
-        match self.results.get_mut(place) {
-            Some(into) => *into = result,
-            None => debug_assert!(false, "the batch has no place {place}"),
-        }
+        (self.store)(place, result);
     }
 }

@@ -1,4 +1,4 @@
-//! What every structure has from its front: opening together, collective calls that name who is out
+//! Calls that every structure has from its front: opening together, collective calls that name who is out
 //! of step, futures, and results that no call loses. The structure is an array of counters.
 
 use core::cell::RefCell;
@@ -10,12 +10,12 @@ use core::task::{Context, Poll, Waker};
 use std::sync::Arc;
 use std::task::Wake;
 
+use probeline_exchange::testing::{OtherBuild, Watched};
 use probeline_pipeline::{
     Atomic, BatchError, Collective, CollectiveError, ConfigError, Error, FINGERPRINT, Finished,
     Kind, Open, Operation, OperationFuture, Parameter, Started, Structure, Tag, words,
 };
 use probeline_sim::{Cluster, Config, DirectAccess, Engine, Faults, Model, stage};
-use probeline_testing::{OtherBuild, Watched};
 use probeline_transport::{
     Alone, Exchange, ExchangeError, Fault, Owner, Pending, RemoteWord, Request, Segment, Sizes,
     Splitter, Transport,

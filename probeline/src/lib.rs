@@ -5,15 +5,16 @@
 //! structures are [`table`]: find-or-put of 63-bit keys and of wide keys, after W. Oortwijn, T. van
 //! Dijk and J. van de Pol, *A Distributed Hash Table for Shared Memory* (PPAM 2015); `map`: a lossy
 //! key-value cache of fixed-size keys and values for expensive results; and `containers`: arrays,
-//! counters, maps, queues, Bloom filters, objects and aggregated messages. After opening, nothing
-//! allocates, blocks or makes a system call, and no structure starts threads: the caller's loop
-//! polls. (The transport over UCX starts one, and joining through a launcher's server one.)
+//! counters, maps, queues, Bloom filters, objects and aggregated messages; and `dsm`: shared memory by
+//! pages with release consistency. After opening, nothing allocates, blocks or makes a system call, and no structure starts threads: the caller's loop
+//! polls. (The transport over UCX starts one, and joining through a launcher's server one. Plain memory, feature
+//! `dsm-fault`, protects pages by system calls and handles SIGSEGV.)
 //!
 //! # First program
 //!
 //! ```toml
 //! [dependencies]
-//! probeline = { path = "probeline" }
+//! probeline = { path = "../probeline/probeline" }
 //! ```
 //!
 //! One process over shared memory:
@@ -85,6 +86,8 @@
 //! |---|---|---|
 //! | | [`transport`], [`pipeline`], [`table`] | core only |
 //! | `containers` (default) | `containers`: arrays, counters, maps, queues, Bloom filters, objects, messages | core only |
+//! | `dsm` (default) | `dsm`: shared memory by pages | core only |
+//! | `dsm-fault` | regions of `dsm` as plain memory, by page faults | Linux |
 //! | `postcard` | objects of any serde type in `containers` | core only |
 //! | `map` (default) | `map`: key-value cache | core only |
 //! | `map-files` | saving maps to files, and loading them | std |
@@ -110,6 +113,9 @@ pub use probeline_transport as transport;
 #[cfg(feature = "containers")]
 #[doc(inline)]
 pub use probeline_containers as containers;
+#[cfg(feature = "dsm")]
+#[doc(inline)]
+pub use probeline_dsm as dsm;
 #[cfg(feature = "exchange")]
 #[doc(inline)]
 pub use probeline_exchange as exchange;
@@ -127,7 +133,7 @@ pub use probeline_shm as shm;
 pub use probeline_sim as sim;
 #[cfg(feature = "tuning")]
 #[doc(inline)]
-pub use probeline_tuning as tuning;
+pub use probeline_table::tuning;
 #[cfg(feature = "mpi")]
 #[doc(inline)]
 pub use probeline_ucx_shim::mpi;
@@ -149,6 +155,8 @@ mod pages {
     struct Map;
     #[doc = include_str!("../../docs/guide/containers.md")]
     struct Containers;
+    #[doc = include_str!("../../docs/guide/shared-pages.md")]
+    struct SharedPages;
     #[doc = include_str!("../../docs/guide/two-nodes.md")]
     struct TwoNodes;
     #[doc = include_str!("../../docs/guide/tune.md")]

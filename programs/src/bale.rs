@@ -74,9 +74,9 @@ impl Kernel {
             | Self::Triangles(Graph::Random { vertices: size, degree }) => (*size, *degree),
             Self::Triangles(Graph::Stars(_)) => return Ok(()),
         };
-        let most = MAX_SIZE / u64::from(ranks);
-        if !(1..=most).contains(&size) {
-            return wrong(format!("a rank would have {size} elements: give a size of 1 to {most}"));
+        let max = MAX_SIZE / u64::from(ranks);
+        if !(1..=max).contains(&size) {
+            return wrong(format!("a rank would have {size} elements: give a size of 1 to {max}"));
         }
         match (2 * degree.min(MAX_SIZE) + 1) * size > MAX_SIZE {
             true => wrong(format!("a degree of {degree} is too large for a size of {size}")),
@@ -148,7 +148,7 @@ pub fn run<T: Transport>(
     }
 }
 
-/// What all kernels use.
+/// State that all kernels use.
 struct Bench<'e, T> {
     words: Words<T>,
     random: Rng,

@@ -42,7 +42,7 @@ const ON_A_PATH: u64 = 1 << 8;
 /// The parameters. All ranks give the same.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How k-mers are counted: canonical ones, of an odd k.
+    /// Options of the count of k-mers: canonical ones, of an odd k.
     pub kmers: kmers::Options,
     /// The least count of a k-mer in the graph.
     pub min_count: u64,
@@ -55,7 +55,7 @@ impl Options {
     /// [`Error::Parameter`].
     pub fn check<K: Kmer>(&self) -> Result<(), Error> {
         let text = if self.kmers.k.is_multiple_of(2) {
-            "k is even, and k-mers may be their own reverse complements: give an odd k"
+            "k is even, and k-mers may be their own reverse complements: give an odd k, such as 31"
         } else if self.kmers.filter_bytes > 0 && self.min_count < 2 {
             "a filter leaves out k-mers that occur once: give a least count of 2, or no filter"
         } else if !self.kmers.is_canonical {
@@ -72,9 +72,9 @@ impl Options {
 pub struct Totals {
     /// K-mers in the graph.
     pub kmers: u64,
-    /// Unitigs.
+    /// Unitigs, cycles included.
     pub unitigs: u64,
-    /// Those of them that are cycles.
+    /// Unitigs that are cycles.
     pub cycles: u64,
     /// Bases of all unitigs.
     pub bases: u64,
@@ -211,7 +211,7 @@ fn put_all<M: Transport, K: Kmer>(
     let mut entries = entries.peekable();
     while entries.peek().is_some() {
         let (kmers, values): (Vec<K>, Vec<u64>) = entries.by_ref().take(PUTS).unzip();
-        let action = |nth: usize| Action::Put(values.get(nth).copied().unwrap_or(0));
+        let action = |nth: usize| values.get(nth).copied().map(Action::Put);
         let mut refused = Vec::new();
         map.run_all(&kmers, action, |place, outcome| {
             if outcome.is_refused() {

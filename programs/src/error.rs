@@ -1,11 +1,15 @@
 //! Errors of programs.
 
+use core::error::Error as CoreError;
+use core::num::TryFromIntError;
 use std::io;
 use std::path::PathBuf;
 
-use probeline::containers::{BatchError, CollectiveError, OperationError};
-use probeline::transport::ExchangeError;
+use probeline::pipeline::{BatchError, CollectiveError, ConfigError, Error as OperationError};
+use probeline::transport::{ExchangeError, Fault, OpError, PostError};
 use thiserror::Error as ThisError;
+
+use crate::explore::OutOfRoom;
 
 /// The reason why a program has failed on this rank.
 #[derive(Debug, ThisError)]
@@ -16,7 +20,7 @@ pub enum Error {
     Read {
         /// The file; `-` is standard input.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A file has no sequences that can be read.
@@ -24,7 +28,7 @@ pub enum Error {
     Format {
         /// The file; `-` is standard input.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The defect, and what to do.
         problem: String,
     },
     /// A file cannot be written.
@@ -32,7 +36,7 @@ pub enum Error {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// Ranks have written their parts of a file to different places.
@@ -52,15 +56,15 @@ pub enum Error {
     /// The table has no room, and may not grow.
     #[error(
         "the table is full with {held} k-mers in {bytes} bytes, and with a larger one beside it would \
-         exceed {most}: allow more memory"
+         exceed {max}: give a larger --max-table-size, or more memory"
     )]
     Full {
         /// K-mers in the table.
         held: u64,
         /// Bytes of the table.
         bytes: u64,
-        /// The most bytes allowed, also while k-mers move to a larger table.
-        most: u64,
+        /// The largest number of bytes allowed, also while k-mers move to a larger table.
+        max: u64,
     },
     /// A result is wrong.
     #[error("{0}: report this as a defect")]
@@ -68,19 +72,72 @@ pub enum Error {
     /// A parameter is not possible.
     #[error("{0}")]
     Parameter(String),
+    /// An exploration has no room for more states.
+    #[error("{0}")]
+    OutOfRoom(Box<OutOfRoom>),
+    /// A rank was lost while the table of an exploration grew.
+    #[error("{error}")]
+    Growing {
+        /// Bytes of the next table.
+        bytes: u64,
+        /// The loss.
+        error: Box<Self>,
+    },
+    /// The caller could not open or measure an engine.
+    #[error("{message}")]
+    Engine {
+        /// The cause.
+        message: String,
+        /// Whether a rank was lost.
+        is_loss: bool,
+    },
+    /// The chemistry of a cell has no solution.
+    #[error("{0}")]
+    Unsolved(#[from] crate::reactive::Unsolved),
+    /// A structure or its rounding cannot be configured in this way.
+    #[error("{0}")]
+    Config(#[from] ConfigError),
+    /// A number is too large for this machine.
+    #[error("{0}")]
+    Number(#[from] TryFromIntError),
+    /// An engine has refused an operation.
+    #[error("{0}")]
+    Post(#[from] PostError),
+    /// An operation of an engine has failed.
+    #[error("{0}")]
+    Completion(#[from] OpError),
+    /// An engine has failed.
+    #[error("{0}")]
+    Fault(#[from] Fault),
     /// The memory of the table cannot be opened.
     #[error("cannot open the memory of the table: {0}")]
     Open(#[from] probeline::shm::OpenError),
     /// A batch of operations has failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Batch(#[from] BatchError),
     /// An operation has failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Operation(#[from] OperationError),
     /// A collective call of a container has failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Collective(#[from] CollectiveError),
+    /// A value cannot be converted to or from JSON, for example because a rank has another build.
+    #[error("cannot gather a value of every rank: {0}")]
+    Value(#[from] serde_json::Error),
     /// A collective call has failed.
-    #[error(transparent)]
+    #[error("{0}")]
     Exchange(#[from] ExchangeError),
+}
+
+impl Error {
+    /// Returns whether the cause is that a rank was lost.
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        use ExchangeError::{OwnerExited, OwnerLost};
+        if let Self::Engine { is_loss, .. } = self {
+            return *is_loss;
+        }
+        core::iter::successors(self.source(), |error| (*error).source())
+            .any(|cause| matches!(cause.downcast_ref(), Some(OwnerLost(_) | OwnerExited { .. })))
+    }
 }

@@ -1,11 +1,13 @@
-//! What all ranks have found, in one place: sums, and files.
+//! Results of all ranks, gathered in one place: values, sums, and files.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use probeline::transport::{Exchange, Owner};
+use probeline::transport::{Exchange, ExchangeError, Owner};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::Error;
 
@@ -13,6 +15,40 @@ use crate::Error;
 const ENTRY_BYTES: usize = 24;
 /// Bytes that a call gathers from all ranks.
 const GATHERED: usize = 1 << 20;
+
+/// Gathers `N` numbers of every rank, in the order of ranks, in one collective call.
+///
+/// # Errors
+/// The errors of the exchange.
+pub fn gather<const N: usize>(
+    exchange: &mut dyn Exchange,
+    mine: [u64; N],
+) -> Result<Vec<[u64; N]>, ExchangeError> {
+    let mut all = vec![[[0; 8]; N]; exchange.owners() as usize];
+    let mine = mine.map(u64::to_le_bytes);
+    exchange.all_gather(mine.as_flattened(), all.as_flattened_mut().as_flattened_mut())?;
+    Ok(all.into_iter().map(|of_rank| of_rank.map(u64::from_le_bytes)).collect())
+}
+
+/// Gathers a value of every rank, in the order of ranks, as JSON of any length, in two collective
+/// calls.
+///
+/// # Errors
+/// [`Error::Exchange`] and [`Error::Value`].
+pub fn gather_values<T: Serialize + DeserializeOwned>(
+    exchange: &mut dyn Exchange,
+    mine: &T,
+) -> Result<Vec<T>, Error> {
+    let mut text = serde_json::to_vec(mine)?;
+    let lengths = gather(exchange, [text.len() as u64])?;
+    let longest = lengths.iter().map(|[length]| *length).max().unwrap_or(0);
+    // JSON ignores white space around a value.
+    text.resize(usize::try_from(longest).unwrap_or(usize::MAX), b' ');
+    let mut all = vec![0; text.len() * exchange.owners() as usize];
+    exchange.all_gather(&text, &mut all)?;
+    let values = all.chunks_exact(text.len()).map(serde_json::from_slice);
+    Ok(values.collect::<Result<_, _>>()?)
+}
 
 /// Adds up the numbers of each key, of all ranks.
 pub(crate) fn sums(
@@ -51,10 +87,8 @@ pub(crate) fn others(me: Owner, ranks: u32) -> impl Iterator<Item = Owner> {
 
 /// Returns this rank's first number if ranks number things one after the other, and how many all have.
 pub(crate) fn numbering(mine: u64, exchange: &mut dyn Exchange) -> Result<(u64, u64), Error> {
-    let mut all = vec![0; 8 * exchange.owners() as usize];
-    exchange.all_gather(&mine.to_le_bytes(), &mut all)?;
-    let numbers = || all.as_chunks::<8>().0.iter().map(|number| u64::from_le_bytes(*number));
-    Ok((numbers().take(exchange.me().0 as usize).sum(), numbers().sum()))
+    let all = gather(exchange, [mine])?.into_flattened();
+    Ok((all.iter().take(exchange.me().0 as usize).sum(), all.iter().sum()))
 }
 
 /// Checks that a file can be written, before the work whose result it is to have.
@@ -74,7 +108,7 @@ pub fn check_output(path: &Path) -> Result<(), Error> {
 /// Returns the name of a file until it is complete.
 fn part_of(path: &Path) -> Result<PathBuf, Error> {
     if fs::metadata(path).is_ok_and(|old| !old.is_file()) {
-        let source = io::Error::other("it is no regular file");
+        let source = io::Error::other("it is not a regular file");
         return Err(Error::Write { path: path.to_owned(), source });
     }
     let mut name = path.as_os_str().to_owned();
@@ -128,4 +162,22 @@ pub(crate) fn write_parts(
         fs::remove_file(part).ok();
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use probeline::transport::conformance::on_threads;
+
+    use super::*;
+
+    #[test]
+    fn values_of_any_length_arrive_in_the_order_of_ranks() {
+        let all = on_threads(probeline::exchange::threads(3), |mut exchange| {
+            let mine = (exchange.me().0, "x".repeat(exchange.me().0 as usize * 100));
+            gather_values(&mut exchange, &mine).unwrap()
+        });
+        let expected: Vec<(u32, String)> =
+            (0..3).map(|rank| (rank, "x".repeat(rank as usize * 100))).collect();
+        assert_eq!(all, vec![expected; 3]);
+    }
 }

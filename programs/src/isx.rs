@@ -1,7 +1,8 @@
 //! Integer sort, as the benchmark ISx (Hanebutte and Hemstad, 2015): each rank makes random keys, sends each to the
 //! rank of its range, and sorts those that arrive.
 //!
-//! Keys travel in blocks: by the lanes of an [`Aggregator`](probeline::containers::Aggregator), or by queues
+//! The range of each rank has parts, which the senders already divide: a part stays in a CPU's cache while it is
+//! sorted. Keys travel in blocks of one part: by the lanes of an [`Aggregator`](probeline::containers::Aggregator), or by queues
 //! ([`Queue`](probeline::containers::Queue)), one on each rank.
 
 mod carrier;
@@ -16,19 +17,20 @@ use probeline::transport::{Exchange, Owner, Sizes, Transport};
 pub use self::carrier::Carrier;
 use self::carrier::{BLOCK_KEYS, Block, Link};
 use crate::Error;
-use crate::gather::others;
 
 /// Bits of a key.
 pub const KEY_BITS: u32 = 28;
 /// The most keys that a rank makes.
 const MAX_KEYS: u64 = 1 << 32;
+/// The most parts of all ranks together: the blocks of a sender, one of each part, fit a second-level cache.
+const MAX_PARTS: u32 = 1024;
 
 /// The parameters. All ranks give the same.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Keys that a rank makes.
     pub keys: u64,
-    /// What carries keys to other ranks.
+    /// The carrier of keys to other ranks.
     pub carrier: Carrier,
     /// The seed of the keys.
     pub seed: u64,
@@ -65,11 +67,11 @@ impl Options {
 /// The times of one sort by the clock of this rank, in nanoseconds. Each step ends when all ranks have ended it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Making keys.
+    /// Time of making the keys.
     pub make_ns: u64,
-    /// Sending and receiving keys.
+    /// Time of sending and receiving keys.
     pub exchange_ns: u64,
-    /// Sorting.
+    /// Time of sorting the received keys.
     pub sort_ns: u64,
 }
 
@@ -87,7 +89,7 @@ pub fn run<T: Transport>(
 ) -> Result<(Times, Vec<u32>), Error> {
     options.check(exchange.owners())?;
     let mut link = Link::open(options.carrier, engine, exchange)?;
-    let mut sorter = Sorter { me: exchange.me(), ranks: exchange.owners(), ..Sorter::default() };
+    let mut sorter = Sorter::new(exchange.me(), exchange.owners());
     let mut times = Times::default();
     for seed in [!options.seed, options.seed] {
         let now_ns = |link: &Link<T>, exchange: &mut dyn Exchange| -> Result<u64, Error> {
@@ -110,33 +112,50 @@ pub fn run<T: Transport>(
             sort_ns: sorted_ns - sorting_ns,
         };
     }
-    Ok((times, sorter.received))
+    Ok((times, sorter.parts.concat()))
 }
 
 /// The keys of a rank.
-#[derive(Default)]
 struct Sorter {
     me: Owner,
     ranks: u32,
     made: Vec<u32>,
-    /// Those of this rank's range.
-    received: Vec<u32>,
-    /// As long as `received`, for sorting.
+    /// A rank's range has two to the power of these parts.
+    part_bits: u32,
+    /// Received keys by part of this rank's range.
+    parts: Vec<Vec<u32>>,
+    /// Memory for sorting a part.
     scratch: Vec<u32>,
 }
 
 impl Sorter {
+    fn new(me: Owner, ranks: u32) -> Self {
+        let part_bits = (MAX_PARTS / ranks).max(1).ilog2();
+        let parts = vec![Vec::new(); 1 << part_bits];
+        Self { me, ranks, made: Vec::new(), part_bits, parts, scratch: Vec::new() }
+    }
+
     fn make(&mut self, keys: u64, seed: u64) {
         let mut random = Rng::with_seed(seed.wrapping_mul(1 << 16).wrapping_add(self.me.0.into()));
         self.made.clear();
         self.made.extend((0..keys).map(|_| random.u32(..) >> (u32::BITS - KEY_BITS)));
     }
 
-    /// Returns the rank in whose range a key is.
+    /// Returns the number of parts of all ranks.
+    fn all_parts(&self) -> u32 {
+        self.ranks << self.part_bits
+    }
+
+    /// Returns the first part of this rank, among those of all ranks.
+    fn first_part(&self) -> u32 {
+        self.me.0 << self.part_bits
+    }
+
+    /// Returns the part of a key, of `all` parts of all ranks.
     #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "less than the number of ranks")]
-    fn rank(&self, key: u32) -> u32 {
-        ((u64::from(key) * u64::from(self.ranks)) >> KEY_BITS) as u32
+    #[allow(clippy::cast_possible_truncation, reason = "less than the number of parts")]
+    fn part(key: u32, all: u32) -> u32 {
+        ((u64::from(key) * u64::from(all)) >> KEY_BITS) as u32
     }
 
     /// Sends the keys that this rank has made, and receives those of its range.
@@ -145,45 +164,56 @@ impl Sorter {
         link: &mut Link<T>,
         exchange: &mut dyn Exchange,
     ) -> Result<(), Error> {
-        let made = core::mem::take(&mut self.made);
-        let mut received = core::mem::take(&mut self.received);
-        received.clear();
-        let mut receive = |block: &Block| received.extend_from_slice(carrier::keys(block));
-        let mut blocks = vec![carrier::EMPTY; self.ranks as usize];
-        for key in &made {
-            let rank = self.rank(*key);
-            let block = &mut blocks[rank as usize];
+        let (all, first, bits) = (self.all_parts(), self.first_part(), self.part_bits);
+        let parts = &mut self.parts;
+        parts.iter_mut().for_each(Vec::clear);
+        // Blocks of others' parts are dropped, and missed when the numbers of keys are compared.
+        let mut receive = |block: &Block| {
+            if let Some(part) = parts.get_mut(carrier::part(block).wrapping_sub(first) as usize) {
+                part.extend_from_slice(carrier::keys(block));
+            }
+        };
+        let mut send = |block: &Block, receive: &mut dyn FnMut(&Block)| -> Result<(), Error> {
+            let to = Owner(carrier::part(block) >> bits);
+            if to != self.me {
+                return link.send(to, block, &mut &mut *receive);
+            }
+            receive(block);
+            Ok(())
+        };
+        let mut blocks: Vec<_> = (0..all).map(carrier::empty).collect();
+        for key in &self.made {
+            let part = Self::part(*key, all);
+            let block = &mut blocks[part as usize];
             carrier::push(block, *key);
             if carrier::keys(block).len() == BLOCK_KEYS {
-                match rank == self.me.0 {
-                    true => receive(block),
-                    false => link.send(Owner(rank), block, &mut receive)?,
-                }
-                *block = carrier::EMPTY;
+                send(block, &mut receive)?;
+                *block = carrier::empty(part);
             }
         }
-        receive(&blocks[self.me.0 as usize]);
-        for to in others(self.me, self.ranks) {
-            let block = &blocks[to.0 as usize];
-            if !carrier::keys(block).is_empty() {
-                link.send(to, block, &mut receive)?;
-            }
+        // The own parts come last: no block of another rank waits for them.
+        blocks.rotate_left(first as usize);
+        for block in blocks.iter().rev().filter(|block| !carrier::keys(block).is_empty()) {
+            send(block, &mut receive)?;
         }
-        link.finish(exchange, &mut receive)?;
-        (self.made, self.received) = (made, received);
-        Ok(())
+        link.finish(exchange, &mut receive)
     }
 
     fn sort(&mut self) {
-        let width = (1_u64 << KEY_BITS).div_ceil(self.ranks.into());
-        let start = (u64::from(self.me.0) << KEY_BITS).div_ceil(self.ranks.into());
-        let start = u32::try_from(start).unwrap_or(u32::MAX);
-        radix::sort(&mut self.received, &mut self.scratch, start, width);
+        let (all, first) = (u64::from(self.all_parts()), u64::from(self.first_part()));
+        for (part, keys) in (first..).zip(&mut self.parts) {
+            let [start, end] = [part, part + 1].map(|part| (part << KEY_BITS).div_ceil(all));
+            radix::sort(keys, &mut self.scratch, start..end);
+        }
     }
 
-    /// Checks that the keys of all ranks are in their ranges.
+    /// Checks that the keys of all ranks are in the ranges of their parts.
     fn verify_ranges(&self, exchange: &mut dyn Exchange) -> Result<(), Error> {
-        let strays = self.received.iter().filter(|key| self.rank(**key) != self.me.0).count();
+        let all = self.all_parts();
+        let strays = |(part, keys): (u32, &Vec<u32>)| {
+            keys.iter().filter(|key| Self::part(**key, all) != part).count()
+        };
+        let strays: usize = (self.first_part()..).zip(&self.parts).map(strays).sum();
         match exchange.sum(strays as u64)? {
             0 => Ok(()),
             strays => {
@@ -195,12 +225,13 @@ impl Sorter {
     /// Checks that the keys of all ranks are in order, and that they are those which the ranks have made: as many,
     /// with the same sum of hashes.
     fn verify(&self, exchange: &mut dyn Exchange) -> Result<(), Error> {
-        if exchange.sum((!self.received.is_sorted()).into())? > 0 {
+        let received = || self.parts.iter().flatten();
+        if exchange.sum((!received().is_sorted()).into())? > 0 {
             return Err(Error::Wrong("keys are out of order".to_owned()));
         }
         let sums = [
-            ("keys", self.made.len() as u64, self.received.len() as u64),
-            ("as the sum of hashes of keys", sum(&self.made), sum(&self.received)),
+            ("keys", self.made.len() as u64, received().count() as u64),
+            ("as the sum of hashes of keys", sum(self.made.iter()), sum(received())),
         ];
         for (what, made, sorted) in sums {
             let (made, sorted) = (exchange.sum(made)?, exchange.sum(sorted)?);
@@ -213,10 +244,10 @@ impl Sorter {
 }
 
 /// Returns the sum of the hashes of keys, of 24 bits each.
-fn sum(keys: &[u32]) -> u64 {
+fn sum<'a>(keys: impl Iterator<Item = &'a u32>) -> u64 {
     let hash = |key: &u32| {
         let hash = (u64::from(*key) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (hash ^ hash >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40
     };
-    keys.iter().map(hash).sum()
+    keys.map(hash).sum()
 }

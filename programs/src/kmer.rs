@@ -7,7 +7,7 @@ use probeline::containers::counters::Key;
 
 /// The letters of the bases 0 to 3. The complement of a base is 3 less it.
 pub(crate) const LETTERS: [u8; 4] = *b"ACGT";
-/// Codes of letters that are no base: one that ends a run of bases, and line ends, which are skipped.
+/// Codes of letters that are not a base: one that ends a run of bases, and line ends, which are skipped.
 const BREAK: u8 = 4;
 const SKIP: u8 = 5;
 const CODES: [u8; 256] = codes();

@@ -56,11 +56,11 @@ impl Options {
     /// # Errors
     /// [`Error::Parameter`].
     pub fn check<K: Kmer>(&self) -> Result<(), Error> {
-        let (least, most) = (K::MIN_BITS.div_ceil(2), K::MAX_K);
-        if (least..=most).contains(&self.k) {
+        let (min, max) = (K::MIN_BITS.div_ceil(2), K::MAX_K);
+        if (min..=max).contains(&self.k) {
             return Ok(());
         }
-        Err(Error::Parameter(format!("k is {}, and must be {least} to {most}", self.k)))
+        Err(Error::Parameter(format!("k is {}, and must be {min} to {max}", self.k)))
     }
 
     /// Returns the bytes that all ranks read of these files.
@@ -85,7 +85,7 @@ pub struct Totals {
     pub distinct: u64,
     /// Bytes of the counters in the end.
     pub table_bytes: u64,
-    /// How often the counters grew, on the rank on which they grew most often.
+    /// The number of times that the counters grew, on the rank on which they grew most often.
     pub growths: u64,
     /// The number of k-mers of each count, from 0; in the last place of those with larger counts, too.
     pub histogram: Vec<u64>,

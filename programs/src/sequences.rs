@@ -302,7 +302,7 @@ pub(crate) struct Blocks {
     k: u32,
     /// The block that was returned, and what follows it.
     buffer: Vec<u8>,
-    /// Where the next block begins in the buffer.
+    /// Offset of the next block in the buffer.
     next: usize,
     /// Letters that the next block begins with, behind `>` and a line end.
     overlap: Vec<u8>,

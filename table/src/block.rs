@@ -11,7 +11,7 @@ use probeline_transport::line::{Compare, Line, Work};
 use probeline_transport::{Segment, Transport, prefetch_far};
 
 use crate::bucket::{Bucket, Wanted};
-use crate::direct::look;
+use crate::direct::scan;
 use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
 use crate::outcome::{Answer, Ended, Intent};
 use crate::results::BatchResult;
@@ -24,10 +24,10 @@ const HASHED_AT_ONCE: usize = 64;
 /// two.
 const RING: usize = 2 * HASHED_AT_ONCE;
 /// Home lines examined at most between two rounds.
-const MOST_EXAMINED: usize = 64;
-/// Keys followed at once beyond their home lines: at least `MOST_EXAMINED`, and as many again to
+const MAX_EXAMINED: usize = 64;
+/// Keys followed at once beyond their home lines: at least `MAX_EXAMINED`, and as many again to
 /// fill a round.
-const WALKERS: usize = 2 * MOST_EXAMINED;
+const WALKERS: usize = 2 * MAX_EXAMINED;
 /// Candidates whose entries are prefetched ahead of the one compared.
 const CANDIDATES_AHEAD: usize = 16;
 /// Room for them and for those of a group; a round that has more compares the oldest at once. A
@@ -47,12 +47,12 @@ pub(crate) trait BlockKeys {
 
     fn len(&self) -> usize;
 
-    /// Returns what the key at `place` looks for; `None` if it is no key of the table.
+    /// Returns what the key at `place` looks for; `None` if it is not a key of the table.
     fn wanted(&self, place: usize) -> Option<Self::Wanted>;
 
-    /// Looks at those buckets of `line` whose bits are set in `mask`, in the order from bucket
+    /// Examines those buckets of `line` whose bits are set in `mask`, in the order from bucket
     /// `first` on, which wraps around.
-    fn look<C: Compare>(
+    fn scan_line<C: Compare>(
         &mut self,
         key: Key<Self::Wanted>,
         line: &Line,
@@ -120,7 +120,7 @@ impl BlockKeys for NarrowKeys<'_> {
     }
 
     #[inline(always)]
-    fn look<C: Compare>(
+    fn scan_line<C: Compare>(
         &mut self,
         key: Key<Bucket>,
         line: &Line,
@@ -128,7 +128,7 @@ impl BlockKeys for NarrowKeys<'_> {
         mask: u8,
         intent: Intent,
     ) -> Verdict {
-        look::<C>(line, key.wanted, intent, first, mask).map_or(Verdict::Passed, Verdict::Decided)
+        scan::<C>(line, key.wanted, intent, first, mask).map_or(Verdict::Passed, Verdict::Decided)
     }
 
     #[inline(always)]
@@ -145,7 +145,7 @@ impl BlockKeys for NarrowKeys<'_> {
 /// The keys of a block, and everything to run them with.
 pub(crate) struct Block<'b, 't, K, R> {
     pub(crate) keys: K,
-    /// As many as `keys`.
+    /// The results, as many as `keys`.
     pub(crate) results: &'b mut [R],
     pub(crate) probe_limit: u64,
     pub(crate) layout: Layout,
@@ -195,7 +195,7 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
             }
             // The last lines wait for the next group, whose lines are prefetched meanwhile.
             let until = if hashed == end { end } else { hashed.saturating_sub(K::AHEAD) };
-            let until = until.min(examined + MOST_EXAMINED);
+            let until = until.min(examined + MAX_EXAMINED);
             for place in examined..until {
                 // At the end of the block, that of a key before.
                 prefetch_far(homes.lines[(place + K::AHEAD) % RING]);
@@ -209,7 +209,7 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
                 // No probe limit is less than a line.
                 let mask = if LINEAR { u8::MAX << (first % LINE_BUCKETS) } else { u8::MAX };
                 let key = Key { wanted, place, lines: 1 };
-                match self.keys.look::<C>(key, homes.lines[nth], first, mask, intent) {
+                match self.keys.scan_line::<C>(key, homes.lines[nth], first, mask, intent) {
                     Verdict::Decided(outcome) => {
                         found += u64::from(outcome == Ended::Found);
                         self.put(place, outcome);
@@ -231,8 +231,8 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
             examined = until;
             self.check_candidates(CANDIDATES_AHEAD);
             // Each round passes at least one line within the probe limit of each key.
-            let most = if examined < end { WALKERS - MOST_EXAMINED } else { 0 };
-            while walkers.len() > most {
+            let max = if examined < end { WALKERS - MAX_EXAMINED } else { 0 };
+            while walkers.len() > max {
                 self.walk::<C, FIND>(&mut walkers);
                 self.check_candidates(CANDIDATES_AHEAD);
             }
@@ -317,7 +317,7 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
         while let Some(walker) = walkers.get_mut(nth) {
             let lines = (self.probe_limit - walker.left).div_ceil(LINE_BUCKETS.into()) + 1;
             let key = Key { wanted: walker.wanted, place: walker.place, lines };
-            match self.keys.look::<C>(key, walker.line, walker.first, u8::MAX, intent) {
+            match self.keys.scan_line::<C>(key, walker.line, walker.first, u8::MAX, intent) {
                 Verdict::Decided(outcome) => {
                     let ended = if outcome == Ended::Found { &mut found } else { &mut other };
                     ended.0 += 1;
@@ -356,7 +356,7 @@ impl<'t, K: BlockKeys, R: BatchResult> Block<'_, 't, K, R> {
     #[inline(always)]
     fn put(&mut self, place: usize, outcome: Ended) {
         match self.results.get_mut(place) {
-            Some(place) => *place = R::of_answer(R::Answer::of(outcome)),
+            Some(place) => *place = R::from_answer(R::Answer::of(outcome)),
             None => debug_assert!(false, "the block has no place {place}"),
         }
     }

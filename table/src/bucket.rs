@@ -26,7 +26,7 @@ const FOLD: u32 = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bucket(u64);
 
-/// What a word read from a bucket shows about the wanted key.
+/// Content of a bucket with regard to the wanted key, as a word that was read shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
     /// The bucket looked empty. The word may be stale, so only a claim decides.
@@ -39,12 +39,12 @@ pub enum Sight {
     Unclear,
 }
 
-/// What a search compares with the words of buckets: a bucket with the key, or a tag. It also has
-/// the word that claims an empty bucket.
+/// The key or tag that a search compares with the words of buckets. It also has the word that
+/// claims an empty bucket.
 pub trait Wanted: Copy + PartialEq + core::hash::Hash + core::fmt::Debug {
-    /// What an operation keeps of a word that matches.
+    /// The part of a matching word that an operation keeps.
     type Seen: Copy + core::hash::Hash + core::fmt::Debug;
-    /// What an operation keeps before a word matches.
+    /// The value kept before a word matches.
     const UNSEEN: Self::Seen;
     /// Whether a match is one of tags only, so that the key itself is compared elsewhere.
     const TAGGED: bool;
@@ -80,14 +80,14 @@ impl Bucket {
     #[inline]
     pub fn new(key: u64) -> Result<Self, Error> {
         if key > MAX_KEY {
-            return Err(Error::Key { bits: u64::BITS, most: KEY_BITS });
+            return Err(Error::Key { bits: u64::BITS, max: KEY_BITS });
         }
         Ok(Self(OCCUPIED | mix(key)))
     }
 
     /// Returns the bucket that holds a pair, which has at most 63 bits.
     #[inline(always)]
-    pub(crate) fn of_pair(pair: u64) -> Self {
+    pub(crate) fn from_pair(pair: u64) -> Self {
         debug_assert!(pair <= MAX_KEY, "a pair has 63 bits");
         Self(OCCUPIED | mix(pair))
     }
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn data_beyond_63_bits_is_refused() {
         assert_eq!(Bucket::new(MAX_KEY).unwrap().key(), MAX_KEY);
-        const TOO_LARGE: Result<Bucket, Error> = Err(Error::Key { bits: 64, most: 63 });
+        const TOO_LARGE: Result<Bucket, Error> = Err(Error::Key { bits: 64, max: 63 });
         assert_eq!(Bucket::new(1 << 63), TOO_LARGE);
         assert_eq!(Bucket::new(u64::MAX), TOO_LARGE);
     }

@@ -10,7 +10,7 @@ use crate::walk::Walk;
 
 /// Maximum number of cache lookups for one operation. An operation with more occupied buckets in
 /// its way soon needs a chunk READ anyway.
-const MOST_LOOKUPS: u32 = 64;
+const MAX_LOOKUPS: u32 = 64;
 
 /// Storage for one bucket in the cache, 16 bytes. The caller of a table provides an array of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,7 +71,7 @@ impl<C: AsMut<[CacheEntry]>> Cache<C> {
     #[inline]
     pub(crate) fn follow<B: Wanted>(&mut self, walk: &mut Walk<B>, layout: &Layout) -> bool {
         let Some(mask) = self.mask else { return false };
-        for _ in 0..MOST_LOOKUPS {
+        for _ in 0..MAX_LOOKUPS {
             let at = layout.number(walk.position(layout));
             // The mask is less than the number of entries.
             #[allow(clippy::cast_possible_truncation)]

@@ -41,7 +41,7 @@ pub(crate) struct Chooser {
     /// Operations until the next choice, and the interval that this count started from.
     left: u32,
     interval: u32,
-    /// With other operations in flight, and without.
+    /// Choices with other operations in flight, and without.
     choices: [Choice; 2],
 }
 
@@ -152,17 +152,17 @@ impl Chooser {
         let survivors = self.survivors();
         let all = u128::from(survivors[0]) * 2;
         let mut best = self.choices[0];
-        let mut least = u128::MAX;
+        let mut min = u128::MAX;
         for lines in self.least_lines..=self.most_lines {
             let cost = self.cost.of(lines);
             // Every operation waits for at least one READ, and a longer READ is never cheaper.
-            if all * cost >= least {
+            if all * cost >= min {
                 break;
             }
             let ahead_from = self.ahead_from(&survivors, lines, one_in);
             let waited = u128::from(self.waits(&survivors, lines, ahead_from)) * cost;
-            if waited < least {
-                least = waited;
+            if waited < min {
+                min = waited;
                 best = Choice { chunk_buckets: lines * LINE_BUCKETS, ahead_from };
             }
         }

@@ -8,7 +8,7 @@ use crate::options::{ChunkChoice, OneRoundtrip, ReadAhead};
 
 /// The largest M. Even with C = 8 it allows probing half a million buckets, far more than a table
 /// with reasonable response times needs.
-const MOST_CHUNKS: u32 = 1 << 16;
+const MAX_CHUNKS: u32 = 1 << 16;
 
 /// C in the paper's measurements (section 4.2).
 const PAPER_CHUNK: u32 = 32;
@@ -134,18 +134,19 @@ impl Config {
             let (what, found) = ("chunk_buckets (C), with Probing::Jump,", self.chunk_buckets);
             ConfigError::check_range(what, found.into(), LINE_BUCKETS.into(), LINE_BUCKETS.into())?;
         }
-        ConfigError::check_range("max_chunks (M)", self.max_chunks.into(), 1, MOST_CHUNKS.into())
+        ConfigError::check_range("max_chunks (M)", self.max_chunks.into(), 1, MAX_CHUNKS.into())
     }
 
     /// Checks all parameters against the limits of the transport.
     pub(crate) fn check(&self, caps: &Caps, geometry: &Geometry) -> Result<(), ConfigError> {
         self.check_place(geometry.window_words)?;
-        // First: the most for a C that is no multiple is that of the part, as slots were sized for it.
+        // Checked first: for a C that is not a multiple, the maximum is that of the part, as slots were sized
+        // for it.
         self.validate()?;
         self.check_chunk(geometry.slot_words.min(caps.words_per_op))?;
         if caps.depth < 2 {
             // The two READs of a chunk that straddles two parts.
-            return Err(ConfigError::Depth { found: caps.depth, least: 2 });
+            return Err(ConfigError::Depth { found: caps.depth, min: 2 });
         }
         Ok(())
     }

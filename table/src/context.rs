@@ -5,7 +5,7 @@ use probeline_transport::{AtomicScope, Transport};
 use crate::bucket::Wanted;
 use crate::cache::{Cache, CacheEntry};
 use crate::config::Config;
-use crate::direct::{Direct, Look, reached};
+use crate::direct::{Direct, LineOutcome, reached};
 use crate::layout::Layout;
 use crate::outcome::{Ended, Intent};
 use crate::policy::Policy;
@@ -29,7 +29,8 @@ pub struct Context<C> {
     pub(crate) learns_torn_words: bool,
 }
 
-/// For the model check. The policy is fixed there, so only the cache determines what operations do.
+/// Hashes the cache for the model check. The policy is fixed there, so only the cache determines
+/// what operations do.
 #[cfg(test)]
 impl<C: core::hash::Hash> core::hash::Hash for Context<C> {
     fn hash<H: core::hash::Hasher>(&self, hasher: &mut H) {
@@ -96,25 +97,25 @@ impl<C: AsMut<[CacheEntry]>> Context<C> {
 
     /// Lets `walk` examine `line`, and counts an operation that ends there.
     #[inline]
-    pub(crate) fn look(&mut self, walk: &mut Walk<impl Wanted>, line: &Line) -> Look {
-        let look = walk.look::<Narrow>(line, &self.layout);
-        if let Look::Done(outcome) = look {
-            self.stats.add_direct(outcome, 1, walk.lines.into());
+    pub(crate) fn scan_line(&mut self, walk: &mut Walk<impl Wanted>, line: &Line) -> LineOutcome {
+        let outcome = walk.scan_line::<Narrow>(line, &self.layout);
+        if let LineOutcome::Done(ended) = outcome {
+            self.stats.add_direct(ended, 1, walk.lines.into());
         }
-        look
+        outcome
     }
 
     /// Lets `walk` examine lines until it ends, and returns the outcome with the last line. Returns
     /// `None` at a line that the CPU cannot address.
     #[inline(always)]
-    pub(crate) fn look_along<'t>(
+    pub(crate) fn scan_lines<'t>(
         &mut self,
         walk: &mut Walk<impl Wanted>,
         transport: &'t impl Transport,
     ) -> Option<(Ended, &'t Line)> {
         // Each iteration passes one line within the probe limit.
         while let Some(line) = walk.line(transport, &self.layout) {
-            if let Look::Done(outcome) = self.look(walk, line) {
+            if let LineOutcome::Done(outcome) = self.scan_line(walk, line) {
                 return Some((outcome, line));
             }
         }

@@ -14,7 +14,7 @@ use crate::outcome::{Ended, Intent};
 use probeline_transport::line::{Compare, Line};
 use probeline_transport::prefetch;
 
-/// What the CPU itself does with words that it can address.
+/// The operations that the CPU itself executes on words that it can address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direct {
     /// The CPU accesses no bucket of the table.
@@ -48,9 +48,9 @@ impl Direct {
     }
 }
 
-/// The result of looking at one line.
+/// The result of examining one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum LineOutcome {
     /// The operation is done.
     Done(Ended),
     /// The line holds other keys; the operation continues at the next line.
@@ -77,13 +77,13 @@ pub(crate) fn line_at<'t>(
     words.first_chunk()
 }
 
-/// Looks at those buckets of `line` whose bits are set in `mask`, in the order from bucket `first`
+/// Examines those buckets of `line` whose bits are set in `mask`, in the order from bucket `first`
 /// on, which wraps around. Claims the first empty one if the intent is find-or-put.
 ///
 /// Returns `None` if all of them hold other keys. The wanted key decides even if a bucket before it
 /// looked empty: another process may have filled that one meanwhile.
 #[inline(always)]
-pub(crate) fn look<C: Compare>(
+pub(crate) fn scan<C: Compare>(
     line: &Line,
     bucket: impl Wanted,
     intent: Intent,

@@ -15,7 +15,7 @@ use probeline_transport::Transport;
 use crate::bucket::{Bucket, Wanted};
 use crate::cache::CacheEntry;
 use crate::context::Context;
-use crate::direct::{Direct, Look};
+use crate::direct::{Direct, LineOutcome};
 use crate::layout::{LINE_BUCKETS, Layout, Position};
 use crate::outcome::{Ended, Intent};
 use crate::stats::Cost;
@@ -30,7 +30,7 @@ use crate::walk::Walk;
 pub struct FindOrPut<B: Wanted = Bucket> {
     /// The wanted bucket, and the start of the chunk requested last.
     walk: Walk<B>,
-    /// What the walk keeps of the word that matches, once there is one.
+    /// The part of the matching word that the walk keeps, once there is one.
     seen: B::Seen,
     stage: Stage,
     one_roundtrip: OneRoundtripState,
@@ -85,7 +85,7 @@ enum OneRoundtripState {
     InFlight,
     /// The bucket holds another key.
     Lost,
-    /// Its result decided the outcome.
+    /// The result of the claim decided the outcome.
     Decided,
 }
 
@@ -264,9 +264,9 @@ impl<B: Wanted> FindOrPut<B> {
                 }
                 Stage::Walk => match self.walk.line(port.transport(), &context.layout) {
                     None => self.stage = Stage::Lookup,
-                    Some(line) => match context.look(&mut self.walk, line) {
-                        Look::Done(outcome) => return Ok(Step::Done(outcome)),
-                        Look::Passed => {
+                    Some(line) => match context.scan_line(&mut self.walk, line) {
+                        LineOutcome::Done(outcome) => return Ok(Step::Done(outcome)),
+                        LineOutcome::Passed => {
                             // Prefetch the next line.
                             let _ = self.walk.line(port.transport(), &context.layout);
                             return Ok(Step::Yield);

@@ -16,11 +16,11 @@ const PROBED: usize = 40;
 /// Returns the fingerprint of all tables of this build: of the words and places that their hashes and
 /// layouts give to a few keys.
 pub(crate) fn fingerprint() -> u64 {
-    let all = of_buckets(Fingerprint::new(VERSION), |key| Bucket::new(key).ok());
+    let all = hash_buckets(Fingerprint::new(VERSION), |key| Bucket::new(key).ok());
     tree::fingerprint(wide::fingerprint(all)).get()
 }
 
-fn of_buckets(mut all: Fingerprint, bucket: impl Fn(u64) -> Option<Bucket>) -> Fingerprint {
+fn hash_buckets(mut all: Fingerprint, bucket: impl Fn(u64) -> Option<Bucket>) -> Fingerprint {
     for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
         let layout = Layout::new(3, 24, 8, probing);
         for bucket in KEYS.into_iter().filter_map(&bucket) {
@@ -43,9 +43,9 @@ mod tests {
     #[test]
     fn changes_with_the_hash() {
         let all = Fingerprint::new(VERSION);
-        let mine = of_buckets(all, |key| Bucket::new(key).ok());
-        assert_eq!(mine, of_buckets(all, |key| Bucket::new(key).ok()));
+        let mine = hash_buckets(all, |key| Bucket::new(key).ok());
+        assert_eq!(mine, hash_buckets(all, |key| Bucket::new(key).ok()));
         // As a hash with another factor would do.
-        assert_ne!(mine, of_buckets(all, |key| Bucket::new(key ^ (key != 0) as u64).ok()));
+        assert_ne!(mine, hash_buckets(all, |key| Bucket::new(key ^ (key != 0) as u64).ok()));
     }
 }

@@ -6,6 +6,19 @@
 //! C at a time, the next chunk requested before the present one is scanned, and a compare-and-swap
 //! on the first bucket that looks empty. No owner's CPU takes part in another's operation.
 //!
+//! ```
+//! use probeline_shm::Builder;
+//! use probeline_table::{Config, Operation, Outcome, Table};
+//! use probeline_transport::Alone;
+//!
+//! let config = Config::for_keys(100_000, 1); // keys in all, owners
+//! let engine = Builder::new(config.sizes(32)).open(&mut Alone)?;
+//! let mut table = Table::open(engine, config, [Operation::EMPTY; 32], &mut Alone)?;
+//! assert_eq!(table.find_or_put(42)?, Outcome::Inserted);
+//! assert_eq!(table.find_or_put(42)?, Outcome::Found);
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
 //! Its correctness rests on one rule: a bucket goes from empty to occupied once, by
 //! compare-and-swap, and never changes again, except between the barriers of [`clear`] and
 //! [`Table::retain`]. A stale READ can therefore show an occupied bucket as *empty*, but never a
@@ -57,7 +70,7 @@
 //! [`clear`]: probeline_pipeline::Structure::clear
 //! [`poll_into`]: probeline_pipeline::Structure::poll_into
 //! [`Caps::word_reads_whole`]: probeline_transport::Caps::word_reads_whole
-#![cfg_attr(not(test), no_std)]
+#![cfg_attr(not(any(test, feature = "tuning")), no_std)]
 // `line` is the only exception.
 #![forbid(unsafe_code)]
 
@@ -85,6 +98,8 @@ mod results;
 mod set;
 mod stats;
 mod tree;
+#[cfg(feature = "tuning")]
+pub mod tuning;
 mod walk;
 mod wide;
 

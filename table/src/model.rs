@@ -28,7 +28,7 @@ use crate::outcome::Intent;
 use crate::probe::Probe;
 use crate::walk::Walk;
 
-const MOST_BUCKETS: usize = 16;
+const MAX_BUCKETS: usize = 16;
 /// Requests of all clients together.
 const MAX_REQUESTS: usize = 8;
 
@@ -38,10 +38,10 @@ const KEYS: [u64; 3] = [0x8000_0000_0000_0001, 0x8000_0000_0000_0101, 0x8000_000
 const FILLER: u64 = 0xffff_ffff_ffff_ffff;
 
 /// The transport of a client.
-type Wire = probeline_pipeline::model::Wire<MOST_BUCKETS>;
+type Wire = probeline_pipeline::model::Wire<MAX_BUCKETS>;
 
 /// The words of all parts, concatenated.
-type Memory = [u64; MOST_BUCKETS];
+type Memory = [u64; MAX_BUCKETS];
 
 #[derive(Clone, Copy, Debug)]
 struct Request {
@@ -92,7 +92,7 @@ struct Scenario {
     starts: [u8; MAX_CLIENTS],
     /// The clients that claim along with the first READ.
     one_roundtrip: [bool; MAX_CLIENTS],
-    /// What each client's CPU may do with the part of owner 0.
+    /// The operations that each client's CPU may execute on the part of owner 0.
     direct: [Direct; MAX_CLIENTS],
     /// The first chunk at which the next one is read ahead.
     ahead_from: u32,
@@ -191,7 +191,7 @@ impl Scenario {
     }
 
     fn empty_table(&self) -> Memory {
-        let mut memory = [0; MOST_BUCKETS];
+        let mut memory = [0; MAX_BUCKETS];
         for &bucket in self.filled {
             memory[bucket] = FILLER;
         }

@@ -79,7 +79,7 @@ impl<C: AsMut<[CacheEntry]>> Kind for Narrow<C> {
     ) -> Result<Started<FindOrPut>, OperationError> {
         let mut walk = context.walk(Bucket::new(*key)?, intent);
         if context.direct == Direct::Claims {
-            if let Some((ended, _)) = context.look_along(&mut walk, transport) {
+            if let Some((ended, _)) = context.scan_lines(&mut walk, transport) {
                 return Ok(Started::Done(ended));
             }
         } else if context.follow_cache(&mut walk) {
@@ -198,7 +198,7 @@ where
     /// The cache answers finds without a roundtrip and lets an operation skip buckets known to hold
     /// other keys. It needs no coherence protocol, because an occupied bucket never changes.
     /// [`clear`](probeline_pipeline::Structure::clear) and [`retain`](Self::retain) drop its content.
-    /// Lines that the CPU examines itself do not use it: a look at a line costs no more than one at
+    /// Lines that the CPU examines itself do not use it: examining a line costs no more than one at
     /// the cache.
     pub fn with_cache<D: AsMut<[CacheEntry]>>(self, entries: D) -> Table<T, S, D> {
         self.map_context(|context| context.with_cache(entries))
@@ -244,7 +244,7 @@ where
         let (transport, context) = self.pipeline().parts();
         let mut walk = context.walk(Bucket::new(key)?, intent);
         if context.direct == Direct::Claims
-            && let Some((ended, line)) = context.look_along(&mut walk, transport)
+            && let Some((ended, line)) = context.scan_lines(&mut walk, transport)
         {
             let at = ended.has_bucket().then(|| walk.position_in(line, &context.layout));
             self.poll_sometimes()?;

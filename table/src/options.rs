@@ -18,8 +18,8 @@ pub enum ChunkChoice {
 pub enum ReadAhead {
     /// Always, as in the paper (Fig. 1, lines 5-6).
     Always,
-    /// From the first chunk on after which at least one in two of recent operations continued. If
-    /// no other operation is in flight, one in eight is enough, because its READs delay no other.
+    /// Only after chunks after which at least one in two of recent operations continued. If no
+    /// other operation is in flight, one in eight is enough, because its READs delay no other.
     Likely,
     /// Never.
     Never,
@@ -58,9 +58,9 @@ pub struct ReadCost {
 
 /// Limits of the measurements: one minute, 512 KiB and 1024 pairs at most, so that no sum of
 /// products overflows (each stays below 2^110).
-const MOST_NS: u64 = 60_000_000_000;
-const MOST_BUCKETS: u32 = 1 << 16;
-const MOST_MEASUREMENTS: usize = 1 << 10;
+const MAX_NS: u64 = 60_000_000_000;
+const MAX_BUCKETS: u32 = 1 << 16;
+const MAX_MEASUREMENTS: usize = 1 << 10;
 const PS_PER_NS: i128 = 1_000;
 
 impl ReadCost {
@@ -71,9 +71,9 @@ impl ReadCost {
     #[must_use]
     pub fn from_measurements(measured: &[(u32, u64)]) -> Option<Self> {
         let [mut n, mut x, mut y, mut xx, mut xy] = [0_i128; 5];
-        for &(buckets, ns) in measured.iter().take(MOST_MEASUREMENTS) {
-            let buckets = i128::from(buckets.min(MOST_BUCKETS));
-            let ps = i128::from(ns.min(MOST_NS)) * PS_PER_NS;
+        for &(buckets, ns) in measured.iter().take(MAX_MEASUREMENTS) {
+            let buckets = i128::from(buckets.min(MAX_BUCKETS));
+            let ps = i128::from(ns.min(MAX_NS)) * PS_PER_NS;
             n += 1;
             x += buckets;
             y += ps;

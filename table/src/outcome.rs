@@ -1,4 +1,4 @@
-//! What an operation does, how it ends, and what it answers.
+//! Intents, ends and results of operations.
 
 use crate::layout::Position;
 
@@ -14,7 +14,7 @@ pub enum Outcome {
     Full,
 }
 
-/// How a submitted operation ended: a find with `Found` or `Absent`, a find-or-put with any of the
+/// The end of a submitted operation: a find with `Found` or `Absent`, a find-or-put with any of the
 /// others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Ended {
@@ -38,13 +38,13 @@ pub enum Ended {
 /// [`retain`]: crate::Table::retain
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Located {
-    /// The outcome.
+    /// The outcome of the operation.
     pub outcome: Outcome,
     /// The bucket that holds the key; `None` if the outcome is [`Outcome::Full`].
     pub at: Option<Position>,
 }
 
-/// What an operation does if the table does not contain the key.
+/// The effect of an operation if the table does not contain the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Intent {
     /// Nothing: the operation only searches.

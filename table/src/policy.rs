@@ -9,8 +9,8 @@ use crate::outcome::{Ended, Intent};
 #[derive(Clone, Debug)]
 pub struct Policy {
     one_roundtrip: OneRoundtrip,
-    /// With `Auto`: the expected fraction of claims that succeed, as the product of two shares,
-    /// from which on a find-or-put claims.
+    /// The least expected fraction of claims that succeed, as the product of two shares, at which a
+    /// find-or-put claims with `Auto`.
     auto_from: u64,
     pub(crate) chooser: Chooser,
     inserts: Share,
@@ -58,7 +58,7 @@ impl Policy {
         *self = Self { auto_from: self.auto_from, ..Self::new(config) };
     }
 
-    /// The CPU can execute every operation itself, so a claim saves no roundtrip.
+    /// Adapts to a CPU that executes every operation itself, so that a claim saves no roundtrip.
     pub(crate) fn expect_no_roundtrips(&mut self) {
         self.auto_from = THREE_IN_FOUR;
     }

@@ -9,7 +9,7 @@ use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
 pub(crate) struct Probe {
     /// The next bucket or, for `Lines` and `Jump`, the start of its line.
     pub(crate) at: Position,
-    /// Offset of the bucket looked at first in each line; 0 with linear probing.
+    /// Offset of the bucket examined first in each line; 0 with linear probing.
     pub(crate) rotation: u32,
     /// Distance from one line to the next in a jump order; 0 until it is computed.
     stride: Position,
@@ -60,7 +60,7 @@ impl Probe {
         }
     }
 
-    /// Returns the memory offset of the `nth` bucket looked at from this position on.
+    /// Returns the memory offset of the `nth` bucket examined from this position on.
     #[inline]
     pub(crate) fn offset(rotation: u32, nth: u32) -> u32 {
         let line = LINE_BUCKETS - 1;

@@ -10,21 +10,21 @@ pub trait BatchResult: Copy {
     type Answer: Answer;
 
     /// Returns the result of an operation with this answer.
-    fn of_answer(answer: Self::Answer) -> Self;
+    fn from_answer(answer: Self::Answer) -> Self;
 
     /// Returns the result of an operation that failed; `None` if this type has no place for errors.
-    fn of_error(error: OperationError) -> Option<Self>;
+    fn from_error(error: OperationError) -> Option<Self>;
 }
 
 impl<A: Answer> BatchResult for A {
     type Answer = A;
 
     #[inline(always)]
-    fn of_answer(answer: A) -> Self {
+    fn from_answer(answer: A) -> Self {
         answer
     }
 
-    fn of_error(_: OperationError) -> Option<Self> {
+    fn from_error(_: OperationError) -> Option<Self> {
         None
     }
 }
@@ -33,11 +33,11 @@ impl<A: Answer> BatchResult for Result<A, OperationError> {
     type Answer = A;
 
     #[inline(always)]
-    fn of_answer(answer: A) -> Self {
+    fn from_answer(answer: A) -> Self {
         Ok(answer)
     }
 
-    fn of_error(error: OperationError) -> Option<Self> {
+    fn from_error(error: OperationError) -> Option<Self> {
         Some(Err(error))
     }
 }
@@ -67,8 +67,8 @@ impl<'b, R: BatchResult> Results<'b, R> {
     #[inline]
     pub(crate) fn put(&mut self, place: usize, ended: Result<Ended, OperationError>) {
         let stored = match ended {
-            Ok(ended) => Some(R::of_answer(R::Answer::of(ended))),
-            Err(error) => R::of_error(error),
+            Ok(ended) => Some(R::from_answer(R::Answer::of(ended))),
+            Err(error) => R::from_error(error),
         };
         match (self.places.get_mut(place), stored, ended) {
             (Some(place), Some(stored), _) => *place = stored,

@@ -1,7 +1,6 @@
 //! The front of all three tables: find and find-or-put, growth, and iteration, on keys of any kind.
 
 use core::borrow::Borrow;
-use core::ops::{Deref, DerefMut};
 use core::sync::atomic::AtomicU64;
 
 use probeline_pipeline::{
@@ -90,21 +89,7 @@ pub trait Keys:
     ) -> Result<usize, OperationError>;
 }
 
-impl<T, S, K: Kind> Deref for Set<T, S, K> {
-    type Target = Structure<T, S, K>;
-
-    #[inline(always)]
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-impl<T, S, K: Kind> DerefMut for Set<T, S, K> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
-    }
-}
+probeline_pipeline::front!(deref [K: Kind] Set<K>, K);
 
 impl<T, S, K> Set<T, S, K>
 where

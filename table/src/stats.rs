@@ -94,7 +94,7 @@ impl core::iter::Sum for Stats {
     }
 }
 
-/// What an operation with READs and atomics has cost so far, beyond its chunks.
+/// Costs of an operation with READs and atomics so far, beyond its chunks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
     /// Chunks that the CPU copied in place of READs, and the scanned ones among them.

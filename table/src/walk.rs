@@ -3,7 +3,7 @@
 use probeline_transport::Transport;
 
 use crate::bucket::{Bucket, Wanted};
-use crate::direct::{Look, line_at, look};
+use crate::direct::{LineOutcome, line_at, scan};
 use crate::layout::{LINE_BUCKETS, Layout, Position, Probing};
 use crate::outcome::{Ended, Intent};
 use crate::probe::Probe;
@@ -24,7 +24,7 @@ pub(crate) struct Walk<B = Bucket> {
 }
 
 impl<B: Wanted> Walk<B> {
-    /// The walk of free storage, with any bucket.
+    /// Returns the walk of free storage, with any bucket.
     pub(crate) const fn idle(bucket: B) -> Self {
         Self { bucket, intent: Intent::Find, probe: Probe::NOWHERE, passed: 0, left: 1, lines: 0 }
     }
@@ -72,16 +72,16 @@ impl<B: Wanted> Walk<B> {
         }
     }
 
-    /// Looks at `line`, the present one. The operation completes there, or the walk advances to the
+    /// Scans `line`, the present one. The operation completes at it, or the walk advances to the
     /// next line.
     #[inline(always)]
-    pub(crate) fn look<C: Compare>(&mut self, line: &Line, layout: &Layout) -> Look {
+    pub(crate) fn scan_line<C: Compare>(&mut self, line: &Line, layout: &Layout) -> LineOutcome {
         let (first, mask) = self.places(layout);
-        let outcome = look::<C>(line, self.bucket, self.intent, first, mask);
+        let outcome = scan::<C>(line, self.bucket, self.intent, first, mask);
         self.decide(outcome, layout)
     }
 
-    /// Returns the first bucket to look at in the present line, and a mask of those to look at.
+    /// Returns the first bucket to examine in the present line, and a mask of those to examine.
     // A function that took a closure instead was not inlined where it uses wide instructions.
     #[inline(always)]
     pub(crate) fn places(&self, layout: &Layout) -> (u32, u8) {
@@ -94,17 +94,17 @@ impl<B: Wanted> Walk<B> {
     /// Completes with `outcome`, the result of the [`places`](Self::places) of this line, or
     /// advances to the next line if it is `None`.
     #[inline(always)]
-    pub(crate) fn decide(&mut self, outcome: Option<Ended>, layout: &Layout) -> Look {
+    pub(crate) fn decide(&mut self, outcome: Option<Ended>, layout: &Layout) -> LineOutcome {
         self.lines += 1;
         if let Some(outcome) = outcome {
-            return Look::Done(outcome);
+            return LineOutcome::Done(outcome);
         }
         let buckets = self.buckets_in_line(layout);
         if self.left <= u64::from(buckets) {
-            return Look::Done(self.intent.ended_at_limit());
+            return LineOutcome::Done(self.intent.ended_at_limit());
         }
         self.pass_line(buckets, layout);
-        Look::Passed
+        LineOutcome::Passed
     }
 
     /// Advances past the next bucket. Returns false if it was the last within the probe limit.

@@ -1,22 +1,20 @@
 //! Tests of the collective calls, over shared memory and on the simulator's stage.
 
-mod common;
-
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::thread;
 
-use common::extensions::{Setup, probed, setups};
-use common::job::{self, Over, Sizes};
-use common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
-use common::{cache, content, home, own_words, storage};
+use crate::common::extensions::{Setup, probed, setups};
+use crate::common::job::{self, Over, Sizes};
+use crate::common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
+use crate::common::{cache, content, home, own_words, storage};
+use probeline_exchange::testing::{AnyEngine, OtherBuild, gather};
 use probeline_pipeline::Structure;
 use probeline_sim::{Cluster, Rng};
 use probeline_table::{
     ChunkChoice, CollectiveError, Config, Ended, Finished, Intent, Layout, MAX_KEY, OneRoundtrip,
     Outcome, Probing, ReadAhead, ReadCost, Table, Tag, TreeConfig,
 };
-use probeline_testing::{AnyEngine, OtherBuild, gather};
 use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term, Transport};
 use proptest::prelude::*;
 

@@ -1,17 +1,15 @@
 //! The growth of narrow and wide tables into larger ones, over shared memory and the simulator.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::job::{Sizes, on_shm};
-use common::kinds::{
+use crate::common::job::{Sizes, on_shm};
+use crate::common::kinds::{
     NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys, find, new, open, part, put,
 };
-use common::storage;
+use crate::common::storage;
+use probeline_exchange::testing::{AnyEngine, Replay, replayed_seed, seeds};
 use probeline_sim::{Cluster, Death, Faults, Jitter, Model, Order, Rng, stage};
 use probeline_table::{CollectiveError, Config, Operation, Outcome, Probing, Table};
-use probeline_testing::{AnyEngine, Replay, replayed_seed, seeds};
 use probeline_transport::{
     Alone, Exchange, Owner, Pending, Splitter, StableMemory, all_gather_u64,
 };
@@ -68,7 +66,7 @@ struct Case {
     in_target: Option<u64>,
 }
 
-/// What an owner sees of a growth.
+/// Part of a growth that an owner sees.
 #[derive(Clone, Debug)]
 struct Seen {
     result: Result<u64, CollectiveError>,
@@ -106,17 +104,12 @@ impl Case {
         let [first, second] = self.sizes();
         let sizes = first.plus(second);
         let config = probeline_sim::Config {
-            owners: self.owners,
-            window_words: sizes.window_words,
-            slots: sizes.slots,
-            slot_words: sizes.slot_words,
-            depth: sizes.depth,
             seed,
             order: Order::Shuffled,
             model: Model { jitter: Jitter::Uniform { most_ns: 2_000 }, ..Model::simple(1_000) },
             faults,
             word_reads_whole: faults.torn_read_ppm == 0,
-            ..probeline_sim::Config::default()
+            ..probeline_sim::Config::new(self.owners, sizes)
         };
         let cluster = Cluster::new(config).unwrap();
         let agrees = faults == Faults::none();

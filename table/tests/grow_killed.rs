@@ -10,16 +10,15 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 use core::time::Duration;
 use std::collections::BTreeSet;
-use std::os::unix::process::ExitStatusExt;
 use std::thread;
 use std::time::Instant;
 
 use common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
 use probeline_exchange::Job;
+use probeline_exchange::testing::{Plan, kill_after, seed_of_job, succeed_without};
 use probeline_shm::{Builder, Engine};
 use probeline_sim::Rng;
 use probeline_table::{Bucket, CollectiveError, Config};
-use probeline_testing::{Plan, kill_after, seed_of_job};
 use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
 
 const NARROW: &str = "growth_of_a_killed_rank_leaves_the_table_whole";
@@ -38,7 +37,7 @@ const KEYS: u64 = 1 << 16;
 const BOUND: Duration = Duration::from_secs(20);
 
 fn main() {
-    probeline_testing::run(&[
+    probeline_exchange::testing::run(&[
         (NARROW, Plan::Run(|| rounds::<NarrowKeys>(NARROW, 1, narrow))),
         (WIDE, Plan::Run(|| rounds::<WideKeys<WORDS>>(WIDE, 1, wide))),
         (TREE, Plan::Run(|| rounds::<TreeKeys<2>>(TREE, 4, tree))),
@@ -53,11 +52,9 @@ type Content<K> = fn(&Numbered<Engine, K>) -> BTreeSet<u64>;
 fn rounds<K: Numbers>(test: &str, times: u64, content: Content<K>) {
     let mut errors = 0;
     for _ in 0..ROUNDS {
-        let mut job = probeline_testing::start(test, RANKS);
+        let mut job = probeline_exchange::testing::start(test, RANKS);
         errors += u32::from(grow::<K>(&mut job, times * BUCKETS, content));
-        let statuses = probeline_testing::finish(job);
-        assert_eq!(statuses[0].signal(), Some(libc::SIGKILL), "{statuses:?}");
-        assert!(statuses[1].success(), "{statuses:?}");
+        succeed_without(job, VICTIM);
     }
     println!("{errors} of {ROUNDS} growths ended in an error");
     assert!(errors > 0, "no rank was killed during a growth");

@@ -17,16 +17,17 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use core::time::Duration;
 use std::collections::HashSet;
-use std::os::unix::process::ExitStatusExt;
 use std::time::Instant;
 
 use common::extensions::setups;
 use common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys, run_in_form};
 use probeline_exchange::Job;
+use probeline_exchange::testing::{
+    Plan, gather, kill_after, seed_of_job, succeed_without, wait_for_kill,
+};
 use probeline_shm::{Builder, Engine};
 use probeline_sim::Rng;
 use probeline_table::{Config, Ended, Intent, Outcome};
-use probeline_testing::{Plan, gather, kill_after, seed_of_job, wait_for_kill};
 use probeline_transport::{Exchange, Fault, Owner, RemoteWord, Segment, Transport};
 
 const NARROW: &str = "killed_clients_lose_and_double_nothing";
@@ -52,7 +53,7 @@ const MAX_HELD: u64 = 128 + OPERATIONS as u64;
 type WideTable = Numbered<Engine, WideKeys<WORDS>>;
 
 fn main() {
-    probeline_testing::run(&[
+    probeline_exchange::testing::run(&[
         (NARROW, Plan::Run(|| rounds::<NarrowKeys>(NARROW, 4_096, |_| Vec::new()))),
         (WIDE, Plan::Run(|| rounds::<WideKeys<WORDS>>(WIDE, 4_096, keys_in))),
         (TREE, Plan::Run(|| rounds::<TreeKeys<WORDS>>(TREE, 16_384, |_| Vec::new()))),
@@ -66,7 +67,7 @@ fn number(client: u64, step: u64) -> u64 {
     step / 2 + own * SHARED * (1 + client)
 }
 
-/// What the victims of all ranks and rounds left behind.
+/// Traces that the victims of all ranks and rounds left.
 #[derive(Debug, Default)]
 struct Deaths {
     /// Keys written to an entry that no bucket refers to.
@@ -85,7 +86,7 @@ type Written = fn(&[AtomicU64]) -> Vec<u64>;
 fn rounds<K: Numbers>(test: &str, buckets: u64, written: Written) {
     let seconds = std::env::var("PROBELINE_SOAK_SECONDS").map(|text| text.parse().unwrap());
     let duration = seconds.map(Duration::from_secs);
-    let mut job = probeline_testing::start(test, RANKS);
+    let mut job = probeline_exchange::testing::start(test, RANKS);
     let (begin, seed) = (Instant::now(), seed_of_job(&mut job));
     let mut deaths = [Deaths::default(), Deaths::default()];
     let mut nth = 0;
@@ -110,7 +111,7 @@ fn rounds<K: Numbers>(test: &str, buckets: u64, written: Written) {
         assert!(posted.after_claim > 0, "no victim died between claim and result");
         assert!(direct.after_claim > 0, "no victim died between claim and result");
     }
-    probeline_testing::succeed(job);
+    probeline_exchange::testing::succeed(job);
 }
 
 /// Opens a table, with other ways to search for narrow keys on each rank, and room for the records of
@@ -136,12 +137,12 @@ fn keys_in(words: &[AtomicU64]) -> Vec<u64> {
     keys.map(number).collect()
 }
 
-/// What a victim records of a step: nothing, or one of these.
+/// Record of a victim's step: nothing, or one of these.
 const BEGUN: u64 = 1;
 const FOUND: u64 = 2;
 const INSERTED: u64 = 3;
 
-/// What a rank knows of a key: how often its clients report it inserted, and flags.
+/// Knowledge of a rank about a key: how often its clients report it inserted, and flags.
 const TIMES_INSERTED: u8 = 3;
 /// A find-or-put of it returned.
 const RETURNED: u8 = 4;
@@ -201,7 +202,7 @@ impl<'j, K: Numbers> Round<'j, K> {
 
     /// Starts a victim, which inserts until the timer kills it.
     fn fork(&mut self, nth: u64, mut rng: Rng) -> libc::pid_t {
-        probeline_testing::fork(|| {
+        probeline_exchange::testing::fork(|| {
             let client = self.client() + 1 + nth;
             let scale = 20_000 << rng.below(9);
             kill_after(scale + rng.below(scale));
@@ -337,7 +338,7 @@ fn insert<K: Numbers>(
 
 fn kill_owners() {
     for _ in 0..20 {
-        let mut job = probeline_testing::start(OWNER, RANKS);
+        let mut job = probeline_exchange::testing::start(OWNER, RANKS);
         let seed = seed_of_job(&mut job);
         kill_owner(job, seed);
     }
@@ -371,7 +372,10 @@ fn kill_owner(mut job: Job, seed: u64) {
                 is_lost |= result.is_err();
             }
         }
-        assert!(begin.elapsed() < probeline_testing::PATIENCE, "the loss is not reported");
+        assert!(
+            begin.elapsed() < probeline_exchange::testing::PATIENCE,
+            "the loss is not reported"
+        );
     }
     let words = u32::try_from(table.config().words()).unwrap();
     let parts = (0..RANKS).map(|owner| {
@@ -380,7 +384,5 @@ fn kill_owner(mut job: Job, seed: u64) {
     });
     let written: HashSet<u64> = parts.flat_map(keys_in).collect();
     assert!(returned.is_subset(&written), "lost: {:?}", returned.difference(&written));
-    let statuses = probeline_testing::finish(job);
-    assert_eq!(statuses[0].signal(), Some(libc::SIGKILL), "{statuses:?}");
-    assert!(statuses[1].success(), "{statuses:?}");
+    succeed_without(job, victim);
 }

@@ -1,16 +1,14 @@
 //! Tests that no call allocates after opening: blocking calls, batches, `submit` and `poll_into`,
 //! futures, collective calls, and growth, with the paper's algorithm alone and with all extensions.
 
-mod common;
-
 use core::cell::RefCell;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Waker};
 
-use common::extensions::probed;
-use common::job::{Sizes, on_shm};
-use common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
+use crate::common::extensions::probed;
+use crate::common::job::{Sizes, on_shm};
+use crate::common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
 use probeline_pipeline::{OperationFuture, Structure};
 use probeline_shm::{Builder, Engine};
 use probeline_table::{
@@ -18,10 +16,7 @@ use probeline_table::{
     ReadAhead, ReadCost, Tag,
 };
 use probeline_transport::Exchange;
-use probeline_transport::conformance::{CountingAllocator, allocations_in};
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
+use probeline_transport::conformance::allocations_in;
 
 const OPERATIONS: u32 = 8;
 const CONFIG: Config = Config { chunk_buckets: 16, max_chunks: 8, ..Config::paper(1_024) };

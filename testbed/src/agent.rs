@@ -9,12 +9,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-/// What the agent has reported so far.
+/// Reports of the agent so far.
 #[derive(Debug, Default)]
 pub(crate) struct AgentState {
     /// The kernel's release, once the guest is ready.
     pub(crate) ready: Option<String>,
-    /// Why the guest failed.
+    /// The reason why the guest failed.
     pub(crate) failed: Option<String>,
     /// The process group of each started command.
     pub(crate) started: HashMap<u32, u32>,

@@ -13,7 +13,7 @@ use crate::testbed::Testbed;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     pub(crate) layer: Layer,
-    /// What holds, in words with underscores.
+    /// The statement that the case checks, in words with underscores.
     pub(crate) name: &'static str,
     pub(crate) procedure: Procedure,
     /// Programs to build before the boot.
@@ -33,7 +33,7 @@ pub(crate) enum Procedure {
     Bench(fn(&Testbed) -> Result<Vec<Figure>>),
 }
 
-/// How a case ended that did not fail.
+/// The end of a case that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Passed,
@@ -82,7 +82,7 @@ impl Case {
         Self { destructive: true, ..self }
     }
 
-    /// `LAYER::NAME`.
+    /// Returns `LAYER::NAME`.
     pub(crate) fn full_name(&self) -> String {
         format!("{}::{}", self.layer, self.name)
     }
@@ -125,7 +125,7 @@ impl fmt::Display for Layer {
 /// A figure that a benchmark measured, and its bound.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Figure {
-    /// With the unit, unless it is a ratio.
+    /// The name, with the unit unless the figure is a ratio.
     pub(crate) name: String,
     pub(crate) value: f64,
     pub(crate) bound: Bound,

@@ -14,7 +14,7 @@ use crate::agent::{Agent, AgentState};
 use crate::error::{Error, tail};
 use crate::limit::Limit;
 
-/// How often the output file is read; on the host, where that costs the guest nothing.
+/// The time between two reads of the output file, on the host, where they cost the guest nothing.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A command that runs in a guest. Dropping it kills the command and all processes it started.
@@ -28,7 +28,7 @@ pub(crate) struct GuestCommand {
     pub(crate) limit: Limit,
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Exit {
     pub(crate) command: String,
@@ -48,7 +48,7 @@ impl Exit {
 }
 
 impl GuestCommand {
-    /// The output so far.
+    /// Returns the output so far.
     pub(crate) fn output(&self) -> String {
         // The agent creates the file when it starts the command.
         String::from_utf8_lossy(&fs::read(&self.output).unwrap_or_default()).into_owned()
@@ -118,7 +118,7 @@ impl GuestCommand {
         Ok(())
     }
 
-    /// The exit status; `None` at the deadline.
+    /// Returns the exit status; `None` at the deadline.
     fn status(&self, deadline: Instant) -> Result<Option<i32>> {
         let status = self.agent.wait(deadline, |state| {
             let closed = state.closed.then(|| Err(self.machine_ended()));

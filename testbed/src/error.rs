@@ -31,7 +31,7 @@ impl fmt::Display for Error {
 
 impl error::Error for Error {}
 
-/// The last lines of a text, enough to see what went wrong.
+/// Returns the last lines of a text, enough to see what went wrong.
 pub(crate) fn tail(text: &str) -> String {
     const LINES: usize = 40;
     let lines: Vec<&str> = text.lines().collect();

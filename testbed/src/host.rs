@@ -1,4 +1,4 @@
-//! What all boots of a run share: the host's tools, the kernel, and the folder of logs.
+//! The state that all boots of a run share: the host's tools, the kernel, and the folder of logs.
 
 use std::env;
 use std::fs::{self, File, TryLockError};
@@ -70,7 +70,7 @@ impl Host {
         &self.kernel
     }
 
-    /// The folder that has the logs of each boot.
+    /// Returns the folder that has the logs of each boot.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }

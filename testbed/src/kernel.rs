@@ -46,7 +46,7 @@ const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// A kernel that is ready to boot.
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel {
-    /// As uname(1) prints it.
+    /// The release as uname(1) prints it.
     pub(crate) release: String,
     /// The package and its version.
     pub(crate) package: String,
@@ -56,7 +56,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// The kernel of the distribution's current package, from the cache or downloaded. If the
+    /// Returns the kernel of the distribution's current package, from the cache or downloaded. If the
     /// package is not available, the newest kernel in the cache.
     pub(crate) fn obtain() -> Result<Self> {
         let cache = cache()?;
@@ -84,7 +84,8 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// The kernel that was put into the cache last; `why` the current one is not available.
+    /// Returns the kernel that was put into the cache last; `why` is the reason why the current one
+    /// is not available.
     fn newest(cache: &Path, why: &Error) -> Result<Self> {
         let Some(newest) = newest(cache) else {
             bail!(
@@ -162,7 +163,7 @@ struct Package {
 }
 
 impl Package {
-    /// The package that the meta package depends on.
+    /// Returns the package that the meta package depends on.
     fn current() -> Result<Self> {
         let unknown = |package: &str| anyhow!("apt does not know {package}");
         let depends = Tool::new("apt-cache").args(["depends", "--no-recommends", META_PACKAGE]);

@@ -85,12 +85,12 @@ impl Machine {
         }
     }
 
-    /// 1 or 2; the guest is `node1` or `node2`.
+    /// Returns 1 or 2; the guest is `node1` or `node2`.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
-    /// The address of the guest's `eth0` and `rxe0`.
+    /// Returns the address of the guest's `eth0` and `rxe0`.
     pub(crate) fn address(&self) -> String {
         format!("10.0.0.{}", self.number)
     }
@@ -231,7 +231,7 @@ impl Machine {
         status.map(drop).context("QEMU did not die")
     }
 
-    /// The last lines of the guest's console.
+    /// Returns the last lines of the guest's console.
     fn console(&self) -> String {
         let text = fs::read(self.dir.join(qemu::console_log(self.number))).unwrap_or_default();
         tail(&String::from_utf8_lossy(&text))

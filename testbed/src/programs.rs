@@ -11,14 +11,18 @@ use crate::tool::Tool;
 
 const BUILD_TIMEOUT: Duration = Duration::from_secs(1200);
 
-/// The configuration by which cargo links with Open MPI, relative to the workspace.
-const OPEN_MPI: &str = "ucx-shim/openmpi.toml";
+/// Options of cargo that link with Open MPI. The whole workspace, so that cargo enables the same features as
+/// for all tests.
+const WITH_OPEN_MPI: &str =
+    "--config ucx-shim/openmpi.toml --workspace --features probeline-cli/mpi,probeline-capi/mpi";
 
-/// What cargo builds before a case can run.
+/// A build by cargo that a case needs before it can run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Build {
-    /// The binaries of a package, optimized: see [`program`].
-    Release(&'static str),
+    /// `probeline` as the tests run it: see [`program`].
+    Probeline,
+    /// The example [`TRIAL`], optimized: see [`program`].
+    Trial,
     /// The example of the C interface: see [`c_example`].
     CExample,
     /// The test programs of a package: see [`test_programs`].
@@ -31,47 +35,63 @@ pub(crate) enum Build {
     OpenMpiProbelineRelease,
 }
 
+/// The example of this package that runs the library: see [`program`].
+pub(crate) const TRIAL: &str = "examples/trial";
+
+/// Options of cargo for what `cargo test --workspace` builds too. The example enables the features that
+/// tests need, which would otherwise be another build.
+const AS_TESTED: &str = "--profile test --workspace --example trial";
+
+/// Options of cargo for optimized programs. Selects the same packages as `ci/posted-cost`, so that cargo
+/// enables the same features and shares their dependencies.
+const OPTIMIZED: &str =
+    "--release --package probeline-testbed --package probeline-table --package probeline-capi";
+
 impl Build {
     pub(crate) fn run(self) -> Result<()> {
         let cargo = match self {
-            Self::Release(package) => cargo("build")?.args(["--release", "--package", package]),
+            Self::Probeline => {
+                cargo("build")?.args(AS_TESTED.split(' ')).args(["--bin", "probeline"])
+            }
+            Self::Trial => cargo("build")?.args(OPTIMIZED.split(' ')).args(["--example", "trial"]),
             Self::CExample => return build_c_example(),
             Self::Tests(package) => return test_programs(package).map(drop),
             Self::OpenMpiTests => return open_mpi_tests().map(drop),
             // The same arguments as in `ucx-shim/check-mpi`, so that both share one build.
             Self::OpenMpiProbeline => open_mpi_cargo("test")?.args([
-                "--workspace",
                 "--no-run",
                 "--bin",
                 "probeline",
                 "--test",
-                "refusals",
+                "command",
             ]),
             Self::OpenMpiProbelineRelease => {
-                open_mpi_cargo("build")?.args(["--release", "--package", "probeline-cli"])
+                open_mpi_cargo("build")?.args(["--release", "--bin", "probeline"])
             }
         };
         cargo.with_messages().run(BUILD_TIMEOUT).map(drop)
     }
 }
 
-/// The path of a program built with [`Build::Release`], quoted for a shell.
+/// Returns the path of a program built with [`Build::Probeline`], [`Build::Trial`] or
+/// [`Build::CExample`], quoted for a shell.
 pub(crate) fn program(name: &str) -> Result<String> {
-    Ok(quote(&target_dir()?.join("release").join(name)))
+    let profile = if name == "probeline" { "debug" } else { "release" };
+    Ok(quote(&target_dir()?.join(profile).join(name)))
 }
 
-/// The path of the program of [`Build::CExample`], quoted for a shell.
+/// Returns the path of the program of [`Build::CExample`], quoted for a shell.
 pub(crate) fn c_example() -> Result<String> {
     program(C_EXAMPLE)
 }
 
 /// The name of the example's program beside those of cargo.
 const C_EXAMPLE: &str = "probeline-c-example";
-/// What the static library needs, as capi/install says.
+/// Libraries that the static library needs, as capi/install says.
 const C_LIBRARIES: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
 
 fn build_c_example() -> Result<()> {
-    let cargo = cargo("build")?.args(["--release", "--package", "probeline-capi"]);
+    let cargo = cargo("build")?.args(OPTIMIZED.split(' ')).args(["--lib", "--example", "trial"]);
     cargo.with_messages().run(BUILD_TIMEOUT)?;
     let built = target_dir()?.join("release");
     let compiler = Tool::new("cc").args(["-std=c99", "-O1", "-I", "capi/include", "-o"]);
@@ -87,13 +107,13 @@ pub(crate) fn test_programs(package: &str) -> Result<Vec<String>> {
 
 /// Builds the program that tests MPI as a transport over Open MPI; its path, quoted for a shell.
 pub(crate) fn open_mpi_tests() -> Result<String> {
-    let cargo = cargo("test")?.args(["--config", OPEN_MPI, "--features", "mpi"]);
-    let cargo = cargo.args(["--package", "probeline-ucx-shim", "--test", "mpi"]);
+    // The same arguments as in `ucx-shim/check-mpi`.
+    let cargo = cargo("test")?.args(WITH_OPEN_MPI.split(' ')).args(["--test", "mpi"]);
     build_tests(cargo)?.into_iter().next().context("cargo built no test program of MPI")
 }
 
-/// The path of the program of [`Build::OpenMpiProbeline`] or [`Build::OpenMpiProbelineRelease`],
-/// quoted for a shell.
+/// Returns the path of the program of [`Build::OpenMpiProbeline`] or
+/// [`Build::OpenMpiProbelineRelease`], quoted for a shell.
 pub(crate) fn open_mpi_probeline(build: Build) -> Result<String> {
     let profile = if build == Build::OpenMpiProbelineRelease { "release" } else { "debug" };
     Ok(quote(&open_mpi_dir()?.join(profile).join("probeline")))
@@ -110,7 +130,7 @@ fn build_tests(cargo: Tool) -> Result<Vec<String>> {
     Ok(paths.collect())
 }
 
-/// The folder that cargo builds in: `CARGO_TARGET_DIR`, or `target` of the workspace.
+/// Returns the folder that cargo builds in: `CARGO_TARGET_DIR`, or `target` of the workspace.
 pub(crate) fn target_dir() -> Result<PathBuf> {
     let set = env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty());
     let dir = set.map_or_else(|| workspace().join("target"), PathBuf::from);
@@ -122,7 +142,8 @@ fn workspace() -> PathBuf {
     package.parent().unwrap_or(package).to_owned()
 }
 
-/// The folder of programs that are linked with Open MPI, beside those of the same names that are not.
+/// Returns the folder of programs that are linked with Open MPI, beside those of the same names that
+/// are not.
 fn open_mpi_dir() -> Result<PathBuf> {
     Ok(target_dir()?.join("openmpi"))
 }
@@ -131,13 +152,13 @@ fn cargo(command: &str) -> Result<Tool> {
     Ok(cargo_into(&target_dir()?, Tool::new(cargo_program()), command))
 }
 
-/// Cargo for `probeline` linked with Open MPI. Programs go to [`open_mpi_dir`], their intermediate
-/// files to the shared build folder.
+/// Returns Cargo for `probeline` linked with Open MPI. Programs go to [`open_mpi_dir`], their
+/// intermediate files to the shared build folder.
 fn open_mpi_cargo(command: &str) -> Result<Tool> {
     let shared = format!("CARGO_BUILD_BUILD_DIR={}", target_dir()?.display());
     let with_env = Tool::new("env").arg(shared).arg(cargo_program());
     let cargo = cargo_into(&open_mpi_dir()?, with_env, command);
-    Ok(cargo.args(["--config", OPEN_MPI, "--features", "probeline-cli/mpi"]))
+    Ok(cargo.args(WITH_OPEN_MPI.split(' ')))
 }
 
 fn cargo_into(dir: &Path, cargo: Tool, command: &str) -> Tool {

@@ -1,4 +1,4 @@
-//! QEMU: its command line and its monitor. The README of this crate says why each option is there.
+//! QEMU: its command line and its monitor. The README of this crate says why each option is given.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -39,12 +39,12 @@ impl Plan {
 /// in which QEMU runs, since the path of a socket may have 107 bytes at most.
 pub(crate) const WIRE: &str = "wire";
 
-/// The file of a guest's console.
+/// Returns the file of a guest's console.
 pub(crate) fn console_log(machine: u32) -> String {
     format!("serial-{machine}.log")
 }
 
-/// The file of QEMU's own messages.
+/// Returns the file of QEMU's own messages.
 pub(crate) fn qemu_log(machine: u32) -> String {
     format!("qemu-{machine}.log")
 }

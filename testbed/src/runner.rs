@@ -37,7 +37,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// The selected cases, sorted by layer, destructive ones last.
+    /// Returns the selected cases, sorted by layer, destructive ones last.
     pub(crate) fn cases(&self) -> Result<Vec<Case>> {
         let mut cases: Vec<Case> =
             cases::all().into_iter().filter(|case| self.includes(case)).collect();
@@ -85,8 +85,6 @@ pub(crate) fn build(cases: &[Case]) -> Result<()> {
             builds.push(build);
         }
     }
-    // Test programs last: while they are built, a concurrent `cargo test` waits for cargo's lock.
-    builds.sort_by_key(|build| !matches!(build, Build::Release(_)));
     builds.into_iter().try_for_each(Build::run)
 }
 

@@ -51,28 +51,28 @@ impl Testbed {
         Ok(Self { machines, dir, release, boot_time: start.elapsed() })
     }
 
-    /// Machine 1 or 2. Panics, which fails the case, if there is no such machine.
+    /// Returns machine 1 or 2. Panics, which fails the case, if there is no such machine.
     pub(crate) fn machine(&self, number: u32) -> &Machine {
         let found = self.machines.iter().find(|machine| machine.number() == number);
         found.unwrap_or_else(|| panic!("the test bed has no machine {number}"))
     }
 
-    /// All machines, in order.
+    /// Returns all machines, in order.
     pub(crate) fn machines(&self) -> &[Machine] {
         &self.machines
     }
 
-    /// The release of the guests' kernel.
+    /// Returns the release of the guests' kernel.
     pub(crate) fn release(&self) -> &str {
         &self.release
     }
 
-    /// From power-on until all machines were ready.
+    /// Returns the time from power-on until all machines were ready.
     pub(crate) fn boot_time(&self) -> Duration {
         self.boot_time
     }
 
-    /// The folder with the logs; `share` in it has all commands and their output.
+    /// Returns the folder with the logs; `share` in it has all commands and their output.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }

@@ -28,7 +28,7 @@ pub(crate) struct Tool {
 }
 
 impl Tool {
-    /// A program in `PATH`.
+    /// Prepares a call of a program in `PATH`.
     pub(crate) fn new(program: impl AsRef<OsStr>) -> Self {
         let program = program.as_ref();
         let mut command = Command::new("setpriv");

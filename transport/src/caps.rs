@@ -5,7 +5,9 @@ use crate::{LINE_WORDS, Owner};
 /// The atomic accesses with which the transport's are atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicScope {
-    /// Coherent with the CPU's own atomic instructions.
+    /// Coherent with the CPU's own atomic instructions. A store of the CPU to words that it addresses
+    /// ([`Transport::direct`](crate::Transport::direct)) is visible to operations that are posted after a SeqCst fence
+    /// that follows it, and a load after an acquire fence sees every WRITE or atomic that had completed before.
     Cpu,
     /// Atomic only with those posted through this transport, also by the owner itself.
     ///
@@ -31,7 +33,7 @@ pub struct Caps {
     /// WRITE succeeds: a reader of the atomic's effect also reads the WRITE. RC queue pairs promise it
     /// (InfiniBand specification, volume 1, 10.8.3.3); UCX and MPI do not without a flush.
     ///
-    /// Where it is false, wait for the WRITE's completion before posting the atomic.
+    /// If it is false, wait for the WRITE's completion before posting the atomic.
     pub write_then_atomic: bool,
     /// If an owner dies or closes its engine, the engines of its peers notice it and end with
     /// [`Fault::OwnerLost`](crate::Fault::OwnerLost). Where it is false, operations on that owner may
@@ -43,12 +45,12 @@ pub struct Caps {
     pub poll_may_wait: bool,
 }
 
-/// How many owners, words and slots there are. Windows and slots are of one size for all.
+/// The numbers of owners, words and slots. Windows and slots are of one size for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// This process.
+    /// The owner that this process is.
     pub me: Owner,
-    /// How many owners there are.
+    /// The number of owners.
     pub owners: u32,
     /// Words in each owner's window.
     pub window_words: u64,
@@ -73,33 +75,34 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// A window of `window_words` words, 64 slots of 64 words and depth 64.
+    /// Creates sizes: a window of `window_words` words, 64 slots of 64 words and depth 64.
     #[must_use]
     pub const fn new(window_words: u64) -> Self {
         Self { window_words, slots: 64, slot_words: 64, depth: 64 }
     }
 
-    /// The same sizes with this number of private slots, of `words_each` words, a multiple of 8.
+    /// Returns the same sizes with this number of private slots, of `words_each` words, a multiple of
+    /// 8.
     #[must_use]
     pub const fn with_slots(self, slots: u32, words_each: u32) -> Self {
         Self { slots, slot_words: words_each, ..self }
     }
 
-    /// The same sizes with at most `depth` operations in flight.
+    /// Returns the same sizes with at most `depth` operations in flight.
     #[must_use]
     pub const fn with_depth(self, depth: u32) -> Self {
         Self { depth, ..self }
     }
 
-    /// The geometry of an engine of these sizes, which `me` opens in a job of `owners`.
+    /// Returns the geometry of an engine of these sizes, which `me` opens in a job of `owners`.
     #[must_use]
     pub const fn geometry(&self, me: Owner, owners: u32) -> Geometry {
         let Self { window_words, slots, slot_words, .. } = *self;
         Geometry { me, owners, window_words, slots, slot_words }
     }
 
-    /// The sizes of an engine that serves both: windows, slots and depths added, the longer slots.
-    /// The other's part of a window starts on a cache line.
+    /// Returns the sizes of an engine that serves both: windows, slots and depths added, the longer
+    /// slots. The other's part of a window starts on a cache line.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         let slot_words =
@@ -113,7 +116,7 @@ impl Sizes {
     }
 }
 
-/// `words`, rounded up to whole lines.
+/// Returns `words`, rounded up to whole lines.
 const fn whole_lines(words: u64) -> u64 {
     words.saturating_add(LINE_WORDS as u64 - 1) & !(LINE_WORDS as u64 - 1)
 }

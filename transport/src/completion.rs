@@ -17,7 +17,7 @@ pub struct Completion {
 }
 
 impl Default for Completion {
-    /// An initial value for the array that `poll` fills.
+    /// Returns an initial value for the array that `poll` fills.
     fn default() -> Self {
         Self { token: Token(0), result: Ok(0) }
     }

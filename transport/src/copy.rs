@@ -69,13 +69,15 @@ pub fn begin_with(words: &[AtomicU64], bytes: &[u8]) -> bool {
 #[inline(always)]
 pub unsafe fn load_words(words: *const AtomicU64, into: *mut [u8; WORD_BYTES], count: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller upholds that both pointers are valid for `count` words, and that no reference
+    // to the words of `into` is used.
     unsafe {
         x86::copy(words.cast(), into.cast(), words.addr(), count);
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     for word in 0..count {
-        // SAFETY: the caller's contract.
+        // SAFETY: `word` is less than `count`, for which the caller upholds that both pointers are
+        // valid.
         unsafe { into.add(word).write((*words.add(word)).load(Acquire).to_ne_bytes()) };
     }
 }
@@ -88,13 +90,15 @@ pub unsafe fn load_words(words: *const AtomicU64, into: *mut [u8; WORD_BYTES], c
 #[inline(always)]
 pub unsafe fn store_words(from: *const [u8; WORD_BYTES], words: *const AtomicU64, count: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: the caller's contract.
+    // SAFETY: the caller upholds that both pointers are valid for `count` words, and that nothing
+    // changes the words of `from`.
     unsafe {
         x86::copy(from.cast(), words.cast_mut().cast(), words.addr(), count);
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     for word in 0..count {
-        // SAFETY: the caller's contract.
+        // SAFETY: `word` is less than `count`, for which the caller upholds that both pointers are
+        // valid.
         unsafe { (*words.add(word)).store(u64::from_ne_bytes(from.add(word).read()), Release) };
     }
 }
@@ -231,7 +235,7 @@ mod x86 {
     impl Copy {
         #[inline(always)]
         unsafe fn word(&mut self) {
-            // SAFETY: the caller's contract.
+            // SAFETY: the caller upholds that a word is left, for which the pointers are valid.
             unsafe {
                 asm!("mov {word}, [{from} + 8*{at}]", "mov [{into} + 8*{at}], {word}",
                     word = out(reg) _, from = in(reg) self.from, into = in(reg) self.into,
@@ -242,7 +246,7 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn pair(&mut self) {
-            // SAFETY: the caller's contract.
+            // SAFETY: the caller upholds that two words are left, for which the pointers are valid.
             unsafe {
                 asm!("movdqu {pair}, [{from} + 8*{at}]", "movdqu [{into} + 8*{at}], {pair}",
                     pair = out(xmm_reg) _, from = in(reg) self.from, into = in(reg) self.into,
@@ -254,7 +258,7 @@ mod x86 {
         /// Copies 8 words, 16 bytes at a time.
         #[inline(always)]
         unsafe fn line(&mut self) {
-            // SAFETY: the caller's contract.
+            // SAFETY: the caller upholds that 8 words are left, for which the pointers are valid.
             unsafe {
                 asm!(
                     "movdqu {a}, [{from} + 8*{at}]", "movdqu {b}, [{from} + 8*{at} + 16]",
@@ -281,7 +285,8 @@ mod x86 {
     #[target_feature(enable = "avx")]
     unsafe fn long(from: *const u64, into: *mut u64, mut at: usize, words: usize) -> usize {
         let rounds = (words - at) / 16;
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller upholds that both pointers are valid for `words` words, that at least 16
+        // are left, and that the processor has AVX.
         unsafe {
             asm!(
                 "2:",

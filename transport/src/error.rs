@@ -4,6 +4,8 @@ use core::fmt;
 
 use thiserror::Error;
 
+#[cfg(feature = "dylib")]
+use crate::dylib::{SharedLibrary, text};
 use crate::{Call, MAX_OWNERS, Owner};
 
 /// A refused post or access to a slot, which has no effect.
@@ -44,7 +46,7 @@ pub enum OpError {
     /// The device refused it with an error of the operating system. It had no effect.
     #[error("the device refused it, errno {errno}")]
     NotPosted {
-        /// `errno`.
+        /// The error number (errno(3)).
         errno: i32,
     },
     /// The operation has completed, but the transport lost its result: a defect of the transport.
@@ -68,9 +70,9 @@ pub enum Fault {
     /// An operation on this owner's window failed, which broke the connection to the owner.
     #[error("an operation on the window of {owner} failed: {error}")]
     Operation {
-        /// Whose window.
+        /// The owner of the window.
         owner: Owner,
-        /// How it failed.
+        /// The error of the operation.
         error: OpError,
     },
     /// The backend's own status, as the device gave it.
@@ -82,7 +84,7 @@ pub enum Fault {
     /// The device stopped reporting completions, with an error of the operating system.
     #[error("the device stopped reporting completions, errno {errno}; see the kernel's log")]
     System {
-        /// `errno`; ETIMEDOUT if no completion came for too long.
+        /// The error number (errno(3)); ETIMEDOUT if no completion came for too long.
         errno: i32,
     },
 }
@@ -97,9 +99,9 @@ pub enum ExchangeError {
     /// This owner's process ended, which rank 0 had started.
     #[error("{owner} died or left ({exit}): read its output")]
     OwnerExited {
-        /// The owner.
+        /// The owner whose process ended.
         owner: Owner,
-        /// How its process ended.
+        /// The end of its process.
         exit: Exit,
     },
     /// This process is a fork of the member, and shares its connections.
@@ -121,9 +123,9 @@ pub enum ExchangeError {
     LengthDiffers {
         /// The owner whose contribution differs.
         owner: Owner,
-        /// Bytes expected.
+        /// Length of the other contributions, in bytes.
         expected: u32,
-        /// Bytes found.
+        /// Length of this contribution or buffer, in bytes.
         found: u32,
     },
     /// Owners made different collective calls, or the same ones in another order. All owners report
@@ -136,18 +138,18 @@ pub enum ExchangeError {
     CallsDiffer {
         /// The first owner whose call differs from that of owner 0.
         owner: Owner,
-        /// The call of owner 0.
+        /// The call that owner 0 made.
         expected: Call,
-        /// The call of `owner`.
+        /// The call that `owner` made.
         found: Call,
     },
     /// The result of a call is larger than the exchange carries. The call was not made; it counts.
-    #[error("the result has {found} bytes, more than the {most} that an exchange carries")]
+    #[error("the result has {found} bytes, more than the {max} that an exchange carries")]
     TooLarge {
         /// Bytes of the result.
         found: u64,
         /// The largest result in bytes.
-        most: u64,
+        max: u64,
     },
     /// The exchange has more owners than any engine.
     #[error("the exchange has more than {} owners", crate::MAX_OWNERS)]
@@ -155,7 +157,7 @@ pub enum ExchangeError {
     /// The operating system's error code.
     #[error("system error {errno}")]
     System {
-        /// `errno`.
+        /// The error number (errno(3)).
         errno: i32,
     },
 }
@@ -175,7 +177,7 @@ impl ExchangeError {
     }
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// It exited with this status; a panic of a Rust program's main thread exits with 101.
@@ -215,7 +217,7 @@ pub enum SetupError {
     /// A number is out of its range.
     #[error("{what} is {found}: choose {min} to {max}")]
     Range {
-        /// The name of the number.
+        /// The name of the number, such as a size.
         what: &'static str,
         /// The given value.
         found: u64,
@@ -229,13 +231,13 @@ pub enum SetupError {
     TooSmall {
         /// The parts that need the size.
         what: &'static str,
-        /// The name of the size.
+        /// The unit that is short, such as words or slots.
         size: &'static str,
-        /// The number needed.
+        /// The number of these units that the parts need.
         needed: u64,
-        /// The number available.
+        /// The number of these units in the engine or its storage.
         found: u64,
-        /// What to do.
+        /// Advice on what to do.
         advice: &'static str,
     },
     /// The windows and slots on this machine need more memory than it has.
@@ -267,12 +269,29 @@ pub enum SetupError {
     /// A call of the system failed.
     #[error("{call} failed with errno {errno}; {advice}")]
     System {
-        /// The call.
+        /// The name of the system call.
         call: &'static str,
-        /// `errno`.
+        /// The error number (errno(3)).
         errno: i32,
-        /// What to do.
+        /// Advice on what to do.
         advice: &'static str,
+    },
+    /// The dynamic loader cannot load a library: it is not installed, or one of its own dependencies
+    /// is missing.
+    #[cfg(feature = "dylib")]
+    #[error(
+        "cannot load {}: {}. If it is installed, LD_DEBUG=libs shows what is missing",
+        text(.0.file), .0.if_missing
+    )]
+    Library(SharedLibrary),
+    /// A library has no symbol of this name.
+    #[cfg(feature = "dylib")]
+    #[error("{} has no {}: {}", text(library.file), text(name), library.if_too_old)]
+    Symbol {
+        /// The library.
+        library: SharedLibrary,
+        /// The missing symbol.
+        name: &'static core::ffi::CStr,
     },
     /// The exchange failed.
     #[error("cannot agree with the other owners: {0}")]
@@ -283,9 +302,9 @@ pub enum SetupError {
          same options, such as the number of entries or keys, and the same build"
     )]
     Differs {
-        /// The other owner.
+        /// The owner with other sizes or options.
         owner: Owner,
-        /// What differs.
+        /// The name of the value that differs.
         what: &'static str,
         /// This owner's value.
         mine: u64,

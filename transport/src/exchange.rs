@@ -12,7 +12,7 @@ pub trait Exchange {
     /// This process.
     fn me(&self) -> Owner;
 
-    /// The number of processes that take part.
+    /// Returns the number of processes that take part.
     fn owners(&self) -> u32;
 
     /// Returns the number of collective calls that this process has begun, those included that were

@@ -26,10 +26,10 @@ impl Fingerprint {
     /// Starts with a version, for what no function computes: the order of operations.
     #[must_use]
     pub const fn new(version: u64) -> Self {
-        Self::of_package(env!("CARGO_PKG_VERSION")).with(version)
+        Self::from_package(env!("CARGO_PKG_VERSION")).with(version)
     }
 
-    const fn of_package(version: &str) -> Self {
+    const fn from_package(version: &str) -> Self {
         let mut all = Self(START);
         let mut rest = version.as_bytes();
         while let [byte, tail @ ..] = rest {
@@ -73,15 +73,15 @@ mod tests {
     #[test]
     fn changes_with_package_version_and_order() {
         let all = [
-            Fingerprint::of_package("0.1.0").with_all(&[1, 2]),
-            Fingerprint::of_package("0.1.1").with_all(&[1, 2]),
-            Fingerprint::of_package("0.1.0").with_all(&[2, 1]),
-            Fingerprint::of_package("0.1.0").with_all(&[1, 2, 0]),
+            Fingerprint::from_package("0.1.0").with_all(&[1, 2]),
+            Fingerprint::from_package("0.1.1").with_all(&[1, 2]),
+            Fingerprint::from_package("0.1.0").with_all(&[2, 1]),
+            Fingerprint::from_package("0.1.0").with_all(&[1, 2, 0]),
         ];
         for (nth, one) in all.iter().enumerate() {
             assert!(all[..nth].iter().all(|other| other.get() != one.get()), "{all:?}");
         }
         let mine = Fingerprint::new(7);
-        assert_eq!(mine, Fingerprint::of_package(env!("CARGO_PKG_VERSION")).with(7));
+        assert_eq!(mine, Fingerprint::from_package(env!("CARGO_PKG_VERSION")).with(7));
     }
 }

@@ -11,7 +11,7 @@
 //! [`Splitter`] divides an engine among several structures.
 //!
 //! A backend depends on this crate alone. The feature `conformance` has the suite that it must
-//! pass, the feature `engine` code that backends share.
+//! pass, the feature `engine` code that backends share, the feature `dylib` loads their C libraries.
 #![cfg_attr(not(any(test, feature = "conformance")), no_std)]
 #![deny(unsafe_code)]
 
@@ -27,6 +27,9 @@ mod completion;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod copy;
+#[cfg(feature = "dylib")]
+#[allow(unsafe_code, reason = "dlopen and dlsym")]
+pub mod dylib;
 #[cfg(feature = "engine")]
 #[allow(unsafe_code, reason = "private memory and the clock of libc")]
 pub mod engine;
@@ -97,14 +100,14 @@ impl OneThread {
 ///   [`PostError::Closed`]. To close without a fault, drop engines after a barrier.
 /// - No call allocates, blocks or panics.
 pub trait Transport {
-    /// What this engine can do; fixed when it was opened.
+    /// Returns the capabilities of this engine, which are fixed when it is opened.
     fn caps(&self) -> &Caps;
 
-    /// How many owners, words and slots there are; fixed when it was opened.
+    /// Returns the numbers of owners, words and slots, which are fixed when it is opened.
     fn geometry(&self) -> &Geometry;
 
-    /// The number of operations accepted and not yet reported by [`poll`](Self::poll), at most
-    /// [`Caps::depth`].
+    /// Returns the number of operations accepted and not yet reported by [`poll`](Self::poll), at
+    /// most [`Caps::depth`].
     fn in_flight(&self) -> u32;
 
     /// Posts an operation, which completes with `token`. The four methods below call it, and
@@ -175,7 +178,7 @@ pub trait Transport {
     /// fault on every later call.
     fn poll(&mut self, out: &mut [Completion]) -> Result<usize, Fault>;
 
-    /// The words that READs have brought into a slot range. A slot starts on a cache line
+    /// Returns the words that READs have brought into a slot range. A slot starts on a cache line
     /// ([`LINE_BYTES`]).
     ///
     /// # Errors
@@ -183,14 +186,14 @@ pub trait Transport {
     /// if the range is empty or not in a slot.
     fn landed(&self, at: Local) -> Result<&[u64], PostError>;
 
-    /// A slot range to fill before a [`write`](Self::write) is posted from it. A slot starts on a
-    /// cache line ([`LINE_BYTES`]).
+    /// Returns a slot range to fill before a [`write`](Self::write) is posted from it. A slot starts
+    /// on a cache line ([`LINE_BYTES`]).
     ///
     /// # Errors
     /// As for [`landed`](Self::landed).
     fn staged(&mut self, at: Local) -> Result<&mut [u64], PostError>;
 
-    /// The part of the shared memory that this process owns, zero when the engine is opened.
+    /// Returns the part of the shared memory that this process owns, zero when the engine is opened.
     ///
     /// Loads and stores are always allowed. Peers see a store no later than the next barrier. A
     /// load returns a whole word if [`Caps::word_reads_whole`] promises it of READs.
@@ -198,7 +201,7 @@ pub trait Transport {
     /// [`AtomicScope::Cpu`].
     fn window(&self) -> &[AtomicU64];
 
-    /// The words of `at` if the CPU can load and store them, under the rules of
+    /// Returns the words of `at` if the CPU can load and store them, under the rules of
     /// [`window`](Self::window); `None` if it cannot.
     fn direct(&self, at: Segment) -> Option<&[AtomicU64]>;
 }

@@ -4,7 +4,7 @@ use core::sync::atomic::AtomicU64;
 
 use crate::{AtomicScope, Local, PostError, RemoteWord, Request, Segment, Token, Transport};
 
-/// How [`read_own`] reads.
+/// The result of [`read_own`]: the words, or a READ of them.
 #[derive(Debug)]
 pub enum OwnRead<'t> {
     /// The words, which loads read now.
@@ -16,12 +16,12 @@ pub enum OwnRead<'t> {
 /// Reads words of this process's own window as the peers' operations have changed them so far,
 /// without waiting for a barrier.
 ///
-/// Where the device's atomics are coherent with the CPU, loads do it. Elsewhere a peer's operation
+/// If the device's atomics are coherent with the CPU, loads do it. Elsewhere a peer's operation
 /// may reach this process's loads only at the next barrier ([`Transport::window`]), so the device
 /// has to read the words: a READ of the own window is posted.
 ///
 /// # Errors
-/// As for [`Transport::post`], also where no READ is needed, except for [`PostError::Full`].
+/// As for [`Transport::post`], even where no READ is needed, except for [`PostError::Full`].
 pub fn read_own<T: Transport + ?Sized>(
     transport: &mut T,
     token: Token,

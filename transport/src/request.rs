@@ -12,7 +12,7 @@ pub enum Request {
     Read {
         /// The words to read.
         from: Segment,
-        /// Where they land.
+        /// The slot range in which they land.
         into: Local,
     },
     /// A WRITE of the slot range `from` to `to`, of the same length.
@@ -26,16 +26,16 @@ pub enum Request {
     /// comparison fails, the word is not written, not even with its old value. The completion
     /// carries the old value in both cases.
     CompareAndSwap {
-        /// The word.
+        /// The word to compare and swap.
         at: RemoteWord,
         /// The value that the word must have.
         expected: u64,
-        /// Its new value.
+        /// The new value of the word if it had that value.
         desired: u64,
     },
     /// A fetch-and-add, wrapping at 2^64. The completion carries the word's old value.
     FetchAdd {
-        /// The word.
+        /// The word to increment.
         at: RemoteWord,
         /// The number to add.
         addend: u64,
@@ -43,7 +43,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// The words of a window that the operation accesses, one for an atomic.
+    /// Returns the words of a window that the operation accesses, one for an atomic.
     #[inline]
     #[must_use]
     pub fn remote(&self) -> Segment {
@@ -55,7 +55,7 @@ impl Request {
         }
     }
 
-    /// The slot range of a READ or WRITE.
+    /// Returns the slot range of a READ or WRITE.
     #[inline]
     #[must_use]
     pub fn local(&self) -> Option<Local> {
@@ -65,7 +65,7 @@ impl Request {
         }
     }
 
-    /// The owner of the window.
+    /// Returns the owner of the window.
     #[inline]
     #[must_use]
     pub fn owner(&self) -> Owner {

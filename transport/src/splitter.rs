@@ -66,7 +66,7 @@ pub struct Splitter<'e, T, const N: usize> {
     taken: Cell<bool>,
 }
 
-/// What all channels use.
+/// State that all channels use.
 struct Shared<'e, T> {
     /// Taken for the time of a call, so that no call finds the engine borrowed.
     engine: Cell<Option<&'e mut T>>,
@@ -137,8 +137,8 @@ impl<'e, T: StableMemory, const N: usize> Splitter<'e, T, N> {
         Ok(Self { shared, parts, taken: Cell::new(false) })
     }
 
-    /// The channels, in the order of the plan; `None` after the first call, because operations of
-    /// the first channels may still be in flight.
+    /// Returns the channels, in the order of the plan; `None` after the first call, because
+    /// operations of the first channels may still be in flight.
     pub fn channels(&self) -> Option<[Channel<'_, 'e, T>; N]> {
         if self.taken.replace(true) {
             return None;
@@ -266,7 +266,7 @@ pub struct Channel<'s, 'e, T> {
 }
 
 impl<T: StableMemory> Channel<'_, '_, T> {
-    /// Where a checked segment of this channel's windows is in the engine's.
+    /// Translates a checked segment of this channel's windows to the engine's windows.
     #[inline]
     fn segment(&self, at: Segment) -> Segment {
         Segment { start: self.word(at.start), ..at }
@@ -277,13 +277,13 @@ impl<T: StableMemory> Channel<'_, '_, T> {
         RemoteWord { index: at.index + self.part.first_word, ..at }
     }
 
-    /// Where a checked slot range of this channel is in the engine's slots.
+    /// Translates a checked slot range of this channel to the engine's slots.
     #[inline]
     fn local(&self, at: Local) -> Local {
         Local { slot: Slot(at.slot.0 + self.part.first_slot), ..at }
     }
 
-    /// A checked request, with the engine's addresses.
+    /// Translates a checked request to the engine's addresses.
     #[inline(always)]
     fn engine_request(&self, request: Request) -> Request {
         match request {
@@ -319,7 +319,7 @@ impl<T: StableMemory> Channel<'_, '_, T> {
             return Some(Completion { result, ..own });
         }
         let part = usize::try_from(token.0 >> ENTRY_BITS).ok().and_then(|at| self.parts.get(at));
-        debug_assert!(part.is_some(), "{token:?} is no channel's");
+        debug_assert!(part.is_some(), "{token:?} belongs to no channel");
         self.shared.keep(part?, index, result);
         None
     }

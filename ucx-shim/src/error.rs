@@ -3,7 +3,6 @@
 use std::io;
 
 use probeline_transport::{ExchangeError, OpError, Owner, SetupError};
-use probeline_ucx_sys::LoadError;
 use thiserror::Error;
 
 /// The reason why an engine could not be opened, or MPI not be started. If one owner fails, all do.
@@ -16,25 +15,22 @@ pub enum OpenError {
     /// A call of UCP or MPI failed.
     #[error("{call} failed with status {status}, {text}{advice}")]
     Call {
-        /// The call.
+        /// The name of the function that failed.
         call: &'static str,
         /// The status that it returned: as `ucs/type/status.h` names it, or one that the MPI library
         /// defines.
         status: i32,
         /// The library's description of the status.
         text: String,
-        /// What to do, after a semicolon.
+        /// Advice, which follows a semicolon.
         advice: &'static str,
     },
-    /// libucp could not be loaded.
-    #[error(transparent)]
-    Library(LoadError),
     /// UCX refused the value of a setting.
     #[error("UCX refuses {value:?} for UCX_{variable}: `ucx_info -cf` explains the values")]
     Setting {
         /// The variable, without `UCX_`.
         variable: &'static str,
-        /// The value.
+        /// The value that UCX refused.
         value: String,
     },
     /// A variable of the environment contradicts the builder.
@@ -43,11 +39,11 @@ pub enum OpenError {
          request the same value"
     )]
     Contradiction {
-        /// The variable.
+        /// The name of the variable.
         variable: String,
-        /// The environment's value.
+        /// The value in the environment.
         set: String,
-        /// The builder's value.
+        /// The value that the builder requests.
         asked: String,
     },
     /// The builder sets a GID index, and UCX uses no transport with GIDs.
@@ -59,11 +55,11 @@ pub enum OpenError {
     /// UCX cannot connect to an owner.
     #[error("cannot connect to {owner} over the transports {tls}: {source}")]
     NoConnection {
-        /// The owner.
+        /// The owner that cannot be reached.
         owner: Owner,
         /// The transports that UCX may use; `all` by default.
         tls: String,
-        /// The failed call.
+        /// The error of the call that failed.
         source: Box<OpenError>,
     },
     /// The first operations on an owner's window did not complete in time.
@@ -72,7 +68,7 @@ pub enum OpenError {
          reaches it (UCX_NET_DEVICES), and over RoCE that the GID does (UCX_IB_GID_INDEX)"
     )]
     TimedOut {
-        /// The owner.
+        /// The owner that did not answer.
         owner: Owner,
         /// The time limit in seconds.
         after_s: u64,
@@ -80,9 +76,9 @@ pub enum OpenError {
     /// The first operation on an owner's window failed.
     #[error("the first operation on the window of {owner} failed: {source}")]
     FirstFailed {
-        /// The owner.
+        /// The owner of the window.
         owner: Owner,
-        /// The failure.
+        /// The error of the operation.
         source: OpError,
     },
     /// The sum of the values that all owners added to a word of this owner is wrong.
@@ -93,7 +89,7 @@ pub enum OpenError {
     SelfTest {
         /// The number of owners, each of which added 1.
         expected: u64,
-        /// The value of the word.
+        /// The sum that the word has.
         found: u64,
     },
     /// The thread for peers' operations could not be started.
@@ -103,7 +99,7 @@ pub enum OpenError {
         io::Error::from_raw_os_error(*errno)
     )]
     Thread {
-        /// The error of the system.
+        /// The error number (errno(3)) of the failed call.
         errno: i32,
     },
     /// This process has or had a `mpi::World`, or other code has started MPI.

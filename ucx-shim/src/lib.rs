@@ -32,7 +32,7 @@ impl NeedsOwner {
     }
 
     /// Combines the measurements of all owners.
-    pub(crate) fn of_all<E>(self, exchange: &mut E) -> Result<Self, SetupError>
+    pub(crate) fn combine_all<E>(self, exchange: &mut E) -> Result<Self, SetupError>
     where
         E: Exchange + ?Sized,
     {

@@ -51,4 +51,3 @@ pub use crate::OpenError;
 pub use builder::{Atomics, Builder, MAX_DEPTH, Progress};
 pub use engine::Engine;
 pub use info::Info;
-pub use probeline_ucx_sys::LoadError;

@@ -1,7 +1,7 @@
 //! The conformance suite over UCX, between 2, 3 and 4 processes of this machine, over shared memory
 //! and tcp.
 
-use probeline_testing::Plan;
+use probeline_exchange::testing::Plan;
 use probeline_transport::Exchange;
 use probeline_transport::conformance::{Case, CountingAllocator, Failure, Rig, Verdict};
 use probeline_ucx_shim::ucx::{Atomics, Builder, Engine, Progress};
@@ -52,7 +52,7 @@ const TCP: Setting = Setting {
 };
 
 fn main() {
-    probeline_testing::run(&[
+    probeline_exchange::testing::run(&[
         ("shared_two", Plan::Run(|| suite("shared_two", &SHARED, 2))),
         ("shared_three", Plan::Run(|| suite("shared_three", &SHARED, 3))),
         ("shared_four", Plan::Run(|| suite("shared_four", &SHARED, 4))),
@@ -67,7 +67,7 @@ fn main() {
 }
 
 fn suite(test: &str, setting: &Setting, owners: u32) {
-    probeline_testing::conformance(test, owners, setting.skips, |case, job| {
+    probeline_exchange::testing::conformance(test, owners, setting.skips, |case, job| {
         run(setting, case, job)
     });
 }

@@ -2,8 +2,8 @@
 //! once.
 
 use probeline_exchange::Job;
+use probeline_exchange::testing::Plan;
 use probeline_table::{Config, Operation, Outcome, Table};
-use probeline_testing::Plan;
 use probeline_transport::{Exchange, Owner, Sizes, all_gather_u64};
 use probeline_ucx_shim::ucx::{Atomics, Builder};
 
@@ -11,7 +11,7 @@ const OWNERS: u32 = 2;
 const KEYS: u64 = 4_000;
 
 fn main() {
-    probeline_testing::run(&[
+    probeline_exchange::testing::run(&[
         ("shared", Plan::Run(|| put_by_all("shared", "posix,sysv,cma,self", Atomics::Cpu))),
         ("tcp", Plan::Run(|| put_by_all("tcp", "tcp", Atomics::Cpu))),
         ("device", Plan::Run(|| put_by_all("device", "posix,sysv,self", Atomics::Device))),
@@ -19,7 +19,7 @@ fn main() {
 }
 
 fn put_by_all(test: &str, tls: &str, atomics: Atomics) {
-    let mut job = probeline_testing::start(test, OWNERS);
+    let mut job = probeline_exchange::testing::start(test, OWNERS);
     // The load factor exceeds one half after the last insert.
     let config = Config::new(4096);
     let builder =
@@ -44,7 +44,7 @@ fn put_by_all(test: &str, tls: &str, atomics: Atomics) {
     assert!(again.iter().all(|found| *found == Ok(true)), "all keys are found");
     job.barrier().unwrap();
     drop(table);
-    probeline_testing::succeed(job);
+    probeline_exchange::testing::succeed(job);
 }
 
 fn sum(job: &mut Job, mine: u64) -> u64 {

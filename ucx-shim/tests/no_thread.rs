@@ -3,7 +3,7 @@
 
 use std::env;
 
-use probeline_testing::Plan;
+use probeline_exchange::testing::Plan;
 use probeline_transport::{Exchange, Owner, Sizes};
 use probeline_ucx_shim::SetupError;
 use probeline_ucx_shim::ucx::{Builder, OpenError, Progress};
@@ -14,14 +14,14 @@ const WITHOUT: Owner = Owner(1);
 const STACK_BYTES: u64 = 1 << 47;
 
 fn main() {
-    probeline_testing::run(&[
+    probeline_exchange::testing::run(&[
         ("shared", Plan::Run(|| refused("shared", "posix,sysv,cma,self"))),
         ("tcp", Plan::Run(|| refused("tcp", "tcp"))),
     ]);
 }
 
 fn refused(test: &str, tls: &str) {
-    let mut job = probeline_testing::start(test, 2);
+    let mut job = probeline_exchange::testing::start(test, 2);
     if job.me() == WITHOUT {
         // std reads it when it starts its first thread.
         // SAFETY: hence no other thread reads the environment.
@@ -44,5 +44,5 @@ fn refused(test: &str, tls: &str) {
     if tls != "tcp" {
         drop(builder.progress(Progress::Caller).open(&mut job).unwrap());
     }
-    probeline_testing::succeed(job);
+    probeline_exchange::testing::succeed(job);
 }

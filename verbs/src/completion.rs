@@ -70,7 +70,7 @@ impl CompletionQueue {
     }
 }
 
-/// The error of a failed poll. A provider returns its own value, not an errno.
+/// Returns the error of a failed poll. A provider returns its own value, not an errno.
 #[cold]
 fn poll_failed() -> VerbFailed {
     VerbFailed { verb: "ibv_poll_cq", errno: libc::EIO }
@@ -110,14 +110,14 @@ unsafe impl Send for WorkCompletion {}
 unsafe impl Sync for WorkCompletion {}
 
 impl WorkCompletion {
-    /// The ID under which the request was posted.
+    /// Returns the ID under which the request was posted.
     #[inline]
     #[must_use]
     pub fn id(&self) -> u64 {
         self.0.wr_id
     }
 
-    /// The result of the request.
+    /// Returns the result of the request.
     ///
     /// # Errors
     /// The [`Status`] of a request that failed: its effect is unknown, and its queue pair is in
@@ -127,14 +127,14 @@ impl WorkCompletion {
         Status::of(self.0.status)
     }
 
-    /// The number of the queue pair.
+    /// Returns the number of the queue pair.
     #[inline]
     #[must_use]
     pub fn queue_pair(&self) -> u32 {
         self.0.qp_num
     }
 
-    /// The vendor's error code.
+    /// Returns the vendor's error code.
     #[must_use]
     pub fn vendor_error(&self) -> u32 {
         self.0.vendor_err
@@ -142,7 +142,7 @@ impl WorkCompletion {
 }
 
 impl Default for WorkCompletion {
-    /// A value for the array that is passed to `poll`.
+    /// Returns a value for the array that is passed to `poll`.
     fn default() -> Self {
         // SAFETY: plain numbers, for which zero is valid.
         Self(unsafe { MaybeUninit::zeroed().assume_init() })

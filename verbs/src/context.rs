@@ -80,9 +80,9 @@ pub struct DeviceIdentity {
 /// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PciAtomics {
-    /// Compare-and-swap.
+    /// Whether the device performs compare-and-swap so.
     pub compare_and_swap: bool,
-    /// Fetch-and-add.
+    /// Whether the device performs fetch-and-add so.
     pub fetch_add: bool,
 }
 
@@ -91,7 +91,7 @@ impl Context {
         Self(Arc::new(Open { verbs, context, name }))
     }
 
-    /// The device's name.
+    /// Returns the device's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
@@ -116,7 +116,7 @@ impl Context {
         Ok(unsafe { attr.assume_init() })
     }
 
-    /// The model and firmware of the device.
+    /// Queries the model and firmware of the device.
     ///
     /// # Errors
     /// [`VerbFailed`].
@@ -133,7 +133,7 @@ impl Context {
         })
     }
 
-    /// The atomics that the device performs by PCI Express.
+    /// Queries the atomics that the device performs by PCI Express.
     ///
     /// # Errors
     /// [`VerbFailed`].
@@ -155,7 +155,7 @@ impl Context {
         })
     }
 
-    /// The device's limits.
+    /// Queries the device's limits.
     ///
     /// # Errors
     /// [`VerbFailed`].
@@ -180,7 +180,7 @@ impl Context {
         })
     }
 
-    /// Port `number`, counted from 1.
+    /// Queries port `number`, counted from 1.
     ///
     /// # Errors
     /// [`VerbFailed`]: EINVAL if there is no such port.
@@ -195,7 +195,7 @@ impl Context {
         Ok(Port::new(number, &attr))
     }
 
-    /// The entry `index` of the GID table of port `number`; `None` if it is empty.
+    /// Queries the entry `index` of the GID table of port `number`; `None` if it is empty.
     ///
     /// # Errors
     /// [`VerbFailed`] if the device is gone.

@@ -37,7 +37,7 @@ impl DeviceList {
         Ok(Self { verbs, devices, len: usize::try_from(len).unwrap_or(0) })
     }
 
-    /// The devices, in the library's order.
+    /// Returns the devices, in the library's order.
     pub fn iter(&self) -> impl Iterator<Item = Device<'_>> {
         let devices = match self.devices {
             // SAFETY: the library returned an array of `len` devices, which drop frees.
@@ -74,7 +74,7 @@ pub struct Device<'a> {
 }
 
 impl Device<'_> {
-    /// The name of the device, such as `mlx5_0`.
+    /// Returns the name of the device, such as `mlx5_0`.
     #[must_use]
     pub fn name(&self) -> String {
         // SAFETY: the list keeps the device, whose name is a C string.

@@ -35,7 +35,7 @@ impl ProtectionDomain {
         Ok(Self(Arc::new(Allocated { domain, context: context.clone() })))
     }
 
-    /// The device.
+    /// Returns the open device to which the domain belongs.
     #[must_use]
     pub fn context(&self) -> &Context {
         &self.0.context

@@ -16,13 +16,13 @@ pub struct VerbFailed {
 }
 
 impl VerbFailed {
-    /// The error of a verb that returns a pointer or -1 and sets errno.
+    /// Returns the error of a verb that returns a pointer or -1 and sets errno.
     pub(crate) fn last(verb: &'static str) -> Self {
         // SAFETY: the C library gives every thread an errno of its own, always readable.
         Self { verb, errno: unsafe { *libc::__errno_location() } }
     }
 
-    /// The result of a verb that returns 0 or an errno.
+    /// Returns the result of a verb that returns 0 or an errno.
     pub(crate) fn check(verb: &'static str, returned: c_int) -> Result<(), Self> {
         match returned {
             0 => Ok(()),
@@ -30,8 +30,8 @@ impl VerbFailed {
         }
     }
 
-    /// The error of a verb that returned a value other than 0: an errno, with some providers a
-    /// negated errno, or -1 with errno set.
+    /// Returns the error of a verb that returned a value other than 0: an errno, with some
+    /// providers a negated errno, or -1 with errno set.
     pub(crate) fn of(verb: &'static str, returned: c_int) -> Self {
         match returned {
             -1 => Self::last(verb),
@@ -99,7 +99,7 @@ pub enum PortError {
     /// Values have the wrong byte order, as with old firmware.
     #[error("{operation}: values are in big-endian order, not the host's")]
     ByteOrder {
-        /// The operation.
+        /// The name of the operation.
         operation: &'static str,
     },
     /// The self-test could not run: the engine cannot access its own words.
@@ -119,17 +119,17 @@ pub enum PortError {
     /// The operation completed without changing the word.
     #[error("{operation} completes without changing the word")]
     NoEffect {
-        /// The operation.
+        /// The name of the operation.
         operation: &'static str,
     },
-    /// A wrong value.
+    /// An operation left or returned a wrong value.
     #[error("{operation}: {found:#018x} instead of {expected:#018x}")]
     Wrong {
-        /// The operation, or its result.
+        /// The name of the operation, or of its result.
         operation: &'static str,
         /// The expected value.
         expected: u64,
-        /// The value.
+        /// The value found.
         found: u64,
     },
 }

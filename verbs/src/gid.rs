@@ -39,20 +39,20 @@ pub enum GidKind {
 impl Gid {
     pub(crate) const ZERO: Self = Self([0; 16]);
 
-    /// The GID as an IPv6 address.
+    /// Returns the GID as an IPv6 address.
     #[must_use]
     pub const fn ipv6(self) -> Ipv6Addr {
         Ipv6Addr::from_octets(self.0)
     }
 
-    /// The IPv4 address that the GID contains, if any.
+    /// Returns the IPv4 address that the GID contains, if any.
     #[must_use]
     pub const fn ipv4(self) -> Option<Ipv4Addr> {
         self.ipv6().to_ipv4_mapped()
     }
 
-    /// The order of preference, the lowest first; `None` for link-local addresses, which cannot be
-    /// routed.
+    /// Returns the order of preference, the lowest first; `None` for link-local addresses, which
+    /// cannot be routed.
     fn preference(self) -> Option<u8> {
         match self.ipv4() {
             Some(address) if address.is_link_local() => None,

@@ -25,6 +25,47 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
+//! Two queue pairs on one device, one READ and its completion by the verbs alone:
+//!
+//! ```no_run
+//! use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+//! use probeline_verbs::{
+//!     Access, Capacity, CompletionQueue, DeviceList, Library, MemoryRegion, Path, Peer,
+//!     ProtectionDomain, QueuePair, WorkCompletion, WorkRequest,
+//! };
+//!
+//! let devices = DeviceList::new(Library::load()?)?;
+//! let context = devices.iter().next().ok_or("no RDMA device")?.open()?;
+//! let domain = ProtectionDomain::new(&context)?;
+//! let port = context.port(1)?;
+//! let gid = context.choose_gid(&port, None)?;
+//!
+//! let words = |first| (first..first + 8).map(AtomicU64::new).collect::<Vec<_>>();
+//! let source = MemoryRegion::register(&domain, words(100), Access::WINDOW)?;
+//! let target = MemoryRegion::register(&domain, words(0), Access::PRIVATE)?;
+//!
+//! let mut completions = CompletionQueue::new(&context, 16)?;
+//! let capacity = Capacity { requests: 8, inline_words: 0 };
+//! let reader = QueuePair::new(&domain, &completions, capacity)?.init(&port, 0, Access::PRIVATE)?;
+//! let owner = QueuePair::new(&domain, &completions, capacity)?.init(&port, 0, Access::WINDOW)?;
+//!
+//! // Each side needs the number, LID and GID of the other; processes exchange them.
+//! let path = Path { gid_index: gid.index, ..Path::over(&port) };
+//! let peer = |queue_pair| Peer { queue_pair, psn: path.psn, lid: port.lid, gid: gid.gid };
+//! let (to_owner, to_reader) = (peer(owner.number()), peer(reader.number()));
+//! let _owner = owner.ready_to_receive(&to_reader, &path)?.ready_to_send(&path)?;
+//! let mut reader = reader.ready_to_receive(&to_owner, &path)?.ready_to_send(&path)?;
+//!
+//! let from = source.remote().at(2, 1).ok_or("beyond the region")?;
+//! let into = target.local(0, 1).ok_or("beyond the region")?;
+//! reader.post(&WorkRequest::read(7, from, into))?;
+//! let mut done = [WorkCompletion::default()];
+//! while completions.poll(&mut done)? == 0 {} // bounded by the queue pair's retries
+//! assert_eq!((done[0].id(), done[0].result()), (7, Ok(())));
+//! assert_eq!(target.words()[0].load(Relaxed), 102);
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
+//!
 //! # Why the verbs are safe
 //! A device accesses registered memory at any time, also for work requests that the program has
 //! forgotten. So a [`MemoryRegion`] owns its memory, shows it as atomics only, and deregisters it
@@ -79,7 +120,7 @@ pub use library::Library;
 pub use memory::{Access, LocalRange, Memory, MemoryRegion, RemoteAddress, RemoteRegion};
 pub use port::{LinkLayer, Mtu, Port, PortState};
 pub use probeline_transport::SetupError;
-pub use probeline_verbs_sys::{LIBIBVERBS, LoadError};
+pub use probeline_verbs_sys::LIBIBVERBS;
 pub use queue_pair::{
     Capacity, Init, Path, Peer, PostFailed, QueuePair, ReadyToReceive, ReadyToSend, Reset,
 };

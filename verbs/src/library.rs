@@ -1,6 +1,7 @@
 //! The loaded libibverbs.
 
-use probeline_verbs_sys::{LoadError, Verbs};
+use probeline_transport::SetupError;
+use probeline_verbs_sys::Verbs;
 
 /// libibverbs, loaded at run time and never unloaded.
 ///
@@ -20,8 +21,8 @@ impl Library {
     /// Loads the system's libibverbs.
     ///
     /// # Errors
-    /// [`LoadError`] names the package that is missing or too old.
-    pub fn load() -> Result<Self, LoadError> {
+    /// [`SetupError`] names the package that is missing or too old.
+    pub fn load() -> Result<Self, SetupError> {
         Verbs::load().map(|verbs| Self { verbs })
     }
 

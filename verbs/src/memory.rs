@@ -27,7 +27,7 @@ pub(crate) const MESSAGE_LIMIT_BYTES: u32 = 1 << 31;
 /// read and written, while the value lives, even if it is moved. Every access to them, through the
 /// value or not, uses atomics.
 pub unsafe trait Memory {
-    /// The words.
+    /// Returns the words to register, in address order.
     fn words(&self) -> &[AtomicU64];
 }
 
@@ -129,8 +129,9 @@ impl<M: Memory> MemoryRegion<M> {
         let words = memory.words();
         let (start, len, bytes) = (NonNull::from(words).cast(), words.len(), size_of_val(words));
         let (register, access) = (domain.context().verbs().ibv_reg_mr, access.code());
-        // SAFETY: `memory` keeps the words mapped and in place (its trait's contract) until drop,
-        // which deregisters first. All other accesses are atomic.
+        // SAFETY: until drop, which deregisters first, `memory` keeps the words readable, writable
+        // and in place, and all other accesses are atomic: whoever implements `Memory` upholds
+        // both.
         let region = unsafe {
             let start: NonNull<AtomicU64> = start;
             register(domain.as_ptr(), start.as_ptr().cast(), bytes, access.cast_signed())
@@ -143,22 +144,22 @@ impl<M: Memory> MemoryRegion<M> {
         Ok(Self { region, start, len, domain: domain.clone(), local_key, remote, memory })
     }
 
-    /// The words.
+    /// Returns the registered words, in address order.
     #[inline]
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the words of `memory` stay in place while it lives (its trait's contract). The
-        // address is kept here because `memory.words()` may cost a call.
+        // SAFETY: the words of `memory` keep their address while it lives, as `Memory` requires of
+        // its implementation. The address is kept here because `memory.words()` may cost a call.
         unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
-    /// The memory.
+    /// Returns the memory that was registered.
     pub fn memory(&self) -> &M {
         &self.memory
     }
 
-    /// The range of `words` words from word `start` on, for work requests of this domain's queue
-    /// pairs; `None` if it is empty, not within the region, or at least 2 GiB long, the limit of a
-    /// message.
+    /// Returns the range of `words` words from word `start` on, for work requests of this domain's
+    /// queue pairs; `None` if it is empty, not within the region, or at least 2 GiB long, the limit
+    /// of a message.
     #[inline]
     #[must_use]
     pub fn local(&self, start: u64, words: u32) -> Option<LocalRange> {
@@ -168,8 +169,8 @@ impl<M: Memory> MemoryRegion<M> {
         Some(LocalRange { address, bytes, key: self.local_key })
     }
 
-    /// `count` blocks of `words` words each, from word `start` on, for requests of ranges within a
-    /// block; `None` if they are not within the region.
+    /// Returns `count` blocks of `words` words each, from word `start` on, for requests of ranges
+    /// within a block; `None` if they are not within the region.
     pub(crate) fn local_blocks(&self, start: u64, count: u32, words: u32) -> Option<LocalBlocks> {
         let all = u64::from(count) * u64::from(words);
         let address = self.remote.at(start, 0)?.address;
@@ -178,7 +179,7 @@ impl<M: Memory> MemoryRegion<M> {
         fits.then_some(LocalBlocks { address, block_bytes, key: self.local_key })
     }
 
-    /// The address and key by which peers access the region.
+    /// Returns the address and key by which peers access the region.
     #[must_use]
     pub fn remote(&self) -> RemoteRegion {
         self.remote
@@ -223,9 +224,9 @@ pub(crate) struct LocalBlocks {
 }
 
 impl LocalBlocks {
-    /// The range of `words` words from word `start` of a block on. The caller has checked that it is
-    /// not empty, shorter than 2 GiB, and within one of the blocks; a request of any other range may
-    /// fail.
+    /// Returns the range of `words` words from word `start` of a block on. The caller has checked
+    /// that it is not empty, shorter than 2 GiB, and within one of the blocks; a request of any
+    /// other range may fail.
     #[inline]
     pub(crate) fn range(self, block: u32, start: u32, words: u32) -> LocalRange {
         let start = u64::from(start) * WORD_BYTES as u64;
@@ -240,7 +241,7 @@ impl LocalBlocks {
 pub struct RemoteRegion {
     /// The address of the first word in the peer's process.
     pub address: u64,
-    /// The number of words.
+    /// The number of words of the region.
     pub words: u64,
     /// The key, which the peer's device demands.
     pub key: u32,
@@ -254,15 +255,15 @@ pub struct RemoteAddress {
 }
 
 impl RemoteRegion {
-    /// The first `words` words, or all if there are fewer, and the others.
+    /// Returns the first `words` words, or all if there are fewer, and the others.
     pub(crate) fn split_at(&self, words: u64) -> (Self, Self) {
         let words = words.min(self.words);
         let address = self.address.wrapping_add(words.wrapping_mul(WORD_BYTES as u64));
         (Self { words, ..*self }, Self { address, words: self.words - words, key: self.key })
     }
 
-    /// The address of word `start`; `None` if the `words` words from there on are not all within
-    /// the region.
+    /// Returns the address of word `start`; `None` if the `words` words from there on are not all
+    /// within the region.
     #[inline]
     #[must_use]
     pub fn at(&self, start: u64, words: u32) -> Option<RemoteAddress> {
@@ -275,7 +276,8 @@ impl RemoteRegion {
         start.checked_add(u64::from(words)).is_some_and(|end| end <= self.words)
     }
 
-    /// The address of word `start`. A request of a word outside the region fails at the peer.
+    /// Returns the address of word `start`. A request of a word outside the region fails at the
+    /// peer.
     #[inline]
     pub(crate) fn address(&self, start: u64) -> RemoteAddress {
         let address = self.address.wrapping_add(start.wrapping_mul(WORD_BYTES as u64));

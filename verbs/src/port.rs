@@ -11,7 +11,7 @@ pub struct Port {
     pub number: u8,
     /// Whether the port can send and receive.
     pub active: bool,
-    /// The state.
+    /// The logical state of the port.
     pub state: PortState,
     /// The largest payload of a packet.
     pub mtu: Mtu,
@@ -21,7 +21,7 @@ pub struct Port {
     pub lanes: Option<u8>,
     /// The nominal rate of a lane in tenths of a Gbit/s (250 for EDR), if the code is known.
     pub lane_rate: Option<u16>,
-    /// The link layer.
+    /// The link layer, InfiniBand or Ethernet.
     pub link_layer: LinkLayer,
     /// The local identifier in an InfiniBand subnet; 0 on Ethernet.
     pub lid: u16,
@@ -76,7 +76,7 @@ pub enum Mtu {
 }
 
 impl Mtu {
-    /// The MTU of a code; the smallest for an unknown code.
+    /// Returns the MTU of a code; the smallest for an unknown code.
     #[must_use]
     pub const fn of(code: u32) -> Self {
         match code {
@@ -88,7 +88,7 @@ impl Mtu {
         }
     }
 
-    /// The code.
+    /// Returns the code of `enum ibv_mtu`.
     #[must_use]
     pub const fn code(self) -> u8 {
         self as u8
@@ -102,7 +102,7 @@ impl Port {
         self.link_layer == LinkLayer::Ethernet || self.global_only
     }
 
-    /// The rate of all lanes in Gbit/s, if both codes are known.
+    /// Returns the rate of all lanes in Gbit/s, if both codes are known.
     #[must_use]
     pub fn gbit_s(&self) -> Option<f64> {
         Some(f64::from(self.lane_rate?) * f64::from(self.lanes?) / 10.0)

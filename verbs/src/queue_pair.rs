@@ -111,7 +111,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// A path over `port` with its MTU, its first GID, one READ or atomic outstanding, and traffic
+    /// Creates a path over `port` with its MTU, its first GID, one READ or atomic outstanding, and traffic
     /// class 0.
     #[must_use]
     pub fn over(port: &Port) -> Self {
@@ -236,8 +236,8 @@ impl QueuePair<Reset> {
         Ok(Self::in_state(Owned { pair, parts, _of_one_thread: PhantomData }))
     }
 
-    /// RESET to INIT: sets the port, the entry of its partition key table (mostly 0), and the
-    /// operations that the peer may perform.
+    /// Moves the queue pair from RESET to INIT: sets the port, the entry of its partition key table
+    /// (mostly 0), and the operations that the peer may perform.
     ///
     /// # Errors
     /// [`VerbFailed`]: EINVAL if there is no such entry.
@@ -259,7 +259,7 @@ impl QueuePair<Reset> {
 }
 
 impl QueuePair<Init> {
-    /// INIT to RTR: the queue pair answers the peer's requests from now on.
+    /// Moves the queue pair from INIT to RTR: it answers the peer's requests from now on.
     ///
     /// # Errors
     /// [`VerbFailed`]: EINVAL if the device does not support these values, ETIMEDOUT if the peer's
@@ -298,8 +298,8 @@ impl QueuePair<Init> {
 }
 
 impl QueuePair<ReadyToReceive> {
-    /// RTR to RTS: the queue pair takes work requests from now on. The peer must be in RTR before
-    /// the first one is posted.
+    /// Moves the queue pair from RTR to RTS: it takes work requests from now on. The peer must be in
+    /// RTR before the first one is posted.
     ///
     /// # Errors
     /// [`VerbFailed`].
@@ -397,7 +397,7 @@ impl<S> QueuePair<S> {
         Self { pair, state: PhantomData }
     }
 
-    /// The number of the queue pair, which the peer needs.
+    /// Returns the number of the queue pair, which the peer needs.
     #[must_use]
     pub fn number(&self) -> u32 {
         // SAFETY: the queue pair is alive, and its number never changes.

@@ -34,20 +34,20 @@ impl Retry {
         }
     }
 
-    /// The exponent of the timeout.
+    /// Returns the exponent of the timeout.
     #[must_use]
     pub const fn timeout(&self) -> u8 {
         self.timeout
     }
 
-    /// The number of retries.
+    /// Returns the number of retries.
     #[must_use]
     pub const fn count(&self) -> u8 {
         self.count
     }
 
-    /// The time after which a request without an answer fails, if the device keeps to the timer.
-    /// The specification allows it up to four times as long.
+    /// Returns the time after which a request without an answer fails, if the device keeps to the
+    /// timer. The specification allows it up to four times as long.
     #[must_use]
     pub const fn bound(&self) -> Duration {
         Duration::from_nanos((4096_u64 << self.timeout) * (self.count as u64 + 1))
@@ -55,7 +55,7 @@ impl Retry {
 }
 
 impl Default for Retry {
-    /// 268 ms, seven times: 1.9 s. With less, requests to healthy peers fail on busy virtual
+    /// Returns 268 ms, seven times: 1.9 s. With less, requests to healthy peers fail on busy virtual
     /// machines.
     fn default() -> Self {
         Self { timeout: 16, count: 6 }

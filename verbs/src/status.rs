@@ -18,7 +18,7 @@ macro_rules! statuses {
         }
 
         impl Status {
-            /// The result for a completion's code.
+            /// Returns the result for a completion's code.
             ///
             /// # Errors
             /// The status, unless the code is success.
@@ -35,7 +35,7 @@ macro_rules! statuses {
                 }
             }
 
-            /// The code of `enum ibv_wc_status`.
+            /// Returns the code of `enum ibv_wc_status`.
             #[must_use]
             pub const fn code(self) -> u32 {
                 match self {

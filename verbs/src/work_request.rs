@@ -33,24 +33,24 @@ enum Verb {
 }
 
 impl WorkRequest {
-    /// A READ of the words from `from` on into the whole range `into`.
+    /// Creates a READ of the words from `from` on into the whole range `into`.
     #[inline]
     #[must_use]
     pub fn read(id: u64, from: RemoteAddress, into: LocalRange) -> Self {
         Self::new(id, Verb::Read(into), from)
     }
 
-    /// A WRITE of the whole range `from` to the words from `to` on. The device reads `from` at any
-    /// time until the request completes.
+    /// Creates a WRITE of the whole range `from` to the words from `to` on. The device reads `from`
+    /// at any time until the request completes.
     #[inline]
     #[must_use]
     pub fn write(id: u64, from: LocalRange, to: RemoteAddress) -> Self {
         Self::new(id, Verb::Write(from), to)
     }
 
-    /// A WRITE of `words`, which the request contains, so that they need no registered memory.
-    /// `None` for no words or more than [`INLINE_WORDS`]. The [`Capacity`](crate::Capacity) of the
-    /// queue pair must allow as many.
+    /// Creates a WRITE of `words`, which the request contains, so that they need no registered
+    /// memory. `None` for no words or more than [`INLINE_WORDS`]. The [`Capacity`](crate::Capacity)
+    /// of the queue pair must allow as many.
     #[inline]
     #[must_use]
     pub fn write_inline(id: u64, words: &[u64], to: RemoteAddress) -> Option<Self> {
@@ -61,7 +61,8 @@ impl WorkRequest {
         Some(Self::new(id, Verb::WriteInline(carried, len), to))
     }
 
-    /// A compare-and-swap of the word at `at`. The old value lands in the first word of `into`.
+    /// Creates a compare-and-swap of the word at `at`. The old value lands in the first word of
+    /// `into`.
     #[inline]
     #[must_use]
     pub fn compare_and_swap(
@@ -74,7 +75,7 @@ impl WorkRequest {
         Self::new(id, Verb::CompareAndSwap { expected, desired, into }, at)
     }
 
-    /// A fetch-and-add on the word at `at`. The old value lands in the first word of `into`.
+    /// Creates a fetch-and-add on the word at `at`. The old value lands in the first word of `into`.
     #[inline]
     #[must_use]
     pub fn fetch_add(id: u64, at: RemoteAddress, addend: u64, into: LocalRange) -> Self {
@@ -137,7 +138,7 @@ impl Prepared {
     /// `this` is valid for writes, and does not move until it is posted.
     #[inline]
     pub(crate) unsafe fn link(this: *mut Self, next: *mut Self) {
-        // SAFETY: `this` is valid by the caller's contract.
+        // SAFETY: the caller upholds that `this` is valid for writes.
         unsafe {
             (*this).wr.next = next.cast();
             (*this).wr.sg_list = &raw mut (*this).sge;
@@ -154,7 +155,7 @@ impl Prepared {
     /// As for `link`.
     #[inline]
     pub(crate) unsafe fn fill(this: *mut Self, request: &WorkRequest) {
-        // SAFETY: `this` is valid by the caller's contract. Fields are accessed through raw
+        // SAFETY: the caller upholds that `this` is valid for writes. Fields are accessed through raw
         // pointers, so that a pointer to one field stays valid when another one is written. Union
         // fields are plain numbers.
         unsafe {
@@ -221,7 +222,7 @@ pub struct WorkRequestList {
 unsafe impl Send for WorkRequestList {}
 
 impl WorkRequestList {
-    /// An empty list for `capacity` requests.
+    /// Creates an empty list for `capacity` requests.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         let mut requests: Vec<_> = (0..capacity).map(|_| Prepared::empty()).collect();
@@ -238,7 +239,7 @@ impl WorkRequestList {
         Self { requests, first, next: first, limit: end, end }
     }
 
-    /// The number of requests.
+    /// Returns the number of requests.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
@@ -276,7 +277,7 @@ impl WorkRequestList {
         NonNull::new(self.requests.as_mut_ptr()).unwrap_or(self.first)
     }
 
-    /// The IDs of the requests, in their order.
+    /// Returns the IDs of the requests, in their order.
     pub fn ids(&self) -> impl Iterator<Item = u64> {
         let posted =
             (self.first.addr().get() - self.requests.as_ptr().addr()) / size_of::<Prepared>();
@@ -319,7 +320,7 @@ impl WorkRequestList {
         unsafe { (*self.next.sub(1).as_ptr()).wr.next = self.next.as_ptr().cast() };
     }
 
-    /// The first request, with the others linked behind it; `None` if there is none.
+    /// Returns the first request, with the others linked behind it; `None` if there is none.
     #[inline]
     pub(crate) fn first(&mut self) -> Option<*mut sys::ibv_send_wr> {
         if self.is_empty() {
@@ -330,7 +331,8 @@ impl WorkRequestList {
         Some(self.first.as_ptr().cast())
     }
 
-    /// The library has taken the requests before `refused`, one of the list. Returns their number.
+    /// Removes the requests before `refused`, one of the list: the library has taken them. Returns
+    /// their number.
     #[cold]
     pub(crate) fn keep_from(&mut self, refused: *const sys::ibv_send_wr) -> usize {
         let offset = refused.addr().saturating_sub(self.first.addr().get());

@@ -1,26 +1,18 @@
 //! The conformance suite of transports, over stand-in devices; each owner is a thread.
 
-#[allow(dead_code, reason = "shared with the other tests")]
-mod stand_in;
-
 use core::sync::atomic::AtomicU64;
 
-use probeline_transport::conformance::{
-    Case, CountingAllocator, Failure, Report, Rig, Verdict, cases, on_threads,
-};
+use crate::stand_in::{Fabric, Machine, Setup};
+use probeline_transport::conformance::{Case, Failure, Report, Rig, Verdict, cases, on_threads};
 use probeline_transport::{Exchange, Owner, Sizes};
 use probeline_verbs::{Builder, Engine};
 use probeline_verbs_sys::IBV_ATOMIC_GLOB;
-use stand_in::{Fabric, Machine, Setup};
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// The cases that are skipped on a device whose atomics are atomic with the CPU's and whose word
 /// reads are whole.
 const SKIPS: &[&str] = &[];
 /// The cases that are skipped on a device that promises neither.
-const LEAST_SKIPS: &[&str] = &["words_are_whole_under_a_writer", "atomic_with_the_cpu"];
+const MIN_SKIPS: &[&str] = &["words_are_whole_under_a_writer", "atomic_with_the_cpu"];
 
 fn open(
     sizes: Sizes,
@@ -39,7 +31,8 @@ fn zeroes(words: usize) -> Vec<AtomicU64> {
     (0..words).map(|_| AtomicU64::new(0)).collect()
 }
 
-/// What runs a case: on the machine of its owner, whose reads are said to be whole or not.
+/// A function that runs a case on the machine of its owner. The flag says whether words are read
+/// whole.
 type Run = fn(&Case, &Machine, bool, &mut dyn Exchange) -> Result<Verdict, Failure>;
 
 fn on_engine(
@@ -65,7 +58,7 @@ fn on_channel(
 
 /// Runs all cases, each on a new fabric with a machine for each owner, which `setup` configures.
 fn suite(run: Run, fabric: impl Fn() -> Fabric, setup: impl Fn(Owner) -> Setup, whole: bool) {
-    let skips = if whole { SKIPS } else { LEAST_SKIPS };
+    let skips = if whole { SKIPS } else { MIN_SKIPS };
     for owners in 1..=3 {
         let mut report = Report::new(owners);
         for case in cases(owners) {

@@ -1,16 +1,13 @@
 //! Failures on the data path: the engine reports every accepted operation once, and then the fault.
 
-#[allow(dead_code, reason = "shared with the other tests")]
-mod job;
-#[allow(dead_code, reason = "shared with the other tests")]
-mod stand_in;
-
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 use std::time::Instant;
 
-use job::{DEPTH, SLOT_WORDS, SLOTS};
-use probeline_transport::conformance::{CountingAllocator, allocations};
+use crate::job::{DEPTH, SLOT_WORDS, SLOTS};
+use crate::stand_in::{Fabric, Machine, Setup};
+use crate::{job, stand_in};
+use probeline_transport::conformance::allocations;
 use probeline_transport::{
     Alone, Completion, Fault, Local, OpError, Owner, PostError, RemoteWord, Segment, Slot, Token,
     Transport,
@@ -18,10 +15,6 @@ use probeline_transport::{
 use probeline_verbs::{Engine, Retry};
 use probeline_verbs_sys::*;
 use proptest::prelude::*;
-use stand_in::{Fabric, Machine, Setup};
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// The time after which a test fails, far longer than any wait here on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -358,7 +351,7 @@ fn trouble() -> impl Strategy<Value = Trouble> {
 /// to poll.
 type Step = (u8, u32, u32, usize);
 
-/// The value of the word of `owner` at `index`, which no operation writes.
+/// Returns the value of the word of `owner` at `index`, which no operation writes.
 fn pattern(owner: u32, index: u64) -> u64 {
     (u64::from(owner) << 32) | (index + 1)
 }
@@ -366,7 +359,7 @@ fn pattern(owner: u32, index: u64) -> u64 {
 /// The operations of a schedule that have not been reported.
 #[derive(Default)]
 struct Outstanding {
-    /// By token: the slot that the operation holds and, for a READ, the owner that it reads from.
+    /// The slot that each operation holds and, for a READ, the owner that it reads from; by token.
     open: Vec<Option<(Option<u32>, Option<u32>)>>,
     reported: usize,
 }

@@ -1,17 +1,13 @@
 //! Tests that an engine sends keepalives to idle owners, and to no others.
 
-#[allow(dead_code, reason = "shared with the other tests")]
-mod job;
-#[allow(dead_code, reason = "shared with the other tests")]
-mod stand_in;
-
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use crate::job;
+use crate::stand_in::Fabric;
 use probeline_transport::{Completion, Local, Owner, RemoteWord, Segment, Slot, Token, Transport};
 use probeline_verbs::Engine;
-use stand_in::Fabric;
 
 /// The work request ID of keepalives.
 const KEEPALIVE_WR_ID: u64 = 1 << 32;

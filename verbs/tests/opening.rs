@@ -1,19 +1,15 @@
 //! Failures to open an engine. Each error message states what to do, the opening fails for all
 //! owners, and all objects are destroyed.
 
-#[allow(dead_code, reason = "shared with the other tests")]
-mod job;
-#[allow(dead_code, reason = "shared with the other tests")]
-mod stand_in;
-
 use core::time::Duration;
 use std::time::Instant;
 
-use probeline_testing::TooManyOwners;
+use crate::stand_in::{Fabric, Machine, Setup};
+use crate::{job, stand_in};
+use probeline_exchange::testing::TooManyOwners;
 use probeline_transport::{Exchange, ExchangeError, MAX_OWNERS, Owner, Sizes};
-use probeline_verbs::{Builder, LoadError, OpenError, PortError, SetupError};
+use probeline_verbs::{Builder, OpenError, PortError, SetupError};
 use probeline_verbs_sys::{IBV_ATOMIC_NONE, IBV_GID_TYPE_ROCE_V1, IBV_GID_TYPE_ROCE_V2};
-use stand_in::{Fabric, Machine, Setup};
 
 /// The maximum time until opening fails for all owners. It is half the time for which an exchange
 /// waits for a missing owner, and far longer than opening takes on a busy machine.
@@ -43,11 +39,11 @@ fn refusal(setup: Setup, change: impl Fn(&Machine, Builder) -> Builder + Sync) -
     errors.next().unwrap()
 }
 
-fn of_setup(setup: Setup) -> OpenError {
+fn error_with_setup(setup: Setup) -> OpenError {
     refusal(setup, |_, builder| builder)
 }
 
-fn of_builder(change: impl Fn(Builder) -> Builder + Sync) -> OpenError {
+fn error_with_builder(change: impl Fn(Builder) -> Builder + Sync) -> OpenError {
     refusal(Setup::default(), |_, builder| change(builder))
 }
 
@@ -77,29 +73,29 @@ fn too_many_owners() {
 
 #[test]
 fn no_device() {
-    let none = of_setup(Setup { devices: Vec::new(), no_list: None });
+    let none = error_with_setup(Setup { devices: Vec::new(), no_list: None });
     assert!(matches!(none, OpenError::NoDevice));
     assert_message(&none, "modprobe rdma_rxe");
     let no_rdma = Setup { no_list: Some(libc::ENOSYS), ..Setup::default() };
-    assert!(matches!(of_setup(no_rdma), OpenError::NoDevice));
-    let forbidden = of_setup(Setup { no_list: Some(libc::EPERM), ..Setup::default() });
+    assert!(matches!(error_with_setup(no_rdma), OpenError::NoDevice));
+    let forbidden = error_with_setup(Setup { no_list: Some(libc::EPERM), ..Setup::default() });
     assert!(matches!(forbidden, OpenError::Verb(failed) if failed.errno == libc::EPERM));
     assert_message(&forbidden, "permissions");
 }
 
 #[test]
 fn no_such_device() {
-    let error = of_builder(|builder| builder.device(Some("mlx5_7")));
+    let error = error_with_builder(|builder| builder.device(Some("mlx5_7")));
     assert!(matches!(error, OpenError::NoSuchDevice { .. }));
     assert_message(&error, "no RDMA device mlx5_7: choose among stand0");
-    let error = of_builder(|builder| builder.port(Some(9)));
+    let error = error_with_builder(|builder| builder.port(Some(9)));
     assert!(matches!(error, OpenError::NoActivePort { .. }));
     assert_message(&error, "no active port among stand0/9");
 }
 
 #[test]
 fn a_port_that_is_down() {
-    let error = of_setup(Setup::with(|device| device.active = false));
+    let error = error_with_setup(Setup::with(|device| device.active = false));
     assert!(matches!(error, OpenError::NoActivePort { .. }));
     assert_message(&error, "stand0/1: check the cable");
 }
@@ -122,7 +118,7 @@ fn the_first_active_port_is_chosen() {
 
 #[test]
 fn no_address() {
-    let gids = |gids: &[stand_in::Gid]| of_setup(Setup::with(|d| d.gids = gids.to_vec()));
+    let gids = |gids: &[stand_in::Gid]| error_with_setup(Setup::with(|d| d.gids = gids.to_vec()));
     let local = "fe80::1";
     let mut far = vec![(local, IBV_GID_TYPE_ROCE_V2); 256];
     far.push(("::ffff:10.0.0.9", IBV_GID_TYPE_ROCE_V2));
@@ -130,7 +126,7 @@ fn no_address() {
         (gids(&[]), PortError::NoGid, "an IP address"),
         (gids(&[(local, IBV_GID_TYPE_ROCE_V1)]), PortError::NoRoceV2, "by its index"),
         (gids(&[(local, IBV_GID_TYPE_ROCE_V2)]), PortError::OnlyLinkLocal, "by its index"),
-        (of_builder(|b| b.gid_index(Some(30))), PortError::NoSuchIndex(30), "no entry 30"),
+        (error_with_builder(|b| b.gid_index(Some(30))), PortError::NoSuchIndex(30), "no entry 30"),
         // The GID index of a queue pair is one byte: entry 256 must not become entry 0.
         (gids(&far), PortError::OnlyLinkLocal, "an IP address"),
     ] {
@@ -142,7 +138,7 @@ fn no_address() {
 
 #[test]
 fn no_atomics() {
-    let error = of_setup(Setup::with(|device| device.atomics = IBV_ATOMIC_NONE));
+    let error = error_with_setup(Setup::with(|device| device.atomics = IBV_ATOMIC_NONE));
     assert!(matches!(error, OpenError::NoAtomics { .. }));
     assert_message(&error, "choose another device");
 }
@@ -163,7 +159,7 @@ fn impossible_sizes() {
         assert!(matches!(error, OpenError::Setup(_)), "{error:?}");
         assert_message(&error, text);
     }
-    let error = of_builder(|builder| builder.rd_atomic(0));
+    let error = error_with_builder(|builder| builder.rd_atomic(0));
     assert!(matches!(error, OpenError::Setup(_)), "{error:?}");
     assert_message(&error, "at least 1 READ");
 }
@@ -178,7 +174,7 @@ fn sizes_beyond_the_device_limits() {
         (Setup::with(|d| d.message_bytes = 127), "128 bytes in a message"),
     ];
     for (setup, text) in beyond {
-        let error = of_setup(setup);
+        let error = error_with_setup(setup);
         assert!(matches!(error, OpenError::Beyond { .. }), "{error:?}");
         assert_message(&error, text);
         assert_message(&error, "at most");
@@ -299,7 +295,7 @@ fn after_any_call_fails_all_objects_are_destroyed() {
 #[test]
 fn the_error_for_a_missing_library_names_the_package_to_install() {
     assert_message(
-        &OpenError::Library(LoadError::Library(probeline_verbs::LIBIBVERBS)),
+        &OpenError::Setup(SetupError::Library(probeline_verbs::LIBIBVERBS)),
         "ibverbs-providers",
     );
 }

@@ -1,10 +1,7 @@
 //! Queries of a device and its ports.
 
-#[allow(dead_code, reason = "shared with the other tests")]
-mod stand_in;
-
+use crate::stand_in::{Fabric, Setup};
 use probeline_verbs::{Context, DeviceList, LinkLayer, Mtu, PciAtomics, PortState};
-use stand_in::{Fabric, Setup};
 
 fn context(setup: Setup) -> (Fabric, Context) {
     let fabric = Fabric::new();

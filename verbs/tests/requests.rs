@@ -1,23 +1,17 @@
 //! Work requests are posted with the fields that they were created with, and have the effects that
 //! the specification defines.
 
-#[allow(dead_code, reason = "shared with the other tests")]
-mod stand_in;
-
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
-use probeline_transport::conformance::{CountingAllocator, allocations};
+use crate::stand_in::{Fabric, Machine, Seen, Setup};
+use probeline_transport::conformance::allocations;
 use probeline_verbs::{
     Access, Capacity, CompletionQueue, DeviceList, GidEntry, MemoryRegion, Path, Peer,
     ProtectionDomain, QueuePair, ReadyToSend, RemoteRegion, Status, WorkCompletion, WorkRequest,
     WorkRequestList,
 };
 use probeline_verbs_sys::*;
-use stand_in::{Fabric, Machine, Seen, Setup};
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const WORDS: u32 = 64;
 const REQUESTS: u32 = 8;
@@ -98,7 +92,7 @@ impl Two {
     }
 }
 
-/// The parts of a request that do not depend on where it was posted.
+/// Returns the parts of a request that do not depend on where it was posted.
 fn parts(seen: &Seen) -> (u64, u32, u32, (u64, u64)) {
     (seen.id, seen.opcode, seen.flags, seen.operands)
 }
@@ -233,7 +227,7 @@ fn inline_words_need_capacity_in_the_queue_pair() {
     assert_eq!(two.remote.words()[1].load(Relaxed), 8);
 }
 
-/// Two queue pairs whose requests carry at most two inline words.
+/// Returns two queue pairs whose requests carry at most two inline words.
 fn with_two_inline_words() -> Two {
     two(2, Access::WINDOW, Access::WINDOW)
 }

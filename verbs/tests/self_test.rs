@@ -1,14 +1,10 @@
 //! Opening an engine fails on devices whose atomics do not work.
 
-#[allow(dead_code, reason = "shared with the other tests")]
-mod job;
-#[allow(dead_code, reason = "shared with the other tests")]
-mod stand_in;
-
+use crate::job;
+use crate::stand_in::{Atomics, Fabric, Faults};
 use probeline_transport::Owner;
 use probeline_verbs::{OpenError, PortError, Retry, SetupError, Status};
 use probeline_verbs_sys::IBV_WC_REM_ACCESS_ERR;
-use stand_in::{Atomics, Fabric, Faults};
 
 /// Opens engines on two machines, of which owner 1's has faults. Returns owner 1's failure of the
 /// self-test, and checks that owner 0 reports that owner 1 failed.

@@ -1,18 +1,14 @@
 //! Every object is destroyed once, in an order that the kernel accepts. An object that cannot be
 //! destroyed is leaked together with the objects that it uses.
 
-#[allow(dead_code, reason = "shared with the other tests")]
-mod job;
-#[allow(dead_code, reason = "shared with the other tests")]
-mod stand_in;
-
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
+use crate::stand_in::{Fabric, Setup};
+use crate::{job, stand_in};
 use probeline_transport::{Alone, Completion, Owner, RemoteWord, Token, Transport};
 use probeline_verbs::{Access, DeviceList, Engine, Memory, MemoryRegion, ProtectionDomain};
-use stand_in::{Fabric, Setup};
 
 /// Memory that counts its drops.
 struct Counted {

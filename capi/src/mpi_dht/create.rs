@@ -20,7 +20,7 @@ use crate::job_options::probeline_job_options;
 use crate::map::probeline_map;
 use crate::map_options::probeline_map_options;
 use crate::network::Transport;
-use crate::options::Extensible;
+use crate::options::Options;
 use crate::rendezvous::Rendezvous;
 use crate::status::{Error, probeline_last_error, probeline_status};
 use crate::structure::open_as;

@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-use probeline::transport::{Call, Exchange, ExchangeError, Owner, Term};
+use probeline::transport::{ExchangeError, Owner};
 use probeline_transport::engine::{Calls, Gathering};
 
 /// The longest wait in a collective call.
@@ -16,7 +16,7 @@ pub(super) const LIMIT: Duration = Duration::from_secs(600);
 const YIELDS_FOR: Duration = Duration::from_micros(200);
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// What `start` is to start.
+/// Part that `start` starts.
 const ALL_GATHER: c_int = 0;
 const ALL_TO_ALL: c_int = 1;
 
@@ -102,69 +102,14 @@ impl Program {
         all.copy_from_slice(&received);
         Ok(())
     }
-
-    /// Makes calls with the gather of the program.
-    fn call(
-        &mut self,
-        make: impl FnOnce(&mut Calls, &Self) -> Result<(), ExchangeError>,
-    ) -> Result<(), ExchangeError> {
-        let mut calls = self.calls;
-        let result = make(&mut calls, self);
-        self.calls = calls;
-        result
-    }
-
-    fn gather_all(
-        &mut self,
-        how: Gathering,
-        call: Call,
-        mine: &[u8],
-        all: &mut [u8],
-    ) -> Result<(), ExchangeError> {
-        self.call(|calls, program| {
-            calls.gather(how, call, mine, all, |how, mine, all| program.gather(how, mine, all))
-        })
-    }
 }
+
+probeline_transport::exchange_of_gather!(Program);
 
 /// Codes of Linux.
 const EIO: i32 = 5;
 const EINVAL: i32 = 22;
 const EMSGSIZE: i32 = 90;
-
-impl Exchange for Program {
-    fn me(&self) -> Owner {
-        self.calls.me()
-    }
-
-    fn owners(&self) -> u32 {
-        self.calls.owners()
-    }
-
-    fn calls(&self) -> u64 {
-        self.calls.begun()
-    }
-
-    fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        self.gather_all(Gathering::ToAll, const { Call::new("all_gather") }, mine, all)
-    }
-
-    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
-        self.gather_all(Gathering::Parts, const { Call::new("all_to_all") }, mine, theirs)
-    }
-
-    fn barrier(&mut self) -> Result<(), ExchangeError> {
-        self.reduce(const { Call::new("barrier") }, &mut [])
-    }
-
-    fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
-        // This CPU's stores take effect before any rank returns.
-        core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
-        self.call(|calls, program| {
-            calls.reduce(call, terms, |how, mine, all| program.gather(how, mine, all))
-        })
-    }
-}
 
 impl Drop for Program {
     fn drop(&mut self) {
@@ -178,6 +123,8 @@ impl Drop for Program {
 
 #[cfg(test)]
 mod tests {
+    use probeline::transport::Exchange;
+
     use super::*;
 
     /// A program of one rank: gathering copies.

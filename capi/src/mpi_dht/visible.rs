@@ -19,7 +19,7 @@ pub(super) struct VisibleStats {
     evictions: c_int,
 }
 
-/// What a program sees of a table. The program may read it at any time and sets the callback, so it is
+/// Part of a table that a program sees. The program may read it at any time and sets the callback, so it is
 /// accessed through pointers only.
 #[repr(C)]
 pub(super) struct Visible {

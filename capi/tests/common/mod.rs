@@ -92,11 +92,14 @@ impl Installed {
         program
     }
 
-    /// Returns a command that ends after a minute, finds the shared library, and writes its files where
+    /// Returns a command that ends after five minutes, finds the shared library, and writes its files where
     /// the library is.
     pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new("timeout");
-        command.arg("60").arg(program).env("LD_LIBRARY_PATH", self.prefix.join("lib"));
+        command
+            .args(["--kill-after=10", "300"])
+            .arg(program)
+            .env("LD_LIBRARY_PATH", self.prefix.join("lib"));
         command.current_dir(self.prefix());
         command
     }

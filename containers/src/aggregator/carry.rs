@@ -12,7 +12,7 @@ use super::model::{self, Mutant};
 /// Words that are copied from the window to a slot at once.
 const COPIED_AT_ONCE: usize = 64;
 
-/// What an operation does with the lane to or from a rank.
+/// Action of an operation on the lane to or from a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Add a message to the block that is filled for the rank, and send the block if it is full: `send` as

@@ -1,6 +1,7 @@
 //! Lanes as a kind of structure: their words, and the state of each on its two ranks.
 
 use core::marker::PhantomData;
+use core::num::NonZeroU32;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -12,7 +13,7 @@ use probeline_transport::{
 use super::carry::{Action, Carry};
 #[cfg(test)]
 use super::model::{self, Mutant};
-use super::{Config, MAX_RANKS};
+use super::{Config, MAX_LANES, MAX_RANKS};
 use crate::hash;
 
 /// The words of a block before its messages: its check, and its [`Header`] with its number.
@@ -27,7 +28,7 @@ const CHECKED: u64 = 1 << 63;
 /// The kind of an [`Aggregator`](super::Aggregator) of messages `V`.
 pub struct Lanes<V>(PhantomData<V>);
 
-/// What a rank knows of the lane to another rank, and of the lane from it.
+/// State that a rank knows of the lane to another rank, and of the lane from it.
 #[derive(Clone, Copy, Debug, Default, Hash)]
 pub(super) struct Lane {
     /// Blocks sent to the rank.
@@ -48,6 +49,10 @@ pub(super) struct Lane {
     pub(super) ends_received: u64,
     /// Whether an operation that receives a block from the rank was submitted.
     pub(super) is_looking: bool,
+    /// Messages of a block that was brought from the rank, if some of them are not delivered.
+    pub(super) held: u32,
+    /// Messages of a block from the rank that were delivered or passed on, before one that had no room.
+    pub(super) passed: u32,
 }
 
 impl Lane {
@@ -58,15 +63,93 @@ impl Lane {
     }
 }
 
+/// The ranks in rows of `columns` each, of which the last may be shorter. A rank has a lane from each rank of its
+/// row and of its column. A message goes along the row to the column of its receiver, and then along the column;
+/// if the shorter row has no rank in that column, it goes along the column first. So lanes that wait for others
+/// form no cycle. Lanes within the last row wait for lanes from it to other rows; those wait for lanes within the
+/// other rows; those wait for lanes between the other rows; and those wait for no lane.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(super) struct Grid {
+    pub(super) owners: u32,
+    columns: NonZeroU32,
+    rows: u32,
+}
+
+impl Grid {
+    /// One row of up to `one_hop` ranks, or else about as many rows as columns.
+    fn new(owners: u32, one_hop: u32) -> Self {
+        let root = owners.saturating_sub(1).isqrt() + 1;
+        let columns = if owners <= one_hop { owners } else { root };
+        let columns = NonZeroU32::new(columns).unwrap_or(NonZeroU32::MIN);
+        Self { owners, columns, rows: owners.div_ceil(columns.get()) }
+    }
+
+    /// Returns the most lanes that a message takes.
+    #[inline]
+    pub(super) fn hops(&self) -> u32 {
+        if self.rows > 1 { 2 } else { 1 }
+    }
+
+    /// Returns the number of lanes to a rank, and of those from it.
+    pub(super) fn lanes(&self) -> u32 {
+        self.columns.get().saturating_add(if self.rows > 1 { self.rows } else { 0 })
+    }
+
+    /// Returns the row and the column of a rank.
+    fn place(&self, rank: Owner) -> (u32, u32) {
+        (rank.0 / self.columns, rank.0 % self.columns)
+    }
+
+    /// Returns the rank at a place, if the place is not behind the last one.
+    fn rank(&self, row: u32, column: u32) -> Option<Owner> {
+        let rank = row.checked_mul(self.columns.get())?.checked_add(column)?;
+        (rank < self.owners).then_some(Owner(rank))
+    }
+
+    /// Returns the number of the lane from `peer`, among those to `host`.
+    #[inline]
+    fn lane(&self, host: Owner, peer: Owner) -> u32 {
+        if self.rows <= 1 {
+            return peer.0;
+        }
+        let ((row, column), (of_host, _)) = (self.place(peer), self.place(host));
+        if row == of_host { column } else { self.columns.get().saturating_add(row) }
+    }
+
+    /// Returns the rank at the other end of a lane; `None` for places without one.
+    pub(super) fn peer(&self, me: Owner, lane: u32) -> Option<Owner> {
+        let (row, column) = self.place(me);
+        match lane.checked_sub(self.columns.get()) {
+            None => self.rank(row, lane),
+            Some(other) if other == row => None,
+            Some(other) => self.rank(other, column),
+        }
+    }
+
+    /// Returns the rank to which `me` sends a message to `to`.
+    #[inline]
+    pub(super) fn next(&self, me: Owner, to: Owner) -> Owner {
+        if self.rows <= 1 {
+            return to;
+        }
+        let ((row, column), (to_row, to_column)) = (self.place(me), self.place(to));
+        if column == to_column {
+            return to;
+        }
+        self.rank(row, to_column).or_else(|| self.rank(to_row, column)).unwrap_or(to)
+    }
+}
+
 /// The state that all operations of an aggregator share.
 #[derive(Clone, Debug, Hash)]
 pub struct Context {
     pub(super) me: Owner,
-    pub(super) owners: u32,
+    pub(super) grid: Grid,
     /// Messages of a block, and blocks of a lane.
     pub(super) block: u32,
     pub(super) blocks: u32,
     pub(super) block_words: u32,
+    /// Words of a message: where it takes two hops, its [`Route`] and then its own.
     pub(super) message_words: u32,
     pub(super) message_bytes: usize,
     /// Whether the CPU sees what peers write to its window at once.
@@ -74,24 +157,46 @@ pub struct Context {
     /// Messages of this rank that were taken to be sent, and those that were delivered to it.
     pub(super) accepted: u64,
     pub(super) delivered: u64,
-    /// Flushes that this rank has begun.
+    /// Messages between other ranks that this rank has passed on.
+    pub(super) passed_on: u64,
+    /// Times that this rank has begun to end its lanes: once in a flush for each hop.
     pub(super) flushes: u64,
     /// The number of times that the lanes were emptied; results of operations before are void.
     pub(super) epoch: u32,
-    /// What the next step does first: sending to a rank, or receiving from it, by turns.
+    /// First action of the next step: sending to a rank, or receiving from it, by turns.
     pub(super) turn: u32,
     first_word: u64,
-    lanes: [Lane; MAX_RANKS as usize],
+    lanes: [Lane; MAX_LANES as usize],
+}
+
+/// The sender and the receiver of a message that takes two hops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Route {
+    pub(super) from: Owner,
+    pub(super) to: Owner,
+}
+
+impl Route {
+    fn word(self) -> u64 {
+        u64::from(self.from.0) << 32 | u64::from(self.to.0)
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "each is cut out by its width")]
+    pub(super) fn of_word(word: u64) -> Self {
+        Self { from: Owner((word >> 32) as u32), to: Owner(word as u32) }
+    }
 }
 
 impl Context {
     pub(super) fn new<V: Plain>(config: &Config, me: Owner, owners: u32) -> Self {
+        let grid = Grid::new(owners, config.one_hop);
         let message_bytes = V::SIZE.unwrap_or(config.message_bytes);
         let message_words = u32::try_from(message_bytes.div_ceil(WORD_BYTES)).unwrap_or(u32::MAX);
+        let message_words = message_words.saturating_add(grid.hops() - 1);
         let words = config.block.saturating_mul(message_words).saturating_add(HEADER_WORDS);
         Self {
             me,
-            owners,
+            grid,
             block: config.block,
             blocks: config.blocks,
             block_words: words.checked_next_multiple_of(LINE_WORDS).unwrap_or(u32::MAX),
@@ -100,6 +205,7 @@ impl Context {
             is_coherent: false,
             accepted: 0,
             delivered: 0,
+            passed_on: 0,
             flushes: 0,
             epoch: 0,
             turn: 0,
@@ -107,17 +213,18 @@ impl Context {
                 .first_word
                 .checked_next_multiple_of(LINE_WORDS.into())
                 .unwrap_or(u64::MAX),
-            lanes: [Lane::default(); MAX_RANKS as usize],
+            lanes: [Lane::default(); MAX_LANES as usize],
         }
     }
 
     pub(super) fn lane(&self, peer: Owner) -> Lane {
-        self.lanes.get(peer.0 as usize).copied().unwrap_or_default()
+        let lane = self.grid.lane(self.me, peer);
+        self.lanes.get(lane as usize).copied().unwrap_or_default()
     }
 
     /// Changes the state of the lanes to and from a rank.
     pub(super) fn update(&mut self, peer: Owner, change: impl FnOnce(&mut Lane)) {
-        if let Some(lane) = self.lanes.get_mut(peer.0 as usize) {
+        if let Some(lane) = self.lanes.get_mut(self.grid.lane(self.me, peer) as usize) {
             change(lane);
         }
     }
@@ -141,14 +248,14 @@ impl Context {
 
     /// Returns the word of `host` that counts the blocks it has taken from `from`.
     pub(super) fn taken_word(&self, host: Owner, from: Owner) -> RemoteWord {
-        let offset = u64::from(from.0) * u64::from(LINE_WORDS);
+        let offset = u64::from(self.grid.lane(host, from)) * u64::from(LINE_WORDS);
         let index = self.first_word.saturating_add(offset);
         RemoteWord { owner: host, index }
     }
 
     /// Returns the place of the `nth` block of the window, behind the counts.
     fn nth_block(&self, nth: u64) -> u64 {
-        let counts = u64::from(self.owners) * u64::from(LINE_WORDS);
+        let counts = u64::from(self.grid.lanes()) * u64::from(LINE_WORDS);
         let first = self.first_word.saturating_add(counts);
         first.saturating_add(nth.saturating_mul(self.block_words.into()))
     }
@@ -156,57 +263,100 @@ impl Context {
     /// Returns the place of a block of the lane from `from` in the window of `host`.
     pub(super) fn block_at(&self, host: Owner, from: Owner, number: u64) -> Segment {
         let blocks = u64::from(self.blocks);
-        let nth = u64::from(from.0) * blocks + number.checked_rem(blocks).unwrap_or_default();
+        let lane = u64::from(self.grid.lane(host, from));
+        let nth = lane * blocks + number.checked_rem(blocks).unwrap_or_default();
         let start = RemoteWord { owner: host, index: self.nth_block(nth) };
         Segment { start, words: self.block_words }
     }
 
     /// Returns the first word of the block that is filled for a rank, in the own window.
     pub(super) fn filled_at(&self, peer: Owner) -> u64 {
-        self.nth_block(u64::from(self.owners) * u64::from(self.blocks) + u64::from(peer.0))
+        self.own_block(self.blocks, self.grid.lane(self.me, peer))
     }
 
     /// Returns the first word of the block that a READ has brought from the lane of a rank, in the own
     /// window.
     pub(super) fn brought_at(&self, peer: Owner) -> u64 {
-        self.nth_block(u64::from(self.owners) * (u64::from(self.blocks) + 1) + u64::from(peer.0))
+        self.own_block(self.blocks.saturating_add(1), self.grid.lane(self.me, peer))
+    }
+
+    /// Returns the block of a lane behind `before` blocks of each lane.
+    fn own_block(&self, before: u32, lane: u32) -> u64 {
+        let before = u64::from(self.grid.lanes()) * u64::from(before);
+        self.nth_block(before.saturating_add(lane.into()))
     }
 
     /// Returns the word behind the lanes.
     pub(super) fn end_word(&self) -> u64 {
-        self.brought_at(Owner(self.owners))
+        self.own_block(self.blocks.saturating_add(2), 0)
     }
 
-    /// Returns whether this rank has sent its last blocks of the flush, and has those of all ranks.
+    /// Returns whether this rank has ended its lanes, and others have ended those to it, as often as the flush
+    /// needs, and all that they brought was delivered or passed on.
     pub(super) fn has_all(&self) -> bool {
-        let mut lanes = self.lanes.iter().take(self.owners as usize);
-        lanes.all(|lane| lane.ends_sent.min(lane.ends_received) == self.flushes)
+        let peers = (0..self.grid.lanes()).filter_map(|lane| self.grid.peer(self.me, lane));
+        let mut lanes = peers.map(|peer| self.lane(peer));
+        lanes.all(|lane| lane.ends_sent.min(lane.ends_received) >= self.flushes && lane.held == 0)
     }
 
-    /// Adds a message to the block that is filled for a rank. Returns false if the block is full.
+    /// Returns the words of the next message in the block that is filled for a rank, which then has it; `None` if
+    /// the block is full.
+    #[inline]
+    fn room<'w>(
+        &mut self,
+        peer: Owner,
+        window: &'w [AtomicU64],
+    ) -> Result<Option<&'w [AtomicU64]>, Error> {
+        let Lane { filled, is_closed, .. } = self.lane(peer);
+        if is_closed || filled >= self.block {
+            return Ok(None);
+        }
+        let offset = u64::from(HEADER_WORDS) + u64::from(filled) * u64::from(self.message_words);
+        let to = words(window, self.filled_at(peer) + offset, self.message_words.into())?;
+        self.update(peer, |lane| lane.filled += 1);
+        Ok(Some(to))
+    }
+
+    /// Adds the words of a message between other ranks to the block that is filled for the receiver. Returns false
+    /// if the block is full.
+    pub(super) fn pass_on(
+        &mut self,
+        to: Owner,
+        message: &[AtomicU64],
+        window: &[AtomicU64],
+    ) -> Result<bool, Error> {
+        let Some(room) = self.room(to, window)? else { return Ok(false) };
+        room.iter().zip(message).for_each(|(to, word)| to.store(word.load(Relaxed), Relaxed));
+        self.passed_on += 1;
+        Ok(true)
+    }
+
+    /// Adds a message to the block that is filled for the next rank on the way to `receiver`. Returns false if the
+    /// block is full.
     #[inline]
     pub(super) fn append<V: Plain>(
         &mut self,
-        peer: Owner,
+        receiver: Owner,
         message: &V,
         window: &[AtomicU64],
     ) -> Result<bool, Error> {
         if message.bytes().len() > self.message_bytes {
             return Err(PostError::OutOfRange.into());
         }
-        let filled = self.lane(peer).filled;
-        if filled >= self.block {
-            return Ok(false);
+        let next = self.grid.next(self.me, receiver);
+        let Some(mut to) = self.room(next, window)? else { return Ok(false) };
+        if self.grid.hops() > 1
+            && let Some((route, rest)) = to.split_first()
+        {
+            route.store(Route { from: self.me, to: receiver }.word(), Relaxed);
+            to = rest;
         }
-        let offset = u64::from(HEADER_WORDS) + u64::from(filled) * u64::from(self.message_words);
-        let to = words(window, self.filled_at(peer) + offset, self.message_words.into())?;
         let rest = core::iter::repeat(&[][..]);
         for (to, from) in to.iter().zip(message.bytes().chunks(WORD_BYTES).chain(rest)) {
             let mut word = [0; WORD_BYTES];
             word.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
             to.store(u64::from_ne_bytes(word), Relaxed);
         }
-        self.update(peer, |lane| lane.filled += 1);
         self.accepted += 1;
         Ok(true)
     }
@@ -218,7 +368,7 @@ pub(super) fn check_of(number: u64, words: impl Iterator<Item = u64>) -> u64 {
     hash::of_words(number, words) | CHECKED
 }
 
-/// What a complete block states before its messages, in its second word.
+/// Header that a complete block has before its messages, in its second word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Header {
     /// The number of its messages.
@@ -276,6 +426,7 @@ impl<V: Plain> Kind for Lanes<V> {
         [
             ("block", config.block.into()),
             ("blocks", config.blocks.into()),
+            ("one_hop", config.one_hop.into()),
             ("first_word", config.first_word),
             ("bytes of a message", context.message_bytes as u64),
         ]
@@ -284,7 +435,7 @@ impl<V: Plain> Kind for Lanes<V> {
 
     #[inline]
     fn machine(peer: &Owner, action: Action, context: &Context) -> Result<Carry, Error> {
-        if peer.0 >= context.owners {
+        if peer.0 >= context.grid.owners {
             return Err(PostError::UnknownOwner.into());
         }
         Ok(Carry::new(*peer, action))
@@ -297,8 +448,9 @@ impl<V: Plain> Kind for Lanes<V> {
     fn reset_stats(_: &mut Context) {}
 
     fn forget(_: &Config, context: &mut Context) {
-        context.lanes = [Lane::default(); MAX_RANKS as usize];
-        (context.accepted, context.delivered, context.flushes) = (0, 0, 0);
+        context.lanes = [Lane::default(); MAX_LANES as usize];
+        (context.accepted, context.delivered, context.passed_on) = (0, 0, 0);
+        context.flushes = 0;
         context.epoch = context.epoch.wrapping_add(1);
     }
 
@@ -322,6 +474,7 @@ impl<V: Plain> Open for Lanes<V> {
             ("the number of ranks", geometry.owners.into(), MAX_RANKS.into()),
             ("block", config.block.into(), 1 << 16),
             ("blocks", config.blocks.into(), u64::BITS.into()),
+            ("one_hop", config.one_hop.into(), MAX_LANES.into()),
             ("the bytes of a message", context.message_bytes as u64, V::CAPACITY as u64),
         ];
         for (what, found, max) in ranges {
@@ -367,6 +520,23 @@ mod tests {
         for (sent, taken, writing, is_free) in cases {
             context.update(peer, |lane| *lane = Lane { sent, taken, writing, ..Lane::default() });
             assert_eq!(context.has_credit(peer), is_free, "{sent} {taken} {writing}");
+        }
+    }
+
+    /// Each message takes one lane or two, whatever the number of ranks, and both ends number a lane alike.
+    #[test]
+    fn messages_reach_every_rank_by_two_lanes_at_most() {
+        for owners in (1..=40).chain([63, 64, 65, 100, 1023, 1024]) {
+            let grid = Grid::new(owners, 5);
+            assert!(grid.lanes() <= 64, "{owners}");
+            assert_eq!(grid.hops() == 1, owners <= 5);
+            let ranks = || (0..owners).map(Owner).step_by(1 + owners as usize / 41);
+            for (me, to) in ranks().flat_map(|me| ranks().map(move |to| (me, to))) {
+                let next = grid.next(me, to);
+                assert_eq!(grid.next(next, to), to, "{me:?} to {to:?} of {owners} ranks");
+                assert_eq!(grid.peer(next, grid.lane(next, me)), Some(me));
+                assert_eq!(grid.peer(me, grid.lane(me, next)), Some(next));
+            }
         }
     }
 

@@ -34,9 +34,16 @@ struct Line {
     received: u64,
 }
 
-const BLOCKS: u32 = 1;
-/// Per window: a count and a lane from each rank, a block filled for each, and one brought from each.
-const WORDS: usize = 2 * 2 * 8 * (1 + BLOCKS as usize + 2);
+/// Per window: a count and a lane of this many blocks from each rank, a block filled for each, and one brought
+/// from each.
+const fn words(blocks: u32) -> usize {
+    2 * 2 * 8 * (1 + blocks as usize + 2)
+}
+
+thread_local! {
+    /// Blocks of the lane.
+    static BLOCKS: Cell<u32> = const { Cell::new(1) };
+}
 
 impl Line {
     fn receive(&mut self) -> Outcome {
@@ -53,7 +60,8 @@ impl Line {
     }
 
     fn put(&mut self, message: u64, outcome: Outcome) -> bool {
-        let is_full = self.sent.len() >= BLOCKS as usize;
+        let blocks = BLOCKS.get() as usize;
+        let is_full = self.sent.len() >= blocks;
         match (outcome, self.held) {
             (Outcome::Sent, Some(held)) => {
                 self.sent.push_back(held);
@@ -64,7 +72,7 @@ impl Line {
             (Outcome::Full, Some(_)) if is_full => {}
             _ => return false,
         }
-        self.sent.len() <= BLOCKS as usize
+        self.sent.len() <= blocks
     }
 }
 
@@ -94,20 +102,35 @@ const fn put(message: u64) -> (Owner, Action) {
 
 const THREE: Scripts<Lanes<u64>> = &[&[put(5), put(6), put(7)], &[RECEIVE, RECEIVE, RECEIVE]];
 
-fn check(scripts: Scripts<Lanes<u64>>) -> Result<Explored, Stopped> {
+/// READs tear a word in its middle.
+const TEARS: &[u64] = &[0xffff_ffff, !0xffff_ffff];
+
+fn check<const BLOCKS: u32, const WORDS: usize>(
+    scripts: Scripts<Lanes<u64>>,
+    tears: &'static [u64],
+) -> Result<Explored, Stopped> {
     let config = Config { block: 1, blocks: BLOCKS, ..Config::default() };
-    check_linear::<Lanes<u64>, Line, WORDS>(config, Network { owners: 2, ..Network::ONE }, scripts)
+    self::BLOCKS.set(BLOCKS);
+    let network = Network { owners: 2, failures: 0, tears };
+    check_linear::<Lanes<u64>, Line, WORDS>(config, network, scripts)
 }
 
 #[test]
 fn messages_arrive_once_and_in_order() {
-    let (worlds, _) = check(THREE).expect("every history has an order");
-    assert!(worlds > 100, "{worlds}");
+    const FOUR: Scripts<Lanes<u64>> =
+        &[&[put(5), put(6), put(7), put(8)], &[RECEIVE, RECEIVE, RECEIVE]];
+    let two_blocks = check::<2, { words(2) }>(FOUR, &[]);
+    for checked in
+        [check::<1, { words(1) }>(THREE, &[]), check::<1, { words(1) }>(THREE, TEARS), two_blocks]
+    {
+        let (worlds, _) = checked.expect("every history has an order");
+        assert!(worlds > 100, "{worlds}");
+    }
 }
 
 fn finds(mutant: Mutant) {
     MUTANT.set(mutant);
-    let checked = check(THREE);
+    let checked = check::<1, { words(1) }>(THREE, &[]);
     MUTANT.set(Mutant::None);
     assert!(matches!(checked, Err(Stopped::Violation(_))), "{mutant:?}: {checked:?}");
 }

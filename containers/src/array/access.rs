@@ -9,7 +9,7 @@ use crate::element::Context;
 /// Compare-and-swaps of one operation.
 pub(crate) const MAX_ATTEMPTS: u32 = 64;
 
-/// What an operation does with an element. Its result is the element before it; that of a put, which
+/// Action of an operation on an element. Its result is the element before it; that of a put, which
 /// does not look, is the value that it stored. All but the first two are for elements of one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action<V> {
@@ -39,7 +39,7 @@ impl<V> Action<V> {
         if words == 1 || matches!(self, Self::Get | Self::Put(_)) {
             return Ok(());
         }
-        Err(Error::Key { bits: words.saturating_mul(u64::BITS), most: u64::BITS })
+        Err(Error::Key { bits: words.saturating_mul(u64::BITS), max: u64::BITS })
     }
 
     /// Returns the word that a minimum or maximum stores over `word`, if it does.
@@ -58,7 +58,7 @@ impl<V> Action<V> {
 pub struct Access<V> {
     pub(crate) at: Segment,
     pub(crate) action: Action<V>,
-    /// What the word of the element is, as far as a minimum or maximum knows.
+    /// Value of the element's word, as far as a minimum or maximum knows.
     expected: u64,
     /// Compare-and-swaps that have failed.
     attempts: u32,

@@ -3,14 +3,13 @@
 use core::marker::PhantomData;
 use core::sync::atomic::AtomicU64;
 
-use probeline_pipeline::{Error, Plain};
+use probeline_pipeline::{Error, Placement, Plain};
 use probeline_transport::Segment;
 use probeline_transport::line::Compare;
 
 use super::access::{Access, Action};
 use super::{Config, direct};
 use crate::element::{Bounded, Context, Element};
-use crate::placement::Placement;
 
 /// The elements of an [`Array`](super::Array) of `V`.
 pub struct Elements<V>(PhantomData<V>);

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_pipeline::Error;
+use probeline_pipeline::{Error, Placement};
 use probeline_transport::line::Compare;
 use probeline_transport::{LINE_WORDS, Segment};
 
@@ -12,7 +12,6 @@ use super::Config;
 use super::word::{Home, Key, Layout, OCCUPIED};
 use crate::element::{Bounded, Context, Element};
 use crate::phase::Find;
-use crate::placement::Placement;
 use crate::probe::{self, Buckets, Decision, Probe};
 #[cfg(test)]
 use crate::probe::{MUTANT, Mutant};
@@ -59,7 +58,7 @@ impl Action {
         match *self {
             Self::Put(new) | Self::CompareAndSwap { new, .. } if new > layout.max_count() => {
                 let (value, most) = (new.leading_zeros(), layout.max_count().leading_zeros());
-                Err(Error::Value { bits: u64::BITS - value, most: u64::BITS - most })
+                Err(Error::Value { bits: u64::BITS - value, max: u64::BITS - most })
             }
             _ => Ok(()),
         }

@@ -65,9 +65,11 @@ fn operations_are_linearizable() {
         let (worlds, _) = checked.expect("every history has a sequential order");
         assert!(worlds > 100, "{worlds}");
     }
-    let failing = Network { failures: 1, ..Network::ONE };
-    check_linear::<Each<Counts>, OneByOne, 8>(CONFIG, failing, SCRIPTS[0])
-        .expect("also with failures");
+    for (scripts, tears) in SCRIPTS.into_iter().zip(TEARS.into_iter().cycle()) {
+        let network = Network { owners: 1, failures: 1, tears };
+        check_linear::<Each<Counts>, OneByOne, 8>(CONFIG, network, scripts)
+            .expect("also with failures");
+    }
 }
 
 #[test]
@@ -103,9 +105,9 @@ fn wide_scripts() -> [Scripts<Each<Counts<u128>>>; 3] {
     scripts.map(|clients| &*clients.map(|of| &*of.leak()).to_vec().leak())
 }
 
-fn check_wide(scripts: Scripts<Each<Counts<u128>>>) -> Result<usize, Stopped> {
-    let checked =
-        check_linear::<Each<Counts<u128>>, OneByOne<u128>, 8>(WIDE, Network::ONE, scripts);
+fn check_wide(scripts: Scripts<Each<Counts<u128>>>, failures: u8) -> Result<usize, Stopped> {
+    let network = Network { failures, ..Network::ONE };
+    let checked = check_linear::<Each<Counts<u128>>, OneByOne<u128>, 8>(WIDE, network, scripts);
     checked.map(|(worlds, _)| worlds)
 }
 
@@ -113,7 +115,9 @@ fn check_wide(scripts: Scripts<Each<Counts<u128>>>) -> Result<usize, Stopped> {
 fn wide_operations_are_linearizable() {
     assert_eq!(WIDE.max_count(), MAX_COUNT);
     for scripts in wide_scripts() {
-        check_wide(scripts).expect("every history has a sequential order");
+        for failures in 0..2 {
+            check_wide(scripts, failures).expect("every history has a sequential order");
+        }
     }
 }
 
@@ -121,7 +125,7 @@ fn wide_operations_are_linearizable() {
 fn finds_trust_in_claims_of_wide_keys() {
     for mutant in [Mutant::TrustsClaims, Mutant::PassesTornClaims] {
         MUTANT.set(mutant);
-        let checked = wide_scripts().map(|scripts| check_wide(scripts).is_err());
+        let checked = wide_scripts().map(|scripts| check_wide(scripts, 0).is_err());
         MUTANT.set(Mutant::None);
         assert!(checked.contains(&true), "{mutant:?}");
     }

@@ -189,7 +189,7 @@ impl<K: Key> Layout<K> {
         if key >> self.key_bits == 0 {
             return Ok(());
         }
-        Err(Error::Key { bits: u128::BITS - key.leading_zeros(), most: self.key_bits })
+        Err(Error::Key { bits: u128::BITS - key.leading_zeros(), max: self.key_bits })
     }
 
     #[inline(always)]

@@ -3,14 +3,13 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, SeqCst};
 
-use probeline_pipeline::{Completed, Error, Machine, Next, Port, Run, Step};
+use probeline_pipeline::{Completed, Error, Machine, Next, Placement, Port, Run, Step};
 use probeline_transport::line::Compare;
 use probeline_transport::{Local, Owner, RemoteWord, Segment, Transport};
 
 use super::{Config, MAX_BITS};
 use crate::element::{Bounded, Context, Element};
 use crate::hash::mix;
-use crate::placement::Placement;
 
 /// Compare-and-swaps of one insert.
 const MAX_ATTEMPTS: u32 = 64;
@@ -18,7 +17,7 @@ const MAX_ATTEMPTS: u32 = 64;
 /// The bits of a [`Filter`](super::Filter).
 pub struct Bits;
 
-/// What an operation does with its key. Its result is whether the key was there before.
+/// Action of an operation on its key. Its result is whether the key was there before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Look for the key.
@@ -40,7 +39,7 @@ pub struct Probe {
     at: RemoteWord,
     mask: u64,
     action: Action,
-    /// What the word is, as far as an insert knows.
+    /// Value of the word, as far as an insert knows.
     expected: u64,
     /// Compare-and-swaps that have failed.
     attempts: u32,

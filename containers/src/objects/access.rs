@@ -4,14 +4,13 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
 use probeline_pipeline::{
-    Bytes, Completed, Error, Machine, Next, Plain, Port, Run, Step, fill_words,
+    Bytes, Completed, Error, Machine, Next, Placement, Plain, Port, Run, Step, fill_words,
 };
 use probeline_transport::{LINE_WORDS, Local, Owner, RemoteWord, Segment, Transport, WORD_BYTES};
 
 use super::Config;
 use crate::element::{Bounded, Context, Element};
 use crate::hash;
-use crate::placement::Placement;
 use crate::pointer::{MAX_INDEX, Pointer};
 
 /// Bits of the length in a header, below the check.
@@ -29,6 +28,22 @@ pub enum Action<const N: usize> {
     Get(Pointer<[u8]>),
 }
 
+impl<const N: usize> Action<N> {
+    /// Returns the put of an object.
+    ///
+    /// # Errors
+    /// [`Error::Value`] for more than `N` bytes.
+    pub fn put(bytes: &[u8]) -> Result<Self, Error> {
+        Ok(Self::Put(Bytes::new(bytes).ok_or_else(|| too_long::<N>(bytes))?))
+    }
+}
+
+/// Returns the error of an object of more than `N` bytes.
+pub(super) fn too_long<const N: usize>(bytes: &[u8]) -> Error {
+    let bits = |bytes: usize| u32::try_from(bytes.saturating_mul(8)).unwrap_or(u32::MAX);
+    Error::Value { bits: bits(bytes.len()), max: bits(N) }
+}
+
 /// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome<const N: usize> {
@@ -40,6 +55,20 @@ pub enum Outcome<const N: usize> {
     Got(Bytes<N>),
     /// The pointer refers to no object.
     Missing,
+}
+
+impl<const N: usize> Outcome<N> {
+    /// Returns the pointer to the object of a put.
+    #[must_use]
+    pub fn pointer(self) -> Option<Pointer<[u8]>> {
+        if let Self::Put(pointer) = self { Some(pointer) } else { None }
+    }
+
+    /// Returns the bytes of the object of a get.
+    #[must_use]
+    pub fn bytes(self) -> Option<Bytes<N>> {
+        if let Self::Got(bytes) = self { Some(bytes) } else { None }
+    }
 }
 
 /// Returns the words of an object of this many bytes, its header included.

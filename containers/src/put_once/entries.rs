@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Acquire;
 
-use probeline_pipeline::{Error, Plain};
+use probeline_pipeline::{Error, Placement, Plain};
 use probeline_transport::Segment;
 use probeline_transport::line::Compare;
 
@@ -12,7 +12,6 @@ use super::Config;
 use super::bucket::{Home, MAX_BYTES, Seen, Shape, is_written};
 use crate::element::{Bounded, Context, Element};
 use crate::phase::Find;
-use crate::placement::Placement;
 use crate::probe::{self, Buckets, Decision, Probe};
 #[cfg(test)]
 use crate::probe::{MUTANT, Mutant};
@@ -67,15 +66,15 @@ impl<K: Plain, V: Plain> Query<K, V> {
     fn new((key, home): (&K, Home), action: Action<V>, shape: &Shape) -> Result<Self, Error> {
         let bits = |bytes: usize| u32::try_from(8 * bytes).unwrap_or(u32::MAX);
         if K::SIZE.is_none() && key.bytes().len() != shape.key_bytes {
-            let (bits, most) = (bits(key.bytes().len()), bits(shape.key_bytes));
-            return Err(Error::Key { bits, most });
+            let (bits, max) = (bits(key.bytes().len()), bits(shape.key_bytes));
+            return Err(Error::Key { bits, max });
         }
         if let Action::Insert(value) = &action
             && V::SIZE.is_none()
             && value.bytes().len() != shape.value_bytes
         {
-            let (bits, most) = (bits(value.bytes().len()), bits(shape.value_bytes));
-            return Err(Error::Value { bits, most });
+            let (bits, max) = (bits(value.bytes().len()), bits(shape.value_bytes));
+            return Err(Error::Value { bits, max });
         }
         Ok(Self { key: *key, home, action })
     }

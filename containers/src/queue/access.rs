@@ -15,7 +15,7 @@ pub(crate) const MAX_ATTEMPTS: u32 = if cfg!(test) { 3 } else { 64 };
 /// Set in every check, so that a slot of zeros has none.
 const CHECKED: u64 = 1 << 63;
 
-/// What an operation does with a ring.
+/// Action of an operation on a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action<V> {
     /// Push a value.
@@ -69,6 +69,9 @@ enum Post {
     End,
     /// Look at the head, because it may have passed the ticket.
     Behind,
+    /// Give the ticket back.
+    #[cfg(test)]
+    Undo,
 }
 
 /// An operation on the ring of `host`.
@@ -125,6 +128,10 @@ impl<V: Plain> Access<V> {
     fn before_ticket(&self, context: &Context) -> Post {
         let Some(tail) = context.tail(self.host) else { return Post::Tail };
         let head = context.head(self.host).unwrap_or_default();
+        #[cfg(test)]
+        if model::MUTANT.get() == Mutant::UndoesTickets {
+            return Post::Ticket;
+        }
         let has_room = tail.saturating_sub(head) + self.count() <= context.capacity;
         if has_room { Post::Ticket } else { Post::Head(tail) }
     }
@@ -196,6 +203,8 @@ impl<V: Plain> Access<V> {
                 context.saw_head(self.host, word + passed);
             }
             Post::Write | Post::Slot => {}
+            #[cfg(test)]
+            Post::Undo => {}
         }
         let next = match self.post {
             Post::Start | Post::Tail => self.before_ticket(context),
@@ -203,6 +212,15 @@ impl<V: Plain> Access<V> {
                 return Ok(After::Done(Outcome::Full));
             }
             Post::Head(_) => Post::Ticket,
+            #[cfg(test)]
+            Post::Undo => return Ok(After::Done(Outcome::Full)),
+            #[cfg(test)]
+            Post::Ticket
+                if model::MUTANT.get() == Mutant::UndoesTickets
+                    && word >= context.head(self.host).unwrap_or_default() + context.capacity =>
+            {
+                Post::Undo
+            }
             Post::Ticket => {
                 self.ticket = word;
                 if let Action::Take(_) = self.action {
@@ -253,7 +271,7 @@ impl<V: Plain> Access<V> {
     }
 }
 
-/// What follows a completion.
+/// Next step after a completion.
 enum After<V> {
     Post(Post),
     Done(Outcome<V>),
@@ -282,6 +300,8 @@ impl<V: Plain> Run<Context> for Access<V> {
             // An atomic returns the true word, whatever READs may show.
             (Post::Start | Post::Tail | Post::End, _) => port.fetch_add(0, tail, 0)?,
             (Post::Head(_) | Post::Room | Post::Behind, _) => port.fetch_add(0, head, 0)?,
+            #[cfg(test)]
+            (Post::Undo, _) => port.fetch_add(0, tail, u64::MAX)?,
             (Post::Ticket, _) => port.fetch_add(0, tail, self.count())?,
             (Post::Write, Action::Push(value) | Action::Store(_, value)) => {
                 self.write(&value, context, port)?;

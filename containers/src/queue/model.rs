@@ -16,6 +16,8 @@ pub(super) enum Mutant {
     ReadyBeforeData,
     /// A push does not wait until the last value of its slot was popped.
     Overrun,
+    /// A push takes its ticket before it knows that the ring has room, and gives it back if it has none.
+    UndoesTickets,
     /// A pop compares a tail and a head that were seen in any order.
     EmptyFromStaleWords,
 }
@@ -83,6 +85,89 @@ fn pushes_and_pops_are_linearizable() {
     }
 }
 
+/// A ring of the parts of batches: values by ticket, and the head.
+#[derive(Clone, Default)]
+struct Tickets {
+    values: Vec<Option<u64>>,
+    head: u64,
+}
+
+const PARTS_CAPACITY: u64 = 2;
+const PARTS_WORDS: usize = 16 + 2 * 4;
+
+impl Tickets {
+    fn value(&self, ticket: u64) -> Option<u64> {
+        *self.values.get(usize::try_from(ticket).ok()?)?
+    }
+}
+
+impl Sequential<Ring<u64>> for Tickets {
+    fn run(&mut self, _: &Owner, action: Action<u64>) -> Outcome<u64> {
+        let tail = self.values.len() as u64;
+        match action {
+            Action::Push(value) => self.values.push(Some(value)),
+            Action::Take(count) => self.values.extend((0..count).map(|_| None)),
+            Action::Store(ticket, value) => {
+                self.values[usize::try_from(ticket).unwrap()] = Some(value);
+                return Outcome::Pushed(ticket);
+            }
+            Action::Load(ticket) => {
+                return self.value(ticket).map_or(Outcome::Empty, Outcome::Popped);
+            }
+            Action::Advance(first, count) => {
+                let head = self.head;
+                self.head += if head == first { count } else { 0 };
+                return Outcome::Pushed(head);
+            }
+            Action::Pop => {
+                let value = self.value(self.head);
+                self.head += u64::from(value.is_some());
+                return value.map_or(Outcome::Empty, Outcome::Popped);
+            }
+        }
+        Outcome::Pushed(tail)
+    }
+
+    fn explains(&mut self, host: &Owner, action: Action<u64>, outcome: &Outcome<u64>) -> bool {
+        let used = self.values.len() as u64 - self.head;
+        match (action, outcome) {
+            (Action::Push(_), Outcome::Full) => used >= PARTS_CAPACITY,
+            (Action::Take(count), Outcome::Full) => used + count > PARTS_CAPACITY,
+            // A ticket without its value is not an empty ring.
+            (Action::Pop, Outcome::Empty) => used == 0,
+            // The slot may have a newer value.
+            (Action::Load(ticket), Outcome::Empty) if ticket < self.head => true,
+            _ => self.run(host, action) == *outcome,
+        }
+    }
+}
+
+const fn part(action: Action<u64>) -> (Owner, Action<u64>) {
+    (HOST, action)
+}
+
+/// Clients store only tickets that they have taken, and the head passes only taken tickets. No client loads the ticket
+/// of another client's push, which may be taken and not written.
+const BATCHES: [Scripts<Ring<u64>>; 3] = [
+    &[
+        &[part(Action::Take(2)), part(Action::Store(0, 5)), part(Action::Store(1, 6)), POP],
+        &[part(Action::Load(1)), part(Action::Load(0))],
+    ],
+    &[&[push(5), push(6), part(Action::Load(0)), part(Action::Advance(0, 1)), POP], &[POP]],
+    &[&[push(5), push(6), part(Action::Load(1)), part(Action::Advance(0, 2))], &[POP, POP]],
+];
+
+#[test]
+fn batches_are_linearizable() {
+    let config = Config { capacity: PARTS_CAPACITY, in_flight: 1, first_word: 0, value_bytes: 0 };
+    for scripts in BATCHES {
+        let checked =
+            check_linear::<Ring<u64>, Tickets, PARTS_WORDS>(config, Network::ONE, scripts);
+        let (worlds, _) = checked.expect("every history has an order");
+        assert!(worlds > 50, "{worlds}");
+    }
+}
+
 fn finds(mutant: Mutant, in_flight: u32, scripts: Scripts<Ring<u64>>) {
     MUTANT.set(mutant);
     let checked = check(scripts, in_flight, 0);
@@ -98,6 +183,12 @@ fn finds_values_ready_before_their_data() {
 #[test]
 fn finds_slots_written_too_early() {
     finds(Mutant::Overrun, 0, ALL_DO_BOTH);
+}
+
+#[test]
+fn finds_tickets_that_are_undone() {
+    const SCRIPTS: Scripts<Ring<u64>> = &[&[push(5), push(6)], &[POP, push(7)]];
+    finds(Mutant::UndoesTickets, 1, SCRIPTS);
 }
 
 #[test]

@@ -4,14 +4,11 @@ use core::marker::PhantomData;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use probeline_pipeline::{
-    Batch, ConfigError, Error, Kind, Machine, Open, Parameter, Parts, Plain, Pull, words,
-};
+use probeline_pipeline::{ConfigError, Divisor, Error, Kind, Open, Parameter, Plain, words};
 use probeline_transport::{LINE_WORDS, Owner, PostError, RemoteWord, Segment, Transport};
 
 use super::Config;
-use super::access::{Access, Action, Outcome};
-use crate::placement::Divisor;
+use super::access::{Access, Action};
 
 /// The kind of a [`Queue`](super::Queue) of `V`.
 pub struct Ring<V>(PhantomData<V>);
@@ -33,7 +30,7 @@ pub struct Context {
     views: [View; VIEWS],
 }
 
-/// What a client knows of the counters of a ring: lower bounds.
+/// Lower bounds that a client knows of the counters of a ring.
 #[derive(Clone, Copy, Debug, Default, Hash)]
 struct View {
     host: Owner,
@@ -191,38 +188,6 @@ impl<V: Plain> Open for Ring<V> {
             owners: geometry.owners,
             me: geometry.me,
             views: [View::default(); VIEWS],
-        }
-    }
-}
-
-/// A batch of actions on one ring.
-pub(super) struct Each<A, F> {
-    pub(super) host: Owner,
-    pub(super) count: usize,
-    pub(super) action: A,
-    pub(super) store: F,
-    pub(super) next: usize,
-    pub(super) failed: Option<(usize, Error)>,
-}
-
-impl<T, V, A, F> Batch<T, Context, Access<V>> for Each<A, F>
-where
-    V: Plain,
-    A: Fn(usize) -> Option<Action<V>>,
-    F: FnMut(usize, Outcome<V>),
-{
-    fn pull(&mut self, _: &mut Parts<'_, T, Context>, into: &mut Access<V>) -> Pull {
-        let action = (self.next < self.count).then(|| (self.action)(self.next)).flatten();
-        let Some(action) = action else { return Pull::End };
-        into.replace_with(Access::new(self.host, action));
-        self.next += 1;
-        Pull::Start(self.next - 1)
-    }
-
-    fn take(&mut self, place: usize, result: Result<Outcome<V>, Error>) {
-        match result {
-            Ok(outcome) => (self.store)(place, outcome),
-            Err(error) => self.failed = self.failed.or(Some((place, error))),
         }
     }
 }

@@ -131,7 +131,7 @@ fn refuses_larger_results_and_goes_on() {
         refused
     });
     let most = MAX_RESULT_BYTES as u64;
-    let error = |bytes: usize| Err(ExchangeError::TooLarge { found: bytes as u64, most });
+    let error = |bytes: usize| Err(ExchangeError::TooLarge { found: bytes as u64, max: most });
     assert_eq!(results, [[error(2 * part), error(4 * part)]; 2]);
 }
 
@@ -153,25 +153,25 @@ fn names_the_calls_if_one_rank_was_refused() {
 
 #[test]
 fn names_the_calls_that_differ() {
-    fn apart<E: Exchange>(mut rank: E) -> Result<(), ExchangeError> {
+    fn other_call<E: Exchange>(mut rank: E) -> Result<(), ExchangeError> {
         let call = if rank.me() == Owner(2) { "Map::clear" } else { "Map::len" };
         rank.barrier()?;
         rank.reduce(Call::new(call), &mut [Term::Sum(1)])
     }
-    fn of_structures<E: Exchange>(mut rank: E) -> Result<(), ExchangeError> {
+    fn other_structure<E: Exchange>(mut rank: E) -> Result<(), ExchangeError> {
         let opened = if rank.me() == Owner(1) { 7 } else { 5 };
         rank.reduce(Call::new("Map::len").of_structure(opened), &mut [])
     }
-    let error = run(ranks(3, LIMIT), apart).pop().unwrap().unwrap_err();
+    let error = run(ranks(3, LIMIT), other_call).pop().unwrap().unwrap_err();
     let text = "owner 2 called Map::clear (call 2), owner 0 called Map::len (call 2): all ranks must \
                 make the same collective calls in the same order";
     assert_eq!(error.to_string(), text);
-    for found in [run(ranks(3, LIMIT), apart), run(threads(3), apart)] {
+    for found in [run(ranks(3, LIMIT), other_call), run(threads(3), other_call)] {
         assert_eq!(found, [Err(error); 3]);
     }
-    let found = run(ranks(3, LIMIT), of_structures);
+    let found = run(ranks(3, LIMIT), other_structure);
     assert!(matches!(found[0], Err(ExchangeError::CallsDiffer { owner: Owner(1), .. })));
-    assert_eq!(found, run(threads(3), of_structures));
+    assert_eq!(found, run(threads(3), other_structure));
 }
 
 #[test]

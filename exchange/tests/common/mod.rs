@@ -73,6 +73,7 @@ pub(crate) struct Launched {
     /// Whether the launcher succeeded.
     pub(crate) success: bool,
     /// The output of the launcher.
+    #[allow(dead_code, reason = "shown if a test fails")]
     pub(crate) stderr: String,
 }
 

@@ -68,8 +68,8 @@ fn candidates(layout: &Layout, key: u64) -> [Place; 2] {
     [0, 1].map(|nth| layout.candidate(hash(&key), nth))
 }
 
-/// The first candidate is claimed while a put looks at it, and has an entry when the put has claimed
-/// the second one: the put gives up, and succeeds when it has looked at the first one again.
+/// The first candidate is claimed while a put probes it, and has an entry when the put has claimed
+/// the second one: the put gives up, and succeeds when it has probed the first one again.
 #[test]
 fn a_put_that_gives_up_looks_at_all_candidates_again() {
     let (engine, config) = engine();
@@ -82,7 +82,7 @@ fn a_put_that_gives_up_looks_at_all_candidates_again() {
     let put = changing.run(&mut context, key, &Request::Put(value));
     assert_eq!(put, Outcome::Written(Written::Inserted));
     let stats = context.stats;
-    assert_eq!((stats.inserts, stats.given_up, stats.looks), (1, 1, 4));
+    assert_eq!((stats.inserts, stats.given_up, stats.bucket_reads), (1, 1, 4));
     assert_eq!(changing.run(&mut context, key, &Request::Get), Outcome::Hit(value));
 }
 
@@ -181,8 +181,8 @@ fn a_claim_of_a_client_ahead_is_alive() {
     }
 }
 
-/// What a client stores in a bucket while another one claims it is certain to be recent, unless it
-/// drops the bucket: a dropped word has the age of the entry.
+/// A client may store in a bucket while another one claims it. The stored word is certain to be
+/// recent, unless it drops the bucket: a dropped word has the age of the entry.
 #[test]
 fn the_clock_follows_the_writer_that_was_faster() {
     let (engine, config) = engine();
@@ -196,7 +196,7 @@ fn the_clock_follows_the_writer_that_was_faster() {
     }
 }
 
-/// Another client claims the bucket between the look and the claim of a put that takes the usual
+/// Another client claims the bucket between the probe and the claim of a put that takes the usual
 /// course.
 #[test]
 fn a_quick_put_that_is_too_late_stores_nothing() {
@@ -210,7 +210,7 @@ fn a_quick_put_that_is_too_late_stores_nothing() {
             changing.set_entry(first, key, 8);
         }
         let mut cpu = Cpu::<_, u64, u64>::new(&changing, &mut context, (key.bytes(), hash(&key)));
-        let (seen, shown) = Cpu::look(&mut cpu, 0, true, None).unwrap();
+        let (seen, shown) = Cpu::probe(&mut cpu, 0, true, None).unwrap();
         assert_eq!(shown, if had_entry { Seen::Key } else { Seen::Empty });
         let claim = Control::claimed(20, !hash(&key), 1 << 16);
         changing.set(first, &[claim.0]);
@@ -221,7 +221,7 @@ fn a_quick_put_that_is_too_late_stores_nothing() {
     }
 }
 
-/// Where the key may have another bucket, a put that takes the usual course claims nothing.
+/// If the key may have another bucket, a put that takes the usual course claims nothing.
 #[test]
 fn a_quick_put_leaves_comparisons_to_others() {
     let (engine, config) = engine();
@@ -234,10 +234,10 @@ fn a_quick_put_leaves_comparisons_to_others() {
     let put = quick::run(&mut cpu, Request::Put(9_u64.bytes()), &mut []);
     assert!(matches!(put, Ok(None)), "{put:?}");
     assert_eq!((&changing).bucket(second).unwrap()[0].load(SeqCst), 0);
-    assert_eq!((context.stats.looks, context.stats.writes()), (2, 0));
+    assert_eq!((context.stats.bucket_reads, context.stats.writes()), (2, 0));
 }
 
-/// Another client changes the value between the look and the claim of a replacement.
+/// Another client changes the value between the probe and the claim of a replacement.
 #[test]
 fn a_changed_value_is_not_replaced() {
     let (engine, config) = engine();

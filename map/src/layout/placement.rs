@@ -1,4 +1,4 @@
-//! How many entries a map loses while it is filled, by owners and buckets.
+//! Entries that a map loses while it is filled, by owners and buckets.
 
 use super::{EntryBytes, Layout, hash};
 

@@ -1,4 +1,4 @@
-//! How requests of the modes other than [`Mode::Claims`] lock, unlock and overwrite a part or a
+//! Locks: requests of the modes other than [`Mode::Claims`] lock, unlock and overwrite a part or a
 //! bucket.
 
 use probeline_pipeline::{Error, Plain, Port, Stop};
@@ -13,7 +13,7 @@ use crate::outcome::Request;
 use crate::search::{Kind, Next};
 
 impl<K: Plain, V: Plain> Progress<K, V> {
-    /// Returns whether the request needs a lock before it looks at the present candidate.
+    /// Returns whether the request needs a lock before it probes the present candidate.
     pub(super) fn must_enter(&self, request: &Request<V>, mode: Mode) -> bool {
         !self.is_inside
             && match mode {
@@ -59,7 +59,7 @@ impl<K: Plain, V: Plain> Progress<K, V> {
         if self.mutant == super::Mutant::EntersWithoutLock {
             self.is_inside = true;
         }
-        self.stage = Stage::Look;
+        self.stage = Stage::Probe;
         if self.is_inside {
             return Ok(None);
         }
@@ -113,7 +113,7 @@ impl<K: Plain, V: Plain> Progress<K, V> {
         Ok(())
     }
 
-    /// The word of the part's lock, or of the present candidate's.
+    /// Returns the word of the part's lock, or of the present candidate's.
     fn lock(&self, context: &Context) -> RemoteWord {
         let place = self.place(context, self.search.nth());
         match context.mode {

@@ -14,7 +14,7 @@ use crate::outcome::{Outcome, Written};
 /// A set of requests, one bit each.
 type Set = u8;
 
-/// What has happened in an execution.
+/// Events of an execution so far.
 #[derive(Clone, Default, Hash)]
 pub(super) struct History {
     /// Requests that have started; those that have stored or removed; those that failed; those
@@ -28,7 +28,7 @@ pub(super) struct History {
     superseded: Set,
     /// Puts whose values a replacement has overwritten.
     replaced: Set,
-    /// What was superseded, and what was stored, when each request in progress started.
+    /// Values superseded, and values stored, when each request in progress started.
     stale: [Set; MAX_REQUESTS],
     before: [Set; MAX_REQUESTS],
 }

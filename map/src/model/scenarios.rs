@@ -40,7 +40,7 @@ const REPLACED_OR_REMOVED: Named = (
     "a replacement among removes",
     &[&[Put(0), Replace(0, 0), Get(0)], &[Remove(0), PutIfAbsent(0)]],
 );
-/// The key is there from the first put on.
+/// The key is present from the first put on.
 const REMOVED_WHILE_PUT: Named =
     ("a remove of a value that is being replaced", &[&[Put(0), Put(0)], &[Remove(0)]]);
 const REPLACED_WHILE_PUT: Named =
@@ -244,7 +244,7 @@ fn a_torn_claim_that_is_trusted_is_detected() {
 }
 
 /// A remove or a replacement that passes the torn claim of its key finds no key, although the key is
-/// there all the time.
+/// present all the time.
 #[test]
 fn a_torn_claim_is_no_absence() {
     let torn = Scenario { tears: ENDS, keeps: true, ..PLAIN };

@@ -67,8 +67,8 @@ proptest! {
         let half_ulp = (next_up(rounded.abs()) - rounded.abs()) / 2.0;
         let half_ulp = if half_ulp.is_finite() { half_ulp } else { 0.0 };
         // The difference of two such near numbers is exact, except for one digit.
-        let most = unit(number, digits) / 2.0 + half_ulp;
-        prop_assert!((number - rounded).abs() <= most * (1.0 + f64::EPSILON), "{most:e}");
+        let max = unit(number, digits) / 2.0 + half_ulp;
+        prop_assert!((number - rounded).abs() <= max * (1.0 + f64::EPSILON), "{max:e}");
         // Differences that vanish in the rounding are gone.
         let back = rounded + unit(number, digits) / 4.0 * if rounded < 0.0 { 1.0 } else { -1.0 };
         if digits < 14 && rounded.abs() > 1e-300 && unit(back, digits) == unit(rounded, digits) {
@@ -130,8 +130,8 @@ fn special_numbers_have_one_form() {
     }
     assert_eq!((round_f64(f64::MAX, 2), round_f64(f64::MIN, 2)), (f64::MAX, f64::MIN));
     assert_eq!(round_f32(f32::MAX, 4), f32::MAX);
-    let least = f64::from_bits(1);
-    assert_eq!((round_f64(least, 1), round_f64(-least, 15)), (least, -least));
+    let min = f64::from_bits(1);
+    assert_eq!((round_f64(min, 1), round_f64(-min, 15)), (min, -min));
     assert_eq!(round_f32(f32::from_bits(1), 3), f32::from_bits(1));
 }
 

@@ -3,10 +3,10 @@
 #![allow(dead_code)]
 
 use probeline_exchange::Thread;
+use probeline_exchange::testing::{self, AnyEngine};
 use probeline_map::{CollectiveError, Config, Map, Operation, Plain};
 use probeline_shm::Builder;
 use probeline_sim::{Cluster, DirectAccess, Model};
-use probeline_testing::AnyEngine;
 use probeline_transport::{Alone, Exchange, Owner};
 
 pub(crate) type Key = [u64; 10];
@@ -30,14 +30,9 @@ pub(crate) fn sim<K: Plain, V: Plain>(
 ) -> probeline_sim::Config {
     let sizes = config.sizes::<K, V>(operations);
     probeline_sim::Config {
-        owners,
-        window_words: sizes.window_words,
-        slots: sizes.slots,
-        slot_words: sizes.slot_words,
-        depth: sizes.depth,
         direct_access: DirectAccess::None,
         model: Model { idle_poll_ns: 100, ..Model::simple(ROUNDTRIP_NS) },
-        ..probeline_sim::Config::default()
+        ..probeline_sim::Config::new(owners, sizes)
     }
 }
 
@@ -62,17 +57,11 @@ pub(crate) fn on_shm<K: Plain, V: Plain>(config: Config, operations: u32) -> Any
 
 /// Runs `body` on each of `ranks` ranks, which are threads, and returns the results.
 pub(crate) fn on_ranks<R: Send>(ranks: u32, body: impl Fn(&mut Thread) -> R + Sync) -> Vec<R> {
-    let body = &body;
-    let run = move |mut member: Thread| {
+    testing::on_ranks(ranks, |mut member| {
         let result = body(&mut member);
         // An engine that is dropped while others use theirs is a loss to them.
         member.barrier().unwrap();
         result
-    };
-    std::thread::scope(|scope| {
-        let members = probeline_exchange::threads(ranks).into_iter();
-        let running: Vec<_> = members.map(|member| scope.spawn(move || run(member))).collect();
-        running.into_iter().map(|member| member.join().unwrap()).collect()
     })
 }
 

@@ -21,10 +21,10 @@ pub(crate) fn cpus(root: &Root) -> Option<f64> {
         let number = |name| root.number::<f64>(&format!("{dir}/{name}")).ok();
         share(number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
     };
-    least(&dirs(root, None), unified, &dirs(root, Some("cpu")), old)
+    min(&dirs(root, None), unified, &dirs(root, Some("cpu")), old)
 }
 
-/// Returns quota / period, in CPUs; a quota of -1 is no limit.
+/// Returns quota / period, in CPUs; a quota of -1 means no limit.
 fn share(quota_us: f64, period_us: f64) -> Option<f64> {
     (quota_us > 0.0 && period_us > 0.0)
         .then(|| quota_us / period_us)
@@ -37,11 +37,11 @@ pub(crate) fn memory(root: &Root) -> Option<u64> {
     let limit =
         |name: &'static str| move |dir: &str| root.number::<u64>(&format!("{dir}/{name}")).ok();
     let (unified, old) = (dirs(root, None), dirs(root, Some("memory")));
-    least(&unified, limit("memory.max"), &old, limit("memory.limit_in_bytes"))
+    min(&unified, limit("memory.max"), &old, limit("memory.limit_in_bytes"))
 }
 
 /// Returns the smallest limit of all groups that contain this process.
-fn least<T: PartialOrd>(
+fn min<T: PartialOrd>(
     unified: &[String],
     of_unified: impl Fn(&str) -> Option<T>,
     old: &[String],
@@ -49,7 +49,7 @@ fn least<T: PartialOrd>(
 ) -> Option<T> {
     let unified = unified.iter().filter_map(|dir| of_unified(dir));
     let all = unified.chain(old.iter().filter_map(|dir| of_old(dir)));
-    all.reduce(|least, limit| if limit < least { limit } else { least })
+    all.reduce(|min, limit| if limit < min { limit } else { min })
 }
 
 /// Returns the folders of the groups of this process, from the root of each hierarchy down: the

@@ -106,8 +106,8 @@ impl<'a> Device<'a> {
         Ok(warning(format!("{driver}{}", problem.seen), consequence, command).note(problem.note))
     }
 
-    /// Soft-RoCE copies with the CPU, so the CPU's copy instructions determine whether words are
-    /// copied atomically.
+    /// Returns whether the device copies byte by byte. Soft-RoCE copies with the CPU, so the CPU's copy
+    /// instructions determine whether words are copied atomically.
     fn copies_bytes(&self) -> bool {
         self.root.is_virtual() && self.root.has_cpu_flag("erms")
     }
@@ -123,8 +123,8 @@ impl<'a> Device<'a> {
             (None, _) if self.is_nvidia() => {
                 unknown(format!("{version:?} is not a version such as 20.31.1014"))
             }
-            (Some([family, rest @ ..]), Some(Kind { name, least, .. })) if rest < *least => {
-                let [minor, patch] = least;
+            (Some([family, rest @ ..]), Some(Kind { name, min, .. })) if rest < *min => {
+                let [minor, patch] = min;
                 warning(
                     format!("{version}, of {name}"),
                     format!(
@@ -226,9 +226,9 @@ impl<'a> Device<'a> {
     fn outstanding(&self) -> Found {
         let limits = &self.facts.limits;
         let (initiator, responder) = (limits.initiator_rd_atomic, limits.responder_rd_atomic);
-        let least = initiator.min(responder);
+        let min = initiator.min(responder);
         let seen = format!("{initiator} as initiator, {responder} as responder, per queue pair");
-        Ok(match least {
+        Ok(match min {
             0 => broken(
                 seen,
                 "READs and atomics that are posted never complete",
@@ -237,8 +237,8 @@ impl<'a> Device<'a> {
             1..USUAL_READS => warning(
                 seen,
                 format!(
-                    "at most {least} READs and claims to one owner execute at once, and others \
-                     wait: the rate to one owner is at most {least} per roundtrip"
+                    "at most {min} READs and claims to one owner execute at once, and others \
+                     wait: the rate to one owner is at most {min} per roundtrip"
                 ),
                 "probeline tune --transport verbs, which finds the number in flight up to which \
                  throughput rises",
@@ -354,14 +354,14 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// The rest of the minimum firmware version that DPDK supports, if it names one (guides for
     /// mlx5 and mlx4).
-    least: [u32; 2],
+    min: [u32; 2],
     /// The maximum rate of a port of this generation, in Gbit/s (NVIDIA's data sheets).
     pub(crate) gbit_s: u32,
 }
 
 impl Kind {
-    const fn new(family: u32, name: &'static str, least: [u32; 2], gbit_s: u32) -> Self {
-        Self { family, name, least, gbit_s }
+    const fn new(family: u32, name: &'static str, min: [u32; 2], gbit_s: u32) -> Self {
+        Self { family, name, min, gbit_s }
     }
 }
 

@@ -18,7 +18,7 @@ pub struct Finding {
     /// The assessment.
     #[serde(serialize_with = "as_text")]
     pub verdict: Verdict,
-    /// What was observed, or why it could not be observed.
+    /// The observation, or why it was not possible.
     pub seen: String,
     /// The consequence for the table, if it needs to be explained.
     pub consequence: Option<String>,
@@ -54,7 +54,7 @@ pub enum Verdict {
     Fine,
 }
 
-/// What a check has found, or why it could not read what it needs: the verdict is then *unknown*.
+/// The finding of a check, or why it could not read its input: the verdict is then *unknown*.
 pub(crate) type Found = Result<Finding, String>;
 
 /// A check of a subject with the facts `C`.

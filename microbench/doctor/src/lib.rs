@@ -7,10 +7,10 @@
 //! finding has the command that shows it.
 //!
 //! ```
-//! use probeline_doctor::{Doctor, Questions, survey};
+//! use probeline_doctor::{Doctor, Query, survey};
 //!
-//! let questions = Questions { device: None, trial: true };
-//! let survey = survey(probeline_verbs::Library::load, &questions, probeline_doctor::ANSWER);
+//! let options = Query { device: None, trial: true };
+//! let survey = survey(probeline_verbs::Library::load, &options, probeline_doctor::ANSWER);
 //! let findings = Doctor::new("/").examine(&survey);
 //! for finding in &findings {
 //!     println!("{}", finding.line(probeline_doctor::FOLDER));
@@ -36,12 +36,12 @@ mod survey;
 use std::path::PathBuf;
 
 pub use finding::{FOLDER, Finding, Subject, Verdict, summary};
-pub use survey::{ANSWER, Facts, NoFacts, PortFacts, Questions, Survey, Surveyed, Trial, survey};
+pub use root::Root;
+pub use survey::{ANSWER, Facts, NoFacts, PortFacts, Query, Survey, Surveyed, Trial, survey};
 
 use device::Device;
 use finding::examine;
 use port::Port;
-use root::Root;
 
 /// Examines a machine.
 #[derive(Clone, Debug)]

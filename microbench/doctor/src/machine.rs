@@ -21,12 +21,12 @@ const SLOW_CLOCKS: [&str; 6] = ["hpet", "acpi_pm", "xen", "pit", "jiffies", "ref
 /// Pages of 2 MiB that hold the default table of most commands.
 const ENOUGH_PAGES: u64 = 64;
 /// The default of container runtimes is 64 MiB; a few ranks of MPI or UCX take more.
-const LEAST_DEV_SHM: u64 = 1 << 30;
+const MIN_DEV_SHM: u64 = 1 << 30;
 /// The default table of most commands has 128 MiB, and each rank needs some more memory.
-const LEAST_AVAILABLE: u64 = 512 << 20;
+const MIN_AVAILABLE: u64 = 512 << 20;
 /// The default table over verbs needs to lock more than this, with everything else that is
 /// registered.
-const LEAST_LOCKED: u64 = 2 << 20;
+const MIN_LOCKED: u64 = 2 << 20;
 /// The bit of CAP_IPC_LOCK, which lifts the limit (capabilities(7)).
 const CAP_IPC_LOCK: u32 = 14;
 
@@ -185,7 +185,7 @@ fn memory(root: &Root) -> Found {
     if let Some(limit) = limit {
         seen += &format!(", but this container is limited to {}", size(limit));
     }
-    if limit.unwrap_or(available) >= LEAST_AVAILABLE {
+    if limit.unwrap_or(available) >= MIN_AVAILABLE {
         return Ok(fine(seen));
     }
     Ok(warning(
@@ -248,7 +248,7 @@ fn dev_shm(root: &Root) -> Found {
     let seen = seen.map_err(|error| format!("the size of /dev/shm is unknown: {error}"))?;
     let bytes = seen.f_bavail.saturating_mul(seen.f_frsize);
     let free = format!("{} free", size(bytes));
-    if bytes >= LEAST_DEV_SHM {
+    if bytes >= MIN_DEV_SHM {
         return Ok(fine(free));
     }
     Ok(warning(
@@ -258,7 +258,8 @@ fn dev_shm(root: &Root) -> Found {
     ))
 }
 
-/// The limit of locked memory matters only if there is a device to register memory with.
+/// Checks the limit of locked memory, which matters only if there is a device to register memory
+/// with.
 fn locked(root: &Root) -> Found {
     let limit = locked_limit(root)?;
     let words = limit.map_or_else(|| "no limit".to_owned(), |b| format!("{} at most", size(b)));
@@ -273,7 +274,7 @@ fn locked(root: &Root) -> Found {
         _ if may_exceed(root) => {
             fine(format!("{words}, which does not bind a process with CAP_IPC_LOCK"))
         }
-        (Some(bytes), _) if bytes < LEAST_LOCKED => {
+        (Some(bytes), _) if bytes < MIN_LOCKED => {
             broken(words, "registering even a small table's memory fails with ENOMEM", command)
         }
         // A table rarely uses more than half of the memory.

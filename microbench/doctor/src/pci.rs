@@ -50,7 +50,7 @@ impl Device<'_> {
     }
 
     fn link(&self) -> Found {
-        let Some((now, most)) = self.lanes("current").zip(self.lanes("max")) else {
+        let Some((now, max)) = self.lanes("current").zip(self.lanes("max")) else {
             let command = format!("sudo lspci -vvs {} | grep LnkSta", self.address());
             return Ok(unknown("sysfs shows no PCI Express link").command(command));
         };
@@ -58,8 +58,8 @@ impl Device<'_> {
         let active = self.facts.ports.iter().filter(|port| port.port.active);
         let fastest = active.filter_map(|port| port.port.gbit_s()).reduce(f64::max);
         Ok(match fastest {
-            _ if now.width < most.width || now.gigatransfers < most.gigatransfers => warning(
-                format!("{seen}, of x{} at {} GT/s", most.width, most.gigatransfers),
+            _ if now.width < max.width || now.gigatransfers < max.gigatransfers => warning(
+                format!("{seen}, of x{} at {} GT/s", max.width, max.gigatransfers),
                 format!("{:.0} Gbit/s at most, and more time for each READ", now.gbit_s()),
                 "another slot, or the slot's settings in the firmware setup (bifurcation)",
             ),

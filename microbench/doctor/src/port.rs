@@ -111,20 +111,20 @@ impl Port<'_> {
             true => format!("ethtool {}", self.interface()),
             false => format!("iblinkinfo; sudo mlxlink -d {}", self.device.name),
         };
-        let Some(Kind { name, gbit_s: most, .. }) = self.device.kind() else {
+        let Some(Kind { name, gbit_s: max, .. }) = self.device.kind() else {
             let why = format!("{seen}; the maximum rate of the card is unknown");
             return Ok(unknown(why).command(show));
         };
-        Ok(match gbit_s / f64::from(*most) {
+        Ok(match gbit_s / f64::from(*max) {
             1.0.. => fine(seen),
             share if share < SUSPECT_RATE_SHARE => warning(
-                format!("{seen}; cards of {name} support up to {most} Gbit/s"),
+                format!("{seen}; cards of {name} support up to {max} Gbit/s"),
                 "the card is a slow model, or its cable, module or switch limits the link",
                 show,
             ),
             _ => unknown(format!(
                 "{seen}; the maximum rate of this card is unknown, cards of {name} support up to \
-                 {most} Gbit/s"
+                 {max} Gbit/s"
             ))
             .command(show),
         })

@@ -158,7 +158,7 @@ impl Card {
     }
 }
 
-/// Before Linux 5.12 a parent's pinned pages may move when it forks.
+/// Checks the kernel's release: before Linux 5.12 a parent's pinned pages may move when it forks.
 fn fork(root: &Root) -> Found {
     let release = root.text(RELEASE)?;
     Ok(match linux_version(&release) {

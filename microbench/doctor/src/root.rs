@@ -14,7 +14,7 @@ const EMERALD_RAPIDS: [&str; 2] = ["6", "207"];
 
 /// The folder that contains `/proc`, `/sys` and `/dev`.
 #[derive(Clone, Debug)]
-pub(crate) struct Root(PathBuf);
+pub struct Root(PathBuf);
 
 /// Says that a file could not be read, and why.
 fn unseen(path: &str, why: impl fmt::Display) -> String {
@@ -28,7 +28,8 @@ pub(crate) fn linux_version(release: &str) -> Option<(u32, u32)> {
 }
 
 impl Root {
-    pub(crate) fn new(path: impl Into<PathBuf>) -> Self {
+    /// Reads below this folder.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }
 
@@ -53,9 +54,11 @@ impl Root {
         Ok(bytes)
     }
 
-    /// Returns the content of a text file without surrounding white space. An empty file is an
-    /// error.
-    pub(crate) fn text(&self, path: &str) -> Result<String, String> {
+    /// Returns the content of a text file without surrounding white space.
+    ///
+    /// # Errors
+    /// Why the file cannot be read; it may be empty.
+    pub fn text(&self, path: &str) -> Result<String, String> {
         let text = String::from_utf8(self.bytes(path)?);
         let text = text.map_err(|_| unseen(path, "it is not UTF-8 text"))?;
         match text.trim() {
@@ -64,7 +67,11 @@ impl Root {
         }
     }
 
-    pub(crate) fn number<T: FromStr>(&self, path: &str) -> Result<T, String> {
+    /// Parses the content of a file as a number.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn number<T: FromStr>(&self, path: &str) -> Result<T, String> {
         self.parsed(path, &self.text(path)?)
     }
 
@@ -74,7 +81,10 @@ impl Root {
     }
 
     /// Returns the text after `name:` in the lines of a file.
-    pub(crate) fn field(&self, path: &str, name: &str) -> Result<String, String> {
+    ///
+    /// # Errors
+    /// Why the file has no such line.
+    pub fn field(&self, path: &str, name: &str) -> Result<String, String> {
         let text = self.text(path)?;
         let line = text.lines().filter_map(|line| line.split_once(':'));
         let found = line.into_iter().find(|(its, _)| its.trim() == name);
@@ -83,14 +93,18 @@ impl Root {
     }
 
     /// Returns the bracketed word of a choice such as `always [madvise] never`.
-    pub(crate) fn chosen(&self, path: &str) -> Result<String, String> {
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn chosen(&self, path: &str) -> Result<String, String> {
         let text = self.text(path)?;
         let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
         inside.map(|(word, _)| word.to_owned()).ok_or_else(|| unseen(path, "no choice is selected"))
     }
 
     /// Returns the names in a directory, sorted; empty if it does not exist.
-    pub(crate) fn names(&self, path: &str) -> Vec<String> {
+    #[must_use]
+    pub fn names(&self, path: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(path)) else { return Vec::new() };
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let mut names: Vec<String> = names.collect();
@@ -117,7 +131,8 @@ impl Root {
     }
 
     /// Returns whether this is a virtual machine, as far as the CPU reports it.
-    pub(crate) fn is_virtual(&self) -> bool {
+    #[must_use]
+    pub fn is_virtual(&self) -> bool {
         self.has_cpu_flag("hypervisor")
     }
 
@@ -141,7 +156,10 @@ impl Root {
     }
 
     /// Returns a size of `/proc/meminfo`, in bytes.
-    pub(crate) fn memory(&self, name: &str) -> Result<u64, String> {
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn memory(&self, name: &str) -> Result<u64, String> {
         let path = "proc/meminfo";
         let size = self.field(path, name)?;
         let kib = size.strip_suffix("kB").and_then(|kib| kib.trim().parse::<u64>().ok());

@@ -8,10 +8,10 @@ use std::thread;
 use probeline_transport::{Alone, Sizes};
 use probeline_verbs::{
     AtomicCapability, Builder, Context, Device, DeviceIdentity, DeviceLimits, DeviceList, GidEntry,
-    Library, LoadError, OpenError, PciAtomics, Port, PortError, Retry, VerbFailed,
+    Library, OpenError, PciAtomics, Port, PortError, Retry, SetupError, VerbFailed,
 };
 
-/// The maximum time to wait for the list, and for each device. A healthy device answers within a
+/// The maximum time to wait for the list, and for each device. A healthy device replies within a
 /// second. The test of a device that accepts requests and never completes them takes 7 s. The
 /// driver of hardware that hangs cancels its commands only after a minute.
 pub const ANSWER: Duration = Duration::from_secs(20);
@@ -24,7 +24,7 @@ const RETRY: Option<Retry> = match Retry::new(14, 3) {
 
 /// The devices to query, and whether to test their atomics.
 #[derive(Clone, Debug, Default)]
-pub struct Questions {
+pub struct Query {
     /// Query only this device.
     pub device: Option<String>,
     /// Whether to test its atomics.
@@ -35,7 +35,7 @@ pub struct Questions {
 #[derive(Clone, Debug)]
 pub enum Survey {
     /// libibverbs could not be loaded.
-    NoLibrary(LoadError),
+    NoLibrary(SetupError),
     /// libibverbs could not list devices.
     NoList(VerbFailed),
     /// libibverbs did not answer within this time.
@@ -59,7 +59,7 @@ impl Surveyed {
     }
 }
 
-/// Why there are no facts about a device.
+/// The reason why there are no facts about a device.
 #[derive(Clone, Debug)]
 pub enum NoFacts {
     /// The device could not be opened or queried.
@@ -73,11 +73,11 @@ pub enum NoFacts {
 pub struct Facts {
     /// Its model and firmware.
     pub identity: DeviceIdentity,
-    /// Its limits.
+    /// The limits of its resources.
     pub limits: DeviceLimits,
     /// The atomics that it executes as PCI Express atomics.
     pub pci_atomics: Result<PciAtomics, VerbFailed>,
-    /// Its ports.
+    /// Facts about its ports, in the order of their numbers.
     pub ports: Vec<PortFacts>,
     /// The result of the test of its atomics.
     pub trial: Trial,
@@ -86,7 +86,7 @@ pub struct Facts {
 /// Facts about a port.
 #[derive(Clone, Debug)]
 pub struct PortFacts {
-    /// Its state.
+    /// The attributes of the port.
     pub port: Port,
     /// The GID that an engine would use.
     pub gid: Result<GidEntry, PortError>,
@@ -103,7 +103,7 @@ pub enum Trial {
     NotTried(&'static str),
 }
 
-enum Answer {
+enum Reply {
     Ended(Survey),
     Listed(Vec<String>),
     Device(Surveyed),
@@ -111,25 +111,25 @@ enum Answer {
 
 /// Queries the library that `load` returns in a separate thread. A device that hangs blocks that
 /// thread and not the caller, who waits for each answer at most `timeout`.
-pub fn survey<L>(load: L, questions: &Questions, timeout: Duration) -> Survey
+pub fn survey<L>(load: L, options: &Query, timeout: Duration) -> Survey
 where
-    L: FnOnce() -> Result<Library, LoadError> + Send + 'static,
+    L: FnOnce() -> Result<Library, SetupError> + Send + 'static,
 {
-    let (send, answers) = channel();
-    let questions = questions.clone();
+    let (send, replies) = channel();
+    let options = options.clone();
     thread::spawn(move || {
-        if let Some(survey) = query(load, &questions, &send) {
+        if let Some(survey) = query(load, &options, &send) {
             // Ignores an error: the receiver may be gone.
-            let _ = send.send(Answer::Ended(survey));
+            let _ = send.send(Reply::Ended(survey));
         }
     });
-    collect(&answers, timeout)
+    collect(&replies, timeout)
 }
 
 /// Returns a survey that ended early; devices are sent one by one.
-fn query<L>(load: L, questions: &Questions, send: &Sender<Answer>) -> Option<Survey>
+fn query<L>(load: L, options: &Query, send: &Sender<Reply>) -> Option<Survey>
 where
-    L: FnOnce() -> Result<Library, LoadError>,
+    L: FnOnce() -> Result<Library, SetupError>,
 {
     let library = match load() {
         Ok(library) => library,
@@ -139,13 +139,13 @@ where
         Ok(list) => list,
         Err(failed) => return Some(Survey::NoList(failed)),
     };
-    let wanted = |name: &str| questions.device.as_deref().is_none_or(|wanted| wanted == name);
+    let wanted = |name: &str| options.device.as_deref().is_none_or(|wanted| wanted == name);
     let devices: Vec<Device<'_>> = list.iter().filter(|device| wanted(&device.name())).collect();
     let names = devices.iter().map(Device::name).collect();
-    send.send(Answer::Listed(names)).ok()?;
+    send.send(Reply::Listed(names)).ok()?;
     for device in devices {
-        let facts = facts(library, &device, questions.trial).map_err(NoFacts::Failed);
-        send.send(Answer::Device(Surveyed { name: device.name(), facts })).ok()?;
+        let facts = facts(library, &device, options.trial).map_err(NoFacts::Failed);
+        send.send(Reply::Device(Surveyed { name: device.name(), facts })).ok()?;
     }
     None
 }
@@ -197,20 +197,20 @@ fn try_atomics(library: Library, context: &Context, facts: &Facts) -> Trial {
     }
 }
 
-fn collect(answers: &Receiver<Answer>, timeout: Duration) -> Survey {
-    let names = match answers.recv_timeout(timeout) {
-        Ok(Answer::Listed(names)) => names,
-        Ok(Answer::Ended(survey)) => return survey,
+fn collect(replies: &Receiver<Reply>, timeout: Duration) -> Survey {
+    let names = match replies.recv_timeout(timeout) {
+        Ok(Reply::Listed(names)) => names,
+        Ok(Reply::Ended(survey)) => return survey,
         // The list is sent first. A thread that has terminated sends nothing more.
-        Ok(Answer::Device(_)) | Err(_) => return Survey::Silent(timeout),
+        Ok(Reply::Device(_)) | Err(_) => return Survey::Silent(timeout),
     };
     let mut received = Vec::with_capacity(names.len());
     let mut hangs = false;
     for name in names {
         let answer =
-            if hangs { Err(RecvTimeoutError::Timeout) } else { answers.recv_timeout(timeout) };
+            if hangs { Err(RecvTimeoutError::Timeout) } else { replies.recv_timeout(timeout) };
         match answer {
-            Ok(Answer::Device(surveyed)) => received.push(surveyed),
+            Ok(Reply::Device(surveyed)) => received.push(surveyed),
             _ => {
                 // The devices after it are not queried.
                 hangs = true;
@@ -237,10 +237,10 @@ mod tests {
     /// The querying thread lives as long as `send`.
     #[test]
     fn a_hanging_device_and_the_devices_after_it_are_given_up() {
-        let (send, answers) = channel();
+        let (send, replies) = channel();
         let names = ["mlx5_0", "mlx5_1"].map(str::to_owned).to_vec();
-        send.send(Answer::Listed(names)).unwrap();
-        let survey = collect(&answers, MOMENT);
+        send.send(Reply::Listed(names)).unwrap();
+        let survey = collect(&replies, MOMENT);
         assert_eq!(silent(&survey), [("mlx5_0", true), ("mlx5_1", true)]);
         let findings = Doctor::new("/nowhere/at/all").examine(&survey);
         for name in ["mlx5_0", "mlx5_1"] {
@@ -257,19 +257,19 @@ mod tests {
 
     #[test]
     fn devices_before_a_hanging_one_are_reported() {
-        let (send, answers) = channel();
+        let (send, replies) = channel();
         let names = ["mlx5_0", "mlx5_1", "mlx5_2"].map(str::to_owned).to_vec();
-        send.send(Answer::Listed(names)).unwrap();
+        send.send(Reply::Listed(names)).unwrap();
         let failed = VerbFailed { verb: "ibv_open_device", errno: 13 };
         let received = Surveyed { name: "mlx5_0".to_owned(), facts: Err(NoFacts::Failed(failed)) };
-        send.send(Answer::Device(received)).unwrap();
-        let survey = collect(&answers, MOMENT);
+        send.send(Reply::Device(received)).unwrap();
+        let survey = collect(&replies, MOMENT);
         assert_eq!(silent(&survey), [("mlx5_0", false), ("mlx5_1", true), ("mlx5_2", true)]);
     }
 
     #[test]
     fn a_list_that_never_arrives_is_silent() {
-        let (_send, answers) = channel();
-        assert!(matches!(collect(&answers, MOMENT), Survey::Silent(MOMENT)));
+        let (_send, replies) = channel();
+        assert!(matches!(collect(&replies, MOMENT), Survey::Silent(MOMENT)));
     }
 }

@@ -1,6 +1,5 @@
-//! The notes in `firmware-notes`: all are in the index, every link resolves, and every command that
-//! they name exists in this repository. The test of `probeline` itself checks its options
-//! (`microbench/tests/doctor.rs`).
+//! The notes in `firmware-notes`: all are in the index, and every command that they name exists in
+//! this repository. `microbench/tests/documents.rs` checks options and links.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -43,12 +42,6 @@ fn index() -> String {
 fn code(text: &str) -> Vec<String> {
     let spans = text.split('`').skip(1).step_by(2);
     spans.map(|span| span.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
-}
-
-/// Returns the targets of the Markdown links.
-fn links(text: &str) -> Vec<&str> {
-    let behind = text.split("](").skip(1);
-    behind.filter_map(|rest| rest.split_once(')')).map(|(link, _)| link).collect()
 }
 
 /// The names of notes in the checks are strings.
@@ -101,22 +94,6 @@ fn notes_have_their_parts() {
         let ours = ["just ", "probeline ", "cargo "];
         let runs = code(measure).iter().any(|span| ours.iter().any(|word| span.contains(word)));
         assert!(runs, "{name} is not measured by a command of this repository");
-    }
-}
-
-#[test]
-fn links_within_the_repository_resolve() {
-    let folder = top().join(probeline_doctor::FOLDER);
-    let texts = notes().into_iter().chain([("README.md".to_owned(), index())]);
-    for (name, text) in texts {
-        for link in links(&text) {
-            let external = link.starts_with("https://");
-            assert!(external || folder.join(link).exists(), "{name} links to {link}");
-        }
-        let is_source = |span: &String| span.contains('/') && span.ends_with(".rs");
-        for path in code(&text).into_iter().filter(is_source) {
-            assert!(top().join(&path).exists(), "{name} names {path}");
-        }
     }
 }
 
@@ -183,7 +160,11 @@ fn every_command_of_just_and_cargo_exists() {
                         assert!(file || tests.join(test).exists(), "{name}: {span}");
                     }
                     if let Some(given) = value(&words, "--").filter(|_| command == "run") {
-                        let main = fs::read_to_string(folder.join("src/main.rs")).unwrap();
+                        let main = match value(&words, "--example") {
+                            Some(example) => format!("examples/{example}/main.rs"),
+                            None => "src/main.rs".to_owned(),
+                        };
+                        let main = fs::read_to_string(folder.join(main)).unwrap();
                         let known = main.to_lowercase().contains(given);
                         assert!(known, "{name}: {span}: no command {given}");
                     }

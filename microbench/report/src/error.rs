@@ -3,9 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use probeline_results::SCHEMA;
+use crate::results::SCHEMA;
 
-/// Why there is no report.
+/// The reason why no report was written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,13 +17,13 @@ pub enum Error {
     File {
         /// The file or folder.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         #[source]
         problem: Problem,
     },
 }
 
-/// What is wrong with a file, and what to do.
+/// The defect of a file, and what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
@@ -32,7 +32,7 @@ pub enum Problem {
     Read(#[source] io::Error),
     /// It is a folder, a FIFO or a device.
     #[error(
-        "is no file, but a folder, a pipe or a device, whose end may never come: write its content \
+        "is not a file, but a folder, a pipe or a device, whose end may never come: write its content \
          to a file, and give that"
     )]
     NotAFile,
@@ -52,7 +52,7 @@ pub enum Problem {
     #[error("is not JSON ({0}); give a file that a command wrote with --json")]
     NotJson(#[source] serde_json::Error),
     /// Its JSON is not a run of a command.
-    #[error("is JSON, but not of a run ({0}); give a file that a command wrote with --json")]
+    #[error("is not the JSON of a run ({0}); give a file that a command wrote with --json")]
     NotARun(#[source] serde_json::Error),
     /// A build with this other schema of the JSON wrote it.
     #[error(
@@ -63,17 +63,6 @@ pub enum Problem {
     /// The run of this command has no rows, or no findings of the doctor.
     #[error("is a run of {0} without results: run it again, or leave the file out")]
     NoRows(String),
-    /// No row of the run has a field that rows of its command have.
-    #[error(
-        "is a run of {command}, but no row has {field} in a form that can be shown: run it again \
-         with --json and this name, or leave the file out"
-    )]
-    NoField {
-        /// The command of the run.
-        command: String,
-        /// The name of the field: a text, or a number below the maximum of a plot.
-        field: &'static str,
-    },
     /// It cannot be written.
     #[error("cannot be written: {0}; name a file in an existing folder with write permission")]
     Write(#[source] io::Error),

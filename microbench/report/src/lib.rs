@@ -5,26 +5,30 @@
 //! transports and machines. It omits plots for which no run has data, and the page names them.
 #![forbid(unsafe_code)]
 
-mod chapter;
+// Lets code that `results::row!` generates refer to this crate by name, here too.
+extern crate self as probeline_report;
+
+mod axis;
+mod chapters;
+mod chart;
+mod draw;
 mod error;
 mod number;
 mod origin;
 mod page;
 mod plot;
+pub mod results;
 mod run;
-mod slug;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 pub use error::{Error, Problem};
 
-use probeline_results::printable;
-
-use chapter::Chapter;
-use plot::{Dashes, Plot};
+use chart::Chapter;
+use plot::Plot;
+use results::printable;
 use run::Run;
-use slug::Slugs;
 
 /// The default title of a page.
 pub const TITLE: &str = "Probeline report";
@@ -49,22 +53,21 @@ impl Report {
         if runs.is_empty() {
             return Err(Error::NoRuns);
         }
-        let mut chapters = chapter::all(&runs);
-        name_plots(&mut chapters);
+        let chapters = chapters::all(&runs);
         Ok(Self { runs, chapters })
     }
 
     /// Returns the page.
     pub fn html(&self, title: &str) -> String {
-        let page = page::page(title, &self.runs, &self.chapters, &self.dashes());
+        let page = page::page(title, &self.runs, &self.chapters, &self.lines());
         printable::lines(&page).into_owned()
     }
 
     /// Returns the name, without an extension, and the SVG of each plot.
     pub fn svgs(&self) -> Vec<(String, String)> {
-        let dashes = self.dashes();
+        let lines = self.lines();
         let svg = |plot: &Plot| {
-            let svg = plot::standalone(plot, &dashes);
+            let svg = draw::standalone(plot, &lines);
             // XML cannot represent most control characters (XML 1.0, 2.2).
             (plot.id.clone(), printable::lines(&svg).into_owned())
         };
@@ -75,9 +78,8 @@ impl Report {
         self.chapters.iter().flat_map(|chapter| &chapter.plots)
     }
 
-    /// Assigns dashes so that a line looks the same in all plots, on the page and in files.
-    fn dashes(&self) -> Dashes {
-        Dashes::of(self.plots())
+    fn lines(&self) -> Vec<String> {
+        draw::lines(self.plots())
     }
 
     /// Writes each plot into a file in `folder`, which it creates if necessary. Returns their
@@ -103,7 +105,7 @@ impl Report {
 }
 
 /// Returns the distinct values in the order of their first occurrence.
-fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+pub fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut all = Vec::new();
     for value in values {
         if !all.contains(&value) {
@@ -111,12 +113,4 @@ fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
         }
     }
     all
-}
-
-/// Replaces the `id`s of plots, which contain text from files, by distinct slugs.
-fn name_plots(chapters: &mut [Chapter]) {
-    let mut slugs = Slugs::default();
-    for plot in chapters.iter_mut().flat_map(|chapter| &mut chapter.plots) {
-        plot.id = slugs.take(&plot.id);
-    }
 }

@@ -4,14 +4,13 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-use probeline_results::SCHEMA;
+use crate::results::SCHEMA;
 use serde::Deserialize;
 use serde_json::error::Category;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Problem};
 use crate::number::{bytes, ranks_name};
-use crate::origin::transport;
 
 /// The maximum size of a file: a run of all cells of Fig. 2 with their histograms has some MiB.
 const MAX_BYTES: u64 = 64 << 20;
@@ -108,22 +107,11 @@ impl Run {
         if run.schema != u64::from(SCHEMA) {
             return Err(Problem::OtherSchema(run.schema));
         }
-        let known = NEEDED.iter().find(|(name, ..)| *name == run.command);
-        let empty = match &*run.command {
+        let is_empty = match &*run.command {
             "doctor" => run.doctor.is_none(),
-            _ => run.rows.is_empty() && (known.is_some() || run.more.is_empty()),
+            _ => run.rows.is_empty() && run.more.is_empty(),
         };
-        if empty {
-            return Err(Problem::NoRows(run.command));
-        }
-        let Some((_, texts, numbers)) = known else { return Ok(run) };
-        let in_no_row = |has: &dyn Fn(&Fields) -> bool| !run.rows.iter().any(has);
-        let text = texts.iter().find(|name| in_no_row(&|row| row.text(name).is_some()));
-        let number = || numbers.iter().find(|name| in_no_row(&|row| row.number(name).is_some()));
-        match text.or_else(number) {
-            Some(field) => Err(Problem::NoField { field, command: run.command }),
-            None => Ok(run),
-        }
+        if is_empty { Err(Problem::NoRows(run.command)) } else { Ok(run) }
     }
 
     /// Returns whether both are the same run: whether all values are equal, in any file.
@@ -132,22 +120,23 @@ impl Run {
         *self == other
     }
 
-    /// Returns the transport that was measured, or the simulated one.
-    pub(crate) fn transport(&self) -> Option<String> {
+    /// Returns the transport that was measured, or the simulated network.
+    fn transport(&self) -> Option<String> {
         if let Some(profile) = self.parameters.text("profile") {
             return Some(format!("model {profile}"));
         }
         self.parameters.text("transport").map(str::to_owned)
     }
 
-    pub(crate) fn ranks(&self) -> Option<u64> {
-        self.parameters.count("ranks")
+    /// Returns the name of the transport, the same on the whole page.
+    pub(crate) fn origin(&self) -> String {
+        self.transport().unwrap_or_else(|| self.command.clone())
     }
 
     /// Returns the command, the transport, the ranks and the size of the table.
     pub(crate) fn subject(&self) -> String {
-        let over = self.transport().map(|_| format!(" over {}", transport(self)));
-        let ranks = self.ranks().map(|ranks| format!(", {}", ranks_name(ranks)));
+        let over = self.transport().map(|_| format!(" over {}", self.origin()));
+        let ranks = self.parameters.count("ranks").map(|ranks| format!(", {}", ranks_name(ranks)));
         let table = self.parameters.count("table_bytes");
         let table = table.map(|table| format!(", {}", bytes(table)));
         [Some(self.command.clone()), over, ranks, table].into_iter().flatten().collect()
@@ -158,23 +147,6 @@ impl Run {
         row.chunk_buckets().or_else(|| self.parameters.chunk_buckets())
     }
 }
-
-/// The texts and the numbers that the page needs of each command's rows; `doctor` has findings and
-/// no rows.
-const NEEDED: [(&str, &[&str], &[&str]); 12] = [
-    ("bench-latency", &["operation"], &["mean_ns"]),
-    ("bench-throughput", &["workload"], &["ranks", "median_ops_per_s"]),
-    ("bench-map", &["mode", "workload"], &["median_ops_per_s"]),
-    ("roundtrips", &[], &["chunk_buckets", "load_factor", "effective_roundtrips"]),
-    ("explore", &["model"], &["ranks", "states_per_s"]),
-    ("limits", &["limit"], &["median_ops_per_s"]),
-    ("compare", &["measured", "column"], &["median"]),
-    ("simulate", &[], &["machines", "mean_latency_ns"]),
-    ("tune", &["candidate"], &["ops_per_s"]),
-    ("surrogate", &[], &["seconds"]),
-    ("topology", &[], &["rank"]),
-    ("doctor", &[], &[]),
-];
 
 fn content(path: &Path) -> Result<Vec<u8>, Problem> {
     // Opening a FIFO would block until it has a writer, and a device may have no end.

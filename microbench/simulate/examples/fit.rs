@@ -23,7 +23,7 @@ use std::env;
 
 use probeline_profile::paper::{self, Workload};
 use probeline_profile::{Given, Kind, Profile, Shape};
-use probeline_simulate::{LatencyPlan, MOST_AT_ONCE, ThroughputPlan, each, latency, throughput};
+use probeline_simulate::{LatencyPlan, MAX_AT_ONCE, ThroughputPlan, latency, run_all, throughput};
 
 type Result<T> = core::result::Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -85,7 +85,7 @@ fn print_all(profile: &Profile) -> Result<()> {
 /// Returns ln(model / paper) at each C and load factor.
 fn latencies(profile: &Profile, machines: u32) -> Result<Vec<f64>> {
     let shape = Shape { machines, ranks_per_machine: 2 / machines };
-    let rows = each(&CHUNKS, MOST_AT_ONCE, |&chunk| {
+    let rows = run_all(&CHUNKS, MAX_AT_ONCE, |&chunk| {
         let mut plan = LatencyPlan::paper(profile, shape, chunk)?;
         // With this size the roundtrips of different seeds are within 1 %.
         plan.setup.table.buckets_per_owner = 1 << 21;
@@ -110,7 +110,7 @@ fn throughputs(profile: &Profile) -> Result<Vec<f64>> {
     figures.retain(|figure| {
         figure.workload == Workload::Mixed && figure.machines <= 48 && figure.runs > 1
     });
-    each(&figures, MOST_AT_ONCE, |figure| {
+    run_all(&figures, MAX_AT_ONCE, |figure| {
         let shape =
             Shape { machines: figure.machines, ranks_per_machine: figure.ranks_per_machine };
         let mut plan = ThroughputPlan::paper(profile, shape, Workload::Mixed)?;
@@ -219,13 +219,13 @@ fn solve(slopes: &[Vec<f64>], residuals: &[f64], weights: &[f64]) -> Vec<f64> {
 fn print_residuals(what: &str, residuals: &[f64]) {
     let n = residuals.len().max(1) as f64;
     let percent = |log: f64| (log.exp() - 1.0) * 100.0;
-    let least = residuals.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = residuals.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let min = residuals.iter().copied().fold(f64::INFINITY, f64::min);
+    let max = residuals.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let square = (residuals.iter().map(|r| r * r).sum::<f64>() / n).sqrt();
     println!(
         "  {what}: {n} figures, model / paper {:+.1} % to {:+.1} %, root mean square {:.1} %",
-        percent(least),
-        percent(most),
+        percent(min),
+        percent(max),
         square * 100.0
     );
 }

@@ -3,12 +3,11 @@
 //! The least work depends on where the keys are, and not on the operations that a run posted: the
 //! throughput divided by the bound shows what a run wastes.
 
-use probeline_sim::Kind;
+use probeline_sim::{Kind, Slowdown, WORD_GROUPS};
 use probeline_table::{OneRoundtrip, ReadAhead};
 use probeline_transport::Owner;
 
 use crate::Setup;
-use crate::limit::{Limit, Load};
 
 /// The highest throughput of all ranks, and the resource that sets it.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,21 +32,20 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Returns the number of chunks of this C that it examines.
-    fn chunks(&self, buckets: u32) -> f64 {
-        (self.passed / u64::from(buckets.max(1)) + 1) as f64
+    /// Returns the number of chunks that it examines.
+    fn chunks(&self, setup: &Setup) -> f64 {
+        (self.passed / u64::from(setup.table.chunk_buckets.max(1)) + 1) as f64
     }
 
     fn trip_ns(&self, setup: &Setup, kind: Kind, words: u32) -> f64 {
         setup.model.busy_roundtrip_ns(kind, words, self.from, self.home, setup.ranks())
     }
 
-    /// Returns the time from its start to its completion with this C, without queueing behind other
-    /// operations.
-    fn least_ns(&self, setup: &Setup, buckets: u32, by_cpu: bool) -> f64 {
+    /// Returns the time from its start to its completion, without queueing behind other operations.
+    fn least_ns(&self, setup: &Setup, by_cpu: bool) -> f64 {
         let Setup { model, table, .. } = setup;
-        let chunks = self.chunks(buckets);
-        let read_ns = self.trip_ns(setup, Kind::Read, buckets);
+        let chunks = self.chunks(setup);
+        let read_ns = self.trip_ns(setup, Kind::Read, table.chunk_buckets);
         let claim_ns =
             if self.inserts { self.trip_ns(setup, Kind::CompareAndSwap, 1) } else { 0.0 };
         // The CPU executes its accesses one after the other.
@@ -76,55 +74,36 @@ impl Task {
 
 /// The least work of operations, as sums.
 ///
-/// An operation needs the READs and words of the chunks up to its key, with any C that it may
-/// choose, and a compare-and-swap if it inserts. A chunk that straddles two owners counts as one
-/// READ. Lost claims are not counted.
+/// An operation needs the READs and words of the chunks up to its key, and a compare-and-swap if it
+/// inserts. A chunk that straddles two owners counts as one READ. Lost claims are not counted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Work {
     operations: f64,
+    /// READs by a NIC.
+    reads: f64,
     /// Compare-and-swaps by a NIC.
     claims: f64,
     /// Accesses of the rank's CPU to words of its machine.
     own_ns: f64,
-    /// What depends on C, for each C.
-    choices: Vec<Choice>,
-}
-
-/// The work of the operations with one C.
-#[derive(Clone, Copy, Debug, Default)]
-struct Choice {
-    /// READs by a NIC, and their words.
-    reads: f64,
-    words: f64,
-    /// From the start of each operation to its completion, without queueing.
+    /// Time from the start of each operation to its completion, without queueing.
     trips_ns: f64,
 }
-
-/// Steps of the search for the best mix of two C; each leaves two thirds of the interval.
-const SEARCH_STEPS: u32 = 24;
 
 impl Work {
     /// Adds an operation. A find counts as `weight` of one, because the cache answers the rest.
     pub(crate) fn add(&mut self, setup: &Setup, task: &Task, weight: f64) {
         let weight = if task.inserts { 1.0 } else { weight };
         let claims = f64::from(u8::from(task.inserts));
-        let [least, most] = setup.chunk_buckets();
         let by_cpu = setup.model.is_by_cpu(task.from, task.home);
         self.operations += 1.0;
+        self.trips_ns += task.least_ns(setup, by_cpu) * weight;
         if by_cpu {
-            let chunk_ns = task.trip_ns(setup, Kind::Read, least);
+            let chunk_ns = task.trip_ns(setup, Kind::Read, setup.table.chunk_buckets);
             let claim_ns = task.trip_ns(setup, Kind::CompareAndSwap, 1) * claims;
-            self.own_ns += (task.chunks(most) * chunk_ns + claim_ns) * weight;
+            self.own_ns += (task.chunks(setup) * chunk_ns + claim_ns) * weight;
         } else {
             self.claims += claims;
-        }
-        let all = (least..=most).step_by(least.max(1) as usize);
-        self.choices.resize(all.clone().count(), Choice::default());
-        for (choice, buckets) in self.choices.iter_mut().zip(all) {
-            let reads = if by_cpu { 0.0 } else { task.chunks(buckets) * weight };
-            choice.reads += reads;
-            choice.words += reads * f64::from(buckets);
-            choice.trips_ns += task.least_ns(setup, buckets, by_cpu) * weight;
+            self.reads += task.chunks(setup) * weight;
         }
     }
 
@@ -132,65 +111,81 @@ impl Work {
     pub(crate) fn bound(&self, setup: &Setup) -> Option<Bound> {
         let ranks = f64::from(setup.ranks());
         let in_flight = f64::from(setup.in_flight);
-        let trips_ns = self.choices.iter().map(|choice| choice.trips_ns);
-        let trips_ns = trips_ns.fold(f64::INFINITY, f64::min);
         let of_all = |each_ns: f64| ranks * 1e9 * self.operations / each_ns;
-        let shared = self
-            .least_used(setup)
-            .map(|limit| (limit.name, f64::from(setup.shape.machines) / limit.used));
+        let machines = f64::from(setup.shape.machines);
+        let shared = used(setup, self.load(setup));
+        let shared = shared.map(|(name, used)| (name, machines / used));
         let of_ranks = [
             ("own accesses of the CPU".to_owned(), of_all(self.own_ns)),
-            (roundtrips(setup.in_flight).to_owned(), of_all(trips_ns) * in_flight),
+            (roundtrips(setup.in_flight).to_owned(), of_all(self.trips_ns) * in_flight),
         ];
-        let all = shared.into_iter().chain(of_ranks);
-        let finite = all.filter(|(_, ops_per_s)| ops_per_s.is_finite());
-        let lowest = finite.min_by(|(_, one), (_, other)| one.total_cmp(other));
+        let all = shared.chain(of_ranks).filter(|(_, ops_per_s)| ops_per_s.is_finite());
+        let lowest = all.min_by(|(_, one), (_, other)| one.total_cmp(other));
         lowest.map(|(name, ops_per_s)| Bound { name, ops_per_s })
     }
 
-    /// Returns the most used limit with the mix of C that uses it least, if each machine completes
-    /// one operation per second. READs are fewest with a large C and words with a small one; of any
-    /// two such sums, the best mix has two C.
-    fn least_used(&self, setup: &Setup) -> Option<Limit> {
-        let pairs = self
-            .choices
-            .iter()
-            .enumerate()
-            .flat_map(|(at, one)| self.choices.iter().skip(at).map(move |other| (one, other)));
-        let limits = pairs.filter_map(|(one, other)| self.balanced(setup, one, other));
-        limits.min_by(|one, other| one.used.total_cmp(&other.used))
-    }
-
-    /// Returns the most used limit with the best mix of these two. Each utilization is linear in the
-    /// share of `other`, so the highest one is convex.
-    fn balanced(&self, setup: &Setup, one: &Choice, other: &Choice) -> Option<Limit> {
-        let limit = |share| Limit::most_used(&setup.model, &self.load(setup, one, other, share));
-        let used = |share| limit(share).map_or(0.0, |limit| limit.used);
-        let (mut low, mut high) = (0.0, 1.0);
-        for _ in 0..SEARCH_STEPS {
-            let third = (high - low) / 3.0;
-            if used(low + third) <= used(high - third) {
-                high -= third;
-            } else {
-                low += third;
-            }
-        }
-        limit(f64::midpoint(low, high))
-    }
-
-    /// Returns the load of a machine whose ranks complete one operation per second together, `share`
-    /// of them with the C of `other`. The number of operations outstanding is a choice of the ranks,
-    /// so a NIC has its full rate.
-    fn load(&self, setup: &Setup, one: &Choice, other: &Choice, share: f64) -> Load {
+    /// Returns the load of a machine whose ranks complete one operation per second together.
+    fn load(&self, setup: &Setup) -> Load {
         let each = |sum: f64| sum / self.operations.max(1.0);
-        let mix = |one: f64, other: f64| each(one * (1.0 - share) + other * share);
-        Load {
-            reads_per_s: mix(one.reads, other.reads),
-            atomics_per_s: each(self.claims),
-            words_per_s: mix(one.words, other.words) + each(self.claims),
-            ..Load::none(setup.shape)
-        }
+        let (reads, atomics) = (each(self.reads), each(self.claims));
+        Load { reads, atomics, read_words: reads * f64::from(setup.table.chunk_buckets) }
     }
+}
+
+/// The READs and atomics that the NIC of a machine sends per second, of which it answers as many, and
+/// the words of the READs.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    reads: f64,
+    atomics: f64,
+    read_words: f64,
+}
+
+/// Bytes that an atomic sends, and bytes of its response.
+const ATOMIC_BYTES: f64 = 16.0;
+const WORD_BYTES: f64 = probeline_transport::WORD_BYTES as f64;
+
+/// Returns the utilization of each resource that the model limits. The number of operations
+/// outstanding is a choice of the ranks, so it does not slow a NIC down.
+fn used(setup: &Setup, load: Load) -> impl Iterator<Item = (String, f64)> {
+    let Setup { model, shape, .. } = setup;
+    let share = |rate: f64, limit: u64| (limit > 0).then(|| rate / limit as f64);
+    let ranks = f64::from(shape.ranks_per_machine).max(1.0);
+    // Queue pairs of the machine's ranks, one for each owner on another machine and rank.
+    let connections = ranks * ranks * f64::from(shape.machines.saturating_sub(1));
+    let Slowdown { knee, halved_by } = model.nic.connections;
+    let excess = (connections - f64::from(knee)).max(0.0);
+    let slower = if halved_by == 0 { 1.0 } else { 1.0 + excess / f64::from(halved_by) };
+    let of_nic = |rate: f64, limits: [u64; 2]| {
+        let used = limits.into_iter().filter_map(|limit| share(rate * slower, limit));
+        used.reduce(f64::max)
+    };
+    let named = move |rate: &str| match slower > 1.0 {
+        true => format!("{rate} beyond {knee} connections"),
+        false => rate.to_owned(),
+    };
+    // Data of READs arrives in one direction of the link while as much leaves in the other.
+    let operations = load.reads + load.atomics;
+    let bytes = 2.0 * f64::from(model.nic.header_bytes) * operations
+        + WORD_BYTES * load.read_words
+        + (ATOMIC_BYTES + WORD_BYTES) * load.atomics;
+    let cpu_ns = (model.post_ns + model.completion_ns) as f64;
+    // Homes are uniformly distributed, and so is the contention for words.
+    let of_word_ns = model.atomic_word_ns as f64 / WORD_GROUPS as f64;
+    let (sends, answers, rank) = (model.nic.initiator, model.nic.target, model.initiator);
+    let all = [
+        (named("NIC READ rate"), of_nic(load.reads, [sends.reads_per_s, answers.reads_per_s])),
+        (
+            named("NIC atomics rate"),
+            of_nic(load.atomics, [sends.atomics_per_s, answers.atomics_per_s]),
+        ),
+        ("bandwidth".to_owned(), share(bytes, model.nic.bytes_per_s)),
+        ("READ rate of a rank".to_owned(), share(load.reads / ranks, rank.reads_per_s)),
+        ("atomics rate of a rank".to_owned(), share(load.atomics / ranks, rank.atomics_per_s)),
+        ("atomics rate of a word".to_owned(), Some(load.atomics / ranks * of_word_ns / 1e9)),
+        ("CPU of posts and completions".to_owned(), Some(operations / ranks * cpu_ns / 1e9)),
+    ];
+    all.into_iter().filter_map(|(name, used)| Some((name, used?))).filter(|(_, used)| *used > 0.0)
 }
 
 fn roundtrips(in_flight: u32) -> &'static str {
@@ -210,10 +205,11 @@ mod tests {
 
     const FAR: Task = Task { from: Owner(0), home: Owner(1), passed: 0, inserts: true };
 
-    /// How the table of a setup is used.
+    /// The use of a setup's table.
     type How = (u32, OneRoundtrip, ReadAhead);
 
-    /// Two machines of one rank, with roundtrips of 1 us and these rates of READs and atomics.
+    /// Returns two machines of one rank, with roundtrips of 1 us and these rates of READs and
+    /// atomics.
     fn setup(how: How, reads_per_s: u64, atomics_per_s: u64) -> Setup {
         let nic = Nic {
             target: Rates { reads_per_s, atomics_per_s, ..Rates::default() },
@@ -227,7 +223,6 @@ mod tests {
             table,
             in_flight,
             cache_entries: 0,
-            adapts: true,
             seed: 1,
         }
     }
@@ -265,35 +260,26 @@ mod tests {
 
     #[test]
     fn reads_words_and_roundtrips_depend_on_c() {
-        let work = |setup: &Setup| {
-            let mut work = Work::default();
-            work.add(setup, &FIFTH, 1.0);
-            let of = |choice: &Choice| [choice.reads, choice.words, choice.trips_ns];
-            work.choices.iter().map(of).collect::<Vec<_>>()
-        };
-        let one = |ahead| work(&setup((1, OneRoundtrip::Off, ahead), 0, 0));
-        let alone = [[5.0, 40.0, 5e3], [3.0, 48.0, 3e3], [2.0, 48.0, 2e3], [2.0, 64.0, 2e3]];
-        assert_eq!(one(ReadAhead::Never), alone);
-        let trips_ns = one(ReadAhead::Likely).iter().map(|[_, _, ns]| *ns).collect::<Vec<_>>();
-        assert_eq!(trips_ns, [3e3, 2e3, 1e3, 1e3]);
-        let paper = (1, OneRoundtrip::Off, ReadAhead::Always);
-        let paper = Setup { adapts: false, ..setup(paper, 0, 0) };
-        assert_eq!(work(&paper), [[2.0, 64.0, 1e3]]);
-    }
-
-    /// By READs alone C = 24 and C = 32 are best, by words C = 8.
-    #[test]
-    fn the_bound_has_the_best_mix_of_c() {
-        let of = |reads_per_s, words_per_s: u64| {
-            let mut setup = setup(MANY, reads_per_s, 0);
-            setup.model.nic.bytes_per_s = 8 * words_per_s;
+        let of = |how, chunk_buckets| {
+            let mut setup = setup(how, 2_000, 0);
+            setup.table.chunk_buckets = chunk_buckets;
+            setup.model.nic.bytes_per_s = 8 * 128_000;
             bound(&setup, &[(FIFTH, 1.0)])
         };
-        assert_eq!(of(2_000, 1_000_000), some("NIC READ rate", 2_000.0));
-        assert_eq!(of(1_000_000, 40_000), some("bandwidth", 2_000.0));
-        // C = 24 for three in four and C = 8 for the others: 2.75 READs and 46 words.
-        let (_, mixed) = of(2_750, 46_000).unwrap();
-        assert!((1_999.0..2_001.0).contains(&mixed), "{mixed}");
+        // Five READs, of 40 words; or two, of 64.
+        assert_eq!(of(MANY, 8), some("NIC READ rate", 2.0 * 2_000.0 / 5.0));
+        assert_eq!(of(MANY, 32), some("NIC READ rate", 2_000.0));
+        assert_eq!(of(MANY, 128), some("bandwidth", 2_000.0));
+        let trips_ns = |ahead, chunk_buckets| {
+            let mut setup = setup((1, OneRoundtrip::Off, ahead), 0, 0);
+            setup.table.chunk_buckets = chunk_buckets;
+            let mut work = Work::default();
+            work.add(&setup, &FIFTH, 1.0);
+            work.trips_ns
+        };
+        let all = |ahead| [8, 16, 32].map(|chunk_buckets| trips_ns(ahead, chunk_buckets));
+        assert_eq!(all(ReadAhead::Never), [5e3, 3e3, 2e3]);
+        assert_eq!(all(ReadAhead::Likely), [3e3, 2e3, 1e3]);
     }
 
     #[test]

@@ -6,10 +6,7 @@ use std::collections::VecDeque;
 
 use probeline_profile::{Profile, ProfileError, Shape};
 use probeline_sim::{Cluster, Engine, Model, Rng};
-use probeline_table::{
-    Bucket, CacheEntry, Config, Finished, Layout, OneRoundtrip, Operation, Position, Probing,
-    ReadAhead, Table,
-};
+use probeline_table::{Bucket, CacheEntry, Config, Finished, Layout, Operation, Position, Table};
 use probeline_transport::{Owner, Transport};
 
 use crate::Error;
@@ -25,10 +22,7 @@ const BEHIND: u32 = 2;
 /// Maximum one-sided operations of each: the READs of two chunks, each split in two, and a claim.
 const DEPTH: u32 = 5;
 /// Maximum depth of an engine; operations that find it full are posted later.
-const MOST_DEPTH: u32 = 1 << 16;
-/// The smallest adaptive C, a cache line, and the largest.
-pub(crate) const LEAST_CHUNK_BUCKETS: u32 = 8;
-const MOST_CHUNK_BUCKETS: u32 = 512;
+const MAX_DEPTH: u32 = 1 << 16;
 
 /// The cluster and the table on it.
 #[derive(Clone, Copy, Debug)]
@@ -37,15 +31,12 @@ pub struct Setup {
     pub model: Model,
     /// The machines and their ranks.
     pub shape: Shape,
-    /// The table.
+    /// The configuration of the table.
     pub table: Config,
     /// Operations in flight of a rank; 1 selects blocking calls.
     pub in_flight: u32,
     /// Entries of a rank's cache; 0 for no cache.
     pub cache_entries: u32,
-    /// Whether each operation chooses C, at most the table's, and the model determines what is read
-    /// ahead and claimed early: see [`under_load`](Self::under_load).
-    pub adapts: bool,
     /// The seed of the keys and of the simulator.
     pub seed: u64,
 }
@@ -61,32 +52,13 @@ impl Setup {
     ) -> Result<Self, ProfileError> {
         let model = profile.paper_model(shape)?;
         let table = Config { chunk_buckets, max_chunks: 64, ..Config::paper(buckets_per_owner) };
-        let (in_flight, cache_entries, adapts, seed) = (1, 0, false, 1);
-        Ok(Self { model, shape, table, in_flight, cache_entries, adapts, seed })
-    }
-
-    /// Returns this setup beyond the paper's algorithm: with many operations in flight, a cache,
-    /// chunks that start on lines, and a C, read-ahead and early claims that follow from the model.
-    #[must_use]
-    pub fn beyond(self, in_flight: u32, cache_entries: u32) -> Self {
-        let (read_ahead, one_roundtrip) = (ReadAhead::Likely, OneRoundtrip::Auto);
-        let table = Config { probing: Probing::Lines, read_ahead, one_roundtrip, ..self.table };
-        Self { table, in_flight, cache_entries, adapts: true, ..self }
+        Ok(Self { model, shape, table, in_flight: 1, cache_entries: 0, seed: 1 })
     }
 
     /// Returns the number of ranks.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         self.shape.machines.saturating_mul(self.shape.ranks_per_machine)
-    }
-
-    /// Returns the smallest and the largest C of operations.
-    pub(crate) fn chunk_buckets(&self) -> [u32; 2] {
-        let most = self.table.chunk_buckets;
-        match self.adapts {
-            true => [LEAST_CHUNK_BUCKETS, MOST_CHUNK_BUCKETS].map(|buckets| buckets.min(most)),
-            false => [most, most],
-        }
     }
 
     /// Returns the number of operations for which there is storage.
@@ -100,7 +72,7 @@ impl Setup {
             window_words: self.table.words(),
             slots: Config::slots(self.operations()),
             slot_words: self.table.chunk_buckets,
-            depth: (self.operations() * DEPTH).min(MOST_DEPTH),
+            depth: (self.operations() * DEPTH).min(MAX_DEPTH),
             seed: self.seed,
             model: self.model,
             ..probeline_sim::Config::default()
@@ -121,7 +93,6 @@ impl Setup {
 
 /// All ranks, and the keys that fill their table.
 pub(crate) struct Ranks {
-    pub(crate) cluster: Cluster,
     pub(crate) ranks: Vec<Rank>,
     pub(crate) layout: Layout,
     seed: u64,
@@ -145,7 +116,7 @@ impl Ranks {
         }
         let ranks: Vec<Rank> = ranks.into();
         let layout = *ranks.first().ok_or(Error::Full { buckets: 0, held: 0 })?.layout();
-        Ok(Self { cluster, ranks, layout, seed: setup.seed, filled: 0 })
+        Ok(Self { ranks, layout, seed: setup.seed, filled: 0 })
     }
 
     /// Returns the number of keys that fill the table.

@@ -23,7 +23,7 @@ pub enum Error {
     Outcome {
         /// The key of the operation.
         key: u64,
-        /// The outcome.
+        /// The outcome that it reported.
         outcome: Outcome,
     },
     /// An operation of a throughput probed M chunks and found no empty bucket.
@@ -33,9 +33,9 @@ pub enum Error {
         f64::from(*.load_percent) / 100.0
     )]
     NoRoom {
-        /// M.
+        /// M: the most chunks that an operation probes.
         max_chunks: u32,
-        /// C.
+        /// C: the buckets of a chunk.
         chunk_buckets: u32,
         /// The load factor of the table at the start, in percent.
         load_percent: u32,

@@ -60,7 +60,7 @@ pub struct LatencyRow {
 /// The load factor's step between measurements, in percentage points (paper, section 4.1).
 const STEP: u32 = 2;
 /// The maximum owners to which inserts go in turn.
-const MOST_PARTS: u32 = 8;
+const MAX_PARTS: u32 = 8;
 
 /// Runs the experiment. Returns a row for each load factor.
 ///
@@ -89,7 +89,7 @@ struct Experiment<'p> {
 
 impl<'p> Experiment<'p> {
     fn open(plan: &'p LatencyPlan) -> Result<Self, Error> {
-        let ranks = Ranks::open(&plan.setup.alone(), 0)?;
+        let ranks = Ranks::open(&plan.setup, 0)?;
         Ok(Self { plan, ranks, keys: Keys::new(plan.setup.seed, 0, 0), held: 0, turn: 0 })
     }
 
@@ -151,7 +151,7 @@ impl<'p> Experiment<'p> {
     /// owners, returns any new key, because the share of the rank's own window is small.
     fn next_key(&mut self) -> u64 {
         let owners = self.ranks.layout.owners().max(1);
-        if owners > MOST_PARTS {
+        if owners > MAX_PARTS {
             return self.keys.new_one();
         }
         self.turn = (self.turn + 1) % owners;

@@ -6,22 +6,19 @@
 //! threads, and the same seed gives the same figures.
 #![forbid(unsafe_code)]
 
-mod adapt;
 mod bound;
 mod cluster;
-mod each;
 mod error;
 mod keys;
 mod latency;
-mod limit;
+mod parallel;
 mod throughput;
 
 pub use bound::Bound;
 pub use cluster::Setup;
-pub use each::{MOST_AT_ONCE, each};
 pub use error::Error;
 pub use latency::{LatencyPlan, LatencyRow, latency};
-pub use limit::{Limit, Load};
+pub use parallel::{MAX_AT_ONCE, run_all};
 pub use throughput::{ThroughputPlan, ThroughputRow, throughput};
 
 /// Receives the completed share of an experiment, from 0 to 1; called often.

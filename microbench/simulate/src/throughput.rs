@@ -11,7 +11,6 @@ use probeline_transport::Owner;
 use crate::bound::{Bound, Task, Work};
 use crate::cluster::{Rank, Ranks, Setup};
 use crate::keys::Keys;
-use crate::limit::{Limit, Load, Snapshot};
 use crate::{Error, Progress};
 
 /// The experiment: all ranks at once.
@@ -81,14 +80,6 @@ pub struct ThroughputRow {
     pub outgoing_roundtrips: f64,
     /// The mean number of chunk READs that an operation waits for.
     pub effective_roundtrips: f64,
-    /// The mean number of buckets that a READ transfers; a chunk that two owners hold needs one
-    /// READ of each. `None` if no READ used a NIC, for example if the CPU accesses all words
-    /// itself.
-    pub mean_chunk_buckets: Option<f64>,
-    /// The load of each machine's NIC after all ranks have completed their warm-up.
-    pub load: Load,
-    /// The limit with the highest utilization; `None` if the model limits nothing in the load.
-    pub limit: Option<Limit>,
     /// The highest throughput that the model allows for the least work of these operations; `None`
     /// if the model limits nothing.
     pub bound: Option<Bound>,
@@ -108,7 +99,7 @@ const WARM: u32 = 32;
 const SPREAD_NS: u64 = 8_000;
 const NS_PER_US: u64 = 1_000;
 /// The maximum operations of all ranks whose least work is computed.
-const MOST_EXAMINED: u32 = 1 << 18;
+const MAX_EXAMINED: u32 = 1 << 18;
 /// Steps between two calls of `progress`.
 const STEPS_PER_CALL: u64 = 1 << 14;
 
@@ -117,26 +108,24 @@ const STEPS_PER_CALL: u64 = 1 << 14;
 /// # Errors
 /// [`Error`], for example if an operation finds no room within M chunks.
 pub fn throughput(plan: &ThroughputPlan, progress: Progress<'_>) -> Result<ThroughputRow, Error> {
-    let setup = plan.setup.under_load();
-    let mut ranks = Ranks::open(&setup, SPREAD_NS)?;
+    let mut ranks = Ranks::open(&plan.setup, SPREAD_NS)?;
     ranks.fill(ranks.layout.buckets() * u64::from(plan.load_percent) / 100)?;
     let mut workers: Vec<Worker> = (0..)
         .zip(&ranks.ranks)
         .map(|(rank, table)| Worker::new(plan, rank, ranks.filled(), table))
         .collect();
-    let warm = run(plan, &mut ranks, &mut workers, progress)?;
-    Ok(row(plan, &setup, &ranks, &workers, &warm))
+    run(plan, &mut ranks, &mut workers, progress)?;
+    Ok(row(plan, &ranks, &workers))
 }
 
 /// Steps the rank that is due first until each has completed its measured operations. Ranks that
-/// have continue, so that the last ranks do not have the network for themselves. Returns the
-/// counters at the end of the warm-up.
+/// have continue, so that the last ranks do not have the network for themselves.
 fn run(
     plan: &ThroughputPlan,
     ranks: &mut Ranks,
     workers: &mut [Worker],
     progress: Progress<'_>,
-) -> Result<Snapshot, Error> {
+) -> Result<(), Error> {
     let mut due = BinaryHeap::with_capacity(workers.len());
     for (at, (worker, table)) in workers.iter_mut().zip(&mut ranks.ranks).enumerate() {
         worker.begin(table)?;
@@ -144,20 +133,13 @@ fn run(
     }
     let all = (u64::from(plan.operations) + u64::from(plan.warm())) * workers.len() as u64;
     let (mut unfinished, mut ended, mut steps) = (workers.len(), 0, 0);
-    let (mut cold, mut warm) = (workers.len(), Snapshot::default());
     while unfinished > 0
         && let Some(Reverse((_, at))) = due.pop()
         && let (Some(worker), Some(table)) = (workers.get_mut(at), ranks.ranks.get_mut(at))
     {
-        let (was_warm, was_done) = (worker.is_warm(), worker.is_done());
+        let was_done = worker.is_done();
         ended += worker.step(plan, table)?;
         unfinished -= usize::from(worker.is_done() && !was_done);
-        if worker.is_warm() && !was_warm {
-            cold -= 1;
-            if cold == 0 {
-                warm = Snapshot::of(&ranks.cluster);
-            }
-        }
         due.push(Reverse((table.transport().next_poll_ns(), at)));
         steps += 1;
         if steps % STEPS_PER_CALL == 0 {
@@ -165,7 +147,7 @@ fn run(
         }
     }
     progress(1.0);
-    Ok(warm)
+    Ok(())
 }
 
 /// The operations of one rank.
@@ -294,13 +276,7 @@ impl Worker {
     }
 }
 
-fn row(
-    plan: &ThroughputPlan,
-    setup: &Setup,
-    ranks: &Ranks,
-    workers: &[Worker],
-    warm: &Snapshot,
-) -> ThroughputRow {
+fn row(plan: &ThroughputPlan, ranks: &Ranks, workers: &[Worker]) -> ThroughputRow {
     let counted: f64 = workers.iter().map(Worker::counted).sum();
     let sum = |of: fn(&Worker) -> u64| workers.iter().map(of).sum::<u64>() as f64;
     let cut = plan.setup.in_flight == 1 && workers.iter().all(|worker| worker.sum_us > 0);
@@ -308,10 +284,6 @@ fn row(
     let totals = ranks.ranks.iter().map(|rank| rank.stats().total());
     let stats = totals.fold(OutcomeStats::default(), |sum, total| sum.plus(&total));
     let each = |sum: u64| sum as f64 / stats.operations.max(1) as f64;
-    let end = Snapshot::of(&ranks.cluster);
-    // With very few measured operations all complete at once; the load then counts from the start.
-    let start = if warm.at_ns < end.at_ns { *warm } else { Snapshot::default() };
-    let load = Load::between(plan.setup.shape, &start, &end);
     ThroughputRow {
         shape: plan.setup.shape,
         workload: plan.workload,
@@ -322,20 +294,18 @@ fn row(
         mean_ns: sum(|worker| worker.sum_ns) / counted.max(1.0),
         outgoing_roundtrips: each(stats.outgoing_roundtrips),
         effective_roundtrips: each(stats.effective_roundtrips),
-        mean_chunk_buckets: Some(load.words_per_read).filter(|&words| words > 0.0),
-        load,
-        limit: Limit::nearest(&plan.setup.model, &load),
-        bound: work(plan, setup, ranks, sum(|worker| worker.hits[1]) / counted.max(1.0))
-            .bound(setup),
+        bound: work(plan, ranks, sum(|worker| worker.hits[1]) / counted.max(1.0))
+            .bound(&plan.setup),
     }
 }
 
 /// Computes the least work of the measured operations, or of the first ones of each rank if there
 /// are many, given the share of operations that the cache answered.
-fn work(plan: &ThroughputPlan, setup: &Setup, ranks: &Ranks, cache_hits: f64) -> Work {
+fn work(plan: &ThroughputPlan, ranks: &Ranks, cache_hits: f64) -> Work {
+    let setup = &plan.setup;
     let finds = 1.0 - f64::from(plan.workload.inserts_percent()) / 100.0;
     let missed = (1.0 - cache_hits / finds.max(f64::EPSILON)).max(0.0);
-    let examined = (MOST_EXAMINED / setup.ranks().max(1)).clamp(1, plan.operations);
+    let examined = (MAX_EXAMINED / setup.ranks().max(1)).clamp(1, plan.operations);
     let mut work = Work::default();
     for rank in 0..setup.ranks() {
         // The same keys as the worker's.

@@ -10,7 +10,7 @@ fn a_cluster_uses_the_predicted_memory() {
     let das5 = Profile::built_in("das5-fdr").unwrap();
     let shape = Shape { machines: 8, ranks_per_machine: 8 };
     let mut plan = ThroughputPlan::paper(&das5, shape, Workload::Mixed).unwrap();
-    plan.setup = plan.setup.beyond(1024, 4096);
+    (plan.setup.in_flight, plan.setup.cache_entries) = (1024, 4096);
     plan.operations = 1100;
     plan.setup.table.buckets_per_owner = 1 << 15;
     throughput(&plan, &|_| {}).unwrap();

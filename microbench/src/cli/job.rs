@@ -7,7 +7,6 @@ use probeline::exchange::Launch;
 use probeline::table::Config;
 use probeline::transport::{Sizes, WORD_BYTES};
 
-use super::transport::TransportParser;
 use super::{
     MeetingArgs, NodesArgs, OutputArgs, PlaceArgs, SimArgs, TransportName, UcxArgs, VerbsArgs,
     heading,
@@ -20,6 +19,7 @@ use crate::tuning_file::TuningFile;
 
 /// The ranks of a job, how they meet, and their transport.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = None::<&str>)]
 pub(crate) struct JobArgs {
     /// Number of ranks (owners) of the job [default: the launcher's under mpirun or srun, else 2]
     #[arg(long = "ranks", value_name = "N", value_parser = value_parser!(u32).range(1..=4096))]
@@ -30,31 +30,29 @@ pub(crate) struct JobArgs {
 
     /// The number of ranks that certainly run on this machine.
     #[arg(skip)]
-    ranks_here: u32,
+    pub(crate) ranks_here: u32,
 
     /// Transport of one-sided operations [default: shm; with --two-nodes verbs]
-    #[arg(long = "transport", value_parser = TransportParser, value_name = "TRANSPORT")]
+    #[arg(long = "transport", value_enum, value_name = "TRANSPORT")]
     transport_asked: Option<TransportName>,
 
     #[arg(skip)]
     pub(crate) transport: TransportName,
 
-    /// Memory for the table's buckets, all ranks together [default: 128MiB; for bench-latency,
-    /// roundtrips and limits, which fill it several times, 32MiB, over verbs 1MiB; for limits over
-    /// shm 256MiB a rank, at most a quarter of the available memory]
+    /// Memory for the table's buckets, all ranks together
     #[arg(long = "table-size", value_name = "SIZE")]
     pub(crate) table_size_asked: Option<Size>,
 
     #[arg(skip)]
     pub(crate) table_size: Size,
 
-    /// Seed of the keys and of the simulator; without effect on explore
+    /// Seed of the keys and of the simulator
     #[arg(long, default_value_t = 1, value_name = "SEED")]
     pub(crate) seed: u64,
 
     /// Take the defaults of C, M and the options for hiding latency from a file that probeline tune
     /// wrote
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::LATENCY)]
     tuning: Option<PathBuf>,
 
     #[arg(skip)]
@@ -102,7 +100,7 @@ impl JobArgs {
 
     /// Resolves the transport, the number of ranks and the size of the table, which is by default
     /// `over_verbs` or `table_size`. A chunk of each C must fit a rank's window.
-    pub(crate) fn settle(
+    pub(crate) fn resolve(
         &mut self,
         table_size: Size,
         over_verbs: Size,
@@ -118,20 +116,26 @@ impl JobArgs {
         let verbs = self.transport == TransportName::Verbs;
         self.table_size =
             self.table_size_asked.unwrap_or(if verbs { over_verbs } else { table_size });
-        let launched = self.settle_ranks()?;
+        let launched = self.resolve_ranks()?;
         self.check_table_size(launched, chunk_buckets)
     }
 
-    /// As [`settle`](Self::settle), for a command without a table.
-    pub(crate) fn settle_without_table(&mut self) -> Result<()> {
-        if self.table_size_asked.is_some() {
-            return Err(Failure::usage("--table-size is not for this command: leave it out"));
+    /// Refuses options that the user gave and that would have no effect; `why` follows their name.
+    pub(crate) fn refuse(&self, options: &[&str], why: &str) -> Result<()> {
+        match options.iter().find(|name| self.options.is_given(name)) {
+            Some(name) => Err(Failure::usage(format!("--{name} {why}: leave it out"))),
+            None => Ok(()),
         }
-        self.settle(Size::mib(1), Size::mib(1), &[])
+    }
+
+    /// As [`resolve`](Self::resolve), for a command without a table.
+    pub(crate) fn resolve_without_table(&mut self) -> Result<()> {
+        self.refuse(&["table-size"], "is not for this command")?;
+        self.resolve(Size::mib(1), Size::mib(1), &[])
     }
 
     /// Resolves the number of ranks. Returns the launcher's information if one started several.
-    fn settle_ranks(&mut self) -> Result<Option<Launch>> {
+    fn resolve_ranks(&mut self) -> Result<Option<Launch>> {
         let two_nodes = self.nodes.two_nodes.is_some();
         self.meeting.check(two_nodes)?;
         if self.meeting.secret_file.is_some() && !two_nodes && self.meeting.rendezvous.is_none() {
@@ -181,7 +185,7 @@ impl JobArgs {
     }
 
     /// Resolves the same options for the jobs of `transports`, which run in turn on this machine.
-    pub(crate) fn settle_columns(
+    pub(crate) fn resolve_columns(
         &mut self,
         transports: &[&str],
         table_size: Size,
@@ -209,10 +213,9 @@ impl JobArgs {
                 )));
             }
         }
-        self.sim.check(&self.options)?;
         self.transport = TransportName::Shm;
         self.table_size = self.table_size_asked.unwrap_or(table_size);
-        self.settle_ranks()?;
+        self.resolve_ranks()?;
         self.check_table_size(None, chunk_buckets)
     }
 
@@ -227,25 +230,30 @@ impl JobArgs {
         // UCX and MPI allocate windows themselves.
         let pages = self.options.is_given("huge-pages") && ["ucx", "mpi"].contains(&transport);
         let pages = || pages.then(|| ("--huge-pages".to_owned(), "shm"));
-        let Some((option, first)) = given.next().or_else(pages) else {
-            return self.sim.check(&self.options);
-        };
+        let Some((option, first)) = given.next().or_else(pages) else { return Ok(()) };
         let transport = if first == "shm" { "shm or verbs" } else { first };
         Err(Failure::usage(format!(
             "{option} is for --transport {transport}: add that, or leave it out"
         )))
     }
 
-    /// Refuses options of another way to meet, which would have no effect.
+    /// Creates the failure of a build without MPI.
+    pub(crate) fn no_mpi() -> Failure {
+        Failure::usage(
+            "this build has no MPI: build with --features mpi and the mpicc of the MPI library, or \
+             choose another transport",
+        )
+    }
+
+    /// Refuses MPI in a build without it, and options of another way to meet, which would have no effect.
     fn check_mpi(&self) -> Result<()> {
-        let meeting = ["two-nodes", "exchange", "rendezvous", "secret-file", "rendezvous-timeout"];
-        match meeting.into_iter().find(|name| self.options.is_given(name)) {
-            Some(option) => Err(Failure::usage(format!(
-                "--{option} has no effect over MPI, whose launcher starts the ranks and which \
-                 connects them itself: leave it out"
-            ))),
-            None => Ok(()),
+        if cfg!(not(feature = "mpi")) {
+            return Err(Self::no_mpi());
         }
+        let meeting = ["two-nodes", "exchange", "rendezvous", "secret-file", "rendezvous-timeout"];
+        let why = "has no effect over MPI, whose launcher starts the ranks and which connects them \
+                   itself";
+        self.refuse(&meeting, why)
     }
 
     /// Returns the number of ranks that certainly run on this machine, whose memory holds their
@@ -264,16 +272,30 @@ impl JobArgs {
         let (size, ranks) = (self.table_size, self.ranks);
         self.ranks_here = self.ranks_here(launched);
         let widest = chunk_buckets.iter().copied().max().unwrap_or(8);
-        let least = Size(u64::from(widest) * 8 * u64::from(ranks));
-        if size.0 < least.0 {
+        let min = Size(u64::from(widest) * 8 * u64::from(ranks));
+        if size.0 < min.0 {
             return Err(Failure::usage(format!(
                 "--table-size {size} is too small: a chunk of C = {widest} in the part of each of \
-                 {ranks} ranks takes {least} at least"
+                 {ranks} ranks takes {min} at least"
             )));
         }
         match less_than(self.bytes_here(size.0)) {
             Some(available) => Err(Failure::usage(format!(
                 "--table-size {size} is too large: this machine has {available} of memory available"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that this machine has memory for `bytes` of all ranks beside the table. `too_many` says
+    /// which options ask for them, and what takes them.
+    pub(crate) fn check_memory(&self, bytes: u64, too_many: &str) -> Result<()> {
+        match less_than(self.bytes_here(self.table_size.0.saturating_add(bytes))) {
+            Some(available) => Err(Failure::usage(format!(
+                "{too_many} take {}, and this machine has {available} of memory available for them \
+                 and --table-size {}",
+                Size(bytes).rounded(),
+                self.table_size
             ))),
             None => Ok(()),
         }

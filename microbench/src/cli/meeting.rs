@@ -11,7 +11,7 @@ use probeline::pin::HugePages;
 use super::{heading, one_of};
 use crate::failure::{Failure, Result};
 
-/// How ranks that this command does not start itself find each other.
+/// Rendezvous of ranks that this command does not start itself.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = heading::MEETING)]
 pub(crate) struct MeetingArgs {
@@ -93,11 +93,12 @@ fn wait_s() -> RangedU64ValueParser {
 
 /// Two nodes, one command on each.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Two nodes")]
+#[command(next_help_heading = heading::NODES)]
 pub(crate) struct NodesArgs {
-    /// Run one rank on each of two nodes. Without FIRST_NODE this is the first node, which prints
-    /// the command for the second, waits for it and prints the results; with FIRST_NODE, the name
-    /// or address of the first node, this is the second
+    /// Run one rank on each of two nodes: start it on the first, then run what it prints on the second
+    ///
+    /// Without FIRST_NODE this is the first node, which prints the command for the second, waits for it and
+    /// prints the results; with FIRST_NODE, the name or address of the first node, this is the second.
     #[arg(long, value_name = "FIRST_NODE", num_args = 0..=1, default_missing_value = "")]
     #[arg(value_hint = ValueHint::Hostname)]
     #[arg(conflicts_with_all = ["rendezvous", "rank", "ranks_asked", "allow_remote"])]

@@ -1,5 +1,6 @@
 //! The options that several commands share.
 
+pub(crate) mod help;
 mod job;
 mod meeting;
 mod transport;
@@ -8,11 +9,13 @@ use core::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, RangedI64ValueParser, TypedValueParser};
-use clap::{Args, ValueEnum, value_parser};
+use clap::{Arg, Args, ValueEnum, value_parser};
 
 pub(crate) use job::JobArgs;
 pub(crate) use meeting::{DEFAULT_PORT, ExchangeName, MeetingArgs, NodesArgs, PlaceArgs};
-pub(crate) use transport::{SimArgs, TransportName, UcxArgs, VerbsArgs, network};
+pub(crate) use transport::{
+    SimArgs, TransportName, UcxArgs, VerbsArgs, network, with_several_engines,
+};
 
 pub(crate) mod heading {
     pub(crate) const VERBS: &str = "RDMA (verbs)";
@@ -20,6 +23,7 @@ pub(crate) mod heading {
     pub(crate) const SIM: &str = "Simulator (sim)";
     pub(crate) const LATENCY: &str = "Hiding latency";
     pub(crate) const PLACEMENT: &str = "Placement (shm, verbs)";
+    pub(crate) const NODES: &str = "Two nodes";
     pub(crate) const MEETING: &str = "Ranks started by hand, mpirun or srun";
 
     /// The headings of options that only these transports have. MPI connects its ranks itself, and
@@ -87,6 +91,12 @@ pub(crate) struct GlobalArgs {
     pub(crate) quiet: bool,
 }
 
+/// Adds the default of a command to the help of `--table-size`.
+pub(crate) fn with_default(table_size: Arg, default: &str) -> Arg {
+    let help = table_size.get_help().map(ToString::to_string).unwrap_or_default();
+    table_size.help(format!("{help} [default: {default}]"))
+}
+
 /// Files for the results.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Results")]
@@ -99,20 +109,23 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
 
-    /// Write the report as a page of Markdown
-    #[arg(long, value_name = "FILE")]
-    pub(crate) markdown: Option<PathBuf>,
-
-    /// Print every row, column, fact and note, as in the Markdown file
+    /// Print every row, column, fact and note
     #[arg(long)]
     pub(crate) full: bool,
+}
+
+impl OutputArgs {
+    /// Returns the files with their options.
+    pub(crate) fn files(&self) -> [(&'static str, &Option<PathBuf>); 2] {
+        [("--json", &self.json), ("--csv", &self.csv)]
+    }
 }
 
 /// One C and one M.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct ChunkArgs {
     /// C, buckets that one chunk READ transfers: a multiple of 8
-    #[arg(short = 'C', long, default_value_t = 32, value_name = "C", value_parser = chunk_buckets(MOST_CHUNK_BUCKETS))]
+    #[arg(short = 'C', long, default_value_t = 32, value_name = "C", value_parser = chunk_buckets(MAX_CHUNK_BUCKETS))]
     pub(crate) chunk_buckets: u32,
 
     /// M, maximum chunks that an operation probes before it answers full
@@ -125,18 +138,18 @@ pub(crate) struct ChunkArgs {
 pub(crate) struct ChunkListArgs {
     /// C, buckets that one chunk READ transfers: multiples of 8, separated by commas
     #[arg(short = 'C', long, default_value = "8,16,32,64,128", value_delimiter = ',')]
-    #[arg(value_name = "C,...", value_parser = chunk_buckets(MOST_CHUNK_BUCKETS))]
+    #[arg(value_name = "C,...", value_parser = chunk_buckets(MAX_CHUNK_BUCKETS))]
     pub(crate) chunk_buckets: Vec<u32>,
 }
 
 /// The maximum C: the words that one READ of the simulator transfers, 512 KiB.
-const MOST_CHUNK_BUCKETS: u32 = 1 << 16;
+const MAX_CHUNK_BUCKETS: u32 = 1 << 16;
 
-/// Parses C, a multiple of 8 from 8 to `most`, so that an invalid one fails before anything starts.
-pub(crate) fn chunk_buckets(most: u32) -> impl TypedValueParser<Value = u32> {
+/// Parses C, a multiple of 8 from 8 to `max`, so that an invalid one fails before anything starts.
+pub(crate) fn chunk_buckets(max: u32) -> impl TypedValueParser<Value = u32> {
     move |text: &str| match text.parse::<u32>() {
-        Ok(c) if c.is_multiple_of(8) && (8..=most).contains(&c) => Ok(c),
-        _ => Err(format!("C is a multiple of 8 from 8 to {most}")),
+        Ok(c) if c.is_multiple_of(8) && (8..=max).contains(&c) => Ok(c),
+        _ => Err(format!("C is a multiple of 8 from 8 to {max}")),
     }
 }
 

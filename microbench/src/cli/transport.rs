@@ -1,17 +1,14 @@
 //! The transport option, and the options of single transports.
 
-use std::ffi::OsStr;
 use std::path::Path;
 
-use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
-use clap::error::ErrorKind;
+use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum, ValueHint, value_parser};
 use probeline::ucx::Atomics;
 use probeline_profile::{Profile, Shape};
 
 use super::{heading, one_of};
 use crate::failure::{Failure, Result};
-use crate::options::Options;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TransportName {
@@ -23,16 +20,16 @@ pub(crate) enum TransportName {
     /// UCP of UCX
     Ucx,
     /// One-sided MPI, for ranks that the launcher of this MPI library has started
-    #[cfg(feature = "mpi")]
+    #[cfg_attr(not(feature = "mpi"), value(hide = true))]
     Mpi,
     /// The seeded simulator, in virtual time
     Sim,
 }
 
 impl TransportName {
-    /// Returns whether MPI starts and connects the ranks; always false in a build without MPI.
+    /// Returns whether MPI starts and connects the ranks.
     pub(crate) fn is_mpi(self) -> bool {
-        self.name() == "mpi"
+        self == Self::Mpi
     }
 
     pub(crate) fn name(self) -> &'static str {
@@ -40,38 +37,19 @@ impl TransportName {
             Self::Shm => "shm",
             Self::Verbs => "verbs",
             Self::Ucx => "ucx",
-            #[cfg(feature = "mpi")]
             Self::Mpi => "mpi",
             Self::Sim => "sim",
         }
     }
 }
 
-/// Parses the name of a transport. A build without MPI says so.
-#[derive(Clone)]
-pub(crate) struct TransportParser;
-
-impl TypedValueParser for TransportParser {
-    type Value = TransportName;
-
-    fn parse_ref(
-        &self,
-        command: &clap::Command,
-        argument: Option<&clap::Arg>,
-        value: &OsStr,
-    ) -> core::result::Result<TransportName, clap::Error> {
-        if cfg!(not(feature = "mpi")) && value == "mpi" {
-            let text = "this build has no MPI: build with --features mpi and the mpicc of the MPI \
-                        library, or choose another transport\n";
-            return Err(clap::Error::raw(ErrorKind::InvalidValue, text).with_cmd(command));
-        }
-        EnumValueParser::new().parse_ref(command, argument, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let values = TransportName::value_variants().iter();
-        Some(Box::new(values.filter_map(ValueEnum::to_possible_value)))
-    }
+/// Parses the name of a transport over which a job may open several engines.
+pub(crate) fn with_several_engines() -> impl TypedValueParser<Value = TransportName> {
+    one_of(&[
+        ("shm", "Shared memory between processes of this machine", TransportName::Shm),
+        ("verbs", "RDMA: reliable connected queue pairs of libibverbs", TransportName::Verbs),
+        ("ucx", "UCP of UCX", TransportName::Ucx),
+    ])
 }
 
 /// The device, its port and the attributes of queue pairs.
@@ -105,13 +83,13 @@ pub(crate) struct VerbsArgs {
 
     /// Local ACK timeout of queue pairs: 4.096 us * 2^EXPONENT until a packet is sent again, 268 ms
     /// by default; devices may take up to four times as long
-    #[arg(long, value_name = "EXPONENT", default_value_t = 16)]
+    #[arg(long = "qp-timeout", value_name = "EXPONENT", default_value_t = 16)]
     #[arg(value_parser = value_parser!(u8).range(1..=31))]
     pub(crate) timeout: u8,
 
     /// Retry count of queue pairs, 0 to 6, after which the peer counts as lost; at 7 some devices
     /// never give up
-    #[arg(long, value_name = "N", default_value_t = 6)]
+    #[arg(long = "qp-retry-count", value_name = "N", default_value_t = 6)]
     #[arg(value_parser = value_parser!(u8).range(0..=6))]
     pub(crate) retries: u8,
 }
@@ -141,7 +119,7 @@ pub(crate) struct UcxArgs {
     #[arg(long, value_name = "N")]
     pub(crate) ucx_gid_index: Option<u8>,
 
-    /// Who executes atomics: UCX_ATOMIC_MODE
+    /// Executor of atomics: UCX_ATOMIC_MODE
     #[arg(long, value_name = "WHO", default_value = "cpu", value_parser = ucx_atomics())]
     pub(crate) ucx_atomics: Atomics,
 }
@@ -166,21 +144,17 @@ pub(crate) fn network(name: &str) -> Result<Profile> {
     Err(Failure::new(format!("there is no profile and no file {name:?}; give {names} or a file")))
 }
 
-/// How long operations take in the simulator.
+/// Times of operations in the simulator.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = heading::SIM)]
 pub(crate) struct SimArgs {
-    /// How long operations take
-    #[arg(long, value_enum, value_name = "MODEL", default_value_t = SimModelName::Simple)]
-    sim_model: SimModelName,
-
-    /// Roundtrip between two owners in the simple model; one within an owner takes a tenth of it
+    /// Roundtrip between two owners without a network; one within an owner takes a tenth of it
     #[arg(long = "sim-roundtrip-ns", value_name = "NS", default_value_t = 2000)]
-    #[arg(value_parser = value_parser!(u64).range(1..))]
+    #[arg(conflicts_with = "profile", value_parser = value_parser!(u64).range(1..))]
     roundtrip_ns: u64,
 
-    /// A network in place of a model: one of simulate's profiles, or a file
-    #[arg(long = "sim-profile", value_name = "P|FILE", conflicts_with = "sim_model")]
+    /// A network: one of simulate's profiles, or a file
+    #[arg(long = "sim-profile", value_name = "P|FILE")]
     #[arg(value_hint = ValueHint::FilePath)]
     profile: Option<String>,
 
@@ -188,14 +162,6 @@ pub(crate) struct SimArgs {
     #[arg(long = "sim-ranks-per-machine", value_name = "K", default_value_t = 1)]
     #[arg(requires = "profile", value_parser = value_parser!(u32).range(1..=4096))]
     ranks_per_machine: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum SimModelName {
-    /// One roundtrip for everything
-    Simple,
-    /// The cluster of the paper, by the latencies measured there
-    Oortwijn2015,
 }
 
 impl SimArgs {
@@ -206,38 +172,13 @@ impl SimArgs {
             let shape = Shape { machines, ranks_per_machine };
             return Ok(network(name)?.model(shape)?);
         }
-        Ok(match self.sim_model {
-            SimModelName::Simple => probeline::sim::Model::simple(self.roundtrip_ns),
-            SimModelName::Oortwijn2015 => probeline::sim::Model::oortwijn2015(),
-        })
-    }
-
-    /// Returns whether the model is the paper's cluster, with one rank per machine.
-    pub(crate) fn is_papers_cluster(&self) -> bool {
-        match &self.profile {
-            Some(name) => name == "das5-fdr" && self.ranks_per_machine == 1,
-            None => self.sim_model == SimModelName::Oortwijn2015,
-        }
+        Ok(probeline::sim::Model::simple(self.roundtrip_ns))
     }
 
     pub(crate) fn about(&self) -> String {
-        if let Some(name) = &self.profile {
-            return format!("profile {name}, {} ranks a machine", self.ranks_per_machine);
+        match &self.profile {
+            Some(name) => format!("profile {name}, {} ranks a machine", self.ranks_per_machine),
+            None => format!("{} ns roundtrip between two", self.roundtrip_ns),
         }
-        match self.sim_model {
-            SimModelName::Simple => format!("{} ns roundtrip between two", self.roundtrip_ns),
-            SimModelName::Oortwijn2015 => "latencies as on DAS-5 in the paper".to_owned(),
-        }
-    }
-
-    /// Refuses a roundtrip that has no effect.
-    pub(super) fn check(&self, options: &Options) -> Result<()> {
-        let simple = self.profile.is_none() && self.sim_model == SimModelName::Simple;
-        if simple || !options.is_given("sim-roundtrip-ns") {
-            return Ok(());
-        }
-        Err(Failure::usage(
-            "--sim-roundtrip-ns is for --sim-model simple: leave out one of the two options",
-        ))
     }
 }

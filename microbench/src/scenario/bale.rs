@@ -1,16 +1,17 @@
 //! `bale`: runs an irregular kernel of the benchmark suite bale.
 
 use clap::{Args, ValueEnum, value_parser};
-use probeline::transport::{Exchange, Sizes};
+use probeline::transport::Exchange;
+use probeline_programs::Timed;
 use probeline_programs::bale::{self, Access, Graph, Kernel, Outcome, Stars};
-use probeline_results::format::{fixed, millions, text};
-use probeline_results::{Row, row};
+use probeline_report::results::format::{fixed, millions, text};
+use probeline_report::results::row;
 
 use super::{report_job, without_cpu_time};
-use crate::cli::JobArgs;
+use crate::cli::{JobArgs, name};
 use crate::failure::{Failure, Result};
-use crate::job::Scenario;
-use crate::timed::Timed;
+use crate::job::Work;
+use crate::run_report::fields;
 use crate::units::{rate, thousands};
 
 #[derive(Args, Clone, Debug)]
@@ -18,7 +19,7 @@ pub(crate) struct BaleArgs {
     #[arg(value_enum)]
     kernel: KernelName,
 
-    /// Send messages in blocks to the ranks that have the words, up to 64 of them, instead of one-sided operations
+    /// Send messages in blocks to the ranks that have the words, up to 1,024 of them, instead of one-sided operations
     /// on each
     #[arg(long)]
     aggregated: bool,
@@ -65,19 +66,13 @@ impl BaleArgs {
     /// Returns the kernel, and resolves its options.
     fn kernel(&mut self) -> Result<Kernel> {
         use KernelName::{Histogram, IndexGather, Randperm, Toposort, Triangles};
-        let given = [
-            ("--operations", self.operations.is_some(), &[Histogram, IndexGather][..]),
-            ("--degree", self.degree.is_some(), &[Toposort, Triangles]),
-            ("--kron", self.kron.is_some(), &[Triangles]),
-        ];
-        for (option, is_given, kernels) in given {
-            if is_given && !kernels.contains(&self.kernel) {
-                return Err(Failure::usage(format!(
-                    "{option} is not for {}: leave it out",
-                    self.kernel_name()
-                )));
-            }
-        }
+        let others: &[&str] = match self.kernel {
+            Histogram | IndexGather => &["degree", "kron"],
+            Randperm => &["operations", "degree", "kron"],
+            Toposort => &["operations", "kron"],
+            Triangles => &["operations"],
+        };
+        self.job.refuse(others, &format!("is not for {}", name(self.kernel)))?;
         if let Some(stars) = &self.kron {
             return Ok(Kernel::Triangles(Graph::Stars(stars.clone())));
         }
@@ -96,48 +91,55 @@ impl BaleArgs {
         })
     }
 
-    fn kernel_name(&self) -> String {
-        let name = self.kernel.to_possible_value();
-        name.map_or_else(String::new, |name| name.get_name().to_owned())
+    fn row(&self, outcome: &Outcome) -> BaleRow {
+        let seconds = outcome.ns as f64 / 1e9;
+        BaleRow {
+            kernel: name(self.kernel),
+            access: if self.aggregated { "aggregated" } else { "direct" },
+            ranks: self.job.ranks,
+            operations: outcome.operations,
+            rounds: outcome.rounds,
+            triangles: outcome.triangles,
+            verified: outcome.is_verified,
+            seconds,
+            operations_per_s: outcome.operations as f64 / seconds.max(1e-9),
+        }
     }
 }
 
 row! {
     pub(crate) struct BaleRow {
         kernel: String => ("kernel", text),
-        access: &'static str => ("access", text),
+        access: &'static str = "direct or aggregated" => ("access", text),
         ranks: u32 => ("ranks", text),
-        operations: u64 => ("operations", text, note("adds, reads, throws, elements or edges, of all ranks")),
-        rounds: u64 => ("rounds", text, note("in each of which all ranks wait for each other")),
-        triangles: Option<u64> => ("triangles", text),
-        verified: bool => ("verified", text, full()),
-        seconds: f64 => ("s", fixed::<3>, note("without making the input, and without verifying the result")),
-        operations_per_s: f64 => ("M ops/s", millions),
+        operations: u64 = "adds, reads, throws, elements or edges, of all ranks" => ("operations", text, note()),
+        rounds: u64 = "in each of which all ranks wait for each other" => ("rounds", text, note()),
+        triangles: Option<u64> = "of the graph; null for other kernels" => ("triangles", text),
+        verified: bool = "false for the triangles of a random graph" => ("verified", text, full()),
+        seconds: f64 = "without making the input, and without verifying the result" => ("s", fixed::<3>, note()),
+        operations_per_s: f64 = "`operations` / `seconds`" => ("M ops/s", millions),
     }
-}
-
-impl Row for BaleRow {}
-
-struct Bench {
-    args: BaleArgs,
-    kernel: Kernel,
 }
 
 pub(crate) fn run(mut args: BaleArgs) -> Result<()> {
     let kernel = args.kernel()?;
-    args.job.settle_without_table()?;
-    let mut bench = Bench { args, kernel };
-    let checked = bench.kernel.check(bench.access(), bench.args.job.ranks);
+    args.job.resolve_without_table()?;
+    let access = if args.aggregated { Access::Aggregated } else { Access::Direct };
+    let checked = kernel.check(access, args.job.ranks);
     checked.map_err(|error| Failure::usage(error.to_string()))?;
-    bench.args.job.take_windows(&bench.sizes());
-    let Some((mut report, files, row)) = report_job("bale", &bench.args.job, &bench)? else {
+    let sizes = kernel.sizes(access, args.job.ranks);
+    args.job.take_windows(&sizes);
+    let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| {
+        let clock = |engine: &&mut dyn Timed| engine.now_ns();
+        Ok(bale::run(&kernel, access, args.job.seed, engine, clock, exchange)?)
+    };
+    let bench = Work { sizes, orders_atomics: false, run: work };
+    let Some((mut report, files, outcome)) = report_job("bale", &args.job, &bench)? else {
         return Ok(());
     };
-    let BaleArgs { size, operations, degree, .. } = bench.args;
-    for (name, value) in [("size", size), ("operations", operations), ("degree", degree)] {
-        report.parameter(name, value);
-    }
-    report.parameter("kron", bench.args.kron.as_ref().map(ToString::to_string));
+    let row = args.row(&outcome);
+    report.parameters(fields!(args; size, operations, degree));
+    report.parameter("kron", args.kron.as_ref().map(ToString::to_string));
     let BaleRow { kernel, operations, seconds, operations_per_s, .. } = &row;
     let triangles = row.triangles.map(|count| format!("{} triangles, ", thousands(count)));
     report.summary = vec![format!(
@@ -147,42 +149,7 @@ pub(crate) fn run(mut args: BaleArgs) -> Result<()> {
         rate(*operations_per_s),
         if row.verified { "" } else { "not " },
     )];
-    report.notes = BaleRow::notes();
-    report.notes.extend(without_cpu_time(&bench.args.job));
+    report.note(without_cpu_time(&args.job));
     report.rows = vec![row];
     report.publish(files)
-}
-
-impl Bench {
-    fn access(&self) -> Access {
-        if self.args.aggregated { Access::Aggregated } else { Access::Direct }
-    }
-}
-
-impl Scenario for Bench {
-    type Output = BaleRow;
-
-    fn sizes(&self) -> Sizes {
-        self.kernel.sizes(self.access(), self.args.job.ranks)
-    }
-
-    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<BaleRow> {
-        let (engine, access): (&mut dyn Timed, _) = (engine, self.access());
-        let seed = self.args.job.seed;
-        let clock = |engine: &&mut dyn Timed| engine.now_ns();
-        let outcome = bale::run(&self.kernel, access, seed, engine, clock, exchange)?;
-        let Outcome { operations, rounds, triangles, is_verified, ns } = outcome;
-        let seconds = ns as f64 / 1e9;
-        Ok(BaleRow {
-            kernel: self.args.kernel_name(),
-            access: if self.args.aggregated { "aggregated" } else { "direct" },
-            ranks: exchange.owners(),
-            operations,
-            rounds,
-            triangles,
-            verified: is_verified,
-            seconds,
-            operations_per_s: operations as f64 / seconds.max(1e-9),
-        })
-    }
 }

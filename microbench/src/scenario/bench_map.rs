@@ -2,29 +2,29 @@
 //! load factor, on the workloads of M. Lübke et al., *A Distributed Hash Table for MPI* (2025).
 
 mod entries;
-mod row;
+pub(super) mod row;
 
 use clap::builder::TypedValueParser;
 use clap::{Args, ValueEnum, value_parser};
 use probeline::map::{Config, Map, Mode, Operation, Stats};
 use probeline::transport::{Exchange, Owner, Sizes};
-use probeline_results::{Note, Row};
+use probeline_programs::Timed;
+use probeline_report::distinct;
+use probeline_report::results::Note;
 
 use self::entries::{Entry, Key, Value};
 use self::row::MapRow;
 use super::limits::TableLimit;
 use super::report_job;
 use crate::cli::{JobArgs, TransportName, name, on_off, one_of, within};
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::job::Scenario;
 use crate::keys::Keys;
-use crate::machine::less_than;
 use crate::progress::Progress;
-use crate::run_report::aligned;
+use crate::run_report::{aligned, fields};
 use crate::series::Run;
 use crate::size::Size;
-use crate::table::{MOST_BATCH, MOST_IN_FLIGHT};
-use crate::timed::Timed;
+use crate::table::{MAX_BATCH, MAX_IN_FLIGHT};
 use crate::units;
 
 /// The keys of the paper's Zipf distribution.
@@ -70,16 +70,16 @@ pub(crate) struct MapArgs {
     /// Runs of each workload; the median is reported
     #[arg(long, default_value_t = 3, value_name = "N")]
     #[arg(value_parser = value_parser!(u32).range(1..=MAX_REPEAT))]
-    repeat: u32,
+    rounds: u32,
 
     /// Operations in one batch call, whose misses and roundtrips overlap; 1 is blocking calls
     #[arg(long, value_name = "N", default_value_t = 1024)]
-    #[arg(value_parser = value_parser!(u32).range(1..=MOST_BATCH))]
+    #[arg(value_parser = value_parser!(u32).range(1..=MAX_BATCH))]
     batch: u32,
 
     /// Operations in flight of each rank that are posted
     #[arg(long, default_value_t = 32, value_name = "N")]
-    #[arg(value_parser = value_parser!(u32).range(1..=MOST_IN_FLIGHT))]
+    #[arg(value_parser = value_parser!(u32).range(1..=MAX_IN_FLIGHT))]
     in_flight: u32,
 
     /// Measure the mode claims also with requests that the CPU runs itself, where it reaches all
@@ -128,20 +128,18 @@ enum KeysName {
 }
 
 pub(crate) fn run(mut args: MapArgs) -> Result<()> {
-    args.job.settle(TABLE_SIZE, TABLE_SIZE_OVER_VERBS, &[entries::BUCKET_WORDS])?;
+    args.job.resolve(TABLE_SIZE, TABLE_SIZE_OVER_VERBS, &[entries::BUCKET_WORDS])?;
     args.check()?;
     let Some((mut report, files, rows)) = report_job("bench-map", &args.job, &args)? else {
         return Ok(());
     };
     report.parameter("buckets_per_rank", args.buckets_per_owner());
     report.parameter("ops_per_rank", args.ops);
-    report.parameter("runs", args.repeat);
-    report.parameter("batch", args.batch);
-    report.parameter("in_flight", args.in_flight);
+    report.parameters(fields!(args; rounds, batch, in_flight));
     report.parameter("direct", args.direct());
     report.rows = rows;
     report.summary = args.summary(&report.rows);
-    report.notes = args.notes(&report.rows);
+    report.note(args.notes(&report.rows));
     report.publish(files)
 }
 
@@ -236,15 +234,7 @@ impl MapArgs {
     fn check(&self) -> Result<()> {
         let ranks = u64::from(self.job.ranks);
         let numbers = (u64::from(self.ops) * ranks).max(self.buckets()).saturating_mul(8);
-        match less_than(self.job.bytes_here(self.job.table_size.0.saturating_add(numbers))) {
-            Some(available) => Err(Failure::usage(format!(
-                "--ops {} is too much: the keys of all ranks take {}, and this machine has \
-                 {available} of memory available for them and the map",
-                self.ops,
-                Size::mib(numbers >> 20)
-            ))),
-            None => Ok(()),
-        }
+        self.job.check_memory(numbers, &format!("--ops {}: the keys of all ranks", self.ops))
     }
 
     /// Returns the rows in their order. A map is filled once for each mode and load factor, directly
@@ -309,7 +299,7 @@ impl MapArgs {
         let is_fill = step.workload == Workload::Fill;
         let is_asked = !is_fill || self.workload.contains(&Workload::Fill);
         let mut runs = Vec::new();
-        for run in 0..if is_asked { self.repeat } else { 1 } {
+        for run in 0..if is_asked { self.rounds } else { 1 } {
             let numbers = self.draw(step, run, exchange.me())?;
             if is_fill {
                 client.map.clear(exchange)?;
@@ -325,20 +315,27 @@ impl MapArgs {
             self.job.transport.name(),
             self.job.ranks
         );
-        let line = |row: &MapRow| {
-            let share = |share: f64| format!("{share:.2}");
-            vec![
-                row.mode.clone(),
-                row.path.clone(),
-                row.workload.clone(),
-                row.keys.clone(),
-                share(row.load_factor),
-                units::rate(row.median_ops_per_s),
-                row.limit_share.map_or_else(String::new, share),
-            ]
+        // A line for each workload, a column for each mode and path.
+        let way = |row: &MapRow| match &*row.path {
+            "direct" => format!("{}, direct", row.mode),
+            _ => row.mode.clone(),
         };
-        let head = ["mode", "path", "workload", "keys", "load", "operations", "of limit"];
-        let lines = aligned(&head, rows.iter().map(line).collect());
+        let work = |row: &MapRow| {
+            vec![row.workload.clone(), row.keys.clone(), format!("{:.2}", row.load_factor)]
+        };
+        let (ways, works) = (distinct(rows.iter().map(way)), distinct(rows.iter().map(work)));
+        let lines = works.into_iter().map(|of| {
+            let rate = |name: &String| {
+                let row = rows.iter().find(|row| work(row) == of && way(row) == *name);
+                row.map_or_else(String::new, |row| units::rate(row.median_ops_per_s))
+            };
+            of.iter().cloned().chain(ways.iter().map(rate)).collect()
+        });
+        let head: Vec<&str> = ["workload", "keys", "load"]
+            .into_iter()
+            .chain(ways.iter().map(String::as_str))
+            .collect();
+        let lines = aligned(&head, lines.collect());
         [title].into_iter().chain(lines).collect()
     }
 
@@ -346,7 +343,7 @@ impl MapArgs {
         let mut notes = vec![
             Note::on(
                 &["M ops/s", "least", "most"],
-                format!("of all ranks; median of {} runs", self.repeat),
+                format!("of all ranks; median of {} rounds", self.rounds),
             ),
             match self.batch {
                 1 => "calls: each rank, one at a time".to_owned(),
@@ -358,10 +355,9 @@ impl MapArgs {
             }
             .into(),
         ];
-        notes.extend(MapRow::notes());
         let limit = match self.job.transport {
             TransportName::Shm => {
-                "of limit: by prefetched reads of three random lines, with a CAS of one for a put"
+                "of limit: by independent reads of three random lines, with a CAS of one for a put"
             }
             _ => "of limit: by a READ of a bucket for a get, twice a READ and a CAS for a put",
         };
@@ -392,7 +388,7 @@ impl Scenario for MapArgs {
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
         let steps = self.steps();
         let mut progress = Progress::new(steps.len() as u64, exchange.me() == Owner(0));
-        progress.expecting(0, "the limit of the machine", TableLimit::LONGEST);
+        progress.expecting(0, "the limit of the machine", TableLimit::MAX_TIME);
         let limit = entries::limit(engine, self.buckets_per_owner(), &self.job, exchange)?;
         let mut rows: Vec<MapRow> = Vec::new();
         for of_mode in

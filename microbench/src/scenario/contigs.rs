@@ -4,28 +4,24 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use probeline::transport::{Exchange, Sizes};
-use probeline_programs::check_output;
+use probeline_programs::Timed;
 use probeline_programs::contigs::{self, Options, Totals};
 use probeline_programs::kmers::Kmer;
 use probeline_programs::sequences::Inputs;
-use probeline_results::format::{fixed, text};
-use probeline_results::{Row, row};
+use probeline_report::results::format::{fixed, text};
+use probeline_report::results::row;
 
-use super::kmers::{SequenceArgs, agreed, is_shared, progress};
+use super::kmers::{SequenceArgs, TABLE_SIZE_HELP, agreed, is_shared, progress};
 use super::report_job;
 use crate::agreement::Input;
-use crate::cli::{JobArgs, TransportName};
+use crate::cli::{JobArgs, with_several_engines};
 use crate::failure::{Failure, Result};
 use crate::job::{Open, Scenario};
-use crate::timed::Timed;
 use crate::units::thousands;
-
-const TABLE_SIZE_HELP: &str = "\
-Memory for the counters at first, all ranks together; they move to four times as much when seven \
-eighths are in use, up to --max-table-size [default: as for kmers]";
 
 #[derive(Args, Clone, Debug)]
 #[command(mut_arg("table_size_asked", |option| option.help(TABLE_SIZE_HELP)))]
+#[command(mut_arg("transport_asked", |option| option.value_parser(with_several_engines())))]
 #[command(mut_arg("k", |option| option.default_value("31").help("Bases of a k-mer, odd, 1 to 63")))]
 pub(crate) struct ContigsArgs {
     #[command(flatten)]
@@ -57,30 +53,20 @@ struct Search {
 
 row! {
     pub(crate) struct ContigsRow {
-        k: u32 => ("k", text),
+        k: u32 = "bases of a k-mer" => ("k", text),
         ranks: u32 => ("ranks", text),
-        kmers: u64 => ("k-mers", text, note("different ones with at least --min-count")),
+        kmers: u64 = "different ones with at least --min-count" => ("k-mers", text, note()),
         unitigs: u64 => ("unitigs", text),
-        cycles: u64 => ("cycles", text, note("unitigs whose end is followed by their start")),
-        bases: u64 => ("bases", text),
-        longest: u64 => ("longest", text, note("bases of the longest unitig")),
-        n50: u64 => ("N50", text, note("half of all bases are in unitigs of at least this many")),
-        seconds: f64 => ("s", fixed::<2>, note("reading, counting and walking, without writing a file")),
+        cycles: u64 = "unitigs whose end is followed by their start" => ("cycles", text, note()),
+        bases: u64 = "of all unitigs" => ("bases", text),
+        longest: u64 = "bases of the longest unitig" => ("longest", text, note()),
+        n50: u64 = "half of all bases are in unitigs of at least this many" => ("N50", text, note()),
+        seconds: f64 = "reading, counting and walking, without writing a file" => ("s", fixed::<2>, note()),
     }
 }
 
-impl Row for ContigsRow {}
-
 pub(crate) fn run(mut args: ContigsArgs) -> Result<()> {
-    let inputs = args.sequences.settle(&mut args.job)?;
-    let transport = args.job.transport;
-    if transport == TransportName::Sim || transport.is_mpi() {
-        return Err(Failure::usage(format!(
-            "contigs opens an engine of the size of the graph, and over {} a job has one engine: give \
-             --transport shm, verbs or ucx",
-            transport.name()
-        )));
-    }
+    let inputs = args.sequences.resolve(&mut args.job)?;
     let kmers = args.sequences.options(true, &args.job)?;
     let options = Options { kmers, min_count: args.min_count };
     let checked = match args.sequences.is_narrow() {
@@ -88,7 +74,7 @@ pub(crate) fn run(mut args: ContigsArgs) -> Result<()> {
         false => options.check::<u128>(),
     };
     checked.map_err(|error| Failure::usage(error.to_string()))?;
-    args.out.as_deref().map_or(Ok(()), check_output)?;
+    args.sequences.check_outputs(&[("--out", &args.out)], &[], &args.job)?;
     let search = Search { args, inputs, options };
     let Some((mut report, files, row)) = report_job("contigs", &search.args.job, &search)? else {
         return Ok(());
@@ -103,9 +89,8 @@ pub(crate) fn run(mut args: ContigsArgs) -> Result<()> {
         thousands(kmers),
         thousands(n50),
     )];
-    report.notes = ContigsRow::notes();
     if row.kmers == 0 {
-        report.notes.push("k-mers: none occurs often enough; give a lower --min-count".into());
+        report.note(["k-mers: none occurs often enough; give a lower --min-count"]);
     }
     report.rows = vec![row];
     report.publish(files)

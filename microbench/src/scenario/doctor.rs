@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use probeline_doctor::{Doctor, Finding, Questions, Survey, Verdict, survey};
-use probeline_results::{Row, row};
+use probeline_doctor::{Doctor, Finding, Query, Survey, Verdict, survey};
+use probeline_report::results::row;
 
 use crate::cli::OutputArgs;
 use crate::failure::{BROKEN, Failure, Result};
@@ -33,10 +33,6 @@ pub(crate) struct DoctorArgs {
     /// Write the findings as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-
-    /// Folder or address of the notes, put in front of their names
-    #[arg(long, value_name = "WHERE", default_value = probeline_doctor::FOLDER)]
-    notes: String,
 }
 
 row! {
@@ -44,14 +40,12 @@ row! {
     struct NoRow {}
 }
 
-impl Row for NoRow {}
-
 pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let json = args.json.clone();
-    let files = Files::open(&OutputArgs { json, csv: None, markdown: None, full: true })?;
+    let files = Files::open(&OutputArgs { json, csv: None, full: true })?;
     let doctor = Doctor::new("/");
-    let questions = Questions { device: args.device.clone(), trial: true };
-    let look = || survey(probeline::verbs::Library::load, &questions, probeline_doctor::ANSWER);
+    let options = Query { device: args.device.clone(), trial: true };
+    let look = || survey(probeline::verbs::Library::load, &options, probeline_doctor::ANSWER);
     let survey = waiting("looking at RDMA devices", true, look);
     if let Some(device) = &args.device {
         known(&doctor, &survey, device)?;
@@ -64,12 +58,12 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<ExitCode> {
     report.summary = vec![probeline_doctor::summary(&findings)];
     report.doctor = findings.clone();
     files.write(&report)?;
-    terminal::unless_closed(print(&findings, &args.notes))?;
+    terminal::unless_closed(print(&findings))?;
     let broken = findings.iter().any(|finding| finding.verdict == Verdict::Broken);
     Ok(if broken { ExitCode::from(BROKEN) } else { ExitCode::SUCCESS })
 }
 
-fn print(findings: &[Finding], notes: &str) -> io::Result<()> {
+fn print(findings: &[Finding]) -> io::Result<()> {
     let mut out = terminal::stdout();
     let quiet = terminal::is_quiet();
     let wanted = |verdict| !quiet || matches!(verdict, Verdict::Broken | Verdict::Warning);
@@ -78,7 +72,7 @@ fn print(findings: &[Finding], notes: &str) -> io::Result<()> {
         writeln!(out)?;
     }
     for finding in findings.iter().filter(|finding| wanted(finding.verdict)) {
-        let lines = finding.lines(notes);
+        let lines = finding.lines(probeline_doctor::FOLDER);
         let [first, more @ ..] = &lines[..] else { continue };
         out.line(first)?;
         more.iter().try_for_each(|line| out.line(&format!("    {line}")))?;

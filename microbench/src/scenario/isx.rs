@@ -1,17 +1,21 @@
 //! `isx`: sorts random integers over all ranks, as the benchmark ISx.
 
-use clap::{Args, ValueEnum, value_parser};
-use probeline::transport::{Exchange, Sizes};
+use clap::{Args, value_parser};
+use probeline::transport::Exchange;
+use probeline_programs::Timed;
 use probeline_programs::isx::{self, Carrier, Options, Times};
-use probeline_results::format::{fixed, millions, text};
-use probeline_results::{Row, row};
+use probeline_report::results::format::{fixed, millions, text};
+use probeline_report::results::row;
 
 use super::{report_job, without_cpu_time};
-use crate::cli::JobArgs;
+use crate::cli::{JobArgs, one_of};
 use crate::failure::{Failure, Result};
-use crate::job::Scenario;
-use crate::timed::Timed;
+use crate::job::Work;
+use crate::table::name_of;
 use crate::units::{rate, thousands};
+
+const CARRIERS: [(&str, &str, Carrier); 2] =
+    [("lanes", "", Carrier::Lanes), ("queues", "", Carrier::Queues)];
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct IsxArgs {
@@ -24,55 +28,43 @@ pub(crate) struct IsxArgs {
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=1 << 40))]
     total_keys: Option<u64>,
 
-    /// What carries keys to other ranks: a lane for each pair of ranks, up to 64 of them, or a queue on each
-    /// rank
-    #[arg(long, value_enum, value_name = "CARRIER", default_value_t = CarrierName::Lanes)]
-    carrier: CarrierName,
+    /// Carrier of keys to other ranks: lanes between up to 1,024 ranks, or a queue on each rank
+    #[arg(long, value_name = "CARRIER", default_value = "lanes", value_parser = one_of(&CARRIERS))]
+    carrier: Carrier,
 
     // Last, because its headings in the help apply to all options after them.
     #[command(flatten)]
     pub(crate) job: JobArgs,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum CarrierName {
-    Lanes,
-    Queues,
-}
-
 row! {
     pub(crate) struct IsxRow {
-        carrier: &'static str => ("carrier", text),
+        carrier: String = "lanes or queues" => ("carrier", text),
         ranks: u32 => ("ranks", text),
-        keys: u64 => ("keys", text, note("of all ranks, sorted and verified")),
-        make_seconds: f64 => ("make", fixed::<3>, note("seconds to make the keys")),
-        exchange_seconds: f64 => ("exchange", fixed::<3>, note("seconds to send keys to the ranks of their ranges")),
-        sort_seconds: f64 => ("sort", fixed::<3>, note("seconds to sort on each rank")),
-        seconds: f64 => ("s", fixed::<3>, note("of all three")),
-        keys_per_s: f64 => ("M keys/s", millions),
+        keys: u64 = "of all ranks, sorted and verified" => ("keys", text, note()),
+        make_seconds: f64 = "seconds to make the keys" => ("make", fixed::<3>, note()),
+        exchange_seconds: f64 = "seconds to send keys to the ranks of their ranges"
+            => ("exchange", fixed::<3>, note()),
+        sort_seconds: f64 = "seconds to sort on each rank" => ("sort", fixed::<3>, note()),
+        seconds: f64 = "of all three" => ("s", fixed::<3>, note()),
+        keys_per_s: f64 = "`keys` / `seconds`" => ("M keys/s", millions),
     }
 }
 
-impl Row for IsxRow {}
-
-struct Sort {
-    job: JobArgs,
-    options: Options,
-}
-
 pub(crate) fn run(mut args: IsxArgs) -> Result<()> {
-    args.job.settle_without_table()?;
+    args.job.resolve_without_table()?;
     let keys = args.total_keys.map_or(args.keys, |all| all / u64::from(args.job.ranks));
-    let carrier = match args.carrier {
-        CarrierName::Lanes => Carrier::Lanes,
-        CarrierName::Queues => Carrier::Queues,
-    };
-    let options = Options { keys, carrier, seed: args.job.seed };
+    let options = Options { keys, carrier: args.carrier, seed: args.job.seed };
     let checked = options.check(args.job.ranks);
     checked.map_err(|error| Failure::usage(error.to_string()))?;
-    args.job.take_windows(&options.sizes(args.job.ranks));
-    let sort = Sort { options, job: args.job };
-    let Some((mut report, files, row)) = report_job("isx", &sort.job, &sort)? else {
+    let sizes = options.sizes(args.job.ranks);
+    args.job.take_windows(&sizes);
+    let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| {
+        let (times, _) = isx::run(&options, engine, |engine| engine.now_ns(), exchange)?;
+        Ok(IsxRow::new(&options, exchange.owners(), &times))
+    };
+    let sort = Work { sizes, orders_atomics: false, run: work };
+    let Some((mut report, files, row)) = report_job("isx", &args.job, &sort)? else {
         return Ok(());
     };
     let IsxRow { keys, seconds, keys_per_s, .. } = row;
@@ -81,33 +73,20 @@ pub(crate) fn run(mut args: IsxArgs) -> Result<()> {
         thousands(keys),
         rate(keys_per_s)
     )];
-    report.notes = IsxRow::notes();
-    report.notes.extend(without_cpu_time(&sort.job));
+    report.note(without_cpu_time(&args.job));
     report.rows = vec![row];
     report.publish(files)
 }
 
-impl Scenario for Sort {
-    type Output = IsxRow;
-
-    fn sizes(&self) -> Sizes {
-        self.options.sizes(self.job.ranks)
-    }
-
-    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<IsxRow> {
-        let engine: &mut dyn Timed = engine;
-        let (times, _) = isx::run(&self.options, engine, |engine| engine.now_ns(), exchange)?;
-        let Times { make_ns, exchange_ns, sort_ns } = times;
+impl IsxRow {
+    fn new(options: &Options, ranks: u32, times: &Times) -> Self {
+        let Times { make_ns, exchange_ns, sort_ns } = *times;
         let [make_seconds, exchange_seconds, sort_seconds, seconds] =
             [make_ns, exchange_ns, sort_ns, make_ns + exchange_ns + sort_ns]
                 .map(|ns| ns as f64 / 1e9);
-        let ranks = exchange.owners();
-        let keys = self.options.keys * u64::from(ranks);
-        Ok(IsxRow {
-            carrier: match self.options.carrier {
-                Carrier::Lanes => "lanes",
-                Carrier::Queues => "queues",
-            },
+        let keys = options.keys * u64::from(ranks);
+        Self {
+            carrier: name_of(options.carrier),
             ranks,
             keys,
             make_seconds,
@@ -115,6 +94,6 @@ impl Scenario for Sort {
             sort_seconds,
             seconds,
             keys_per_s: keys as f64 / seconds.max(1e-9),
-        })
+        }
     }
 }

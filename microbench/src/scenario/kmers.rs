@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint, value_parser};
+use clap::{ArgGroup, Args, ValueHint, value_parser};
 use probeline::pin::MemoryPolicy;
 use probeline::transport::{Exchange, Owner, Sizes};
+use probeline_programs::Timed;
 use probeline_programs::check_output;
 use probeline_programs::kmers::{self, Counted, Kmer, Options};
 use probeline_programs::sequences::Inputs;
-use probeline_results::format::{fixed, text};
-use probeline_results::{Row, row};
+use probeline_report::results::format::{fixed, text};
+use probeline_report::results::row;
 
 use super::report_job;
 use crate::agreement::Input;
@@ -18,10 +19,9 @@ use crate::digest::Digest;
 use crate::failure::{Failure, Result};
 use crate::job::Scenario;
 use crate::machine::memory_available;
-use crate::output_file::OutputFile;
+use crate::output_file::{OutputFile, check_distinct};
 use crate::progress::Progress;
 use crate::size::Size;
-use crate::timed::Timed;
 use crate::units::{rate, thousands};
 
 /// Bounds of the counters' first size: 12 bytes a word for 8 bytes of the files, which have about one new k-mer.
@@ -29,7 +29,7 @@ const MIN_TABLE: u64 = 16 << 20;
 const MAX_TABLE: u64 = 4 << 30;
 /// The engine of a job whose ranks send nothing.
 const IDLE: Sizes = Sizes { window_words: 8, slots: 1, slot_words: 8, depth: 1 };
-const TABLE_SIZE_HELP: &str = "\
+pub(super) const TABLE_SIZE_HELP: &str = "\
 Memory for the counters at first, all ranks together; they move to four times as much when seven \
 eighths are in use, up to --max-table-size [default: one and a half times the size of the files, from \
 k = 32 on three times, 16MiB to 4GiB]";
@@ -59,20 +59,20 @@ pub(crate) struct SequenceArgs {
 
 impl SequenceArgs {
     /// Examines the files, and resolves the options of the job.
-    pub(crate) fn settle(&self, job: &mut JobArgs) -> Result<Inputs> {
+    pub(crate) fn resolve(&self, job: &mut JobArgs) -> Result<Inputs> {
         let inputs = Inputs::open(&self.files)?;
         let words = if self.is_narrow() { 1 } else { 2 };
         let size = (inputs.bytes() / 2 * 3 * words).clamp(MIN_TABLE, MAX_TABLE);
         let size = Size(size.next_multiple_of(1 << 20));
-        job.settle(size, size, &[8])?;
+        job.resolve(size, size, &[8])?;
         Ok(inputs)
     }
 
     pub(crate) fn options(&self, is_canonical: bool, job: &JobArgs) -> Result<Options> {
         let here = job.bytes_here(job.ranks.into()).max(1);
         let available = memory_available().map_or(u64::MAX, |bytes| bytes / 4 * 3);
-        let most = (available / here).saturating_mul(job.ranks.into());
-        let max_table_bytes = self.max_table_size.map_or(most, |size| size.0);
+        let max = (available / here).saturating_mul(job.ranks.into());
+        let max_table_bytes = self.max_table_size.map_or(max, |size| size.0);
         if max_table_bytes < job.table_size.0 {
             return Err(Failure::usage(format!(
                 "--max-table-size {} is less than the size at first, {}: give a smaller --table-size too",
@@ -89,6 +89,20 @@ impl SequenceArgs {
             // The thread that clears a part, which is pinned, determines its node.
             memory: MemoryPolicy { node: None, huge: job.place.huge_pages() },
         })
+    }
+
+    /// Checks that the files to write can be written, and that none is also an input or another output:
+    /// all ranks write `written`, rank 0 writes `others` and the results.
+    pub(crate) fn check_outputs(
+        &self,
+        written: &[(&str, &Option<PathBuf>)],
+        others: &[(&str, &Option<PathBuf>)],
+        job: &JobArgs,
+    ) -> Result<()> {
+        let all = written.iter().chain(others).copied().chain(job.output.files());
+        check_distinct(&self.files, all)?;
+        let all = written.iter().filter_map(|(_, path)| path.as_deref());
+        all.map(check_output).try_for_each(|checked| Ok(checked?))
     }
 
     /// Returns whether k-mers have one word.
@@ -115,7 +129,7 @@ pub(crate) fn is_shared(job: &JobArgs) -> bool {
 pub(crate) fn agreed(inputs: &Inputs, written: &[&Option<PathBuf>]) -> Vec<Input> {
     let files = Input {
         name: "files",
-        digest: Digest::of_numbers("files", inputs.lengths()),
+        digest: Digest::from_list("files", inputs.lengths()),
         advice: "and with the same files: each rank reads a part, and their lengths differ"
             .to_owned(),
     };
@@ -141,6 +155,7 @@ pub(crate) fn progress(
 
 #[derive(Args, Clone, Debug)]
 #[command(mut_arg("table_size_asked", |option| option.help(TABLE_SIZE_HELP)))]
+#[command(group = ArgGroup::new("written").args(["out", "out_binary"]).multiple(true))]
 pub(crate) struct KmersArgs {
     #[command(flatten)]
     sequences: SequenceArgs,
@@ -158,11 +173,12 @@ pub(crate) struct KmersArgs {
     out_binary: Option<PathBuf>,
 
     /// Least count of the k-mers in --out and --out-binary
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "written")]
     min_count: u64,
 
     /// Largest count of the k-mers in --out and --out-binary
     #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
+    #[arg(requires = "written")]
     max_count: u64,
 
     /// Write how many k-mers have each count, a line for each; the last one, 10000, is of larger ones too
@@ -183,26 +199,30 @@ struct Count {
 
 row! {
     pub(crate) struct KmersRow {
-        k: u32 => ("k", text),
+        k: u32 = "bases of a k-mer" => ("k", text),
         ranks: u32 => ("ranks", text),
-        kmers: u64 => ("k-mers", text, note("in the files, with repetitions")),
-        distinct: u64 => ("distinct", text),
-        once: u64 => ("once", text, note("k-mers with a count of 1")),
-        seconds: f64 => ("s", fixed::<2>, note("reading and counting, without writing files")),
-        kmers_per_s: f64,
-        table_bytes: u64,
-        growths: u64 => ("growths", text, full().note("moves of the counters to more memory")),
+        kmers: u64 = "in the files, with repetitions" => ("k-mers", text, note()),
+        distinct: u64 = "different k-mers; with a filter those that occur twice or more" => ("distinct", text),
+        once: u64 = "k-mers with a count of 1" => ("once", text, note()),
+        seconds: f64 = "reading and counting, without writing files" => ("s", fixed::<2>, note()),
+        kmers_per_s: f64 = "`kmers` / `seconds`",
+        table_bytes: u64 = "of the counters in the end",
+        growths: u64 = "moves of the counters to more memory" => ("growths", text, full().note()),
     }
 }
 
-impl Row for KmersRow {}
-
 pub(crate) fn run(mut args: KmersArgs) -> Result<()> {
-    let inputs = args.sequences.settle(&mut args.job)?;
+    let inputs = args.sequences.resolve(&mut args.job)?;
     let options = args.sequences.options(!args.no_canonical, &args.job)?;
-    for path in args.out.iter().chain(&args.out_binary) {
-        check_output(path)?;
+    if args.min_count > args.max_count {
+        let KmersArgs { min_count, max_count, .. } = args;
+        return Err(Failure::usage(format!(
+            "--min-count {min_count} is larger than --max-count {max_count}"
+        )));
     }
+    let written = [("--out", &args.out), ("--out-binary", &args.out_binary)];
+    let others = [("--histogram", &args.histogram)];
+    args.sequences.check_outputs(&written, &others, &args.job)?;
     let count = Count { args, inputs, options };
     let args = &count.args;
     let mut histogram =
@@ -225,9 +245,8 @@ pub(crate) fn run(mut args: KmersArgs) -> Result<()> {
         thousands(kmers),
         rate(kmers_per_s),
     )];
-    report.notes = KmersRow::notes();
     if count.options.filter_bytes > 0 {
-        report.notes.push("filter: k-mers that occur once are left out".into());
+        report.note(["filter: k-mers that occur once are left out"]);
     }
     report.rows = vec![row];
     report.publish(files)

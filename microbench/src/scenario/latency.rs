@@ -3,30 +3,31 @@
 
 mod filling;
 mod raw;
+mod recorder;
 mod rounds;
-mod row;
+pub(super) mod row;
 
 use core::time::Duration;
 
 use clap::Args;
 use probeline::table::Config;
 use probeline::transport::{Exchange, Owner, Sizes, Slot};
-use probeline_limits::remote::WORDS;
-use probeline_results::{Note, Row};
+use probeline_programs::Timed;
+use probeline_report::results::Note;
 
 pub(super) use self::filling::fill;
+use self::recorder::{WARM_UP_SHARE, clock_cost_ns};
 use self::rounds::Rounds;
-use self::row::{LatencyRow, Paper};
+use self::row::LatencyRow;
 use super::{OPERATIONS, peer, report_job};
-use crate::cli::{ChunkListArgs, JobArgs, max_chunks, seconds};
+use crate::cli::{ChunkListArgs, JobArgs, max_chunks, seconds, with_default};
 use crate::failure::{Failure, Result};
 use crate::job::Scenario;
-use crate::latency::{WARM_UP_SHARE, clock_cost_ns};
-use crate::pinning::machines;
+use crate::meter::WORDS;
 use crate::progress::Progress;
+use crate::run_report::fields;
 use crate::size::Size;
 use crate::table::{TableArgs, engine_sizes};
-use crate::timed::Timed;
 
 /// Inserts advance in steps of this share of the table. The last step before a load factor is
 /// measured, as in the paper (section 4.1).
@@ -43,7 +44,11 @@ const BATCH: usize = 1024;
 /// read-ahead.
 pub(super) const FILLING_DEPTH: u32 = 2 * FILLING;
 
+/// The default of `--table-size`.
+const DEFAULT_SIZE: &str = "32MiB, over verbs 1MiB";
+
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("table_size_asked", |option| with_default(option, DEFAULT_SIZE)))]
 pub(crate) struct LatencyArgs {
     #[command(flatten)]
     chunks: ChunkListArgs,
@@ -54,8 +59,8 @@ pub(crate) struct LatencyArgs {
     max_chunks: u32,
 
     /// Load factors to measure at, rising, from 0.02 to 0.95
-    #[arg(long, default_value = "0.1,0.3,0.5,0.7,0.8,0.9", value_delimiter = ',')]
-    #[arg(value_name = "ALPHA,...")]
+    #[arg(long = "load-factor", default_value = "0.1,0.3,0.5,0.7,0.8,0.9")]
+    #[arg(value_delimiter = ',', value_name = "ALPHA,...")]
     load_factors: Vec<f64>,
 
     /// Operations in each measurement of READ, WRITE, CAS and FAA
@@ -82,20 +87,16 @@ pub(crate) struct LatencyArgs {
 }
 
 pub(crate) fn run(mut args: LatencyArgs) -> Result<()> {
-    args.job.settle(Size::mib(32), Size::mib(1), &args.chunks.chunk_buckets)?;
+    args.job.resolve(Size::mib(32), Size::mib(1), &args.chunks.chunk_buckets)?;
     args.check()?;
     let Some((mut report, files, output)) = report_job("bench-latency", &args.job, &args)? else {
         return Ok(());
     };
-    report.parameter("max_chunks", args.max_chunks);
-    report.parameter("ops", args.ops);
-    report.parameter("seconds_per_measurement", args.seconds_per_measurement);
-    report.parameter("rounds", args.rounds);
+    report.parameters(fields!(args; max_chunks, ops, seconds_per_measurement, rounds));
     report.parameters(args.table.parameters(&args.config(8)));
     report.rows = output.rows;
-    let paper = args.paper(output.machines);
-    report.summary = args.summary(&report.rows, paper);
-    report.notes = args.notes(output.clock_ns, &report.rows, paper);
+    report.summary = args.summary(&report.rows);
+    report.note(args.notes(output.clock_ns, &report.rows));
     report.publish(files)
 }
 
@@ -141,7 +142,7 @@ impl LatencyArgs {
         })
     }
 
-    fn notes(&self, clock_ns: u64, rows: &[LatencyRow], paper: Option<Paper>) -> Vec<Note> {
+    fn notes(&self, clock_ns: u64, rows: &[LatencyRow]) -> Vec<Note> {
         let mut notes = vec![
             format!("p50, p99: operations timed one by one, minus {clock_ns} ns for the clock")
                 .into(),
@@ -163,9 +164,7 @@ impl LatencyArgs {
                 peer(self.job.ranks)
             )
             .into(),
-            Note::on(&["eff", "out"], "chunk READs that an operation waits for and posts"),
         ];
-        notes.extend(LatencyRow::notes());
         if self.table.adaptive_chunks {
             notes.push(Note::on(
                 &["C"],
@@ -178,7 +177,6 @@ impl LatencyArgs {
                     .into(),
             );
         }
-        notes.extend(paper.map(|paper| paper.note().into()));
         notes.extend(self.cut_short(rows).map(Note::from));
         notes
     }
@@ -214,8 +212,6 @@ impl LatencyArgs {
 pub(crate) struct Measured {
     rows: Vec<LatencyRow>,
     clock_ns: u64,
-    /// The number of machines on which the ranks run.
-    machines: usize,
 }
 
 impl Scenario for LatencyArgs {
@@ -259,7 +255,7 @@ impl Scenario for LatencyArgs {
             let rounds = Rounds::new(self, config, limits)?;
             rows.extend(rounds.rows(engine, done as u64, &mut progress, exchange)?);
         }
-        Ok(Measured { rows, clock_ns: limits.clock_ns, machines: machines(exchange)? })
+        Ok(Measured { rows, clock_ns: limits.clock_ns })
     }
 }
 

@@ -1,33 +1,30 @@
-//! `limits`: measures the maximum rates of this machine now: of its memory, and of a transport
-//! between two ranks, by size and operations in flight.
+//! `limits`: measures the maximum rates now: of a transport between two ranks, by size and operations
+//! in flight, and of memory that the CPU reaches.
 
-mod beside;
-mod cores;
-mod row;
+pub(super) mod row;
+mod table_limit;
 
 use core::time::Duration;
 
 use clap::Args;
 use probeline::transport::{Exchange, Owner, Sizes};
-use probeline_limits::remote::{Meter, Operation, Plan, WORDS};
-use probeline_results::{Note, Row};
+use probeline_programs::{Timed, gather_values};
+use probeline_report::results::Note;
 
-pub(crate) use self::beside::TableLimit;
-use self::cores::Cores;
-use self::row::OfTransport;
 pub(crate) use self::row::operation_name;
-use super::{of_rank_0, peer, report_job};
-use crate::cli::{JobArgs, TransportName, seconds};
-use crate::failure::{Failure, Result};
+use self::row::{OfTransport, Round};
+pub(crate) use self::table_limit::TableLimit;
+use super::{broadcast, peer, report_job};
+use crate::cli::{JobArgs, TransportName, seconds, with_default};
+use crate::failure::Result;
 use crate::job::Scenario;
-use crate::machine::{less_than, memory_available};
+use crate::machine::memory_available;
+use crate::meter::{Meter, Operation, Plan, WORDS};
 use crate::progress::Progress;
+use crate::run_report::fields;
 use crate::size::Size;
-use crate::table::MOST_IN_FLIGHT;
-use crate::timed::Timed;
+use crate::table::MAX_IN_FLIGHT;
 
-/// Larger than any cache.
-const SIZE: Size = Size::mib(2048);
 /// The size of each rank's window if memory permits: larger than any cache.
 const WINDOW: Size = Size::mib(256);
 /// The maximum share of the available memory for all windows together, as a divisor.
@@ -36,18 +33,16 @@ const WINDOWS_SHARE: u64 = 4;
 /// time.
 const SIMULATED: u64 = 1_000;
 
+/// The default of `--table-size`.
+const DEFAULT_SIZE: &str =
+    "32MiB, over verbs 1MiB, over shm 256MiB a rank or a quarter of the available memory";
+
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("table_size_asked", |option| with_default(option, DEFAULT_SIZE)))]
 pub(crate) struct LimitsArgs {
-    /// Memory to measure [default: 2GiB, at most half of the available memory]
-    #[arg(long = "size", value_name = "SIZE")]
-    size_asked: Option<Size>,
-
-    #[arg(skip)]
-    size: Size,
-
     /// Maximum READs and atomics in flight
     #[arg(long, default_value_t = 64, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=MOST_IN_FLIGHT))]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=MAX_IN_FLIGHT))]
     in_flight: u32,
 
     /// Seconds for each limit in each round, 0.001 to 3600
@@ -65,58 +60,28 @@ pub(crate) struct LimitsArgs {
 }
 
 pub(crate) fn run(mut args: LimitsArgs) -> Result<()> {
-    args.job.settle(Size::mib(32), Size::mib(1), &[])?;
-    args.settle_windows();
-    // Found before the job pins this thread.
-    let cores = Cores::find()?;
-    args.settle_size(&cores)?;
+    args.job.resolve(Size::mib(32), Size::mib(1), &[])?;
+    args.resolve_windows();
     let Some((mut report, files, output)) = report_job("limits", &args.job, &args)? else {
         return Ok(());
     };
-    // Measured after the transport, so that the other ranks need not wait.
-    let (mut rows, given) = cores.rows(&args)?;
-    rows.extend(row::of_transport(&args.job, &output));
-    report.transport.extend(given);
-    report.parameter("memory_bytes", args.size.0);
-    report.parameter("in_flight", args.in_flight);
-    report.parameter("seconds_per_measurement", args.seconds_per_measurement);
-    report.parameter("rounds", args.rounds);
-    report.rows = rows;
+    report.parameters(fields!(args; in_flight, seconds_per_measurement, rounds));
+    report.rows = row::rows(&args.job, &output);
     report.summary = row::summary(args.job.transport.name(), &report.rows);
-    report.notes = args.notes();
+    report.note(args.notes());
     report.publish(files)
 }
 
 impl LimitsArgs {
     /// Reduces the default window. In the simulator a large window takes as long as a small one,
     /// and over RDMA the pages are locked, of which a user may have few.
-    fn settle_windows(&mut self) {
+    fn resolve_windows(&mut self) {
         if self.job.transport != TransportName::Shm {
             return;
         }
         let most = memory_available().map_or(WINDOW.0, |bytes| bytes / WINDOWS_SHARE);
         let part = WINDOW.0.min(most / u64::from(self.job.ranks.max(1)));
         self.job.prefer_part(Size(part));
-    }
-
-    fn settle_size(&mut self, cores: &Cores) -> Result<()> {
-        let half = memory_available().map_or(SIZE, |bytes| Size(bytes / 2));
-        let fits = if half.0 >= SIZE.0 { SIZE } else { half };
-        self.size = self.size_asked.unwrap_or(fits);
-        let least = Size(probeline_limits::memory::MIN_BYTES as u64 * cores.nodes());
-        if self.size.0 < least.0 {
-            return Err(Failure::usage(format!(
-                "--size {} is too small to be measured: it takes {least} at least",
-                self.size
-            )));
-        }
-        match less_than(self.size.0) {
-            Some(available) => Err(Failure::usage(format!(
-                "--size {} is too large: this machine has {available} of memory available",
-                self.size
-            ))),
-            None => Ok(()),
-        }
     }
 
     fn time(&self) -> Duration {
@@ -130,7 +95,6 @@ impl LimitsArgs {
                 format!("median of {} rounds of {} s", self.rounds, self.seconds_per_measurement),
             ),
             Note::on(&["least", "most"], "minimum and maximum of the rounds"),
-            format!("memory: random lines of 64 bytes of {}, chosen by keys", self.size).into(),
             format!(
                 "READ, CAS, FAA: by rank 0, on the {} of {}",
                 Size(self.job.buckets_per_owner() * 8 / 1024 * 1024),
@@ -138,7 +102,9 @@ impl LimitsArgs {
             )
             .into(),
         ];
-        notes.extend(row::LimitsRow::notes());
+        if self.job.transport == TransportName::Shm {
+            notes.push("random reads: of lines of 64 bytes in all windows, by all ranks".into());
+        }
         if self.job.transport == TransportName::Sim {
             notes.push(
                 format!("simulator: {SIMULATED} operations for each limit, in virtual time").into(),
@@ -149,7 +115,7 @@ impl LimitsArgs {
 }
 
 impl Scenario for LimitsArgs {
-    type Output = Vec<Vec<OfTransport>>;
+    type Output = Vec<Round>;
 
     fn sizes(&self) -> Sizes {
         Sizes {
@@ -165,26 +131,46 @@ impl Scenario for LimitsArgs {
     }
 
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
-        if exchange.me() != Owner(0) {
-            // The windows must remain until rank 0 has measured everything.
-            // All ranks meet after each measurement, so that they wait for at most one at a time.
-            while of_rank_0(exchange, &false)? {}
-            return Ok(Vec::new());
-        }
-        let mut progress = Progress::new(u64::from(self.rounds), true);
+        let leads = exchange.me() == Owner(0);
+        let mut progress = Progress::new(u64::from(self.rounds), leads);
         let mut rounds = Vec::new();
         for round in 0..self.rounds {
-            let announce = |doing: &str| progress.expecting(round.into(), doing, self.time());
-            // Uses other words than the previous round, because those may be in a cache.
-            let seed = self.job.seed ^ u64::from(round) << 32;
-            rounds.push(self.round(engine, seed, announce, exchange)?);
+            let mut announce = |doing: &str| progress.expecting(round.into(), doing, self.time());
+            announce("random lines of memory");
+            let memory_per_s = self.memory(engine, exchange)?;
+            if leads {
+                // Uses other words than the previous round, because those may be in a cache.
+                let seed = self.job.seed ^ u64::from(round) << 32;
+                let transport = self.round(engine, seed, announce, exchange)?;
+                rounds.push(Round { memory_per_s, transport });
+                broadcast(exchange, &false)?;
+            } else {
+                // All ranks meet after each measurement, so that they wait for at most one at a
+                // time.
+                while broadcast(exchange, &true)? {}
+            }
         }
-        of_rank_0(exchange, &false)?;
         Ok(rounds)
     }
 }
 
+/// The longest time in which ranks measure memory and do not poll.
+const MEMORY: Duration = Duration::from_millis(500);
+
 impl LimitsArgs {
+    /// Returns the reads of random lines per second of all ranks, if CPUs reach all windows and these
+    /// are large enough.
+    fn memory<T: Timed>(&self, engine: &T, exchange: &mut dyn Exchange) -> Result<Option<f64>> {
+        if self.job.transport != TransportName::Shm {
+            return Ok(None);
+        }
+        exchange.barrier()?;
+        let words = engine.geometry().window_words;
+        let rates = table_limit::memory_rates(engine, words, self.time().min(MEMORY));
+        let all = gather_values(exchange, &rates.map(|[reads, _]| reads))?;
+        Ok(all.into_iter().sum())
+    }
+
     /// Measures each operation once: all of them on random words, and the atomics on one word too.
     fn round<T: Timed>(
         &self,
@@ -209,7 +195,7 @@ impl LimitsArgs {
                 }
                 announce(&format!("{}, {depth} in flight", operation_name(operation, one_word)));
                 all.push(OfTransport { rate: meter.rate(operation, depth)?, one_word });
-                of_rank_0(exchange, &true)?;
+                broadcast(exchange, &true)?;
             }
         }
         Ok(all)

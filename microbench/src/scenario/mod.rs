@@ -6,6 +6,7 @@ pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod contigs;
 pub(crate) mod doctor;
+pub(crate) mod dsm;
 pub(crate) mod explore;
 pub(crate) mod isx;
 pub(crate) mod kmers;
@@ -21,9 +22,8 @@ pub(crate) mod tune;
 
 use probeline::table::Config;
 use probeline::transport::{Exchange, Owner};
-pub(crate) use probeline_results::gather;
-use probeline_results::gather_values;
-use probeline_results::{Note, Row};
+use probeline_programs::gather_values;
+use probeline_report::results::Row;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -41,15 +41,8 @@ fn peer(owners: u32) -> Owner {
     Owner(1 % owners.max(1))
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let upper = values.get(values.len() / 2)?;
-    let lower = values.get((values.len() - 1) / 2)?;
-    Some(f64::midpoint(*lower, *upper))
-}
-
 /// Returns rank 0's value. All ranks call it.
-fn of_rank_0<V: Serialize + DeserializeOwned>(exchange: &mut dyn Exchange, mine: &V) -> Result<V> {
+fn broadcast<V: Serialize + DeserializeOwned>(exchange: &mut dyn Exchange, mine: &V) -> Result<V> {
     let first = gather_values(exchange, mine)?.into_iter().next();
     first.ok_or_else(|| Failure::new("the job has no rank"))
 }
@@ -63,7 +56,7 @@ fn report_job<S: Scenario, R: Row>(
     job: &JobArgs,
     scenario: &S,
 ) -> Result<Option<Reported<R, S::Output>>> {
-    let files = Files::of_job(job)?;
+    let files = Files::from_job(job)?;
     // Created before the run, so that the reported load of the machine excludes it.
     let mut report = RunReport::new(command);
     let Some(ended) = job::run(job, scenario)? else { return Ok(None) };
@@ -74,9 +67,9 @@ fn report_job<S: Scenario, R: Row>(
 }
 
 /// Returns the note of times over the simulator that exclude the work of CPUs.
-fn without_cpu_time(job: &JobArgs) -> Option<Note> {
+fn without_cpu_time(job: &JobArgs) -> Option<&'static str> {
     let is_virtual = job.transport == TransportName::Sim;
-    is_virtual.then(|| "sim: time is virtual, and the work of CPUs takes none".into())
+    is_virtual.then_some("sim: time is virtual, and the work of CPUs takes none")
 }
 
 /// Returns the advice of a larger M, if an operation does not examine all buckets.
@@ -112,13 +105,74 @@ fn no_room(config: &Config, owners: u32, held: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::{env, fs};
+
+    use probeline_report::results::Columns;
+
     use super::*;
 
+    /// Writes the table of the fields of a row.
+    type Table = fn() -> String;
+
+    /// Each command whose rows `docs/output.md` documents.
+    const TABLES: [(&str, Table); 16] = [
+        ("bench-latency", table::<latency::row::LatencyRow>),
+        ("bench-throughput", table::<throughput::ThroughputRow>),
+        ("bench-map", table::<bench_map::row::MapRow>),
+        ("roundtrips", table::<roundtrips::RoundtripsRow>),
+        ("explore", table::<explore::row::ExploreRow>),
+        ("kmers", table::<kmers::KmersRow>),
+        ("contigs", table::<contigs::ContigsRow>),
+        ("isx", table::<isx::IsxRow>),
+        ("bale", table::<bale::BaleRow>),
+        ("dsm", table::<dsm::DsmRow>),
+        ("surrogate", table::<surrogate::row::SurrogateRow>),
+        ("limits", table::<limits::row::LimitsRow>),
+        ("compare", table::<compare::row::CompareRow>),
+        ("tune", table::<tune::row::TuneRow>),
+        ("simulate", table::<simulate::row::SimulateRow>),
+        ("topology", table::<topology::PlaceRow>),
+    ];
+
+    /// Returns the unit that the suffix of a field's name is.
+    fn unit(name: &str) -> &'static str {
+        let units = [("_ns", "ns"), ("seconds", "s"), ("_per_s", "1/s"), ("_share", "0 to 1")];
+        let name = name.trim_end_matches("_at_206_us");
+        let known = units.into_iter().chain([("bytes", "bytes")]);
+        known.into_iter().find(|(suffix, _)| name.ends_with(suffix)).map_or("", |(_, unit)| unit)
+    }
+
+    fn table<R: Columns>() -> String {
+        let head = "| field | unit | column | meaning |\n|---|---|---|---|".to_owned();
+        let lines = R::FIELDS.iter().map(|field| {
+            let column = field.column.as_ref().map_or("", |column| column.head());
+            format!("| `{}` | {} | {column} | {} |", field.name, unit(field.name), field.meaning)
+        });
+        [head].into_iter().chain(lines).collect::<Vec<_>>().join("\n")
+    }
+
+    /// With the environment variable `PROBELINE_WRITE_OUTPUT_PAGE` the test writes the tables.
     #[test]
-    fn the_median_is_the_middle_value() {
-        assert_eq!(median(vec![]), None);
-        assert_eq!(median(vec![3.0]), Some(3.0));
-        assert_eq!(median(vec![9.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(vec![4.0, 1.0, 9.0, 2.0]), Some(3.0));
+    fn page_has_the_tables_of_the_declarations() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/output.md");
+        let page = fs::read_to_string(path).unwrap();
+        let sections = page.split("\n## ").map(|section| {
+            let command = section.lines().next().unwrap_or_default();
+            let Some((_, table)) = TABLES.iter().find(|(name, _)| *name == command) else {
+                assert!(!section.contains("| field | unit |"), "{command} declares no rows");
+                return section.to_owned();
+            };
+            let start = section.find("| field | unit |").unwrap_or_else(|| panic!("{command}"));
+            // The table ends before an empty line, or at the end of the page.
+            let end = section[start..].find("\n\n").map_or(section.len() - 1, |end| start + end);
+            let rest = &section[end..];
+            format!("{}{}{rest}", &section[..start], table())
+        });
+        let written = sections.collect::<Vec<_>>().join("\n## ");
+        if env::var_os("PROBELINE_WRITE_OUTPUT_PAGE").is_some() {
+            fs::write(path, &written).unwrap();
+        }
+        let command = "PROBELINE_WRITE_OUTPUT_PAGE=1 cargo test -p probeline-cli page_has";
+        assert!(fs::read_to_string(path).unwrap() == written, "run {command}");
     }
 }

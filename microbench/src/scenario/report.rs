@@ -22,13 +22,9 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Write each plot as an SVG file into this folder, which is made if it is not there
+    /// Write each plot as an SVG file into this folder, which is made if it does not exist
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     svg: Option<PathBuf>,
-
-    /// What the page is called
-    #[arg(long, value_name = "TITLE", default_value = TITLE)]
-    title: String,
 }
 
 /// The page if neither --html nor --svg is given.
@@ -42,7 +38,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let mut lines = Vec::new();
     let mut page = None;
     if let Some(html) = &html {
-        let text = waiting("drawing the page", true, || report.html(&args.title));
+        let text = waiting("drawing the page", true, || report.html(TITLE));
         if html.as_os_str() == STANDARD_OUTPUT {
             page = Some(text);
         } else {
@@ -112,7 +108,6 @@ mod tests {
             runs: Vec::new(),
             html: html.map(Into::into),
             svg: svg.map(Into::into),
-            title: TITLE.to_owned(),
         };
         assert_eq!(args(None, None).page(), Some(DEFAULT_PAGE.into()));
         assert_eq!(args(None, Some("plots")).page(), None);

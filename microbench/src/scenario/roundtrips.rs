@@ -3,11 +3,13 @@
 use clap::Args;
 use probeline::table::{Config, Outcome};
 use probeline::transport::{Exchange, Owner, Sizes};
-use probeline_results::format::{fixed, text};
-use probeline_results::{Layout, Note, Row, row};
+use probeline_programs::Timed;
+use probeline_report::distinct;
+use probeline_report::results::format::{fixed, text};
+use probeline_report::results::{Layout, row};
 
 use super::{OPERATIONS, report_job, too_few_chunks};
-use crate::cli::{ChunkListArgs, JobArgs, max_chunks};
+use crate::cli::{ChunkListArgs, JobArgs, max_chunks, with_default};
 use crate::failure::{Failure, Result};
 use crate::job::Scenario;
 use crate::keys::nth;
@@ -15,16 +17,19 @@ use crate::progress::Progress;
 use crate::run_report::{aligned, some_of};
 use crate::size::Size;
 use crate::table::{CachedTable, engine_sizes, open};
-use crate::timed::Timed;
 
 /// The paper measured at intervals of 0.02 until 0.92, its limit with C = 8 (section 4.1).
 const STEPS_PER_TABLE: u64 = 50;
 const LAST_STEP: u64 = 46;
-const MOST_QUOTED: usize = 10;
+const MAX_QUOTED: usize = 10;
 /// Steps between two lines of the short table: a load factor of 0.1.
 const BRIEF_STEPS: usize = 5;
 
+/// The default of `--table-size`.
+const DEFAULT_SIZE: &str = "32MiB, over verbs 1MiB";
+
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("table_size_asked", |option| with_default(option, DEFAULT_SIZE)))]
 pub(crate) struct RoundtripsArgs {
     #[command(flatten)]
     chunks: ChunkListArgs,
@@ -41,35 +46,31 @@ pub(crate) struct RoundtripsArgs {
 
 row! {
     pub(crate) struct RoundtripsRow {
-        chunk_buckets: u32 => ("C", text),
-        load_factor: f64 => (
-            "load",
-            fixed::<2>,
-            note("the row is a mean of inserts by rank 0 from 0.02 below this load factor up to it")
-        ),
-        inserts: u64 => ("inserts", text),
-        full: u64 => ("full", text, note("operations that found no empty bucket in M chunks")),
-        outgoing_roundtrips: f64 => ("out", fixed::<4>),
-        effective_roundtrips: f64 => ("eff", fixed::<4>),
+        chunk_buckets: u32 = "C" => ("C", text),
+        load_factor: f64 = "the row is a mean of inserts by rank 0 from 0.02 below this load factor up to it"
+            => ("load", fixed::<2>, note()),
+        inserts: u64 = "keys inserted in the step" => ("inserts", text),
+        full: u64 = "operations that found no empty bucket in M chunks" => ("full", text, note()),
+        outgoing_roundtrips: f64 = "chunk READs that an insert posts, mean" => ("out", fixed::<4>, note()),
+        effective_roundtrips: f64 = "chunk READs that an insert waits for, mean" => ("eff", fixed::<4>, note()),
     }
+
+    fn brief(rows: &[Self]) -> Layout { by_load_factor(rows) }
 }
 
 pub(crate) fn run(mut args: RoundtripsArgs) -> Result<()> {
-    args.job.settle(Size::mib(32), Size::mib(1), &args.chunks.chunk_buckets)?;
+    args.job.resolve(Size::mib(32), Size::mib(1), &args.chunks.chunk_buckets)?;
     let Some((mut report, files, output)) = report_job("roundtrips", &args.job, &args)? else {
         return Ok(());
     };
     report.parameter("max_chunks", args.max_chunks);
     report.rows = output;
     report.summary = summary(&report.rows);
-    report.notes =
-        vec![Note::on(&["out", "eff"], "chunk READs that an insert posts and waits for, means")];
-    report.notes.extend(RoundtripsRow::notes());
     if report.rows.iter().any(|row| row.full > 0) {
-        report.notes.push(format!(
+        report.note([format!(
             "no room: some inserts found no empty bucket in M = {} chunks; the means include them",
             args.max_chunks
-        ).into());
+        )]);
     }
     report.publish(files)
 }
@@ -86,16 +87,14 @@ fn summary(rows: &[RoundtripsRow]) -> Vec<String> {
         let most = at(c, 0.9)?.effective_roundtrips;
         Some(vec![format!("C {c}"), format!("{half:.2}"), format!("{most:.2}")])
     };
-    let lines = some_of(&chunk_buckets(rows), MOST_QUOTED).into_iter().filter_map(line);
+    let lines = some_of(&chunk_buckets(rows), MAX_QUOTED).into_iter().filter_map(line);
     let title = "roundtrips: chunk READs that an insert waits for".to_owned();
     let lines = aligned(&["", "load 0.5", "load 0.9"], lines.collect());
     [title].into_iter().chain(lines).collect()
 }
 
 fn chunk_buckets(rows: &[RoundtripsRow]) -> Vec<u32> {
-    let mut all: Vec<u32> = rows.iter().map(|row| row.chunk_buckets).collect();
-    all.dedup();
-    all
+    distinct(rows.iter().map(|row| row.chunk_buckets))
 }
 
 impl RoundtripsArgs {
@@ -153,26 +152,6 @@ impl RoundtripsArgs {
     }
 }
 
-impl Row for RoundtripsRow {
-    /// Lays out the chunk READs that an insert waits for, by load factor and C.
-    fn brief(rows: &[Self]) -> Layout {
-        let all = chunk_buckets(rows);
-        let chunks = some_of(&all, MOST_QUOTED);
-        let of = |c: u32| rows.iter().filter(move |row| row.chunk_buckets == c);
-        let names = chunks.iter().map(|c| format!("C {c}"));
-        let head = ["load".to_owned()].into_iter().chain(names).collect();
-        let longest = chunks.first().map_or(0, |&c| of(c).count());
-        let steps = (BRIEF_STEPS - 1..longest).step_by(BRIEF_STEPS);
-        let line = |step: usize| {
-            let row = of(*chunks.first()?).nth(step)?;
-            let cells = chunks.iter().filter_map(|&c| of(c).nth(step));
-            let cells = cells.map(|row| format!("{:.4}", row.effective_roundtrips));
-            Some([format!("{:.2}", row.load_factor)].into_iter().chain(cells).collect())
-        };
-        (head, steps.filter_map(line).collect())
-    }
-}
-
 impl Scenario for RoundtripsArgs {
     type Output = Vec<RoundtripsRow>;
 
@@ -197,4 +176,22 @@ impl Scenario for RoundtripsArgs {
         }
         Ok(rows)
     }
+}
+
+/// Lays out the chunk READs that an insert waits for, by load factor and C.
+fn by_load_factor(rows: &[RoundtripsRow]) -> Layout {
+    let all = chunk_buckets(rows);
+    let chunks = some_of(&all, MAX_QUOTED);
+    let of = |c: u32| rows.iter().filter(move |row| row.chunk_buckets == c);
+    let names = chunks.iter().map(|c| format!("C {c}"));
+    let head = ["load".to_owned()].into_iter().chain(names).collect();
+    let longest = chunks.first().map_or(0, |&c| of(c).count());
+    let steps = (BRIEF_STEPS - 1..longest).step_by(BRIEF_STEPS);
+    let line = |step: usize| {
+        let row = of(*chunks.first()?).nth(step)?;
+        let cells = chunks.iter().filter_map(|&c| of(c).nth(step));
+        let cells = cells.map(|row| format!("{:.4}", row.effective_roundtrips));
+        Some([format!("{:.2}", row.load_factor)].into_iter().chain(cells).collect())
+    };
+    (head, steps.filter_map(line).collect())
 }

@@ -1,30 +1,29 @@
 //! The command `simulate`: the options, rows and notes of the experiments of `probeline_simulate`.
 
 mod plan;
-mod row;
+pub(super) mod row;
 mod verdict;
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{ArgGroup, Args, ValueEnum, ValueHint, value_parser};
-use probeline::table::{OneRoundtrip, ReadAhead};
+use clap::{Args, ValueEnum, ValueHint, value_parser};
+use probeline::table::{OneRoundtrip, Probing, ReadAhead};
 use probeline_profile::paper::{WORKLOADS, Workload};
 use probeline_profile::{Given, Kind, Profile, ProfileError, Quantity};
-use probeline_simulate::{each, latency, throughput};
+use probeline_simulate::{latency, run_all, throughput};
 
-use crate::cli::{OutputArgs, chunk_buckets, max_chunks, network, one_of};
+use crate::cli::{OutputArgs, chunk_buckets, heading, max_chunks, network};
 use crate::failure::Result;
 use crate::progress::{Progress, redrawing};
-use crate::run_report::{Files, RunReport};
-use crate::table::{MOST_ENTRIES, MOST_IN_FLIGHT, name_of, read_ahead};
+use crate::run_report::{Files, RunReport, fields};
+use crate::table::{MAX_ENTRIES, MAX_IN_FLIGHT, name_of, one_roundtrip, probing, read_ahead};
 use crate::tuning_file::TuningFile;
 use plan::Run;
 use row::SimulateRow;
 
 #[derive(Args, Clone, Debug)]
-#[command(group(ArgGroup::new("beyond").args(["beyond_paper", "tuning"])))]
 pub(crate) struct SimulateArgs {
     /// The network: das5-fdr, connectx6-200g, pik-ndr, soft-roce, shm, or a file
     #[arg(long, default_value = "das5-fdr", value_name = "P|FILE")]
@@ -48,12 +47,12 @@ pub(crate) struct SimulateArgs {
     /// Simulate everything that the paper's authors measured, on up to 48 machines: each load
     /// factor, number of machines and ranks, and throughputs as with --truncate-us
     #[arg(long, conflicts_with_all = [
-        "machines", "ranks_per_machine", "beyond_paper", "load_factors", "filled",
-        "throughput_chunk_buckets", "max_chunks",
+        "machines", "ranks_per_machine", "load_factors", "filled", "throughput_chunk_buckets",
+        "max_chunks",
     ])]
     paper: bool,
 
-    /// What to simulate
+    /// Experiment to simulate
     #[arg(long, value_enum, default_value_t = Experiment::All)]
     experiment: Experiment,
 
@@ -62,36 +61,30 @@ pub(crate) struct SimulateArgs {
     #[arg(default_value = "mixed,read-intensive,write-intensive")]
     workload: Vec<Workload>,
 
-    /// Use everything beyond the paper: many operations in flight, one-roundtrip inserts, a cache,
-    /// adaptive C, chunks that start on lines
-    #[arg(long)]
-    beyond_paper: bool,
-
-    /// Operations in flight of a rank, with --beyond-paper or --tuning
-    #[arg(id = "simulated_in_flight", long = "in-flight", default_value_t = 16, value_name = "N", value_parser = value_parser!(u32).range(1..=MOST_IN_FLIGHT))]
-    #[arg(requires = "beyond")]
+    /// Operations in flight of a rank in a throughput; 1 is the paper's
+    #[arg(id = "simulated_in_flight", long = "in-flight", default_value_t = 1, value_name = "N", value_parser = value_parser!(u32).range(1..=MAX_IN_FLIGHT))]
     in_flight: u32,
 
-    /// Entries of a rank's cache, with --beyond-paper or --tuning
-    #[arg(long, default_value_t = 4096, value_name = "N", value_parser = value_parser!(u32).range(0..=i64::from(MOST_ENTRIES)))]
-    #[arg(requires = "beyond")]
+    /// Entries of a rank's cache; the paper has none
+    #[arg(long, help_heading = heading::LATENCY, default_value_t = 0, value_name = "N", value_parser = value_parser!(u32).range(0..=i64::from(MAX_ENTRIES)))]
     cache: u32,
 
-    /// When an operation claims its home bucket along with its first READ, with --beyond-paper or
-    /// --tuning: saves an insert a roundtrip and costs a find an atomic
-    #[arg(long, default_value = "auto", value_name = "WHEN", value_parser = one_roundtrip())]
-    #[arg(requires = "beyond")]
+    /// When an operation claims its home bucket along with its first READ: saves an insert a
+    /// roundtrip and costs a find an atomic
+    #[arg(long, help_heading = heading::LATENCY, default_value = "off", value_name = "WHEN", value_parser = one_roundtrip())]
     one_roundtrip: OneRoundtrip,
 
-    /// When the next chunk is requested before the present one is scanned, with --beyond-paper or
-    /// --tuning
-    #[arg(long, default_value = "likely", value_name = "WHEN", value_parser = read_ahead())]
-    #[arg(requires = "beyond")]
+    /// When the next chunk is requested before the present one is scanned
+    #[arg(long, help_heading = heading::LATENCY, default_value = "always", value_name = "WHEN", value_parser = read_ahead())]
     read_ahead: ReadAhead,
+
+    /// Order in which buckets are probed
+    #[arg(long, help_heading = heading::LATENCY, default_value = "linear", value_name = "ORDER", value_parser = probing())]
+    probing: Probing,
 
     /// Take the defaults of C, M, operations in flight, cache, read-ahead and one-roundtrip inserts
     /// from a file that probeline tune wrote
-    #[arg(long, conflicts_with = "beyond_paper", value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = heading::LATENCY)]
     tuning: Option<PathBuf>,
 
     /// The content of that file.
@@ -100,12 +93,12 @@ pub(crate) struct SimulateArgs {
 
     /// Compare throughputs with each operation's time cut to whole microseconds, as the program of
     /// the paper's authors cuts it
-    #[arg(long, conflicts_with = "beyond")]
+    #[arg(long)]
     truncate_us: bool,
 
     /// Load factors of latencies, from 0.02 to 0.92, rising, separated by commas
     #[arg(
-        long,
+        long = "load-factor",
         default_value = "0.5,0.6,0.7,0.8,0.9",
         value_delimiter = ',',
         value_name = "F,..."
@@ -118,14 +111,13 @@ pub(crate) struct SimulateArgs {
     filled: u32,
 
     /// C of latencies, buckets that one chunk READ transfers: multiples of 8 from 8 to 4096,
-    /// separated by commas; with --beyond-paper the maximum, of which each operation chooses its
-    /// own
+    /// separated by commas
     #[arg(short = 'C', long, default_value = "8,16,32,64,128", value_delimiter = ',')]
-    #[arg(value_name = "C,...", value_parser = chunk_buckets(plan::MOST_CHUNK_BUCKETS))]
+    #[arg(value_name = "C,...", value_parser = chunk_buckets(plan::MAX_CHUNK_BUCKETS))]
     chunk_buckets: Vec<u32>,
 
     /// C of throughputs
-    #[arg(long, default_value_t = 32, value_name = "C", value_parser = chunk_buckets(plan::MOST_CHUNK_BUCKETS))]
+    #[arg(long, default_value_t = 32, value_name = "C", value_parser = chunk_buckets(plan::MAX_CHUNK_BUCKETS))]
     throughput_chunk_buckets: u32,
 
     /// M, maximum chunks that an operation probes before it answers full; the program of the
@@ -156,16 +148,6 @@ enum Experiment {
     All,
 }
 
-fn one_roundtrip() -> impl TypedValueParser<Value = OneRoundtrip> {
-    const AUTO: &str = "Where inserts are many and the table is not full; with --beyond-paper not \
-                        where all ranks work and NICs have too few atomics for it";
-    one_of(&[
-        ("auto", AUTO, OneRoundtrip::Auto),
-        ("on", "Always", OneRoundtrip::On),
-        ("off", "Never", OneRoundtrip::Off),
-    ])
-}
-
 fn workload() -> impl TypedValueParser<Value = Workload> {
     let by_name = |name: String| WORKLOADS.into_iter().find(|workload| workload.name() == name);
     PossibleValuesParser::new(WORKLOADS.map(Workload::name))
@@ -174,7 +156,7 @@ fn workload() -> impl TypedValueParser<Value = Workload> {
 
 fn assumed(text: &str) -> core::result::Result<(String, u64), String> {
     let (name, value) = text.split_once('=').ok_or("write QUANTITY=VALUE")?;
-    let value = value.parse().map_err(|_| format!("{value:?} is no whole number"))?;
+    let value = value.parse().map_err(|_| format!("{value:?} is not an integer"))?;
     let quantity =
         Quantity::named(name).ok_or_else(|| ProfileError::Unknown(name.into()).to_string())?;
     quantity.check(value).map_err(|error| error.to_string())?;
@@ -206,7 +188,7 @@ pub(crate) fn run(args: SimulateArgs) -> Result<()> {
     args.tell_parameters(&mut report, &profile);
     report.rows = args.all(&runs, at_once)?;
     report.summary = verdict::summary(&args, &profile, &report.rows);
-    report.notes = verdict::notes(&args, &profile, &report.rows);
+    report.note(verdict::notes(&args, &profile, &report.rows));
     report.publish(files)
 }
 
@@ -231,14 +213,14 @@ impl SimulateArgs {
             }
         };
         let simulate = || {
-            each(&numbered, at_once, |&(at, run)| {
+            run_all(&numbered, at_once, |&(at, run)| {
                 // The share is 0 to 1.
                 #[allow(clippy::cast_possible_truncation)]
                 let advance = |share: f64| draw(at, (share * STEPS as f64) as u64);
                 advance(0.0);
                 match run {
                     Run::Latency(plan) => latency(plan, &advance).map(|rows| {
-                        rows.iter().map(|row| SimulateRow::latency(self, plan, row)).collect()
+                        rows.iter().map(|row| SimulateRow::latency(plan, row)).collect()
                     }),
                     Run::Throughput(plan) => throughput(plan, &advance)
                         .map(|row| vec![SimulateRow::throughput(self, plan, &row)]),
@@ -259,18 +241,11 @@ impl SimulateArgs {
         Ok(profile)
     }
 
-    /// Returns the name of the algorithm in the report: the paper's, with everything beyond it, or
-    /// with a fixed C as `tune` recommends.
-    fn way(&self) -> &'static str {
-        match (self.beyond_paper, &self.tuning) {
-            (true, _) => "beyond",
-            (false, Some(_)) => "tuned",
-            (false, None) => "paper",
-        }
-    }
-
+    /// Returns whether operations are those of the paper's algorithm (Fig. 1).
     fn is_paper(&self) -> bool {
-        self.way() == "paper"
+        let of_rank = (self.in_flight, self.cache, self.one_roundtrip);
+        of_rank == (1, 0, OneRoundtrip::Off)
+            && (self.read_ahead, self.probing) == (ReadAhead::Always, Probing::Linear)
     }
 
     fn truncates(&self) -> bool {
@@ -279,20 +254,15 @@ impl SimulateArgs {
 
     fn tell_parameters(&self, report: &mut RunReport<SimulateRow>, profile: &Profile) {
         report.parameter("profile", profile.name());
-        report.parameter("way", self.way());
-        report.parameter("of_the_papers", verdict::of_the_papers(self, profile));
+        report.parameter("of_the_papers", verdict::is_papers_setup(self, profile));
         report.parameter("truncate_us", self.truncates());
-        report.parameter("throughput_chunk_buckets", self.throughput_chunk_buckets);
-        report.parameter("max_chunks", self.max_chunks);
+        report.parameters(fields!(self; throughput_chunk_buckets, max_chunks, seed, in_flight));
         report.parameter("filled", f64::from(self.filled) / 100.0);
         report.parameter("ops_per_rank", self.ops);
-        report.parameter("seed", self.seed);
         report.tuning_file(self.tuning_file.as_ref());
-        if !self.is_paper() {
-            report.parameter("read_ahead", name_of(self.read_ahead));
-            report.parameter("in_flight", self.in_flight);
-            report.parameter("cache_entries", self.cache);
-            report.parameter("one_roundtrip", name_of(self.one_roundtrip));
-        }
+        report.parameter("read_ahead", name_of(self.read_ahead));
+        report.parameter("one_roundtrip", name_of(self.one_roundtrip));
+        report.parameter("probing", name_of(self.probing));
+        report.parameter("cache_entries", self.cache);
     }
 }

@@ -6,29 +6,32 @@ use core::time::Duration;
 use clap::{Args, ValueEnum};
 use probeline::table::{Config, Outcome, Stats};
 use probeline::transport::{Exchange, Owner, Sizes};
-use probeline_results::format::{fixed, millions, percent, text};
-use probeline_results::{Note, Row, row};
+use probeline_programs::Timed;
+use probeline_report::results::format::{fixed, millions, percent, text};
+use probeline_report::results::{Note, row};
 
 use super::limits::TableLimit;
 use super::report_job;
-use crate::cli::{ChunkArgs, JobArgs, TransportName, name};
-use crate::failure::{Failure, Result};
+use crate::cli::{ChunkArgs, JobArgs, TransportName, name, with_default};
+use crate::failure::Result;
 use crate::job::Scenario;
 use crate::keys::Keys;
-use crate::machine::less_than;
 use crate::progress::Progress;
-use crate::run_report::aligned;
+use crate::run_report::{aligned, fields};
 use crate::series::{Run, Series};
 use crate::size::Size;
 use crate::table::{BatchArgs, CachedTable, PipelineArgs, engine_sizes, find_or_put_all, outcomes};
-use crate::timed::Timed;
 use crate::units;
 
 /// One warm-up operation, which is not timed, per this number of operations of a run. The warm-up
 /// uses the first keys of the run.
 const WARM_UP_SHARE: usize = 100;
 
+/// The default of `--table-size`.
+const DEFAULT_SIZE: &str = "128MiB";
+
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("table_size_asked", |option| with_default(option, DEFAULT_SIZE)))]
 pub(crate) struct ThroughputArgs {
     #[command(flatten)]
     chunks: ChunkArgs,
@@ -50,7 +53,7 @@ pub(crate) struct ThroughputArgs {
     /// Runs of each workload; the median is reported
     #[arg(long, default_value_t = 5, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=999))]
-    repeat: u32,
+    rounds: u32,
 
     #[command(flatten)]
     calls: BatchArgs,
@@ -79,36 +82,27 @@ pub(super) enum Workload {
 
 row! {
     pub(crate) struct ThroughputRow {
-        workload: String => ("workload", text),
+        workload: String = "name of the workload" => ("workload", text),
         ranks: u32 => ("ranks", text, full()),
-        operations: u64,
-        found_share: f64 => ("found", percent),
-        inserted_share: f64 => ("inserted", percent),
-        full: u64 => ("full", text, only_if(|row| row.full > 0)),
-        median_ops_per_s: f64 => ("M ops/s", millions),
-        least_ops_per_s: f64 => ("least", millions),
-        most_ops_per_s: f64 => ("most", millions),
-        limit_ops_per_s: Option<f64>,
-        limit_share: Option<f64> => ("of limit", fixed::<3>, full()),
-        mean_latency_ns: f64 => (
-            "latency ns",
-            fixed::<1>,
-            note("a rank's time / its operations; no operation is timed alone")
-        ),
-        load_factor: f64 => ("load", fixed::<2>),
-        effective_roundtrips: f64 =>
-            ("eff", fixed::<3>, full().note("chunk READs that an operation waits for")),
-        claims_lost: u64 => (
-            "lost CAS",
-            text,
-            full().note("claims that failed because another rank claimed the bucket first")
-        ),
-        cache_hit_share: f64 =>
-            ("cached", fixed::<3>, full().note("the share of operations that the cache answered")),
+        operations: u64 = "of all ranks in one run",
+        found_share: f64 = "operations that found their key" => ("found", percent),
+        inserted_share: f64 = "operations that inserted it" => ("inserted", percent),
+        full: u64 = "operations that found no empty bucket" => ("full", text, only_if(|row| row.full > 0).note()),
+        median_ops_per_s: f64 = "of all ranks, median of the runs" => ("M ops/s", millions),
+        min_ops_per_s: f64 = "of the slowest run" => ("least", millions),
+        max_ops_per_s: f64 = "of the fastest run" => ("most", millions),
+        limit_ops_per_s: Option<f64> = "rate of the reads and claims that these operations need, without a table",
+        limit_share: Option<f64> = "median / limit" => ("of limit", fixed::<3>, full()),
+        mean_latency_ns: f64 = "a rank's time / its operations; no operation is timed alone"
+            => ("latency ns", fixed::<1>, note()),
+        load_factor: f64 = "at the end of the run" => ("load", fixed::<2>),
+        effective_roundtrips: f64 = "chunk READs that an operation waits for" => ("eff", fixed::<3>, full().note()),
+        claims_lost: u64 = "claims that failed because another rank claimed the bucket first"
+            => ("lost CAS", text, full().note()),
+        cache_hit_share: f64 = "the share of operations that the cache answered"
+            => ("cached", fixed::<3>, full().note()),
     }
 }
-
-impl Row for ThroughputRow {}
 
 impl ThroughputRow {
     /// Says in the answer that operations ended `Full`: these neither found nor inserted their keys,
@@ -128,23 +122,21 @@ impl ThroughputRow {
 }
 
 pub(crate) fn run(mut args: ThroughputArgs) -> Result<()> {
-    args.job.settle(Size::mib(128), Size::mib(128), &[args.chunks.chunk_buckets])?;
+    args.job.resolve(Size::mib(128), Size::mib(128), &[args.chunks.chunk_buckets])?;
     args.check()?;
     let Some((mut report, files, output)) = report_job("bench-throughput", &args.job, &args)?
     else {
         return Ok(());
     };
-    report.parameter("chunk_buckets", args.chunks.chunk_buckets);
-    report.parameter("max_chunks", args.chunks.max_chunks);
+    report.parameters(fields!(args.chunks; chunk_buckets, max_chunks));
     report.parameter("ops_per_rank", args.ops);
-    report.parameter("key_range", args.key_range);
-    report.parameter("runs", args.repeat);
+    report.parameters(fields!(args; key_range, rounds));
     report.parameter("batch", args.calls.batch);
     report.parameters(args.pipeline.parameters(&args.config()));
     let (rows, limit) = output;
     report.rows = rows;
     report.summary = args.summary(&report.rows);
-    report.notes = args.notes(&report.rows, limit.as_ref());
+    report.note(args.notes(limit.as_ref()));
     report.publish(files)
 }
 
@@ -173,15 +165,7 @@ impl ThroughputArgs {
     fn check(&self) -> Result<()> {
         self.pipeline.table.check(&[self.chunks.chunk_buckets])?;
         let keys = u64::from(self.ops) * u64::from(self.job.ranks) * 8;
-        match less_than(self.job.bytes_here(self.job.table_size.0 + keys)) {
-            Some(available) => Err(Failure::usage(format!(
-                "--ops {} is too much: the keys of all ranks take {}, and this machine has \
-                 {available} of memory available for them and the table",
-                self.ops,
-                Size(keys).rounded()
-            ))),
-            None => Ok(()),
-        }
+        self.job.check_memory(keys, &format!("--ops {}: the keys of all ranks", self.ops))
     }
 
     fn summary(&self, rows: &[ThroughputRow]) -> Vec<String> {
@@ -208,7 +192,7 @@ impl ThroughputArgs {
             .collect()
     }
 
-    fn notes(&self, rows: &[ThroughputRow], limit: Option<&TableLimit>) -> Vec<Note> {
+    fn notes(&self, limit: Option<&TableLimit>) -> Vec<Note> {
         let by = match self.job.transport {
             TransportName::Shm | TransportName::Sim => "from the first start to the last end",
             _ => "by the slowest rank's own clock",
@@ -216,7 +200,7 @@ impl ThroughputArgs {
         let mut notes = vec![
             Note::on(
                 &["M ops/s", "least", "most"],
-                format!("of all ranks, {by}; median of {} runs", self.repeat),
+                format!("of all ranks, {by}; median of {} rounds", self.rounds),
             ),
             format!(
                 "calls: each rank, {}, in a table that is empty at first",
@@ -227,14 +211,7 @@ impl ThroughputArgs {
             )
             .into(),
         ];
-        notes.extend(ThroughputRow::notes());
         notes.push(limit.map_or_else(TableLimit::none, TableLimit::note).into());
-        if rows.iter().any(|row| row.full > 0) {
-            notes.push(Note::on(
-                &["full"],
-                "operations found no empty bucket; use a larger --table-size or fewer --ops",
-            ));
-        }
         notes
     }
 
@@ -242,9 +219,9 @@ impl ThroughputArgs {
     /// minimum by the limit.
     fn expected(&self, before: Option<&Run<Stats>>, limit: Option<&TableLimit>) -> Duration {
         let operations = f64::from(self.ops) * f64::from(self.job.ranks);
-        let least = limit.map(|limit| operations / limit.per_second(1.0));
+        let min = limit.map(|limit| operations / limit.per_second(1.0));
         let before = before.map(|run| run.took_ns as f64 / 1e9);
-        Duration::try_from_secs_f64(before.or(least).unwrap_or(0.0)).unwrap_or(Duration::MAX)
+        Duration::try_from_secs_f64(before.or(min).unwrap_or(0.0)).unwrap_or(Duration::MAX)
     }
 
     /// Executes one run of all ranks.
@@ -275,7 +252,7 @@ impl ThroughputArgs {
         limit: Option<&TableLimit>,
     ) -> Option<ThroughputRow> {
         let operations = u64::from(self.ops) * u64::from(self.job.ranks);
-        let Series { median, rates: [rate, least, most] } = Series::new(runs, |_| operations)?;
+        let Series { median, rates: [rate, min, max] } = Series::new(runs, |_| operations)?;
         let share = |part: u64| part as f64 / operations.max(1) as f64;
         let (stats, total) = (median.stats, median.stats.total());
         let limit = limit.map(|limit| limit.per_second(share(stats.inserted.operations)));
@@ -287,8 +264,8 @@ impl ThroughputArgs {
             inserted_share: share(stats.inserted.operations),
             full: stats.full.operations,
             median_ops_per_s: rate,
-            least_ops_per_s: least,
-            most_ops_per_s: most,
+            min_ops_per_s: min,
+            max_ops_per_s: max,
             limit_ops_per_s: limit,
             limit_share: limit.map(|limit| rate / limit),
             mean_latency_ns: share(median.rank_ns),
@@ -310,22 +287,23 @@ impl Scenario for ThroughputArgs {
     fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
         let me = exchange.me();
         let operations = u64::from(self.ops) * u64::from(self.job.ranks);
-        let steps = self.workload.len() * self.repeat as usize;
+        let steps = self.workload.len() * self.rounds as usize;
         let mut progress = Progress::new(steps as u64, me == Owner(0));
-        progress.expecting(0, "the limit of find-or-puts", TableLimit::LONGEST);
+        progress.expecting(0, "the limit of find-or-puts", TableLimit::MAX_TIME);
         let limit = TableLimit::measure(engine, &self.config(), &self.job, exchange)?;
-        let open = || self.pipeline.open(engine, self.config(), exchange);
+        let in_flight = self.pipeline.in_flight;
+        let open = || self.pipeline.table.open(engine, self.config(), in_flight, exchange);
         let mut table = progress.during(0, "opening the table", open)?;
         let mut outcomes = outcomes(self.calls.batch as usize);
         let buckets = table.layout().buckets();
         let mut rows: Vec<ThroughputRow> = Vec::new();
         for &workload in &self.workload {
             let keys = workload.keys(operations, self.key_range);
-            let done = (rows.len() * self.repeat as usize) as u64;
+            let done = (rows.len() * self.rounds as usize) as u64;
             let draw = || keys.draw(self.ops as usize, self.job.seed, me.0);
             let keys = progress.during(done, "drawing keys", draw)?;
             let mut runs = Vec::new();
-            for _ in 0..self.repeat {
+            for _ in 0..self.rounds {
                 let longest = self.expected(runs.last(), limit.as_ref());
                 progress.expecting(done + runs.len() as u64, &name(workload), longest);
                 runs.push(Self::once(&mut table, &keys, &mut outcomes, exchange)?);
@@ -350,8 +328,8 @@ mod tests {
             inserted_share: 0.1,
             full,
             median_ops_per_s: 1e6,
-            least_ops_per_s: 1e6,
-            most_ops_per_s: 1e6,
+            min_ops_per_s: 1e6,
+            max_ops_per_s: 1e6,
             limit_ops_per_s: None,
             limit_share: None,
             mean_latency_ns: 1e3,

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use probeline::pin::{Affinity, Sharing, Topology};
-use probeline_results::format::text;
-use probeline_results::{Row, row};
+use probeline_report::results::format::text;
+use probeline_report::results::row;
 
 use crate::cli::OutputArgs;
 use crate::failure::{Failure, Result};
@@ -28,21 +28,15 @@ pub(crate) struct TopologyArgs {
 const NOTHING_SHARED: &str = "no";
 
 row! {
-    struct PlaceRow {
+    pub(super) struct PlaceRow {
         rank: u32 => ("rank", text),
-        cpu: u32 => ("CPU", text, note("only CPUs that this process may use")),
+        cpu: u32 = "only CPUs that this process may use" => ("CPU", text, note()),
         node: u32 => ("node", text),
-        /// `None` if the kernel reports no nodes.
-        memory_node: Option<u32> => {"memory", PlaceRow::memory},
-        sharing: String => (
-            "shares",
-            text,
-            note("what another rank uses too; ranks get cores first, then their other CPUs")
-        ),
+        memory_node: Option<u32> = "null where the kernel reports no nodes" => {"memory", PlaceRow::memory},
+        sharing: String = "what another rank uses too; ranks get cores first, then their other CPUs"
+            => ("shares", text, note()),
     }
 }
-
-impl Row for PlaceRow {}
 
 impl PlaceRow {
     fn memory(&self) -> String {
@@ -88,7 +82,6 @@ pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
         })
         .collect();
     report.summary = summary(&topology, &affinity, &report.rows);
-    report.notes = PlaceRow::notes();
     report.publish(files)
 }
 

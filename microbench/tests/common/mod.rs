@@ -1,9 +1,6 @@
 //! Runs the command without a shell and with a time limit, and checks that no process of it is
 //! left.
 
-// Each test file uses only a part of this module.
-#![allow(dead_code)]
-
 pub(crate) mod pnml;
 pub(crate) mod reported;
 pub(crate) mod terminal;

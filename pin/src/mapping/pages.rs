@@ -36,29 +36,37 @@ pub enum Pages {
 }
 
 /// The reason why a mapping has no huge pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoHuge {
     /// They were not requested.
-    #[error("huge pages were not requested")]
     NotAsked,
     /// The mapping is smaller than one huge page.
-    #[error("less than one huge page")]
     Small,
     /// The kernel has no transparent huge pages.
-    #[error("no free hugetlb page, no transparent huge pages")]
     Absent,
     /// No hugetlb page was free, transparent ones are off for private memory, and the kernel does
     /// not make them on request: it is older than 6.1, the setting is `deny`, or a seccomp filter
     /// refuses the call.
-    #[error("no free hugetlb page, {THP}/{PRIVATE_THP} is off, {COLLAPSE}")]
     PrivateOff,
     /// As [`PrivateOff`](Self::PrivateOff), for shared memory.
-    #[error("no free hugetlb page, {THP}/{SHARED_THP} is off, {COLLAPSE}")]
     SharedOff,
     /// No hugetlb page was free, and the kernel provided no transparent ones: memory is fragmented
     /// or short.
-    #[error("no free hugetlb page, and the kernel provided no transparent one")]
     NotGiven,
+}
+
+impl fmt::Display for NoHuge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let off = |setting| format!("no free hugetlb page, {THP}/{setting} is off, {COLLAPSE}");
+        f.write_str(match self {
+            Self::NotAsked => "huge pages were not requested",
+            Self::Small => "less than one huge page",
+            Self::Absent => "no free hugetlb page, no transparent huge pages",
+            Self::PrivateOff => return f.write_str(&off(PRIVATE_THP)),
+            Self::SharedOff => return f.write_str(&off(SHARED_THP)),
+            Self::NotGiven => "no free hugetlb page, and the kernel provided no transparent one",
+        })
+    }
 }
 
 /// The settings of transparent huge pages for private and for shared memory, in `THP`.
@@ -121,7 +129,7 @@ impl fmt::Display for Pages {
 }
 
 impl NoHuge {
-    /// An alternative to more hugetlb pages.
+    /// Returns an alternative to more hugetlb pages.
     pub(crate) fn alternative(self) -> &'static str {
         match self {
             Self::SharedOff => {
@@ -143,7 +151,7 @@ pub(super) struct Area {
     huge_bytes: usize,
 }
 
-/// The area of this process that holds `address`.
+/// Returns the area of this process that holds `address`.
 pub(super) fn area_at(address: usize) -> io::Result<Area> {
     parse(&fs::read("/proc/self/smaps")?, address).ok_or(io::ErrorKind::NotFound.into())
 }

@@ -316,7 +316,7 @@ fn memory_is_mapped_and_a_refused_policy_is_reported() {
     }
 }
 
-/// The number of pages of a mapping that are in memory.
+/// Returns the number of pages of a mapping that are in memory.
 fn resident(mapping: &Mapping) -> usize {
     let mut pages = vec![0_u8; mapping.length.div_ceil(page_size())];
     // SAFETY: the kernel writes one byte for each page of the range, which belongs to the mapping.

@@ -33,7 +33,7 @@ fn memory_nodes(topology: &Topology) -> Vec<Option<NodeId>> {
 
 #[test]
 fn a_topology_of_cpus_has_cores_and_no_nodes() {
-    let topology = Topology::of_cpus(&"2-3,8".parse().unwrap());
+    let topology = Topology::from_cpus(&"2-3,8".parse().unwrap());
     assert!(!topology.reports_numa());
     assert_eq!((topology.cores().len(), topology.cpus().to_string()), (3, "2-3,8".to_owned()));
     assert_eq!(placed(&topology, 3, None), [(2, 0), (3, 0), (8, 0)]);

@@ -57,9 +57,9 @@ pub struct Turn<R> {
 
 /// A structure in a memory of `N` words, what its clients do, and the rules that must hold.
 pub trait Scenario<const N: usize> {
-    /// What a client may request.
+    /// Requests that a client may make.
     type Request: Copy + 'static;
-    /// What the requests of a client share.
+    /// State that the requests of a client share.
     type Context: Clone + Hash;
     /// A request in progress.
     type Machine: Run<Self::Context, Outcome: Debug> + Clone;

@@ -1,4 +1,4 @@
-//! What operations in flight do to the memory, and what READs beside them may return.
+//! Effects of operations in flight on the memory, and values that READs beside them may return.
 
 use super::wire::{Action, MAX_WRITTEN};
 

@@ -58,10 +58,13 @@ impl Network {
 /// `network`, of `N` words together. A memory of zeros is the empty structure.
 ///
 /// There are at most [`MAX_CLIENTS`] clients, client `n` at owner `n` modulo the owners, each with one
-/// operation in flight, of at most 4 slots, READs of 8 words and WRITEs of 3. All operations are posted.
+/// operation in flight, of at most 4 slots, READs and WRITEs of 8 words. All operations are posted.
 ///
 /// # Errors
 /// A history that no sequential order explains, or another violated rule.
+///
+/// # Panics
+/// If [`Network::tears`] are not disjoint, or not a whole word together.
 pub fn check_linear<K, M, const N: usize>(
     config: K::Config,
     network: Network,
@@ -74,6 +77,10 @@ where
         >,
     M: Sequential<K>,
 {
+    let Network { tears, .. } = network;
+    let bits: u32 = tears.iter().map(|part| part.count_ones()).sum();
+    let all = tears.iter().fold(0, |all, part| all | part);
+    assert!(tears.is_empty() || bits == u64::BITS && all == u64::MAX, "tears are parts of a word");
     let model = PhantomData::<M>;
     check::<N, _>(&Linear::<K, M> { config, network, scripts, model })
 }

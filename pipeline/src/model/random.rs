@@ -142,7 +142,7 @@ impl From<String> for Stopped {
 /// The number of states and of executions of a scenario.
 pub type Explored = (usize, f64);
 
-/// What is checked in scenarios drawn at random.
+/// Subject that is checked in scenarios drawn at random.
 pub trait Subject {
     /// The requests of the clients, and how the network behaves.
     type Scenario: Copy + Debug;
@@ -164,7 +164,7 @@ pub trait Subject {
 /// How many scenarios to draw, and the bound of the search through each.
 #[derive(Clone, Copy, Debug)]
 pub struct RandomCheck<'n> {
-    /// What the report calls the subject.
+    /// Name of the subject in the report.
     pub name: &'n str,
     /// Number of scenarios, unless the environment sets it.
     pub scenarios: u64,

@@ -16,7 +16,7 @@ const MOST_SLOTS: usize = 4;
 /// Words of a slot, and of the longest READ.
 pub const MAX_READ: usize = 8;
 /// Words of the longest WRITE.
-pub const MAX_WRITTEN: usize = 3;
+pub const MAX_WRITTEN: usize = MAX_READ;
 
 /// A one-sided operation in flight.
 #[derive(Clone, Debug, Hash)]

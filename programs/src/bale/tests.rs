@@ -2,21 +2,17 @@ use std::collections::BTreeSet;
 
 use probeline::exchange::threads;
 use probeline::shm::Builder;
+use probeline::transport::conformance::on_threads;
 
 use super::*;
 
 fn run_on(kernel: &Kernel, access: Access, ranks: u32) -> Outcome {
-    let rank = |mut job: probeline::exchange::Thread| {
+    let all = on_threads(threads(ranks), |mut job| {
         let engine = Builder::new(kernel.sizes(access, ranks)).open(&mut job).unwrap();
         run(kernel, access, 5, engine, |_| 0, &mut job).unwrap()
-    };
-    std::thread::scope(|scope| {
-        let ranks: Vec<_> =
-            threads(ranks).into_iter().map(|job| scope.spawn(move || rank(job))).collect();
-        let all: Vec<_> = ranks.into_iter().map(|rank| rank.join().unwrap()).collect();
-        assert!(all.iter().all(|outcome| *outcome == all[0]), "{all:?}");
-        all[0]
-    })
+    });
+    assert!(all.iter().all(|outcome| *outcome == all[0]), "{all:?}");
+    all[0]
 }
 
 #[test]
@@ -97,7 +93,7 @@ fn refuses_impossible_sizes() {
         (Kernel::Permutation { len: 0 }, Access::Direct, 1, "a size of 1 to 4294967295"),
         (rows(1 << 31, 1), Access::Direct, 4, "a size of 1 to 1073741823"),
         (rows(1 << 20, u64::MAX), Access::Direct, 1, "a degree of 18446744073709551615"),
-        (rows(9, 1), Access::Aggregated, 65, "up to 64 ranks"),
+        (rows(9, 1), Access::Aggregated, 1025, "up to 1024 ranks"),
     ] {
         let error = kernel.check(access, ranks).unwrap_err().to_string();
         assert!(error.contains(expected) || access == Access::Aggregated, "{error}");

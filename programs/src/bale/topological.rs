@@ -19,7 +19,7 @@ use crate::gather::numbering;
 /// One element in the word of a row, above the sum of columns.
 const ELEMENT: u64 = 1 << 40;
 
-// What the words are, in sections of as many words as the matrix has rows: places that numbers are thrown at, and
+// Sections of the words, each of as many words as the matrix has rows: places that numbers are thrown at, and
 // marks of a verification, twice as many; the new place of each row and the old one of each column; the rows
 // with their elements; the results; the ends of queues, a word for each rank; the queues.
 const ROWS_TO: u64 = 2;

@@ -60,7 +60,7 @@ impl FromStr for Stars {
         });
         parsed.ok_or_else(|| {
             Error::Parameter(format!(
-                "{text:?} is no product of stars with up to 2^26 edges: give 0, 1 or 2 for loops nowhere, \
+                "{text:?} is not a product of stars with up to 2^26 edges: give 0, 1 or 2 for loops nowhere, \
                  at centres or at last leaves, and the leaves of each star, such as 1:3x4x5"
             ))
         })

@@ -19,15 +19,16 @@ const LANES: aggregator::Config = aggregator::Config {
     blocks: if cfg!(test) { 2 } else { 8 },
     first_word: 0,
     message_bytes: 0,
+    one_hop: 64,
     max_idle: 1 << 30,
 };
 
-/// How a rank operates on words of other ranks.
+/// The operations by which a rank accesses words of other ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// By a one-sided operation on each word.
+    /// A one-sided operation on each word.
     Direct,
-    /// By messages to the ranks that have the words, which travel in blocks.
+    /// Messages to the ranks that have the words, sent in blocks.
     Aggregated,
 }
 

@@ -6,6 +6,7 @@ use std::fs;
 use probeline::exchange::{Thread, threads};
 use probeline::pin::{HugePages, MemoryPolicy};
 use probeline::shm::{Builder, Engine};
+use probeline::transport::conformance::on_threads;
 use proptest::prelude::*;
 
 use super::*;
@@ -117,11 +118,7 @@ fn unitigs<K: Kmer>(
     let records = sequences.iter().map(|sequence| format!(">\n{sequence}\n"));
     fs::write(&path, records.collect::<String>()).unwrap();
     let inputs = &Inputs::open(core::slice::from_ref(&path)).unwrap();
-    let all: Vec<_> = std::thread::scope(|scope| {
-        let run = |job| scope.spawn(move || rank::<K>(job, options, inputs, is_shared));
-        let ranks: Vec<_> = threads(ranks).into_iter().map(run).collect();
-        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
-    });
+    let all = on_threads(threads(ranks), |job| rank::<K>(job, options, inputs, is_shared));
     fs::remove_file(path).unwrap();
     let totals = all[0].1.clone();
     let mut unitigs: Vec<_> = all.into_iter().flat_map(|(unitigs, _)| unitigs).collect();

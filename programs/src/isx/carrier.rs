@@ -1,4 +1,4 @@
-//! What carries blocks of keys to the ranks of their ranges.
+//! Carriers of blocks of keys to the ranks of their ranges.
 
 use probeline::containers::aggregator::{self, Aggregator};
 use probeline::containers::queue::{self, Queue};
@@ -11,14 +11,29 @@ use crate::gather::others;
 /// Keys of a block.
 pub(super) const BLOCK_KEYS: usize = 63;
 
-/// The number of keys, and the keys; 256 bytes. One without keys is the last one of a rank.
+/// The number of keys in the lowest byte and the part of the keys above, and the keys; 256 bytes. One without keys is
+/// the last one of a rank.
 pub(super) type Block = [u32; BLOCK_KEYS + 1];
 
-pub(super) const EMPTY: Block = [0; BLOCK_KEYS + 1];
+const EMPTY: Block = [0; BLOCK_KEYS + 1];
+const COUNT_BITS: u32 = 8;
+
+/// Returns a block of a part, without keys.
+pub(super) const fn empty(part: u32) -> Block {
+    let mut block = EMPTY;
+    block[0] = part << COUNT_BITS;
+    block
+}
+
+/// Returns the part of a block's keys.
+pub(super) const fn part(block: &Block) -> u32 {
+    block[0] >> COUNT_BITS
+}
 
 /// Returns the keys of a block.
 pub(super) fn keys(block: &Block) -> &[u32] {
-    block.get(1..=block[0] as usize).unwrap_or_default()
+    let count = block[0] as usize % (1 << COUNT_BITS);
+    block.get(1..=count).unwrap_or_default()
 }
 
 /// Adds a key to a block, which is not full.
@@ -32,12 +47,14 @@ pub(super) fn push(block: &mut Block, key: u32) {
 const IN_FLIGHT: u32 = if cfg!(test) { 2 } else { 32 };
 /// Steps of a rank in a row in which no block arrives: a minute or more.
 const MAX_IDLE: u64 = 1 << 30;
-/// 32 KiB of keys in a WRITE, ten times as much of a window for each pair of ranks.
+/// 32 KiB of keys in a WRITE, ten times as much of a window for each lane to a rank: from each other one up to 64
+/// ranks, from those of its row and its column beyond.
 const LANES: aggregator::Config = aggregator::Config {
     block: if cfg!(test) { 2 } else { 128 },
     blocks: if cfg!(test) { 2 } else { 8 },
     first_word: 0,
     message_bytes: 0,
+    one_hop: 64,
     max_idle: MAX_IDLE,
 };
 /// Blocks that are pushed or popped together.
@@ -46,10 +63,10 @@ const PUSHES: u32 = if cfg!(test) { 2 } else { 64 };
 const RINGS: queue::Config =
     queue::Config { in_flight: PUSHES, ..queue::Config::new(if cfg!(test) { 4 } else { 1 << 14 }) };
 
-/// What carries keys.
+/// The structure that carries keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
-    /// A lane for each pair of ranks, of up to [`aggregator::MAX_RANKS`] ranks.
+    /// Lanes between ranks, up to [`aggregator::MAX_RANKS`] of them.
     Lanes,
     /// A queue on each rank, to which all push.
     Queues,

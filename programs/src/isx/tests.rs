@@ -1,19 +1,16 @@
 use probeline::exchange::threads;
 use probeline::shm::Builder;
+use probeline::transport::conformance::on_threads;
 
 use super::*;
 
 /// Sorts by this many ranks; returns the keys of all in order of ranks.
 fn sort(options: &Options, ranks: u32) -> Vec<u32> {
-    let rank = |mut job: probeline::exchange::Thread| {
+    let sorted = on_threads(threads(ranks), |mut job| {
         let engine = Builder::new(options.sizes(ranks)).open(&mut job).unwrap();
         run(options, engine, |_| 0, &mut job).unwrap().1
-    };
-    std::thread::scope(|scope| {
-        let ranks: Vec<_> =
-            threads(ranks).into_iter().map(|job| scope.spawn(move || rank(job))).collect();
-        ranks.into_iter().flat_map(|rank| rank.join().unwrap()).collect()
-    })
+    });
+    sorted.concat()
 }
 
 #[test]
@@ -27,10 +24,9 @@ fn ranks_sort_together() {
     ] {
         let options = Options { keys, carrier, seed: 7 };
         let sorted = sort(&options, ranks);
-        let mut sorter = Sorter { ranks, ..Sorter::default() };
         let mut expected = Vec::new();
         for rank in 0..ranks {
-            sorter.me = Owner(rank);
+            let mut sorter = Sorter::new(Owner(rank), ranks);
             sorter.make(keys, 7);
             expected.append(&mut sorter.made);
         }
@@ -43,10 +39,10 @@ fn ranks_sort_together() {
 fn finds_wrong_results() {
     let alone = &mut probeline::transport::Alone;
     let sorter = |made: &[u32], received: &[u32]| Sorter {
-        ranks: 1,
         made: made.to_vec(),
-        received: received.to_vec(),
-        ..Sorter::default()
+        part_bits: 0,
+        parts: vec![received.to_vec()],
+        ..Sorter::new(Owner(0), 1)
     };
     sorter(&[3, 1, 3], &[1, 3, 3]).verify(alone).unwrap();
     for received in [&[3, 1, 3][..], &[1, 3], &[1, 1, 3], &[1, 2, 4]] {

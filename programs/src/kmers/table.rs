@@ -15,7 +15,7 @@ use crate::Error;
 use crate::gather::sums;
 use crate::kmer::Kmer;
 
-/// How many times as large the next counters are.
+/// The factor from the size of the counters to that of the next ones.
 const GROWTH: u64 = 4;
 /// Operations in flight of counters that the CPU reaches: one, for calls.
 const OPERATIONS: u32 = 1;
@@ -30,6 +30,7 @@ const LANES: aggregator::Config = aggregator::Config {
     first_word: 0,
     message_bytes: 0,
     // Others may wait some minutes for a rank that reads.
+    one_hop: 64,
     max_idle: 1 << 33,
 };
 
@@ -40,11 +41,11 @@ type OpenedFilter = Filter<Engine, [filter::Operation; OPERATIONS as usize]>;
 /// Bits that a k-mer sets in a filter.
 const FILTER_BITS: u32 = 3;
 
-/// What counting does with a k-mer.
+/// The effect of a pass on a k-mer.
 enum Pass {
     /// Counts it.
     All,
-    /// Inserts it with a count of 0 if it is in the filter already, and puts it there.
+    /// Inserts it with a count of 0 if it is in the filter already, and puts it into the filter.
     Repeated(Box<OpenedFilter>),
     /// Counts it if it was inserted.
     Inserted,
@@ -135,7 +136,7 @@ impl<K: Kmer> Table<K> {
                 let (mut inserted, pending) = (Vec::with_capacity(kmers.len()), &mut self.pending);
                 self.counters.run_all(
                     kmers,
-                    |_| Action::Get,
+                    |_| Some(Action::Get),
                     |place, outcome| match outcome {
                         Outcome::Was(_) => inserted.extend(kmers.get(place)),
                         Outcome::Unfinished => pending.extend(kmers.get(place)),
@@ -164,7 +165,7 @@ impl<K: Kmer> Table<K> {
                 pending.extend(kmers.get(place));
             }
         };
-        Ok(counters.run_all(kmers, |_| Action::Add(addend), store)?)
+        Ok(counters.run_all(kmers, |_| Some(Action::Add(addend)), store)?)
     }
 
     /// Returns the smallest count of a k-mer: with a filter, k-mers that occur once were not counted but for its
@@ -202,8 +203,8 @@ impl<K: Kmer> Table<K> {
         (self.buckets() / 8 * 7).saturating_sub(self.held)
     }
 
-    /// Grows the counters until all k-mers have room; if others are to come, also if they are crowded. All ranks
-    /// that add to them call it.
+    /// Grows the counters until all k-mers have room; if more are to come, even if the counters are only
+    /// crowded. All ranks that add to them call it.
     pub(super) fn end_round(
         &mut self,
         others_come: bool,
@@ -235,12 +236,12 @@ impl<K: Kmer> Table<K> {
         }
         if lines <= now.lines {
             let (held, bytes) = (self.held, now.lines * LINE_BYTES);
-            return Err(Error::Full { held, bytes, most: self.max_bytes });
+            return Err(Error::Full { held, bytes, max: self.max_bytes });
         }
         let mut next = open(config(lines, now.key_bits), self.memory, exchange)?;
         let (mut kmers, mut counts) = (Vec::with_capacity(BATCH), Vec::with_capacity(BATCH));
         let mut add = |kmers: &mut Vec<K>, counts: &mut Vec<u64>| -> Result<(), Error> {
-            let action = |nth| Action::Add(counts.get(nth).copied().unwrap_or(0));
+            let action = |nth: usize| counts.get(nth).copied().map(Action::Add);
             let mut refused = Vec::new();
             next.run_all(kmers, action, |place, outcome| {
                 if outcome.is_refused() {
@@ -250,7 +251,7 @@ impl<K: Kmer> Table<K> {
             for place in refused {
                 if !insert(|| next.add(kmers[place], counts[place]))? {
                     let (held, most) = (self.held, self.max_bytes);
-                    return Err(Error::Full { held, bytes: lines * LINE_BYTES, most });
+                    return Err(Error::Full { held, bytes: lines * LINE_BYTES, max: most });
                 }
             }
             kmers.clear();

@@ -10,6 +10,7 @@ use flate2::write::GzEncoder;
 use probeline::exchange::threads;
 use probeline::pin::HugePages;
 use probeline::shm::Builder;
+use probeline::transport::conformance::on_threads;
 use proptest::prelude::*;
 
 use super::*;
@@ -74,7 +75,7 @@ fn count<K: Kmer>(
     is_shared: bool,
 ) -> (Counts, Totals) {
     let inputs = &Inputs::open(paths).unwrap();
-    let rank = |mut job: probeline::exchange::Thread| {
+    let mut all = on_threads(threads(ranks), |mut job| {
         let lanes = || Builder::new(Options::sizes::<K>(ranks)).open(&mut job).unwrap();
         let engine = (!is_shared).then(lanes);
         let counted = run::<K, _>(options, inputs, engine, &mut job, |_| ()).unwrap();
@@ -84,17 +85,12 @@ fn count<K: Kmer>(
             (String::from_utf8(letters).unwrap(), count)
         });
         (named.collect::<Vec<_>>(), counted.totals.clone())
-    };
-    std::thread::scope(|scope| {
-        let ranks: Vec<_> =
-            threads(ranks).into_iter().map(|job| scope.spawn(move || rank(job))).collect();
-        let mut all: Vec<_> = ranks.into_iter().map(|rank| rank.join().unwrap()).collect();
-        let totals = all[0].1.clone();
-        let pairs: Vec<_> = all.drain(..).flat_map(|(pairs, _)| pairs).collect();
-        let (len, counts) = (pairs.len(), pairs.into_iter().collect::<Counts>());
-        assert_eq!(counts.len(), len, "a k-mer is in two places");
-        (counts, totals)
-    })
+    });
+    let totals = all[0].1.clone();
+    let pairs: Vec<_> = all.drain(..).flat_map(|(pairs, _)| pairs).collect();
+    let (len, counts) = (pairs.len(), pairs.into_iter().collect::<Counts>());
+    assert_eq!(counts.len(), len, "a k-mer is in two places");
+    (counts, totals)
 }
 
 fn count_any(
@@ -234,7 +230,7 @@ fn refuses_more_kmers_than_memory() {
     let options = Options { max_table_bytes: 1024, ..options(15, true) };
     let alone = &mut probeline::transport::Alone;
     let counted = run::<u64, probeline::shm::Engine>(&options, &inputs, None, alone, |_| ());
-    assert!(matches!(counted, Err(Error::Full { held: 64.., bytes: 768, most: 1024 })));
+    assert!(matches!(counted, Err(Error::Full { held: 64.., bytes: 768, max: 1024 })));
 }
 
 #[test]
@@ -244,17 +240,12 @@ fn files_have_all_kmers() {
     let (to_text, to_binary) = (Temporary::new("text", b""), Temporary::new("binary", b"old"));
     let inputs = &Inputs::open(core::slice::from_ref(&file.0)).unwrap();
     let (text_path, binary_path): (&Path, &Path) = (&to_text.0, &to_binary.0);
-    std::thread::scope(|scope| {
-        for mut job in threads(2) {
-            scope.spawn(move || {
-                let options = options(5, true);
-                let counted =
-                    run::<u64, probeline::shm::Engine>(&options, inputs, None, &mut job, |_| ())
-                        .unwrap();
-                write_text(&counted, &(2..=u64::MAX), text_path, &mut job).unwrap();
-                write_binary(&counted, &(1..=9), binary_path, &mut job).unwrap();
-            });
-        }
+    on_threads(threads(2), |mut job| {
+        let options = options(5, true);
+        let counted =
+            run::<u64, probeline::shm::Engine>(&options, inputs, None, &mut job, |_| ()).unwrap();
+        write_text(&counted, &(2..=u64::MAX), text_path, &mut job).unwrap();
+        write_binary(&counted, &(1..=9), binary_path, &mut job).unwrap();
     });
     let expected = expected(&sequences, 5, true);
     let lines = fs::read_to_string(text_path).unwrap();

@@ -10,7 +10,7 @@ const WIDE: (ReadCost, u64) = (ReadCost { base_ps: 2_000_000, bucket_ps: 640 }, 
 const NARROW: (ReadCost, u64) = (ReadCost { base_ps: 600_000, bucket_ps: 20_000 }, 0);
 
 /// The largest C and the probe limit in these tests, in buckets.
-const MOST_BUCKETS: u32 = 128;
+const MAX_BUCKETS: u32 = 128;
 const PROBE_LIMIT: u32 = 1 << 12;
 
 /// Simulates the READs of one operation and returns the picoseconds until its last chunk lands.
@@ -48,9 +48,9 @@ fn a_second_read_in_flight_costs_almost_nothing() {
 fn worst_ratio(read: (ReadCost, u64), ahead: ReadAhead) -> (f64, u32, u32) {
     const BUCKETS: usize = 1 << 20;
     let mut occupied = vec![false; BUCKETS];
-    let mut adaptive = Chooser::new(ChunkChoice::Adaptive(read.0), MOST_BUCKETS, ahead);
+    let mut adaptive = Chooser::new(ChunkChoice::Adaptive(read.0), MAX_BUCKETS, ahead);
     let mut fixed: Vec<Chooser> =
-        (8..=MOST_BUCKETS).step_by(8).map(|c| Chooser::new(ChunkChoice::Fixed, c, ahead)).collect();
+        (8..=MAX_BUCKETS).step_by(8).map(|c| Chooser::new(ChunkChoice::Fixed, c, ahead)).collect();
     let (mut worst, mut hash, mut held) = ((0.0, 0), 7_u64, 0);
     for step in 1..=46 {
         let mut adaptive_ps = 0;
@@ -132,10 +132,10 @@ proptest! {
     fn best_equals_brute_force(
         needed in prop::collection::vec(1..=LINES * LINE_BUCKETS, 1..250),
         base_ps in 0..10_000_u64, bucket_ps in 0..1_000_u64,
-        most in 1..=200_u32, likely in 0..3,
+        max in 1..=200_u32, likely in 0..3,
     ) {
         let ahead = [ReadAhead::Always, ReadAhead::Likely, ReadAhead::Never][likely as usize];
-        let mut chooser = Chooser::new(ChunkChoice::Adaptive(ReadCost { base_ps, bucket_ps }), most * 8, ahead);
+        let mut chooser = Chooser::new(ChunkChoice::Adaptive(ReadCost { base_ps, bucket_ps }), max * 8, ahead);
         chooser.needed = [0; LINES as usize];
         chooser.left = u32::MAX;
         needed.iter().for_each(|&buckets| chooser.ended(buckets));
@@ -161,7 +161,7 @@ proptest! {
     #[test]
     fn measurements_on_a_line_are_fitted_exactly(
         base_ns in 0..100_000_u64, bucket_ns in 0..1_000_u64,
-        sizes in prop::collection::btree_set(1..=MOST_BUCKETS, 2..20),
+        sizes in prop::collection::btree_set(1..=MAX_BUCKETS, 2..20),
     ) {
         let measured: Vec<_> =
             sizes.iter().map(|&x| (x, base_ns + bucket_ns * u64::from(x))).collect();
@@ -205,12 +205,12 @@ fn extreme_costs_and_counts_choose_a_valid_c() {
     let dear = ReadCost { base_ps: u64::MAX, bucket_ps: u64::MAX };
     let free = ReadCost { base_ps: 0, bucket_ps: 0 };
     for cost in [dear, free] {
-        for most in [0, 7, 8, 64, u32::MAX] {
-            let mut chooser = Chooser::new(ChunkChoice::Adaptive(cost), most, ReadAhead::Likely);
+        for max in [0, 7, 8, 64, u32::MAX] {
+            let mut chooser = Chooser::new(ChunkChoice::Adaptive(cost), max, ReadAhead::Likely);
             for buckets in [0, 1, u32::MAX].iter().cycle().take(100_000) {
                 chooser.ended(*buckets);
                 let c = chooser.chunks(false).0;
-                assert!(c >= 8 && c.is_multiple_of(8) && c <= most.max(8));
+                assert!(c >= 8 && c.is_multiple_of(8) && c <= max.max(8));
             }
         }
     }

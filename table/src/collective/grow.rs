@@ -64,7 +64,7 @@ impl<T: Transport, S: AsMut<[OperationOf<K>]>, K: Keys> Grows for Set<T, S, K> {
     }
 }
 
-/// How far an owner has moved the keys of its part.
+/// The progress of an owner that moves the keys of its part.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     /// Keys of the part.

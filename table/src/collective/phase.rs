@@ -79,17 +79,17 @@ impl<T: Transport> Phase<'_, T> {
         Ok(self.transport.landed(into)?)
     }
 
-    /// READs all of `reads`, each with a number of the caller's, which gets the words that landed.
-    /// As many are in flight as there are slots.
+    /// Posts READs of all of `reads` and passes the words that landed with the caller's number of
+    /// each READ. As many are in flight as there are slots.
     pub(crate) fn read_all(
         &mut self,
         reads: &[(usize, Segment)],
         mut landed: impl FnMut(usize, &[u64]) -> Result<(), OperationError>,
     ) -> Result<(), OperationError> {
-        let most = self.slots.min(self.transport.caps().depth).max(1) as usize;
+        let max = self.slots.min(self.transport.caps().depth).max(1) as usize;
         let mut rest = reads;
         while !rest.is_empty() {
-            let (reads, later) = rest.split_at_checked(most).unwrap_or((rest, &[]));
+            let (reads, later) = rest.split_at_checked(max).unwrap_or((rest, &[]));
             rest = later;
             let mut posted = 0;
             let mut refused = Ok(());

@@ -11,7 +11,7 @@ use crate::layout::Probing;
 /// The occupant of a bucket, or `None` if it is empty.
 pub(crate) type Occupant<O> = Option<(<O as Occupants>::Wanted, <O as Occupants>::Key)>;
 
-/// What the buckets of a table hold.
+/// The occupants of a table's buckets, such as keys or tags.
 pub(crate) trait Occupants: Sized {
     /// Determines the home of an occupant.
     type Wanted: Wanted;

@@ -11,7 +11,7 @@ use crate::outcome::Intent;
 use crate::walk::Walk;
 
 impl<T: Transport, O: Occupants> Retain<'_, T, O> {
-    /// Removes the keys that `keep` rejects, then settles the rest in rounds until no key moves.
+    /// Removes the keys that `keep` rejects, then moves the rest in rounds until no key moves.
     ///
     /// In a round every owner moves each key of its part to the first empty bucket of the key's
     /// probe order, whichever owner holds that bucket. Each move brings a key nearer to its home,
@@ -25,7 +25,7 @@ impl<T: Transport, O: Occupants> Retain<'_, T, O> {
         let removed = self.remove(&mut keep).map_err(CollectiveError::from);
         let all_removed = call.sum(removed)?;
         loop {
-            let moved = self.settle().map_err(CollectiveError::from);
+            let moved = self.move_keys().map_err(CollectiveError::from);
             if call.sum(moved)? == 0 {
                 return Ok(all_removed);
             }
@@ -49,13 +49,13 @@ impl<T: Transport, O: Occupants> Retain<'_, T, O> {
 
     /// Moves each key of this owner's part that has an empty bucket before it in its probe order.
     /// Returns the number of moves.
-    fn settle(&mut self) -> Result<u64, OperationError> {
+    fn move_keys(&mut self) -> Result<u64, OperationError> {
         let (owner, mut moved) = (self.phase.me(), 0);
         for index in 0..self.phase.layout.buckets_per_owner() {
             let from = Position { owner, index };
             let word = self.phase.load(from)?;
             let Some((bucket, _)) = self.occupant(word)? else { continue };
-            if self.settle_bucket(from, bucket, word)? {
+            if self.move_to_first_empty(from, bucket, word)? {
                 self.phase.store(from, 0)?;
                 moved += 1;
             }
@@ -65,7 +65,7 @@ impl<T: Transport, O: Occupants> Retain<'_, T, O> {
 
     /// Claims the first empty bucket before `from` in the probe order. Returns false if there is
     /// none.
-    fn settle_bucket(
+    fn move_to_first_empty(
         &mut self,
         from: Position,
         bucket: O::Wanted,

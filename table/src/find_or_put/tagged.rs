@@ -13,7 +13,7 @@ impl FindOrPut<Tagged> {
     ///
     /// [`claim_empty`]: Self::claim_empty
     #[inline]
-    pub(crate) fn of_tag<C: AsMut<[CacheEntry]>>(tagged: Tagged, context: &Context<C>) -> Self {
+    pub(crate) fn from_tag<C: AsMut<[CacheEntry]>>(tagged: Tagged, context: &Context<C>) -> Self {
         Self::new(tagged, Intent::Find, context)
     }
 

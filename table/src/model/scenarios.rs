@@ -90,7 +90,7 @@ fn one_roundtrip_claims() {
     }
 }
 
-/// Without the scenario of three keys and three clients, which has millions of worlds more.
+/// Omits the scenario of three keys and three clients, which has millions of worlds more.
 #[test]
 fn failing_one_roundtrip_claims_with_a_late_effect() {
     for one_roundtrip in WHO {

@@ -1,5 +1,5 @@
-//! What is checked: the machine, its context, what the words of the memory mean, and the rules of
-//! find-or-put.
+//! The subject of the check: the machine, its context, the meaning of the words of the memory, and
+//! the rules of find-or-put.
 
 use core::fmt::Debug;
 use core::hash::Hash;
@@ -7,7 +7,7 @@ use core::hash::Hash;
 use probeline_pipeline::model::{self, Action, Explored, MAX_CLIENTS, Stopped, Verdict, torn};
 use probeline_pipeline::{Batch, Machine, Operation, Parts, Pipeline, Pull, Run};
 
-use super::{KEYS, MAX_REQUESTS, MOST_BUCKETS, Memory, Mutant, Request, Scenario, Storage, Wire};
+use super::{KEYS, MAX_BUCKETS, MAX_REQUESTS, Memory, Mutant, Request, Scenario, Storage, Wire};
 use crate::OperationError;
 use crate::cache::CacheEntry;
 use crate::config::Config;
@@ -17,7 +17,7 @@ use crate::find_or_put::FindOrPut;
 use crate::options::OneRoundtrip;
 use crate::outcome::Ended as Outcome;
 
-pub(super) type Driven<S> = model::Driven<Case<S>, MOST_BUCKETS>;
+pub(super) type Driven<S> = model::Driven<Case<S>, MAX_BUCKETS>;
 
 pub(super) trait Subject: Copy + Debug {
     type Context: Clone + Hash;
@@ -52,10 +52,10 @@ pub(super) struct Case<S> {
     pub(super) subject: S,
 }
 
-/// What has happened in an execution.
+/// Events of an execution so far.
 #[derive(Clone, Default, Hash)]
 pub(super) struct History {
-    /// How often each key was inserted.
+    /// Number of inserts of each key.
     inserted: [u8; KEYS.len()],
     /// Whether the key of each request was in the table when the request started.
     present: [bool; MAX_REQUESTS],
@@ -67,7 +67,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<Explored, Stopped> {
     model::check(&Case { scenario: *scenario, subject: Narrow })
 }
 
-impl<S: Subject> model::Scenario<MOST_BUCKETS> for Case<S> {
+impl<S: Subject> model::Scenario<MAX_BUCKETS> for Case<S> {
     type Request = Request;
     type Context = S::Context;
     type Machine = S::Machine;
@@ -170,7 +170,7 @@ impl<S: Subject> model::Scenario<MOST_BUCKETS> for Case<S> {
             }
             // A failed operation may have inserted it.
             if is_there && count == 0 && !has_failed {
-                return Err(format!("key {key} is there, and no client reported it"));
+                return Err(format!("key {key} is present, and no client reported it"));
             }
         }
         Ok(())
@@ -292,13 +292,14 @@ impl Subject for Narrow {
 
     fn check_memory(&self, scenario: &Scenario, memory: &Memory) -> Verdict {
         for (key, word) in KEYS.iter().enumerate() {
-            let places = (0..MOST_BUCKETS).filter(|&at| memory[at] == *word).collect();
+            let places = (0..MAX_BUCKETS).filter(|&at| memory[at] == *word).collect();
             scenario.check_place(memory, key, places)?;
         }
         Ok(())
     }
 
-    /// An occupied bucket stays occupied.
+    /// Returns whether no bucket within the probe limit of `key` is empty. An occupied bucket stays
+    /// occupied.
     fn is_full(&self, scenario: &Scenario, memory: &Memory, key: usize) -> bool {
         let limit = scenario.chunk * scenario.max_chunks as usize;
         scenario.order(scenario.homes[key]).take(limit).all(|at| memory[at] != 0)

@@ -25,8 +25,8 @@ const fn key(slots: [u64; 3]) -> [u64; 1] {
     [slots[0] | slots[1] << SLOT | slots[2] << (2 * SLOT)]
 }
 
-/// Two keys that share a node, and one of which the pair of the first two slots is that of a root
-/// of the others, but for the mark: a reference to bucket 0, 1 or 2, and the third slot.
+/// Returns two keys that share a node, and one of which the pair of the first two slots is that of
+/// a root of the others, but for the mark: a reference to bucket 0, 1 or 2, and the third slot.
 const fn keys(seed: u64) -> Keys {
     let shared = [seed, 7 * seed];
     [key([shared[0], shared[1], 5]), key([shared[0], shared[1], 6]), key([seed % 3, 5, seed])]
@@ -115,7 +115,7 @@ impl Subject for TreeKeys {
             }
         }
         match content(scenario, memory)?.iter().find(|key| !self.keys.contains(key)) {
-            Some(other) => Err(format!("{other:x?} is no key, memory {memory:x?}")),
+            Some(other) => Err(format!("{other:x?} is not a key, memory {memory:x?}")),
             None => Ok(()),
         }
     }

@@ -99,7 +99,7 @@ impl Subject for WideKeys {
         context: &WideContext,
     ) -> WideFindOrPut<1> {
         let hash = self.hash(scenario, key);
-        let mut operation = WideFindOrPut::of_hash(&WIDE[key], hash, intent, context);
+        let mut operation = WideFindOrPut::from_hash(&WIDE[key], hash, intent, context);
         operation.mutant = self.mutant;
         operation
     }
@@ -138,7 +138,7 @@ type Scripts = &'static [&'static [Request]];
 type Shape = (usize, usize, u32);
 
 const SHAPES: &[Shape] = &[(2, 2, 1), (3, 1, 3)];
-/// For failures, after which there are many more worlds.
+/// Shapes for failures, after which there are many more worlds.
 const SMALL_SHAPES: &[Shape] = &[(2, 2, 1)];
 
 /// The tags of all keys equal, or all different.

@@ -54,12 +54,12 @@ impl TreeConfig {
         geometry: &Geometry,
     ) -> Result<(), ConfigError> {
         self.buckets.check(caps, geometry)?;
-        let most = u32::try_from(words).unwrap_or(u32::MAX).saturating_mul(u64::BITS);
+        let max = u32::try_from(words).unwrap_or(u32::MAX).saturating_mul(u64::BITS);
         let what = "key_bits, within the words of a key,";
-        ConfigError::check_range(what, self.key_bits.into(), 1, most.into())?;
+        ConfigError::check_range(what, self.key_bits.into(), 1, max.into())?;
         let what = "buckets_per_owner, which a WideTable does not limit,";
-        let most = Self::MAX_BUCKETS / u64::from(geometry.owners.max(1));
-        ConfigError::check_range(what, self.buckets.buckets_per_owner, 1, most)
+        let max = Self::MAX_BUCKETS / u64::from(geometry.owners.max(1));
+        ConfigError::check_range(what, self.buckets.buckets_per_owner, 1, max)
     }
 
     pub(crate) fn layout(&self, owners: u32) -> Layout {

@@ -150,7 +150,7 @@ impl<C: AsMut<[PairCacheLine]>> TreeContext<C> {
             None => {
                 member.pair = pair;
                 let layout = &self.table.layout;
-                line_at(transport, layout, layout.home(Bucket::of_pair(pair)));
+                line_at(transport, layout, layout.home(Bucket::from_pair(pair)));
             }
         }
     }
@@ -170,8 +170,8 @@ impl<C: AsMut<[PairCacheLine]>> TreeContext<C> {
         let found = match known {
             Some(reference) => Some(Ok(reference)),
             None => {
-                let mut walk = self.table.walk(Bucket::of_pair(member.pair), intent);
-                self.table.look_along(&mut walk, transport).map(|(outcome, line)| {
+                let mut walk = self.table.walk(Bucket::from_pair(member.pair), intent);
+                self.table.scan_lines(&mut walk, transport).map(|(outcome, line)| {
                     let layout = self.table.layout;
                     self.on_node(node, member.pair, outcome, || walk.position_in(line, &layout))
                 })

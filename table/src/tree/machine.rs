@@ -135,7 +135,7 @@ impl<const W: usize> TreeFindOrPut<W> {
         match context.cached(self.node, self.pair) {
             Some(reference) => self.end_node(reference),
             None => {
-                let bucket = Bucket::of_pair(self.pair);
+                let bucket = Bucket::from_pair(self.pair);
                 self.search = FindOrPut::new(bucket, self.intent, &context.table);
                 self.stage = Stage::Search;
             }

@@ -118,7 +118,7 @@ impl Shape {
         let words = (1..).zip(key);
         let used = words.filter(|(_, word)| **word != 0);
         let bits = used.map(|(nth, word)| nth * WORD_BITS - word.leading_zeros()).last();
-        Error::Key { bits: bits.unwrap_or(0), most: self.key_bits }
+        Error::Key { bits: bits.unwrap_or(0), max: self.key_bits }
     }
 
     /// Returns the pair of a node, whose children have these references.

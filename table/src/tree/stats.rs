@@ -3,9 +3,9 @@
 use probeline_pipeline::counters;
 
 counters! {
-    /// What the inner nodes of a tree table's keys have cost since it was opened or its counters were
-    /// reset, and what they save. [`Stats`](crate::Stats) counts each node that was looked up in the
-    /// table as an operation.
+    /// Costs and savings of the inner nodes of a tree table's keys since it was opened or its
+    /// counters were reset. [`Stats`](crate::Stats) counts each node that was looked up in the table
+    /// as an operation.
     #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
     pub struct TreeStats {
         /// Inner nodes that operations needed: one for each 31 bits of a key beyond the first 62.

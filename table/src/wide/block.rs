@@ -83,7 +83,7 @@ impl<const W: usize> BlockKeys for WideKeys<'_, '_, W> {
     }
 
     #[inline(always)]
-    fn look<C: Compare>(
+    fn scan_line<C: Compare>(
         &mut self,
         key: Key<Tagged>,
         line: &Line,

@@ -16,7 +16,7 @@ const SPARE_ENTRIES: u64 = 256;
 const COUNTER_WORDS: u64 = LINE_WORDS as u64;
 /// Slots of an operation: two chunks, the key to write, and the entry to compare.
 const SLOTS_PER_OPERATION: u32 = 4;
-/// Why a claim cannot accompany the first READ.
+/// The reason why a claim cannot accompany the first READ.
 const ONE_ROUNDTRIP: &str =
     "one_roundtrip must be Off for wide keys: a bucket is claimed only after the key was written";
 /// References to this many entries leave fewer than [`MIN_TAG_BITS`] bits to the tag.
@@ -98,10 +98,10 @@ impl<const W: usize> WideConfig<W> {
         if self.buckets.one_roundtrip != OneRoundtrip::Off {
             return Err(ConfigError::Invalid(ONE_ROUNDTRIP));
         }
-        let most = geometry.slot_words.min(caps.words_per_op);
+        let max = geometry.slot_words.min(caps.words_per_op);
         ConfigError::check_range("the number of words of a key (W)", W as u64, 1, u64::MAX)?;
-        if Self::WORDS > most {
-            return Err(ConfigError::Slot { needed: Self::WORDS.into(), found: most.into() });
+        if Self::WORDS > max {
+            return Err(ConfigError::Slot { needed: Self::WORDS.into(), found: max.into() });
         }
         ConfigError::check_range("entries_per_owner", self.entries_per_owner, 1, u64::MAX)?;
         let entries = self.entries(geometry.owners);
@@ -115,7 +115,7 @@ impl<const W: usize> WideConfig<W> {
         Ok(())
     }
 
-    /// The word of each window that counts the entries taken from the owner's part.
+    /// Returns the word of each window that counts the entries taken from the owner's part.
     pub(crate) const fn counter(&self) -> u64 {
         self.buckets.first_word
     }
@@ -129,7 +129,7 @@ impl<const W: usize> WideConfig<W> {
         Entries::new(owners, self.entries_per_owner, Self::WORDS, first)
     }
 
-    /// The word of each window that holds the first marks of entries in use, one bit each.
+    /// Returns the word of each window that holds the first marks of entries in use, one bit each.
     pub(crate) fn first_mark(&self) -> u64 {
         let entries = self.entries_per_owner * u64::from(Self::WORDS);
         self.first_bucket() + self.buckets.buckets_per_owner + entries

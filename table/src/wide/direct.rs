@@ -16,7 +16,7 @@ use super::context::WideContext;
 use super::key::{Entries, Entry, Tagged};
 use crate::block::{Lines, PARTS};
 use crate::bucket::Wanted;
-use crate::direct::{Look, line_at};
+use crate::direct::{LineOutcome, line_at};
 use crate::layout::{LINE_BUCKETS, Layout, Position};
 use crate::outcome::{Ended, Intent};
 use probeline_transport::line::{Compare, Line};
@@ -25,7 +25,7 @@ use probeline_transport::line::{Compare, Line};
 pub(super) trait WordAccess<'t, const W: usize> {
     fn line(&self, at: Position) -> Option<&'t Line>;
     fn entry(&self, entry: Entry) -> Option<&'t [AtomicU64; W]>;
-    /// The word that counts the entries taken from the part of `owner`.
+    /// Returns the word that counts the entries taken from the part of `owner`.
     fn counter(&self, owner: u32) -> Option<&'t AtomicU64>;
 }
 
@@ -148,11 +148,11 @@ pub(super) fn run<'t, C: Compare, const W: usize>(
         let line = words.line(walk.probe.at)?;
         let (first, mask) = walk.places(&layout);
         let wanted = Wide { words, key, tagged };
-        let outcome = wanted.look::<C>(context, line, first, mask, intent)?;
-        let look = walk.decide(outcome, &layout);
-        if let Look::Done(outcome) = look {
-            context.table.stats.add_direct(outcome, 1, walk.lines.into());
-            return Some(outcome);
+        let outcome = wanted.scan_line::<C>(context, line, first, mask, intent)?;
+        let outcome = walk.decide(outcome, &layout);
+        if let LineOutcome::Done(ended) = outcome {
+            context.table.stats.add_direct(ended, 1, walk.lines.into());
+            return Some(ended);
         }
     }
 }
@@ -171,10 +171,10 @@ pub(super) struct Wide<'r, R, const W: usize> {
 }
 
 impl<'t, R: WordAccess<'t, W>, const W: usize> Wide<'_, R, W> {
-    /// Looks at those buckets of `line` whose bits are set in `mask`, in the order from bucket
+    /// Examines those buckets of `line` whose bits are set in `mask`, in the order from bucket
     /// `first` on, which wraps around. Returns `Some(None)` if all of them hold other keys.
     #[inline(always)]
-    fn look<C: Compare>(
+    fn scan_line<C: Compare>(
         &self,
         context: &mut WideContext,
         line: &Line,

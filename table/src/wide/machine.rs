@@ -45,7 +45,7 @@ pub struct WideFindOrPut<const W: usize> {
     pub(crate) mutant: Mutant,
 }
 
-/// What the search waits for.
+/// The event that the search waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stage {
     /// Nothing: it continues.
@@ -193,12 +193,12 @@ impl<const W: usize> Run<WideContext> for WideFindOrPut<W> {
 impl<const W: usize> WideFindOrPut<W> {
     #[inline]
     pub(crate) fn new(key: &[u64; W], intent: Intent, context: &WideContext) -> Self {
-        Self::of_hash(key, hash(key), intent, context)
+        Self::from_hash(key, hash(key), intent, context)
     }
 
     /// Creates the operation of a key with this hash.
     #[inline]
-    pub(crate) fn of_hash(
+    pub(crate) fn from_hash(
         key: &[u64; W],
         hash: u64,
         intent: Intent,
@@ -207,7 +207,7 @@ impl<const W: usize> WideFindOrPut<W> {
         let tagged = context.entries.tagged(hash);
         let spare = if intent == Intent::Find { Spare::Unneeded } else { Spare::Lacking };
         Self {
-            search: FindOrPut::of_tag(tagged, &context.table),
+            search: FindOrPut::from_tag(tagged, &context.table),
             key: *key,
             intent,
             spare,

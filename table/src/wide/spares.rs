@@ -83,7 +83,7 @@ fn run_of(left: u64, owners: u32) -> u64 {
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Spares {
     runs: [Run; 2],
-    /// Those that were not used after all.
+    /// Entries that operations gave back unused.
     returned: Returned,
     /// Whether a fetch of a run is in flight.
     is_fetching: bool,

@@ -3,7 +3,7 @@
 use probeline_pipeline::counters;
 
 counters! {
-    /// What a wide table's entries have cost since it was opened or its counters were reset.
+    /// Costs of a wide table's entries since it was opened or its counters were reset.
     #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
     pub struct EntryStats {
         /// Entries read because a bucket has the key's tag, by a READ or by the CPU. An operation waits

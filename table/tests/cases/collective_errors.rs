@@ -1,11 +1,11 @@
 //! Tests of collective calls with failing one-sided operations and with engines that have a defect: an
 //! owner that fails keeps step with the others, and no word that cannot be read counts as empty.
 
+use probeline_exchange::testing::{Access, AnyEngine, Watched};
 use probeline_sim::{Cluster, Faults, Model, stage};
 use probeline_table::{
     CollectiveError, Config, ConfigError, Operation, OperationError, Outcome, Probing, Table,
 };
-use probeline_testing::{Access, AnyEngine, Watched};
 use probeline_transport::{Alone, AtomicScope, Exchange, Owner, PostError};
 
 use crate::common::kinds::{self, NarrowKeys, Numbers, WideKeys};

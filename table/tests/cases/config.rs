@@ -68,7 +68,7 @@ fn buckets_fit_the_windows() {
         |buckets_per_owner| new(*SIM, Config { buckets_per_owner, chunk_buckets: 8, ..CONFIG }, 1);
     let what = "buckets_per_owner";
     let odd = |found| (found, ConfigError::Multiple { what, found, of: 8 });
-    let many = |found| (found, ConfigError::Room { what, found, most: 136, words: 1 });
+    let many = |found| (found, ConfigError::Room { what, found, max: 136, words: 1 });
     let none = [(0, ConfigError::Range { what, found: 0, min: 1, max: u64::MAX })];
     limits(make, &[8, 16, 128, 136], &none, &["buckets_per_owner is 0", "at least 1"]);
     limits(make, &[], &[odd(4), odd(132)], &["buckets_per_owner is", "a multiple of 8, such as"]);
@@ -80,7 +80,7 @@ fn buckets_fit_the_windows() {
     }
     let nowhere = |first_word| Config { first_word, buckets_per_owner: 8, ..CONFIG };
     for first_word in [144, 152, u64::MAX - 7] {
-        let none = ConfigError::Room { what, found: 8, most: 0, words: 1 };
+        let none = ConfigError::Room { what, found: 8, max: 0, words: 1 };
         assert_eq!(new(*SIM, nowhere(first_word), 1).err(), Some(none), "{first_word}");
     }
 }
@@ -123,7 +123,7 @@ fn chunks_are_one_to_65536() {
 #[test]
 fn operations_have_two_slots_each() {
     let most = SIM.slots / 2;
-    let refused = |found| (found, ConfigError::Operations { found: found as usize, most });
+    let refused = |found| (found, ConfigError::Operations { found: found as usize, max: most });
     limits(
         |operations| new(*SIM, CONFIG, operations),
         &[1, 2, 3],
@@ -139,7 +139,7 @@ fn transport_holds_two_reads_of_a_chunk() {
     limits(
         |depth| new(probeline_sim::Config { depth, ..*SIM }, CONFIG, 1),
         &[2, 3],
-        &[(1, ConfigError::Depth { found: 1, least: 2 })],
+        &[(1, ConfigError::Depth { found: 1, min: 2 })],
         &["depth is 1", "at least 2", "config.sizes"],
     );
 }
@@ -158,7 +158,7 @@ fn parameters_of_the_paper_are_the_default() {
 #[test]
 fn key_beyond_63_bits_changes_nothing() {
     let mut table = new(*SIM, CONFIG, 1).unwrap();
-    let refused = OperationError::Key { bits: 64, most: 63 };
+    let refused = OperationError::Key { bits: 64, max: 63 };
     assert!(refused.to_string().contains("at most 63"), "{refused}");
     for key in [1 << 63, u64::MAX] {
         assert_eq!(table.find_or_put(key), Err(refused));

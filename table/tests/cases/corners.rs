@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use std::sync::mpsc;
 use std::thread;
 
+use probeline_exchange::testing::Watched;
 use probeline_sim::{Cluster, DirectAccess, Engine, Model, Order};
 use probeline_table::{
     Bucket, Config, Ended, Finished, Intent, Layout, OneRoundtrip, Operation, OperationError,
     Outcome, Probing, ReadAhead, ReadCost, Table, Tag,
 };
-use probeline_testing::Watched;
 use probeline_transport::{
     AtomicScope, Completion, Fault, OpError, Owner, PostError, Request, Token, Transport,
     forward_transport,

@@ -1,12 +1,12 @@
 //! Tests of the direct path over memory that the CPU can address: the CPU claims buckets itself if
 //! and only if the transport's atomics are atomic with the CPU's.
 
+use probeline_exchange::testing::{Posts, Watched};
 use probeline_sim::Rng;
 use probeline_table::{
     BatchError, Config, Finished, Intent, OneRoundtrip, OperationError, Outcome, Probing, Stats,
     Table, Tag,
 };
-use probeline_testing::{Posts, Watched};
 use probeline_transport::{AtomicScope, Exchange, Transport};
 
 use crate::common::extensions::probed;
@@ -132,7 +132,7 @@ fn batch_names_the_first_key_that_failed() {
             let mut outcomes = [Outcome::Full; 5];
             let keys = [1, u64::MAX, 7, u64::MAX - 1, 9];
             let error = table.find_or_put_batch(&keys, &mut outcomes).unwrap_err();
-            let refused = OperationError::Key { bits: 64, most: 63 };
+            let refused = OperationError::Key { bits: 64, max: 63 };
             assert_eq!(error, BatchError::Failed { place: 1, error: refused });
             let (inserted, untouched) = (Outcome::Inserted, Outcome::Full);
             assert_eq!(outcomes, [inserted, untouched, inserted, untouched, inserted]);

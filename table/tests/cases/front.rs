@@ -1,8 +1,8 @@
 //! Every way to run operations polls the transport, because only a poll detects lost owners.
 
+use probeline_exchange::testing::Watched;
 use probeline_shm::{Builder, Engine};
 use probeline_table::{CacheEntry, Config, Operation, Table};
-use probeline_testing::Watched;
 use probeline_transport::Alone;
 
 #[test]
@@ -40,12 +40,7 @@ fn the_keys_of_the_own_part_do_not_need_the_transport() {
     let config = Config { direct: false, ..Config::new(64) };
     let sizes = config.sizes(2);
     let cluster = probeline_sim::Cluster::new(probeline_sim::Config {
-        owners: 2,
-        window_words: sizes.window_words,
-        slots: sizes.slots,
-        slot_words: sizes.slot_words,
-        depth: sizes.depth,
-        ..probeline_sim::Config::default()
+        ..probeline_sim::Config::new(2, sizes)
     })
     .unwrap();
     let engine = cluster.engine(probeline_transport::Owner(0)).unwrap();

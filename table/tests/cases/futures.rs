@@ -64,7 +64,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 #[test]
 fn futures_agree_with_a_set() {
     for seed in 0..60 {
-        let _replay = probeline_testing::Replay(seed);
+        let _replay = probeline_exchange::testing::Replay(seed);
         let tables = shared(seed);
         let mut rng = Rng::new(seed, 601);
         let mut account = Account::default();

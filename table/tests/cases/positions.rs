@@ -78,16 +78,11 @@ proptest! {
         let config = config(probing, access > 0, one_roundtrip);
         let sizes = config.sizes(OPERATIONS);
         let cluster = Cluster::new(probeline_sim::Config {
-            owners: 3,
-            window_words: sizes.window_words,
-            slots: sizes.slots,
-            slot_words: sizes.slot_words,
-            depth: sizes.depth,
             direct_access: [DirectAccess::None, DirectAccess::Own, DirectAccess::All][access],
             word_reads_whole: false,
             seed,
             model: Model { idle_poll_ns: 100, ..Model::simple(2_000) },
-            ..probeline_sim::Config::default()
+            ..probeline_sim::Config::new(3, sizes)
         })
         .unwrap();
         let mut tables: Vec<_> = (0..3)

@@ -61,7 +61,7 @@ fn refuses_bad_parameters() {
         CollectiveError::Config(ConfigError::Room {
             what: "buckets_per_owner",
             found: 72,
-            most: 64,
+            max: 64,
             words: 1
         })
     );
@@ -69,7 +69,7 @@ fn refuses_bad_parameters() {
     let engine = Builder::new(new.sizes(OPERATIONS)).open(&mut Alone).unwrap();
     let mut table = TreeTable::open(engine, new, storage::<2>(), &mut Alone).unwrap();
     let (fits, wide) = ([u64::MAX, (1 << 36) - 1], [0, 1 << 36]);
-    let refused = OperationError::Key { bits: 101, most: 100 };
+    let refused = OperationError::Key { bits: 101, max: 100 };
     assert_eq!(table.find_or_put(&wide), Err(refused));
     assert_eq!(table.submit(Tag(0), &wide, Intent::Find), Err(refused));
     let mut results = [Ok(Outcome::Full); 3];

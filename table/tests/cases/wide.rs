@@ -31,17 +31,12 @@ fn sim<const W: usize>(
 ) -> probeline_sim::Config {
     let sizes = config.sizes(operations);
     probeline_sim::Config {
-        owners,
-        window_words: sizes.window_words,
-        slots: sizes.slots,
-        slot_words: sizes.slot_words,
-        depth: sizes.depth,
         direct_access: probeline_sim::DirectAccess::None,
         model: probeline_sim::Model {
             idle_poll_ns: 100,
             ..probeline_sim::Model::simple(10 * ROUNDTRIP_NS)
         },
-        ..probeline_sim::Config::default()
+        ..probeline_sim::Config::new(owners, sizes)
     }
 }
 

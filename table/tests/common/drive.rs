@@ -1,12 +1,12 @@
 //! Drives the tables of several simulated owners in one thread, in an order that a seed determines.
 
+use probeline_exchange::testing::AnyEngine;
 use probeline_pipeline::Structure;
 use probeline_sim::{Cluster, DirectAccess, Engine, Rng};
 use probeline_table::{
     Bucket, Config, Ended, Finished, Intent, OneRoundtrip, OperationError, OutcomeStats, Probing,
     Stats, Tag,
 };
-use probeline_testing::AnyEngine;
 use probeline_transport::{Fault, Owner, Transport};
 
 use super::account::{Account, End, UNTOUCHED, ends};

@@ -1,11 +1,9 @@
 //! Runs owners as threads, over shared memory or on the simulator's stage.
 
-use std::thread;
-
-use probeline_exchange::{Thread, threads};
+use probeline_exchange::Thread;
+use probeline_exchange::testing::{AnyEngine, on_ranks};
 use probeline_sim::{Cluster, stage};
 use probeline_table::Config;
-use probeline_testing::AnyEngine;
 use probeline_transport::Exchange;
 
 use super::CachedTable;
@@ -88,15 +86,5 @@ pub(crate) fn on_shm<R: Send>(
         slot_words: Sizes::SLOT_WORDS,
         depth: sizes.depth,
     });
-    thread::scope(|scope| {
-        let (builder, body) = (&builder, &body);
-        let owner = |mut member: Thread| {
-            scope.spawn(move || {
-                let engine = builder.open(&mut member).unwrap();
-                body(engine, member)
-            })
-        };
-        let running: Vec<_> = threads(sizes.owners).into_iter().map(owner).collect();
-        running.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
+    on_ranks(sizes.owners, |mut member| body(builder.open(&mut member).unwrap(), member))
 }

@@ -3,20 +3,20 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Mutex;
 
+use probeline_exchange::testing::{AnyEngine, Replay, seeds};
 use probeline_sim::{Cluster, DirectAccess, Faults, Model, Rng, stage};
 use probeline_table::{
     Config, Ended, Finished, Intent, OneRoundtrip, OperationError, Outcome, Probing, Table, Tag,
     TreeConfig,
 };
-use probeline_testing::{AnyEngine, Replay, seeds};
 use probeline_transport::{Alone, Exchange, Owner, Transport};
 use proptest::prelude::*;
 
+use super::simulated::plan;
 use crate::common::account::{Account, End};
 use crate::common::drive::{Drive, Plan};
 use crate::common::kinds::{self, NarrowKeys, Numbered, Numbers, TreeKeys, WideKeys};
 use crate::common::{CachedTable, cache, content, key, own_words, storage};
-use crate::simulated::plan;
 
 /// Returns a plan for narrow keys without operations that fail.
 fn calm(seed: u64) -> Plan {
@@ -185,16 +185,11 @@ impl Case {
         };
         let sizes = K::sizes(&config(false), OPERATIONS);
         let cluster = Cluster::new(probeline_sim::Config {
-            owners: self.owners,
-            window_words: sizes.window_words,
-            slots: sizes.slots,
-            slot_words: sizes.slot_words,
-            depth: sizes.depth,
             direct_access: DirectAccess::None,
             word_reads_whole: false,
             seed: self.seed,
             model: Model { idle_poll_ns: 100, ..Model::simple(2_000) },
-            ..probeline_sim::Config::default()
+            ..probeline_sim::Config::new(self.owners, sizes)
         })
         .unwrap();
         let open = |owner| {

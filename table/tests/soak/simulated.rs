@@ -1,9 +1,9 @@
 //! Simulated owners with operations that fail, take effect late, and execute twice, with torn
 //! READs, and with owners that die.
 
+use probeline_exchange::testing::{AnyEngine, Replay, Watched, seeds};
 use probeline_sim::{Counters, Death, DirectAccess, Faults, Jitter, Model, Order, Rng};
 use probeline_table::{Config, EntryStats, OutcomeStats, TreeStats};
-use probeline_testing::{AnyEngine, Replay, Watched, seeds};
 use probeline_transport::{AtomicScope, Fault, Owner};
 
 use crate::common::Wrong;

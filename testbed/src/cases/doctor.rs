@@ -81,7 +81,7 @@ fn accepts(testbed: &Testbed) -> Result<()> {
 
 /// The JSON of a job over verbs, and of a comparison, whose columns are jobs of their own.
 fn findings_in_results(testbed: &Testbed) -> Result<()> {
-    let quick = "--ranks 2 --pin none --table-size 128KiB -C 8 --load-factors 0.1 --ops 100";
+    let quick = "--ranks 2 --pin none --table-size 128KiB -C 8 --load-factor 0.1 --ops 100";
     let latency = format!("bench-latency --transport verbs {quick}");
     let few = "--rounds 2 --ops 200 --seconds-per-measurement 0.002";
     let columns = format!("compare --columns verbs --ranks 2 --table-size 128KiB {few}");

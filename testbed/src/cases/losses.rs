@@ -17,6 +17,7 @@ use super::{TRIAL, trial};
 use crate::HANG_TIMEOUT;
 use crate::case::{Bound, Case, Figure, Layer};
 use crate::machine::{Link, Machine};
+use crate::programs;
 use crate::testbed::Testbed;
 
 /// A request is sent for (retries + 1) times its timeout, which is 1.9 s with timeout 16
@@ -24,9 +25,9 @@ use crate::testbed::Testbed;
 const RETRY_TIME: Duration = Duration::from_millis(1880);
 /// The same with timeout 14.
 const SHORT_RETRY_TIME: Duration = Duration::from_millis(470);
-/// How long an engine that is dropped tries to notify a lost rank.
+/// The time for which an engine that is dropped tries to notify a lost rank.
 const SHUTDOWN_TIME: Duration = Duration::from_secs(1);
-/// What an emulated machine on a quiet host takes in addition.
+/// Additional time that an emulated machine on a quiet host takes.
 const EMULATION_TIME: Duration = Duration::from_millis(2500);
 /// After the loss of a device or port Soft-RoCE refuses a request at once, or reports nothing any
 /// more. The engine then waits for four times the retry time, and 5 s.
@@ -34,8 +35,8 @@ const DEVICE_LOSS_TIME: Duration =
     SHORT_RETRY_TIME.saturating_mul(4).saturating_add(Duration::from_secs(5));
 
 /// Rank 0's arguments: it operates until rank 1 is lost, or only polls.
-const BUSY: &str = "stream --expect lost";
-const IDLE: &str = "stream --expect lost --idle";
+const BUSY: &str = "stream --expect lost --timeout 16";
+const IDLE: &str = "stream --expect lost --timeout 16 --idle";
 
 /// Causes a loss; returns how long rank 0 took to report it.
 type Loss = fn(&Testbed) -> Result<Duration>;
@@ -47,7 +48,7 @@ pub(super) const CASES: &[Case] = &[
     }),
     trial(Layer::Two, "values_of_a_killed_push_arrive_in_order", |testbed| {
         let kill = |_: &Machine, ranks: &Ranks| ranks.rank(1)?.signal("KILL");
-        lose_rank_1(testbed, "queue", kill, |_| Ok(())).map(drop)
+        lose_rank_1(testbed, "queue --timeout 16", kill, |_| Ok(())).map(drop)
     }),
     trial(Layer::Two, "a_frozen_machine_is_named", |testbed| frozen_machine(testbed).map(drop)),
     trial(Layer::Two, "an_owner_without_link_is_named", |testbed| link_down(testbed).map(drop)),
@@ -154,7 +155,7 @@ fn lose_rank_1(
     fault: impl FnOnce(&Machine, &Ranks) -> Result<()>,
     repair: impl FnOnce(&Machine) -> Result<()>,
 ) -> Result<Duration> {
-    let ranks = Ranks::start(testbed, "trial", 2, arguments)?;
+    let ranks = Ranks::start(testbed, programs::TRIAL, 2, arguments)?;
     let running = if arguments == IDLE { "streaming" } else { "have completed" };
     ranks.rank(0)?.wait_for_line(running)?;
     let start = Instant::now();
@@ -183,7 +184,7 @@ fn killed_while_opening(testbed: &Testbed) -> Result<()> {
 /// Kills rank 1 `delay` after both ranks have joined, and waits until rank 0 names it. The exchange
 /// reports a rank once its connection has ended; before that rank 0's engine may try to notify it.
 fn kill_while_opening(testbed: &Testbed, arguments: &str, delay: Duration) -> Result<Duration> {
-    let ranks = Ranks::start(testbed, "trial", 2, arguments)?;
+    let ranks = Ranks::start(testbed, programs::TRIAL, 2, arguments)?;
     ranks.rank(0)?.wait_for_line("joined")?;
     ranks.rank(1)?.wait_for_line("joined")?;
     sleep(delay);
@@ -206,10 +207,10 @@ struct Stream {
 impl Stream {
     /// Starts both ranks and waits until operations complete. `name` is unique in a boot.
     fn start(testbed: &Testbed, name: &str, options: &str) -> Result<Self> {
-        // With timeout 19 requests are sent for 15 s, longer than a slow host needs to end a fault.
-        let stream = "stream --expect survival --timeout 19";
+        // Requests are sent for 15 s, longer than a slow host needs to end a fault.
+        let stream = "stream --expect survival";
         let arguments = format!("{stream} --until $SHARE/stop-{name} {options}");
-        let ranks = Ranks::start(testbed, "trial", 2, &arguments)?;
+        let ranks = Ranks::start(testbed, programs::TRIAL, 2, &arguments)?;
         let stop = testbed.dir().join(format!("share/stop-{name}"));
         let stream = Self { ranks, stop };
         stream.wait_for_progress()?;
@@ -276,8 +277,8 @@ fn stopped_process(testbed: &Testbed) -> Result<()> {
 /// Freezes machine 2 until operations of rank 0 have failed, then lets them take effect.
 fn unknown_outcome(testbed: &Testbed) -> Result<()> {
     const ROUNDS: u32 = 3;
-    let arguments = format!("unknown --rounds {ROUNDS} --frozen-in $SHARE");
-    let ranks = Ranks::start(testbed, "trial", 2, &arguments)?;
+    let arguments = format!("unknown --timeout 16 --rounds {ROUNDS} --frozen-in $SHARE");
+    let ranks = Ranks::start(testbed, programs::TRIAL, 2, &arguments)?;
     for round in 1..=ROUNDS {
         ranks.rank(0)?.wait_for_line(&format!("ready for round {round}"))?;
         testbed.machine(2).freeze()?;
@@ -299,10 +300,11 @@ fn packet_loss(testbed: &Testbed, percent: u32) -> Result<()> {
     for machine in testbed.machines() {
         machine.netem(&format!("loss {percent}% duplicate {percent}%"))?;
     }
-    let outcome = run_on_all(testbed, 4, "contention --adds 500 --swaps 50")
+    let run = |ranks, trial| run_on_all(testbed, ranks, &format!("{trial} --timeout 16"));
+    let outcome = run(4, "contention --adds 500 --swaps 50")
         .and_then(|output| is_exact(&output))
-        .and_then(|()| none_wrong(&run_on_all(testbed, 2, "soak --keys 1000")?))
-        .and_then(|()| none_wrong(&run_on_all(testbed, 2, "map --batches 100")?));
+        .and_then(|()| none_wrong(&run(2, "soak --keys 1000")?))
+        .and_then(|()| none_wrong(&run(2, "map --batches 100")?));
     for machine in testbed.machines() {
         machine.netem_off()?;
     }
@@ -313,7 +315,7 @@ fn packet_loss(testbed: &Testbed, percent: u32) -> Result<()> {
     Ok(())
 }
 
-/// The requests of both machines that were sent again after a timeout.
+/// Returns the requests of both machines that were sent again after a timeout.
 fn retransmissions(testbed: &Testbed) -> Result<u64> {
     testbed.machines().iter().map(|machine| machine.counter("completer_retry_err")).sum()
 }
@@ -338,7 +340,7 @@ fn unplugged_card(testbed: &Testbed) -> Result<Duration> {
 /// Runs `command` on rank 0's machine and waits until rank 0's engine reports a fault; how long that
 /// took. The trial checks that every operation in flight was reported.
 fn lose_device(testbed: &Testbed, command: &str) -> Result<Duration> {
-    let ranks = Ranks::start(testbed, "trial", 2, "stream --expect fault --timeout 14")?;
+    let ranks = Ranks::start(testbed, programs::TRIAL, 2, "stream --expect fault --timeout 14")?;
     ranks.rank(0)?.wait_for_line("have completed")?;
     let start = Instant::now();
     // The command may wait until no process uses the device.

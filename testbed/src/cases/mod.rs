@@ -18,9 +18,9 @@ use crate::programs::Build;
 use crate::testbed::Testbed;
 
 /// The command that users run.
-const PROBELINE: &[Build] = &[Build::Release("probeline-cli")];
+const PROBELINE: &[Build] = &[Build::Probeline];
 /// The program that runs the library for tests.
-const TRIAL: &[Build] = &[Build::Release("probeline-trial")];
+const TRIAL: &[Build] = &[Build::Trial];
 
 pub(crate) fn all() -> Vec<Case> {
     [
@@ -37,7 +37,7 @@ pub(crate) fn all() -> Vec<Case> {
     .concat()
 }
 
-/// A test that runs `trial`.
+/// Returns a case that runs `trial`.
 const fn trial(layer: Layer, name: &'static str, test: fn(&Testbed) -> Result<()>) -> Case {
     Case::test(layer, name, test).needs(TRIAL)
 }
@@ -53,8 +53,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// The least value. Load on the host only adds to a measured time.
-fn least(values: &[f64]) -> f64 {
+/// Returns the smallest value. Load on the host only adds to a measured time.
+fn min(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::INFINITY, f64::min)
 }
 

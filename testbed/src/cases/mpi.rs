@@ -21,14 +21,14 @@ const OVER_RC: &str = "--mca osc ucx --mca pml ucx --mca btl ^openib,uct \
     --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any \
     -x UCX_TLS=rc,self -x UCX_NET_DEVICES=rxe0:1 -x UCX_IB_GID_INDEX=0";
 
-/// Where a shell on machine 2 accepts mpirun's command.
+/// The port at which a shell on machine 2 accepts mpirun's command.
 const SHELL_PORT: u16 = 2222;
 
 /// The time of an insert over verbs is at most this multiple of that over osc ucx whose owner polls.
 const MAX_INSERT_RATIO: f64 = 0.5;
 
 /// Measures few inserts, and few operations of the other rows.
-const BENCH: &str = "bench-latency -C 8 --load-factors 0.1 --rounds 1 --ops 50 \
+const BENCH: &str = "bench-latency -C 8 --load-factor 0.1 --rounds 1 --ops 50 \
     --seconds-per-measurement 0.05 --table-size 128KiB --full";
 
 /// Rounds in which both transports take turns.

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 
 use super::ranks::{run_on_all, run_on_one};
-use super::{TRIAL, least, median, number, positive, trial};
+use super::{TRIAL, median, min, number, positive, trial};
 use crate::HANG_TIMEOUT;
 use crate::case::{Bound, Case, Figure, Layer};
 use crate::machine::Machine;
@@ -96,7 +96,7 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// The library's median divided by perftest's.
+    /// Returns the library's median divided by perftest's.
     fn ratio(&self, testbed: &Testbed, rounds: usize) -> Result<f64> {
         let (client, server) =
             (testbed.machine(1), testbed.machines().last().context("no machine")?);
@@ -111,7 +111,7 @@ impl Comparison {
         Ok(ratio)
     }
 
-    /// The library's figure, in perftest's unit.
+    /// Returns the library's figure, in perftest's unit.
     fn library(&self, testbed: &Testbed) -> Result<f64> {
         let output = match testbed.machines() {
             // One command starts both ranks: an `icount` clock runs ahead while the guest waits for
@@ -132,7 +132,7 @@ fn is_reproducible(measure: impl Fn() -> Result<f64>) -> Result<()> {
         second.push(measure()?);
     }
     println!("medians, in turn: {first:?} and {second:?}");
-    let (first, second) = (positive(least(&first))?, least(&second));
+    let (first, second) = (positive(min(&first))?, min(&second));
     let difference = (first - second).abs() / first;
     ensure!(difference <= MAX_DIFFERENCE, "at least {first}, then at least {second}");
     Ok(())
@@ -143,7 +143,7 @@ fn is_reproducible(measure: impl Fn() -> Result<f64>) -> Result<()> {
 pub(super) fn measure(program: &str, server: &Machine, client: &Machine) -> Result<f64> {
     const PORT: u16 = 18515;
     let command =
-        format!("{program} --ib-dev rxe0 --gid-index $GID_INDEX --CPU-freq --port {PORT}");
+        format!("{program} -u 19 --ib-dev rxe0 --gid-index $GID_INDEX --CPU-freq --port {PORT}");
     let serving = server.start(&command, HANG_TIMEOUT)?;
     server.wait_for_listener(PORT).with_context(|| serving.output())?;
     let text = client.output(&format!("{command} {}", server.address()), HANG_TIMEOUT)?;
@@ -151,7 +151,7 @@ pub(super) fn measure(program: &str, server: &Machine, client: &Machine) -> Resu
     fifth_column(&text).with_context(|| format!("no row of numbers: {text}"))
 }
 
-/// The fifth column, `t_typical` or `MsgRate`, of the only row.
+/// Returns the fifth column, `t_typical` or `MsgRate`, of the only row.
 fn fifth_column(text: &str) -> Option<f64> {
     let rows = text.lines().map(|line| line.split_whitespace().map(str::parse::<f64>));
     let mut rows = rows.filter_map(|row| row.collect::<Result<Vec<f64>, _>>().ok());

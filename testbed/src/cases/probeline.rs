@@ -12,6 +12,9 @@ use crate::testbed::Testbed;
 /// one READ, or a READ and a compare-and-swap.
 const MAX_FLOOR_RATIO: f64 = 1.15;
 
+/// Two machines on a busy host may be silent for seconds: with timeout 19 requests are sent for 15 s.
+const OVER_VERBS: &str = "--transport verbs --allow-remote --pin none --qp-timeout 19";
+
 /// States, and arcs, as the Model Checking Contest publishes them.
 pub(super) const FMS_2: [&str; 2] = ["3444", "16311"];
 pub(super) const PHILOSOPHERS_7: [&str; 1] = ["2187"];
@@ -28,6 +31,7 @@ pub(super) const CASES: &[Case] = &[
     Case::test(Layer::Two, "bench_map_on_two_machines", bench_map).needs(PROBELINE),
     Case::test(Layer::Two, "kmers_and_contigs_on_two_machines", kmers).needs(PROBELINE),
     Case::test(Layer::Two, "isx_and_bale_on_two_machines", isx_and_bale).needs(PROBELINE),
+    Case::test(Layer::Two, "dsm_on_two_machines", dsm).needs(PROBELINE),
     Case::test(Layer::Two, "surrogate_on_two_machines", surrogate).needs(PROBELINE),
     Case::test(Layer::Icount, "find_or_put_is_near_its_floor", near_the_floor).needs(PROBELINE),
     Case::test(Layer::Two, "tune_over_soft_roce", |testbed| {
@@ -38,7 +42,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn explore(testbed: &Testbed, model: &str) -> Result<String> {
-    let arguments = format!("explore {model} --transport verbs --allow-remote --pin none");
+    let arguments = format!("explore {model} {OVER_VERBS}");
     Ranks::start(testbed, "probeline", 2, &arguments)?.finish()
 }
 
@@ -52,7 +56,7 @@ pub(super) fn check_exploration(output: &str, figures: &[&str]) -> Result<()> {
 
 fn throughput(testbed: &Testbed) -> Result<()> {
     let arguments =
-        "bench-throughput --transport verbs --table-size 1MiB --ops 2000 --repeat 1 --pin none";
+        "bench-throughput --transport verbs --table-size 1MiB --ops 2000 --rounds 1 --pin none";
     let output = testbed.machine(1).output(&command("probeline", arguments)?, JOB_TIMEOUT)?;
     ensure!(output.contains("zipf"), "{output}");
     Ok(())
@@ -62,7 +66,7 @@ fn throughput(testbed: &Testbed) -> Result<()> {
 /// is small enough for a virtual machine.
 fn roundtrips(testbed: &Testbed) -> Result<()> {
     let arguments = "roundtrips --full --table-size 128KiB -C 8,32,128";
-    let verbs = format!("{arguments} --transport verbs --allow-remote --pin none");
+    let verbs = format!("{arguments} {OVER_VERBS}");
     let verbs = Ranks::start(testbed, "probeline", 2, &verbs)?.finish()?;
     let sim = command("probeline", &format!("{arguments} --transport sim --ranks 2"))?;
     let sim = testbed.machine(1).output(&sim, JOB_TIMEOUT)?;
@@ -72,7 +76,7 @@ fn roundtrips(testbed: &Testbed) -> Result<()> {
     Ok(())
 }
 
-/// The rows of the report's table: six numbers each.
+/// Returns the rows of the report's table: six numbers each.
 fn table_rows(output: &str) -> Vec<Vec<&str>> {
     let rows = output.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     rows.filter(|row| row.len() == 6 && row.iter().all(|cell| cell.parse::<f64>().is_ok()))
@@ -81,8 +85,8 @@ fn table_rows(output: &str) -> Vec<Vec<&str>> {
 
 /// Measures the map in each mode, which checks every value that a get returns. All gets hit.
 fn bench_map(testbed: &Testbed) -> Result<()> {
-    let options = "--table-size 128KiB --ops 200 --repeat 1 --batch 32 --keys uniform";
-    let arguments = format!("bench-map {options} --transport verbs --allow-remote --pin none");
+    let options = "--table-size 128KiB --ops 200 --rounds 1 --batch 32 --keys uniform --full";
+    let arguments = format!("bench-map {options} {OVER_VERBS}");
     let output = Ranks::start(testbed, "probeline", 2, &arguments)?.finish()?;
     let (summary, _) = output.split_once("\n\n").context("no summary")?;
     println!("{summary}");
@@ -100,7 +104,7 @@ fn kmers(testbed: &Testbed) -> Result<()> {
     let bases = "GATTACAGATTACAGGCCTTAAGGACGTACGTTTTTTTTTTTTTTTTTTACC";
     let file = format!("for i in $(seq 400); do echo '>read'; echo {bases}; done >$SHARE/reads.fa");
     testbed.machine(1).output(&file, JOB_TIMEOUT)?;
-    let options = "-k 16 --table-size 64KiB --transport verbs --allow-remote --pin none";
+    let options = format!("-k 16 --table-size 64KiB {OVER_VERBS}");
     let arguments = format!("kmers $SHARE/reads.fa {options} --out $SHARE/kmers.txt");
     let output = Ranks::start(testbed, "probeline", 2, &arguments)?.finish()?;
     ensure!(output.contains("16-mers of 14,800 in"), "{output}");
@@ -124,9 +128,25 @@ fn isx_and_bale(testbed: &Testbed) -> Result<()> {
         ("bale triangles --kron 1:3x4x5", "287 triangles"),
         ("bale triangles --kron 1:3x4x5 --aggregated", "287 triangles"),
     ] {
-        let arguments = format!("{arguments} --transport verbs --allow-remote --pin none");
+        let arguments = format!("{arguments} {OVER_VERBS}");
         let output = Ranks::start(testbed, "probeline", 2, &arguments)?.finish()?;
         ensure!(output.contains(expected), "{arguments}: {output}");
+    }
+    Ok(())
+}
+
+/// Runs programs on pages of both machines, which verify their results.
+fn dsm(testbed: &Testbed) -> Result<()> {
+    for program in [
+        "is --class s",
+        "lu --side 64 --in-rows",
+        "ocean --side 34 --page-size 512",
+        "barnes --bodies 100",
+        "lu --side 32 --in-rows --protocol pipe",
+    ] {
+        let arguments = format!("dsm {program} {OVER_VERBS}");
+        let output = Ranks::start(testbed, "probeline", 2, &arguments)?.finish()?;
+        ensure!(output.contains("the result was verified"), "{arguments}: {output}");
     }
     Ok(())
 }
@@ -134,7 +154,7 @@ fn isx_and_bale(testbed: &Testbed) -> Result<()> {
 /// Simulates with a cache over both machines, whose results both use.
 fn surrogate(testbed: &Testbed) -> Result<()> {
     let options = "--rows 8 --columns 20 --steps 10 --digits 4 --table-size 256KiB";
-    let arguments = format!("surrogate {options} --transport verbs --allow-remote --pin none");
+    let arguments = format!("surrogate {options} {OVER_VERBS}");
     let output = Ranks::start(testbed, "probeline", 2, &arguments)?.finish()?;
     let row = output.lines().find(|line| line.trim_start().starts_with("4 "));
     let row = row.with_context(|| format!("no row of 4 digits: {output}"))?;
@@ -150,7 +170,7 @@ fn surrogate(testbed: &Testbed) -> Result<()> {
 fn two_nodes(testbed: &Testbed) -> Result<()> {
     let (first, second) = (testbed.machine(1), testbed.machine(2));
     let program = program("probeline")?;
-    let options = "--table-size 128KiB -C 8,64 --load-factors 0.1,0.5 --ops 200 --pin none";
+    let options = "--table-size 128KiB -C 8,64 --load-factor 0.1,0.5 --ops 200 --pin none";
     let files = "--full --json $SHARE/two.json";
     let command = format!("{program} bench-latency --two-nodes {options} {files}");
     let started = first.start(&command, JOB_TIMEOUT)?;
@@ -183,7 +203,7 @@ fn check_findings(json: &str) -> Result<()> {
 /// Checks that a find-or-put that ends in its first chunk takes little longer than its READ and
 /// claim.
 fn near_the_floor(testbed: &Testbed) -> Result<()> {
-    let options = "--table-size 256KiB -C 32,64,128 --load-factors 0.1,0.3 --ops 200 --pin none";
+    let options = "--table-size 256KiB -C 32,64,128 --load-factor 0.1,0.3 --ops 200 --pin none";
     let measure = |features: &str| -> Result<Vec<FloorRatio>> {
         let arguments = format!("bench-latency --full --transport verbs {options} {features}");
         floor_ratios(&testbed.machine(1).output(&command("probeline", &arguments)?, JOB_TIMEOUT)?)
@@ -240,8 +260,6 @@ fn floor_ratios(report: &str) -> Result<Vec<FloorRatio>> {
     Ok(rows)
 }
 
-const OVER_VERBS: &str = "--transport verbs --allow-remote --pin none";
-
 /// Runs `probeline tune` on both machines, then checks that other commands accept its file.
 fn tune(testbed: &Testbed, options: &str) -> Result<()> {
     let files = "--out $SHARE/tuning.toml";
@@ -255,7 +273,7 @@ fn tune(testbed: &Testbed, options: &str) -> Result<()> {
 
 /// Checks that `bench-latency --tuning` uses the recommendation.
 fn measure_with_tuning(testbed: &Testbed, recommended: &str) -> Result<()> {
-    let options = "--table-size 256KiB --load-factors 0.5 --ops 50 --rounds 1 \
+    let options = "--table-size 256KiB --load-factor 0.5 --ops 50 --rounds 1 \
         --seconds-per-measurement 0.01 --tuning $SHARE/tuning.toml --full";
     let arguments = format!("bench-latency {OVER_VERBS} {options}");
     let report = Ranks::start(testbed, "probeline", 2, &arguments)?.finish()?;

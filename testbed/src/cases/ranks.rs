@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::case::Outcome;
 use crate::command::GuestCommand;
-use crate::programs::program;
+use crate::programs::{self, program};
 use crate::testbed::Testbed;
 
 /// Bounds a job, which takes some minutes less on a quiet host.
@@ -17,25 +17,25 @@ pub(super) const JOB_TIMEOUT: Duration = Duration::from_secs(1200);
 /// The secret that the ranks of a job share.
 pub(super) const SECRET: &str = "PROBELINE_SECRET=0123456789abcdef0123456789abcdef";
 
-/// A port that no case has used before.
+/// Returns a port that no case has used before.
 pub(super) fn unused_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(7000);
     NEXT.fetch_add(1, Relaxed)
 }
 
-/// The command line of a program, with the secret.
+/// Returns the command line of a program, with the secret.
 pub(super) fn command(name: &str, arguments: &str) -> Result<String> {
     Ok(format!("{SECRET} {} {arguments}", program(name)?))
 }
 
 /// Runs `trial` on machine 1, which spawns all ranks there; its output.
 pub(super) fn run_on_one(testbed: &Testbed, arguments: &str) -> Result<String> {
-    testbed.machine(1).output(&command("trial", arguments)?, JOB_TIMEOUT)
+    testbed.machine(1).output(&command(programs::TRIAL, arguments)?, JOB_TIMEOUT)
 }
 
 /// Runs `ranks` ranks of `trial` on all machines; the output of rank 0.
 pub(super) fn run_on_all(testbed: &Testbed, ranks: u32, arguments: &str) -> Result<String> {
-    Ranks::start(testbed, "trial", ranks, arguments)?.finish()
+    Ranks::start(testbed, programs::TRIAL, ranks, arguments)?.finish()
 }
 
 /// The running ranks of a job. Rank 0 and all even ranks are on machine 1.
@@ -85,7 +85,7 @@ pub(super) fn repeat_until_success(
     marker: &str,
 ) -> Result<Outcome> {
     const LIMIT: Duration = Duration::from_secs(60);
-    let command = command("trial", arguments)?;
+    let command = command(programs::TRIAL, arguments)?;
     let start = Instant::now();
     let mut rounds = 0;
     while start.elapsed() < LIMIT {

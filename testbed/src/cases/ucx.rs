@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::conformance::suite_passes;
 use super::ranks::{Ranks, run_on_all, unused_port};
-use super::{PROBELINE, TRIAL, least, median, number, positive, trial};
+use super::{PROBELINE, TRIAL, median, min, number, positive, trial};
 use crate::HANG_TIMEOUT;
 use crate::case::{Bound, Case, Figure, Layer};
 use crate::testbed::Testbed;
@@ -52,7 +52,7 @@ fn check_route(output: &str) -> Result<()> {
 }
 
 fn bench_latency(testbed: &Testbed) -> Result<()> {
-    let table = "--table-size 128KiB -C 8,64 --load-factors 0.1,0.5 --ops 200 --full";
+    let table = "--table-size 128KiB -C 8,64 --load-factor 0.1,0.5 --ops 200 --full";
     let arguments = format!(
         "bench-latency --transport ucx --ucx-tls {OVER_RC} {table} --allow-remote --pin none"
     );
@@ -86,8 +86,9 @@ struct Operation {
     name: &'static str,
     perftest: &'static str,
     trial: &'static str,
-    /// What the owner does during the measurement. The bound is for the first entry, which is what
-    /// ucx_perftest's responder does: for READs it sleeps between two polls, for atomics it polls.
+    /// Activities of the owner during the measurement. The bound is for the first entry, which is
+    /// what ucx_perftest's responder does: for READs it sleeps between two polls, for atomics it
+    /// polls.
     owners: &'static [&'static str],
 }
 
@@ -135,7 +136,7 @@ impl Operation {
         let mut figure = None;
         for (owner, times) in self.owners.iter().zip(transport) {
             let ratios = times.iter().zip(&perftest).map(|(ours, theirs)| ours / theirs).collect();
-            let best = least(&times) / least(&perftest);
+            let best = min(&times) / min(&perftest);
             let (name, ratio) = (self.name, median(ratios));
             let (ours, theirs) = (median(times), median(perftest.clone()));
             println!("| {name} | {owner} | {ours:.1} | {theirs:.0} | {ratio:.2} | {best:.2} |");
@@ -171,7 +172,7 @@ fn ucx_perftest(testbed: &Testbed, test: &str, effort: &Effort) -> Result<f64> {
     second_column(&text).with_context(|| format!("no row of numbers: {text}"))
 }
 
-/// The second column, which is the percentile of `-R`, of the only row.
+/// Returns the second column, which is the percentile of `-R`, of the only row.
 fn second_column(text: &str) -> Option<f64> {
     text.lines().rev().find_map(|line| line.split(',').nth(1)?.trim().parse().ok())
 }

@@ -22,7 +22,7 @@ struct Payload {
 pub(super) fn extract(from: &Path, into: &Path) -> Result<()> {
     let image = fs::read(from).with_context(|| format!("reading {}", from.display()))?;
     let payload = find_payload(&image).with_context(|| {
-        format!("{} is no bzImage with a kernel compressed by xz, zstd or gzip", from.display())
+        format!("{} is not a bzImage with a kernel compressed by xz, zstd or gzip", from.display())
     })?;
     let packed = into.with_extension("packed");
     let failed = || format!("extracting {}", into.display());
@@ -69,7 +69,7 @@ fn find_payload(image: &[u8]) -> Option<Payload> {
 mod tests {
     use super::*;
 
-    /// An image with one set-up sector and the payload 16 bytes behind it.
+    /// Returns an image with one set-up sector and the payload 16 bytes behind it.
     fn image(payload: &[u8]) -> Vec<u8> {
         let mut image = vec![0; 1024 + 16];
         image[0x1f1] = 1;

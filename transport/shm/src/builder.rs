@@ -117,7 +117,7 @@ impl Own {
         peers()
             .map(|(owner, theirs)| match self.window.take_if(|_| owner == me) {
                 Some(own) => Ok(own),
-                None => Window::of_peer(owner, &theirs),
+                None => Window::map_peer(owner, &theirs),
             })
             .collect()
     }

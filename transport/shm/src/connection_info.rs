@@ -1,4 +1,4 @@
-//! What an owner tells its peers when they open their engines.
+//! The information that an owner sends to its peers when they open their engines.
 
 use probeline_transport::Fingerprint;
 

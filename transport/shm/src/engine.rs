@@ -95,14 +95,14 @@ impl Engine {
         }
     }
 
-    /// The page size of this owner's window.
+    /// Returns the page size of this owner's window.
     #[must_use]
     pub fn pages(&self) -> Pages {
         self.pages
     }
 
-    /// The NUMA policy that was requested for this owner's window and refused, by a container or by
-    /// a kernel without NUMA support.
+    /// Returns the NUMA policy that was requested for this owner's window and refused, by a container
+    /// or by a kernel without NUMA support.
     #[must_use]
     pub fn policy_refused(&self) -> Option<&probeline_pin::Error> {
         self.own_window()?.policy_refused()

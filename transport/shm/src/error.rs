@@ -6,7 +6,7 @@ use probeline_transport::Owner;
 use probeline_transport::SetupError;
 use thiserror::Error;
 
-/// Why an engine could not be opened. If one owner fails, all do.
+/// The reason why an engine could not be opened. If one owner fails, all do.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -29,7 +29,7 @@ pub enum OpenError {
         advice(*errno)
     )]
     Unreachable {
-        /// The owner.
+        /// The owner whose memory could not be opened.
         owner: Owner,
         /// The process ID that it sent.
         pid: u64,
@@ -39,7 +39,7 @@ pub enum OpenError {
     /// The file that was opened is not the memory of the owner.
     #[error("process {pid} is not {owner}: run all owners on one machine in one PID namespace")]
     WrongMemory {
-        /// The owner.
+        /// The owner whose memory was expected.
         owner: Owner,
         /// The process ID that it sent.
         pid: u64,
@@ -47,9 +47,9 @@ pub enum OpenError {
     /// The memory of an owner could not be mapped.
     #[error("cannot map the memory of {owner}: {source}")]
     PeerMemory {
-        /// The owner.
+        /// The owner whose memory could not be mapped.
         owner: Owner,
-        /// The failed call.
+        /// The error of the failed call.
         source: probeline_pin::Error,
     },
 }
@@ -58,7 +58,7 @@ fn strerror(errno: i32) -> io::Error {
     io::Error::from_raw_os_error(errno)
 }
 
-/// What to do about an error of open(2) on `/proc/PID/fd/FD`.
+/// Returns what to do about an error of open(2) on `/proc/PID/fd/FD`.
 fn advice(errno: i32) -> &'static str {
     match errno {
         libc::EACCES | libc::EPERM => {

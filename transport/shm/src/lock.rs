@@ -39,12 +39,15 @@ impl Lock<'_> {
         check(unsafe { libc::pthread_mutex_lock(self.mutex()) })
     }
 
+    /// Initialises the mutex as robust and shared between processes.
+    ///
     /// # Safety
     /// `attributes` is initialised; no other code uses the memory yet.
     unsafe fn create(&self, attributes: *mut pthread_mutexattr_t) -> Result<(), i32> {
         const SHARED: i32 = libc::PTHREAD_PROCESS_SHARED;
         const ROBUST: i32 = libc::PTHREAD_MUTEX_ROBUST;
-        // SAFETY: the caller's contract.
+        // SAFETY: `attributes` is initialised, and the memory of the mutex is unused: both by the
+        // caller.
         unsafe {
             check(libc::pthread_mutexattr_setpshared(attributes, SHARED))?;
             check(libc::pthread_mutexattr_setrobust(attributes, ROBUST))?;
@@ -57,7 +60,7 @@ impl Lock<'_> {
     /// # Safety
     /// This thread acquired it by [`create_held`](Self::create_held).
     pub(crate) unsafe fn release(&self) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller's thread holds the lock, whose mutex `create_held` initialised.
         let _ = unsafe { libc::pthread_mutex_unlock(self.mutex()) };
     }
 
@@ -67,8 +70,8 @@ impl Lock<'_> {
     /// # Safety
     /// The lock was created by [`create_held`](Self::create_held), in this or another process.
     pub(crate) unsafe fn is_held(&self) -> bool {
-        // SAFETY: the caller's contract. If it fails with EBUSY, the lock is in no list of this
-        // thread.
+        // SAFETY: the mutex is initialised: the caller's lock comes from `create_held`. If the call
+        // fails with EBUSY, the lock is in no list of this thread.
         match unsafe { libc::pthread_mutex_trylock(self.mutex()) } {
             libc::EBUSY => true,
             // The holder released it or died. This thread holds it now, and releases it at once so
@@ -90,7 +93,7 @@ impl Lock<'_> {
     /// # Safety
     /// This thread holds the lock.
     unsafe fn give_back(&self, errno: i32) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller's thread holds the lock.
         unsafe {
             if errno == libc::EOWNERDEAD {
                 let _ = libc::pthread_mutex_consistent(self.mutex());
@@ -121,7 +124,7 @@ mod tests {
     /// A wait longer than a busy machine needs.
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Leaked memory: a lock must outlive its holder, which may just be exiting.
+    /// Leaks memory, because a lock must outlive its holder, which may just be exiting.
     fn words() -> &'static [AtomicU64; LOCK_WORDS] {
         Box::leak(Box::new([const { AtomicU64::new(0) }; LOCK_WORDS]))
     }

@@ -96,7 +96,8 @@ impl Pending {
     /// and no reference to the words in the slot exists.
     #[inline(always)]
     pub(crate) unsafe fn execute(&self) -> u64 {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller upholds that the addresses are valid for the operation's words, and
+        // that no reference to the words in the slot exists.
         unsafe {
             match self.action {
                 Action::Read { from, into, words: 1 } => {
@@ -131,7 +132,7 @@ impl Pending {
     /// # Safety
     /// As for [`execute`](Self::execute).
     pub(crate) unsafe fn finish(&mut self) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller upholds the conditions of `execute`, which are the same.
         self.action = Action::Executed(unsafe { self.execute() });
     }
 }

@@ -64,7 +64,7 @@ impl Window {
     }
 
     /// Maps the window of a peer.
-    pub(crate) fn of_peer(owner: Owner, info: &ConnectionInfo) -> Result<Self, OpenError> {
+    pub(crate) fn map_peer(owner: Owner, info: &ConnectionInfo) -> Result<Self, OpenError> {
         let pid = info.pid;
         let (words, bytes) = size(info.window_words)?;
         // In another PID namespace the path may name any file, so opening it must not block.
@@ -89,13 +89,13 @@ impl Window {
         Ok(Self { mapping, words, held: false, _one_thread: OneThread::NEW })
     }
 
-    /// The words that all owners read and write.
+    /// Returns the words that all owners read and write.
     #[inline]
     pub(crate) fn words(&self) -> &[AtomicU64] {
         self.mapping.words().get(CONTROL_WORDS..CONTROL_WORDS + self.words).unwrap_or_default()
     }
 
-    /// The address of the first word; all stay mapped while this value lives.
+    /// Returns the address of the first word; all stay mapped while this value lives.
     pub(crate) fn first(&self) -> NonNull<AtomicU64> {
         NonNull::from(self.words()).cast()
     }
@@ -114,7 +114,7 @@ impl Window {
         self.lock().is_some_and(|lock| unsafe { lock.is_held() })
     }
 
-    /// The lost owner in the fault of this owner's engine, if it is one of `owners`.
+    /// Returns the lost owner in the fault of this owner's engine, if it is one of `owners`.
     pub(crate) fn lost_to(&self, owners: u32) -> Option<Owner> {
         lost_owner(self.mapping.words().get(LOST_TO_AT)?, owners)
     }
@@ -140,7 +140,7 @@ impl Drop for Window {
     }
 }
 
-/// The words of the window, and the bytes of the window with its control words.
+/// Returns the words of the window, and the bytes of the window with its control words.
 fn size(words: u64) -> Result<(usize, usize), OpenError> {
     usize::try_from(words)
         .ok()

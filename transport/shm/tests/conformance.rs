@@ -1,7 +1,7 @@
 //! The conformance suite, over threads and over processes.
 
+use probeline_exchange::testing::Plan;
 use probeline_shm::{Builder, Engine};
-use probeline_testing::Plan;
 use probeline_transport::Exchange;
 use probeline_transport::conformance::{
     Case, CountingAllocator, Failure, Report, Rig, Verdict, cases, on_threads,
@@ -14,7 +14,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 const SKIPS: &[&str] = &[];
 
 fn main() {
-    probeline_testing::run(&[
+    probeline_exchange::testing::run(&[
         ("threads", Plan::Run(threads)),
         ("two_processes", Plan::Run(|| processes("two_processes", 2))),
         ("three_processes", Plan::Run(|| processes("three_processes", 3))),
@@ -43,5 +43,5 @@ fn threads() {
 }
 
 fn processes(test: &str, owners: u32) {
-    probeline_testing::conformance(test, owners, SKIPS, run);
+    probeline_exchange::testing::conformance(test, owners, SKIPS, run);
 }

@@ -2,9 +2,9 @@
 //! store buffers guarantee this order only with a fence.
 
 use core::sync::atomic::Ordering::SeqCst;
-use std::thread;
 
 use probeline_shm::Builder;
+use probeline_transport::conformance::on_threads;
 use probeline_transport::{
     Completion, Exchange, Local, Owner, RemoteWord, Segment, Sizes, Slot, Token, Transport,
 };
@@ -40,7 +40,7 @@ fn one_side(mut member: probeline_exchange::Thread) -> Vec<u64> {
             core::hint::spin_loop();
             checks += 1;
             if checks > CHECKS {
-                thread::yield_now();
+                std::thread::yield_now();
             }
         }
         engine.write(Token(0), local(0), at(1 - me)).unwrap();
@@ -55,13 +55,7 @@ fn one_side(mut member: probeline_exchange::Thread) -> Vec<u64> {
 
 #[test]
 fn of_two_writers_that_read_at_least_one_sees_the_other() {
-    let seen: Vec<_> = thread::scope(|scope| {
-        let sides: Vec<_> = probeline_exchange::threads(2)
-            .into_iter()
-            .map(|member| scope.spawn(move || one_side(member)))
-            .collect();
-        sides.into_iter().map(|side| side.join().unwrap()).collect()
-    });
+    let seen = on_threads(probeline_exchange::threads(2), one_side);
     let missed = (1..=ROUNDS)
         .zip(seen[0].iter().zip(&seen[1]))
         .filter(|&(round, (first, second))| *first < round && *second < round)

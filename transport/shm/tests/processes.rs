@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command, Output};
 use std::time::Instant;
 
+use probeline_exchange::testing::Plan;
 use probeline_exchange::{Job, Thread};
 use probeline_shm::{Builder, Engine};
-use probeline_testing::Plan;
 use probeline_transport::{
     Call, Completion, Exchange, ExchangeError, Fault, Local, Owner, PostError, RemoteWord, Segment,
     Sizes, Slot, Term, Token, Transport,
@@ -28,7 +28,7 @@ fn main() {
         true => Plan::Run(another_user_cannot_open_the_memory),
         false => Plan::Ignore("needs root, to become another user"),
     };
-    probeline_testing::run(&[
+    probeline_exchange::testing::run(&[
         (KILL, Plan::Run(a_killed_owner_is_named_and_leaves_nothing)),
         (LEAVE, Plan::Run(leaving_is_noticed_like_dying)),
         (CROWD, Plan::Run(more_owners_than_cores_make_progress)),
@@ -50,12 +50,12 @@ fn word(owner: u32, index: u64) -> RemoteWord {
     RemoteWord { owner: Owner(owner), index }
 }
 
-/// A reserved word, for loads and stores, which also work on a dead engine.
+/// Returns a reserved word, for loads and stores, which also work on a dead engine.
 fn direct(engine: &Engine, owner: u32, index: u64) -> &AtomicU64 {
     &engine.direct(Segment { start: word(owner, index), words: 1 }).unwrap()[0]
 }
 
-/// The machine's monotonic clock in nanoseconds, the same for all processes.
+/// Returns the machine's monotonic clock in nanoseconds, the same for all processes.
 fn now_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes one timespec.
@@ -151,7 +151,7 @@ fn a_killed_owner_is_named_and_leaves_nothing() {
     let mut dice = Dice(seed | 1);
     let mut worst_us = 0;
     for round in 0..10 {
-        let mut job = probeline_testing::start(KILL, 4);
+        let mut job = probeline_exchange::testing::start(KILL, 4);
         let (victim, seed) = (1 + dice.below(3), dice.below(u64::MAX));
         // Half of the victims are killed by another process after some time. The other half kill
         // themselves after some operations.
@@ -204,7 +204,7 @@ fn kill_one(mut job: Job, [victim, seed, after_us, after_operations]: [u64; 4]) 
             polled += (now - turn).min(MAX_TURN);
         }
         turn = now;
-        assert!(now - start < probeline_testing::PATIENCE, "never noticed");
+        assert!(now - start < probeline_exchange::testing::PATIENCE, "never noticed");
     };
     assert_eq!(fault, Fault::OwnerLost(Owner(u32::try_from(victim).unwrap())));
     assert_eq!((stream.open.len(), stream.engine.in_flight()), (0, 0), "not reported");
@@ -213,7 +213,7 @@ fn kill_one(mut job: Job, [victim, seed, after_us, after_operations]: [u64; 4]) 
     let polled_us = u64::try_from(polled.as_micros()).unwrap();
     direct(&stream.engine, 0, DETECTION_TIMES + me).store(polled_us, SeqCst);
 
-    let statuses = probeline_testing::finish(job);
+    let statuses = probeline_exchange::testing::finish(job);
     for (rank, status) in (1..).zip(&statuses) {
         let expected = if rank == victim { Some(libc::SIGKILL) } else { None };
         assert_eq!(status.signal(), expected, "rank {rank}: {status}");
@@ -228,7 +228,7 @@ fn mapped() -> bool {
     fs::read_to_string("/proc/self/maps").unwrap().contains("memfd:probeline")
 }
 
-/// The names in `/dev/shm` that an engine with named shared memory would leave behind.
+/// Returns the names in `/dev/shm` that an engine with named shared memory would leave behind.
 fn names_left_behind() -> Vec<String> {
     let names = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
     let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -240,7 +240,7 @@ fn names_left_behind() -> Vec<String> {
 fn more_owners_than_cores_make_progress() {
     const OWNERS: u32 = 6;
     const HANDOVERS: u64 = 60;
-    let mut job = probeline_testing::start(CROWD, OWNERS);
+    let mut job = probeline_exchange::testing::start(CROWD, OWNERS);
     let mut engine = open(&mut job);
     let me = u64::from(job.me().0);
     let start = Instant::now();
@@ -254,14 +254,17 @@ fn more_owners_than_cores_make_progress() {
         let old = completion[0].result.unwrap();
         mine += u64::from(old == turn);
         held = if old == turn { held + 1 } else { old };
-        assert!(start.elapsed() < probeline_testing::PATIENCE, "the token stands at {held}");
+        assert!(
+            start.elapsed() < probeline_exchange::testing::PATIENCE,
+            "the token stands at {held}"
+        );
     }
     if me == 0 {
         println!("{HANDOVERS} handovers of {OWNERS} owners in {:?}", start.elapsed());
     }
     assert_eq!(mine, HANDOVERS / u64::from(OWNERS));
     job.barrier().unwrap();
-    let statuses = probeline_testing::finish(job);
+    let statuses = probeline_exchange::testing::finish(job);
     assert!(statuses.iter().all(|status| status.success()), "{statuses:?}");
 }
 
@@ -269,11 +272,11 @@ fn more_owners_than_cores_make_progress() {
 /// it at its first system call. Rank 2 finally makes a system call, to prove that the filter works.
 fn the_data_path_makes_no_system_call() {
     const DONE: i32 = 42;
-    let mut job = probeline_testing::start(FORBID, 3);
+    let mut job = probeline_exchange::testing::start(FORBID, 3);
     let mut stream = Stream::new(open(&mut job), 0x5eed);
     job.barrier().unwrap();
     if job.me() == Owner(0) {
-        let statuses = probeline_testing::finish(job);
+        let statuses = probeline_exchange::testing::finish(job);
         assert_eq!(statuses[0].code(), Some(DONE), "rank 1: {}", statuses[0]);
         assert_eq!(statuses[1].signal(), Some(libc::SIGSYS), "rank 2: {}", statuses[1]);
         return;
@@ -325,12 +328,12 @@ fn forbid_system_calls() {
 }
 
 fn leaving_is_noticed_like_dying() {
-    let mut job = probeline_testing::start(LEAVE, 2);
+    let mut job = probeline_exchange::testing::start(LEAVE, 2);
     let mut engine = open(&mut job);
     job.barrier().unwrap();
     if job.me() == Owner(1) {
         drop(engine);
-        probeline_testing::finish(job);
+        probeline_exchange::testing::finish(job);
         return;
     }
     let start = Instant::now();
@@ -338,10 +341,10 @@ fn leaving_is_noticed_like_dying() {
         if let Err(fault) = engine.poll(&mut []) {
             break fault;
         }
-        assert!(start.elapsed() < probeline_testing::PATIENCE, "never noticed");
+        assert!(start.elapsed() < probeline_exchange::testing::PATIENCE, "never noticed");
     };
     assert_eq!(fault, Fault::OwnerLost(Owner(1)));
-    assert!(probeline_testing::finish(job)[0].success());
+    assert!(probeline_exchange::testing::finish(job)[0].success());
 }
 
 /// The exchange of an owner among threads. It searches for the file of an owner's memory during a call,

@@ -5,17 +5,14 @@ use core::time::Duration;
 use probeline_exchange::{Thread, threads};
 use probeline_shm::Builder;
 use probeline_transport::conformance::{
-    Case, CountingAllocator, Failure, Rig, Rule, Sabotage, Verdict, cases, on_threads,
+    Case, Failure, Rig, Rule, Sabotage, Verdict, cases, on_threads,
 };
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const OWNERS: u32 = 3;
 /// The longest wait for a completion that a broken rule loses; the other cases take milliseconds.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The verdicts of all owners on a case, run over engines that break `rule`.
+/// Returns the verdicts of all owners on a case, run over engines that break `rule`.
 fn run(case: &Case, rule: Rule) -> Vec<Result<Verdict, Failure>> {
     on_threads(threads(OWNERS), |mut member: Thread| {
         let sizes = case.sizes;

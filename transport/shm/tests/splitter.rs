@@ -6,16 +6,11 @@ use std::time::Instant;
 
 use probeline_exchange::threads;
 use probeline_shm::{Builder, Engine};
-use probeline_transport::conformance::{
-    Case, CountingAllocator, Failure, Report, Verdict, cases, on_threads,
-};
+use probeline_transport::conformance::{Case, Failure, Report, Verdict, cases, on_threads};
 use probeline_transport::{
     Alone, Completion, Exchange, Owner, Pending, PostError, RemoteWord, Sizes, Splitter, Token,
     Transport,
 };
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn open<E: Exchange>(sizes: Sizes, exchange: &mut E) -> Engine {
     Builder::new(sizes).open(exchange).unwrap()

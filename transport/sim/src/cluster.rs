@@ -18,6 +18,13 @@ pub trait Turn: Send + Sync {
     /// Blocks until no other owner would act before `until_ns`, the time at which `owner`
     /// continues.
     fn yield_until(&self, owner: Owner, until_ns: u64);
+
+    /// As [`yield_until`](Self::yield_until), but no longer than until an operation changes the window
+    /// of `owner`. Returns the time at which it continues.
+    fn watch_until(&self, owner: Owner, until_ns: u64) -> u64 {
+        self.yield_until(owner, until_ns);
+        until_ns
+    }
 }
 
 /// A handle on a simulated cluster; its clones share the same cluster.
@@ -76,7 +83,7 @@ impl Cluster {
         Engine::new(owner, Arc::clone(&self.shared), turn)
     }
 
-    /// The configuration that the cluster was created with.
+    /// Returns the configuration that the cluster was created with.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.shared.config
@@ -97,8 +104,8 @@ impl Cluster {
         self.shared.fabric.lock().next_delivery()
     }
 
-    /// The latest virtual time at which any engine has polled, in nanoseconds. All effects up to
-    /// that time have happened.
+    /// Returns the latest virtual time at which any engine has polled, in nanoseconds. All effects
+    /// up to that time have happened.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.shared.fabric.lock().now_ns
@@ -118,20 +125,20 @@ impl Cluster {
         fabric.now_ns
     }
 
-    /// The counts of all events so far.
+    /// Returns the counts of all events so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.shared.fabric.lock().counters
     }
 
-    /// A hash of every event so far: its time, owner, operation, word and value. Two runs with the
-    /// same hash did the same.
+    /// Returns a hash of every event so far: its time, owner, operation, word and value. Two runs
+    /// with the same hash did the same.
     #[must_use]
     pub fn trace_hash(&self) -> u64 {
         self.shared.fabric.lock().trace.hash()
     }
 
-    /// The last [`Config::trace_events`] events, oldest first.
+    /// Returns the last [`Config::trace_events`] events, oldest first.
     #[must_use]
     pub fn trace(&self) -> Vec<Event> {
         self.shared.fabric.lock().trace.events()
@@ -140,5 +147,11 @@ impl Cluster {
     #[cfg(feature = "std")]
     pub(crate) fn clock_ns(&self, owner: Owner) -> u64 {
         self.shared.fabric.lock().clock_ns(owner)
+    }
+
+    /// Visits the times at which operations in flight will change windows, and their owners.
+    #[cfg(feature = "std")]
+    pub(crate) fn for_each_effect(&self, visit: impl FnMut((Owner, u64))) {
+        self.shared.fabric.lock().effects().for_each(visit);
     }
 }

@@ -1,6 +1,6 @@
 //! The configuration of a cluster.
 
-use probeline_transport::{AtomicScope, Caps, Geometry, MAX_OWNERS, Owner, SetupError};
+use probeline_transport::{AtomicScope, Caps, Geometry, MAX_OWNERS, Owner, SetupError, Sizes};
 
 use crate::fabric::{Entry, Member};
 use crate::faults::ALL_PPM;
@@ -11,10 +11,10 @@ use crate::{Event, Faults, Model};
 /// The order in which an engine reports its completions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// In the order of time; of two at one instant, the one posted first.
+    /// Order of time; of two completions at one instant, the one posted first comes first.
     #[default]
     ByTime,
-    /// In random order, independent of time: a poll waits for the completion that was drawn first.
+    /// Random order, independent of time: a poll waits for the completion that was drawn first.
     /// Effects at one instant also happen in random order.
     Shuffled,
 }
@@ -69,7 +69,7 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Two owners of 1024 words, depth 16, no costs, no faults, seed 0.
+    /// Returns two owners of 1024 words, depth 16, no costs, no faults, seed 0.
     fn default() -> Self {
         Self {
             owners: 2,
@@ -110,6 +110,13 @@ const WORD_BYTES: u64 = probeline_transport::WORD_BYTES as u64;
 const ALLOCATION_BYTES: u64 = 16;
 
 impl Config {
+    /// The default for this many owners, with the sizes that a structure needs.
+    #[must_use]
+    pub fn new(owners: u32, sizes: Sizes) -> Self {
+        let Sizes { window_words, slots, slot_words, depth } = sizes;
+        Self { owners, window_words, slots, slot_words, depth, ..Self::default() }
+    }
+
     pub(crate) fn check(&self) -> Result<(), SetupError> {
         SetupError::check("owners", self.owners.into(), 1, MAX_OWNERS.into())?;
         SetupError::check("window_words", self.window_words, 1, MAX_WINDOW_WORDS)?;
@@ -144,15 +151,15 @@ impl Config {
         SetupError::check("death.after_ops", after_ops, 1, u64::MAX)
     }
 
-    /// The words of all windows, slots and buffers; at most 2^12 times 2^35, so the sum cannot
-    /// overflow.
+    /// Returns the words of all windows, slots and buffers; at most 2^12 times 2^35, so the sum
+    /// cannot overflow.
     fn total_words(&self) -> u64 {
         let slots = u64::from(self.slots) + u64::from(self.records()) * 2;
         u64::from(self.owners) * (self.window_words + slots * u64::from(self.slot_words))
     }
 
-    /// The number of records of one engine: `depth` in flight and, if effects may be late, as many
-    /// that were reported before their effect.
+    /// Returns the number of records of one engine: `depth` in flight and, if effects may be late,
+    /// as many that were reported before their effect.
     pub(crate) fn records(&self) -> u32 {
         if self.faults.error_late_ppm > 0 { 2 * self.depth } else { self.depth }
     }

@@ -52,8 +52,9 @@ impl Engine {
         self.shared.fabric.lock().clock_ns(self.geometry.me)
     }
 
-    /// The virtual time at which the next poll reports something, if nothing is posted before, in
-    /// nanoseconds. A driver that polls several engines from one thread orders them by it.
+    /// Returns the virtual time at which the next poll reports something, if nothing is posted
+    /// before, in nanoseconds. A driver that polls several engines from one thread orders them by
+    /// it.
     #[must_use]
     pub fn next_poll_ns(&self) -> u64 {
         self.shared.fabric.lock().poll_until_ns(self.geometry.me)
@@ -62,6 +63,29 @@ impl Engine {
     /// Advances the engine's clock by `ns` nanoseconds of work of the caller's CPU.
     pub fn spend(&mut self, ns: u64) {
         self.shared.fabric.lock().spend(self.geometry.me, ns);
+    }
+
+    /// Advances the engine's clock as [`spend`](Self::spend) does, after all earlier events of the
+    /// cluster, and without a poll: the own window then shows what has taken effect.
+    pub fn pass(&mut self, ns: u64) {
+        let me = self.geometry.me;
+        self.spend(ns);
+        let now_ns = self.now_ns();
+        if let Some(turn) = &self.turn {
+            turn.yield_until(me, now_ns);
+        }
+        self.shared.fabric.lock().run_until(now_ns);
+    }
+
+    /// Advances the engine's clock by at most `ns` nanoseconds, as [`pass`](Self::pass) does, on a stage
+    /// only until an operation changes the own window.
+    pub fn watch(&mut self, ns: u64) {
+        let me = self.geometry.me;
+        let now_ns = self.now_ns();
+        let until_ns = now_ns.saturating_add(ns);
+        let until_ns = self.turn.as_ref().map_or(until_ns, |turn| turn.watch_until(me, until_ns));
+        self.spend(until_ns.saturating_sub(now_ns));
+        self.shared.fabric.lock().run_until(until_ns);
     }
 }
 

@@ -153,10 +153,6 @@ impl Fabric {
         let factor = drawn.factor;
         let start = Start { kind, words, from: me, to, now_ns, factor, owner_idle };
         let times = self.network.schedule(start);
-        if !by_cpu {
-            self.counters.sent += 1;
-            self.counters.outstanding += self.network.outstanding(me);
-        }
         let behind = self.last_write(me, kind, to.owner);
         let effect_ns = times.effect_ns.max(behind.0);
         let mut done_ns = times.done_ns.max(effect_ns);
@@ -175,8 +171,8 @@ impl Fabric {
         Ok(())
     }
 
-    /// The position of the last WRITE of `me` to `owner` in the order of events, if an operation of
-    /// this kind has to follow it.
+    /// Returns the position of the last WRITE of `me` to `owner` in the order of events, if an
+    /// operation of this kind has to follow it.
     fn last_write(&self, me: Owner, kind: Kind, owner: Owner) -> (u64, u64) {
         if !self.config.write_then_atomic || !kind.is_atomic() {
             return (0, 0);
@@ -267,7 +263,8 @@ impl Fabric {
         }
     }
 
-    /// The time to which a poll advances its engine: now, or the time of the next completion.
+    /// Returns the time to which a poll advances its engine: now, or the time of the next
+    /// completion.
     pub(crate) fn poll_until_ns(&self, me: Owner) -> u64 {
         let member = &self.members[me.0 as usize];
         match member.in_flight.peek() {
@@ -276,7 +273,7 @@ impl Fabric {
         }
     }
 
-    /// The engine that reports a completion first, and the time of that completion.
+    /// Returns the engine that reports a completion first, and the time of that completion.
     pub(crate) fn next_delivery(&self) -> Option<(Owner, u64)> {
         let owners = (0..).map(Owner).zip(&self.members);
         owners
@@ -294,6 +291,17 @@ impl Fabric {
             self.happen(event);
         }
         self.now_ns = self.now_ns.max(until_ns);
+    }
+
+    /// Returns the times at which operations in flight will change windows, and their owners.
+    #[cfg(feature = "std")]
+    pub(crate) fn effects(&self) -> impl Iterator<Item = (Owner, u64)> {
+        let records = self
+            .events
+            .iter()
+            .map(|Reverse(event)| (&self.records[event.record as usize], event.at.0));
+        let effects = records.filter(|(record, _)| record.kind() != Kind::Read);
+        effects.map(|(record, at_ns)| (record.word().owner, at_ns))
     }
 
     /// Executes all events.
@@ -419,7 +427,7 @@ impl Fabric {
         Completion { token, result }
     }
 
-    /// Why `me` is dead, once everything it accepted has been reported.
+    /// Returns why `me` is dead, once everything it accepted has been reported.
     pub(crate) fn fault(&mut self, me: Owner) -> Option<Fault> {
         let lost = self.lost;
         let member = self.member(me);

@@ -52,15 +52,15 @@ pub const DEATH_STATUS: u32 = 0xdead;
 pub(crate) const ALL_PPM: u32 = 1_000_000;
 
 impl Faults {
-    /// No faults.
+    /// Returns a plan without faults.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// A random choice of faults with random weights, the same for the same seed. It leaves some
-    /// faults out altogether, because a fault can hide the states in which others matter (Groce et
-    /// al., "Swarm testing", ISSTA 2012).
+    /// Returns a random choice of faults with random weights, the same for the same seed. It leaves
+    /// some faults out altogether, because a fault can hide the states in which others matter
+    /// (Groce et al., "Swarm testing", ISSTA 2012).
     #[must_use]
     pub fn swarm(seed: u64) -> Self {
         let mut rng = Rng::new(seed, crate::rng::streams::SWARM);
@@ -87,7 +87,7 @@ fn weight(rng: &mut Rng) -> u32 {
     if exponent >= 10 { 0 } else { 160_000 >> exponent }
 }
 
-/// How one operation completes.
+/// The completion of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Fine,

@@ -48,6 +48,7 @@ mod record;
 mod rng;
 #[cfg(feature = "std")]
 pub mod stage;
+mod testing;
 mod trace;
 
 pub use cluster::{Cluster, Turn};

@@ -44,7 +44,7 @@ pub struct Prefetched {
 /// The number of operations that one side of a NIC takes in a second; 0 is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
-    /// READs.
+    /// READs per second.
     pub reads_per_s: u64,
     /// WRITEs, which take turns with the READs; 0 is the rate of READs.
     pub writes_per_s: u64,
@@ -191,14 +191,15 @@ pub struct Model {
 }
 
 impl Model {
-    /// A model in which nothing takes time.
+    /// Returns a model in which nothing takes time.
     #[must_use]
     pub fn instant() -> Self {
         Self::default()
     }
 
-    /// A model in which every operation and barrier between owners takes `remote_roundtrip_ns`, an
-    /// owner's operation on its own window takes a tenth of that, and nothing else takes time.
+    /// Returns a model in which every operation and barrier between owners takes
+    /// `remote_roundtrip_ns`, an owner's operation on its own window takes a tenth of that, and
+    /// nothing else takes time.
     #[must_use]
     pub fn simple(remote_roundtrip_ns: u64) -> Self {
         let all = |base_ns| Roundtrips { read: Cost { base_ns, word_ps: 0 }, atomic_ns: base_ns };
@@ -211,8 +212,8 @@ impl Model {
         }
     }
 
-    /// The roundtrip of one operation in nanoseconds, without queueing and jitter, between nodes of
-    /// one switch, with a busy owner and idle neighbours.
+    /// Returns the roundtrip of one operation in nanoseconds, without queueing and jitter, between
+    /// nodes of one switch, with a busy owner and idle neighbours.
     #[must_use]
     pub fn roundtrip_ns(&self, kind: Kind, words: u32, from: Owner, to: Owner) -> u64 {
         let local = self.is_local(from, to);
@@ -229,8 +230,9 @@ impl Model {
         }
     }
 
-    /// The mean roundtrip of one operation in nanoseconds if each of `owners` owners has operations
-    /// in flight, with the jitter, the switches and the neighbours, and without queueing.
+    /// Returns the mean roundtrip of one operation in nanoseconds if each of `owners` owners has
+    /// operations in flight, with the jitter, the switches and the neighbours, and without
+    /// queueing.
     #[must_use]
     pub fn busy_roundtrip_ns(
         &self,
@@ -257,7 +259,8 @@ impl Model {
         jittered_ns + neighbours_ns as f64 + further_ns as f64
     }
 
-    /// The time that a busy neighbour on the initiator's node adds to a roundtrip to another node.
+    /// Returns the time that a busy neighbour on the initiator's node adds to a roundtrip to
+    /// another node.
     pub(crate) fn neighbour_ns_of(&self, from: u32, neighbour: u32) -> u64 {
         let near = self.share_socket(from, neighbour);
         self.neighbour_ns.saturating_add(if near { self.sockets.neighbour_ns } else { 0 })
@@ -290,7 +293,8 @@ impl Model {
 }
 
 impl Switches {
-    /// The additional time of a roundtrip between the nodes `from` and `to`, of `nodes` nodes.
+    /// Returns the additional time of a roundtrip between the nodes `from` and `to`, of `nodes`
+    /// nodes.
     pub(crate) fn between_ns(&self, from: u32, to: u32, nodes: u64) -> u64 {
         if self.nodes_each == 0 || nodes <= self.nodes_each.into() {
             return 0;
@@ -321,7 +325,7 @@ impl Rates {
 }
 
 impl Slowdown {
-    /// The duration of a turn of `turn_ps`, in picoseconds, at this count.
+    /// Returns the duration of a turn of `turn_ps`, in picoseconds, at this count.
     pub(crate) fn stretch(&self, turn_ps: u64, count: u64) -> u64 {
         let excess = count.saturating_sub(self.knee.into());
         if self.halved_by == 0 || excess == 0 {

@@ -130,8 +130,8 @@ impl Network {
         Times { effect_ns, done_ns }
     }
 
-    /// The time at which an operation that is served at `now_ns` takes effect: an atomic waits for
-    /// its word.
+    /// Returns the time at which an operation that is served at `now_ns` takes effect: an atomic
+    /// waits for its word.
     fn take_word(&mut self, kind: Kind, to: RemoteWord, now_ns: u64) -> u64 {
         let word_ns = self.model.atomic_word_ns;
         let group = usize::try_from(to.index % WORD_GROUPS as u64).unwrap_or(0);
@@ -153,11 +153,6 @@ impl Network {
             let nic = self.nic(from);
             nic.outstanding = nic.outstanding.saturating_sub(1);
         }
-    }
-
-    /// The number of operations that the NIC of the owner's node has in flight.
-    pub(crate) fn outstanding(&self, owner: Owner) -> u64 {
-        self.nics[self.model.node(owner) as usize].outstanding
     }
 
     fn queue(&mut self, owner: Owner) -> &mut OwnerQueues {
@@ -182,7 +177,7 @@ impl Network {
         trip_ns.saturating_mul(factor.into())
     }
 
-    /// The time that the busy neighbours on the initiator's node add, in nanoseconds.
+    /// Returns the time that the busy neighbours on the initiator's node add, in nanoseconds.
     fn neighbours_ns(&self, from: Owner) -> u64 {
         if self.model.neighbour_ns == 0 && self.model.sockets.neighbour_ns == 0 {
             return 0;
@@ -196,8 +191,8 @@ impl Network {
         })
     }
 
-    /// The bytes on the wire of the request and of the response. An atomic sends two words and
-    /// receives one.
+    /// Returns the bytes on the wire of the request and of the response. An atomic sends two words
+    /// and receives one.
     fn bytes(&self, kind: Kind, words: u32) -> (u64, u64) {
         let (out_words, back_words) = match kind {
             Kind::Read => (0, words.into()),
@@ -245,7 +240,7 @@ impl Network {
     }
 }
 
-/// The time of `count` items at a rate, 0 if the rate is unlimited.
+/// Returns the time of `count` items at a rate, 0 if the rate is unlimited.
 fn per_s_ps(count: u64, per_s: u64) -> u64 {
     if per_s == 0 { 0 } else { count.saturating_mul(PS_PER_S).div_ceil(per_s) }
 }
@@ -361,7 +356,8 @@ mod tests {
         assert_eq!(add(&mut network, 0).done_ns, u64::MAX);
     }
 
-    /// The time at which the last of `count` READs from owners of node 0 to one of node 1 is done.
+    /// Returns the time at which the last of `count` READs from owners of node 0 to one of node 1
+    /// is done.
     fn last_of(count: u32, network: &mut Network, words: u32) -> u64 {
         let one = |i: u32| Start {
             words,

@@ -16,10 +16,10 @@ const LOCAL_PREFETCHED: Prefetched = Prefetched { beyond_words: 24, word_ps: 957
 const LOCAL_ATOMIC_NS: u64 = 170;
 
 impl Model {
-    /// The cluster of W. Oortwijn, T. van Dijk and J. van de Pol, *A Distributed Hash Table for
-    /// Shared Memory* (PPAM 2015): DAS-5, 48 Gbit/s Mellanox InfiniBand, Berkeley UPC 2.20.2 over
-    /// MXM, one process on each of two machines. With [`owners_per_node`](Self::owners_per_node) =
-    /// 2 it is two processes on one of the machines.
+    /// Returns the cluster of W. Oortwijn, T. van Dijk and J. van de Pol, *A Distributed Hash Table
+    /// for Shared Memory* (PPAM 2015): DAS-5, 48 Gbit/s Mellanox InfiniBand, Berkeley UPC 2.20.2
+    /// over MXM, one process on each of two machines. With
+    /// [`owners_per_node`](Self::owners_per_node) = 2 it is two processes on one of the machines.
     ///
     /// With this model, the paper's algorithm (Fig. 1) has the mean latencies of its Table 1 for C
     /// from 8 to 128 and load factors from 0.5 to 0.8 within 3 %. It has those of the authors'

@@ -25,7 +25,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// The time at which an operation that is ready at `now_ns` is taken, for `turn_ps`.
+    /// Returns the time at which an operation that is ready at `now_ns` is taken, for `turn_ps`.
     pub(crate) fn take(&mut self, turn_ps: u64, now_ns: u64) -> u64 {
         if turn_ps == 0 {
             return now_ns;
@@ -51,7 +51,8 @@ pub(crate) struct Station {
 }
 
 impl Station {
-    /// The time at which service of `service_ps` picoseconds starts for an arrival at `now_ns`.
+    /// Returns the time at which service of `service_ps` picoseconds starts for an arrival at
+    /// `now_ns`.
     #[inline]
     pub(crate) fn take(&mut self, service_ps: u64, now_ns: u64) -> u64 {
         if service_ps == 0 {

@@ -103,7 +103,7 @@ impl Record {
         Self::with(Owner(0), (Token(0), unused), 0, buffers)
     }
 
-    /// A record without planned events.
+    /// Returns a record without planned events.
     fn with(
         owner: Owner,
         (token, request): (Token, Request),
@@ -156,7 +156,7 @@ impl Record {
         Kind::of(&self.request)
     }
 
-    /// The first word of a window that it accesses.
+    /// Returns the first word of a window that it accesses.
     pub(crate) fn word(&self) -> RemoteWord {
         self.request.remote().start
     }
@@ -247,19 +247,19 @@ impl Record {
         torn
     }
 
-    /// The words that a READ has sampled.
+    /// Returns the words that a READ has sampled.
     pub(crate) fn words(&self) -> &[u64] {
         &self.buffers.words[..self.len() as usize]
     }
 
-    /// The result that the completion carries.
+    /// Returns the result that the completion carries.
     pub(crate) fn result(&self) -> Result<u64, OpError> {
         let value = if self.kind().is_atomic() { self.value } else { 0 };
         self.error.map_or(Ok(value), Err)
     }
 }
 
-/// The words of `at` in its owner's window; empty if the range exceeds the window.
+/// Returns the words of `at` in its owner's window; empty if the range exceeds the window.
 pub(crate) fn run(window: &[AtomicU64], at: Segment) -> &[AtomicU64] {
     let start = usize::try_from(at.start.index).unwrap_or(usize::MAX);
     window.get(start..start.saturating_add(at.words as usize)).unwrap_or(&[])

@@ -30,10 +30,10 @@ impl Rng {
         scale(bound, self.bits())
     }
 
-    /// Draws a number from 0 to `most`, inclusive.
+    /// Draws a number from 0 to `max`, inclusive.
     #[inline]
-    pub fn up_to(&mut self, most: u64) -> u64 {
-        if most == 0 { 0 } else { self.below(most.saturating_add(1)) }
+    pub fn up_to(&mut self, max: u64) -> u64 {
+        if max == 0 { 0 } else { self.below(max.saturating_add(1)) }
     }
 
     /// Draws true with a probability of `ppm` in a million.
@@ -75,7 +75,7 @@ fn scale(whole: u64, fraction: u64) -> u64 {
     ((u128::from(whole) * u128::from(fraction)) >> 64) as u64
 }
 
-/// The finaliser of SplitMix64: every input bit affects every output bit.
+/// Applies the finaliser of SplitMix64: every input bit affects every output bit.
 #[inline]
 pub(crate) fn mix(bits: u64) -> u64 {
     let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

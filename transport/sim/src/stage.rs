@@ -72,7 +72,7 @@ where
 /// The scheduler of the bodies: their states, and which one runs.
 struct Stage {
     cluster: Cluster,
-    /// The earliest time of the waiting owners; the running owner need not hand over before it.
+    /// The earliest time of the waiting owners, or 0 while one of them watches its window; the running owner need not hand over before it.
     horizon_ns: AtomicU64,
     schedule: Mutex<Schedule>,
     /// One condition variable for each owner, so that a hand-over wakes one thread.
@@ -100,6 +100,10 @@ struct Body {
     at_ns: u64,
     /// The number of its last turn.
     last_turn: u64,
+    /// It continues earlier if its window changes.
+    watches: bool,
+    /// The time since which it watches.
+    since_ns: u64,
     state: State,
     /// The result of its last collective call. Each owner keeps its own, because a faster owner may
     /// have left the stage before this one takes the result.
@@ -108,7 +112,7 @@ struct Body {
 
 enum State {
     Ready,
-    /// In a collective call that not all owners have made yet.
+    /// The owner is in a collective call that not all owners have made yet.
     Called(Contribution),
     Ended,
 }
@@ -119,6 +123,8 @@ impl Stage {
         let body = |owner| Body {
             at_ns: cluster.clock_ns(Owner(owner)),
             last_turn: 0,
+            watches: false,
+            since_ns: 0,
             state: State::Ready,
             outcome: Ok(()),
         };
@@ -162,13 +168,23 @@ impl Stage {
     /// Gives the turn to the earliest owner that is ready, if there is one.
     fn hand_over(&self, schedule: &mut Schedule) {
         let before = schedule.running;
+        let has_watchers = schedule.bodies.iter().any(|body| body.watches);
+        if has_watchers {
+            self.cluster.for_each_effect(|(owner, at_ns)| {
+                let body = &mut schedule.bodies[owner.0 as usize];
+                if body.watches {
+                    body.at_ns = body.at_ns.min(at_ns.max(body.since_ns));
+                }
+            });
+        }
         schedule.running = schedule.earliest(None);
         let Some(next) = schedule.running else { return };
         schedule.given += 1;
         schedule.bodies[next].last_turn = schedule.given;
         let second = schedule.earliest(Some(next));
         let horizon_ns = second.map_or(u64::MAX, |second| schedule.bodies[second].at_ns);
-        self.horizon_ns.store(horizon_ns, Relaxed);
+        // What the owner posts may wake another one before the present horizon.
+        self.horizon_ns.store(if has_watchers { 0 } else { horizon_ns }, Relaxed);
         if before != Some(next) {
             self.turns[next].notify_one();
         }
@@ -201,6 +217,21 @@ impl Turn for Stage {
             self.hand_over(&mut schedule);
             drop(self.wait(schedule, owner));
         }
+    }
+
+    fn watch_until(&self, owner: Owner, until_ns: u64) -> u64 {
+        let me = owner.0 as usize;
+        let mut schedule = self.lock();
+        if schedule.running != Some(me) {
+            return until_ns;
+        }
+        let since_ns = self.cluster.clock_ns(owner);
+        let body = &mut schedule.bodies[me];
+        (body.at_ns, body.since_ns, body.watches) = (until_ns, since_ns, true);
+        self.hand_over(&mut schedule);
+        let mut schedule = self.wait(schedule, owner);
+        schedule.bodies[me].watches = false;
+        schedule.bodies[me].at_ns
     }
 }
 

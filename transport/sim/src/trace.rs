@@ -23,11 +23,6 @@ pub struct Counters {
     pub atomics: u64,
     /// The words of these READs, WRITEs and atomics.
     pub words: u64,
-    /// Operations posted to a NIC.
-    pub sent: u64,
-    /// The sum, over the operations in `sent`, of the operations that their NIC had outstanding,
-    /// including the operation itself. Divided by `sent` it is the mean an operation finds.
-    pub outstanding: u64,
     /// Completions of the CPU's own loads and stores.
     pub by_cpu: u64,
     /// Operations that completed in error after taking effect.
@@ -71,7 +66,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// The code in the hash, the verb, and the kind of the operation.
+    /// Returns the code in the hash, the verb, and the kind of the operation.
     fn parts(self) -> (u64, &'static str, Kind) {
         match self {
             Self::Posted(kind) => (0, "posts", kind),
@@ -147,7 +142,7 @@ impl Trace {
         mix(self.hash)
     }
 
-    /// The retained events, oldest first.
+    /// Returns the retained events, oldest first.
     pub(crate) fn events(&self) -> Vec<Event> {
         let (newer, older) = self.last.split_at(self.oldest);
         [older, newer].concat()

@@ -1,32 +1,18 @@
 //! Runs the conformance suite on every kind of cluster that must pass it, and checks that the data
 //! path allocates nothing under any fault, which the suite cannot cause.
 
-mod common;
-
-use common::{Replay, cluster, engines, local, pick, seeds, segment, word};
+use crate::common;
+use crate::common::{Replay, cluster, engines, local, pick, seeds, segment, word};
 use probeline_sim::{Config, DirectAccess, Faults, Jitter, Model, Order, Rng, stage};
-use probeline_transport::conformance::{
-    Case, CountingAllocator, Failure, Report, Rig, Verdict, allocations, cases,
-};
-use probeline_transport::{AtomicScope, Completion, Token, Transport};
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
+use probeline_transport::conformance::{Case, Failure, Report, Rig, Verdict, allocations, cases};
+use probeline_transport::{AtomicScope, Completion, Sizes, Token, Transport};
 
 const AFTER_WRITE: &str = "an_atomic_follows_the_write_before_it";
 
 /// Runs one case on a new cluster.
 fn verdicts(case: &Case, owners: u32, config: Config) -> Vec<Result<Verdict, Failure>> {
-    let sizes = case.sizes;
-    let config = Config {
-        owners,
-        window_words: sizes.window_words,
-        slots: sizes.slots,
-        slot_words: sizes.slot_words,
-        depth: sizes.depth,
-        ..config
-    };
-    let cluster = cluster(config);
+    let Sizes { window_words, slots, slot_words, depth } = case.sizes;
+    let cluster = cluster(Config { owners, window_words, slots, slot_words, depth, ..config });
     stage::run(&cluster, |mut engine, mut exchange| {
         case.run(&mut Rig::new(&mut engine, &mut exchange))
     })

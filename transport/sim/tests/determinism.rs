@@ -1,8 +1,7 @@
 //! The same seed repeats a run step by step; another seed gives another run.
 
-mod common;
-
-use common::{Replay, cluster, engines, local, pick, seeds, segment, word};
+use crate::common;
+use crate::common::{Replay, cluster, engines, local, pick, seeds, segment, word};
 use probeline_sim::{Cluster, Config, Counters, Engine, Faults, Jitter, Model, Order, Rng, stage};
 use probeline_transport::{Completion, Exchange, Fault, Owner, Token, Transport};
 

@@ -1,10 +1,8 @@
 //! Each fault happens, is counted, and has the documented effect.
 
-mod common;
-
 use core::sync::atomic::Ordering::{Acquire, Release};
 
-use common::{
+use crate::common::{
     Replay, add, cluster, engines, finish, local, next, read, seeds, segment, word, write,
 };
 use probeline_sim::{Cluster, Config, DEATH_STATUS, Death, Engine, Faults, Model, POISON};
@@ -230,7 +228,7 @@ fn a_dropped_engine_is_a_lost_owner() {
     engine.read(Token(2), segment(1, 0, 8), local(0, 0, 8)).unwrap();
     drop(peer);
     assert_eq!(engine.fetch_add(Token(3), word(0, 0), 1), Err(PostError::Closed));
-    // What was in flight completes first.
+    // The operations in flight complete first.
     assert_eq!(next(&mut engine).unwrap(), Completion { token: Token(1), result: Ok(0) });
     assert_eq!(next(&mut engine).unwrap(), Completion { token: Token(2), result: Ok(0) });
     for _ in 0..2 {

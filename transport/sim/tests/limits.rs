@@ -1,9 +1,7 @@
 //! The shared limits of nodes, for random models: no limit is exceeded, a tighter limit makes
 //! nothing faster, and no operation is lost or executed twice.
 
-mod common;
-
-use common::{Replay, cluster, engines, local, pick, seeds, segment, word};
+use crate::common::{Replay, cluster, engines, local, pick, seeds, segment, word};
 use probeline_sim::{
     Config, Cost, Counters, Engine, Model, Nic, Rates, Rng, Roundtrips, Slowdown, Switches,
 };
@@ -125,7 +123,7 @@ fn flood(owners: u32, model: Model, seed: u64) -> (u64, Counters) {
     (end_ns, counters)
 }
 
-/// The least time of `count` operations at a rate of `per_s`, in nanoseconds.
+/// Returns the least time of `count` operations at a rate of `per_s`, in nanoseconds.
 fn min_ns(count: u64, per_s: u64) -> u64 {
     count.saturating_mul(1_000_000_000) / per_s.max(1)
 }

@@ -1,15 +1,13 @@
 //! The possible orders of completions, of effects, and of the samples of one READ.
 
-mod common;
-
 use std::collections::HashSet;
 
-use common::{cluster, engines, local, next, segment, word};
+use crate::common::{cluster, engines, local, next, segment, word};
 use probeline_sim::{Config, Jitter, Model, Order};
 use probeline_transport::{Owner, Token, Transport};
 
-/// The orders in which four operations posted together complete, and those in which they take
-/// effect.
+/// Returns the orders in which four operations posted together complete, and those in which they
+/// take effect.
 fn orders(config: Config) -> (HashSet<Vec<u64>>, HashSet<Vec<u64>>) {
     let (mut completed, mut applied) = (HashSet::new(), HashSet::new());
     for seed in 0..1_000 {
@@ -49,8 +47,8 @@ fn without_randomness_the_order_is_that_of_posting() {
     }
 }
 
-/// The values that a READ of two words can return during a WRITE of both. Without scattering it
-/// returns both old or both new.
+/// Returns the values that a READ of two words can return during a WRITE of both. Without
+/// scattering it returns both old or both new.
 fn observed_words(config: Config) -> HashSet<Vec<u64>> {
     let mut observed_words = HashSet::new();
     for seed in 0..300 {

@@ -1,12 +1,10 @@
 //! Random operations: checks whole clusters against the rules of the contract that hold under every
 //! fault.
 
-mod common;
-
 use core::sync::atomic::Ordering::Acquire;
 use std::collections::HashSet;
 
-use common::{Replay, cluster, engines, local, pick, seeds, segment, word};
+use crate::common::{Replay, cluster, engines, local, pick, seeds, segment, word};
 use probeline_sim::{Config, Engine, Faults, Jitter, Model, Order, Rng};
 use probeline_transport::{Completion, Fault, OpError, Owner, PostError, Token, Transport};
 

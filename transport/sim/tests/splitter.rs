@@ -1,14 +1,9 @@
 //! Channels of one simulated engine in the conformance suite, and live reads of the own window.
 
-mod common;
-
-use common::{cluster, engines, local, next, word, write};
+use crate::common::{cluster, engines, local, next, word, write};
 use probeline_sim::{Config, DirectAccess, Jitter, Model, Order, stage};
-use probeline_transport::conformance::{CountingAllocator, Report, cases};
+use probeline_transport::conformance::{Report, cases};
 use probeline_transport::{AtomicScope, OwnRead, PostError, Token, Transport, read_own};
-
-#[global_allocator]
-static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 #[test]
 fn a_channel_of_a_channel_passes_the_suite_beside_busy_channels() {
@@ -20,17 +15,12 @@ fn a_channel_of_a_channel_passes_the_suite_beside_busy_channels() {
         for case in cases(owners) {
             let sizes = case.sizes_with_channels();
             let config = Config {
-                owners,
-                window_words: sizes.window_words,
-                slots: sizes.slots,
-                slot_words: sizes.slot_words,
-                depth: sizes.depth,
                 seed: 7,
                 order,
                 model,
                 scatter_reads: true,
                 write_then_atomic: true,
-                ..Config::default()
+                ..Config::new(owners, sizes)
             };
             let verdicts = stage::run(&cluster(config), |mut engine, mut exchange| {
                 case.run_on_channel(&mut engine, &mut exchange, |rig| rig)

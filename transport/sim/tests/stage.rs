@@ -1,13 +1,11 @@
 //! Blocking bodies: the order in which they run, the cost of barriers, and how bodies return.
 
-mod common;
-
 use core::panic::AssertUnwindSafe;
 use core::sync::atomic::Ordering::{Acquire, Release};
 use std::panic::catch_unwind;
 use std::sync::Mutex;
 
-use common::{add, cluster, next, read, segment, word};
+use crate::common::{add, cluster, next, read, segment, word};
 use probeline_sim::stage;
 use probeline_sim::{Config, EventKind, Jitter, Model};
 use probeline_transport::{Call, Exchange, ExchangeError, Fault, Owner, SetupError, Transport};

@@ -1,10 +1,8 @@
 //! Virtual time: the duration of one operation, the limits of rates and words, and the clocks.
 
-mod common;
-
 use std::sync::LazyLock;
 
-use common::{add, cas, cluster, engines, finish, local, read, segment, word, write};
+use crate::common::{add, cas, cluster, engines, finish, local, read, segment, word, write};
 use probeline_sim::{Config, Cost, Engine, Model, Rates, Roundtrips};
 use probeline_transport::{Completion, Owner, Token, Transport};
 

@@ -20,8 +20,8 @@ use std::alloc::System;
 /// ```
 pub struct CountingAllocator;
 
-/// The allocations and reallocations of this thread so far; 0 unless [`CountingAllocator`] is the
-/// global allocator.
+/// Returns the allocations and reallocations of this thread so far; 0 unless [`CountingAllocator`]
+/// is the global allocator.
 #[must_use]
 pub fn allocations() -> u64 {
     ALLOCATIONS.get()
@@ -55,30 +55,30 @@ fn count() {
     ALLOCATIONS.set(ALLOCATIONS.get() + 1);
 }
 
-// SAFETY: each call passes its arguments to `System` unchanged, and `System` upholds the contract.
-// The counter is a thread-local without destructor or lazy initialisation, so counting neither
-// allocates nor fails when a thread ends.
+// SAFETY: each call passes its arguments to `System` unchanged, and `System` upholds the conditions
+// of `GlobalAlloc`. The counter is a thread-local without destructor or lazy initialisation, so
+// counting neither allocates nor fails when a thread ends.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller upholds `System`'s contract, which is the same.
+        // SAFETY: the caller upholds the conditions of `GlobalAlloc`, which `System` requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller upholds `System`'s contract, which is the same.
+        // SAFETY: the caller upholds the conditions of `GlobalAlloc`, which `System` requires.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         count();
-        // SAFETY: the caller upholds `System`'s contract, which is the same.
+        // SAFETY: the caller upholds the conditions of `GlobalAlloc`, which `System` requires.
         unsafe { System.realloc(at, layout, bytes) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller upholds `System`'s contract, which is the same.
+        // SAFETY: the caller upholds the conditions of `GlobalAlloc`, which `System` requires.
         unsafe { System.dealloc(at, layout) }
     }
 }

@@ -184,12 +184,8 @@ fn after_write(rig: &mut Rig<'_>) -> Result<(), Failure> {
     let mut counted = 0;
     while rig.me() != 0 && counted < ROUNDS {
         counted = rig.read_word(count)?;
-        let least = rig.read(message, local(1, 0, 8))?.into_iter().min().unwrap_or(0);
-        same(
-            format_args!("message {counted} or a later one, not {least}"),
-            least >= counted,
-            true,
-        )?;
+        let min = rig.read(message, local(1, 0, 8))?.into_iter().min().unwrap_or(0);
+        same(format_args!("message {counted} or a later one, not {min}"), min >= counted, true)?;
         limit.check(format_args!("{counted} messages of {ROUNDS}"))?;
     }
     rig.exchange.barrier()?;

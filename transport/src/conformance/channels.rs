@@ -10,7 +10,7 @@ use crate::{
 const BUSY: Sizes = Sizes { window_words: 11, slots: 1, slot_words: 8, depth: 3 };
 
 impl Case {
-    /// The sizes of an engine for [`run_on_channel`](Self::run_on_channel).
+    /// Returns the sizes of an engine for [`run_on_channel`](Self::run_on_channel).
     #[must_use]
     pub fn sizes_with_channels(&self) -> Sizes {
         BUSY.plus(BUSY.plus(self.sizes))

@@ -27,7 +27,7 @@ pub(super) const CASES: &[Case] = &[
         .skip(|caps| (!caps.word_reads_whole).then_some("word_reads_whole is false")),
 ];
 
-/// A value whose eight bytes differ from each other and from those of its neighbours.
+/// Returns a value whose eight bytes differ from each other and from those of its neighbours.
 fn pattern(owner: u32, index: u64) -> u64 {
     (u64::from(owner) << 32 | index).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

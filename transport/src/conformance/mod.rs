@@ -105,7 +105,7 @@ impl Case {
     }
 }
 
-/// The cases that a job of this many owners can run, in a fixed order.
+/// Returns the cases that a job of this many owners can run, in a fixed order.
 pub fn cases(owners: u32) -> impl Iterator<Item = &'static Case> {
     all_cases().filter(move |case| case.min_owners <= owners)
 }

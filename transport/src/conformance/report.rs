@@ -17,7 +17,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// An empty report on a job of this many owners.
+    /// Creates an empty report on a job of this many owners.
     #[must_use]
     pub fn new(owners: u32) -> Self {
         Self { owners, quiet: false, passed: Vec::new(), failed: Vec::new(), skipped: Vec::new() }
@@ -101,7 +101,7 @@ impl Report {
         }
         let unknown = |name: &&&str| all_cases().all(|case| case.name != **name);
         if let Some(name) = expected_skips.iter().find(unknown) {
-            return Err(Failure(format!("the list of skips names {name}, which is no case")));
+            return Err(Failure(format!("the list of skips names {name}, which is not a case")));
         }
         let expected: Vec<_> = cases(self.owners)
             .map(|case| case.name)

@@ -78,7 +78,7 @@ impl<'a> Rig<'a> {
         same(format_args!("{geometry:?} has the sizes of {sizes:?}"), fits, true)
     }
 
-    /// A time limit for one wait, which starts now.
+    /// Starts a time limit for one wait.
     pub(super) fn limit(&self) -> Limit {
         Limit { start: Instant::now(), patience: self.patience }
     }
@@ -91,12 +91,12 @@ impl<'a> Rig<'a> {
         self.exchange.owners()
     }
 
-    /// The next owner, or this one in a job of one owner.
+    /// Returns the next owner, or this one in a job of one owner.
     pub(super) fn peer(&self) -> u32 {
         (self.me() + 1) % self.owners()
     }
 
-    /// The last owner, or this one in a job of one owner.
+    /// Returns the last owner, or this one in a job of one owner.
     pub(super) fn last(&self) -> u32 {
         self.owners() - 1
     }

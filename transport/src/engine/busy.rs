@@ -2,7 +2,7 @@
 
 use core::fmt::Debug;
 
-/// What an engine records of the operations that use a slot.
+/// An engine's record of the operations that use a slot.
 pub trait Busy: Copy + Debug + Default {
     /// Whether no operation uses the slot. `reported` is the number of operations that the engine
     /// has reported in the order of their posts.
@@ -12,16 +12,16 @@ pub trait Busy: Copy + Debug + Default {
     fn leak(&mut self);
 }
 
-/// For operations that are reported in any order: the number of those in flight.
+/// The number of operations in flight, for operations that are reported in any order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InFlight(pub(crate) u32);
 
-/// For operations that are reported in the order of their posts: the slot is idle once this number
-/// of them has been reported. Nothing is recorded when they are reported.
+/// The number of reported operations from which on the slot is idle, for operations that are
+/// reported in the order of their posts. Nothing is recorded when they are reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Until(pub(crate) u64);
 
-/// For engines with operations of both kinds.
+/// Both records, for engines with operations of both kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InFlightOrUntil {
     in_flight: InFlight,

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::{Call, ExchangeError, Owner, Term};
 
-/// What each member receives of a contribution.
+/// The part of a contribution that each member receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gathering {
     /// The whole contribution.
@@ -138,7 +138,72 @@ impl Calls {
     }
 }
 
-/// What members compare.
+/// Implements [`Exchange`](crate::Exchange) for a type with a field `calls`, its [`Calls`], and a method `gather` that
+/// gathers as [`Calls::gather`] needs it.
+#[macro_export]
+macro_rules! exchange_of_gather {
+    ($members:ty) => {
+        impl $crate::Exchange for $members {
+            fn me(&self) -> $crate::Owner {
+                self.calls.me()
+            }
+
+            fn owners(&self) -> u32 {
+                self.calls.owners()
+            }
+
+            fn calls(&self) -> u64 {
+                self.calls.begun()
+            }
+
+            fn all_gather(
+                &mut self,
+                mine: &[u8],
+                all: &mut [u8],
+            ) -> Result<(), $crate::ExchangeError> {
+                let (mut calls, call) = (self.calls, const { $crate::Call::new("all_gather") });
+                let gather = |how, mine: &_, all: &mut _| self.gather(how, mine, all);
+                let how = $crate::engine::Gathering::ToAll;
+                let result = calls.gather(how, call, mine, all, gather);
+                self.calls = calls;
+                result
+            }
+
+            fn all_to_all(
+                &mut self,
+                mine: &[u8],
+                theirs: &mut [u8],
+            ) -> Result<(), $crate::ExchangeError> {
+                let (mut calls, call) = (self.calls, const { $crate::Call::new("all_to_all") });
+                let gather = |how, mine: &_, all: &mut _| self.gather(how, mine, all);
+                let how = $crate::engine::Gathering::Parts;
+                let result = calls.gather(how, call, mine, theirs, gather);
+                self.calls = calls;
+                result
+            }
+
+            fn barrier(&mut self) -> Result<(), $crate::ExchangeError> {
+                self.reduce(const { $crate::Call::new("barrier") }, &mut [])
+            }
+
+            fn reduce(
+                &mut self,
+                call: $crate::Call,
+                terms: &mut [$crate::Term],
+            ) -> Result<(), $crate::ExchangeError> {
+                // This CPU's stores take effect before any member returns from a barrier.
+                core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+                let mut calls = self.calls;
+                let gather = |how, mine: &_, all: &mut _| self.gather(how, mine, all);
+                let result = calls.reduce(call, terms, gather);
+                self.calls = calls;
+                result
+            }
+        }
+    };
+}
+
+/// The header of a contribution, which members compare.
 struct Header {
     /// The lengths of the contribution and of the room for the result.
     mine: u64,
@@ -199,7 +264,7 @@ mod tests {
         assert_eq!((calls.begun(), calls.error()), (3, Some(error)));
     }
 
-    /// On a member whose call gathers another number of bytes than that of the first.
+    /// Compares on a member whose call gathers another number of bytes than that of the first.
     #[test]
     fn compares_calls_before_lengths() {
         let (gather, barrier) = (Call::new("gather").numbered(1), Call::new("barrier").numbered(1));

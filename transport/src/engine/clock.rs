@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 use core::time::Duration;
 
-/// The time of the monotonic clock, which counts from boot.
+/// Returns the time of the monotonic clock, which counts from boot.
 #[must_use]
 pub fn monotonic_now() -> Duration {
     let mut now = MaybeUninit::<libc::timespec>::zeroed();

@@ -21,7 +21,7 @@ use crate::engine::operations::MAX_SLOTS;
 /// the engine that owns the value, and the device or library to which that engine has given their
 /// address.
 pub unsafe trait PrivateMemory {
-    /// The words of the memory.
+    /// Returns the words of the memory.
     fn words(&self) -> NonNull<[u64]>;
 }
 
@@ -60,20 +60,21 @@ impl Memory {
         Some(Self { words: NonNull::slice_from_raw_parts(first, words), layout, leaked: false })
     }
 
-    /// A pointer to the first word.
+    /// Returns a pointer to the first word.
     #[must_use]
     pub fn first(&self) -> NonNull<u64> {
         self.words.cast()
     }
 
-    /// The number of words.
+    /// Returns the number of words.
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// A pointer to the words from `index` to `index + words`; `None` if not all are in the memory.
+    /// Returns a pointer to the words from `index` to `index + words`; `None` if not all are in the
+    /// memory.
     #[inline]
     #[must_use]
     pub fn at(&self, index: usize, words: usize) -> Option<NonNull<u64>> {
@@ -148,7 +149,7 @@ impl<B: Busy> Slots<CpuMemory, B> {
         Self::in_memory(memory, 0, slots, slot_words)
     }
 
-    /// The words of `at`, even while the slot is busy; `None` if `at` is not in a slot.
+    /// Returns the words of `at`, even while the slot is busy; `None` if `at` is not in a slot.
     #[inline]
     #[must_use]
     pub fn words(&self, at: Local) -> Option<&[u64]> {
@@ -157,7 +158,7 @@ impl<B: Busy> Slots<CpuMemory, B> {
         Some(unsafe { slice::from_raw_parts(self.address(at), at.words as usize) })
     }
 
-    /// The words of `at` for writing; otherwise as [`words`](Self::words).
+    /// Returns the words of `at` for writing; otherwise as [`words`](Self::words).
     #[inline]
     #[must_use]
     pub fn words_mut(&mut self, at: Local) -> Option<&mut [u64]> {
@@ -184,26 +185,26 @@ impl<M: PrivateMemory, B: Busy> Slots<M, B> {
         Some(Self { memory, first, slot_words: slot_words as usize, busy })
     }
 
-    /// The memory of the slots.
+    /// Returns the memory of the slots.
     pub fn memory(&self) -> &M {
         &self.memory
     }
 
-    /// The address of `at`, a checked slot range, for the device or library. The engine keeps the
-    /// slot busy while either of them accesses it.
+    /// Returns the address of `at`, a checked slot range, for the device or library. The engine keeps
+    /// the slot busy while either of them accesses it.
     #[inline]
     pub fn address(&self, at: Local) -> *mut u64 {
         self.first.as_ptr().wrapping_add(self.offset(at))
     }
 
-    /// The number of words from the start of slot 0 to the start of `at`.
+    /// Returns the number of words from the start of slot 0 to the start of `at`.
     #[inline]
     pub fn offset(&self, at: Local) -> usize {
         at.slot.0 as usize * self.slot_words + at.start as usize
     }
 
-    /// The words of `at`, for reading. `reported` is the number of operations reported so far, in
-    /// order.
+    /// Returns the words of `at`, for reading. `reported` is the number of operations reported so far,
+    /// in order.
     ///
     /// # Errors
     /// [`PostError::Busy`] if an operation uses the slot, [`PostError::OutOfRange`] if `at` is not
@@ -216,7 +217,7 @@ impl<M: PrivateMemory, B: Busy> Slots<M, B> {
         Ok(unsafe { slice::from_raw_parts(self.address(at), at.words as usize) })
     }
 
-    /// The words of `at` for writing; otherwise as [`landed`](Self::landed).
+    /// Returns the words of `at` for writing; otherwise as [`landed`](Self::landed).
     ///
     /// # Errors
     /// As for [`landed`](Self::landed).
@@ -300,7 +301,7 @@ impl<M: PrivateMemory, B: Busy + AsMut<InFlight>> Slots<M, B> {
         self.releases().1.release(slot);
     }
 
-    /// The memory, and the slots to release many of them.
+    /// Returns the memory, and the slots to release many of them.
     #[inline]
     pub fn releases(&mut self) -> (&M, Releases<'_, B>) {
         (&self.memory, Releases { busy: &mut self.busy })

@@ -17,7 +17,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// The operation that `request` starts.
+    /// Creates the operation that `request` starts.
     #[inline]
     #[must_use]
     pub fn new(token: Token, request: &Request) -> Self {
@@ -42,7 +42,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The slot that the operation keeps busy.
+    /// Returns the slot that the operation keeps busy.
     #[inline]
     #[must_use]
     pub fn slot(self) -> Option<Slot> {
@@ -69,14 +69,14 @@ pub struct Ring<T> {
 }
 
 impl<T: Copy + Default> Ring<T> {
-    /// A ring for at least `capacity` items.
+    /// Creates a ring for at least `capacity` items.
     #[must_use]
     pub fn new(capacity: u32) -> Self {
         let items = vec![T::default(); capacity.next_power_of_two() as usize].into();
         Self { items, pushed: 0, popped: 0 }
     }
 
-    /// The number of items. The caller keeps at most the capacity in the ring.
+    /// Returns the number of items. The caller keeps at most the capacity in the ring.
     #[inline]
     #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "at most the capacity, a u32")]
@@ -91,8 +91,8 @@ impl<T: Copy + Default> Ring<T> {
         self.pushed == self.popped
     }
 
-    /// The place of item number `count`, counted from the first item ever pushed. Items in the ring
-    /// have different places.
+    /// Returns the place of item number `count`, counted from the first item ever pushed. Items in
+    /// the ring have different places.
     #[inline]
     #[must_use]
     #[allow(clippy::cast_possible_truncation, reason = "the masked value is an index")]
@@ -100,14 +100,14 @@ impl<T: Copy + Default> Ring<T> {
         count as usize & (self.items.len() - 1)
     }
 
-    /// Item number `count`, which was pushed and not popped.
+    /// Returns item number `count`, which was pushed and not popped.
     #[inline]
     #[must_use]
     pub fn get(&self, count: u64) -> Option<&T> {
         self.items.get(self.place(count))
     }
 
-    /// Item number `count` for changes; otherwise as [`get`](Self::get).
+    /// Returns item number `count` for changes; otherwise as [`get`](Self::get).
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self, count: u64) -> Option<&mut T> {
@@ -128,7 +128,7 @@ impl<T: Copy + Default> Ring<T> {
         }
     }
 
-    /// The oldest item.
+    /// Returns the oldest item.
     #[inline]
     #[must_use]
     pub fn first(&self) -> Option<&T> {
@@ -142,14 +142,14 @@ impl<T: Copy + Default> Ring<T> {
         self.popped += 1;
     }
 
-    /// The number of items that were ever pushed.
+    /// Returns the number of items that were ever pushed.
     #[inline]
     #[must_use]
     pub fn pushed(&self) -> u64 {
         self.pushed
     }
 
-    /// The number of items that were ever popped.
+    /// Returns the number of items that were ever popped.
     #[inline]
     #[must_use]
     pub fn popped(&self) -> u64 {
@@ -178,11 +178,11 @@ struct Place {
     link: u32,
 }
 
-/// There are at most this number of slots.
+/// The maximum number of slots.
 pub(crate) const MAX_SLOTS: u32 = 1 << 31;
-/// In place of a slot: the place has no operation.
+/// Marks, in place of a slot, a place without an operation.
 const FREE: u32 = MAX_SLOTS;
-/// In place of a slot: the operation is an atomic.
+/// Marks, in place of a slot, an atomic.
 const ATOMIC: u32 = MAX_SLOTS + 1;
 /// A bit above those of owners.
 const WRITE: u32 = 1 << 31;
@@ -205,7 +205,7 @@ impl Place {
         Self { token, slot, link }
     }
 
-    /// The kind of the operation; `None` if there is none.
+    /// Returns the kind of the operation; `None` if there is none.
     #[inline]
     fn kind(&self) -> Option<Kind> {
         if self.slot >= MAX_SLOTS {
@@ -227,14 +227,14 @@ pub struct Taken<'a> {
 }
 
 impl Taken<'_> {
-    /// The caller's token.
+    /// Returns the caller's token.
     #[inline]
     #[must_use]
     pub fn token(&self) -> Token {
         self.place.token
     }
 
-    /// The operation.
+    /// Returns the operation with its token, owner and kind.
     #[inline]
     #[must_use]
     pub fn operation(&self) -> Operation {
@@ -243,13 +243,13 @@ impl Taken<'_> {
 }
 
 impl Ledger {
-    /// A ledger for `depth` operations.
+    /// Creates a ledger for `depth` operations.
     #[must_use]
     pub fn new(depth: u32) -> Self {
         Self { places: (1..=depth).map(Place::free).collect(), free: 0, len: 0 }
     }
 
-    /// The number of operations.
+    /// Returns the number of operations.
     #[inline]
     #[must_use]
     pub fn len(&self) -> u32 {
@@ -270,14 +270,14 @@ impl Ledger {
         self.free as usize >= self.places.len()
     }
 
-    /// The index of the next operation to be inserted, or the depth if the ledger is full.
+    /// Returns the index of the next operation to be inserted, or the depth if the ledger is full.
     #[inline]
     #[must_use]
     pub fn next(&self) -> u32 {
         self.free
     }
 
-    /// The place for the next operation; `None` if the ledger is full.
+    /// Returns the place for the next operation; `None` if the ledger is full.
     #[inline]
     pub fn vacant(&mut self) -> Option<Vacant<'_>> {
         let Self { places, free, len } = self;
@@ -295,7 +295,7 @@ impl Ledger {
         Some(index)
     }
 
-    /// The operation `index`; `None` if there is none.
+    /// Returns the operation `index`; `None` if there is none.
     #[must_use]
     pub fn get(&self, index: u32) -> Option<Operation> {
         let place = self.places.get(index as usize)?;
@@ -359,7 +359,7 @@ pub struct Vacant<'a> {
 }
 
 impl Vacant<'_> {
-    /// The index that the operation will have.
+    /// Returns the index that the operation will have.
     #[inline]
     #[must_use]
     pub fn index(&self) -> u32 {

@@ -8,13 +8,13 @@ use crate::{Geometry, Owner, Segment};
 /// Words in a base page. Control words in front of a window take whole pages.
 pub const PAGE_WORDS: usize = 512;
 
-/// The value of a control word that names `owner` as lost; 0 names no owner.
+/// Returns the value of a control word that names `owner` as lost; 0 names no owner.
 #[must_use]
 pub fn lost_word(owner: Owner) -> u64 {
     u64::from(owner.0) + 1
 }
 
-/// The owner that a control word names as lost, if it is one of `owners`.
+/// Returns the owner that a control word names as lost, if it is one of `owners`.
 #[inline]
 #[must_use]
 pub fn lost_owner(word: &AtomicU64, owners: u32) -> Option<Owner> {
@@ -22,8 +22,8 @@ pub fn lost_owner(word: &AtomicU64, owners: u32) -> Option<Owner> {
     (owner < owners).then_some(Owner(owner))
 }
 
-/// The words of `at` in `window`, the window of this owner; `None` if `at` is another owner's or
-/// exceeds the window.
+/// Returns the words of `at` in `window`, the window of this owner; `None` if `at` is another
+/// owner's or exceeds the window.
 #[inline]
 #[must_use]
 pub fn own_words<'a>(

@@ -33,7 +33,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// An engine of these sizes, of a depth up to 2^20.
+    /// Configures an engine of these sizes, of a depth up to 2^20.
     #[must_use]
     pub fn new(sizes: Sizes) -> Self {
         Self { sizes, word_reads_whole: false, acc_single_intrinsic: None }

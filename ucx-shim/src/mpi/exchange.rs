@@ -1,12 +1,10 @@
 //! The exchange of a job that MPI's launcher started, over MPI's collective calls.
 
-use core::sync::atomic::Ordering::SeqCst;
-use core::sync::atomic::fence;
 use std::rc::Rc;
 
 use ::mpi::ffi;
 use probeline_transport::engine::{Calls, Gathering};
-use probeline_transport::{Call, Exchange, ExchangeError, Owner, Term};
+use probeline_transport::{Exchange, ExchangeError, Owner};
 
 use super::OpenError;
 use super::error::check;
@@ -35,8 +33,8 @@ pub struct Members {
 }
 
 impl Members {
-    /// The members of a communicator that only they use. It is kept until the end of the runtime,
-    /// because freeing it is a collective call and dropping this is not.
+    /// Creates the members of a communicator that only they use. The communicator is kept until the
+    /// end of the runtime, because freeing it is a collective call and dropping this is not.
     pub(super) fn new(runtime: Rc<Runtime>, comm: ffi::MPI_Comm) -> Result<Self, OpenError> {
         let (mut me, mut owners) = (0, 0);
         // SAFETY: a communicator, and a live pointer.
@@ -58,7 +56,8 @@ impl Members {
         Self { runtime, comm, group: 0, windows: 0, measured: None, calls }
     }
 
-    /// The members that call this with the same `part`, in the same order. All members call it.
+    /// Returns the members that call this with the same `part`, in the same order. All members call
+    /// it.
     ///
     /// # Errors
     /// [`OpenError`]: a member did not call it in time, or MPI failed.
@@ -72,7 +71,7 @@ impl Members {
         Self::new(self.runtime.clone(), comm)
     }
 
-    /// The number of members on this machine. All members call it.
+    /// Returns the number of members on this machine. All members call it.
     pub(super) fn on_this_machine(&mut self) -> Result<u32, OpenError> {
         self.barrier()?;
         let (mut comm, mut size) = (self.comm, 0);
@@ -149,61 +148,6 @@ impl Members {
             ExchangeError::System { errno: libc::EIO }
         })
     }
-
-    /// Makes calls with the gather of this communicator.
-    fn call(
-        &mut self,
-        make: impl FnOnce(&mut Calls, &Self) -> Result<(), ExchangeError>,
-    ) -> Result<(), ExchangeError> {
-        let mut calls = self.calls;
-        let result = make(&mut calls, self);
-        self.calls = calls;
-        result
-    }
-
-    fn gather_all(
-        &mut self,
-        how: Gathering,
-        call: Call,
-        mine: &[u8],
-        all: &mut [u8],
-    ) -> Result<(), ExchangeError> {
-        self.call(|calls, members| {
-            calls.gather(how, call, mine, all, |how, mine, all| members.gather(how, mine, all))
-        })
-    }
 }
 
-impl Exchange for Members {
-    fn me(&self) -> Owner {
-        self.calls.me()
-    }
-
-    fn owners(&self) -> u32 {
-        self.calls.owners()
-    }
-
-    fn calls(&self) -> u64 {
-        self.calls.begun()
-    }
-
-    fn all_gather(&mut self, mine: &[u8], all: &mut [u8]) -> Result<(), ExchangeError> {
-        self.gather_all(Gathering::ToAll, const { Call::new("all_gather") }, mine, all)
-    }
-
-    fn all_to_all(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<(), ExchangeError> {
-        self.gather_all(Gathering::Parts, const { Call::new("all_to_all") }, mine, theirs)
-    }
-
-    fn barrier(&mut self) -> Result<(), ExchangeError> {
-        self.reduce(const { Call::new("barrier") }, &mut [])
-    }
-
-    fn reduce(&mut self, call: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
-        // This CPU's stores take effect before any member returns from a barrier.
-        fence(SeqCst);
-        self.call(|calls, members| {
-            calls.reduce(call, terms, |how, mine, all| members.gather(how, mine, all))
-        })
-    }
-}
+probeline_transport::exchange_of_gather!(Members);

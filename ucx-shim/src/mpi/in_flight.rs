@@ -20,7 +20,7 @@ pub(super) struct First {
 pub(super) struct InFlight {
     operations: Ring<Operation>,
     depth: u32,
-    /// By owner: the number of all operations posted before its last flush.
+    /// The number of all operations posted before the last flush of each owner.
     flushed: Box<[u64]>,
     /// The owner of the first MPI call that failed, and its error.
     failed: Option<(Owner, OpError)>,
@@ -42,19 +42,19 @@ impl InFlight {
         self.len() >= self.depth
     }
 
-    /// The number of operations that were ever posted.
+    /// Returns the number of operations that were ever posted.
     #[inline]
     pub(super) fn posted(&self) -> u64 {
         self.operations.pushed()
     }
 
-    /// The number of operations that were ever reported.
+    /// Returns the number of operations that were ever reported.
     #[inline]
     pub(super) fn reported(&self) -> u64 {
         self.operations.popped()
     }
 
-    /// The place of the next operation, less than [`Operands::places`].
+    /// Returns the place of the next operation, less than [`Operands::places`].
     #[inline]
     pub(super) fn next_place(&self) -> usize {
         self.operations.place(self.posted())
@@ -75,7 +75,8 @@ impl InFlight {
         Some(First { place: self.operations.place(number), operation, ended })
     }
 
-    /// The result of an operation on `owner` that no flush has completed, if MPI has failed.
+    /// Returns the result of an operation on `owner` that no flush has completed, if MPI has
+    /// failed.
     #[inline]
     fn failure(&self, owner: Owner) -> Option<Result<(), OpError>> {
         let (failed, error) = self.failed?;
@@ -109,7 +110,7 @@ impl InFlight {
         self.failed.is_some()
     }
 
-    /// An owner with operations that no flush has completed; `None` after MPI has failed.
+    /// Returns an owner with operations that no flush has completed; `None` after MPI has failed.
     pub(super) fn any_awaited(&self) -> Option<Owner> {
         if self.has_failed() {
             return None;
@@ -136,17 +137,17 @@ const ATOMIC_WORDS: usize = 4;
 pub(super) struct Operands(Memory);
 
 impl Operands {
-    /// Zeroed words for [`places`](Self::places) operations; `None` if memory is lacking.
+    /// Allocates zeroed words for [`places`](Self::places) operations; `None` if memory is lacking.
     pub(super) fn new(depth: u32) -> Option<Self> {
         Memory::new(ATOMIC_WORDS.checked_mul(Self::places(depth))?).map(Self)
     }
 
-    /// The number of places for this depth, as the ring of [`InFlight`] has.
+    /// Returns the number of places for this depth, as the ring of [`InFlight`] has.
     fn places(depth: u32) -> usize {
         depth.next_power_of_two() as usize
     }
 
-    /// The pointers to the result and the operands of the operation at `place`, which the
+    /// Returns the pointers to the result and the operands of the operation at `place`, which the
     /// [`InFlight`] of the same depth returned.
     #[inline]
     pub(super) fn at(&self, place: usize) -> [*mut u64; 3] {
@@ -161,7 +162,8 @@ impl Operands {
     #[inline]
     pub(super) unsafe fn fill(&self, place: usize, operands: [u64; 2]) -> [*mut u64; 3] {
         let words @ [_, first, second] = self.at(place);
-        // SAFETY: words of this memory, because places are; MPI does not use them, by the contract.
+        // SAFETY: words of this memory, because `place` is one of it. MPI does not use them: the
+        // caller upholds that the last operation at `place` has ended.
         unsafe {
             first.write(operands[0]);
             second.write(operands[1]);
@@ -169,7 +171,7 @@ impl Operands {
         words
     }
 
-    /// The result of the operation at `place`, which has completed.
+    /// Returns the result of the operation at `place`, which has completed.
     #[inline]
     pub(super) fn result(&self, place: usize) -> u64 {
         let [result, ..] = self.at(place);
@@ -195,7 +197,7 @@ mod tests {
         in_flight.push(Operation { token: Token(token), owner: Owner(owner), kind: Kind::Atomic });
     }
 
-    /// The owner of the first operation, unless that operation has completed.
+    /// Returns the owner of the first operation, unless that operation has completed.
     fn awaited(in_flight: &InFlight) -> Option<Owner> {
         let first = in_flight.first()?;
         first.ended.is_none().then_some(first.operation.owner)

@@ -95,7 +95,7 @@ impl fmt::Display for Info {
 }
 
 impl Info {
-    /// The info of an open window, before the operations that need an owner's CPU are measured.
+    /// Returns the info of an open window, before the operations that need an owner's CPU are measured.
     pub(super) fn of(window: &Window, requested: Option<bool>) -> Result<Self, OpenError> {
         let version = library_version();
         let found = component_of_window(window.handle());
@@ -124,7 +124,7 @@ impl Info {
     }
 }
 
-/// `has_choice` if the code of the component names the choice.
+/// Returns the value in force. `has_choice` says whether the code of the component names the choice.
 fn acc_single_intrinsic(
     component: &Component,
     has_choice: bool,
@@ -163,7 +163,7 @@ pub fn library_version() -> String {
     text.trim_matches(['\0', '\n', ' ']).to_owned()
 }
 
-/// Name and version in a version text.
+/// Returns name and version in a version text.
 fn name(version: &str) -> String {
     if let Some(number) = line(version, "MPICH Version:") {
         return format!("MPICH {number}");
@@ -172,7 +172,7 @@ fn name(version: &str) -> String {
     first.replace("Open MPI v", "Open MPI ")
 }
 
-/// The text after `label` on its line.
+/// Returns the text after `label` on its line.
 fn line(version: &str, label: &str) -> Option<String> {
     let rest = version.lines().find_map(|line| line.strip_prefix(label))?;
     Some(rest.trim().to_owned())
@@ -192,8 +192,8 @@ const OBJECT_WORDS: usize = 128;
 /// them is null where memory is not shared.
 const FUNCTIONS: usize = 8;
 
-/// The name of the one-sided component of Open MPI that implements `window`, such as `sm`, and the file
-/// of its code; `None` if it is not known.
+/// Returns the name of the one-sided component of Open MPI that implements `window`, such as `sm`, and
+/// the file of its code; `None` if it is not known.
 ///
 /// The layout of a window object is not public. So each of its first words is taken as a pointer to
 /// the component's module, which begins with functions of one file `mca_osc_NAME.so` or, if
@@ -210,7 +210,7 @@ fn component_of_window(window: ffi::MPI_Win) -> Option<(String, String)> {
     object.into_iter().find_map(|pointer| component_of_module(read(&memory, pointer)?))
 }
 
-/// The component in whose file all functions of a module lie.
+/// Returns the component in whose file all functions of a module lie.
 fn component_of_module([_, functions @ ..]: [usize; 1 + FUNCTIONS]) -> Option<(String, String)> {
     let [first, rest @ ..] = functions.map(component_of_function);
     let first = first?;
@@ -234,7 +234,7 @@ fn component_of_function(address: usize) -> Option<(String, String)> {
     by_file.or_else(by_symbol).map(|name| (name.to_owned(), file.to_owned()))
 }
 
-/// A name from dladdr.
+/// Returns a name from dladdr.
 fn text<'a>(name: *const c_char) -> Option<&'a str> {
     if name.is_null() {
         return None;
@@ -244,7 +244,7 @@ fn text<'a>(name: *const c_char) -> Option<&'a str> {
     unsafe { CStr::from_ptr(name) }.to_str().ok()
 }
 
-/// The words at `address`; `None` if no memory is mapped there.
+/// Returns the words at `address`; `None` if no memory is mapped there.
 fn read<const WORDS: usize>(memory: &File, address: usize) -> Option<[usize; WORDS]> {
     let mut words = [[0; size_of::<usize>()]; WORDS];
     memory.read_exact_at(words.as_flattened_mut(), address as u64).ok()?;

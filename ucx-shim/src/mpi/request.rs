@@ -74,7 +74,7 @@ impl Pending {
 pub(super) struct EndlessReceive(ffi::MPI_Request);
 
 impl EndlessReceive {
-    /// A receive by rank `me` from itself on `comm`.
+    /// Starts a receive by rank `me` from itself on `comm`.
     pub(super) fn start(comm: ffi::MPI_Comm, me: u32) -> Result<Self, OpenError> {
         // SAFETY: a constant of the library.
         let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };

@@ -57,8 +57,8 @@ impl Runtime {
         })
     }
 
-    /// The number of a new group of members, higher than those of earlier groups. Keeps their
-    /// communicator until the end.
+    /// Returns the number of a new group of members, higher than those of earlier groups. Keeps
+    /// their communicator until the end.
     pub(super) fn new_group(&self, comm: ffi::MPI_Comm) -> u32 {
         self.comms.borrow_mut().push(comm);
         self.groups.replace(self.groups.get() + 1)
@@ -79,8 +79,8 @@ impl Runtime {
         self.failed.set(true);
     }
 
-    /// The lowest serial number of a window of `group` whose engine exists; `u64::MAX` if none
-    /// does.
+    /// Returns the lowest serial number of a window of `group` whose engine exists; `u64::MAX` if
+    /// none does.
     pub(super) fn in_use_from(&self, group: u32) -> u64 {
         let live = self.live.borrow();
         let serials = live.iter().filter(|name| name.group == group).map(|name| name.serial);
@@ -106,7 +106,7 @@ impl Runtime {
         Ok(all_called)
     }
 
-    /// The error of a call that took too long.
+    /// Returns the error of a call that took too long.
     pub(super) fn timed_out(&self) -> probeline_transport::ExchangeError {
         let after_s = u32::try_from(self.limit.as_millis().div_ceil(1000)).unwrap_or(u32::MAX);
         probeline_transport::ExchangeError::TimedOut { after_s, missing: None }

@@ -74,12 +74,12 @@ impl Trial<'_> {
             }
             self.members.barrier()?;
         }
-        Ok(needs_owner.of_all(self.members)?)
+        Ok(needs_owner.combine_all(self.members)?)
     }
 
-    /// A READ that finds an owner asleep has not waited for it; nor has an atomic between two such
-    /// READs. The first READs of all owners come first, because an atomic may wait until all owners
-    /// are awake.
+    /// Measures which operations need their owner. A READ that finds an owner asleep has not waited for
+    /// it; nor has an atomic between two such READs. The first READs of all owners come first, because
+    /// an atomic may wait until all owners are awake.
     fn try_on(
         &self,
         sleepers: impl Iterator<Item = Owner> + Clone,

@@ -118,7 +118,7 @@ impl Window {
         Ok(())
     }
 
-    /// The number of the window's memory model.
+    /// Returns the number of the window's memory model.
     fn model(&self) -> Result<c_int, OpenError> {
         let (mut value, mut there) = (ptr::null_mut::<c_int>(), 0);
         #[allow(clippy::cast_possible_wrap, reason = "a small number")]
@@ -136,7 +136,7 @@ impl Window {
         Ok(unsafe { value.read() })
     }
 
-    /// Open MPI's "acc_single_intrinsic" in the window's info, if it is there.
+    /// Returns Open MPI's "acc_single_intrinsic" in the window's info, if present.
     pub(super) fn acc_single_intrinsic(&self) -> Result<Option<bool>, OpenError> {
         let mut info = Info::null();
         // SAFETY: a window, and a live pointer to an info, which is freed when dropped.
@@ -145,7 +145,7 @@ impl Window {
         Ok(info.get(ACC_SINGLE_INTRINSIC)?.map(|value| value == "true" || value == "1"))
     }
 
-    /// The library's handle of the window.
+    /// Returns the library's handle of the window.
     pub(super) fn handle(&self) -> ffi::MPI_Win {
         self.handle
     }
@@ -168,7 +168,8 @@ impl Window {
     pub(super) unsafe fn start(&self, owner: Owner, index: u64, call: Call) -> c_int {
         let (rank, at) = (rank(owner), index as ffi::MPI_Aint);
         let (word_type, window) = (self.word_type, self.handle);
-        // SAFETY: the contract above; the epoch is open as long as the window exists.
+        // SAFETY: the caller keeps the words of `call` live and unused until a flush has returned; the
+        // epoch is open as long as the window exists.
         unsafe {
             match call {
                 Call::Get(to, words) => {
@@ -211,7 +212,7 @@ impl Window {
     }
 }
 
-/// The engine checks owners, and the number of ranks fits an int.
+/// Returns the rank of an owner, which the engine has checked. The number of ranks fits an int.
 #[inline]
 #[allow(clippy::cast_possible_wrap, reason = "a checked owner")]
 fn rank(owner: Owner) -> c_int {

@@ -96,11 +96,13 @@ impl World {
         if !is_running() {
             return Self::init(limit);
         }
-        // SAFETY: a constant of the library; the rest by the contract.
+        // SAFETY: a communicator of the library. The caller upholds that no other thread calls MPI, or
+        // that MPI was started for several threads.
         unsafe { Self::attach(ffi::RSMPI_COMM_WORLD, limit) }
     }
 
-    /// All processes of the job, with a communicator that only they use. All processes call it.
+    /// Returns all processes of the job, with a communicator that only they use. All processes call
+    /// it.
     ///
     /// # Errors
     /// [`OpenError`]: a process did not call it in time, or MPI failed.
@@ -128,8 +130,8 @@ fn is_running() -> bool {
     started != 0 && ended == 0
 }
 
-/// A communicator with the members of `comm`, whose calls return errors. It has no time limit of
-/// its own, so its callers wait in a barrier before.
+/// Creates a communicator with the members of `comm`, whose calls return errors. It has no time limit
+/// of its own, so its callers wait in a barrier before.
 fn duplicate(comm: ffi::MPI_Comm) -> Result<ffi::MPI_Comm, OpenError> {
     let mut copy = comm;
     // SAFETY: a communicator, and a live pointer.

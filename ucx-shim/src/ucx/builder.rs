@@ -67,8 +67,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// An engine of these sizes, of a depth up to 2^16, with the transports that UCX chooses,
-    /// [`Atomics::Cpu`] and [`Progress::Thread`].
+    /// Configures an engine of these sizes, of a depth up to 2^16, with the transports that UCX
+    /// chooses, [`Atomics::Cpu`] and [`Progress::Thread`].
     #[must_use]
     pub fn new(sizes: Sizes) -> Self {
         Self {
@@ -132,7 +132,7 @@ impl Builder {
     /// # Errors
     /// [`OpenError`] names the resource that this machine lacks.
     pub fn probe(&self) -> Result<(), OpenError> {
-        let ucp = Ucp::load().map_err(OpenError::Library)?;
+        let ucp = Ucp::load()?;
         Context::open(ucp, &self.settings(), self.progress, 1).map(|_| ())
     }
 
@@ -155,7 +155,7 @@ impl Builder {
         Ok(check_sizes(&self.sizes, MAX_DEPTH)?)
     }
 
-    /// The capabilities, before it is known whether any operation needs the owner's CPU.
+    /// Returns the capabilities, before it is known whether any operation needs the owner's CPU.
     pub(super) fn caps(&self) -> Caps {
         Caps {
             depth: self.sizes.depth,
@@ -184,8 +184,9 @@ mod tests {
 
     #[test]
     fn too_many_owners_are_refused_before_any_collective_call() {
-        let error =
-            Builder::new(Sizes::new(64)).open(&mut probeline_testing::TooManyOwners).unwrap_err();
+        let error = Builder::new(Sizes::new(64))
+            .open(&mut probeline_exchange::testing::TooManyOwners)
+            .unwrap_err();
         let too_many = SetupError::TooManyOwners { found: MAX_OWNERS + 1 };
         assert!(matches!(&error, OpenError::Setup(found) if *found == too_many), "{error:?}");
     }

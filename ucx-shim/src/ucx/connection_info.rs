@@ -94,7 +94,7 @@ impl ConnectionInfo {
     }
 }
 
-/// The lengths of the worker's address and the key.
+/// Returns the lengths of the worker's address and the key.
 fn blob_lengths(record: &[u64; WORDS]) -> [usize; 2] {
     let [.., worker, key] = *record;
     [worker, key].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))

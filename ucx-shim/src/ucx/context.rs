@@ -119,8 +119,8 @@ impl Drop for Config {
     }
 }
 
-/// The name of a variable in `ucp_config_modify`. Before 1.17 it knows the variables of InfiniBand
-/// without their prefix only, and ignores their full names.
+/// Returns the name of a variable in `ucp_config_modify`. Before 1.17 it knows the variables of
+/// InfiniBand without their prefix only, and ignores their full names.
 fn name_in_release<'a>(version: &str, name: &'a str) -> &'a str {
     let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
     let release = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
@@ -157,7 +157,7 @@ impl Settings {
     }
 }
 
-/// UCX's variables in the environment, as `NAME=VALUE`, sorted.
+/// Returns UCX's variables in the environment, as `NAME=VALUE`, sorted.
 pub(super) fn environment() -> Vec<String> {
     let variables = env::vars_os().filter_map(|(name, value)| {
         let name = name.to_str()?;

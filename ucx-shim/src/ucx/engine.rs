@@ -42,7 +42,7 @@ pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// The objects of an engine. Dropped in this order: keys before the workers, and what workers and
 /// their callbacks use after them.
 pub(super) struct Parts {
-    /// By owner, with this one.
+    /// The peers by owner, including this owner.
     pub(super) peers: Vec<Peer>,
     /// Progresses `for_peers`.
     pub(super) progress_thread: Option<ProgressThread>,
@@ -96,7 +96,7 @@ impl Waits {
         ended
     }
 
-    /// The indices whose last operation was posted before the last [`PERIODS`] whole periods.
+    /// Returns the indices whose last operation was posted before the last [`PERIODS`] whole periods.
     fn overdue(&self) -> impl Iterator<Item = u32> {
         let old = |(_, posted): &(u32, &u32)| self.period.wrapping_sub(**posted) > PERIODS;
         (0..).zip(&self.posted).filter(old).map(|(index, _)| index)
@@ -174,7 +174,7 @@ impl Engine {
         &self.info
     }
 
-    /// The index of the next operation, unless `request` cannot be accepted now or ever.
+    /// Returns the index of the next operation, unless `request` cannot be accepted now or ever.
     #[inline(always)]
     fn admit(&self, request: &Request) -> Result<u32, PostError> {
         if self.room == 0 {
@@ -252,7 +252,7 @@ impl Engine {
         self.parts.pool.track(index, request);
     }
 
-    /// The completion of the operation in flight `index`; `None` if it was reported after
+    /// Returns the completion of the operation in flight `index`; `None` if it was reported after
     /// [`Engine::is_drained`].
     #[inline]
     fn completion(
@@ -319,7 +319,7 @@ impl Engine {
         reported
     }
 
-    /// A poll while operations are in flight or after a fault. Not inlined, as `enter_in_flight`.
+    /// Polls while operations are in flight or after a fault. Not inlined, as `enter_in_flight`.
     #[inline(never)]
     fn poll_in_flight(&mut self, out: &mut [Completion]) -> Result<usize, Fault> {
         self.parts.worker.progress();
@@ -398,7 +398,8 @@ impl Transport for Engine {
         self.ended.len() + self.in_flight.len()
     }
 
-    /// Each kind of request has code of its own, even if the caller is compiled apart from it.
+    /// Posts a request. Each kind of request has code of its own, even if the caller is compiled apart
+    /// from it.
     #[inline(always)]
     fn post(&mut self, token: Token, request: Request) -> Result<(), PostError> {
         match request {

@@ -69,12 +69,12 @@ impl fmt::Display for Info {
     }
 }
 
-/// The transports of an endpoint, for [`Info::transports`].
+/// Returns the transports of an endpoint, for [`Info::transports`].
 pub(super) fn transports(ucp: &Ucp, endpoint: ucp_ep_h) -> Vec<String> {
     printed(ucp, endpoint).lines().filter_map(transport).collect()
 }
 
-/// The transport, the device and the uses in a line such as
+/// Returns the transport, the device and the uses in a line such as
 /// `#  lane[0]:  1:posix/memory.0 md[1]  -> md[1]/posix/sysdev[255] amo#0 am`.
 fn transport(line: &str) -> Option<String> {
     let (_, lane) = line.split_once("lane[")?;

@@ -28,7 +28,7 @@ use crate::NeedsOwner;
 /// The time for which opening waits for the first operations on each owner's window, which connect to
 /// it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Where the READs of opening land.
+/// The slot range in which the READs of opening land.
 const LANDING: Local = Local { slot: Slot(0), start: 0, words: 1 };
 /// The time for which a temporary thread that progresses the worker sleeps when it is idle.
 const IDLE_SLEEP: Duration = Duration::from_micros(50);
@@ -68,7 +68,7 @@ impl Builder {
     /// Creates the objects of this owner, without peers, and its connection info.
     fn create(&self, owners: u32) -> Result<(Parts, ConnectionInfo), OpenError> {
         self.check()?;
-        let ucp = Ucp::load().map_err(OpenError::Library)?;
+        let ucp = Ucp::load()?;
         let context = Context::open(ucp, &self.settings(), self.progress, owners)?;
         let worker = Worker::create(&context)?;
         let for_peers = match self.progress {
@@ -151,7 +151,7 @@ impl Builder {
         Ok(())
     }
 
-    /// The transports that the builder or the environment allows.
+    /// Returns the transports that the builder or the environment allows.
     fn tls_in_force(&self) -> Option<String> {
         self.tls.clone().or_else(|| std::env::var("UCX_TLS").ok())
     }
@@ -234,7 +234,7 @@ impl Engine {
     /// Calls `wait`, which blocks this thread. Another thread progresses the worker meanwhile, for
     /// owners that are not ready yet, unless the engine has a progress thread.
     fn while_progressing<R>(&self, wait: impl FnOnce() -> R) -> R {
-        /// Ends the other thread, also when `wait` panics.
+        /// Ends the other thread, even if `wait` panics.
         struct Over<'a>(&'a AtomicBool);
 
         impl Drop for Over<'_> {
@@ -284,21 +284,21 @@ impl Engine {
         drop(paused);
         let found = NeedsOwner { reads: reads.is_some(), atomics: reads.or(atomics).is_some() };
         let late = reads.or(atomics).filter(|_| self.wait(CONNECT_TIMEOUT, 0).is_none());
-        let found = self.while_progressing(|| found.of_all(exchange))?;
+        let found = self.while_progressing(|| found.combine_all(exchange))?;
         late.map_or(Ok(Some(found)), |owner| Err(timed_out(owner)))
     }
 
-    /// The owner, while it did not progress, of a READ or WRITE that did not complete, or else of an
-    /// atomic. The operation stays in flight. If READs need the owner, so do atomics. UCX chooses how it
-    /// executes a READ or WRITE by its length.
+    /// Returns the first owner that was needed by a READ or WRITE, and the first that was needed by an
+    /// atomic: the operation did not complete while its owner did not progress. It stays in flight. If
+    /// READs need the owner, so do atomics. UCX chooses how it executes a READ or WRITE by its length.
     fn needs_owner(&mut self) -> (Option<Owner>, Option<Owner>) {
         let mut peers = (1..self.geometry.owners).map(Owner);
-        let most = self.geometry.window_words.min(self.geometry.slot_words.into());
-        let most = u32::try_from(most).unwrap_or(u32::MAX).min(self.caps.words_per_op);
+        let max = self.geometry.window_words.min(self.geometry.slot_words.into());
+        let max = u32::try_from(max).unwrap_or(u32::MAX).min(self.caps.words_per_op);
         let lengths =
-            || (0..u32::BITS).map(|bit| 1 << bit).take_while(|words| *words < most).chain([most]);
+            || (0..u32::BITS).map(|bit| 1 << bit).take_while(|words| *words < max).chain([max]);
         // The windows are zero before and after.
-        if let Ok(words) = self.staged(Local { words: most, ..LANDING }) {
+        if let Ok(words) = self.staged(Local { words: max, ..LANDING }) {
             words.fill(0);
         }
         let mut stalls =
@@ -320,12 +320,12 @@ impl Engine {
     }
 }
 
-/// The word on which opening tries operations, zero before and after.
+/// Returns the word on which opening tries operations, zero before and after.
 fn first_word(owner: Owner) -> RemoteWord {
     RemoteWord { owner, index: 0 }
 }
 
-/// A READ of [`first_word`].
+/// Returns a READ of [`first_word`].
 fn read(owner: Owner) -> Request {
     Request::Read { from: Segment { start: first_word(owner), words: 1 }, into: LANDING }
 }

@@ -38,7 +38,7 @@ impl Peer {
         Ok(Self { endpoint, key, address: info.address })
     }
 
-    /// The address of word `index` of the owner's window; the caller has checked the index.
+    /// Returns the address of word `index` of the owner's window; the caller has checked the index.
     #[inline]
     pub(super) fn word(&self, index: u64) -> u64 {
         self.address.wrapping_add(index.wrapping_mul(WORD_BYTES as u64))

@@ -125,7 +125,7 @@ impl State {
     }
 }
 
-/// UCP's callback for a completed request.
+/// Counts a completed request of an operation. UCP calls it.
 unsafe extern "C" fn request_ended(
     _request: *mut c_void,
     status: ucs_status_t,
@@ -178,7 +178,8 @@ pub(super) struct RequestPool {
 }
 
 impl RequestPool {
-    /// A pool for this number of operations, whose requests have `request_bytes` bytes each.
+    /// Creates a pool for this number of operations, whose requests have `request_bytes` bytes
+    /// each.
     pub(super) fn new(operations: u32, request_bytes: usize) -> Result<Self, SetupError> {
         const NO_MEMORY: &str = "no memory for the requests: choose less depth";
         Self::allocate(operations, request_bytes).ok_or(SetupError::Sizes(NO_MEMORY))
@@ -235,8 +236,9 @@ impl RequestPool {
         let posted = match call {
             Call::Get(into, words) => {
                 let (into, bytes) = (into.cast(), words * WORD_BYTES);
-                // SAFETY: a live endpoint, a key unpacked for it, and parameters of this pool; the
-                // rest is the contract above.
+                // SAFETY: a live endpoint, a key unpacked for it, and parameters of this pool. The
+                // caller upholds that the operation is not in flight, that `at` is an address of
+                // the peer, and that the words of the call stay.
                 unsafe { (ucp.ucp_get_nbx)(endpoint, into, bytes, at, key, &raw const params.copy) }
             }
             Call::Put(from, words) => {
@@ -301,8 +303,8 @@ mod tests {
     const PUT_FAILED: ucs_status_t = UCS_ERR_NO_MEMORY;
     const FLUSH_FAILED: ucs_status_t = UCS_ERR_NO_RESOURCE;
 
-    /// When open requests end: the put while the flush is called, or both later, in the order of
-    /// the calls or the other way round.
+    /// The time at which open requests end: the put while the flush is called, or both later, in
+    /// the order of the calls or the other way round.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum EndOrder {
         PutInFlush,
@@ -365,7 +367,7 @@ mod tests {
         }
     }
 
-    /// The next completed operation, and its status.
+    /// Returns the next completed operation, and its status.
     fn take(pool: &RequestPool) -> Option<(u32, ucs_status_t)> {
         pool.take().map(|(index, status, _)| (index, status))
     }

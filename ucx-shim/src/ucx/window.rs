@@ -58,7 +58,7 @@ impl Window {
         Ok(window)
     }
 
-    /// The words, which every peer may change at any time.
+    /// Returns the words, which every peer may change at any time.
     #[inline]
     pub(super) fn words(&self) -> &[AtomicU64] {
         // SAFETY: UCX has allocated this number of words, aligned, until `drop` unmaps them. They
@@ -66,12 +66,12 @@ impl Window {
         unsafe { slice::from_raw_parts(self.first.as_ptr(), self.words) }
     }
 
-    /// The address of the first word, for peers.
+    /// Returns the address of the first word, for peers.
     pub(super) fn address(&self) -> u64 {
         self.first.addr().get() as u64
     }
 
-    /// The key that peers need to access the words.
+    /// Returns the key that peers need to access the words.
     pub(super) fn pack_key(&self) -> Result<Vec<u8>, OpenError> {
         let Mapping { context, handle } = &self.mapping;
         let ucp = &context.ucp;

@@ -41,7 +41,7 @@ impl Worker {
         Ok(Self { context: Rc::clone(context), calls: WorkerCalls { ucp: *ucp, handle } })
     }
 
-    /// The address that peers' endpoints connect to.
+    /// Returns the address that peers' endpoints connect to.
     pub(super) fn address(&self) -> Result<Vec<u8>, OpenError> {
         let ucp = &self.context.ucp;
         let (mut address, mut bytes) = (ptr::null_mut(), 0);
@@ -57,7 +57,8 @@ impl Worker {
         Ok(copy)
     }
 
-    /// The descriptor that becomes readable when the armed worker has something to progress.
+    /// Returns the descriptor that becomes readable when the armed worker has something to
+    /// progress.
     fn event_fd(&self) -> Result<c_int, OpenError> {
         let mut fd = -1;
         // SAFETY: a live worker and a live pointer for the result.
@@ -98,8 +99,8 @@ pub(super) struct WorkerCalls {
     pub(super) handle: ucp_worker_h,
 }
 
-// SAFETY: workers are created in serialized mode, and by the contract of `lend` one thread at a
-// time uses them.
+// SAFETY: workers are created in serialized mode, and one thread at a time uses them, which the
+// caller of `lend` upholds.
 unsafe impl Send for WorkerCalls {}
 
 impl WorkerCalls {
@@ -148,11 +149,14 @@ impl Shared {
 }
 
 impl ProgressThread {
+    /// Starts a thread that progresses `worker`.
+    ///
     /// # Safety
     /// The worker outlives the result, and no other thread uses it unless this thread is paused.
     pub(super) unsafe fn start(worker: &Worker) -> Result<Self, OpenError> {
         let events = worker.event_fd()?;
-        // SAFETY: the contract above.
+        // SAFETY: the caller upholds that the worker outlives the thread, and pauses it to use the
+        // worker.
         let lent = unsafe { worker.lend() };
         let shared = Arc::<Shared>::default();
         let of_thread = Arc::clone(&shared);
@@ -171,8 +175,8 @@ impl ProgressThread {
 impl Drop for ProgressThread {
     fn drop(&mut self) {
         *self.shared.pause() = true;
-        // SAFETY: may be called from any thread in any thread mode; the worker is alive, by the
-        // contract of `start`. If it fails, the thread wakes after `WAIT_MS`.
+        // SAFETY: may be called from any thread in any thread mode. The caller of `start` upholds
+        // that the worker outlives this value. If the call fails, the thread wakes after `WAIT_MS`.
         unsafe { (self.worker.ucp.ucp_worker_signal)(self.worker.handle) };
         if let Some(thread) = self.thread.take() {
             // The thread cannot panic; if it did, it would have ended too.

@@ -26,7 +26,7 @@ pub fn UCS_PTR_IS_PTR(pointer: ucs_status_ptr_t) -> bool {
     pointer.addr().wrapping_sub(1) < FIRST_ERROR - 1
 }
 
-/// The status in the result of a call, `UCS_INPROGRESS` for a request.
+/// Returns the status in the result of a call, `UCS_INPROGRESS` for a request.
 #[allow(non_snake_case, reason = "the name of the macro")]
 #[inline]
 #[must_use]
@@ -39,7 +39,7 @@ pub fn UCS_PTR_STATUS(pointer: ucs_status_ptr_t) -> ucs_status_t {
     status.cast_signed()
 }
 
-/// The datatype of contiguous elements of `element_bytes` bytes.
+/// Returns the datatype of contiguous elements of `element_bytes` bytes.
 #[inline]
 #[must_use]
 pub const fn ucp_dt_make_contig(element_bytes: u64) -> ucp_datatype_t {
@@ -56,7 +56,7 @@ pub unsafe fn ucp_init(
     config: *const ucp_config_t,
     context: *mut ucp_context_h,
 ) -> ucs_status_t {
-    // SAFETY: the contract above.
+    // SAFETY: the caller passes live pointers, and fields of `params` that are set.
     unsafe { (ucp.ucp_init_version)(UCP_API_MAJOR, UCP_API_MINOR, params, config, context) }
 }
 

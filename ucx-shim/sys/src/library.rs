@@ -3,7 +3,7 @@
 use core::ffi::{c_char, c_int, c_uint, c_void};
 
 use libc::FILE;
-use probeline_dylib::SharedLibrary;
+use probeline_transport::dylib::SharedLibrary;
 
 use crate::bindings::*;
 use crate::declarations;
@@ -17,7 +17,7 @@ pub const LIBUCP: SharedLibrary = SharedLibrary {
     if_too_old: "install UCX 1.13 or newer",
 };
 
-probeline_dylib::calls! {
+probeline_transport::calls! {
     /// The exported calls of libucp that a user of RMA and atomics needs, and one of libucs, on
     /// which libucp depends.
     ///

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use probeline_testing::headers::{compiled, expressions};
+use probeline_exchange::testing::headers::{compiled, expressions};
 
 /// Returns the name of a type in C: a type without a typedef of its name is a tag.
 fn in_c(name: &str) -> String {

@@ -10,7 +10,7 @@ use crate::settings::Setting;
 
 /// Bounds each wait of the suite. Only a hang lasts as long: no case waits for its end, and two emulated
 /// machines on a busy host need more than a minute for some.
-pub(crate) const LIMIT: Duration = Duration::from_secs(300);
+pub(crate) const LIMIT: Duration = Duration::from_secs(240);
 
 /// All owners run the suite together. Four then also run it as two pairs at the same time.
 pub(crate) fn run(_: &World, members: &mut Members, setting: &Setting) {

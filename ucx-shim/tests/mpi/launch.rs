@@ -3,14 +3,14 @@
 use core::time::Duration;
 use std::env;
 use std::io::Read;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{self, Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Instant;
 
 use crate::settings::{Setting, is_open_mpi};
 
 /// The time limit of a job, for a machine that has other work. The limits within each job are shorter.
-const LIMIT: Duration = Duration::from_secs(900);
+const LIMIT: Duration = Duration::from_secs(300);
 /// The time that a launcher has to terminate its ranks after a signal.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -32,6 +32,8 @@ pub(crate) fn ends(test: &str, setting: &Setting, expect: fn(&str, &Setting)) {
 fn run(test: &str, setting: &Setting, ranks: u32) -> (ExitStatus, String) {
     let mut job = launcher(ranks)
         .args(setting.arguments)
+        // Ends each rank with its launcher, even if the launcher is killed: a rank would keep the pipes open.
+        .args(["setpriv", "--pdeathsig", "KILL"])
         .arg(env::current_exe().unwrap())
         .args(["rank", test, setting.name])
         .stdin(Stdio::null())
@@ -42,10 +44,17 @@ fn run(test: &str, setting: &Setting, ranks: u32) -> (ExitStatus, String) {
     let readers = [read(job.stdout.take().unwrap()), read(job.stderr.take().unwrap())];
     let status = wait(&mut job);
     let output = readers.map(|reader| reader.join().unwrap()).concat();
-    (status.unwrap_or_else(|| panic!("longer than {LIMIT:?}:\n{output}")), output)
+    (status.unwrap_or_else(|| give_up(test, setting, &output)), output)
 }
 
-/// The launcher of the library. Debian appends the library's name to it.
+/// Ends this program after a job that hangs: the other jobs would hang too, each for its limit.
+fn give_up(test: &str, setting: &Setting, output: &str) -> ! {
+    println!("{output}\ntest {test}, {} ... hangs: longer than {LIMIT:?}", setting.name);
+    println!("\ntest result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured");
+    process::exit(1);
+}
+
+/// Returns the launcher of the library. Debian appends the library's name to it.
 fn launcher(ranks: u32) -> Command {
     let names =
         if is_open_mpi() { ["mpirun.openmpi", "mpirun"] } else { ["mpiexec.mpich", "mpiexec"] };

@@ -31,7 +31,7 @@ pub(crate) fn windows_are_freed(_: &World, members: &mut Members, setting: &Sett
     members.barrier().unwrap();
 }
 
-/// Memory of this process that is in RAM, shared memory included (proc(5), statm).
+/// Returns the bytes of this process that are in RAM, shared memory included (proc(5), statm).
 fn resident_bytes() -> u64 {
     let pages = fs::read_to_string("/proc/self/statm").unwrap();
     4096 * pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap()

@@ -63,7 +63,7 @@ const ENDS: &[(&str, Body, Expect)] = &[
 #[derive(Clone, Copy, PartialEq)]
 enum Where {
     Everywhere,
-    /// In the first setting that is not refused.
+    /// The first setting that is not refused.
     Once,
 }
 
@@ -117,7 +117,7 @@ fn drive(words: &[&str]) {
         }
     }
     for (name, _, expect) in ENDS {
-        for setting in settings::of_ends(name) {
+        for setting in settings::settings_of_ends(name) {
             run(format!("{name}, {}", setting.name), &|| launch::ends(name, setting, *expect));
         }
     }

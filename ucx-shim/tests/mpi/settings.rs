@@ -98,7 +98,7 @@ pub(crate) fn is_open_mpi() -> bool {
     library_version().contains("Open MPI")
 }
 
-/// The first line of the library's version text.
+/// Returns the first line of the library's version text.
 pub(crate) fn library() -> String {
     library_version().lines().next().unwrap_or_default().to_owned()
 }
@@ -114,20 +114,20 @@ const WAITING_APART: &[&str] = &[
     "a_lost_owner_is_named",
 ];
 
-/// The setting of this name.
+/// Returns the setting of this name.
 pub(crate) fn named(name: &str) -> Option<&'static Setting> {
     settings().chain([&APART]).find(|setting| setting.name == name)
 }
 
-/// All settings of the library.
+/// Returns all settings of the library.
 pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {
     if is_open_mpi() { OPEN_MPI } else { MPICH }.iter()
 }
 
-/// The settings of a test of [`crate::ENDS`]: all that are refused for the test of refusals, one
-/// for the others.
-pub(crate) fn of_ends(test: &str) -> impl Iterator<Item = &'static Setting> {
+/// Returns the settings of a test of [`crate::ENDS`]: all that are refused for the test of
+/// refusals, one for the others.
+pub(crate) fn settings_of_ends(test: &str) -> impl Iterator<Item = &'static Setting> {
     let refused = test == "crash_is_refused";
-    let most = if refused { usize::MAX } else { 1 };
-    settings().filter(move |setting| setting.refused == refused).take(most)
+    let max = if refused { usize::MAX } else { 1 };
+    settings().filter(move |setting| setting.refused == refused).take(max)
 }

@@ -38,7 +38,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// An engine of these sizes, of a depth up to 2^14, on the first device that can be used.
+    /// Configures an engine of these sizes, of a depth up to 2^14, on the first device that can be used.
     #[must_use]
     pub fn new(sizes: Sizes) -> Self {
         Self {

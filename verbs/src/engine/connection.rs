@@ -21,17 +21,17 @@ pub(super) const FIRST_LOST: u64 = 1;
 /// The control word in which owner 0 announces its shutdown; those of the other owners follow.
 const FIRST_SHUTDOWN: u64 = 8;
 
-/// The number of control words in a job of `owners`.
+/// Returns the number of control words in a job of `owners`.
 pub(super) const fn control_words(owners: u32) -> u64 {
     (FIRST_SHUTDOWN + owners as u64).next_multiple_of(PAGE_WORDS as u64)
 }
 
-/// The control word in which `owner` announces its shutdown.
+/// Returns the control word in which `owner` announces its shutdown.
 pub(super) const fn shutdown_word(owner: Owner) -> u64 {
     FIRST_SHUTDOWN + owner.0 as u64
 }
 
-/// The owner, one of `owners`, that the control word `index` names as lost.
+/// Returns the owner, one of `owners`, that the control word `index` names as lost.
 #[inline]
 pub(super) fn named_owner(words: &[AtomicU64], index: u64, owners: u32) -> Option<Owner> {
     lost_owner(words.get(usize::try_from(index).ok()?)?, owners)
@@ -59,7 +59,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// A connection to an owner whose control words and window are the first words of `region`.
+    /// Creates a connection to an owner whose control words and window are the first words of
+    /// `region`.
     pub(super) fn new(
         pair: QueuePair<ReadyToSend>,
         region: RemoteRegion,
@@ -73,7 +74,7 @@ impl Connection {
         Self { pair, control, window, list, used: false, dead: false }
     }
 
-    /// The address of a control word of the owner.
+    /// Returns the address of a control word of the owner.
     pub(super) fn control(&self, index: u64) -> Option<RemoteAddress> {
         self.control.at(index, 1)
     }

@@ -162,7 +162,7 @@ mod tests {
         ConnectionInfo { psn: owner, ..info() }
     }
 
-    /// The number of the queue pair of `from` that is connected to `to`.
+    /// Returns the number of the queue pair of `from` that is connected to `to`.
     fn number(from: u32, to: u32) -> u32 {
         from << 12 | to
     }

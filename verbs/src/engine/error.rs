@@ -7,15 +7,12 @@ use probeline_transport::Owner;
 use probeline_transport::SetupError;
 use thiserror::Error;
 
-use crate::{Gid, GidKind, LinkLayer, LoadError, PortError, VerbFailed};
+use crate::{Gid, GidKind, LinkLayer, PortError, VerbFailed};
 
 /// The reason why an engine could not be opened. If one owner fails, all do.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// libibverbs could not be loaded.
-    #[error("{0}")]
-    Library(#[source] LoadError),
     /// There is no RDMA device.
     #[error(
         "no RDMA device: load the RDMA driver of the network card; in a container, pass \
@@ -28,7 +25,7 @@ pub enum OpenError {
     NoSuchDevice {
         /// The requested name.
         name: String,
-        /// The names of the devices.
+        /// The names of the devices that exist.
         found: Vec<String>,
     },
     /// No port is active.
@@ -40,11 +37,11 @@ pub enum OpenError {
     /// The port has no GID that can be used.
     #[error("{device}, port {port}: {source}")]
     Gid {
-        /// The device.
+        /// The name of the device.
         device: String,
-        /// The port.
+        /// The number of the port, counted from 1.
         port: u8,
-        /// The reason.
+        /// The reason why none of its GIDs can be used.
         source: PortError,
     },
     /// The device has no atomics.
@@ -53,7 +50,7 @@ pub enum OpenError {
          another device, or enable them in its firmware"
     )]
     NoAtomics {
-        /// The device.
+        /// The name of the device.
         device: String,
     },
     /// The device's atomics do not work.
@@ -62,9 +59,9 @@ pub enum OpenError {
          drivers for this one"
     )]
     SelfTest {
-        /// The device.
+        /// The name of the device.
         device: String,
-        /// The failure.
+        /// The first failure of the self-test.
         source: PortError,
     },
     /// The owners cannot open engines together.
@@ -76,14 +73,14 @@ pub enum OpenError {
          another device"
     )]
     Beyond {
-        /// The resource.
+        /// The name of the resource, such as queue pairs.
         what: &'static str,
         /// The number that the engine needs.
         needed: u64,
         /// The number that the device has.
         limit: u64,
     },
-    /// A verb failed.
+    /// A call of libibverbs failed.
     #[error("{0}")]
     Verb(#[from] VerbFailed),
     /// The memory of this owner could not be allocated.
@@ -93,9 +90,9 @@ pub enum OpenError {
     /// One owner is on InfiniBand, the other on Ethernet.
     #[error("{owner} is not on {mine} as this one is: choose devices on one network")]
     LinkLayers {
-        /// The other owner.
+        /// The owner on the other network.
         owner: Owner,
-        /// This owner's value.
+        /// The link layer of this owner's port.
         mine: LinkLayer,
     },
     /// The addresses of two owners are of different kinds or subnets, so that packets cannot be
@@ -106,11 +103,11 @@ pub enum OpenError {
         theirs.0, theirs.1, mine.0, mine.1
     )]
     Addresses {
-        /// The other owner.
+        /// The owner that cannot be reached.
         owner: Owner,
-        /// This owner's value.
+        /// The kind and address of this owner's GID.
         mine: (GidKind, Gid),
-        /// The other owner's value.
+        /// The kind and address of that owner's GID.
         theirs: (GidKind, Gid),
     },
 }

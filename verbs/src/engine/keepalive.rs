@@ -62,7 +62,7 @@ impl Keepalive {
         self.owner
     }
 
-    /// The keepalive in flight has completed. Returns its owner.
+    /// Records that the keepalive in flight has completed. Returns its owner.
     pub(super) fn completed(&mut self, now: Duration) -> Owner {
         let took = now.saturating_sub(self.started);
         let interval = took.saturating_mul(MIN_INTERVAL_FACTOR - 1);
@@ -89,7 +89,7 @@ impl Engine {
         }
     }
 
-    /// An owner has shut down; `first` is the owner that was lost first.
+    /// Records that an owner has shut down; `first` is the owner that was lost first.
     #[cold]
     fn peer_shut_down(&mut self, first: Owner) {
         self.set_fault(Fault::OwnerLost(first));

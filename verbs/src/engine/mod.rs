@@ -103,7 +103,7 @@ pub struct Engine {
     polled: [WorkCompletion; BATCH],
     keepalive: Keepalive,
     fault: Option<Fault>,
-    /// After a fault: the deadline for the device to complete the operations in flight.
+    /// The deadline for the device to complete the operations in flight after a fault.
     drain_deadline: Option<Deadline>,
     /// Whether the device has stopped reporting completions.
     device_silent: bool,
@@ -140,8 +140,8 @@ impl Engine {
         &self.link
     }
 
-    /// The NUMA policy that was requested for this owner's memory and refused, by a container or by
-    /// a kernel without NUMA.
+    /// Returns the NUMA policy that was requested for this owner's memory and refused, by a
+    /// container or by a kernel without NUMA.
     #[cfg(feature = "pin")]
     #[must_use]
     pub fn policy_refused(&self) -> Option<&probeline_pin::Error> {
@@ -186,8 +186,8 @@ impl Engine {
         Some(())
     }
 
-    /// The reason why [`try_post`](Self::try_post) has refused a request, of which `check` is the
-    /// result of [`Geometry::check`].
+    /// Returns the reason why [`try_post`](Self::try_post) has refused a request, of which `check`
+    /// is the result of [`Geometry::check`].
     #[cold]
     #[inline(never)]
     fn refusal(&self, check: Result<(), PostError>) -> PostError {
@@ -230,7 +230,7 @@ impl Engine {
         }
     }
 
-    /// The device has refused requests to `owner`.
+    /// Records that the device has refused requests to `owner`.
     #[cold]
     fn post_failed(&mut self, owner: Owner, failed: PostFailed) {
         let errno = failed.errno;

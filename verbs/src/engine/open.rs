@@ -114,7 +114,7 @@ impl Builder {
 
     /// Opens the requested device and port, or the first with everything that an engine needs.
     pub(super) fn choose_port(&self) -> Result<ChosenPort, OpenError> {
-        let library = self.library.map_or_else(Library::load, Ok).map_err(OpenError::Library)?;
+        let library = self.library.map_or_else(Library::load, Ok)?;
         let list = DeviceList::new(library)?;
         let found: Vec<String> = list.iter().map(|device| device.name()).collect();
         if found.is_empty() {
@@ -246,7 +246,7 @@ pub(super) struct Own {
     geometry: Geometry,
     link: Link,
     info: ConnectionInfo,
-    /// By owner; this owner's own is connected to `loopback`.
+    /// Queue pairs by owner; this owner's own is connected to `loopback`.
     pairs: Vec<QueuePair<Init>>,
     numbers: Vec<u32>,
     loopback: QueuePair<Init>,
@@ -256,8 +256,8 @@ pub(super) struct Own {
 }
 
 impl Own {
-    /// The information that this owner sends to its peers: its side of the connections, and the
-    /// numbers of its queue pairs by owner.
+    /// Returns the information that this owner sends to its peers: its side of the connections, and
+    /// the numbers of its queue pairs by owner.
     pub(super) fn connection_info(&self) -> (&ConnectionInfo, &[u32]) {
         (&self.info, &self.numbers)
     }
@@ -312,7 +312,7 @@ pub(super) struct Connected {
 
 /// The objects of an engine. The queue pairs are destroyed before the objects that they use.
 pub(super) struct Parts {
-    /// By owner.
+    /// Connections by owner.
     pub(super) connections: Vec<Connection>,
     /// The other end of this owner's connection to itself.
     pub(super) _loopback: QueuePair<ReadyToReceive>,

@@ -79,8 +79,8 @@ impl Engine {
         succeeded as usize
     }
 
-    /// Without operations of the caller in flight only a keepalive can have completed. Returns
-    /// whether none has.
+    /// Polls while no operation of the caller is in flight, so that only a keepalive can complete.
+    /// Returns whether none has.
     #[inline]
     fn poll_keepalive(&mut self) -> bool {
         if !self.keepalive.is_in_flight() || self.device_silent || self.poll_queue(1) == 0 {
@@ -106,7 +106,8 @@ impl Engine {
         }
     }
 
-    /// The caller's completion of the work request `id`; `None` for the engine's own requests.
+    /// Returns the caller's completion of the work request `id`; `None` for the engine's own
+    /// requests.
     #[cold]
     fn completion(&mut self, id: u64, result: Result<(), Status>) -> Option<Completion> {
         let result = result.map_err(op_error);
@@ -158,7 +159,7 @@ impl Engine {
         reported
     }
 
-    /// The completion of an operation that the device did not take, whose slot is idle.
+    /// Returns the completion of an operation that the device did not take, whose slot is idle.
     fn not_posted_completion(&mut self) -> Option<Completion> {
         let operation = self.ledger.remove(self.not_posted.pop()?)?;
         if let Some(slot) = operation.kind.slot() {
@@ -167,14 +168,14 @@ impl Engine {
         Some(Completion { token: operation.token, result: Err(self.post_error) })
     }
 
-    /// The completion of an operation after the device has gone silent. The device may still use
-    /// its slot, which stays busy.
+    /// Returns the completion of an operation after the device has gone silent. The device may
+    /// still use its slot, which stays busy.
     fn flushed_completion(&mut self) -> Option<Completion> {
         let operation = self.device_silent.then(|| self.ledger.remove_any())??;
         Some(Completion { token: operation.token, result: Err(OpError::Flushed) })
     }
 
-    /// An operation on the window of `owner` has failed: the engine is dead.
+    /// Records that an operation on the window of `owner` has failed: the engine is dead.
     #[cold]
     pub(super) fn fail(&mut self, owner: Owner, error: OpError) {
         if let Some(connection) = self.parts.connections.get_mut(owner.0 as usize) {
@@ -209,7 +210,7 @@ impl Engine {
     }
 }
 
-/// The contract's name for a status.
+/// Returns the contract's name for a status.
 #[cold]
 fn op_error(status: Status) -> OpError {
     match status {

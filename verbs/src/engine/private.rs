@@ -25,7 +25,8 @@ use crate::{
 /// The words of the engine itself, which precede the results.
 const OWN_WORDS: u64 = LINE_WORDS as u64;
 
-/// The words before slot 0: those of the engine itself, and a result for each operation in flight.
+/// Returns the words before slot 0: those of the engine itself, and a result for each operation in
+/// flight.
 fn words_before_slots(depth: u32) -> u64 {
     OWN_WORDS + u64::from(depth).next_multiple_of(LINE_WORDS.into())
 }
@@ -92,7 +93,7 @@ pub(super) struct Results<'a> {
 }
 
 impl Results<'_> {
-    /// The old value of the completed operation `index`; `None` if it has no result word.
+    /// Returns the old value of the completed operation `index`; `None` if it has no result word.
     #[inline]
     pub(super) fn get(&self, index: u32) -> Option<u64> {
         let at = usize::try_from(self.first + u64::from(index)).ok()?;
@@ -120,8 +121,8 @@ pub(super) struct Private {
 }
 
 impl Private {
-    /// The number of words that it needs, alignment included; `None` if they do not fit the address
-    /// space.
+    /// Returns the number of words that it needs, alignment included; `None` if they do not fit the
+    /// address space.
     pub(super) fn words(sizes: &Sizes) -> Option<usize> {
         let slots = u64::from(sizes.slot_words).checked_mul(sizes.slots.into())?;
         let words = slots.checked_add(words_before_slots(sizes.depth) + u64::from(LINE_WORDS))?;
@@ -158,37 +159,39 @@ impl Private {
         self.slots.memory()
     }
 
-    /// An own word, for the device.
+    /// Returns an own word, for the device.
     pub(super) fn own_range(&self, word: OwnWord) -> Option<LocalRange> {
         self.region().local(self.base + word as u64, 1)
     }
 
-    /// An own word, for the CPU.
+    /// Returns an own word, for the CPU.
     pub(super) fn own_word(&self, word: OwnWord) -> Option<&AtomicU64> {
         self.region().words().get(usize::try_from(self.base + word as u64).ok()?)
     }
 
-    /// The word that receives the old value of operation `index`, which is less than the depth.
+    /// Returns the word that receives the old value of operation `index`, which is less than the
+    /// depth.
     #[inline]
     pub(super) fn result_range(&self, index: u32) -> LocalRange {
         self.results.range(index, 0, 1)
     }
 
-    /// The results of operations, and the slots to release.
+    /// Returns the results of operations, and the slots to release.
     #[inline]
     pub(super) fn completing(&mut self) -> (Results<'_>, Releases<'_, InFlight>) {
         let (region, slots) = self.slots.releases();
         (Results { words: region.words(), first: self.base + OWN_WORDS }, slots)
     }
 
-    /// The slot range `at` for an operation, which keeps its slot busy until the slot is
+    /// Returns the slot range `at` for an operation, which keeps its slot busy until the slot is
     /// [released](Slots::release); `None` if `at` is not a range of a slot.
     #[inline]
     pub(super) fn hold(&mut self, at: Local) -> Option<LocalRange> {
         self.slots.hold_range(at).then(|| self.slot_blocks.range(at.slot.0, at.start, at.words))
     }
 
-    /// The work request of a WRITE, which carries its words if they are at most `max_inline`.
+    /// Returns the work request of a WRITE, which carries its words if they are at most
+    /// `max_inline`.
     #[inline]
     pub(super) fn write_request(
         &self,
@@ -203,7 +206,7 @@ impl Private {
         inline.unwrap_or_else(|| WorkRequest::write(id, range, to))
     }
 
-    /// The words of the slot range `at`, if a WRITE can carry them inline.
+    /// Returns the words of the slot range `at`, if a WRITE can carry them inline.
     #[inline]
     fn inline_words(&self, at: Local, max_words: u32) -> Option<[u64; INLINE_WORDS]> {
         if at.words > max_words {

@@ -20,7 +20,7 @@ const SHUTDOWN_WR_ID: u64 = 1 << 33;
 const NOTIFY_TIME: Duration = Duration::from_secs(1);
 
 impl Engine {
-    /// After a fault, stops polling the device if it has not completed the operations in flight in
+    /// Stops polling the device after a fault if it has not completed the operations in flight in
     /// time. `drained` states that the completion queue was empty.
     #[cold]
     pub(super) fn drain(&mut self, drained: bool) {

@@ -47,7 +47,7 @@ pub unsafe fn ibv_query_port(
     port_num: u8,
     port_attr: *mut ibv_port_attr,
 ) -> c_int {
-    // SAFETY: `context` is open, by the contract.
+    // SAFETY: the caller passes an open `context`.
     if let Some(query_port) = unsafe { extended_op!(context, query_port) } {
         // SAFETY: the library writes no more than the size it is given.
         return unsafe { query_port(context, port_num, port_attr, size_of::<ibv_port_attr>()) };
@@ -91,11 +91,11 @@ pub unsafe fn ibv_query_device_ex(
     input: *const ibv_query_device_ex_input,
     attr: *mut ibv_device_attr_ex,
 ) -> c_int {
-    // SAFETY: `input` can be read unless null, by the contract.
+    // SAFETY: the caller passes an `input` that is null or can be read.
     if !input.is_null() && unsafe { (*input).comp_mask } != 0 {
         return libc::EINVAL;
     }
-    // SAFETY: `context` is open, by the contract.
+    // SAFETY: the caller passes an open `context`.
     if let Some(query_device_ex) = unsafe { extended_op!(context, query_device_ex) } {
         // SAFETY: the library writes no more than the size it is given.
         let error =
@@ -128,12 +128,12 @@ pub unsafe fn ibv_post_send(
 ) -> c_int {
     // SAFETY: a live queue pair points to its open context.
     let Some(post_send) = (unsafe { (*(*qp).context).ops.post_send }) else {
-        // SAFETY: `bad_wr` can be written, by the contract.
+        // SAFETY: the caller passes a `bad_wr` that can be written.
         unsafe { *bad_wr = wr };
         return libc::EOPNOTSUPP;
     };
-    // SAFETY: the caller upholds the contract for these arguments, which is that of the provider's
-    // function.
+    // SAFETY: the caller upholds the conditions of ibv_post_send(3) for `qp`, `wr` and `bad_wr`,
+    // which are those of the provider's function.
     unsafe { post_send(qp, wr, bad_wr) }
 }
 

@@ -54,4 +54,4 @@ pub use inline::{
     ibv_query_port,
 };
 pub use library::{LIBIBVERBS, Verbs};
-pub use probeline_dylib::LoadError;
+pub use probeline_transport::SetupError;

@@ -2,7 +2,7 @@
 
 use core::ffi::{c_char, c_int, c_void};
 
-use probeline_dylib::SharedLibrary;
+use probeline_transport::dylib::SharedLibrary;
 
 use crate::bindings::*;
 use crate::declarations;
@@ -15,7 +15,7 @@ pub const LIBIBVERBS: SharedLibrary = SharedLibrary {
     if_too_old: "install rdma-core 32 or newer",
 };
 
-probeline_dylib::calls! {
+probeline_transport::calls! {
     /// The exported calls of libibverbs that a user of RC queue pairs needs.
     ///
     /// They block, allocate and make system calls, so none of them belongs on a data path. The

@@ -7,7 +7,7 @@ use core::ptr;
 use probeline_verbs_sys::*;
 use stand_in::{Call, StandIn, answer, calls, verbs, zeroed};
 
-/// Port attributes with all bits set, so that zeroed fields are detected.
+/// Returns port attributes with all bits set, so that zeroed fields are detected.
 fn port_attr() -> ibv_port_attr {
     let mut attr: ibv_port_attr = zeroed();
     attr.port_cap_flags2 = u16::MAX;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use probeline_testing::headers::{compiled, expressions, types};
+use probeline_exchange::testing::headers::{compiled, expressions, types};
 
 const BINDINGS: &str = include_str!("../src/bindings.rs");
 

@@ -5,7 +5,7 @@ use core::ptr;
 use std::collections::HashSet;
 use std::io;
 
-use probeline_testing::Plan;
+use probeline_exchange::testing::Plan;
 use probeline_verbs_sys::*;
 
 fn main() {
@@ -13,7 +13,7 @@ fn main() {
     let devices = library.or_else(|| no_rdma().then_some("this kernel has no RDMA support"));
     let plan =
         |obstacle: Option<&'static str>, test| obstacle.map_or(Plan::Run(test), Plan::Ignore);
-    probeline_testing::run(&[
+    probeline_exchange::testing::run(&[
         ("the_library_loads", plan(library, the_library_loads)),
         ("the_devices_have_names", plan(devices, the_devices_have_names)),
         ("each_call_is_looked_up_once_and_each_is_needed", Plan::Run(each_call_is_looked_up_once)),
@@ -85,6 +85,6 @@ fn each_call_is_looked_up_once() {
         let address_of = |name| if name == missing { ptr::null_mut() } else { address };
         // SAFETY: as above.
         let table = unsafe { Verbs::from_symbols(address_of) };
-        assert_eq!(table.unwrap_err(), LoadError::Symbol { library: LIBIBVERBS, name: missing });
+        assert_eq!(table.unwrap_err(), SetupError::Symbol { library: LIBIBVERBS, name: missing });
     }
 }

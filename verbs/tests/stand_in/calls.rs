@@ -61,7 +61,7 @@ impl Machine {
 /// # Safety
 /// The stand-in created the context. This also holds for the objects passed to the calls below.
 pub(super) unsafe fn context<'a>(context: *mut ibv_context) -> &'a Context {
-    // SAFETY: the stand-in created the context, by the contract.
+    // SAFETY: the caller passes a context that the stand-in created.
     unsafe { Context::of(context) }
 }
 

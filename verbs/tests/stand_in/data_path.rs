@@ -81,7 +81,8 @@ unsafe fn request(
         let mut words = [0; INLINE_WORDS];
         let from: *const u64 = ptr::with_exposed_provenance(usize::try_from(sge.addr).unwrap());
         for (index, word) in words.iter_mut().take(sge.length as usize / 8).enumerate() {
-            // SAFETY: `sge.length` bytes of inline data can be read, by the contract.
+            // SAFETY: the caller of ibv_post_send(3) passes `sge.length` readable bytes of inline
+            // data.
             *word = unsafe { *from.add(index) };
         }
         carried = Some(words);

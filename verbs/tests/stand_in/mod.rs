@@ -42,13 +42,13 @@ thread_local! {
 }
 
 impl Fabric {
-    /// A fabric that executes requests when they are posted.
+    /// Creates a fabric that executes requests when they are posted.
     pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(State::new(None))))
     }
 
-    /// A fabric that executes requests during polls, in an order and number that `seed` determines.
-    /// The requests of one queue pair stay in order.
+    /// Returns a fabric that executes requests during polls, in an order and number that `seed`
+    /// determines. The requests of one queue pair stay in order.
     pub(crate) fn lazy(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(State::new(Some(seed)))))
     }
@@ -64,13 +64,13 @@ impl Fabric {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The numbers of objects that exist: contexts, domains, regions, completion queues and queue
-    /// pairs.
+    /// Returns the numbers of objects that exist: contexts, domains, regions, completion queues and
+    /// queue pairs.
     pub(crate) fn alive(&self) -> [usize; 5] {
         self.state().alive()
     }
 
-    /// The number of objects that were created.
+    /// Returns the number of objects that were created.
     pub(crate) fn created(&self) -> u32 {
         self.state().created
     }
@@ -92,7 +92,7 @@ impl Fabric {
         self.state().seen = Some(Vec::new());
     }
 
-    /// The requests recorded since the last call.
+    /// Returns the requests recorded since the last call.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.state().seen.as_mut().map(core::mem::take).unwrap_or_default()
     }

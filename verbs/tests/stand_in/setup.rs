@@ -96,7 +96,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// A machine with one default device that `change` has modified.
+    /// Returns a machine with one default device that `change` has modified.
     pub(crate) fn with(change: impl FnOnce(&mut Device)) -> Self {
         let mut device = Device::default();
         change(&mut device);

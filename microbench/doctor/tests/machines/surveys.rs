@@ -4,9 +4,9 @@ use core::time::Duration;
 use std::sync::mpsc::channel;
 
 use probeline_doctor::Verdict::{Fine, Unknown};
-use probeline_doctor::{Doctor, Facts, Questions, Survey, survey};
+use probeline_doctor::{Doctor, Facts, Query, Survey, survey};
 use probeline_verbs::{
-    LIBIBVERBS, LinkLayer, LoadError, PciAtomics, PortError, PortState, VerbFailed,
+    LIBIBVERBS, LinkLayer, PciAtomics, PortError, PortState, SetupError, VerbFailed,
 };
 
 use crate::ward::{Ward, expect};
@@ -78,8 +78,8 @@ fn facts_that_no_simulated_device_has() {
 fn library_is_missing_fails_or_hangs() {
     let install = "apt-get install libibverbs1 ibverbs-providers";
     let missing = || {
-        let questions = Questions::default();
-        survey(|| Err(LoadError::Library(LIBIBVERBS)), &questions, Duration::from_secs(20))
+        let options = Query::default();
+        survey(|| Err(SetupError::Library(LIBIBVERBS)), &options, Duration::from_secs(20))
     };
     let bare = Ward::healthy().change("no card").doctor().examine(&missing());
     expect(&bare, &format!("warning  machine, libibverbs: * {install}"));
@@ -95,9 +95,9 @@ fn library_is_missing_fails_or_hangs() {
     let (_end, ends) = channel::<()>();
     let hangs = move || {
         let _ = ends.recv();
-        Err(LoadError::Library(LIBIBVERBS))
+        Err(SetupError::Library(LIBIBVERBS))
     };
-    let survey = survey(hangs, &Questions::default(), Duration::from_millis(50));
+    let survey = survey(hangs, &Query::default(), Duration::from_millis(50));
     assert!(matches!(survey, Survey::Silent(_)));
     let findings = doctor.examine(&survey);
     expect(&findings, "broken   machine, libibverbs: no answer * dmesg");

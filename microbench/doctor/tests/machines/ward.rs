@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use probeline_doctor::{Doctor, Finding, Questions, Survey, survey};
+use probeline_doctor::{Doctor, Finding, Query, Survey, survey};
 use probeline_verbs_sys::IBV_MTU_4096;
 
 use crate::stand_in::{Atomics, Fabric, Faults, Setup};
@@ -199,8 +199,8 @@ impl Ward {
             (faults.atomics, faults.poll, faults.call) =
                 (self.faults.atomics, self.faults.poll, self.faults.call);
         });
-        let questions = Questions { device: None, trial: true };
-        let survey = survey(move || Ok(machine.libibverbs()), &questions, PATIENCE);
+        let options = Query { device: None, trial: true };
+        let survey = survey(move || Ok(machine.libibverbs()), &options, PATIENCE);
         fabric.judge();
         survey
     }

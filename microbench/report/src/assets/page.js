@@ -18,9 +18,6 @@
       on.forEach((shown, at) => {
         for (const part of figure.querySelectorAll(`.k${at}`)) part.classList.toggle("off", !shown);
       });
-      for (const entry of figure.querySelectorAll(".legend li")) {
-        entry.classList.toggle("off", !entry.dataset.series.split(" ").some((at) => on[at]));
-      }
       figure.querySelector(".empty").hidden = on.some((shown) => shown);
     }
   };

@@ -1,241 +1,128 @@
-//! Drives a headless Chromium by its DevTools protocol over two pipes.
-
-// Each test file uses only a part of this module.
-#![allow(dead_code)]
+//! Runs scripts in pages with a headless Chromium.
 
 use core::sync::atomic::{AtomicU32, Ordering};
-use core::time::Duration;
-use std::env;
-use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{self, Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
-use std::time::Instant;
+use std::process::Command;
+use std::{env, fs, process};
 
-use base64::prelude::{BASE64_STANDARD, Engine as _};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// The Debian package and its command.
 const CHROMIUM: &str = "chromium";
-/// Longer than any response takes on a busy machine.
-const LIMIT: Duration = Duration::from_secs(60);
-/// The time for all browser processes to exit after the main one.
-const PATIENCE: Duration = Duration::from_secs(20);
-const PAUSE: Duration = Duration::from_millis(20);
+/// A page that loads others in a frame, one after the other, runs a script in each, and shows the
+/// results as its last text.
+const FRAME: &str =
+    "<body style=\"margin:0\"><iframe id=\"frame\"></iframe><pre id=\"results\"></pre>
+<script>
+const frame = document.getElementById('frame');
+frame.style = 'border:0;width:WIDTHpx;height:HEIGHTpx';
+SANDBOX
+const script = Function('page', 'with (page) { return (async () => {' + SCRIPT + '})() }');
+const run = async (page) => {
+  await new Promise((loaded) => { frame.onload = loaded; frame.src = page; });
+  return script(frame.contentWindow);
+};
+(async () => {
+  const results = [];
+  for (const page of PAGES) results.push(await run(page));
+  return results;
+})().catch((error) => 'failed: ' + error).then((results) => {
+  document.getElementById('results').textContent = JSON.stringify(results);
+});
+</script>";
 
-/// A browser with one page. Dropping it ends the browser.
-pub(crate) struct Browser {
-    process: Child,
-    orders: ChildStdin,
-    messages: Receiver<Value>,
-    /// Events that arrived while another message was expected.
-    events: Vec<Value>,
-    session: Option<String>,
-    last: u64,
-    profile: PathBuf,
-}
+/// The size of a window, and whether it is dark.
+#[derive(Clone, Copy)]
+pub(crate) struct Window(pub(crate) u32, pub(crate) u32, pub(crate) bool);
 
-impl Browser {
-    pub(crate) fn start() -> Self {
+/// A folder for one browser, removed when dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let profile = env::temp_dir().join(format!("probeline-page-{}-{number}", process::id()));
-        let data = format!("--user-data-dir={}", profile.display());
-        let scratch = profile.join("tmp");
-        fs::create_dir_all(&scratch).expect("a folder in the temporary one");
-        // The browser reads commands from descriptor 3 and writes responses to 4.
-        let mut process = Command::new("sh")
-            .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >/dev/null", CHROMIUM, &data])
-            .args(["--headless", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu"])
-            .args(["--no-first-run", "--disable-dev-shm-usage", "--hide-scrollbars"])
-            .args(["--force-color-profile=srgb", "--disable-background-networking"])
-            .env("TMPDIR", scratch)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("sh starts");
-        let orders = process.stdin.take().unwrap();
-        let answers = BufReader::new(process.stdout.take().unwrap());
-        let (send, messages) = channel();
-        thread::spawn(move || {
-            for message in answers.split(0) {
-                let Ok(message) = message else { break };
-                let Ok(message) = serde_json::from_slice(&message) else { continue };
-                if send.send(message).is_err() {
-                    break;
-                }
-            }
-        });
-        let (events, session) = (Vec::new(), None);
-        let mut browser = Self { process, orders, messages, events, session, last: 0, profile };
-        browser.open();
-        browser
-    }
-
-    fn open(&mut self) {
-        let target = self.order("Target.createTarget", json!({ "url": "about:blank" }));
-        let attach = json!({ "targetId": target["targetId"], "flatten": true });
-        let session = self.order("Target.attachToTarget", attach);
-        self.session = Some(session["sessionId"].as_str().unwrap().to_owned());
-        for domain in ["Page", "Runtime", "Log", "Network"] {
-            self.order(&format!("{domain}.enable"), json!({}));
-        }
-    }
-
-    /// Sends a command and waits for its response.
-    #[track_caller]
-    pub(crate) fn order(&mut self, method: &str, parameters: Value) -> Value {
-        self.last += 1;
-        let mut order = json!({ "id": self.last, "method": method, "params": parameters });
-        if let Some(session) = &self.session {
-            order["sessionId"] = json!(session);
-        }
-        let mut bytes = order.to_string().into_bytes();
-        bytes.push(0);
-        let sent = self.orders.write_all(&bytes).and_then(|()| self.orders.flush());
-        assert!(sent.is_ok(), "{CHROMIUM} does not run: ci/install installs it");
-        let until = Instant::now() + LIMIT;
-        loop {
-            let message = self.next(until).unwrap_or_else(|| {
-                panic!("{CHROMIUM} does not answer to {method}: ci/install installs it")
-            });
-            if message["id"] == self.last {
-                assert!(message["error"].is_null(), "{method}: {}", message["error"]);
-                return message["result"].clone();
-            }
-            self.events.push(message);
-        }
-    }
-
-    fn next(&mut self, until: Instant) -> Option<Value> {
-        self.messages.recv_timeout(until.saturating_duration_since(Instant::now())).ok()
-    }
-
-    /// Sets the size of the window, and whether dark colours are preferred.
-    pub(crate) fn window(&mut self, width: u32, height: u32, dark: bool) {
-        let metrics = json!({
-            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600
-        });
-        self.order("Emulation.setDeviceMetricsOverride", metrics);
-        let scheme = if dark { "dark" } else { "light" };
-        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
-        self.order("Emulation.setEmulatedMedia", json!({ "features": features }));
-    }
-
-    /// Opens a file and waits until it has loaded.
-    pub(crate) fn load(&mut self, file: &Path) {
-        self.events.clear();
-        let url = format!("file://{}", file.display());
-        let gone = self.order("Page.navigate", json!({ "url": url }));
-        assert!(gone["errorText"].is_null(), "{gone}");
-        let until = Instant::now() + LIMIT;
-        while !self.events.iter().any(|event| event["method"] == "Page.loadEventFired") {
-            let message = self.next(until).expect("the page loads in time");
-            self.events.push(message);
-        }
-    }
-
-    /// Returns the errors of the page, and the requests other than for itself.
-    pub(crate) fn complaints(&self) -> Vec<String> {
-        let complaint = |event: &Value| {
-            let parameters = &event["params"];
-            let bad = match event["method"].as_str()? {
-                "Runtime.exceptionThrown" => true,
-                "Runtime.consoleAPICalled" => {
-                    ["error", "warning", "assert"].iter().any(|kind| parameters["type"] == *kind)
-                }
-                "Log.entryAdded" => {
-                    ["error", "warning"].iter().any(|kind| parameters["entry"]["level"] == *kind)
-                }
-                "Network.requestWillBeSent" => {
-                    let url = parameters["request"]["url"].as_str()?;
-                    !url.starts_with("file:") && !url.starts_with("data:")
-                }
-                _ => false,
-            };
-            bad.then(|| event.to_string())
-        };
-        self.events.iter().filter_map(complaint).collect()
-    }
-
-    /// Returns the number of files that the page requested, including itself.
-    pub(crate) fn requests(&self) -> usize {
-        let asked = |event: &&Value| {
-            let url = event["params"]["request"]["url"].as_str().unwrap_or_default();
-            event["method"] == "Network.requestWillBeSent" && !url.starts_with("data:")
-        };
-        self.events.iter().filter(asked).count()
-    }
-
-    /// Evaluates an expression in the page.
-    #[track_caller]
-    pub(crate) fn value(&mut self, expression: &str) -> Value {
-        let ask = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        let answer = self.order("Runtime.evaluate", ask);
-        assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
-        answer["result"]["value"].clone()
-    }
-
-    /// Clicks at the position of the element with this selector.
-    #[track_caller]
-    pub(crate) fn click(&mut self, selector: &str) {
-        let place = self.value(&format!(
-            "(() => {{ const e = document.querySelector({}); if (!e) return null; \
-             e.scrollIntoView({{ block: 'center' }}); const r = e.getBoundingClientRect(); \
-             return [r.x + r.width / 2, r.y + r.height / 2]; }})()",
-            json!(selector)
-        ));
-        assert!(place.is_array(), "nothing is {selector}");
-        for kind in ["mousePressed", "mouseReleased"] {
-            let event = json!({
-                "type": kind, "x": place[0], "y": place[1], "button": "left", "clickCount": 1
-            });
-            self.order("Input.dispatchMouseEvent", event);
-        }
-        // The page reacts in a separate task.
-        self.value("new Promise((done) => setTimeout(done, 30))");
-    }
-
-    /// Writes a picture of the whole page to a file.
-    pub(crate) fn screenshot(&mut self, file: &Path) -> Vec<u8> {
-        let ask = json!({ "format": "png", "captureBeyondViewport": true });
-        let picture = self.order("Page.captureScreenshot", ask);
-        let png = BASE64_STANDARD.decode(picture["data"].as_str().unwrap()).unwrap();
-        assert!(png.starts_with(b"\x89PNG"), "no picture");
-        fs::write(file, &png).unwrap();
-        println!("{}", file.display());
-        png
-    }
-
-    /// Sets whether scripts run in pages that are loaded from now on.
-    pub(crate) fn scripts(&mut self, run: bool) {
-        self.order("Emulation.setScriptExecutionDisabled", json!({ "value": !run }));
+        let folder = env::temp_dir().join(format!("probeline-page-{}-{number}", process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
     }
 }
 
-impl Drop for Browser {
+impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let left = removed(&self.profile).err();
-        assert!(left.is_none() || thread::panicking(), "{}: {left:?}", self.profile.display());
+        // Processes of the browser that still end may write in it.
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Removes a folder in which exiting browser processes may still write.
-fn removed(folder: &Path) -> io::Result<()> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match fs::remove_dir_all(folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) if Instant::now() >= until => return Err(error),
-            // Repeats until the folder does not exist: a late process may have created it again.
-            _ => thread::sleep(PAUSE),
-        }
-    }
+/// Opens a page and returns the standard output.
+#[track_caller]
+fn browse(page: &Path, options: &[String]) -> String {
+    let folder = Folder::new();
+    let ended = Command::new(CHROMIUM)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
+        .args(["--no-first-run", "--disable-dev-shm-usage", "--force-color-profile=srgb"])
+        .args(["--disable-background-networking", "--allow-file-access-from-files"])
+        .args(["--virtual-time-budget=20000", "--enable-logging=stderr"])
+        .arg(format!("--user-data-dir={}", folder.0.display()))
+        .args(options)
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .unwrap_or_else(|error| panic!("{CHROMIUM}: {error}: ci/install installs it"));
+    let said = String::from_utf8_lossy(&ended.stderr);
+    let is_complaint =
+        |line: &&str| line.contains(":CONSOLE") && !line.contains("Blocked script execution");
+    let complaints: Vec<&str> = said.lines().filter(is_complaint).collect();
+    assert_eq!(complaints, [""; 0], "{}", page.display());
+    assert!(ended.status.success(), "{said}");
+    String::from_utf8(ended.stdout).unwrap()
+}
+
+/// Runs the body of an asynchronous function in each page, and returns what it returns.
+#[track_caller]
+pub(crate) fn run(pages: &[PathBuf], window: Window, script: &str) -> Vec<Value> {
+    in_frame(pages, window, "", script)
+}
+
+/// As [`run`], in a page whose own scripts do not run.
+#[track_caller]
+pub(crate) fn run_without_scripts(page: &Path, window: Window, script: &str) -> Value {
+    let sandbox = "frame.sandbox = 'allow-same-origin';";
+    in_frame(&[page.to_owned()], window, sandbox, script).remove(0)
+}
+
+#[track_caller]
+fn in_frame(pages: &[PathBuf], window: Window, sandbox: &str, script: &str) -> Vec<Value> {
+    let Window(width, height, dark) = window;
+    let folder = Folder::new();
+    let urls: Vec<String> = pages.iter().map(|page| format!("file://{}", page.display())).collect();
+    let frame = FRAME
+        .replace("WIDTH", &width.to_string())
+        .replace("HEIGHT", &height.to_string())
+        .replace("SANDBOX", sandbox)
+        .replace("PAGES", &Value::from(urls).to_string())
+        .replace("SCRIPT", &Value::from(script).to_string());
+    let file = folder.0.join("frame.html");
+    fs::write(&file, frame).unwrap();
+    let dom = browse(&file, &[scheme(dark), "--dump-dom".to_owned()]);
+    let (_, rest) = dom.split_once("<pre id=\"results\">").unwrap();
+    let text = rest.split_once("</pre>").unwrap().0;
+    let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    let results: Value =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {dom}"));
+    results.as_array().unwrap_or_else(|| panic!("{results}")).clone()
+}
+
+fn scheme(dark: bool) -> String {
+    format!("--blink-settings=preferredColorScheme={}", u8::from(!dark))
+}
+
+/// Writes a picture of a page, and returns it.
+pub(crate) fn screenshot(page: &Path, Window(width, height, dark): Window, file: &Path) -> Vec<u8> {
+    let size = format!("--window-size={width},{height}");
+    browse(page, &[scheme(dark), size, format!("--screenshot={}", file.display())]);
+    println!("{}", file.display());
+    fs::read(file).unwrap()
 }
 
 /// Returns the folder for pages and pictures that a person may inspect.

@@ -1,15 +1,12 @@
 //! Synthetic runs with known numbers.
 
-// Each test file uses only a part of this module.
-#![allow(dead_code)]
-
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process;
 
-use probeline_results::SCHEMA;
+use probeline_report::results::SCHEMA;
 use serde_json::{Value, json};
 
 pub(crate) const LOADS: [f64; 4] = [0.1, 0.5, 0.7, 0.9];
@@ -71,8 +68,8 @@ pub(crate) fn throughput(transport: &str, ranks: u32, per_rank: f64) -> Value {
     let row = |(workload, times): (&str, f64)| {
         json!({
             "workload": workload, "ranks": ranks, "operations": 1_000_000,
-            "median_ops_per_s": rate * times, "least_ops_per_s": rate * times * 0.9,
-            "most_ops_per_s": rate * times * 1.1,
+            "median_ops_per_s": rate * times, "min_ops_per_s": rate * times * 0.9,
+            "max_ops_per_s": rate * times * 1.1,
             "mean_latency_ns": 20.0, "load_factor": 0.2, "effective_roundtrips": 1.1,
         })
     };
@@ -114,7 +111,7 @@ pub(crate) fn simulate() -> Value {
         for ranks in [1_u32, 16] {
             let rate = 0.7e6 * f64::from(machines) * f64::from(ranks).powf(0.8);
             rows.push(json!({
-                "experiment": "throughput", "way": "paper", "machines": machines,
+                "experiment": "throughput", "machines": machines,
                 "ranks_per_machine": ranks, "workload": "mixed", "chunk_buckets": 32,
                 "load_factor": 0.01, "mean_latency_ns": 4e3, "ops_per_s": rate,
                 "truncated_ops_per_s": rate * 1.1,
@@ -123,13 +120,13 @@ pub(crate) fn simulate() -> Value {
     }
     for load in LOADS {
         rows.push(json!({
-            "experiment": "latency", "way": "paper", "machines": 2, "ranks_per_machine": 1,
+            "experiment": "latency", "machines": 2, "ranks_per_machine": 1,
             "workload": null, "chunk_buckets": 8, "load_factor": load, "mean_latency_ns": 3.7e3,
             "effective_roundtrips": 1.0 + load, "outgoing_roundtrips": 2.0 + load,
         }));
     }
     let mut run = run("simulate", "", json!({}), Value::from(rows));
-    run["parameters"] = json!({ "profile": "das5-fdr", "way": "paper", "truncate_us": true });
+    run["parameters"] = json!({ "profile": "das5-fdr", "truncate_us": true });
     run
 }
 
@@ -147,19 +144,6 @@ fn tune() -> Value {
     )
 }
 
-/// Creates a run of a simulation with a cache.
-pub(crate) fn surrogate() -> Value {
-    let row = |digits: Option<u32>| {
-        let cached = |value: f64| digits.map(|digits| value * 10_f64.powi(-digits.cast_signed()));
-        json!({
-            "digits": digits, "seconds": 2.0, "times_faster": digits.map(|digits| 9.0 - f64::from(digits)),
-            "hit_share": digits.map(|_| 0.9), "rms_error": cached(0.5), "max_error": cached(3.0),
-        })
-    };
-    let rows = [None, Some(3), Some(4), Some(6)].map(row);
-    run("surrogate", "shm", json!({ "ranks": 2 }), json!(rows))
-}
-
 /// Creates a run of each command, and several to compare ranks. The last has findings.
 pub(crate) fn all() -> Vec<Value> {
     let mut all = vec![latency("shm", 1.0), latency("verbs", 30.0)];
@@ -167,7 +151,7 @@ pub(crate) fn all() -> Vec<Value> {
         all.push(throughput("shm", ranks, 30e6));
         all.push(throughput("verbs", ranks, 2e6));
     }
-    all.extend([explore(), compare(), simulate(), surrogate(), tune()]);
+    all.extend([explore(), compare(), simulate(), tune()]);
     let mut last =
         run("from-the-future", "shm", json!({}), json!([{ "what": "a row", "much": 7 }]));
     last["doctor"] = json!([

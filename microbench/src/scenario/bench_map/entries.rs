@@ -3,11 +3,11 @@
 use probeline::map::{Map, Operation, Written};
 use probeline::table::Config;
 use probeline::transport::{Exchange, Transport};
+use probeline_programs::Timed;
 
 use crate::cli::{JobArgs, TransportName};
 use crate::failure::{Failure, Result};
 use crate::scenario::limits::TableLimit;
-use crate::timed::Timed;
 
 /// 80 and 104 bytes.
 pub(super) type Key = [u64; 10];
@@ -22,7 +22,7 @@ fn key(number: u64) -> Key {
     core::array::from_fn(|at| number.wrapping_mul(2 * at as u64 + 1))
 }
 
-/// A value tells its key, and which put has written it.
+/// Returns a value that identifies its key and the put that has written it.
 fn value(number: u64, put: u64) -> Value {
     core::array::from_fn(|at| if at == 0 { put } else { number ^ put.wrapping_mul(at as u64) })
 }

@@ -1,8 +1,8 @@
 //! The rows of `bench-map`.
 
 use probeline::map::{HeldLock, Stats};
-use probeline_results::format::{fixed, millions, percent, text};
-use probeline_results::{Row, row};
+use probeline_report::results::format::{fixed, millions, percent, text};
+use probeline_report::results::{Layout, row};
 
 use super::entries::Limit;
 use super::{Step, name_of};
@@ -11,56 +11,42 @@ use crate::series::{Run, Series};
 
 row! {
     pub(crate) struct MapRow {
-        pub(super) mode: String => ("mode", text),
-        pub(super) path: String => (
-            "path",
-            text,
-            note("direct: the CPU runs requests; posted: READs, WRITEs, atomics; compare modes posted")
-        ),
-        pub(super) workload: String => ("workload", text),
-        pub(super) keys: String => ("keys", text),
-        pub(super) load_factor: f64 => ("load", fixed::<2>),
+        pub(super) mode: String = "`claims`, `part-locks`, `bucket-locks` or `unlocked`" => ("mode", text),
+        pub(super) path: String = "direct: the CPU runs requests; posted: READs, WRITEs, atomics; compare modes posted"
+            => ("path", text, note()),
+        pub(super) workload: String = "`fill`, `read`, `write` or `mixed`" => ("workload", text),
+        pub(super) keys: String = "`uniform` or `zipf`" => ("keys", text),
+        pub(super) load_factor: f64 = "to which the map was filled" => ("load", fixed::<2>),
         ranks: u32 => ("ranks", text, full()),
-        operations: u64,
-        pub(super) median_ops_per_s: f64 => ("M ops/s", millions),
-        least_ops_per_s: f64 => ("least", millions, full()),
-        most_ops_per_s: f64 => ("most", millions, full()),
-        limit_ops_per_s: Option<f64>,
-        pub(super) limit_share: Option<f64> => ("of limit", fixed::<3>),
-        mean_latency_ns: f64 => (
-            "latency ns",
-            fixed::<1>,
-            note("a rank's time / its operations; no operation is timed alone")
-        ),
-        hits: u64,
-        misses: u64,
-        hit_share: Option<f64> => ("hits", percent, note("of gets")),
-        busy: u64 => ("busy", text, full().note("gets that gave up beside writers; they are misses")),
-        inserts: u64 => ("inserts", text, full()),
-        updates: u64 => ("updates", text, full()),
-        evictions: u64 => ("evictions", text, only_if(|row| row.evictions > 0)),
-        drops: u64 => (
-            "drops",
-            text,
-            only_if(|row| row.drops > 0).note("puts that stored nothing beside other writers")
-        ),
-        looks_per_operation: f64 => ("looks", fixed::<2>, note("buckets read for an operation")),
-        failed_checks: u64 => (
-            "failed checks",
-            text,
-            note("buckets seen while they were written; they were read again")
-        ),
-        lost_claims: u64 => (
-            "lost claims",
-            text,
-            full().note("buckets that another rank claimed first")
-        ),
-        pub(super) held_lock: Option<String> =>
-            ("held lock", text, only_if(|row| row.held_lock.is_some())),
+        operations: u64 = "of all ranks in one run",
+        pub(super) median_ops_per_s: f64 = "of all ranks, median of the runs" => ("M ops/s", millions),
+        min_ops_per_s: f64 = "of the slowest run" => ("least", millions, full()),
+        max_ops_per_s: f64 = "of the fastest run" => ("most", millions, full()),
+        limit_ops_per_s: Option<f64> = "rate of the reads and atomics that they need at least, without a map",
+        pub(super) limit_share: Option<f64> = "median / limit" => ("of limit", fixed::<3>),
+        mean_latency_ns: f64 = "a rank's time / its operations; no operation is timed alone"
+            => ("latency ns", fixed::<1>, note()),
+        hits: u64 = "gets that found the key; this and the following counts are those of the median run",
+        misses: u64 = "gets that did not",
+        hit_share: Option<f64> = "of gets" => ("hits", percent, note()),
+        busy: u64 = "gets that gave up beside writers; they are misses" => ("busy", text, full().note()),
+        inserts: u64 = "puts into a bucket without an entry" => ("inserts", text, full()),
+        updates: u64 = "puts over an older value" => ("updates", text, full()),
+        evictions: u64 = "puts in place of another key's entry"
+            => ("evictions", text, only_if(|row| row.evictions > 0)),
+        drops: u64 = "puts that stored nothing beside other writers"
+            => ("drops", text, only_if(|row| row.drops > 0).note()),
+        bucket_reads_per_operation: f64 = "buckets read for an operation" => ("bucket reads", fixed::<2>, note()),
+        failed_checks: u64 = "buckets seen while they were written; they were read again"
+            => ("failed checks", text, note()),
+        lost_claims: u64 = "buckets that another rank claimed first" => ("lost claims", text, full().note()),
+        pub(super) held_lock: Option<String> = "the last lock that a request of rank 0 did not get"
+            => ("held lock", text, only_if(|row| row.held_lock.is_some())),
     }
-}
 
-impl Row for MapRow {}
+    /// The summary quotes the rates; `--full` prints the rest.
+    fn brief(_: &[Self]) -> Layout { Layout::default() }
+}
 
 impl MapRow {
     /// Returns the row of these runs; `None` without runs.
@@ -72,7 +58,7 @@ impl MapRow {
         held: Option<HeldLock>,
     ) -> Option<Self> {
         let count = |stats: &Stats| stats.reads() + stats.writes();
-        let Series { median, rates: [rate, least, most] } = Series::new(runs, count)?;
+        let Series { median, rates: [rate, min, max] } = Series::new(runs, count)?;
         let counts = median.stats;
         let operations = count(&counts).max(1) as f64;
         let gets = counts.reads();
@@ -86,8 +72,8 @@ impl MapRow {
             ranks,
             operations: count(&counts),
             median_ops_per_s: rate,
-            least_ops_per_s: least,
-            most_ops_per_s: most,
+            min_ops_per_s: min,
+            max_ops_per_s: max,
             limit_ops_per_s: limit,
             limit_share: limit.map(|limit| rate / limit),
             mean_latency_ns: median.rank_ns as f64 / operations,
@@ -99,7 +85,7 @@ impl MapRow {
             updates: counts.updates,
             evictions: counts.evictions,
             drops: counts.drops,
-            looks_per_operation: counts.looks as f64 / operations,
+            bucket_reads_per_operation: counts.bucket_reads as f64 / operations,
             failed_checks: counts.failed_checks,
             lost_claims: counts.lost_claims,
             held_lock: held.map(|held| held.to_string()),

@@ -31,7 +31,7 @@ pub(super) const BENCHMARKS: [Benchmark; 3] = [
         key: "operation",
         value: latency,
         unit: NS,
-        options: &[("load-factors", LOAD_FACTOR), ("rounds", "1")],
+        options: &[("load-factor", LOAD_FACTOR), ("rounds", "1")],
     },
     Benchmark {
         command: "bench-throughput",
@@ -39,7 +39,7 @@ pub(super) const BENCHMARKS: [Benchmark; 3] = [
         key: "workload",
         value: |row| &row["median_ops_per_s"],
         unit: "ops/s",
-        options: &[("workload", WORKLOADS), ("repeat", "1"), ("batch", "1")],
+        options: &[("workload", WORKLOADS), ("rounds", "1"), ("batch", "1")],
     },
     Benchmark {
         command: "bench-throughput",
@@ -47,7 +47,7 @@ pub(super) const BENCHMARKS: [Benchmark; 3] = [
         key: "workload",
         value: |row| &row["median_ops_per_s"],
         unit: "ops/s",
-        options: &[("workload", WORKLOADS), ("repeat", "1")],
+        options: &[("workload", WORKLOADS), ("rounds", "1")],
     },
 ];
 

@@ -130,7 +130,7 @@ pub(super) struct Column {
     /// Whether `--columns` names it; otherwise it is measured if the machine has it.
     pub(super) requested: bool,
     pub(super) transport: Vec<String>,
-    /// Why it measures no more.
+    /// The reason why it measures no more.
     pub(super) error: Option<String>,
     pub(super) figures: Vec<Figures>,
 }
@@ -169,7 +169,7 @@ impl Column {
         Ok(())
     }
 
-    pub(super) fn of_row(&self, measured: &str) -> Option<&Figures> {
+    pub(super) fn figures_of(&self, measured: &str) -> Option<&Figures> {
         self.figures.iter().find(|of| of.measured == measured)
     }
 

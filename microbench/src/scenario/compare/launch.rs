@@ -103,7 +103,7 @@ pub(super) fn command(
             command
         }
     };
-    let mut options = of_column(&args.job.options, column);
+    let mut options = column_options(&args.job.options, column);
     for (name, value) in benchmark.options(args) {
         options.set(name, value);
     }
@@ -113,7 +113,7 @@ pub(super) fn command(
 
 /// Returns the options of a column: those that the user gave for tables and for its transport, and
 /// its own ones.
-fn of_column(given: &Options, column: ColumnName) -> Options {
+fn column_options(given: &Options, column: ColumnName) -> Options {
     let of_transports = heading::OF_TRANSPORTS.iter();
     let its = of_transports.filter(|(_, of)| of.contains(&column.transport()));
     let its: Vec<&str> = its.map(|(heading, _)| *heading).chain([heading::LATENCY]).collect();
@@ -131,7 +131,7 @@ mod tests {
 
     fn kept(line: &str, column: ColumnName) -> String {
         let words: Vec<&str> = ["compare"].into_iter().chain(line.split_whitespace()).collect();
-        let kept = of_column(&parsed(&words).unwrap(), column).to_argv();
+        let kept = column_options(&parsed(&words).unwrap(), column).to_argv();
         kept.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
     }
 

@@ -4,7 +4,7 @@
 mod benchmark;
 mod column;
 mod launch;
-mod row;
+pub(super) mod row;
 mod turn;
 
 use core::time::Duration;
@@ -13,19 +13,17 @@ use std::process::ExitCode;
 use clap::{Arg, Args, ValueEnum};
 use probeline::transport::Alone;
 use probeline_doctor::Finding;
-use probeline_results::Note;
 
 use self::benchmark::BENCHMARKS;
 use self::column::{Column, ColumnName};
 use self::launch::Worker;
-use self::turn::Folder;
-use crate::cli::{ChunkArgs, JobArgs, seconds};
+use crate::cli::{ChunkArgs, JobArgs, seconds, with_default};
 use crate::failure::{Failure, Result};
 use crate::findings;
 use crate::interrupt::Interrupt;
 use crate::job;
 use crate::progress::Progress;
-use crate::run_report::{Files, RunReport};
+use crate::run_report::{Files, RunReport, fields};
 use crate::size::Size;
 use crate::table::AlgorithmArgs;
 
@@ -41,9 +39,7 @@ const OF_COLUMNS: [&str; 2] = ["transport", "ucx-tls"];
 
 #[derive(Args, Clone, Debug)]
 #[command(mut_args(hide_refused))]
-#[command(mut_arg("table_size_asked", |option| {
-    option.help("Memory for the table's buckets, all ranks together [default: 32MiB]")
-}))]
+#[command(mut_arg("table_size_asked", |option| with_default(option, "32MiB")))]
 pub(crate) struct CompareArgs {
     /// Transports to compare [default: all of this machine, without sim]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME,...")]
@@ -93,8 +89,8 @@ fn hide_refused(option: Arg) -> Arg {
 }
 
 pub(crate) fn run(mut args: CompareArgs) -> Result<ExitCode> {
-    args.settle()?;
-    let files = Files::of_job(&args.job)?;
+    args.resolve()?;
+    let files = Files::from_job(&args.job)?;
     // Created before the run, so that the reported load of the machine excludes it.
     let mut report = RunReport::new("compare");
     let mut columns = args.columns();
@@ -104,13 +100,12 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<ExitCode> {
     report.doctor.extend(device_findings(&columns));
     report.rows = row::rows(&columns);
     report.sizes(&args.job);
-    report.parameter("chunk_buckets", args.chunks.chunk_buckets);
-    report.parameter("max_chunks", args.chunks.max_chunks);
-    report.parameter("rounds", args.rounds);
-    report.parameter("ops", args.ops);
-    report.parameter("seconds_per_measurement", args.seconds_per_measurement);
+    report.parameters(fields!(args.chunks; chunk_buckets, max_chunks));
+    report.parameters(fields!(args; rounds, ops, seconds_per_measurement));
     report.summary = row::summary(&columns, &report.rows, args.job.ranks);
-    report.notes = notes(&args, !report.rows.is_empty());
+    if !report.rows.is_empty() {
+        report.note(notes(&args));
+    }
     let failed: Vec<_> = columns.iter().filter(|column| column.requested).collect();
     let failed: Vec<_> = failed.iter().filter_map(|column| column.failure()).collect();
     report.publish(files)?;
@@ -123,7 +118,7 @@ pub(crate) fn run(mut args: CompareArgs) -> Result<ExitCode> {
 
 impl CompareArgs {
     /// Checks the options and resolves their defaults.
-    fn settle(&mut self) -> Result<()> {
+    fn resolve(&mut self) -> Result<()> {
         let again = |at: &usize| self.columns[..*at].contains(&self.columns[*at]);
         if let Some(at) = (0..self.columns.len()).find(again) {
             let name = self.columns[at].name();
@@ -139,7 +134,7 @@ impl CompareArgs {
         }
         let columns = self.columns();
         let transports: Vec<_> = columns.iter().map(|column| column.name.transport()).collect();
-        self.job.settle_columns(&transports, TABLE_SIZE, &[self.chunks.chunk_buckets])?;
+        self.job.resolve_columns(&transports, TABLE_SIZE, &[self.chunks.chunk_buckets])?;
         match self.job.ranks {
             0 | 1 => Err(Failure::usage(
                 "operations on another rank's words need two ranks at least: --ranks 2",
@@ -161,7 +156,10 @@ impl CompareArgs {
 /// Runs every benchmark over every column in each round, the columns in turn, each round with
 /// another first column. Stops at a signal.
 fn take_turns(args: &CompareArgs, columns: &mut [Column]) -> Result<()> {
-    let folder = Folder::create()?;
+    let folder =
+        tempfile::Builder::new().prefix("probeline-compare-").tempdir().map_err(|error| {
+            Failure::new(format!("no folder for temporary files: {error}: set TMPDIR"))
+        })?;
     Interrupt::watch(&mut Alone)?;
     let steps = u64::from(args.rounds) * BENCHMARKS.len() as u64;
     let mut progress = Progress::new(steps * columns.len() as u64, true);
@@ -176,7 +174,7 @@ fn take_turns(args: &CompareArgs, columns: &mut [Column]) -> Result<()> {
                     continue;
                 }
                 let result = launch::command(column.name, benchmark, args)
-                    .and_then(|command| turn::run(command, &folder, limit));
+                    .and_then(|command| turn::run(command, folder.path(), limit));
                 if Interrupt::received().is_some() {
                     Interrupt::has_stopped_work();
                     return Ok(());
@@ -195,10 +193,10 @@ fn take_turns(args: &CompareArgs, columns: &mut [Column]) -> Result<()> {
 fn device_findings(columns: &[Column]) -> Vec<Finding> {
     let verbs = columns.iter().find(|column| column.name == ColumnName::Verbs);
     let device = verbs.and_then(|column| findings::device_in(&column.transport));
-    device.map(findings::of_device).unwrap_or_default()
+    device.map(findings::examine_device).unwrap_or_default()
 }
 
-fn notes(args: &CompareArgs, measured: bool) -> Vec<Note> {
+fn notes(args: &CompareArgs) -> Vec<String> {
     let rounds = args.rounds;
     let mut notes = vec![
         format!("x: time / time of the fastest column, median (least to most) of {rounds} rounds"),
@@ -210,6 +208,5 @@ fn notes(args: &CompareArgs, measured: bool) -> Vec<Note> {
     if Interrupt::received().is_some() {
         notes.push("interrupted: rows have the rounds until then".to_owned());
     }
-    notes.retain(|_| measured);
-    notes.into_iter().map(Note::from).collect()
+    notes
 }

@@ -1,12 +1,13 @@
 //! The rows of the report, one for each figure and column. The table shows the columns side by side.
 
-use probeline_results::format::text;
-use probeline_results::{Layout, Row, one_line, row};
+use probeline_report::distinct;
+use probeline_report::results::format::text;
+use probeline_report::results::{Layout, one_line, row};
 
 use super::benchmark::NS;
 use super::column::{Column, Figures};
 use crate::run_report::aligned;
-use crate::scenario::median;
+use crate::series::Spread;
 use crate::units::{rate, significant, time};
 
 /// Rows that the summary quotes.
@@ -21,37 +22,34 @@ const QUOTED: [&str; 6] = [
 
 row! {
     pub(crate) struct CompareRow {
-        measured: String => ("operation", text),
-        column: String,
-        unit: String,
-        /// The median of the rounds.
-        median: f64,
-        min: f64,
-        max: f64,
-        /// Time / time of the fastest column in the same round, median; none in virtual time.
-        times_fastest: Option<f64>,
-        min_times_fastest: Option<f64>,
-        max_times_fastest: Option<f64>,
-        rounds: usize,
-        /// The figure of each round.
+        measured: String = "the operation, or the workload and how it is executed" => ("operation", text),
+        column: String = "the transport",
+        unit: String = "of `median`, `min` and `max`: `ns` or `ops/s`",
+        median: f64 = "of the rounds: p50 of `bench-latency`, for find-or-puts its mean; rate of `bench-throughput`",
+        min: f64 = "least of the rounds",
+        max: f64 = "greatest of the rounds",
+        times_fastest: Option<f64> = "time / time of the fastest in the same round, median; null for sim",
+        min_times_fastest: Option<f64> = "least of the rounds",
+        max_times_fastest: Option<f64> = "greatest of the rounds",
+        rounds: usize = "rounds until the column failed, else all",
         #[serde(serialize_with = "one_line")]
-        figures: Vec<f64>,
+        figures: Vec<f64> = "JSON only: the figure of each round",
     }
+
+    fn full(rows: &[Self]) -> Layout { side_by_side(rows, Self::cell) }
+
+    fn brief(rows: &[Self]) -> Layout { side_by_side(rows, Self::brief_cell) }
 }
 
 /// Joins the figures of the columns by their names.
 pub(super) fn rows(columns: &[Column]) -> Vec<CompareRow> {
-    let mut names: Vec<&str> = Vec::new();
-    for figures in columns.iter().flat_map(|column| &column.figures) {
-        if !names.contains(&&*figures.measured) {
-            names.push(&figures.measured);
-        }
-    }
+    let figures = columns.iter().flat_map(|column| &column.figures);
+    let names = distinct(figures.map(|of| of.measured.as_str()));
     let mut rows = Vec::new();
     for name in names {
         let fastest = fastest(columns, name);
         for column in columns {
-            let Some(figures) = column.of_row(name) else { continue };
+            let Some(figures) = column.figures_of(name) else { continue };
             let baseline = fastest.filter(|_| column.name.is_real());
             rows.extend(CompareRow::new(column.name.name(), figures, baseline));
         }
@@ -63,10 +61,11 @@ pub(super) fn rows(columns: &[Column]) -> Vec<CompareRow> {
 /// rounds. The simulator's time is virtual.
 fn fastest<'c>(columns: &'c [Column], name: &str) -> Option<&'c Figures> {
     let real = || columns.iter().filter(|column| column.name.is_real());
-    let all = || real().filter_map(|column| column.of_row(name));
+    let all = || real().filter_map(|column| column.figures_of(name));
     let rounds = all().map(|figures| figures.rounds.len()).max()?;
     let whole = all().filter(|figures| figures.rounds.len() == rounds);
-    let timed = whole.filter_map(|figures| Some((median(figures.times().collect())?, figures)));
+    let timed =
+        whole.filter_map(|figures| Some((Spread::new(figures.times().collect())?.median, figures)));
     timed.min_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, figures)| figures)
 }
 
@@ -83,19 +82,18 @@ impl CompareRow {
         let pairs = |fastest: &Figures| -> Vec<f64> {
             figures.times().zip(fastest.times()).map(|(one, other)| one / other).collect()
         };
-        let ratios = fastest.map(pairs).unwrap_or_default();
-        let least = |values: &[f64]| values.iter().copied().reduce(f64::min);
-        let most = |values: &[f64]| values.iter().copied().reduce(f64::max);
+        let ratios = fastest.map(pairs).and_then(Spread::new);
+        let Spread { median, min, max } = Spread::new(figures.rounds.clone())?;
         Some(Self {
             measured: figures.measured.clone(),
             column,
             unit: figures.unit.to_owned(),
-            median: median(figures.rounds.clone())?,
-            min: least(&figures.rounds)?,
-            max: most(&figures.rounds)?,
-            min_times_fastest: least(&ratios),
-            max_times_fastest: most(&ratios),
-            times_fastest: median(ratios),
+            median,
+            min,
+            max,
+            times_fastest: ratios.map(|of| of.median),
+            min_times_fastest: ratios.map(|of| of.min),
+            max_times_fastest: ratios.map(|of| of.max),
             rounds: figures.rounds.len(),
             figures: figures.rounds.clone(),
         })
@@ -123,24 +121,9 @@ impl CompareRow {
     }
 }
 
-impl Row for CompareRow {
-    fn full(rows: &[Self]) -> Layout {
-        side_by_side(rows, Self::cell)
-    }
-
-    fn brief(rows: &[Self]) -> Layout {
-        side_by_side(rows, Self::brief_cell)
-    }
-}
-
 /// Lays out the columns side by side, with a line for each operation.
 fn side_by_side(rows: &[CompareRow], cell: impl Fn(&CompareRow) -> String) -> Layout {
-    let mut columns: Vec<&str> = Vec::new();
-    for row in rows {
-        if !columns.contains(&&*row.column) {
-            columns.push(&row.column);
-        }
-    }
+    let columns = distinct(rows.iter().map(|row| row.column.as_str()));
     let line = |of_line: &[CompareRow]| {
         let cell = |column: &&str| {
             let row = of_line.iter().find(|row| row.column == *column);
@@ -181,6 +164,8 @@ pub(super) fn summary(columns: &[Column], rows: &[CompareRow], ranks: u32) -> Ve
 
 #[cfg(test)]
 mod tests {
+    use probeline_report::results::Row;
+
     use super::super::column::ColumnName;
     use super::*;
 

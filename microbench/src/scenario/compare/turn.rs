@@ -4,68 +4,32 @@ use core::time::Duration;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{self, Child, Command, ExitStatus, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Instant;
-use std::{env, io};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
-use crate::failure::{Failure, Result};
 use crate::interrupt::Interrupt;
 use crate::note;
 
 /// The longest time for a launcher to terminate its ranks before its group is killed.
 const TERM_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time between two looks at a process. A shorter one would disturb what it measures.
+/// Time between two checks of a process. A shorter one would disturb what it measures.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Names that are tried for the folder.
-const MAX_FOLDERS: u32 = 100;
 /// The beginning of standard error that is read.
 const MAX_STDERR_BYTES: u64 = 1 << 14;
 
-/// A folder for the results of turns, which is removed at the end.
-pub(super) struct Folder(PathBuf);
-
-impl Folder {
-    pub(super) fn create() -> Result<Self> {
-        // Runs that were killed may have left folders.
-        for nth in 0..MAX_FOLDERS {
-            let name = format!("probeline-compare-{}-{nth}", process::id());
-            let path = env::temp_dir().join(name);
-            match fs::create_dir(&path) {
-                Ok(()) => return Ok(Self(path)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => {
-                    let path = path.display();
-                    let text = format!("{path} cannot be created: {error}: set TMPDIR");
-                    return Err(Failure::new(text));
-                }
-            }
-        }
-        Err(Failure::new(
-            "the folder for temporary files is full of probeline-compare-*: remove them",
-        ))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Nothing but the run's own files is in it; a rest of them does no harm.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Runs a benchmark and returns its JSON, or why there is none. Ends it after `limit`, and at a
-/// signal to this process.
+/// Runs a benchmark, with its files in `folder`, and returns its JSON, or why there is none. Ends it
+/// after `limit`, and at a signal to this process.
 pub(super) fn run(
     mut command: Command,
-    folder: &Folder,
+    folder: &Path,
     limit: Duration,
 ) -> core::result::Result<Value, String> {
-    let [json, stderr] = ["report.json", "stderr"].map(|name| folder.0.join(name));
+    let [json, stderr] = ["report.json", "stderr"].map(|name| folder.join(name));
     // The report of the turn before must not count as this one's.
     let _ = fs::remove_file(&json);
     let errors = File::create(&stderr).map_err(|error| format!("{}: {error}", stderr.display()))?;
@@ -159,7 +123,7 @@ mod tests {
     }
 
     fn told(script: &str, limit: Duration) -> core::result::Result<Value, String> {
-        run(shell(script), &Folder::create().unwrap(), limit)
+        run(shell(script), tempfile::tempdir().unwrap().path(), limit)
     }
 
     #[test]
@@ -174,9 +138,5 @@ mod tests {
         let hangs = told("sleep 100; true", Duration::from_millis(100)).unwrap_err();
         assert_eq!(hangs, "it hangs: no result within 0 s (--step-timeout)");
         assert!(start.elapsed() < Duration::from_secs(20));
-        let folder = Folder::create().unwrap();
-        let path = folder.0.clone();
-        drop(folder);
-        assert!(!path.exists());
     }
 }

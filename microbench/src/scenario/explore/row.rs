@@ -1,121 +1,123 @@
 //! The row of an exploration, and its summary.
 
-use probeline_results::format::{fixed, text};
-use probeline_results::{Row, row};
+use probeline_programs::explore::{Ended, Ending, Explored, Verdict};
+use probeline_report::results::format::{fixed, text};
+use probeline_report::results::row;
 
-use super::counterexample::Verdict;
-use super::search::Ending;
+use super::verdict;
+use crate::interrupt::Interrupt;
+use crate::scenario::limits::TableLimit;
 use crate::size::Size;
 use crate::units::{counted, rate_of, thousands, time};
 
 row! {
     pub(crate) struct ExploreRow {
-        pub(super) model: String => ("model", text),
-        pub(super) ranks: u32 => ("ranks", text),
-        /// Whether all states were expanded; false if the exploration ended earlier.
-        pub(super) complete: bool,
-        pub(super) states: u64 => ("states", text),
-        pub(super) states_not_expanded: u64,
-        pub(super) arcs: u64 =>
-            ("arcs", text, note("pairs of a state and a transition that is enabled in it")),
-        pub(super) levels: u64 =>
-            ("levels", text, note("breadth-first levels expanded, the initial state's included")),
-        pub(super) deadlocks: u64 =>
-            ("deadlocks", text, note("states in which no transition is enabled")),
-        pub(super) seconds: f64,
-        pub(super) states_per_s: f64 => ("states/s", fixed::<0>),
-        pub(super) load_factor: f64 => ("load", fixed::<3>, note("occupied buckets / all buckets")),
-        pub(super) table_bytes: u64,
-        pub(super) growths: u32 => (
-            "growths",
-            text,
-            only_if(|row| row.growths > 0)
-                .note("tables that took the place of a smaller one; load is that of the last")
-        ),
-        pub(super) growth_seconds: f64,
-        pub(super) known_share: f64 => (
-            "known",
-            fixed::<3>,
-            full().note("successors without a find-or-put: remembered, or also of another state")
-        ),
-        pub(super) find_or_puts_per_state: f64 => (
-            "puts",
-            fixed::<2>,
-            note("find-or-puts per state; known successors need none")
-        ),
-        pub(super) cache_hit_share: f64 => (
-            "cached",
-            fixed::<3>,
-            only_if(|row| row.cache_hit_share > 0.0)
-                .note("share of find-or-puts that --cache answered")
-        ),
-        pub(super) limit_share: Option<f64> =>
-            ("of limit", fixed::<3>, only_if(|row| row.limit_share.is_some())),
-        pub(super) effective_roundtrips_per_state: f64 => (
-            "eff",
-            fixed::<2>,
-            only_if(|row| row.outgoing_roundtrips_per_state > 0.0)
-                .note("chunk READs waited for, per state")
-        ),
-        pub(super) outgoing_roundtrips_per_state: f64 => (
-            "out",
-            fixed::<2>,
-            only_if(|row| row.outgoing_roundtrips_per_state > 0.0)
-                .note("chunk READs posted, per state")
-        ),
-        pub(super) claims_lost: u64,
-        pub(super) lines_per_state: f64 => (
-            "lines",
-            fixed::<2>,
-            full().note("cache lines of the table that the CPU loaded, per state")
-        ),
-        pub(super) bits: u32 => ("bits", text, note("width of a packed state")),
-        pub(super) bytes: f64 => (
-            "bytes",
-            fixed::<1>,
-            note("of the table, per state: bucket and entry, or share of the nodes of trees")
-        ),
-        pub(super) node_hit_share: Option<f64> => (
-            "nodes",
-            fixed::<3>,
-            only_if(|row| row.node_hit_share.is_some())
-                .note("share of inner nodes that the rank's own cache answered")
-        ),
-        pub(super) false_read_share: f64 => (
-            "false",
-            fixed::<5>,
-            only_if(|row| row.bytes > 8.0 && row.node_hit_share.is_none())
-                .note("share of entry reads that showed another state, whose tag is the same")
-        ),
-        pub(super) imbalance: f64 => (
-            "imbalance",
-            fixed::<3>,
-            only_if(|row| row.ranks > 1)
-                .note("states that the busiest rank expanded / mean of all ranks")
-        ),
-        /// In the order of the options; empty without properties.
-        pub(super) properties: Vec<Verdict>,
+        model: String = "the file, or the built-in model" => ("model", text),
+        ranks: u32 => ("ranks", text),
+        complete: bool = "false if a signal, violated properties or lack of room ended it",
+        states: u64 = "states found" => ("states", text),
+        states_not_expanded: u64 = "0 if complete",
+        arcs: u64 = "pairs of a state and a transition that is enabled in it" => ("arcs", text, note()),
+        levels: u64 = "breadth-first levels expanded, the initial state's included" => ("levels", text, note()),
+        deadlocks: u64 = "states in which no transition is enabled" => ("deadlocks", text, note()),
+        seconds: f64 = "from the initial state to the end",
+        states_per_s: f64 => ("states/s", fixed::<0>),
+        load_factor: f64 = "occupied buckets / all buckets" => ("load", fixed::<3>, note()),
+        table_bytes: u64 = "of the last table, all ranks together",
+        growths: u32 = "tables that took the place of a smaller one; load is that of the last"
+            => ("growths", text, only_if(|row| row.growths > 0).note()),
+        growth_seconds: f64 = "time of these moves, with opening and closing tables",
+        known_share: f64 = "successors without a find-or-put: remembered, or successors of another state too"
+            => ("known", fixed::<3>, full().note()),
+        find_or_puts_per_state: f64 = "find-or-puts per state; known successors need none"
+            => ("puts", fixed::<2>, note()),
+        cache_hit_share: f64 = "share of find-or-puts that --cache answered"
+            => ("cached", fixed::<3>, only_if(|row| row.cache_hit_share > 0.0).note()),
+        limit_share: Option<f64> = "null if the table grew: the limit is that of the first table"
+            => ("of limit", fixed::<3>, only_if(|row| row.limit_share.is_some())),
+        effective_roundtrips_per_state: f64 = "chunk READs waited for, per state"
+            => ("eff", fixed::<2>, only_if(|row| row.outgoing_roundtrips_per_state > 0.0).note()),
+        outgoing_roundtrips_per_state: f64 = "chunk READs posted, per state"
+            => ("out", fixed::<2>, only_if(|row| row.outgoing_roundtrips_per_state > 0.0).note()),
+        claims_lost: u64 = "claims that failed because another rank claimed the bucket first",
+        lines_per_state: f64 = "cache lines of the table that the CPU loaded, per state"
+            => ("lines", fixed::<2>, full().note()),
+        bits: u32 = "width of a packed state" => ("bits", text, note()),
+        bytes: f64 = "of the table, per state: bucket and entry, or share of the nodes of trees"
+            => ("bytes", fixed::<1>, note()),
+        node_hit_share: Option<f64> = "share of inner nodes that the rank's own cache answered"
+            => ("nodes", fixed::<3>, only_if(|row| row.node_hit_share.is_some()).note()),
+        false_read_share: f64 = "share of entry reads that showed another state, whose tag is the same"
+            => ("false", fixed::<5>, only_if(|row| row.bytes > 8.0 && row.node_hit_share.is_none()).note()),
+        imbalance: f64 = "states that the busiest rank expanded / mean of all ranks"
+            => ("imbalance", fixed::<3>, only_if(|row| row.ranks > 1).note()),
+        properties: Vec<Verdict> = "JSON only: verdicts on `--find-deadlock`, then each `--invariant`",
     }
 }
 
-impl Row for ExploreRow {}
-
 impl ExploreRow {
+    /// Creates the row of an exploration, whose table has this limit.
+    pub(super) fn new(
+        model: &str,
+        ranks: u32,
+        explored: &Explored,
+        limit: Option<&TableLimit>,
+    ) -> Self {
+        let Ended { counts, stats, open, ending, verdicts } = &explored.ended;
+        let (buckets, entries, nodes) = (stats.buckets.total(), stats.entries, stats.nodes);
+        let per_state = |sum: u64| sum as f64 / counts.expanded.max(1) as f64;
+        let seconds = explored.took_ns as f64 / 1e9;
+        let (states, puts) = (counts.states as f64, counts.find_or_puts as f64);
+        let limit = limit.map(|limit| limit.per_second(states / puts.max(1.0)));
+        Self {
+            model: model.to_owned(),
+            ranks,
+            complete: *ending == Ending::Complete,
+            states: counts.states,
+            states_not_expanded: *open,
+            arcs: counts.arcs,
+            levels: counts.levels,
+            deadlocks: counts.deadlocks,
+            seconds,
+            states_per_s: states / seconds,
+            load_factor: explored.occupied as f64 / explored.buckets as f64,
+            table_bytes: explored.table_bytes,
+            growths: explored.growths,
+            growth_seconds: explored.growth_ns as f64 / 1e9,
+            known_share: counts.known as f64 / counts.arcs.max(1) as f64,
+            find_or_puts_per_state: per_state(counts.find_or_puts),
+            cache_hit_share: buckets.cache_hits as f64 / puts.max(1.0),
+            limit_share: limit.map(|limit| puts / seconds / limit),
+            effective_roundtrips_per_state: per_state(buckets.effective_roundtrips),
+            outgoing_roundtrips_per_state: per_state(buckets.outgoing_roundtrips),
+            claims_lost: buckets.claims_lost,
+            lines_per_state: per_state(buckets.lines),
+            bits: explored.bits,
+            bytes: 8.0 * explored.occupied as f64 / states.max(1.0) + explored.entry_bytes as f64,
+            node_hit_share: (nodes.inner_nodes > 0).then(|| nodes.cache_hit_share()),
+            false_read_share: entries.false_entry_reads as f64 / entries.entry_reads.max(1) as f64,
+            imbalance: explored.busiest as f64 * f64::from(ranks) / counts.expanded.max(1) as f64,
+            properties: verdicts.clone(),
+        }
+    }
+
     /// Returns whether a state violates one of the properties.
     pub(super) fn is_violated(&self) -> bool {
         self.properties.iter().any(Verdict::is_violated)
     }
 
-    /// States the result.
-    pub(super) fn summary(&self, ending: &Ending) -> Vec<String> {
-        let (cause, reason) = match ending {
-            Ending::Complete => (None, None),
-            Ending::Answered => (Some("at the counterexample".to_owned()), None),
-            Ending::Interrupted(signal) => (Some(format!("by {}", signal.name())), None),
-            Ending::OutOfRoom(reason) => {
-                (Some("for lack of room".to_owned()), Some(format!("  {reason}")))
+    /// States the result, and the reason for which states or a table had no room.
+    pub(super) fn summary(&self, ending: &Ending, reason: Option<&str>) -> Vec<String> {
+        let cause = match ending {
+            Ending::Complete => None,
+            Ending::Answered => Some("at the counterexample".to_owned()),
+            Ending::Stopped(number) => {
+                let signal = Interrupt::from_number(*number).map_or("a signal", Interrupt::name);
+                Some(format!("by {signal}"))
             }
+            Ending::OutOfRoom(_) => Some("for lack of room".to_owned()),
         };
+        let reason = reason.map(|reason| format!("  {reason}"));
         let stopped = cause.map(|cause| {
             format!(
                 "stopped {cause} after level {}: {} states found, {} of them not expanded",
@@ -124,7 +126,7 @@ impl ExploreRow {
                 thousands(self.states_not_expanded)
             )
         });
-        let verdicts = self.properties.iter().flat_map(Verdict::summary);
+        let verdicts = self.properties.iter().flat_map(verdict::summary);
         let answer = format!(
             "{}{}: {}, {}, {} in {} on {} ({})",
             self.model,
@@ -150,8 +152,9 @@ impl ExploreRow {
 
 #[cfg(test)]
 mod tests {
+    use probeline_report::results::Row;
+
     use super::*;
-    use crate::interrupt::Interrupt;
 
     fn row() -> ExploreRow {
         ExploreRow {
@@ -190,15 +193,17 @@ mod tests {
     fn the_answer_can_be_quoted() {
         let answer = "kanban:5: 2,546,432 states, 24,460,016 arcs, 0 deadlocks in 1.20 s on 2 ranks \
                       (2.12 M states/s)";
-        assert_eq!(row().summary(&Ending::Complete), [answer]);
+        assert_eq!(row().summary(&Ending::Complete, None), [answer]);
         let one = ExploreRow { ranks: 1, deadlocks: 1, seconds: 0.5, ..row() };
-        assert!(one.summary(&Ending::Complete)[0].contains(" 1 deadlock in 500 ms on 1 rank ("));
+        assert!(
+            one.summary(&Ending::Complete, None)[0].contains(" 1 deadlock in 500 ms on 1 rank (")
+        );
     }
 
     #[test]
     fn growth_comes_after_the_answer() {
         let row = ExploreRow { growths: 2, growth_seconds: 0.05, ..row() };
-        let summary = row.summary(&Ending::Complete);
+        let summary = row.summary(&Ending::Complete, None);
         assert_eq!(summary[1..], ["the table grew 2 times to 128MiB in 50.0 ms"]);
         let (heads, _) = Row::brief(core::slice::from_ref(&row));
         assert!(heads.iter().any(|name| name == "growths"));
@@ -207,7 +212,7 @@ mod tests {
     #[test]
     fn an_incomplete_result_is_marked_first() {
         let row = ExploreRow { complete: false, levels: 12, states_not_expanded: 45_678, ..row() };
-        let summary = row.summary(&Ending::Interrupted(Interrupt::from_number(2).unwrap()));
+        let summary = row.summary(&Ending::Stopped(2), None);
         let first = "stopped by SIGINT after level 12: 2,546,432 states found, 45,678 of them not \
                      expanded";
         assert_eq!(summary[0], first);

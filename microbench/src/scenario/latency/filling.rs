@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering::{Acquire, Release};
 
 use probeline::table::{Bucket, Config, Layout, Probing};
 use probeline::transport::{Exchange, LINE_WORDS, Owner};
+use probeline_programs::Timed;
 
 use super::{BATCH, FILLING};
 use crate::failure::Result;
@@ -13,7 +14,6 @@ use crate::keys::nth;
 use crate::note::first_rank;
 use crate::scenario::too_few_chunks;
 use crate::table::{attach, find_or_put_all, outcomes};
-use crate::timed::Timed;
 
 const LINE_BUCKETS: u64 = LINE_WORDS as u64;
 

@@ -3,17 +3,17 @@
 use core::time::Duration;
 
 use probeline::transport::{Local, Owner, RemoteWord, Segment, Slot};
-use probeline_limits::remote::{Meter, Operation, Plan, WORDS};
+use probeline_programs::Timed;
 
+use super::recorder::{Recorder, WARM_UP_SHARE};
 use super::row::LatencyRow;
 use super::{LatencyArgs, Limits, free_slot};
 use crate::failure::Result;
-use crate::latency::{Recorder, WARM_UP_SHARE};
+use crate::meter::{Meter, Operation, Plan, WORDS};
 use crate::one_sided::read;
 use crate::progress::Progress;
 use crate::scenario::limits::operation_name;
 use crate::scenario::peer;
-use crate::timed::Timed;
 
 /// Maximum rows: READs and WRITEs, a CAS and two FAAs.
 pub(super) const ROWS: usize = 2 * WORDS.len() + 3;
@@ -24,12 +24,12 @@ pub(super) fn rows<T: Timed>(
     engine: &mut T,
     progress: &mut Progress,
 ) -> Result<Vec<LatencyRow>> {
-    let (geometry, most) = (*engine.geometry(), engine.caps().words_per_op);
+    let (geometry, max) = (*engine.geometry(), engine.caps().words_per_op);
     progress.during(0, "reading every window once", || {
         (0..geometry.owners).try_for_each(|owner| touch(engine, Owner(owner)))
     })?;
-    let most = u64::from(most).min(geometry.window_words);
-    let lengths = || WORDS.into_iter().filter(|&words| u64::from(words) <= most);
+    let max = u64::from(max).min(geometry.window_words);
+    let lengths = || WORDS.into_iter().filter(|&words| u64::from(words) <= max);
     // Segments start at any word, as chunks of the table do.
     let reads = lengths().map(|words| Operation::Read { words });
     let writes = lengths().map(|words| Operation::Write { words });
@@ -52,9 +52,9 @@ pub(super) fn rows<T: Timed>(
         let mut meter = Meter::new(&mut *engine, T::now_ns, plan, seed)?;
         let mut recorder = Recorder::new(limits.clock_ns)?;
         let items = 0..operations + operations / WARM_UP_SHARE;
-        let once = |meter: &mut Meter<'_, T, _>, _| Ok(meter.once(operation)?);
+        let once = |meter: &mut Meter<'_, T, _>, _| meter.once(operation);
         recorder.run_warm(items, limits.measurement_ns, &mut meter, once, Meter::now_ns)?;
-        rows.push(LatencyRow::new(&name, recorder.latency()));
+        rows.push(recorder.row(&name));
     }
     Ok(rows)
 }

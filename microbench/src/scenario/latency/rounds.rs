@@ -4,22 +4,23 @@ use core::time::Duration;
 
 use probeline::table::{Bucket, Config, Layout, Outcome, Position, Stats};
 use probeline::transport::{Exchange, Owner, RemoteWord, Segment, Token};
+use probeline_programs::Timed;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::filling::fill;
+use super::recorder::Recorder;
 use super::row::LatencyRow;
 use super::{BATCH, FILLING, LatencyArgs, Limits, free_slot};
 use crate::failure::{Failure, Result};
 use crate::keys::nth;
-use crate::latency::Recorder;
 use crate::one_sided::{after, read, wait};
 use crate::progress::Progress;
-use crate::scenario::{OPERATIONS, median, too_few_chunks};
+use crate::scenario::{OPERATIONS, too_few_chunks};
+use crate::series::Spread;
 use crate::table::{CachedTable, attach, find_or_put_all, outcomes};
-use crate::timed::Timed;
 
-const LEAST_CHUNK: u32 = 8;
+const MIN_CHUNK: u32 = 8;
 /// Finds of random keys per cache entry before a measurement. With two, one entry in seven stays
 /// unused.
 const FINDS_PER_ENTRY: usize = 2;
@@ -64,6 +65,7 @@ impl Series {
 
     fn row(self, operation: &str, chunk_buckets: u32, load_factor: f64) -> LatencyRow {
         let total = self.stats.total();
+        let median = |values| Spread::new(values).map(|spread| spread.median);
         let mean = |sum: u64| Some(sum as f64 / total.operations.max(1) as f64);
         LatencyRow {
             chunk_buckets: Some(chunk_buckets),
@@ -73,7 +75,7 @@ impl Series {
             cache_hit_share: mean(total.cache_hits),
             floor_ns: median(self.floors_ns),
             times_floor: median(self.multiples),
-            ..LatencyRow::new(operation, self.recorder.latency())
+            ..self.recorder.row(operation)
         }
     }
 }
@@ -173,12 +175,12 @@ impl<'a> Rounds<'a> {
         let names = [read.clone(), format!("{read} + CAS")];
         core::array::from_fn(|i| LatencyRow {
             chunk_buckets: Some(c),
-            ..LatencyRow::new(&names[i], self.floors[i].latency())
+            ..self.floors[i].row(&names[i])
         })
     }
 
     fn floor_words(&self) -> u32 {
-        if self.args.table.adaptive_chunks { LEAST_CHUNK } else { self.config.chunk_buckets }
+        if self.args.table.adaptive_chunks { MIN_CHUNK } else { self.config.chunk_buckets }
     }
 
     /// Returns the trimmed mean time in nanoseconds of a chunk READ without a table, or, with

@@ -3,7 +3,7 @@
 use probeline::table::Config;
 use probeline_profile::paper::{self, WORKLOADS};
 use probeline_profile::{Profile, ProfileError, Shape};
-use probeline_simulate::{LatencyPlan, MOST_AT_ONCE, Setup, ThroughputPlan};
+use probeline_simulate::{LatencyPlan, MAX_AT_ONCE, Setup, ThroughputPlan};
 
 use super::{Experiment, SimulateArgs};
 use crate::failure::{Failure, Result};
@@ -21,7 +21,7 @@ const ONE: u32 = 1;
 /// Buckets of each owner in a latency run: the same total for all owners as in the paper's runs
 /// with two.
 const LATENCY_BUCKETS: u64 = 1 << 22;
-const LEAST_BUCKETS: u64 = 1 << 12;
+const MIN_BUCKETS: u64 = 1 << 12;
 /// Buckets per operation that the ranks of a throughput run start, at least; inserts then change the
 /// load factor by 1/16 at most.
 const BUCKETS_OF_OPERATION: u64 = 16;
@@ -30,11 +30,11 @@ const BUCKETS_OF_OPERATION: u64 = 16;
 const EMPTY_OF_OPERATION: u64 = 8;
 /// The maximum memory, in bytes, of all runs that execute at the same time. A run that executes
 /// alone may use all available memory.
-const MOST_BYTES_AT_ONCE: u64 = 8 << 30;
+const MAX_BYTES_AT_ONCE: u64 = 8 << 30;
 /// The simulator refuses more ranks, whatever their memory.
-const MOST_RANKS: u32 = 4096;
+const MAX_RANKS: u32 = 4096;
 /// The maximum C. With a larger C, READs would need more memory than the table.
-pub(super) const MOST_CHUNK_BUCKETS: u32 = 1 << 12;
+pub(super) const MAX_CHUNK_BUCKETS: u32 = 1 << 12;
 
 impl Run {
     pub(super) fn name(&self) -> String {
@@ -60,7 +60,7 @@ impl SimulateArgs {
         self.check_machines(profile)?;
         if self.load_factors.windows(2).any(|pair| pair[0] >= pair[1]) {
             return Err(Failure::usage(
-                "load factors must rise: give --load-factors in ascending order",
+                "load factors must rise: give --load-factor in ascending order",
             ));
         }
         let mut runs = Vec::new();
@@ -96,7 +96,7 @@ impl SimulateArgs {
     /// windows of all ranks may need more memory than the machine has.
     pub(super) fn at_once(&self, runs: &[Run]) -> Result<usize> {
         // Runs with too many ranks are refused for that reason, not for their memory.
-        let fewer = runs.iter().map(Run::setup).filter(|setup| setup.ranks() <= MOST_RANKS);
+        let fewer = runs.iter().map(Run::setup).filter(|setup| setup.ranks() <= MAX_RANKS);
         let mut bytes: Vec<u64> = fewer.map(Setup::bytes).collect();
         let available = probeline::pin::memory_available().unwrap_or(u64::MAX);
         if let Some(at_once) = fit(&mut bytes, available) {
@@ -127,42 +127,42 @@ impl SimulateArgs {
             }
         })?;
         let by_cpu = self.machines.contains(&ONE) && of(ONE).is_ok_and(|model| model.local_by_cpu);
-        let overlaps = match (self.beyond_paper, &self.tuning) {
-            (true, _) => Some(("--beyond-paper", "leave it out")),
-            (false, Some(_)) if self.in_flight > 1 => {
-                Some(("a --tuning with many in flight", "give --in-flight 1"))
-            }
-            _ => None,
-        };
-        if let Some((what, fix)) = overlaps.filter(|_| by_cpu) {
+        if by_cpu && self.in_flight > 1 {
             return Err(Failure::usage(format!(
                 "within one machine the profile {} has the time of one access of a CPU and not how \
-                 many a CPU does at once, on which {what} depends there: {fix}, give --machines 2 or \
-                 more, or measure it with bench-throughput --ranks N",
+                 many a CPU does at once: give --in-flight 1, give --machines 2 or more, or measure it \
+                 with bench-throughput --ranks N",
                 profile.name()
             )));
+        }
+        if self.truncates() && self.in_flight > 1 {
+            return Err(Failure::usage(
+                "--truncate-us and --paper cut the time of operations one at a time: leave them out, \
+                 or give --in-flight 1",
+            ));
         }
         Ok(())
     }
 
-    /// Sets what the options determine for all experiments. Beyond the paper, no operation needs
-    /// the CPU of another rank.
+    /// Sets what the options determine for all experiments. Only the operations of the paper's
+    /// program need the CPU of another rank.
     fn adapt(
         &self,
         profile: &Profile,
         setup: &mut Setup,
     ) -> core::result::Result<(), ProfileError> {
-        (setup.table.max_chunks, setup.seed) = (self.max_chunks, self.seed);
-        if self.is_paper() {
-            return Ok(());
+        if !self.is_paper() {
+            setup.model = profile.model(setup.shape)?;
         }
-        setup.model = profile.model(setup.shape)?;
-        if self.beyond_paper {
-            *setup = setup.beyond(self.in_flight, self.cache);
-        }
-        let (read_ahead, one_roundtrip) = (self.read_ahead, self.one_roundtrip);
-        setup.table = Config { read_ahead, one_roundtrip, ..setup.table };
+        setup.table = Config {
+            max_chunks: self.max_chunks,
+            read_ahead: self.read_ahead,
+            one_roundtrip: self.one_roundtrip,
+            probing: self.probing,
+            ..setup.table
+        };
         (setup.in_flight, setup.cache_entries) = (self.in_flight, self.cache);
+        setup.seed = self.seed;
         Ok(())
     }
 
@@ -170,7 +170,7 @@ impl SimulateArgs {
         let mut plan = LatencyPlan::paper(profile, shape, chunk)?;
         self.adapt(profile, &mut plan.setup)?;
         let each = LATENCY_BUCKETS / u64::from(plan.setup.ranks().max(1));
-        plan.setup.table.buckets_per_owner = each.max(LEAST_BUCKETS).next_multiple_of(8);
+        plan.setup.table.buckets_per_owner = each.max(MIN_BUCKETS).next_multiple_of(8);
         if !self.paper {
             plan.load_percents.clone_from(&self.load_factors);
         }
@@ -217,10 +217,9 @@ fn fit(bytes: &mut [u64], available: u64) -> Option<usize> {
     if bytes.first().is_some_and(|&most| most > available) {
         return None;
     }
-    let room = available.min(MOST_BYTES_AT_ONCE);
-    let together =
-        bytes.iter().take(MOST_AT_ONCE).fold(0, |sum: u64, &one| sum.saturating_add(one));
-    Some(if together > room { 1 } else { MOST_AT_ONCE })
+    let room = available.min(MAX_BYTES_AT_ONCE);
+    let together = bytes.iter().take(MAX_AT_ONCE).fold(0, |sum: u64, &one| sum.saturating_add(one));
+    Some(if together > room { 1 } else { MAX_AT_ONCE })
 }
 
 fn papers_shapes(workload: paper::Workload) -> Vec<Shape> {

@@ -1,7 +1,7 @@
 //! The summary and the notes of a report.
 
 use probeline_profile::{Kind, Profile};
-use probeline_results::{Note, Row};
+use probeline_report::results::Note;
 
 use super::SimulateArgs;
 use super::row::SimulateRow;
@@ -15,40 +15,30 @@ const PARAMETERS: (u32, u32, u32) = (32, 64, 1);
 const LATENCY: f64 = 0.05;
 const ROUNDTRIPS: f64 = 0.02;
 const THROUGHPUT: f64 = 0.15;
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 /// The smallest share of the paper's throughput at which a line quotes the paper's.
 const COMPARABLE: f64 = 0.1;
 /// The maximum number of lines of the summary, and of rows of each kind that it quotes.
-const MOST_LINES: usize = 12;
-const MOST_QUOTED: usize = 6;
+const MAX_LINES: usize = 12;
+const MAX_QUOTED: usize = 6;
 
 /// Reports how close the model is to the paper's figures, if the cluster is the paper's; then the
 /// simulated rows.
 pub(super) fn summary(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]) -> Vec<String> {
-    let title = format!("simulate: {}, way {}, virtual time", profile.name(), args.way());
-    let fits = if of_the_papers(args, profile) { fits(rows) } else { Vec::new() };
+    let title = format!("simulate: {}, virtual time", profile.name());
+    let fits = if is_papers_setup(args, profile) { fits(rows) } else { Vec::new() };
     let (latencies, throughputs): (Vec<_>, Vec<_>) =
         rows.iter().partition(|row| row.workload.is_none());
     let latencies: Vec<_> = latencies.into_iter().filter(|row| !row.is_detail(rows)).collect();
-    let quoted = [some_of(&throughputs, MOST_QUOTED), some_of(&latencies, MOST_QUOTED)].concat();
+    let quoted = [some_of(&throughputs, MAX_QUOTED), some_of(&latencies, MAX_QUOTED)].concat();
     let fits = fits.into_iter().map(|fit| fit.line);
     let lines = [title].into_iter().chain(fits).chain(quoted.into_iter().map(SimulateRow::line));
-    lines.take(MOST_LINES).collect()
+    lines.take(MAX_LINES).collect()
 }
 
 pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]) -> Vec<Note> {
-    let mut notes = vec![
-        Note::on(&["out", "eff"], "chunk READs that an operation posts and waits for"),
-        numbers(profile).into(),
-    ];
-    notes.extend(SimulateRow::notes());
-    if args.beyond_paper {
-        notes.push(Note::on(
-            &["C"],
-            "the maximum, operations choose their own; of equal latencies the least is printed",
-        ));
-    }
-    if args.way() == "tuned" {
+    let mut notes = vec![numbers(profile).into()];
+    if args.tuning_file.is_some() {
         notes.push(
             "tuned: the simulator uses READs and claims alone; the tuning's direct has no effect"
                 .into(),
@@ -66,10 +56,9 @@ pub(super) fn notes(args: &SimulateArgs, profile: &Profile, rows: &[SimulateRow]
             "operations truncated to whole microseconds, as in the authors' program",
         ));
     }
-    if of_the_papers(args, profile) {
+    if is_papers_setup(args, profile) {
         notes.extend(fits(rows).into_iter().filter_map(|fit| fit.missed).map(Note::from));
     }
-    notes.extend(spared(rows).map(Note::from));
     notes.extend(full(args, rows).map(Note::from));
     notes
 }
@@ -113,7 +102,7 @@ fn fits(rows: &[SimulateRow]) -> Vec<Fit> {
 
 /// Returns whether the cluster and the parameters are the paper's. For other ones, the deviation
 /// from the paper's figures is meaningless.
-pub(super) fn of_the_papers(args: &SimulateArgs, profile: &Profile) -> bool {
+pub(super) fn is_papers_setup(args: &SimulateArgs, profile: &Profile) -> bool {
     let given = (args.throughput_chunk_buckets, args.max_chunks, args.filled);
     profile.name() == PROFILE
         && profile.given().all(|(_, given)| given.kind != Kind::Assumed)
@@ -146,27 +135,9 @@ fn fit<'r>(
 }
 
 fn named(places: impl ExactSizeIterator<Item = String>) -> String {
-    let others = places.len().saturating_sub(MOST_NAMED);
-    let named = places.take(MOST_NAMED).collect::<Vec<_>>().join(", ");
+    let others = places.len().saturating_sub(MAX_NAMED);
+    let named = places.take(MAX_NAMED).collect::<Vec<_>>().join(", ");
     if others > 0 { format!("{named} and {others} others") } else { named }
-}
-
-/// Names the clusters on which `--one-roundtrip auto` or `--read-ahead likely` is off, and why.
-fn spared(rows: &[SimulateRow]) -> impl Iterator<Item = String> {
-    let of = |what: &str, why: &str, spares: fn(&SimulateRow) -> bool| {
-        let mut places: Vec<_> =
-            rows.iter().filter(|row| spares(row)).map(SimulateRow::cluster).collect();
-        places.dedup();
-        (!places.is_empty()).then(|| format!("{what} on {}: {why}", named(places.into_iter())))
-    };
-    let claims =
-        of("--one-roundtrip auto: off", "a failed claim costs more than a roundtrip", |row| {
-            row.spares_claims
-        });
-    let reads = of("--read-ahead likely: never", "operations in flight hide roundtrips", |row| {
-        row.spares_reads
-    });
-    claims.into_iter().chain(reads)
 }
 
 /// Names the rows where operations found no room within M chunks, which mean values do not show.

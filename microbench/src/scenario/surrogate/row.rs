@@ -1,76 +1,54 @@
 //! The row of a run, and the summary of all.
 
-use probeline_reactive::Grid;
-use probeline_results::format::{fixed, percent, text};
-use probeline_results::{Row, row};
+use probeline_programs::reactive::Grid;
+use probeline_programs::surrogate::{FIELD_COUNT, Tally};
+use probeline_report::results::format::{fixed, percent, text};
+use probeline_report::results::row;
 
-use super::fields::FIELD_COUNT;
-use super::rank::Tally;
 use crate::units::{counted, significant, thousands, time};
 
 row! {
     pub(crate) struct SurrogateRow {
-        /// None without the cache.
-        digits: Option<u8> => {
-            "digits",
-            SurrogateRow::digits_name,
-            note("significant digits of the inputs of the chemistry")
-        },
+        digits: Option<u8> = "significant digits of the inputs of the chemistry"
+            => {"digits", SurrogateRow::digits_name, note()},
         ranks: u32 => ("ranks", text, full()),
-        questions: u64 => ("results", text, full().note("results of the chemistry, one a cell and step")),
-        hits: u64,
-        hit_share: Option<f64> =>
-            ("hit rate", percent, note("results that were not computed / results")),
-        computed: u64 => ("computed", text),
-        evictions: u64 => (
-            "evictions",
-            text,
-            only_if(|row| row.evictions > 0)
-                .note("results that made room for others; a larger --table-size keeps more")
-        ),
-        seconds: f64 => ("s", fixed::<3>),
-        times_faster: Option<f64> =>
-            ("times faster", fixed::<2>, note("time without the cache / time with it")),
-        seconds_at_206_us: Option<f64>,
-        times_faster_at_206_us: Option<f64> => (
-            "at 206 us",
-            fixed::<2>,
-            only_if(|row| row.times_faster_at_206_us.is_some())
-                .note("times faster if a computed result took 206 us more, as the paper's")
-        ),
-        compute_ns: Option<f64> => ("ns computed", fixed::<0>, note(
-            "mean; the cache has the results of cells at rest, which cost more"
-        )),
-        lookup_ns: Option<f64> =>
-            ("ns looked up", fixed::<0>, note("rounding, get and put, mean of all results")),
-        rms_error: Option<f64> => {"RMS error", SurrogateRow::rms_error, note(
-            "against no cache / largest value of the field; of the worst field"
-        )},
-        max_error: Option<f64> =>
-            {"max error", SurrogateRow::max_error, note("the same, of the worst cell")},
-        calcium_max_error: Option<f64>,
-        calcium_rms_error: Option<f64>,
+        questions: u64 = "results of the chemistry, one a cell and step" => ("results", text, full().note()),
+        hits: u64 = "results that the cache had",
+        hit_share: Option<f64> = "results that were not computed / results" => ("hit rate", percent, note()),
+        computed: u64 = "results that were computed" => ("computed", text),
+        evictions: u64 = "results that made room for others; a larger --table-size keeps more"
+            => ("evictions", text, only_if(|row| row.evictions > 0).note()),
+        seconds: f64 = "time of the slowest rank, with the flow" => ("s", fixed::<3>),
+        times_faster: Option<f64> = "time without the cache / time with it" => ("times faster", fixed::<2>, note()),
+        seconds_at_206_us: Option<f64> = "if each computed result took 206 us more; null if `work_us` is 206 or more",
+        times_faster_at_206_us: Option<f64> = "times faster if a computed result took 206 us more, as the paper's"
+            => ("at 206 us", fixed::<2>, only_if(|row| row.times_faster_at_206_us.is_some()).note()),
+        compute_ns: Option<f64> = "mean; the cache has the results of cells at rest, which cost more"
+            => ("ns computed", fixed::<0>, note()),
+        lookup_ns: Option<f64> = "rounding, get and put, mean of all results"
+            => ("ns looked up", fixed::<0>, note()),
+        rms_error: Option<f64> = "against no cache / largest value of the field; of the worst field"
+            => {"RMS error", SurrogateRow::rms_error, note()},
+        max_error: Option<f64> = "the same, of the worst cell" => {"max error", SurrogateRow::max_error, note()},
+        calcium_max_error: Option<f64> = "of dissolved calcium: largest difference from no cache / largest value",
+        calcium_rms_error: Option<f64> = "the same, root mean square of all cells",
         magnesium_max_error: Option<f64>,
         magnesium_rms_error: Option<f64>,
         carbon_max_error: Option<f64>,
         carbon_rms_error: Option<f64>,
         ph_max_error: Option<f64>,
         ph_rms_error: Option<f64>,
-        calcite_max_error: Option<f64>,
+        calcite_max_error: Option<f64> = "of the mineral",
         calcite_rms_error: Option<f64>,
         dolomite_max_error: Option<f64>,
         dolomite_rms_error: Option<f64>,
-        charge: f64 => {"charge", SurrogateRow::charge_text, full().note(
-            "largest charge of a cell's water, in equivalents per litre"
-        )},
-        drift: f64 => {"drift", SurrogateRow::drift_text, full().note(
-            "change of an element's amount in the grid that no flow explains / the amount"
-        )},
-        digest: String => ("digest", text, full().note("hash of all cells after the last step")),
+        charge: f64 = "largest charge of a cell's water, in equivalents per litre"
+            => {"charge", SurrogateRow::charge_text, full().note()},
+        drift: f64 = "change of an element's amount in the grid that no flow explains / the amount"
+            => {"drift", SurrogateRow::drift_text, full().note()},
+        digest: String = "hash of all cells after the last step" => ("digest", text, full().note()),
     }
 }
-
-impl Row for SurrogateRow {}
 
 impl SurrogateRow {
     /// Creates the row of a run, which is compared with that without the cache.
@@ -84,10 +62,7 @@ impl SurrogateRow {
         let seconds = tally.took_ns as f64 / 1e9;
         let per = |ns: u64, count: u64| (count > 0).then(|| ns as f64 / count as f64);
         let cached = digits.is_some();
-        let max = core::array::from_fn(|field| tally.relative(field, tally.difference[field]));
-        let rms = core::array::from_fn(|field| {
-            tally.relative(field, (tally.squares[field] / tally.cells.max(1) as f64).sqrt())
-        });
+        let [max, rms] = tally.errors();
         let only = |errors: [f64; FIELD_COUNT]| errors.map(|error| cached.then_some(error));
         let largest =
             |errors: [f64; FIELD_COUNT]| cached.then(|| errors.into_iter().fold(0.0, f64::max));
@@ -101,9 +76,9 @@ impl SurrogateRow {
         Self {
             digits,
             ranks,
-            questions: tally.questions,
+            questions: tally.inputs,
             hits: tally.hits,
-            hit_share: cached.then(|| 1.0 - tally.solved as f64 / tally.questions.max(1) as f64),
+            hit_share: cached.then(|| 1.0 - tally.solved as f64 / tally.inputs.max(1) as f64),
             computed: tally.solved,
             evictions: tally.evictions,
             seconds,
@@ -113,7 +88,7 @@ impl SurrogateRow {
                 Some(without.seconds_at_206_us? / seconds_at_206_us?.max(1e-9))
             }),
             compute_ns: per(tally.solve_ns, tally.solved),
-            lookup_ns: per(tally.chemistry_ns.saturating_sub(tally.solve_ns), tally.questions)
+            lookup_ns: per(tally.chemistry_ns.saturating_sub(tally.solve_ns), tally.inputs)
                 .filter(|_| cached),
             max_error,
             rms_error,
@@ -181,13 +156,6 @@ impl SurrogateRow {
             ))
         });
         [first].into_iter().chain(with).collect()
-    }
-}
-
-impl Tally {
-    /// Returns a difference of a field relative to its largest value.
-    fn relative(&self, field: usize, difference: f64) -> f64 {
-        if difference == 0.0 { 0.0 } else { difference / self.largest[field] }
     }
 }
 

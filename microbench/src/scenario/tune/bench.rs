@@ -4,6 +4,7 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use probeline::table::Config;
 use probeline::transport::{Exchange, Owner};
+use probeline_programs::Timed;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -14,9 +15,8 @@ use crate::failure::{Failure, Result};
 use crate::keys::nth;
 use crate::progress::Progress;
 use crate::scenario::latency::fill;
-use crate::scenario::{OPERATIONS, gather, too_few_chunks};
+use crate::scenario::{OPERATIONS, too_few_chunks};
 use crate::table::{CachedTable, attach, find_or_put_all, outcomes};
-use crate::timed::Timed;
 
 const BATCH: usize = 1024;
 /// Inserts advance the load factor in steps of this share of the table. The nominal load factor is
@@ -75,7 +75,7 @@ impl<'e, T: Timed> Bench<'e, T> {
 
     /// Runs `candidates` in turn, in a different order each round, because each leaves its keys in
     /// the CPU's caches for the next one. Each rank performs `operations` operations in a run, at
-    /// most [`most_operations`].
+    /// most [`max_operations`].
     ///
     /// Returns, on all ranks, the lower quartile of the time in nanoseconds that a rank takes for
     /// an operation. Other load on the machine only adds time, sometimes in more than half of the
@@ -135,11 +135,10 @@ impl<'e, T: Timed> Bench<'e, T> {
         }
         if stats.inserted.operations != inserts {
             return Err(Failure::new(
-                "a key that is there was not found, or a new key was".to_owned(),
+                "a key that is present was not found, or a new key was".to_owned(),
             ));
         }
-        let all = gather(exchange, [took])?;
-        let sum: u64 = all.iter().map(|[took]| took).sum();
+        let sum = exchange.sum(took)?;
         Ok(sum as f64 / (self.ranks * keys.len().max(1) as u64) as f64)
     }
 
@@ -184,7 +183,7 @@ impl<'e, T: Timed> Bench<'e, T> {
 
 /// Returns the maximum operations of each rank in a run, so that its inserts fit in one step.
 #[allow(clippy::cast_possible_truncation)]
-pub(super) fn most_operations(buckets: u64, ranks: u32, insert_share: f64) -> u32 {
+pub(super) fn max_operations(buckets: u64, ranks: u32, insert_share: f64) -> u32 {
     if insert_share <= 0.0 {
         return u32::MAX;
     }

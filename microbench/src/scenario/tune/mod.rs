@@ -3,7 +3,7 @@
 
 mod bench;
 mod candidate;
-mod row;
+pub(super) mod row;
 mod search;
 
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ use clap::{Args, ValueEnum, value_parser};
 use probeline::table::{Config, OneRoundtrip, ReadAhead};
 use probeline::transport::{Exchange, Owner, Sizes};
 use probeline::tuning::{Expected, Tuning};
+use probeline_programs::Timed;
 
 use self::bench::Bench;
 use self::candidate::{CHUNK_BUCKETS, Candidate, Space, probe_limit};
@@ -19,14 +20,14 @@ use self::row::TuneRow;
 use self::search::{Found, Goal};
 use super::latency::{FILLING, FILLING_DEPTH};
 use super::{OPERATIONS, report_job};
-use crate::cli::{JobArgs, TransportName, name, on_off, within};
+use crate::cli::{JobArgs, TransportName, name, on_off, with_default, within};
 use crate::failure::{Failure, Result};
 use crate::job::Scenario;
 use crate::output_file::OutputFile;
 use crate::progress::waiting;
+use crate::run_report::fields;
 use crate::size::Size;
-use crate::table::{MOST_IN_FLIGHT, open};
-use crate::timed::Timed;
+use crate::table::{MAX_IN_FLIGHT, open};
 
 /// Maximum entries of a cache. In the simulator, which takes long to fill a cache, and for small
 /// tables there are fewer: one entry per this number of keys.
@@ -37,9 +38,13 @@ const KEYS_PER_ENTRY: f64 = 16.0;
 const BATCHED_BY_CPU: u32 = 32;
 /// The minimum buckets of an owner. 2 % of them have room for 327 inserts, the minimum to which a
 /// run is reduced.
-const LEAST_BUCKETS: u64 = 1 << 14;
+const MIN_BUCKETS: u64 = 1 << 14;
+
+/// The default of `--table-size`.
+const DEFAULT_SIZE: &str = "128MiB, over verbs 1MiB";
 
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("table_size_asked", |option| with_default(option, DEFAULT_SIZE)))]
 pub(crate) struct TuneArgs {
     /// Buckets of the table that are occupied, 0.02 to 0.95
     #[arg(long, default_value_t = 0.5, value_name = "ALPHA", value_parser = within("a number", 0.02..=0.95))]
@@ -50,7 +55,7 @@ pub(crate) struct TuneArgs {
     #[arg(long, default_value_t = 0.5, value_name = "SHARE", value_parser = within("a number", 0.0..=1.0))]
     insert_share: f64,
 
-    /// What to optimize
+    /// Quantity to optimize
     #[arg(long, value_enum, default_value_t = GoalName::Throughput, value_name = "GOAL")]
     goal: GoalName,
 
@@ -65,7 +70,7 @@ pub(crate) struct TuneArgs {
 
     /// Maximum operations in flight of each rank
     #[arg(long, default_value_t = 64, value_name = "N")]
-    #[arg(value_parser = value_parser!(u32).range(2..=MOST_IN_FLIGHT))]
+    #[arg(value_parser = value_parser!(u32).range(2..=MAX_IN_FLIGHT))]
     in_flight: u32,
 
     /// Operations of each rank in each run of the last candidates; earlier runs have fewer
@@ -95,7 +100,7 @@ enum GoalName {
 }
 
 pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
-    args.job.settle(Size::mib(128), Size::mib(1), &[])?;
+    args.job.resolve(Size::mib(128), Size::mib(1), &[])?;
     args.check()?;
     let mut out = OutputFile::of(&args.out, args.job.reports())?;
     let Some((mut report, files, found)) = report_job("tune", &args.job, &args)? else {
@@ -104,16 +109,12 @@ pub(crate) fn run(mut args: TuneArgs) -> Result<()> {
     report.rows = args.rows(&found);
     report.candidates = args.searched(&found)?;
     out.write(&args.tuning(&found.best()?.candidate, &report.rows[0]).to_toml())?;
-    report.parameter("load_factor", args.load_factor);
-    report.parameter("insert_share", args.insert_share);
+    report.parameters(fields!(args; load_factor, insert_share, max_latency_us, in_flight, rounds));
     report.parameter("goal", name(args.goal));
-    report.parameter("max_latency_us", args.max_latency_us);
     report.parameter("direct", args.direct());
-    report.parameter("in_flight", args.in_flight);
     report.parameter("ops_per_rank", args.operations());
-    report.parameter("rounds", args.rounds);
     report.summary = args.summary(&found, &report.rows);
-    report.notes = args.notes();
+    report.note(args.notes());
     report.publish(files)
 }
 
@@ -131,11 +132,11 @@ impl TuneArgs {
                 self.job.transport.name()
             )));
         }
-        if self.job.buckets_per_owner() < LEAST_BUCKETS {
+        if self.job.buckets_per_owner() < MIN_BUCKETS {
             return Err(Failure::usage(format!(
                 "{} buckets are too few to be tuned for: take a --table-size of {} or more",
                 self.buckets(),
-                Size(LEAST_BUCKETS * 8 * u64::from(self.job.ranks))
+                Size(MIN_BUCKETS * 8 * u64::from(self.job.ranks))
             )));
         }
         Ok(())
@@ -152,8 +153,8 @@ impl TuneArgs {
     /// Returns the operations of each rank in a run: as requested, or as many as the table has room
     /// for.
     fn operations(&self) -> u32 {
-        let most = bench::most_operations(self.buckets(), self.job.ranks, self.insert_share);
-        self.wanted_operations().min(most)
+        let max = bench::max_operations(self.buckets(), self.job.ranks, self.insert_share);
+        self.wanted_operations().min(max)
     }
 
     fn wanted_operations(&self) -> u32 {
@@ -190,9 +191,9 @@ impl TuneArgs {
     #[allow(clippy::cast_possible_truncation)]
     fn cache_entries(&self) -> u32 {
         let simulated = self.job.transport == TransportName::Sim;
-        let most = if simulated { CACHE_ENTRIES_SIMULATED } else { CACHE_ENTRIES };
+        let max = if simulated { CACHE_ENTRIES_SIMULATED } else { CACHE_ENTRIES };
         let keys = self.buckets() as f64 * self.load_factor;
-        let entries = ((keys / KEYS_PER_ENTRY) as u32).clamp(1, most);
+        let entries = ((keys / KEYS_PER_ENTRY) as u32).clamp(1, max);
         1 << entries.ilog2()
     }
 
@@ -203,8 +204,8 @@ impl TuneArgs {
     }
 
     fn config(&self) -> Config {
-        let least = CHUNK_BUCKETS[0];
-        self.job.config(least, self.space().max_chunks(least))
+        let min = CHUNK_BUCKETS[0];
+        self.job.config(min, self.space().max_chunks(min))
     }
 
     fn tuning(&self, best: &Candidate, row: &TuneRow) -> Tuning {
@@ -274,7 +275,7 @@ mod tests {
     fn tune(given: &[&str]) -> TuneArgs {
         let given = ["tune"].iter().chain(given);
         let mut tune = Command::try_parse_from(given).unwrap().tune;
-        tune.job.settle(Size::mib(128), Size::mib(1), &[]).unwrap();
+        tune.job.resolve(Size::mib(128), Size::mib(1), &[]).unwrap();
         tune
     }
 

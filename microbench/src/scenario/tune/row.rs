@@ -1,7 +1,7 @@
 //! The rows of the report, which are candidates with their measurements; its summary and its notes.
 
-use probeline_results::format::{fixed, millions, on_off, text};
-use probeline_results::{Note, Row, row};
+use probeline_report::results::format::{fixed, millions, on_off, text};
+use probeline_report::results::{Note, row};
 use serde_json::Value;
 
 use super::candidate::Candidate;
@@ -13,22 +13,20 @@ use crate::units::{rate, time};
 
 row! {
     pub(crate) struct TuneRow {
-        candidate: String => ("candidate", text),
-        chunk_buckets: u32 => ("C", text),
-        max_chunks: u32 => ("M", text),
+        candidate: String = "`recommended`, `second`, `other`, or `paper`" => ("candidate", text),
+        chunk_buckets: u32 = "C" => ("C", text),
+        max_chunks: u32 = "M" => ("M", text),
         read_ahead: String => ("ahead", text),
         one_roundtrip: String => ("one-rt", text),
-        in_flight: u32 => ("in flight", text),
+        in_flight: u32 = "operations in flight of each rank; 1 is blocking calls" => ("in flight", text),
         cache_entries: u32 => ("cache", text),
-        direct: bool => ("direct", on_off),
-        pub(super) latency_ns: f64 => ("ns", fixed::<1>),
-        pub(super) ops_per_s: f64 => ("M ops/s", millions),
-        /// Time / time of the recommendation, by the goal.
-        times_recommended: f64 => ("x time", fixed::<3>),
+        direct: bool = "whether the CPU accesses the table itself" => ("direct", on_off),
+        pub(super) latency_ns: f64 = "mean" => ("ns", fixed::<1>),
+        pub(super) ops_per_s: f64 = "all ranks together" => ("M ops/s", millions),
+        times_recommended: f64 = "time / time of the recommendation, by the goal"
+            => ("x time", fixed::<3>),
     }
 }
-
-impl Row for TuneRow {}
 
 impl TuneArgs {
     fn row(&self, name: &str, timing: &Timing, recommended_ns: f64) -> TuneRow {

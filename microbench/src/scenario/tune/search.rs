@@ -2,12 +2,12 @@
 //! until few are left. These alternate in rounds, and the best of them is recommended.
 
 use probeline::transport::Exchange;
+use probeline_programs::Timed;
 
 use super::TuneArgs;
 use super::bench::Bench;
 use super::candidate::Candidate;
 use crate::failure::{Failure, Result};
-use crate::timed::Timed;
 
 /// Candidates without a cache in the last rounds, where each also has one.
 const FINALISTS: usize = 8;
@@ -16,7 +16,7 @@ const SHORTEST: u32 = 16;
 /// Differences below this share count as noise, and the simpler candidate is chosen.
 const TOLD_APART: f64 = 0.02;
 
-/// What to optimize.
+/// The quantity to optimize.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Goal {
     /// The mean time of an operation from start to completion.

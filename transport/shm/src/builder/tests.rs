@@ -4,8 +4,8 @@ use std::os::unix::fs::MetadataExt;
 use std::thread;
 
 use probeline_exchange::Thread;
+use probeline_exchange::testing::TooManyOwners;
 use probeline_pin::{HugePages, NodeId};
-use probeline_testing::TooManyOwners;
 use probeline_transport::{Alone, Call, ExchangeError, MAX_OWNERS, Sizes, Term, Transport};
 
 use super::*;
@@ -34,7 +34,7 @@ fn open_all(builders: &[Builder]) -> Vec<Result<(), OpenError>> {
     })
 }
 
-/// A window larger than any machine's memory, whose size in bytes still fits 64 bits.
+/// Returns a window larger than any machine's memory, whose size in bytes still fits 64 bits.
 fn too_large() -> Builder {
     Builder::new(Sizes::new(1 << 50))
 }
@@ -154,7 +154,7 @@ fn too_many_owners_are_refused_before_any_call() {
     assert_eq!(error, SetupError::TooManyOwners { found: MAX_OWNERS + 1 }.into());
 }
 
-/// The connection info of the first owner, which follows the version.
+/// Returns the connection info of the first owner, which follows the version.
 fn first_info(all: &[u8]) -> ConnectionInfo {
     let words: Vec<_> = all.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
     ConnectionInfo::from_words(*words[1..].first_chunk().unwrap())
@@ -165,7 +165,7 @@ fn map_changed(change: impl Fn(&mut ConnectionInfo)) -> OpenError {
     let own = small().create(2).unwrap();
     let mut theirs = own.info;
     change(&mut theirs);
-    Window::of_peer(Owner(1), &theirs).unwrap_err()
+    Window::map_peer(Owner(1), &theirs).unwrap_err()
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn peers_map_the_memory_by_its_record_and_its_file_is_closed() {
         let info = first_info(all);
         let path = format!("/proc/{}/fd/{}", info.pid, info.fd);
         file = (path.clone(), inode(&path));
-        let peer = Window::of_peer(Owner(1), &info).unwrap();
+        let peer = Window::map_peer(Owner(1), &info).unwrap();
         assert!(peer.is_alive());
         peer.words()[3].store(7, SeqCst);
     };

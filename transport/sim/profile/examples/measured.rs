@@ -23,7 +23,7 @@ fn main() -> Result<()> {
 
 fn report(path: &str) -> Result<Value> {
     let text = fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
-    Ok(serde_json::from_str(&text).map_err(|error| format!("{path} is no JSON: {error}"))?)
+    Ok(serde_json::from_str(&text).map_err(|error| format!("{path} is not JSON: {error}"))?)
 }
 
 fn profile(name: &str, reports: &[Value]) -> Result<Profile> {

@@ -11,11 +11,11 @@ pub enum ProfileError {
     #[error("there is no quantity {0:?}; give one of {names}", names = names())]
     Unknown(String),
     /// A value is out of a quantity's range.
-    #[error("{name} is {value}: give a whole number from {min} to {max}{}", advice(name, *value))]
+    #[error("{name} is {value}: give an integer from {min} to {max}{}", advice(name, *value))]
     Range {
         /// The quantity's name.
         name: &'static str,
-        /// The value.
+        /// The value that was given.
         value: u64,
         /// The smallest value of the quantity.
         min: u64,

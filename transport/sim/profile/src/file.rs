@@ -3,16 +3,17 @@
 use core::fmt;
 use core::fmt::Write as _;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 
-use probeline_settings::{LoadError, ParseError, Spanned, quoted};
+use probeline_table::tuning::settings::{self, Spanned, error_at, quoted};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::error::ProfileError;
 use crate::quantity::{QUANTITIES, Quantity};
 
-/// How a value was obtained.
+/// The kind of the source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -42,7 +43,7 @@ impl fmt::Display for Kind {
 pub struct Given {
     /// The value, in the unit at the end of the quantity's name.
     pub value: u64,
-    /// How the value was obtained.
+    /// The kind of its source.
     pub kind: Kind,
     /// Publication, or command, date and machine.
     pub source: String,
@@ -66,20 +67,20 @@ const BUILT_IN: [(&str, &str); 5] = [
 ];
 
 impl Profile {
-    /// A profile without quantities.
+    /// Creates a profile without quantities.
     #[must_use]
     pub fn new(name: &str, about: &str) -> Self {
         Self { name: name.to_owned(), about: about.to_owned(), given: BTreeMap::new() }
     }
 
-    /// The built-in profile of this name.
+    /// Returns the built-in profile of this name.
     #[must_use]
     pub fn built_in(name: &str) -> Option<Self> {
         let (_, text) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name)?;
         Self::parse(text).ok()
     }
 
-    /// The names of the built-in profiles.
+    /// Returns the names of the built-in profiles.
     pub fn built_in_names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
@@ -88,44 +89,44 @@ impl Profile {
     ///
     /// # Errors
     /// The file cannot be read, or [`parse`](Self::parse) fails.
-    pub fn load(path: &Path) -> Result<Self, LoadError> {
-        probeline_settings::load(path, Self::parse)
+    pub fn load(path: &Path) -> io::Result<Self> {
+        settings::load(path, Self::parse)
     }
 
     /// Parses the text of a file.
     ///
     /// # Errors
-    /// The text is not TOML, has an unknown key or a value out of range, or a quantity lacks its
-    /// kind or source.
-    pub fn parse(text: &str) -> Result<Self, ParseError> {
-        checked(text, probeline_settings::parse(text)?)
+    /// [`io::ErrorKind::InvalidData`], whose text names the line: the text is not TOML, has an unknown
+    /// key or a value out of range, or a quantity lacks its kind or source.
+    pub fn parse(text: &str) -> io::Result<Self> {
+        checked(text, settings::parse(text)?)
     }
 
-    /// The profile's name.
+    /// Returns the profile's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The network, one line.
+    /// Returns a description of the network, in one line.
     #[must_use]
     pub fn about(&self) -> &str {
         &self.about
     }
 
-    /// The value of a quantity with its source.
+    /// Returns the value of a quantity with its source.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Given> {
         self.given.get(name)
     }
 
-    /// The value of a quantity.
+    /// Returns the value of a quantity.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<u64> {
         self.get(name).map(|given| given.value)
     }
 
-    /// All known quantities, in the order of [`QUANTITIES`].
+    /// Returns all known quantities, in the order of [`QUANTITIES`].
     pub fn given(&self) -> impl Iterator<Item = (&'static Quantity, &Given)> {
         QUANTITIES.iter().filter_map(|quantity| Some((quantity, self.get(quantity.name)?)))
     }
@@ -141,7 +142,7 @@ impl Profile {
         Ok(())
     }
 
-    /// The text from which [`parse`](Self::parse) reads the same profile.
+    /// Returns the text from which [`parse`](Self::parse) reads the same profile.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let mut text = format!("name = {}\nabout = {}\n", quoted(&self.name), quoted(&self.about));
@@ -211,11 +212,11 @@ impl<'de> Visitor<'de> for FileVisitor {
 }
 
 /// Checks that each key is a quantity and that its value is in range, which serde cannot.
-fn checked(text: &str, file: File) -> Result<Profile, ParseError> {
+fn checked(text: &str, file: File) -> io::Result<Profile> {
     let mut profile = Profile::new(&file.name, &file.about);
     for (table, entries) in file.tables {
         let unknown = |span, key: &str| {
-            ParseError::at(text, &span, format!("unknown key {key:?}; see the built-in profiles"))
+            error_at(text, &span, &format!("unknown key {key:?}; see the built-in profiles"))
         };
         if !QUANTITIES.iter().any(|quantity| quantity.parts().0 == table.get_ref()) {
             return Err(unknown(table.span(), table.get_ref()));
@@ -227,9 +228,9 @@ fn checked(text: &str, file: File) -> Result<Profile, ParseError> {
             let Entry { value, kind, source } = entry.into_inner();
             quantity
                 .check(*value.get_ref())
-                .map_err(|error| ParseError::at(text, &value.span(), error.to_string()))?;
+                .map_err(|error| error_at(text, &value.span(), &error.to_string()))?;
             if source.is_empty() {
-                return Err(ParseError::at(text, &span, format!("{name} has an empty source")));
+                return Err(error_at(text, &span, &format!("{name} has an empty source")));
             }
             let given = Given { value: value.into_inner(), kind, source };
             profile.given.insert(quantity.name, given);

@@ -33,5 +33,4 @@ mod quantity;
 pub use error::ProfileError;
 pub use file::{Given, Kind, Profile};
 pub use model::Shape;
-pub use probeline_settings::{LoadError, ParseError};
 pub use quantity::{QUANTITIES, Quantity};

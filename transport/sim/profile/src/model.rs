@@ -35,7 +35,7 @@ const PREFETCHED: [&[&str]; 2] =
     [&["local.prefetched_beyond_words"], &["local.prefetched_word_ps"]];
 
 impl Profile {
-    /// The model of a cluster of this shape.
+    /// Returns the model of a cluster of this shape.
     ///
     /// Without `local` quantities, an owner on the same machine is reached over the NIC. Other
     /// absent quantities have no effect, except the required ones. A WRITE takes as long as a READ,
@@ -100,8 +100,8 @@ impl Profile {
         })
     }
 
-    /// The model of the paper's program on a cluster of this shape: if its runtime has the owners'
-    /// CPUs perform atomics, the NIC's limit of atomics does not apply.
+    /// Returns the model of the paper's program on a cluster of this shape: if its runtime has the
+    /// owners' CPUs perform atomics, the NIC's limit of atomics does not apply.
     ///
     /// # Errors
     /// As for [`model`](Self::model).
@@ -139,7 +139,7 @@ impl Profile {
         }
     }
 
-    /// The roundtrips of a table of the file, if it has all of them.
+    /// Returns the roundtrips of a table of the file, if it has all of them.
     fn trips(&self, section: &str) -> Option<Roundtrips> {
         let of = |key| self.value(&format!("{section}.{key}"));
         let read = Cost { base_ns: of("read_base_ns")?, word_ps: of("read_word_ps")? };

@@ -27,7 +27,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The load factor, 0 to 1.
+    /// Returns the load factor, 0 to 1.
     #[must_use]
     pub fn load_factor(&self) -> f64 {
         f64::from(self.load_percent) / 100.0
@@ -60,7 +60,7 @@ impl Workload {
         }
     }
 
-    /// The name in the paper.
+    /// Returns the name in the paper.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ impl Workload {
         }
     }
 
-    fn of_file(name: &str) -> Option<Self> {
+    fn from_file(name: &str) -> Option<Self> {
         match name {
             "mixed" => Some(Self::Mixed),
             "read" => Some(Self::ReadIntensive),
@@ -98,13 +98,13 @@ pub struct Throughput {
 const LATENCIES: &str = include_str!("../data/oortwijn2015-latency.csv");
 const THROUGHPUTS: &str = include_str!("../data/oortwijn2015-throughput.csv");
 
-/// The latencies, by C and load factor.
+/// Returns the latencies, by C and load factor.
 #[must_use]
 pub fn latencies() -> Vec<Latency> {
     rows(LATENCIES, latency)
 }
 
-/// The throughputs of two machines and more.
+/// Returns the throughputs of two machines and more.
 #[must_use]
 pub fn throughputs() -> Vec<Throughput> {
     rows(THROUGHPUTS, throughput)
@@ -132,7 +132,7 @@ fn latency(cells: &[&str]) -> Option<Latency> {
 
 fn throughput(cells: &[&str]) -> Option<Throughput> {
     Some(Throughput {
-        workload: Workload::of_file(cells.first()?)?,
+        workload: Workload::from_file(cells.first()?)?,
         machines: cell(cells, 1)?,
         ranks_per_machine: cell(cells, 2)?,
         ops_per_s: cell(cells, 3)?,

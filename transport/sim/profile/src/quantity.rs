@@ -64,7 +64,7 @@ const NEVER_ZERO: [&str; 4] =
     ["local.read_base_ns", "local.atomic_ns", "remote.read_base_ns", "remote.atomic_ns"];
 
 impl Quantity {
-    /// The quantity of this name.
+    /// Returns the quantity of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         QUANTITIES.iter().find(|quantity| quantity.name == name)
@@ -83,7 +83,7 @@ impl Quantity {
         Err(ProfileError::Range { name: self.name, value, min, max: MAX_VALUE })
     }
 
-    /// The table of the file, and the key in it.
+    /// Returns the table of the file, and the key in it.
     pub(crate) fn parts(&self) -> (&'static str, &'static str) {
         self.name.split_once('.').unwrap_or(("", self.name))
     }

@@ -103,7 +103,7 @@ impl Stage {
     }
 }
 
-/// What an owner contributes to a collective call.
+/// The contribution of an owner to a collective call.
 pub(super) struct Contribution {
     call: Call,
     mine: Vec<u8>,

@@ -1,9 +1,7 @@
 //! Helpers of the tests: addresses, and blocking calls.
-// Each test binary uses only some of them.
-#![allow(dead_code, unused_imports)]
 
+pub(crate) use probeline_exchange::testing::{Replay, seeds};
 use probeline_sim::{Cluster, Config, Engine, Rng};
-pub(crate) use probeline_testing::{Replay, seeds};
 use probeline_transport::{
     Completion, Fault, Local, OpError, Owner, RemoteWord, Segment, Slot, Token, Transport,
 };
@@ -16,7 +14,7 @@ pub(crate) fn engines(cluster: &Cluster) -> Vec<Engine> {
     (0..cluster.config().owners).map(|owner| cluster.engine(Owner(owner)).unwrap()).collect()
 }
 
-/// A random number below `bound`.
+/// Returns a random number below `bound`.
 pub(crate) fn pick(rng: &mut Rng, bound: u32) -> u32 {
     u32::try_from(rng.below(bound.into())).unwrap()
 }

@@ -1,0 +1,10 @@
+//! Tests of whole containers, in one program that is linked once.
+
+mod aggregator;
+mod array;
+mod costs;
+mod counters;
+mod filter;
+mod maps;
+mod queue;
+mod simulated;

@@ -1,0 +1,140 @@
+//! The private memory of a region as a file without a name, mapped once for the library and once, with page
+//! protection, for the program; and the stack of the handler.
+
+use core::ffi::{c_int, c_void};
+use core::ops::Range;
+use core::ptr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use probeline_transport::WORD_BYTES;
+
+use super::{Error, Layout};
+
+/// Access of the program to a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Access {
+    None,
+    Read,
+    Write,
+}
+
+/// A range of addresses that was mapped for this value.
+pub(super) struct Mapping {
+    start: *mut c_void,
+    bytes: usize,
+}
+
+impl Mapping {
+    /// Maps a file, or else memory of this process alone.
+    pub(super) fn new(file: Option<&OwnedFd>, bytes: usize, access: Access) -> Result<Self, Error> {
+        let (flags, file) = match file {
+            Some(file) => (libc::MAP_SHARED, file.as_raw_fd()),
+            None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
+        };
+        // SAFETY: mmap(2): the kernel chooses addresses that nothing else uses.
+        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, flags_of(access), flags, file, 0) };
+        check("mmap", if start == libc::MAP_FAILED { -1 } else { 0 })?;
+        Ok(Self { start, bytes })
+    }
+
+    pub(super) fn start(&self) -> *mut c_void {
+        self.start
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Allows this access to a range of its bytes, which are of whole pages.
+    pub(super) fn protect(&self, bytes: Range<usize>, access: Access) -> Result<(), Error> {
+        let start = self.start.wrapping_byte_add(bytes.start);
+        // SAFETY: mprotect(2): pages of this mapping, which no Rust reference but to cells covers. A region has them if
+        // access is allowed.
+        check("mprotect", unsafe { libc::mprotect(start, bytes.len(), flags_of(access)) })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: munmap(2): this value's mapping, which a forked process inherits; its owner has ended what uses it.
+        unsafe { libc::munmap(self.start, self.bytes) };
+    }
+}
+
+/// Both views of a region's private memory.
+pub(super) struct Views {
+    library: Mapping,
+    words: usize,
+    program: Mapping,
+}
+
+impl Views {
+    pub(super) fn new(layout: &Layout) -> Result<Self, Error> {
+        let words = layout.memory_words();
+        let bytes = words.saturating_mul(WORD_BYTES);
+        // SAFETY: memfd_create(2): a terminated name.
+        let file = unsafe { libc::memfd_create(c"probeline-dsm".as_ptr(), libc::MFD_CLOEXEC) };
+        check("memfd_create", file)?;
+        // SAFETY: a descriptor that was just opened, and has no other owner.
+        let file = unsafe { OwnedFd::from_raw_fd(file) };
+        let length = libc::off_t::try_from(bytes).unwrap_or(libc::off_t::MAX);
+        // SAFETY: ftruncate(2) takes no pointer.
+        check("ftruncate", unsafe { libc::ftruncate(file.as_raw_fd(), length) })?;
+        let library = Mapping::new(Some(&file), bytes, Access::Write)?;
+        // The mirror is the first part of the memory.
+        let mirror = layout.parts[0].saturating_mul(WORD_BYTES);
+        let program = Mapping::new(Some(&file), mirror, Access::None)?;
+        Ok(Self { library, words, program })
+    }
+
+    pub(super) fn program(&self) -> &Mapping {
+        &self.program
+    }
+
+    /// Allows the program this access to some pages.
+    pub(super) fn protect(
+        &self,
+        layout: &Layout,
+        pages: &Range<u32>,
+        access: Access,
+    ) -> Result<(), Error> {
+        let page_bytes = layout.page_bytes();
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let bytes = pages.start as usize * page_bytes..pages.end as usize * page_bytes;
+        self.program.protect(bytes, access)
+    }
+}
+
+impl AsMut<[u64]> for Views {
+    #[inline(always)]
+    fn as_mut(&mut self) -> &mut [u64] {
+        // SAFETY: `new` has mapped these words, readable and writable, until `self` is dropped. No other reference
+        // to them exists: the program's view is of cells, at other addresses, which its one thread does not access while
+        // the library runs, in a call or in the handler of its fault.
+        unsafe { core::slice::from_raw_parts_mut(self.library.start.cast(), self.words) }
+    }
+}
+
+fn flags_of(access: Access) -> c_int {
+    match access {
+        Access::None => libc::PROT_NONE,
+        Access::Read => libc::PROT_READ,
+        Access::Write => libc::PROT_READ | libc::PROT_WRITE,
+    }
+}
+
+/// Returns the bytes of the system's page.
+pub(super) fn page_size() -> usize {
+    // SAFETY: sysconf(3) takes no pointer.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).unwrap_or(4096)
+}
+
+/// Returns the error of a system call that has returned this status.
+pub(super) fn check(call: &'static str, status: c_int) -> Result<(), Error> {
+    // SAFETY: the error number of this thread.
+    let errno = || unsafe { *libc::__errno_location() };
+    if status < 0 { Err(Error::System { call, errno: errno() }) } else { Ok(()) }
+}

@@ -1,0 +1,483 @@
+//! The model check of regions: the region's own calls, in every order of completions.
+
+mod litmus;
+mod sections;
+mod words;
+
+use core::cell::Cell;
+
+use probeline_pipeline::model::{
+    Draw, Driven, Explored, MAX_CLIENTS, RandomCheck, Scenario, Stopped, Subject, Turn, Verdict,
+    Wire, check_random, check_within, shorter, torn,
+};
+use probeline_pipeline::{Error, Finished, Operation, Pipeline};
+use probeline_transport::Owner;
+
+use crate::config::Config;
+use crate::context::Context;
+use crate::lock::{Hold, TICKET_BITS, Tickets};
+use crate::memory::Frame;
+use crate::region::Region;
+use crate::transfer::{Fetch, Outcome, Transfer};
+
+/// Defects that the check must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mutant {
+    None,
+    /// The next holder of a lock ignores what its list says.
+    SkipsNotices,
+    /// A rank tells only of its own changes.
+    TellsOwnOnly,
+    /// A lock is passed on while its list is written.
+    PassesOnEarly,
+    /// A rank tells of changes that have not arrived.
+    DoesNotWait,
+    /// A page is sent as a whole.
+    SendsPages,
+    /// A word that was changed in part is written.
+    WritesParts,
+    /// A word that is changed in part a second time gets a new twin.
+    RenewsTwin,
+    /// A rank does not tell of words that its CPU has stored at their home.
+    HidesStores,
+    /// A rank takes the words between its edits as its own.
+    ClaimsGaps,
+    /// A page that was not read is viewed behind what was overwritten.
+    KeepsOverwritten,
+    /// A rank that acquires a lock does not see that there are notices.
+    IgnoresStamps,
+    /// A writer does not tell the holders of a page.
+    TellsNobody,
+    /// A rank is told how often it was told before it was told of which page.
+    CountsEarly,
+    /// Only the first writer of a page tells others.
+    FirstTells,
+    /// A page that was prefetched before a rank acquires a lock may be older than its writers.
+    TrustsPrefetched,
+    /// A reader does not learn of the writers before it.
+    IgnoresWriters,
+    /// A part of a word that is found equal is sent with the rest of it.
+    ComparesWords,
+}
+
+thread_local! {
+    static MUTANT: Cell<Mutant> = const { Cell::new(Mutant::None) };
+}
+
+pub(crate) fn is(mutant: Mutant) -> bool {
+    MUTANT.get() == mutant
+}
+
+/// Returns whether a mutant does not pass a notice on.
+pub(crate) fn hides(is_own: bool) -> bool {
+    is(Mutant::TellsOwnOnly) && !is_own
+}
+
+/// Returns whether a mutant does not tell others of a page, whose entry in the directory was this.
+pub(crate) fn tells_nobody(entry: u64) -> bool {
+    is(Mutant::TellsNobody)
+        || is(Mutant::FirstTells) && crate::directory::has_other_writer(entry, None)
+}
+
+/// A call of a rank. Words and their halves are numbered through all pages, halves from the lower one on.
+#[derive(Clone, Copy, Debug)]
+enum Request {
+    Acquire(u32),
+    Release(u32),
+    /// Adds 1 to a half of a word.
+    Add(usize),
+    /// Adds 1 to both halves of a word in one edit, from this half on.
+    Both(usize),
+    /// Adds 1 to the two words from this half on, and to a half behind them, in one edit.
+    Run(usize),
+    /// Overwrites both halves of a word with [`OVER`], from this half on.
+    Over(usize),
+    /// Looks at a half of a word.
+    View(usize),
+    /// Prefetches the page of a half of a word, acquires a lock, and lock_reads at the half.
+    Ahead(usize, u32),
+}
+
+use Request::{Acquire, Add, Ahead, Both, Over, Release, Run as Five, View};
+
+/// More than all additions before.
+const OVER: u8 = 9;
+
+const PAGE_WORDS: usize = 8;
+/// The first half of the second page.
+const SECOND: usize = 2 * PAGE_WORDS;
+const HALVES: usize = 2 * SECOND;
+const LOCKS: usize = 2;
+/// The parts of a word that READs tear.
+const HALVES_OF_WORDS: &[u64] = &[0xFFFF_FFFF, 0xFFFF_FFFF << 32];
+/// Words of each window: a page, and a lock with its list.
+const PART: usize = PAGE_WORDS + 16;
+
+type Scripts = &'static [&'static [Request]];
+
+/// Knowledge that a rank or a lock must have of each half of a word: the number of additions that happen before.
+type Known = [u8; HALVES];
+
+#[derive(Clone, Debug, Hash)]
+struct History {
+    ranks: [Known; MAX_CLIENTS],
+    locks: [Known; LOCKS],
+    all: Known,
+    has_given_up: [bool; MAX_CLIENTS],
+    /// The ranks that hold each lock, or wait for it.
+    tickets: [u8; LOCKS],
+}
+
+impl Default for History {
+    fn default() -> Self {
+        let none = [0; HALVES];
+        Self {
+            ranks: [none; MAX_CLIENTS],
+            locks: [none; LOCKS],
+            all: none,
+            has_given_up: [false; MAX_CLIENTS],
+            tickets: [0; LOCKS],
+        }
+    }
+}
+
+fn learn(known: &mut Known, other: &Known) {
+    known.iter_mut().zip(other).for_each(|(known, other)| *known = (*known).max(*other));
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Litmus {
+    config: Config,
+    scripts: Scripts,
+    starts: [u8; MAX_CLIENTS],
+    failures: u8,
+    tears: &'static [u64],
+    /// Whether atomics take effect after earlier WRITEs.
+    is_ordered: bool,
+    /// The first ticket of each lock.
+    ticket: u16,
+    /// Owners, from the first on, whose words the CPU addresses.
+    reaches: u32,
+}
+
+impl Litmus {
+    const fn new(scripts: Scripts) -> Self {
+        let config = Config {
+            page_words: PAGE_WORDS as u32,
+            locks: LOCKS as u32,
+            notices: 3,
+            max_lock_reads: 1,
+            ..Config::new(HALVES as u64)
+        };
+        let starts = [0; MAX_CLIENTS];
+        Self {
+            config,
+            scripts,
+            starts,
+            failures: 0,
+            tears: &[],
+            is_ordered: false,
+            ticket: 0,
+            reaches: 0,
+        }
+    }
+
+    const fn with_mirror(self, mirror_pages: u32) -> Self {
+        Self { config: Config { mirror_pages, ..self.config }, ..self }
+    }
+
+    const fn with_edited_pages(self, edited_pages: u32) -> Self {
+        Self { config: Config { edited_pages, ..self.config }, ..self }
+    }
+
+    const fn with_reach(self, reaches: u32) -> Self {
+        Self { reaches, ..self }
+    }
+
+    const fn with_directory(self) -> Self {
+        Self { config: Config { directory: true, ..self.config }, ..self }
+    }
+
+    const fn with_compares(self) -> Self {
+        Self { config: Config { compares: true, ..self.config }, ..self }
+    }
+
+    const fn with_notices(self, notices: u32) -> Self {
+        Self { config: Config { notices, ..self.config }, ..self }
+    }
+}
+
+type Memory = [u64; 128];
+
+impl<const N: usize> Scenario<N> for Litmus {
+    type Request = Request;
+    type Context = Context<Memory>;
+    type Machine = Transfer;
+    type Storage = [Operation<Transfer>; 2];
+    type History = History;
+
+    fn scripts(&self) -> Scripts {
+        self.scripts
+    }
+
+    fn starts(&self) -> [u8; MAX_CLIENTS] {
+        self.starts
+    }
+
+    fn failures(&self) -> u8 {
+        self.failures
+    }
+
+    fn memory(&self) -> [u64; N] {
+        let mut memory = [0; N];
+        let word = u64::from(self.ticket) << TICKET_BITS | u64::from(self.ticket);
+        memory.chunks_exact_mut(PART).take(LOCKS).for_each(|part| part[PAGE_WORDS] = word);
+        memory
+    }
+
+    fn torn(&self, _: usize, values: Vec<u64>) -> Vec<u64> {
+        if self.tears.is_empty() { values } else { torn(&values, self.tears) }
+    }
+
+    fn client(&self, who: usize) -> Driven<Self, N> {
+        let (me, owners) = (Owner(who as u32), (N / PART) as u32);
+        let wire = Wire::new(owners, PART, 2, self.reaches, self.tears.is_empty()).at_owner(me);
+        let wire = if self.is_ordered { wire.with_ordered_writes() } else { wire };
+        self.config.check::<u32>(&wire).expect("a valid configuration");
+        let layout = self.config.layout::<u32>(owners);
+        let context = Context::new([0; 128], layout, me, self.config.max_lock_reads);
+        Pipeline::new(wire, context, [Operation::EMPTY; 2]).expect("the wire has the slots")
+    }
+
+    fn machine(&self, _: Turn<Request>, _: &Context<Memory>) -> Transfer {
+        unreachable!("all requests are blocking calls")
+    }
+
+    fn in_call(&self, _: Turn<Request>) -> usize {
+        1
+    }
+
+    fn call(
+        &self,
+        turn: Turn<Request>,
+        driven: &mut Driven<Self, N>,
+    ) -> Option<Vec<Result<Outcome, Error>>> {
+        let mut region = Region::<u32, _, _, _>::with(driven.clone());
+        let result = run(&mut region, turn.request);
+        if !matches!(result, Ok(Outcome::Fetched | Outcome::Acquired | Outcome::Released)) {
+            rest(&mut region.pipeline);
+        }
+        *driven = region.into_pipeline();
+        Some(vec![result])
+    }
+
+    fn begin(&self, turn: Turn<Request>, _: &[u64; N], history: &mut History) {
+        if let Release(lock) = turn.request
+            && !history.has_given_up[turn.who]
+        {
+            learn(&mut history.locks[lock as usize], &history.ranks[turn.who]);
+        }
+    }
+
+    fn end(
+        &self,
+        turn: Turn<Request>,
+        result: Result<Outcome, Error>,
+        context: &Context<Memory>,
+        _: &[u64; N],
+        history: &mut History,
+    ) -> Result<bool, String> {
+        match result {
+            Ok(Outcome::Waiting) => {
+                if let Acquire(lock) | Ahead(_, lock) = turn.request
+                    && !history.has_given_up[turn.who]
+                {
+                    history.tickets[lock as usize] += 1;
+                }
+                history.has_given_up[turn.who] = true;
+            }
+            Err(_) if self.failures > 0 => history.has_given_up[turn.who] = true,
+            Err(error) => return Err(format!("{:?} fails: {error}", turn.request)),
+            Ok(_) => {
+                let known = &mut history.ranks[turn.who];
+                match turn.request {
+                    Acquire(lock) | Ahead(_, lock) => {
+                        learn(known, &history.locks[lock as usize]);
+                        history.tickets[lock as usize] += 1;
+                    }
+                    Release(lock) => history.tickets[lock as usize] -= 1,
+                    Add(half) => {
+                        known[half] += 1;
+                        history.all[half] += 1;
+                    }
+                    Both(_) | Five(_) => {
+                        for half in halves(turn.request) {
+                            known[half] += 1;
+                            history.all[half] += 1;
+                        }
+                    }
+                    Over(_) => {
+                        for half in halves(turn.request) {
+                            known[half] = OVER;
+                            history.all[half] = OVER;
+                        }
+                    }
+                    View(_) => {}
+                }
+                for half in halves(turn.request) {
+                    let (found, known) = (half_of(context, half), known[half]);
+                    if found != u32::from(known) {
+                        return Err(format!(
+                            "{turn:?} sees {found} at {half}, and knows of {known}"
+                        ));
+                    }
+                }
+                if let Add(half) | View(half) | Ahead(half, _) = turn.request {
+                    let (found, known) = (half_of(context, half), known[half]);
+                    if found != u32::from(known) {
+                        return Err(format!("{turn:?} sees {found}, and knows of {known}"));
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn check_memory(&self, _: &[u64; N]) -> Verdict {
+        Ok(())
+    }
+
+    fn check_end(&self, memory: &[u64; N], history: &History, has_failed: bool) -> Verdict {
+        for (lock, expected) in history.tickets.iter().enumerate().filter(|_| !has_failed) {
+            let Tickets { next, serving, .. } =
+                Tickets::from_word(memory[lock * PART + PAGE_WORDS]);
+            if next.wrapping_sub(serving) != u16::from(*expected) {
+                return Err(format!(
+                    "lock {lock} is at {serving} of {next}, with {expected} ranks"
+                ));
+            }
+        }
+        if history.has_given_up.contains(&true) {
+            return Ok(());
+        }
+        for (half, all) in history.all.iter().enumerate() {
+            let (page, word) = (half / SECOND, half % SECOND / 2);
+            let found = (memory[page * PART + word] >> (32 * (half % 2))) as u32;
+            if found != u32::from(*all) {
+                return Err(format!("half {half} is {found} at its home, not {all}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the halves of words of an edit of several.
+fn halves(request: Request) -> core::ops::Range<usize> {
+    match request {
+        Both(half) | Over(half) => half..half + 2,
+        Five(half) => half..half + 5,
+        _ => 0..0,
+    }
+}
+
+fn half_of(context: &Context<Memory>, half: usize) -> u32 {
+    let mut context = context.clone();
+    let (mut parts, layout, ..) = context.parts().expect("the memory is long enough");
+    let frame = layout.frame((half / SECOND) as u32);
+    (parts.frame_words(layout, frame)[half % SECOND / 2] >> (32 * (half % 2))) as u32
+}
+
+type Rank<const N: usize> = Region<u32, Wire<N>, [Operation<Transfer>; 2], Memory>;
+
+/// Starts the READ of a page as a prefetch does, without its poll, which waits for a completion here.
+fn start_fetch<const N: usize>(region: &mut Rank<N>, page: u32) -> Result<(), Error> {
+    let (parts, layout, ..) = region.pipeline.shared_mut().parts()?;
+    let frame = &mut parts.frames[layout.frame(page)];
+    if frame.has(page) || frame.edit().is_some() {
+        return Ok(());
+    }
+    *frame = Frame::fetching(page);
+    region.submit(Fetch::start(page))
+}
+
+/// Waits for what a call has left in flight, after which the rank does nothing any more.
+fn rest<const N: usize>(pipeline: &mut Driven<Litmus, N>) {
+    pipeline.quiesce().ok();
+    let mut out = [Finished::default(); 2];
+    while pipeline.in_flight() > 0 && pipeline.poll_into(&mut out).is_ok() {}
+}
+
+/// A rank that has not got a lock does nothing any more.
+fn run<const N: usize>(region: &mut Rank<N>, request: Request) -> Result<Outcome, Error> {
+    let waits = |region: &mut Rank<N>, lock| {
+        region.pipeline.shared_mut().hold(lock).is_ok_and(|hold| hold == Hold::Waits)
+    };
+    if waits(region, 0) || waits(region, 1) {
+        return Ok(Outcome::Waiting);
+    }
+    match request {
+        Acquire(lock) => match region.acquire(lock) {
+            Err(Error::LockWait { .. }) => Ok(Outcome::Waiting),
+            result => result.map(|()| Outcome::Acquired),
+        },
+        Ahead(half, lock) => {
+            start_fetch(region, (half / SECOND) as u32)?;
+            match region.acquire(lock) {
+                Err(Error::LockWait { .. }) => return Ok(Outcome::Waiting),
+                result => result?,
+            }
+            region.view(half..half + 1).map(|_| Outcome::Fetched)
+        }
+        Release(lock) => {
+            region.release(lock)?;
+            // Changes for which a mutant has not waited.
+            while region.pipeline.in_flight() > 0 {
+                region.progress()?;
+            }
+            Ok(Outcome::Released)
+        }
+        View(half) => region.view(half..half + 1).map(|_| Outcome::Fetched),
+        Both(_) | Five(_) => {
+            region.edit(halves(request))?.iter_mut().for_each(|half| *half += 1);
+            Ok(Outcome::Fetched)
+        }
+        Over(_) => {
+            region.overwrite(halves(request))?.fill(OVER.into());
+            Ok(Outcome::Fetched)
+        }
+        Add(half) => {
+            region.edit(half..half + 1)?[0] += 1;
+            Ok(Outcome::Fetched)
+        }
+    }
+}
+
+/// Checks a scenario on as many owners as it has ranks.
+fn check_litmus(litmus: Litmus) -> Result<Explored, Stopped> {
+    check_bounded(litmus, usize::MAX)
+}
+
+fn check_bounded(litmus: Litmus, max_moves: usize) -> Result<Explored, Stopped> {
+    match litmus.scripts.len() {
+        2 => check_within::<{ 2 * PART }, _>(&litmus, max_moves),
+        _ => check_within::<{ 3 * PART }, _>(&litmus, max_moves),
+    }
+}
+
+fn holds(litmus: Litmus) {
+    let (worlds, _) = check_litmus(litmus).expect("ranks see what happens before");
+    println!("{worlds} worlds");
+    assert!(worlds > 100, "{worlds}");
+}
+
+fn finds(mutant: Mutant, litmus: Litmus) {
+    MUTANT.set(mutant);
+    let checked = check_litmus(litmus);
+    MUTANT.set(Mutant::None);
+    // Which of them comes first depends on the order of the search.
+    let is_wrong =
+        |violation: &str| [" sees ", " at its home"].iter().any(|it| violation.contains(it));
+    let is_wrong_value =
+        matches!(&checked, Err(Stopped::Violation(violation)) if is_wrong(violation));
+    assert!(is_wrong_value, "{mutant:?}: {checked:?}");
+}

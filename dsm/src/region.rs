@@ -1,0 +1,401 @@
+//! The region: accesses to ranges of elements, locks, and barriers.
+
+use core::marker::PhantomData;
+use core::sync::atomic::Ordering::SeqCst;
+use core::sync::atomic::fence;
+
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use probeline_pipeline::{Collective, CollectiveError, Error, Finished, Pipeline, Tag};
+use probeline_transport::{Call, Exchange, Transport};
+
+use crate::config::Config;
+use crate::context::{Context, Stats, Task, Then};
+use crate::lock::Hold;
+use crate::transfer::{Acquire, Outcome, Publish, Send, Transfer};
+
+/// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
+pub type Operation = probeline_pipeline::Operation<Transfer>;
+
+/// The name of the structure in collective calls.
+pub(crate) const NAME: &str = "Region";
+
+/// Results that one poll takes.
+const RESULTS: usize = 16;
+
+/// An array of elements `T` that all ranks share, over an engine `E`, with storage `S` for operations in flight
+/// and private memory `M`.
+///
+/// ```
+/// use probeline_dsm::{Config, Operation, Region};
+/// use probeline_shm::Builder;
+/// use probeline_transport::Alone;
+///
+/// let config = Config::new(10_000);
+/// let engine = Builder::new(config.sizes::<f64>(1, 16)).open(&mut Alone)?;
+/// let memory = vec![0; config.memory_words::<f64>(1)];
+/// let mut grid = Region::<f64, _, _, _>::open(engine, config, [Operation::EMPTY; 16], memory, &mut Alone)?;
+///
+/// grid.edit(0..100)?.fill(1.5);
+/// grid.barrier(&mut Alone)?;
+/// let (above, row) = (0..100, 100..200);
+/// let ([above], [row]) = grid.access([above], [row])?;
+/// row.copy_from_slice(above);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+pub struct Region<T, E, S, M> {
+    pub(crate) pipeline: Pipeline<E, S, Context<M>, Transfer>,
+    /// The number of elements.
+    pub(crate) elements: usize,
+    of: PhantomData<T>,
+}
+
+impl<T, E, S, M> Region<T, E, S, M>
+where
+    T: Pod,
+    E: Transport,
+    S: AsMut<[Operation]>,
+    M: AsMut<[u64]>,
+{
+    /// Opens a region of zeros together with all other ranks, and checks that their parameters are equal.
+    ///
+    /// `memory` has [`Config::memory_words`] words of zeros. The region uses the slots of its operations, from
+    /// slot 0 on, and the words of the window that its configuration names, all 0 as in a fresh window.
+    ///
+    /// # Errors
+    /// [`CollectiveError`]: an invalid configuration, too little memory, a failed exchange, or a rank without
+    /// the region or with other parameters.
+    pub fn open(
+        engine: E,
+        config: Config,
+        operations: S,
+        memory: M,
+        job: &mut (impl Exchange + ?Sized),
+    ) -> Result<Self, CollectiveError> {
+        let owners = engine.geometry().owners;
+        let opened = Self::new(engine, config, operations, memory);
+        let mut call = Collective::new(job, Call::method(NAME, "open"), 0);
+        if opened.is_err() {
+            call.fail();
+            return opened;
+        }
+        call.agree(Ok(()), owners, config.parameters::<T>(), false)?;
+        let number = call.calls();
+        opened.map(|mut region| {
+            region.pipeline.shared_mut().opened = number;
+            region
+        })
+    }
+
+    /// Creates the region without checking the parameters of the other ranks; [`open`](Self::open) includes
+    /// that check.
+    ///
+    /// # Errors
+    /// [`CollectiveError`]: an invalid configuration, or too little memory.
+    pub fn new(
+        engine: E,
+        config: Config,
+        operations: S,
+        memory: M,
+    ) -> Result<Self, CollectiveError> {
+        config.check::<T>(&engine)?;
+        let geometry = engine.geometry();
+        let layout = config.layout::<T>(geometry.owners);
+        let mut context = Context::new(memory, layout, geometry.me, config.max_lock_reads);
+        let (mut parts, ..) = context.parts()?;
+        // Memory of an earlier region.
+        parts.frames.fill(bytemuck::Zeroable::zeroed());
+        parts.locks.fill(bytemuck::Zeroable::zeroed());
+        parts.seen.fill(0);
+        parts.changed.fill(0);
+        parts.forget_directory();
+        let pipeline = Pipeline::new(engine, context, operations)?;
+        Ok(Self::from_pipeline(pipeline, config.elements))
+    }
+
+    fn from_pipeline(pipeline: Pipeline<E, S, Context<M>, Transfer>, elements: u64) -> Self {
+        // Checked to fit when the region was opened.
+        Self { pipeline, elements: usize::try_from(elements).unwrap_or_default(), of: PhantomData }
+    }
+
+    /// Returns the region of a pipeline, with elements to the end of the last page.
+    #[cfg(test)]
+    pub(crate) fn with(pipeline: Pipeline<E, S, Context<M>, Transfer>) -> Self {
+        let layout = pipeline.shared().layout;
+        let words = u64::from(layout.page_count) * u64::from(layout.page_words);
+        Self::from_pipeline(pipeline, words * 8 / size_of::<T>() as u64)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn into_pipeline(self) -> Pipeline<E, S, Context<M>, Transfer> {
+        self.pipeline
+    }
+
+    /// Acquires a lock: later accesses see the changes of all its earlier holders, and all changes that these have
+    /// seen. Two roundtrips, a fetch-and-add and a READ, if the lock is free. With a [directory](Config::directory) two
+    /// fetch-and-adds, and after changes that this rank was told of as many READs as slots hold a byte for each page.
+    /// Ranks get it in the order of their requests.
+    ///
+    /// # Errors
+    /// [`Error::LockWait`] if others hold it for longer than [`Config::max_lock_reads`] READs: this rank keeps its
+    /// place, and must continue with another acquire of the lock. [`Error::Index`] for a lock that does not
+    /// exist, [`Error::Lock`] if this rank holds it. Otherwise as for [`access`](Self::access). A rank that is lost while
+    /// it holds the lock is a fault of a transport that [names lost owners]; one whose region has failed keeps
+    /// the lock.
+    ///
+    /// [names lost owners]: probeline_transport::Caps::names_lost_owners
+    pub fn acquire(&mut self, lock: u32) -> Result<(), Error> {
+        self.start_acquire(lock)?;
+        self.finish()
+    }
+
+    /// Starts [`acquire`](Self::acquire), which [`poll`](Self::poll) continues.
+    ///
+    /// # Errors
+    /// As for [`acquire`](Self::acquire).
+    pub fn start_acquire(&mut self, lock: u32) -> Result<(), Error> {
+        self.check_idle()?;
+        let hold = self.pipeline.shared_mut().hold(lock)?;
+        if hold == Hold::Holds {
+            return Err(Error::Lock { lock, is_held: true });
+        }
+        self.pipeline.shared_mut().task = Task::Acquire { lock };
+        self.poll().map(drop)
+    }
+
+    /// Releases a lock: the next holder sees all changes of this rank. First sends the changes of all edited
+    /// pages, as many in flight as the operations and the transport allow, and waits for them; then passes the
+    /// lock on, with one roundtrip, and a second one before it if there are changes to tell. With a
+    /// [directory](Config::directory) there is no second one, but a page that this rank changes for the first time takes
+    /// up to three: to register, and to tell those that may have it.
+    ///
+    /// # Errors
+    /// [`Error::Lock`] if this rank does not hold it, otherwise as for [`access`](Self::access).
+    pub fn release(&mut self, lock: u32) -> Result<(), Error> {
+        self.start_release(lock)?;
+        self.finish()
+    }
+
+    /// Starts [`release`](Self::release), which [`poll`](Self::poll) continues.
+    ///
+    /// # Errors
+    /// As for [`release`](Self::release).
+    pub fn start_release(&mut self, lock: u32) -> Result<(), Error> {
+        self.check_idle()?;
+        if self.pipeline.shared_mut().hold(lock)? != Hold::Holds {
+            return Err(Error::Lock { lock, is_held: false });
+        }
+        self.start_flush(Then::Release { lock })
+    }
+
+    /// Waits for all ranks: afterwards each sees all changes of all. Finishes what was started, sends the changes of
+    /// all edited pages, and makes one all-gather.
+    ///
+    /// # Errors
+    /// [`CollectiveError`]: an operation failed here, before or now, or [`CollectiveError::PartFailed`] if one
+    /// failed on another rank, or a rank is at another barrier. Then the region refuses everything, on all ranks.
+    /// With [`Error::LockWait`] of an acquire that was started, all ranks have passed the barrier, and this one still
+    /// waits for its lock: acquire it again.
+    pub fn barrier(&mut self, job: &mut (impl Exchange + ?Sized)) -> Result<(), CollectiveError> {
+        let (exchange, engine) = (job.owners(), self.pipeline.shared().layout.owners);
+        if exchange != engine {
+            return Err(CollectiveError::Owners { exchange, engine });
+        }
+        // Who waits for a lock keeps its place, as in an acquire.
+        let (finished, waits) = match self.finish() {
+            Err(waits @ Error::LockWait { .. }) => (Ok(()), Err(waits.into())),
+            finished => (finished, Ok(())),
+        };
+        let sent = finished.and_then(|()| {
+            self.start_flush(Then::Nothing)?;
+            self.finish()
+        });
+        let passed = self.exchange_notices(sent.is_err(), job);
+        let result = sent.map_err(CollectiveError::from).and(passed);
+        if result.is_err() {
+            self.pipeline.shared_mut().failed.get_or_insert(Error::BarrierFailed);
+        }
+        result.and(waits)
+    }
+
+    /// Starts to send the changes of all edited pages ahead of [`barrier`](Self::barrier), which then has
+    /// less to send; [`poll`](Self::poll) continues it.
+    ///
+    /// # Errors
+    /// As for [`access`](Self::access).
+    pub fn start_barrier(&mut self) -> Result<(), Error> {
+        self.check_idle()?;
+        self.start_flush(Then::Nothing)
+    }
+
+    /// Exchanges what all ranks have changed, or that one has failed.
+    fn exchange_notices(
+        &mut self,
+        has_failed: bool,
+        job: &mut (impl Exchange + ?Sized),
+    ) -> Result<(), CollectiveError> {
+        let context = self.pipeline.shared_mut();
+        context.fill_message(has_failed)?;
+        let (parts, layout, ..) = context.parts()?;
+        let messages = parts.messages.split_at_mut_checked(layout.message_words());
+        let (mine, all) = messages.ok_or(Error::Window)?;
+        job.all_gather(cast_slice(mine), cast_slice_mut(all))?;
+        match context.take_messages()? {
+            Some(owner) => Err(CollectiveError::PartFailed { owner }),
+            None => Ok(()),
+        }
+    }
+
+    /// Continues the acquire, release or flush that was started. Returns whether none is left. Never blocks.
+    ///
+    /// # Errors
+    /// As for the call that started it.
+    pub fn poll(&mut self) -> Result<bool, Error> {
+        self.check()?;
+        self.submit_changes()?;
+        self.end_flush()?;
+        self.submit_task()?;
+        self.progress()?;
+        Ok(self.pipeline.shared().task == Task::None)
+    }
+
+    /// Ends a flush all of whose changes have arrived.
+    fn end_flush(&mut self) -> Result<(), Error> {
+        let Context { task, edited, .. } = *self.pipeline.shared();
+        let Task::Flush { next, left, then } = task else { return Ok(()) };
+        #[cfg(test)]
+        let left = if crate::model::is(crate::model::Mutant::DoesNotWait) { 0 } else { left };
+        if left > 0 || next < edited {
+            return Ok(());
+        }
+        // What this rank tells others from here on, they read after the words that it has stored.
+        fence(SeqCst);
+        let context = self.pipeline.shared_mut();
+        context.end_edits()?;
+        context.task = match then {
+            Then::Nothing => Task::None,
+            Then::Release { lock } => Task::Release { lock },
+        };
+        Ok(())
+    }
+
+    /// Starts the operation of an acquire or release. Pages that are being read may hold all operations.
+    fn submit_task(&mut self) -> Result<(), Error> {
+        if !self.pipeline.has_room() {
+            return Ok(());
+        }
+        let context = self.pipeline.shared_mut();
+        let transfer = match context.task {
+            Task::Acquire { lock } => Acquire::start(lock, context.hold(lock)?),
+            Task::Release { lock } => Publish::start(lock),
+            Task::None | Task::Started | Task::Flush { .. } => return Ok(()),
+        };
+        context.task = Task::Started;
+        self.submit(transfer)
+    }
+
+    /// Polls until nothing is left to do; the transport bounds the wait for each operation.
+    pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        while !self.poll()? {}
+        Ok(())
+    }
+
+    pub(crate) fn start_flush(&mut self, then: Then) -> Result<(), Error> {
+        let context = self.pipeline.shared_mut();
+        context.task = Task::Flush { next: 0, left: 0, then };
+        context.compare_edits()
+    }
+
+    /// Stores the changes of edited pages, or submits them as long as there are free operations.
+    fn submit_changes(&mut self) -> Result<(), Error> {
+        while let Context { task: Task::Flush { next, left, then }, edited, .. } =
+            *self.pipeline.shared_mut()
+            && next < edited
+        {
+            let (transport, context) = self.pipeline.parts();
+            let sent = context.send_direct(transport, next)?;
+            context.task = Task::Flush { next: sent, left, then };
+            if sent == edited || !self.pipeline.has_room() {
+                break;
+            }
+            let task = Task::Flush { next: sent + 1, left: left + 1, then };
+            self.pipeline.shared_mut().task = task;
+            self.submit(Send::start(sent))?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn submit(&mut self, transfer: Transfer) -> Result<(), Error> {
+        let submitted = self.pipeline.submit(Tag(0), transfer);
+        submitted.inspect_err(|error| self.pipeline.shared_mut().failed = Some(*error))
+    }
+
+    /// Polls the transport once, and takes the results of operations.
+    pub(crate) fn progress(&mut self) -> Result<(), Error> {
+        if self.pipeline.in_flight() == 0 {
+            return Ok(());
+        }
+        let mut out = [Finished::default(); RESULTS];
+        let finished = self.pipeline.poll_into(&mut out);
+        let finished = finished.map(<[_]>::len);
+        let count =
+            finished.inspect_err(|error| self.pipeline.shared_mut().failed = Some(*error))?;
+        let context = self.pipeline.shared_mut();
+        let mut waits = Ok(());
+        for Finished { result, .. } in out.iter().take(count) {
+            match (result, &mut context.task) {
+                (Ok(Outcome::Sent), Task::Flush { left, .. }) => *left -= 1,
+                (Ok(Outcome::Fetched | Outcome::Sent), _) => {}
+                (Ok(Outcome::Waiting), task) => {
+                    *task = Task::None;
+                    waits = Err(Error::LockWait { lock_reads: context.max_lock_reads });
+                }
+                (Ok(_), task) => *task = Task::None,
+                (Err(error), _) => context.failed = Some(*error),
+            }
+        }
+        self.check().and(waits)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.pipeline.shared().failed.map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn check_idle(&self) -> Result<(), Error> {
+        self.check()?;
+        if self.pipeline.shared().task == Task::None { Ok(()) } else { Err(Error::InProgress) }
+    }
+
+    /// Returns the number of elements.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "it is at least 1")]
+    pub fn len(&self) -> usize {
+        self.elements
+    }
+
+    /// Returns what this rank's region has done.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.pipeline.shared().stats
+    }
+
+    /// Returns the engine, for reading.
+    #[must_use]
+    pub fn engine(&self) -> &E {
+        self.pipeline.transport()
+    }
+
+    /// Returns the engine, for its clock. Do not post on it, and do not take its completions: the region waits for
+    /// its own.
+    #[must_use]
+    pub fn engine_mut(&mut self) -> &mut E {
+        self.pipeline.transport_mut()
+    }
+
+    /// Waits until no operation is in flight, and returns the engine, even a dead one. Changes that were not
+    /// released are lost.
+    pub fn into_engine(mut self) -> E {
+        // A dead engine reports its fault to its next user.
+        self.pipeline.quiesce().ok();
+        self.pipeline.into_transport()
+    }
+}

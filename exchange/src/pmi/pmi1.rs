@@ -1,0 +1,358 @@
+//! A client of PMI-1: put, barrier and get, as lines of text over an inherited socket.
+//!
+//! A line is `cmd=NAME` followed by `key=value` words. Every request has one answer. Source:
+//! simple_pmi.c of MPICH, and the answers of MPICH's launcher.
+
+use core::time::Duration;
+use std::env;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::time::Instant;
+
+use super::KvStore;
+use crate::JoinError;
+
+/// The environment variable with the descriptor of the socket to the launcher.
+pub const DESCRIPTOR_VARIABLE: &str = "PMI_FD";
+
+/// The maximum length of an answer. The values of launchers have at most a few kilobytes.
+const MAX_LINE_BYTES: usize = 64 * 1024;
+
+/// The number of bytes that one read requests.
+const READ_BYTES: usize = 4096;
+
+/// The maximum length of a request with its newline: PMIU_MAXLINE of simple_pmi.c. Slurm reads a
+/// longer one as two requests.
+const MAX_REQUEST_BYTES: usize = 1024;
+
+/// The maximum length of a key that all launchers accept.
+const MAX_KEY_BYTES: usize = 63;
+
+/// The connection of this process to a launcher that speaks PMI-1.
+///
+/// A call waits at most until the instant given to [`from_env`](Self::from_env). After an error the
+/// connection is unusable. No other code of the process, such as an MPI library, may use the same
+/// socket. Dropping the connection does not finalize it. A launcher treats a process that exits
+/// without [`finalize`](Self::finalize) as failed.
+#[derive(Debug)]
+pub struct Pmi1 {
+    stream: UnixStream,
+    rank: u32,
+    /// The time limit of every call.
+    until: Instant,
+    /// Received bytes, from the start of an answer.
+    unread: Vec<u8>,
+    /// The name of the job's key-value store.
+    space: String,
+    /// The maximum length of a value with the longest key.
+    max_value_bytes: usize,
+}
+
+impl Pmi1 {
+    /// Connects `rank` to the launcher through the socket that the environment names.
+    ///
+    /// # Errors
+    /// [`JoinError::Unset`] or [`JoinError::NotOpen`] if no such launcher started this process.
+    pub fn from_env(rank: u32, until: Instant) -> Result<Self, JoinError> {
+        let value = env::var(DESCRIPTOR_VARIABLE).map_err(|_| JoinError::Unset)?;
+        let not_open = |error: io::Error| JoinError::NotOpen { value: value.clone(), error };
+        let number = value.parse().map_err(|_| not_open(ErrorKind::InvalidInput.into()))?;
+        let stream = copy_of(number).map(UnixStream::from).map_err(not_open)?;
+        Self::new(stream, rank, until)
+    }
+
+    /// Connects `rank` to the launcher at the other end of `stream`.
+    fn new(stream: UnixStream, rank: u32, until: Instant) -> Result<Self, JoinError> {
+        stream.set_nonblocking(false).map_err(failed)?;
+        let (unread, space) = (Vec::new(), String::new());
+        let mut client = Self { stream, rank, until, unread, space, max_value_bytes: 0 };
+        client.ask("cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init")?;
+        let maxes = client.ask("cmd=get_maxes\n", "maxes")?;
+        client.space = client.ask("cmd=get_my_kvsname\n", "my_kvsname")?.word("kvsname")?;
+        let others = client.put_request(&"k".repeat(MAX_KEY_BYTES), "").len();
+        // Both limits include the NUL of a string in C.
+        let most = maxes.number("vallen_max")?.min(MAX_REQUEST_BYTES.saturating_sub(others));
+        client.max_value_bytes = most.saturating_sub(1);
+        Ok(client)
+    }
+
+    fn put_request(&self, key: &str, value: &str) -> String {
+        format!("cmd=put kvsname={} key={key} value={value}\n", self.space)
+    }
+
+    /// Returns the key in the store, whose keys belong to the whole job.
+    fn key_of(rank: u32, key: &str) -> String {
+        format!("probeline-{key}-{rank}")
+    }
+
+    /// Finalizes the client, within a time limit of its own. After that the launcher accepts that this
+    /// process exits with status 0.
+    ///
+    /// # Errors
+    /// An error of the connection.
+    pub fn finalize(&mut self, until: Instant) -> Result<(), JoinError> {
+        self.until = until;
+        self.ask("cmd=finalize\n", "finalize_ack").map(drop)
+    }
+
+    /// Sends a request and reads its answer.
+    fn ask(&mut self, request: &str, answer: &str) -> Result<Response, JoinError> {
+        self.send(request.as_bytes())?;
+        let answered = Response(self.line()?);
+        if answered.word("cmd")? != answer {
+            return Err(JoinError::Garbage { line: answered.0 });
+        }
+        // Commands that cannot fail have no `rc`.
+        match answered.word("rc").as_deref() {
+            Err(_) | Ok("0") => Ok(answered),
+            Ok(_) => Err(JoinError::Refused { line: answered.0 }),
+        }
+    }
+
+    fn send(&mut self, mut bytes: &[u8]) -> Result<(), JoinError> {
+        while !bytes.is_empty() {
+            let left = time_left(self.until)?;
+            self.stream.set_write_timeout(Some(left)).map_err(failed)?;
+            match self.stream.write(bytes) {
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(error) => retried(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the next line, and returns it without its newline.
+    fn line(&mut self) -> Result<String, JoinError> {
+        let mut bytes = [0; READ_BYTES];
+        loop {
+            if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
+                let line = self.unread.drain(..=end).collect::<Vec<_>>();
+                return Ok(String::from_utf8_lossy(&line).trim_end().to_owned());
+            }
+            if self.unread.len() > MAX_LINE_BYTES {
+                return Err(JoinError::Garbage { line: "a line without newline".to_owned() });
+            }
+            let left = time_left(self.until)?;
+            self.stream.set_read_timeout(Some(left)).map_err(failed)?;
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Err(JoinError::Closed),
+                Ok(read) => self.unread.extend_from_slice(&bytes[..read]),
+                Err(error) => retried(error)?,
+            }
+        }
+    }
+}
+
+impl KvStore for Pmi1 {
+    fn put(&mut self, key: &str, value: &str) -> Result<(), JoinError> {
+        let (bytes, max_bytes) = (value.len(), self.max_value_bytes);
+        if bytes > max_bytes {
+            return Err(JoinError::TooLong { bytes, max_bytes });
+        }
+        let request = self.put_request(&Self::key_of(self.rank, key), value);
+        self.ask(&request, "put_result").map(drop)
+    }
+
+    fn fence(&mut self) -> Result<(), JoinError> {
+        self.ask("cmd=barrier_in\n", "barrier_out").map(drop)
+    }
+
+    fn get(&mut self, rank: u32, key: &str) -> Result<Option<String>, JoinError> {
+        let key = Self::key_of(rank, key);
+        match self.ask(&format!("cmd=get kvsname={} key={key}\n", self.space), "get_result") {
+            Ok(answer) => answer.word("value").map(Some),
+            Err(JoinError::Refused { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Returns the time until `until`, which is never 0, because sockets refuse a timeout of 0.
+fn time_left(until: Instant) -> Result<Duration, JoinError> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(JoinError::TimedOut) } else { Ok(left) }
+}
+
+/// Returns `Ok` for errors after which the call is repeated: an interrupted call, and a timeout,
+/// which [`time_left`] reports.
+fn retried(error: io::Error) -> Result<(), JoinError> {
+    match error.kind() {
+        ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut => Ok(()),
+        // A launcher that exits with unread requests resets the connection.
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Err(JoinError::Closed),
+        _ => Err(failed(error)),
+    }
+}
+
+fn failed(error: io::Error) -> JoinError {
+    JoinError::system("the socket to the launcher")(error)
+}
+
+/// Duplicates an inherited descriptor, which stays open.
+fn copy_of(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: fcntl(2) accepts any number, and returns EBADF if it is not an open descriptor.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just created the descriptor, and no other code owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// The response of the launcher, one line.
+struct Response(String);
+
+impl Response {
+    /// Returns the value of `key`.
+    fn word(&self, key: &str) -> Result<String, JoinError> {
+        let mut words = self.0.split_whitespace().filter_map(|word| word.split_once('='));
+        let found = words.find(|(name, _)| *name == key).map(|(_, value)| value.to_owned());
+        found.ok_or_else(|| JoinError::Garbage { line: self.0.clone() })
+    }
+
+    fn number(&self, key: &str) -> Result<usize, JoinError> {
+        let number = self.word(key)?.parse();
+        number.map_err(|_| JoinError::Garbage { line: self.0.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::thread;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    /// The time limit of actions that do not wait for a timeout, even on a busy machine.
+    const LIMIT: Duration = Duration::from_secs(60);
+    const INIT_ANSWERS: [&str; 3] = [
+        "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
+        "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024",
+        "cmd=my_kvsname kvsname=kvs_7",
+    ];
+
+    /// Starts a launcher that answers one request with each of `answers`, and does not answer
+    /// later requests. When the client closes the connection, the thread returns the requests.
+    fn launcher(answers: &[&str]) -> (UnixStream, thread::JoinHandle<Vec<String>>) {
+        let (here, there) = UnixStream::pair().unwrap();
+        let answers: Vec<_> = answers.iter().map(|answer| format!("{answer}\n")).collect();
+        let server = thread::spawn(move || {
+            let mut answers = answers.into_iter();
+            let asked = BufReader::new(&there).lines().map(Result::unwrap);
+            let answer = |_: &String| {
+                if let Some(answer) = answers.next() {
+                    (&there).write_all(answer.as_bytes()).unwrap();
+                }
+            };
+            asked.inspect(answer).collect()
+        });
+        (here, server)
+    }
+
+    fn initialized(answers: &[&str]) -> (Pmi1, thread::JoinHandle<Vec<String>>) {
+        let (stream, server) = launcher(&[&INIT_ANSWERS, answers].concat());
+        (Pmi1::new(stream, 7, Instant::now() + LIMIT).unwrap(), server)
+    }
+
+    #[test]
+    fn requests_conform_to_the_protocol() {
+        let (mut client, server) = initialized(&[
+            "cmd=put_result rc=0 msg=success",
+            "cmd=barrier_out",
+            "cmd=get_result rc=0 msg=success value=0a0b",
+            "cmd=get_result rc=-1 msg=key_b_not_found value=unknown",
+            "cmd=finalize_ack",
+        ]);
+        let until = Instant::now() + LIMIT;
+        let most = 1024 - 1 - "cmd=put kvsname=kvs_7 key= value=\n".len() - 63;
+        let result = client.put("a", &"0".repeat(most + 1));
+        assert!(matches!(result, Err(JoinError::TooLong { max_bytes, .. }) if max_bytes == most));
+        client.put("a", "0a0b").unwrap();
+        client.fence().unwrap();
+        assert_eq!(client.get(7, "a").unwrap().as_deref(), Some("0a0b"));
+        assert_eq!(client.get(6, "a").unwrap(), None);
+        client.finalize(until).unwrap();
+        drop(client);
+        let asked = server.join().unwrap();
+        assert_eq!(
+            asked,
+            [
+                "cmd=init pmi_version=1 pmi_subversion=1",
+                "cmd=get_maxes",
+                "cmd=get_my_kvsname",
+                "cmd=put kvsname=kvs_7 key=probeline-a-7 value=0a0b",
+                "cmd=barrier_in",
+                "cmd=get kvsname=kvs_7 key=probeline-a-7",
+                "cmd=get kvsname=kvs_7 key=probeline-a-6",
+                "cmd=finalize",
+            ]
+        );
+    }
+
+    #[test]
+    fn waiting_for_a_silent_launcher_is_bounded() {
+        let (mut client, _server) = initialized(&[]);
+        let start = Instant::now();
+        client.until = start + SECOND / 5;
+        let result = client.fence();
+        assert!(matches!(result, Err(JoinError::TimedOut)), "{result:?}");
+        assert!((SECOND / 5..LIMIT).contains(&start.elapsed()), "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn sending_to_a_launcher_that_does_not_read_is_bounded() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let launcher = thread::spawn(move || {
+            for answer in INIT_ANSWERS {
+                (&there).write_all(format!("{answer}\n").as_bytes()).unwrap();
+            }
+            there
+        });
+        let until = Instant::now() + LIMIT;
+        let mut client = Pmi1::new(here, 7, until).unwrap();
+        let _launcher = launcher.join().unwrap();
+        // More bytes than the socket buffers hold.
+        client.until = Instant::now() + SECOND / 5;
+        let result = client.send(&vec![b'0'; 4 << 20]);
+        assert!(matches!(result, Err(JoinError::TimedOut)), "{result:?}");
+        assert!(Instant::now() < until);
+    }
+
+    /// The launcher closes the connection before a request, after it, and with half of it unread.
+    #[test]
+    fn a_launcher_that_exits_is_detected_immediately() {
+        let exits: [fn(UnixStream); 3] = [
+            drop,
+            |there| assert!(BufReader::new(there).lines().next().is_some()),
+            |mut there| there.read_exact(&mut [0]).unwrap(),
+        ];
+        for exit in exits {
+            let (here, there) = UnixStream::pair().unwrap();
+            let launcher = thread::spawn(move || exit(there));
+            let result = Pmi1::new(here, 7, Instant::now() + LIMIT);
+            assert!(matches!(result, Err(JoinError::Closed)), "{result:?}");
+            launcher.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn another_protocol_is_an_error() {
+        let long = "x".repeat(2 * MAX_LINE_BYTES);
+        for answer in ["HTTP/1.0 400 Bad Request", "cmd=maxes rc=0", "", &long] {
+            let (stream, _server) = launcher(&[answer]);
+            let result = Pmi1::new(stream, 7, Instant::now() + LIMIT);
+            assert!(matches!(result, Err(JoinError::Garbage { .. })), "{answer:.20}: {result:?}");
+        }
+        let (stream, _server) = launcher(&["cmd=response_to_init pmi_version=2 rc=-1"]);
+        let result = Pmi1::new(stream, 7, Instant::now() + LIMIT);
+        assert!(matches!(result, Err(JoinError::Refused { .. })), "{result:?}");
+    }
+
+    #[test]
+    fn a_closed_descriptor_is_an_error() {
+        assert_eq!(copy_of(-1).unwrap_err().raw_os_error(), Some(libc::EBADF));
+        assert_eq!(copy_of(RawFd::MAX).unwrap_err().raw_os_error(), Some(libc::EBADF));
+    }
+}

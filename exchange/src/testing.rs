@@ -1,0 +1,194 @@
+//! Runs tests in jobs of processes. Each process is a copy of the test program that runs the same
+//! test.
+//!
+//! A test program without the standard harness calls [`run`] from `main`. Its tests call [`start`]
+//! and [`finish`].
+
+pub mod headers;
+mod kill;
+mod seed;
+mod watched;
+
+use core::time::Duration;
+use std::env;
+use std::panic::catch_unwind;
+use std::process::{self, ExitStatus};
+
+use crate::{Job, JoinError, Limits, Options, Start, Thread, join, threads};
+use probeline_transport::conformance::{Case, Failure, Report, Verdict, cases, on_threads};
+use probeline_transport::{Call, Exchange, ExchangeError, MAX_OWNERS, Owner, Term};
+
+pub use kill::{fork, kill_after, succeed_without, wait_for_kill};
+pub use seed::{Replay, gather, replayed_seed, seed_of_job, seeds};
+pub use watched::{Access, AnyEngine, Posts, Watched};
+
+/// The maximum time to wait for other processes. Every phase of a test takes less on a busy
+/// machine, so only a test that hangs exceeds it.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A test, or the reason why it cannot run.
+pub enum Plan {
+    /// Run this test.
+    Run(fn()),
+    /// Count the test as ignored, for this reason.
+    Ignore(&'static str),
+}
+
+/// Runs tests in sequence, prints a summary like the standard test harness, and exits.
+///
+/// Runs the tests whose names contain the program's first argument, or equal it with `--exact`.
+/// Without an argument it runs all tests.
+pub fn run(tests: &[(&str, Plan)]) -> ! {
+    let (flags, names): (Vec<_>, Vec<_>) = env::args().skip(1).partition(|a| a.starts_with('-'));
+    let exact = flags.iter().any(|flag| flag == "--exact");
+    let wanted = |name: &str| match names.first() {
+        Some(part) if exact => name == part,
+        Some(part) => name.contains(part),
+        None => true,
+    };
+    let [mut passed, mut failed, mut ignored] = [0; 3];
+    for (name, plan) in tests.iter().filter(|(name, _)| wanted(name)) {
+        let (result, count) = match plan {
+            Plan::Run(test) if catch_unwind(test).is_ok() => ("ok".to_owned(), &mut passed),
+            Plan::Run(_) => ("FAILED".to_owned(), &mut failed),
+            Plan::Ignore(reason) => (format!("ignored, {reason}"), &mut ignored),
+        };
+        *count += 1;
+        println!("test {name} ... {result}");
+    }
+    let result = if failed == 0 { "ok" } else { "FAILED" };
+    println!("\ntest result: {result}. {passed} passed; {failed} failed; {ignored} ignored");
+    process::exit(failed);
+}
+
+/// Joins a job of `ranks` processes that run the test `test`. The process that cargo started is
+/// rank 0. The other ranks run the same program, which calls `start` from the same test.
+///
+/// # Panics
+/// If a rank does not join.
+#[must_use]
+pub fn start(test: &str, ranks: u32) -> Job {
+    let arguments = Some(vec![test.into(), "--exact".into()]);
+    join(Options {
+        start: Start::Spawn { ranks, arguments },
+        parameters: test.into(),
+        limits: Limits { rendezvous: PATIENCE, collective: PATIENCE },
+        ..Options::default()
+    })
+    .unwrap()
+}
+
+/// Leaves the job. On rank 0 it returns the exit statuses of the other ranks, in order of ranks.
+/// The processes of the other ranks exit.
+///
+/// # Panics
+/// If a process does not exit.
+pub fn finish(job: Job) -> Vec<ExitStatus> {
+    if job.me() != Owner(0) {
+        drop(job);
+        process::exit(0);
+    }
+    let mut statuses = vec![ExitStatus::default(); job.owners() as usize - 1];
+    match job.finish(PATIENCE) {
+        Ok(()) => {}
+        Err(JoinError::RanksFailed { ranks }) => {
+            for (rank, status) in ranks {
+                statuses[rank as usize - 1] = status.unwrap_or_else(|| panic!("rank {rank} hung"));
+            }
+        }
+        Err(error) => panic!("{error}"),
+    }
+    statuses
+}
+
+/// Leaves the job, and checks on rank 0 that all other processes succeed.
+///
+/// # Panics
+/// If a process fails or does not exit.
+pub fn succeed(job: Job) {
+    let statuses = finish(job);
+    assert!(statuses.iter().all(ExitStatus::success), "{statuses:?}");
+}
+
+/// Runs `body` on this many threads, the ranks of a job. Returns the results in the order of ranks.
+pub fn on_ranks<R: Send>(ranks: u32, body: impl Fn(Thread) -> R + Sync) -> Vec<R> {
+    on_threads(threads(ranks), body)
+}
+
+/// Runs the conformance suite as the test `test` in a job of `owners` processes. `run` opens an
+/// engine and runs one case.
+///
+/// # Panics
+/// If a case fails, or the skipped cases differ from `skips`.
+pub fn conformance(
+    test: &str,
+    owners: u32,
+    skips: &[&str],
+    run: impl Fn(&Case, &mut Job) -> Result<Verdict, Failure>,
+) {
+    let mut job = start(test, owners);
+    let mut report = Report::new(owners);
+    for case in cases(owners) {
+        let own = run(case, &mut job);
+        report.gather(case, own, &mut job).unwrap();
+    }
+    succeed(job);
+    report.judge(skips).unwrap();
+}
+
+/// An exchange with more owners than an engine supports. An engine must refuse it before any
+/// collective call.
+pub struct TooManyOwners;
+
+impl Exchange for TooManyOwners {
+    fn me(&self) -> Owner {
+        Owner(0)
+    }
+
+    fn owners(&self) -> u32 {
+        MAX_OWNERS + 1
+    }
+
+    fn all_gather(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
+        unreachable!("called with too many owners")
+    }
+}
+
+/// An exchange whose other owner runs another build: it opens a structure with the parameters of this
+/// one, except for the first, the fingerprint of the build.
+#[derive(Debug, Default)]
+pub struct OtherBuild {
+    steps: u32,
+}
+
+impl Exchange for OtherBuild {
+    fn me(&self) -> Owner {
+        Owner(0)
+    }
+
+    fn owners(&self) -> u32 {
+        2
+    }
+
+    fn all_gather(&mut self, _: &[u8], _: &mut [u8]) -> Result<(), ExchangeError> {
+        unreachable!("only reductions are called")
+    }
+
+    /// Answers the steps of `Collective::agree`: all parameters, their number, the first one; then
+    /// what owner 0 has, who differs, and what that owner has.
+    fn reduce(&mut self, _: Call, terms: &mut [Term]) -> Result<(), ExchangeError> {
+        let [failed, sum, min, max] = terms else { panic!("a step has four words: {terms:?}") };
+        failed.add(u64::MAX);
+        let value = match self.steps {
+            0 | 2 => min.value() ^ 2,
+            1 => min.value(),
+            4 => 1,
+            _ => 0,
+        };
+        min.add(value);
+        max.add(value);
+        sum.add(u64::from(self.steps == 5));
+        self.steps += 1;
+        Ok(())
+    }
+}

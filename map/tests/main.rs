@@ -1,0 +1,15 @@
+//! Tests of the whole map, in one program that is linked once.
+
+mod common;
+mod faults;
+#[cfg(feature = "std")]
+mod file;
+mod map;
+mod modes;
+mod no_alloc;
+mod update;
+
+use probeline_transport::conformance::CountingAllocator;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;

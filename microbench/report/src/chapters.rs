@@ -1,0 +1,668 @@
+//! The chapters of the page: the charts of each, declared by the fields of rows.
+
+use probeline_profile::paper::{self, Latency as Figure, SOURCE, WORKLOADS};
+use serde_json::Value;
+
+use crate::axis::Kind;
+use crate::chart::{Chapter, Chart, Sample, Take, chunk_name};
+use crate::distinct;
+use crate::number::ranks_name;
+use crate::plot::Series;
+use crate::run::{Fields, Run};
+
+const LOAD_FACTOR: (&str, Kind) = ("load factor", Kind::Between);
+const MILLIONS: (&str, Kind) = ("million per second", Kind::Fitting);
+
+/// Returns all chapters, including those without plots.
+pub(crate) fn all(runs: &[Run]) -> Vec<Chapter> {
+    vec![
+        peers(runs),
+        latency(runs),
+        distribution(runs),
+        throughput(runs),
+        map(runs),
+        paper(runs),
+        compare(runs),
+    ]
+}
+
+/// Plots the time of other programs relative to `probeline` (programs/bench-peers).
+fn peers(runs: &[Run]) -> Chapter {
+    const TITLE: &str = "How many times as long as probeline other programs take";
+    let texts = [
+        "peers",
+        TITLE,
+        "The same work by turns on two cores of one machine, medians of the rounds: at 1 a program is as fast as probeline.",
+    ];
+    let x = ("times as long as probeline", Kind::FromZero);
+    let chart = Chart::new(texts, x, ("", Kind::Names(Vec::new())), &["bench-peers"], |_, row| {
+        let (work, system) = (row.text("measured")?, row.text("system")?);
+        let times = row.number("times_probeline").filter(|_| !system.starts_with("probeline"))?;
+        let name = Some(format!("{work}: {system}"));
+        Some(Sample { name, ..Sample::new("other programs", [times, 0.0]) })
+    });
+    Chapter::new(["peers", "Beside other programs", ""], runs, [chart])
+}
+
+/// Plots latency and roundtrips by load factor and C (paper Fig. 2).
+fn latency(runs: &[Run]) -> Chapter {
+    const CAPTION: &str = "Nanoseconds from the call of one find-or-put to its result, one at a time, measured by \
+         rank 0. They access the parts of all owners uniformly, this rank's own part included. \
+         Means of whole batches; simulated runs have virtual time.";
+    let mean = |id: &str, title: &str, operation| {
+        let y = ("mean, ns", Kind::Fitting);
+        Chart::new([id, title, CAPTION], LOAD_FACTOR, y, &MEAN, move |run, row| {
+            by_chunk(run, row, mean_ns(run, row, operation)?)
+        })
+    };
+    let reads = |[id, title, caption]: [&str; 3], field| {
+        let y = ("READs per insert", Kind::FromZero);
+        Chart::new([id, title, caption], LOAD_FACTOR, y, &COUNTED, move |run, row| {
+            by_chunk(run, row, roundtrips(row, field)?)
+        })
+    };
+    let effective = [
+        "roundtrips-effective",
+        "Roundtrips that an insert waits for",
+        "Chunk READs that an insert waits for before it finds its bucket (the paper's \
+         roundtrips), mean of the inserts from 0.02 below the load factor up to it. The claim is \
+         one more.",
+    ];
+    let outgoing = [
+        "roundtrips-outgoing",
+        "Chunk READs that an insert posts",
+        "Chunk READs posted, including those read ahead and not waited for, mean of the same \
+         inserts.",
+    ];
+    Chapter::new(
+        [
+            "latency",
+            "Latency and roundtrips by load factor",
+            "The latency of one find-or-put, and the number of its chunk READs, by load factor. C \
+             is the number of buckets that one READ transfers.",
+        ],
+        runs,
+        [
+            mean("latency-inserted", "Mean latency of an insert", "inserted")
+                .or("Latency by load factor: no run of bench-latency was given. `probeline \
+                 bench-latency --json FILE` writes one."),
+            mean("latency-found", "Mean latency of a find-or-put that finds its key", "found"),
+            reads(effective, "effective_roundtrips").or(
+                "Roundtrips by load factor: no given run posts chunk READs, as runs with `--direct \
+                 off` or `--paper` do. `probeline roundtrips --json FILE` writes one.",
+            ),
+            reads(outgoing, "outgoing_roundtrips"),
+        ],
+    )
+}
+
+const MEAN: [&str; 2] = ["bench-latency", "simulate"];
+const COUNTED: [&str; 3] = ["roundtrips", "bench-latency", "simulate"];
+
+/// Returns a sample by load factor, with the cluster that was simulated in the name of its line.
+fn by_chunk(run: &Run, row: &Fields, value: f64) -> Option<Sample> {
+    let sample = Sample::from_chunk(run, row, vec![[row.number("load_factor")?, value]])?;
+    let of_line = cluster(row).map(|[machines, ranks]| format!(", {machines} x {ranks}"));
+    Some(Sample { of_line: of_line.unwrap_or_default(), ..sample })
+}
+
+/// Returns the machines and the ranks on each; `None` for a row that was not simulated.
+fn cluster(row: &Fields) -> Option<[u64; 2]> {
+    Some([row.count("machines")?, row.count("ranks_per_machine")?])
+}
+
+/// Returns the mean latency of `operation`. Simulated ones are of inserts.
+fn mean_ns(run: &Run, row: &Fields, operation: &str) -> Option<f64> {
+    if run.command == "bench-latency" {
+        return (row.text("operation")? == operation).then(|| row.number("mean_ns")).flatten();
+    }
+    // A simulated row with a given C and load factor may also be a throughput.
+    let is_insert = operation == "inserted" && row.text("workload").is_none();
+    is_insert.then(|| row.number("mean_latency_ns")).flatten()
+}
+
+/// Returns the chunk READs of an insert. A table whose CPU accesses all buckets itself has none.
+fn roundtrips(row: &Fields, field: &str) -> Option<f64> {
+    let insert = row.text("operation").unwrap_or("inserted") == "inserted";
+    let count = row.number(field).filter(|count| *count > 0.0)?;
+    (insert && row.text("workload").is_none()).then_some(count)
+}
+
+/// Plots percentile curves, from the histograms of the runs.
+fn distribution(runs: &[Run]) -> Chapter {
+    /// Operations without a table that the chart shows, if they were measured.
+    const ALONE: [&str; 6] =
+        ["READ 8 B", "READ 64 B", "READ 4096 B", "WRITE 8 B", "CAS random word", "FAA random word"];
+    const CAPTION: &str = "Nanoseconds. One operation at a time by rank 0, each timed individually. A curve begins \
+         at the fastest operation and ends at the slowest; latencies below the clock's resolution \
+         are shown as 1 ns.";
+    let chart = |id: &str, title: &str, take: Take| {
+        let x = ("share of operations that were faster", Kind::Nines);
+        let y = ("ns", Kind::Log);
+        Chart::new([id, title, CAPTION], x, y, &["bench-latency"], take)
+    };
+    let title = "One-sided operations without a table, on random words of the peer";
+    let alone = chart(
+        "distribution-one-sided",
+        title,
+        Box::new(|_, row| {
+            let hue = row.text("operation").filter(|name| ALONE.contains(name))?.to_owned();
+            Some(Sample { hue, points: curve(row)?, ..Sample::default() })
+        }),
+    );
+    let loads = shown_loads(runs);
+    let operations = [("inserted", "an insert"), ("found", "a find-or-put that finds its key")];
+    let of_table = operations.into_iter().flat_map(|(operation, what)| {
+        loads.iter().map(move |&load| {
+            let id = format!("distribution-{operation}-{:02.0}", load * 100.0);
+            let title = format!("Latency of {what} at load factor {load}");
+            chart(
+                &id,
+                &title,
+                Box::new(move |run, row| {
+                    let is =
+                        row.text("operation")? == operation && row.number("load_factor")? == load;
+                    is.then(|| Sample::from_chunk(run, row, curve(row)?)).flatten()
+                }),
+            )
+        })
+    });
+    let alone = alone.or(
+        "Latency distributions: no given run has histograms. `probeline bench-latency --json FILE` \
+         writes one that has.",
+    );
+    Chapter::new(
+        [
+            "distribution",
+            "Latency distributions",
+            "Percentile curves: the further right, the rarer and the slower. Each further nine of \
+             the share (0.9, 0.99, ...) takes the same width. A flat curve means that nearly all \
+             operations take the same time. The load factor nearest to 0.5 and the highest one are \
+             shown; the JSON files have all.",
+        ],
+        runs,
+        [alone].into_iter().chain(of_table),
+    )
+}
+
+/// Returns the load factor with histograms that is nearest to the middle, and the highest one.
+fn shown_loads(runs: &[Run]) -> Vec<f64> {
+    const MIDDLE: f64 = 0.5;
+    let rows = runs.iter().flat_map(|run| &run.rows);
+    let of_table = rows.filter(|row| row.text("operation").is_some() && curve(row).is_some());
+    let of_table = of_table.filter_map(|row| row.number("load_factor"));
+    let mut all = distinct(of_table.filter(|load| (0.0..=1.0).contains(load)));
+    all.sort_by(f64::total_cmp);
+    let off = |load: &f64| (load - MIDDLE).abs();
+    let middle = all.iter().copied().min_by(|one, other| off(one).total_cmp(&off(other)));
+    // The names of the plots have whole percents.
+    let percent = |load: f64| (load * 100.0).round();
+    let last = all.last().filter(|&&last| middle.map(percent) != Some(percent(last)));
+    middle.into_iter().chain(last.copied()).collect()
+}
+
+/// Returns for each latency of a histogram the share of operations that were faster, and the
+/// latency.
+fn curve(row: &Fields) -> Option<Vec<[f64; 2]>> {
+    let pairs = row.get("histogram")?.as_array()?;
+    let pair = |pair: &Value| Some([pair.get(0)?.as_f64()?, pair.get(1)?.as_f64()?]);
+    let pairs: Vec<[f64; 2]> = pairs.iter().filter_map(pair).filter(|[_, n]| *n > 0.0).collect();
+    let total: f64 = pairs.iter().map(|[_, count]| count).sum();
+    let mut before = 0.0;
+    let points = pairs.into_iter().map(|[ns, count]| {
+        let share = before / total;
+        before += count;
+        // The latency may be below the resolution of the clock. A logarithmic axis has no 0.
+        [share, ns.max(1.0)]
+    });
+    let mut points: Vec<[f64; 2]> = points.collect();
+    // All operations except the slowest one took at most this time.
+    let last = [1.0 - 1.0 / total.max(1.0), points.last()?[1]];
+    points.extend((last[0] > points.last()?[0]).then_some(last));
+    Some(points)
+}
+
+/// Rates and speedups by ranks.
+fn throughput(runs: &[Run]) -> Chapter {
+    /// Parameters that follow from the number of ranks.
+    const AXES: [&str; 3] = ["ranks", "table_bytes", "buckets_per_rank"];
+    let rates = |texts, commands, rate: &'static str, what: &'static str| {
+        Chart::new(texts, ("ranks", Kind::Counts), MILLIONS, commands, move |run, row| {
+            let point = [row.number("ranks")?, row.number(rate)? / 1e6];
+            let chunk_buckets = run.chunk_buckets(row);
+            Some(Sample { chunk_buckets, ..Sample::new(row.text(what)?, point) })
+        })
+    };
+    let texts = [
+        "throughput",
+        "Find-or-puts per second",
+        "Million find-or-puts per second by all ranks at once, in a table that is empty at first; \
+         the median of a run's repetitions, and of several runs of the same ranks.",
+    ];
+    let find_or_puts =
+        rates(texts, &["bench-throughput"], "median_ops_per_s", "workload").or(
+            "Throughput and speedup by ranks: no run of bench-throughput was given. `probeline \
+         bench-throughput --ranks N --json FILE` writes one; runs with several N show the speedup.",
+        );
+    let texts = [
+        "exploration",
+        "States explored per second",
+        "Million new states per second by all ranks at once, from the initial state to the last, \
+         without the time to read the net.",
+    ];
+    let states = rates(texts, &["explore"], "states_per_s", "model");
+    Chapter::new(
+        [
+            "throughput",
+            "Throughput and speedup by ranks",
+            "Operations per second of all ranks together, and as a multiple of the throughput of \
+             the fewest ranks.",
+        ],
+        runs,
+        [
+            find_or_puts.with_speedup("Speedup of find-or-puts", &AXES),
+            states.with_speedup("Speedup of states explored", &AXES),
+        ],
+    )
+}
+
+/// Gets and puts of the map by mode and workload.
+fn map(runs: &[Run]) -> Chapter {
+    fn what(row: &Fields) -> Option<String> {
+        let (workload, keys) = (row.text("workload")?, row.text("keys").unwrap_or_default());
+        Some(format!("{workload} {keys}").trim_end().to_owned())
+    }
+    fn mode(row: &Fields) -> Option<String> {
+        // The CPU runs the requests itself.
+        let direct = if row.text("path") == Some("direct") { ", direct" } else { "" };
+        Some(format!("{}{direct}", row.text("mode")?))
+    }
+    fn rate(row: &Fields) -> Option<f64> {
+        Some(row.number("median_ops_per_s").filter(|rate| *rate > 0.0)? / 1e6)
+    }
+    let texts = [
+        "map-workload",
+        "Gets and puts per second by workload",
+        "Million operations per second by all ranks at once, keys of 80 and values of 104 bytes; \
+         the median of a run's repetitions.",
+    ];
+    let names = ("workload", Kind::Names(Vec::new()));
+    let by_workload =
+        Chart::new(texts, ("million per second", Kind::Log), names, &["bench-map"], |_, row| {
+            let load = row.number("load_factor").map(|load| format!(", load {load:.2}"));
+            let ranks = row.count("ranks").map(|ranks| format!(", {}", ranks_name(ranks)));
+            let [load, ranks] = [load, ranks].map(Option::unwrap_or_default);
+            let name = Some(format!("{}{load}{ranks}", what(row)?));
+            Some(Sample { name, ..Sample::new(mode(row)?, [rate(row)?, 0.0]) })
+        });
+    let by_workload = by_workload.or(
+        "The map by mode: no run of bench-map was given. `probeline bench-map --json FILE` writes \
+         one.",
+    );
+    Chapter::new(
+        [
+            "map",
+            "The map by mode",
+            "Gets and puts per second of all ranks together, for each way to keep writers apart.",
+        ],
+        runs,
+        [by_workload],
+    )
+}
+
+/// The transports by which the page filters the paper's figures.
+const PAPER_LOCAL: &str = "paper, 1 machine";
+const PAPER_REMOTE: &str = "paper, 2 machines";
+const PAPER_CLUSTER: &str = "paper, clusters";
+
+/// Plots the runs beside the paper's figures.
+fn paper(runs: &[Run]) -> Chapter {
+    const LATENCY: &str = "Nanoseconds of one insert at a time; the paper's are means of three runs on 1 GB of each \
+         process.";
+    let latency = |id, title, is_local, line, value: fn(&Figure) -> f64| {
+        let y = ("mean, ns", Kind::Fitting);
+        let chart = Chart::new([id, title, LATENCY], LOAD_FACTOR, y, &MEAN, move |run, row| {
+            let value = mean_ns(run, row, "inserted")?;
+            (on_one_machine(run, row)? == is_local).then(|| by_chunk(run, row, value)).flatten()
+        });
+        chart.beside(move |here| papers_latencies(here, line, value))
+    };
+    let local = latency(
+        "paper-latency-local",
+        "Mean latency of an insert, on one machine",
+        true,
+        PAPER_LOCAL,
+        |figure| figure.local_ns,
+    );
+    let remote = latency(
+        "paper-latency",
+        "Mean latency of an insert, on two machines or as if",
+        false,
+        PAPER_REMOTE,
+        |figure| figure.remote_ns,
+    );
+    let texts = [
+        "paper-roundtrips",
+        "Roundtrips of an insert, here and in the paper",
+        "Chunk READs that an insert waits for; the same on one machine and on two.",
+    ];
+    let y = ("READs waited for", Kind::Fitting);
+    let trips = Chart::new(texts, LOAD_FACTOR, y, &COUNTED, |run, row| {
+        on_one_machine(run, row)?;
+        by_chunk(run, row, roundtrips(row, "effective_roundtrips")?)
+    });
+    let trips = trips
+        .beside(|here| papers_latencies(here, PAPER_REMOTE, |figure| figure.effective_roundtrips));
+    let local = local.or(
+        "Latency beside the paper's on one machine: no given run has inserts by load factor over \
+         shared memory. `probeline bench-latency --json FILE` writes one.",
+    );
+    let remote = remote.or(
+        "Latency beside the paper's on two machines: no given run has inserts by load factor \
+         between machines. `probeline bench-latency --transport sim --paper --json FILE` simulates \
+         one.",
+    );
+    let mut charts = vec![local, remote, trips];
+    charts.extend(WORKLOADS.map(papers_throughput));
+    let mut chapter = Chapter::new(["paper", "Beside the paper's figures", ""], runs, charts);
+    chapter.lead = format!(
+        "Hollow markers are the paper's: {SOURCE}. A latency over shared memory, or simulated on one \
+         machine, is compared with the paper's on one machine, all others with those on two."
+    );
+    chapter
+}
+
+/// Returns whether a row is of one machine, or `None` for clusters that the paper's latencies are
+/// not of.
+fn on_one_machine(run: &Run, row: &Fields) -> Option<bool> {
+    match cluster(row) {
+        Some([1, 2]) => Some(true),
+        Some([2, 1]) => Some(false),
+        Some(_) => None,
+        None => Some(run.origin() == "shm"),
+    }
+}
+
+/// Returns the paper's values at each C of the runs.
+fn papers_latencies(here: &[Series], line: &str, value: fn(&Figure) -> f64) -> Vec<Series> {
+    let chunks = distinct(here.iter().filter_map(|series| series.chunk_buckets));
+    let of_chunk = |chunk_buckets: u32| {
+        let figures = paper::latencies();
+        let same = figures.iter().filter(|figure| figure.chunk_buckets == chunk_buckets);
+        let points = same.map(|figure| [figure.load_factor(), value(figure)]).collect();
+        papers(chunk_name(chunk_buckets), line, chunk_buckets, points)
+    };
+    chunks.into_iter().map(of_chunk).collect()
+}
+
+fn papers(hue: String, line: &str, chunk_buckets: u32, points: Vec<[f64; 2]>) -> Series {
+    let (line, transport) = (line.to_owned(), line.to_owned());
+    Series { hue, line, transport, chunk_buckets: Some(chunk_buckets), points }
+}
+
+/// Plots simulated clusters and the paper's, by machines (paper Fig. 3).
+fn papers_throughput(workload: paper::Workload) -> Chart {
+    const CHUNK_BUCKETS: u32 = 32;
+    let (id, title) = (
+        format!("paper-throughput-{}", workload.name()),
+        format!("Throughput by machines, {}, here and in the paper", workload.name()),
+    );
+    let texts = [
+        &*id,
+        &title,
+        "Million find-or-puts per second of all ranks of all machines. The paper's program \
+         truncated each operation's time to whole microseconds, which makes its figures larger \
+         than the true rate; a simulated run has the same truncation with --truncate-us or --paper.",
+    ];
+    let name = |ranks: u64| format!("{} a machine", ranks_name(ranks));
+    let x = ("machines", Kind::Counts);
+    let chart = Chart::new(texts, x, MILLIONS, &["simulate"], move |run, row| {
+        row.text("workload").filter(|of| *of == workload.name())?;
+        let is_cut = run.parameters.get("truncate_us").is_some_and(|cut| cut == true);
+        let cut = is_cut.then(|| row.number("truncated_ops_per_s")).flatten();
+        let rate = cut.or_else(|| row.number("ops_per_s")).filter(|rate| *rate > 0.0)?;
+        let point = [row.number("machines")?, rate / 1e6];
+        let sample = Sample::new(name(row.count("ranks_per_machine")?), point);
+        Some(Sample { chunk_buckets: run.chunk_buckets(row), ..sample })
+    });
+    let chart = chart.beside(move |here| {
+        let figures = paper::throughputs();
+        let of_hue = |hue: &String| {
+            let same = figures.iter().filter(|figure| {
+                figure.workload == workload && name(figure.ranks_per_machine.into()) == *hue
+            });
+            let points = same.map(|figure| [f64::from(figure.machines), figure.ops_per_s / 1e6]);
+            papers(hue.clone(), PAPER_CLUSTER, CHUNK_BUCKETS, points.collect())
+        };
+        distinct(here.iter().map(|series| &series.hue)).into_iter().map(of_hue).collect()
+    });
+    match workload {
+        paper::Workload::Mixed => chart.or(
+            "Throughput beside the paper's: its figures are of 2 machines and more, and no given \
+             run has as many. `probeline simulate --json FILE` writes one in virtual time.",
+        ),
+        _ => chart,
+    }
+}
+
+/// Plots every transport of a comparison relative to the fastest one.
+fn compare(runs: &[Run]) -> Chapter {
+    let chart = |number: usize, [unit, id, title, what]: [&'static str; 4]| {
+        let texts = [
+            format!("compare-{number}-{id}"),
+            format!("{title}, relative to the fastest transport"),
+            format!(
+                "Run {number}: time divided by that of the row's fastest transport ({what}); 1 is \
+                 the fastest. Simulated transports have virtual time and are left out."
+            ),
+        ];
+        let (x, y) = (("times the fastest", Kind::Ratios), Kind::Names(Vec::new()));
+        let texts = texts.each_ref().map(String::as_str);
+        Chart::new(texts, x, ("operation", y), &["compare"], move |run, row| {
+            row.text("unit").filter(|of| *of == unit && run.number == number)?;
+            let times = row.number("times_fastest").filter(|times| *times > 0.0)?;
+            let name = Some(row.text("measured")?.to_owned());
+            let chunk_buckets = run.parameters.chunk_buckets();
+            let sample = Sample::new(row.text("column")?, [times, 0.0]);
+            Some(Sample { name, chunk_buckets, ..sample })
+        })
+    };
+    let of_run = |run: &Run| {
+        let latency = "one operation at a time, median of the rounds' p50";
+        let rate = "from the rate, median of the rounds";
+        [
+            chart(run.number, ["ns", "latency", "Time of an operation", latency]),
+            chart(
+                run.number,
+                ["ops/s", "rate", "Time of a find-or-put of all ranks at once", rate],
+            ),
+        ]
+    };
+    let used: Vec<&Run> = runs.iter().filter(|run| run.command == "compare").collect();
+    let mut chapter = Chapter::new(
+        [
+            "compare",
+            "Transports side by side",
+            "bench-latency and bench-throughput over every transport, by turns over rounds.",
+        ],
+        runs,
+        used.iter().flat_map(|run| of_run(run)),
+    );
+    for series in chapter.plots.iter_mut().flat_map(|plot| &mut plot.series) {
+        series.transport.clone_from(&series.hue);
+        series.line.clear();
+    }
+    if used.is_empty() {
+        let text = "Transports side by side: no run of compare was given. `probeline compare --json \
+                    FILE` writes one.";
+        chapter.missing.push(text.to_owned());
+    }
+    chapter
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plot::{Form, Plot};
+    use crate::run::made_up;
+
+    fn run(command: &str, number: usize, parameters: Value, rows: Value) -> Run {
+        let run = json!({
+            "schema": 1, "command": command, "parameters": parameters, "rows": rows,
+        });
+        made_up(&run, number)
+    }
+
+    fn plots(runs: &[Run]) -> Vec<Plot> {
+        all(runs).into_iter().flat_map(|chapter| chapter.plots).collect()
+    }
+
+    fn plot<'p>(plots: &'p [Plot], id: &str) -> &'p Plot {
+        plots.iter().find(|plot| plot.id == id).unwrap_or_else(|| panic!("{id}"))
+    }
+
+    fn rate(number: usize, transport: &str, ranks: u32, batch: u32, per_s: f64) -> Run {
+        let row = json!({ "workload": "mixed", "ranks": ranks, "median_ops_per_s": per_s });
+        let parameters = json!({
+            "transport": transport, "ranks": ranks, "table_bytes": u64::from(ranks) << 20,
+            "batch": batch, "chunk_buckets": 8,
+        });
+        run("bench-throughput", number, parameters, json!([row]))
+    }
+
+    #[test]
+    fn bars_are_of_other_programs() {
+        let row = |system: &str, times: f64| json!({ "measured": "sort", "system": system, "times_probeline": times });
+        let rows = json!([row("probeline", 1.0), row("other", 2.5)]);
+        let plots = plots(&[run("bench-peers", 1, json!({}), rows)]);
+        let plot = plot(&plots, "peers");
+        assert_eq!((plot.form, &plot.series[0].points[..]), (Form::Bars, &[[2.5, 0.0]][..]));
+        assert_eq!(plot.table[1], ("sort: other".to_owned(), vec!["2.50".to_owned()]));
+    }
+
+    #[test]
+    fn runs_that_differ_in_ranks_alone_are_one_series() {
+        let plots = plots(&[
+            rate(1, "shm", 4, 64, 30e6),
+            rate(2, "shm", 1, 64, 10e6),
+            rate(3, "shm", 4, 64, 34e6),
+            rate(4, "shm", 4, 64, 35e6),
+            rate(5, "verbs", 2, 64, 1e6),
+            rate(6, "shm", 2, 1, 5e6),
+        ]);
+        let [batched, verbs, blocking] = &plot(&plots, "throughput").series[..] else {
+            panic!("{plots:?}")
+        };
+        assert_eq!((&*batched.line, &*blocking.line), ("shm, batch 64", "shm, batch 1"));
+        // The median of three.
+        assert_eq!(batched.points, [[1.0, 10.0], [4.0, 34.0]]);
+        assert_eq!((&*verbs.line, &*verbs.transport), ("verbs", "verbs"));
+        assert_eq!(verbs.chunk_buckets, Some(8));
+        let speedup = plot(&plots, "throughput-speedup");
+        assert_eq!(speedup.series.len(), 1);
+        assert_eq!(speedup.series[0].points, [[1.0, 1.0], [4.0, 3.4]]);
+        assert_eq!(speedup.proportional, Some([[1.0, 1.0], [4.0, 4.0]]));
+    }
+
+    fn inserts(loads: &[f64]) -> Run {
+        let histogram = json!([[0, 0], [100, 6_000], [200, 3_990], [9_000, 9], [9_999, 1]]);
+        let row = |load: &f64| {
+            json!({
+                "operation": "inserted", "chunk_buckets": 8, "load_factor": load,
+                "histogram": histogram,
+            })
+        };
+        let rows: Vec<Value> = loads.iter().map(row).collect();
+        run("bench-latency", 1, json!({ "transport": "shm" }), Value::from(rows))
+    }
+
+    #[test]
+    fn a_curve_goes_from_the_fastest_to_the_slowest() {
+        let points = curve(&inserts(&[0.5]).rows[0]).unwrap();
+        // The slowest operation is alone in its step, so the step is the end of the curve.
+        let steps = [[0.0, 100.0], [0.6, 200.0], [0.999, 9_000.0], [0.9999, 9_999.0]];
+        assert_eq!(points, steps);
+        let same = run("x", 1, json!({}), json!([{ "histogram": [[7, 1_000]] }]));
+        assert_eq!(curve(&same.rows[0]).unwrap(), [[0.0, 7.0], [0.999, 7.0]]);
+    }
+
+    #[test]
+    fn distributions_are_of_the_middle_and_the_highest_load() {
+        for (loads, ids) in [
+            (
+                &[0.1, 0.4, 0.7, 0.9][..],
+                &["distribution-inserted-40", "distribution-inserted-90"][..],
+            ),
+            (&[0.501, 0.504], &["distribution-inserted-50"]),
+            (&[1e30, -1.0], &[]),
+        ] {
+            let plots = plots(&[inserts(loads)]);
+            assert_eq!(plots.iter().map(|plot| plot.id.as_str()).collect::<Vec<_>>(), ids);
+        }
+    }
+
+    #[test]
+    fn map_workloads_are_named_by_load_and_ranks() {
+        let row = json!({
+            "mode": "claims", "workload": "read", "keys": "uniform", "ranks": 2,
+            "load_factor": 0.5, "median_ops_per_s": 4e6,
+        });
+        let plots = plots(&[run("bench-map", 1, json!({}), json!([row]))]);
+        let plot = plot(&plots, "map-workload");
+        assert_eq!(plot.table[1].0, "read uniform, load 0.50, 2 ranks");
+        assert_eq!(plot.series[0].points, [[4.0, 0.0]]);
+    }
+
+    #[test]
+    fn latencies_are_beside_the_figures_of_as_many_machines() {
+        let row = |figure: &Figure| {
+            json!({
+                "operation": "inserted", "chunk_buckets": figure.chunk_buckets,
+                "load_factor": figure.load_factor(), "mean_ns": figure.local_ns,
+                "effective_roundtrips": figure.effective_roundtrips,
+            })
+        };
+        let rows = Value::from(paper::latencies().iter().map(row).collect::<Vec<_>>());
+        let (local, remote) = ("paper-latency-local", "paper-latency");
+        for (transport, id, other) in [("shm", local, remote), ("sim", remote, local)] {
+            let parameters = json!({ "transport": transport });
+            let plots = plots(&[run("bench-latency", 1, parameters, rows.clone())]);
+            assert!(plots.iter().all(|plot| plot.id != other));
+            for id in [id, "paper-roundtrips"] {
+                let series = &plot(&plots, id).series;
+                assert_eq!(series.len(), 2 * 5, "{id}");
+                assert!(series.iter().all(|series| series.points.len() == 46), "{id}");
+            }
+        }
+        let row = |machines: u64| {
+            json!({
+                "experiment": "latency", "machines": machines, "ranks_per_machine": 2 / machines,
+                "chunk_buckets": 32, "load_factor": 0.5, "mean_latency_ns": 3e3,
+            })
+        };
+        let simulated = json!([row(1), row(2)]);
+        let plots = plots(&[run("simulate", 1, json!({ "profile": "das5-fdr" }), simulated)]);
+        for id in [local, remote] {
+            assert_eq!(plot(&plots, id).series.len(), 2, "{id}");
+        }
+    }
+
+    #[test]
+    fn simulated_clusters_are_truncated_on_request() {
+        let rows = json!([{
+            "experiment": "throughput", "machines": 2, "ranks_per_machine": 16, "workload": "mixed",
+            "chunk_buckets": 32, "ops_per_s": 9e6, "truncated_ops_per_s": 10e6,
+        }]);
+        for (truncate, millions) in [(true, 10.0), (false, 9.0)] {
+            let parameters = json!({ "profile": "das5-fdr", "truncate_us": truncate });
+            let plots = plots(&[run("simulate", 1, parameters, rows.clone())]);
+            let [here, paper] = &plot(&plots, "paper-throughput-mixed").series[..] else {
+                panic!("{plots:?}")
+            };
+            assert_eq!((&here.points[..], here.chunk_buckets), (&[[2.0, millions]][..], Some(32)));
+            assert!(paper.points.iter().any(|[x, y]| *x == 48.0 && (y - 114.85).abs() < 0.01));
+        }
+    }
+}

@@ -1,0 +1,478 @@
+//! Draws a plot as SVG, in tenths of pixels. Each layer is a group that a page styles and hides.
+//!
+//! Colour and marker of a series stand for what was measured, its dash pattern for its origin.
+
+use maud::{Markup, html};
+
+use crate::axis::Scale;
+use crate::distinct;
+use crate::number::significant;
+use crate::plot::{Form, Plot, Series};
+
+type Colour = (&'static str, &'static str);
+
+/// The colours of series, from Okabe and Ito's palette for all kinds of colour vision, made darker
+/// and lighter until each has enough contrast.
+const COLOURS: [Colour; 7] = [
+    ("#005fa8", "#62b4f2"),
+    ("#be4800", "#ff9255"),
+    ("#007a5c", "#3fcb9f"),
+    ("#a6477f", "#ea9cc6"),
+    ("#8a6600", "#e8bd42"),
+    ("#2e7d9c", "#8fd9f0"),
+    ("#5b4bb5", "#b7adff"),
+];
+/// The background of the page.
+const GROUND: Colour = ("#ffffff", "#121519");
+const INK: Colour = ("#1b1f24", "#e6e9ed");
+const FAINT: Colour = ("#575e68", "#a3abb6");
+const GRID: Colour = ("#e3e6ea", "#2b3139");
+const RAISED: Colour = ("#f5f6f8", "#1b2026");
+
+/// Thickness of lines and of the edges of markers, in tenths of pixels.
+const STROKE: i32 = 18;
+const EDGE: i32 = 14;
+/// Corners of the markers, in tenths of pixels from the centre.
+const MARKERS: [&str; 8] = [
+    "34,0 31,13 24,24 13,31 0,34 -13,31 -24,24 -31,13 -34,0 -31,-13 -24,-24 -13,-31 \
+     0,-34 13,-31 24,-24 31,-13",
+    "-30,-30 30,-30 30,30 -30,30",
+    "0,-42 37,27 -37,27",
+    "0,-44 44,0 0,44 -44,0",
+    "0,42 37,-27 -37,-27",
+    "-12,-38 12,-38 12,-12 38,-12 38,12 12,12 12,38 -12,38 -12,12 -38,12 -38,-12 -12,-12",
+    "0,-17 25,-42 42,-25 17,0 42,25 25,42 0,17 -25,42 -42,25 -17,0 -42,-25 -25,-42",
+    "-36,-36 36,-36 -36,36 36,36",
+];
+
+/// Lengths of strokes and gaps, in tenths of pixels; empty for a solid line. Dots are last, because
+/// the guide of a plot is dotted.
+const DASHES: [&str; 5] = ["", "60 40", "100 30 20 30", "30 20", "15 30"];
+
+/// The names of the lines of a page, in the order of their dash patterns.
+pub(crate) type Lines = [String];
+
+/// Returns the lines of all plots of a page, so that a line looks the same in all of them. A plot of
+/// markers only has none.
+pub(crate) fn lines<'p>(plots: impl Iterator<Item = &'p Plot>) -> Vec<String> {
+    let plots = plots.filter(|plot| plot.form.has_lines());
+    let names = distinct(plots.flat_map(|plot| plot.series.iter().map(|series| &series.line)));
+    names.into_iter().cloned().collect()
+}
+
+/// The colour, marker and dash of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Style {
+    colour: usize,
+    /// The corners of its markers.
+    marker: &'static str,
+    dash: &'static str,
+    /// Whether markers are hollow, for measurements of others.
+    hollow: bool,
+}
+
+impl Style {
+    /// Returns the style of each series. Equal hues get equal colours and markers, and equal lines
+    /// get equal dash patterns.
+    fn of(all: &[Series], lines: &Lines) -> Vec<Self> {
+        let hues = distinct(all.iter().map(|series| &series.hue));
+        let style = |series: &Series| {
+            let hue = hues.iter().position(|hue| **hue == series.hue).unwrap_or(0);
+            let line = lines.iter().position(|line| *line == series.line).unwrap_or(0);
+            Self {
+                colour: hue % COLOURS.len(),
+                marker: MARKERS[hue % MARKERS.len()],
+                dash: DASHES[line % DASHES.len()],
+                hollow: series.transport.starts_with("paper"),
+            }
+        };
+        all.iter().map(style).collect()
+    }
+
+    fn rgb(&self) -> &'static str {
+        COLOURS[self.colour].0
+    }
+
+    /// Draws a short line with a marker, 280 wide and 120 high, for a legend.
+    fn key(&self, form: Form) -> Markup {
+        html! {
+            @if form.has_lines() { (line(self, [(0, 60), (280, 60)])) }
+            (markers(self, html! { (marker(self, (140, 60))) }))
+        }
+    }
+}
+
+/// Returns the class and the symbol of each entry of a legend, for a page.
+pub(crate) fn keys(plot: &Plot, lines: &Lines) -> Vec<Markup> {
+    let key = |style: &Style| {
+        html! {
+            svg class=(format!("key s{}", style.colour)) viewBox="0 0 280 120" aria-hidden="true" {
+                (style.key(plot.form))
+            }
+        }
+    };
+    Style::of(&plot.series, lines).iter().map(key).collect()
+}
+
+fn polyline(points: impl IntoIterator<Item = (i32, i32)>, colour: &str, thickness: i32) -> Markup {
+    let points: Vec<String> = points.into_iter().map(|(x, y)| format!("{x},{y}")).collect();
+    html! {
+        polyline fill="none" stroke=(colour) stroke-width=(thickness) points=(points.join(" ")) {}
+    }
+}
+
+/// Draws the line of a series with its dash pattern.
+fn line(style: &Style, points: impl IntoIterator<Item = (i32, i32)>) -> Markup {
+    html! {
+        g class="line" stroke-linejoin="round"
+            stroke-dasharray=[(!style.dash.is_empty()).then_some(style.dash)] {
+            (polyline(points, style.rgb(), STROKE))
+        }
+    }
+}
+
+fn markers(style: &Style, markers: Markup) -> Markup {
+    html! { g class=(if style.hollow { "markers hollow" } else { "markers" }) { (markers) } }
+}
+
+fn marker(style: &Style, (x, y): (i32, i32)) -> Markup {
+    let (fill, edge) =
+        if style.hollow { ("#ffffff", Some(style.rgb())) } else { (style.rgb(), None) };
+    html! {
+        polygon transform=(format!("translate({x} {y})")) points=(style.marker) fill=(fill)
+            stroke=[edge] stroke-width=[edge.map(|_| EDGE)] {}
+    }
+}
+
+/// Draws a bar with its value, from the y axis to a point.
+fn bar(style: &Style, sheet: &Sheet<'_>, point: [f64; 2]) -> Markup {
+    let (x, y) = sheet.point(point);
+    let (left, top, bottom) = (sheet.left, y - BAR / 2, y + BAR / 2);
+    html! {
+        polygon points=(format!("{left},{top} {x},{top} {x},{bottom} {left},{bottom}"))
+            fill=(style.rgb()) {}
+        text x=(x + TICK) y=(y) dy="0.35em" font-size=(TEXT) fill=(INK.0) {
+            (significant(point[0]))
+        }
+    }
+}
+
+const TENTHS: i32 = 10;
+const WIDTH: i32 = 440 * TENTHS;
+const HEIGHT: i32 = 290 * TENTHS;
+/// The height above the plot area, for the title of the y axis.
+const TOP: i32 = 26 * TENTHS;
+const RIGHT: i32 = WIDTH - 26 * TENTHS;
+/// The height below the plot area, for the labels and the title of the x axis.
+const BELOW: i32 = 42 * TENTHS;
+const LEFT: i32 = 46 * TENTHS;
+/// The height of a line of names, and the maximum number of lines.
+const LINE: i32 = 19 * TENTHS;
+const BAR: i32 = 12 * TENTHS;
+const MAX_LINES: usize = 200;
+const TEXT: i32 = 12 * TENTHS;
+const TICK: i32 = 4 * TENTHS;
+
+const THIN: i32 = 10;
+
+/// The width of a letter at the largest size of a page.
+const LETTER: i32 = 80;
+/// Maximum letters of a name along an axis; the table of the plot has the whole name.
+const MAX_NAME_LETTERS: usize = 30;
+/// The size of a title, and the maximum width of a letter in tenths of it.
+const TITLE_TEXT: usize = 140;
+const TITLE_TENTHS: usize = 7;
+/// The width of the symbol before a name of a legend, and the width of a letter of the name.
+const KEY: usize = 430;
+const LEGEND_LETTER: usize = 62;
+/// Minimum distance of the markers of a line, as a share of the x axis.
+const APART: f64 = 0.035;
+const FAR_APART: f64 = 0.25;
+
+/// The place of the plot area in a picture of a plot.
+struct Sheet<'p> {
+    plot: &'p Plot,
+    left: i32,
+    bottom: i32,
+}
+
+impl<'p> Sheet<'p> {
+    fn of(plot: &'p Plot) -> Self {
+        if plot.y.scale != Scale::Names {
+            return Self { plot, left: LEFT, bottom: HEIGHT - BELOW };
+        }
+        let longest = plot.y.ticks.iter().map(|(_, name)| name.chars().count()).max();
+        let letters = small(longest.unwrap_or(0).min(MAX_NAME_LETTERS));
+        let lines = small(plot.y.ticks.len().min(MAX_LINES)) + 1;
+        Self { plot, left: letters * LETTER + 160, bottom: TOP + lines * LINE }
+    }
+
+    fn height(&self) -> i32 {
+        self.bottom + BELOW
+    }
+
+    fn x(&self, share: f64) -> i32 {
+        along(share, self.left, RIGHT)
+    }
+
+    fn y(&self, share: f64) -> i32 {
+        along(share, self.bottom, TOP)
+    }
+
+    fn point(&self, [x, y]: [f64; 2]) -> (i32, i32) {
+        (self.x(self.plot.x.share(x)), self.y(self.plot.y.share(y)))
+    }
+
+    fn x_ticks(&self) -> impl Iterator<Item = (i32, &str)> {
+        let ticks = self.plot.x.ticks.iter();
+        ticks.map(|(place, label)| (self.x(self.plot.x.share_of_place(*place)), label.as_str()))
+    }
+
+    fn y_ticks(&self) -> impl Iterator<Item = (i32, &str)> {
+        let ticks = self.plot.y.ticks.iter();
+        ticks.map(|(place, label)| (self.y(self.plot.y.share_of_place(*place)), label.as_str()))
+    }
+}
+
+/// Converts a number that is limited above.
+fn small(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// Returns the position of a share between two positions, rounded. NaN is at the first.
+#[allow(clippy::cast_possible_truncation)]
+fn along(share: f64, first: i32, last: i32) -> i32 {
+    first + (share.clamp(0.0, 1.0) * f64::from(last - first)).round() as i32
+}
+
+/// Draws a plot for a page, which has its own `id`s and colours.
+pub(crate) fn draw(plot: &Plot, names: &Lines) -> Markup {
+    let sheet = Sheet::of(plot);
+    html! {
+        svg viewBox=(format!("0 0 {WIDTH} {}", sheet.height())) role="img" aria-label=(plot.title)
+            data-area=(format!("{} {TOP} {RIGHT} {}", sheet.left, sheet.bottom))
+            data-x-scale=[(plot.x.scale == Scale::Linear).then_some("linear")] {
+            (layers(&sheet, names))
+        }
+    }
+}
+
+/// Draws a plot as a separate file, with its title, a legend and a white background.
+pub(crate) fn standalone(plot: &Plot, names: &Lines) -> String {
+    let sheet = Sheet::of(plot);
+    let legend: Vec<String> = plot.series.iter().map(|of| of.name(&plot.series)).collect();
+    let styles = Style::of(&plot.series, names);
+    let widest = legend.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let columns = WIDTH as usize / (KEY + widest * LEGEND_LETTER);
+    let columns = columns.clamp(1, legend.len().clamp(1, 4));
+    let column = WIDTH as usize / columns;
+    let (head, line) = (30 * TENTHS, 18 * TENTHS as usize);
+    let bottom = (head + sheet.height()) as usize;
+    let height = bottom + legend.len().div_ceil(columns) * line + 100;
+    let place = |at: usize| {
+        format!("translate({} {})", at % columns * column + 100, bottom + at / columns * line)
+    };
+    html! {
+        svg xmlns="http://www.w3.org/2000/svg" width=(WIDTH / TENTHS)
+            height=(height / TENTHS as usize) viewBox=(format!("0 0 {WIDTH} {height}"))
+            font-family="sans-serif" {
+            title { (plot.title) }
+            desc { (plot.caption) }
+            rect width=(WIDTH) height=(height) fill="#ffffff" {}
+            text x="100" y="200" font-size=(title_text(&plot.title)) font-weight="bold"
+                fill=(INK.0) { (plot.title) }
+            g transform=(format!("translate(0 {head})")) { (layers(&sheet, names)) }
+            @for (at, (name, style)) in legend.iter().zip(&styles).enumerate() {
+                g transform=(place(at)) {
+                    (style.key(plot.form))
+                    text x="330" y="95" font-size="110" fill=(INK.0) { (name) }
+                }
+            }
+        }
+    }
+    .into_string()
+}
+
+/// Returns the text size at which a title fits the width of the picture, at most the normal one.
+fn title_text(title: &str) -> usize {
+    let letters = title.chars().count().max(1);
+    let fits = (WIDTH as usize - 200) * 10 / (letters * TITLE_TENTHS);
+    fits.min(TITLE_TEXT)
+}
+
+/// Draws grid, axes, guide and series, each as a group.
+fn layers(sheet: &Sheet<'_>, names: &Lines) -> Markup {
+    let plot = sheet.plot;
+    let styles = Style::of(&plot.series, names);
+    let grid = |points: [(i32, i32); 2]| polyline(points, GRID.0, THIN);
+    let guide = plot.proportional.map(|points| points.map(|point| sheet.point(point)));
+    html! {
+        g class="grid" {
+            @for (y, _) in sheet.y_ticks() { (grid([(sheet.left, y), (RIGHT, y)])) }
+            @for (x, _) in sheet.x_ticks() { (grid([(x, sheet.bottom), (x, TOP)])) }
+        }
+        (axes(sheet))
+        @if let Some(points) = guide {
+            g class="guide" stroke-dasharray="20 25" { (polyline(points, FAINT.0, THIN)) }
+        }
+        @for (at, (series, style)) in plot.series.iter().zip(&styles).enumerate() {
+            g class=(format!("series k{at} s{}", style.colour)) data-transport=(series.transport)
+                data-c=(series.chunk_buckets.map(|c| c.to_string()).unwrap_or_default()) {
+                title { (series.name(&plot.series)) }
+                @if plot.form.has_lines() {
+                    (line(style, path(sheet, &series.points)))
+                }
+                (markers(style, html! {
+                    @for point in sparse(&series.points, plot, style) {
+                        @if plot.form == Form::Bars { (bar(style, sheet, point)) }
+                        @else { (marker(style, sheet.point(point))) }
+                    }
+                }))
+            }
+        }
+    }
+}
+
+/// Draws both axes with their ticks, labels and titles. The page colours the last text as a title.
+fn axes(sheet: &Sheet<'_>) -> Markup {
+    let (left, bottom) = (sheet.left, sheet.bottom);
+    let axis = |points: [(i32, i32); 2]| polyline(points, FAINT.0, THIN);
+    let text = |(x, y), dy: &str, anchor: &str, colour: &str, text: &str| {
+        html! {
+            text x=(x) y=(y) dy=(dy) text-anchor=(anchor) font-size=(TEXT) fill=(colour) { (text) }
+        }
+    };
+    let middle = i32::midpoint(left, RIGHT);
+    html! {
+        g class="axes" {
+            (text((middle, sheet.height()), "-0.5ex", "middle", INK.0, &sheet.plot.x.title))
+            (axis([(left, TOP), (left, bottom)]))
+            @for (y, label) in sheet.y_ticks() {
+                (text((left - 2 * TICK, y), "0.5ex", "end", FAINT.0, &cut(label)))
+                (axis([(left - TICK, y), (left, y)]))
+            }
+            (axis([(left, bottom), (RIGHT, bottom)]))
+            @for (x, label) in sheet.x_ticks() {
+                (text((x, bottom + 2 * TICK), "0.76em", "middle", FAINT.0, &cut(label)))
+                (axis([(x, bottom), (x, bottom + TICK)]))
+            }
+            (text((60, 50), "0.76em", "start", INK.0, &sheet.plot.y.title))
+        }
+    }
+}
+
+/// Truncates a name to the available width.
+fn cut(name: &str) -> String {
+    match name.char_indices().nth(MAX_NAME_LETTERS - 1) {
+        Some((end, last)) if end + last.len_utf8() < name.len() => {
+            format!("{}\u{2026}", &name[..end])
+        }
+        _ => name.to_owned(),
+    }
+}
+
+/// Returns the corners of a line. A curve has steps: each value holds until the next one, since
+/// there is no measurement between.
+fn path(sheet: &Sheet<'_>, points: &[[f64; 2]]) -> Vec<(i32, i32)> {
+    let mut path = Vec::new();
+    for (at, &point) in points.iter().enumerate() {
+        if let (Form::Curves, Some(before)) = (sheet.plot.form, at.checked_sub(1)) {
+            path.push(sheet.point([point[0], points[before][1]]));
+        }
+        path.push(sheet.point(point));
+    }
+    path
+}
+
+/// Returns the points of a line whose markers do not touch, including both ends. A curve has few
+/// markers, at different places for each colour, because curves overlap.
+fn sparse(points: &[[f64; 2]], plot: &Plot, style: &Style) -> Vec<[f64; 2]> {
+    let (apart, first) = match plot.form {
+        Form::Dots | Form::Bars => return points.to_vec(),
+        Form::Lines => (APART, f64::NEG_INFINITY),
+        Form::Curves => (FAR_APART, FAR_APART * style.colour as f64 / COLOURS.len() as f64),
+    };
+    let mut kept: Vec<[f64; 2]> = Vec::new();
+    for (at, point) in points.iter().enumerate() {
+        let share = plot.x.share(point[0]);
+        let far = kept.last().map_or(share >= first, |last| share - plot.x.share(last[0]) >= apart);
+        if far || at + 1 == points.len() {
+            kept.push(*point);
+        }
+    }
+    kept
+}
+
+/// Returns the style sheet of the page and of series, on white and on black.
+pub(crate) fn style_sheet() -> String {
+    let page =
+        [("ground", GROUND), ("ink", INK), ("faint", FAINT), ("grid", GRID), ("raised", RAISED)];
+    let rules = |of: fn(Colour) -> &'static str| -> String {
+        let page = page.map(|(name, colour)| format!("--{name}:{};", of(colour)));
+        let series = COLOURS.iter().enumerate();
+        let series = series.map(|(at, &colour)| format!("--s{at}:{};", of(colour)));
+        page.into_iter().chain(series).collect()
+    };
+    let series = (0..COLOURS.len()).map(|at| format!(".s{at}{{--series:var(--s{at})}}\n"));
+    format!(
+        ":root{{color-scheme:light dark;{}}}\n\
+         @media (prefers-color-scheme:dark){{:root{{{}}}}}\n{}",
+        rules(|colour| colour.0),
+        rules(|colour| colour.1),
+        series.collect::<String>()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Computes the contrast from relative luminances (WCAG 2.2).
+    fn contrast(one: &str, other: &str) -> f64 {
+        let luminance = |colour: &str| {
+            let [red, green, blue] = [1, 3, 5].map(|at| {
+                let share = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
+                if share <= 0.040_45 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+            });
+            0.2126 * red + 0.7152 * green + 0.0722 * blue
+        };
+        let (one, other) = (luminance(one) + 0.05, luminance(other) + 0.05);
+        one.max(other) / one.min(other)
+    }
+
+    #[test]
+    fn colours_have_enough_contrast() {
+        for (light, dark) in COLOURS {
+            assert!(contrast(light, GROUND.0) >= 4.5, "{light:?}");
+            assert!(contrast(dark, GROUND.1) >= 4.5, "{dark:?}");
+        }
+        for (text, least) in [(INK, 12.0), (FAINT, 5.0)] {
+            for ground in [GROUND, RAISED] {
+                assert!(contrast(text.0, ground.0) >= least, "{text:?}");
+                assert!(contrast(text.1, ground.1) >= least, "{text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_two_series_look_alike() {
+        let names: Vec<String> = (0..DASHES.len()).map(|line| line.to_string()).collect();
+        let series = |hue: usize, line: &String| Series {
+            hue: hue.to_string(),
+            line: line.clone(),
+            transport: String::new(),
+            chunk_buckets: None,
+            points: Vec::new(),
+        };
+        let all: Vec<Series> =
+            (0..24).flat_map(|hue| names.iter().map(move |line| series(hue, line))).collect();
+        let styles = Style::of(&all, &names);
+        let shapes: Vec<_> = styles.iter().map(|style| (style.marker, style.dash)).collect();
+        for (at, shape) in shapes[..8 * DASHES.len()].iter().enumerate() {
+            assert!(!shapes[..at].contains(shape), "{at} differs by colour alone");
+        }
+        for (at, style) in styles.iter().enumerate() {
+            assert!(!styles[..at].contains(style), "{at}");
+        }
+    }
+}

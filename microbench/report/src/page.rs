@@ -1,0 +1,371 @@
+//! The page: one file that needs no other file.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde_json::Value;
+
+use crate::chart::Chapter;
+use crate::distinct;
+use crate::draw::{Lines, draw, keys, style_sheet};
+use crate::origin::{cell, parameter};
+use crate::plot::Plot;
+use crate::run::{Fields, Run};
+
+const STYLE: &str = include_str!("assets/page.css");
+const SCRIPT: &str = include_str!("assets/page.js");
+
+pub(crate) fn page(title: &str, runs: &[Run], chapters: &[Chapter], lines: &Lines) -> String {
+    let shown: Vec<&Chapter> =
+        chapters.iter().filter(|chapter| !chapter.plots.is_empty()).collect();
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                // Without this, a browser requests an icon from the server.
+                link rel="icon" href="data:,";
+                style { (PreEscaped(style_sheet())) (PreEscaped(STYLE)) }
+            }
+            body {
+                header {
+                    h1 { (title) }
+                    (summary(runs))
+                }
+                (filters(&shown))
+                (contents(&shown))
+                main {
+                    @for chapter in &shown { (section(chapter, lines)) }
+                    (left_out(chapters))
+                    section id="runs" {
+                        h2 { "The runs" }
+                        p.lead {
+                            "Parameters, machine, findings and rows of each run."
+                        }
+                        @for run in runs { (facts(run, chapters)) }
+                    }
+                }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// Returns what each run measured, and its own summary.
+fn summary(runs: &[Run]) -> Markup {
+    html! {
+        ol.headlines {
+            @for run in runs {
+                li value=(run.number) {
+                    a href=(format!("#run-{}", run.number)) { (run.subject()) }
+                    @if !run.summary.is_empty() {
+                        p { code { (run.summary.join("\n")) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns check boxes for each transport and each C. Without a script there is no choice.
+fn filters(chapters: &[&Chapter]) -> Markup {
+    let series =
+        || chapters.iter().flat_map(|chapter| &chapter.plots).flat_map(|plot| &plot.series);
+    let mut transports = distinct(series().map(|series| series.transport.as_str()));
+    // Transports measured here come before the paper's.
+    transports.sort_by_key(|name| name.starts_with("paper"));
+    let mut chunks: Vec<u32> = series().filter_map(|series| series.chunk_buckets).collect();
+    chunks.sort_unstable();
+    chunks.dedup();
+    html! {
+        @if !transports.is_empty() {
+            form id="filters" hidden autocomplete="off" aria-label="Show" {
+                fieldset data-filter="transport" {
+                    legend { "Transport" }
+                    @for name in &transports {
+                        label { input type="checkbox" value=(name) checked; (name) }
+                    }
+                }
+                @if !chunks.is_empty() {
+                    fieldset data-filter="c" {
+                        legend { "C" }
+                        @for c in &chunks {
+                            label { input type="checkbox" value=(c) checked; (c) }
+                        }
+                    }
+                }
+                button type="reset" { "Show all" }
+            }
+        }
+    }
+}
+
+fn contents(chapters: &[&Chapter]) -> Markup {
+    html! {
+        nav aria-label="Contents" {
+            @for chapter in chapters {
+                a href=(format!("#about-{}", chapter.id)) { (chapter.title) }
+            }
+            a href="#runs" { "The runs" }
+        }
+    }
+}
+
+fn section(chapter: &Chapter, lines: &Lines) -> Markup {
+    html! {
+        section id=(format!("about-{}", chapter.id)) {
+            h2 { (chapter.title) }
+            p.lead { (chapter.lead) }
+            div.figures {
+                @for plot in &chapter.plots { (figure(plot, lines)) }
+            }
+        }
+    }
+}
+
+fn figure(plot: &Plot, lines: &Lines) -> Markup {
+    html! {
+        figure id=(plot.id) {
+            h3 { (plot.title) }
+            div.plot { (draw(plot, lines)) p.empty hidden { "Nothing is chosen." } }
+            (legend(plot, lines))
+            figcaption { (plot.caption) }
+            details {
+                summary { "The numbers" }
+                (table(&plot.table))
+            }
+        }
+    }
+}
+
+fn legend(plot: &Plot, lines: &Lines) -> Markup {
+    html! {
+        ul.legend {
+            @for (at, (series, key)) in plot.series.iter().zip(keys(plot, lines)).enumerate() {
+                li class=(format!("k{at}")) { (key) (series.name(&plot.series)) }
+            }
+        }
+    }
+}
+
+fn table(rows: &[(String, Vec<String>)]) -> Markup {
+    let Some(((title, names), rows)) = rows.split_first() else { return html! {} };
+    html! {
+        div.table {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { (title) }
+                        @for (at, name) in names.iter().enumerate() {
+                            th scope="col" class=(format!("k{at}")) { (name) }
+                        }
+                    }
+                }
+                tbody {
+                    @for (label, cells) in rows {
+                        tr {
+                            th scope="row" { (label) }
+                            @for (at, cell) in cells.iter().enumerate() {
+                                td class=(format!("k{at}")) { (cell) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Marks up text between backquotes as code.
+fn with_code(text: &str) -> Markup {
+    html! {
+        @for (at, part) in text.split('`').enumerate() {
+            @if at % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
+fn left_out(chapters: &[Chapter]) -> Markup {
+    let missing: Vec<&String> = chapters.iter().flat_map(|chapter| &chapter.missing).collect();
+    html! {
+        @if !missing.is_empty() {
+            section id="left-out" {
+                h2 { "Left out" }
+                p.lead { "Plots for which no given run has data." }
+                ul { @for text in missing { li { (with_code(text)) } } }
+            }
+        }
+    }
+}
+
+/// Maximum rows, or elements of a list, that the page shows; the file has all.
+const MAX_ROWS: usize = 400;
+/// Columns that another place of the page shows, or that have one value for each round.
+const NOT_SHOWN: [&str; 2] = ["histogram", "samples"];
+/// Returns the section of a run: machine, findings, parameters, notes and rows.
+fn facts(run: &Run, chapters: &[Chapter]) -> Markup {
+    let is_plotted = chapters.iter().any(|chapter| chapter.commands.contains(&&*run.command));
+    html! {
+        article id=(format!("run-{}", run.number)) {
+            h3 { "Run " (run.number) }
+            p { (run.subject()) }
+            p.files {
+                @for (at, file) in run.files.iter().enumerate() {
+                    @if at > 0 { ", the same in " }
+                    code { (file) }
+                }
+                @if let Some(version) = &run.version { ", version " (version) }
+                @if let Some(commit) = &run.commit { ", commit " (commit) }
+            }
+            @if !is_plotted && run.command != "doctor" {
+                p.aside {
+                    "No plot is made of " code { (run.command) } ": its numbers are shown as they \
+                     are in the file."
+                }
+            }
+            div.facts {
+                @if !run.machine.is_empty() || !run.transport_lines.is_empty() {
+                    section { h4 { "Machine" } (machine(run)) }
+                }
+                @if run.parameters.iter().any(|(_, value)| !value.is_null()) {
+                    section { h4 { "Given" } (parameters(&run.parameters)) }
+                }
+            }
+            (doctor(run))
+            (more(&run.more))
+            @if !run.rows.is_empty() {
+                details {
+                    summary { "Rows (" (run.rows.len()) ")" }
+                    (rows(&run.rows))
+                }
+            }
+            @if !run.notes.is_empty() {
+                details {
+                    summary { "Notes" }
+                    ul { @for note in &run.notes { li { (note) } } }
+                }
+            }
+        }
+    }
+}
+
+fn machine(run: &Run) -> Markup {
+    html! {
+        dl {
+            @for (name, value) in run.machine.iter() {
+                dt { (label(name)) }
+                dd { @if value.is_null() { span.unknown { "unknown" } } @else { (cell(value)) } }
+            }
+            @if !run.transport_lines.is_empty() {
+                dt { "set up" }
+                @for line in &run.transport_lines { dd { (line) } }
+            }
+        }
+    }
+}
+
+fn parameters(parameters: &Fields) -> Markup {
+    let given = parameters.iter().filter(|(_, value)| !value.is_null());
+    html! { ul.given { @for (name, value) in given { li { (parameter(name, value)) } } } }
+}
+
+/// Returns the findings, the worst first.
+fn doctor(run: &Run) -> Markup {
+    let Some(findings) = &run.doctor else {
+        return html! {
+            p.aside { "The file has no findings of the doctor: probeline doctor examines a machine." }
+        };
+    };
+    let verdict = |finding: &Fields| finding.text("verdict").unwrap_or("unknown").to_owned();
+    let order = ["broken", "warning", "unknown", "fine"];
+    let mut sorted: Vec<&Fields> = findings.iter().collect();
+    sorted.sort_by_key(|finding| order.iter().position(|name| *name == verdict(finding)));
+    let (fine, others): (Vec<&Fields>, Vec<&Fields>) =
+        sorted.into_iter().partition(|finding| verdict(finding) == "fine");
+    html! {
+        h4 { "The doctor's findings" }
+        @if findings.is_empty() { p { "None." } }
+        ul.findings { @for finding in &others { (self::finding(finding, &verdict(finding))) } }
+        @if !fine.is_empty() {
+            details {
+                summary { (fine.len()) " fine" }
+                ul.findings { @for finding in &fine { (self::finding(finding, "fine")) } }
+            }
+        }
+    }
+}
+
+fn finding(finding: &Fields, verdict: &str) -> Markup {
+    let text = |name: &str| finding.get(name).filter(|value| !value.is_null()).map(cell);
+    html! {
+        li class=(verdict.replace(' ', "-")) {
+            strong { (verdict) } " "
+            @if let Some(subject) = text("subject") { (subject) ", " }
+            @if let Some(check) = text("check") { (check) ": " }
+            @if let Some(seen) = text("seen") { (seen) }
+            @if let Some(consequence) = text("consequence") { "; " (consequence) }
+            @if let Some(command) = text("command") { br; code { (command) } }
+            @if let Some(note) = text("note") { " (" (note) ")" }
+        }
+    }
+}
+
+/// Returns the remaining fields: lists of objects as tables, the others in a line each.
+fn more(fields: &Fields) -> Markup {
+    let is_table = |value: &Value| {
+        value.as_array().is_some_and(|list| !list.is_empty() && list.iter().all(Value::is_object))
+    };
+    let (tables, facts): (Vec<_>, Vec<_>) = fields.iter().partition(|(_, value)| is_table(value));
+    html! {
+        @if !facts.is_empty() {
+            dl {
+                @for (name, value) in facts { dt { (label(name)) } dd { (brief(value)) } }
+            }
+        }
+        @for (name, list) in tables {
+            @let rows: Vec<Fields> = serde_json::from_value(list.clone()).unwrap_or_default();
+            details { summary { (label(name)) " (" (rows.len()) ")" } (self::rows(&rows)) }
+        }
+    }
+}
+
+/// Returns the value if it fits in a line.
+fn brief(value: &Value) -> String {
+    let text = cell(value);
+    match text.char_indices().nth(300) {
+        Some((end, _)) => format!("{}\u{2026}", &text[..end]),
+        None => text,
+    }
+}
+
+fn rows(rows: &[Fields]) -> Markup {
+    let names = rows.iter().flat_map(Fields::iter).map(|(name, _)| name);
+    let columns = distinct(names.filter(|name| !NOT_SHOWN.contains(name)));
+    let number = |row: &Fields, name: &str| row.get(name).is_some_and(Value::is_number);
+    html! {
+        div.table {
+            table {
+                thead { tr { @for name in &columns { th scope="col" { (label(name)) } } } }
+                tbody {
+                    @for row in rows.iter().take(MAX_ROWS) {
+                        tr {
+                            @for name in &columns {
+                                td class=[(!number(row, name)).then_some("text")] {
+                                    (row.get(name).map(brief).unwrap_or_default())
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        @if rows.len() > MAX_ROWS {
+            p.aside { "The first " (MAX_ROWS) " of " (rows.len()) ": the file has all." }
+        }
+    }
+}
+
+fn label(name: &str) -> String {
+    name.replace('_', " ")
+}

@@ -1,0 +1,169 @@
+use core::sync::atomic::Ordering::SeqCst;
+
+use probeline::sim::{Cluster, Config, Engine, Model};
+
+use super::*;
+
+const ROUNDTRIP_NS: u64 = 2_000;
+const WINDOW: u64 = 4_096;
+
+fn cluster(model: Model) -> Cluster {
+    let config = Config {
+        window_words: WINDOW,
+        slots: 16,
+        slot_words: 512,
+        depth: 16,
+        model,
+        ..Config::default()
+    };
+    Cluster::new(config).unwrap()
+}
+
+fn plan(owners: &[Owner]) -> Plan<'_> {
+    Plan { owners, words: 0..WINDOW, time: Duration::from_millis(1), operations: u64::MAX }
+}
+
+fn meter<'a>(engine: &'a mut Engine, plan: Plan<'a>) -> Meter<'a, Engine, fn(&Engine) -> u64> {
+    let now_ns: fn(&Engine) -> u64 = Engine::now_ns;
+    Meter::new(engine, now_ns, plan, 7).unwrap()
+}
+
+/// Measures all kinds of operations.
+fn all(meter: &mut Meter<'_, Engine, fn(&Engine) -> u64>) -> Vec<Rate> {
+    let kinds = meter.kinds().into_iter();
+    kinds.map(|(operation, depth)| meter.rate(operation, depth).unwrap()).collect()
+}
+
+/// At depth 1 an operation takes a roundtrip; at depth n the rate is n times as high.
+#[test]
+fn roundtrips_and_rates_are_those_of_the_model() {
+    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let rates = all(&mut meter(&mut engine, plan(&[Owner(1)])));
+    let reads = WORDS.map(|words| Operation::Read { words });
+    let expected: Vec<_> = reads
+        .into_iter()
+        .chain([Operation::Swap, Operation::Add])
+        .flat_map(|operation| [1, 2, 4, 8, 16].map(|depth| (operation, depth)))
+        .collect();
+    let found: Vec<_> = rates.iter().map(|rate| (rate.operation, rate.depth)).collect();
+    assert_eq!(found, expected);
+    for rate in rates {
+        assert_eq!(rate.per_second, f64::from(rate.depth) * 1e9 / ROUNDTRIP_NS as f64, "{rate:?}");
+    }
+}
+
+#[test]
+fn reads_fit_the_given_words() {
+    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let few = meter(&mut engine, Plan { words: 3..7, ..plan(&[Owner(1)]) }).kinds();
+    let most = few.iter().filter_map(|(operation, _)| match operation {
+        Operation::Read { words } => Some(*words),
+        _ => None,
+    });
+    assert_eq!(most.max(), Some(4), "{few:?}");
+}
+
+/// Words outside of the given range are not 0, so a swap of any of them would not return 0.
+#[test]
+fn operations_access_only_the_given_words_and_keep_their_values() {
+    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let peer = cluster.engine(Owner(1)).unwrap();
+    let holds = |at| u64::from(!(1_000..1_016).contains(&at));
+    for (at, word) in peer.window().iter().enumerate() {
+        word.store(holds(at), SeqCst);
+    }
+    let owners = [Owner(1)];
+    let mut meter = meter(&mut engine, Plan { words: 1_000..1_016, ..plan(&owners) });
+    let reads = [1, 16].map(|words| Operation::Read { words });
+    for operation in [Operation::Swap, Operation::Add, reads[0], reads[1]] {
+        for slot in 0..1_000 {
+            let slot = slot % 16;
+            meter.post(operation, slot, 0).unwrap();
+            let mut ends = [Completion::default()];
+            while meter.engine.poll(&mut ends).unwrap() == 0 {}
+            assert_eq!(meter.value(operation, slot, ends[0].result.unwrap()).unwrap(), 0);
+        }
+    }
+    for (at, word) in peer.window().iter().enumerate() {
+        assert_eq!(word.load(SeqCst), holds(at));
+    }
+}
+
+#[test]
+fn the_trace_depends_on_the_seed_only() {
+    let trace = |seed| {
+        let cluster = cluster(Model::simple(ROUNDTRIP_NS));
+        let mut engine = cluster.engine(Owner(0)).unwrap();
+        let owners = [Owner(0), Owner(1)];
+        let now_ns: fn(&Engine) -> u64 = Engine::now_ns;
+        let mut meter = Meter::new(&mut engine, now_ns, plan(&owners), seed).unwrap();
+        let rates = all(&mut meter);
+        (rates, cluster.trace_hash())
+    };
+    assert_eq!(trace(1), trace(1));
+    assert_ne!(trace(1), trace(2));
+}
+
+/// Half of the operations go to the rank's own window, which takes a tenth of the time.
+#[test]
+fn owners_are_accessed_uniformly() {
+    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let owners = [Owner(0), Owner(1)];
+    let mut meter = meter(&mut engine, Plan { time: Duration::from_millis(20), ..plan(&owners) });
+    for operation in [Operation::Swap, Operation::Add] {
+        let roundtrip_ns = 1e9 / meter.rate(operation, 1).unwrap().per_second;
+        assert!((roundtrip_ns - 1_100.0).abs() < 50.0, "{operation:?}: {roundtrip_ns}");
+    }
+}
+
+#[test]
+fn a_measurement_stops_after_its_operations_or_its_time() {
+    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let owners = [Owner(1)];
+    // 128 operations take 256 us; one more is posted before the clock is read.
+    for (operations, time_us, expected) in [(40, 1_000, 40), (u64::MAX, 256, 129), (1, 1, 1)] {
+        let before = cluster.counters().posted;
+        let time = Duration::from_micros(time_us);
+        let plan = Plan { operations, time, ..plan(&owners) };
+        meter(&mut engine, plan).rate(Operation::Swap, 1).unwrap();
+        assert_eq!(cluster.counters().posted - before, expected);
+        assert_eq!(engine.in_flight(), 0);
+    }
+}
+
+#[test]
+fn a_lost_owner_stops_a_measurement() {
+    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    cluster.kill(Owner(1));
+    let owners = [Owner(1)];
+    assert!(meter(&mut engine, plan(&owners)).rate(Operation::Swap, 16).is_err());
+}
+
+#[test]
+fn invalid_measurements_are_refused() {
+    let cluster = cluster(Model::simple(ROUNDTRIP_NS));
+    let mut engine = cluster.engine(Owner(0)).unwrap();
+    let owners = [Owner(1)];
+    let refused = |engine: &mut Engine, plan| Meter::new(engine, Engine::now_ns, plan, 7).is_err();
+    assert!(refused(&mut engine, plan(&[])));
+    for words in [0..0, 0..WINDOW + 1] {
+        assert!(refused(&mut engine, Plan { words, ..plan(&owners) }));
+    }
+    let mut meter = meter(&mut engine, plan(&owners));
+    for (operation, depth) in
+        [(Operation::Swap, 0), (Operation::Swap, 17), (Operation::Read { words: 520 }, 1)]
+    {
+        assert!(meter.rate(operation, depth).is_err(), "{operation:?}, {depth}");
+    }
+    let nobody = [Owner(2)];
+    let mut meter = Meter { plan: plan(&nobody), ..meter };
+    assert!(meter.rate(Operation::Swap, 1).is_err());
+    engine.fetch_add(Token(0), RemoteWord { owner: Owner(1), index: 0 }, 0).unwrap();
+    assert!(refused(&mut engine, plan(&owners)));
+}

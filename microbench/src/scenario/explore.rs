@@ -1,0 +1,381 @@
+//! `explore`: explores the reachable states of a Petri net breadth first.
+
+mod failures;
+mod host;
+pub(super) mod row;
+mod verdict;
+
+use std::process::ExitCode;
+
+use clap::builder::TypedValueParser;
+use clap::{Args, ValueHint, value_parser};
+use probeline::table::{Config, OneRoundtrip};
+use probeline::transport::{Exchange, Owner, Sizes};
+use probeline_programs::explore::{
+    self, Ending, Exploration, Explored, MAX_TREES_BYTES, Property, StatesChoice,
+};
+use probeline_programs::petri::{Invariant, LoadError, Net, Packing};
+use probeline_programs::{Error, Timed};
+
+use self::host::{Host, JobEngine};
+use self::row::ExploreRow;
+use super::limits::TableLimit;
+use super::report_job;
+use crate::agreement::Input;
+use crate::cli::{ChunkArgs, JobArgs, TransportName, heading, one_of, power_of_two};
+use crate::digest::Digest;
+use crate::failure::{Failure, REFUTED, Result};
+use crate::interrupt::Interrupt;
+use crate::job::{Open, Scenario};
+use crate::progress::Progress;
+use crate::run_report::fields;
+use crate::size::Size;
+use crate::table::{MAX_BATCH, PipelineArgs, name_of};
+
+/// Default of `--table-size`: 3 million states of one word. A smaller table would save little time,
+/// and few nets need many growths.
+const TABLE_SIZE: Size = Size::mib(32);
+/// Default of `--table-size` over transports where the table does not grow, as for other commands.
+const TABLE_SIZE_FOR_GOOD: Size = Size::mib(128);
+const TABLE_SIZE_HELP: &str = "\
+Memory for the table at first, all ranks together. At a load factor of 0.8, or when it is full, its \
+states move to one four times as large, up to --max-table-size [default: 32MiB; 128MiB over sim and \
+mpi, where it does not grow]";
+
+#[derive(Args, Clone, Debug)]
+#[command(mut_arg("table_size_asked", |option| option.help(TABLE_SIZE_HELP)))]
+pub(crate) struct ExploreArgs {
+    /// A PNML file with a place/transition net, or kanban:N, fms:N, philosophers:N, peterson:N
+    #[arg(value_hint = ValueHint::FilePath)]
+    model: String,
+
+    #[command(flatten)]
+    chunks: ChunkArgs,
+
+    /// Memory up to which the table grows, all ranks together [default: three quarters of the
+    /// memory available when it grows; at most 16GiB with --states tree]
+    #[arg(long, value_name = "SIZE")]
+    max_table_size: Option<Size>,
+
+    /// How the table holds a state
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = choices())]
+    states: StatesChoice,
+
+    #[command(flatten)]
+    properties: PropertyArgs,
+
+    #[command(flatten)]
+    pipeline: PipelineArgs,
+
+    #[command(flatten)]
+    expand: ExpandArgs,
+
+    // Last, because its headings in the help apply to all options after them.
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+}
+
+/// Options of the lookups of successors.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(next_help_heading = heading::LATENCY)]
+struct ExpandArgs {
+    /// Successors that one batch call looks up, rounded up to whole states; 1 makes single calls,
+    /// as with --paper
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    #[arg(default_value_if("paper", "true", "1"))]
+    #[arg(value_parser = value_parser!(u32).range(1..=MAX_BATCH))]
+    batch: u32,
+
+    /// Most recent states, 8 bytes a word, that a rank remembers, to skip their find-or-puts: a power
+    /// of two from 2 on, or 0, as with --paper
+    // In kanban:6, 1 << 14 is 1.2 to 1.5 times as fast as 1 << 17: few successors are left to
+    // filter.
+    #[arg(long, value_name = "STATES", default_value_t = 1 << 14)]
+    #[arg(value_parser = power_of_two(2..=1 << 28))]
+    #[arg(default_value_if("paper", "true", "0"))]
+    recent_states: u32,
+
+    /// Look up every successor, even if another state of the same or an earlier level leads to it, as
+    /// with --paper
+    #[arg(long, default_value_if("paper", "true", "true"))]
+    all_successors: bool,
+}
+
+/// The properties to check.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Properties")]
+struct PropertyArgs {
+    /// Find a deadlock, a state in which no transition is enabled, and print a shortest path of
+    /// transitions to it
+    #[arg(long)]
+    find_deadlock: bool,
+
+    /// Check a linear inequality over places in every state, such as 'p1 + 2 * p2 <= 3' or 'p == q',
+    /// and print a state that violates it with a shortest path of transitions; may be repeated.
+    /// Exploring ends once all properties are violated. Until then, all states found are kept in
+    /// memory beside the table
+    #[arg(long, value_name = "INEQUALITY", allow_hyphen_values = true)]
+    invariant: Vec<String>,
+}
+
+/// The job of a rank: it explores the net and the packing that it has read and computed by itself.
+struct Job {
+    args: ExploreArgs,
+    exploration: Exploration,
+}
+
+fn choices() -> impl TypedValueParser<Value = StatesChoice> {
+    one_of(&[
+        (
+            "auto",
+            "In the bucket, 8 bytes, if 63 bits are enough; flat otherwise",
+            StatesChoice::Auto,
+        ),
+        (
+            "flat",
+            "In an array of 16 to 128 bytes a state, beside 8 bytes for the bucket",
+            StatesChoice::Flat,
+        ),
+        (
+            "tree",
+            "As a tree of pairs that states share, 8 to 10 bytes for most wide states; slower",
+            StatesChoice::Tree,
+        ),
+    ])
+}
+
+pub(crate) fn run(mut args: ExploreArgs) -> Result<ExitCode> {
+    args.check_trees()?;
+    args.job.resolve(TABLE_SIZE, TABLE_SIZE, &[args.chunks.chunk_buckets])?;
+    args.resolve_growth()?;
+    args.pipeline.table.check(&[args.chunks.chunk_buckets])?;
+    let net = Net::load(&args.model).map_err(|error| match error {
+        LoadError::BuiltIn(_) => Failure::usage(error.to_string()),
+        _ => error.into(),
+    })?;
+    let properties = args.properties.properties(&net)?;
+    let packing = Packing::wide(&net, &args.states.widths());
+    let packing = packing.map_err(|error| failures::unpacked(&net, &error))?;
+    if packing.words() > 1 {
+        args.job.refuse(&["one-roundtrip", "cache"], "is for states of at most 63 bits")?;
+    }
+    let job = Job { exploration: args.exploration(net, packing, properties), args };
+    let (args, exploration) = (&job.args, &job.exploration);
+    // The other ranks exit with success: a launcher would end rank 0 before its report if another
+    // rank failed.
+    let Some((mut report, files, output)) = report_job("explore", &args.job, &job)? else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    report.parameters(fields!(args.chunks; chunk_buckets, max_chunks));
+    report.parameters(fields!(args.expand; batch, recent_states, all_successors));
+    report.parameter("states", name_of(args.states));
+    let (explored, limit) = output;
+    // The buckets below are those of the last table too.
+    if explored.table_bytes != args.job.table_size.0 {
+        report.parameter("first_table_bytes", args.job.table_size.0);
+        report.parameter("table_bytes", explored.table_bytes);
+    }
+    let config = exploration.buckets(explored.words, explored.table_bytes);
+    let ignored = match explored.words {
+        1 => {
+            report.parameters(args.pipeline.parameters(&config));
+            None
+        }
+        _ => {
+            report.parameters(wide_args(&args.pipeline).parameters(&config));
+            without_effect(&args.pipeline, &exploration.config)
+        }
+    };
+    report.parameter("buckets_per_rank", config.buckets_per_owner);
+    report.parameter("places", exploration.net.places().len());
+    report.parameter("transitions", exploration.net.transitions().len());
+    let row = ExploreRow::new(&args.model, args.job.ranks, &explored, limit.as_ref());
+    let reason = match &explored.ended.ending {
+        Ending::OutOfRoom(reason) => Some(job.out_of_room(reason).to_string()),
+        _ => None,
+    };
+    report.summary = row.summary(&explored.ended.ending, reason.as_deref());
+    let status = match explored.ended.ending {
+        Ending::Stopped(number) => {
+            Interrupt::from_number(number).map_or(ExitCode::FAILURE, Interrupt::exit_code)
+        }
+        _ if row.is_violated() => ExitCode::from(REFUTED),
+        _ => ExitCode::SUCCESS,
+    };
+    report.note(limit.iter().map(TableLimit::note).chain(ignored));
+    report.rows = vec![row];
+    report.publish(files)?;
+    Ok(status)
+}
+
+impl Scenario for Job {
+    type Output = (Explored, Option<TableLimit>);
+
+    fn sizes(&self) -> Sizes {
+        self.exploration.sizes()
+    }
+
+    fn inputs(&self) -> Vec<Input> {
+        let model = &self.args.model;
+        // Lists of numbers, each after its length.
+        let properties = self.exploration.properties.iter().map(Property::encoding);
+        let properties = properties.flat_map(|of| [vec![of.len() as u64], of].concat());
+        vec![
+            Input {
+                name: "net",
+                digest: Digest::from_list("net", self.exploration.net.encoding()),
+                advice: format!(
+                    "and with the same net: each rank reads {model} itself, and the files differ"
+                ),
+            },
+            Input {
+                name: "packing",
+                digest: Digest::from_list("packing", self.exploration.packing.encoding()),
+                advice: "of the same build: the layout of states differs".to_owned(),
+            },
+            Input {
+                name: "properties",
+                digest: Digest::from_list("properties", properties),
+                advice: format!(
+                    "and with the same net: each rank reads {model} itself, and the names in \
+                     --invariant mean other places"
+                ),
+            },
+        ]
+    }
+
+    fn run<T: Timed>(&self, engine: &mut T, exchange: &mut dyn Exchange) -> Result<Self::Output> {
+        self.run_on(engine, None, exchange)
+    }
+
+    fn run_on<T: Timed>(
+        &self,
+        engine: &mut T,
+        open: Option<&Open<'_, T>>,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Self::Output> {
+        Interrupt::watch(exchange)?;
+        let (args, exploration) = (&self.args, &self.exploration);
+        // The limit is that of a table of one word a state.
+        let limit = match exploration.packing.words() {
+            1 => TableLimit::measure(engine, &exploration.config, &args.job, exchange)?,
+            _ => None,
+        };
+        let mut engine = JobEngine { current: engine, open };
+        let progress = Progress::new(None, exchange.me() == Owner(0));
+        let mut host = Host { table: &args.pipeline.table, progress };
+        let explored = explore::run(exploration, &mut engine, &mut host, exchange);
+        let explored = explored.map_err(|error| match error {
+            Error::OutOfRoom(reason) => self.out_of_room(&reason),
+            Error::Growing { bytes, error } => {
+                host::failure(*error).or(&format!("while the table grew to {}", Size(bytes)))
+            }
+            error => host::failure(error),
+        })?;
+        // More signals may arrive after the first: `timeout` sends two.
+        match explored.ended.ending {
+            Ending::Stopped(_) => Interrupt::has_stopped_work(),
+            _ => Interrupt::stop_watching(exchange)?,
+        }
+        let is_first_table = explored.words == 1 && explored.growths == 0;
+        Ok((explored, limit.filter(|_| is_first_table)))
+    }
+}
+
+impl ExploreArgs {
+    /// Refuses a table that is larger than the references between the nodes of trees reach.
+    fn check_trees(&self) -> Result<()> {
+        let max = Size(MAX_TREES_BYTES);
+        match self.job.table_size_asked {
+            Some(asked) if self.states == StatesChoice::Tree && asked.0 > max.0 => {
+                Err(Failure::usage(format!(
+                    "--table-size {asked} is too large for --states tree, which has tables of at \
+                     most {max}: give a smaller size, or --states flat"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the sizes between which the table may grow.
+    fn resolve_growth(&mut self) -> Result<()> {
+        let transport = self.job.transport;
+        if !grows(transport) {
+            self.job.prefer_table_size(TABLE_SIZE_FOR_GOOD);
+        }
+        let size = self.job.table_size;
+        match self.max_table_size {
+            Some(_) if !grows(transport) => Err(Failure::usage(format!(
+                "--max-table-size is for transports over which the table grows, but over \
+                 {} it does not: give --table-size alone",
+                transport.name()
+            ))),
+            Some(max) if max.0 < size.0 => Err(Failure::usage(format!(
+                "--max-table-size {max} is less than the size at first, {size}: give a smaller \
+                 --table-size too"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn exploration(&self, net: Net, packing: Packing, properties: Vec<Property>) -> Exploration {
+        let ChunkArgs { chunk_buckets, max_chunks } = self.chunks;
+        let (job, pipeline) = (&self.job, &self.pipeline);
+        Exploration {
+            net,
+            packing,
+            properties,
+            states: self.states,
+            config: pipeline.table.config(job, chunk_buckets, max_chunks),
+            in_flight: pipeline.in_flight,
+            cache_entries: pipeline.table.cache,
+            batch: self.expand.batch,
+            recent_states: self.expand.recent_states,
+            all_successors: self.expand.all_successors,
+            ranks: job.ranks,
+            ranks_here: job.ranks_here,
+            table_bytes: job.table_size.0,
+            max_table_bytes: self.max_table_size.map(|max| max.0),
+            grows: grows(job.transport),
+        }
+    }
+}
+
+impl PropertyArgs {
+    /// Returns the properties of `net` that these options ask for.
+    fn properties(&self, net: &Net) -> Result<Vec<Property>> {
+        let mut all = Vec::new();
+        if self.find_deadlock {
+            all.push(Property::NoDeadlock);
+        }
+        for text in &self.invariant {
+            let invariant = Invariant::parse(text, net)
+                .map_err(|error| Failure::usage(format!("--invariant {error}")))?;
+            all.push(Property::Invariant(invariant));
+        }
+        Ok(all)
+    }
+}
+
+/// Returns whether tables grow over this transport.
+fn grows(transport: TransportName) -> bool {
+    !transport.is_mpi() && transport != TransportName::Sim
+}
+
+/// Returns the options of a table of states of several words, which has no cache.
+fn wide_args(args: &PipelineArgs) -> PipelineArgs {
+    let mut args = args.clone();
+    args.table.cache = 0;
+    args
+}
+
+/// Returns a note on the options without effect on a table of states of several words: those of a
+/// tuning, and those given for states that had one word when the search started.
+fn without_effect(args: &PipelineArgs, narrow: &Config) -> Option<String> {
+    let cache = (args.table.cache > 0).then_some("--cache");
+    let claims = (narrow.one_roundtrip == OneRoundtrip::On).then_some("--one-roundtrip");
+    let ignored: Vec<&str> = cache.into_iter().chain(claims).collect();
+    (!ignored.is_empty()).then(|| {
+        format!("{}: without effect on states that have several words.", ignored.join(", "))
+    })
+}

@@ -1,0 +1,89 @@
+//! Services of the command for an exploration: engines, signals, progress, the cost of READs.
+
+use probeline::table::Config;
+use probeline::transport::{Exchange, Sizes};
+use probeline_programs::explore::{self, Engine, MoveContent, Moved};
+use probeline_programs::{Error, Timed};
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::job::Open;
+use crate::progress::Progress;
+use crate::size::Size;
+use crate::table::TableArgs;
+use crate::units::{rate_of, thousands};
+
+/// The engine of a job, with what opens further ones.
+pub(super) struct JobEngine<'e, T> {
+    pub(super) current: &'e mut T,
+    pub(super) open: Option<&'e Open<'e, T>>,
+}
+
+impl<T: Timed> Engine for JobEngine<'_, T> {
+    fn current(&mut self) -> &mut dyn Timed {
+        self.current
+    }
+
+    fn grow(
+        &mut self,
+        sizes: Sizes,
+        exchange: &mut dyn Exchange,
+        move_content: &mut MoveContent<'_>,
+    ) -> Result<Moved, Error> {
+        let Some(open) = self.open else {
+            return Err(error(Failure::new("this transport has one engine in a job")));
+        };
+        let mut next = open(sizes, exchange).map_err(error)?;
+        let moved = move_content(self.current, &mut next, exchange)?;
+        if moved.is_ok() {
+            *self.current = next;
+        }
+        Ok(moved)
+    }
+}
+
+/// Returns a failure of the command, as the exploration returns it.
+fn error(failure: Failure) -> Error {
+    Error::Engine { message: failure.to_string(), is_loss: failure.is_loss() }
+}
+
+/// Returns the failure that an exploration has returned.
+pub(super) fn failure(error: Error) -> Failure {
+    let is_loss = error.is_loss();
+    Failure::from(error).with_loss(is_loss)
+}
+
+/// One rank of the command.
+pub(super) struct Host<'a> {
+    pub(super) table: &'a TableArgs,
+    pub(super) progress: Progress,
+}
+
+impl explore::Host for Host<'_> {
+    fn stop(&self) -> u64 {
+        Interrupt::number(Interrupt::received())
+    }
+
+    fn show(&mut self, progress: explore::Progress) {
+        let doing = match progress {
+            explore::Progress::Level { level, states, open, elapsed } => {
+                let per_s = rate_of("states", states as f64 / elapsed.as_secs_f64());
+                let (states, open) = (thousands(states), thousands(open));
+                format!("level {level}: {states} states, {open} to expand, {per_s}")
+            }
+            explore::Progress::Grow { bytes, states } => {
+                format!("the table grows to {}: {} states to move", Size(bytes), thousands(states))
+            }
+        };
+        self.progress.set(0, &doing);
+    }
+
+    fn configure(
+        &mut self,
+        mut engine: &mut dyn Timed,
+        config: Config,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Config, Error> {
+        self.table.adapted(&mut engine, config, exchange).map_err(error)
+    }
+}

@@ -1,0 +1,109 @@
+//! The text of a verdict, with a shortest path of transitions to a state that violates a property.
+
+use probeline_programs::explore::{NO_DEADLOCK, Verdict};
+
+use crate::units::counted;
+
+/// The columns of a printed path.
+const LINE_WIDTH: usize = 100;
+
+/// Returns the lines of the summary.
+pub(super) fn summary(verdict: &Verdict) -> Vec<String> {
+    let Verdict { property, holds, path, marking } = verdict;
+    let Some((path, marking)) = path.as_ref().zip(marking.as_ref()) else {
+        let line = match (holds, property.as_str()) {
+            (Some(true), NO_DEADLOCK) => property.clone(),
+            (_, NO_DEADLOCK) => format!("{property} so far"),
+            (Some(true), _) => format!("holds: {property}"),
+            _ => format!("not violated so far: {property}"),
+        };
+        return vec![line];
+    };
+    let steps = match path.len() as u64 {
+        0 => "in the initial state".to_owned(),
+        steps => format!("after {}", counted(steps, "transition")),
+    };
+    let mut lines = vec![match property.as_str() {
+        NO_DEADLOCK => format!("deadlock {steps}"),
+        _ => format!("violated: {property}, {steps}"),
+    }];
+    lines.extend(wrapped("path", path));
+    let tokens = |(place, tokens): (&String, &u64)| match tokens {
+        1 => place.clone(),
+        tokens => format!("{place} = {tokens}"),
+    };
+    lines.extend(wrapped("marked", &marking.iter().map(tokens).collect::<Vec<_>>()));
+    lines
+}
+
+/// Returns lines of the items after a label, separated by commas; none without items.
+fn wrapped(label: &str, items: &[String]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for (at, item) in items.iter().enumerate() {
+        let comma = if at + 1 == items.len() { "" } else { "," };
+        match lines.last_mut() {
+            Some(line) if line.len() + item.len() + 2 <= LINE_WIDTH => {
+                *line += &format!(" {item}{comma}");
+            }
+            Some(_) => lines.push(format!("  {:1$} {item}{comma}", "", label.len() + 1)),
+            None => lines.push(format!("  {label}: {item}{comma}")),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(path: &[&str], marking: &[(&str, u64)]) -> Verdict {
+        let marking = marking.iter().map(|&(place, tokens)| (place.to_owned(), tokens));
+        Verdict {
+            property: "p <= 1".to_owned(),
+            holds: Some(false),
+            path: Some(path.iter().map(|&id| id.to_owned()).collect()),
+            marking: Some(marking.collect()),
+        }
+    }
+
+    #[test]
+    fn a_counterexample_can_be_quoted() {
+        let lines = summary(&verdict(&["t", "u"], &[("p", 2), ("q", 1)]));
+        let expected =
+            ["violated: p <= 1, after 2 transitions", "  path: t, u", "  marked: p = 2, q"];
+        assert_eq!(lines, expected);
+        let lines = summary(&verdict(&[], &[]));
+        assert_eq!(lines, ["violated: p <= 1, in the initial state"]);
+    }
+
+    #[test]
+    fn a_property_without_a_violation_holds() {
+        let holds = Verdict { holds: Some(true), path: None, marking: None, ..verdict(&[], &[]) };
+        assert_eq!(summary(&holds), ["holds: p <= 1"]);
+        let open = Verdict { holds: None, ..holds };
+        assert_eq!(summary(&open), ["not violated so far: p <= 1"]);
+        assert!(!open.is_violated());
+    }
+
+    #[test]
+    fn deadlocks_are_named_as_such() {
+        let property = NO_DEADLOCK.to_owned();
+        let found = Verdict { property: property.clone(), ..verdict(&["t"], &[("p", 2)]) };
+        let lines = ["deadlock after 1 transition", "  path: t", "  marked: p = 2"];
+        assert_eq!(summary(&found), lines);
+        let none = Verdict { property, holds: Some(true), path: None, marking: None };
+        assert_eq!(summary(&none), ["no deadlock"]);
+        assert_eq!(summary(&Verdict { holds: None, ..none }), ["no deadlock so far"]);
+    }
+
+    #[test]
+    fn long_paths_are_wrapped() {
+        let path: Vec<String> = (100..200).map(|number| format!("step_{number}")).collect();
+        let lines = wrapped("path", &path);
+        assert!(lines.len() > 5 && lines.iter().all(|line| line.len() <= LINE_WIDTH));
+        assert!(lines[1].starts_with("        step_1"), "{lines:?}");
+        let words: Vec<&str> = lines.iter().flat_map(|line| line.split([' ', ','])).collect();
+        let steps: Vec<&str> = words.into_iter().filter(|word| word.starts_with("step")).collect();
+        assert_eq!(steps, path);
+    }
+}

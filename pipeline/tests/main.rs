@@ -1,0 +1,4 @@
+//! Tests of structures and of their driver, in one program that is linked once.
+
+mod faulty_machines;
+mod structure;

@@ -1,0 +1,96 @@
+//! Runs the programs on shared pages under ORIG, PIPE and the one-sided protocol, on a model of the cluster of Noronha
+//! and Panda ("Reducing Diff Overhead in Software DSM Systems using RDMA Operations in InfiniBand", 2004), and prints
+//! the rows of their Table 2 beside times: `dsm-protocols lu handler=10000 depth=2`.
+
+use core::error::Error;
+
+use probeline::sim::{Cluster, Config, Cost, Model, Nic, Rates, Roundtrips, stage};
+use probeline::transport::Exchange;
+use probeline_programs::dsm::{
+    Blocks, Buffers, Class, Costs, Options, Program, Protocol, Run, run,
+};
+
+/// Section 1 of the paper has the latency, about 5 us one way, and the rate, 10 Gbit/s before 8b/10b coding; the rest is
+/// assumed.
+fn model(owners_per_node: u32) -> Model {
+    let trips = |base_ns| Roundtrips { read: Cost { base_ns, word_ps: 8_000 }, atomic_ns: base_ns };
+    Model {
+        post_ns: 500,
+        completion_ns: 200,
+        idle_poll_ns: 50,
+        barrier_ns: 10_000,
+        owners_per_node,
+        local: trips(200),
+        local_by_cpu: true,
+        remote: trips(10_000),
+        initiator: Rates { reads_per_s: 2_000_000, ..Rates::default() },
+        nic: Nic {
+            target: Rates { atomics_per_s: 1_000_000, ..Rates::default() },
+            bytes_per_s: 1_000_000_000,
+            ..Nic::default()
+        },
+        ..Model::instant()
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let given =
+        |name: &str| arguments.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    let number = |name: &str, default: u32| given(name).map_or(Ok(default), str::parse);
+    let ranks = number("ranks", 16)?;
+    let size = number("size", 0)? as usize;
+    let or = |default: usize| if size > 0 { size } else { default };
+    let name = arguments.first().map_or("", String::as_str);
+    let program = match name {
+        "lu" => Program::Lu { side: or(1024), blocks: Blocks::Rows },
+        "ocean" => Program::Ocean { side: or(258) },
+        "barnes" => Program::Barnes { bodies: or(32_768) },
+        "is" => Program::Sort(Class::P),
+        _ => return Err("give lu, ocean, barnes or is".into()),
+    };
+    let buffers = |packs| -> Result<Protocol, core::num::ParseIntError> {
+        let (depth, bytes) = (number("depth", 2)?, number("buffer", 32 << 10)?);
+        Ok(Protocol::Homes(Buffers {
+            depth,
+            bytes,
+            packs,
+            reads_pages: given("fetch") == Some("read"),
+        }))
+    };
+    let costs =
+        Costs { flop_ps: 2_000, byte_ps: 1_000, handler_ns: number("handler", 10_000)?.into() };
+    println!(
+        "program  protocol      s  speedup  barriers  diffs  bytes each  messages of diffs  pages read  messages"
+    );
+    for (protocol, how, each) in [
+        ("orig", buffers(false)?, 2),
+        ("pipe", buffers(true)?, 2),
+        ("one-sided", Protocol::OneSided, 1),
+    ] {
+        let options = Options { program, page_words: 512, protocol: how, costs };
+        let owners = ranks * each;
+        let config = Config::new(owners, options.sizes(owners));
+        let cluster =
+            Cluster::new(Config { model: model(each), write_then_atomic: true, ..config })?;
+        let runs = stage::run(&cluster, |mut engine, mut exchange| {
+            let ran = run(&options, &mut engine, &mut exchange);
+            exchange.barrier()?;
+            ran
+        })?;
+        let runs = runs.into_iter().collect::<Result<Vec<Run>, _>>()?;
+        let mean =
+            |count: fn(&Run) -> u64| runs.iter().map(count).sum::<u64>() as f64 / f64::from(ranks);
+        let (seconds, diffs) = (runs[0].ns as f64 / 1e9, mean(|run| run.stats.diffs));
+        println!(
+            "{name:7}  {protocol:9}  {seconds:5.3}  {:7.2}  {:8.0}  {diffs:5.0}  {:10.0}  {:17.0}  {:10.0}  {:8.0}",
+            runs[0].sequential_ns as f64 / 1e9 / seconds,
+            mean(|run| run.stats.barriers),
+            mean(|run| run.stats.written_words + run.stats.adds) * 8.0 / diffs,
+            mean(|run| run.stats.writes + run.stats.adds),
+            mean(|run| run.stats.fetches),
+            mean(|run| run.messages),
+        );
+    }
+    Ok(())
+}

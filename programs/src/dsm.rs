@@ -1,0 +1,487 @@
+//! Programs for shared memory, on a region of pages ([`probeline::dsm`]): integer sort, LU factorisation, a
+//! multigrid solver and an n-body step.
+//!
+//! Each is written once over a trait that a region, plain memory and two older protocols implement. A run on plain
+//! memory is the sequential program, whose result the parallel one must equal bit by bit; the sort is verified as
+//! published instead.
+
+mod barnes;
+mod homes;
+mod lu;
+mod ocean;
+mod sort;
+#[cfg(test)]
+mod tests;
+
+use core::ops::Range;
+
+use probeline::dsm::{Config, Operation, Region, Stats};
+use probeline::transport::{Exchange, Sizes};
+
+pub use self::homes::Buffers;
+pub use self::lu::Blocks;
+pub use self::sort::Class;
+use crate::{Error, Timed};
+
+/// Operations in flight.
+const OPERATIONS: u32 = 64;
+
+/// A program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// Integer sort of the NAS parallel benchmarks: 10 iterations, verified as they state.
+    Sort(Class),
+    /// LU factorisation without pivoting, of a square matrix in blocks of 16 x 16.
+    Lu {
+        /// Rows of the matrix, a multiple of 16.
+        side: usize,
+        /// How blocks lie in memory.
+        blocks: Blocks,
+    },
+    /// Poisson's equation by red-black multigrid, the solver of SPLASH-2's ocean: cycles until the residual is 10^-7.
+    Ocean {
+        /// Rows of the grid with its border: a power of two, and 2.
+        side: usize,
+    },
+    /// Bodies that attract each other, by the method of Barnes and Hut: 4 steps.
+    Barnes {
+        /// Their number.
+        bodies: usize,
+    },
+}
+
+/// How ranks share the memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// A [`Region`], by one-sided operations.
+    #[default]
+    OneSided,
+    /// ORIG or PIPE: every second rank is a home.
+    Homes(Buffers),
+}
+
+/// The times of a CPU that is only simulated, all 0 where a CPU works.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Costs {
+    /// Picoseconds of a floating-point operation, or of another one that the programs count as such.
+    pub flop_ps: u64,
+    /// Picoseconds of each byte that is copied or compared, for pages, twins and diffs.
+    pub byte_ps: u64,
+    /// Nanoseconds from a message's arrival until a home's thread looks at it.
+    pub handler_ns: u64,
+}
+
+impl Costs {
+    fn flops_ns(self, flops: u64) -> u64 {
+        flops * self.flop_ps / 1000
+    }
+
+    fn bytes_ns(self, bytes: u64) -> u64 {
+        bytes * self.byte_ps / 1000
+    }
+}
+
+/// The parameters. All ranks give the same.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The program.
+    pub program: Program,
+    /// Words of a page.
+    pub page_words: u32,
+    /// How ranks share the memory.
+    pub protocol: Protocol,
+    /// The times of simulated CPUs.
+    pub costs: Costs,
+}
+
+/// The time and the counters of a run on this rank.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Run {
+    /// From the first barrier to the last one.
+    pub ns: u64,
+    /// The counters of the region in this time. Under [`Protocol::Homes`] the writes are messages of diffs.
+    pub stats: Stats,
+    /// Operations, or pairs of a WRITE and the atomic that announces it: those that tell other ranks, or homes,
+    /// something, or ask them, in this time. A home counts all of its own.
+    pub messages: u64,
+    /// The time of the sequential program, on rank 0 while the others wait.
+    pub sequential_ns: u64,
+}
+
+/// Memory that all ranks share.
+trait Shared<T> {
+    fn rank(&self) -> usize;
+    fn ranks(&self) -> usize;
+    fn view(&mut self, range: Range<usize>) -> Result<&[T], Error>;
+    fn edit(&mut self, range: Range<usize>) -> Result<&mut [T], Error>;
+    /// Returns three ranges to view and one to edit, which is apart from them.
+    fn change(
+        &mut self,
+        views: [Range<usize>; 3],
+        edit: Range<usize>,
+    ) -> Result<([&[T]; 3], &mut [T]), Error>;
+    /// Runs `change` while no other rank is in a change under this lock.
+    fn locked(
+        &mut self,
+        lock: u32,
+        change: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<(), Error>;
+    fn barrier(&mut self) -> Result<(), Error>;
+    /// Notes floating-point operations that this rank has done, for which a simulated CPU takes its time.
+    fn work(&mut self, flops: u64) -> Result<(), Error>;
+}
+
+/// A memory with a clock and counters.
+trait Measured {
+    fn now_ns(&self) -> u64;
+    fn costs(&self) -> Costs;
+    /// Returns the counters, and the messages sent.
+    fn counts(&self) -> (Stats, u64);
+    /// Tells homes that this rank needs nothing more.
+    fn leave(&mut self) -> Result<(), Error>;
+    fn exchange(&mut self) -> &mut dyn Exchange;
+}
+
+/// The memory of one rank alone, and the work on it.
+struct Alone<T> {
+    memory: Vec<T>,
+    flops: u64,
+}
+
+impl<T> Alone<T> {
+    fn new(memory: Vec<T>) -> Self {
+        Self { memory, flops: 0 }
+    }
+}
+
+const BEYOND: &str = "ranges beyond the memory, or not apart";
+
+/// Returns ranges of a memory, of which the last is to edit.
+fn disjoint<T>(
+    memory: &mut [T],
+    [first, second, third]: [Range<usize>; 3],
+    edit: Range<usize>,
+) -> Result<([&[T]; 3], &mut [T]), Error> {
+    let [first, second, third, edit] = memory
+        .get_disjoint_mut([first, second, third, edit])
+        .map_err(|_| Error::Wrong(BEYOND.to_owned()))?;
+    Ok(([first, second, third], edit))
+}
+
+impl<T> Shared<T> for Alone<T> {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn ranks(&self) -> usize {
+        1
+    }
+
+    fn view(&mut self, range: Range<usize>) -> Result<&[T], Error> {
+        self.memory.get(range).ok_or_else(|| Error::Wrong(BEYOND.to_owned()))
+    }
+
+    fn edit(&mut self, range: Range<usize>) -> Result<&mut [T], Error> {
+        self.memory.get_mut(range).ok_or_else(|| Error::Wrong(BEYOND.to_owned()))
+    }
+
+    fn change(
+        &mut self,
+        views: [Range<usize>; 3],
+        edit: Range<usize>,
+    ) -> Result<([&[T]; 3], &mut [T]), Error> {
+        disjoint(&mut self.memory, views, edit)
+    }
+
+    fn locked(
+        &mut self,
+        _: u32,
+        change: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        change(self)
+    }
+
+    fn barrier(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn work(&mut self, flops: u64) -> Result<(), Error> {
+        self.flops += flops;
+        Ok(())
+    }
+}
+
+/// A region and the ranks of its job.
+struct Pages<'e, T, E> {
+    region: Region<T, E, Vec<Operation>, Vec<u64>>,
+    exchange: &'e mut dyn Exchange,
+    costs: Costs,
+    page_words: u32,
+    /// Words that have been copied, as far as a simulated CPU has taken its time for them.
+    copied: u64,
+}
+
+impl<T: bytemuck::Pod, E: Timed> Pages<'_, T, E> {
+    /// Lets a simulated CPU take the time of work and of what it has copied between pages and slots.
+    fn spend(&mut self, flops: u64) {
+        let Stats { fetches, written_words, adds, .. } = *self.region.stats();
+        let words = fetches * u64::from(self.page_words) + written_words + adds;
+        let copied = words - core::mem::replace(&mut self.copied, words);
+        let ns = self.costs.flops_ns(flops) + self.costs.bytes_ns(8 * copied);
+        if ns > 0 {
+            self.region.engine_mut().pass(ns);
+        }
+    }
+}
+
+impl<T: bytemuck::Pod, E: Timed> Shared<T> for Pages<'_, T, E> {
+    fn rank(&self) -> usize {
+        self.exchange.me().0 as usize
+    }
+
+    fn ranks(&self) -> usize {
+        self.exchange.owners() as usize
+    }
+
+    fn view(&mut self, range: Range<usize>) -> Result<&[T], Error> {
+        Ok(self.region.view(range)?)
+    }
+
+    fn edit(&mut self, range: Range<usize>) -> Result<&mut [T], Error> {
+        Ok(self.region.edit(range)?)
+    }
+
+    fn change(
+        &mut self,
+        views: [Range<usize>; 3],
+        edit: Range<usize>,
+    ) -> Result<([&[T]; 3], &mut [T]), Error> {
+        let (views, [edit]) = self.region.access(views, [edit])?;
+        Ok((views, edit))
+    }
+
+    fn locked(
+        &mut self,
+        lock: u32,
+        change: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.region.acquire(lock)?;
+        change(self)?;
+        Ok(self.region.release(lock)?)
+    }
+
+    fn barrier(&mut self) -> Result<(), Error> {
+        self.spend(0);
+        Ok(self.region.barrier(&mut *self.exchange)?)
+    }
+
+    fn work(&mut self, flops: u64) -> Result<(), Error> {
+        self.spend(flops);
+        Ok(())
+    }
+}
+
+impl<T: bytemuck::Pod, E: Timed> Measured for Pages<'_, T, E> {
+    fn now_ns(&self) -> u64 {
+        self.region.engine().now_ns()
+    }
+
+    fn costs(&self) -> Costs {
+        self.costs
+    }
+
+    /// A lock takes a fetch-and-add and a READ, and a WRITE and a fetch-and-add to pass on; a barrier tells each other
+    /// rank.
+    fn counts(&self) -> (Stats, u64) {
+        let stats = *self.region.stats();
+        let Stats { fetches, writes, adds, acquires, lock_reads, barriers, .. } = stats;
+        let others = u64::from(self.exchange.owners() - 1);
+        (stats, fetches + writes + adds + 4 * acquires + lock_reads + others * barriers)
+    }
+
+    fn leave(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn exchange(&mut self) -> &mut dyn Exchange {
+        self.exchange
+    }
+}
+
+/// A program on elements `T`.
+trait Kernel<T> {
+    /// Elements of the region.
+    fn elements(&self) -> usize;
+
+    /// Fills the own part of the memory, before the clock starts.
+    fn fill(&self, memory: &mut impl Shared<T>) -> Result<(), Error>;
+
+    /// Runs the program.
+    fn run(&self, memory: &mut impl Shared<T>) -> Result<(), Error>;
+
+    /// Compares the result with that of the sequential program.
+    fn verify(&self, memory: &mut impl Shared<T>, sequential: &[T]) -> Result<(), Error>;
+}
+
+impl Options {
+    /// Returns the sizes of the engine of a job of this many processes.
+    #[must_use]
+    pub fn sizes(&self, owners: u32) -> Sizes {
+        match self.program {
+            Program::Sort(class) => self.sizes_of::<u32>(owners, class.elements()),
+            Program::Lu { side, .. } => self.sizes_of::<f64>(owners, side * side),
+            Program::Ocean { side } => self.sizes_of::<f64>(owners, ocean::elements(side)),
+            Program::Barnes { bodies } => {
+                self.sizes_of::<f64>(owners, barnes::Barnes::elements(bodies))
+            }
+        }
+    }
+
+    fn sizes_of<T: bytemuck::Pod>(&self, owners: u32, elements: usize) -> Sizes {
+        match self.protocol {
+            Protocol::OneSided => self.config(elements).sizes::<T>(owners, OPERATIONS),
+            Protocol::Homes(buffers) => buffers.sizes::<T>(owners, elements, self.page_words),
+        }
+    }
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub fn check(&self) -> Result<(), Error> {
+        let is_valid = match self.program {
+            Program::Sort(_) => true,
+            Program::Lu { side, .. } => (16..=1 << 14).contains(&side) && side.is_multiple_of(16),
+            Program::Ocean { side } => {
+                (18..=(1 << 13) + 2).contains(&side) && (side - 2).is_power_of_two()
+            }
+            Program::Barnes { bodies } => (1..=1 << 20).contains(&bodies),
+        };
+        let what = match self.program {
+            Program::Sort(_) | Program::Lu { .. } => {
+                "the side of this program must be a multiple of 16 from 16 to 16384"
+            }
+            Program::Ocean { .. } => {
+                "the side of this program must be a power of two from 16 to 8192, and 2 for the border"
+            }
+            Program::Barnes { .. } => "give 1 to 1048576 bodies",
+        };
+        if !is_valid {
+            return Err(Error::Parameter(what.to_owned()));
+        }
+        if !self.page_words.is_power_of_two() || !(8..=1 << 16).contains(&self.page_words) {
+            return Err(Error::Parameter(
+                "a page has 64 bytes to 512 KiB, a power of two".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns a configuration whose lists of notices are as long as a page, so that they need no longer slots, but at
+    /// least as long as by default.
+    fn config(&self, elements: usize) -> Config {
+        Config {
+            page_words: self.page_words,
+            notices: (self.page_words / 2).clamp(63, 255),
+            ..Config::new(elements as u64)
+        }
+    }
+
+    fn run<T: bytemuck::Pod, E: Timed>(
+        &self,
+        kernel: &impl Kernel<T>,
+        engine: E,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Run, Error> {
+        let (costs, page_words) = (self.costs, self.page_words);
+        if let Protocol::Homes(buffers) = self.protocol {
+            return homes::run((buffers, page_words, costs), kernel, engine, exchange);
+        }
+        let config = self.config(kernel.elements());
+        let memory = vec![0; config.memory_words::<T>(exchange.owners())];
+        let operations = vec![Operation::EMPTY; OPERATIONS as usize];
+        let region = Region::open(engine, config, operations, memory, exchange)?;
+        run_kernel(kernel, Pages { region, exchange, costs, page_words, copied: 0 })
+    }
+}
+
+/// Runs a program together with all other ranks, then the sequential one, and verifies the result. `engine` has
+/// [`Options::sizes`].
+///
+/// # Errors
+/// [`Error::Wrong`] if the result is wrong; [`Error::Parameter`]; or a rank failed.
+pub fn run(
+    options: &Options,
+    engine: impl Timed,
+    exchange: &mut dyn Exchange,
+) -> Result<Run, Error> {
+    options.check()?;
+    match options.program {
+        Program::Sort(class) => options.run(&sort::Sort::new(class), engine, exchange),
+        Program::Lu { side, blocks } => options.run(&lu::Lu::new(side, blocks), engine, exchange),
+        Program::Ocean { side } => options.run(&ocean::Ocean::new(side), engine, exchange),
+        Program::Barnes { bodies } => options.run(&barnes::Barnes::new(bodies), engine, exchange),
+    }
+}
+
+fn run_kernel<T: bytemuck::Pod>(
+    kernel: &impl Kernel<T>,
+    mut memory: impl Shared<T> + Measured,
+) -> Result<Run, Error> {
+    kernel.fill(&mut memory)?;
+    memory.barrier()?;
+    let before = memory.counts();
+    let begun_ns = memory.now_ns();
+    kernel.run(&mut memory)?;
+    memory.barrier()?;
+    let ns = memory.now_ns() - begun_ns;
+    let (stats, messages) = memory.counts();
+    let (stats, messages) = (stats.since(&before.0), messages - before.1);
+    let rank = memory.rank();
+    let mut verify = || {
+        let mut alone = Alone::new(vec![T::zeroed(); kernel.elements()]);
+        kernel.fill(&mut alone)?;
+        alone.flops = 0;
+        let begun_ns = memory.now_ns();
+        kernel.run(&mut alone)?;
+        let sequential_ns = memory.now_ns() - begun_ns + memory.costs().flops_ns(alone.flops);
+        kernel.verify(&mut memory, &alone.memory)?;
+        Ok::<_, Error>(sequential_ns)
+    };
+    let verified = if rank == 0 { verify() } else { Ok(0) };
+    memory.leave()?;
+    let sequential_ns = finish(memory.exchange(), verified)?;
+    Ok(Run { ns, stats, messages, sequential_ns })
+}
+
+/// Waits for the others, of which rank 0 verifies the result.
+fn finish<V>(exchange: &mut dyn Exchange, ended: Result<V, Error>) -> Result<V, Error> {
+    let failed = exchange.max(ended.is_err().into());
+    let ended = ended?;
+    if failed? > 0 {
+        return Err(Error::Wrong("rank 0 could not verify the result".to_owned()));
+    }
+    Ok(ended)
+}
+
+/// Returns the part of `count` things that belongs to a rank, in consecutive parts.
+fn part(count: usize, rank: usize, ranks: usize) -> Range<usize> {
+    count * rank / ranks..count * (rank + 1) / ranks
+}
+
+/// Checks that ranges of the memory are those of the sequential program, bit by bit.
+fn equal<T: bytemuck::Pod>(
+    memory: &mut impl Shared<T>,
+    sequential: &[T],
+    ranges: impl Iterator<Item = Range<usize>>,
+) -> Result<(), Error> {
+    for range in ranges {
+        let (mine, theirs) = (memory.view(range.clone())?, &sequential[range.clone()]);
+        if bytemuck::cast_slice::<T, u8>(mine) != bytemuck::cast_slice::<T, u8>(theirs) {
+            return Err(Error::Wrong(format!(
+                "elements {range:?} differ from those of the sequential program"
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! The home of pages and locks: an active process beside the computing one of its node.
+
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::fence;
+use std::collections::VecDeque;
+
+use bytemuck::{cast_slice, cast_slice_mut};
+use probeline::transport::Owner;
+
+use super::diff::{apply, records};
+use super::port::{Layout, Port, REQUEST_HEAD, Wait, number};
+use crate::{Error, Timed};
+
+/// A request of a rank.
+#[derive(Clone, Copy)]
+pub(super) enum Request {
+    Fetch {
+        page: usize,
+    },
+    Acquire {
+        lock: usize,
+    },
+    /// Its notices follow.
+    Release {
+        lock: usize,
+    },
+    /// The rank sends nothing more.
+    Leave,
+}
+
+impl Request {
+    pub(super) fn to_word(self) -> u64 {
+        let (kind, number) = match self {
+            Self::Fetch { page } => (0, page),
+            Self::Acquire { lock } => (1, lock),
+            Self::Release { lock } => (2, lock),
+            Self::Leave => (3, 0),
+        };
+        (number as u64) << 2 | kind
+    }
+
+    fn from_word(word: u64) -> Self {
+        let number = usize::try_from(word >> 2).unwrap_or(usize::MAX);
+        match word & 3 {
+            0 => Self::Fetch { page: number },
+            1 => Self::Acquire { lock: number },
+            2 => Self::Release { lock: number },
+            _ => Self::Leave,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Lock {
+    is_held: bool,
+    /// Ranks that wait, and the barrier that each has passed last.
+    waiting: VecDeque<(usize, u64)>,
+    /// Notices of releases: the barrier before each, the rank, and its pages.
+    log: Vec<(u64, usize, Vec<u64>)>,
+    /// The notices that each rank has had.
+    seen: Vec<usize>,
+}
+
+pub(super) struct Home<E> {
+    port: Port<E>,
+    layout: Layout,
+    node: usize,
+    locks: Vec<Lock>,
+    /// Messages taken from each mailbox.
+    taken: Vec<u64>,
+    left: usize,
+}
+
+impl<E: Timed> Home<E> {
+    pub(super) fn new(port: Port<E>, layout: Layout, node: usize) -> Self {
+        Self {
+            port,
+            layout,
+            node,
+            locks: Vec::new(),
+            taken: vec![0; layout.ranks * layout.boxes()],
+            left: 0,
+        }
+    }
+
+    /// Serves all ranks until they have left. Returns the number of messages sent.
+    pub(super) fn serve(&mut self) -> Result<u64, Error> {
+        let mut wait = Wait::default();
+        while self.left < self.layout.ranks {
+            // The own node's rank first: a home's own pages need no message in the paper.
+            let ranks = (0..self.layout.ranks).map(|nth| (self.node + nth) % self.layout.ranks);
+            let bells = self.port.own(0, self.taken.len())?;
+            let all = ranks.flat_map(|rank| (0..self.layout.boxes()).map(move |nth| (rank, nth)));
+            let rung = |&(rank, nth): &(usize, usize)| {
+                let bell = self.layout.bell(rank, nth);
+                bells[bell] > self.taken[bell]
+            };
+            let rung: Vec<_> = all.filter(rung).collect();
+            if rung.is_empty() {
+                self.port.idle(&mut wait)?;
+                continue;
+            }
+            wait = Wait::default();
+            for (rank, nth) in rung {
+                self.taken[self.layout.bell(rank, nth)] += 1;
+                if rank != self.node {
+                    self.port.work(self.port.costs.handler_ns);
+                }
+                if nth == self.layout.buffers { self.answer(rank)? } else { self.take(rank, nth)? }
+            }
+        }
+        Ok(self.port.messages)
+    }
+
+    /// Applies the diffs of a message, and frees its buffer.
+    fn take(&mut self, rank: usize, nth: usize) -> Result<(), Error> {
+        let buffer = self.layout.buffer(rank, nth);
+        let count = usize::try_from(self.port.own(buffer, 1)?[0]).unwrap_or(usize::MAX);
+        let words = count.div_ceil(2);
+        let message = self.port.own(buffer + 1, words.min(self.layout.buffer_words - 1))?.to_vec();
+        let mut bytes = 0;
+        for (page, _, runs) in records(&cast_slice(&message)[..count]) {
+            let first = self.layout.page(page as usize);
+            let window = &self.port.engine.window()[first..first + self.layout.page_words];
+            let mut words: Vec<u64> = window.iter().map(|word| word.load(Relaxed)).collect();
+            apply(runs, cast_slice_mut(&mut words));
+            window.iter().zip(words).for_each(|(word, new)| word.store(new, Relaxed));
+            bytes += size_of_val(runs);
+        }
+        // The rank tells others of the changes when it has the answer.
+        fence(SeqCst);
+        self.port.copy(bytes);
+        self.port.ring(owner(rank), self.layout.free(nth))
+    }
+
+    fn answer(&mut self, rank: usize) -> Result<(), Error> {
+        let words = REQUEST_HEAD + self.layout.notice_words();
+        let request = self.port.own(self.layout.request(rank), words)?.to_vec();
+        match Request::from_word(request[0]) {
+            Request::Fetch { page } => self.send_page(rank, page),
+            Request::Acquire { lock } => {
+                self.lock(lock).waiting.push_back((rank, request[1]));
+                self.grant(lock)
+            }
+            Request::Release { lock } => {
+                let held = self.lock(lock);
+                held.is_held = false;
+                held.log.push((request[1], rank, request[REQUEST_HEAD..].to_vec()));
+                self.port.ring(owner(rank), self.layout.answered())?;
+                self.grant(lock)
+            }
+            Request::Leave => {
+                self.left += 1;
+                self.port.ring(owner(rank), self.layout.answered())
+            }
+        }
+    }
+
+    fn lock(&mut self, lock: usize) -> &mut Lock {
+        if self.locks.len() <= lock {
+            self.locks.resize_with(lock + 1, Lock::default);
+        }
+        &mut self.locks[lock]
+    }
+
+    fn send_page(&mut self, rank: usize, page: usize) -> Result<(), Error> {
+        let words = self.layout.page_words;
+        let first = self.layout.page(page);
+        self.port.copy(words * size_of::<u64>());
+        let window = &self.port.engine.window()[first..first + words];
+        let page: Vec<u64> = window.iter().map(|word| word.load(Relaxed)).collect();
+        self.port.stage(1 + rank, words)?.copy_from_slice(&page);
+        self.send(rank, words)
+    }
+
+    /// Passes a free lock to the rank that has waited longest, with the notices that it lacks.
+    fn grant(&mut self, lock: usize) -> Result<(), Error> {
+        let (ranks, words) = (self.layout.ranks, self.layout.notice_words());
+        let lock = self.lock(lock);
+        lock.seen.resize(ranks, 0);
+        if lock.is_held {
+            return Ok(());
+        }
+        let Some((rank, barrier)) = lock.waiting.pop_front() else { return Ok(()) };
+        lock.is_held = true;
+        let mut notices = vec![0; words];
+        let unseen = lock.log.iter().skip(lock.seen[rank]);
+        // The barrier has told of what came before it.
+        for (_, _, pages) in unseen.filter(|(before, from, _)| *before == barrier && *from != rank)
+        {
+            notices.iter_mut().zip(pages).for_each(|(all, pages)| *all |= pages);
+        }
+        lock.seen[rank] = lock.log.len();
+        self.port.stage(1 + rank, words)?.copy_from_slice(&notices);
+        self.send(rank, words)
+    }
+
+    fn send(&mut self, rank: usize, words: usize) -> Result<(), Error> {
+        let boxes = (self.layout.answer(), self.layout.answered());
+        self.port.send((1 + rank, words), owner(rank), boxes)
+    }
+}
+
+/// Returns the owner that computes as a rank.
+pub(super) fn owner(rank: usize) -> Owner {
+    Owner(2 * number(rank))
+}
+
+/// Returns the owner that is the home on a rank's node.
+pub(super) fn home_owner(rank: usize) -> Owner {
+    Owner(2 * number(rank) + 1)
+}

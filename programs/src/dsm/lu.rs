@@ -1,0 +1,233 @@
+//! LU factorisation in blocks, as SPLASH-2 divides it: a block belongs to one rank, in rows and columns of ranks.
+
+use core::ops::Range;
+
+use super::{Kernel, Shared, equal};
+use crate::Error;
+
+/// Rows of a block.
+const BLOCK: usize = 16;
+
+/// Floating-point operations of a triangular solution with a block; a product takes twice as many, and a factorisation
+/// two thirds.
+const FLOPS: u64 = (BLOCK * BLOCK * BLOCK) as u64;
+
+/// How blocks lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocks {
+    /// Each block in consecutive words.
+    Contiguous,
+    /// The matrix in rows, so that a page has parts of many blocks.
+    Rows,
+}
+
+pub(super) struct Lu {
+    side: usize,
+    blocks: Blocks,
+}
+
+type Block = [[f64; BLOCK]; BLOCK];
+
+impl Lu {
+    pub(super) fn new(side: usize, blocks: Blocks) -> Self {
+        Self { side, blocks }
+    }
+
+    /// Blocks in a row.
+    fn count(&self) -> usize {
+        self.side / BLOCK
+    }
+
+    /// Returns the elements of a row of a block.
+    fn row(&self, (down, right): (usize, usize), row: usize) -> Range<usize> {
+        let first = match self.blocks {
+            Blocks::Contiguous => ((down * self.count() + right) * BLOCK + row) * BLOCK,
+            Blocks::Rows => (down * BLOCK + row) * self.side + right * BLOCK,
+        };
+        first..first + BLOCK
+    }
+
+    /// Returns the elements of a block that lies in consecutive words.
+    fn whole(&self, at: (usize, usize)) -> Option<Range<usize>> {
+        let first = self.row(at, 0).start;
+        (self.blocks == Blocks::Contiguous).then_some(first..first + BLOCK * BLOCK)
+    }
+
+    fn load(&self, memory: &mut impl Shared<f64>, at: (usize, usize)) -> Result<Block, Error> {
+        let mut block = [[0.0; BLOCK]; BLOCK];
+        if let Some(whole) = self.whole(at) {
+            block.as_flattened_mut().copy_from_slice(memory.view(whole)?);
+            return Ok(block);
+        }
+        for (nth, row) in block.iter_mut().enumerate() {
+            row.copy_from_slice(memory.view(self.row(at, nth))?);
+        }
+        Ok(block)
+    }
+
+    fn store(
+        &self,
+        memory: &mut impl Shared<f64>,
+        at: (usize, usize),
+        block: &Block,
+    ) -> Result<(), Error> {
+        if let Some(whole) = self.whole(at) {
+            memory.edit(whole)?.copy_from_slice(block.as_flattened());
+            return Ok(());
+        }
+        for (nth, row) in block.iter().enumerate() {
+            memory.edit(self.row(at, nth))?.copy_from_slice(row);
+        }
+        Ok(())
+    }
+
+    /// Changes a block.
+    fn change(
+        &self,
+        memory: &mut impl Shared<f64>,
+        at: (usize, usize),
+        change: impl FnOnce(&mut Block),
+    ) -> Result<(), Error> {
+        let mut block = self.load(memory, at)?;
+        change(&mut block);
+        self.store(memory, at, &block)
+    }
+
+    /// Subtracts from a block the product of those to its left and above it in a step.
+    fn update(
+        &self,
+        memory: &mut impl Shared<f64>,
+        step: usize,
+        at: (usize, usize),
+    ) -> Result<(), Error> {
+        let (left, above) = ((at.0, step), (step, at.1));
+        match [left, above, at].map(|at| self.whole(at)) {
+            [Some(left), Some(above), Some(block)] => {
+                let ([left, above, _], block) = memory.change([left, above, 0..0], block)?;
+                subtract(left.as_chunks().0, above.as_chunks().0, block.as_chunks_mut().0);
+            }
+            _ => {
+                let (left, above) = (self.load(memory, left)?, self.load(memory, above)?);
+                self.change(memory, at, |block| subtract(&left, &above, block))?;
+            }
+        }
+        memory.work(2 * FLOPS)
+    }
+
+    /// Returns whether a block belongs to this rank.
+    fn is_mine(&self, memory: &impl Shared<f64>, (down, right): (usize, usize)) -> bool {
+        let ranks = memory.ranks();
+        // The most nearly square number of rows that divides the ranks.
+        let rows = (1..=ranks.isqrt()).rev().find(|rows| ranks.is_multiple_of(*rows)).unwrap_or(1);
+        let columns = ranks / rows;
+        (down % rows) * columns + right % columns == memory.rank()
+    }
+
+    /// Returns all blocks of this rank.
+    fn mine(&self, memory: &impl Shared<f64>) -> Vec<(usize, usize)> {
+        let count = self.count();
+        let all = (0..count).flat_map(|down| (0..count).map(move |right| (down, right)));
+        all.filter(|at| self.is_mine(memory, *at)).collect()
+    }
+}
+
+impl Kernel<f64> for Lu {
+    fn elements(&self) -> usize {
+        self.side * self.side
+    }
+
+    /// A matrix with a dominant diagonal, which needs no pivots.
+    fn fill(&self, memory: &mut impl Shared<f64>) -> Result<(), Error> {
+        for at in self.mine(memory) {
+            let seed = (at.0 * self.count() + at.1) as u64;
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut block = [[0.0; BLOCK]; BLOCK];
+            block.iter_mut().flatten().for_each(|element| *element = random.f64() - 0.5);
+            if at.0 == at.1 {
+                (0..BLOCK).for_each(|nth| block[nth][nth] += self.side as f64);
+            }
+            self.store(memory, at, &block)?;
+        }
+        Ok(())
+    }
+
+    fn run(&self, memory: &mut impl Shared<f64>) -> Result<(), Error> {
+        let count = self.count();
+        for step in 0..count {
+            if self.is_mine(memory, (step, step)) {
+                self.change(memory, (step, step), factorise)?;
+                memory.work(FLOPS * 2 / 3)?;
+            }
+            memory.barrier()?;
+            let diagonal = self.load(memory, (step, step))?;
+            for nth in step + 1..count {
+                if self.is_mine(memory, (step, nth)) {
+                    self.change(memory, (step, nth), |block| solve_lower(&diagonal, block))?;
+                    memory.work(FLOPS)?;
+                }
+                if self.is_mine(memory, (nth, step)) {
+                    self.change(memory, (nth, step), |block| solve_upper(&diagonal, block))?;
+                    memory.work(FLOPS)?;
+                }
+            }
+            memory.barrier()?;
+            for down in step + 1..count {
+                for right in step + 1..count {
+                    if self.is_mine(memory, (down, right)) {
+                        self.update(memory, step, (down, right))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn verify(&self, memory: &mut impl Shared<f64>, sequential: &[f64]) -> Result<(), Error> {
+        let rows = (0..self.side).map(|row| row * self.side..(row + 1) * self.side);
+        equal(memory, sequential, rows)
+    }
+}
+
+/// Replaces a block by its factors, the lower one without its diagonal of ones.
+fn factorise(block: &mut Block) {
+    for step in 0..BLOCK {
+        for row in step + 1..BLOCK {
+            block[row][step] /= block[step][step];
+            for column in step + 1..BLOCK {
+                block[row][column] -= block[row][step] * block[step][column];
+            }
+        }
+    }
+}
+
+/// Replaces a block by the X for which the lower factor of `diagonal` times X is the block.
+fn solve_lower(diagonal: &Block, block: &mut Block) {
+    for step in 0..BLOCK {
+        let from = block[step];
+        for row in step + 1..BLOCK {
+            let factor = diagonal[row][step];
+            block[row].iter_mut().zip(from).for_each(|(to, from)| *to -= factor * from);
+        }
+    }
+}
+
+/// Replaces a block by the X for which X times the upper factor of `diagonal` is the block.
+fn solve_upper(diagonal: &Block, block: &mut Block) {
+    for row in block {
+        for step in 0..BLOCK {
+            row[step] /= diagonal[step][step];
+            for column in step + 1..BLOCK {
+                row[column] -= row[step] * diagonal[step][column];
+            }
+        }
+    }
+}
+
+/// Subtracts a product from a block.
+fn subtract(left: &[[f64; BLOCK]], above: &[[f64; BLOCK]], block: &mut [[f64; BLOCK]]) {
+    for (row, factors) in block.iter_mut().zip(left) {
+        for (factor, from) in factors.iter().zip(above) {
+            row.iter_mut().zip(from).for_each(|(to, from)| *to -= factor * from);
+        }
+    }
+}

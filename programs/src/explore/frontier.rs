@@ -1,0 +1,259 @@
+//! The states of a level, as nodes of an [`Expander`](crate::petri::Expander): each was found by
+//! one rank; one-sided READs distribute them evenly.
+
+use core::mem;
+use core::sync::atomic::Ordering::Release;
+
+use probeline::table::Outcome;
+use probeline::transport::{Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token};
+
+use super::tables::Visited;
+use crate::{Error, Timed};
+
+/// Words of each window, after the table, in which a rank exposes the states that it has found. A
+/// larger level is exposed in rounds.
+pub(super) const SHARE_WORDS: u64 = 1 << 16;
+/// States of one READ: 4 KiB, from which on bandwidth bounds the rate of READs.
+pub(super) const READ_WORDS: u32 = 512;
+/// READs in flight, each with a slot of its own: 32 KiB, which a network of 10 GB/s transfers in a
+/// roundtrip of 3 us. The engine of a table has this depth even with --in-flight 2, the minimum.
+pub(super) const READS: u32 = 8;
+
+/// This rank's part of the current level, and the states that it has found for the next one.
+pub(super) struct Frontier<const W: usize> {
+    current: Vec<[u64; W]>,
+    next: Vec<[u64; W]>,
+    /// This rank's parts of all levels up to the current one, if they are kept.
+    kept: Option<Vec<Vec<[u64; W]>>>,
+    first_word: u64,
+    first_slot: u32,
+    /// The landing words of the READ in each slot; none for a slot without a READ.
+    landing: [Local; READS as usize],
+}
+
+impl<const W: usize> Frontier<W> {
+    /// States that a rank exposes in a round.
+    const SHARE: u64 = SHARE_WORDS / W as u64;
+
+    /// Exposes states from `first_word` of each window on, and READs into [`READS`] slots from
+    /// `first_slot` on. Keeps all levels if `keeps` says so.
+    pub(super) fn new(first_word: u64, first_slot: u32, keeps: bool) -> Self {
+        let landing = core::array::from_fn(|_| Local { slot: Slot(0), start: 0, words: 0 });
+        let kept = keeps.then(Vec::new);
+        Self { current: Vec::new(), next: Vec::new(), kept, first_word, first_slot, landing }
+    }
+
+    /// Exposes states from `first_word` on, and READs into slots from `first_slot` on, of another
+    /// engine.
+    pub(super) fn relocate(&mut self, first_word: u64, first_slot: u32) {
+        (self.first_word, self.first_slot) = (first_word, first_slot);
+    }
+
+    /// Takes this rank's parts of the levels up to the current one, as states of their nodes; none
+    /// if they are not kept.
+    pub(super) fn take_levels(
+        &mut self,
+        state: impl Fn([u64; W]) -> [u64; W],
+    ) -> Vec<Vec<[u64; W]>> {
+        let mut levels = self.kept.take().unwrap_or_default();
+        levels.iter_mut().flatten().for_each(|node| *node = state(*node));
+        levels
+    }
+
+    /// Returns the bytes of the states to expand and of those found for the next level.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.open() + self.found()) * 8 * W as u64
+    }
+
+    pub(super) fn keeps_levels(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    pub(super) fn pop(&mut self) -> Option<[u64; W]> {
+        self.current.pop()
+    }
+
+    /// Puts back a node that was popped but not expanded.
+    pub(super) fn put_back(&mut self, node: [u64; W]) {
+        self.current.push(node);
+    }
+
+    pub(super) fn push(&mut self, node: [u64; W]) {
+        self.next.push(node);
+    }
+
+    /// Adds the nodes whose outcome is `Inserted`. Returns their number.
+    pub(super) fn push_inserted(&mut self, nodes: &[[u64; W]], outcomes: &[Outcome]) -> u64 {
+        let first = self.next.len();
+        self.next.extend_from_slice(nodes);
+        let added = self.next.get_mut(first..).unwrap_or_default();
+        let mut inserted = 0;
+        for (&node, &outcome) in nodes.iter().zip(outcomes) {
+            // Always written, and kept if the state is new: no branch to predict.
+            if let Some(place) = added.get_mut(inserted) {
+                *place = node;
+            }
+            inserted += usize::from(outcome == Outcome::Inserted);
+        }
+        self.next.truncate(first + inserted);
+        inserted as u64
+    }
+
+    pub(super) fn open(&self) -> u64 {
+        self.current.len() as u64
+    }
+
+    pub(super) fn found(&self) -> u64 {
+        self.next.len() as u64
+    }
+
+    /// Makes the next level the current one. `found` has the number of its states by rank; each
+    /// rank takes an equal share of all of them. All ranks call it, with a collective call in
+    /// between.
+    pub(super) fn spread(
+        &mut self,
+        table: &mut dyn Visited<W>,
+        found: &[u64],
+        exchange: &mut dyn Exchange,
+    ) -> Result<(), Error> {
+        self.distribute(table, found, exchange)?;
+        if let Some(kept) = &mut self.kept {
+            kept.push(self.current.clone());
+        }
+        Ok(())
+    }
+
+    fn distribute(
+        &mut self,
+        table: &mut dyn Visited<W>,
+        found: &[u64],
+        exchange: &mut dyn Exchange,
+    ) -> Result<(), Error> {
+        if found.len() == 1 {
+            mem::swap(&mut self.current, &mut self.next);
+            return Ok(());
+        }
+        let max = found.iter().max().copied().unwrap_or(0);
+        for round in 0..max.div_ceil(Self::SHARE) {
+            if round > 0 {
+                // The words must not change before all ranks have read them.
+                exchange.barrier()?;
+            }
+            let first = round * Self::SHARE;
+            let exposed = found.iter().map(|count| count.saturating_sub(first).min(Self::SHARE));
+            let exposed: Vec<u64> = exposed.collect();
+            self.expose(table.engine(), first);
+            exchange.barrier()?;
+            self.take(table, &exposed, exchange.me())?;
+        }
+        self.next.clear();
+        Ok(())
+    }
+
+    /// Stores this rank's states from number `first` on in the words that other ranks READ.
+    fn expose(&self, engine: &dyn Timed, first: u64) {
+        let at = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let share = engine.window().iter().skip(at(self.first_word)).take(at(Self::SHARE) * W);
+        let states = self.next.get(at(first)..).unwrap_or_default();
+        for (word, &of_state) in share.zip(states.as_flattened()) {
+            word.store(of_state, Release);
+        }
+    }
+
+    fn take(
+        &mut self,
+        table: &mut dyn Visited<W>,
+        exposed: &[u64],
+        me: Owner,
+    ) -> Result<(), Error> {
+        let mut reads = reads(exposed, me, self.first_word, W as u64).into_iter();
+        let engine = table.engine_mut()?;
+        let mut in_flight = 0;
+        for (slot, from) in (0..READS).zip(reads.by_ref()) {
+            self.post(engine, slot, from)?;
+            in_flight += 1;
+        }
+        let mut completions = [Completion::default(); READS as usize];
+        // Ends, because every operation that the transport accepts completes.
+        while in_flight > 0 {
+            let completed = engine.poll(&mut completions)?;
+            for completion in completions.iter().take(completed) {
+                completion.result?;
+                let slot = u32::try_from(completion.token.0)?;
+                self.landed(engine, slot)?;
+                match reads.next() {
+                    Some(from) => self.post(engine, slot, from)?,
+                    None => in_flight -= 1,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn post(&mut self, engine: &mut dyn Timed, nth: u32, from: Segment) -> Result<(), Error> {
+        let into = Local { slot: Slot(self.first_slot + nth), start: 0, words: from.words };
+        if let Some(landing) = self.landing.get_mut(nth as usize) {
+            *landing = into;
+        }
+        Ok(engine.read(Token(nth.into()), from, into)?)
+    }
+
+    fn landed(&mut self, engine: &dyn Timed, nth: u32) -> Result<(), Error> {
+        if let Some(&landing) = self.landing.get(nth as usize) {
+            let (states, _) = engine.landed(landing)?.as_chunks();
+            self.current.extend_from_slice(states);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the READs of `me`'s share of the states that each owner exposes from `first_word` on, of
+/// `words` words each, at most [`READ_WORDS`].
+fn reads(exposed: &[u64], me: Owner, first_word: u64, words: u64) -> Vec<Segment> {
+    let (total, ranks) = (exposed.iter().sum::<u64>(), exposed.len() as u64);
+    let (mut at, end) = (total * u64::from(me.0) / ranks, total * (u64::from(me.0) + 1) / ranks);
+    let mut reads = Vec::new();
+    let mut first = 0;
+    for (owner, &count) in (0..).map(Owner).zip(exposed) {
+        while at < end && at < first + count {
+            let states = (end - at).min(first + count - at).min(u64::from(READ_WORDS) / words);
+            let start = RemoteWord { owner, index: first_word + (at - first) * words };
+            // At most READ_WORDS, which is a u32.
+            let words = u32::try_from(states * words).unwrap_or(READ_WORDS);
+            reads.push(Segment { start, words });
+            at += states;
+        }
+        first += count;
+    }
+    reads
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each state is in one share, and shares differ by at most one state.
+    #[test]
+    fn shares_are_even_and_complete() {
+        let shows = [&[0, 0][..], &[1, 0, 0], &[5000, 3, 0, 700], &[SHARE_WORDS / 16; 3], &[7]];
+        for (shown, words) in shows.into_iter().flat_map(|shown| [1, 3, 16].map(|w| (shown, w))) {
+            let mut taken: Vec<(u32, u64)> = Vec::new();
+            let mut most_and_least = (0, u64::MAX);
+            for me in (0..).map(Owner).take(shown.len()) {
+                let mut mine = 0;
+                for Segment { start, words: read } in reads(shown, me, 100, words) {
+                    assert!((1..=READ_WORDS).contains(&read));
+                    let read = u64::from(read);
+                    assert_eq!(read % words, 0);
+                    taken.extend((start.index..start.index + read).map(|at| (start.owner.0, at)));
+                    mine += read / words;
+                }
+                most_and_least = (most_and_least.0.max(mine), most_and_least.1.min(mine));
+            }
+            assert!(most_and_least.0 - most_and_least.1 <= 1, "{shown:?}");
+            let all = (0..).zip(shown);
+            let all = all.flat_map(|(of, &n)| (100..100 + n * words).map(move |at| (of, at)));
+            assert_eq!(taken, all.collect::<Vec<_>>(), "{shown:?}");
+        }
+    }
+}

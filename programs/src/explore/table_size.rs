@@ -1,0 +1,172 @@
+//! The sizes that the table of an exploration may have.
+
+use probeline::pin::{Topology, memory_available};
+use probeline::table::TreeConfig;
+use probeline::transport::{Exchange, ExchangeError};
+
+use super::Exploration;
+use super::states::StatesChoice;
+use crate::gather;
+
+/// The factor from the size of a table to that of the next one. Over a run the ranks then move at most
+/// a third of the states that they find, and old and new table together take five quarters of the new
+/// one's memory.
+const FACTOR: u64 = 4;
+/// The least size of a larger table, and of its part of each rank: smaller ones would grow again
+/// within milliseconds, and their entries would not suffice for those that clients hold.
+const MIN_SIZE: u64 = 1 << 20;
+const MIN_PART: u64 = 1 << 16;
+/// A larger table has at least five quarters of the size, or the move is not worth its time.
+const MIN_GAIN: u64 = 4;
+
+/// Memory that a rank leaves to others, in bytes.
+const MIN_MEMORY: u64 = 16 << 20;
+
+/// The bytes of the table, and their upper limits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TableSize {
+    pub(super) now: u64,
+    max: Option<u64>,
+    trees: bool,
+    ranks: u64,
+    ranks_here: u64,
+    grows: bool,
+}
+
+/// The reason why the table cannot grow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// [`Exploration::max_table_bytes`].
+    Asked(u64),
+    /// The memory that the machines have available, less a quarter for the states to expand.
+    Memory(u64),
+    /// The net has no bound on its tokens, and there is no [`Exploration::max_table_bytes`]: any memory
+    /// would be filled.
+    Unbounded,
+    /// A job has one engine over this transport.
+    Transport,
+    /// References between the nodes of trees reach no larger table.
+    Trees(u64),
+    /// The growth to this size has failed, for the reason given.
+    Failed(u64, String),
+}
+
+/// The bytes of the largest table of trees.
+pub const MAX_TREES_BYTES: u64 = 8 * TreeConfig::MAX_BUCKETS;
+
+impl TableSize {
+    pub(super) fn new(exploration: &Exploration) -> Self {
+        Self {
+            now: exploration.table_bytes,
+            max: exploration.max_table_bytes,
+            trees: exploration.states == StatesChoice::Tree,
+            ranks: exploration.ranks.max(1).into(),
+            ranks_here: exploration.ranks_here.max(1).into(),
+            grows: exploration.grows,
+        }
+    }
+
+    /// Returns this rank's share of the memory available on its machine for states outside the
+    /// table, in bytes; `None` if it is unknown.
+    pub(super) fn memory_here(&self) -> Option<u64> {
+        Some(memory_available()? / self.ranks_here)
+    }
+
+    /// Returns the size of the next table, or why there is none. All ranks call it, and all get the
+    /// same result.
+    pub(super) fn next(
+        &self,
+        is_unbounded: bool,
+        exchange: &mut dyn Exchange,
+    ) -> Result<Result<u64, Limit>, ExchangeError> {
+        if !self.grows {
+            return Ok(Err(Limit::Transport));
+        }
+        if self.max.is_none() && is_unbounded {
+            return Ok(Err(Limit::Unbounded));
+        }
+        // The pages of a table come from one pool.
+        let here = largest_pool().map_or(u64::MAX, |bytes| bytes / self.ranks_here) / 4 * 3;
+        let mine = [here, self.max.unwrap_or(u64::MAX)];
+        let (mut memory, mut max) = (u64::MAX, u64::MAX);
+        for [part, asked] in gather(exchange, mine)? {
+            memory = memory.min(part.saturating_mul(self.ranks));
+            max = max.min(asked);
+        }
+        Ok(self.within(memory, max))
+    }
+
+    /// Returns the limit that does not allow a larger table than this one.
+    pub(super) fn limit_at(&self, size: u64) -> Limit {
+        match self.max {
+            Some(max) if max <= size => Limit::Asked(max),
+            _ => Limit::Memory(size),
+        }
+    }
+
+    fn within(&self, memory: u64, max: u64) -> Result<u64, Limit> {
+        let size = self.now;
+        let wanted = size.saturating_mul(FACTOR).max(MIN_SIZE).max(MIN_PART * self.ranks);
+        let reach = if self.trees { MAX_TREES_BYTES } else { u64::MAX };
+        let possible = wanted.min(memory).min(max).min(reach);
+        if possible >= size.saturating_add(size / MIN_GAIN) {
+            return Ok(possible);
+        }
+        Err(if reach <= memory.min(max) {
+            Limit::Trees(reach)
+        } else if max < memory {
+            Limit::Asked(max)
+        } else {
+            Limit::Memory(memory)
+        })
+    }
+}
+
+/// Returns the bytes of available memory, or those of free huge pages if they are more.
+fn largest_pool() -> Option<u64> {
+    let topology = Topology::from_sysfs("/sys".as_ref());
+    let free = topology.map_or(0, |topology| topology.huge_bytes_free());
+    Some(memory_available()?.max(free))
+}
+
+/// Returns whether a rank with states to expand of this many bytes, and this many bytes of memory
+/// available, should end. Until the next round, they may become twice as many, in a copy of them.
+pub(super) fn is_scarce(available: u64, states: u64) -> bool {
+    available < MIN_MEMORY.saturating_add(states.saturating_mul(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_leave_memory_to_others() {
+        assert!(is_scarce(10 << 20, 0));
+        assert!(!is_scarce(100 << 20, 10 << 20));
+        assert!(is_scarce(100 << 20, 50 << 20));
+        assert!(is_scarce(u64::MAX - 1, u64::MAX));
+    }
+
+    #[test]
+    fn tables_grow_up_to_their_limits() {
+        let table = |size: u64| {
+            let (max, trees, ranks, ranks_here, grows) = (None, false, 2, 2, true);
+            TableSize { now: size << 20, max, trees, ranks, ranks_here, grows }
+        };
+        let within = |size, memory: u64, max: u64| {
+            table(size).within(memory << 20, max << 20).map(|size| size >> 20)
+        };
+        assert_eq!(within(32, 1000, 1000), Ok(128));
+        assert_eq!(within(32, 100, 1000), Ok(100));
+        assert_eq!(within(32, 1000, 40), Ok(40));
+        assert_eq!(within(32, 1000, 39), Err(Limit::Asked(39 << 20)));
+        assert_eq!(within(32, 20, 39), Err(Limit::Memory(20 << 20)));
+        let tiny = TableSize { now: 4096, ..table(0) };
+        assert_eq!(tiny.within(u64::MAX, u64::MAX), Ok(1 << 20));
+        let many = TableSize { ranks: 64, ..tiny };
+        assert_eq!(many.within(u64::MAX, u64::MAX), Ok(4 << 20));
+        let trees = |size| TableSize { trees: true, ..table(size) }.within(1 << 40, u64::MAX);
+        assert_eq!(trees(8 << 10), Ok(16 << 30));
+        assert_eq!(trees(16 << 10), Err(Limit::Trees(16 << 30)));
+    }
+}

@@ -1,0 +1,170 @@
+//! Loads a net by name: a built-in model or a PNML file.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use crate::petri::generators::{self, BuiltInError, BuiltInModels};
+use crate::petri::{Net, PnmlError};
+
+/// The maximum length of a file, in bytes. The largest place/transition nets of the Model Checking
+/// Contest are shorter, and the parsed tree takes several times the memory.
+pub const MAX_FILE_BYTES: u64 = 256 << 20;
+
+/// Loads the net that `model` names. `NAME:NUMBER` is a built-in model unless a file has that name.
+pub(crate) fn load(model: &str) -> Result<Net, LoadError> {
+    let path = Path::new(model);
+    let is_built_in = model.contains(':') && !model.contains('/') && !path.exists();
+    if is_built_in {
+        return generators::build(model).map_err(LoadError::BuiltIn);
+    }
+    let text = read(path, model)?;
+    Net::from_pnml(&text).map_err(|error| LoadError::Pnml { path: model.to_owned(), error })
+}
+
+fn read(path: &Path, name: &str) -> Result<String, LoadError> {
+    let name = || name.to_owned();
+    let file = File::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => LoadError::Missing { path: name() },
+        _ => LoadError::Read { path: name(), error },
+    })?;
+    let bytes = read_bounded(&file).map_err(|error| LoadError::Read { path: name(), error })?;
+    let bytes = bytes.ok_or_else(|| LoadError::TooLong { path: name() })?;
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
+        LoadError::NotUtf8 { path: name(), line }
+    })
+}
+
+/// Returns the file's bytes; `None` if the file is longer than [`MAX_FILE_BYTES`].
+fn read_bounded(file: &File) -> io::Result<Option<Vec<u8>>> {
+    if file.metadata()?.len() > MAX_FILE_BYTES {
+        return Ok(None);
+    }
+    // Limited again, because a pipe has no length.
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= MAX_FILE_BYTES).then_some(bytes))
+}
+
+/// The reason why a model cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
+pub enum LoadError {
+    /// The name is not that of a built-in model.
+    #[error("{0}")]
+    BuiltIn(#[source] BuiltInError),
+    /// The file does not exist.
+    #[error("{path}: there is no such file; name a PNML file or a built-in model: {BuiltInModels}")]
+    Missing { path: String },
+    /// The file cannot be read.
+    #[error("{path}: {error}")]
+    Read {
+        path: String,
+        #[source]
+        error: io::Error,
+    },
+    /// The file is longer than [`MAX_FILE_BYTES`].
+    #[error("{path}: the file is longer than {} MiB", MAX_FILE_BYTES >> 20)]
+    TooLong { path: String },
+    /// The file is not UTF-8.
+    #[error(
+        "{path}:{line}: the file is not UTF-8 text; unpack it if it is an archive, else convert \
+         it with iconv -t UTF-8"
+    )]
+    NotUtf8 { path: String, line: usize },
+    /// The file does not describe a place/transition net.
+    #[error("{path}:{error}")]
+    Pnml {
+        path: String,
+        #[source]
+        error: PnmlError,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// A temporary file of one test, deleted when dropped.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let name = format!("probeline-{}-{name}", std::process::id());
+            Self(std::env::temp_dir().join(name))
+        }
+
+        fn load(&self) -> LoadError {
+            load(&self.0.display().to_string()).unwrap_err()
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    #[test]
+    fn builds_a_built_in_model() {
+        assert_eq!(load("philosophers:5").unwrap().places().len(), 25);
+    }
+
+    #[test]
+    fn errors_list_the_built_in_models() {
+        for model in ["absent", "absent:3", "kanban", "kanban:x", "no/such:1"] {
+            let message = load(model).unwrap_err().to_string();
+            for name in ["kanban:N", "fms:N", "philosophers:N", "peterson:N"] {
+                assert!(message.contains(name), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_is_not_a_built_in_model() {
+        assert!(matches!(load("no/such:1"), Err(LoadError::Missing { .. })));
+        assert!(matches!(load("nosuch:1"), Err(LoadError::BuiltIn(_))));
+    }
+
+    #[test]
+    fn reads_a_file() {
+        let file = Scratch::new("good.pnml");
+        let text = r#"<pnml xmlns="http://www.pnml.org/version-2009/grammar/pnml">
+            <net type="http://www.pnml.org/version-2009/grammar/ptnet"><place id="p"/></net>
+            </pnml>"#;
+        std::fs::write(&file.0, text).unwrap();
+        assert_eq!(load(&file.0.display().to_string()).unwrap().places()[0].id, "p");
+    }
+
+    #[test]
+    fn names_the_file_and_the_line() {
+        let file = Scratch::new("bad.pnml");
+        std::fs::write(&file.0, "<pnml>\n<net>\n</pnml>").unwrap();
+        let message = file.load().to_string();
+        assert!(message.starts_with(&format!("{}:3: ", file.0.display())), "{message}");
+    }
+
+    #[test]
+    fn rejects_other_encodings() {
+        let file = Scratch::new("latin.pnml");
+        std::fs::write(&file.0, b"<pnml>\n<!-- caf\xe9 -->\n</pnml>").unwrap();
+        assert!(matches!(file.load(), LoadError::NotUtf8 { line: 2, .. }));
+    }
+
+    #[test]
+    fn rejects_a_file_that_is_too_long() {
+        let file = Scratch::new("long.pnml");
+        File::create(&file.0).unwrap().set_len(MAX_FILE_BYTES + 1).unwrap();
+        assert!(matches!(file.load(), LoadError::TooLong { .. }));
+    }
+
+    #[test]
+    fn a_directory_is_a_read_error() {
+        let directory = std::env::temp_dir().display().to_string();
+        assert!(matches!(load(&directory), Err(LoadError::Read { .. })));
+    }
+}

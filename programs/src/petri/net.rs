@@ -1,0 +1,369 @@
+//! A place/transition net: its places hold tokens, its transitions move them.
+
+use core::fmt;
+
+use crate::petri::load::{self, LoadError};
+use crate::petri::pnml::{self, PnmlError};
+
+/// The largest initial marking of a place and the largest weight of an arc. One firing on a count
+/// that fits a packed state therefore stays within a `u64`.
+pub const MAX_TOKENS: u64 = 1 << 62;
+
+/// A valid place/transition net with its initial marking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Net {
+    places: Vec<Place>,
+    transitions: Vec<Transition>,
+}
+
+/// A place, which holds tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The identifier in the model.
+    pub id: String,
+    /// The label for people; the identifier if the model has none.
+    pub name: String,
+    /// Tokens in the initial marking, at most [`MAX_TOKENS`].
+    pub initial: u64,
+}
+
+/// A transition, which takes tokens from its input places and puts tokens into its output places in
+/// one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// The identifier in the model.
+    pub id: String,
+    /// Arcs from places; a transition is enabled if each of them has the arc's tokens.
+    pub inputs: Vec<Arc>,
+    /// Arcs to places.
+    pub outputs: Vec<Arc>,
+}
+
+/// An arc between a transition and a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arc {
+    /// Index of the place in [`Net::places`].
+    pub place: usize,
+    /// Tokens that one firing moves: 1 to [`MAX_TOKENS`].
+    pub weight: u64,
+}
+
+impl Net {
+    /// Validates the parts and merges arcs that join the same two nodes.
+    ///
+    /// # Errors
+    /// [`NetError`] with the first invalid part.
+    pub fn new(places: Vec<Place>, mut transitions: Vec<Transition>) -> Result<Self, NetError> {
+        if places.is_empty() {
+            return Err(NetError::NoPlace);
+        }
+        if u32::try_from(transitions.len()).is_err() {
+            return Err(NetError::TooManyTransitions);
+        }
+        if let Some(place) = places.iter().find(|place| place.initial > MAX_TOKENS) {
+            return Err(NetError::TooManyTokens { place: place.id.clone() });
+        }
+        for transition in &mut transitions {
+            transition.validate(places.len())?;
+        }
+        Ok(Self { places, transitions })
+    }
+
+    /// Builds the built-in model of a name such as `kanban:5`, or else reads the PNML file at this
+    /// path.
+    ///
+    /// The built-in models are `kanban:N`, `fms:N`, `philosophers:N` and `peterson:N`. They have the
+    /// state spaces of the Model Checking Contest's nets of these names (<https://mcc.lip6.fr>).
+    ///
+    /// # Errors
+    /// [`LoadError`] with the path and, for a PNML file, the line.
+    pub fn load(model: &str) -> Result<Self, LoadError> {
+        load::load(model)
+    }
+
+    /// Reads a place/transition net from the text of a PNML file (ISO/IEC 15909-2, grammar of
+    /// 2009).
+    ///
+    /// Layout, names of nodes and tool-specific parts are ignored. Any other unknown element is an
+    /// error, because it may change the behaviour of the net.
+    ///
+    /// # Errors
+    /// [`PnmlError`] with the line of the error.
+    pub fn from_pnml(text: &str) -> Result<Self, PnmlError> {
+        pnml::parse(text)
+    }
+
+    /// Returns the places, in the order of markings and of [`Arc::place`].
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// Returns the transitions, in the order of their numbers.
+    pub fn transitions(&self) -> &[Transition] {
+        &self.transitions
+    }
+
+    /// Encodes everything that the state space depends on as numbers: the initial marking and all
+    /// arcs, in order, each list after its length.
+    ///
+    /// Processes compare a hash of these numbers to check that they have the same net. Identifiers
+    /// and names are not included.
+    pub fn encoding(&self) -> Vec<u64> {
+        let mut numbers = vec![self.places.len() as u64];
+        numbers.extend(self.initial());
+        numbers.push(self.transitions.len() as u64);
+        for transition in &self.transitions {
+            for arcs in [&transition.inputs, &transition.outputs] {
+                numbers.push(arcs.len() as u64);
+                numbers.extend(arcs.iter().flat_map(|arc| [arc.place as u64, arc.weight]));
+            }
+        }
+        numbers
+    }
+
+    /// Calls `emit` with each marking from which a transition leads to `marking`, reachable or not,
+    /// and the number of this transition.
+    ///
+    /// # Panics
+    /// If `marking` has fewer places than the net.
+    pub fn predecessors(&self, marking: &[u64], mut emit: impl FnMut(u32, Vec<u64>)) {
+        for (number, transition) in (0..).zip(&self.transitions) {
+            if let Some(before) = transition.unfire(marking) {
+                emit(number, before);
+            }
+        }
+    }
+
+    /// Returns the initial marking: the tokens of each place.
+    pub fn initial(&self) -> Vec<u64> {
+        self.places.iter().map(|place| place.initial).collect()
+    }
+}
+
+impl Transition {
+    fn validate(&mut self, places: usize) -> Result<(), NetError> {
+        for arcs in [&mut self.inputs, &mut self.outputs] {
+            if arcs.iter().any(|arc| arc.place >= places) {
+                return Err(NetError::UnknownPlace { transition: self.id.clone() });
+            }
+            let is_valid = |arc: &Arc| (1..=MAX_TOKENS).contains(&arc.weight);
+            if arcs.iter().all(is_valid) {
+                merge(arcs);
+            }
+            if !arcs.iter().all(is_valid) {
+                return Err(NetError::Weight { transition: self.id.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether each input place holds the tokens that this transition takes from it.
+    ///
+    /// # Panics
+    /// If `marking` has fewer places than the net.
+    pub fn is_enabled(&self, marking: &[u64]) -> bool {
+        self.inputs.iter().all(|arc| marking[arc.place] >= arc.weight)
+    }
+
+    /// Fires this transition in a marking that enables it. A count that exceeds a `u64` saturates,
+    /// and no packed state can hold it.
+    ///
+    /// # Panics
+    /// If `marking` has fewer places than the net; in debug builds, even if it has them but does not
+    /// enable the transition.
+    pub fn fire(&self, marking: &mut [u64]) {
+        for arc in &self.inputs {
+            marking[arc.place] -= arc.weight;
+        }
+        for arc in &self.outputs {
+            marking[arc.place] = marking[arc.place].saturating_add(arc.weight);
+        }
+    }
+
+    /// Returns the marking that [`fire`](Self::fire) turns into this one; `None` if there is none
+    /// whose counts fit a `u64`.
+    fn unfire(&self, marking: &[u64]) -> Option<Vec<u64>> {
+        let mut before = marking.to_vec();
+        for arc in &self.outputs {
+            before[arc.place] = before[arc.place].checked_sub(arc.weight)?;
+        }
+        for arc in &self.inputs {
+            before[arc.place] = before[arc.place].checked_add(arc.weight)?;
+        }
+        Some(before)
+    }
+
+    /// Returns the change that a firing makes to each place that it touches, ordered by place. A
+    /// place that gets back the tokens that it gave has a change of 0.
+    pub(crate) fn effect(&self) -> Vec<(usize, i64)> {
+        // Weights are at most 2^62, so neither the casts nor the differences overflow.
+        let gains = self.outputs.iter().map(|arc| (arc.place, arc.weight.cast_signed()));
+        let losses = self.inputs.iter().map(|arc| (arc.place, -arc.weight.cast_signed()));
+        let mut effect: Vec<(usize, i64)> = gains.chain(losses).collect();
+        effect.sort_unstable_by_key(|&(place, _)| place);
+        effect.dedup_by(|later, first| {
+            let same = later.0 == first.0;
+            first.1 += if same { later.1 } else { 0 };
+            same
+        });
+        effect
+    }
+}
+
+/// Merges arcs of the same place into one. If the sum of their weights exceeds [`MAX_TOKENS`], so
+/// does the weight of the merged arc.
+fn merge(arcs: &mut Vec<Arc>) {
+    arcs.sort_unstable_by_key(|arc| arc.place);
+    arcs.dedup_by(|later, first| {
+        let same = later.place == first.place;
+        if same {
+            first.weight = (first.weight + later.weight).min(MAX_TOKENS + 1);
+        }
+        same
+    });
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.name == self.id {
+            return f.write_str(&self.id);
+        }
+        write!(f, "{} ({})", self.name, self.id)
+    }
+}
+
+/// The reason why places and transitions do not form a net.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages name the fields")]
+pub enum NetError {
+    /// There is no place, so there is no state.
+    #[error("the net has no place: there is no state to explore")]
+    NoPlace,
+    /// There are more than 2^32 transitions, which are numbered in 32 bits.
+    #[error("the net has more than 2^32 transitions")]
+    TooManyTransitions,
+    /// A place starts with more than [`MAX_TOKENS`].
+    #[error("place {place} starts with more than {MAX_TOKENS} tokens")]
+    TooManyTokens { place: String },
+    /// The arcs between a place and this transition have weight 0 or more than [`MAX_TOKENS`].
+    #[error("the weight between a place and transition {transition} is not in 1..={MAX_TOKENS}")]
+    Weight { transition: String },
+    /// An arc of this transition refers to a place that the net does not have.
+    #[error("an arc of transition {transition} refers to a place that the net does not have")]
+    UnknownPlace { transition: String },
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::petri::naive::{explore, net, nets, successors};
+
+    fn transition(inputs: &[(usize, u64)], outputs: &[(usize, u64)]) -> Transition {
+        let arcs = |ends: &[(usize, u64)]| {
+            ends.iter().map(|&(place, weight)| Arc { place, weight }).collect()
+        };
+        Transition { id: "t".into(), inputs: arcs(inputs), outputs: arcs(outputs) }
+    }
+
+    fn built(initial: u64, transition: Transition) -> Result<Net, NetError> {
+        let place = Place { id: "p".into(), name: "p".into(), initial };
+        Net::new(vec![place], vec![transition])
+    }
+
+    #[test]
+    fn parallel_arcs_add_up() {
+        let net = built(0, transition(&[(0, 2), (0, 3)], &[(0, 1)])).unwrap();
+        assert_eq!(net.transitions(), [transition(&[(0, 5)], &[(0, 1)])]);
+        assert_eq!(net.transitions()[0].effect(), [(0, -4)]);
+    }
+
+    #[test]
+    fn rejects_invalid_parts() {
+        let weight = Err(NetError::Weight { transition: "t".into() });
+        assert_eq!(Net::new(vec![], vec![]), Err(NetError::NoPlace));
+        assert_eq!(built(0, transition(&[(0, 0)], &[])), weight);
+        assert_eq!(built(0, transition(&[], &[(0, MAX_TOKENS + 1)])), weight);
+        assert_eq!(
+            built(0, transition(&[(0, MAX_TOKENS), (0, MAX_TOKENS), (0, MAX_TOKENS)], &[])),
+            weight
+        );
+        assert_eq!(
+            built(0, transition(&[], &[(1, 1)])),
+            Err(NetError::UnknownPlace { transition: "t".into() })
+        );
+        assert_eq!(
+            built(MAX_TOKENS + 1, transition(&[], &[])),
+            Err(NetError::TooManyTokens { place: "p".into() })
+        );
+    }
+
+    #[test]
+    fn takes_the_largest_counts() {
+        let net = built(MAX_TOKENS, transition(&[(0, MAX_TOKENS)], &[])).unwrap();
+        let mut marking = net.initial();
+        assert!(net.transitions()[0].is_enabled(&marking));
+        net.transitions()[0].fire(&mut marking);
+        assert_eq!(marking, [0]);
+    }
+
+    #[test]
+    fn inputs_are_taken_before_outputs_are_added() {
+        let net = net(&[1, 0], &[(&[(0, 2)], &[(0, 2), (1, 1)]), (&[(0, 1)], &[(0, 1), (1, 1)])]);
+        let mut marking = net.initial();
+        assert!(!net.transitions()[0].is_enabled(&marking));
+        assert!(net.transitions()[1].is_enabled(&marking));
+        net.transitions()[1].fire(&mut marking);
+        assert_eq!(marking, [1, 1]);
+        assert_eq!(net.transitions()[1].effect(), [(0, 0), (1, 1)]);
+    }
+
+    proptest! {
+        /// Every arc is found backwards, and every arc found backwards is one.
+        #[test]
+        fn predecessors_reverse_successors(net in nets()) {
+            let (markings, _) = explore(&net, 50);
+            for marking in &markings {
+                for (transition, after) in successors(&net, marking) {
+                    let mut found = false;
+                    net.predecessors(&after, |by, before| {
+                        found |= by == transition && before == *marking;
+                    });
+                    prop_assert!(found);
+                }
+                net.predecessors(marking, |transition, before| {
+                    let arc = (transition, marking.clone());
+                    assert!(successors(&net, &before).contains(&arc));
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn the_encoding_covers_the_marking_and_every_arc() {
+        let of = |initial: &[u64], weight, to: usize| {
+            net(initial, &[(&[(0, weight)], &[(to, 1)]), (&[(1, 2)], &[])]).encoding()
+        };
+        let base = of(&[3, 0, 0], 1, 1);
+        assert_eq!(base, of(&[3, 0, 0], 1, 1));
+        let others = [of(&[3, 0, 1], 1, 1), of(&[3, 0, 0], 4, 1), of(&[3, 0, 0], 1, 2)];
+        assert!(others.iter().all(|other| *other != base), "{others:?}");
+        // A reversed arc, and another order of places.
+        let (one, other) = (net(&[1, 0], &[(&[(0, 1)], &[])]), net(&[1, 0], &[(&[], &[(0, 1)])]));
+        assert_ne!(one.encoding(), other.encoding());
+        assert_ne!(net(&[1, 0], &[]).encoding(), net(&[0, 1], &[]).encoding());
+        // Identifiers and names do not change the encoding.
+        let named = Place { id: "a".into(), name: "b".into(), initial: 1 };
+        let named = Net::new(vec![named], vec![]).unwrap();
+        assert_eq!(named.encoding(), net(&[1], &[]).encoding());
+        assert_ne!(Net::load("fms:2").unwrap().encoding(), Net::load("fms:3").unwrap().encoding());
+    }
+
+    #[test]
+    fn shows_both_names_if_they_differ() {
+        let place = Place { id: "p1".into(), name: "Fork".into(), initial: 0 };
+        assert_eq!(place.to_string(), "Fork (p1)");
+        assert_eq!(Place { name: "p1".into(), ..place }.to_string(), "p1");
+    }
+}

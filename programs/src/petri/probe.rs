@@ -1,0 +1,221 @@
+//! A short sample of a net's state space: the largest token count seen in each place.
+//!
+//! The sample is limited by work, not by time, and seeded, so that all processes get the same
+//! result.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use crate::petri::Net;
+
+/// The size of the sample. Work is counted in arcs examined and tokens copied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    /// Maximum number of states that the breadth-first search keeps.
+    pub(crate) states: usize,
+    /// Maximum work of the search. It also limits the memory of the search to 8 bytes per unit of
+    /// work.
+    pub(crate) search_work: usize,
+    /// Number of random walks from the initial marking.
+    pub(crate) walks: u32,
+    /// Maximum number of steps of each walk.
+    pub(crate) steps: u32,
+    /// Maximum work of all walks.
+    pub(crate) walk_work: usize,
+}
+
+impl Default for Budget {
+    /// Returns a budget of less than 0.3 s in a release build.
+    fn default() -> Self {
+        Self { states: 20_000, search_work: 8 << 20, walks: 64, steps: 1_024, walk_work: 8 << 20 }
+    }
+}
+
+/// The result of the sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// The largest token count of each place.
+    pub(crate) max: Vec<u64>,
+    /// Whether the sample is the whole state space.
+    pub(crate) complete: bool,
+}
+
+/// Searches breadth-first and, if that does not visit all states, also samples random walks.
+pub(crate) fn probe(net: &Net, budget: Budget) -> Seen {
+    let mut seen = Seen { max: net.initial(), complete: false };
+    seen.complete = search(net, budget, &mut seen.max);
+    if !seen.complete {
+        walk(net, budget, &mut seen.max);
+    }
+    seen
+}
+
+/// Searches breadth-first, in the order of transitions. Returns whether it visited all states.
+fn search(net: &Net, budget: Budget, max: &mut [u64]) -> bool {
+    let initial: Rc<[u64]> = net.initial().into();
+    let mut visited = HashSet::from([Rc::clone(&initial)]);
+    let mut queue = vec![initial];
+    let mut after = net.initial();
+    let mut complete = true;
+    let mut work = 0;
+    let mut next = 0;
+    while let Some(marking) = queue.get(next).cloned() {
+        next += 1;
+        for transition in net.transitions() {
+            work += 1 + transition.inputs.len();
+            if work > budget.search_work {
+                return false;
+            }
+            if !transition.is_enabled(&marking) {
+                continue;
+            }
+            work += marking.len();
+            after.copy_from_slice(&marking);
+            transition.fire(&mut after);
+            raise(max, &after);
+            if visited.contains(after.as_slice()) {
+                continue;
+            }
+            if visited.len() == budget.states {
+                complete = false;
+                continue;
+            }
+            let state: Rc<[u64]> = after.as_slice().into();
+            visited.insert(Rc::clone(&state));
+            queue.push(state);
+        }
+    }
+    complete
+}
+
+/// Samples states along random walks, which get further from the initial marking than the search.
+fn walk(net: &Net, budget: Budget, max: &mut [u64]) {
+    let mut random = SplitMix::new();
+    let mut enabled = Vec::with_capacity(net.transitions().len());
+    let mut work = 0;
+    for _ in 0..budget.walks {
+        let mut marking = net.initial();
+        for _ in 0..budget.steps {
+            enabled.clear();
+            for transition in net.transitions() {
+                work += 1 + transition.inputs.len();
+                if transition.is_enabled(&marking) {
+                    enabled.push(transition);
+                }
+            }
+            work += marking.len();
+            if work > budget.walk_work {
+                return;
+            }
+            if enabled.is_empty() {
+                break;
+            }
+            enabled[random.below(enabled.len())].fire(&mut marking);
+            raise(max, &marking);
+        }
+    }
+}
+
+/// Returns the numbers of the transitions that `marking` enables.
+pub(crate) fn enabled(net: &Net, marking: &[u64]) -> impl Iterator<Item = u32> {
+    let all = (0..).zip(net.transitions());
+    all.filter(|(_, transition)| transition.is_enabled(marking)).map(|(number, _)| number)
+}
+
+fn raise(max: &mut [u64], marking: &[u64]) {
+    for (max, &tokens) in max.iter_mut().zip(marking) {
+        *max = tokens.max(*max);
+    }
+}
+
+/// The SplitMix64 generator (Steele, Lea and Flood, "Fast splittable pseudorandom number
+/// generators", 2014).
+pub(crate) struct SplitMix(u64);
+
+impl SplitMix {
+    /// Returns a generator that always generates the same numbers.
+    pub(crate) fn new() -> Self {
+        Self(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Returns a number below `end`, which is at least 1; the bias is negligible here.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() % end as u64).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::petri::MAX_TOKENS;
+    use crate::petri::naive::{explore, net, nets};
+
+    const SMALL: Budget =
+        Budget { states: 40, search_work: 4_000, walks: 4, steps: 50, walk_work: 4_000 };
+
+    #[test]
+    fn sees_all_of_a_small_state_space() {
+        let seen = probe(&Net::load("fms:2").unwrap(), Budget::default());
+        assert!(seen.complete);
+        assert_eq!(seen.max.iter().max(), Some(&3));
+    }
+
+    #[test]
+    fn is_incomplete_beyond_the_budget() {
+        let net = Net::load("philosophers:5").unwrap();
+        let enough = Budget { states: 243, ..Budget::default() };
+        assert!(probe(&net, enough).complete);
+        assert!(!probe(&net, Budget { states: 242, ..enough }).complete);
+        assert!(!probe(&net, Budget { search_work: 10_000, ..enough }).complete);
+    }
+
+    #[test]
+    fn walks_visit_states_that_the_search_does_not() {
+        // p1 is filled by 200 firings of t0; the others keep a search near the initial marking.
+        let net = net(
+            &[200, 0, 1, 0],
+            &[
+                (&[(0, 1)], &[(1, 1)]),
+                (&[(2, 1)], &[(3, 1)]),
+                (&[(3, 1)], &[(2, 1)]),
+                (&[], &[(3, 1)]),
+            ],
+        );
+        let search = Budget { states: 50, walks: 0, ..Budget::default() };
+        let both = Budget { states: 50, ..Budget::default() };
+        assert!(probe(&net, search).max[1] < 50);
+        assert_eq!(probe(&net, both).max[1], 200);
+    }
+
+    #[test]
+    fn counts_saturate() {
+        let seen = probe(&net(&[MAX_TOKENS], &[(&[], &[(0, MAX_TOKENS)])]), SMALL);
+        assert_eq!(seen.max, [u64::MAX]);
+    }
+
+    proptest! {
+        #[test]
+        fn is_repeatable_and_sees_only_reachable_states(net in nets()) {
+            let seen = probe(&net, SMALL);
+            prop_assert_eq!(&probe(&net, SMALL), &seen);
+            if seen.complete {
+                let (markings, _) = explore(&net, SMALL.states + 1);
+                prop_assert!(markings.len() <= SMALL.states);
+                for (place, &max) in seen.max.iter().enumerate() {
+                    let naive = markings.iter().map(|marking| marking[place]).max();
+                    prop_assert_eq!(naive, Some(max));
+                }
+            }
+        }
+    }
+}

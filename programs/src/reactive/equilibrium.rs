@@ -1,0 +1,325 @@
+//! The equilibrium of a water with calcite and dolomite: Newton's method on the logarithms of
+//! activities, for each set of minerals that may be present.
+//!
+//! The unknowns are the activities of Ca2+, Mg2+, CO3 2- and H+, and how much of each present mineral
+//! dissolves. The equations are the balances of the four, and a saturation of 1 for each present
+//! mineral. A set of minerals is right if no amount becomes negative and no absent mineral is
+//! supersaturated. The solution is the minimum of a convex function, so one set at most is right, up to
+//! minerals whose amount is 0 at a saturation of 1.
+
+use core::f64::consts::LN_10;
+
+use crate::reactive::cell::{ChemistryInput, ChemistryResult, INPUT_NUMBERS};
+use crate::reactive::linear::System;
+use crate::reactive::species::{
+    ALL, CA, CALCITE_AND_DOLOMITE, CO2, CO3, H, HCO3, MASTERS, MG, MINERALS, OH, SPECIES, ln_davies,
+};
+
+/// The most iterations for a set of minerals. The tests' waters take at most half as many.
+const MAX_ITERATIONS: u32 = 100;
+/// The largest error of a balance, relative to the sum of its terms' magnitudes, and of the logarithm
+/// of a saturation.
+const TOLERANCE: f64 = 1e-13;
+/// The largest change of the logarithm of an activity in an iteration.
+const MAX_STEP: f64 = 3.0;
+/// A total below this amount, in mol/l, is taken as this amount, because 0 has no logarithm.
+const TRACE: f64 = 1e-16;
+/// The logarithm of a saturation above which an absent mineral would precipitate.
+const SUPERSATURATED: f64 = 1e-9;
+/// The amount below 0, in mol/l, from which on a mineral was absent.
+const NEGATIVE: f64 = -1e-15;
+/// The magnitude in mol/l up to which a negative amount of the input is an error of rounding.
+const ROUNDING: f64 = 1e-12;
+/// The ionic strength in mol/l up to which the equation of Davies holds.
+const MAX_IONIC_STRENGTH: f64 = 0.5;
+/// The names of the numbers of an input.
+const NAMES: [&str; INPUT_NUMBERS] = [
+    "calcium",
+    "magnesium",
+    "carbon",
+    "alkalinity",
+    "chloride",
+    "sodium",
+    "potassium",
+    "calcite",
+    "dolomite",
+    "the time step",
+];
+
+/// No equilibrium was found.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Unsolved {
+    /// The input does not describe water: an amount is negative or not a finite number.
+    #[error("{name} is {number}: amounts are finite and not negative, and alkalinity is finite")]
+    NoWater {
+        /// The number of the input that is wrong.
+        name: &'static str,
+        /// The value of that number.
+        number: f64,
+    },
+    /// The water has more ions than the activity coefficients hold for.
+    #[error(
+        "the ionic strength is {ionic_strength:.2} mol/l: activity coefficients by Davies hold to \
+         {MAX_IONIC_STRENGTH} mol/l"
+    )]
+    TooSaline {
+        /// A lower bound of the ionic strength, in mol/l.
+        ionic_strength: f64,
+    },
+    /// The iterations do not converge: a defect.
+    #[error(
+        "no equilibrium of water and minerals was found within {MAX_ITERATIONS} iterations for the \
+         totals {input:?} (calcium, magnesium, carbon, alkalinity, chloride, sodium, potassium, \
+         calcite, dolomite in mol/l; time step in s)"
+    )]
+    NotConverged {
+        /// The input.
+        input: ChemistryInput,
+    },
+}
+
+/// Returns the equilibrium of a cell's water with its minerals.
+///
+/// Balances hold to 1e-13 of their terms, and saturations of present minerals to 1e-13. Amounts below 0
+/// by at most 1e-12 mol/l, as rounding in the flow may leave them, are taken as 0.
+///
+/// # Errors
+/// [`Unsolved`] if the input does not describe water, or water of an ionic strength above 0.5 mol/l. A
+/// result is finite in all its numbers.
+pub fn equilibrium(input: &ChemistryInput) -> Result<ChemistryResult, Unsolved> {
+    let problem = Problem::new(&checked(input)?);
+    if problem.inert_strength > MAX_IONIC_STRENGTH {
+        return Err(Unsolved::TooSaline { ionic_strength: problem.inert_strength });
+    }
+    let now = problem.minerals.map(|amount| amount > 0.0);
+    let [calcite, dolomite] = now;
+    // The minerals of the previous time step are usually those of this one.
+    let sets = [now, [!calcite, dolomite], [calcite, !dolomite], [!calcite, !dolomite]];
+    let result = sets.into_iter().find_map(|present| problem.solve(present));
+    let result = result.ok_or(Unsolved::NotConverged { input: *input })?;
+    if result.ionic_strength > MAX_IONIC_STRENGTH {
+        return Err(Unsolved::TooSaline { ionic_strength: result.ionic_strength });
+    }
+    Ok(result)
+}
+
+/// Returns the input with 0 in place of amounts that are negative by rounding.
+fn checked(input: &ChemistryInput) -> Result<ChemistryInput, Unsolved> {
+    let mut checked = *input;
+    for (number, name) in checked.iter_mut().zip(NAMES) {
+        let is_amount = name != "alkalinity";
+        if !number.is_finite() || (is_amount && *number < -ROUNDING) {
+            return Err(Unsolved::NoWater { name, number: *number });
+        }
+        if is_amount {
+            *number = number.max(0.0);
+        }
+    }
+    Ok(checked)
+}
+
+/// The totals of a cell.
+struct Problem {
+    /// Ca, Mg, C, and the H+ that the species of carbon and of water have.
+    totals: [f64; MASTERS],
+    /// Calcite and dolomite.
+    minerals: [f64; MINERALS],
+    /// The ionic strength of ions that do not react.
+    inert_strength: f64,
+}
+
+/// An approximation of the solution for a set of minerals.
+struct Guess<'p> {
+    problem: &'p Problem,
+    present: [bool; MINERALS],
+    /// Totals of the water and of the absent minerals, which are dissolved.
+    totals: [f64; MASTERS],
+    /// Natural logarithms of the activities of the masters.
+    ln_activities: [f64; MASTERS],
+    /// The amount of each mineral that dissolves.
+    dissolves: [f64; MINERALS],
+    concentrations: [f64; SPECIES],
+    ionic_strength: f64,
+}
+
+impl Problem {
+    fn new(input: &ChemistryInput) -> Self {
+        let &[calcium, magnesium, carbon, alkalinity, chloride, sodium, potassium, rest @ ..] =
+            input;
+        let [calcite, dolomite, _step_s] = rest;
+        Self {
+            totals: [calcium, magnesium, carbon, 2.0 * carbon - alkalinity],
+            minerals: [calcite, dolomite],
+            inert_strength: 0.5 * (chloride + sodium + potassium),
+        }
+    }
+
+    /// Solves for this set of minerals. `None` if it is not the right one.
+    fn solve(&self, present: [bool; MINERALS]) -> Option<ChemistryResult> {
+        let solution = self.solution(present).filter(Guess::is_right)?;
+        Some(solution.result())
+    }
+
+    /// Returns the solution of all equations, in which amounts may be negative and absent minerals
+    /// supersaturated. `None` if the iterations do not converge.
+    fn solution(&self, present: [bool; MINERALS]) -> Option<Guess<'_>> {
+        let mut guess = Guess::new(self, present);
+        for _ in 0..MAX_ITERATIONS {
+            guess.update_concentrations();
+            let system = guess.newton();
+            if guess.is_solution(&system) {
+                return Some(guess);
+            }
+            guess.step(system)?;
+        }
+        None
+    }
+}
+
+impl<'p> Guess<'p> {
+    fn new(problem: &'p Problem, present: [bool; MINERALS]) -> Self {
+        let mut totals = problem.totals;
+        let mut dissolves = [0.0; MINERALS];
+        for (at, mineral) in CALCITE_AND_DOLOMITE.iter().enumerate() {
+            if !present[at] {
+                dissolves[at] = problem.minerals[at];
+                for (total, count) in totals.iter_mut().zip(mineral.masters) {
+                    *total += f64::from(count) * dissolves[at];
+                }
+            }
+        }
+        for total in &mut totals[..3] {
+            *total = total.max(TRACE);
+        }
+        let any = present.contains(&true);
+        // Minerals make up for what is missing.
+        let start = |total: f64| if any { total.max(1e-6) } else { total };
+        let [calcium, magnesium, carbon, _] = totals;
+        let masters = [start(calcium), start(magnesium), 0.02 * start(carbon), 1e-9];
+        Self {
+            problem,
+            present,
+            totals,
+            ln_activities: masters.map(f64::ln),
+            dissolves,
+            concentrations: [0.0; SPECIES],
+            ionic_strength: problem.inert_strength,
+        }
+    }
+
+    /// Computes the concentrations of all species from the activities, with the activity coefficients
+    /// at the previous ionic strength, and then the ionic strength.
+    fn update_concentrations(&mut self) {
+        let ln_gamma = ln_davies(self.ionic_strength);
+        let mut strength = self.problem.inert_strength;
+        for (species, concentration) in ALL.iter().zip(&mut self.concentrations) {
+            let squared = f64::from(species.charge * species.charge);
+            let ln_activity =
+                species.log_k * LN_10 + ln_product(&species.masters, &self.ln_activities);
+            *concentration = (ln_activity - squared * ln_gamma).exp();
+            strength += 0.5 * squared * *concentration;
+        }
+        // A guess may be far too large; a solution above 0.5 mol/l is refused.
+        self.ionic_strength = strength.min(1.0);
+    }
+
+    /// Returns the logarithm of the saturation of a mineral.
+    fn ln_saturation(&self, mineral: usize) -> f64 {
+        let mineral = &CALCITE_AND_DOLOMITE[mineral];
+        ln_product(&mineral.masters, &self.ln_activities) - mineral.log_k * LN_10
+    }
+
+    fn present(&self) -> impl Iterator<Item = usize> + use<> {
+        let present = self.present;
+        (0..MINERALS).filter(move |&mineral| present[mineral])
+    }
+
+    /// Returns the equations of the next step: the residuals, and their derivatives by the logarithms
+    /// of the activities and by the amounts that dissolve. It leaves out that activity coefficients
+    /// change, which are near to constant.
+    fn newton(&self) -> System {
+        let count = self.present().count();
+        let mut system = System::new(MASTERS + count);
+        system.right[..MASTERS].copy_from_slice(&self.totals);
+        for (species, &concentration) in ALL.iter().zip(&self.concentrations) {
+            for row in (0..MASTERS).filter(|&row| species.masters[row] != 0) {
+                let part = f64::from(species.masters[row]) * concentration;
+                system.right[row] -= part;
+                for column in 0..MASTERS {
+                    system.matrix[row][column] += part * f64::from(species.masters[column]);
+                }
+            }
+        }
+        for (at, mineral) in (MASTERS..).zip(self.present()) {
+            for master in 0..MASTERS {
+                let count = f64::from(CALCITE_AND_DOLOMITE[mineral].masters[master]);
+                system.right[master] += count * self.dissolves[mineral];
+                system.matrix[master][at] = -count;
+                system.matrix[at][master] = count;
+            }
+            system.right[at] = -self.ln_saturation(mineral);
+        }
+        system
+    }
+
+    /// Returns whether all residuals, the right sides, are within the tolerance.
+    fn is_solution(&self, system: &System) -> bool {
+        let mut magnitudes = self.totals.map(f64::abs);
+        for (species, &concentration) in ALL.iter().zip(&self.concentrations) {
+            for (magnitude, count) in magnitudes.iter_mut().zip(species.masters) {
+                *magnitude += f64::from(count).abs() * concentration;
+            }
+        }
+        let balances = system.right.iter().zip(magnitudes);
+        let balanced = balances.take(MASTERS).all(|(off, of)| off.abs() <= TOLERANCE * of);
+        // The logarithms have magnitudes of some tens.
+        let saturated =
+            system.right[MASTERS..system.size].iter().all(|off| off.abs() <= 40.0 * TOLERANCE);
+        balanced && saturated
+    }
+
+    /// Takes a step of Newton's method, shorter if an activity would change too much.
+    fn step(&mut self, system: System) -> Option<()> {
+        let step = system.solve()?;
+        let largest = step[..MASTERS].iter().fold(0.0_f64, |most, by| most.max(by.abs()));
+        let share = (MAX_STEP / largest).min(1.0);
+        for (ln_activity, by) in self.ln_activities.iter_mut().zip(step) {
+            *ln_activity += share * by;
+        }
+        for (at, mineral) in (MASTERS..).zip(self.present()) {
+            self.dissolves[mineral] += share * step[at];
+        }
+        Some(())
+    }
+
+    fn is_right(&self) -> bool {
+        (0..MINERALS).all(|mineral| {
+            if self.present[mineral] {
+                self.problem.minerals[mineral] - self.dissolves[mineral] >= NEGATIVE
+            } else {
+                self.ln_saturation(mineral) <= SUPERSATURATED
+            }
+        })
+    }
+
+    fn result(&self) -> ChemistryResult {
+        let [calcite_dissolves, dolomite_dissolves] = self.dissolves;
+        ChemistryResult {
+            calcite_dissolves,
+            dolomite_dissolves,
+            ph: -self.ln_activities[3] / LN_10,
+            ionic_strength: self.ionic_strength,
+            concentrations: [H, OH, CO3, HCO3, CO2, CA, MG].map(|at| self.concentrations[at]),
+            calcite_saturation: self.ln_saturation(0) / LN_10,
+            dolomite_saturation: self.ln_saturation(1) / LN_10,
+        }
+    }
+}
+
+/// Returns the logarithm of the product of these masters' activities.
+fn ln_product(masters: &[i8; MASTERS], ln_activities: &[f64; MASTERS]) -> f64 {
+    masters.iter().zip(ln_activities).map(|(&count, ln)| f64::from(count) * ln).sum()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! The rows beside a rank's band, which it READs from the windows of its neighbours.
+
+use core::sync::atomic::Ordering::Release;
+
+use probeline::transport::{Completion, Exchange, Local, Owner, RemoteWord, Segment, Slot, Token};
+
+use crate::reactive::{Band, COMPONENTS, Grid};
+use crate::{Error, Timed};
+
+/// Words of one READ, and of the slot that it lands in.
+pub(super) const READ_WORDS: u32 = 512;
+/// A rank's first row and its last one.
+const ROWS: u64 = 2;
+/// Steps whose rows are in the window at a time, so that a step has one barrier: a neighbour may still
+/// read the rows of the previous step.
+const STEPS: u64 = 2;
+
+type Row = Vec<[f64; COMPONENTS]>;
+
+/// Places of the rows in each window, and the slot in which READs of them land.
+pub(super) struct Halo {
+    first_word: u64,
+    slot: Slot,
+}
+
+impl Halo {
+    pub(super) fn new(first_word: u64, slot: u32) -> Self {
+        Self { first_word, slot: Slot(slot) }
+    }
+
+    /// Returns the words of each window that the rows take.
+    pub(super) fn words(grid: Grid) -> u64 {
+        row_words(grid.columns) * ROWS * STEPS
+    }
+
+    /// Shows the neighbours the outer rows of the band, and returns the rows above and below it. All
+    /// ranks call it, with the number of the step.
+    pub(super) fn exchange(
+        &self,
+        engine: &mut dyn Timed,
+        step: u64,
+        band: &Band,
+        exchange: &mut dyn Exchange,
+    ) -> Result<[Option<Row>; 2], Error> {
+        let columns = band.columns();
+        let word = |row: u64| self.first_word + (step % STEPS * ROWS + row) * row_words(columns);
+        for (row, components) in (0..).zip(band.outer_rows()) {
+            let first = usize::try_from(word(row))?;
+            let words = engine.window().iter().skip(first);
+            for (word, number) in words.zip(components.as_flattened()) {
+                word.store(number.to_bits(), Release);
+            }
+        }
+        exchange.barrier()?;
+        let (me, ranks) = (exchange.me().0, exchange.owners());
+        // The last row of the rank above, and the first row of the one below.
+        let above =
+            me.checked_sub(1).map(|owner| RemoteWord { owner: Owner(owner), index: word(1) });
+        let below = (me + 1 < ranks).then(|| RemoteWord { owner: Owner(me + 1), index: word(0) });
+        let mut read =
+            |at: Option<RemoteWord>| at.map(|at| self.read(engine, at, columns)).transpose();
+        Ok([read(above)?, read(below)?])
+    }
+
+    fn read(&self, engine: &mut dyn Timed, at: RemoteWord, columns: usize) -> Result<Row, Error> {
+        let end = at.index + row_words(columns);
+        let mut numbers = Vec::with_capacity(columns * COMPONENTS);
+        for index in (at.index..end).step_by(READ_WORDS as usize) {
+            let words = u32::try_from((end - index).min(READ_WORDS.into()))?;
+            let start = RemoteWord { index, ..at };
+            let into = Local { slot: self.slot, start: 0, words };
+            engine.read(Token(0), Segment { start, words }, into)?;
+            let mut completion = [Completion::default()];
+            while engine.poll(&mut completion)? == 0 {}
+            completion[0].result?;
+            let landed = engine.landed(into)?;
+            numbers.extend(landed.iter().map(|&bits| f64::from_bits(bits)));
+        }
+        Ok(numbers.as_chunks().0.to_vec())
+    }
+}
+
+fn row_words(columns: usize) -> u64 {
+    (columns * COMPONENTS) as u64
+}

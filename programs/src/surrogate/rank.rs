@@ -1,0 +1,233 @@
+//! The part of the simulation that one rank has, and what is counted of it.
+
+use core::array;
+
+use probeline::map::Stats;
+use probeline::transport::Exchange;
+use serde::{Deserialize, Serialize};
+
+use super::chemistry::{Cache, Chemistry};
+use super::halo::Halo;
+use crate::Error;
+use crate::reactive::{Band, COMPONENTS, Cell, ChemistryInput, ChemistryResult, Flow, Grid, Water};
+
+/// The fields that are compared: calcium, magnesium and carbon, pH, calcite, dolomite.
+pub const FIELD_COUNT: usize = 6;
+
+/// The rows of the grid that a rank has.
+pub(super) struct Rank<'h> {
+    grid: Grid,
+    flow: Flow,
+    halo: &'h Halo,
+    band: Band,
+    /// The water that enters each row of the band.
+    inflow: Vec<Water>,
+    inputs: Vec<ChemistryInput>,
+    results: Vec<ChemistryResult>,
+    /// Amounts that the band must have: its first ones, and those that have flowed in since then.
+    expected: [f64; COMPONENTS],
+}
+
+impl<'h> Rank<'h> {
+    /// Creates this rank's rows with calcite and the water that is in equilibrium with it.
+    pub(super) fn new(
+        grid: Grid,
+        flow: Flow,
+        halo: &'h Halo,
+        exchange: &dyn Exchange,
+    ) -> Result<Self, Error> {
+        let resident = Water::with_calcite()?;
+        let rows = grid.band(exchange.me().0 as usize, exchange.owners() as usize);
+        let band = Band::new(grid, rows.clone(), Cell::with_calcite(resident));
+        let cells = band.cells().len();
+        Ok(Self {
+            grid,
+            flow,
+            halo,
+            expected: band.contents(),
+            inflow: Flow::waters(grid, rows, Water::with_magnesium(), resident),
+            band,
+            inputs: Vec::with_capacity(cells),
+            results: vec![ChemistryResult::default(); cells],
+        })
+    }
+
+    /// Simulates a time step: flow, then chemistry.
+    pub(super) fn step(
+        &mut self,
+        step: u64,
+        cache: &mut Cache<'_>,
+        chemistry: &mut Chemistry,
+        exchange: &mut dyn Exchange,
+    ) -> Result<(), Error> {
+        let engine = cache.transport_mut()?;
+        let [above, below] = self.halo.exchange(engine, step, &self.band, exchange)?;
+        let (above, below) = (above.as_deref(), below.as_deref());
+        let added = self.band.flow(&self.flow, &self.inflow, above, below);
+        self.expected = array::from_fn(|component| self.expected[component] + added[component]);
+        let step_s = self.flow.step_s();
+        self.inputs.clear();
+        self.inputs.extend(self.band.cells().iter().map(|cell| cell.chemistry_input(step_s)));
+        chemistry.solve(cache, &mut self.inputs, &mut self.results)?;
+        for (cell, result) in self.band.cells_mut().iter_mut().zip(&self.results) {
+            cell.react(result);
+        }
+        // Entries of this step are younger than those of earlier ones.
+        cache.advance_age();
+        Ok(())
+    }
+
+    /// Returns the values of all fields in each cell of the band.
+    pub(super) fn fields(&self) -> Vec<[f64; FIELD_COUNT]> {
+        let cells = self.band.cells().iter().zip(&self.results);
+        cells.map(|(cell, result)| fields(cell, result)).collect()
+    }
+}
+
+/// Returns the values of all fields in a cell: amounts in mmol/l.
+fn fields(cell: &Cell, result: &ChemistryResult) -> [f64; FIELD_COUNT] {
+    let Water { calcium, magnesium, carbon, .. } = cell.water;
+    let [calcium, magnesium, carbon, calcite, dolomite] =
+        [calcium, magnesium, carbon, cell.calcite, cell.dolomite].map(|amount| amount * 1e3);
+    [calcium, magnesium, carbon, result.ph, calcite, dolomite]
+}
+
+/// Counters of a run: of one rank, or of all.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Tally {
+    /// Time of the slowest rank.
+    pub took_ns: u64,
+    /// Time of the slowest rank if each computed result took the time of the paper's; `None` if it does.
+    pub at_206_us_ns: Option<u64>,
+    /// Time of the chemistry, lookups included. This and the counts are sums over all ranks.
+    pub chemistry_ns: u64,
+    /// The part of it in which results were computed.
+    pub solve_ns: u64,
+    /// Inputs of the chemistry, one a cell and step.
+    pub inputs: u64,
+    /// Results that were computed.
+    pub solved: u64,
+    /// Lookups that the cache answered.
+    pub hits: u64,
+    /// Results that made room for others.
+    pub evictions: u64,
+    /// Cells of the grid.
+    pub cells: u64,
+    /// The largest charge of a cell's water, in equivalents per litre.
+    pub charge: f64,
+    /// Amounts of each component in the cells, and the amounts that the flow in and out implies.
+    contents: [f64; COMPONENTS],
+    expected: [f64; COMPONENTS],
+    /// The largest magnitude of each field, with the cache or without it.
+    largest: [f64; FIELD_COUNT],
+    /// The largest difference of each field from the run without the cache.
+    difference: [f64; FIELD_COUNT],
+    /// The sum of the squares of these differences.
+    squares: [f64; FIELD_COUNT],
+    /// A sum of hashes of all cells, independent of how ranks divide them.
+    pub digest: u64,
+}
+
+impl Tally {
+    /// Counts a run of one rank.
+    pub(super) fn new(rank: &Rank<'_>, took_ns: u64, chemistry: &Chemistry, stats: &Stats) -> Self {
+        let mut tally = Self {
+            took_ns,
+            at_206_us_ns: chemistry.missing_work_ns().map(|ns| took_ns + ns),
+            chemistry_ns: chemistry.chemistry_ns,
+            solve_ns: chemistry.solve_ns,
+            inputs: chemistry.inputs,
+            solved: chemistry.solved,
+            hits: stats.hits,
+            evictions: stats.evictions,
+            cells: rank.band.cells().len() as u64,
+            contents: rank.band.contents(),
+            expected: rank.expected,
+            ..Self::default()
+        };
+        let first = (rank.band.rows().start * rank.grid.columns) as u64;
+        for (number, cell) in (first..).zip(rank.band.cells()) {
+            tally.charge = tally.charge.max(cell.water.charge().abs());
+            let bits = cell.chemistry_input(0.0).map(f64::to_bits);
+            let hash = bits.into_iter().fold(mixed(number), |hash, bits| mixed(hash ^ bits));
+            tally.digest = tally.digest.wrapping_add(hash);
+        }
+        tally
+    }
+
+    /// Compares the fields of the rank's cells with those of the run without the cache.
+    pub(super) fn compare(
+        &mut self,
+        here: &[[f64; FIELD_COUNT]],
+        reference: &[[f64; FIELD_COUNT]],
+    ) {
+        for (values, expected) in here.iter().zip(reference) {
+            for field in 0..FIELD_COUNT {
+                let (value, expected) = (values[field], expected[field]);
+                let off = (value - expected).abs();
+                self.largest[field] = self.largest[field].max(value.abs()).max(expected.abs());
+                self.difference[field] = self.difference[field].max(off);
+                self.squares[field] += off * off;
+            }
+        }
+    }
+
+    /// Returns the largest change of the amount of a component that no flow explains, relative to the
+    /// amount.
+    #[must_use]
+    pub fn drift(&self) -> f64 {
+        let drift =
+            |(has, expected): (f64, f64)| (has - expected).abs() / expected.abs().max(1e-300);
+        self.contents.into_iter().zip(self.expected).map(drift).fold(0.0, f64::max)
+    }
+
+    /// Returns the largest difference of each field from the run without the cache, relative to its largest
+    /// value, and the root of the mean square of the differences.
+    #[must_use]
+    pub fn errors(&self) -> [[f64; FIELD_COUNT]; 2] {
+        let relative = |field: usize, difference: f64| {
+            if difference == 0.0 { 0.0 } else { difference / self.largest[field] }
+        };
+        let rms = |field: usize| (self.squares[field] / self.cells.max(1) as f64).sqrt();
+        [
+            array::from_fn(|field| relative(field, self.difference[field])),
+            array::from_fn(|field| relative(field, rms(field))),
+        ]
+    }
+
+    /// Returns the tally of both parts.
+    pub(super) fn plus(self, other: Self) -> Self {
+        let largest = |one: [f64; FIELD_COUNT], other: [f64; FIELD_COUNT]| {
+            array::from_fn(|field| one[field].max(other[field]))
+        };
+        let sum = |one: [f64; COMPONENTS], other: [f64; COMPONENTS]| {
+            array::from_fn(|component| one[component] + other[component])
+        };
+        Self {
+            took_ns: self.took_ns.max(other.took_ns),
+            at_206_us_ns: self.at_206_us_ns.max(other.at_206_us_ns),
+            chemistry_ns: self.chemistry_ns + other.chemistry_ns,
+            solve_ns: self.solve_ns + other.solve_ns,
+            inputs: self.inputs + other.inputs,
+            solved: self.solved + other.solved,
+            hits: self.hits + other.hits,
+            evictions: self.evictions + other.evictions,
+            cells: self.cells + other.cells,
+            charge: self.charge.max(other.charge),
+            contents: sum(self.contents, other.contents),
+            expected: sum(self.expected, other.expected),
+            largest: largest(self.largest, other.largest),
+            difference: largest(self.difference, other.difference),
+            squares: array::from_fn(|field| self.squares[field] + other.squares[field]),
+            digest: self.digest.wrapping_add(other.digest),
+        }
+    }
+}
+
+/// Mixes the bits of a number (the finalizer of SplitMix64, which is a bijection).
+fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
+}

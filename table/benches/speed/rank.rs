@@ -1,0 +1,121 @@
+//! A rank of a table over shared memory, and what is measured of it.
+
+use core::time::Duration;
+
+use probeline_exchange::Thread;
+use probeline_pin::{NodeId, Pages};
+use probeline_table::Outcome;
+use probeline_transport::{Exchange, Owner, RemoteWord, Segment, Transport};
+
+use super::Result;
+use super::keys::BLOCK;
+use super::limits::measure;
+use super::tables::{Measured, TableKey, Variant};
+
+/// Work on keys, or with the memory of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Work {
+    /// A find of a key that the set holds.
+    Find,
+    /// A find-or-put of a key that the set holds.
+    Hit,
+    /// A find-or-put of a new key.
+    Insert,
+    /// Finds in batches.
+    FindBatch,
+    /// Inserts in batches.
+    InsertBatch,
+    /// Accesses of the table's windows without a table: the limits of the machine's memory.
+    DependentReads,
+    PrefetchedReads,
+    KeyedReads,
+    ReadsThenSwaps,
+    KeyedReadsThenSwaps,
+}
+
+impl Work {
+    /// The work of a rank.
+    pub(crate) const OF_RANKS: [Self; 5] =
+        [Self::Insert, Self::Find, Self::InsertBatch, Self::Hit, Self::FindBatch];
+    /// The limits of memory, as [`Rank::limits`] returns them.
+    pub(crate) const LIMITS: [Self; 5] = [
+        Self::DependentReads,
+        Self::PrefetchedReads,
+        Self::KeyedReads,
+        Self::ReadsThenSwaps,
+        Self::KeyedReadsThenSwaps,
+    ];
+
+    /// Returns whether it wants new keys.
+    pub(crate) fn is_insert(self) -> bool {
+        matches!(self, Self::Insert | Self::InsertBatch)
+    }
+}
+
+/// One rank, in its thread.
+pub(crate) struct Rank<K: TableKey> {
+    table: K::Table,
+    outcomes: Vec<Outcome>,
+    found: Vec<bool>,
+}
+
+impl<K: TableKey> Rank<K> {
+    /// Opens a table of `buckets`, all ranks together, with memory on the NUMA node.
+    pub(crate) fn open(
+        variant: Variant,
+        buckets: u64,
+        node: Option<NodeId>,
+        exchange: &mut Thread,
+    ) -> Result<Self> {
+        let buckets_per_owner = buckets / u64::from(exchange.owners());
+        let table = K::Table::open(variant, buckets_per_owner, node, exchange)?;
+        Ok(Self { table, outcomes: vec![Outcome::Full; BLOCK], found: vec![false; BLOCK] })
+    }
+
+    /// Returns the pages of this rank's window.
+    pub(crate) fn pages(&self) -> Pages {
+        self.table.engine().pages()
+    }
+
+    /// Measures the limits of the memory of all owners, each for `time`: rates of [`Work::LIMITS`].
+    pub(crate) fn limits(&self, time: Duration) -> Result<[f64; Work::LIMITS.len()]> {
+        let engine = self.table.engine();
+        let geometry = engine.geometry();
+        // The first 32 GiB of larger windows.
+        let words = u32::try_from(geometry.window_words).unwrap_or(u32::MAX);
+        let window = |owner| {
+            let start = RemoteWord { owner: Owner(owner), index: 0 };
+            engine.direct(Segment { start, words }).ok_or("the CPU cannot load a window")
+        };
+        let windows: Vec<_> = (0..geometry.owners).map(window).collect::<Result<_, _>>()?;
+        measure(&windows, time)
+    }
+
+    /// Removes the keys inserted since the table held the first `count`, and perhaps others of
+    /// them; returns how many of the first remain. All ranks call it, with none at work.
+    pub(crate) fn truncate(&mut self, count: u64, exchange: &mut impl Exchange) -> Result<u64> {
+        self.table.truncate(count, exchange)
+    }
+
+    /// Does `work` with all keys; returns how many had the expected outcome.
+    pub(crate) fn work(&mut self, work: Work, keys: &[K]) -> usize {
+        let Self { table, outcomes, found } = self;
+        let results = outcomes.get_mut(..keys.len()).zip(found.get_mut(..keys.len()));
+        let Some((outcomes, found)) = results else { return 0 };
+        match work {
+            Work::Find => keys.iter().filter(|key| table.find(key)).count(),
+            Work::Hit | Work::Insert => {
+                let expected = if work == Work::Hit { Outcome::Found } else { Outcome::Inserted };
+                keys.iter().filter(|key| table.find_or_put(key) == Some(expected)).count()
+            }
+            Work::FindBatch if table.find_batch(keys, found) => {
+                found.iter().filter(|found| **found).count()
+            }
+            Work::FindBatch => 0,
+            _ if table.find_or_put_batch(keys, outcomes) => {
+                outcomes.iter().filter(|outcome| **outcome == Outcome::Inserted).count()
+            }
+            _ => 0,
+        }
+    }
+}

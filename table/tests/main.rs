@@ -1,0 +1,13 @@
+//! Tests that need the whole crate, in one program that is linked once.
+
+mod cases;
+mod collective;
+mod common;
+mod grow;
+mod no_alloc;
+mod soak;
+
+use probeline_transport::conformance::CountingAllocator;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;

@@ -1,0 +1,94 @@
+//! `trial`: runs the library against a real RDMA stack, one subcommand for each subject. The exit
+//! status is 0 if all checks of the subcommand passed.
+
+mod conformance;
+mod containers;
+mod contention;
+mod job;
+mod latency;
+mod map;
+mod opening;
+mod pin;
+mod refusals;
+mod soak;
+mod stream;
+mod ucx;
+mod unknown;
+mod wide;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use probeline_transport::conformance::CountingAllocator;
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+#[derive(Parser)]
+#[command(
+    version,
+    about = "Runs the library against a real RDMA stack inside the test bed's virtual machines."
+)]
+struct Cli {
+    #[command(subcommand)]
+    trial: Trial,
+}
+
+#[derive(Subcommand)]
+enum Trial {
+    /// Run the conformance suite that every transport passes
+    Conformance(conformance::ConformanceArgs),
+    /// Check the sums of fetch-and-adds and compare-and-swaps by many queue pairs on one word
+    Contention(contention::ContentionArgs),
+    /// Post requests that the device or the peer must refuse, and check their status
+    Refusals,
+    /// Insert the same keys from all ranks at once, and check that each is inserted exactly once
+    Soak(soak::SoakArgs),
+    /// Measure the latency of READ or compare-and-swap, one at a time
+    Latency(latency::LatencyArgs),
+    /// Measure READs per second with several in flight
+    Rate(latency::RateArgs),
+    /// Operate on rank 1's window while the test bed injects a fault
+    Stream(stream::StreamArgs),
+    /// Open engines until rank 1 is killed
+    Opening(opening::OpeningArgs),
+    /// Repeat operations that failed and may take effect later
+    Unknown(unknown::UnknownArgs),
+    /// Put, get and remove keys of a map on all ranks at once, and check every value
+    Map(map::MapArgs),
+    /// Change counters, maps and messages on all ranks at once, and check every result
+    Containers(containers::ContainersArgs),
+    /// Pop what rank 1 pushes until it is killed
+    Queue(containers::QueueArgs),
+    /// Insert and find keys of several words, and compare the times with those of READs
+    Wide(wide::WideArgs),
+    /// Check that memory lies on the requested NUMA nodes
+    Pin,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().trial {
+        Trial::Conformance(args) => conformance::run(&args),
+        Trial::Contention(args) => contention::run(&args),
+        Trial::Refusals => refusals::run(),
+        Trial::Soak(args) => soak::run(&args),
+        Trial::Map(args) => map::run(&args),
+        Trial::Containers(args) => containers::run(&args),
+        Trial::Queue(args) => containers::run_queue(&args),
+        Trial::Wide(args) => wide::run(&args),
+        Trial::Latency(args) => latency::run(&args),
+        Trial::Rate(args) => latency::run_rate(&args),
+        Trial::Stream(args) => stream::run(&args),
+        Trial::Opening(args) => opening::run(&args),
+        Trial::Unknown(args) => unknown::run(&args),
+        Trial::Pin => pin::run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The messages of the libraries' errors contain their causes.
+            eprintln!("trial: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
