@@ -29,6 +29,8 @@ use pages::{PRIVATE_THP, SHARED_THP, area_at, memory_installed, transparent_byte
 const MADV_COLLAPSE: c_int = 25;
 /// Maximum calls while the kernel answers that pages are busy, for example on another CPU's list.
 const COLLAPSE_ATTEMPTS: usize = 3;
+/// Maximum searches for aligned addresses.
+const ALIGN_ATTEMPTS: usize = 16;
 
 /// The NUMA node and the page size of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -188,20 +190,11 @@ impl Mapping {
         }
     }
 
-    /// Maps `file`, or private zeroes, at a multiple of `align` if the kernel follows the hint, and
+    /// Maps `file`, or private zeroes, at a multiple of `align` if so many addresses are free, and
     /// provides all pages.
     fn map(plan: &Plan, file: Option<BorrowedFd<'_>>) -> Result<Self, Error> {
         let &Plan { bytes, length, align, .. } = plan;
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        let hint = if align > page_size() { aligned_hint(length, align) } else { ptr::null_mut() };
-        // SAFETY: without MAP_FIXED the kernel chooses free addresses; no other mapping is
-        // replaced.
-        let start = unsafe {
-            match file {
-                Some(file) => mmap(hint, length, access, MapFlags::SHARED, file, 0),
-                None => mmap_anonymous(hint, length, access, MapFlags::PRIVATE),
-            }
-        };
+        let start = map_aligned(length, align, file);
         let start = check("mmap", bytes, start)?.cast();
         let Some(start) = NonNull::new(start) else { return Err(Error::Size { bytes }) };
         let pages = Pages::Base { page_bytes: page_size(), reason: None };
@@ -350,9 +343,45 @@ fn is_unsupported(errno: i32) -> bool {
     errno == libc::EINVAL || Errno(errno).is_refusal()
 }
 
-/// Returns a multiple of `align` at which `length` bytes are free. Another thread may map them first,
-/// which costs only the huge pages. A gap stays free after them, so that the kernel does not merge
-/// two mappings, whose pages smaps would then report as one.
+/// Maps `length` bytes of `file`, or private zeroes, at a multiple of `align`. If other threads map the
+/// free addresses first in `ALIGN_ATTEMPTS` searches, the kernel chooses the addresses, which costs
+/// only the huge pages.
+fn map_aligned(
+    length: usize,
+    align: usize,
+    file: Option<BorrowedFd<'_>>,
+) -> rustix::io::Result<*mut c_void> {
+    let attempts = if align > page_size() { ALIGN_ATTEMPTS } else { 0 };
+    for _ in 0..attempts {
+        let hint = aligned_hint(length, align);
+        let start = map_at(hint, length, file)?;
+        if start == hint {
+            return Ok(start);
+        }
+        // SAFETY: the range was just mapped, and there is no reference to it.
+        unsafe { munmap(start, length) }?;
+    }
+    map_at(ptr::null_mut(), length, file)
+}
+
+/// Maps `length` bytes of `file`, or private zeroes, at `hint` if those addresses are free.
+fn map_at(
+    hint: *mut c_void,
+    length: usize,
+    file: Option<BorrowedFd<'_>>,
+) -> rustix::io::Result<*mut c_void> {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: without MAP_FIXED the kernel chooses free addresses; no other mapping is replaced.
+    unsafe {
+        match file {
+            Some(file) => mmap(hint, length, access, MapFlags::SHARED, file, 0),
+            None => mmap_anonymous(hint, length, access, MapFlags::PRIVATE),
+        }
+    }
+}
+
+/// Returns a multiple of `align` at which `length` bytes are free, or null. A gap stays free after
+/// them, so that the kernel does not merge two mappings, whose pages smaps would then report as one.
 fn aligned_hint(length: usize, align: usize) -> *mut c_void {
     let Some(room) = length.checked_add(align) else { return ptr::null_mut() };
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;

@@ -2,6 +2,7 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
+use std::thread;
 
 use crate::testing::{refusing, refusing_all, refusing_third};
 
@@ -202,6 +203,23 @@ fn peers_map_the_huge_pages_of_a_file_as_huge_pages() {
         }
         assert_usable(&theirs, bytes);
     }
+}
+
+/// Each thread searches for aligned addresses that the others may map first.
+#[test]
+fn threads_map_aligned_addresses_at_the_same_time() {
+    let align = 2 * MIB;
+    let plan = Plan { bytes: 8, length: 8192, align, node: None, advice: None, reason: None };
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    let mapping = Mapping::map(&plan, None).unwrap();
+                    assert_eq!(mapping.start.addr().get() % align, 0);
+                }
+            });
+        }
+    });
 }
 
 /// Without advice the kernel provides base pages, as with the setting `never`.
