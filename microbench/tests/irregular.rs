@@ -1,4 +1,4 @@
-//! `isx`, `bale` and `dsm`: reports over each transport, and refused options.
+//! `bench-queue`, `isx`, `bale` and `dsm`: reports over each transport, and refused options.
 
 use crate::common::reported::command;
 use crate::common::run;
@@ -8,6 +8,16 @@ fn isx_sorts() {
     for options in [&["--keys", "3000"][..], &["--total-keys", "6000", "--carrier", "queues"]] {
         for row in command("isx", options, 1) {
             assert_eq!(row["keys"].as_u64(), Some(6000), "{row}");
+        }
+    }
+}
+
+#[test]
+fn bench_queue_measures_rings_and_batches() {
+    for row in command("bench-queue", &["--values", "500"], 4) {
+        assert_eq!(row["values"].as_u64(), Some(1000), "{row}");
+        for rate in ["pushes_per_s", "pops_per_s"] {
+            assert!(row[rate].as_f64() > Some(0.0), "{row}");
         }
     }
 }

@@ -190,7 +190,7 @@ impl Mapping {
         }
     }
 
-    /// Maps `file`, or private zeroes, at a multiple of `align` if so many addresses are free, and
+    /// Maps `file`, or private zeroes, at a multiple of `align` if there are such addresses, and
     /// provides all pages.
     fn map(plan: &Plan, file: Option<BorrowedFd<'_>>) -> Result<Self, Error> {
         let &Plan { bytes, length, align, .. } = plan;

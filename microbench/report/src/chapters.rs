@@ -21,6 +21,7 @@ pub(crate) fn all(runs: &[Run]) -> Vec<Chapter> {
         distribution(runs),
         throughput(runs),
         map(runs),
+        programs(runs),
         paper(runs),
         compare(runs),
     ]
@@ -222,17 +223,25 @@ fn curve(row: &Fields) -> Option<Vec<[f64; 2]>> {
     Some(points)
 }
 
+/// Parameters that follow from the number of ranks.
+const AXES: [&str; 3] = ["ranks", "table_bytes", "buckets_per_rank"];
+
+/// Returns a chart of a rate by ranks, with a series for each text of `what`.
+fn rates(
+    texts: [&str; 3],
+    commands: &'static [&'static str],
+    rate: &'static str,
+    what: fn(&Fields) -> Option<String>,
+) -> Chart {
+    Chart::new(texts, ("ranks", Kind::Counts), MILLIONS, commands, move |run, row| {
+        let point = [row.number("ranks")?, row.number(rate)? / 1e6];
+        let chunk_buckets = run.chunk_buckets(row);
+        Some(Sample { chunk_buckets, ..Sample::new(what(row)?, point) })
+    })
+}
+
 /// Rates and speedups by ranks.
 fn throughput(runs: &[Run]) -> Chapter {
-    /// Parameters that follow from the number of ranks.
-    const AXES: [&str; 3] = ["ranks", "table_bytes", "buckets_per_rank"];
-    let rates = |texts, commands, rate: &'static str, what: &'static str| {
-        Chart::new(texts, ("ranks", Kind::Counts), MILLIONS, commands, move |run, row| {
-            let point = [row.number("ranks")?, row.number(rate)? / 1e6];
-            let chunk_buckets = run.chunk_buckets(row);
-            Some(Sample { chunk_buckets, ..Sample::new(row.text(what)?, point) })
-        })
-    };
     let texts = [
         "throughput",
         "Find-or-puts per second",
@@ -240,7 +249,7 @@ fn throughput(runs: &[Run]) -> Chapter {
          the median of a run's repetitions, and of several runs of the same ranks.",
     ];
     let find_or_puts =
-        rates(texts, &["bench-throughput"], "median_ops_per_s", "workload").or(
+        rates(texts, &["bench-throughput"], "median_ops_per_s", |row| named(row, "workload")).or(
             "Throughput and speedup by ranks: no run of bench-throughput was given. `probeline \
          bench-throughput --ranks N --json FILE` writes one; runs with several N show the speedup.",
         );
@@ -250,7 +259,7 @@ fn throughput(runs: &[Run]) -> Chapter {
         "Million new states per second by all ranks at once, from the initial state to the last, \
          without the time to read the net.",
     ];
-    let states = rates(texts, &["explore"], "states_per_s", "model");
+    let states = rates(texts, &["explore"], "states_per_s", |row| named(row, "model"));
     Chapter::new(
         [
             "throughput",
@@ -264,6 +273,46 @@ fn throughput(runs: &[Run]) -> Chapter {
             states.with_speedup("Speedup of states explored", &AXES),
         ],
     )
+}
+
+fn named(row: &Fields, field: &str) -> Option<String> {
+    row.text(field).map(str::to_owned)
+}
+
+/// Queues, the integer sort and programs on shared pages, by ranks.
+fn programs(runs: &[Run]) -> Chapter {
+    let queue = |id: &str, title: &str, rate| {
+        let caption = "Million values of 64 bits per second by all ranks at once: all on one ring, or each rank on \
+                       another one; singly, or several in one call.";
+        rates([id, title, caption], &["bench-queue"], rate, |row| {
+            Some(format!("{}, {} a call", row.text("rings")?, row.count("batch")?))
+        })
+        .joining(&AXES)
+    };
+    let texts = [
+        "isx",
+        "Integers sorted per second",
+        "Million keys per second by all ranks together, as the benchmark ISx. Simulated time is that of sending the \
+         keys.",
+    ];
+    let sort = rates(texts, &["isx"], "keys_per_s", |row| named(row, "carrier"));
+    let texts = [
+        "dsm",
+        "Programs on shared pages, beside one rank",
+        "The time of the same program on the memory of one rank, divided by that of all ranks.",
+    ];
+    let y = ("times", Kind::Fitting);
+    let pages = Chart::new(texts, ("ranks", Kind::Counts), y, &["dsm"], |_, row| {
+        let what = format!("{}, {}", row.text("program")?, row.text("protocol")?);
+        Some(Sample::new(what, [row.number("ranks")?, row.number("speedup")?]))
+    });
+    let charts = [
+        queue("queue-pushes", "Pushes to queues per second", "pushes_per_s"),
+        queue("queue-pops", "Pops from queues per second", "pops_per_s"),
+        sort.with_speedup("Speedup of the sort", &AXES),
+        pages.joining(&AXES),
+    ];
+    Chapter::new(["programs", "Queues and programs by ranks", ""], runs, charts)
 }
 
 /// Gets and puts of the map by mode and workload.

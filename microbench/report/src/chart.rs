@@ -98,9 +98,14 @@ impl Chart {
         Self { others: Some(Box::new(others)), ..self }
     }
 
+    /// Joins runs that differ only in `axes`.
+    pub(crate) fn joining(self, axes: &'static [&'static str]) -> Self {
+        Self { axes, ..self }
+    }
+
     /// Joins runs that differ only in `axes`, and adds a chart of the speedup.
     pub(crate) fn with_speedup(self, title: &'static str, axes: &'static [&'static str]) -> Self {
-        Self { speedup: Some(title), axes, ..self }
+        Self { speedup: Some(title), ..self.joining(axes) }
     }
 
     /// Sets what the page says if no run has data for the chart.

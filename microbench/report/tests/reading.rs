@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread;
 
-use crate::runs::{Scratch, all, latency, run, throughput};
+use crate::runs::{Scratch, all, by_ranks, latency, run, throughput};
 use probeline_report::results::SCHEMA;
 use probeline_report::{Error, Report, TITLE};
 use proptest::prelude::*;
@@ -130,6 +130,19 @@ fn plots_without_data_are_omitted_and_named() {
         assert!(page.contains(missing), "{missing}");
     }
     assert!(report.left_out().count() >= 5);
+}
+
+#[test]
+fn joins_runs_of_other_ranks() {
+    let scratch = Scratch::new();
+    let report = read(&scratch.runs(&[1, 4].map(by_ranks).concat())).unwrap();
+    let plots = report.svgs();
+    let names: Vec<&str> = plots.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["queue-pushes", "queue-pops", "isx", "isx-speedup", "dsm"]);
+    for (name, svg) in &plots {
+        let series = if name.starts_with("queue") { 2 } else { 1 };
+        assert_eq!(svg.matches("class=\"series").count(), series, "{name}: {svg}");
+    }
 }
 
 #[test]

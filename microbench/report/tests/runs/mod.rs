@@ -89,6 +89,22 @@ pub(crate) fn explore() -> Value {
     run("explore", "shm", json!({ "ranks": 2, "chunk_buckets": 8 }), rows)
 }
 
+/// Creates runs of commands whose rates have charts by ranks.
+pub(crate) fn by_ranks(ranks: u32) -> [Value; 3] {
+    let rate = 1e6 * f64::from(ranks);
+    let queue = json!([
+        { "rings": "one", "batch": 1, "ranks": ranks, "pushes_per_s": rate, "pops_per_s": 1e6 },
+        { "rings": "each", "batch": 32, "ranks": ranks, "pushes_per_s": 9.0 * rate, "pops_per_s": 8.0 * rate },
+    ]);
+    let isx = json!([{ "carrier": "lanes", "ranks": ranks, "keys_per_s": 7.0 * rate }]);
+    let speedup = f64::from(ranks) * 0.75;
+    let dsm =
+        json!([{ "program": "lu", "protocol": "one-sided", "ranks": ranks, "speedup": speedup }]);
+    let parameters = json!({ "ranks": ranks, "table_bytes": ranks << 20 });
+    [("bench-queue", queue), ("isx", isx), ("dsm", dsm)]
+        .map(|(command, rows)| run(command, "sim", parameters.clone(), rows))
+}
+
 pub(crate) fn compare() -> Value {
     let mut rows = Vec::new();
     for (measured, unit) in
@@ -148,6 +164,7 @@ fn tune() -> Value {
 pub(crate) fn all() -> Vec<Value> {
     let mut all = vec![latency("shm", 1.0), latency("verbs", 30.0)];
     for ranks in [1, 2, 4, 8] {
+        all.extend(by_ranks(ranks));
         all.push(throughput("shm", ranks, 30e6));
         all.push(throughput("verbs", ranks, 2e6));
     }

@@ -1,0 +1,160 @@
+//! `bench-queue`: measures pushes and pops of queues by all ranks.
+
+use clap::{Args, value_parser};
+use probeline::containers::Queue;
+use probeline::containers::queue::{Config, Operation};
+use probeline::pipeline::{BatchError, Error as OperationError};
+use probeline::transport::{Exchange, Owner};
+use probeline_programs::Timed;
+use probeline_report::results::format::{millions, text};
+use probeline_report::results::row;
+
+use super::{report_job, without_cpu_time};
+use crate::cli::{JobArgs, one_of};
+use crate::failure::{Failure, Result};
+use crate::job::Work;
+use crate::table::{MAX_BATCH, name_of};
+use crate::units::rate;
+
+/// Operations in flight of a batch.
+const IN_FLIGHT: u32 = 64;
+const RINGS: [(&str, &str, Rings); 2] = [
+    ("one", "All ranks use the ring on rank 0", Rings::One),
+    ("each", "Each rank uses the ring on the next rank", Rings::Each),
+];
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct QueueArgs {
+    /// Values that each rank pushes, and then pops
+    #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = value_parser!(u64).range(1..=1 << 24))]
+    values: u64,
+
+    /// Rings that the ranks use, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "RINGS,...", default_value = "one,each")]
+    #[arg(value_parser = one_of(&RINGS))]
+    rings: Vec<Rings>,
+
+    /// Values of one call, separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1,32")]
+    #[arg(value_parser = value_parser!(u32).range(1..=MAX_BATCH))]
+    batch: Vec<u32>,
+
+    // Last, because its headings in the help apply to all options after them.
+    #[command(flatten)]
+    pub(crate) job: JobArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rings {
+    One,
+    Each,
+}
+
+row! {
+    pub(crate) struct QueueRow {
+        rings: String = "one, or each rank another one" => ("rings", text),
+        batch: u32 = "values of one call" => ("batch", text),
+        ranks: u32 => ("ranks", text),
+        values: u64 = "pushed and popped by all ranks" => ("values", text),
+        pushes_per_s: f64 = "values, while no rank pops" => ("M pushes/s", millions, note()),
+        pops_per_s: f64 = "values, while no rank pushes" => ("M pops/s", millions, note()),
+    }
+}
+
+pub(crate) fn run(mut args: QueueArgs) -> Result<()> {
+    args.job.resolve_without_table()?;
+    let ranks = args.job.ranks;
+    let config = Config { in_flight: IN_FLIGHT, ..Config::new(args.values * u64::from(ranks)) };
+    let sizes = config.sizes::<u64>(ranks, IN_FLIGHT);
+    args.job.take_windows(&sizes);
+    let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| {
+        let operations = vec![Operation::EMPTY; IN_FLIGHT as usize];
+        let mut queue = Queue::open(engine, config, operations, exchange)?;
+        let each = args
+            .rings
+            .iter()
+            .flat_map(|&rings| args.batch.iter().map(move |&batch| (rings, batch)));
+        each.map(|(rings, batch)| measure(&mut queue, exchange, args.values, rings, batch))
+            .collect()
+    };
+    let bench = Work { sizes, orders_atomics: false, run: work };
+    let Some((mut report, files, rows)) = report_job("bench-queue", &args.job, &bench)? else {
+        return Ok(());
+    };
+    let rows: Vec<QueueRow> = rows;
+    report.summary = rows.iter().map(QueueRow::answer).collect();
+    report.parameter("values_per_rank", args.values);
+    report.note(without_cpu_time(&args.job));
+    report.rows = rows;
+    report.publish(files)
+}
+
+type Bench<'e> = Queue<&'e mut dyn Timed, Vec<Operation<u64>>, u64>;
+
+/// Pushes the values of each rank, and then pops as many.
+fn measure(
+    queue: &mut Bench<'_>,
+    exchange: &mut dyn Exchange,
+    values: u64,
+    rings: Rings,
+    batch: u32,
+) -> Result<QueueRow> {
+    let (me, ranks) = (u64::from(exchange.me().0), exchange.owners());
+    let host = match rings {
+        Rings::One => Owner(0),
+        Rings::Each => Owner((exchange.me().0 + 1) % ranks),
+    };
+    let mine: Vec<u64> = (me * values..(me + 1) * values).collect();
+    let begun = start(queue, exchange)?;
+    for block in mine.chunks(batch as usize) {
+        if queue.push_batch(host, block)? < block.len() {
+            return Err(Failure::new("a ring was full, although it has room for all values"));
+        }
+    }
+    let pushed_ns = exchange.max(queue.transport().now_ns() - begun)?;
+    let begun = start(queue, exchange)?;
+    let mut popped = vec![0; mine.len()];
+    let mut found = 0;
+    while found < popped.len() {
+        let end = popped.len().min(found + batch as usize);
+        match queue.pop_batch(host, &mut popped[found..end]) {
+            Ok(count) => found += count,
+            // Another rank has popped.
+            Err(BatchError::Operation(OperationError::Contended { .. })) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let popped_ns = exchange.max(queue.transport().now_ns() - begun)?;
+    let all = values * u64::from(ranks);
+    let sum = |values: &[u64]| values.iter().sum::<u64>();
+    if exchange.sum(sum(&popped))? != exchange.sum(sum(&mine))? {
+        return Err(Failure::new("the values popped are not those pushed"));
+    }
+    let per_s = |ns: u64| all as f64 * 1e9 / ns.max(1) as f64;
+    Ok(QueueRow {
+        rings: name_of(rings),
+        batch,
+        ranks,
+        values: all,
+        pushes_per_s: per_s(pushed_ns),
+        pops_per_s: per_s(popped_ns),
+    })
+}
+
+/// Returns the time at which all ranks are ready.
+fn start(queue: &Bench<'_>, exchange: &mut dyn Exchange) -> Result<u64> {
+    exchange.barrier()?;
+    Ok(queue.transport().now_ns())
+}
+
+impl QueueRow {
+    fn answer(&self) -> String {
+        let Self { rings, batch, pushes_per_s, pops_per_s, .. } = self;
+        let rings = if rings == "one" { "one ring" } else { "a ring for each rank" };
+        format!(
+            "{rings}, {batch} together: pushes {}, pops {}",
+            rate(*pushes_per_s),
+            rate(*pops_per_s)
+        )
+    }
+}
