@@ -12,6 +12,7 @@ use probeline_transport::{
 use crate::context::MESSAGE_HEAD;
 use crate::directory::{Known, MAX_RANKS, TOLD_HEAD, TOLD_PAGES};
 use crate::edit::Edit;
+use crate::lock::STATE_WORDS;
 use crate::memory::Usage;
 use crate::notices::NOTICE_WORDS;
 
@@ -199,6 +200,15 @@ impl Config {
     }
 }
 
+/// Returns words that the CPU addresses, if its accesses are coherent with the transport's.
+fn reach(transport: &impl Transport, at: Segment) -> Option<&[AtomicU64]> {
+    let is_coherent = transport.caps().atomics == AtomicScope::Cpu;
+    transport.direct(at).filter(|_| is_coherent)
+}
+
+/// The part of the private memory that has the states of locks.
+const LOCKS_PART: usize = 6;
+
 /// Returns the words of a list of notices, its head included.
 fn list_words(notices: u32) -> u32 {
     NOTICE_WORDS.saturating_mul(notices).saturating_add(HEAD_WORDS)
@@ -286,8 +296,16 @@ impl Layout {
         transport: &'t impl Transport,
         page: u32,
     ) -> Option<&'t [AtomicU64]> {
-        let is_coherent = transport.caps().atomics == AtomicScope::Cpu;
-        transport.direct(self.page(page)?).filter(|_| is_coherent)
+        reach(transport, self.page(page)?)
+    }
+
+    /// Returns the word of a lock's tickets, if the CPU's accesses to it are coherent with the transport's.
+    pub(crate) fn reach_lock<'t>(
+        &self,
+        transport: &'t impl Transport,
+        lock: u32,
+    ) -> Option<&'t AtomicU64> {
+        reach(transport, Segment { start: self.ticket_word(lock)?, words: 1 })?.first()
     }
 
     /// Returns the word of a lock's tickets.
@@ -310,6 +328,13 @@ impl Layout {
     /// Returns what a rank is told of pages: the number of times, then a byte for each page.
     pub(crate) fn told(&self, rank: u32) -> Option<Segment> {
         self.told.segment(rank.into())
+    }
+
+    /// Returns the private words of a lock's state.
+    pub(crate) fn lock_words(&self, lock: u32) -> Option<Range<usize>> {
+        let before: usize = self.parts.iter().take(LOCKS_PART).sum();
+        let start = before + lock as usize * STATE_WORDS;
+        (lock < self.lock_count()).then_some(start..start + STATE_WORDS)
     }
 
     pub(crate) fn lock_count(&self) -> u32 {
@@ -351,7 +376,7 @@ impl Layout {
             edits.saturating_mul(self.edit_words()),
             notices.saturating_mul(NOTICE_WORDS as usize),
             owners,
-            self.lock_count() as usize * crate::lock::STATE_WORDS,
+            self.lock_count() as usize * STATE_WORDS,
             (owners + 1).saturating_mul(self.message_words()),
             self.bitmap_words(),
             if self.has_directory { Known::words(self.page_count) } else { 0 },

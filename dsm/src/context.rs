@@ -3,14 +3,14 @@
 use core::hash::{Hash, Hasher};
 use core::sync::atomic::Ordering::SeqCst;
 
-use bytemuck::cast_slice;
+use bytemuck::{cast_slice, cast_slice_mut, try_from_bytes_mut};
 use probeline_pipeline::{Error, counters};
 use probeline_transport::{Owner, Transport, store_bytes};
 
 use crate::config::{HEAD_WORDS, Layout};
 use crate::directory::Role;
 use crate::edit::Change;
-use crate::lock::Hold;
+use crate::lock::State;
 use crate::memory::{Frame, Parts, copy};
 use crate::notices::{Log, NOTICE_WORDS, Notice, ring_index};
 
@@ -192,7 +192,7 @@ impl<M: AsMut<[u64]>> Context<M> {
         let edited = self.edited;
         let (mut parts, layout, log, stats) = self.parts()?;
         for nth in first..edited {
-            let page = parts.edit(layout, nth)?.0.page;
+            let page = parts.edited_page(layout, nth)?;
             let is_unregistered = parts.must_register(Role::Writer, page);
             let (edit, mine) = parts.edit(layout, nth)?;
             let Some(home) = layout.reach(transport, page) else { return Ok(nth) };
@@ -271,12 +271,21 @@ impl<M: AsMut<[u64]>> Context<M> {
 
     /// Notes that this rank holds a lock, by which it has nothing new.
     pub(crate) fn take_lock(&mut self, lock: u32) -> Result<(), Error> {
-        let (mut parts, layout, log, stats) = self.parts()?;
-        parts.drop_written(layout);
-        let state = parts.locks.get_mut(lock as usize).ok_or(Error::Window)?;
-        state.receive(state.read, log.end(), log.end());
-        stats.acquires += 1;
+        if self.layout.has_directory {
+            let (mut parts, layout, ..) = self.parts()?;
+            parts.drop_written(layout);
+        }
+        let end = self.log.end();
+        let state = self.lock(lock)?;
+        state.receive(state.read, end, end);
+        self.stats.acquires += 1;
         Ok(())
+    }
+
+    /// Returns whether the list of a lock lacks nothing that this rank knows. With a directory no list has anything.
+    pub(crate) fn has_told(&mut self, lock: u32) -> Result<bool, Error> {
+        let (end, has_directory) = (self.log.end(), self.layout.has_directory);
+        Ok(self.lock(lock)?.published == end || has_directory)
     }
 
     /// Writes to `list` what the list of a lock lacks, and ends this rank's interval. Returns the number of
@@ -316,7 +325,7 @@ impl<M: AsMut<[u64]>> Context<M> {
         let mut has_edits = false;
         for nth in 0..edited {
             let edit = parts.edit(layout, nth)?.0;
-            has_edits |= edit.end() > 0;
+            has_edits = has_edits || edit.end() > 0;
             let page = edit.page;
             if let Some(frame) = parts.frames.get_mut(layout.frame(page)) {
                 frame.end_edit();
@@ -326,11 +335,16 @@ impl<M: AsMut<[u64]>> Context<M> {
         Ok(())
     }
 
-    /// Returns what this rank does with a lock.
-    pub(crate) fn hold(&mut self, lock: u32) -> Result<Hold, Error> {
-        let (parts, ..) = self.parts()?;
-        let state = parts.locks.get(lock as usize);
-        Ok(state.ok_or(Error::Index { index: lock.into() })?.hold())
+    /// Returns what this rank knows of a lock.
+    ///
+    /// # Errors
+    /// [`Error::Index`] beyond the last lock.
+    #[inline]
+    pub(crate) fn lock(&mut self, lock: u32) -> Result<&mut State, Error> {
+        let words =
+            self.layout.lock_words(lock).and_then(|words| self.memory.as_mut().get_mut(words));
+        let state = words.and_then(|words| try_from_bytes_mut(cast_slice_mut(words)).ok());
+        state.ok_or(Error::Index { index: lock.into() })
     }
 
     /// Writes this rank's message of a barrier, before those of all ranks: the region, the numbers of the barrier and

@@ -205,6 +205,13 @@ impl<'m> Parts<'m> {
         self.mirror.get_mut(range_of(layout, frame)).unwrap_or_default()
     }
 
+    /// Returns the page of an edit.
+    #[inline]
+    pub(crate) fn edited_page(&self, layout: &Layout, nth: u32) -> Result<u32, Error> {
+        let page = self.edits.get(nth as usize * layout.edit_words());
+        page.and_then(|page| u32::try_from(*page).ok()).ok_or(Error::Window)
+    }
+
     /// Returns an edit, and the words of its page in the mirror.
     #[inline]
     pub(crate) fn edit(&mut self, layout: &Layout, nth: u32) -> Result<(Edit<'_>, &[u64]), Error> {

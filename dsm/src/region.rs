@@ -10,7 +10,7 @@ use probeline_transport::{Call, Exchange, Transport};
 
 use crate::config::Config;
 use crate::context::{Context, Stats, Task, Then};
-use crate::lock::Hold;
+use crate::lock::{Hold, TAKE};
 use crate::transfer::{Acquire, Outcome, Publish, Send, Transfer};
 
 /// Storage for one operation in flight, such as `[Operation::EMPTY; 32]`.
@@ -133,7 +133,8 @@ where
     /// Acquires a lock: later accesses see the changes of all its earlier holders, and all changes that these have
     /// seen. Two roundtrips, a fetch-and-add and a READ, if the lock is free. With a [directory](Config::directory) two
     /// fetch-and-adds, and after changes that this rank was told of as many READs as slots hold a byte for each page.
-    /// Ranks get it in the order of their requests.
+    /// Where the CPU addresses the lock's word, it takes the ticket itself. Ranks get the lock in the order of their
+    /// requests.
     ///
     /// # Errors
     /// [`Error::LockWait`] if others hold it for longer than [`Config::max_lock_reads`] READs: this rank keeps its
@@ -154,12 +155,39 @@ where
     /// As for [`acquire`](Self::acquire).
     pub fn start_acquire(&mut self, lock: u32) -> Result<(), Error> {
         self.check_idle()?;
-        let hold = self.pipeline.shared_mut().hold(lock)?;
+        let hold = self.pipeline.shared_mut().lock(lock)?.hold();
         if hold == Hold::Holds {
             return Err(Error::Lock { lock, is_held: true });
         }
-        self.pipeline.shared_mut().task = Task::Acquire { lock };
+        if hold == Hold::Waits || !self.take_ticket(lock)? {
+            self.pipeline.shared_mut().task = Task::Acquire { lock };
+        }
         self.poll().map(drop)
+    }
+
+    /// Takes a ticket, and the lock if it is free, where the CPU addresses its word. Returns whether it has.
+    fn take_ticket(&mut self, lock: u32) -> Result<bool, Error> {
+        let has_room = self.pipeline.has_room();
+        let (transport, context) = self.pipeline.parts();
+        let word = context.layout.reach_lock(transport, lock).filter(|_| has_room);
+        let Some(word) = word else { return Ok(false) };
+        if let Some(acquire) = Acquire::with_ticket(lock, word.fetch_add(TAKE, SeqCst), context)? {
+            context.task = Task::Started;
+            self.submit(acquire)?;
+        }
+        Ok(true)
+    }
+
+    /// Passes a lock on without news, where the CPU addresses its word. Returns whether it has.
+    fn pass_on(&mut self, lock: u32) -> Result<bool, Error> {
+        let (transport, context) = self.pipeline.parts();
+        let Some(word) = context.layout.reach_lock(transport, lock) else { return Ok(false) };
+        if !context.has_told(lock)? {
+            return Ok(false);
+        }
+        word.fetch_add(context.lock(lock)?.pass_on(false), SeqCst);
+        context.task = Task::None;
+        Ok(true)
     }
 
     /// Releases a lock: the next holder sees all changes of this rank. First sends the changes of all edited
@@ -181,7 +209,7 @@ where
     /// As for [`release`](Self::release).
     pub fn start_release(&mut self, lock: u32) -> Result<(), Error> {
         self.check_idle()?;
-        if self.pipeline.shared_mut().hold(lock)? != Hold::Holds {
+        if self.pipeline.shared_mut().lock(lock)?.hold() != Hold::Holds {
             return Err(Error::Lock { lock, is_held: false });
         }
         self.start_flush(Then::Release { lock })
@@ -280,12 +308,16 @@ where
 
     /// Starts the operation of an acquire or release. Pages that are being read may hold all operations.
     fn submit_task(&mut self) -> Result<(), Error> {
-        if !self.pipeline.has_room() {
+        let is_passed_on = match self.pipeline.shared().task {
+            Task::Release { lock } => self.pass_on(lock)?,
+            _ => false,
+        };
+        if is_passed_on || !self.pipeline.has_room() {
             return Ok(());
         }
         let context = self.pipeline.shared_mut();
         let transfer = match context.task {
-            Task::Acquire { lock } => Acquire::start(lock, context.hold(lock)?),
+            Task::Acquire { lock } => Acquire::start(lock, context.lock(lock)?.hold()),
             Task::Release { lock } => Publish::start(lock),
             Task::None | Task::Started | Task::Flush { .. } => return Ok(()),
         };

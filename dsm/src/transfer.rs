@@ -202,7 +202,7 @@ impl Send {
     ) -> Next<Outcome> {
         let me = shared.me;
         let (mut parts, layout, log, stats) = shared.parts()?;
-        let page = parts.edit(layout, self.edit)?.0.page;
+        let page = parts.edited_page(layout, self.edit)?;
         let must_register = !self.registers && parts.must_register(Role::Writer, page);
         let (edit, mine) = parts.edit(layout, self.edit)?;
         let home = layout.page(page).ok_or(PostError::OutOfRange)?;
@@ -272,7 +272,7 @@ impl Send {
     ) -> Result<(), Error> {
         let (me, owners) = (shared.me, shared.layout.owners);
         let (mut parts, layout, ..) = shared.parts()?;
-        let page = parts.edit(layout, self.edit)?.0.page;
+        let page = parts.edited_page(layout, self.edit)?;
         let mut known = parts.known().ok_or(Error::Window)?;
         let (first, end) = holders(word, known.is(Role::Reader, page).then_some(me), owners);
         known.register(Role::Writer, page, word, me);
@@ -312,6 +312,41 @@ impl Acquire {
     pub(crate) fn start(lock: u32, hold: Hold) -> Transfer {
         let step = if hold == Hold::None { Lock::Take } else { Lock::Poll };
         Transfer::Acquire(Self { lock, lock_reads: 0, step })
+    }
+
+    /// Goes on from what the lock's word was when this rank took its ticket. `None` if it holds the lock.
+    pub(crate) fn with_ticket<M: AsMut<[u64]>>(
+        lock: u32,
+        word: u64,
+        shared: &mut Context<M>,
+    ) -> Result<Option<Transfer>, Error> {
+        let mut acquire = Self { lock, lock_reads: 0, step: Lock::Take };
+        Ok(acquire.see(word, shared)?.then_some(Transfer::Acquire(acquire)))
+    }
+
+    /// Chooses the next step after the lock's word. Returns false if this rank holds the lock, and has nothing to read.
+    fn see<M: AsMut<[u64]>>(&mut self, word: u64, shared: &mut Context<M>) -> Result<bool, Error> {
+        let has_directory = shared.layout.has_directory;
+        let (tickets, state) = (Tickets::from_word(word), shared.lock(self.lock)?);
+        if self.step == Lock::Take {
+            state.ticket = tickets.next;
+            state.set_hold(Hold::Waits);
+        }
+        if tickets.serving != state.ticket {
+            self.step = Lock::Poll;
+        } else if has_directory {
+            self.step = Lock::Told;
+        } else {
+            let has_news = core::mem::replace(&mut state.stamp, tickets.stamp) != tickets.stamp;
+            #[cfg(test)]
+            let has_news = has_news && !crate::model::is(crate::model::Mutant::IgnoresStamps);
+            if !has_news {
+                shared.take_lock(self.lock)?;
+                return Ok(false);
+            }
+            self.step = Lock::Read;
+        }
+        Ok(true)
     }
 
     fn advance<M: AsMut<[u64]>>(
@@ -364,38 +399,21 @@ impl Acquire {
             Lock::Poll => *port.landed(slot_words(port, 0, 1))?.first().ok_or(Error::Window)?,
             _ => word,
         };
-        let reads_whole = port.caps().word_reads_whole;
-        let (max_lock_reads, has_directory) = (shared.max_lock_reads, shared.layout.has_directory);
-        let (parts, _, _, stats) = shared.parts()?;
-        let state = parts.locks.get_mut(self.lock as usize).ok_or(Error::Window)?;
-        let tickets = Tickets::from_word(word);
-        if self.step == Lock::Take {
-            state.ticket = tickets.next;
-            state.set_hold(Hold::Waits);
+        let is_sure = self.step != Lock::Poll || port.caps().word_reads_whole;
+        let ticket = shared.lock(self.lock)?.ticket;
+        if !is_sure && Tickets::from_word(word).serving == ticket {
+            self.step = Lock::Confirm;
+            return self.advance(shared, port);
         }
-        let is_mine = tickets.serving == state.ticket;
-        self.step = match self.step {
-            Lock::Poll if is_mine && !reads_whole => Lock::Confirm,
-            _ if is_mine && has_directory => Lock::Told,
-            _ if is_mine => {
-                let has_news = tickets.stamp != state.stamp;
-                state.stamp = tickets.stamp;
-                #[cfg(test)]
-                let has_news = has_news && !crate::model::is(crate::model::Mutant::IgnoresStamps);
-                if !has_news {
-                    shared.take_lock(self.lock)?;
-                    return Ok(Step::Done(Outcome::Acquired));
-                }
-                Lock::Read
-            }
-            _ => Lock::Poll,
-        };
+        if !self.see(word, shared)? {
+            return Ok(Step::Done(Outcome::Acquired));
+        }
         if self.step == Lock::Poll {
-            if self.lock_reads >= max_lock_reads {
+            if self.lock_reads >= shared.max_lock_reads {
                 return Ok(Step::Done(Outcome::Waiting));
             }
             self.lock_reads += 1;
-            stats.lock_reads += 1;
+            shared.stats.lock_reads += 1;
         }
         self.advance(shared, port)
     }
@@ -482,8 +500,7 @@ impl Publish {
         let is_written = is_written || crate::model::is(crate::model::Mutant::PassesOnEarly);
         if !self.is_passed_on && is_written {
             let at = shared.layout.ticket_word(self.lock).ok_or(PostError::OutOfRange)?;
-            let (parts, ..) = shared.parts()?;
-            let state = parts.locks.get_mut(self.lock as usize).ok_or(Error::Window)?;
+            let state = shared.lock(self.lock)?;
             let mut passed = *state;
             let has_notices = self.notices.is_some_and(|(first, end)| end > first);
             port.fetch_add(0, at, passed.pass_on(has_notices))?;
@@ -502,14 +519,13 @@ impl Publish {
     ) -> Result<(), Stop> {
         let (first, end) = match self.notices {
             Some(notices) => notices,
-            None if shared.layout.has_directory => (0, 0),
+            None if shared.has_told(self.lock)? => (0, 0),
             None => {
                 let list = port.staged(slot_words(port, 0, shared.layout.list_words))?;
-                let notices = shared.fill_list(self.lock, list)?;
-                self.notices = Some(notices);
-                notices
+                shared.fill_list(self.lock, list)?
             }
         };
+        self.notices = Some((first, end));
         let [newer, wrapped] = pieces(&shared.layout, first, end);
         let all = [(0, HEAD_WORDS), newer, wrapped];
         for (start, words) in all.into_iter().skip(self.posted as usize) {
