@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn one_call_of_one_thread_uses_it_at_a_time() {
+    fn refuses_nested_and_foreign_calls() {
         let handle = Handle::new(());
         let nested = call(|| handle.with(|()| handle.with(|()| Ok(()))));
         assert_eq!(nested, IN_USE);
@@ -178,7 +178,7 @@ mod tests {
     /// A new thread has the stack and the thread-local variables of one that has ended, at the same
     /// addresses.
     #[test]
-    fn refuses_threads_that_follow_the_owner() {
+    fn refuses_threads_reusing_owner_stack() {
         let open = || Elsewhere(Handle::new(()));
         let mut elsewhere = std::thread::spawn(open).join().unwrap();
         for _ in 0..16 {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_becomes_a_status() {
+    fn panic_becomes_status() {
         let abandoned = Cell::new(false);
         let handle = Handle::new(Value(&abandoned));
         assert_eq!(call(|| handle.with(|_| -> Result<(), Error> { panic!("a test") })), PANIC);

@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_releases_other_ranks() {
+    fn panic_releases_other_ranks() {
         let secret = env::temp_dir().join(format!("probeline-panic-{}", process::id()));
         let created = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&secret);
         std::io::Write::write_all(&mut created.unwrap(), &[b's'; 32]).unwrap();

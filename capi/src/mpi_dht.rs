@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_leaves_no_counts() {
+    fn panic_zeroes_counts() {
         let table = create();
         let mut counts = [77; 3];
         let [evictions, misses, retries] = &mut counts;
@@ -433,7 +433,7 @@ mod tests {
 
     /// Opening a FIFO waits for a process at its other end, unless it is opened without waiting.
     #[test]
-    fn refuses_a_fifo() {
+    fn refuses_fifo() {
         let path = std::env::temp_dir().join(format!("probeline-dht-{}", std::process::id()));
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
         let name = CString::new(path.to_str().unwrap()).unwrap();

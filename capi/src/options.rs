@@ -202,7 +202,7 @@ mod tests {
 
     /// A program that was compiled with a header without `second`.
     #[test]
-    fn an_older_program_gets_the_defaults_of_what_it_does_not_know() {
+    fn older_program_gets_defaults() {
         let mut there = Two { size: 77, first: 77, second: 77 };
         // SAFETY: the structure is longer than it says.
         unsafe { write(&raw mut there, 16, &Two::DEFAULT) }.unwrap();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn uninitialized_options_are_refused() {
+    fn refuses_uninitialized_options() {
         for size in [0, 7, 25, usize::MAX] {
             let there = Two { size, first: 0, second: 0 };
             // SAFETY: refused before more than the size is read.

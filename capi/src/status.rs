@@ -331,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_the_library_are_in_words_of_c() {
+    fn errors_use_c_terms() {
         let missing = Some(probeline::transport::Owner(1));
         let error = Error::from(ExchangeError::TimedOut { after_s: 3, missing });
         assert_eq!(error.text, "rank 1 did not arrive within 3 s, the option collective_limit_s");
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_belong_to_their_codes() {
+    fn text_matches_code() {
         assert_eq!(text(LOST as c_int), c"a rank was lost");
         let last = probeline_status::PROBELINE_ERROR_UNFINISHED as c_int;
         assert_eq!(text(last), c"a push has not ended");

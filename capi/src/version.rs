@@ -20,7 +20,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_header_has_the_version_of_the_package() {
+    fn header_has_package_version() {
         let parts = [PROBELINE_VERSION_MAJOR, PROBELINE_VERSION_MINOR, PROBELINE_VERSION_PATCH];
         assert_eq!(parts.map(|part| part.to_string()).join("."), env!("CARGO_PKG_VERSION"));
     }

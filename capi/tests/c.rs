@@ -52,7 +52,7 @@ fn containers_in_c() {
 
 /// The programs of the guide, as they stand there.
 #[test]
-fn programs_of_the_guide() {
+fn guide_programs() {
     let installed = Installed::new("guide");
     let programs = |page: &str| -> Vec<String> {
         let page = std::fs::read_to_string(root().join("../docs/guide").join(page)).unwrap();
@@ -73,7 +73,7 @@ fn programs_of_the_guide() {
 
 /// The shared library has no symbols that programs could confuse with their own.
 #[test]
-fn all_symbols_have_the_prefix() {
+fn exports_only_prefixed_symbols() {
     let installed = Installed::new("symbols");
     let library = installed.prefix().join("lib/libprobeline.so");
     let symbols = run(std::process::Command::new("nm").args(["-D", "--defined-only"]).arg(library));

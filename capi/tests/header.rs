@@ -23,7 +23,7 @@ const SOURCES: [&str; 13] = [
 ];
 
 #[test]
-fn the_header_is_that_of_the_sources() {
+fn header_matches_sources() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
     let builder = cbindgen::Builder::new().with_config(config);

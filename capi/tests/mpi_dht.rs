@@ -121,7 +121,7 @@ fn calls_of_every_version() {
 
 /// The processes meet by a bootstrap function, and by a communicator.
 #[test]
-fn names_calls_that_differ() {
+fn names_differing_calls() {
     let started_by @ (compiler, installed) = compiler();
     for (name, form) in [("bootstrap", FORMS[3]), ("comm", FORMS[8])] {
         let source = calls(installed, name, form);
@@ -133,7 +133,7 @@ fn names_calls_that_differ() {
 
 /// Programs of MPI-DHT know only NULL, so the reason is printed.
 #[test]
-fn prints_why_a_table_cannot_be_created() {
+fn prints_reason_of_failed_create() {
     let started_by @ (compiler, installed) = compiler();
     let source = calls(installed, "why", FORMS[8]);
     let program = installed.compile(compiler, Language::C, &source, false);
@@ -149,7 +149,7 @@ fn prints_why_a_table_cannot_be_created() {
 }
 
 #[test]
-fn examples_under_a_launcher() {
+fn examples_under_launcher() {
     let started_by @ (compiler, installed) = compiler();
     let has_mpi = cfg!(feature = "mpi");
     let transports: &[_] = if has_mpi { &[("mpi", "3"), ("shm", "3")] } else { &[("shm", "3")] };

@@ -72,7 +72,7 @@ fn exchange_messages<T: Transport>(
 }
 
 #[test]
-fn all_messages_arrive_over_shared_memory() {
+fn delivers_over_shared_memory() {
     let configs = [
         Config { block: 1, blocks: 1, ..Config::default() },
         Config { block: 5, blocks: 2, first_word: 3, ..Config::default() },
@@ -94,7 +94,7 @@ fn sim(config: &Config, owners: u32) -> probeline_sim::Config {
 }
 
 #[test]
-fn all_messages_arrive_with_torn_and_repeated_reads() {
+fn delivers_despite_torn_reads() {
     for seed in seeds(100) {
         let _replay = Replay(seed);
         let mut rng = Rng::new(seed, 7);
@@ -124,7 +124,7 @@ fn all_messages_arrive_with_torn_and_repeated_reads() {
 
 /// Beyond 64 ranks, messages take two hops, and a window has lanes from the ranks of a row and a column only.
 #[test]
-fn a_hundred_ranks_exchange_messages_by_two_hops() {
+fn delivers_by_two_hops() {
     let config = Config { block: 8, blocks: 2, ..Config::default() };
     stage::run(&Cluster::new(sim(&config, 100)).unwrap(), |engine, mut job| {
         let mut messages = open(engine, config, &mut job);
@@ -137,7 +137,7 @@ fn a_hundred_ranks_exchange_messages_by_two_hops() {
 }
 
 #[test]
-fn a_full_lane_refuses_messages_and_loses_none() {
+fn full_lane_refuses_messages() {
     let config = Config { block: 4, blocks: 2, ..Config::default() };
     let engine = Builder::new(sizes(&config, 1)).open(&mut Alone).unwrap();
     let mut messages = open(engine, config, &mut Alone);
@@ -160,7 +160,7 @@ fn a_full_lane_refuses_messages_and_loses_none() {
 }
 
 #[test]
-fn a_failed_write_ends_the_aggregator() {
+fn failed_write_ends_aggregator() {
     let config = Config { block: 4, blocks: 2, ..Config::default() };
     let with = probeline_sim::Config {
         faults: Faults { error_undone_ppm: 1_000_000, ..Faults::none() },
@@ -183,7 +183,7 @@ fn a_failed_write_ends_the_aggregator() {
 
 /// A WRITE that failed before `clear` may take effect after it: the flush says so.
 #[test]
-fn a_failure_before_clear_counts_after_it() {
+fn flush_reports_failure_before_clear() {
     for seed in seeds(200) {
         let _replay = Replay(seed);
         let config = Config { block: 1, blocks: 2, max_idle: 20_000, ..Config::default() };
@@ -218,7 +218,7 @@ fn a_failure_before_clear_counts_after_it() {
 }
 
 #[test]
-fn a_flush_without_the_others_ends() {
+fn flush_ends_without_peers() {
     let config = Config { block: 4, blocks: 2, max_idle: 10_000, ..Config::default() };
     on_ranks(2, |mut job| {
         let engine = Builder::new(sizes(&config, 2)).open(&mut job).unwrap();
@@ -239,7 +239,7 @@ fn a_flush_without_the_others_ends() {
 
 /// On the paper's two machines, aggregated adds take less than a tenth of the time of adds by atomics.
 #[test]
-fn aggregated_adds_are_ten_times_as_fast_on_a_network() {
+fn aggregated_adds_beat_atomics() {
     const ADDS: u64 = 20_000;
     let config = Config::default();
     let model = Model::oortwijn2015();

@@ -81,7 +81,7 @@ fn run(word: &mut u64, action: Action<u64>) -> u64 {
 
 proptest! {
     #[test]
-    fn equals_a_vector(steps in steps(), direct: bool, is_cyclic: bool) {
+    fn matches_vector(steps in steps(), direct: bool, is_cyclic: bool) {
         let distribution = if is_cyclic { Distribution::Cyclic } else { Distribution::Block };
         let config = Config { direct, distribution, first_word: 3, ..Config::new(20) };
         let (mut array, mut model) = (open::<u64>(config, &mut Alone), [0_u64; 20]);
@@ -162,7 +162,7 @@ fn stores_elements_of_any_size() {
 }
 
 #[test]
-fn reports_indices_beyond_the_end() {
+fn reports_indices_beyond_end() {
     on_two_ranks(10, |config, job| {
         let mut array = open::<u64>(config, &mut *job);
         let beyond = OperationError::Index { index: 10 };

@@ -60,7 +60,7 @@ fn check<K: Key + Ord>(steps: &[(u64, u64, bool)], config: Config) {
 
 proptest! {
     #[test]
-    fn equals_a_map(
+    fn matches_map(
         steps in proptest::collection::vec((0..60_u64, 0..4_u64, any::<bool>()), 1..300),
         lines in 1..9_u64,
         key_bits in prop_oneof![Just(54_u32), Just(20)],

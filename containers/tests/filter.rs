@@ -20,7 +20,7 @@ fn contains(filter: &mut Opened, keys: impl Iterator<Item = u64>) -> Vec<bool> {
 }
 
 #[test]
-fn measured_rates_are_those_computed() {
+fn measured_rates_match_computed() {
     const ITEMS: u64 = 100_000;
     for (rate, others) in [(0.1, 200_000), (0.01, 1_000_000), (0.001, 5_000_000)] {
         let config = Config::for_items(ITEMS, rate);
@@ -40,7 +40,7 @@ fn measured_rates_are_those_computed() {
 
 /// Of two ranks that insert the same keys, exactly one is the first, whoever runs the inserts.
 #[test]
-fn one_rank_is_the_first() {
+fn one_rank_inserts_first() {
     for direct in [false, true] {
         // So large that no key is a false positive.
         let config = Config { words: 1 << 20, bits: 8, first_word: 5, direct };

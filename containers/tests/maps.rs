@@ -35,7 +35,7 @@ fn key(number: u64) -> Key {
 
 proptest! {
     #[test]
-    fn a_small_map_equals_a_map(
+    fn small_map_matches_model(
         steps in proptest::collection::vec((0..60_u64, 0..4_u64, 0..4_u8), 1..200),
         lines in 1..6_u64,
         direct: bool,
@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn a_put_once_map_equals_a_map(
+    fn put_once_map_matches_model(
         steps in proptest::collection::vec((0..80_u64, any::<Value>(), any::<bool>()), 1..300),
         buckets in 1..60_u64,
         direct: bool,
@@ -109,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn objects_are_what_was_put(
+    fn objects_put_then_get(
         all in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 1..40),
     ) {
         let config = objects::Config { first_word: 3, ..objects::Config::new(60) };
@@ -153,7 +153,7 @@ proptest! {
 
 #[cfg(feature = "postcard")]
 #[test]
-fn values_of_any_type_are_objects() {
+fn stores_values_of_any_type() {
     #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
     struct Read {
         name: String,
@@ -175,7 +175,7 @@ fn values_of_any_type_are_objects() {
 }
 
 #[test]
-fn refuses_what_does_not_fit() {
+fn refuses_oversized_values() {
     let mut map = open_small(small_map::Config::for_keys(100, 50), &mut Alone);
     let most = map.config().max_count();
     let bits = u64::BITS - most.leading_zeros();
@@ -210,7 +210,7 @@ fn on_two_ranks(rank: impl Fn(bool, &mut probeline_exchange::Thread) + Sync) {
 }
 
 #[test]
-fn updates_of_two_ranks_are_not_lost() {
+fn keeps_updates_of_two_ranks() {
     on_two_ranks(|direct, job| {
         let config = small_map::Config { direct, ..small_map::Config::for_keys(100, 42) };
         let mut map = open_small(config, job);
@@ -270,7 +270,7 @@ fn one_of_two_inserts_wins() {
 }
 
 #[test]
-fn a_find_phase_against_another_call_fails_on_both() {
+fn find_phase_fails_against_clear() {
     on_two_ranks(|direct, job| {
         let config = put_once::Config { direct, ..put_once::Config::for_keys(10) };
         let mut map = open_put(config, job);
@@ -286,7 +286,7 @@ fn a_find_phase_against_another_call_fails_on_both() {
 /// confirms what it has read, one find after the other. A put-once map confirms nothing. With 32 in flight the
 /// rate of READs limits all of them, and the model has no rate of atomics.
 #[test]
-fn finds_of_a_phase_are_twice_as_fast_on_a_network() {
+fn find_phase_halves_find_time() {
     const KEYS: u64 = 5_000;
     let network = |sizes: Sizes| {
         Cluster::new(probeline_sim::Config {
@@ -340,7 +340,7 @@ fn finds_of_a_phase_are_twice_as_fast_on_a_network() {
 /// A rank whose phase fails, by a panic or by an error of its end, cannot change the map, in which the other
 /// rank may still be.
 #[test]
-fn a_failed_find_phase_closes_the_map() {
+fn failed_find_phase_closes_map() {
     on_two_ranks(|direct, job| {
         let config = small_map::Config { direct, ..small_map::Config::for_keys(10, 30) };
         let mut map = open_small(config, job);
@@ -361,7 +361,7 @@ fn a_failed_find_phase_closes_the_map() {
 }
 
 #[test]
-fn a_find_phase_with_another_exchange_is_refused() {
+fn find_phase_refuses_other_exchange() {
     on_two_ranks(|direct, job| {
         let config = small_map::Config { direct, ..small_map::Config::for_keys(10, 30) };
         let mut map = open_small(config, job);
@@ -373,7 +373,7 @@ fn a_find_phase_with_another_exchange_is_refused() {
 }
 
 #[test]
-fn refuses_keys_and_values_of_other_sizes() {
+fn refuses_other_entry_sizes() {
     let open = |config: put_once::Config| {
         let engine =
             Builder::new(config.sizes::<Bytes<9>, Bytes<8>>(1, 1)).open(&mut Alone).unwrap();

@@ -21,7 +21,7 @@ fn open<V: Plain>(config: Config, job: &mut (impl Exchange + ?Sized)) -> Opened<
 }
 
 #[test]
-fn keeps_the_order_around_the_ring() {
+fn keeps_order_around_ring() {
     let config = Config { in_flight: 8, first_word: 3, ..Config::new(5) };
     let mut queue = open::<[u8; 21]>(config, &mut Alone);
     for round in 0..50_u8 {
@@ -78,7 +78,7 @@ fn submits_pushes_and_pops() {
 
 /// Each value is popped once, and those of one rank in their order.
 #[test]
-fn each_value_of_four_ranks_is_popped_once() {
+fn four_ranks_pop_values_once() {
     const EACH: u64 = 3000;
     let config = Config { in_flight: 8, ..Config::new(20) };
     let rank = |mut job: probeline_exchange::Thread| {
@@ -125,7 +125,7 @@ fn each_value_of_four_ranks_is_popped_once() {
 
 /// A push that took its ticket and never wrote: pops name the ticket, and go on when it is skipped.
 #[test]
-fn names_and_skips_a_ticket_without_a_value() {
+fn names_and_skips_unfinished_ticket() {
     let mut queue = open::<u64>(Config { in_flight: 8, ..Config::new(9) }, &mut Alone);
     queue.push(HOST, &1).unwrap();
     assert_eq!(queue.call(&HOST, Action::Take(1)).unwrap(), Outcome::Pushed(1));
@@ -147,7 +147,7 @@ fn names_and_skips_a_ticket_without_a_value() {
 /// The device of a rank fails in a batch of pops. The values before are there, and if the outcome of no pop is
 /// unknown, the next call returns the error.
 #[test]
-fn values_before_a_failed_pop_are_returned() {
+fn returns_values_before_failed_pop() {
     let config = Config { in_flight: 2, ..Config::new(20) };
     let values: Vec<u64> = (1..=20).collect();
     let (mut found_again, mut unknown, mut most) = (0, 0, 0);
@@ -187,7 +187,7 @@ fn values_before_a_failed_pop_are_returned() {
 /// Pushes and pops by costs, as the figures 10 and 11 of the paper on BCL: 8 ranks on the paper's simulated cluster,
 /// whose NICs serve 1.8 million atomics a second, all on one ring or each on another one.
 #[test]
-fn batches_and_a_ring_for_each_rank_are_faster_on_a_network() {
+fn batches_and_rings_raise_rates() {
     const RANKS: u32 = 8;
     const EACH: usize = 128;
     let config = Config::new(u64::from(RANKS) * EACH as u64);

@@ -157,7 +157,7 @@ fn check_history(lives: &[Life], empty: &[[u64; 2]], full: &[[u64; 2]]) {
 }
 
 #[test]
-fn finds_histories_without_an_order() {
+fn finds_nonlinearizable_histories() {
     let life = |pushed, popped| Life { pushed, popped };
     let (one, other) = (life([1, 2], [5, 6]), life([3, 4], [7, 8]));
     check_history(&[one, other], &[[0, 1], [8, 9]], &[]);
@@ -173,7 +173,7 @@ fn finds_histories_without_an_order() {
 /// Histories of a queue are linearizable. With operations that fail, each value is popped once at most, all but
 /// those of failed pops are popped, and tickets of failed pushes are skipped.
 #[test]
-fn pops_each_value_once_and_in_order() {
+fn pops_once_in_order() {
     for seed in seeds(1_000) {
         let _replay = Replay(seed);
         let errors_ppm = if seed % 3 == 0 { 5_000 } else { 0 };
@@ -245,7 +245,7 @@ fn pops_each_value_once_and_in_order() {
 /// A put that has failed may take effect in a find phase. Finds then return the value before it or its own,
 /// never a mixture.
 #[test]
-fn finds_of_a_phase_return_what_was_put() {
+fn find_phase_returns_put_values() {
     const VALUES: [u64; 2] = [0x0101, 0x0202];
     let (mut changed, seeds) = (0, seeds(1_500));
     for &seed in &seeds {

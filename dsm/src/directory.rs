@@ -149,7 +149,7 @@ mod tests {
 
     /// Registers all ranks in both roles, and asks for the holders each time.
     #[test]
-    fn words_tell_who_one_alone_is() {
+    fn word_names_sole_holder() {
         let mut word = 0;
         assert_eq!(holders(word, None, 9), (0, 0));
         word += Role::Reader.addend(Owner(3));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn written_pages_are_listed() {
+    fn lists_written_pages() {
         let mut words = vec![0; Known::words(200)];
         let mut known = Known::new(&mut words).unwrap();
         [0, 63, 64, 199].into_iter().for_each(|page| known.set_written(page));

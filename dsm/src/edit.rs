@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn sends_edited_words_and_parts_that_differ() {
+    fn sends_differing_words_and_parts() {
         let ones = |range: Range<usize>| (range.clone(), vec![1; range.len()]);
         let mut page = [0; WORDS];
         let words = [Change::Words(3..7), Change::Words(60..70), Change::Words(127..128)];
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_find_words_and_parts() {
+    fn compare_finds_words_and_parts() {
         let parts = |granule: usize, new: u64| {
             let layout = layout(granule, true);
             let (mut words, mut twin) = (vec![0; Edit::words(WORDS)], vec![0x0101; WORDS]);
@@ -265,7 +265,7 @@ mod tests {
     proptest! {
         /// Two ranks edit different granules of a page, and both changes reach it.
         #[test]
-        fn changes_of_two_ranks_meet(
+        fn merges_changes_of_two_ranks(
             granule in prop_oneof![Just(1_usize), Just(2), Just(4), Just(8)],
             old in proptest::collection::vec(0..3_u8, WORDS * 8),
             new in proptest::collection::vec(0..3_u8, WORDS * 8),

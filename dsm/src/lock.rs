@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tickets_wrap_by_themselves() {
+    fn tickets_wrap_independently() {
         let mut word = u64::from(u16::MAX - 1) << TICKET_BITS | u64::from(u16::MAX - 1);
         let mut state = State::zeroed();
         let mut stamp = 0;

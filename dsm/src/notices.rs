@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn joins_adjacent_pages_of_an_interval() {
+    fn joins_adjacent_pages() {
         let mut log = Log::new(Owner(3), 100);
         let mut store = [Notice::zeroed(); 4];
         for page in [5, 6, 7, 6, 9] {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overflow_is_a_notice_for_all_pages() {
+    fn overflow_covers_all_pages() {
         let mut log = Log::new(Owner(1), 100);
         let mut store = [Notice::zeroed(); 2];
         for page in [5, 8, 20, 30] {

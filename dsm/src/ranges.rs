@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn splits_disjoint_ranges_in_any_order() {
+    fn splits_disjoint_ranges() {
         let mut data = [0, 1, 2, 3, 4, 5, 6, 7];
         let (reads, edits) = split(&mut data, [5..6, 0..2], [6..8, 2..2, 2..4]).unwrap();
         assert_eq!(reads, [&[5][..], &[0, 1]]);
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::reversed_empty_ranges, clippy::single_range_in_vec_init, reason = "refused")]
-    fn refuses_overlaps_and_ranges_outside() {
+    fn refuses_overlapping_or_outside_ranges() {
         let mut data = [0; 8];
         assert!(split(&mut data, [0..3], [2..4]).is_none());
         assert!(split(&mut data, [], [2..4, 2..4]).is_none());

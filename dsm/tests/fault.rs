@@ -32,7 +32,7 @@ fn main() {
     probeline_exchange::testing::run(&[
         ("ranks_share_a_grid", Plan::Run(grid)),
         ("counters_under_locks_count_all", Plan::Run(counters)),
-        ("locks_tell_what_earlier_holders_knew", Plan::Run(chain)),
+        ("locks_pass_on_earlier_notices", Plan::Run(chain)),
         ("neighbours_are_kept", Plan::Run(neighbours)),
         ("few_edited_pages_are_sent_in_faults", Plan::Run(few_edits)),
         ("a_store_across_pages_ends", Plan::Run(across)),
@@ -147,31 +147,27 @@ fn counters() {
 
 /// Rank 1 tells rank 2 by lock 1 what it knows from rank 0 by lock 0. Rank 2 has copies of all pages.
 fn chain() {
-    on_processes::<u64>(
-        "locks_tell_what_earlier_holders_knew",
-        Config::new(2_000),
-        |memory, job| {
-            let cells = memory.cells();
-            assert_eq!(cells.iter().map(Cell::get).sum::<u64>(), 0);
-            memory.barrier(job).unwrap();
-            let steps = [
-                (0, 0, [0, 0], Some(10)),
-                (1, 0, [7, 0], Some(1_000)),
-                (1, 1, [7, 7], None),
-                (2, 1, [7, 7], None),
-            ];
-            for (rank, lock, known, edited) in steps {
-                if job.me().0 == rank {
-                    memory.acquire(lock).unwrap();
-                    let earlier = [10, 1_000].map(|at| cells[at].get());
-                    assert_eq!(earlier, known);
-                    edited.inspect(|at| cells[*at].set(7));
-                    memory.release(lock).unwrap();
-                }
-                job.barrier().unwrap();
+    on_processes::<u64>("locks_pass_on_earlier_notices", Config::new(2_000), |memory, job| {
+        let cells = memory.cells();
+        assert_eq!(cells.iter().map(Cell::get).sum::<u64>(), 0);
+        memory.barrier(job).unwrap();
+        let steps = [
+            (0, 0, [0, 0], Some(10)),
+            (1, 0, [7, 0], Some(1_000)),
+            (1, 1, [7, 7], None),
+            (2, 1, [7, 7], None),
+        ];
+        for (rank, lock, known, edited) in steps {
+            if job.me().0 == rank {
+                memory.acquire(lock).unwrap();
+                let earlier = [10, 1_000].map(|at| cells[at].get());
+                assert_eq!(earlier, known);
+                edited.inspect(|at| cells[*at].set(7));
+                memory.release(lock).unwrap();
             }
-        },
-    );
+            job.barrier().unwrap();
+        }
+    });
 }
 
 /// Bytes of one word, words of one page, and a home that edits as well.

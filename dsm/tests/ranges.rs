@@ -501,7 +501,7 @@ fn each_simulated(seed: u64, errors_ppm: u32) -> usize {
 }
 
 #[test]
-fn simulated_ranks_see_what_happens_before() {
+fn simulated_ranks_respect_happens_before() {
     for seed in seeds(60) {
         let _replay = Replay(seed);
         assert_eq!(each_simulated(seed, 0), TYPES);
@@ -509,7 +509,7 @@ fn simulated_ranks_see_what_happens_before() {
 }
 
 #[test]
-fn failed_operations_show_nobody_a_wrong_element() {
+fn failures_show_no_wrong_element() {
     let mut whole = 0;
     for seed in seeds(40) {
         let _replay = Replay(seed);
@@ -519,7 +519,7 @@ fn failed_operations_show_nobody_a_wrong_element() {
 }
 
 #[test]
-fn threads_see_what_happens_before() {
+fn threads_respect_happens_before() {
     let programs: [fn(u64); 9] = [
         threads::<u8>,
         threads::<u16>,
@@ -539,7 +539,7 @@ fn threads_see_what_happens_before() {
 
 /// The CPU accesses pages only where its accesses are coherent with the transport's atomics.
 #[test]
-fn cpus_leave_pages_to_atomics_of_the_device() {
+fn posts_accesses_beside_device_atomics() {
     for (atomics, posted) in [(AtomicScope::Cpu, 0), (AtomicScope::Device, 3)] {
         let config = Config::new(100);
         let cluster = Cluster::new(probeline_sim::Config {
@@ -568,7 +568,7 @@ const ELEMENTS: usize = 60;
 
 /// A rank whose operation has failed, and which knows it alone, fails the next barrier on all ranks.
 #[test]
-fn a_failed_rank_fails_the_next_barrier() {
+fn failed_rank_fails_next_barrier() {
     let config = Config { page_words: 8, ..Config::new(ELEMENTS as u64) };
     // All operations fail, and one rank has any.
     let sizes = config.sizes::<u16>(RANKS, 4);
@@ -727,7 +727,7 @@ mod plain {
     }
 
     #[test]
-    fn simulated_ranks_see_what_happens_before() {
+    fn simulated_ranks_respect_happens_before() {
         for seed in seeds(3) {
             let _replay = Replay(seed);
             simulated::<u8>(seed);
@@ -739,7 +739,7 @@ mod plain {
     }
 
     #[test]
-    fn threads_see_what_happens_before() {
+    fn threads_respect_happens_before() {
         for seed in seeds(3) {
             let _replay = Replay(seed);
             threads::<u8>(seed);

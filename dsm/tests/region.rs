@@ -98,24 +98,24 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn edits_of_bytes_meet_plain_memory(config in configs(LEN), phases in phases(LEN)) {
+    fn byte_edits_match_model(config in configs(LEN), phases in phases(LEN)) {
         // One byte at a time within a page: no range is longer than the pages that can be edited.
         meets_plain_memory::<u8>(Config { edited_pages: 40, ..config }, &phases, |nth| nth as u8);
     }
 
     #[test]
-    fn edits_of_half_words_meet_plain_memory(config in configs(LEN), phases in phases(LEN)) {
+    fn half_word_edits_match_model(config in configs(LEN), phases in phases(LEN)) {
         meets_plain_memory::<u32>(Config { edited_pages: 40, ..config }, &phases, |nth| nth as u32 * 3);
     }
 
     #[test]
-    fn edits_of_odd_elements_meet_plain_memory(config in configs(LEN), phases in phases(LEN)) {
+    fn odd_element_edits_match_model(config in configs(LEN), phases in phases(LEN)) {
         let config = Config { mirror_pages: u32::MAX, edited_pages: 40, ..config };
         meets_plain_memory::<[u16; 7]>(config, &phases, |nth| [nth as u16; 7]);
     }
 
     #[test]
-    fn edits_of_words_meet_plain_memory(config in configs(LEN), phases in phases(LEN)) {
+    fn word_edits_match_model(config in configs(LEN), phases in phases(LEN)) {
         let config = Config { edited_pages: config.edited_pages.max(4), page_words: 64, ..config };
         meets_plain_memory::<u64>(config, &phases, |nth| nth as u64);
     }
@@ -156,7 +156,7 @@ fn counters_under_locks_count_all() {
 
 /// A page is read once, and again only after another rank has changed it.
 #[test]
-fn reads_and_sends_only_what_has_changed() {
+fn transfers_only_changes() {
     let config = Config { distribution: Distribution::Cyclic, ..Config::new(4096) };
     on_ranks(2, |mut job| {
         let mut region = open::<u64>(config, &mut job);
@@ -211,7 +211,7 @@ fn overwrites_read_nothing() {
 
 /// Each rank writes a page of its own, and reads all: at an acquire it drops the page of the other one only.
 #[test]
-fn a_directory_keeps_own_and_unwritten_pages() {
+fn directory_keeps_unchanged_pages() {
     const ROUNDS: u64 = 10;
     let fetches = on_ranks(2, |mut job| {
         let config = Config { directory: true, page_words: 8, ..Config::new(32) };
@@ -233,7 +233,7 @@ fn a_directory_keeps_own_and_unwritten_pages() {
 
 /// A list that has lost the notice of a page: its reader drops its copies, and passes that on with another lock.
 #[test]
-fn lists_that_have_lost_notices_are_obeyed() {
+fn drops_copies_after_lost_notices() {
     const RANKS: u32 = 5;
     const FIRST: usize = 0;
     const THIRD: usize = 16;
@@ -275,7 +275,7 @@ fn lists_that_have_lost_notices_are_obeyed() {
 
 /// A notice that comes again by another lock does not drop the copy that was read after it.
 #[test]
-fn each_notice_is_obeyed_once() {
+fn obeys_each_notice_once() {
     on_ranks(3, |mut job| {
         let mut region = open::<u64>(Config::new(100), &mut job);
         let me = job.me().0;
@@ -335,7 +335,7 @@ fn waits_by_polls() {
 
 /// A barrier finishes what was started.
 #[test]
-fn passes_barriers_with_a_call_in_progress() {
+fn barrier_finishes_started_calls() {
     on_ranks(2, |mut job| {
         let mut region = open::<u64>(Config::new(10_000), &mut job);
         let mine = job.me().0 as usize * 5_000..(job.me().0 as usize + 1) * 5_000;
@@ -353,7 +353,7 @@ fn passes_barriers_with_a_call_in_progress() {
 
 #[test]
 #[allow(clippy::reversed_empty_ranges, clippy::single_range_in_vec_init, reason = "refused")]
-fn refuses_accesses_that_it_cannot_have() {
+fn refuses_invalid_accesses() {
     let few = Config { page_words: 8, mirror_pages: 4, edited_pages: 2, ..Config::new(100) };
     let mut region = open::<u64>(few, &mut Alone);
     let beyond = OperationError::Index { index: 100 };
@@ -413,7 +413,7 @@ fn refuses_invalid_configurations() {
 }
 
 #[test]
-fn ranks_with_other_parameters_are_named() {
+fn names_differing_parameters() {
     on_ranks(2, |mut job| {
         let page_words = 64 << job.me().0;
         let config = Config { page_words, ..Config::new(100) };
@@ -429,7 +429,7 @@ fn ranks_with_other_parameters_are_named() {
 
 /// Sums that overflow in a debug build.
 #[test]
-fn extreme_configurations_have_sizes() {
+fn extreme_sizes_do_not_overflow() {
     let config = Config::new(100);
     for config in [
         Config { notices: u32::MAX, ..config },
@@ -443,7 +443,7 @@ fn extreme_configurations_have_sizes() {
 
 /// A barrier whose notices do not fit names pages by bits, or drops all copies where these do not fit either.
 #[test]
-fn overflows_at_barriers_are_counted() {
+fn barrier_handles_notice_overflow() {
     for (pages, fetches) in [(40, 43), (128, 131), (129, 2 * 129)] {
         let stats: Vec<probeline_dsm::Stats> = on_ranks(2, |mut job| {
             let config = Config { page_words: 8, notices: 2, ..Config::new(8 * pages) };
@@ -468,7 +468,7 @@ fn overflows_at_barriers_are_counted() {
 
 /// Ranks that call the barriers of two regions in different orders are told so.
 #[test]
-fn barriers_of_different_regions_are_told_apart() {
+fn distinguishes_regions_in_barriers() {
     let passed = on_ranks(2, |mut job| {
         let [mut first, mut second] = [(); 2].map(|()| open::<u64>(Config::new(100), &mut job));
         let me = job.me().0;
@@ -503,7 +503,7 @@ fn empty_ranges_overlap_nothing() {
 
 /// The error for a range across turns of the mirror, whether its pages are present or not.
 #[test]
-fn ranges_across_turns_are_refused_alike() {
+fn refuses_ranges_across_turns() {
     let few = Config { page_words: 8, mirror_pages: 4, ..Config::new(100) };
     let mut region = open::<u64>(few, &mut Alone);
     let absent = region.view(24..40).unwrap_err();
@@ -516,7 +516,7 @@ fn ranges_across_turns_are_refused_alike() {
 
 /// A prefetch of more pages than the mirror holds reads none that it displaces itself.
 #[test]
-fn prefetch_does_not_displace_what_it_has_read() {
+fn prefetch_keeps_pages_it_read() {
     let few = Config { page_words: 8, mirror_pages: 4, ..Config::new(8 * 64) };
     let mut region = open::<u64>(few, &mut Alone);
     region.prefetch(0..8 * 64).unwrap();
@@ -528,7 +528,7 @@ fn prefetch_does_not_displace_what_it_has_read() {
 
 /// An access that is refused for its number of pages edits nothing.
 #[test]
-fn refused_edits_are_not_counted() {
+fn counts_no_refused_edits() {
     let few = Config { page_words: 8, edited_pages: 2, ..Config::new(100) };
     let mut region = open::<u64>(few, &mut Alone);
     region.edit(0..24).unwrap_err();
@@ -538,7 +538,7 @@ fn refused_edits_are_not_counted() {
 
 /// A barrier that comes while a rank waits for a lock, whose holder keeps it across the barrier.
 #[test]
-fn a_barrier_while_a_lock_is_awaited() {
+fn barrier_while_awaiting_lock() {
     let config = Config { max_lock_reads: 100, ..Config::new(10) };
     on_ranks(2, |mut job| {
         let mut region = open::<u64>(config, &mut job);

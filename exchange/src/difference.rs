@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_field_that_differs_is_named_with_both_values() {
+    fn names_first_differing_field() {
         assert_eq!(message("c=32 m=64", "c=32 m=64"), "");
         assert_eq!(message("c=32 m=64 b=1", "c=32 m=16 b=2"), "m is \"64\" here and \"16\" there");
         assert_eq!(message("c=32 m=64", "c=32"), "m is \"64\" here and not given there");
@@ -82,7 +82,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn texts_differ_if_and_only_if_a_difference_is_found(
+        fn finds_difference_iff_texts_differ(
             mine in "[ab=1 ]{0,8}", theirs in "[ab=1 ]{0,8}"
         ) {
             let found = Difference::between(&mine, &theirs);

@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_ranks_are_listed() {
+    fn lists_missing_ranks() {
         let message =
             |ranks: &[u32]| JoinError::Missing { ranks: ranks.to_vec(), after_s: 60 }.to_string();
         assert!(message(&[3]).starts_with("rank 3 did not come within 60 s. Read its output,"));

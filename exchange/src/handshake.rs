@@ -193,7 +193,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_preamble_is_refused_at_its_first_wrong_byte() {
+    fn refuses_first_wrong_byte() {
         for length in 0..=PREAMBLE_BYTES {
             assert_eq!(check_preamble(&PREAMBLE[..length]), Ok(()));
         }

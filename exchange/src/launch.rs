@@ -264,7 +264,7 @@ mod tests {
         SLURM_STEP_NUM_TASKS=6";
 
     #[test]
-    fn the_variables_of_every_launcher_are_read() {
+    fn reads_variables_of_each_launcher() {
         assert_eq!(launch(""), Ok(None));
         assert_eq!(launch(OPEN_MPI), found(Launcher::OpenMpi, [3, 4], [Some(1), Some(2)]));
         assert_eq!(launch(MPICH), found(Launcher::Pmi, [1, 2], [Some(1), Some(2)]));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_launcher_counts() {
+    fn prefers_innermost_launcher() {
         let mut all =
             vec![SLURM, "PMIX_RANK=2", MPICH, OPEN_MPI, "PROBELINE_RANK=0 PROBELINE_RANKS=1"];
         for expected in
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allocation_of_slurm_is_no_launch() {
+    fn slurm_allocation_is_no_launch() {
         for shell in [
             "SLURM_JOB_ID=7 SLURM_NTASKS=8",
             "SLURM_JOB_ID=7 SLURM_NTASKS=8 SLURM_PROCID=0 SLURM_LOCALID=0",
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_launch_names_both_variables() {
+    fn names_set_and_unset_variable() {
         for (variables, set, unset) in [
             ("PMI_RANK=0", "PMI_RANK", "PMI_SIZE"),
             ("PMI_SIZE=2", "PMI_SIZE", "PMI_RANK"),
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_numbers_are_named() {
+    fn names_malformed_number() {
         for (variable, others) in [
             ("PMI_RANK", "PMI_SIZE=2"),
             ("PMI_SIZE", "PMI_RANK=0"),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_is_below_the_size() {
+    fn refuses_rank_beyond_size() {
         for (variables, rank, size) in
             [("PMI_RANK=2 PMI_SIZE=2", 2, 2), ("PMI_RANK=0 PMI_SIZE=0", 0, 0)]
         {

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_arrive_whole_wherever_the_stream_is_cut() {
+    fn reassembles_cut_frames() {
         let payloads: [&[u8]; 3] = [b"one", b"", &[3; 300]];
         let length = sealed(&payloads).0.len();
         for cut in 0..=length {
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_longer_than_a_record_arrives_whole() {
+    fn payload_spans_records() {
         let payload: Vec<_> = (0..MAX_PAYLOAD).map(|at| at.to_le_bytes()[0]).collect();
         let (bytes, mut to) = sealed(&[&payload, b"next"]);
         assert!(bytes.len() > 3 * TAG_BYTES + MAX_PAYLOAD);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_payload_arrives_like_a_copied_one() {
+    fn sends_shared_payload() {
         let [mut from, mut to] = links();
         from.send_shared(Kind::Contribution, &Arc::new(b"a payload".to_vec()), 2..9);
         assert!(from.seal_record() && !from.seal_record(), "header and payload in one record");
@@ -361,13 +361,13 @@ mod tests {
     }
 
     #[test]
-    fn the_payload_is_encrypted() {
+    fn encrypts_payload() {
         let bytes = sealed(&[b"a payload in plain text"]).0;
         assert!(!bytes.windows(5).any(|window| window == b"plain"));
     }
 
     #[test]
-    fn any_changed_bit_is_noticed() {
+    fn detects_changed_bit() {
         let bits = sealed(&[b"payload"]).0.len() * 8;
         for bit in 0..bits {
             let (mut bad, mut to) = sealed(&[b"payload"]);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_reordered_and_dropped_records_are_noticed() {
+    fn detects_repeated_reordered_dropped_records() {
         let arrives = |order: fn(&[u8], &[u8]) -> Vec<u8>| {
             let (bytes, mut to) = sealed(&[&[1; RECORD_BYTES - HEADER_BYTES], b"two"]);
             let (one, two) = bytes.split_at(SEALED_BYTES);
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_out_of_bounds_is_refused_by_the_header_alone() {
+    fn refuses_length_by_header_alone() {
         for length in [MAX_PAYLOAD + 1, u32::MAX as usize] {
             let [mut from, mut to] = links();
             from.queue(Arc::new(header(Kind::Contribution, length).to_vec()));
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_kind_is_refused() {
+    fn refuses_unknown_kind() {
         let [mut from, mut to] = links();
         from.queue(Arc::new(vec![Kind::ALL.len().to_le_bytes()[0], 0, 0, 0, 0]));
         assert!(from.seal_record());
@@ -418,7 +418,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn noise_is_never_taken_for_a_frame(
+        fn noise_yields_no_frame(
             noise in prop::collection::vec(any::<u8>(), 0..1000), cut in 0..1000_usize
         ) {
             let cut = cut.min(noise.len());
@@ -429,7 +429,7 @@ mod tests {
         }
 
         #[test]
-        fn a_good_length_does_not_help_noise(
+        fn refuses_noise_of_good_length(
             length in 0..400_u16, noise in prop::collection::vec(any::<u8>(), 0..1000)
         ) {
             let [_, mut to] = links();

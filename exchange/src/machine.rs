@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_address_is_one_of_this_machine() {
+    fn lists_own_addresses() {
         // Only addresses of this machine can be bound.
         for address in addresses().unwrap() {
             UdpSocket::bind((address, 0)).unwrap();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_and_link_local_addresses_are_left_out() {
+    fn skips_loopback_and_link_local() {
         for (address, good) in [
             ("127.0.0.1", false),
             ("127.3.2.1", false),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_its_boot_or_its_name() {
+    fn identifies_by_boot_or_name() {
         let id = |files: &[(&str, &str)]| {
             machine_id_from(|file| {
                 let read = files.iter().find(|(name, _)| *name == file);

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remote_address_must_be_allowed() {
+    fn refuses_unallowed_remote_address() {
         for address in
             ["0.0.0.0:7", "[::]:7", "10.0.0.1:7", "[2001:db8::1]:7", "[::ffff:10.0.0.1]:7"]
         {
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_address_is_an_error() {
+    fn refuses_malformed_address() {
         for address in ["", "7000", "127.0.0.1", "127.0.0.1:port", "127.0.0.1:70000"] {
             let error = resolve(address, true).unwrap_err();
             assert!(matches!(error, JoinError::Address { .. }), "{address}: {error}");

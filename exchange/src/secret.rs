@@ -117,13 +117,13 @@ mod tests {
     }
 
     #[test]
-    fn one_newline_is_trimmed() {
+    fn trims_one_newline() {
         let secret = read("newline", b"0123456789abcdef\n\n", 0o600).unwrap();
         assert_eq!(secret.bytes(), b"0123456789abcdef\n");
     }
 
     #[test]
-    fn a_file_that_other_users_may_read_is_refused_with_advice() {
+    fn refuses_exposed_file() {
         for mode in [0o640, 0o604, 0o620, 0o666] {
             let error = read("exposed", b"0123456789abcdef", mode).unwrap_err();
             assert!(matches!(error, JoinError::SecretExposed { mode: found, .. } if found == mode));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_bounded() {
+    fn bounds_length() {
         for (bytes, good) in [(0, false), (15, false), (16, true), (4096, true), (4097, false)] {
             assert_eq!(read("length", &vec![b'x'; bytes], 0o600).is_ok(), good, "{bytes}");
             assert_eq!(Secret::new(vec![b'x'; bytes]).is_ok(), good, "{bytes}");
@@ -146,13 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_named() {
+    fn names_missing_file() {
         let error = Secret::from_file("/nowhere/secret").unwrap_err();
         assert!(error.to_string().contains("/nowhere/secret"), "{error}");
     }
 
     #[test]
-    fn debug_hides_the_secret_and_random_secrets_differ() {
+    fn randomizes_and_hides_secret() {
         let (one, two) = (Secret::random().unwrap(), Secret::random().unwrap());
         assert_ne!(one.bytes(), two.bytes());
         assert_eq!(one.bytes().len(), 64);

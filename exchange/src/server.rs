@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_of_one_machine_meet_over_loopback() {
+    fn one_machine_meets_over_loopback() {
         for one_machine in meet(["a"; 4], [None; 4]) {
             assert!(one_machine.unwrap());
         }
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_of_two_machines_meet_at_an_address_that_both_can_use() {
+    fn two_machines_meet_over_network() {
         assert!(!crate::machine::addresses().unwrap().is_empty(), "this machine has loopback only");
         for machines in [["a", "a", "b"], ["a", "b", "b"]] {
             for one_machine in meet(machines, [None; 3]) {
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_names_a_rank_that_has_published_nothing() {
+    fn names_rank_without_card() {
         let mut stores = ThreadStore::of(2);
         let (mut first, mut second) = (stores.next().unwrap(), stores.next().unwrap());
         let rank_0 = thread::spawn(move || exchange_cards(&mut first, "a", 0, 2, None));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_arrives_unchanged_and_fits_every_launcher() {
+    fn card_round_trips_within_limit() {
         let longest = "[2001:db8:1111:2222:3333:4444:5555:6666]:65535";
         let addresses = vec![longest.parse().unwrap(); MAX_ADDRESSES];
         for secret in [Some(Secret::random().unwrap()), None] {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_card_is_an_error() {
+    fn refuses_malformed_card() {
         let secret = "0".repeat(64);
         let texts = ["", &secret, ",", &format!("{secret},"), &format!("{secret},a:b")];
         for text in texts {

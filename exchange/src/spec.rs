@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn impossible_jobs_are_refused() {
+    fn refuses_impossible_jobs() {
         let check = |rank, size, bytes| {
             let secret = Secret::new(vec![7; 16]).unwrap();
             let parameters = "x".repeat(bytes);

@@ -502,7 +502,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_arrives_unchanged() {
+    fn errors_round_trip() {
         let owner = Owner(7);
         for error in [
             ExchangeError::OwnerLost(owner),
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_not_an_error() {
+    fn decodes_no_other_bytes() {
         assert_eq!(decode_error(&[]), None);
         assert_eq!(decode_error(&[1; 12]), None);
         assert_eq!(decode_error(&[1; 17]), None);

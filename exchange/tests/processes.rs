@@ -79,7 +79,7 @@ fn wait_until(limit: Duration, done: impl Fn() -> bool) -> bool {
 }
 
 #[test]
-fn a_spawned_job_works_and_exits_with_success() {
+fn spawned_job_succeeds() {
     let (output, stdout, stderr) =
         run(&mut spawned(&["--ranks", "4", "join", "gather", "barrier"]));
     assert!(output.status.success(), "{stderr}");
@@ -90,14 +90,14 @@ fn a_spawned_job_works_and_exits_with_success() {
 }
 
 #[test]
-fn a_spawned_job_of_one_rank_starts_no_process() {
+fn single_rank_spawns_no_process() {
     let (output, stdout, stderr) = run(&mut spawned(&["--ranks", "1", "join", "gather"]));
     assert!(output.status.success(), "{stderr}");
     assert!(stdout.contains("rank 0 of 1 sees 1 processes"), "{stdout}");
 }
 
 #[test]
-fn the_exit_status_of_every_child_is_reported() {
+fn reports_every_exit_status() {
     let (output, stdout, stderr) =
         run(&mut spawned(&["--ranks", "3", "join", "barrier", "1:exit=7", "2:kill"]));
     assert!(output.status.success(), "{stderr}");
@@ -137,7 +137,7 @@ fn refuses_second_spawned_job() {
 
 /// Jobs of one rank start no copies, so they disturb no job whose ranks are copies, nor does it them.
 #[test]
-fn a_job_of_one_rank_is_joined_beside_a_spawned_one() {
+fn single_rank_job_beside_spawned() {
     let steps = ["--ranks", "2", "alone", "join", "alone", "barrier"];
     let (output, stdout, stderr) = run(&mut spawned(&steps));
     assert!(output.status.success(), "{stdout}{stderr}");
@@ -147,7 +147,7 @@ fn a_job_of_one_rank_is_joined_beside_a_spawned_one() {
 
 /// Read its output, and not its address: a copy has the right one.
 #[test]
-fn a_copy_that_does_not_join_is_told_from_a_wrong_address() {
+fn names_copy_that_never_joins() {
     let steps = ["--ranks", "2", "--limit", "1", "1:sleep=60000", "join"];
     let (output, _, stderr) = run(&mut spawned(&steps));
     assert_eq!(output.status.code(), Some(1));
@@ -166,7 +166,7 @@ fn starts_ranks_without_launcher() {
 }
 
 #[test]
-fn a_child_that_exits_before_it_joins_is_detected_immediately() {
+fn detects_child_exit_before_join() {
     let start = Instant::now();
     let (output, _, stderr) = run(&mut spawned(&["--ranks", "3", "2:exit=3", "join"]));
     assert!(!output.status.success());
@@ -175,7 +175,7 @@ fn a_child_that_exits_before_it_joins_is_detected_immediately() {
 }
 
 #[test]
-fn children_that_still_run_are_killed() {
+fn kills_running_children() {
     let start = Instant::now();
     let mut parent = spawned(&["--ranks", "2", "join", "0:exit=5", "wait"]).spawn().unwrap();
     let mut lines = BufReader::new(parent.stdout.take().unwrap());
@@ -187,7 +187,7 @@ fn children_that_still_run_are_killed() {
 }
 
 #[test]
-fn children_do_not_outlive_a_killed_parent() {
+fn children_die_with_parent() {
     let mut parent = spawned(&["--ranks", "3", "join", "barrier", "wait"]).spawn().unwrap();
     let mut lines = BufReader::new(parent.stdout.take().unwrap()).lines();
     let mut children = Vec::new();
@@ -206,7 +206,7 @@ fn children_do_not_outlive_a_killed_parent() {
 }
 
 #[test]
-fn a_spawned_process_without_its_parent_does_not_join() {
+fn orphan_does_not_join() {
     let (output, _, stderr) = run(spawned(&["join"])
         .env("PROBELINE_RANK", "1")
         .env("PROBELINE_RANKS", "2")
@@ -242,7 +242,7 @@ fn killed(who: usize, call: &str) {
 }
 
 #[test]
-fn all_waiting_ranks_report_a_killed_process() {
+fn all_ranks_report_killed_process() {
     killed(2, "barrier");
     killed(1, "gather");
     killed(0, "barrier");
@@ -250,7 +250,7 @@ fn all_waiting_ranks_report_a_killed_process() {
 
 /// Rank 2 is in the barrier when it is killed. Rank 1 does not call the barrier.
 #[test]
-fn a_process_killed_inside_a_call_is_reported_immediately() {
+fn reports_kill_inside_call() {
     let port = port();
     let steps =
         |rank| if rank == 1 { ["join", "barrier", "wait"] } else { ["join", "barrier", "barrier"] };
@@ -269,7 +269,7 @@ fn a_process_killed_inside_a_call_is_reported_immediately() {
 
 /// Connections of strangers use all descriptors of rank 0; the ranks meet nevertheless.
 #[test]
-fn a_job_meets_although_descriptors_are_lacking() {
+fn meets_without_free_descriptors() {
     let port = port();
     let address = format!("127.0.0.1:{port}");
     let job = job();
@@ -301,7 +301,7 @@ fn connect(address: &str) -> TcpStream {
 }
 
 #[test]
-fn the_error_for_a_missing_secret_names_the_variable() {
+fn missing_secret_names_variable() {
     let (output, _, stderr) = run(spawned(&["--rank", "0", "--size", "2", "--rendezvous"])
         .args(["127.0.0.1:1", "join"])
         .env_remove("PROBELINE_SECRET"));
@@ -310,7 +310,7 @@ fn the_error_for_a_missing_secret_names_the_variable() {
 }
 
 #[test]
-fn without_a_launcher_there_is_no_rank() {
+fn no_rank_without_launcher() {
     let (output, _, stderr) = run(&mut spawned(&["--rendezvous", "127.0.0.1:1", "join"]));
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr.contains("start it with mpirun or srun"), "{stderr}");
@@ -346,21 +346,21 @@ fn launched_without_a_rendezvous_says_what_to_give(launcher: [&str; 2], example:
 }
 
 #[test]
-fn under_open_mpi_every_rank_joins() {
+fn open_mpi_ranks_join() {
     launcher_gives_every_rank_its_place(OPEN_MPI);
 }
 
 #[test]
-fn under_open_mpi_the_error_names_the_missing_options() {
+fn open_mpi_names_missing_options() {
     launched_without_a_rendezvous_says_what_to_give(OPEN_MPI, "mpirun -x PROBELINE_SECRET");
 }
 
 #[test]
-fn under_mpich_every_rank_joins() {
+fn mpich_ranks_join() {
     launcher_gives_every_rank_its_place(MPICH);
 }
 
 #[test]
-fn under_mpich_the_error_names_the_missing_options() {
+fn mpich_names_missing_options() {
     launched_without_a_rendezvous_says_what_to_give(MPICH, "mpiexec ... COMMAND");
 }

@@ -40,18 +40,18 @@ fn gathers_of_changing_sizes(launcher: [&str; 2]) {
 }
 
 #[test]
-fn all_gathers_of_changing_sizes_work_after_pmix() {
+fn gathers_changing_sizes_after_pmix() {
     gathers_of_changing_sizes(OPEN_MPI);
 }
 
 #[test]
-fn all_gathers_of_changing_sizes_work_after_pmi() {
+fn gathers_changing_sizes_after_pmi() {
     gathers_of_changing_sizes(MPICH);
 }
 
 /// The server keeps values in a hash table instead of shared memory.
 #[test]
-fn meeting_through_pmix_does_not_depend_on_the_store_of_the_server() {
+fn meets_with_pmix_hash_store() {
     let job = job();
     let hash = ["env", "PMIX_MCA_gds=hash", job.to_str().unwrap(), "join", "gather"];
     assert_success(&launched(OPEN_MPI, 2, &hash));
@@ -59,7 +59,7 @@ fn meeting_through_pmix_does_not_depend_on_the_store_of_the_server() {
 
 /// No thread of libpmix remains after the ranks have met.
 #[test]
-fn a_job_that_has_met_has_no_other_threads() {
+fn no_threads_remain_after_meeting() {
     for launcher in [OPEN_MPI, MPICH] {
         for output in jobs(launcher, 2, &["join", "threads"]).ranks {
             assert!(output.contains("has 1 thread\n"), "{output}");
@@ -93,13 +93,13 @@ fn the_others_of_a_lost_rank_end(launcher: [&str; 2], ends: &[&str]) {
 }
 
 #[test]
-fn mpirun_terminates_the_job_of_a_lost_rank() {
+fn mpirun_ends_job_after_loss() {
     // mpirun accepts the exit status 0 of a rank that has finalized PMIx.
     the_others_of_a_lost_rank_end(OPEN_MPI, &["1:kill", "1:exit=3"]);
 }
 
 #[test]
-fn mpiexec_terminates_the_job_of_a_lost_rank() {
+fn mpiexec_ends_job_after_loss() {
     the_others_of_a_lost_rank_end(MPICH, &["1:kill", "1:exit=3", "1:exit=0"]);
 }
 
@@ -110,12 +110,12 @@ fn a_rank_that_leaves_disturbs_no_other(launcher: [&str; 2]) {
 }
 
 #[test]
-fn a_rank_that_leaves_mpirun_is_not_lost() {
+fn mpirun_tolerates_leaving_rank() {
     a_rank_that_leaves_disturbs_no_other(OPEN_MPI);
 }
 
 #[test]
-fn a_rank_that_leaves_mpiexec_is_not_lost() {
+fn mpiexec_tolerates_leaving_rank() {
     a_rank_that_leaves_disturbs_no_other(MPICH);
 }
 
@@ -134,18 +134,18 @@ fn waiting_is_bounded(launcher: [&str; 2], server: &str) {
 }
 
 #[test]
-fn waiting_for_a_missing_rank_is_bounded_under_mpirun() {
+fn mpirun_missing_rank_times_out() {
     waiting_is_bounded(OPEN_MPI, "PMIx");
 }
 
 #[test]
-fn waiting_for_a_missing_rank_is_bounded_under_mpiexec() {
+fn mpiexec_missing_rank_times_out() {
     waiting_is_bounded(MPICH, "PMI");
 }
 
 /// A call of libpmix does not return if its server does not answer.
 #[test]
-fn waiting_for_a_stopped_server_is_bounded() {
+fn stopped_server_times_out() {
     for launcher in [OPEN_MPI, MPICH] {
         let sign = std::env::temp_dir().join(format!("probeline-sign-{}", std::process::id()));
         let (job, until) = (job(), format!("until={}", sign.display()));
@@ -180,7 +180,7 @@ fn waiting_for_a_stopped_server_is_bounded() {
 }
 
 #[test]
-fn ranks_with_different_parameters_report_the_difference() {
+fn ranks_report_different_parameters() {
     let script = r#"exec "$0" --parameters "c=32 m=${PMIX_RANK:-$PMI_RANK}" join"#;
     for launcher in [OPEN_MPI, MPICH] {
         let ended = launched(launcher, 2, &["sh", "-c", script, job().to_str().unwrap()]);
@@ -199,7 +199,7 @@ fn ranks_with_different_parameters_report_the_difference() {
 }
 
 #[test]
-fn different_calls_are_an_error() {
+fn reports_different_calls() {
     for launcher in [OPEN_MPI, MPICH] {
         for (other, output) in [
             ("1:barrier", "owner 1 called barrier (call 1), owner 0 called all_gather (call 1)"),
@@ -212,7 +212,7 @@ fn different_calls_are_an_error() {
 }
 
 #[test]
-fn selecting_a_missing_server_is_an_error_with_advice() {
+fn advises_on_missing_server() {
     let ended = jobs(MPICH, 1, &["--exchange", "pmix", "join"]);
     assert!(ended.ranks[0].contains("srun --mpi=pmix"), "{ended:?}");
     let ended = jobs(OPEN_MPI, 1, &["--exchange", "pmi", "join"]);

@@ -201,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_word_has_its_parts(age in 0..AGES, check: u64, client: u32, readers: bool) {
+        fn word_keeps_its_fields(age in 0..AGES, check: u64, client: u32, readers: bool) {
             let full = Control::full(age, check);
             prop_assert_eq!((full.state(), full.age()), (State::Full, age));
             prop_assert!(full.has_check(check) && !full.has_check(check ^ 1));
@@ -271,7 +271,7 @@ mod tests {
     /// Reads entries of all ages in each step. A clock that followed those 56 to 63 ticks old, which
     /// look as if they were ahead, would run away.
     #[test]
-    fn gets_of_old_entries_leave_the_clock() {
+    fn old_entries_leave_clock() {
         for direct in [true, false] {
             let config = Config { direct, ..Config::new(1_000) };
             let engine = Builder::new(config.sizes::<u64, u64>(1)).open(&mut Alone).unwrap();
@@ -290,7 +290,7 @@ mod tests {
     /// Of two clients that write to the same bucket at the same time, the one behind sees the age of
     /// the other one.
     #[test]
-    fn posted_writers_of_one_bucket_agree() {
+    fn posted_writers_agree_on_age() {
         let config = Config { direct: false, ..Config::new(8) };
         let sizes = config.sizes::<u64, u64>(1);
         let cluster = Cluster::new(probeline_sim::Config {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn open_and_clear_make_clocks_equal() {
+    fn open_and_clear_sync_clocks() {
         let config = Config::new(8);
         on_ranks(3, |mut member| {
             let engine = Builder::new(config.sizes::<u64, u64>(1)).open(&mut member);

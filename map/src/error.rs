@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shared_file_system_is_named_only_where_it_may_lack() {
+    fn failed_open_mentions_shared_path() {
         let text = |what, kind: io::ErrorKind| {
             FileError::Io { what, path: "a.map".into(), error: kind.into() }.to_string()
         };

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn words_have_the_hash_of_their_bytes() {
+    fn words_hash_like_bytes() {
         for bytes in 0..100 {
             let given = noise(7, bytes);
             let words: Vec<_> = (0..14).map(|_| AtomicU64::new(u64::MAX)).collect();
@@ -218,7 +218,7 @@ mod tests {
     /// Each bit of the input and of the seed changes each bit of the hash in half of all cases, even
     /// of input with few bits.
     #[test]
-    fn each_bit_changes_half_of_the_bits() {
+    fn each_bit_avalanches() {
         const INPUTS: u64 = 1_000;
         for bytes in [1, 8, 12, 24, 40, 104] {
             for bit in 0..bytes * 8 + 64 {

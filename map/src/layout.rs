@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_is_unpacked() {
+    fn pack_then_unpack() {
         let (key, value) =
             ([1_u8, 2, 3], core::array::from_fn::<u8, 21, _>(|i| u8::try_from(i).unwrap() + 7));
         let mut words = [u64::MAX; 4];

@@ -185,7 +185,7 @@ mod tests {
         Header { key_bytes: 80, value_bytes: 104, format: 9, entries: 1 << 40, digest: 5 };
 
     #[test]
-    fn a_header_is_read_as_it_was_written() {
+    fn encode_then_decode_header() {
         let bytes = HEADER.encode();
         assert_eq!(Header::decode(&bytes).unwrap(), HEADER);
         for at in 0..Header::BYTES {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_belongs_to_its_place() {
+    fn refuses_record_at_other_place() {
         let header = Header { key_bytes: 3, value_bytes: 8, format: 0, entries: 2, digest: 0 };
         let mut record = [0; 19];
         let check = encode_record(1, &[1_u8, 2, 3], &7_u64, &mut record);

@@ -206,7 +206,7 @@ impl Run {
 }
 
 #[test]
-fn agrees_with_requests_under_all_faults() {
+fn agrees_under_all_faults() {
     let (mut stats, mut sums) = (Stats::default(), probeline_sim::Counters::default());
     for seed in seeds(1_000) {
         let _replay = Replay(seed);
@@ -253,7 +253,7 @@ fn agrees_with_requests_under_all_faults() {
 /// The paper's modes, which assume that no operation fails: the same rules, except that
 /// [`Mode::Unlocked`] may return older values.
 #[test]
-fn agrees_with_requests_in_all_modes() {
+fn agrees_in_all_modes() {
     for mode in [Mode::PartLocks, Mode::BucketLocks, Mode::Unlocked] {
         let mut stats = Stats::default();
         for seed in seeds(200) {

@@ -72,7 +72,7 @@ fn all() -> BTreeMap<Key, Value> {
 
 /// The number of ranks, of buckets, and the mode may change between save and load.
 #[test]
-fn loads_by_other_ranks_into_other_buckets() {
+fn loads_into_other_configuration() {
     let path = path("other");
     for (from, to, mode) in
         [(1, 3, Mode::Claims), (3, 1, Mode::BucketLocks), (4, 2, Mode::PartLocks)]
@@ -109,7 +109,7 @@ fn loads_by_other_ranks_into_other_buckets() {
 }
 
 #[test]
-fn refuses_files_that_do_not_fit() {
+fn refuses_mismatched_files() {
     let path = path("refused");
     save(2, &path, Mode::Claims);
     let good = fs::read(&path).unwrap();
@@ -232,7 +232,7 @@ fn ends<R: Send + 'static>(call: impl FnOnce() -> R + Send + 'static) -> R {
 }
 
 #[test]
-fn refuses_a_fifo() {
+fn refuses_fifo() {
     let fifo = path("fifo");
     let name = std::ffi::CString::new(fifo.to_str().unwrap()).unwrap();
     // SAFETY: mkfifo(3): the name ends with NUL, as a CString does.
@@ -270,7 +270,7 @@ fn refuses_a_fifo() {
 /// A rank in whose file system the path is another file writes nothing to what an earlier save has left
 /// there.
 #[test]
-fn refuses_the_partial_file_of_another_save() {
+fn refuses_foreign_partial_file() {
     let folders = [path("mine"), path("theirs")];
     folders.iter().for_each(|folder| fs::create_dir(folder).unwrap());
     let left = folders[1].join("map.partial");
@@ -314,7 +314,7 @@ fn refuses_different_names_on_ranks() {
 
 /// A file that cannot be written is known before the work, and a check leaves nothing.
 #[test]
-fn checks_a_save_before_the_work() {
+fn checks_save_before_work() {
     let folder = path("folder");
     fs::create_dir(&folder).unwrap();
     let (good, missing) = (folder.join("map"), folder.join("missing").join("map"));
@@ -345,7 +345,7 @@ fn checks_a_save_before_the_work() {
 /// The ranks make the same collective calls until all of them know of the failure: one rank cannot
 /// count its entries.
 #[test]
-fn failed_count_ends_the_save_of_all_ranks() {
+fn failed_count_ends_all_saves() {
     let config = Config::new(10);
     let failed = common::on_ranks(3, |member| {
         let engine = Builder::new(config.sizes::<u64, u64>(4)).open(member).unwrap();
@@ -373,7 +373,7 @@ fn failed_count_ends_the_save_of_all_ranks() {
 
 /// A name that is a folder is refused; the file beside it is another program's.
 #[test]
-fn refused_save_keeps_a_partial_file_of_others() {
+fn refused_save_keeps_foreign_partial() {
     let config = Config::new(64);
     let engine = Builder::new(config.sizes::<u64, u64>(4)).open(&mut Alone).unwrap();
     let mut map =

@@ -122,7 +122,7 @@ impl Model {
 
 /// Batches longer than a block, in which a few keys are missing.
 #[test]
-fn batch_computes_what_is_missing() {
+fn batch_computes_missing_values() {
     const KEYS: u64 = 10_000;
     for direct in [true, false] {
         let config = Config { direct, ..Config::for_entries(16 * KEYS, 1) };
@@ -262,7 +262,7 @@ fn mode() -> impl Strategy<Value = Mode> {
 
 proptest! {
     #[test]
-    fn agrees_with_the_model(
+    fn agrees_with_model(
         steps in steps(),
         buckets in 1_u64..80,
         candidates in 1_u32..=8,
@@ -283,7 +283,7 @@ proptest! {
     }
 
     #[test]
-    fn agrees_with_the_model_by_the_cpu(
+    fn agrees_with_model_by_cpu(
         steps in steps(),
         buckets in 1_u64..80,
         candidates in 1_u32..=8,
@@ -338,7 +338,7 @@ fn roundtrips_of_each_call() {
 
 /// A put of a key that is not there, without a claim along with the first READ.
 #[test]
-fn insert_without_an_early_claim_takes_a_roundtrip_more() {
+fn late_claim_costs_one_roundtrip() {
     let config = Config { direct: false, claims_with_read: false, ..Config::new(1 << 16) };
     let cluster = Cluster::new(sim::<Key, Value>(&config, 1, 1)).unwrap();
     let mut map = open::<Key, Value>(&cluster, 0, config, 1);
@@ -350,7 +350,7 @@ fn insert_without_an_early_claim_takes_a_roundtrip_more() {
 
 /// With one candidate in one bucket, the newest entry remains.
 #[test]
-fn evicts_the_oldest_entry() {
+fn evicts_oldest_entry() {
     let config = Config { candidates: 4, ..Config::new(4) };
     for direct in [true, false] {
         let config = Config { direct, ..config };
@@ -372,7 +372,7 @@ fn evicts_the_oldest_entry() {
 /// Also when ages have wrapped, and although all entries are read in each step: of 500 new entries,
 /// those that go within three steps are few.
 #[test]
-fn evicts_the_oldest_entry_for_hundreds_of_ticks() {
+fn evicts_oldest_after_ages_wrap() {
     for direct in [true, false] {
         let config = Config { direct, ..Config::new(40) };
         let mut map = on_shm::<u64, u64>(config, 2);
@@ -390,7 +390,7 @@ fn evicts_the_oldest_entry_for_hundreds_of_ticks() {
 
 /// Bodies of any size, also less than a word, none, and many lines.
 #[test]
-fn keys_and_values_of_any_size() {
+fn stores_entries_of_any_size() {
     fn any<K: Plain + PartialEq, V: Plain + PartialEq + core::fmt::Debug>(
         key: impl Fn(u8) -> K,
         value: impl Fn(u8) -> V,
@@ -433,7 +433,7 @@ type LongKey = Bytes<80>;
 type LongValue = Bytes<128>;
 
 #[test]
-fn keeps_sizes_chosen_at_run_time() {
+fn keeps_run_time_sizes() {
     let bytes = |len: usize| LongKey::new(&[7; 80][..len]).unwrap();
     let value = |len: usize| LongValue::new(&[7; 80][..len]).unwrap();
     assert_eq!(LongKey::new(&[7; 81]), None);
@@ -483,7 +483,7 @@ fn get_returns_no_destroyed_value() {
 }
 
 #[test]
-fn blocking_calls_beside_submitted_ones() {
+fn blocking_beside_submitted_calls() {
     let config = Config { direct: false, mode: Mode::Unlocked, ..Config::new(64) };
     let cluster = Cluster::new(sim::<u64, u64>(&config, 1, 2)).unwrap();
     let mut map = open::<u64, u64>(&cluster, 0, config, 2);

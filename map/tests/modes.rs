@@ -68,7 +68,7 @@ fn stops_with_lock(mode: Mode) -> (Result<Written, OperationError>, Option<HeldL
 }
 
 #[test]
-fn names_a_lock_that_nobody_releases() {
+fn names_unreleased_lock() {
     for mode in [Mode::PartLocks, Mode::BucketLocks] {
         let (written, held) = stops_with_lock(mode);
         assert_eq!(written, Ok(Written::Dropped), "{mode:?}");
@@ -88,7 +88,7 @@ fn names_a_lock_that_nobody_releases() {
 /// Threads put different values of a few keys. Every value that is
 /// read was put for its key, and each key has one bucket in the end.
 #[test]
-fn reads_only_what_many_writers_put() {
+fn reads_only_put_values() {
     const THREADS: u32 = 4;
     const KEYS: u64 = 3;
     for (mode, direct) in MODES.map(|mode| (mode, false)).into_iter().chain([(Mode::Claims, true)])
@@ -165,14 +165,14 @@ type LongMap = AnyMap<u64, Long>;
 
 /// Without the check of what a get by the CPU has copied, values mix.
 #[test]
-fn get_by_the_cpu_mixes_no_values() {
+fn cpu_get_mixes_no_values() {
     let hits = hits_of_a_race(|map, keys| keys.map(|key| map.get(&key).unwrap()));
     assert!(hits > 0);
 }
 
 /// As above, for the shorter way of a batch.
 #[test]
-fn batch_by_the_cpu_mixes_no_values() {
+fn cpu_batch_mixes_no_values() {
     let hits = hits_of_a_race(|map, keys| {
         let mut found = [None; 2];
         map.get_batch(keys, &mut found).unwrap();

@@ -11,7 +11,7 @@ fn add(map: &mut AnyMap<u64, u64>, key: u64, addend: u64) -> Written {
 }
 
 #[test]
-fn updates_what_is_there() {
+fn updates_or_inserts_value() {
     for direct in [true, false] {
         let config = Config { direct, ..Config::for_entries(100, 1) };
         let mut map = on_shm::<u64, u64>(config, 4);
@@ -25,7 +25,7 @@ fn updates_what_is_there() {
 
 /// Another client puts, or removes, the key between the read and the write of an update.
 #[test]
-fn restarts_from_a_changed_value() {
+fn restarts_from_changed_value() {
     let config = Config { direct: false, ..Config::for_entries(100, 2) };
     let cluster = Cluster::new(sim::<u64, u64>(&config, 2, 4)).unwrap();
     let mut mine = open::<u64, u64>(&cluster, 0, config, 4);
@@ -58,7 +58,7 @@ fn restarts_from_a_changed_value() {
 }
 
 #[test]
-fn finds_an_entry_where_its_put_has_stored_it() {
+fn last_put_locates_entry() {
     for direct in [true, false] {
         // Full, so that puts use all candidates and evict.
         let config = Config { direct, ..Config::new(64) };
@@ -83,7 +83,7 @@ fn finds_an_entry_where_its_put_has_stored_it() {
 
 /// The READ of a bucket is told from what an earlier user of the engine has left in flight.
 #[test]
-fn reads_a_bucket_by_its_own_completion() {
+fn bucket_read_ignores_foreign_completions() {
     let config = Config { direct: false, ..Config::for_entries(100, 2) };
     let cluster = Cluster::new(sim::<u64, u64>(&config, 2, 4)).unwrap();
     let mut other = open::<u64, u64>(&cluster, 1, config, 4);

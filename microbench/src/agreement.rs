@@ -237,7 +237,7 @@ mod tests {
 
     /// Every option of every command is compared or listed in [`MAY_DIFFER`].
     #[test]
-    fn every_option_is_compared_unless_it_may_differ() {
+    fn compares_options_that_must_agree() {
         let (mut compared, mut free) = (0, 0);
         for command in commands_of_jobs() {
             for option in command.get_arguments().filter(|option| option.get_id() != "help") {
@@ -264,7 +264,7 @@ mod tests {
 
     /// A command without this place for its options would compare none of them.
     #[test]
-    fn every_command_with_ranks_has_a_place_for_its_options() {
+    fn job_commands_have_job_options() {
         for command in commands_of_jobs() {
             let name = command.get_name();
             let line = [&["probeline", name], input(name)].concat();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_compared_text_fits_the_parameters() {
+    fn compared_text_fits_parameters() {
         for command in commands_of_jobs() {
             let text =
                 compared(&[&[command.get_name()], input(command.get_name())].concat()).unwrap();
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_meet_over_mpi_compare_the_same() {
+    fn compares_parameters_over_mpi() {
         assert_eq!(errors_of(vec![agreement(1, "a"), agreement(1, "a")]), ["", ""]);
         let said = errors_of(vec![agreement(1, "a"), agreement(1, "a"), agreement(2, "a")]);
         let first = "rank 2 has other parameters: --seed is \"1\" here and \"2\" there. Start all \

@@ -52,12 +52,12 @@ mod tests {
 
     /// Expected: `printf '\3\0\0\0\0\0\0\0net\7\0\0\0\0\0\0\0' | sha256sum`.
     #[test]
-    fn a_digest_is_the_sha_256_of_its_bytes() {
+    fn matches_sha256() {
         assert_eq!(Digest::from_list("net", [7]).to_string(), "928146e514805714abecf91a7deadc43");
     }
 
     #[test]
-    fn the_boundaries_of_texts_change_the_digest() {
+    fn depends_on_text_boundaries() {
         let both = |one, two| Digest::from_all(&[one, two], []);
         assert_ne!(both("ab", "c"), both("a", "bc"));
         assert_ne!(Digest::of("a"), Digest::of("b"));

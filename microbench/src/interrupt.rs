@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn rank_0_starts_to_watch_last_and_stops_first() {
+    fn rank_0_watches_last_stops_first() {
         let [mut first, mut second] = [0, 1].map(|me| Rank { me: Owner(me), at_barrier: None });
         Interrupt::watch(&mut first).unwrap();
         assert_eq!(first.at_barrier, Some((false, NONE)));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_have_numbers_and_names() {
+    fn number_to_signal_and_back() {
         let interrupt = |number| Interrupt::from_number(number);
         assert_eq!(interrupt(0), None);
         assert_eq!(interrupt(9), None);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn ignored_signals_are_in_the_status() {
+    fn reads_ignored_signals_from_status() {
         let status = "SigBlk:\tffffffffffffffff\nSigIgn:\t0000000000001002\nSigCgt:\t0\n";
         assert!(ignores(status, SIGINT));
         assert!(!ignores(status, SIGTERM));

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_in_range_and_depend_on_the_seed() {
+    fn draws_seeded_keys_in_range() {
         for keys in [Keys::Uniform(1000), Keys::Zipf(1000)] {
             let drawn = keys.draw(20_000, 7, 1).unwrap();
             assert!(drawn.iter().all(|&key| key < 1000));
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_zipf_key_is_the_most_frequent() {
+    fn first_zipf_key_dominates() {
         let drawn = Keys::Zipf(1000).draw(100_000, 1, 0).unwrap();
         let share = |key| drawn.iter().filter(|&&k| k == key).count();
         // 1 / H(1000, 0.99) is 13 %.

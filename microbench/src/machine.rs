@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_level_cache_has_the_highest_level() {
+    fn finds_last_level_cache() {
         let mut found = [("1\n", "48K\n"), ("3\n", "491520K\n"), ("2\n", "2048K\n")]
             .map(|(level, size)| (level.to_owned(), size.to_owned()));
         assert_eq!(last_level_kib(&found), Some(491_520));

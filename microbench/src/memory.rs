@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_rates_are_measured_and_words_are_unchanged() {
+    fn measures_rates_without_changing_words() {
         let value = |n: usize| if n.is_multiple_of(3) { 0 } else { n as u64 };
         let all: Vec<AtomicU64> = (0..1 << 16).map(|n| AtomicU64::new(value(n))).collect();
         // Only whole lines of these words are used, although the first one starts within a line.

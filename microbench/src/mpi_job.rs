@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_mpi_does_not_have_are_refused() {
+    fn refuses_mismatched_mpi_size() {
         let open = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, May 26, 2022";
         let mpich = "MPICH Version:\t4.0.2\nMPICH Release date:\tThu\nMPICH Device:\tch4:ucx";
         assert_eq!(refused(2, 2, open), None);

@@ -269,7 +269,7 @@ pub(crate) mod tests {
         #![proptest_config(ProptestConfig::with_cases(128))]
 
         #[test]
-        fn a_command_line_is_parsed_from_its_own_arguments(options in options()) {
+        fn argv_round_trips(options in options()) {
             let command = OsString::from(options.command());
             let line: Vec<OsString> = [command].into_iter().chain(options.to_argv()).collect();
             prop_assert_eq!(parsed(&line), Some(options), "{:?}", line);
@@ -277,7 +277,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn lists_are_one_argument_and_repeated_options_several() {
+    fn argv_keeps_lists_and_repetitions() {
         let line =
             ["compare", "--worker", "mpich=a b", "--worker=openmpi=c", "--columns", "shm,sim"];
         let argv = parsed(&line).unwrap().to_argv();
@@ -288,7 +288,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_default_that_is_given_is_the_default() {
+    fn explicit_default_equals_implicit() {
         let text = |line: &[&str]| parsed(line).unwrap().text(|_| true);
         let given =
             ["--read-ahead=likely", "--one-roundtrip=auto", "--probing=lines", "--batch=1024"];
@@ -299,7 +299,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn values_are_one_word_of_bounded_length() {
+    fn escapes_and_bounds_values() {
         assert_eq!(field("model", "my net%.pnml".as_bytes()), "model=my%20net%25.pnml");
         assert_eq!(field("model", &[0xff, b'\n']), "model=%ff%0a");
         let long = "x".repeat(MAX_VALUE_BYTES + 1);

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_file_without_results_is_removed_and_an_old_one_is_kept() {
+    fn removes_only_new_empty_files() {
         let path = |name| {
             let name = format!("probeline-output-{}-{name}", std::process::id());
             std::env::temp_dir().join(name)
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_file_is_truncated() {
+    fn truncates_longer_file() {
         let path = std::env::temp_dir().join(format!("probeline-output-{}", std::process::id()));
         fs::write(&path, "a long text").unwrap();
         let mut file = OutputFile::of(&path, true).unwrap();

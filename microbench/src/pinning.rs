@@ -204,19 +204,19 @@ mod tests {
     }
 
     #[test]
-    fn ranks_divide_their_common_cpus() {
+    fn ranks_divide_common_cpus() {
         let ranks = ["0-3", "4-7", "0-3", "0-7", "4-7", "0-3"].map(|cpus| (cpus, "a"));
         assert_eq!(places(&ranks), [(0, 3), (0, 2), (1, 3), (0, 1), (1, 2), (2, 3)]);
     }
 
     #[test]
-    fn ranks_of_other_machines_have_other_cpus() {
+    fn machines_divide_cpus_separately() {
         let ranks = [("0-3", "a"), ("0-3", "b"), ("0-3", "b"), ("0-7", "a"), ("0-3", "a")];
         assert_eq!(places(&ranks), [(0, 2), (0, 2), (1, 2), (0, 1), (1, 2)]);
     }
 
     #[test]
-    fn a_cpu_is_shared_on_one_machine_only() {
+    fn reports_sharing_within_machine_only() {
         let topology = Topology::from_sysfs("/sys".as_ref()).unwrap();
         let said = |all: &[[u64; 3]]| describe(&topology, 7, all);
         assert_eq!(said(&[[7, 0, 0], [9, 0, 0]]), "ranks pinned to CPU/node 0/0 0/0 of 2 machines");
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_are_not_pinned_have_no_cpu() {
+    fn unpinned_ranks_have_no_cpu() {
         let topology = Topology::from_cpus(&"0-1".parse().unwrap());
         let said = |all: &[[u64; 3]]| describe(&topology, 7, all);
         assert_eq!(said(&[[7, 0, 0], [7, UNPINNED, 0]]), "ranks pinned to CPU/node 0/0 -");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_hidden_by_sys_are_cores_without_nodes() {
+    fn treats_hidden_cpus_as_cores() {
         let hidden: CpuSet = "65000-65001".parse().unwrap();
         let (topology, why) = topology(&hidden);
         assert_eq!(topology.cpus(), hidden);

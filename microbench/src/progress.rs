@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_due_after_two_seconds_or_before_longer_work() {
+    fn line_due_after_two_seconds() {
         let due = |elapsed, expected| {
             is_due(Duration::from_millis(elapsed), Duration::from_millis(expected))
         };
@@ -164,7 +164,7 @@ mod tests {
 
     /// The first drawing happens at its time; the work waits for each of the next ones.
     #[test]
-    fn the_line_of_long_work_is_redrawn() {
+    fn redraws_during_long_work() {
         let (drawn, seen) = channel();
         let draw = move || drawn.send(()).unwrap();
         let result = redrawing(draw, || {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_drawn_without_a_terminal() {
+    fn draws_nothing_without_terminal() {
         let mut progress = Progress::new(3, false);
         progress.expecting(1, "work", Duration::from_secs(60));
         assert!(progress.bar.is_none());

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_are_those_of_printed_columns() {
+    fn selects_notes_of_printed_columns() {
         let notes = vec![
             Note::on(&["one", "two"], "both."),
             Note::on(&["three"], "the third."),
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_facts_are_truncated_after_a_fact() {
+    fn truncates_after_whole_fact() {
         let short = "a ".repeat(WIDTH / 2);
         assert_eq!(cut(&short), short);
         let long = format!("{}é, and more", "é".repeat(WIDTH - 8));
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn some_are_evenly_spread() {
+    fn samples_evenly() {
         assert_eq!(some_of(&[1, 2, 3], 3), [1, 2, 3]);
         assert_eq!(some_of(&[1, 2, 3, 4, 5, 6, 7], 4), [1, 3, 5, 7]);
         assert_eq!(some_of(&[1, 2, 3], 1), [1]);

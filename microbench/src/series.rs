@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_the_middle_value() {
+    fn computes_median() {
         let median = |values: &[f64]| Spread::new(values.to_vec()).map(|of| of.median);
         assert_eq!(median(&[]), None);
         assert_eq!(median(&[3.0]), Some(3.0));

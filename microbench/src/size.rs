@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_parsed_and_formatted() {
+    fn parses_and_formats_sizes() {
         for (text, bytes) in [("4096", 4096), ("128MiB", 128 << 20), ("1GiB", 1 << 30), ("8B", 8)] {
             let size: Size = text.parse().unwrap();
             assert_eq!(size.0, bytes);

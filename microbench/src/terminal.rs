@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn written_text_keeps_newlines_and_escapes_controls() {
+    fn keeps_newlines_escapes_controls() {
         let mut printer = Printer(Vec::new());
         write!(printer, "one\n\ttwo {EVIL}\n").unwrap();
         printer.line("three\nfour").unwrap();
@@ -115,7 +115,7 @@ mod tests {
     /// Invalid arguments: as the name of a command, as the name of an option, and as each option's
     /// value.
     #[test]
-    fn usage_errors_contain_no_control_character() {
+    fn usage_errors_escape_controls() {
         let definition = || crate::Cli::command().styles(Styles::plain());
         let refused = |arguments: &[&str]| {
             let error = definition().try_get_matches_from(["probeline"].iter().chain(arguments));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_without_controls_is_unchanged() {
+    fn keeps_errors_without_controls() {
         let refused = || {
             let command = Command::new("a").arg(Arg::new("b").long("better"));
             command.try_get_matches_from(["a", "--bettor"]).unwrap_err()

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_node_gets_the_options_without_the_files() {
+    fn second_command_omits_files() {
         let line = "bench-latency --two-nodes --full --json a -C 8,16 --csv=b --ops 10 --port 7";
         let first = options(line);
         let expected =
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_quoted_where_a_shell_would_split_them() {
+    fn quotes_words_for_shell() {
         assert_eq!(quoted("kanban:5"), "kanban:5");
         assert_eq!(quoted("my net.pnml"), "'my net.pnml'");
         assert_eq!(quoted("it's"), "\"it's\"");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv6_address_is_bracketed() {
+    fn brackets_ipv6_addresses() {
         for (host, address) in [
             ("n1", "n1:7471"),
             ("10.0.0.1", "10.0.0.1:7471"),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_no_part_of_the_host() {
+    fn refuses_port_in_host() {
         for (host, option) in [("n1:7000", "--port 7000"), ("n1:", "--port 7471")] {
             let failure = second(host, DEFAULT_PORT, 60, None).err().unwrap();
             assert!(failure.to_string().contains(option), "{failure}");
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_depend_on_the_machine_are_named() {
+    fn names_machine_dependent_options() {
         let first = options("explore fms:2 --two-nodes --device=mlx5_0 --gid-index 3");
         let lines = "\n(with the --device of that machine, if it differs)\n\
                      (with the --gid-index of that machine, if it differs)\n";

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_have_a_unit_that_fits() {
+    fn scales_rate_units() {
         for (per_s, text) in
             [(85.3, "85.3 /s"), (1_862.0, "1.86 k/s"), (5e7, "50.0 M/s"), (999_900.0, "1.00 M/s")]
         {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_grouped_and_pluralized() {
+    fn groups_and_pluralizes_counts() {
         for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (24_460_016, "24,460,016")]
         {
             assert_eq!(thousands(number), text);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_a_unit_that_fits() {
+    fn scales_time_units() {
         for (ns, text) in [
             (4.56, "4.56 ns"),
             (853.0, "853 ns"),

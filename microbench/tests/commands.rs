@@ -26,7 +26,7 @@ fn bench_throughput_reports_all_workloads() {
 
 /// A cache of 1/16 of the keys; a hit takes no virtual time.
 #[test]
-fn a_cache_halves_the_time_of_zipf_keys() {
+fn cache_halves_zipf_latency() {
     let options = ["--workload", "zipf", "--ops", "200000", "--key-range", "32768", "--paper"];
     let mean_ns = |entries| {
         let run = ["bench-throughput", "--transport", "sim", "--sim-profile", "das5-fdr"];
@@ -82,7 +82,7 @@ fn topology_reports() {
 }
 
 #[test]
-fn keys_follow_the_seed_and_the_simulator_follows_the_keys() {
+fn trace_depends_on_seed() {
     let trace = |seed| {
         let options = ["--transport", "sim", "--ops", "500", "--table-size", "64KiB"];
         let printed =

@@ -32,7 +32,7 @@ fn rows<'a>(report: &'a Value, name: &str) -> Vec<&'a Value> {
 
 /// Without mpirun in the PATH, a requested column of MPI fails, and it fails alone.
 #[test]
-fn columns_are_side_by_side_and_one_fails_alone() {
+fn one_column_fails_alone() {
     let scratch = Scratch::new();
     let files = ["json", "csv"].map(|name| scratch.path(name));
     let columns = ["compare", "--columns", "sim,shm,shm-posted,osc-sm"];
@@ -89,7 +89,7 @@ fn hanging(scratch: &Scratch, options: &[&str]) -> Running {
 }
 
 #[test]
-fn a_column_that_hangs_is_killed() {
+fn kills_hanging_column() {
     let ended = hanging(&Scratch::new(), &["--step-timeout", "5"]).end();
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let hangs = "mpich: failed: in round 1, bench-latency: it hangs: no result within 5 s";
@@ -98,7 +98,7 @@ fn a_column_that_hangs_is_killed() {
 }
 
 #[test]
-fn a_signal_ends_the_columns_and_reports_what_was_measured() {
+fn signal_reports_finished_measurements() {
     let scratch = Scratch::new();
     let file = scratch.path("report.json");
     let running = hanging(&scratch, &["--json", &file]);
@@ -113,7 +113,7 @@ fn a_signal_ends_the_columns_and_reports_what_was_measured() {
 }
 
 #[test]
-fn invalid_options_are_rejected() {
+fn refuses_invalid_options() {
     let refused = [
         (&["--transport", "shm"][..], "say what is to stand side by side with --columns"),
         (&["--columns", "shm,sim,shm"], "--columns has shm twice"),

@@ -70,7 +70,7 @@ fn listed(help: &str, starts: impl Fn(&str) -> bool) -> Vec<String> {
 }
 
 #[test]
-fn bash_offers_commands_options_values_and_files() {
+fn bash_completes_all_arguments() {
     let (scratch, [script, ..]) = scripts();
     let offers = |words: &[&str]| bash_offers(&script, words);
     let commands = offers(&["probeline", ""]);
@@ -100,7 +100,7 @@ fn bash_offers_commands_options_values_and_files() {
 
 /// Hidden options are refused, or are for the ranks that a command starts itself.
 #[test]
-fn no_hidden_option_is_offered() {
+fn omits_hidden_options() {
     let (_scratch, [script, _, fish]) = scripts();
     for (command, hidden) in [("limits", "--tuning"), ("compare", "--two-nodes")] {
         let offered = bash_offers(&script, &["probeline", command, "--"]);
@@ -113,7 +113,7 @@ fn no_hidden_option_is_offered() {
 }
 
 #[test]
-fn fish_offers_commands_options_values_and_files() {
+fn fish_completes_all_arguments() {
     let (scratch, [.., script]) = scripts();
     let offers = |line: &str| fish_offers(&script, line);
     assert!(offers("probeline ").contains(&"bench-latency".to_owned()));
@@ -129,7 +129,7 @@ fn fish_offers_commands_options_values_and_files() {
 
 /// zsh completes only on a terminal; this test checks that the script is read and registered.
 #[test]
-fn zsh_takes_the_script_and_knows_the_command() {
+fn zsh_loads_script() {
     let (scratch, [_, script, _]) = scripts();
     printed("zsh", &["-n"], &format!("source '{script}'"));
     let text = std::fs::read_to_string(&script).unwrap();

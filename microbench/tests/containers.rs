@@ -75,7 +75,7 @@ fn explore_continues_without_refused_calls() {
 
 /// The error states what to do.
 #[test]
-fn requested_pinning_that_is_refused_is_an_error() {
+fn reports_refused_pinning() {
     let arguments = ["explore", "philosophers:5", "--table-size", "1MiB", "--pin", "cores"];
     for (error, text) in ERRORS {
         let said = run_refusing(&["sched_setaffinity"], error, &arguments).failed_in_one_line();
@@ -100,7 +100,7 @@ fn requested_pinning_that_is_refused_is_an_error() {
 /// Private memory is mapped even if populating it and huge pages are refused. Shared memory needs
 /// memfd_create.
 #[test]
-fn memory_is_obtained_where_advice_is_refused() {
+fn allocates_despite_refused_advice() {
     let arguments = ["explore", "philosophers:5", "--table-size", "1MiB"];
     let ended =
         run_refusing(&["madvise", "mlock", "get_mempolicy", "move_pages"], "EPERM", &arguments);

@@ -9,7 +9,7 @@ use crate::common::run;
 const REPEAT: &str = "GATTACAGATCCGGCCTTAAGGACGTACGA";
 
 #[test]
-fn a_repeat_ends_unitigs() {
+fn repeat_ends_unitigs() {
     let ends = ["ACGGTCATTTGCAGC", "CTTGAGCCCTATCGG", "TTCGCAACTCGGGTA", "GGATGTTTCAGAAAT"];
     let path = |name| {
         std::env::temp_dir().join(format!("probeline-contigs-{}-{name}", std::process::id()))

@@ -37,7 +37,7 @@ fn doctor(arguments: &[&str]) -> String {
 
 /// The answer comes first, then a line for each finding, the worst first. The JSON has the same.
 #[test]
-fn findings_are_lines_and_json() {
+fn prints_findings_and_json() {
     let scratch = Scratch::new();
     let path = scratch.path("doctor.json");
     let printed = doctor(&["--json", &path]);
@@ -71,7 +71,7 @@ fn findings_are_lines_and_json() {
 }
 
 #[test]
-fn a_missing_device_is_reported() {
+fn reports_missing_device() {
     let ended = run(&["doctor", "--device", "nosuch0"]);
     assert_eq!(ended.code, Some(1));
     let said = ended.failed_in_one_line();
@@ -80,7 +80,7 @@ fn a_missing_device_is_reported() {
 }
 
 #[test]
-fn an_unwritable_file_is_an_error_before_the_machine_is_examined() {
+fn checks_output_before_examination() {
     let scratch = Scratch::new();
     let nowhere = scratch.path("no/such/folder/doctor.json");
     // The device is looked up after the file was opened.

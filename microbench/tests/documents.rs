@@ -84,7 +84,7 @@ fn links_resolve() {
 /// With `--help` at its end, the whole command is parsed, including the values of its options, and
 /// nothing is executed.
 #[test]
-fn commands_are_valid() {
+fn commands_parse() {
     let (mut count, mut wrong) = (0, Vec::new());
     for (path, text) in pages() {
         for span in code(&text) {
@@ -104,7 +104,7 @@ fn commands_are_valid() {
 
 /// The table of `programs/bench-peers` is that of its recorded run, and the figures of the README too.
 #[test]
-fn figures_are_recorded() {
+fn figures_match_recorded_run() {
     let read = |path: &str| fs::read_to_string(top().join(path)).unwrap();
     let (table, readme) = (read("docs/comparisons.md"), read("README.md"));
     let run: Value = serde_json::from_str(&read("docs/data/peers.json")).unwrap();
@@ -190,7 +190,7 @@ fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
 
 /// Of pages and help texts, and of the first lines of comments.
 #[test]
-fn words_are_those_of_the_field() {
+fn uses_field_terms() {
     let mut texts = pages();
     texts.push(("justfile".into(), fs::read_to_string(top().join("justfile")).unwrap()));
     let help = run(&["--help"]).printed();

@@ -14,7 +14,7 @@ fn explore(model: &str, options: &[&str]) -> ([u64; 3], String) {
 
 /// As published for `Kanban-PT-00005` of the Model Checking Contest (examination `StateSpace`).
 #[test]
-fn kanban_5_has_its_published_size_with_1_2_and_4_ranks() {
+fn reproduces_kanban_5() {
     for ranks in ["1", "2", "4"] {
         let (counts, printed) = explore("kanban:5", &["--ranks", ranks]);
         println!("{printed}");
@@ -28,7 +28,7 @@ const SMALL: [(&str, [u64; 3]); 2] =
 
 /// If a roundtrip takes a millisecond of virtual time, levels take many rounds.
 #[test]
-fn counts_do_not_depend_on_the_number_of_rounds_per_level() {
+fn counts_ignore_rounds_per_level() {
     let slow = [
         "--transport",
         "sim",
@@ -63,7 +63,7 @@ const WAYS: [&[&str]; 12] = [
 ];
 
 #[test]
-fn counts_do_not_depend_on_batches_and_known_states() {
+fn counts_ignore_search_options() {
     let transports = [&["--ranks", "1"][..], &["--ranks", "3"], &["--transport", "sim"]];
     for (model, size) in &SMALL {
         for way in WAYS {
@@ -77,7 +77,7 @@ fn counts_do_not_depend_on_batches_and_known_states() {
 }
 
 #[test]
-fn known_states_are_not_put_again() {
+fn filters_known_states() {
     let puts = |known| {
         let options = ["--ranks", "1", "--table-size", "1MiB", "--recent-states", known];
         let all = if known == "0" { &["--all-successors"][..] } else { &[] };
@@ -113,7 +113,7 @@ fn hits(transport: &str, known: &str, cache: &str) -> [bool; 2] {
 }
 
 #[test]
-fn hits_of_known_states_and_cache_are_counted_separately() {
+fn counts_hits_separately() {
     for transport in ["shm", "sim"] {
         assert_eq!(hits(transport, "0", "0"), [false, false]);
         assert_eq!(hits(transport, "65536", "0"), [true, false]);
@@ -123,7 +123,7 @@ fn hits_of_known_states_and_cache_are_counted_separately() {
 }
 
 #[test]
-fn the_simulator_finds_the_same_and_leaves_the_same_trace_for_the_same_seed() {
+fn simulator_repeats_counts_and_trace() {
     let mut traces = HashSet::new();
     for (model, size) in &SMALL {
         for ranks in ["1", "3"] {
@@ -178,7 +178,7 @@ fn size_of_two_pages() -> [u64; 3] {
 }
 
 #[test]
-fn a_net_from_a_file_is_explored() {
+fn explores_net_from_file() {
     let scratch = Scratch::new();
     let file = scratch.file("two pages.pnml", TWO_PAGES);
     let size = size_of_two_pages();
@@ -204,7 +204,7 @@ fn refused(model: &str, expected: &[&str]) {
 }
 
 #[test]
-fn malformed_files_are_refused_with_their_line() {
+fn names_line_of_malformed_file() {
     let scratch = Scratch::new();
     let file = scratch.file("open.pnml", &TWO_PAGES.replace("    </page>\n  </net>", "  </net>"));
     refused(&file, &[&format!("{file}:17: "), "not well-formed XML"]);
@@ -213,7 +213,7 @@ fn malformed_files_are_refused_with_their_line() {
 }
 
 #[test]
-fn unknown_models_are_refused_with_a_list() {
+fn lists_models_for_unknown_name() {
     let scratch = Scratch::new();
     let names = ["kanban:N", "fms:N", "philosophers:N"];
     let missing = scratch.path("missing.pnml");
@@ -226,14 +226,14 @@ fn unknown_models_are_refused_with_a_list() {
 }
 
 #[test]
-fn a_net_with_too_many_bits_is_refused_with_the_number() {
+fn refuses_net_with_excess_bits() {
     refused("philosophers:205", &["needs at least 1025 bits", "1024 fit", "smaller instance"]);
     refused("peterson:20", &["needs at least 36624 bits", "1024 fit", "wants_0 (1)"]);
 }
 
 /// The simulator has one table in a job.
 #[test]
-fn a_full_table_that_cannot_grow_advises_a_size_until_one_is_large_enough() {
+fn full_table_advises_sufficient_size() {
     for options in [&["--ranks", "1"][..], &["--batch", "1"]] {
         let mut size = "4KiB".to_owned();
         // From 512 buckets to 65,536, doubled each time, for 59,049 states.
@@ -259,7 +259,7 @@ fn a_full_table_that_cannot_grow_advises_a_size_until_one_is_large_enough() {
 /// The counts are those of a table that is large enough from the start, also with one key a call and
 /// a short probe limit, with which the table is full far below a load factor of 0.8.
 #[test]
-fn a_table_that_is_too_small_grows() {
+fn grows_small_table() {
     let ways = [&["--ranks", "1"][..], &["--ranks", "2"], &["--ranks", "3", "-M", "2"]];
     let more = [&["--batch", "1", "--ranks", "1"][..], &["--ranks", "2", "--direct", "off"]];
     for way in ways.into_iter().chain(more) {
@@ -278,7 +278,7 @@ fn a_table_that_is_too_small_grows() {
 }
 
 #[test]
-fn a_table_of_the_largest_size_ends_with_the_counts() {
+fn full_largest_table_reports_counts() {
     for (states, size, most, least) in [
         ("auto", "4KiB", "256KiB", 10_000),
         ("flat", "4KiB", "512KiB", 10_000),
@@ -303,7 +303,7 @@ fn a_table_of_the_largest_size_ends_with_the_counts() {
 
 /// A growth that fails ends the run, but not before the counterexample found so far is printed.
 #[test]
-fn a_counterexample_is_printed_although_a_growth_fails() {
+fn prints_counterexample_despite_failed_growth() {
     for ranks in ["1", "2"] {
         let sizes = ["--table-size", "8KiB", "--max-table-size", "10KiB", "--states", "flat"];
         let asked = ["--invariant", "think_1 >= 1", "--invariant", "eat_1 <= 1"];

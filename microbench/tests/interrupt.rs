@@ -119,7 +119,7 @@ fn stopped<const N: usize>(exploring: Exploring, by: Signal, counts: [&str; N]) 
 
 /// Only rank 1 receives the signal; the ranks were started by hand, and rank 0 reports.
 #[test]
-fn a_signal_to_one_rank_stops_all() {
+fn signal_to_one_stops_all() {
     let address = format!("127.0.0.1:{}", port());
     let rank = |rank| ["--ranks", "2", "--rendezvous", address.as_str(), "--rank", rank];
     let secret = |command: &mut Command| {
@@ -141,7 +141,7 @@ fn a_signal_to_one_rank_stops_all() {
 /// Like Ctrl-C: rank 0 and the ranks that it started receive the signal at the same time, within a
 /// level.
 #[test]
-fn a_signal_to_the_group_stops_within_a_level() {
+fn group_signal_stops_within_level() {
     let options = ["--ranks", "3", "--recent-states", "0", "--all-successors"];
     let mut job = Exploring::start(&wide(), &options, |command| {
         command.process_group(0);
@@ -158,7 +158,7 @@ fn a_signal_to_the_group_stops_within_a_level() {
 }
 
 #[test]
-fn sigterm_stops_too() {
+fn sigterm_stops_ranks() {
     let mut job = Exploring::start(&narrow(), &["--ranks", "2"], |_| ());
     job.shows("level", 1);
     signal(job.running.pid(), Signal::TERM);
@@ -167,7 +167,7 @@ fn sigterm_stops_too() {
 
 /// Rank 0 waits for a stopped rank, so only a second signal can end it.
 #[test]
-fn a_second_signal_ends_at_once() {
+fn second_signal_ends_immediately() {
     let mut job = Exploring::start(&narrow(), &["--ranks", "2"], |_| ());
     job.shows("level", 1);
     stop(job.running.pid_of_rank(1).unwrap());
@@ -181,7 +181,7 @@ fn a_second_signal_ends_at_once() {
 
 /// The simulator's ranks are threads of one process.
 #[test]
-fn the_simulator_stops_too() {
+fn signal_stops_simulator() {
     let mut job = Exploring::start(&narrow(), &["--transport", "sim"], |_| ());
     job.shows("level", 1);
     signal(job.running.pid(), Signal::INT);
@@ -191,7 +191,7 @@ fn the_simulator_stops_too() {
 /// Like Ctrl-C when rank 0 has just begun to watch for signals. If another rank had not, the signal
 /// would end that rank, and rank 0 would report a lost rank.
 #[test]
-fn a_signal_to_the_group_stops_a_search_that_has_just_begun() {
+fn group_signal_stops_new_search() {
     for _ in 0..5 {
         let options = ["--ranks", "6", "--table-size", "1MiB"];
         let job = Exploring::start(&narrow(), &options, |command| {
@@ -211,7 +211,7 @@ fn a_signal_to_the_group_stops_a_search_that_has_just_begun() {
 /// As a background job of a shell script, which is not to be stopped by a Ctrl-C for the
 /// foreground.
 #[test]
-fn an_ignored_signal_stays_ignored() {
+fn ignored_signal_stays_ignored() {
     let mut job = Exploring::start(&narrow(), &["--ranks", "2"], |command| {
         let mut shell = Command::new("sh");
         shell.args(["-c", r#"trap '' INT; exec "$@""#, "sh"]).arg(command.get_program());
@@ -228,7 +228,7 @@ fn an_ignored_signal_stays_ignored() {
 
 /// Rank 0 cannot print its report, because nobody reads the pipe.
 #[test]
-fn the_first_signal_after_the_search_ends_at_once() {
+fn signal_after_search_ends_immediately() {
     let scratch = Scratch::new();
     let (net, json) = (scratch.file("net.pnml", &two_steps(1)), scratch.path("report.json"));
     let (_reader, writer) = full_pipe();

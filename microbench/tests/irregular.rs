@@ -13,7 +13,7 @@ fn isx_sorts() {
 }
 
 #[test]
-fn bench_queue_measures_rings_and_batches() {
+fn bench_queue_reports() {
     for row in command("bench-queue", &["--values", "500"], 4) {
         assert_eq!(row["values"].as_u64(), Some(1000), "{row}");
         for rate in ["pushes_per_s", "pops_per_s"] {
@@ -63,7 +63,7 @@ fn dsm_runs_each_program() {
 }
 
 #[test]
-fn refuses_what_a_kernel_does_not_use() {
+fn refuses_unused_options() {
     for (arguments, expected) in [
         (&["bale", "randperm", "--degree", "3"][..], "--degree is not for randperm"),
         (&["bale", "histogram", "--kron", "1:3"], "--kron is not for histogram"),

@@ -46,7 +46,7 @@ fn transports_and_ranks_agree() {
 }
 
 #[test]
-fn names_what_is_wrong() {
+fn names_invalid_input() {
     let path = temporary("text");
     fs::write(&path, "no sequence").unwrap();
     let path = path.to_str().unwrap();

@@ -22,7 +22,7 @@ fn blocks<const N: usize>(printed: &str) -> [Vec<&str>; N] {
 }
 
 #[test]
-fn the_output_is_short_and_fits_a_terminal() {
+fn short_output_fits_terminal() {
     let das5 = ["--transport", "sim", "--sim-profile", "das5-fdr"];
     let slow = ["--transport", "sim", "--sim-roundtrip-ns", "123456789"];
     let many = ["--load-factor", "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9", "-C", "8,1024"];
@@ -109,7 +109,7 @@ fn check_histogram(row: &Value) {
 /// In virtual time only roundtrips take time. A find-or-put of the paper's algorithm that needs one
 /// chunk takes the time of its floor, for any owners.
 #[test]
-fn in_virtual_time_one_chunk_costs_its_floor() {
+fn one_chunk_costs_its_floor() {
     for (ranks, seed) in [("1", "1"), ("2", "1"), ("3", "7")] {
         let options = ["--transport", "sim", "-C", "64", "--load-factor", "0.1,0.3", "--ops", "2"];
         let more = ["--table-size", "192KiB", "--ranks", ranks, "--seed", seed, "--paper"];
@@ -141,7 +141,7 @@ fn network(scratch: &Scratch) -> String {
 }
 
 #[test]
-fn bench_latency_has_the_times_of_the_network() {
+fn reports_modelled_network_times() {
     let scratch = Scratch::new();
     let network = network(&scratch);
     let options = ["--transport", "sim", "--sim-profile", &network, "--ops", "10", "-C", "8"];
@@ -158,7 +158,7 @@ fn bench_latency_has_the_times_of_the_network() {
 
 /// A roundtrip takes 5 ms of virtual time, so a second allows 200.
 #[test]
-fn measurements_stop_after_their_time() {
+fn measurements_stop_in_time() {
     let options = ["--transport", "sim", "--sim-roundtrip-ns", "5000000", "-C", "8"];
     let more = ["--table-size", "512KiB", "--load-factor", "0.1,0.7"];
     let limit = ["--seconds-per-measurement", "1", "--rounds", "5"];
@@ -181,7 +181,7 @@ fn measurements_stop_after_their_time() {
 
 /// The report names each optimization, and its effect is visible.
 #[test]
-fn optimizations_are_measured_and_named() {
+fn measures_and_names_optimizations() {
     let ways: [(&[&str], &str, &str); 4] = [
         (&["-C", "16", "--probing", "lines"], "probing", "lines"),
         (&["-C", "8", "--probing", "jump", "--direct", "off"], "probing", "jump"),
@@ -213,7 +213,7 @@ fn optimizations_are_measured_and_named() {
 /// An adaptive C reads one line if that is sufficient, and then equals the floor; it reads more if
 /// the table is full.
 #[test]
-fn an_adaptive_chunk_is_compared_with_a_line() {
+fn compares_adaptive_chunk_with_line() {
     let options = ["bench-latency", "--transport", "sim", "--ops", "10", "-C", "128", "--paper"];
     let table = ["--table-size", "512KiB", "--load-factor", "0.1,0.9", "--adaptive-chunks"];
     let scratch = Scratch::new();

@@ -14,7 +14,7 @@ fn number(row: &HashMap<String, String>, column: &str) -> f64 {
 
 /// The run takes longer than a rank waits for another, but the ranks meet between measurements.
 #[test]
-fn others_wait_for_one_measurement_at_a_time() {
+fn ranks_meet_between_measurements() {
     let options = ["limits", "--transport", "shm", "--collective-timeout", "2", "--rounds", "1"];
     let more = ["--seconds-per-measurement", "0.1", "--in-flight", "4"];
     let small = ["--table-size", "64KiB"];
@@ -25,7 +25,7 @@ fn others_wait_for_one_measurement_at_a_time() {
 
 /// READ, WRITE, CAS and FAA of rank 0 together take longer than the timeout of a collective call.
 #[test]
-fn the_other_rank_waits_for_all_that_bench_latency_measures_alone() {
+fn bench_latency_outlasts_collective_timeout() {
     let options = ["bench-latency", "--transport", "shm", "--collective-timeout", "1"];
     let more = ["--seconds-per-measurement", "0.1", "--ops", "100000000", "--rounds", "1"];
     let small = ["--table-size", "64KiB", "-C", "8", "--load-factor", "0.5"];
@@ -36,7 +36,7 @@ fn the_other_rank_waits_for_all_that_bench_latency_measures_alone() {
 
 /// By default windows are large, except in the simulator.
 #[test]
-fn windows_have_the_requested_size() {
+fn windows_have_requested_size() {
     let part = |options: &[&str]| {
         let options = [&["limits"], options, &MOMENT];
         let (_, said) = rows(&[&options.concat()[..], &["--in-flight", "1"]].concat());
@@ -54,7 +54,7 @@ fn windows_have_the_requested_size() {
 /// With one operation at a time, an insert takes a READ and then a CAS. The limit has as many of
 /// them in flight as the engine permits.
 #[test]
-fn throughput_is_compared_with_the_limit_of_its_transport() {
+fn compares_throughput_with_transport_limit() {
     let options = ["bench-throughput", "--transport", "sim", "--ranks", "1", "--ops", "2000"];
     let more = ["--workload", "uniform", "--rounds", "1", "--sim-roundtrip-ns", "20000"];
     let paper = ["--paper", "--in-flight", "4"];
@@ -69,7 +69,7 @@ fn throughput_is_compared_with_the_limit_of_its_transport() {
 }
 
 #[test]
-fn a_table_too_small_for_its_limit_says_so() {
+fn notes_table_too_small() {
     let options = ["bench-throughput", "--transport", "shm", "--ops", "100", "--rounds", "1"];
     let more = ["--workload", "read-intensive", "--table-size", "64KiB"];
     let (rows, said) = rows(&[&options[..], &more].concat());

@@ -44,7 +44,7 @@ fn bench_map_counts_every_operation() {
 
 /// Where the CPU runs requests, the table says so, and has the same mode posted beside it.
 #[test]
-fn all_modes_are_measured_posted() {
+fn measures_all_modes_posted() {
     let options = ["bench-map", "--ops", "100", "--rounds", "1", "--table-size", "1MiB"];
     let more = ["--workload", "read", "--keys", "uniform", "--transport", "shm", "--full"];
     let report = reported(&[&options[..], &more].concat());
@@ -58,7 +58,7 @@ fn all_modes_are_measured_posted() {
 
 /// Gets and puts one at a time, without a second client: the roundtrips of each mode.
 #[test]
-fn modes_differ_in_their_roundtrips() {
+fn modes_differ_in_roundtrips() {
     let options =
         ["bench-map", "--transport", "sim", "--ranks", "1", "--sim-roundtrip-ns", "100000"];
     let more = ["--table-size", "1MiB", "--load-factor", "0.01", "--batch", "1", "--ops", "50"];
@@ -84,7 +84,7 @@ fn modes_differ_in_their_roundtrips() {
 
 /// The paper's order of the modes under contention, on a small copy of its cluster.
 #[test]
-fn the_papers_modes_keep_their_order() {
+fn modes_keep_paper_order() {
     let cluster =
         ["--transport", "sim", "--sim-profile", "pik-ndr", "--sim-ranks-per-machine", "12"];
     let map = ["--ranks", "24", "--table-size", "16MiB", "--load-factor", "0.09", "--batch", "1"];

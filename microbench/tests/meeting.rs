@@ -49,7 +49,7 @@ fn all_explored(ranks: Vec<Ended>) {
 
 /// The options in a tuning file are compared, not the path of the file.
 #[test]
-fn ranks_with_different_tunings_name_the_option() {
+fn names_option_of_differing_tunings() {
     let [first, second] = [16, 8].map(|chunk_buckets| {
         let folder = Scratch::new();
         let tuning = probeline::tuning::Tuning { chunk_buckets, ..Default::default() };
@@ -62,7 +62,7 @@ fn ranks_with_different_tunings_name_the_option() {
 }
 
 #[test]
-fn ranks_started_by_hand_explore_together() {
+fn manual_ranks_explore_together() {
     let address = address();
     // The first ranks wait for rank 0.
     let ranks = [2, 1, 0].map(|rank| by_hand(&["explore", "fms:2"], &address, rank, 3));
@@ -72,7 +72,7 @@ fn ranks_started_by_hand_explore_together() {
 }
 
 #[test]
-fn the_secret_may_be_in_a_private_file() {
+fn reads_secret_from_private_file() {
     use std::os::unix::fs::PermissionsExt;
     let (address, scratch) = (address(), Scratch::new());
     let file = scratch.file("secret", SECRET);
@@ -88,7 +88,7 @@ fn the_secret_may_be_in_a_private_file() {
 }
 
 #[test]
-fn without_a_secret_the_error_explains_how_to_give_one() {
+fn explains_missing_secret() {
     let mut rank = by_hand(&["explore", "fms:2"], &address(), 0, 2);
     rank.env_remove("PROBELINE_SECRET");
     let said = together([rank]).remove(0).failed_in_one_line();
@@ -96,7 +96,7 @@ fn without_a_secret_the_error_explains_how_to_give_one() {
 }
 
 #[test]
-fn ranks_with_different_parameters_get_the_first_difference() {
+fn names_first_differing_parameter() {
     let base = ["explore", "fms:2", "--table-size", "2MiB"];
     let cases = [
         (&["explore", "fms:3", "--table-size", "2MiB"][..], "model", "\"fms:2\"", "\"fms:3\""),
@@ -150,7 +150,7 @@ const NETS_DIFFER: &str = "with the same net: each rank reads m.pnml itself, and
 
 /// Ranks with different nets would produce counts of neither net.
 #[test]
-fn ranks_with_different_nets_are_refused() {
+fn refuses_different_nets() {
     let folders = [with_net(1), with_net(4)];
     for (folder, states) in folders.iter().zip(["231", "66"]) {
         let report = by_hand_in(&[(M_PNML, Some(folder)); 2]).remove(0).printed();
@@ -165,7 +165,7 @@ fn ranks_with_different_nets_are_refused() {
 
 /// The nets are equal but for their names, of which an invariant uses one.
 #[test]
-fn ranks_whose_invariants_mean_different_places_are_refused() {
+fn refuses_differently_resolved_invariants() {
     let net = two_steps(1);
     let swapped = net.replace("\"b\"", "\"B\"").replace("\"c\"", "\"b\"").replace("\"B\"", "\"c\"");
     let folders = [net, swapped].map(|net| {
@@ -191,7 +191,7 @@ fn ranks_whose_invariants_mean_different_places_are_refused() {
 
 /// A pipe provides one net to rank 0, and another to rank 1, which rank 0 starts later.
 #[test]
-fn a_net_that_changes_before_rank_1_reads_it_is_refused() {
+fn refuses_net_changed_between_reads() {
     let folder = Scratch::new();
     let pipe = folder.path("m.pnml");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -206,7 +206,7 @@ fn a_net_that_changes_before_rank_1_reads_it_is_refused() {
 
 /// Ranks therefore cannot read different profiles.
 #[test]
-fn only_one_process_reads_a_profile() {
+fn simulator_refuses_second_process() {
     let command = ["explore", "fms:2", "--transport", "sim", "--sim-profile", "shm"];
     for ended in by_hand_in(&[(&command, None), (&command, None)]) {
         let said = ended.failed_in_one_line();
@@ -215,7 +215,7 @@ fn only_one_process_reads_a_profile() {
 }
 
 #[test]
-fn a_rank_that_never_connects_is_named() {
+fn names_rank_that_never_connects() {
     // Rank 2 connects within this time, even on a busy machine.
     let (address, command) = (address(), ["explore", "fms:2", "--rendezvous-timeout", "15"]);
     for ended in together([0, 2].map(|rank| by_hand(&command, &address, rank, 3))) {
@@ -334,12 +334,12 @@ fn ranks_of_a_launcher_with_different_nets_are_refused(launcher: [&str; 2], fold
 }
 
 #[test]
-fn ranks_of_open_mpi_with_different_nets_are_refused() {
+fn open_mpi_refuses_different_nets() {
     ranks_of_a_launcher_with_different_nets_are_refused(OPEN_MPI, "--wdir");
 }
 
 #[test]
-fn ranks_of_mpich_with_different_nets_are_refused() {
+fn mpich_refuses_different_nets() {
     ranks_of_a_launcher_with_different_nets_are_refused(MPICH, "-wdir");
 }
 
@@ -349,7 +349,7 @@ fn open_mpi_starts_ranks() {
 }
 
 #[test]
-fn open_mpi_without_a_rendezvous() {
+fn open_mpi_without_rendezvous() {
     a_launcher_says_where_to_meet(OPEN_MPI, "pmix", "pmi");
 }
 
@@ -359,7 +359,7 @@ fn mpich_starts_ranks() {
 }
 
 #[test]
-fn mpich_without_a_rendezvous() {
+fn mpich_without_rendezvous() {
     a_launcher_says_where_to_meet(MPICH, "pmi", "pmix");
 }
 
@@ -380,7 +380,7 @@ fn as_srun_does(rank: &str, arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn tasks_of_a_slurm_step_explore_together() {
+fn slurm_tasks_explore_together() {
     let address = address();
     let arguments = ["explore", "fms:2", "--rendezvous", &address];
     all_explored(together(["0", "1"].map(|rank| as_srun_does(rank, &arguments))));
@@ -415,7 +415,7 @@ fn named_memory() -> Vec<String> {
 }
 
 #[test]
-fn a_killed_rank_is_named_by_all_others() {
+fn all_name_killed_rank() {
     // On two cores, ranks 0 and 2 share one, so that rank 1 mostly waits for both when rank 2 is
     // killed. It then sees rank 0 exit as well.
     for (victim, after_ms) in [(1, 300), (0, 317), (2, 250), (2, 331), (2, 410)] {
@@ -441,7 +441,7 @@ fn a_killed_rank_is_named_by_all_others() {
 }
 
 #[test]
-fn a_spawned_job_exits_if_any_rank_is_killed() {
+fn spawned_job_exits_after_kill() {
     let scratch = Scratch::new();
     let reads = scratch.path("reads.fa");
     fs::write(&reads, format!(">one\n{}\n", "GATTACACCGTA".repeat(100_000))).unwrap();
@@ -476,7 +476,7 @@ fn a_spawned_job_exits_if_any_rank_is_killed() {
 }
 
 #[test]
-fn a_rank_that_cannot_take_part_stops_the_job() {
+fn failed_rank_stops_job() {
     // The environment identifies rank 1 of a spawned job; here its rank 0 does not exist.
     let mut orphan = probeline(&["explore", "fms:2"]);
     orphan.envs([("PROBELINE_RANK", "1"), ("PROBELINE_RANKS", "2"), ("PROBELINE_PARENT", "1")]);

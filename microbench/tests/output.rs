@@ -31,7 +31,7 @@ fn is_coloured(text: &str) -> bool {
 
 /// `--quiet` prints the summary; errors are still printed.
 #[test]
-fn quiet_prints_only_the_summary() {
+fn quiet_prints_only_summary() {
     let explore = ["explore", "fms:2", "--table-size", "1MiB"];
     let all = run(&explore).printed();
     assert!(all.contains("probeline ") && all.contains("deadlocks: "), "{all}");
@@ -61,7 +61,7 @@ fn quiet_prints_only_the_summary() {
 
 /// Only help texts and usage errors are coloured (https://no-color.org).
 #[test]
-fn colours_appear_only_on_terminals_without_no_color() {
+fn colours_need_terminal_without_no_color() {
     let help = |variables: &[(&str, &str)], arguments: &[&str]| {
         let mut command = probeline(arguments);
         for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"] {
@@ -85,7 +85,7 @@ fn colours_appear_only_on_terminals_without_no_color() {
 
 /// A reader may close the pipe early, like `head`.
 #[test]
-fn a_closed_pipe_is_no_error() {
+fn tolerates_closed_pipe() {
     let scratch = Scratch::new();
     let json = scratch.path("run.json");
     run(&["topology", "--json", &json]).printed();
@@ -114,7 +114,7 @@ fn a_closed_pipe_is_no_error() {
 }
 
 #[test]
-fn unwritable_results_are_reported_before_the_run() {
+fn checks_results_before_run() {
     let scratch = Scratch::new();
     let nowhere = scratch.path("no/such/directory/results");
     let directory = scratch.path("");
@@ -135,7 +135,7 @@ fn unwritable_results_are_reported_before_the_run() {
 }
 
 #[test]
-fn two_formats_cannot_share_a_file() {
+fn refuses_shared_result_file() {
     let scratch = Scratch::new();
     let (file, link) = (scratch.path("results"), scratch.path("link"));
     let of = |csv: &str| run(&[&LONG[..], &["--json", &file, "--csv", csv]].concat());
@@ -149,7 +149,7 @@ fn two_formats_cannot_share_a_file() {
 }
 
 #[test]
-fn old_results_are_replaced_only_by_new_ones() {
+fn keeps_old_results_on_failure() {
     let scratch = Scratch::new();
     let before = "x".repeat(100_000);
     let [json, csv] = ["report.json", "rows.csv"].map(|name| scratch.file(name, &before));

@@ -43,7 +43,7 @@ fn long(scratch: &Scratch) -> Vec<(Vec<String>, &'static str)> {
 /// The line is drawn while the command runs. If one measurement takes longer than the test, the
 /// line is drawn before it.
 #[test]
-fn a_terminal_shows_the_progress_line() {
+fn terminal_shows_progress_line() {
     let scratch = Scratch::new();
     for (command, doing) in long(&scratch) {
         let command: Vec<&str> = command.iter().map(String::as_str).collect();
@@ -60,7 +60,7 @@ fn a_terminal_shows_the_progress_line() {
 
 /// On a busy machine a short command may take long and draw the line, so the command is repeated.
 #[test]
-fn a_terminal_shows_no_line_for_short_commands() {
+fn short_commands_show_no_line() {
     let short = ["roundtrips", "-C", "8", "--ranks", "1", "--table-size", "64KiB"];
     let soon = (0..50).find_map(|_| {
         let (running, pieces) = Terminal::new().start(&short);
@@ -77,7 +77,7 @@ fn a_terminal_shows_no_line_for_short_commands() {
 /// No line is drawn on a pipe or with --quiet on a terminal. The same command, started later
 /// without --quiet, has drawn several lines by then.
 #[test]
-fn pipes_and_quiet_terminals_show_no_line() {
+fn pipes_and_quiet_hide_line() {
     let long = ["bench-throughput", "--transport", "sim", "--rounds", "999", "--ops", "10000"];
     let piped = Running::start(&mut probeline(&long));
     let quiet = Terminal::new().start(&[&long[..], &["--quiet"]].concat());

@@ -45,7 +45,7 @@ fn is_dead(net: &Net, marking: &[u64]) -> bool {
 
 /// The result is the same with any number of ranks, and with batches of one.
 #[test]
-fn a_shortest_path_to_a_deadlock_does_not_depend_on_the_ranks() {
+fn deadlock_path_ignores_rank_count() {
     let net = Net::load("philosophers:6").unwrap();
     let mut paths = HashSet::new();
     for options in [&["--ranks", "1"][..], &["--ranks", "2"], &["--ranks", "3", "--batch", "1"]] {
@@ -63,7 +63,7 @@ fn a_shortest_path_to_a_deadlock_does_not_depend_on_the_ranks() {
 }
 
 #[test]
-fn exploring_ends_once_all_properties_are_violated() {
+fn ends_once_all_properties_fail() {
     let asked = ["--ranks", "2", "--table-size", "1MiB", "--invariant"];
     let first = [&asked[..], &["work_1 < 1"]].concat();
     let (row, code, printed) = explored("kanban:3", &first);
@@ -79,7 +79,7 @@ fn exploring_ends_once_all_properties_are_violated() {
 }
 
 #[test]
-fn properties_of_the_initial_state_and_of_all_states() {
+fn checks_initial_and_all_states() {
     let asked = ["--ranks", "1", "--table-size", "1MiB", "--invariant"];
     let (row, code, printed) = explored("fms:2", &[&asked[..], &["-raw_1 >= 0"]].concat());
     assert_eq!((code, &row["properties"][0]["path"]), (REFUTED, &Value::Array(Vec::new())));
@@ -95,7 +95,7 @@ fn properties_of_the_initial_state_and_of_all_states() {
 
 /// Neither a table nor a state has room for all states, and another property holds in all of them.
 #[test]
-fn a_counterexample_is_reported_although_another_property_is_open_when_room_ends() {
+fn reports_counterexample_when_room_ends() {
     let scratch = Scratch::new();
     let file = scratch.file("net.pnml", &producer(0));
     let wide = scratch.file("wide.pnml", &producer(1000));
@@ -122,7 +122,7 @@ fn a_counterexample_is_reported_although_another_property_is_open_when_room_ends
 }
 
 #[test]
-fn invalid_inequalities_are_refused_with_their_position() {
+fn names_position_of_invalid_inequality() {
     let refusals = [
         ("eat_1 + eat_9 <= 1", "character 9: the net has no place 'eat_9'; did you mean eat_1"),
         ("eat_1 = 1", "character 7: '=' is not a comparison; write =="),
@@ -173,21 +173,21 @@ const UNBOUNDED: &str = "the net is unbounded, it has infinitely many states: ";
 const GROWS: &str = "can fire again and again, each time adding tokens to place buffer; ";
 
 #[test]
-fn an_unbounded_net_that_fills_the_table_ends_with_the_reason_and_the_counts() {
+fn unbounded_net_fills_table() {
     let end = " complete levels were found before the table was full";
     ends(&producer(0), "16KiB", &[UNBOUNDED, "deliver", GROWS, " states in ", end]);
 }
 
 /// Neither a search of 20,000 states nor a walk of 1,024 steps puts 1,024 tokens in the buffer.
 #[test]
-fn an_unbounded_net_that_outgrows_a_state_ends_with_the_reason_and_the_counts() {
+fn unbounded_net_outgrows_state() {
     let end =
         "transition deliver put 1,024 tokens in place buffer, beyond the 1024 bits of a state";
     ends(&producer(1000), "64MiB", &[UNBOUNDED, GROWS, " states in 2,047 complete levels", end]);
 }
 
 #[test]
-fn an_unbounded_net_without_room_for_its_first_states_is_refused() {
+fn refuses_unbounded_net_without_room() {
     ends(
         &producer(1020),
         "1MiB",
@@ -197,7 +197,7 @@ fn an_unbounded_net_without_room_for_its_first_states_is_refused() {
 
 /// Bounded by the tokens of `part`, but no invariant shows it, because of `feed`, which never fires.
 #[test]
-fn a_place_that_outgrows_a_state_of_a_bounded_net_is_named_with_the_counts() {
+fn names_place_that_outgrows_state() {
     let mut parts = vec![place("part", 1500), place("whole", 0), place("never", 0)];
     parts.push(transition("assemble", &["part"], &["whole"]));
     parts.push(transition("feed", &["never"], &["never", "whole", "part"]));

@@ -3,7 +3,7 @@
 use crate::common::{LIMIT, Running, interrupt, probeline, run, wait_until};
 
 #[test]
-fn help_lists_options_under_their_headings() {
+fn help_groups_options_by_heading() {
     for command in ["bench-latency", "bench-throughput", "roundtrips", "explore"] {
         let help = run(&[command, "--help"]).printed();
         let (_, results) = help.split_once("\nResults:\n").unwrap();
@@ -17,7 +17,7 @@ fn help_lists_options_under_their_headings() {
 
 /// The help does not offer an option that the command refuses because it has no table.
 #[test]
-fn help_offers_a_tuning_if_there_is_a_table() {
+fn help_offers_tuning_with_table() {
     for (command, offers) in
         [("limits", false), ("tune", false), ("simulate", true), ("bench-latency", true)]
     {
@@ -132,7 +132,7 @@ const REFUSED: [(&str, &str); 89] = [
 ];
 
 #[test]
-fn invalid_command_lines_are_refused_with_permitted_values() {
+fn refuses_invalid_command_lines() {
     for (line, expected) in REFUSED {
         let arguments: Vec<&str> = line.split(' ').collect();
         let ended = run(&arguments);
@@ -148,7 +148,7 @@ fn invalid_command_lines_are_refused_with_permitted_values() {
 
 /// The exit statuses are those in the help; another file tests `doctor`.
 #[test]
-fn exit_statuses_are_those_in_the_help() {
+fn exit_statuses_match_help() {
     let listed = run(&["--help"]).printed();
     let (_, listed) = listed.split_once("\nExit status:\n").unwrap();
     let listed: Vec<&str> =
@@ -176,7 +176,7 @@ fn exit_statuses_are_those_in_the_help() {
 
 #[cfg(not(feature = "mpi"))]
 #[test]
-fn a_build_without_mpi_says_so() {
+fn names_missing_mpi_feature() {
     let said = run(&["bench-latency", "--transport", "mpi"]).failed();
     assert!(said.contains("this build has no MPI: build with --features mpi"), "{said}");
 }
@@ -184,7 +184,7 @@ fn a_build_without_mpi_says_so() {
 /// MPI connects its ranks itself, and has those that its launcher has started.
 #[cfg(feature = "mpi")]
 #[test]
-fn options_that_mpi_ignores_are_refused() {
+fn refuses_options_ignored_by_mpi() {
     let throughput = ["bench-throughput", "--ops", "20", "--table-size", "1MiB"];
     let without_effect: [&[&str]; 5] = [
         &["--exchange", "spawn"],

@@ -48,7 +48,7 @@ fn runs(scratch: &Scratch) -> Vec<String> {
 
 /// A page has a plot of each kind, and the findings of the doctor.
 #[test]
-fn a_page_of_real_runs() {
+fn plots_real_runs() {
     let scratch = Scratch::new();
     let files = runs(&scratch);
     let (page, svg) = (scratch.path("report.html"), scratch.path("svg"));
@@ -83,7 +83,7 @@ fn a_page_of_real_runs() {
 }
 
 #[test]
-fn a_page_can_go_to_the_standard_output() {
+fn writes_page_to_stdout() {
     let scratch = Scratch::new();
     let good = scratch.path("good.json");
     run(&["topology", "--json", &good]).printed();
@@ -97,7 +97,7 @@ fn a_page_can_go_to_the_standard_output() {
 }
 
 #[test]
-fn unusable_files_are_reported_in_one_line() {
+fn reports_unusable_files() {
     let scratch = Scratch::new();
     let page = scratch.path("page.html");
     let wrong = scratch.file("wrong.json", "not JSON");
@@ -116,7 +116,7 @@ fn unusable_files_are_reported_in_one_line() {
 }
 
 #[test]
-fn writes_a_new_page_into_the_current_folder() {
+fn writes_default_page() {
     let scratch = Scratch::new();
     let good = scratch.path("good.json");
     run(&["topology", "--json", &good]).printed();

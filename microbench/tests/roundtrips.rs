@@ -44,7 +44,7 @@ fn largest_deviation(pairs: &[[f64; 4]], column: &str) -> f64 {
 /// The table is 64 times smaller than the authors', which only increases the noise. M is that of
 /// their program, since their files are consistent with no other.
 #[test]
-fn all_points_of_the_paper_are_reproduced_on_shared_memory() {
+fn shm_reproduces_paper() {
     let published = read_rows(PUBLISHED);
     assert_eq!(published.len(), 230);
     let (measured, _) = rows(&[
@@ -72,7 +72,7 @@ fn all_points_of_the_paper_are_reproduced_on_shared_memory() {
 /// The table is small, so few inserts are averaged; load factors where single inserts matter are
 /// omitted.
 #[test]
-fn the_simulator_is_close_to_the_paper() {
+fn simulator_approximates_paper() {
     let mut published = read_rows(PUBLISHED);
     published.retain(|row| number(row, "load_factor") <= 0.7);
     let (measured, _) =

@@ -15,7 +15,7 @@ fn rows(arguments: &[&str]) -> (Vec<Value>, String) {
 }
 
 #[test]
-fn latencies_are_compared_with_the_papers() {
+fn compares_latencies_with_paper() {
     let options = ["--experiment", "latency", "-C", "16,64", "--load-factor", "0.5,0.8"];
     let cluster = ["--machines", "1", "--ranks-per-machine", "2", "--full"];
     let (rows, printed) = rows(&[&options[..], &cluster].concat());
@@ -32,7 +32,7 @@ fn latencies_are_compared_with_the_papers() {
 
 /// The deviation from the paper's figures is printed only for the paper's cluster and parameters.
 #[test]
-fn deviations_are_stated_for_the_papers_cluster_only() {
+fn states_deviation_for_paper_only() {
     let two = ["--machines", "2", "--ranks-per-machine", "1", "--workload", "mixed"];
     let few = ["--ops", "50", "-C", "32", "--load-factor", "0.5"];
     for (more, said) in [
@@ -52,7 +52,7 @@ fn deviations_are_stated_for_the_papers_cluster_only() {
 }
 
 #[test]
-fn throughputs_are_by_machines_ranks_and_workload() {
+fn sweeps_machines_ranks_and_workloads() {
     let options = ["--experiment", "throughput", "--machines", "2,4", "--ranks-per-machine", "1,3"];
     let (rows, _) = rows(&[&options[..], &["--truncate-us", "--ops", "100"]].concat());
     assert_eq!(rows.len(), 3 * 4);
@@ -69,7 +69,7 @@ fn throughputs_are_by_machines_ranks_and_workload() {
 
 /// With many operations in flight the paper's figure is exceeded, and the bound is stated.
 #[test]
-fn ratio_and_bound_are_stated() {
+fn states_ratio_and_bound() {
     let options = ["--experiment", "throughput", "--machines", "4", "--workload", "mixed"];
     let more = ["--in-flight", "16", "--cache", "4096", "--read-ahead", "never", "--ops", "100"];
     let (rows, printed) = rows(&[&options[..], &more].concat());
@@ -84,7 +84,7 @@ fn ratio_and_bound_are_stated() {
 
 /// A profile that tune has measured is simulated on the same machines: on two, and on one.
 #[test]
-fn measured_profiles_can_be_simulated() {
+fn simulates_measured_profiles() {
     let few = ["--ops", "50", "-C", "8,64", "--load-factor", "0.5"];
     let two = ["--profile", "soft-roce", "--machines", "2", "--ranks-per-machine", "1"];
     let (over_soft_roce, printed) = rows(&[&two[..], &few, &["--full"]].concat());
@@ -112,7 +112,7 @@ fn measured_profiles_can_be_simulated() {
 
 /// C is two options: throughputs use the file's C if only that of latencies is given.
 #[test]
-fn a_c_of_latencies_does_not_change_that_of_throughputs() {
+fn latency_c_leaves_throughput_c() {
     let scratch = Scratch::new();
     let file = scratch.file("tuning.toml", &read_tuning().to_toml());
     let shape = ["--machines", "2", "--ranks-per-machine", "1", "--workload", "mixed"];
@@ -132,7 +132,7 @@ fn a_c_of_latencies_does_not_change_that_of_throughputs() {
 
 /// If M chunks have no room, a latency row counts the failed inserts.
 #[test]
-fn full_probe_sequences_are_reported() {
+fn reports_full_probe_sequences() {
     let shape = ["--machines", "2", "--ranks-per-machine", "1", "-M", "1"];
     let latency = ["--experiment", "latency", "-C", "16", "--load-factor", "0.9"];
     let (rows, printed) = rows(&[&latency[..], &shape].concat());
@@ -141,7 +141,7 @@ fn full_probe_sequences_are_reported() {
 }
 
 #[test]
-fn a_tuning_beyond_the_memory_is_refused() {
+fn refuses_tuning_beyond_memory() {
     let scratch = Scratch::new();
     let tuning = probeline::tuning::Tuning { cache_entries: 1 << 30, ..read_tuning() };
     let file = scratch.file("cached.toml", &tuning.to_toml());
@@ -154,7 +154,7 @@ fn a_tuning_beyond_the_memory_is_refused() {
 }
 
 #[test]
-fn a_tuning_not_chosen_by_reads_is_noted() {
+fn notes_direct_tuning() {
     let scratch = Scratch::new();
     for direct in [true, false] {
         let tuning = probeline::tuning::Tuning { direct, ..read_tuning() };
@@ -169,7 +169,7 @@ fn a_tuning_not_chosen_by_reads_is_noted() {
 
 /// On one machine, a profile with CPU access only is simulated with one operation at a time.
 #[test]
-fn a_tuning_on_one_machine_has_one_operation_in_flight() {
+fn refuses_pipelining_on_one_machine() {
     let scratch = Scratch::new();
     let file = scratch.file("tuning.toml", &read_tuning().to_toml());
     let one = ["simulate", "--profile", "shm", "--machines", "1", "--ranks-per-machine", "2"];
@@ -190,7 +190,7 @@ fn read_tuning() -> probeline::tuning::Tuning {
 }
 
 #[test]
-fn invalid_simulations_are_refused() {
+fn refuses_invalid_simulations() {
     for (arguments, what) in [
         ("--profile das6", "give das5-fdr, connectx6-200g, pik-ndr, soft-roce, shm or a file"),
         ("--profile shm", "remote.read_base_ns (fixed cost of a READ's roundtrip"),

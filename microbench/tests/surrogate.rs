@@ -15,7 +15,7 @@ fn rows(options: &[&str]) -> Vec<Value> {
 /// The results of the chemistry are a function of the rounded inputs, so runs with a cache have the same
 /// cells for any number of ranks too.
 #[test]
-fn ranks_divide_the_same_simulation() {
+fn results_ignore_rank_count() {
     let digests = |ranks: &str, transport: &str| {
         let rows = rows(&["--ranks", ranks, "--transport", transport, "--digits", "3"]);
         rows.iter().map(|row| row["digest"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
@@ -29,7 +29,7 @@ fn ranks_divide_the_same_simulation() {
 }
 
 #[test]
-fn the_cache_changes_results_by_rounding_only() {
+fn cache_errs_only_by_rounding() {
     let rows = command("surrogate", &[&SMALL[..], &["--digits", "2,4,8"]].concat(), 4);
     rows.chunks(4).for_each(check_errors);
 }
@@ -57,7 +57,7 @@ fn check_errors(rows: &[Value]) {
 /// A rank that computes spends the time of an expensive chemistry, also in virtual time; then even few
 /// hits pay.
 #[test]
-fn work_takes_time() {
+fn extra_work_takes_time() {
     for transport in ["shm", "sim"] {
         let rows = rows(&["--transport", transport, "--work-us", "206", "--digits", "3"]);
         let [without, with] = rows.as_slice() else { panic!("{rows:?}") };
@@ -75,7 +75,7 @@ fn work_takes_time() {
 /// Without further work, a result is as cheap as a lookup. The gain of the paper's chemistry follows
 /// from the hits, and stands beside the measured one.
 #[test]
-fn the_gain_of_an_expensive_chemistry_is_reported() {
+fn reports_gain_for_expensive_chemistry() {
     let rows = rows(&["--ranks", "1", "--transport", "shm", "--digits", "3"]);
     let [without, with] = rows.as_slice() else { panic!("{rows:?}") };
     let at_206_us = |row| number(row, "seconds") + number(row, "computed") * 206e-6;
@@ -88,7 +88,7 @@ fn the_gain_of_an_expensive_chemistry_is_reported() {
 }
 
 #[test]
-fn warns_when_ranks_wait_for_cpus() {
+fn warns_about_oversubscribed_cpus() {
     let cpus = std::thread::available_parallelism().unwrap().get();
     let warns = |ranks: usize, transport: &str| {
         let rows = (ranks + 4).to_string();
@@ -106,7 +106,7 @@ fn warns_when_ranks_wait_for_cpus() {
 /// On the paper's cluster, with its 206 us for each result and its hit rate of 91.8 %, the paper's cache
 /// saves 42 % of the time at 128 ranks.
 #[test]
-fn the_cache_pays_at_every_number_of_ranks() {
+fn cache_pays_at_any_scale() {
     let grid = ["--columns", "24", "--rows", "128", "--steps", "18", "--digits", "3"];
     // A result takes 206 us on the simulator unless another time is given.
     let cluster = ["--transport", "sim", "--sim-profile", "pik-ndr"];
@@ -121,7 +121,7 @@ fn the_cache_pays_at_every_number_of_ranks() {
 }
 
 #[test]
-fn sizes_that_do_not_fit_are_refused() {
+fn refuses_invalid_sizes() {
     let said = run(&["surrogate", "--rows", "2", "--ranks", "3"]).failed_in_one_line();
     assert!(said.contains("--rows 2 are too few for 3 ranks"), "{said}");
     let said = run(&["surrogate", "--ranks", "2", "--table-size", "128B"]).failed_in_one_line();

@@ -32,7 +32,7 @@ fn assert_shown(said: &str) {
 }
 
 #[test]
-fn errors_escape_names_of_files_and_arguments() {
+fn errors_escape_files_and_arguments() {
     let scratch = Scratch::new();
     let page = scratch.path("page.html");
 
@@ -55,7 +55,7 @@ fn errors_escape_names_of_files_and_arguments() {
 
 /// XML forbids C0 characters except newlines and tabs; it allows C1 and directional characters.
 #[test]
-fn errors_escape_the_names_of_a_net() {
+fn errors_escape_net_names() {
     let scratch = Scratch::new();
     let id = "\u{9b}2J\u{85}\u{9f}\u{202e}\u{2069}p";
     let net = net(&[place(id, 0), place(id, 0)]);
@@ -67,7 +67,7 @@ fn errors_escape_the_names_of_a_net() {
 
 /// The name of a model is in its row, and therefore in every format of the results.
 #[test]
-fn each_format_of_the_results_escapes_names_its_own_way() {
+fn each_format_escapes_names() {
     let scratch = Scratch::new();
     let name = format!("a|b\n<img src=x>&amp;\"{EVIL}.pnml");
     let model = scratch.file(&name, &net(&[place("p", 0)]));
@@ -95,7 +95,7 @@ fn each_format_of_the_results_escapes_names_its_own_way() {
 
 /// The texts of a profile are in the header of its runs, and therefore in their page.
 #[test]
-fn reports_escape_the_texts_of_a_profile() {
+fn reports_escape_profile_texts() {
     let scratch = Scratch::new();
     let value = "{ value = 1000000, kind = \"measured\", source = \"a test\" }";
     let quoted = Value::from(EVIL).to_string().replace('\u{7f}', "\\u007f");
@@ -128,7 +128,7 @@ fn reports_escape_the_texts_of_a_profile() {
 
 /// All output of the command goes through one file, which escapes it.
 #[test]
-fn only_one_file_writes_to_the_terminal() {
+fn only_terminal_module_prints() {
     let writers = ["print!(", "println!(", "io::stdout()", "io::stderr()", ".print()", "dbg!("];
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let allowed = src.join("terminal.rs");

@@ -14,7 +14,7 @@ fn number(row: &std::collections::HashMap<String, String>, column: &str) -> f64 
 }
 
 #[test]
-fn a_recommendation_over_shared_memory_says_how_far_the_second_is() {
+fn shm_summary_compares_runner_up() {
     let scratch = Scratch::new();
     let (out, json) = (scratch.path("tuning.toml"), scratch.path("report.json"));
     let few = ["tune", "--table-size", "8MiB", "--rounds", "1", "--ops", "200", "--direct", "off"];
@@ -60,7 +60,7 @@ fn network(scratch: &Scratch, atomics_per_s: u64) -> String {
 /// A claim along with each first READ is an additional atomic. It pays if NICs execute as many
 /// atomics as READs, and not if atomics are the bottleneck.
 #[test]
-fn one_roundtrip_inserts_depend_on_the_rate_of_atomics() {
+fn one_roundtrip_follows_atomics_rate() {
     let scratch = Scratch::new();
     let (out, json) = (scratch.path("tuning.toml"), scratch.path("report.json"));
     for (atomics_per_s, pays) in [(2_000_000, "off"), (40_000_000, "on")] {
@@ -87,7 +87,7 @@ fn one_roundtrip_inserts_depend_on_the_rate_of_atomics() {
 /// The measured share of inserts is the requested one. If the inserts are too many for the table,
 /// there are fewer operations.
 #[test]
-fn a_small_table_has_fewer_operations_and_the_same_share_of_inserts() {
+fn small_table_keeps_insert_share() {
     let scratch = Scratch::new();
     let (out, json) = (scratch.path("tuning.toml"), scratch.path("rows.json"));
     let small = ["tune", "--transport", "sim", "--ranks", "8", "--table-size", "1MiB"];
@@ -116,7 +116,7 @@ fn a_small_table_has_fewer_operations_and_the_same_share_of_inserts() {
 /// A latency above the bound is reported after it was measured, and candidates within the bound
 /// keep it.
 #[test]
-fn the_latency_bound_applies_to_measurements() {
+fn latency_bound_applies_to_measurements() {
     let scratch = Scratch::new();
     let (out, json) = (scratch.path("tuning.toml"), scratch.path("rows.json"));
     let few = ["--rounds", "1", "--ops", "100", "--in-flight", "8", "--out", &out, "--json", &json];
@@ -130,7 +130,7 @@ fn the_latency_bound_applies_to_measurements() {
 }
 
 #[test]
-fn virtual_time_is_reproducible() {
+fn simulated_tuning_is_reproducible() {
     let scratch = Scratch::new();
     let files = ["one.toml", "other.toml"].map(|name| scratch.path(name));
     let texts = files.map(|out| {
@@ -163,7 +163,7 @@ fn tuning(scratch: &Scratch, in_flight: u32) -> String {
 }
 
 #[test]
-fn other_commands_use_the_tuning() {
+fn other_commands_use_tuning() {
     let scratch = Scratch::new();
     let file = tuning(&scratch, 5);
     let sim = ["--transport", "sim", "--table-size", "64KiB", "--tuning", &file];
@@ -195,7 +195,7 @@ fn other_commands_use_the_tuning() {
 
 /// The counted roundtrips are those of the file's table, not only the printed parameters.
 #[test]
-fn roundtrips_use_the_tuned_table() {
+fn roundtrips_use_tuned_table() {
     let scratch = Scratch::new();
     let csv = scratch.path("rows.csv");
     let roundtrips = ["roundtrips", "--transport", "sim", "--table-size", "64KiB", "--csv", &csv];
@@ -221,7 +221,7 @@ fn roundtrips_use_the_tuned_table() {
 /// The simulated table has the file's parameters and its operations in flight, not only the printed
 /// ones.
 #[test]
-fn a_simulated_cluster_uses_the_tuned_table() {
+fn simulate_uses_tuned_table() {
     let scratch = Scratch::new();
     let cluster = ["--machines", "2", "--ranks-per-machine", "2", "--workload", "mixed"];
     // High enough not to limit operations in flight.
@@ -261,7 +261,7 @@ fn a_simulated_cluster_uses_the_tuned_table() {
 }
 
 #[test]
-fn one_operation_at_a_time_is_blocking_calls() {
+fn in_flight_1_means_blocking() {
     let scratch = Scratch::new();
     let file = tuning(&scratch, 1);
     let throughput = ["bench-throughput", "--workload", "mixed", "--ops", "100", "--rounds", "1"];
@@ -271,7 +271,7 @@ fn one_operation_at_a_time_is_blocking_calls() {
 }
 
 #[test]
-fn meaningless_options_are_refused() {
+fn refuses_meaningless_options() {
     let scratch = Scratch::new();
     let file = tuning(&scratch, 5);
     let broken = scratch.file("broken.toml", "version = 1\nC = 3\n");

@@ -87,7 +87,7 @@ fn second(words: &[String], secret: Option<&str>) -> Command {
 
 /// The output of the first node, with the secret, is sufficient to start the second.
 #[test]
-fn the_second_node_is_started_with_what_the_first_prints() {
+fn printed_command_starts_second_node() {
     let (port, scratch) = (port().to_string(), Scratch::new());
     let json = scratch.path("report.json");
     let own = ["--two-nodes", "--port", &port, "--json", &json];
@@ -121,7 +121,7 @@ fn the_second_node_is_started_with_what_the_first_prints() {
 }
 
 #[test]
-fn secrets_are_fresh_and_given_ones_are_not_shown() {
+fn generates_secrets_hides_given_ones() {
     let given = "a secret that both nodes know";
     let [one, two] = [port(), port()].map(|port| {
         let port = port.to_string();
@@ -145,7 +145,7 @@ fn secrets_are_fresh_and_given_ones_are_not_shown() {
 }
 
 #[test]
-fn a_second_node_with_another_secret_is_rejected() {
+fn rejects_another_secret() {
     let port = port().to_string();
     // Both processes with wrong secrets connect within this time, even on a busy machine.
     let own = ["--two-nodes", "--port", &port, "--rendezvous-timeout", "20"];
@@ -169,7 +169,7 @@ fn a_second_node_with_another_secret_is_rejected() {
 }
 
 #[test]
-fn a_second_node_with_other_options_gets_their_names() {
+fn names_differing_options() {
     let port = port().to_string();
     let first = First::start(&[&SMALL[..], &["--two-nodes", "--port", &port]].concat(), None);
     let (secret, mut words) = printed_command(&first.says(), "probeline");
@@ -185,7 +185,7 @@ fn a_second_node_with_other_options_gets_their_names() {
 }
 
 #[test]
-fn a_node_that_waits_alone_times_out() {
+fn lone_node_times_out() {
     let port = port().to_string();
     let said = alone(&["--two-nodes"], &port);
     assert!(
@@ -209,7 +209,7 @@ fn alone(node: &[&str], port: &str) -> String {
 }
 
 #[test]
-fn a_wrong_host_or_port_is_reported_with_advice() {
+fn explains_wrong_host_or_port() {
     let used = port().to_string();
     let said = alone(&["--two-nodes", "no such host"], &used);
     let advice = "give --two-nodes the first node's name or one of the addresses it prints";
@@ -226,7 +226,7 @@ fn a_wrong_host_or_port_is_reported_with_advice() {
 /// The program's path may be relative to the repository, which is in another folder on the other
 /// node.
 #[test]
-fn a_relative_program_is_reported_as_in_the_repository() {
+fn prints_path_relative_to_repository() {
     let scratch = Scratch::new();
     symlink(env!("CARGO_BIN_EXE_probeline"), scratch.path("probeline")).unwrap();
     let (port, said) = (port().to_string(), scratch.path("said"));
@@ -260,7 +260,7 @@ fn missing_for_verbs() -> Option<&'static str> {
 
 /// No machine has a device of this name, which is reported before the other node is needed.
 #[test]
-fn without_a_device_the_second_node_is_not_requested() {
+fn missing_device_fails_before_rendezvous() {
     let missing = match missing_for_verbs() {
         Some(missing) if !missing.starts_with("no active port") => missing,
         _ => "no RDMA device nosuch0: choose among",
@@ -278,7 +278,7 @@ fn without_a_device_the_second_node_is_not_requested() {
 /// Runs a job over verbs if there is a device; otherwise checks that the error names what is
 /// missing.
 #[test]
-fn verbs_work_or_say_what_is_missing() {
+fn verbs_run_or_name_missing() {
     let arguments = ["explore", "fms:2", "--transport", "verbs", "--table-size", "1MiB"];
     let ended = run(&arguments);
     let Some(missing) = missing_for_verbs() else {

@@ -15,7 +15,7 @@ fn explore(model: &str, options: &[&str]) -> ([u64; 3], impl Fn(&str) -> f64 + u
 
 /// As published for `Peterson-PT-2` of the Model Checking Contest (examination `StateSpace`).
 #[test]
-fn peterson_2_has_its_published_size_with_any_number_of_ranks() {
+fn reproduces_peterson_2() {
     let ways = [
         &["--ranks", "1"][..],
         &["--ranks", "2"],
@@ -47,7 +47,7 @@ fn rings(lengths: [usize; 3]) -> String {
 
 /// Trees hold the same states as entries, in few bytes each.
 #[test]
-fn trees_of_states_give_the_same_counts() {
+fn tree_states_give_same_counts() {
     let scratch = Scratch::new();
     let rings_of = |name: &str, lengths| {
         let path = scratch.path(name);
@@ -83,7 +83,7 @@ fn trees_of_states_give_the_same_counts() {
 
 /// Trees of more nodes than the table has buckets, or than a short probe limit finds room for.
 #[test]
-fn a_table_without_room_for_the_initial_state_grows() {
+fn grows_for_initial_state() {
     let scratch = Scratch::new();
     let net = scratch.file("long.pnml", &rings([100, 20, 7]));
     for ranks in ["1", "3"] {
@@ -96,7 +96,7 @@ fn a_table_without_room_for_the_initial_state_grows() {
 }
 
 #[test]
-fn flat_states_of_few_bits_give_the_same_counts() {
+fn narrow_flat_states_keep_counts() {
     for (model, size) in [("fms:2", [3_444, 16_311, 0]), ("philosophers:9", [19_683, 137_781, 2])] {
         for way in [
             &["--ranks", "1"][..],
@@ -132,7 +132,7 @@ fn too_long_to_foresee(full: u32) -> String {
 
 /// The packing grows within one word, or from 63 bits to a second word.
 #[test]
-fn states_get_more_bits_and_the_search_restarts() {
+fn restarts_with_wider_states() {
     let scratch = Scratch::new();
     for (full, bytes) in [(29, 8.0), (30, 24.0)] {
         let file = scratch.file("net.pnml", &too_long_to_foresee(full));
@@ -147,7 +147,7 @@ fn states_get_more_bits_and_the_search_restarts() {
 }
 
 #[test]
-fn a_full_table_says_how_wide_its_states_are() {
+fn full_table_names_state_width() {
     for ranks in ["1", "2"] {
         let sizes = ["--table-size", "64KiB", "--max-table-size", "64KiB"];
         let ended = run(&[&["explore", "peterson:2", "--ranks", ranks], &sizes[..]].concat());
@@ -159,7 +159,7 @@ fn a_full_table_says_how_wide_its_states_are() {
 
 /// The path is the same as with states of one word.
 #[test]
-fn counterexamples_are_those_of_states_of_one_word() {
+fn counterexamples_ignore_state_encoding() {
     let printed = ["auto", "flat", "tree"].map(|states| {
         let options = ["--ranks", "2", "--states", states, "--table-size", "1MiB", "-q"];
         let asked = ["--find-deadlock", "--invariant", "eat_1 + eat_3 <= 1"];
@@ -178,7 +178,7 @@ fn counterexamples_are_those_of_states_of_one_word() {
 }
 
 #[test]
-fn options_without_effect_and_unknown_choices_are_refused() {
+fn refuses_ineffective_and_unknown_options() {
     let refusals = [
         (&["--states", "flat", "--cache", "64"][..], "--cache is for states of at most 63 bits"),
         (

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_thread_runs_on_its_cpu() {
+    fn pinned_thread_runs_on_cpu() {
         in_thread(|| {
             let affinity = Affinity::take().unwrap();
             assert!(!affinity.allowed().is_empty());
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_not_allowed_is_refused_without_a_system_call() {
+    fn refuses_disallowed_cpu() {
         in_thread(|| {
             let affinity = Affinity::take().unwrap();
             for cpu in [CpuId(1023), CpuId(1024), CpuId(u32::MAX)] {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_cpu_is_an_error_below_and_above_1024() {
+    fn reports_missing_cpu() {
         in_thread(|| {
             // The test machine has none of these CPUs.
             for cpu in [CpuId(1023), CpuId(1024), CpuId(65_535)] {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_carry_the_errno() {
+    fn refusals_carry_errno() {
         let affinity = Affinity::take().unwrap();
         let cpu = affinity.allowed.first().unwrap();
         let errno = libc::EPERM;
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn masks_of_machines_beyond_1024_cpus_are_read() {
+    fn reads_masks_beyond_1024_cpus() {
         let affinity = Affinity::take().unwrap();
         // A kernel for 4096 CPUs, whose masks have 512 bytes.
         let taken = refusing_below(libc::SYS_sched_getaffinity, 512, libc::EINVAL, Affinity::take);
@@ -184,13 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn reading_a_mask_of_unlimited_length_is_bounded() {
+    fn bounds_mask_length() {
         let refused = refusing(libc::SYS_sched_getaffinity, libc::EINVAL, current_mask);
         assert_eq!(refused, Err(libc::EINVAL));
     }
 
     #[test]
-    fn pinning_without_effect_is_detected() {
+    fn detects_ineffective_pinning() {
         let affinity = Affinity::take().unwrap();
         let cpu = affinity.allowed.first().unwrap();
         let result = refusing(libc::SYS_sched_setaffinity, 0, || affinity.pin(cpu));

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_lists_are_parsed() {
+    fn parses_kernel_lists() {
         let cases: [(&str, CpuSet); 6] = [
             ("", set([])),
             ("\n", set([])),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused() {
+    fn refuses_malformed_lists() {
         let number = "99999999999999999999";
         for list in ["0,", ",", "0-", "-1", "+1", "0-3-5", "0 1", "0-7:2/4", "3-1", "65536"]
             .into_iter()
@@ -171,14 +171,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_reads_back(ids in btree_set(0..CpuSet::MAX_CPUS, 0..200)) {
+        fn print_then_parse(ids in btree_set(0..CpuSet::MAX_CPUS, 0..200)) {
             let cpus = set(ids);
             prop_assert_eq!(cpus.to_string().parse(), Ok(cpus));
         }
 
         /// Generates ranges, not single numbers, like the lists of real machines.
         #[test]
-        fn a_printed_list_is_parsed_as_the_same_set(
+        fn prints_shortest_list(
             runs in prop::collection::vec((0..4000_u32, 1..80_u32), 0..12)
         ) {
             let cpus = set(runs.into_iter().flat_map(|(start, len)| start..start + len));

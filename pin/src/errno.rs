@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_errors_have_their_names() {
+    fn names_known_errors() {
         assert_eq!(Errno(libc::EPERM).to_string(), "Operation not permitted (EPERM)");
         assert_eq!(Errno(libc::ENOSYS).to_string(), "Function not implemented (ENOSYS)");
         assert_eq!(Errno(libc::EXDEV).to_string(), "Invalid cross-device link (os error 18)");

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn hwloc_and_sysfs_agree_about_this_machine() {
+    fn agrees_with_sysfs() {
         let sys = Path::new("/sys");
         let hwloc = Hwloc::builder().with_flags(BuildFlags::INCLUDE_DISALLOWED).unwrap();
         let hwloc = topology(&hwloc.build().unwrap());
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn each_package_has_its_caches() {
+    fn lists_caches_per_package() {
         let description = "Package:2 [NUMANode(memory=1GB)] L3:2 Core:2 PU:2";
         let hwloc = Hwloc::builder().from_synthetic(description).unwrap().build().unwrap();
         let caches = survey_of(&hwloc).caches;
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn processing_units_near_hbm_belong_to_dram() {
+    fn hbm_cpus_belong_to_dram() {
         // Firmware numbers the DRAM of all packages first, then the HBM.
         let hbm = "Package:2 [NUMANode(memory=4GB indexes=0,2,1,3)] [NUMANode(memory=1GB)] PU:2";
         let cxl = "[NUMANode(memory=4GB)] Package:2 [NUMANode(memory=1GB)] PU:2";

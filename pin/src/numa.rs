@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_on_their_node_or_the_kernel_reports_that_it_has_no_numa() {
+    fn binds_or_reports_no_numa() {
         let (node, supported) = node_and_support();
         let (_memory, start) = pages();
         if supported {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_outside_the_cpuset_are_recognized() {
+    fn recognizes_disallowed_nodes() {
         let status = "Name:\tx\nMems_allowed:\t00000000,00000005\nMems_allowed_list:\t0,2\n";
         let allowed = [0, 1, 2, 1023].map(|node| is_allowed(status, NodeId(node)));
         assert_eq!(allowed, [true, false, true, false]);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn binding_leaves_the_contents() {
+    fn binding_keeps_contents() {
         let (node, _) = node_and_support();
         let (memory, start) = pages();
         let _ = bind_range(start, 8 * PAGE_BYTES, node);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_nodes_and_addresses_are_errors() {
+    fn refuses_wrong_nodes_and_addresses() {
         let (node, supported) = node_and_support();
         let (_memory, start) = pages();
         // The mask has no bit for this node, so there is no system call.
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_of_a_container_is_recognized() {
+    fn recognizes_container_refusal() {
         let (_memory, start) = pages();
         let start = start.addr();
         for errno in [libc::ENOSYS, libc::EPERM] {

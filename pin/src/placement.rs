@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn near_fills_its_node_then_other_nodes_then_sibling_threads() {
+    fn fills_near_node_first() {
         use Sharing::{Alone, Core};
         let machine = machine(&[2, 2], 2);
         let expected = [(2, 1, Alone), (3, 1, Alone), (0, 0, Alone)];
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_beyond_the_number_of_cpus_share_cpus_and_report_it() {
+    fn excess_ranks_share_cpus() {
         use Sharing::{Core, Cpu};
         let machine = machine(&[1, 1], 2);
         let expected = [(0, 0, Cpu), (2, 0, Core), (0, 0, Cpu), (1, 1, Core), (3, 1, Core)];
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_requests_are_refused() {
+    fn refuses_impossible_requests() {
         let machine = machine(&[2], 1);
         let cpus = machine.cpus();
         let elsewhere = CpuSet::from_iter([CpuId(7)]);
@@ -230,7 +230,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_policy_holds(
+        fn policy_holds(
             (topology, allowed) in masked_machine(),
             ranks in 0..150_u32,
             near in prop::option::of(any::<prop::sample::Index>()),

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn names_the_owner_that_failed() {
+    fn names_failed_owner() {
         let mut two = Two { me: 0, theirs: [1, 5, 0, 0], steps: 0 };
         let mut call = Collective::new(&mut two, Call::new("test"), 0);
         let failed = CollectiveError::PartFailed { owner: Owner(1) };
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_an_engine_with_other_owners() {
+    fn refuses_engine_with_other_owners() {
         let mut alone = Alone;
         let mut call = Collective::new(&mut alone, Call::new("test"), 0);
         let error = CollectiveError::Owners { exchange: 1, engine: 2 };

@@ -406,7 +406,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_is_two_words() {
+    fn result_fits_two_words() {
         assert!(size_of::<Result<Option<bool>, Error>>() <= 16);
     }
 }

@@ -231,7 +231,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_list_keeps_order(moves in prop::collection::vec(0..3_u8, 1..200)) {
+        fn list_keeps_order(moves in prop::collection::vec(0..3_u8, 1..200)) {
             let mut operations = [const { Operation::<Nothing>::EMPTY }; 8];
             let (mut list, mut model) = (List::EMPTY, std::collections::VecDeque::new());
             let mut free: Vec<u32> = (0..8).collect();

@@ -177,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tokens_unpack_to_their_fields(index in 0..MAX_OPERATIONS, generation: u32, part: u8) {
+        fn pack_then_unpack_token(index in 0..MAX_OPERATIONS, generation: u32, part: u8) {
             let fields = TokenFields { index, generation, part };
             prop_assert_eq!(TokenFields::unpack(fields.pack()), fields);
         }

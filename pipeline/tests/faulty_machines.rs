@@ -60,7 +60,7 @@ fn pipeline() -> Pipeline<Engine, [Operation<Faulty>; 4], (), Faulty> {
 }
 
 #[test]
-fn fails_an_operation_that_waits_for_nothing() {
+fn fails_idle_operation() {
     let mut pipeline = pipeline();
     assert_eq!(pipeline.call(Faulty::Waits), Err(Error::Idle));
     assert_eq!(pipeline.call(Faulty::Reads { slot: 0 }), Ok(0));
@@ -110,7 +110,7 @@ fn shrinking() -> (Pipeline<Hiding, Shrinking, (), Faulty>, Rc<Cell<usize>>) {
 }
 
 #[test]
-fn loses_nothing_in_storage_that_shrinks_for_a_while() {
+fn survives_temporarily_short_storage() {
     let (mut pipeline, shown) = shrinking();
     let reads = Faulty::Reads { slot: 0 };
     (0..2).for_each(|tag| pipeline.submit(Tag(tag), reads).unwrap());
@@ -134,7 +134,7 @@ fn loses_nothing_in_storage_that_shrinks_for_a_while() {
 /// Storage that becomes shorter during a poll loses a completion: the call and all later ones
 /// return an error instead of waiting for it.
 #[test]
-fn refuses_all_calls_after_storage_was_lost_during_a_poll() {
+fn refuses_calls_after_lost_storage() {
     let (mut pipeline, shown) = shrinking();
     let reads = Faulty::Reads { slot: 0 };
     pipeline.transport_mut().2 = true;
@@ -197,7 +197,7 @@ fn poll<const N: usize>(
 /// The first post of an operation is in flight when the second one is refused: its storage is free
 /// only when the first one has completed.
 #[test]
-fn fails_an_operation_of_which_one_post_is_refused() {
+fn fails_operation_with_refused_post() {
     let mut pipeline = odd::<1>(16);
     pipeline.transport_mut().refuse = Some((1, PostError::OutOfRange));
     pipeline.transport_mut().holds = true;
@@ -237,7 +237,7 @@ fn drops_stray_completions() {
 
 /// The engine has room for two posts. Operations that wait for room come before later ones.
 #[test]
-fn starves_no_operation_that_waits_for_room() {
+fn starves_no_waiting_operation() {
     let mut pipeline = odd::<3>(2);
     let (mut next, mut tags) = (0, Vec::new());
     while tags.len() < 30 {

@@ -168,7 +168,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 }
 
 #[test]
-fn names_the_owner_that_differs() {
+fn names_differing_owner() {
     for odd in (0..OWNERS).map(Owner) {
         let errors = stage::run(&cluster(OWNERS), |engine, mut exchange| {
             let counters = if exchange.me() == odd { 7 } else { COUNTERS };
@@ -198,7 +198,7 @@ fn refuses_another_build() {
 /// An owner that cannot open it does not block the others, neither in a first structure nor in a
 /// second one on the same engine.
 #[test]
-fn tells_all_owners_of_one_that_cannot_open() {
+fn reports_failed_open_to_all() {
     let empty = Shape { counters: 0, ..SHAPE };
     for (odd, shape, operations) in [(0, empty, 4), (1, SHAPE, 0), (2, empty, 4)] {
         let results = stage::run(&cluster(OWNERS), |mut engine, mut exchange| {
@@ -223,7 +223,7 @@ fn tells_all_owners_of_one_that_cannot_open() {
 /// Owner 1 makes another call than the others, who count. Without the names of calls both succeed,
 /// with a wrong number, and half of the structure is cleared.
 #[test]
-fn names_the_calls_that_differ() {
+fn names_differing_calls() {
     type Odd = fn(&mut Array<Engine>, &mut dyn Exchange) -> Result<(), CollectiveError>;
     let others: [(&str, Odd); 2] = [
         ("Counters::clear (call", |array, exchange| array.clear(exchange)),
@@ -245,7 +245,7 @@ fn names_the_calls_that_differ() {
 
 /// The same call of the same name, on another structure of the same sizes.
 #[test]
-fn names_the_structures_that_differ() {
+fn names_differing_structures() {
     let part = Sizes::new(COUNTERS).with_slots(0, 1).with_depth(4);
     let texts = stage::run(&cluster(2), |mut engine, mut exchange| {
         let mut pending = vec![Pending::EMPTY; 8];
@@ -264,7 +264,7 @@ fn names_the_structures_that_differ() {
 }
 
 #[test]
-fn names_the_owner_that_has_left() {
+fn names_lost_owner() {
     let results = on_owners(OWNERS, |mut array, exchange| {
         array.call(&exchange.me().0.into(), 1).unwrap();
         assert_eq!(array.len(exchange), Ok(3));
@@ -284,7 +284,7 @@ fn names_the_owner_that_has_left() {
 /// Operations in flight at the start of a call complete before its first effect, and are reported
 /// after it.
 #[test]
-fn completes_operations_in_flight_before_a_call() {
+fn completes_in_flight_before_call() {
     type Call = fn(&mut Array<Engine>, &mut dyn Exchange);
     let calls: [(Call, u64); 3] = [
         (|array, exchange| array.agree(exchange).unwrap(), 12),
@@ -312,7 +312,7 @@ fn completes_operations_in_flight_before_a_call() {
 
 /// A second structure on an engine must not receive completions of the first one.
 #[test]
-fn returns_an_idle_engine() {
+fn returns_idle_engine() {
     let mut engine = cluster(1).engine(Owner(0)).unwrap();
     for _ in 0..20 {
         let mut array = open(&mut engine, SHAPE, OPERATIONS, &mut Alone).unwrap();
@@ -322,7 +322,7 @@ fn returns_an_idle_engine() {
 }
 
 #[test]
-fn refuses_calls_when_only_polls_can_free_storage() {
+fn refuses_calls_without_free_storage() {
     for ended in [false, true] {
         let mut array = alone();
         (0..4).for_each(|tag| {
@@ -352,7 +352,7 @@ fn refuses_calls_when_only_polls_can_free_storage() {
 }
 
 #[test]
-fn stores_the_result_of_each_operation_of_a_batch() {
+fn stores_each_batch_result() {
     let mut array = alone();
     let requests: Vec<_> = (0..40).map(|nth| (nth % 8, 1)).collect();
     let mut results = vec![Err(Error::Window); 40];
@@ -369,7 +369,7 @@ fn stores_the_result_of_each_operation_of_a_batch() {
 
 /// Only a poll detects lost owners, so calls, batches and futures that the CPU runs poll now and then.
 #[test]
-fn polls_among_calls_by_the_cpu() {
+fn polls_among_cpu_calls() {
     type Direct = Array<Watched<Engine>>;
     let forms: [fn(&RefCell<Direct>); 3] = [
         |array| (0..CALLS).for_each(|nth| assert_eq!(array.borrow_mut().call(&3, 1), Ok(nth))),
@@ -402,7 +402,7 @@ fn polls_among_calls_by_the_cpu() {
 
 /// A lost owner ends operations in flight with its fault, and every later call.
 #[test]
-fn reports_each_result_before_a_fault() {
+fn reports_results_before_fault() {
     let cluster = cluster(2);
     let engine = cluster.engine(Owner(0)).unwrap();
     let mut array: Array<_> =
@@ -428,7 +428,7 @@ fn reports_each_result_before_a_fault() {
 
 /// An operation of a dropped future continues, and frees its storage.
 #[test]
-fn frees_the_storage_of_dropped_futures() {
+fn frees_storage_of_dropped_futures() {
     let shared = RefCell::new(alone());
     for nth in 0..20 {
         let mut futures: Vec<_> = (0..4).map(|_| OperationFuture::new(&shared, &5, 1)).collect();
@@ -443,7 +443,7 @@ fn frees_the_storage_of_dropped_futures() {
 
 /// All storage holds results that their tasks have not taken: a further future waits for them.
 #[test]
-fn waits_for_results_that_are_not_taken() {
+fn waits_for_untaken_results() {
     let shared = RefCell::new(alone());
     let mut running: Vec<_> = (0..4).map(|_| OperationFuture::new(&shared, &5, 1)).collect();
     assert!(running.iter_mut().all(|future| poll(future).is_pending()));
@@ -458,7 +458,7 @@ fn waits_for_results_that_are_not_taken() {
 /// An executor that polls only woken tasks ends all of them, whose operations overlap: in as many
 /// tasks, they take little more time than one.
 #[test]
-fn wakes_tasks_whose_operations_overlap() {
+fn wakes_overlapping_tasks() {
     #[derive(Default)]
     struct Woken(AtomicU64);
     impl Wake for Woken {

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_any_length_arrive_in_the_order_of_ranks() {
+    fn gathers_values_in_rank_order() {
         let all = on_threads(probeline::exchange::threads(3), |mut exchange| {
             let mine = (exchange.me().0, "x".repeat(exchange.me().0 as usize * 100));
             gather_values(&mut exchange, &mine).unwrap()

@@ -157,13 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn kmers_are_canonical() {
+    fn canonicalizes_kmers() {
         assert_eq!(kmers(3, true, b"ttgca"), ["CAA", "GCA", "GCA"]);
         assert_eq!(kmers(3, false, b"ttgca"), ["TTG", "TGC", "GCA"]);
     }
 
     #[test]
-    fn line_ends_are_skipped_and_other_letters_end_a_run() {
+    fn skips_only_line_ends() {
         assert_eq!(kmers(3, false, b"AC\r\nGT"), ["ACG", "CGT"]);
         assert_eq!(kmers(3, false, b"ACNGTAxC"), ["GTA"]);
         assert_eq!(kmers(3, false, b"AC"), [""; 0]);

@@ -221,14 +221,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_bucket_returns_its_key(key in 0..=MAX_KEY) {
+        fn returns_its_key(key in 0..=MAX_KEY) {
             let bucket = Bucket::new(key).unwrap();
             prop_assert_eq!(bucket.key(), key);
             prop_assert_eq!(Bucket::from_word(bucket.word()), Some(bucket));
         }
 
         #[test]
-        fn every_key_bit_moves_about_half_of_the_hash(key in 0..=MAX_KEY, bit in 0..KEY_BITS) {
+        fn each_key_bit_avalanches(key in 0..=MAX_KEY, bit in 0..KEY_BITS) {
             let hash = |key| Bucket::new(key).unwrap().hash();
             let flipped = (hash(key) ^ hash(key ^ 1 << bit)).count_ones();
             // Expected 31.5 bits, standard deviation 4; the test allows six of them on each side.
@@ -236,7 +236,7 @@ mod tests {
         }
 
         #[test]
-        fn a_torn_word_is_never_misread(
+        fn never_misreads_torn_word(
             value: u64, wanted: Option<u64>, zeros: u8, kept: u8,
         ) {
             // Half of the wanted words are the value with some bytes set to 0, as a torn READ may
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn data_beyond_63_bits_is_refused() {
+    fn refuses_key_beyond_63_bits() {
         assert_eq!(Bucket::new(MAX_KEY).unwrap().key(), MAX_KEY);
         const TOO_LARGE: Result<Bucket, Error> = Err(Error::Key { bits: 64, max: 63 });
         assert_eq!(Bucket::new(1 << 63), TOO_LARGE);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn consecutive_data_spreads_evenly() {
+    fn consecutive_keys_spread_evenly() {
         let mut counts = [0_u32; 256];
         for key in 0..256 * 1024 {
             counts[usize::try_from(Bucket::new(key).unwrap().hash() >> 55).unwrap()] += 1;

@@ -197,7 +197,7 @@ mod tests {
 
     /// Covers limits that no transport of this repository has.
     #[test]
-    fn limits_of_large_and_odd_transports() {
+    fn checks_odd_transport_limits() {
         let config = Config { chunk_buckets: 24, ..Config::new(1 << 36) };
         for (words_per_op, allowed) in [(24, true), (31, true), (32, true), (23, false)] {
             let caps = Caps { words_per_op, ..CAPS };
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_fits_an_engine_of_its_sizes() {
+    fn sizes_fit_table() {
         for (keys, owners) in [(0, 1), (1, 3), (1_000, 2), (1 << 20, 1), (12_345, 7)] {
             let config = Config { first_word: 8, ..Config::for_keys(keys, owners) };
             assert!(config.buckets_per_owner * u64::from(owners) * 3 >= keys * 4);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_reports_an_odd_chunk_to_an_engine_of_its_sizes() {
+    fn refuses_odd_chunk() {
         let config = Config { chunk_buckets: 12, ..Config::new(64) };
         let Sizes { window_words, slots, slot_words, depth } = config.sizes(4);
         assert_eq!(slot_words, 16, "an engine takes whole lines only");
@@ -234,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn the_probe_limit_is_at_most_the_table() {
+    fn table_size_caps_probe_limit() {
         let config = Config { chunk_buckets: 16, max_chunks: 5, ..Config::new(24) };
         assert_eq!([1, 2, 3, 4].map(|owners| config.probe_limit(owners)), [24, 48, 72, 80]);
         assert_eq!(Config::new(u64::MAX / 8 * 8).probe_limit(u32::MAX), 32 * 32);
     }
 
     #[test]
-    fn jump_needs_a_chunk_of_one_line() {
+    fn jump_needs_one_line_chunk() {
         let geometry = Geometry { slots: 2, ..GEOMETRY };
         let config =
             |chunk_buckets| Config { chunk_buckets, probing: Probing::Jump, ..Config::new(64) };

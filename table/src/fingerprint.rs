@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_with_the_hash() {
+    fn changes_with_hash() {
         let all = Fingerprint::new(VERSION);
         let mine = hash_buckets(all, |key| Bucket::new(key).ok());
         assert_eq!(mine, hash_buckets(all, |key| Bucket::new(key).ok()));

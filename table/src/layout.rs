@@ -233,7 +233,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chunks_cover_the_ring_in_order(
+        fn chunks_cover_ring_in_order(
             owners in 1_u32..6, eighths in 1_u64..20, chunk in 1_u32..20, key in 0..=MAX_KEY,
         ) {
             let layout = Layout::new(owners, eighths * 8, 24, Probing::Linear);
@@ -261,7 +261,7 @@ mod tests {
         }
 
         #[test]
-        fn homes_are_spread_evenly_over_owners(owners in 1_u32..9, seed: u64) {
+        fn spreads_homes_evenly(owners in 1_u32..9, seed: u64) {
             let layout = Layout::new(owners, 1000, 0, Probing::Linear);
             let mut counts = vec![0_u32; owners as usize];
             for i in 0..1000 * u64::from(owners) {

@@ -131,7 +131,7 @@ mod tests {
 
     /// Each match names everything that the operation can return, and has no other arm.
     #[test]
-    fn an_answer_offers_what_its_operation_returns() {
+    fn answers_cover_operation_results() {
         fn operation<R: BatchResult>(_: R) -> Intent {
             R::Answer::INTENT
         }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_stores_one_byte_for_each_key() {
+    fn batch_results_take_one_byte() {
         assert_eq!([size_of::<Outcome>(), size_of::<bool>()], [1, 1]);
     }
 }

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_converges_to_the_counted_fraction() {
+    fn share_converges_to_counted_fraction() {
         let mut share = Share(ONE);
         for i in 0..10_000 {
             share.count(i % 4 == 0);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_claims_less_often_where_no_roundtrip_is_saved() {
+    fn auto_claims_less_without_roundtrips() {
         let config = Config { one_roundtrip: OneRoundtrip::Auto, ..Config::paper(16) };
         let claims_at = |load_factor| {
             let mut policy = Policy::new(&config);

@@ -94,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_probe_order_visits_every_bucket_once(
+        fn visits_every_bucket_once(
             owners in 1_u32..6, lines in 1_u64..20, key in 0..=MAX_KEY, way in 0..3,
         ) {
             let probing = [Probing::Linear, Probing::Lines, Probing::Jump][way as usize];
@@ -110,7 +110,7 @@ mod tests {
 
     /// Among 120 lines there are strides with and without a common factor.
     #[test]
-    fn keys_of_one_home_line_jump_to_different_lines() {
+    fn jump_strides_differ_by_key() {
         let layout = Layout::new(3, 40 * 8, 8, Probing::Jump);
         let mut seconds = BTreeSet::new();
         for key in 0..40_000 {

@@ -151,7 +151,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn passing_buckets_follows_the_order_of_lines(
+        fn passing_follows_line_order(
             key in 0..1_u64 << 63, way in 0..3, lines in 1_u64..9,
         ) {
             let probing = [Probing::Linear, Probing::Lines, Probing::Jump][way as usize];

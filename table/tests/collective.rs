@@ -44,7 +44,7 @@ fn open_with<K: Numbers>(over: Over, odd: u32, mine: K::Config, theirs: K::Confi
 type Error = Option<CollectiveError>;
 
 #[test]
-fn opens_the_same_table() {
+fn opens_same_table() {
     for over in BOTH {
         // The probe limit must agree; C, M and the ways of searching may differ.
         let steps = Config { chunk_buckets: 32, max_chunks: 32, ..CONFIG };
@@ -76,7 +76,7 @@ fn names<K: Numbers>(what: &str, mine: K::Config, theirs: K::Config) {
 }
 
 #[test]
-fn names_the_parameter_that_differs() {
+fn names_differing_parameter() {
     let order = "probe order (0 linear, 1 lines, 2 jump)";
     for (what, theirs) in [
         ("buckets per owner", Config { buckets_per_owner: 56, ..CONFIG }),
@@ -196,7 +196,7 @@ fn check<K: Numbers>(
 }
 
 #[test]
-fn holds_the_right_keys_after_each_phase() {
+fn holds_expected_keys_after_phases() {
     for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
         for (over, direct) in [(Over::Shm, false), (Over::Shm, true), (BOTH[1], false)] {
             let buckets = |count| Config {
@@ -293,7 +293,7 @@ impl Exchange for Late<'_> {
 /// its CPU stores. An owner may already open its next table while another one leaves the last
 /// reduction.
 #[test]
-fn uses_the_direct_path_of_wide_keys_together_or_not_at_all() {
+fn owners_agree_on_direct_path() {
     let config = |direct| WideKeys::<3>::config(Config { direct, ..CONFIG }, 64);
     // What each owner's configuration allows, in one table after the other.
     let allowed = [[true; 3], [true, false, true], [true; 3], [false; 3]];
@@ -432,7 +432,7 @@ proptest! {
     /// Collects garbage in rounds, at any load and with clusters across all borders. Kept keys can
     /// be found, removed keys cannot, and the table still works.
     #[test]
-    fn retain_keeps_the_set_and_its_order(
+    fn retain_keeps_set_and_order(
         setups in (1_u32..4).prop_flat_map(table_setups),
         over in over(),
         load in prop_oneof![Just(0.3), Just(0.9), Just(1.0), 0.0..1.0],

@@ -201,7 +201,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn target_holds_the_same_keys(
+    fn target_holds_same_keys(
         kind in prop_oneof![Just(Kind::Narrow), Just(Kind::Wide), Just(Kind::Tree)],
         owners in 1_u32..5,
         shapes in shapes(),
@@ -236,7 +236,7 @@ const CASE: Case = Case {
 };
 
 #[test]
-fn full_target_fails_on_all_owners() {
+fn full_target_fails_all_owners() {
     for (kind, lines) in [(Kind::Narrow, 30), (Kind::Wide, 30), (Kind::Tree, 12)] {
         let case = Case { kind, shapes: [Shape::new(40), Shape::new(lines)], ..CASE };
         let sim = || case.on_sim(1, Faults::none()).into_iter().flatten().collect();
@@ -258,7 +258,7 @@ fn full_target_fails_on_all_owners() {
 }
 
 #[test]
-fn target_with_other_keys_fails_on_all_owners() {
+fn foreign_keys_fail_all_owners() {
     for kind in [Kind::Narrow, Kind::Wide, Kind::Tree] {
         let seen = Case { kind, in_target: Some(5_000), ..CASE }.on_shm();
         let differs = Err(CollectiveError::NotMoved { keys: 900, held: 901 });
@@ -311,7 +311,7 @@ fn failing_operations_lose_no_key() {
 /// An engine dies after a random number of operations: nobody waits for it, and the words of the
 /// table still hold all keys.
 #[test]
-fn dead_owner_leaves_the_table_whole() {
+fn dead_owner_leaves_table_whole() {
     let mut died = 0;
     for seed in seeds(60) {
         let _replay = Replay(seed);
@@ -408,7 +408,7 @@ fn open_tree(
 
 /// The keys that remain take a smaller table, without the inner nodes that only others had.
 #[test]
-fn retains_some_keys_of_a_tree_table() {
+fn retains_keys_of_tree_table() {
     const OWNERS: u32 = 3;
     on_shm(Sizes::of(OWNERS, &Config::paper(8)), |_, mut exchange| {
         let (mut table, mut target) = (open_tree(40, &mut exchange), open_tree(5, &mut exchange));

@@ -26,7 +26,7 @@ fn run(options: &[&str]) -> (String, Vec<Row>) {
 
 /// Every ratio is there for each probe order, and none is zero.
 #[test]
-fn everything_is_measured() {
+fn measures_every_ratio() {
     let (about, rows) = run(&[]);
     assert!(about.contains("table of 1 MiB, keys of 63 bits, 2 rounds of 1 ms"), "{about}");
     // Two load factors, three probe orders; the first one has targets.
@@ -43,7 +43,7 @@ fn everything_is_measured() {
 
 /// Ratios that were not measured have no row and no target.
 #[test]
-fn the_table_alone_is_measured() {
+fn measures_table_without_peers() {
     let (_, rows) = run(&["--without-peers", "--probing", "lines"]);
     assert_eq!(rows.len(), (19 - 6) * 2);
     assert_eq!(rows.iter().filter(|row| row.is_met().is_some()).count(), 12);
@@ -51,7 +51,7 @@ fn the_table_alone_is_measured() {
 
 /// Every ratio of wide keys is there for each width. The targets are those of two ranks.
 #[test]
-fn wide_keys_are_measured() {
+fn measures_wide_keys() {
     for words in ["2", "4", "16"] {
         let (about, rows) = run(&["--words", words, "--probing", "lines,jump"]);
         assert!(about.contains(&format!("table of 1 MiB, keys of {words} words")), "{about}");
@@ -65,7 +65,7 @@ fn wide_keys_are_measured() {
 
 /// A find of a wide key reads two lines.
 #[test]
-fn wide_finds_are_divided_by_half_their_limit() {
+fn halves_limit_of_wide_finds() {
     let (system, work) = ("lines", Work::FindBatch);
     let what = What { system, beside: None, threads: 1, load: 500, work };
     let mut rates = Rates::default();
@@ -77,14 +77,14 @@ fn wide_finds_are_divided_by_half_their_limit() {
 }
 
 #[test]
-fn wide_keys_of_different_numbers_differ() {
+fn wide_keys_differ() {
     let keys: BTreeSet<[u64; 4]> = (0..10_000).map(Key::nth).collect();
     assert_eq!(keys.len(), 10_000);
     assert!(keys.iter().all(|words| number(words[0]) < 10_000));
 }
 
 #[test]
-fn a_target_is_met_on_its_own_side_only() {
+fn meets_target_on_one_side() {
     let row = |measured, is_time, target| {
         let (case, target) = (String::new(), Some(target));
         Row { name: "", case, is_time, measured, baseline: 1.0, target, holds: false }
@@ -97,7 +97,7 @@ fn a_target_is_met_on_its_own_side_only() {
 }
 
 #[test]
-fn rates_are_medians_found_by_their_subject() {
+fn finds_median_rates_by_subject() {
     let (system, work) = ("linear", Work::FindBatch);
     let what = What { system, beside: None, threads: 1, load: 500, work };
     let other = What { system: "dashmap", work: Work::Find, ..what };
@@ -132,13 +132,13 @@ fn all_kinds_are_sets_of<K: Key>() {
 }
 
 #[test]
-fn all_kinds_are_sets() {
+fn all_kinds_behave_as_sets() {
     all_kinds_are_sets_of::<u64>();
     all_kinds_are_sets_of::<[u64; 4]>();
 }
 
 #[test]
-fn numbers_come_back_from_keys_of_63_bits() {
+fn number_to_key_and_back() {
     for n in (0..10_000).chain((0..10_000).map(|n| (u64::MAX >> 1) - n)) {
         assert!(key(n) <= u64::MAX >> 1);
         assert_eq!(number(key(n)), n);
@@ -146,14 +146,14 @@ fn numbers_come_back_from_keys_of_63_bits() {
 }
 
 #[test]
-fn the_parts_of_a_run_are_disjoint_and_complete() {
+fn parts_partition_run() {
     let parts = (0..3).flat_map(|part| Keys::Run(10..1000).draw::<u64>(part, 3, Duration::ZERO, 0));
     let all: Vec<u64> = parts.collect();
     assert_eq!(all, (10..1000).map(key).collect::<Vec<_>>());
 }
 
 #[test]
-fn random_keys_are_present_and_differ() {
+fn draws_different_present_keys() {
     let mut seen = Vec::new();
     for seed in 0..3 {
         let keys: Vec<u64> = Keys::Random(1000).draw(0, 1, Duration::ZERO, seed);
@@ -167,7 +167,7 @@ fn random_keys_are_present_and_differ() {
 }
 
 #[test]
-fn an_unexpected_outcome_is_an_error() {
+fn reports_unexpected_outcome() {
     let right = |keys: &[u64]| keys.len();
     let wrong = |keys: &[u64]| keys.len() - 1;
     let measure = |work: fn(&[u64]) -> usize| {
@@ -181,7 +181,7 @@ fn an_unexpected_outcome_is_an_error() {
 }
 
 #[test]
-fn a_measurement_ends_with_its_time_or_its_keys() {
+fn ends_with_time_or_keys() {
     let counted = AtomicUsize::new(0);
     let measure = |time, count, pause| {
         let work = |keys: &[u64]| {
@@ -201,7 +201,7 @@ fn a_measurement_ends_with_its_time_or_its_keys() {
 
 /// The error of a thread that fails is reported, beside that of the thread that waits for it.
 #[test]
-fn the_error_of_each_thread_is_reported() {
+fn reports_error_of_each_thread() {
     let run = |member: &mut Member| match member.me {
         0 => member.fill(2, 0..3, |keys: &[u64]| keys.len()),
         _ => Err("out of order".into()),
@@ -211,7 +211,7 @@ fn the_error_of_each_thread_is_reported() {
 }
 
 #[test]
-fn invalid_options_are_refused() {
+fn refuses_invalid_options() {
     let is_read = |options: &[&str]| Args::try_parse_from(["speed"].iter().chain(options)).is_ok();
     assert!(is_read(&["--table-mib", "4096,1", "--rounds", "9", "--probing", "jump,linear"]));
     assert!(is_read(&["--words", "1,2,4,16"]));

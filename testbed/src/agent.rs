@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_the_agent_are_read_and_noise_is_ignored() {
+    fn parses_lines_ignores_noise() {
         let mut state = AgentState::default();
         for line in ["ready 6.1.0\r", "started 3 117", "exited 3 137", "exited x 1", "\u{0}", ""] {
             state.update(line);

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_met_up_to_its_value() {
+    fn meets_bound_up_to_value() {
         for (value, bound, met) in [
             (1.15, Bound::AtMost(1.15), true),
             (1.151, Bound::AtMost(1.15), false),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_verdict_the_value_and_the_bound() {
+    fn formats_verdict_value_and_bound() {
         let line = |value, bound| figure(value, bound).to_string();
         assert_eq!(line(1.1, Bound::AtMost(1.15)), "met     READ 8 B, ratio: 1.100, at most 1.15");
         assert_eq!(

@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_modprobe_are_parsed() {
+    fn parses_modprobe_lines() {
         let read = |line| Insertion::parse(line).map(|found| (found.file, found.options));
         let both = |file: &str, options: &str| Some((PathBuf::from(file), options.to_owned()));
         assert_eq!(read("insmod /a b/9p.ko.xz "), both("/a b/9p.ko.xz", ""));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_are_packed_uncompressed() {
+    fn packs_modules_uncompressed() {
         let dir = std::env::temp_dir().join(format!("testbed-pack-{}", std::process::id()));
         let (root, out) = (dir.join("root"), dir.join("out"));
         fs::create_dir_all(&root).unwrap();

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_for_a_cpu_does_not_count_and_every_limit_ends() {
+    fn discounts_cpu_waits_within_limit() {
         let s = Duration::from_secs;
         assert_eq!(counted(s(100), s(0)), s(100));
         assert_eq!(counted(s(100), s(60)), s(40));
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn pressure_is_parsed() {
+    fn parses_pressure() {
         let text = "some avg10=99.28 avg60=99.45 avg300=99.41 total=2677145925\n\
                     full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n";
         assert_eq!(parse(text), Some(Duration::from_micros(2_677_145_925)));

@@ -253,14 +253,14 @@ mod tests {
     use crate::case::Bound;
 
     #[test]
-    fn a_name_that_no_case_has_is_an_error() {
+    fn refuses_unknown_case_name() {
         let none = Selection { only: Some("nosuch".to_owned()), ..Selection::default() };
         let error = none.cases().unwrap_err().to_string();
         assert!(error.contains("has \"nosuch\" in its name; --list shows"), "{error}");
     }
 
     #[test]
-    fn a_missed_bound_fails_a_benchmark_only_with_check() {
+    fn missed_bound_fails_only_with_check() {
         let figure = |value| Figure { name: "ratio".into(), value, bound: Bound::AtMost(1.15) };
         let (met, missed) = (figure(1.1), figure(1.192));
         let both = [met.clone(), missed];
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_and_benchmarks_are_selected_separately() {
+    fn selects_tests_or_benchmarks() {
         let selected = |bench| Selection { bench, ..Selection::default() }.cases().unwrap();
         assert!(selected(false).iter().all(|case| !case.is_bench()));
         assert!(selected(true).iter().all(Case::is_bench));

@@ -142,14 +142,14 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     #[test]
-    fn output_and_errors_are_returned() {
+    fn returns_output_and_errors() {
         assert_eq!(Tool::new("printf").arg("a b").run(HANG_TIMEOUT).unwrap(), "a b");
         let bad = Tool::new("sh").args(["-c", "echo why >&2; exit 3"]).run(HANG_TIMEOUT);
         assert!(bad.unwrap_err().to_string().contains("exit status: 3\nwhy"));
     }
 
     #[test]
-    fn a_program_is_killed_at_its_limit() {
+    fn kills_program_at_limit() {
         let (start, limit) = (Instant::now(), Duration::from_millis(100));
         let late = Tool::new("sleep").arg("3600").run(limit);
         let error = late.unwrap_err();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_dies_with_the_thread_that_started_it() {
+    fn program_dies_with_starting_thread() {
         let path = env::temp_dir().join(format!("testbed-tool-{}", id()));
         let log = File::create(&path).unwrap();
         let starter = thread::spawn(|| {

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decode_returns_what_was_encoded() {
+    fn encode_then_decode() {
         let call = Call::new("Table::len").of_structure(3).numbered(1 << 40);
         assert_eq!(Call::decode(&call.encode()), call);
         assert_ne!(call.digest(), call.numbered(4).digest());
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn display_names_the_structure() {
+    fn display_names_structure() {
         let call = Call::new("Map::clear").numbered(7);
         assert_eq!(call.to_string(), "Map::clear (call 7)");
         let text = "Map::clear (call 7, of the structure opened by call 2)";

@@ -320,7 +320,7 @@ mod tests {
 
     /// Every length and alignment, in both directions: the bytes of the range and no others.
     #[test]
-    fn a_copy_moves_the_bytes_of_its_range() {
+    fn copies_only_its_range() {
         for (start, private) in (0..8).flat_map(|start| (0..4).map(move |at| (start, at))) {
             for bytes in (0..640).step_by(3).chain((0..640).step_by(8)) {
                 let given: Vec<_> = (0..private + bytes).map(byte).collect();
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_stops_at_the_end_of_the_words() {
+    fn stops_at_end_of_words() {
         let words = [AtomicU64::new(1), AtomicU64::new(2)];
         store_bytes(&[255; 40], &words);
         let mut bytes = [7; 40];
@@ -356,7 +356,7 @@ mod tests {
 
     /// Every length and alignment, and a difference in each byte; the padding does not matter.
     #[test]
-    fn a_comparison_sees_each_byte() {
+    fn compares_each_byte() {
         for bytes in 0..50 {
             for start in 0..2 {
                 let words = [const { AtomicU64::new(u64::MAX) }; 9];
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_is_padded_with_zeros() {
+    fn pads_last_word_with_zeros() {
         let word = AtomicU64::new(u64::MAX);
         store_bytes(&[1, 2, 3], core::slice::from_ref(&word));
         assert_eq!(word.load(Relaxed).to_ne_bytes(), [1, 2, 3, 0, 0, 0, 0, 0]);

@@ -233,14 +233,14 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_found_and_works() {
+    fn finds_and_calls_symbol() {
         let libc = Present::load().unwrap();
         // SAFETY: abs is undefined only for the least int.
         assert_eq!(unsafe { (libc.abs)(-7) }, 7);
     }
 
     #[test]
-    fn a_missing_library_reports_what_to_install() {
+    fn missing_library_advises_installation() {
         let error = Absent::load().unwrap_err();
         assert_eq!(error, SetupError::Library(ABSENT));
         let text = error.to_string();
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_symbol_is_reported() {
+    fn reports_missing_symbol() {
         let error = Old::load().unwrap_err();
         assert_eq!(error, SetupError::Symbol { library: LIBC, name: c"no_such_call" });
         assert_eq!(error.to_string(), "libc.so.6 has no no_such_call: install a newer libc6");

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_with_package_version_and_order() {
+    fn changes_with_version_and_order() {
         let all = [
             Fingerprint::from_package("0.1.0").with_all(&[1, 2]),
             Fingerprint::from_package("0.1.1").with_all(&[1, 2]),

@@ -19,7 +19,7 @@ fn run(case: &Case) -> Result<Verdict, Failure> {
 }
 
 #[test]
-fn passes_the_suite() {
+fn passes_suite() {
     let mut report = Report::new(1);
     for case in cases(1) {
         report.add(case, &[run(case)]);
@@ -28,7 +28,7 @@ fn passes_the_suite() {
 }
 
 #[test]
-fn refuses_a_report_without_all_cases() {
+fn refuses_incomplete_report() {
     let missing = Report::new(1).judge(&[]).unwrap_err();
     assert!(missing.0.contains("did not run: [\"windows_start_at_zero\""), "{missing}");
 }
@@ -50,7 +50,7 @@ fn refuses_other_skips() {
 }
 
 #[test]
-fn refuses_a_job_that_does_not_fit() {
+fn refuses_too_small_job() {
     let case = cases(9).find(|case| case.name == "an_idle_owner_stalls_nobody").unwrap();
     let refused = run(case).unwrap_err();
     assert_eq!(refused.0, "the case needs 2 owners, the job has 1");

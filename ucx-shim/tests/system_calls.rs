@@ -51,7 +51,7 @@ fn returns_without_system_calls(
 }
 
 #[test]
-fn posting_and_polling_make_no_system_call() {
+fn avoids_system_calls() {
     let [first, second]: [_; 2] = probeline_exchange::threads(2).try_into().ok().unwrap();
     let open = |mut member| {
         Builder::new(Sizes::new(64).with_slots(2, 8).with_depth(4))
@@ -99,7 +99,7 @@ fn use_data_path(engine: &mut Engine, round: u64) {
 }
 
 #[test]
-fn a_system_call_is_detected() {
+fn detects_system_call() {
     let polls = || -> Box<dyn FnOnce()> {
         Box::new(|| {
             // SAFETY: poll(2) of no descriptors.

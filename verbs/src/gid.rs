@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv4_address_over_roce_v2_comes_first() {
+    fn chooses_roce_v2_ipv4_first() {
         use GidKind::{RoceV1, RoceV2};
         let (local, v4, v6) = ("fe80::5054:ff:fe12:1", "::ffff:10.0.0.1", "2001:db8::1");
         assert_eq!(chosen(&[(local, RoceV1), (local, RoceV2), (v4, RoceV1), (v4, RoceV2)]), Ok(3));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_names_the_reason() {
+    fn error_names_reason() {
         use GidKind::{Infiniband, RoceV1, RoceV2};
         assert_eq!(chosen(&[]), Err(PortError::NoGid));
         assert_eq!(

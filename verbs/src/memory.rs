@@ -292,7 +292,7 @@ mod tests {
     const REGION: RemoteRegion = RemoteRegion { address: 0x7000, words: 64, key: 0xabcd_0123 };
 
     #[test]
-    fn only_words_of_the_region_have_an_address() {
+    fn refuses_words_outside_region() {
         assert_eq!(REGION.at(0, 64).unwrap().address, 0x7000);
         assert_eq!(REGION.at(63, 1).unwrap().address, 0x7000 + 63 * 8);
         for (start, words) in [(0, 65), (64, 1), (63, 2), (u64::MAX, 1), (u64::MAX, 2)] {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_region_is_split_at_a_word() {
+    fn splits_region_at_word() {
         let (first, rest) = REGION.split_at(24);
         assert_eq!((first.words, first.at(23, 1).unwrap().address), (24, 0x7000 + 23 * 8));
         assert_eq!((rest.words, rest.at(0, 40).unwrap().address), (40, 0x7000 + 24 * 8));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_of_a_block_has_its_address_and_key() {
+    fn block_range_address_and_key() {
         let blocks = LocalBlocks { address: 0x9000, block_bytes: 24 * 8, key: 7 };
         let LocalRange { address, bytes, key } = blocks.range(2, 5, 19);
         assert_eq!((address, bytes, key), (0x9000 + (2 * 24 + 5) * 8, 19 * 8, 7));

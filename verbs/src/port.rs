@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_have_the_rates_that_the_kernel_names() {
+    fn link_rates_match_kernel() {
         // Width, speed, and the rate that the kernel shows for them in sysfs.
         let rates = [(2, 1, 10.0), (2, 4, 40.0), (2, 16, 56.0), (2, 32, 100.0), (1, 64, 50.0)];
         for (active_width, active_speed, gbit_s) in rates {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_mtu_keeps_its_code_and_displays_its_size() {
+    fn mtu_code_and_size() {
         for (code, text) in (1..=5).zip(["256 B", "512 B", "1024 B", "2048 B", "4096 B"]) {
             assert_eq!(u32::from(Mtu::of(code).code()), code);
             assert_eq!(Mtu::of(code).to_string(), text);

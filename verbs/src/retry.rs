@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_that_retry_forever_are_refused() {
+    fn refuses_endless_retries() {
         let refused = |what, found, min, max| Err(SetupError::Range { what, found, min, max });
         for timeout in [0, 32] {
             assert_eq!(Retry::new(timeout, 3), refused(TIMEOUT, timeout.into(), 1, 31));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_is_stated() {
+    fn displays_bound() {
         assert_eq!(Retry::new(14, 6).unwrap().bound().as_millis(), 469);
         assert_eq!(Retry::default().bound().as_millis(), 1879);
         let text = Retry::default().to_string();

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_has_one_status_and_keeps_its_code() {
+    fn codes_round_trip() {
         assert_eq!(Status::of(0), Ok(()));
         for code in 1..=64 {
             assert_eq!(Status::of(code).unwrap_err().code(), code);

@@ -77,18 +77,18 @@ fn suite(run: Run, fabric: impl Fn() -> Fabric, setup: impl Fn(Owner) -> Setup, 
 }
 
 #[test]
-fn on_ethernet_with_requests_executed_when_posted() {
+fn on_ethernet_immediate() {
     let setup = |_| Setup::with(|device| device.atomics = IBV_ATOMIC_GLOB);
     suite(on_engine, Fabric::new, setup, true);
 }
 
 #[test]
-fn on_ethernet_with_requests_executed_late_and_out_of_order() {
+fn on_ethernet_reordered() {
     suite(on_engine, || Fabric::lazy(7), |_| Setup::default(), false);
 }
 
 #[test]
-fn on_a_channel_of_a_channel() {
+fn on_nested_channel() {
     suite(on_channel, || Fabric::lazy(7), |_| Setup::default(), false);
 }
 

@@ -79,7 +79,7 @@ fn add_until_refused(engine: &mut Engine) -> u32 {
 }
 
 #[test]
-fn after_a_refused_request_all_are_reported_and_none_is_posted() {
+fn refused_request_fails_unposted_ones() {
     for right in 0..DEPTH {
         let (fabric, _, mut engines) = broken(|faults| faults.post = Some((right, libc::ENOMEM)));
         // The engine rings the doorbell for 32 requests before it accepts the 33rd.
@@ -108,7 +108,7 @@ fn after_a_refused_request_all_are_reported_and_none_is_posted() {
 }
 
 #[test]
-fn a_refused_operation_releases_its_slot() {
+fn refused_operation_releases_slot() {
     let (_, _, mut engines) = broken(|faults| faults.post = Some((0, libc::ENOMEM)));
     engines[0].read(Token(1), segment(1, 0, 4), slot(2, 4)).unwrap();
     assert_eq!(engines[0].landed(slot(2, 1)), Err(PostError::Busy));
@@ -118,7 +118,7 @@ fn a_refused_operation_releases_its_slot() {
 }
 
 #[test]
-fn statuses_become_errors_and_unknown_ones_keep_their_codes() {
+fn maps_statuses_to_errors() {
     for (status, error) in [
         (IBV_WC_REM_ACCESS_ERR, OpError::RemoteAccess),
         (IBV_WC_LOC_PROT_ERR, OpError::Device { code: IBV_WC_LOC_PROT_ERR }),
@@ -147,7 +147,7 @@ fn statuses_become_errors_and_unknown_ones_keep_their_codes() {
 }
 
 #[test]
-fn after_a_poll_fails_all_are_reported_and_slots_stay_busy() {
+fn failed_poll_keeps_slots_busy() {
     let (fabric, machines, mut engines) = broken(|_| ());
     for place in 0..4 {
         engines[0].read(Token(place.into()), segment(1, 0, 4), slot(place, 4)).unwrap();
@@ -171,7 +171,7 @@ fn after_a_poll_fails_all_are_reported_and_slots_stay_busy() {
 
 /// Other completions of such a device may be wrong too, so the engine ignores them.
 #[test]
-fn a_completion_reported_twice_is_a_fault() {
+fn repeated_completion_is_fault() {
     let (fabric, machines, mut engines) = broken(|_| ());
     engines[0].fetch_add(Token(1), word(1, 0), 1).unwrap();
     engines[0].read(Token(2), segment(1, 0, 4), slot(0, 4)).unwrap();
@@ -186,7 +186,7 @@ fn a_completion_reported_twice_is_a_fault() {
 
 /// It is unknown which requests were refused, so each may still execute and write to its slot.
 #[test]
-fn after_a_doorbell_fails_all_are_reported_and_slots_stay_busy() {
+fn failed_doorbell_keeps_slots_busy() {
     let (fabric, machines, mut engines) = broken(|_| ());
     machines[0].break_it(|faults| faults.doorbell = Some(libc::EIO));
     for place in 0..4 {
@@ -208,7 +208,7 @@ fn after_a_doorbell_fails_all_are_reported_and_slots_stay_busy() {
 
 /// This test takes 5 seconds, the time for which the engine waits beyond the retries of a request.
 #[test]
-fn a_silent_device_is_a_fault() {
+fn silent_device_is_fault() {
     for busy in [true, false] {
         let fabric = Fabric::new();
         let machine = fabric.machine(Setup::default());
@@ -236,7 +236,7 @@ fn a_silent_device_is_a_fault() {
 }
 
 #[test]
-fn all_other_owners_report_an_owner_that_shuts_down() {
+fn all_owners_report_shutdown() {
     let fabric = Fabric::new();
     let mut engines = job::engines(&job::machines(&fabric, 4));
     engines[1].fetch_add(Token(1), word(3, 0), 1).unwrap();
@@ -254,7 +254,7 @@ fn all_other_owners_report_an_owner_that_shuts_down() {
 }
 
 #[test]
-fn an_owner_that_shuts_down_after_a_loss_reports_the_lost_owner() {
+fn shutdown_after_loss_reports_lost() {
     let fabric = Fabric::new();
     let machines = job::machines(&fabric, 3);
     let mut engines = job::engines(&machines);
@@ -268,7 +268,7 @@ fn an_owner_that_shuts_down_after_a_loss_reports_the_lost_owner() {
 }
 
 #[test]
-fn a_killed_owner_is_lost() {
+fn killed_owner_is_lost() {
     let fabric = Fabric::new();
     let machines = job::machines(&fabric, 3);
     let mut engines = job::engines(&machines);
@@ -294,7 +294,7 @@ fn a_killed_owner_is_lost() {
 }
 
 #[test]
-fn a_fault_allocates_nothing() {
+fn fault_allocates_nothing() {
     let (_, machines, mut engines) = broken(|faults| faults.status = Some((40, 99)));
     let mut out = [Completion::default(); 5];
     let before = allocations();
@@ -312,7 +312,7 @@ fn a_fault_allocates_nothing() {
 }
 
 #[test]
-fn the_device_accepts_as_many_requests_as_the_depth() {
+fn accepts_requests_up_to_depth() {
     let fabric = Fabric::new();
     let mut engines = job::engines(&job::machines(&fabric, 2));
     for _ in 0..100 {
@@ -483,7 +483,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn every_accepted_operation_is_reported_once(
+    fn reports_each_operation_once(
         seed: u64,
         trouble in trouble(),
         steps in prop::collection::vec((0..4_u8, 0..3_u32, 0..SLOTS, 0..4_usize), 0..400),
@@ -492,7 +492,7 @@ proptest! {
     }
 
     #[test]
-    fn a_read_returns_the_words_of_the_owner(
+    fn read_returns_words_of_owner(
         seed: u64,
         trouble in trouble(),
         steps in prop::collection::vec((2..4_u8, 0..3_u32, 0..SLOTS, 0..4_usize), 0..100),

@@ -45,7 +45,7 @@ fn read_from(engine: &mut Engine, owners: &[u32]) {
 }
 
 #[test]
-fn an_owner_in_use_gets_no_keepalive() {
+fn busy_owner_gets_no_keepalive() {
     let fabric = Fabric::new();
     let mut engines = job::engines(&job::machines(&fabric, 3));
     fabric.watch();
@@ -66,7 +66,7 @@ fn an_owner_in_use_gets_no_keepalive() {
 }
 
 #[test]
-fn idle_owners_get_keepalives_in_turn() {
+fn idle_owners_get_keepalives() {
     let fabric = Fabric::new();
     let mut engines = job::engines(&job::machines(&fabric, 4));
     fabric.watch();

@@ -94,14 +94,14 @@ fn no_such_device() {
 }
 
 #[test]
-fn a_port_that_is_down() {
+fn inactive_port() {
     let error = error_with_setup(Setup::with(|device| device.active = false));
     assert!(matches!(error, OpenError::NoActivePort { .. }));
     assert_message(&error, "stand0/1: check the cable");
 }
 
 #[test]
-fn the_first_active_port_is_chosen() {
+fn chooses_first_active_port() {
     let mut setup = Setup::with(|device| (device.name, device.active) = ("down0", false));
     setup.devices.extend(Setup::with(|device| device.name = "up0").devices);
     setup.devices.extend(Setup::with(|device| device.name = "up1").devices);
@@ -165,7 +165,7 @@ fn impossible_sizes() {
 }
 
 #[test]
-fn sizes_beyond_the_device_limits() {
+fn sizes_beyond_device_limits() {
     let beyond: [(Setup, &str); 5] = [
         (Setup::with(|d| d.queue_pairs = 3), "4 queue pairs are needed"),
         (Setup::with(|d| d.work_requests = 48), "work requests on a queue pair"),
@@ -182,7 +182,7 @@ fn sizes_beyond_the_device_limits() {
 }
 
 #[test]
-fn owners_with_different_options_report_each_other() {
+fn names_owners_with_different_options() {
     type Change<'a> = &'a (dyn Fn(&Machine, Builder) -> Builder + Sync);
     let other = |change: Change<'_>, setup: Setup| {
         let fabric = Fabric::new();
@@ -219,7 +219,7 @@ fn owners_with_different_options_report_each_other() {
 }
 
 #[test]
-fn opening_fails_if_a_member_leaves() {
+fn fails_if_member_leaves() {
     let fabric = Fabric::new();
     let results = job::run(&job::machines(&fabric, 3), |machine, member| {
         if member.me() == Owner(1) {
@@ -258,7 +258,7 @@ fn missing_and_short_memory() {
 }
 
 #[test]
-fn after_any_call_fails_all_objects_are_destroyed() {
+fn failed_call_destroys_all_objects() {
     let calls = [
         ("ibv_open_device", libc::EACCES, 1, "/dev/infiniband"),
         ("ibv_query_device", libc::EIO, 1, "EIO"),
@@ -293,7 +293,7 @@ fn after_any_call_fails_all_objects_are_destroyed() {
 }
 
 #[test]
-fn the_error_for_a_missing_library_names_the_package_to_install() {
+fn missing_library_names_package() {
     assert_message(
         &OpenError::Setup(SetupError::Library(probeline_verbs::LIBIBVERBS)),
         "ibverbs-providers",
@@ -303,7 +303,7 @@ fn the_error_for_a_missing_library_names_the_package_to_install() {
 /// As in a container that hides devices, the stand-in devices are missing in this machine's `/sys`.
 #[cfg(feature = "pin")]
 #[test]
-fn an_engine_opens_and_reports_a_refused_memory_policy() {
+fn opens_despite_refused_memory_policy() {
     use probeline_pin::{HugePages, MemoryPolicy, NodeId};
 
     let open = |node| {

@@ -11,7 +11,7 @@ fn context(setup: Setup) -> (Fabric, Context) {
 }
 
 #[test]
-fn a_device_has_an_identity() {
+fn device_identity() {
     let (fabric, context) = context(Setup::default());
     let identity = context.identity().unwrap();
     assert_eq!(identity.firmware, "20.31.1014");
@@ -23,14 +23,14 @@ fn a_device_has_an_identity() {
 }
 
 #[test]
-fn a_firmware_version_without_nul_is_empty() {
+fn firmware_without_nul_is_empty() {
     let endless: &'static str = "x".repeat(64).leak();
     let (_fabric, context) = context(Setup::with(|device| device.firmware = endless));
     assert_eq!(context.identity().unwrap().firmware, "");
 }
 
 #[test]
-fn a_failed_query_is_an_error() {
+fn failed_query_returns_error() {
     let fabric = Fabric::new();
     let machine = fabric.machine(Setup::default());
     let list = DeviceList::new(machine.libibverbs()).unwrap();
@@ -42,7 +42,7 @@ fn a_failed_query_is_an_error() {
 }
 
 #[test]
-fn a_port_has_a_rate_and_a_state() {
+fn port_rate_and_state() {
     let (_fabric, up) = context(Setup::default());
     let port = up.port(1).unwrap();
     assert_eq!((port.active, port.state), (true, PortState::Active));

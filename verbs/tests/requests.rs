@@ -98,7 +98,7 @@ fn parts(seen: &Seen) -> (u64, u32, u32, (u64, u64)) {
 }
 
 #[test]
-fn each_operation_has_its_fields() {
+fn sets_fields_of_each_operation() {
     let mut two = with_all_access();
     two.fabric.watch();
     let at = two.remote.remote().at(3, 1).unwrap();
@@ -150,7 +150,7 @@ fn each_operation_has_its_fields() {
 }
 
 #[test]
-fn a_list_is_posted_in_order_with_one_doorbell() {
+fn posts_list_with_one_doorbell() {
     let mut two = with_all_access();
     two.fabric.watch();
     let mut list = WorkRequestList::new(4);
@@ -175,7 +175,7 @@ fn a_list_is_posted_in_order_with_one_doorbell() {
 }
 
 #[test]
-fn a_partly_refused_list_keeps_the_other_requests() {
+fn partly_refused_list_keeps_rest() {
     for right in 0..4_u32 {
         let mut two = with_all_access();
         two.fabric.watch();
@@ -200,7 +200,7 @@ fn a_partly_refused_list_keeps_the_other_requests() {
 }
 
 #[test]
-fn a_full_send_queue_refuses_until_a_completion_is_polled() {
+fn refuses_when_send_queue_full() {
     let mut two = with_all_access();
     for id in 0..u64::from(REQUESTS) - 1 {
         two.pair.post(&two.read(id).unsignalled()).unwrap();
@@ -214,7 +214,7 @@ fn a_full_send_queue_refuses_until_a_completion_is_polled() {
 }
 
 #[test]
-fn inline_words_need_capacity_in_the_queue_pair() {
+fn inline_words_need_capacity() {
     let two = with_all_access();
     let to = two.remote.remote().at(0, 8).unwrap();
     assert!(WorkRequest::write_inline(1, &[], to).is_none());
@@ -289,7 +289,7 @@ fn wrong_keys_and_ranges_fail() {
 }
 
 #[test]
-fn a_deregistered_region_of_a_peer_is_not_accessed() {
+fn read_from_deregistered_region_fails() {
     let Two { fabric, mut pair, mut completions, local, remote, answers, .. } = with_all_access();
     let into = local.local(0, 1).unwrap();
     let from = remote.remote().at(0, 1).unwrap();
@@ -303,7 +303,7 @@ fn a_deregistered_region_of_a_peer_is_not_accessed() {
 }
 
 #[test]
-fn a_read_into_a_deregistered_region_fails() {
+fn read_into_deregistered_region_fails() {
     let Two { fabric, mut pair, mut completions, local, remote, answers, answered, .. } =
         with_all_access();
     let request =
@@ -318,7 +318,7 @@ fn a_read_into_a_deregistered_region_fails() {
 }
 
 #[test]
-fn a_request_to_a_destroyed_queue_pair_fails() {
+fn request_to_destroyed_pair_fails() {
     let Two { mut pair, mut completions, local, remote, answers, .. } = with_all_access();
     drop(answers);
     let (from, into) = (remote.remote().at(0, 1).unwrap(), local.local(0, 1).unwrap());
@@ -334,7 +334,7 @@ fn a_request_to_a_destroyed_queue_pair_fails() {
 }
 
 #[test]
-fn a_queue_pair_in_the_error_state_flushes() {
+fn failed_queue_pair_flushes() {
     let mut two = with_all_access();
     two.pair.fail().unwrap();
     assert_eq!(two.outcome(two.read(1)), Err(Status::Flushed));

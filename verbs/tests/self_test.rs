@@ -27,34 +27,34 @@ fn verdict(broken: impl Fn(&mut Faults)) -> PortError {
 }
 
 #[test]
-fn a_wrong_byte_order_is_detected() {
+fn detects_wrong_byte_order() {
     let failed = verdict(|faults| faults.atomics = Atomics::Swapped);
     assert_eq!(failed, PortError::ByteOrder { operation: "fetch-and-add" });
     assert!(failed.to_string().contains("big-endian order"));
 }
 
 #[test]
-fn an_atomic_without_effect_is_detected() {
+fn detects_atomic_without_effect() {
     let failed = verdict(|faults| faults.atomics = Atomics::Idle);
     assert_eq!(failed, PortError::NoEffect { operation: "fetch-and-add" });
 }
 
 #[test]
-fn a_wrong_sum_is_detected() {
+fn detects_wrong_sum() {
     let failed = verdict(|faults| faults.atomics = Atomics::Wrong);
     assert!(matches!(failed, PortError::Wrong { operation: "fetch-and-add", .. }));
     assert!(failed.to_string().contains("0x0123456789abcdf1 instead of 0x0123456789abcdf0"));
 }
 
 #[test]
-fn a_failed_swap_that_writes_the_old_value_back_is_detected() {
+fn detects_failed_swap_write_back() {
     let failed = verdict(|faults| faults.atomics = Atomics::WriteBack);
     assert!(matches!(failed, PortError::StoreUndone { stored: 2, found: 1 }), "{failed:?}");
     assert!(failed.to_string().contains("wrote the old value back: 0x1 where"));
 }
 
 #[test]
-fn failed_and_refused_requests_and_missing_completions_are_errors() {
+fn reports_request_failures() {
     // The test posts four requests, and 16 more during stores. Each of them fails once.
     for right in 0..20 {
         let failed = verdict(|faults| faults.status = Some((right, IBV_WC_REM_ACCESS_ERR)));

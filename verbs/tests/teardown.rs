@@ -48,7 +48,7 @@ fn post_some(engine: &mut Engine) {
 }
 
 #[test]
-fn an_engine_destroys_its_objects_with_and_without_operations_in_flight() {
+fn engine_destroys_its_objects() {
     for busy in [false, true] {
         let fabric = Fabric::lazy(3);
         let (_, mut engine, freed) = alone(&fabric);
@@ -66,7 +66,7 @@ fn an_engine_destroys_its_objects_with_and_without_operations_in_flight() {
 }
 
 #[test]
-fn a_region_that_cannot_be_deregistered_stays_mapped() {
+fn underegistered_region_stays_mapped() {
     let fabric = Fabric::lazy(4);
     let (machine, mut engine, freed) = alone(&fabric);
     post_some(&mut engine);
@@ -80,7 +80,7 @@ fn a_region_that_cannot_be_deregistered_stays_mapped() {
 }
 
 #[test]
-fn a_deregistered_region_is_freed_although_another_one_cannot_be() {
+fn frees_only_deregistered_region() {
     let fabric = Fabric::new();
     let (machine, engine, freed) = alone(&fabric);
     machine.break_it(|faults| faults.call = Some(("ibv_dereg_mr", 1, libc::EBUSY)));
@@ -92,7 +92,7 @@ fn a_deregistered_region_is_freed_although_another_one_cannot_be() {
 }
 
 #[test]
-fn a_queue_pair_that_cannot_be_destroyed_keeps_its_domain_and_completion_queue() {
+fn undestroyed_queue_pair_keeps_dependencies() {
     for right in 0..2 {
         let fabric = Fabric::lazy(5);
         let (machine, mut engine, freed) = alone(&fabric);
@@ -106,7 +106,7 @@ fn a_queue_pair_that_cannot_be_destroyed_keeps_its_domain_and_completion_queue()
 }
 
 #[test]
-fn the_window_is_freed_although_a_domain_or_completion_queue_is_leaked() {
+fn frees_window_despite_leaks() {
     for (call, alive) in [("ibv_dealloc_pd", [1, 1, 0, 0, 0]), ("ibv_destroy_cq", [1, 0, 0, 1, 0])]
     {
         let fabric = Fabric::new();
@@ -120,7 +120,7 @@ fn the_window_is_freed_although_a_domain_or_completion_queue_is_leaked() {
 }
 
 #[test]
-fn objects_dropped_in_any_order_are_destroyed_in_the_required_order() {
+fn destroys_in_required_order() {
     let fabric = Fabric::new();
     let machine = fabric.machine(Setup::default());
     let list = DeviceList::new(machine.libibverbs()).unwrap();
@@ -140,7 +140,7 @@ fn objects_dropped_in_any_order_are_destroyed_in_the_required_order() {
 }
 
 #[test]
-fn memory_that_cannot_be_registered_is_freed() {
+fn frees_unregistered_memory() {
     let fabric = Fabric::new();
     let machine = fabric.machine(Setup::default());
     let list = DeviceList::new(machine.libibverbs()).unwrap();

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_compared() {
+    fn compares_lengths() {
         let mut program = alone(false);
         let mut all = [0; 3];
         program.all_gather(&[1, 2, 3], &mut all).unwrap();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_functions_are_refused() {
+    fn refuses_missing_functions() {
         assert_eq!(alone(true).barrier(), Err(ExchangeError::System { errno: EINVAL }));
     }
 }

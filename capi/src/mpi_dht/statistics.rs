@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statistics_end_with_their_sums() {
+    fn ends_with_sums() {
         let text = statistics(&[[1, 2, 3, 4, 5, 6], [10, 20, 30, 40, 50, 60]]);
         let last: Vec<_> = text.lines().last().unwrap().split_whitespace().collect();
         assert_eq!(last, ["sum", "11", "22", "33", "44", "55", "66"]);

@@ -504,7 +504,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_free_when_its_block_was_taken_and_its_write_has_ended() {
+    fn frees_taken_and_written_places() {
         let config = Config { blocks: 2, ..Config::default() };
         let mut context = Context::new::<u64>(&config, Owner(0), 2);
         let peer = Owner(1);
@@ -525,7 +525,7 @@ mod tests {
 
     /// Each message takes one lane or two, whatever the number of ranks, and both ends number a lane alike.
     #[test]
-    fn messages_reach_every_rank_by_two_lanes_at_most() {
+    fn reaches_ranks_by_two_lanes() {
         for owners in (1..=40).chain([63, 64, 65, 100, 1023, 1024]) {
             let grid = Grid::new(owners, 5);
             assert!(grid.lanes() <= 64, "{owners}");
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_of_any_number_of_owners_are_no_panic() {
+    fn sizes_never_panic() {
         for owners in [1, 64, u32::MAX / 2 + 1, u32::MAX] {
             let _ = Config { first_word: u64::MAX, ..Config::default() }.sizes::<u64>(owners, 1);
             let _ = Config::default().sizes::<[u64; 40]>(owners, 1);

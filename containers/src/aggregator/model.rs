@@ -116,7 +116,7 @@ fn check<const BLOCKS: u32, const WORDS: usize>(
 }
 
 #[test]
-fn messages_arrive_once_and_in_order() {
+fn delivers_once_in_order() {
     const FOUR: Scripts<Lanes<u64>> =
         &[&[put(5), put(6), put(7), put(8)], &[RECEIVE, RECEIVE, RECEIVE]];
     let two_blocks = check::<2, { words(2) }>(FOUR, &[]);
@@ -136,7 +136,7 @@ fn finds(mutant: Mutant) {
 }
 
 #[test]
-fn finds_blocks_ready_before_their_messages() {
+fn finds_blocks_ready_before_messages() {
     finds(Mutant::ReadyBeforeData);
 }
 
@@ -146,6 +146,6 @@ fn finds_blocks_written_too_early() {
 }
 
 #[test]
-fn finds_blocks_of_an_earlier_turn() {
+fn finds_blocks_of_earlier_turn() {
     finds(Mutant::AnyNumber);
 }

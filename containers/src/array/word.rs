@@ -83,7 +83,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranks_are_in_order(one: u64, other: u64) {
+        fn ranks_keep_order(one: u64, other: u64) {
             let (signed, float) = ([one as i64, other as i64], [one, other].map(f64::from_bits));
             let rank = |order: Order| order.rank(one).cmp(&order.rank(other));
             prop_assert_eq!(rank(Order::Unsigned), one.cmp(&other));

@@ -315,7 +315,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn entries_are_the_keys_and_counts(
+        fn entries_hold_key_and_count(
             key_bits in 1..=62_u32, key: u64, wide_bits in 64..=126_u32, wide: u128, lines in 1..1_u64 << 40,
             distance in 0..MAX_LINES, count: u64,
         ) {
@@ -325,7 +325,7 @@ mod tests {
 
         /// Keys that differ in few bits, wherever these are, have homes in all parts of a table.
         #[test]
-        fn homes_are_spread(shift in 0..118_u32, bits in 10..=62_u32, wide_bits in 64..=126_u32) {
+        fn spreads_homes(shift in 0..118_u32, bits in 10..=62_u32, wide_bits in 64..=126_u32) {
             check_spread::<u64>(shift % (bits - 7), bits);
             check_spread::<u128>(shift % (wide_bits - 7), wide_bits);
         }

@@ -106,7 +106,7 @@ mod tests {
 
     /// One bit a key: of a word with `i` keys, 1 - (63/64)^i of the bits are set.
     #[test]
-    fn rates_of_one_bit_have_a_closed_form() {
+    fn one_bit_rates_match_formula() {
         let rates = Rates::new(1);
         for (keys, rate) in rates.0.iter().enumerate() {
             let exact = 1.0 - f64::powf(63.0 / 64.0, keys as f64);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_reach_their_rate() {
+    fn smallest_sizes_reach_rate() {
         for rate in [0.5, 0.1, 0.01, 0.001, 0.0001] {
             let (words, bits) = smallest(1_000_000, rate);
             let of_words = |words: u64| Rates::new(bits).rate(1e6 / words as f64);

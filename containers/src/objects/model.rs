@@ -109,7 +109,7 @@ fn puts_and_gets_are_linearizable() {
 }
 
 #[test]
-fn gets_find_what_was_put() {
+fn gets_find_earlier_puts() {
     for (scripts, tears) in scripts().into_iter().flat_map(|of| [(of, &[][..]), (of, TEARS)]) {
         let network = Network { tears, ..Network::ONE };
         let checked = check_linear::<Objects, Placed, 12>(CONFIG, network, scripts);
@@ -118,7 +118,7 @@ fn gets_find_what_was_put() {
 }
 
 #[test]
-fn finds_objects_without_their_bytes() {
+fn finds_unchecked_bytes() {
     CHECKS_NO_BYTES.set(true);
     let checked = check_linear::<Objects, OneByOne, 12>(CONFIG, Network::ONE, scripts()[0]);
     CHECKS_NO_BYTES.set(false);

@@ -229,7 +229,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn decodes_what_it_encodes(bytes: [u8; 32], value: [u8; 16]) {
+        fn encode_then_decode(bytes: [u8; 32], value: [u8; 16]) {
             encode_and_decode([bytes[0]], [value[0]]);
             encode_and_decode([bytes[0]; 4], [value[0]; 3]);
             encode_and_decode::<7, 7>(bytes[..7].try_into().unwrap(), value[..7].try_into().unwrap());

@@ -176,7 +176,7 @@ fn finds(mutant: Mutant, in_flight: u32, scripts: Scripts<Ring<u64>>) {
 }
 
 #[test]
-fn finds_values_ready_before_their_data() {
+fn finds_values_ready_before_data() {
     finds(Mutant::ReadyBeforeData, 1, TWO_AND_TWO);
 }
 
@@ -186,12 +186,12 @@ fn finds_slots_written_too_early() {
 }
 
 #[test]
-fn finds_tickets_that_are_undone() {
+fn finds_undone_tickets() {
     const SCRIPTS: Scripts<Ring<u64>> = &[&[push(5), push(6)], &[POP, push(7)]];
     finds(Mutant::UndoesTickets, 1, SCRIPTS);
 }
 
 #[test]
-fn finds_empty_rings_of_stale_words() {
+fn finds_empty_from_stale_words() {
     finds(Mutant::EmptyFromStaleWords, 1, ALL_DO_BOTH);
 }

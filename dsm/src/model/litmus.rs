@@ -114,14 +114,14 @@ const CHAIN_OVERFLOW: Litmus = Litmus::new(&[
 .with_notices(2);
 
 #[test]
-fn additions_under_a_lock_are_all_seen() {
+fn keeps_locked_additions() {
     holds(COUNTER);
     holds(Litmus { failures: 1, ..COUNTER });
     holds(Litmus { tears: HALVES_OF_WORDS, ..COUNTER });
 }
 
 #[test]
-fn edits_of_neighbours_are_kept() {
+fn keeps_neighbouring_edits() {
     holds(NEIGHBOURS);
     holds(BETWEEN);
     holds(HALF_WORDS);
@@ -129,43 +129,43 @@ fn edits_of_neighbours_are_kept() {
 }
 
 #[test]
-fn locks_tell_what_earlier_holders_knew() {
+fn locks_pass_on_earlier_notices() {
     holds(CHAIN);
 }
 
 #[test]
-fn short_memories_send_and_drop_in_time() {
+fn holds_with_short_memories() {
     holds(EVICTION);
     holds(OVERFLOW);
 }
 
 #[test]
-fn finds_a_skipped_notice() {
+fn finds_skipped_notice() {
     finds(Mutant::SkipsNotices, COUNTER);
 }
 
 #[test]
-fn finds_locks_whose_notices_are_not_read() {
+fn finds_unread_notices() {
     finds(Mutant::IgnoresStamps, COUNTER);
 }
 
 #[test]
-fn finds_notices_of_the_own_changes_only() {
+fn finds_own_notices_only() {
     finds(Mutant::TellsOwnOnly, CHAIN);
 }
 
 #[test]
-fn finds_a_lock_passed_on_before_its_list() {
+fn finds_lock_passed_before_list() {
     finds(Mutant::PassesOnEarly, COUNTER);
 }
 
 #[test]
-fn finds_notices_before_their_changes() {
+fn finds_notices_before_changes() {
     finds(Mutant::DoesNotWait, COUNTER);
 }
 
 #[test]
-fn finds_pages_sent_as_a_whole() {
+fn finds_pages_sent_whole() {
     finds(Mutant::SendsPages, NEIGHBOURS);
 }
 
@@ -175,19 +175,19 @@ fn finds_words_written_between_edits() {
 }
 
 #[test]
-fn finds_words_written_that_changed_in_part() {
+fn finds_partly_changed_words_written() {
     finds(Mutant::WritesParts, HALF_WORDS);
 }
 
 #[test]
-fn finds_words_whose_first_part_is_forgotten() {
+fn finds_forgotten_first_parts() {
     finds(Mutant::RenewsTwin, NESTED);
     finds(Mutant::RenewsTwin, NESTED.with_reach(2));
 }
 
 /// Pages of one rank or of both are loaded and stored by the CPUs of both.
 #[test]
-fn holds_where_cpus_reach_pages() {
+fn holds_with_direct_access() {
     for reaches in [1, 2] {
         for litmus in [COUNTER, NEIGHBOURS, HALF_WORDS, EVICTION, NESTED, EARLY_FLUSH, PREFETCH] {
             holds(litmus.with_reach(reaches));
@@ -198,7 +198,7 @@ fn holds_where_cpus_reach_pages() {
 }
 
 #[test]
-fn finds_defects_where_cpus_reach_pages() {
+fn finds_defects_with_direct_access() {
     finds(Mutant::HidesStores, COUNTER.with_reach(2));
     finds(Mutant::SkipsNotices, COUNTER.with_reach(2));
     finds(Mutant::SendsPages, NEIGHBOURS.with_reach(2));
@@ -226,7 +226,7 @@ const TOLD_EARLY: Litmus = Litmus::new(&[
 ]);
 
 #[test]
-fn a_directory_tells_who_has_written() {
+fn holds_with_directory() {
     for litmus in
         [COUNTER, HALF_WORDS, EVICTION, NESTED, EARLY_FLUSH, PREFETCH, REPEATED, TOLD_EARLY]
     {
@@ -245,7 +245,7 @@ fn a_directory_tells_who_has_written() {
 }
 
 #[test]
-fn finds_defects_of_a_directory() {
+fn finds_directory_defects() {
     finds(Mutant::TellsNobody, COUNTER.with_directory());
     finds(Mutant::TellsNobody, TWO_WRITERS.with_directory());
     finds(Mutant::FirstTells, TWO_WRITERS.with_directory());
@@ -257,7 +257,7 @@ fn finds_defects_of_a_directory() {
 
 /// Changes are found by comparing pages with their twins.
 #[test]
-fn holds_where_pages_are_compared() {
+fn compares_pages_with_twins() {
     for litmus in [NEIGHBOURS, BETWEEN, HALF_WORDS, EVICTION, EARLY_FLUSH] {
         holds(litmus.with_compares());
         holds(litmus.with_compares().with_reach(1));
@@ -267,7 +267,7 @@ fn holds_where_pages_are_compared() {
 }
 
 #[test]
-fn nested_locks_tell_what_was_edited_under_them() {
+fn nested_locks_publish_edits() {
     holds(NESTED);
     holds(Litmus { is_ordered: true, ..NESTED });
     holds(EARLY_FLUSH);
@@ -303,6 +303,6 @@ fn holds_over_ordered_writes() {
 
 /// An atomic takes effect after a WRITE of the list that fails: the contract promises no order then.
 #[test]
-fn failed_notices_are_not_passed_over() {
+fn holds_with_failed_ordered_writes() {
     holds(Litmus { is_ordered: true, failures: 1, ..COUNTER });
 }

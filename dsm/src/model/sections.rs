@@ -119,13 +119,13 @@ fn is_synchronised(script: &[Request]) -> bool {
 }
 
 #[test]
-fn random_sections_see_what_happens_before() {
+fn two_ranks_respect_happens_before() {
     let check = RandomCheck { name: "two ranks", scenarios: 100, max_moves: 30_000 };
     check_random(check, &Sections { ranks: 2, requests: 6 });
 }
 
 #[test]
-fn random_sections_of_three_ranks_see_what_happens_before() {
+fn three_ranks_respect_happens_before() {
     let check = RandomCheck { name: "three ranks", scenarios: 60, max_moves: 30_000 };
     check_random(check, &Sections { ranks: 3, requests: 3 });
 }

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn types_and_values_equal_those_of_the_header() {
+    fn types_and_values_match_header() {
         let (good, said) = compiles(&assertions());
         assert!(good, "{said}");
         let (good, said) = compiles(&assertions().replace("== -46", "== -47"));

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_conform_to_the_protocol() {
+    fn requests_follow_protocol() {
         let (mut client, server) = initialized(&[
             "cmd=put_result rc=0 msg=success",
             "cmd=barrier_out",
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_a_silent_launcher_is_bounded() {
+    fn silent_launcher_times_out() {
         let (mut client, _server) = initialized(&[]);
         let start = Instant::now();
         client.until = start + SECOND / 5;
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn sending_to_a_launcher_that_does_not_read_is_bounded() {
+    fn unread_requests_time_out() {
         let (here, there) = UnixStream::pair().unwrap();
         let launcher = thread::spawn(move || {
             for answer in INIT_ANSWERS {
@@ -322,7 +322,7 @@ mod tests {
 
     /// The launcher closes the connection before a request, after it, and with half of it unread.
     #[test]
-    fn a_launcher_that_exits_is_detected_immediately() {
+    fn detects_launcher_exit() {
         let exits: [fn(UnixStream); 3] = [
             drop,
             |there| assert!(BufReader::new(there).lines().next().is_some()),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn another_protocol_is_an_error() {
+    fn refuses_other_protocol() {
         let long = "x".repeat(2 * MAX_LINE_BYTES);
         for answer in ["HTTP/1.0 400 Bad Request", "cmd=maxes rc=0", "", &long] {
             let (stream, _server) = launcher(&[answer]);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_descriptor_is_an_error() {
+    fn refuses_closed_descriptor() {
         assert_eq!(copy_of(-1).unwrap_err().raw_os_error(), Some(libc::EBADF));
         assert_eq!(copy_of(RawFd::MAX).unwrap_err().raw_os_error(), Some(libc::EBADF));
     }

@@ -257,7 +257,7 @@ mod tests {
 
     /// The tests of `exchange` that start processes cover the other calls.
     #[test]
-    fn without_a_launcher_there_is_no_server() {
+    fn no_server_without_launcher() {
         assert!(std::env::var_os(NAMESPACE_VARIABLE).is_none(), "run the tests without mpirun");
         assert!(matches!(Pmix::init().err(), Some(JoinError::NoServer)));
     }

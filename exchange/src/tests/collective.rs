@@ -34,7 +34,7 @@ fn run<E: Send, R: Send>(ranks: Vec<E>, body: impl Fn(E) -> R + Sync) -> Vec<R> 
 }
 
 #[test]
-fn gathers_in_the_order_of_owners_many_times() {
+fn gathers_in_owner_order() {
     fn gathers<E: Exchange>(mut rank: E) {
         for call in 0..200_u32 {
             let mine = (rank.me().0 * 1000 + call).to_le_bytes();
@@ -52,7 +52,7 @@ fn gathers_in_the_order_of_owners_many_times() {
 
 /// A fork has another process number than the rank, and shares its sockets.
 #[test]
-fn refuses_calls_of_a_fork() {
+fn refuses_forked_calls() {
     let mut ranks = ranks(3, LIMIT);
     ranks[0].process += 1;
     assert_eq!(ranks[0].barrier(), Err(ExchangeError::Forked));
@@ -70,7 +70,7 @@ fn refuses_calls_of_a_fork() {
 }
 
 #[test]
-fn all_to_all_delivers_each_part_to_its_rank() {
+fn all_to_all_delivers_parts() {
     let part = |from: u32, to: u32, call: u32| [from, to, call].map(|n| n.to_le_bytes()[0]);
     run(ranks(5, LIMIT), |mut rank| {
         let me = rank.me().0;
@@ -87,7 +87,7 @@ fn all_to_all_delivers_each_part_to_its_rank() {
 
 /// The calls that an exchange has by default, of parts of any length.
 #[test]
-fn defaults_work_on_all_gather_alone() {
+fn defaults_need_only_all_gather() {
     struct Gathers(Tcp);
     impl Exchange for Gathers {
         fn me(&self) -> Owner {
@@ -120,7 +120,7 @@ fn defaults_work_on_all_gather_alone() {
 }
 
 #[test]
-fn refuses_larger_results_and_goes_on() {
+fn refuses_oversized_result_and_continues() {
     let part = 2 * MAX_RESULT_BYTES / 3;
     let results = run(ranks(2, LIMIT), |mut rank| {
         let refused = [
@@ -138,7 +138,7 @@ fn refuses_larger_results_and_goes_on() {
 /// The rank whose call was refused makes the next one, which is the same as that of the others but
 /// for its number.
 #[test]
-fn names_the_calls_if_one_rank_was_refused() {
+fn names_calls_after_refusal() {
     let results = run(ranks(3, LIMIT), |mut rank| {
         if rank.me() == Owner(1) {
             let each = MAX_RESULT_BYTES;
@@ -152,7 +152,7 @@ fn names_the_calls_if_one_rank_was_refused() {
 }
 
 #[test]
-fn names_the_calls_that_differ() {
+fn names_differing_calls() {
     fn other_call<E: Exchange>(mut rank: E) -> Result<(), ExchangeError> {
         let call = if rank.me() == Owner(2) { "Map::clear" } else { "Map::len" };
         rank.barrier()?;
@@ -191,7 +191,7 @@ fn reduces_words() {
 }
 
 #[test]
-fn a_result_of_the_maximum_size_is_delivered() {
+fn delivers_largest_result() {
     let each = MAX_RESULT_BYTES / 4;
     run(ranks(4, LIMIT), |mut rank| {
         let mine = vec![u8::try_from(rank.me().0).unwrap(); each];
@@ -204,7 +204,7 @@ fn a_result_of_the_maximum_size_is_delivered() {
 }
 
 #[test]
-fn a_barrier_waits_for_the_last_rank() {
+fn barrier_waits_for_last_rank() {
     let times = run(ranks(3, LIMIT), |mut rank| {
         thread::sleep(Duration::from_millis(50) * rank.me().0);
         let arrived = Instant::now();
@@ -218,14 +218,14 @@ fn a_barrier_waits_for_the_last_rank() {
 /// A barrier is a small message in each direction, which must not wait for the acknowledgement of
 /// the previous message.
 #[test]
-fn small_messages_are_sent_immediately() {
+fn disables_nagle_algorithm() {
     for rank in ranks(3, LIMIT) {
         assert!(rank.links.iter().all(|link| link.socket.has_nodelay()));
     }
 }
 
 #[test]
-fn leaving_after_the_last_call_disturbs_no_rank_inside_it() {
+fn leaving_disturbs_no_last_call() {
     fn calls<E: Exchange>(mut rank: E) -> Result<(), ExchangeError> {
         let mut all = vec![0; 4 << 16];
         rank.barrier().and_then(|()| rank.all_gather(&[1; 1 << 16], &mut all))
@@ -237,7 +237,7 @@ fn leaving_after_the_last_call_disturbs_no_rank_inside_it() {
 }
 
 #[test]
-fn a_dropped_thread_ends_waiting_and_later_calls() {
+fn dropped_thread_fails_all_calls() {
     let start = Instant::now();
     let results = run(threads(3), |mut member| {
         member.barrier().unwrap();
@@ -261,7 +261,7 @@ fn a_dropped_thread_ends_waiting_and_later_calls() {
 }
 
 #[test]
-fn waiting_threads_name_the_missing_one() {
+fn threads_name_missing_rank() {
     let mut members = threads_within(3, 2 * SECOND);
     let late = members.pop().unwrap();
     let error = ExchangeError::TimedOut { after_s: 2, missing: Some(Owner(2)) };
@@ -295,7 +295,7 @@ fn end_of_call_without(who: u32, gather: bool) {
 }
 
 #[test]
-fn all_waiting_ranks_report_a_rank_that_leaves() {
+fn all_ranks_report_leaver() {
     for who in 0..4 {
         end_of_call_without(who, false);
         end_of_call_without(who, true);
@@ -304,7 +304,7 @@ fn all_waiting_ranks_report_a_rank_that_leaves() {
 
 /// Rank 1 dies after it has sent its contribution, while the others wait for rank 2.
 #[test]
-fn a_lost_rank_is_detected_while_others_wait_for_another_one() {
+fn detects_loss_while_awaiting_another() {
     let others_have_ended = Barrier::new(3);
     let results = run(ranks(4, LIMIT), |mut rank| match rank.me().0 {
         1 => {
@@ -328,7 +328,7 @@ fn a_lost_rank_is_detected_while_others_wait_for_another_one() {
 
 /// Rank 0 leaves outside any call, as it does when its transport reports the loss.
 #[test]
-fn a_rank_that_gives_up_is_lost_for_all() {
+fn give_up_loses_rank_everywhere() {
     for lost in [Owner(0), Owner(2)] {
         let ended = run(ranks(3, LIMIT), |mut rank| {
             if rank.me() == lost {
@@ -342,7 +342,7 @@ fn a_rank_that_gives_up_is_lost_for_all() {
 }
 
 #[test]
-fn a_rank_0_that_leaves_after_a_loss_reports_the_lost_rank() {
+fn leaving_rank_0_reports_loss() {
     let (goes, gone) = mpsc::channel();
     let (goes, gone) = (Mutex::new(goes), Mutex::new(gone));
     let results = run(ranks(4, LIMIT), |mut rank| match rank.me() {
@@ -362,7 +362,7 @@ fn a_rank_0_that_leaves_after_a_loss_reports_the_lost_rank() {
 }
 
 #[test]
-fn waiting_is_bounded_and_all_ranks_report_the_missing_one() {
+fn all_ranks_report_missing_rank() {
     for who in [1, 2] {
         let (all_here, others_have_ended) = (Barrier::new(3), Barrier::new(3));
         let results = run(ranks(3, 2 * SECOND), |mut rank| {
@@ -381,7 +381,7 @@ fn waiting_is_bounded_and_all_ranks_report_the_missing_one() {
 }
 
 #[test]
-fn the_other_ranks_report_a_missing_rank_0() {
+fn members_report_missing_rank_0() {
     let mut members = ranks(3, SECOND / 5);
     let _late = members.remove(0);
     let error = ExchangeError::TimedOut { after_s: 1, missing: Some(Owner(0)) };
@@ -390,7 +390,7 @@ fn the_other_ranks_report_a_missing_rank_0() {
 
 /// This test takes 4 s, the time for which rank 0 waits.
 #[test]
-fn waiting_for_a_member_that_reads_no_result_is_bounded() {
+fn unread_result_times_out() {
     let each = MAX_RESULT_BYTES / 3;
     let others_have_ended = Barrier::new(3);
     let results = run(ranks(3, 4 * SECOND), |mut rank| {
@@ -410,7 +410,7 @@ fn waiting_for_a_member_that_reads_no_result_is_bounded() {
 }
 
 #[test]
-fn errors_are_the_same_for_all_and_as_for_threads() {
+fn errors_match_those_of_threads() {
     fn lengths<E: Exchange>(mut rank: E) -> Result<(), ExchangeError> {
         let each = if rank.me() == Owner(1) { 3 } else { 2 };
         rank.all_gather(&vec![0; each], &mut vec![0; each * 3])
@@ -456,7 +456,7 @@ fn errors_are_the_same_for_all_and_as_for_threads() {
 }
 
 #[test]
-fn a_job_of_one_waits_for_no_rank() {
+fn single_rank_waits_for_none() {
     fn calls<E: Exchange>(mut alone: E) {
         let mut all = [0; 2];
         alone.all_gather(&[1, 2], &mut all).unwrap();
@@ -467,7 +467,7 @@ fn a_job_of_one_waits_for_no_rank() {
 }
 
 #[test]
-fn all_ranks_receive_the_abort_of_a_member() {
+fn all_ranks_receive_abort() {
     let error = ExchangeError::System { errno: 5 };
     let results = run(ranks(3, LIMIT), |mut rank| {
         if rank.me() == Owner(2) {
@@ -502,7 +502,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn injected_bytes_end_the_job_and_nothing_else(
+    fn injected_bytes_only_end_job(
         from in 0..3_u32, kind in 0..10_u8, noise in prop::collection::vec(any::<u8>(), 0..200)
     ) {
         let header = [&[kind][..], &0_u32.to_le_bytes(), &[0; 8]].concat();

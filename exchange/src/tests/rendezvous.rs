@@ -9,7 +9,7 @@ use crate::handshake::tests::{ANSWER_BYTES, FIRST_BYTES};
 use crate::limits::HANDSHAKE_LIMIT;
 
 #[test]
-fn ranks_meet_in_any_order_and_all_calls_work() {
+fn ranks_meet_in_any_order() {
     let (address, rank_0) = start_rank_0(spec(0, 4));
     let members: Vec<_> =
         [3, 1, 2].into_iter().map(|rank| start_member(address, spec(rank, 4))).collect();
@@ -33,7 +33,7 @@ fn ranks_meet_in_any_order_and_all_calls_work() {
 }
 
 #[test]
-fn members_may_start_before_rank_0() {
+fn members_start_before_rank_0() {
     let (socket, address) = closed_port();
     let member = start_member(address, spec(1, 2));
     // The first attempt to connect fails during this time.
@@ -44,7 +44,7 @@ fn members_may_start_before_rank_0() {
 }
 
 #[test]
-fn rank_0_is_found_at_one_of_several_addresses() {
+fn finds_rank_0_among_addresses() {
     // At the other addresses there is no listener, or another program.
     let (_socket, closed) = closed_port();
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -67,7 +67,7 @@ fn rank_0_is_found_at_one_of_several_addresses() {
 }
 
 #[test]
-fn a_listener_that_never_answers_is_skipped() {
+fn skips_silent_listener() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, rank_0) = start_rank_0(spec(0, 2));
     let addresses = [silent.local_addr().unwrap(), address];
@@ -76,7 +76,7 @@ fn a_listener_that_never_answers_is_skipped() {
 }
 
 #[test]
-fn a_second_process_with_the_same_rank_is_refused() {
+fn refuses_duplicate_rank() {
     let (address, rank_0) = start_rank_0(spec(0, 3));
     let mut first = admitted(address, &spec(1, 3));
     let error = join(address, spec(1, 3)).unwrap_err();
@@ -89,7 +89,7 @@ fn a_second_process_with_the_same_rank_is_refused() {
 }
 
 #[test]
-fn a_rank_that_does_not_exist_is_refused() {
+fn refuses_rank_out_of_range() {
     meets_after(|address| {
         for rank in [0, 2, u32::MAX] {
             let error = join(address, spec(rank, 2)).unwrap_err();
@@ -99,7 +99,7 @@ fn a_rank_that_does_not_exist_is_refused() {
 }
 
 #[test]
-fn different_sizes_end_the_job_on_all_ranks_immediately() {
+fn different_sizes_end_job() {
     let start = Instant::now();
     let (address, rank_0) = start_rank_0(spec(0, 3));
     let good = admitted(address, &spec(2, 3));
@@ -112,7 +112,7 @@ fn different_sizes_end_the_job_on_all_ranks_immediately() {
 }
 
 #[test]
-fn different_parameters_end_the_job_on_all_ranks_immediately() {
+fn different_parameters_end_job() {
     let start = Instant::now();
     let (address, rank_0) = start_rank_0(spec(0, 3));
     let good = admitted(address, &spec(2, 3));
@@ -130,7 +130,7 @@ fn different_parameters_end_the_job_on_all_ranks_immediately() {
 
 /// This test takes 3 s, in which one rank joins and a stranger is refused.
 #[test]
-fn all_ranks_report_the_missing_ranks() {
+fn all_ranks_report_missing_ranks() {
     let (address, rank_0) = start_rank_0(within(3 * SECOND, spec(0, 4)));
     assert_eq!(answer(address, b"GET / HTTP/1.1"), []);
     // This rank waits as long as rank 0 does.
@@ -145,7 +145,7 @@ fn all_ranks_report_the_missing_ranks() {
 }
 
 #[test]
-fn the_error_for_a_missing_rank_0_contains_the_last_failure() {
+fn unreachable_error_has_last_failure() {
     let (_socket, address) = closed_port();
     let error = join(address, within(SECOND / 5, spec(1, 2))).unwrap_err();
     assert!(matches!(error, JoinError::Unreachable { after_s: 1, .. }), "{error}");
@@ -158,7 +158,7 @@ fn the_error_for_a_missing_rank_0_contains_the_last_failure() {
 }
 
 #[test]
-fn a_member_that_leaves_before_the_start_ends_the_rendezvous() {
+fn early_leaver_ends_rendezvous() {
     let start = Instant::now();
     let (address, rank_0) = start_rank_0(spec(0, 4));
     let stays = admitted(address, &spec(2, 4));
@@ -201,7 +201,7 @@ pub(super) fn proxy(address: SocketAddr) -> (SocketAddr, mpsc::Receiver<(TcpStre
 }
 
 #[test]
-fn a_slow_peer_delays_no_rank_and_joins() {
+fn slow_peer_delays_no_rank() {
     let (address, rank_0) = start_rank_0(spec(0, 3));
     let (near, far) = proxy(address);
     let slow = start_member(near, spec(1, 3));
@@ -230,7 +230,7 @@ fn a_slow_peer_delays_no_rank_and_joins() {
 
 /// Cuts members off after each number of bytes; all of them connect to the same rank 0.
 #[test]
-fn a_member_cut_off_anywhere_disturbs_no_other() {
+fn cut_off_member_disturbs_none() {
     let (address, rank_0) = start_rank_0(spec(0, 2));
     let spec = spec(1, 2);
     let join_bytes = 2 + 5 + spec.join_payload().len() + 16;
@@ -258,7 +258,7 @@ const STARTED: usize = ADMITTED + 2 + 5 + 16;
 /// Cuts rank 0 off after each number of bytes. Before the admission the member tries again. After
 /// the admission it reports that rank 0 has left.
 #[test]
-fn after_rank_0_is_cut_off_a_member_tries_again_or_fails() {
+fn member_retries_only_before_admission() {
     // Eight threads, because a pause follows each attempt.
     thread::scope(|scope| {
         for first in 0..8 {

@@ -10,7 +10,7 @@ use super::*;
 use crate::handshake::tests::{ANSWER_BYTES, FIRST_BYTES, STATUS};
 
 #[test]
-fn a_wrong_secret_is_refused_and_does_not_end_the_job() {
+fn refuses_wrong_secret() {
     meets_after(|address| {
         let wrong = with_secret("not the secret of these tests", spec(1, 2));
         let error = join(address, wrong).unwrap_err();
@@ -19,7 +19,7 @@ fn a_wrong_secret_is_refused_and_does_not_end_the_job() {
 }
 
 #[test]
-fn a_stranger_learns_only_the_version() {
+fn stranger_learns_only_version() {
     meets_after(|address| {
         let found = answer(address, &[forged_first_message(), vec![1; 32]].concat());
         assert_eq!(found, preamble(VERSION, &[2]));
@@ -28,7 +28,7 @@ fn a_stranger_learns_only_the_version() {
 
 /// An observer of the network can replay a first message, but cannot send a record of the session.
 #[test]
-fn a_replayed_first_message_does_not_join() {
+fn refuses_replayed_first_message() {
     meets_after(|address| {
         let message = [first_message(&spec(1, 2)), vec![20, 0], vec![1; 20]].concat();
         let [found, again] = [(); 2].map(|()| answer(address, &message));
@@ -39,7 +39,7 @@ fn a_replayed_first_message_does_not_join() {
 }
 
 #[test]
-fn a_rank_0_that_does_not_know_the_secret_is_not_joined() {
+fn refuses_rank_0_without_secret() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let member = start_member(listener.local_addr().unwrap(), spec(1, 2));
     let (mut stream, _) = listener.accept().unwrap();
@@ -55,7 +55,7 @@ fn a_rank_0_that_does_not_know_the_secret_is_not_joined() {
 }
 
 #[test]
-fn another_build_is_refused_on_either_side() {
+fn refuses_another_build() {
     // A stable number of another build, and that of builds before the number was computed.
     let [other, old] = [VERSION ^ 2, 1];
     meets_after(|address| {
@@ -76,7 +76,7 @@ fn another_build_is_refused_on_either_side() {
 }
 
 #[test]
-fn garbage_is_refused_without_an_answer() {
+fn refuses_garbage_silently() {
     meets_after(|address| {
         for noise in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 5000], b"probelim"] {
             assert_eq!(answer(address, noise), []);
@@ -91,7 +91,7 @@ fn garbage_is_refused_without_an_answer() {
 }
 
 #[test]
-fn a_record_length_out_of_bounds_is_refused() {
+fn refuses_excessive_record_length() {
     meets_after(|address| {
         let (mut socket, _) = handshaken(address, &spec(1, 2));
         socket.outgoing = vec![0xff; 2];
@@ -121,7 +121,7 @@ fn noise_disturbs_no_rank() {
 }
 
 #[test]
-fn a_connection_that_sends_too_many_bytes_is_closed() {
+fn closes_flooding_connection() {
     meets_after(|address| {
         let flood = [forged_first_message(), vec![0; 32], vec![0; 100 * RENDEZVOUS_BYTES]].concat();
         let mut stream = TcpStream::connect(address).unwrap();
@@ -130,7 +130,7 @@ fn a_connection_that_sends_too_many_bytes_is_closed() {
 }
 
 #[test]
-fn a_replayed_session_is_refused() {
+fn refuses_replayed_session() {
     let (address, rank_0) = start_rank_0(spec(0, 2));
     let (near, far) = proxy(address);
     let member = start_member(near, spec(1, 2));

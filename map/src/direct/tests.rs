@@ -71,7 +71,7 @@ fn candidates(layout: &Layout, key: u64) -> [Place; 2] {
 /// The first candidate is claimed while a put probes it, and has an entry when the put has claimed
 /// the second one: the put gives up, and succeeds when it has probed the first one again.
 #[test]
-fn a_put_that_gives_up_looks_at_all_candidates_again() {
+fn put_probes_candidates_again() {
     let (engine, config) = engine();
     let mut context = Context::new::<u64, u64>(&engine, &config);
     let (key, other, value) = (7, 8, 9);
@@ -118,19 +118,19 @@ fn gets_after_a_claim_was_given_up(had_entry: bool) -> (Outcome<u64>, u64) {
 /// As if empty again, the bucket would hide the entry: its key would get another bucket, and after a
 /// remove the older value.
 #[test]
-fn a_bucket_that_was_passed_is_not_empty_again() {
+fn keeps_passed_bucket_nonempty() {
     assert_eq!(gets_after_a_claim_was_given_up(false), (Outcome::Hit(2), 0));
 }
 
 /// An older entry would return, over the value that was put meanwhile.
 #[test]
-fn an_entry_that_was_passed_does_not_return() {
+fn passed_entry_does_not_return() {
     assert_eq!(gets_after_a_claim_was_given_up(true), (Outcome::Hit(2), 1));
 }
 
 /// Another client takes the claim of a put over: the put must not replace that client's control word.
 #[test]
-fn a_put_whose_claim_was_taken_over_is_dropped() {
+fn drops_put_after_stolen_claim() {
     let (engine, config) = engine();
     let mut context = Context::new::<u64, u64>(&engine, &config);
     let (key, value) = (7, 9);
@@ -148,7 +148,7 @@ fn a_put_whose_claim_was_taken_over_is_dropped() {
 /// Two clients that claimed both candidates for a key may only be slow. A put takes over both claims:
 /// if one were left, its client could publish an older value later.
 #[test]
-fn every_old_claim_for_the_key_is_taken_over() {
+fn steals_every_old_claim() {
     let (engine, config) = engine();
     let mut context = Context::new::<u64, u64>(&engine, &config);
     let candidates = candidates(&context.layout, 7);
@@ -166,7 +166,7 @@ fn every_old_claim_for_the_key_is_taken_over() {
 
 /// A client that is 9 or more ticks behind takes no live claim for that of a dead client.
 #[test]
-fn a_claim_of_a_client_ahead_is_alive() {
+fn claim_ahead_is_alive() {
     let (engine, config) = engine();
     for lead in [1, 8, 9, 20, 31] {
         let mut context = Context::new::<u64, u64>(&engine, &config);
@@ -184,7 +184,7 @@ fn a_claim_of_a_client_ahead_is_alive() {
 /// A client may store in a bucket while another one claims it. The stored word is certain to be
 /// recent, unless it drops the bucket: a dropped word has the age of the entry.
 #[test]
-fn the_clock_follows_the_writer_that_was_faster() {
+fn clock_follows_faster_writer() {
     let (engine, config) = engine();
     let claim = Control::claimed(20, !hash(&7_u64), 1 << 16);
     for (now, age) in [(claim, 20), (Control::full(31, 5), 31), (Mode::Claims.dropped(claim), 0)] {
@@ -199,7 +199,7 @@ fn the_clock_follows_the_writer_that_was_faster() {
 /// Another client claims the bucket between the probe and the claim of a put that takes the usual
 /// course.
 #[test]
-fn a_quick_put_that_is_too_late_stores_nothing() {
+fn late_quick_put_stores_nothing() {
     let (engine, config) = engine();
     let key = 7_u64;
     for (kind, had_entry) in [(Kind::Key, true), (Kind::Empty, false)] {
@@ -223,7 +223,7 @@ fn a_quick_put_that_is_too_late_stores_nothing() {
 
 /// If the key may have another bucket, a put that takes the usual course claims nothing.
 #[test]
-fn a_quick_put_leaves_comparisons_to_others() {
+fn quick_put_avoids_comparisons() {
     let (engine, config) = engine();
     let mut context = Context::new::<u64, u64>(&engine, &config);
     let key = 7_u64;
@@ -239,7 +239,7 @@ fn a_quick_put_leaves_comparisons_to_others() {
 
 /// Another client changes the value between the probe and the claim of a replacement.
 #[test]
-fn a_changed_value_is_not_replaced() {
+fn keeps_changed_value() {
     let (engine, config) = engine();
     let mut context = Context::new::<u64, u64>(&engine, &config);
     let (key, old, changed, new) = (7, 8, 9, 10);

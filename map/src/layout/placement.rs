@@ -54,7 +54,7 @@ fn losses(owners: u32, buckets_per_owner: u64, candidates: u32) -> [f64; 2] {
 }
 
 #[test]
-fn losses_do_not_depend_on_owners_and_buckets() {
+fn bounds_losses_at_any_size() {
     let sizes =
         [(1, 1 << 20), (2, 500_009), (7, 100_003), (128, 1 << 14), (640, 1 << 14), (1, 1 << 27)];
     println!("owners buckets/owner: % lost at load factor 0.5, 0.9");

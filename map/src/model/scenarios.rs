@@ -131,13 +131,13 @@ fn replacements() {
 }
 
 #[test]
-fn a_replacement_of_any_value_is_detected() {
+fn detects_replacement_of_any_value() {
     is_detected(REPLACED_TWICE, Scenario { mutant: Mutant::ReplacesAll, ..PLAIN });
 }
 
 /// Counts a request as failed, and as nothing else, if its lock could not be released.
 #[test]
-fn a_release_of_a_lock_that_fails() {
+fn failed_lock_release() {
     let failing = Scenario { failures: 1, mode: Mode::PartLocks, ..PLAIN };
     report(("a lock that stays", &[&[Remove(0)], &[Put(0)]]), failing);
     report(("a lock that stays", &[&[Put(0), Get(0)]]), failing);
@@ -192,7 +192,7 @@ fn modes_with_locks() {
 }
 
 #[test]
-fn a_mode_without_a_lock() {
+fn mode_without_lock() {
     for named in [TWO_KEYS, ONE_KEY, OVER, REMOVED, CROWDED] {
         report(named, Scenario { mode: Mode::Unlocked, ..PLAIN });
     }
@@ -200,14 +200,14 @@ fn a_mode_without_a_lock() {
 
 /// Without a check, values of two puts mix.
 #[test]
-fn an_unlocked_value_without_a_check_is_detected() {
+fn detects_unchecked_unlocked_value() {
     let mode = Mode::Unlocked;
     is_detected(OVER, Scenario { mode, mutant: Mutant::TrustsKeys, ..PLAIN });
 }
 
 /// Without its lock, a part behaves as in [`Mode::Unlocked`].
 #[test]
-fn a_part_that_is_not_locked_is_detected() {
+fn detects_unlocked_part() {
     let mode = Mode::PartLocks;
     is_detected(ONE_KEY, Scenario { mode, mutant: Mutant::EntersWithoutLock, ..PLAIN });
 }
@@ -223,22 +223,22 @@ fn is_detected((name, scripts): Named, mutant: Scenario) {
 }
 
 #[test]
-fn a_value_without_a_check_is_detected() {
+fn detects_unchecked_value() {
     is_detected(OVER, Scenario { mutant: Mutant::TrustsKeys, ..PLAIN });
 }
 
 #[test]
-fn a_write_that_compares_nothing_is_detected() {
+fn detects_uncompared_write() {
     is_detected(CROWDED_TWICE, Scenario { mutant: Mutant::ComparesNothing, ..PLAIN });
 }
 
 #[test]
-fn a_bucket_passed_without_a_check_is_detected() {
+fn detects_unchecked_passed_bucket() {
     is_detected(ONE_KEY, Scenario { mutant: Mutant::PassesMixed, ..PLAIN });
 }
 
 #[test]
-fn a_torn_claim_that_is_trusted_is_detected() {
+fn detects_trusted_torn_claim() {
     let torn = Scenario { tears: ENDS, ..PLAIN };
     is_detected(ONCE, Scenario { mutant: Mutant::TrustsTornClaims, ..torn });
 }
@@ -246,7 +246,7 @@ fn a_torn_claim_that_is_trusted_is_detected() {
 /// A remove or a replacement that passes the torn claim of its key finds no key, although the key is
 /// present all the time.
 #[test]
-fn a_torn_claim_is_no_absence() {
+fn torn_claim_is_no_absence() {
     let torn = Scenario { tears: ENDS, keeps: true, ..PLAIN };
     for named in [REMOVED_WHILE_PUT, REPLACED_WHILE_PUT] {
         report(named, Scenario { tears: TOP, ..torn });
@@ -255,13 +255,13 @@ fn a_torn_claim_is_no_absence() {
 }
 
 #[test]
-fn a_dropped_word_with_the_check_of_its_entry_is_detected() {
+fn detects_check_kept_by_drop() {
     let torn = Scenario { tears: ENDS, orders: ALIKE, ..PLAIN };
     is_detected(REMOVED_BEFORE, Scenario { mutant: Mutant::KeepsDroppedCheck, ..torn });
 }
 
 #[test]
-fn an_entry_published_before_its_write_is_detected() {
+fn detects_entry_published_early() {
     let keeps = Scenario { keeps: true, ..PLAIN };
     is_detected(ONE_KEY, Scenario { mutant: Mutant::PublishesEarly, ..keeps });
 }

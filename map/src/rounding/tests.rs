@@ -39,7 +39,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
-    fn is_the_decimal_that_core_prints(number in numbers(), digits in digits()) {
+    fn matches_core_formatting(number in numbers(), digits in digits()) {
         // Both round half to even; 0 and -0 print as themselves.
         let expected = by_text(number, digits).clamp(f64::MIN, f64::MAX) + 0.0;
         prop_assert_eq!(round_f64(number, digits).to_bits(), expected.to_bits());
@@ -62,7 +62,7 @@ proptest! {
     }
 
     #[test]
-    fn errs_by_half_a_unit(number in numbers(), digits in digits()) {
+    fn errs_by_half_unit(number in numbers(), digits in digits()) {
         let rounded = round_f64(number, digits);
         let half_ulp = (next_up(rounded.abs()) - rounded.abs()) / 2.0;
         let half_ulp = if half_ulp.is_finite() { half_ulp } else { 0.0 };
@@ -77,7 +77,7 @@ proptest! {
     }
 
     #[test]
-    fn singles_are_rounded_as_well(bits: u32, digits in 1..=MAX_DIGITS_F32) {
+    fn rounds_f32(bits: u32, digits in 1..=MAX_DIGITS_F32) {
         let number = f32::from_bits(bits);
         prop_assume!(number.is_finite());
         let expected: f32 = format!("{number:.*e}", usize::from(digits) - 1).parse().unwrap();
@@ -92,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn keys_below_the_threshold_are_zero(number in numbers(), digits in digits()) {
+    fn zeroes_keys_below_threshold(number in numbers(), digits in digits()) {
         let rounding = Rounding::<f64, 1>::new([Field::F64(digits)]).unwrap();
         let rounding = rounding.with_zero_below(1.26e-13).unwrap();
         let once = rounding.round(&number);
@@ -105,7 +105,7 @@ proptest! {
 }
 
 #[test]
-fn halves_go_to_even_digits() {
+fn rounds_half_to_even() {
     let halves = [0.125, 0.375, 1.25, 1.35, 2.5, 25.0, 35.0, 99.5, 12_500.0];
     let digits = [2, 2, 2, 2, 1, 1, 1, 2, 2];
     // 1.35 is a little more than its digits say.
@@ -117,7 +117,7 @@ fn halves_go_to_even_digits() {
 }
 
 #[test]
-fn special_numbers_have_one_form() {
+fn canonicalizes_special_numbers() {
     let nans = [f64::NAN, -f64::NAN, f64::from_bits(0x7ff0_0000_0000_0001)];
     assert!(nans.iter().all(|nan| round_f64(*nan, 3).to_bits() == f64::NAN.to_bits()));
     let single_nans = [f32::NAN, -f32::NAN, f32::from_bits(0x7f80_0001)];
@@ -136,7 +136,7 @@ fn special_numbers_have_one_form() {
 }
 
 #[test]
-fn fields_are_rounded_at_their_places() {
+fn rounds_fields_in_place() {
     let fields = [Field::F32(2), Field::Exact(2), Field::F64(3), Field::Exact(1)];
     let rounding = Rounding::<[u8; 15], 4>::new(fields).unwrap();
     let key = |single: f32, double: f64| -> [u8; 15] {
@@ -149,7 +149,7 @@ fn fields_are_rounded_at_their_places() {
 }
 
 #[test]
-fn fields_that_do_not_fit_are_refused() {
+fn refuses_invalid_fields() {
     let message = |result: Result<Rounding<[f64; 2], 2>, ConfigError>| match result {
         Ok(_) => String::new(),
         Err(error) => error.to_string(),

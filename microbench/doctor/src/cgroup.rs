@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_followed_from_the_root() {
+    fn follows_groups_from_root() {
         assert_eq!(below("cpu", "/"), ["cpu"]);
         assert_eq!(below("cpu", "/jobs/7"), ["cpu", "cpu/jobs", "cpu/jobs/7"]);
         // These paths are of groups outside the mount.
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_needs_a_valid_quota() {
+    fn share_needs_valid_quota() {
         assert_eq!(share(150_000.0, 100_000.0), Some(1.5));
         for (quota, period) in [(-1.0, 1e5), (1e5, 0.0), (f64::NAN, 1e5), (f64::INFINITY, 1e5)] {
             assert_eq!(share(quota, period), None, "{quota} {period}");

@@ -390,7 +390,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_three_numbers() {
+    fn parses_three_part_versions() {
         assert_eq!(numbers("20.27.0090"), Some([20, 27, 90]));
         for text in ["", "20", "20.27", "20.27.x", "20.27.0090.1", "20.27.99999999999"] {
             assert_eq!(numbers(text), None, "{text}");

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_and_json() {
+    fn formats_line_and_json() {
         const MTU: Check<()> =
             Check::new("mtu", Some("mtu.md"), |()| Ok(warning("1024\nB", "slow", "ip link")));
         let [finding] = &examine(&(), &Subject::Port("mlx5_0".to_owned(), 1), &[MTU])[..] else {

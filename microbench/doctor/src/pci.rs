@@ -234,7 +234,7 @@ mod tests {
     /// A configuration space with a power capability followed by PCI Express; then the list is a
     /// circle, truncated, or all ones.
     #[test]
-    fn control_register_of_capability_lists() {
+    fn finds_device_control_register() {
         let mut config = vec![0; 256];
         (config[0x06], config[0x34]) = (0x10, 0x40);
         (config[0x40], config[0x41]) = (0x01, 0x60);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn slot_rates_are_those_of_their_generation() {
+    fn computes_slot_rates() {
         let carries = |gigatransfers, width| Link { gigatransfers, width }.gbit_s().round();
         assert_eq!((carries(2.5, 4), carries(8.0, 8), carries(16.0, 16)), (8.0, 63.0, 252.0));
     }

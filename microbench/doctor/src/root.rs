@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_rounded_down() {
+    fn rounds_sizes_down() {
         let all = [(0, "0 B"), (1023, "1023 B"), (65_536, "64 KiB"), (8 << 20, "8 MiB")];
         for (bytes, text) in all.into_iter().chain([((5 << 30) + 7, "5 GiB")]) {
             assert_eq!(size(bytes), text);

@@ -236,7 +236,7 @@ mod tests {
 
     /// The querying thread lives as long as `send`.
     #[test]
-    fn a_hanging_device_and_the_devices_after_it_are_given_up() {
+    fn gives_up_at_hanging_device() {
         let (send, replies) = channel();
         let names = ["mlx5_0", "mlx5_1"].map(str::to_owned).to_vec();
         send.send(Reply::Listed(names)).unwrap();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_before_a_hanging_one_are_reported() {
+    fn reports_devices_before_hanging_one() {
         let (send, replies) = channel();
         let names = ["mlx5_0", "mlx5_1", "mlx5_2"].map(str::to_owned).to_vec();
         send.send(Reply::Listed(names)).unwrap();
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_never_arrives_is_silent() {
+    fn missing_list_is_silent() {
         let (_send, replies) = channel();
         assert!(matches!(collect(&replies, MOMENT), Survey::Silent(MOMENT)));
     }

@@ -46,7 +46,7 @@ fn code(text: &str) -> Vec<String> {
 
 /// The names of notes in the checks are strings.
 #[test]
-fn every_note_of_a_finding_exists() {
+fn notes_of_findings_exist() {
     let known: BTreeSet<String> = notes().into_iter().map(|(name, _)| name).collect();
     let mut named = BTreeSet::new();
     for entry in fs::read_dir(top().join("microbench/doctor/src")).unwrap() {
@@ -59,7 +59,7 @@ fn every_note_of_a_finding_exists() {
 }
 
 #[test]
-fn the_index_has_every_note_by_name_and_by_symptom() {
+fn index_lists_every_note() {
     let index = index();
     let (symptoms, by_note) = index.split_once("\n## By note\n").unwrap();
     let (_, symptoms) = symptoms.split_once("\n## By symptom\n").unwrap();
@@ -80,7 +80,7 @@ fn the_index_has_every_note_by_name_and_by_symptom() {
 }
 
 #[test]
-fn notes_have_their_parts() {
+fn notes_have_all_parts() {
     for (name, text) in notes() {
         let place = |part| text.find(part).unwrap_or_else(|| panic!("{name} lacks {part}"));
         let places = PARTS.map(place);
@@ -134,7 +134,7 @@ fn value<'a>(words: &[&'a str], option: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn every_command_of_just_and_cargo_exists() {
+fn commands_of_notes_exist() {
     let (recipes, cases, layers) = (recipes(), cases(), read("testbed/src/case.rs"));
     let mut seen = 0;
     for (name, text) in notes() {

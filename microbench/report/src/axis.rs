@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_are_round_and_within_the_range() {
+    fn round_ticks_stay_within_range() {
         let axis = of(&Kind::FromZero, &[183.0, 97.0]);
         assert_eq!(labels(&axis), ["0", "50", "100", "150"]);
         assert!(axis.holds(0.0) && axis.holds(183.0) && !axis.holds(-1.0));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_has_an_axis() {
+    fn single_value_has_axis() {
         for axis in [
             of(&Kind::FromZero, &[0.0]),
             of(&Kind::Between, &[3.0]),
@@ -264,14 +264,14 @@ mod tests {
     }
 
     #[test]
-    fn counts_have_a_tick_each() {
+    fn each_count_has_tick() {
         let axis = of(&Kind::Counts, &[1.0, 2.0, 4.0, 768.0]);
         assert_eq!((labels(&axis), axis.scale), (vec!["1", "2", "4", "768"], Scale::Log));
         assert_eq!(of(&Kind::Counts, &[1.0, 2.0, 4.0]).scale, Scale::Linear);
     }
 
     #[test]
-    fn nines_have_equal_distances() {
+    fn spaces_nines_equally() {
         let axis = of(&Kind::Nines, &[0.0, 0.999]);
         assert_eq!(labels(&axis), ["0", "50%", "90%", "99%", "99.9%"]);
         let at = |value| axis.share(value);

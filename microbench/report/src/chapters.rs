@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_of_other_programs() {
+    fn bars_show_other_programs() {
         let row = |system: &str, times: f64| json!({ "measured": "sort", "system": system, "times_probeline": times });
         let rows = json!([row("probeline", 1.0), row("other", 2.5)]);
         let plots = plots(&[run("bench-peers", 1, json!({}), rows)]);
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_differ_in_ranks_alone_are_one_series() {
+    fn ranks_alone_share_one_series() {
         let plots = plots(&[
             rate(1, "shm", 4, 64, 30e6),
             rate(2, "shm", 1, 64, 10e6),
@@ -628,7 +628,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_goes_from_the_fastest_to_the_slowest() {
+    fn curve_spans_fastest_to_slowest() {
         let points = curve(&inserts(&[0.5]).rows[0]).unwrap();
         // The slowest operation is alone in its step, so the step is the end of the curve.
         let steps = [[0.0, 100.0], [0.6, 200.0], [0.999, 9_000.0], [0.9999, 9_999.0]];
@@ -638,7 +638,7 @@ mod tests {
     }
 
     #[test]
-    fn distributions_are_of_the_middle_and_the_highest_load() {
+    fn plots_middle_and_highest_load() {
         for (loads, ids) in [
             (
                 &[0.1, 0.4, 0.7, 0.9][..],
@@ -653,7 +653,7 @@ mod tests {
     }
 
     #[test]
-    fn map_workloads_are_named_by_load_and_ranks() {
+    fn names_map_workloads() {
         let row = json!({
             "mode": "claims", "workload": "read", "keys": "uniform", "ranks": 2,
             "load_factor": 0.5, "median_ops_per_s": 4e6,
@@ -665,7 +665,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_are_beside_the_figures_of_as_many_machines() {
+    fn compares_latencies_by_machine_count() {
         let row = |figure: &Figure| {
             json!({
                 "operation": "inserted", "chunk_buckets": figure.chunk_buckets,
@@ -699,7 +699,7 @@ mod tests {
     }
 
     #[test]
-    fn simulated_clusters_are_truncated_on_request() {
+    fn truncates_simulated_clusters_on_request() {
         let rows = json!([{
             "experiment": "throughput", "machines": 2, "ranks_per_machine": 16, "workload": "mixed",
             "chunk_buckets": 32, "ops_per_s": 9e6, "truncated_ops_per_s": 10e6,

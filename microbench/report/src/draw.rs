@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_series_look_alike() {
+    fn series_styles_differ() {
         let names: Vec<String> = (0..DASHES.len()).map(|line| line.to_string()).collect();
         let series = |hue: usize, line: &String| Series {
             hue: hue.to_string(),

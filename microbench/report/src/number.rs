@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_three_significant_digits() {
+    fn rounds_to_three_digits() {
         for (value, text) in [
             (0.0, "0"),
             (0.001_234, "0.001234"),
@@ -79,14 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_have_the_largest_unit_that_divides_them() {
+    fn bytes_use_largest_dividing_unit() {
         assert_eq!(bytes(32 << 20), "32 MiB");
         assert_eq!(bytes(0), "0 B");
         assert_eq!(bytes(100), "100 B");
     }
 
     #[test]
-    fn plain_numbers_lose_their_zeros() {
+    fn trims_trailing_zeros() {
         for (value, text) in
             [(0.5, "0.5"), (8.0, "8"), (-0.0, "0"), (0.02, "0.02"), (16_384.0, "16\u{202f}384")]
         {

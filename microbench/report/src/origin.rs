@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn absent_parameters_are_not_in_names() {
+    fn names_omit_absent_parameters() {
         let of = |range: Value| json!({ "transport": "shm", "key_range": range });
         let runs = runs(&[of(Value::Null), of(json!(5000)), json!({ "transport": "shm" })]);
         let runs: Vec<&Run> = runs.iter().collect();
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_differ_in_axes_share_a_name() {
+    fn names_ignore_axes() {
         let of =
             |ranks: u32, batch: u32| json!({ "transport": "shm", "ranks": ranks, "batch": batch });
         let runs = runs(&[of(1, 64), of(2, 64), of(2, 1)]);

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_those_of_the_histogram() {
+    fn reads_percentiles_from_histogram() {
         let points = [[0.0, 100.0], [0.6, 200.0], [0.999, 9_000.0], [0.9999, 9_999.0]];
         for (share, ns) in [
             (0.0, 100.0),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn thinning_keeps_the_ends_and_the_shape() {
+    fn thinning_keeps_ends_and_shape() {
         let points: Vec<[f64; 2]> =
             (0..10_000).map(|at| f64::from(at) / 10_000.0).map(|x| [x, 100.0 + x]).collect();
         let x = Axis::new("", &Kind::Nines, &[0.9999]);

@@ -40,7 +40,7 @@ fn numbers(value: &Value) -> Vec<f64> {
 }
 
 #[test]
-fn the_page_loads_without_errors_or_requests() {
+fn loads_without_errors_or_requests() {
     let results = value(
         "(() => {
            const figures = [...document.querySelectorAll('figure')];
@@ -66,7 +66,7 @@ fn the_page_loads_without_errors_or_requests() {
 
 /// The expected position follows from the labels of the axes, as a reader derives it.
 #[test]
-fn points_match_the_axes() {
+fn points_match_axes() {
     let x_ticks = ticks("#latency-inserted", false);
     let y_ticks = ticks("#latency-inserted", true);
     // The latencies span a wide range, so the axis is logarithmic.
@@ -118,7 +118,7 @@ fn on_line(ticks: &[[f64; 2]], value: f64) -> f64 {
 }
 
 #[test]
-fn everything_drawn_is_within_its_axes() {
+fn shapes_stay_within_axes() {
     let shapes = value("document.querySelectorAll('.series polyline').length");
     assert!(shapes.as_u64().unwrap() > 30, "{shapes}");
     let outside = value(
@@ -160,7 +160,7 @@ fn everything_drawn_is_within_its_axes() {
 }
 
 #[test]
-fn a_line_is_the_same_in_all_plots() {
+fn line_styles_agree_across_plots() {
     for transport in ["shm", "verbs"] {
         let lines = format!(
             "[...document.querySelectorAll('.series[data-transport={transport}] .line')]\
@@ -174,7 +174,7 @@ fn a_line_is_the_same_in_all_plots() {
 }
 
 #[test]
-fn series_are_chosen_by_transport_and_by_c() {
+fn filters_by_transport_and_c() {
     let script = "
         // The numbers of series of this kind, and of the visible ones among them.
         const seen = (kind) => {
@@ -218,7 +218,7 @@ fn series_are_chosen_by_transport_and_by_c() {
 }
 
 #[test]
-fn the_page_fits_small_and_large_screens_in_light_and_dark() {
+fn fits_all_screens_and_themes() {
     let script = "
         const line = document.querySelector('.s0 .line polyline');
         const sizes = [...document.querySelectorAll('figure svg text')].map((text) =>
@@ -249,7 +249,7 @@ fn the_page_fits_small_and_large_screens_in_light_and_dark() {
 }
 
 #[test]
-fn the_page_works_without_scripts() {
+fn works_without_scripts() {
     let script = "return ['form[hidden]', 'figure .series', '.off'].map((selector) =>
         document.querySelectorAll(selector).length)";
     let found = run_without_scripts(&page(), LARGE, script);

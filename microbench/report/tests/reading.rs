@@ -34,7 +34,7 @@ fn refused(content: &str) -> String {
 }
 
 #[test]
-fn files_that_are_no_run_are_refused_with_advice() {
+fn refuses_other_files_with_advice() {
     let mut other = latency("shm", 1.0);
     other["schema"] = json!(SCHEMA + 1);
     let empty = run("bench-latency", "shm", json!({}), json!([]));
@@ -63,7 +63,7 @@ fn files_that_are_no_run_are_refused_with_advice() {
 }
 
 #[test]
-fn missing_files_are_named() {
+fn names_missing_files() {
     let scratch = Scratch::new();
     let nowhere = scratch.path("nowhere.json");
     let said = read(core::slice::from_ref(&nowhere)).err().unwrap().to_string();
@@ -73,7 +73,7 @@ fn missing_files_are_named() {
 
 /// Opening a FIFO without a writer, or reading a device to its end, would never return.
 #[test]
-fn only_regular_files_of_limited_size_are_read() {
+fn reads_only_bounded_regular_files() {
     let scratch = Scratch::new();
     let pipe = scratch.path("a-pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -91,7 +91,7 @@ fn only_regular_files_of_limited_size_are_read() {
 }
 
 #[test]
-fn files_that_cannot_be_written_are_named() {
+fn names_unwritable_files() {
     let scratch = Scratch::new();
     let report = read(&scratch.runs(&[latency("shm", 1.0)])).unwrap();
     let file = scratch.file("a-file", "");
@@ -100,7 +100,7 @@ fn files_that_cannot_be_written_are_named() {
 }
 
 #[test]
-fn a_run_that_is_given_twice_counts_once() {
+fn deduplicates_runs() {
     let scratch = Scratch::new();
     let one = latency("shm", 1.0);
     let files = scratch.runs(&[one.clone(), latency("shm", 2.0), one]);
@@ -114,7 +114,7 @@ fn a_run_that_is_given_twice_counts_once() {
 }
 
 #[test]
-fn plots_without_data_are_omitted_and_named() {
+fn omits_and_names_empty_plots() {
     let scratch = Scratch::new();
     let report = read(&scratch.runs(&[throughput("shm", 2, 1e6)])).unwrap();
     let names: Vec<String> = report.svgs().into_iter().map(|(name, _)| name).collect();
@@ -146,7 +146,7 @@ fn joins_runs_of_other_ranks() {
 }
 
 #[test]
-fn fields_that_rows_lack_are_left_out() {
+fn omits_missing_fields() {
     let scratch = Scratch::new();
     let mut old = latency("shm", 1.0);
     for row in old["rows"].as_array_mut().unwrap() {
@@ -160,7 +160,7 @@ fn fields_that_rows_lack_are_left_out() {
 }
 
 #[test]
-fn unknown_commands_are_shown_unchanged() {
+fn shows_unknown_commands() {
     let scratch = Scratch::new();
     let bench = json!({
         "schema": SCHEMA, "command": "bench-speed", "version": "9", "cpu": "A CPU", "seconds": 12.5,
@@ -183,7 +183,7 @@ fn unknown_commands_are_shown_unchanged() {
 }
 
 #[test]
-fn findings_are_shown() {
+fn shows_findings() {
     let scratch = Scratch::new();
     let page = |doctor: Value| {
         let mut one = latency("shm", 1.0);
@@ -197,7 +197,7 @@ fn findings_are_shown() {
 
 /// The summaries precede all plots, and their columns stay aligned.
 #[test]
-fn the_summaries_of_runs_come_first() {
+fn summaries_precede_plots() {
     let scratch = Scratch::new();
     let mut one = latency("shm", 1.0);
     let page = |run: &Value| read(&scratch.runs(core::slice::from_ref(run))).unwrap().html(TITLE);
@@ -211,7 +211,7 @@ fn the_summaries_of_runs_come_first() {
 }
 
 #[test]
-fn text_from_files_is_never_html() {
+fn escapes_html() {
     let scratch = Scratch::new();
     let evil = "</title><script>alert(1)</script><img src=x onerror='a' \"b\">&amp;";
     let mut one = latency(evil, 1.0);
@@ -233,7 +233,7 @@ fn text_from_files_is_never_html() {
 
 /// Entities do not help: XML has none for control characters.
 #[test]
-fn pages_and_pictures_contain_no_control_characters_from_files() {
+fn escapes_control_characters() {
     let scratch = Scratch::new();
     let evil = "a\u{1b}]0;b\u{7}c\u{9b}2J\u{202e}d\u{8}\r\u{7f}\0";
     let mut one = latency(evil, 1.0);
@@ -255,7 +255,7 @@ fn pages_and_pictures_contain_no_control_characters_from_files() {
 }
 
 #[test]
-fn the_same_runs_give_the_same_page() {
+fn page_is_reproducible() {
     let scratch = Scratch::new();
     let files = scratch.runs(&all());
     let page = || read(&files).unwrap().html(TITLE);
@@ -329,7 +329,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_number_can_be_on_a_page(
+    fn accepts_any_number(
         rows in proptest::collection::vec(row(), 1..6),
         command in prop_oneof![
             Just("bench-latency"), Just("bench-throughput"), Just("roundtrips"), Just("explore"),
@@ -349,7 +349,7 @@ proptest! {
     }
 
     #[test]
-    fn no_file_causes_a_panic(content in "\\PC{0,200}") {
+    fn any_file_never_panics(content in "\\PC{0,200}") {
         let scratch = Scratch::new();
         let file = scratch.path("any.json");
         fs::write(&file, content).unwrap();

@@ -241,7 +241,7 @@ mod tests {
 
     /// An insert and a find: a READ each and one compare-and-swap.
     #[test]
-    fn the_resource_that_the_least_work_exhausts_first_is_the_bound() {
+    fn names_first_exhausted_resource() {
         let find = Task { inserts: false, ..FAR };
         let both = [(FAR, 1.0), (find, 1.0)];
         let of = |reads, atomics| bound(&setup(MANY, reads, atomics), &both);
@@ -259,7 +259,7 @@ mod tests {
     const FIFTH: Task = Task { passed: 33, inserts: false, ..FAR };
 
     #[test]
-    fn reads_words_and_roundtrips_depend_on_c() {
+    fn demands_depend_on_chunk_size() {
         let of = |how, chunk_buckets| {
             let mut setup = setup(how, 2_000, 0);
             setup.table.chunk_buckets = chunk_buckets;
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_one_roundtrip_insert_waits_once() {
+    fn one_roundtrip_insert_waits_once() {
         let of = |one_roundtrip| {
             bound(&setup((1, one_roundtrip, ReadAhead::Never), 0, 0), &[(FAR, 1.0)])
         };
@@ -294,7 +294,7 @@ mod tests {
 
     /// A hundred nanoseconds each for the READ and the compare-and-swap, one after the other.
     #[test]
-    fn a_cpu_executes_its_own_accesses_one_after_the_other() {
+    fn serializes_own_cpu_accesses() {
         let near = Task { home: Owner(0), ..FAR };
         let how = (16, OneRoundtrip::Auto, ReadAhead::Always);
         let own = bound(&setup(how, 1, 1), &[(near, 1.0)]);

@@ -55,21 +55,21 @@ fn check(runs: &[(u32, ThroughputRow)], bound_by: &str) {
 }
 
 #[test]
-fn sixteen_ranks_meet_the_rate_of_atomics() {
+fn sixteen_ranks_reach_atomics_rate() {
     check(&runs(&WORKLOADS, 16, |_| ()), "NIC atomics rate");
 }
 
 /// If READs are the bottleneck, a chunk that is read ahead but not needed costs time, and so does one
 /// that is too short.
 #[test]
-fn a_single_rank_meets_its_rate_of_reads() {
+fn single_rank_reaches_read_rate() {
     check(&runs(&WORKLOADS, 1, |_| ()), "READ rate of a rank");
 }
 
 /// The bound counts the least work, and not what a run posts: operations that waste a
 /// NIC's turns are far below it.
 #[test]
-fn wasted_operations_do_not_lower_the_bound() {
+fn bound_ignores_wasted_operations() {
     let best = runs(&[Workload::Mixed], 16, |_| ());
     let worst = runs(&[Workload::Mixed], 16, |setup| {
         setup.table.one_roundtrip = OneRoundtrip::On;

@@ -6,7 +6,7 @@ use probeline_simulate::{ThroughputPlan, throughput};
 
 /// With many operations in flight, engines need more memory than the table.
 #[test]
-fn a_cluster_uses_the_predicted_memory() {
+fn uses_predicted_memory() {
     let das5 = Profile::built_in("das5-fdr").unwrap();
     let shape = Shape { machines: 8, ranks_per_machine: 8 };
     let mut plan = ThroughputPlan::paper(&das5, shape, Workload::Mixed).unwrap();

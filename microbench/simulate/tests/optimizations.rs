@@ -31,7 +31,7 @@ fn tuned(one_roundtrip: OneRoundtrip, read_ahead: ReadAhead) -> impl Fn(Setup) -
 
 /// The claim of the home bucket is posted along with the first READ.
 #[test]
-fn inserts_in_one_roundtrip_take_at_most_four_fifths_at_half_load() {
+fn one_roundtrip_saves_20_percent() {
     let paper = means_ns(8, &[50], |setup| setup)[0];
     for claim in [OneRoundtrip::On, OneRoundtrip::Auto] {
         // The automatic choice sees the inserts up to 0.48 first.
@@ -43,7 +43,7 @@ fn inserts_in_one_roundtrip_take_at_most_four_fifths_at_half_load() {
 
 /// An unneeded READ costs a lone operation almost nothing, a late READ a roundtrip.
 #[test]
-fn likely_read_ahead_is_about_as_fast_as_always() {
+fn likely_read_ahead_matches_always() {
     let loads = [80, 90, 92];
     let [always, likely] = [ReadAhead::Always, ReadAhead::Likely]
         .map(|ahead| means_ns(32, &loads, tuned(OneRoundtrip::Auto, ahead)));

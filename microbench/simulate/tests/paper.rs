@@ -17,13 +17,13 @@ fn quiet(_: f64) {}
 
 /// Table 1, left.
 #[test]
-fn latencies_of_two_machines_are_the_papers_within_a_twentieth() {
+fn reproduces_two_machine_latencies() {
     latencies_are_the_papers(Shape { machines: 2, ranks_per_machine: 1 }, |at| at.remote_ns);
 }
 
 /// The figures are from the authors' result files.
 #[test]
-fn latencies_of_one_machine_are_the_papers_within_a_twentieth() {
+fn reproduces_one_machine_latencies() {
     latencies_are_the_papers(Shape { machines: 1, ranks_per_machine: 2 }, |at| at.local_ns);
 }
 
@@ -72,7 +72,7 @@ const FURTHER: (u32, u32, f64) = (20, 8, 1.21);
 
 /// Table 1, right, and three more numbers of machines; mixed workload, 1 to 16 ranks.
 #[test]
-fn throughputs_are_the_papers_within_fifteen_hundredths() {
+fn reproduces_throughputs() {
     let figures = paper::throughputs();
     let wanted = figures.iter().filter(|figure| {
         figure.workload == Workload::Mixed && [2, 8, 16, 20, 32, 48].contains(&figure.machines)
@@ -98,7 +98,7 @@ fn throughputs_are_the_papers_within_fifteen_hundredths() {
 
 /// These workloads are not fitted: they follow from the mixed one.
 #[test]
-fn finds_are_faster_than_inserts_as_in_the_paper() {
+fn finds_outpace_inserts() {
     let shape = Shape { machines: 8, ranks_per_machine: 4 };
     let cut = |workload| run(shape, workload).cut_ops_per_s.unwrap();
     let [mixed, read, write] = paper::WORKLOADS.map(cut);
@@ -109,7 +109,7 @@ fn finds_are_faster_than_inserts_as_in_the_paper() {
 /// A claim along with every first READ is an atomic on each find as well. If atomics are the slowest
 /// operation of a NIC, this halves the throughput.
 #[test]
-fn many_in_flight_meet_the_rate_of_atomics() {
+fn pipelining_reaches_atomics_rate() {
     let shape = Shape { machines: 8, ranks_per_machine: 16 };
     let many = |one_roundtrip| {
         let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::Mixed).unwrap();
@@ -130,7 +130,7 @@ fn many_in_flight_meet_the_rate_of_atomics() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_figures_and_another_gives_others() {
+fn figures_depend_on_seed() {
     let shape = Shape { machines: 4, ranks_per_machine: 3 };
     let of = |seed| {
         let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::Mixed).unwrap();
@@ -144,7 +144,7 @@ fn the_same_seed_gives_the_same_figures_and_another_gives_others() {
 
 /// Operations that find no room within M chunks are an error that names M, and no part of a mean.
 #[test]
-fn a_full_probe_sequence_is_an_error() {
+fn refuses_full_probe_sequence() {
     let shape = Shape { machines: 2, ranks_per_machine: 2 };
     let mut plan = ThroughputPlan::paper(&das5(), shape, Workload::WriteIntensive).unwrap();
     let table = &mut plan.setup.table;

@@ -8,7 +8,7 @@ use probeline_simulate::{ThroughputPlan, throughput};
 const MAX_KIB: u64 = 1 << 20;
 
 #[test]
-fn a_thousand_owners_fit_in_a_gibibyte() {
+fn thousand_owners_fit_in_gibibyte() {
     let das5 = Profile::built_in("das5-fdr").unwrap();
     let shape = Shape { machines: 64, ranks_per_machine: 16 };
     for in_flight in [1, 16] {

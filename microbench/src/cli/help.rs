@@ -99,7 +99,7 @@ mod tests {
     const MAX_SHORT_OPTIONS: usize = 15;
 
     #[test]
-    fn short_help_is_short() {
+    fn short_help_limits_options() {
         for command in definition().get_subcommands_mut() {
             let shown = |option: &&Arg| !option.is_hide_short_help_set() && !option.is_hide_set();
             let options = command.get_opts().filter(shown).count();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn examples_are_commands() {
+    fn examples_parse() {
         for example in EXAMPLES {
             let words = example.split(" > ").next().unwrap().split_whitespace();
             let parsed = definition().try_get_matches_from(["probeline"].into_iter().chain(words));

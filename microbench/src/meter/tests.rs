@@ -36,7 +36,7 @@ fn all(meter: &mut Meter<'_, Engine, fn(&Engine) -> u64>) -> Vec<Rate> {
 
 /// At depth 1 an operation takes a roundtrip; at depth n the rate is n times as high.
 #[test]
-fn roundtrips_and_rates_are_those_of_the_model() {
+fn measures_modelled_rates() {
     let cluster = cluster(Model::simple(ROUNDTRIP_NS));
     let mut engine = cluster.engine(Owner(0)).unwrap();
     let rates = all(&mut meter(&mut engine, plan(&[Owner(1)])));
@@ -54,7 +54,7 @@ fn roundtrips_and_rates_are_those_of_the_model() {
 }
 
 #[test]
-fn reads_fit_the_given_words() {
+fn reads_fit_given_words() {
     let cluster = cluster(Model::simple(ROUNDTRIP_NS));
     let mut engine = cluster.engine(Owner(0)).unwrap();
     let few = meter(&mut engine, Plan { words: 3..7, ..plan(&[Owner(1)]) }).kinds();
@@ -67,7 +67,7 @@ fn reads_fit_the_given_words() {
 
 /// Words outside of the given range are not 0, so a swap of any of them would not return 0.
 #[test]
-fn operations_access_only_the_given_words_and_keep_their_values() {
+fn accesses_only_given_words() {
     let cluster = cluster(Model::simple(ROUNDTRIP_NS));
     let mut engine = cluster.engine(Owner(0)).unwrap();
     let peer = cluster.engine(Owner(1)).unwrap();
@@ -93,7 +93,7 @@ fn operations_access_only_the_given_words_and_keep_their_values() {
 }
 
 #[test]
-fn the_trace_depends_on_the_seed_only() {
+fn trace_depends_only_on_seed() {
     let trace = |seed| {
         let cluster = cluster(Model::simple(ROUNDTRIP_NS));
         let mut engine = cluster.engine(Owner(0)).unwrap();
@@ -109,7 +109,7 @@ fn the_trace_depends_on_the_seed_only() {
 
 /// Half of the operations go to the rank's own window, which takes a tenth of the time.
 #[test]
-fn owners_are_accessed_uniformly() {
+fn accesses_owners_uniformly() {
     let cluster = cluster(Model::simple(ROUNDTRIP_NS));
     let mut engine = cluster.engine(Owner(0)).unwrap();
     let owners = [Owner(0), Owner(1)];
@@ -121,7 +121,7 @@ fn owners_are_accessed_uniformly() {
 }
 
 #[test]
-fn a_measurement_stops_after_its_operations_or_its_time() {
+fn stops_after_operations_or_time() {
     let cluster = cluster(Model::simple(ROUNDTRIP_NS));
     let mut engine = cluster.engine(Owner(0)).unwrap();
     let owners = [Owner(1)];
@@ -137,7 +137,7 @@ fn a_measurement_stops_after_its_operations_or_its_time() {
 }
 
 #[test]
-fn a_lost_owner_stops_a_measurement() {
+fn lost_owner_stops_measurement() {
     let cluster = cluster(Model::simple(ROUNDTRIP_NS));
     let mut engine = cluster.engine(Owner(0)).unwrap();
     cluster.kill(Owner(1));
@@ -146,7 +146,7 @@ fn a_lost_owner_stops_a_measurement() {
 }
 
 #[test]
-fn invalid_measurements_are_refused() {
+fn refuses_invalid_measurements() {
     let cluster = cluster(Model::simple(ROUNDTRIP_NS));
     let mut engine = cluster.engine(Owner(0)).unwrap();
     let owners = [Owner(1)];

@@ -155,7 +155,7 @@ mod tests {
 
     /// With the environment variable `PROBELINE_WRITE_OUTPUT_PAGE` the test writes the tables.
     #[test]
-    fn page_has_the_tables_of_the_declarations() {
+    fn output_page_matches_declarations() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/output.md");
         let page = fs::read_to_string(path).unwrap();
         let sections = page.split("\n## ").map(|section| {

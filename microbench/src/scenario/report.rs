@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn page_is_written_unless_only_plots_are_asked() {
+    fn svg_alone_suppresses_page() {
         let args = |html: Option<&str>, svg: Option<&str>| ReportArgs {
             runs: Vec::new(),
             html: html.map(Into::into),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_an_existing_page_unless_it_is_named() {
+    fn replaces_only_named_page() {
         let folder = std::env::temp_dir().join(format!("probeline-report-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let file = folder.join(DEFAULT_PAGE);

@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answer_names_operations_that_ended_full() {
+    fn summary_names_full_operations() {
         let row = |full| ThroughputRow {
             workload: "uniform".to_owned(),
             ranks: 2,

@@ -231,7 +231,7 @@ AnonHugePages:         0 kB
 ";
 
     #[test]
-    fn finds_the_area_that_holds_the_address() {
+    fn finds_area_of_address() {
         let at = |address| parse(SMAPS, address);
         let shared = Area { page_bytes: 4096, huge_bytes: 2 << 20 };
         assert_eq!(at(0x7f00_0000_0000), Some(shared));
@@ -240,13 +240,13 @@ AnonHugePages:         0 kB
     }
 
     #[test]
-    fn an_unmapped_or_undescribed_address_is_an_error() {
+    fn unmapped_address_has_no_area() {
         assert!(parse(SMAPS, 0x7f00_0060_0000).is_none());
         assert!(parse(SMAPS, 0x7f00_0040_0000).is_none());
     }
 
     #[test]
-    fn the_kernels_own_file_is_read() {
+    fn reads_own_smaps() {
         let on_stack = 0_u8;
         let area = area_at((&raw const on_stack).addr()).unwrap();
         assert_eq!(area.page_bytes, rustix::param::page_size());

@@ -39,7 +39,7 @@ fn assert_usable(mapping: &Mapping, bytes: usize) {
 }
 
 #[test]
-fn private_memory_is_zero_and_has_the_requested_size() {
+fn private_memory_has_requested_size() {
     for bytes in [8, 4096, 4104, 3 * MIB, 5 * MIB + 24] {
         for huge in [HugePages::Never, HugePages::Try] {
             assert_usable(&Mapping::anonymous(bytes, &policy(huge)).unwrap(), bytes);
@@ -48,7 +48,7 @@ fn private_memory_is_zero_and_has_the_requested_size() {
 }
 
 #[test]
-fn all_mappings_of_shared_memory_have_the_same_words() {
+fn shared_mappings_have_same_words() {
     for bytes in [16, 4096, 3 * MIB + 8] {
         for huge in [HugePages::Never, HugePages::Try] {
             let (mine, file) = Mapping::shared(bytes, &policy(huge)).unwrap();
@@ -77,7 +77,7 @@ fn dropping_unmaps() {
 }
 
 #[test]
-fn shared_memory_is_private_to_its_user_and_keeps_its_size() {
+fn shared_file_private_and_sealed() {
     let (mapping, file) = Mapping::shared(MIB, &base()).unwrap();
     let file = File::from(file);
     assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
@@ -92,7 +92,7 @@ fn shared_memory_is_private_to_its_user_and_keeps_its_size() {
 }
 
 #[test]
-fn a_file_that_could_raise_sigbus_is_refused() {
+fn refuses_file_risking_sigbus() {
     let (_mapping, file) = Mapping::shared(4096, &base()).unwrap();
     let short = Mapping::from_fd(file.as_fd(), 4097).unwrap_err();
     assert_eq!(short, Error::Short { needed_bytes: 4097, found_bytes: 4096 });
@@ -106,7 +106,7 @@ fn a_file_that_could_raise_sigbus_is_refused() {
 }
 
 #[test]
-fn impossible_sizes_are_errors() {
+fn refuses_impossible_sizes() {
     for huge in POLICIES {
         for bytes in [0, usize::MAX, usize::MAX / 2, 1 << 60] {
             Mapping::anonymous(bytes, &policy(huge)).unwrap_err();
@@ -118,7 +118,7 @@ fn impossible_sizes_are_errors() {
 }
 
 #[test]
-fn base_pages_are_base_pages() {
+fn reports_base_pages() {
     let expected = Pages::Base { page_bytes: page_size(), reason: None };
     assert_eq!(Mapping::anonymous(8 * MIB, &base()).unwrap().pages(), expected);
     let (mine, file) = Mapping::shared(8 * MIB, &base()).unwrap();
@@ -127,7 +127,7 @@ fn base_pages_are_base_pages() {
 }
 
 #[test]
-fn the_reason_for_base_pages_is_reported() {
+fn reports_reason_for_base_pages() {
     let small = Mapping::anonymous(4096, &policy(HugePages::Try)).unwrap().pages();
     match small {
         Pages::Base { reason: Some(reason), .. } => {
@@ -157,7 +157,7 @@ fn kernel_collapses(setting: &str) -> bool {
 /// Requires huge pages: hugetlb pages if enough are free, otherwise transparent ones if the kernel
 /// makes them on request or by its settings.
 #[test]
-fn required_huge_pages_fill_the_mapping_or_the_error_has_advice() {
+fn required_huge_pages_fill_mapping() {
     let bytes = 4 * MIB;
     for setting in [PRIVATE_THP, SHARED_THP] {
         let (free, page) = hugetlb_pool();
@@ -191,7 +191,7 @@ fn required_huge_pages_fill_the_mapping_or_the_error_has_advice() {
 }
 
 #[test]
-fn peers_map_the_huge_pages_of_a_file_as_huge_pages() {
+fn peers_map_huge_pages() {
     for bytes in [2 * MIB, 7 * MIB + 8] {
         let (mine, file) = Mapping::shared(bytes, &policy(HugePages::Try)).unwrap();
         let theirs = Mapping::from_fd(file.as_fd(), bytes).unwrap();
@@ -207,7 +207,7 @@ fn peers_map_the_huge_pages_of_a_file_as_huge_pages() {
 
 /// Each thread searches for aligned addresses that the others may map first.
 #[test]
-fn threads_map_aligned_addresses_at_the_same_time() {
+fn threads_map_aligned_addresses_concurrently() {
     let align = 2 * MIB;
     let plan = Plan { bytes: 8, length: 8192, align, node: None, advice: None, reason: None };
     thread::scope(|scope| {
@@ -224,7 +224,7 @@ fn threads_map_aligned_addresses_at_the_same_time() {
 
 /// Without advice the kernel provides base pages, as with the setting `never`.
 #[test]
-fn private_memory_is_collapsed_without_advice() {
+fn collapses_private_memory_without_advice() {
     let huge_bytes = transparent_bytes().unwrap_or(2 * MIB);
     let length = 2 * huge_bytes;
     let plan =
@@ -242,7 +242,7 @@ fn private_memory_is_collapsed_without_advice() {
 /// A kernel before 6.1, a seccomp filter, and lack of memory leave base pages, unless the kernel
 /// provides huge ones by its settings.
 #[test]
-fn pages_that_cannot_be_collapsed_are_populated_and_the_reason_is_reported() {
+fn failed_collapse_populates_and_reports() {
     let bytes = 4 * MIB;
     let unsupported = [libc::EINVAL, libc::EPERM, libc::ENOSYS];
     let all = unsupported.into_iter().chain([libc::EAGAIN, libc::ENOMEM, libc::EBUSY]);
@@ -274,7 +274,7 @@ fn pages_that_cannot_be_collapsed_are_populated_and_the_reason_is_reported() {
 }
 
 #[test]
-fn mapping_more_hugetlb_pages_than_exist_raises_no_signal() {
+fn hugetlb_shortage_raises_no_signal() {
     let (free, page) = hugetlb_pool();
     // At most 1 GiB, because the mapping may use transparent huge pages instead.
     let bytes = ((free + 1) * page.max(2 * MIB)).min(1 << 30);
@@ -291,7 +291,7 @@ fn on_node(node: u32) -> MemoryPolicy {
 }
 
 #[test]
-fn memory_is_on_the_requested_node_or_the_refusal_is_reported() {
+fn binds_node_or_reports_refusal() {
     let topology = crate::Topology::from_sysfs("/sys".as_ref()).unwrap();
     let node = topology.nodes().iter().find(|node| node.has_memory()).unwrap().id;
     for mapping in both(&on_node(node.0)) {
@@ -307,7 +307,7 @@ fn memory_is_on_the_requested_node_or_the_refusal_is_reported() {
 }
 
 #[test]
-fn a_missing_node_is_an_error() {
+fn reports_missing_node() {
     let errno = libc::EINVAL;
     let results = refusing(libc::SYS_mbind, errno, || both(&on_node(7)));
     for result in results {
@@ -316,7 +316,7 @@ fn a_missing_node_is_an_error() {
 }
 
 #[test]
-fn memory_is_mapped_and_a_refused_policy_is_reported() {
+fn maps_despite_refused_policy() {
     for errno in [libc::EPERM, libc::ENOSYS] {
         let refused = Some(Error::Bind { node: NodeId(1), errno });
         for huge in [HugePages::Never, HugePages::Try] {
@@ -345,7 +345,7 @@ fn resident(mapping: &Mapping) -> usize {
 }
 
 #[test]
-fn every_page_is_populated_although_advice_is_refused() {
+fn populates_despite_refused_advice() {
     for errno in [libc::EPERM, libc::ENOSYS, libc::EINVAL] {
         let private = || Mapping::anonymous(MIB, &base());
         let private = refusing(libc::SYS_madvise, errno, private).unwrap();
@@ -365,7 +365,7 @@ fn every_page_is_populated_although_advice_is_refused() {
 }
 
 #[test]
-fn pages_are_unknown_if_smaps_is_hidden() {
+fn hidden_smaps_yields_unknown_pages() {
     let hidden = |policy| refusing(libc::SYS_openat, libc::EPERM, move || both(&policy));
     for mapping in hidden(base()) {
         let mapping = mapping.unwrap();
@@ -396,7 +396,7 @@ fn only_shared_memory_needs_memfd_create() {
 }
 
 #[test]
-fn the_pages_of_adjacent_mappings_are_counted_separately() {
+fn counts_adjacent_mappings_separately() {
     let huge = Mapping::anonymous(4 * MIB, &policy(HugePages::Try)).unwrap();
     let small = Mapping::anonymous(4 * MIB, &base()).unwrap();
     let again = Mapping::anonymous(4 * MIB, &policy(HugePages::Try)).unwrap();
@@ -409,7 +409,7 @@ fn the_pages_of_adjacent_mappings_are_counted_separately() {
 }
 
 #[test]
-fn more_memory_than_the_machine_has_is_refused_before_it_is_provided() {
+fn refuses_more_than_installed_memory() {
     let bytes = 1 << 46;
     let shared = Mapping::shared(bytes, &base()).map(|both| both.0);
     for refused in [Mapping::anonymous(bytes, &base()), shared].map(Result::unwrap_err) {

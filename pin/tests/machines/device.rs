@@ -20,7 +20,7 @@ fn class(class: &str, name: &str, device: &str) -> String {
 }
 
 #[test]
-fn an_rdma_card_has_its_node() {
+fn finds_node_of_rdma_card() {
     let card = format!("{ROOT}/0000:81:00.0");
     let tree = class("infiniband", "mlx5_0", &card) + &class("net", "eth2", &card);
     for (numa_node, node) in [("1", Some(NodeId(1))), ("0", Some(NodeId(0))), ("-1", None)] {
@@ -31,7 +31,7 @@ fn an_rdma_card_has_its_node() {
 }
 
 #[test]
-fn a_software_rdma_device_has_the_node_of_its_interface() {
+fn finds_node_of_software_rdma() {
     let card = format!("{ROOT}/0000:81:00.0");
     let soft_roce = "devices/virtual/infiniband/rxe0/parent: eth2
         class/infiniband/rxe0 -> ../../devices/virtual/infiniband/rxe0\n";
@@ -40,7 +40,7 @@ fn a_software_rdma_device_has_the_node_of_its_interface() {
 }
 
 #[test]
-fn a_virtio_card_has_the_node_of_its_pci_device() {
+fn finds_node_of_virtio_card() {
     let pci = format!("{ROOT}/0000:81:00.0");
     let tree = class("net", "eth0", &format!("{pci}/virtio1")) + &format!("{pci}/numa_node: 2");
     assert_eq!(node_of(&tree, "eth0"), Ok(Some(NodeId(2))));
@@ -51,7 +51,7 @@ fn a_virtio_card_has_the_node_of_its_pci_device() {
 }
 
 #[test]
-fn a_device_without_hardware_has_no_node() {
+fn no_node_without_hardware() {
     let tree = "devices/virtual/net/lo/mtu: 65536
         class/net/lo -> ../../devices/virtual/net/lo
         devices/virtual/infiniband/siw0/parent: lo
@@ -61,7 +61,7 @@ fn a_device_without_hardware_has_no_node() {
 }
 
 #[test]
-fn other_names_are_refused() {
+fn refuses_other_names() {
     let tree = "class/net/lo/mtu: 65536";
     for name in ["eth7", "", ".", "..", "../net/lo", "lo/", "lo/../lo", "/proc"] {
         let refused = Error::NoSuchDevice { name: name.into() };
@@ -70,7 +70,7 @@ fn other_names_are_refused() {
 }
 
 #[test]
-fn a_node_that_is_not_a_number_is_an_error() {
+fn refuses_malformed_node() {
     let card = format!("{ROOT}/0000:81:00.0");
     let tree = class("net", "eth2", &card) + &format!("{card}/numa_node: none");
     assert!(matches!(node_of(&tree, "eth2"), Err(Error::Malformed { .. })));

@@ -43,7 +43,7 @@ fn core_of(topology: &Topology, cpu: u32) -> String {
 }
 
 #[test]
-fn this_machine_has_the_cpus_that_this_process_may_use() {
+fn topology_has_allowed_cpus() {
     let topology = Topology::from_sysfs(Path::new("/sys")).unwrap();
     let affinity = Affinity::take().unwrap();
     assert_eq!(affinity.allowed().difference(&topology.cpus()), CpuSet::default());

@@ -6,7 +6,7 @@ use crate::tree::Tree;
 use crate::{core_of, node_cpus, node_numbers, placed, topology};
 
 #[test]
-fn one_node_is_assumed_if_the_kernel_reports_none() {
+fn assumes_one_node_without_numa() {
     let tree = Tree::of(
         "devices/system/cpu/online: 0-1
          devices/system/cpu/cpu{0-1}/topology/thread_siblings_list: 0-1
@@ -32,7 +32,7 @@ fn memory_nodes(topology: &Topology) -> Vec<Option<NodeId>> {
 }
 
 #[test]
-fn a_topology_of_cpus_has_cores_and_no_nodes() {
+fn from_cpus_reports_no_numa() {
     let topology = Topology::from_cpus(&"2-3,8".parse().unwrap());
     assert!(!topology.reports_numa());
     assert_eq!((topology.cores().len(), topology.cpus().to_string()), (3, "2-3,8".to_owned()));
@@ -41,7 +41,7 @@ fn a_topology_of_cpus_has_cores_and_no_nodes() {
 }
 
 #[test]
-fn an_empty_node_directory_is_no_numa() {
+fn ignores_empty_node_directory() {
     let tree = Tree::of(
         "devices/system/node/online: 0
          devices/system/cpu/online: 0",
@@ -50,7 +50,7 @@ fn an_empty_node_directory_is_no_numa() {
 }
 
 #[test]
-fn nodes_are_listed_by_number_in_any_order_of_the_directory() {
+fn lists_nodes_by_number() {
     let tree = Tree::of(
         "devices/system/node/node2/cpulist: 2
          devices/system/node/node10/cpulist: 1
@@ -66,7 +66,7 @@ fn nodes_are_listed_by_number_in_any_order_of_the_directory() {
 }
 
 #[test]
-fn huge_pages_are_listed_by_size() {
+fn lists_huge_pages_by_size() {
     let node = "devices/system/node/node0";
     let tree = Tree::of(&format!(
         "{node}/cpulist: 0
@@ -84,7 +84,7 @@ fn huge_pages_are_listed_by_size() {
 }
 
 #[test]
-fn old_kernels_list_offline_cpus_with_their_node() {
+fn skips_listed_offline_cpus() {
     let tree = Tree::of(
         "devices/system/node/node0/cpulist: 0-3
          devices/system/cpu/cpu{1,2}/online: 1
@@ -94,7 +94,7 @@ fn old_kernels_list_offline_cpus_with_their_node() {
 }
 
 #[test]
-fn a_renumbered_online_file_is_ignored() {
+fn ignores_renumbered_online_file() {
     let tree = Tree::of(
         "devices/system/cpu/online: 0-1
          devices/system/node/node0/cpulist: 0-3
@@ -104,7 +104,7 @@ fn a_renumbered_online_file_is_ignored() {
 }
 
 #[test]
-fn cpu_numbers_may_exceed_1024() {
+fn accepts_cpu_numbers_beyond_1024() {
     let tree = Tree::of(
         "devices/system/node/node0/cpulist: 0-895
          devices/system/node/node1/cpulist: 896-1791
@@ -121,7 +121,7 @@ fn cpu_numbers_may_exceed_1024() {
 }
 
 #[test]
-fn overlapping_siblings_leave_each_cpu_in_one_core() {
+fn resolves_overlapping_siblings() {
     let tree = Tree::of(
         "devices/system/node/node0/cpulist: 0-3
          devices/system/cpu/cpu0/topology/core_cpus_list: 0-1
@@ -136,7 +136,7 @@ fn overlapping_siblings_leave_each_cpu_in_one_core() {
 }
 
 #[test]
-fn memory_of_nodes_with_cpus_is_preferred() {
+fn prefers_memory_of_cpu_nodes() {
     let tree = Tree::of(
         "devices/system/node/node{0,2}/cpulist: 0
          devices/system/node/node1/cpulist:
@@ -154,7 +154,7 @@ fn memory_of_nodes_with_cpus_is_preferred() {
 }
 
 #[test]
-fn errors_name_the_file() {
+fn errors_name_file() {
     let system = "devices/system";
     let cases = [
         ("node/node0/cpulist: all", "node/node0/cpulist", "a cpu list such as 0-3,8"),
@@ -177,7 +177,7 @@ fn errors_name_the_file() {
 }
 
 #[test]
-fn a_missing_or_unreadable_required_file_is_an_error() {
+fn reports_unreadable_required_file() {
     let empty = Tree::of("devices/system/cpu/kernel_max: 7");
     let online = empty.root().join("devices/system/cpu/online");
     let missing = Err(Error::Read { path: online, errno: libc::ENOENT });
@@ -196,7 +196,7 @@ fn a_missing_or_unreadable_required_file_is_an_error() {
 }
 
 #[test]
-fn text_that_is_not_utf8_is_malformed() {
+fn reports_invalid_utf8() {
     let tree = Tree::of("devices/system/node/node0/cpulist: 0");
     let path = tree.root().join("devices/system/node/node0/distance");
     std::fs::write(&path, [0xFF, 0xFE]).unwrap();

@@ -29,7 +29,7 @@ fn package_of(topology: &Topology, cpu: u32) -> Option<u32> {
 }
 
 #[test]
-fn on_every_machine_each_core_gets_a_rank_before_any_is_shared() {
+fn fills_cores_before_sharing() {
     for name in ALL {
         let topology = recorded(name);
         let cores = topology.cores().len();
@@ -54,7 +54,7 @@ fn on_every_machine_each_core_gets_a_rank_before_any_is_shared() {
 }
 
 #[test]
-fn every_machine_prints_every_node() {
+fn prints_every_node() {
     for name in ALL {
         let topology = recorded(name);
         let printed = topology.to_string();
@@ -84,7 +84,7 @@ fn two_sockets_with_smt() {
 }
 
 #[test]
-fn two_sockets_are_displayed() {
+fn displays_two_sockets() {
     let printed = recorded("c5n-18xlarge").to_string();
     let expected = "2 nodes, 36 cores, 72 cpus\n\
         node 0: 18 cores, cpus 0-17,36-53, memory 92.3 GiB\n  \
@@ -95,7 +95,7 @@ fn two_sockets_are_displayed() {
 }
 
 #[test]
-fn four_nodes_a_socket() {
+fn four_nodes_per_socket() {
     let topology = recorded("epyc-7413-nps4");
     assert_eq!((topology.nodes().len(), topology.cores().len()), (8, 48));
     let one_each = placed(&topology, 8, None);
@@ -108,7 +108,7 @@ fn four_nodes_a_socket() {
 }
 
 #[test]
-fn level_3_caches_are_distinguished() {
+fn distinguishes_level_3_caches() {
     let topology = recorded("epyc-7451");
     let groups: Vec<String> = topology.l3_groups().iter().map(ToString::to_string).collect();
     assert_eq!(groups.len(), 16);
@@ -121,7 +121,7 @@ fn level_3_caches_are_distinguished() {
 }
 
 #[test]
-fn high_bandwidth_memory_has_no_cpus_and_gets_no_ranks() {
+fn hbm_node_gets_no_ranks() {
     let topology = recorded("knl-flat");
     assert_eq!((topology.nodes().len(), topology.cores().len()), (2, 68));
     assert_eq!(node_cpus(&topology, 1), "");
@@ -133,7 +133,7 @@ fn high_bandwidth_memory_has_no_cpus_and_gets_no_ranks() {
 }
 
 #[test]
-fn cxl_memory_is_near_its_socket() {
+fn cxl_memory_near_its_socket() {
     let topology = recorded("xeon-cxl");
     assert_eq!((topology.nodes().len(), topology.cores().len()), (4, 104));
     assert_eq!(node_numbers(topology.nodes_by_distance(NodeId(1))), [1, 3, 0, 2]);
@@ -153,7 +153,7 @@ fn eight_sockets_fill_by_distance() {
 }
 
 #[test]
-fn node_numbers_may_have_gaps_and_nodes_may_be_empty() {
+fn sparse_and_empty_nodes() {
     let topology = recorded("power9-gpu-nodes");
     assert_eq!(node_numbers(topology.nodes()), [0, 8, 252, 253, 254, 255]);
     assert_eq!(topology.cores().len(), 32);
@@ -166,7 +166,7 @@ fn node_numbers_may_have_gaps_and_nodes_may_be_empty() {
 }
 
 #[test]
-fn ranks_on_a_node_without_memory_use_the_nearest_memory() {
+fn memoryless_node_uses_nearest_memory() {
     let topology = recorded("threadripper-3960x");
     let memory = |ranks| {
         let placements = place(&topology, &topology.cpus(), ranks, None).unwrap();

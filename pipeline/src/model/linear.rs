@@ -343,7 +343,7 @@ mod tests {
     const SCRIPTS: &[&[((), ())]] = &[&[((), ()); 2], &[((), ()); 2]];
 
     #[test]
-    fn accepts_a_linearizable_structure() {
+    fn accepts_linearizable_structure() {
         for failures in 0..2 {
             let network = Network { failures, ..Network::ONE };
             let checked = check_linear::<Tickets<true>, Taken, 1>((), network, SCRIPTS);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_an_outcome_that_no_order_explains() {
+    fn finds_unexplained_outcome() {
         let checked = check_linear::<Tickets<false>, Taken, 1>((), Network::ONE, SCRIPTS);
         let Err(Stopped::Violation(text)) = checked else { panic!("{checked:?}") };
         assert!(text.contains("no order explains"), "{text}");

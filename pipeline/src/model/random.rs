@@ -328,21 +328,21 @@ mod tests {
     }
 
     #[test]
-    fn minimises_a_violation_to_what_causes_it() {
+    fn minimises_violation() {
         let scenario: &[&[usize]] = &[&[1, 3, 3, 4], &[5, 6]];
         let (small, why) = minimise(&Numbers, scenario, String::new(), 8);
         assert_eq!((small.concat(), why), (vec![3, 5], "[3, 5]".into()));
     }
 
     #[test]
-    fn counts_scenarios_beyond_the_bound() {
+    fn counts_scenarios_beyond_bound() {
         let check = RandomCheck { name: "numbers", scenarios: 5, max_moves: 7 };
         let (totals, found) = search(check, &Numbers, 0..5);
         assert_eq!((totals.drawn, totals.abandoned, found.is_none()), (5, 5, true));
     }
 
     #[test]
-    fn draws_a_scenario_again_from_its_seed() {
+    fn redraws_scenario_from_seed() {
         let check = RandomCheck { name: "numbers", scenarios: 100, max_moves: 8 };
         let found = search(check, &Numbers, 0..100).1.expect("one in a few fails");
         assert_eq!(Numbers.draw(&mut Draw::new(found.seed)), found.scenario);
@@ -351,13 +351,13 @@ mod tests {
     }
 
     #[test]
-    fn reports_a_panic_as_a_violation() {
+    fn reports_panic_as_violation() {
         let scenario: &[&[usize]] = &[&[9]];
         assert!(matches!(explore(&Numbers, &scenario, 8), Err(Stopped::Violation(_))));
     }
 
     #[test]
-    fn parts_cover_a_word_once() {
+    fn parts_cover_word_once() {
         for seed in 0..100 {
             let parts = Draw::new(seed).parts();
             assert_eq!(parts.iter().fold(0, |all, part| all ^ part), u64::MAX, "{parts:x?}");

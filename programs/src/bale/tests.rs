@@ -39,7 +39,7 @@ fn kernels_run_with_both_accesses() {
 
 /// Counts the triangles of products of stars one by one.
 #[test]
-fn products_of_stars_have_known_triangles() {
+fn counts_triangles_of_star_products() {
     for (text, expected) in [("1:3x4x5", 287), ("2:3x4x5", 7), ("0:3x4", 0), ("1:7", 0)] {
         let stars: Stars = text.parse().unwrap();
         assert_eq!((stars.triangles(), &*stars.to_string()), (expected, text));
@@ -55,7 +55,7 @@ fn products_of_stars_have_known_triangles() {
 
 /// Compares the triangles of a random graph with those that three loops find.
 #[test]
-fn triangles_of_a_random_graph() {
+fn counts_triangles_of_random_graph() {
     let graph = Graph::Random { vertices: 60, degree: 9 };
     let mut random = Rng::with_seed(5 << 16);
     let mut edges = BTreeSet::new();

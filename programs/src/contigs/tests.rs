@@ -144,7 +144,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn unitigs_are_those_of_a_plain_search(
+    fn unitigs_match_plain_search(
         sequences in sequences(),
         half in prop_oneof![1..6_u32, 15..18_u32, Just(31)],
         min_count in 1..3_u64,
@@ -169,7 +169,7 @@ proptest! {
 }
 
 #[test]
-fn statistics_are_those_of_the_lengths() {
+fn statistics_match_lengths() {
     // Of 100, 60, 40 and 20 bases, the first two have more than half.
     let mut state = 3_u64;
     let mut bases = |count| -> String {

@@ -393,7 +393,7 @@ mod tests {
 
     /// The forces through the tree are near those of all pairs.
     #[test]
-    fn forces_are_near_the_sums_of_all_pairs() {
+    fn forces_approximate_all_pairs() {
         const BODIES: usize = 600;
         let barnes = Barnes::new(BODIES);
         let mut memory = Alone::new(vec![0.0; barnes.elements()]);

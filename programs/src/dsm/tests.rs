@@ -28,7 +28,7 @@ fn sorts_as_published() {
 }
 
 #[test]
-fn factorises_as_one_rank_does() {
+fn factorises_like_one_rank() {
     for blocks in [Blocks::Contiguous, Blocks::Rows] {
         for run in run_on(4, 512, Program::Lu { side: 128, blocks }) {
             // Two barriers a step, and one at the end.
@@ -39,20 +39,20 @@ fn factorises_as_one_rank_does() {
 }
 
 #[test]
-fn solves_as_one_rank_does() {
+fn solves_like_one_rank() {
     run_on(3, 64, Program::Ocean { side: 34 });
     run_on(2, 512, Program::Ocean { side: 66 });
 }
 
 #[test]
-fn moves_bodies_as_one_rank_does() {
+fn moves_bodies_like_one_rank() {
     run_on(3, 64, Program::Barnes { bodies: 300 });
     run_on(2, 512, Program::Barnes { bodies: 1 });
 }
 
 /// Small buffers, which full pages do not fit into, and large ones.
 #[test]
-fn homes_keep_what_a_region_keeps() {
+fn homes_match_region() {
     for (packs, depth, bytes) in [(false, 2, 4096), (true, 1, 512), (true, 2, 32 << 10)] {
         let protocol = Protocol::Homes(Buffers { depth, bytes, packs, reads_pages: depth == 1 });
         run_under(protocol, 6, 512, Program::Sort(Class::S));
@@ -87,7 +87,7 @@ impl super::Kernel<u64> for Unverified {
 }
 
 #[test]
-fn all_ranks_end_if_the_result_is_wrong() {
+fn wrong_result_ends_all_ranks() {
     let program = Program::Sort(Class::S);
     let options =
         Options { program, page_words: 512, protocol: Protocol::OneSided, costs: Costs::default() };
@@ -103,7 +103,7 @@ fn all_ranks_end_if_the_result_is_wrong() {
 
 /// The product of both factors is the matrix.
 #[test]
-fn factors_are_those_of_the_matrix() {
+fn factors_multiply_to_matrix() {
     const SIDE: usize = 48;
     let lu = super::lu::Lu::new(SIDE, Blocks::Rows);
     let mut alone = super::Alone::new(vec![0.0; SIDE * SIDE]);
@@ -133,7 +133,7 @@ fn converges_in_few_cycles() {
 }
 
 #[test]
-fn refuses_sides_that_programs_cannot_have() {
+fn refuses_invalid_sizes() {
     let (protocol, costs) = (Protocol::OneSided, Costs::default());
     let options = |program, page_words| Options { program, page_words, protocol, costs };
     let check = |program| options(program, 512).check();

@@ -243,7 +243,7 @@ mod tests {
 
     /// All words of such a state are those of an entry without a state.
     #[test]
-    fn a_state_of_ones_is_new_until_it_is_in_the_table() {
+    fn keeps_state_of_ones() {
         let mut recent = RecentStates::<2>::new(4);
         for ones in [[[u64::MAX; 2]; 2], [[u64::MAX, 0]; 2]] {
             let (mut nodes, mut keys) = (ones, [[0; 2]; 2]);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn recent_states_are_filtered_out() {
+    fn filters_recent_states() {
         let mut recent = RecentStates::new(1 << 10);
         assert_eq!(filtered(&mut recent, &[0, 5, 5, 0, 6]), [0, 5, 6]);
         assert_eq!(filtered(&mut recent, &[6, 8, 0]), [8]);
@@ -262,7 +262,7 @@ mod tests {
 
     /// Two entries for many states: most are forgotten.
     #[test]
-    fn forgotten_states_are_new_again() {
+    fn passes_forgotten_states() {
         let mut recent = RecentStates::new(2);
         let states: Vec<u64> = (0..100).collect();
         assert_eq!(filtered(&mut recent, &states), states);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn without_entries_all_states_are_new() {
+    fn passes_all_without_entries() {
         for states in [0, 1] {
             assert_eq!(filtered(&mut RecentStates::new(states), &[3, 3, 3]), [3, 3, 3]);
         }

@@ -234,7 +234,7 @@ mod tests {
 
     /// Each state is in one share, and shares differ by at most one state.
     #[test]
-    fn shares_are_even_and_complete() {
+    fn divides_evenly_and_completely() {
         let shows = [&[0, 0][..], &[1, 0, 0], &[5000, 3, 0, 700], &[SHARE_WORDS / 16; 3], &[7]];
         for (shown, words) in shows.into_iter().flat_map(|shown| [1, 3, 16].map(|w| (shown, w))) {
             let mut taken: Vec<(u32, u64)> = Vec::new();

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_grow_up_to_their_limits() {
+    fn grows_up_to_limit() {
         let table = |size: u64| {
             let (max, trees, ranks, ranks_here, grows) = (None, false, 2, 2, true);
             TableSize { now: size << 20, max, trees, ranks, ranks_here, grows }

@@ -98,7 +98,7 @@ fn counts(explored: &Explored) -> [u64; 3] {
 
 /// As published for `FMS-PT-00002` and `Philosophers-PT-000005` of the Model Checking Contest.
 #[test]
-fn counts_are_those_published_for_any_states_and_ranks() {
+fn reproduces_published_counts() {
     for (model, size) in [("fms:2", [3_444, 16_311, 0]), ("philosophers:5", [243, 945, 2])] {
         for states in [StatesChoice::Auto, StatesChoice::Flat, StatesChoice::Tree] {
             for ranks in 1..=3 {
@@ -114,7 +114,7 @@ fn counts_are_those_published_for_any_states_and_ranks() {
 }
 
 #[test]
-fn tables_grow_or_say_why_not() {
+fn tables_grow_or_name_limit() {
     for states in [StatesChoice::Auto, StatesChoice::Flat, StatesChoice::Tree] {
         let small = Exploration { table_bytes: 1 << 12, ..of("fms:2", states, 2) };
         let grown = explored(&small);
@@ -128,7 +128,7 @@ fn tables_grow_or_say_why_not() {
 }
 
 #[test]
-fn stops_with_the_number_of_a_rank() {
+fn stops_with_rank_number() {
     let stopped = explored_up_to(&of("philosophers:9", StatesChoice::Auto, 2), 4).unwrap();
     assert_eq!(stopped.ended.ending, Ending::Stopped(15));
     assert!(stopped.ended.open > 0 && stopped.ended.counts.states < 19_683);
@@ -168,7 +168,7 @@ fn check(net: &Net, verdict: &Verdict, distance: Option<usize>, violates: impl F
 
 /// With and without successors that are left out, with one and with several ranks.
 #[test]
-fn counts_paths_and_verdicts_are_those_of_a_plain_search() {
+fn matches_plain_search() {
     let (mut deadlocks, mut violations) = (0, 0);
     for seed in 0..48 {
         let shape = usize::try_from(seed).unwrap();

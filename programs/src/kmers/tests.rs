@@ -138,7 +138,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn counts_are_those_of_a_plain_counter(
+    fn counts_match_plain_counter(
         sequences in prop::collection::vec(sequence(), 1..6),
         k in prop_oneof![1..8_u32, Just(31), 32..64_u32],
         width in prop_oneof![Just(None), (1..100_usize).prop_map(Some)],
@@ -234,7 +234,7 @@ fn refuses_more_kmers_than_memory() {
 }
 
 #[test]
-fn files_have_all_kmers() {
+fn files_contain_all_kmers() {
     let sequences = ["ACGTTGCA".repeat(40), "GATTACA".repeat(9)];
     let file = Temporary::new("sequences", &text(&sequences, Some(50), "\n"));
     let (to_text, to_binary) = (Temporary::new("text", b""), Temporary::new("binary", b"old"));

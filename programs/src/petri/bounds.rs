@@ -182,7 +182,7 @@ mod tests {
     use crate::petri::naive::{explore, net, nets};
 
     #[test]
-    fn bounds_every_place_of_a_conservative_net() {
+    fn bounds_conservative_nets() {
         let bounds = upper_bounds(&Net::load("kanban:5").unwrap());
         assert_eq!(bounds, [Some(5); 16]);
         let bounds = upper_bounds(&Net::load("philosophers:12").unwrap());
@@ -190,20 +190,20 @@ mod tests {
     }
 
     #[test]
-    fn weights_scale_the_bounds() {
+    fn weights_scale_bounds() {
         // a -> 2b, 3b -> c: 6a + 3b + 9c stays at 42.
         let net = net(&[7, 0, 0], &[(&[(0, 1)], &[(1, 2)]), (&[(1, 3)], &[(2, 1)])]);
         assert_eq!(upper_bounds(&net), [Some(7), Some(14), Some(4)]);
     }
 
     #[test]
-    fn no_bound_where_tokens_appear_from_nothing() {
+    fn source_transition_has_no_bound() {
         let net = net(&[3, 0, 9], &[(&[], &[(1, 1)]), (&[(2, 1)], &[])]);
         assert_eq!(upper_bounds(&net), [Some(3), None, Some(9)]);
     }
 
     #[test]
-    fn the_lowest_bound_of_several_invariants_counts() {
+    fn takes_lowest_bound() {
         for (left, right) in [(7, 3), (3, 7)] {
             let net = net(
                 &[left, right, 0],
@@ -215,7 +215,7 @@ mod tests {
 
     /// The invariants have weights of 2^124 and of 2^64.
     #[test]
-    fn weights_beyond_all_integers_give_no_bound() {
+    fn overflowing_weights_give_no_bound() {
         let max = MAX_TOKENS;
         let ends = [[(0, 1)], [(1, max)], [(1, max - 1)], [(2, max)]];
         let down = net(&[9, 0, 0], &[(&ends[0], &ends[1]), (&ends[2], &ends[3])]);
@@ -228,7 +228,7 @@ mod tests {
 
     /// The invariant's sum is 16 times 2^124 plus 3, which just exceeds a u128.
     #[test]
-    fn sums_beyond_all_integers_give_no_bound() {
+    fn overflowing_sums_give_no_bound() {
         let mut initial = vec![MAX_TOKENS; 17];
         initial[0] = 3;
         let ends: Vec<_> = (1..17).map(|place| ([(0, MAX_TOKENS)], [(place, 1)])).collect();
@@ -241,7 +241,7 @@ mod tests {
     /// Each of 30 stages has two places. Every choice of one place per stage is an invariant: 2^30
     /// of them.
     #[test]
-    fn stops_at_too_many_invariants() {
+    fn limits_invariants() {
         let stages = 30;
         let mut initial = vec![0; 2 * stages];
         (initial[0], initial[1]) = (1, 1);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_net_that_is_too_large_keeps_the_simple_bounds() {
+    fn large_net_keeps_simple_bounds() {
         let initial = vec![2; MAX_SIDE + 1];
         let net = net(&initial, &[(&[(0, 1)], &[(1, 1)])]);
         let bounds = upper_bounds(&net);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_i64_cancels_too() {
+    fn cancels_i64_min() {
         // i64::MIN has neither a negation nor an absolute value.
         let min = i64::MIN;
         assert_eq!(combine(&[1, min, 1], &[-1, 2, 0], 0), Some(vec![0, min + 2, 1]));
@@ -316,7 +316,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_combine_as_in_exact_arithmetic(
+        fn combine_matches_exact_arithmetic(
             cells in prop::collection::vec((numbers(), numbers()), 1..6),
             ends in (numbers(), numbers()),
         ) {
@@ -328,7 +328,7 @@ mod tests {
         }
 
         #[test]
-        fn no_reachable_marking_exceeds_a_bound(net in nets()) {
+        fn reachable_markings_respect_bounds(net in nets()) {
             for (max, bound) in largest(&net, 300).into_iter().zip(upper_bounds(&net)) {
                 prop_assert!(bound.is_none_or(|bound| max <= bound));
             }

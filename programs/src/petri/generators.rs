@@ -308,7 +308,7 @@ mod tests {
 
     /// The counts are those published by the contest.
     #[test]
-    fn counts_are_the_published_ones() {
+    fn reproduces_published_counts() {
         assert_eq!(packed_counts("philosophers:5"), (243, 945));
         assert_eq!(packed_counts("fms:2"), (3_444, 16_311));
     }
@@ -316,14 +316,14 @@ mod tests {
     /// The contest publishes the number of states. The arcs were counted once with the naive rule,
     /// which is too slow for a test.
     #[test]
-    fn ten_philosophers_have_3_to_the_10_states() {
+    fn reproduces_philosophers_10() {
         assert_eq!(packed_counts("philosophers:10"), (59_049, 459_270));
     }
 
     /// The counts of places, transitions, states and arcs are those published by the contest for
     /// `Peterson-PT-2`.
     #[test]
-    fn peterson_counts_are_the_published_ones() {
+    fn reproduces_peterson_2() {
         let net = build("peterson:2").unwrap();
         assert_eq!((net.places().len(), net.transitions().len()), (102, 126));
         assert_eq!(naive_counts("peterson:2"), (20_754, 62_262));
@@ -331,19 +331,19 @@ mod tests {
 
     /// The counts come from the naive rule; the contest publishes the larger instance below.
     #[test]
-    fn a_small_kanban_counts_the_same_by_both_rules() {
+    fn packed_matches_naive_kanban_2() {
         assert_eq!(naive_counts("kanban:2"), (4_600, 28_120));
         assert_eq!(packed_counts("kanban:2"), (4_600, 28_120));
     }
 
     /// The counts are those published by the contest. Takes 3 s in a release build.
     #[test]
-    fn kanban_counts_are_the_published_ones() {
+    fn reproduces_kanban_5() {
         assert_eq!(packed_counts("kanban:5"), (2_546_432, 24_460_016));
     }
 
     #[test]
-    fn the_smallest_and_the_largest_size_build() {
+    fn builds_smallest_and_largest_size() {
         for family in FAMILIES {
             for size in [family.min, family.max] {
                 assert!(build(&format!("{}:{size}", family.name)).is_ok());

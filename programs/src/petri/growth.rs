@@ -84,7 +84,7 @@ mod tests {
     use crate::petri::naive::{explore, net, nets};
 
     #[test]
-    fn a_cycle_that_adds_tokens_is_found() {
+    fn finds_cycle_that_adds_tokens() {
         // A producer that works, then delivers; no transition takes the tokens away.
         let net = net(&[1, 0, 0], &[(&[(0, 1)], &[(1, 1)]), (&[(1, 1)], &[(0, 1), (2, 1)])]);
         assert_eq!(net.growth(), Some(Growth { transitions: vec![0, 1], place: 2 }));
@@ -92,7 +92,7 @@ mod tests {
 
     /// A token goes around in a net whose other places and transitions are idle.
     #[test]
-    fn idle_places_and_transitions_are_work() {
+    fn counts_work_of_idle_parts() {
         let mut tokens = vec![0; 1_000];
         tokens[0] = 1;
         let idle: (&[_], &[_]) = (&[(2, 1)], &[(3, 1)]);
@@ -119,7 +119,7 @@ mod tests {
     proptest! {
         /// The sequence can fire from a reachable marking again and again, and adds tokens.
         #[test]
-        fn a_proof_can_be_replayed(net in nets()) {
+        fn replays_proof(net in nets()) {
             let Some(Growth { transitions, place }) = net.growth() else { return Ok(()) };
             prop_assert_eq!(upper_bounds(&net)[place], None);
             let (markings, _) = explore(&net, 20_000);

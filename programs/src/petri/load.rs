@@ -110,12 +110,12 @@ mod tests {
     }
 
     #[test]
-    fn builds_a_built_in_model() {
+    fn loads_built_in_model() {
         assert_eq!(load("philosophers:5").unwrap().places().len(), 25);
     }
 
     #[test]
-    fn errors_list_the_built_in_models() {
+    fn errors_list_built_in_models() {
         for model in ["absent", "absent:3", "kanban", "kanban:x", "no/such:1"] {
             let message = load(model).unwrap_err().to_string();
             for name in ["kanban:N", "fms:N", "philosophers:N", "peterson:N"] {
@@ -125,13 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_not_a_built_in_model() {
+    fn distinguishes_path_from_model() {
         assert!(matches!(load("no/such:1"), Err(LoadError::Missing { .. })));
         assert!(matches!(load("nosuch:1"), Err(LoadError::BuiltIn(_))));
     }
 
     #[test]
-    fn reads_a_file() {
+    fn reads_file() {
         let file = Scratch::new("good.pnml");
         let text = r#"<pnml xmlns="http://www.pnml.org/version-2009/grammar/pnml">
             <net type="http://www.pnml.org/version-2009/grammar/ptnet"><place id="p"/></net>
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn names_the_file_and_the_line() {
+    fn names_file_and_line() {
         let file = Scratch::new("bad.pnml");
         std::fs::write(&file.0, "<pnml>\n<net>\n</pnml>").unwrap();
         let message = file.load().to_string();
@@ -156,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn rejects_a_file_that_is_too_long() {
+    fn rejects_too_long_file() {
         let file = Scratch::new("long.pnml");
         File::create(&file.0).unwrap().set_len(MAX_FILE_BYTES + 1).unwrap();
         assert!(matches!(file.load(), LoadError::TooLong { .. }));
     }
 
     #[test]
-    fn a_directory_is_a_read_error() {
+    fn rejects_directory() {
         let directory = std::env::temp_dir().display().to_string();
         assert!(matches!(load(&directory), Err(LoadError::Read { .. })));
     }

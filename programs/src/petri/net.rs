@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_the_largest_counts() {
+    fn accepts_largest_counts() {
         let net = built(MAX_TOKENS, transition(&[(0, MAX_TOKENS)], &[])).unwrap();
         let mut marking = net.initial();
         assert!(net.transitions()[0].is_enabled(&marking));
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_are_taken_before_outputs_are_added() {
+    fn takes_inputs_before_adding_outputs() {
         let net = net(&[1, 0], &[(&[(0, 2)], &[(0, 2), (1, 1)]), (&[(0, 1)], &[(0, 1), (1, 1)])]);
         let mut marking = net.initial();
         assert!(!net.transitions()[0].is_enabled(&marking));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_encoding_covers_the_marking_and_every_arc() {
+    fn encoding_covers_marking_and_arcs() {
         let of = |initial: &[u64], weight, to: usize| {
             net(initial, &[(&[(0, weight)], &[(to, 1)]), (&[(1, 2)], &[])]).encoding()
         };
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_both_names_if_they_differ() {
+    fn shows_both_differing_names() {
         let place = Place { id: "p1".into(), name: "Fork".into(), initial: 0 };
         assert_eq!(place.to_string(), "Fork (p1)");
         assert_eq!(Place { name: "p1".into(), ..place }.to_string(), "p1");

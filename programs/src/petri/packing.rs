@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_encoding_covers_the_layout() {
+    fn encoding_covers_layout() {
         let [one, same, other] = [&[2, 0, 1], &[2, 0, 1], &[0, 2, 1]]
             .map(|widths| Packing::from_widths(widths).encoding());
         assert_eq!(one, same);
@@ -269,13 +269,13 @@ mod tests {
     }
 
     #[test]
-    fn a_small_state_space_gets_exact_widths() {
+    fn small_net_has_exact_widths() {
         let net = net(&[5, 0, 0], &[(&[(0, 1)], &[(1, 1)])]);
         assert_eq!(widths(&Packing::new(&net).unwrap()), [3, 3, 0]);
     }
 
     #[test]
-    fn proven_bounds_give_exact_widths_too() {
+    fn proven_bounds_give_exact_widths() {
         // Ten tokens in a ring of ten places: 92,378 markings, more than the sample.
         let ring: Vec<_> = (0..10).map(|at| ([(at, 1)], [((at + 1) % 10, 1)])).collect();
         let ends: Vec<_> = ring.iter().map(|(from, to)| (&from[..], &to[..])).collect();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn spare_bits_go_to_places_that_may_gain_tokens() {
+    fn spare_bits_favour_growing_places() {
         // p0 only shrinks, p1 and p2 grow without bound, p3 is still empty.
         let net = net(
             &[100, 0, 1, 0],
@@ -297,14 +297,14 @@ mod tests {
     }
 
     #[test]
-    fn spare_bits_go_to_the_fullest_first() {
+    fn spare_bits_favour_fullest_places() {
         // 7 tokens fill 3 bits, 4 tokens do not; 56 bits are taken by a place that never grows.
         let net = net(&[7, 4, (1 << 56) - 1], &[(&[], &[(0, 1), (1, 1)])]);
         assert_eq!(widths(&Packing::probed(&net, &[1], BLIND).unwrap()), [4, 3, 56]);
     }
 
     #[test]
-    fn errors_name_the_widest_places() {
+    fn errors_name_widest_places() {
         let net = net(&[1 << 40, 3, 1 << 30], &[]);
         let error = Packing::new(&net).unwrap_err();
         assert_eq!(error.needed_bits, 74);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_of_2_to_62_fits_alone() {
+    fn packs_2_to_62_alone() {
         let net = net(&[MAX_TOKENS, 0], &[]);
         let packing = Packing::new(&net).unwrap();
         assert_eq!(widths(&packing), [63, 0]);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_of_2_to_63_does_not_fit() {
+    fn rejects_2_to_63() {
         let net = net(&[MAX_TOKENS], &[(&[], &[(0, MAX_TOKENS)])]);
         assert_eq!(Packing::new(&net).unwrap_err().needed_bits, 64);
         let packing = Packing::probed(&net, &[1], BLIND).unwrap();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_markings_that_do_not_fit() {
+    fn rejects_oversized_markings() {
         let packing = Packing::from_widths(&[2, 0, 1]);
         assert_eq!(packing.pack(&[3, 0, 1]), Ok([0b111]));
         assert_eq!(packing.pack::<1>(&[4, 0, 1]), Err(overflow(0, 4)));
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_has_several_words_only_if_one_is_too_narrow() {
+    fn uses_fewest_words() {
         let words =
             |model: &str| Packing::wide(&Net::load(model).unwrap(), &SIZES).unwrap().words();
         assert_eq!(words("philosophers:12"), 1);
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn no_field_is_wider_than_a_count_that_fires() {
+    fn limits_fields_to_63_bits() {
         let net = net(&[MAX_TOKENS, 1], &[(&[], &[(0, MAX_TOKENS)])]);
         assert_eq!(Packing::wide(&net, &SIZES).unwrap_err().needed_bits, 65);
         let packing = Packing::probed(&net, &SIZES, BLIND).unwrap();
@@ -371,7 +371,7 @@ mod tests {
 
     /// Places that were never seen marked have a bit, and the last word keeps bits for an origin.
     #[test]
-    fn spare_bits_of_several_words_are_distributed_in_each() {
+    fn distributes_spare_bits_per_word() {
         let net = net(
             &[1 << 40, 1 << 40, 0],
             &[(&[], &[(0, 1)]), (&[(0, 1)], &[(1, 1)]), (&[(1, 1 << 41)], &[(2, 1)])],
@@ -444,7 +444,7 @@ mod tests {
         }
 
         #[test]
-        fn fields_never_overlap_nor_exceed_a_bound(net in nets()) {
+        fn fields_stay_disjoint_and_bounded(net in nets()) {
             let packing = Packing::probed(&net, &[1], BLIND);
             prop_assume!(packing.is_ok());
             let packing = packing.unwrap();
@@ -460,7 +460,7 @@ mod tests {
 
         /// Firing detects every overflow, and layouts grown by its overflows suffice.
         #[test]
-        fn firing_grows_the_widths_too(net in nets()) {
+        fn firing_grows_widths(net in nets()) {
             let mut packing = Packing::probed(&net, &[1], BLIND);
             let mut restarts = 0;
             while let Ok(layout) = &packing {

@@ -164,14 +164,14 @@ mod tests {
         Budget { states: 40, search_work: 4_000, walks: 4, steps: 50, walk_work: 4_000 };
 
     #[test]
-    fn sees_all_of_a_small_state_space() {
+    fn completes_small_state_space() {
         let seen = probe(&Net::load("fms:2").unwrap(), Budget::default());
         assert!(seen.complete);
         assert_eq!(seen.max.iter().max(), Some(&3));
     }
 
     #[test]
-    fn is_incomplete_beyond_the_budget() {
+    fn stops_at_budget() {
         let net = Net::load("philosophers:5").unwrap();
         let enough = Budget { states: 243, ..Budget::default() };
         assert!(probe(&net, enough).complete);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn walks_visit_states_that_the_search_does_not() {
+    fn walks_reach_beyond_search() {
         // p1 is filled by 200 firings of t0; the others keep a search near the initial marking.
         let net = net(
             &[200, 0, 1, 0],
@@ -205,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn is_repeatable_and_sees_only_reachable_states(net in nets()) {
+        fn repeats_and_sees_only_reachable(net in nets()) {
             let seen = probe(&net, SMALL);
             prop_assert_eq!(&probe(&net, SMALL), &seen);
             if seen.complete {

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn bands_are_the_grid_in_parts() {
+    fn bands_match_whole_grid() {
         let flow = Flow::engesgaard_kipp();
         let mut whole = new(0..9);
         let mut parts = [new(0..4), new(4..5), new(5..9)];
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn long_steps_are_refused() {
+    fn refuses_unstable_steps() {
         let flow = Flow::engesgaard_kipp();
         assert!(flow.with_step_s(flow.limit_s()).is_ok());
         let error = flow.with_step_s(1.01 * flow.limit_s()).unwrap_err();
@@ -231,7 +231,7 @@ mod tests {
 
     /// The benchmark's column: dolomite forms behind the front, and dissolves again at the inflow.
     #[test]
-    fn dolomite_is_transient() {
+    fn dolomite_forms_and_dissolves() {
         let grid = Grid { columns: 50, rows: 1 };
         let flow = Flow::engesgaard_kipp();
         let resident = Water::with_calcite().unwrap();

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_thirteen_numbers() {
+    fn result_has_thirteen_numbers() {
         let numbers = core::array::from_fn(|at| at as f64);
         assert_eq!(ChemistryResult::from_array(numbers).to_array(), numbers);
         assert_eq!(size_of_val(&numbers), 104);

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bands_cover_the_grid() {
+    fn bands_cover_grid() {
         for rows in 1..40 {
             let grid = Grid { columns: 3, rows };
             for ranks in 1..=rows {

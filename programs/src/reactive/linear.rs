@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn systems_that_need_pivots_are_solved() {
+    fn solves_systems_with_pivots() {
         let mut system = System::new(3);
         system.matrix[0][..3].copy_from_slice(&[0.0, 2.0, 1.0]);
         system.matrix[1][..3].copy_from_slice(&[1e-9, 1e-9, 0.0]);

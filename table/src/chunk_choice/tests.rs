@@ -34,7 +34,7 @@ fn waited_ps(buckets: u32, chunk: u32, ahead_from: u32, (cost, apart_ps): (ReadC
 }
 
 #[test]
-fn a_second_read_in_flight_costs_almost_nothing() {
+fn read_ahead_costs_almost_nothing() {
     let free = (ReadCost { base_ps: 900, bucket_ps: 1 }, 10);
     let times = |ahead_from| [100, 101, 201, 301].map(|x| waited_ps(x, 100, ahead_from, free));
     assert_eq!(times(u32::MAX), [1_000, 2_000, 3_000, 4_000]);
@@ -88,7 +88,7 @@ fn worst_ratio(read: (ReadCost, u64), ahead: ReadAhead) -> (f64, u32, u32) {
 }
 
 #[test]
-fn adaptive_c_waits_at_most_2_percent_longer_than_the_best_fixed_c() {
+fn adaptive_approaches_best_fixed_c() {
     for (name, read) in [("paper", PAPER), ("wide", WIDE), ("narrow", NARROW)] {
         for ahead in [ReadAhead::Always, ReadAhead::Likely, ReadAhead::Never] {
             let (ratio, percent, last) = worst_ratio(read, ahead);
@@ -145,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn the_tail_estimate_is_within_10_percent(
+    fn estimates_tail_within_10_percent(
         further in prop::collection::vec(LINES * 8 + 1..4_000, 200..300), lines in 1..=64_u32,
     ) {
         let mut chooser = Chooser::new(ChunkChoice::Adaptive(PAPER.0), 512, ReadAhead::Never);
@@ -159,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn measurements_on_a_line_are_fitted_exactly(
+    fn fits_collinear_measurements_exactly(
         base_ns in 0..100_000_u64, bucket_ns in 0..1_000_u64,
         sizes in prop::collection::btree_set(1..=MAX_BUCKETS, 2..20),
     ) {
@@ -171,7 +171,7 @@ proptest! {
 }
 
 #[test]
-fn odd_measurements_give_the_nearest_nonnegative_line() {
+fn fits_nearest_nonnegative_line() {
     let of = ReadCost::from_measurements;
     assert_eq!(of(&[]), None);
     assert_eq!(of(&[(8, 100), (8, 200)]), None);
@@ -188,7 +188,7 @@ fn odd_measurements_give_the_nearest_nonnegative_line() {
 }
 
 #[test]
-fn an_empty_table_starts_with_one_line_and_expect_resets_to_it() {
+fn expect_resets_to_one_line() {
     let mut chooser = Chooser::new(ChunkChoice::Adaptive(PAPER.0), 128, ReadAhead::Likely);
     let first = chooser.chunks(false);
     assert_eq!(first, (8, u32::MAX));
@@ -201,7 +201,7 @@ fn an_empty_table_starts_with_one_line_and_expect_resets_to_it() {
 }
 
 #[test]
-fn extreme_costs_and_counts_choose_a_valid_c() {
+fn extreme_costs_choose_valid_c() {
     let dear = ReadCost { base_ps: u64::MAX, bucket_ps: u64::MAX };
     let free = ReadCost { base_ps: 0, bucket_ps: 0 };
     for cost in [dear, free] {

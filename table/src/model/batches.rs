@@ -40,7 +40,7 @@ fn batches() {
 
 /// Two lines, of which the CPU can address only the first, which the batch or the rival fills.
 #[test]
-fn batches_that_leave_the_directly_addressable_part() {
+fn batches_beyond_addressable_part() {
     let lines = Scenario {
         buckets: 16,
         chunk: 8,
@@ -57,7 +57,7 @@ fn batches_that_leave_the_directly_addressable_part() {
 }
 
 #[test]
-fn a_batch_over_a_wire_that_misreports_claims_is_detected() {
+fn detects_misreported_batch_claims() {
     const LYING: Scenario =
         Scenario { mutant: Mutant::MisreportsClaims, scripts: &[&[put(0), put(1)]], ..RING };
     println!("as it must be: {:?}", check(&LYING).unwrap_err());

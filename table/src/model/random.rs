@@ -160,7 +160,7 @@ fn random_scenarios_find_every_mutant() {
 }
 
 #[test]
-fn random_scenarios_find_every_mutant_of_wide_keys() {
+fn random_scenarios_find_wide_mutants() {
     finds("claims", WIDE, |keys, _| keys.mutant = WideMutant::ClaimsEarly);
     finds("tags", WIDE, |keys, _| keys.mutant = WideMutant::TrustsTags);
     finds("failed writes", WIDE, |keys, _| keys.mutant = WideMutant::KeepsEarly);
@@ -168,7 +168,7 @@ fn random_scenarios_find_every_mutant_of_wide_keys() {
 }
 
 #[test]
-fn random_scenarios_find_every_mutant_of_trees() {
+fn random_scenarios_find_tree_mutants() {
     finds("references", TREE, |keys, _| keys.mutant = TreeMutant::Misplaces);
     finds("roots", TREE, |keys, _| keys.mutant = TreeMutant::Unmarked);
     finds("posts", TREE, |keys, _| keys.mutant = TreeMutant::KeepsPosts);

@@ -69,12 +69,12 @@ fn torn_words() {
 }
 
 #[test]
-fn torn_words_and_a_failing_claim_with_a_late_effect() {
+fn torn_words_and_late_failure() {
     check_all(Scenario { words_tear: true, failures: 1, ..PAPER });
 }
 
 #[test]
-fn whole_words_and_a_failing_claim() {
+fn whole_words_and_failing_claim() {
     check_all(Scenario { failures: 1, ..PAPER });
 }
 
@@ -92,7 +92,7 @@ fn one_roundtrip_claims() {
 
 /// Omits the scenario of three keys and three clients, which has millions of worlds more.
 #[test]
-fn failing_one_roundtrip_claims_with_a_late_effect() {
+fn late_failing_one_roundtrip_claims() {
     for one_roundtrip in WHO {
         for words_tear in [false, true] {
             let switched = Scenario { one_roundtrip, words_tear, failures: 1, ..PAPER };
@@ -157,7 +157,7 @@ fn lines_probed_with_wrap_around() {
 /// Chunks that straddle two owners, and storage for two operations: a request starts while READs of
 /// the previous one are in flight.
 #[test]
-fn two_owners_and_storage_for_two() {
+fn two_owners_and_two_operations() {
     let two = Scenario { owners: 2, ..PAPER };
     for (switched, name) in [
         (two, "two owners"),
@@ -178,7 +178,7 @@ fn two_owners_and_storage_for_two() {
 /// One client's CPU can address a line of which others claim buckets with posts. It then continues
 /// to a line that it cannot address.
 #[test]
-fn the_direct_path_beside_posts() {
+fn direct_path_beside_posts() {
     const LINES: Scenario = Scenario {
         buckets: 8,
         chunk: 8,
@@ -222,30 +222,30 @@ fn is_detected(scripts: (Scripts, &[Shape]), mutant: Scenario) {
 }
 
 #[test]
-fn without_protection_torn_words_are_found_out() {
+fn detects_unprotected_torn_words() {
     let mutant = Mutant::TrustsTornWords;
     is_detected(THREE_KEYS, Scenario { mutant, words_tear: true, ..PAPER });
 }
 
 #[test]
-fn misreported_claims_are_detected() {
+fn detects_misreported_claims() {
     is_detected(CROSSED, Scenario { mutant: Mutant::MisreportsClaims, ..PAPER });
 }
 
 #[test]
-fn trusting_a_read_beside_its_claim_is_detected() {
+fn detects_trusted_read_beside_claim() {
     let mutant = Mutant::BelievesRead;
     is_detected(CROSSED, Scenario { mutant, one_roundtrip: [true; 3], ..PAPER });
 }
 
 #[test]
-fn a_cache_of_torn_words_is_detected() {
+fn detects_cached_torn_words() {
     let mutant = Mutant::LearnsTornWords;
     is_detected(LIKE, Scenario { mutant, words_tear: true, cache_entries: 4, ..PAPER });
 }
 
 #[test]
-fn a_cache_kept_across_a_clear_is_detected() {
+fn detects_cache_kept_after_clear() {
     let mutant = Mutant::KeepsCache;
     is_detected(CROSSED, Scenario { mutant, clears: true, cache_entries: 4, ..PAPER });
 }

@@ -176,14 +176,14 @@ fn trees_with_caches() {
 }
 
 #[test]
-fn trees_with_claims_in_one_roundtrip() {
+fn trees_with_one_roundtrip_claims() {
     let claiming = Scenario { one_roundtrip: [true; 3], ..PAPER };
     check_all(claiming);
     check_all(Scenario { ahead_from: u32::MAX, cache_entries: 1, ..claiming });
 }
 
 #[test]
-fn trees_with_a_failure_and_a_late_effect() {
+fn trees_with_late_failure() {
     check_all(Scenario { failures: 1, ahead_from: u32::MAX, cache_entries: 1, ..PAPER });
 }
 
@@ -196,22 +196,22 @@ fn is_detected(mutant: TreeMutant, scripts: Scripts, scenario: Scenario) {
 }
 
 #[test]
-fn a_misplaced_node_is_detected() {
+fn detects_misplaced_node() {
     is_detected(TreeMutant::Misplaces, SHARED, PAPER);
 }
 
 #[test]
-fn a_root_without_a_mark_is_detected() {
+fn detects_unmarked_root() {
     is_detected(TreeMutant::Unmarked, ALIKE, PAPER);
 }
 
 #[test]
-fn posts_kept_for_the_next_node_are_detected() {
+fn detects_posts_kept_between_nodes() {
     is_detected(TreeMutant::KeepsPosts, SHARED, Scenario { one_roundtrip: [true; 3], ..PAPER });
 }
 
 #[test]
-fn a_cache_of_nodes_kept_across_a_clear_is_detected() {
+fn detects_cache_kept_after_clear() {
     let cached = Scenario { clears: true, cache_entries: 1, ..PAPER };
     let mutant = Scenario { mutant: Mutant::KeepsCache, ..cached };
     is_detected(TreeMutant::None, FINDS, mutant);

@@ -208,7 +208,7 @@ fn wide_keys_in_torn_words() {
 }
 
 #[test]
-fn wide_keys_with_a_failure_and_a_late_effect() {
+fn wide_keys_with_late_failure() {
     let failing = Scenario { failures: 1, ..PAPER };
     report("an entry used for the next key", KEYS_OF, FAILING, failing);
     report("one key", KEYS_OF, ONE_KEY_FAILING, failing);
@@ -217,7 +217,7 @@ fn wide_keys_with_a_failure_and_a_late_effect() {
 
 /// Runs of two entries, and fewer entries than keys.
 #[test]
-fn wide_keys_with_runs_and_few_entries() {
+fn wide_keys_with_few_entries() {
     for (entries, run) in [(4, 2), (3, 2), (1, 1), (2, 1)] {
         for (name, scripts) in ALL {
             report(name, WideKeys { entries, run, ..KEYS_OF }, scripts, PAPER);
@@ -233,30 +233,30 @@ fn is_detected(mutant: WideMutant, scripts: Scripts, scenario: Scenario) {
 }
 
 #[test]
-fn a_claim_before_the_write_completed_is_detected() {
+fn detects_claim_before_write_completed() {
     is_detected(WideMutant::ClaimsEarly, CROSSED, PAPER);
 }
 
 #[test]
-fn a_tag_taken_for_the_key_is_detected() {
+fn detects_tag_trusted_as_key() {
     is_detected(WideMutant::TrustsTags, CROSSED, PAPER);
 }
 
 #[test]
-fn an_entry_kept_after_a_failed_write_is_detected() {
+fn detects_entry_kept_after_write() {
     let failing = Scenario { failures: 1, ..PAPER };
     is_detected(WideMutant::KeepsEarly, FAILING, failing);
 }
 
 #[test]
-fn an_entry_kept_after_a_failed_claim_is_detected() {
+fn detects_entry_kept_after_claim() {
     let failing = Scenario { failures: 1, ..PAPER };
     is_detected(WideMutant::KeepsClaimed, FAILING, failing);
 }
 
 /// A reference of more than a byte may be torn while the tag is whole. It then leads elsewhere.
 #[test]
-fn a_torn_reference_that_is_trusted_is_detected() {
+fn detects_trusted_torn_reference() {
     let keys = WideKeys { more_bits: 12, ..KEYS_OF };
     let right = Scenario { words_tear: true, ..PAPER };
     let mutant = Scenario { mutant: Mutant::TrustsTornWords, ..right };

@@ -82,12 +82,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_64_bytes() {
+    fn line_has_64_bytes() {
         assert_eq!(size_of::<PairCacheLine>(), 64);
     }
 
     #[test]
-    fn a_cache_returns_only_what_it_learnt() {
+    fn returns_only_learnt_pairs() {
         let mut cache = PairCache::new([PairCacheLine::EMPTY; 3]);
         for (pair, reference) in (0..100).zip(7..) {
             assert_eq!(cache.find(pair), None);

@@ -238,7 +238,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_key_is_decoded_from_its_pairs(words: [u64; 16], key_bits in 1_u32..=1024) {
+        fn decodes_key_from_pairs(words: [u64; 16], key_bits in 1_u32..=1024) {
             let shape = Shape::new(key_bits);
             let mut key = words;
             for bit in key_bits..1024 {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_references_have_room_for_all_nodes() {
+    fn references_hold_all_nodes() {
         fn nodes<const W: usize>() -> (usize, usize) {
             let slots = Shape::new(u32::try_from(W).unwrap() * 64).slots as usize;
             (slots, References::<W>::EMPTY.0.as_flattened().len())

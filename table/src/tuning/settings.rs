@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pipes_devices_and_large_files_are_refused() {
+    fn refuses_irregular_and_large_files() {
         let refused = |path: &Path| load(path, |_| Ok(())).unwrap_err().to_string();
         assert!(refused("/dev/zero".as_ref()).contains("not a regular file"));
         assert!(refused("/no/such/file".as_ref()).contains("cannot read /no/such/file"));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_line() {
+    fn errors_name_line() {
         let text = "a = 1\nb = x\n";
         assert!(parse::<toml::Table>(text).unwrap_err().to_string().starts_with("line 2: "));
         assert_eq!(error_at(text, &(6..7), "wrong").to_string(), "line 2: wrong");

@@ -42,18 +42,18 @@ fn tunings() -> impl Strategy<Value = Tuning> {
 
 proptest! {
     #[test]
-    fn a_written_tuning_is_read_back(tuning in tunings()) {
+    fn write_then_parse(tuning in tunings()) {
         prop_assert_eq!(Tuning::parse(&tuning.to_toml()).unwrap(), tuning);
     }
 
     #[test]
-    fn any_other_text_is_refused(text in any::<String>()) {
+    fn refuses_any_other_text(text in any::<String>()) {
         prop_assert!(Tuning::parse(&text).is_err());
     }
 }
 
 #[test]
-fn a_wrong_text_is_refused_with_its_line() {
+fn names_line_of_invalid_text() {
     let text = Tuning::default().to_toml();
     let cases = [
         ("version = 1", "version = 2", "line 3: version 2, but this program reads version 1"),
@@ -82,7 +82,7 @@ fn a_wrong_text_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_tuning_becomes_a_configuration() {
+fn converts_to_config() {
     let tuning = Tuning { chunk_buckets: 64, max_chunks: 5, direct: false, ..Tuning::default() };
     let config = tuning.config(4096);
     assert_eq!((config.chunk_buckets, config.max_chunks, config.direct), (64, 5, false));

@@ -182,7 +182,7 @@ mod tests {
     /// Keys with one hash are candidates at each other's buckets: one alike, several alike, false
     /// ones, and more of them at once than the ring holds.
     #[test]
-    fn keys_with_one_hash_are_told_apart() {
+    fn distinguishes_keys_of_equal_hash() {
         let config = WideConfig::<2>::for_keys(1_000, 1);
         let engine = Builder::new(config.sizes(4)).open(&mut Alone).unwrap();
         let operations = [WideOperation::EMPTY; 4];

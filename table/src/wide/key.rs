@@ -233,7 +233,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_word_returns_its_entry_and_matches_its_tag(
+        fn word_keeps_entry_and_tag(
             owners in 1_u32..5_000, per_owner in 1_u64..1 << 30, hash: u64, other: u64,
             owner: u32, index: u64,
         ) {
@@ -253,7 +253,7 @@ mod tests {
         }
 
         #[test]
-        fn a_torn_word_is_never_misread(
+        fn never_misreads_torn_word(
             hash: u64, other: Option<u64>, index in 0_u64..1 << 30, kept: u8,
         ) {
             let entries = Entries::new(4, 1 << 30, 4, 8);
@@ -273,7 +273,7 @@ mod tests {
         }
 
         #[test]
-        fn every_key_bit_moves_about_half_of_the_hash(
+        fn each_key_bit_avalanches(
             key in prop::array::uniform4(any::<u64>()), bit in 0_usize..256,
         ) {
             let mut other = key;

@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_failure_of_one_fetch_leaves_another_in_flight() {
+    fn failed_fetch_leaves_other_fetch() {
         let entries = Entries::new(1, 64, 1, 0);
         let mut spares = Spares::taking(4, &entries);
         let run = spares.fetch(true).unwrap();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_third_run_is_not_lost() {
+    fn keeps_third_run() {
         let entries = Entries::new(1, 64, 1, 0);
         let mut spares = Spares::taking(4, &entries);
         for (before, count) in [(0, 2), (2, 3), (5, 3)] {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_given_back_are_taken_again() {
+    fn reuses_returned_entries() {
         let entries = Entries::new(1, 64, 1, 0);
         let mut spares = Spares::taking(1, &entries);
         for index in 0..MAX_RETURNED as u64 {

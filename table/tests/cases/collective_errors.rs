@@ -25,7 +25,7 @@ fn cluster(seed: u64, faults: Faults) -> Cluster {
 }
 
 #[test]
-fn retain_fails_on_all_owners_if_it_fails_on_one() {
+fn failed_retain_fails_all_owners() {
     for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
         let buckets = Config { probing, ..CONFIG };
         let narrow = (0..100).map(|seed| keeps_step::<NarrowKeys>(seed, buckets)).sum::<usize>();
@@ -82,7 +82,7 @@ const REFUSED: OperationError = OperationError::Post(PostError::Busy);
 
 /// A word that could not be read must not count as 0, which is an empty bucket: keys would be lost.
 #[test]
-fn refused_slot_fails_a_collective_call() {
+fn refused_slot_fails_collective_call() {
     // With `Lines` few keys leave their owner's part.
     for probing in [Probing::Linear, Probing::Jump] {
         let config = Config { probing, ..CONFIG };
@@ -133,7 +133,7 @@ fn refuses(config: Config, refuse: Access) -> bool {
 
 /// The same for single operations: `landed` after a READ, `staged` when the CPU copies a chunk.
 #[test]
-fn refused_slot_fails_an_operation() {
+fn refused_slot_fails_operation() {
     for (call, direct) in [(Access::Landed(0), false), (Access::Staged(0), true)] {
         let sim = probeline_sim::Config {
             window_words: CONFIG.words(),
@@ -156,7 +156,7 @@ fn refused_slot_fails_an_operation() {
 
 /// Counting and clearing would skip the missing words.
 #[test]
-fn refuses_a_window_shorter_than_its_geometry() {
+fn refuses_window_shorter_than_geometry() {
     let engine = || {
         let sim = probeline_sim::Config {
             owners: 1,

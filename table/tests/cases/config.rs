@@ -52,7 +52,7 @@ fn limits<V: Copy>(
 }
 
 #[test]
-fn first_word_begins_a_line() {
+fn first_word_begins_line() {
     let refused = |found| (found, ConfigError::Multiple { what: "first_word", found, of: 8 });
     limits(
         |first_word| new(*SIM, Config { first_word, ..CONFIG }, 1),
@@ -63,7 +63,7 @@ fn first_word_begins_a_line() {
 }
 
 #[test]
-fn buckets_fit_the_windows() {
+fn buckets_fit_windows() {
     let make =
         |buckets_per_owner| new(*SIM, Config { buckets_per_owner, chunk_buckets: 8, ..CONFIG }, 1);
     let what = "buckets_per_owner";
@@ -86,7 +86,7 @@ fn buckets_fit_the_windows() {
 }
 
 #[test]
-fn chunk_fits_a_part_and_a_slot() {
+fn chunk_fits_part_and_slot() {
     let refused = |max| {
         let what = "chunk_buckets (C), with these parts, slots and READs,";
         move |found: u32| (found, ConfigError::Range { what, found: found.into(), min: 8, max })
@@ -109,7 +109,7 @@ fn chunk_fits_a_part_and_a_slot() {
 }
 
 #[test]
-fn chunks_are_one_to_65536() {
+fn limits_chunks_to_65536() {
     let range = |found| ConfigError::Range { what: "max_chunks (M)", found, min: 1, max: 65_536 };
     let refused = |found: u32| (found, range(found.into()));
     limits(
@@ -135,7 +135,7 @@ fn operations_have_two_slots_each() {
 }
 
 #[test]
-fn transport_holds_two_reads_of_a_chunk() {
+fn transport_holds_two_chunk_reads() {
     limits(
         |depth| new(probeline_sim::Config { depth, ..*SIM }, CONFIG, 1),
         &[2, 3],
@@ -145,7 +145,7 @@ fn transport_holds_two_reads_of_a_chunk() {
 }
 
 #[test]
-fn parameters_of_the_paper_are_the_default() {
+fn defaults_match_paper() {
     let config = Config::new(1_000);
     assert_eq!((config.first_word, config.chunk_buckets, config.max_chunks), (0, 32, 32));
     assert_eq!((config.words(), Config::slots(5)), (1_000, 10));
@@ -156,7 +156,7 @@ fn parameters_of_the_paper_are_the_default() {
 }
 
 #[test]
-fn key_beyond_63_bits_changes_nothing() {
+fn refuses_key_beyond_63_bits() {
     let mut table = new(*SIM, CONFIG, 1).unwrap();
     let refused = OperationError::Key { bits: 64, max: 63 };
     assert!(refused.to_string().contains("at most 63"), "{refused}");

@@ -134,7 +134,7 @@ fn batch_on_a_full_part(far: usize, near: usize, room: bool, operations: u32) {
 }
 
 #[test]
-fn loses_no_result_when_all_walks_leave_the_part() {
+fn keeps_results_of_leaving_walks() {
     for operations in [1, 5, 64] {
         for far in [0, 8, 16, 24] {
             for near in [0, 16, 32, 48] {
@@ -148,7 +148,7 @@ fn loses_no_result_when_all_walks_leave_the_part() {
 /// Storage and depth suffice for the whole batch at once, regardless of what the CPU executes
 /// itself.
 #[test]
-fn batch_that_fits_rings_once_or_twice() {
+fn fills_rings_once_or_twice() {
     const CONFIG: Config = Config { max_chunks: 16, ..Config::new(1 << 16) };
     for (direct_access, atomics) in [
         (DirectAccess::None, AtomicScope::Cpu),
@@ -242,7 +242,7 @@ fn past_strays(config: Config, strays: Range<usize>, call: Call) -> [End; 3] {
 
 /// A stray word is neither empty nor an occupied bucket. An operation must not retry it forever.
 #[test]
-fn passes_a_stray_word_by_cpu_and_device_alike() {
+fn both_paths_pass_stray_words() {
     for probing in PROBINGS {
         for strays in [0..1, 3..4, 7..9, 0..8, 0..64] {
             let results = |direct, call| {
@@ -290,7 +290,7 @@ const COPIES: Config = Config {
 };
 
 #[test]
-fn copied_chunk_counts_lines_and_no_roundtrip() {
+fn copied_chunk_costs_no_roundtrip() {
     for probing in PROBINGS {
         let config = Config { chunk_buckets: 8, ..probed(COPIES, probing) };
         let mut table = copying(DirectAccess::All, config);
@@ -317,7 +317,7 @@ fn copied_chunk_counts_lines_and_no_roundtrip() {
 /// If chunks straddle both parts, roundtrips are exactly the READs posted: one for a chunk of which
 /// the CPU copies a part.
 #[test]
-fn only_posted_reads_are_roundtrips() {
+fn counts_only_posted_reads() {
     for probing in PROBINGS {
         let mut table = copying(DirectAccess::Own, probed(COPIES, probing));
         let keys: Vec<u64> = (0..480).collect();
@@ -361,7 +361,7 @@ impl Transport for FailsReads {
 /// A claim along with the first READ decides alone, whatever becomes of the READ. Where it finds
 /// another key, the operation fails, and can be repeated.
 #[test]
-fn claim_in_one_roundtrip_stands_when_the_read_fails() {
+fn claim_survives_failed_read() {
     let config = Config { one_roundtrip: OneRoundtrip::On, direct: false, ..SMALL };
     let engine = Cluster::new(sim_config(1, &config, 1)).unwrap().engine(Owner(0)).unwrap();
     let engine = FailsReads { engine, fails: true, reads: Vec::new() };

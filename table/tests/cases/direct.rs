@@ -68,7 +68,7 @@ fn each(check: impl Fn(Config, usize)) {
 /// The CPU's compare-and-swap would not be atomic with the device's: each insert goes through the
 /// device, even to words that the CPU can address.
 #[test]
-fn claims_through_a_device_with_its_own_atomics() {
+fn claims_through_device_atomics() {
     each(|config, cache_entries| {
         let (owners, len) = run(AtomicScope::Device, config, cache_entries);
         let mut inserted = 0;
@@ -88,7 +88,7 @@ fn claims_through_a_device_with_its_own_atomics() {
 }
 
 #[test]
-fn claims_by_the_cpu_if_the_scope_allows_it() {
+fn claims_by_cpu_if_allowed() {
     each(|config, cache_entries| {
         let (owners, len) = run(AtomicScope::Cpu, config, cache_entries);
         for (posts, stats) in &owners {
@@ -124,7 +124,7 @@ fn posts_everything_without_direct() {
 /// Outcomes have no place for errors: the batch returns the error of the first key that failed, and
 /// runs the others.
 #[test]
-fn batch_names_the_first_key_that_failed() {
+fn batch_names_first_failed_key() {
     for direct in [false, true] {
         let config = Config { direct, ..CONFIG };
         on_shm(Sizes::of(1, &config), |engine, mut exchange| {
@@ -142,7 +142,7 @@ fn batch_names_the_first_key_that_failed() {
 
 /// A batch with different lengths changes nothing, and neither does a key beyond 63 bits.
 #[test]
-fn refuses_a_batch_of_wrong_length() {
+fn refuses_batch_of_wrong_length() {
     on_shm(Sizes::of(1, &CONFIG), |engine, mut exchange| {
         let mut table = Table::open(engine, CONFIG, storage(4), &mut exchange).unwrap();
         let mut results = [Ok(Outcome::Full); 2];

@@ -6,7 +6,7 @@ use probeline_table::{CacheEntry, Config, Operation, Table};
 use probeline_transport::Alone;
 
 #[test]
-fn finds_of_positions_that_the_cache_answers_poll() {
+fn cached_position_finds_poll() {
     let config = Config { direct: false, ..Config::new(64) };
     let inner = Builder::new(config.sizes(2)).open(&mut Alone).unwrap();
     let engine = Watched::new(inner);
@@ -36,7 +36,7 @@ fn finds_of_positions_that_the_cache_answers_poll() {
 }
 
 #[test]
-fn the_keys_of_the_own_part_do_not_need_the_transport() {
+fn reads_own_keys_without_transport() {
     let config = Config { direct: false, ..Config::new(64) };
     let sizes = config.sizes(2);
     let cluster = probeline_sim::Cluster::new(probeline_sim::Config {

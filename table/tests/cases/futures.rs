@@ -62,7 +62,7 @@ fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 /// Polls futures in random order and drops some before they return. The key of a dropped insert may
 /// be in the table or not.
 #[test]
-fn futures_agree_with_a_set() {
+fn agree_with_set() {
     for seed in 0..60 {
         let _replay = probeline_exchange::testing::Replay(seed);
         let tables = shared(seed);
@@ -139,7 +139,7 @@ fn check(tables: Vec<Shared<Table<Engine, Storage, Cache>>>, account: &Account) 
 }
 
 #[test]
-fn refuses_a_key_when_polled() {
+fn refuses_key_when_polled() {
     let tables = shared(0);
     let refused = poll(&mut tables[0].find_or_put(u64::MAX));
     assert!(matches!(refused, Poll::Ready(Err(OperationError::Key { .. }))));

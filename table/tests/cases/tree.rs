@@ -78,7 +78,7 @@ fn refuses_bad_parameters() {
 }
 
 #[test]
-fn full_table_stays_a_set() {
+fn full_table_stays_set() {
     for direct in [true, false] {
         let new = TreeConfig::new(64, 200);
         let config = TreeConfig { buckets: Config { direct, ..new.buckets }, ..new };

@@ -57,7 +57,7 @@ fn key<const W: usize>(number: u64) -> [u64; W] {
 /// At load factor 0.5 a find takes a chunk and an entry, an insert a chunk and a claim; the WRITE
 /// of the key and the entries taken cost no roundtrip of their own.
 #[test]
-fn find_and_insert_take_two_roundtrips() {
+fn operations_take_two_roundtrips() {
     const KEYS: u64 = 512;
     let config = WideConfig::<4>::new(1_024);
     let sim = cluster(&config, 1, 1);
@@ -111,7 +111,7 @@ fn full_means_full() {
 
 /// The keys of a batch that find no entry are counted as such.
 #[test]
-fn full_means_full_in_a_batch_of_the_cpu() {
+fn full_means_full_in_batch() {
     let config = WideConfig::<2> { entries_per_owner: 37, ..WideConfig::new(64) };
     let engine = Builder::new(config.sizes(4)).open(&mut Alone).unwrap();
     let mut table = WideTable::open(engine, config, storage(4), &mut Alone).unwrap();
@@ -126,7 +126,7 @@ fn full_means_full_in_a_batch_of_the_cpu() {
 
 /// The slots after those of the operations belong to others.
 #[test]
-fn iterates_in_slots_of_operations_only() {
+fn iterates_only_in_operation_slots() {
     let config = WideConfig::<2>::new(64);
     let sizes = config.sizes(1);
     let own = sizes.slots;
@@ -190,7 +190,7 @@ fn waits_for_entries_in_flight() {
 /// every part exhausted meanwhile waits for it, with nothing of its own in flight. It is full only if
 /// the other operation holds the entry by then.
 #[test]
-fn waits_for_an_entry_of_another_operation() {
+fn waits_for_entry_held_elsewhere() {
     let mut inserted = 0;
     for seed in 0..200 {
         let config = WideConfig::<2> { entries_per_owner: 10, ..WideConfig::new(64) };
@@ -251,7 +251,7 @@ fn stopped_client_blocks_nobody() {
 }
 
 #[test]
-fn invalid_configurations_say_what_to_do() {
+fn invalid_config_errors_advise() {
     let paper = Config { chunk_buckets: 8, max_chunks: 64, ..Config::paper(64) };
     let right = WideConfig::<3> { buckets: paper, entries_per_owner: 64 };
     let sizes = right.sizes(4);

@@ -28,7 +28,7 @@ fn calm(seed: u64) -> Plan {
 /// One operation at a time: each outcome equals that of a set, and an operation is full exactly if
 /// every bucket within the probe limit is occupied.
 #[test]
-fn one_after_the_other() {
+fn sequential_operations() {
     for seed in seeds(100) {
         let _replay = Replay(seed);
         let plan = calm(seed);
@@ -242,19 +242,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn narrow_table_agrees_with_a_set(case in cases()) {
+    fn narrow_table_agrees_with_set(case in cases()) {
         case.agrees_with_a_set::<NarrowKeys>(|config| config)?;
     }
 
     #[test]
-    fn wide_table_agrees_with_a_set(case in cases()) {
+    fn wide_table_agrees_with_set(case in cases()) {
         case.agrees_with_a_set::<WideKeys<1>>(|config| config)?;
         case.agrees_with_a_set::<WideKeys<2>>(|config| config)?;
         case.agrees_with_a_set::<WideKeys<16>>(|config| config)?;
     }
 
     #[test]
-    fn tree_table_agrees_with_a_set(case in cases()) {
+    fn tree_table_agrees_with_set(case in cases()) {
         let bits = |key_bits| move |config| TreeConfig { key_bits, ..config };
         case.agrees_with_a_set::<TreeKeys<1>>(bits(12))?;
         case.agrees_with_a_set::<TreeKeys<1>>(bits(63))?;

@@ -197,7 +197,7 @@ fn lose_owners<K: Numbers>(count: u64) {
 }
 
 #[test]
-fn reports_all_results_and_the_loss_of_an_owner() {
+fn reports_results_and_lost_owner() {
     lose_owners::<NarrowKeys>(40);
     lose_owners::<WideKeys<3>>(20);
     lose_owners::<TreeKeys<3>>(20);

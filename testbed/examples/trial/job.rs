@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loop_without_progress_ends() {
+    fn deadline_ends_stalled_loop() {
         let mut deadline = Deadline { timeout: Duration::from_millis(1), ..Deadline::new("end") };
         let start = Instant::now();
         while deadline.check().is_ok() {

@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_words_are_refused() {
+    fn refuses_partial_words() {
         assert_eq!(parse_words("8"), Ok(1));
         assert_eq!(parse_words("4096"), Ok(512));
         for bytes in ["0", "12", "-8", "8B", ""] {

@@ -70,7 +70,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn names_are_unique() {
+    fn case_names_differ() {
         let names: BTreeSet<String> = all().iter().map(Case::full_name).collect();
         assert_eq!(names.len(), all().len());
     }

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_figure_is_parsed() {
+    fn parses_figure() {
         let text = " remote address: QPN 0x11 PSN 0x8cbd2\n\
                     #bytes #iterations t_min[usec] t_max[usec] t_typical[usec] t_avg[usec]\n \
                     64      1000       17.42       44.64       18.59      19.01  1.2  20.1  44.6\n";

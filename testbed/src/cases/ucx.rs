@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_percentile_is_parsed() {
+    fn parses_percentile() {
         let text = "iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr\n\
                     1000,309.000,325.1,325.1,0.19,0.19,3075\n";
         assert_eq!(second_column(text), Some(309.0));

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_payload_is_found_without_its_size_field() {
+    fn finds_payload_without_size_field() {
         let zstd = image(&[0x28, 0xb5, 0x2f, 0xfd, 9, 9, 0, 1, 0, 0]);
         let expected = Payload { program: "zstd", start: 1040, end: 1046, uncompressed_bytes: 256 };
         assert_eq!(find_payload(&zstd), Some(expected));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_of_each_compression_are_extracted() {
+    fn extracts_each_compression() {
         let dir = std::env::temp_dir().join(format!("testbed-image-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let (kernel, vmlinuz) = (dir.join("kernel"), dir.join("vmlinuz"));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_refused() {
+    fn refuses_other_files() {
         assert_eq!(find_payload(b"short"), None);
         assert_eq!(find_payload(&vec![0; 4096]), None);
         assert_eq!(find_payload(&image(b"LZ4 or so")), None);

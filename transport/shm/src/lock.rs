@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_held_until_it_is_released() {
+    fn held_until_released() {
         let words = words();
         // SAFETY: leaked memory, released by this thread.
         unsafe { Lock(words).create_held().unwrap() };
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn all_threads_detect_the_exit_of_the_holder() {
+    fn all_threads_detect_holder_exit() {
         let words = words();
         let (made, wait_made) = channel();
         let (end, wait_end) = channel::<()>();
@@ -177,7 +177,7 @@ mod tests {
 
     /// Trying other locks must not corrupt this thread's list of held locks.
     #[test]
-    fn own_locks_are_still_marked_after_trying_others() {
+    fn own_locks_survive_trying_others() {
         let (own, others) = (words(), [words(), words(), words()]);
         let holder = |words: &'static [AtomicU64; LOCK_WORDS]| {
             // SAFETY: leaked memory.

@@ -54,7 +54,7 @@ fn one_side(mut member: probeline_exchange::Thread) -> Vec<u64> {
 }
 
 #[test]
-fn of_two_writers_that_read_at_least_one_sees_the_other() {
+fn forbids_store_buffering() {
     let seen = on_threads(probeline_exchange::threads(2), one_side);
     let missed = (1..=ROUNDS)
         .zip(seen[0].iter().zip(&seen[1]))

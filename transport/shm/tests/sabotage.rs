@@ -25,7 +25,7 @@ fn run(case: &Case, rule: Rule) -> Vec<Result<Verdict, Failure>> {
 }
 
 #[test]
-fn every_broken_rule_is_detected() {
+fn detects_every_broken_rule() {
     for &(rule, name) in Rule::ALL {
         let case = cases(OWNERS).find(|case| case.name == name).unwrap();
         assert!(run(case, rule).iter().any(Result::is_err), "{rule:?} passed {name}");
@@ -33,7 +33,7 @@ fn every_broken_rule_is_detected() {
 }
 
 #[test]
-fn the_wrapper_alone_breaks_nothing() {
+fn wrapper_alone_breaks_nothing() {
     for case in cases(OWNERS) {
         for verdict in run(case, Rule::Nothing) {
             assert_eq!(verdict, Ok(Verdict::Passed), "{}", case.name);

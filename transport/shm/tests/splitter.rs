@@ -22,7 +22,7 @@ fn run<E: Exchange>(case: &Case, exchange: &mut E) -> Result<Verdict, Failure> {
 }
 
 #[test]
-fn a_channel_of_a_channel_passes_the_suite_beside_busy_channels() {
+fn nested_channel_passes_suite() {
     for owners in 1..=3 {
         let mut report = Report::new(owners);
         for case in cases(owners) {
@@ -36,7 +36,7 @@ const PART: Sizes = Sizes { window_words: 12, slots: 2, slot_words: 8, depth: 4 
 const WORD: RemoteWord = RemoteWord { owner: Owner(0), index: 3 };
 
 #[test]
-fn a_plan_must_fit() {
+fn refuses_oversized_plan() {
     let mut engine = open(PART.plus(PART), &mut Alone);
     // 12 words, padded by 4 to a line, then 12 more.
     assert_eq!(engine.geometry().window_words, 28);
@@ -59,7 +59,7 @@ fn a_plan_must_fit() {
 }
 
 #[test]
-fn a_channel_is_opened_once() {
+fn opens_channels_once() {
     let mut engine = open(PART.plus(PART), &mut Alone);
     let mut storage = [Pending::EMPTY; 8];
     let splitter = Splitter::new(&mut engine, [PART, PART], &mut storage).unwrap();
@@ -69,7 +69,7 @@ fn a_channel_is_opened_once() {
 
 /// Dropping a channel with operations in flight takes no depth from the other channel.
 #[test]
-fn a_dropped_channel_takes_no_depth_from_the_other() {
+fn dropped_channel_leaves_other_depth() {
     let mut engine = open(PART.plus(PART), &mut Alone);
     let mut storage = [Pending::EMPTY; 8];
     let splitter = Splitter::new(&mut engine, [PART, PART], &mut storage).unwrap();
@@ -105,7 +105,7 @@ fn a_dropped_channel_takes_no_depth_from_the_other() {
 /// engine. The least of many short turns, taken by both alternately, does not depend
 /// on what else the machine does.
 #[test]
-fn a_channel_takes_less_than_six_times_its_engine() {
+fn channel_overhead_is_bounded() {
     const TURNS: u32 = 200;
     const OPERATIONS: u32 = 2_000;
     fn ns_each(transport: &mut impl Transport) -> f64 {

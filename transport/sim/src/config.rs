@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_invalid_value_is_refused_by_its_field() {
+    fn names_invalid_field() {
         let good = Config::default();
         assert_eq!(good.check(), Ok(()));
         let faults = Faults::none();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn every_swarm_configuration_is_valid() {
+    fn swarm_configurations_are_valid() {
         for seed in 0..1_000 {
             let config = Config { faults: Faults::swarm(seed), ..Config::default() };
             assert_eq!(config.check(), Ok(()), "seed {seed}");

@@ -196,7 +196,7 @@ mod tests {
 
     /// The contract hides busy slots, so only a unit test can observe what they hold.
     #[test]
-    fn a_landing_range_is_poisoned_from_post_to_completion() {
+    fn poisons_landing_range_until_completion() {
         let cluster = Cluster::new(Config { model: Model::simple(1_000), ..Config::default() });
         let mut engine = cluster.unwrap().engine(Owner(0)).unwrap();
         let whole = Local { slot: Slot(3), start: 0, words: 64 };

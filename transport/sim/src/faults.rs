@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_torn_word_has_whole_bytes_of_both_values() {
+    fn torn_word_mixes_whole_bytes() {
         let mut injector = FaultInjector::new(Faults::none(), true, Rng::new(1, 1));
         for _ in 0..1_000 {
             let torn = injector.tear(0, u64::MAX).to_le_bytes();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_have_their_probabilities() {
+    fn errors_follow_probabilities() {
         let faults = Faults {
             error_done_ppm: 100_000,
             error_undone_ppm: 200_000,
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn swarms_differ_repeat_and_leave_faults_out() {
+    fn swarms_vary_and_repeat() {
         let swarms: alloc::vec::Vec<Faults> = (0..200).map(Faults::swarm).collect();
         assert_eq!(swarms[7], Faults::swarm(7));
         for feature in [

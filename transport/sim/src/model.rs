@@ -358,14 +358,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn owners_of_a_node_are_local_to_each_other() {
+    fn same_node_owners_are_local() {
         let model = Model { owners_per_node: 2, ..Model::simple(1_000) };
         let trip = |from, to| model.roundtrip_ns(Kind::Write, 1, Owner(from), Owner(to));
         assert_eq!([trip(0, 0), trip(0, 1), trip(1, 2), trip(3, 2)], [100, 100, 1_000, 100]);
     }
 
     #[test]
-    fn longer_reads_between_nodes_take_more() {
+    fn long_remote_reads_cost_more() {
         let remote_long = LongReads { beyond_words: 16, more_ns: 50 };
         let model = Model { remote_long, ..Model::simple(1_000) };
         let trip = |kind, words, to| model.roundtrip_ns(kind, words, Owner(0), Owner(to));
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_roundtrip_adds_the_means_of_everything_but_queueing() {
+    fn busy_roundtrip_excludes_queueing() {
         let model = Model {
             owners_per_node: 3,
             jitter: Jitter::Uniform { most_ns: 20 },
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn prefetched_words_of_a_long_read_cost_less() {
+    fn prefetched_words_cost_less() {
         let read = Cost { base_ns: 50, word_ps: 2_000 };
         let local = Roundtrips { read, ..Model::simple(1_000).local };
         let local_prefetched = Prefetched { beyond_words: 32, word_ps: 500 };
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_falls_beyond_the_knee() {
+    fn rate_falls_beyond_knee() {
         let fall = Slowdown { knee: 1_000, halved_by: 2_000 };
         let turns = [0, 1_000, 1_500, 3_000, 5_000].map(|count| fall.stretch(8_000, count));
         assert_eq!(turns, [8_000, 8_000, 10_000, 16_000, 24_000]);

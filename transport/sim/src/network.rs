@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_effect_is_half_a_roundtrip_after_the_start() {
+    fn effect_follows_half_roundtrip() {
         let mut model = Model::instant();
         model.remote.read = Cost { base_ns: 2_000, word_ps: 1_500 };
         let mut network = network(model);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_only_adds_and_stays_within_its_bound() {
+    fn jitter_adds_within_bound() {
         let model = Model { jitter: Jitter::Uniform { most_ns: 500 }, ..Model::simple(1_000) };
         let mut network = network(model);
         let all: alloc::vec::Vec<Times> = (0..2_000).map(|_| read(&mut network, 0)).collect();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_have_a_rate_among_the_reads() {
+    fn writes_have_own_rate() {
         let rates = Rates { reads_per_s: 1_000_000, ..Rates::default() };
         for (writes_per_s, last_ns) in [(0, 3_000), (10_000_000, 2_100)] {
             let initiator = Rates { writes_per_s, ..rates };
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_accesses_take_no_turn_at_a_nic() {
+    fn cpu_accesses_bypass_nic() {
         let rates = Rates { reads_per_s: 1_000_000, atomics_per_s: 1_000_000, ..Rates::default() };
         let model = Model { initiator: rates, target: rates, ..Model::simple(1_000) };
         for (local_by_cpu, last_ns) in [(true, 1_000), (false, 9_100)] {
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn atomics_wait_for_their_word_only() {
+    fn atomics_wait_only_for_word() {
         let mut network = network(Model { atomic_word_ns: 100, ..Model::simple(1_000) });
         let effects = [3, 3, 4, 3].map(|index| add(&mut network, index).effect_ns);
         assert_eq!(effects, [500, 600, 500, 700]);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_of_a_node_share_its_nic() {
+    fn same_node_owners_share_nic() {
         let rates = Rates { reads_per_s: 10_000_000, ..Rates::default() };
         let model = Model { owners_per_node: 2, ..Model::simple(1_000) };
         for nic in [
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_beyond_the_knee_slow_the_nic() {
+    fn excess_operations_slow_nic() {
         let rates = Rates { reads_per_s: 10_000_000, ..Rates::default() };
         let outstanding = Slowdown { knee: 10, halved_by: 1 };
         let nic = Nic { initiator: rates, outstanding, ..Nic::default() };
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_beyond_the_knee_slow_both_sides() {
+    fn excess_connections_slow_both_sides() {
         let rates = Rates { reads_per_s: 10_000_000, ..Rates::default() };
         // Two nodes with two ranks each: each node has four connections.
         for (knee, turn_ns) in [(4, 100), (3, 200)] {
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_spread_evenly_over_the_switches() {
+    fn spreads_nodes_evenly_over_switches() {
         let further = |nodes_each| {
             let switches = Switches { nodes_each, count: 2, further_ns: 50 };
             let mut network = network(Model { switches, ..Model::simple(1_000) });
@@ -431,7 +431,7 @@ mod tests {
 
     /// Ranks fill one socket after the other.
     #[test]
-    fn busy_ranks_of_the_node_lengthen_roundtrips_to_others() {
+    fn busy_neighbours_lengthen_remote_roundtrips() {
         let sockets = Sockets { ranks_each: 2, neighbour_ns: 7 };
         let model = Model { owners_per_node: 3, neighbour_ns: 50, sockets, ..Model::simple(1_000) };
         let mut network = network(model);
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_owner_on_another_node_answers_later() {
+    fn idle_remote_owner_answers_later() {
         let mut network = network(Model { idle_owner_ns: 700, ..Model::simple(1_000) });
         let mut done_ns = |owner| {
             let to = RemoteWord { owner: Owner(owner), index: 0 };

@@ -72,14 +72,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn service_waits_only_for_a_backlog() {
+    fn service_waits_only_for_backlog() {
         let mut station = Station::default();
         let starts = [0, 0, 5, 100].map(|at_ns| station.take(10_500, at_ns));
         assert_eq!(starts, [0, 11, 21, 100]);
     }
 
     #[test]
-    fn an_earlier_arrival_waits_for_the_backlog_only() {
+    fn earlier_arrival_waits_for_backlog() {
         let mut station = Station::default();
         assert_eq!(station.take(10_000, 1_000), 1_000);
         assert_eq!(station.take(10_000, 200), 210);

@@ -284,7 +284,7 @@ mod tests {
 
     /// Every sweep of a scattered READ takes each word once, between post and completion.
     #[test]
-    fn a_sweep_samples_every_word_once() {
+    fn sweep_samples_every_word_once() {
         let config = Config { scatter_reads: true, slot_words: 16, ..Config::default() };
         let window: Vec<AtomicU64> = (0..32).map(AtomicU64::new).collect();
         let mut rng = Rng::new(1, 1);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_beyond_the_window_is_empty() {
+    fn range_beyond_window_is_empty() {
         let window = [const { AtomicU64::new(0) }; 4];
         let at = |index| Segment { start: RemoteWord { owner: Owner(0), index }, words: 2 };
         assert_eq!([2, 3, u64::MAX].map(|index| run(&window, at(index)).len()), [2, 0, 0]);

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn draws_include_both_bounds_and_nothing_beyond() {
+    fn draws_include_both_bounds() {
         let mut rng = Rng::new(1, 1);
         let draws: alloc::vec::Vec<u64> = (0..1_000).map(|_| rng.up_to(3)).collect();
         assert!((0..=3).all(|value| draws.contains(&value)));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_is_in_parts_per_million() {
+    fn chance_takes_parts_per_million() {
         let mut rng = Rng::new(2, 1);
         let hits = (0..100_000).filter(|_| rng.chance(250_000)).count();
         assert!((24_000..26_000).contains(&hits), "{hits}");
@@ -116,7 +116,7 @@ mod tests {
 
     /// A share of e^-k of the draws exceeds k times the mean.
     #[test]
-    fn exponential_has_its_mean_and_tail() {
+    fn exponential_has_mean_and_tail() {
         let mut rng = Rng::new(3, 1);
         let draws: alloc::vec::Vec<u64> = (0..100_000).map(|_| rng.exponential(1_000)).collect();
         let mean = draws.iter().sum::<u64>() / 100_000;

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ring_keeps_the_last_events_in_order() {
+    fn keeps_last_events_in_order() {
         for (capacity, kept) in [(0, 0..0), (3, 7..10), (20, 0..10)] {
             let mut trace = Trace::new(capacity);
             (0..10).for_each(|at| trace.add(event(at)));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_and_the_order_change_the_hash() {
+    fn hash_covers_fields_and_order() {
         let base = event(1);
         let word = |owner, index| RemoteWord { owner: Owner(owner), index };
         let variants = [
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_prints_as_one_line() {
+    fn formats_event_as_one_line() {
         let line = event(12).to_string();
         assert_eq!(line, "          12 ns  owner 0  posts      READ   owner 1 word 5  0x7");
     }

@@ -88,7 +88,7 @@ fn torn_words_and_device_scope() {
 
 /// An atomic overtakes the WRITE before it, unless the capability is set.
 #[test]
-fn an_atomic_follows_a_write_if_the_capability_is_set() {
+fn write_then_atomic_orders_atomics() {
     let overtakes = |seed, order, write_then_atomic| {
         let config =
             Config { seed, order, model: jittered(), write_then_atomic, ..Config::default() };
@@ -109,7 +109,7 @@ fn an_atomic_follows_a_write_if_the_capability_is_set() {
 
 /// Posts random operations from all engines, mostly at full depth.
 #[test]
-fn nothing_is_allocated_under_faults() {
+fn allocates_nothing_under_faults() {
     for seed in seeds(40) {
         let _replay = Replay(seed);
         let cluster = cluster(Config {

@@ -119,18 +119,18 @@ fn check<R: PartialEq + core::fmt::Debug>(run: impl Fn(Config) -> Run<R>) {
 }
 
 #[test]
-fn a_run_of_polled_engines_repeats() {
+fn polled_engines_repeat() {
     check(driven);
 }
 
 #[test]
-fn a_run_of_bodies_on_a_stage_repeats() {
+fn staged_bodies_repeat() {
     check(staged);
 }
 
 /// Only the seed of the configuration differs; one draw more or less is visible.
 #[test]
-fn the_seed_alone_changes_the_run() {
+fn seed_alone_changes_run() {
     let faults = Faults::swarm(1);
     let base = Config { faults: Faults { death: None, ..faults }, ..config(1, Order::ByTime) };
     let other = Config { seed: 2, ..base };
@@ -139,7 +139,7 @@ fn the_seed_alone_changes_the_run() {
 }
 
 #[test]
-fn the_trace_keeps_the_last_events() {
+fn trace_keeps_last_events() {
     let cluster = cluster(Config { trace_events: 3, ..Config::default() });
     let mut engine = cluster.engine(Owner(0)).unwrap();
     common::add(&mut engine, word(1, 4), 1).unwrap();

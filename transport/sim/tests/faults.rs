@@ -26,7 +26,7 @@ fn load(engine: &Engine, index: usize) -> u64 {
 }
 
 #[test]
-fn an_error_after_the_effect() {
+fn error_after_effect() {
     let (cluster, [mut engine, peer]) = with(Faults { error_done_ppm: ALWAYS, ..Faults::none() });
     assert_eq!(add(&mut engine, word(1, 3), 5), FAILED);
     assert_eq!(write(&mut engine, &[7], word(1, 4)), FAILED);
@@ -35,7 +35,7 @@ fn an_error_after_the_effect() {
 }
 
 #[test]
-fn an_error_without_effect() {
+fn error_without_effect() {
     let (cluster, [mut engine, peer]) = with(Faults { error_undone_ppm: ALWAYS, ..Faults::none() });
     assert_eq!(add(&mut engine, word(1, 3), 5), FAILED);
     assert_eq!(write(&mut engine, &[7], word(1, 4)), FAILED);
@@ -45,7 +45,7 @@ fn an_error_without_effect() {
 }
 
 #[test]
-fn an_effect_after_the_error() {
+fn effect_after_error() {
     let (cluster, [mut engine, peer]) =
         with(Faults { error_late_ppm: ALWAYS, late_ns: 50_000, ..Faults::none() });
     assert_eq!(write(&mut engine, &[7], word(1, 4)), FAILED);
@@ -62,7 +62,7 @@ fn an_effect_after_the_error() {
 
 /// A post is refused at full depth and not before, however many effects are late.
 #[test]
-fn late_effects_leave_room_for_posts() {
+fn late_effects_occupy_no_depth() {
     let faults = Faults { error_late_ppm: ALWAYS, late_ns: 1 << 40, ..Faults::none() };
     let (cluster, [mut engine, peer]) = with(faults);
     for _ in 0..10 {
@@ -84,7 +84,7 @@ fn late_effects_leave_room_for_posts() {
 }
 
 #[test]
-fn a_failed_read_leaves_poison() {
+fn failed_read_leaves_poison() {
     for faults in [
         Faults { error_done_ppm: ALWAYS, ..Faults::none() },
         Faults { error_undone_ppm: ALWAYS, ..Faults::none() },
@@ -107,7 +107,7 @@ fn meet(engine: &mut Engine, peer: &mut Engine, ahead_ns: u64) {
 /// The READ samples its words at 500 ns and completes at 1000 ns; the peer adds at 800 ns. Only a
 /// READ that is executed again can see the addition.
 #[test]
-fn a_repeated_read_returns_later_words() {
+fn repeated_read_returns_later_words() {
     let seen = |repeated_read_ppm| {
         let (cluster, [mut engine, mut peer]) =
             with(Faults { repeated_read_ppm, ..Faults::none() });
@@ -157,7 +157,7 @@ fn torn(word_reads_whole: bool, scatter_reads: bool) -> (u64, u64) {
 }
 
 #[test]
-fn torn_words_mix_bytes_of_old_and_new() {
+fn torn_words_mix_both_values() {
     for scatter_reads in [false, true] {
         let (seen, counted) = torn(false, scatter_reads);
         assert!(seen > 100, "{seen} of 2400");
@@ -167,7 +167,7 @@ fn torn_words_mix_bytes_of_old_and_new() {
 }
 
 #[test]
-fn words_that_do_not_change_are_not_torn() {
+fn unchanged_words_never_tear() {
     let faults = Faults { torn_read_ppm: ALWAYS, ..Faults::none() };
     let (cluster, [mut engine, peer]) =
         pair(Config { faults, word_reads_whole: false, ..Config::default() });
@@ -177,7 +177,7 @@ fn words_that_do_not_change_are_not_torn() {
 }
 
 #[test]
-fn a_slow_operation_takes_the_factor_times_as_long() {
+fn slow_factor_multiplies_time() {
     let (cluster, [mut engine, _peer]) =
         with(Faults { slow_ppm: ALWAYS, slow_factor: 40, ..Faults::none() });
     assert_eq!(add(&mut engine, word(1, 0), 1), Ok(0));
@@ -185,7 +185,7 @@ fn a_slow_operation_takes_the_factor_times_as_long() {
 }
 
 #[test]
-fn a_dying_engine_flushes_and_then_reports_its_fault() {
+fn dying_engine_flushes_then_reports() {
     let fault = Fault::Device { code: DEATH_STATUS };
     let (mut sums, mut late) = (Vec::new(), 0);
     for seed in seeds(40) {
@@ -222,7 +222,7 @@ fn a_dying_engine_flushes_and_then_reports_its_fault() {
 }
 
 #[test]
-fn a_dropped_engine_is_a_lost_owner() {
+fn dropped_engine_loses_owner() {
     let (cluster, [mut engine, peer]) = with(Faults::none());
     engine.fetch_add(Token(1), word(1, 0), 1).unwrap();
     engine.read(Token(2), segment(1, 0, 8), local(0, 0, 8)).unwrap();
@@ -238,7 +238,7 @@ fn a_dropped_engine_is_a_lost_owner() {
 }
 
 #[test]
-fn the_first_lost_owner_is_reported() {
+fn reports_first_lost_owner() {
     let cluster = cluster(Config { owners: 4, ..Config::default() });
     let mut engines = engines(&cluster);
     drop(engines.remove(2));
@@ -249,7 +249,7 @@ fn the_first_lost_owner_is_reported() {
 }
 
 #[test]
-fn the_engine_of_a_killed_owner_is_dead() {
+fn kill_stops_engine() {
     let (cluster, [mut engine, mut peer]) = with(Faults::none());
     peer.fetch_add(Token(1), word(0, 0), 1).unwrap();
     peer.spend(1_000);
@@ -269,7 +269,7 @@ fn the_engine_of_a_killed_owner_is_dead() {
 
 /// After an engine is dropped with a full queue, any of its effects may happen, and no others.
 #[test]
-fn operations_of_a_dropped_engine_may_take_effect() {
+fn dropped_engine_may_apply_operations() {
     let (cluster, [mut engine, peer]) = with(Faults::none());
     (0..16).for_each(|token| engine.fetch_add(Token(token), word(1, 0), 1).unwrap());
     drop(engine);

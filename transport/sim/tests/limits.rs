@@ -129,7 +129,7 @@ fn min_ns(count: u64, per_s: u64) -> u64 {
 }
 
 #[test]
-fn no_rate_is_exceeded() {
+fn exceeds_no_rate() {
     for seed in seeds(60) {
         let _replay = Replay(seed);
         let (owners, model) = network(&mut Rng::new(seed, 1));
@@ -150,7 +150,7 @@ fn no_rate_is_exceeded() {
 }
 
 #[test]
-fn a_tighter_limit_makes_nothing_faster() {
+fn tighter_limit_makes_nothing_faster() {
     let half = |rates: Rates| Rates {
         reads_per_s: rates.reads_per_s / 2,
         writes_per_s: rates.writes_per_s / 2,
@@ -190,7 +190,7 @@ fn a_tighter_limit_makes_nothing_faster() {
 
 /// A node whose NIC has very wide limits has the times of a node without limits.
 #[test]
-fn a_limit_that_does_not_bind_changes_nothing() {
+fn nonbinding_limit_changes_nothing() {
     for seed in seeds(20) {
         let _replay = Replay(seed);
         let (owners, model) = network(&mut Rng::new(seed, 1));

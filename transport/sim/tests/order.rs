@@ -26,20 +26,20 @@ fn orders(config: Config) -> (HashSet<Vec<u64>>, HashSet<Vec<u64>>) {
 }
 
 #[test]
-fn shuffling_gives_every_order_of_completions_and_effects() {
+fn shuffling_gives_every_order() {
     let (completed, applied) = orders(Config { order: Order::Shuffled, ..Config::default() });
     assert_eq!((completed.len(), applied.len()), (24, 24));
 }
 
 #[test]
-fn jitter_gives_every_order_of_completions_and_effects() {
+fn jitter_gives_every_order() {
     let model = Model { jitter: Jitter::Uniform { most_ns: 9_000 }, ..Model::simple(1_000) };
     let (completed, applied) = orders(Config { model, ..Config::default() });
     assert_eq!((completed.len(), applied.len()), (24, 24));
 }
 
 #[test]
-fn without_randomness_the_order_is_that_of_posting() {
+fn without_randomness_keeps_posting_order() {
     for model in [Model::instant(), Model::simple(1_000)] {
         let (completed, applied) = orders(Config { model, ..Config::default() });
         let posting = HashSet::from([vec![0, 1, 2, 3]]);
@@ -67,13 +67,13 @@ fn observed_words(config: Config) -> HashSet<Vec<u64>> {
 }
 
 #[test]
-fn words_of_a_scattered_read_are_sampled_separately() {
+fn scattered_read_samples_words_separately() {
     let seen = observed_words(Config { scatter_reads: true, ..Config::default() });
     assert_eq!(seen.len(), 4, "{seen:?}");
 }
 
 #[test]
-fn words_of_an_unscattered_read_are_sampled_together() {
+fn unscattered_read_samples_words_together() {
     let whole = [vec![0, 0], vec![1, 1]];
     let shuffled = Config { order: Order::Shuffled, ..Config::default() };
     for config in [Config::default(), shuffled] {

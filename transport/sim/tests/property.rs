@@ -45,7 +45,7 @@ struct Reported {
 
 /// All engines add 1 to one word and read it, under any faults, while an owner may be lost.
 #[test]
-fn every_operation_completes_once_under_faults() {
+fn operations_complete_once_under_faults() {
     for seed in seeds(200) {
         let _replay = Replay(seed);
         let mut rng = Rng::new(seed, 101);

@@ -6,7 +6,7 @@ use probeline_transport::conformance::{Report, cases};
 use probeline_transport::{AtomicScope, OwnRead, PostError, Token, Transport, read_own};
 
 #[test]
-fn a_channel_of_a_channel_passes_the_suite_beside_busy_channels() {
+fn nested_channel_passes_suite() {
     let model = Model { jitter: Jitter::Exponential { mean_ns: 1_000 }, ..Model::simple(2_000) };
     for (owners, order) in
         [(1, Order::Shuffled), (2, Order::ByTime), (2, Order::Shuffled), (3, Order::Shuffled)]
@@ -55,7 +55,7 @@ fn read_live(atomics: AtomicScope, direct_access: DirectAccess) -> (Vec<u64>, bo
 }
 
 #[test]
-fn the_own_window_is_loaded_only_if_loads_are_coherent() {
+fn loads_own_window_if_coherent() {
     let words = vec![5, 6, 7];
     assert_eq!(read_live(AtomicScope::Cpu, DirectAccess::Own), (words.clone(), false));
     assert_eq!(read_live(AtomicScope::Cpu, DirectAccess::None), (words.clone(), true));

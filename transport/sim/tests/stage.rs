@@ -19,7 +19,7 @@ const fn lost(owner: u32) -> ExchangeError {
 }
 
 #[test]
-fn results_come_in_the_order_of_owners() {
+fn returns_results_in_owner_order() {
     let found = stage::run(&cluster(of(5)), |engine, exchange| {
         assert_eq!((exchange.me(), exchange.owners()), (engine.geometry().me, 5));
         exchange.me().0 * 10
@@ -29,7 +29,7 @@ fn results_come_in_the_order_of_owners() {
 
 /// Every effect of the whole cluster happens in the order of virtual time.
 #[test]
-fn effects_are_in_the_order_of_time() {
+fn effects_follow_virtual_time() {
     let model = Model {
         post_ns: 70,
         completion_ns: 90,
@@ -75,7 +75,7 @@ fn drained(engine: &mut probeline_sim::Engine) -> &mut probeline_sim::Engine {
 }
 
 #[test]
-fn owners_leave_a_barrier_at_the_time_of_the_last_arrival() {
+fn barrier_ends_at_last_arrival() {
     let model = Model { barrier_ns: 300, ..Model::simple(1_000) };
     let left = stage::run(&cluster(Config { model, ..of(3) }), |mut engine, mut exchange| {
         engine.spend(u64::from(exchange.me().0) * 5_000);
@@ -88,7 +88,7 @@ fn owners_leave_a_barrier_at_the_time_of_the_last_arrival() {
 }
 
 #[test]
-fn an_all_gather_gives_every_owner_all_parts() {
+fn all_gather_distributes_all_parts() {
     let found = stage::run(&cluster(of(3)), |_engine, mut exchange| {
         let mut rounds = Vec::new();
         for round in 0..3 {
@@ -104,7 +104,7 @@ fn an_all_gather_gives_every_owner_all_parts() {
 }
 
 #[test]
-fn contributions_of_different_lengths_are_an_error_for_all() {
+fn different_lengths_fail_for_all() {
     let found = stage::run(&cluster(of(3)), |_engine, mut exchange| {
         let mine = vec![0; if exchange.me().0 == 1 { 5 } else { 4 }];
         let mut all = [0; 12];
@@ -115,7 +115,7 @@ fn contributions_of_different_lengths_are_an_error_for_all() {
 }
 
 #[test]
-fn different_calls_are_an_error_for_all() {
+fn different_calls_fail_for_all() {
     let found = stage::run(&cluster(of(3)), |_engine, mut exchange| {
         if exchange.me().0 == 2 { exchange.all_gather(&[], &mut []) } else { exchange.barrier() }
     });
@@ -127,7 +127,7 @@ fn different_calls_are_an_error_for_all() {
 /// A body that returns is lost to owners in a barrier and to owners that poll. It is not lost to an
 /// owner that has left the same barrier and makes no more calls.
 #[test]
-fn a_body_that_returns_is_lost() {
+fn returning_body_loses_owner() {
     let found = stage::run(&cluster(of(4)), |mut engine, mut exchange| {
         exchange.barrier().unwrap();
         match exchange.me().0 {
@@ -142,7 +142,7 @@ fn a_body_that_returns_is_lost() {
 }
 
 #[test]
-fn returning_after_a_barrier_loses_no_owner() {
+fn returning_after_barrier_loses_nobody() {
     for owners in [1, 2, 7] {
         let found = stage::run(&cluster(of(owners)), |mut engine, mut exchange| {
             add(&mut engine, word(0, 0), 1).unwrap();
@@ -153,7 +153,7 @@ fn returning_after_a_barrier_loses_no_owner() {
 }
 
 #[test]
-fn a_panic_resumes_after_the_other_bodies_returned() {
+fn panic_resumes_after_other_bodies() {
     let outcomes = Mutex::new(Vec::new());
     let panic = catch_unwind(AssertUnwindSafe(|| {
         stage::run(&cluster(of(3)), |mut engine, mut exchange| {
@@ -177,7 +177,7 @@ fn a_panic_resumes_after_the_other_bodies_returned() {
 /// No owner keeps the turn forever at one instant, whether it waits by READs, by idle polls, or by
 /// loading from its own window between them.
 #[test]
-fn a_waiting_loop_lets_other_owners_run() {
+fn waiting_loop_lets_others_run() {
     for model in [Model::instant(), Model::simple(1_000)] {
         let found = stage::run(&cluster(Config { model, ..of(3) }), |mut engine, mut exchange| {
             match exchange.me().0 {
@@ -200,7 +200,7 @@ fn a_waiting_loop_lets_other_owners_run() {
 }
 
 #[test]
-fn no_body_runs_if_an_engine_was_opened_before() {
+fn refuses_taken_engine() {
     let cluster = cluster(of(2));
     let taken = cluster.engine(Owner(1)).unwrap();
     let found = stage::run(&cluster, |_, _| ());
@@ -211,7 +211,7 @@ fn no_body_runs_if_an_engine_was_opened_before() {
 
 /// An engine that outlives its body is dead, and reports that instead of waiting for a turn.
 #[test]
-fn an_engine_that_outlives_its_body_does_not_hang() {
+fn engine_outliving_body_never_hangs() {
     let kept = stage::run(&cluster(of(2)), |engine, exchange| (engine, exchange)).unwrap();
     for (mut engine, mut exchange) in kept {
         let me = exchange.me();

@@ -26,7 +26,7 @@ fn took(engine: &mut Engine, call: impl FnOnce(&mut Engine)) -> u64 {
 }
 
 #[test]
-fn a_blocking_call_takes_the_modelled_time() {
+fn blocking_call_takes_modelled_time() {
     for scatter_reads in [false, true] {
         let cluster = cluster(Config { scatter_reads, ..config(*MODEL) });
         let mut engine = cluster.engine(Owner(0)).unwrap();
@@ -64,7 +64,7 @@ fn operations_in_flight_overlap() {
 }
 
 #[test]
-fn a_poll_reports_all_due_completions_that_fit() {
+fn poll_reports_due_completions() {
     let cluster = cluster(config(Model { post_ns: 0, ..*MODEL }));
     let mut engine = cluster.engine(Owner(0)).unwrap();
     for token in 0..5 {
@@ -77,7 +77,7 @@ fn a_poll_reports_all_due_completions_that_fit() {
 }
 
 #[test]
-fn each_engine_has_its_own_clock() {
+fn engines_have_separate_clocks() {
     let cluster = cluster(config(*MODEL));
     let [mut first, mut second] = <[Engine; 2]>::try_from(engines(&cluster)).ok().unwrap();
     first.spend(10_000);
@@ -128,7 +128,7 @@ fn reads_peer(engine: &mut Engine, _op: u64) {
 }
 
 #[test]
-fn rates_are_attained_and_not_exceeded() {
+fn attains_rates_without_exceeding() {
     const OPS: u64 = 5_000;
     let simple = Model::simple(1_000);
     let rates =

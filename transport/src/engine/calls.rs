@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_calls_that_differ_and_every_later_one() {
+    fn refuses_calls_after_difference() {
         let mut calls = Calls::new(Owner(0), 2);
         let barrier = Call::new("barrier");
         assert_eq!(calls.reduce(barrier, &mut [], with_other(|_| {})), Ok(()));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_lengths_that_differ() {
+    fn refuses_differing_lengths() {
         let mut calls = Calls::new(Owner(0), 2);
         let other = |theirs: &mut Header| theirs.mine = 3;
         let gathered = calls.gather(

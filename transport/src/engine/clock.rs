@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deadline_passes_after_its_wait() {
+    fn deadline_passes_after_wait() {
         assert!(Deadline::after(Duration::ZERO).has_passed());
         assert!(!Deadline::after(Duration::MAX).has_passed());
         let soon = Deadline::after(Duration::from_millis(2));

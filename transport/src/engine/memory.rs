@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_aligned_and_bounded() {
+    fn allocates_aligned_bounded_memory() {
         let memory = Memory::new(20).unwrap();
         assert_eq!(memory.first().addr().get() % LINE_BYTES, 0);
         assert!(memory.at(0, 20).is_some() && memory.at(20, 0).is_some());
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_apart_and_zero() {
+    fn slots_start_disjoint_and_zero() {
         let mut slots = Slots::<_, Until>::new(3, 16).unwrap();
         for slot in 0..3 {
             assert_eq!(slots.address(range(slot, 0, 16)).addr() % LINE_BYTES, 0);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_writes_to_a_slot_only_while_it_is_held() {
+    fn device_writes_only_held_slots() {
         let mut slots = Slots::<_, InFlight>::new(3, 16).unwrap();
         let at = range(1, 0, 4);
         slots.staged(at, 0).unwrap().copy_from_slice(&[1, 2, 3, 4]);
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_in_order_release_their_slot_when_they_are_reported() {
+    fn reported_operations_release_slots() {
         let mut slots = Slots::<_, InFlightOrUntil>::new(2, 8).unwrap();
         let at = range(1, 0, 8);
         slots.hold_until(Slot(1), 6);
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpu_accesses_a_slot_while_it_is_held() {
+    fn cpu_accesses_held_slot() {
         let mut slots = Slots::<_, InFlight>::for_cpu(2, 8).unwrap();
         let at = range(1, 2, 3);
         slots.hold(Slot(1));
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_range_of_a_slot_is_held() {
+    fn holds_only_ranges_within_slots() {
         let mut slots = Slots::<_, InFlight>::new(2, 8).unwrap();
         for (slot, start, words) in [(2, 0, 1), (0, 0, 0), (0, 8, 1), (1, u32::MAX, 2)] {
             assert!(!slots.hold_range(range(slot, start, words)));

@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_keep_their_order_when_the_ring_wraps() {
+    fn ring_keeps_order_when_wrapping() {
         let mut ring = Ring::new(3);
         for round in 0..4 {
             (0..3).for_each(|item| ring.push(3 * round + item));
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn items_in_a_ring_have_different_places() {
+    fn ring_items_have_different_places() {
         let mut ring = Ring::new(3);
         for round in 0..9 {
             ring.push(2 * round);
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_is_removed_once() {
+    fn removes_operation_once() {
         let mut ledger = Ledger::new(2);
         let operation = |token| Operation { token: Token(token), ..Operation::default() };
         assert!(ledger.is_empty() && ledger.next() == 0);
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_is_removed_as_it_was_inserted() {
+    fn insert_then_remove() {
         let slots = [0, 7, MAX_SLOTS - 1].map(Slot);
         let kinds = slots.into_iter().flat_map(|slot| [Kind::Read(slot), Kind::Write(slot)]);
         let mut ledger = Ledger::new(1);
@@ -440,7 +440,7 @@ mod tests {
     /// Every sequence of insertions and of removals of any index, with and without an operation, on
     /// a ledger for three operations, beside an array of tokens.
     #[test]
-    fn the_ledger_holds_what_was_inserted_and_not_removed() {
+    fn ledger_matches_model() {
         const STEPS: u32 = 7;
         for sequence in 0..5_u32.pow(STEPS) {
             let (mut ledger, mut model) = (Ledger::new(3), [None; 3]);
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_many_stops_at_an_index_without_an_operation() {
+    fn removal_stops_at_missing_operation() {
         let operation = |token| Operation { token: Token(token), ..Operation::default() };
         for missing in [1, 4, 1 << 32, u64::MAX] {
             let mut ledger = Ledger::new(4);

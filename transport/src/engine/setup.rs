@@ -189,7 +189,7 @@ mod tests {
     const PROTOCOL: Fingerprint = Fingerprint::new(7);
 
     #[test]
-    fn records_arrive_as_they_were_sent() {
+    fn gathers_records_unchanged() {
         let sent = [1, u64::MAX, 1 << 40];
         assert_eq!(gather_records(&mut Alone, PROTOCOL, Some(sent)), Ok(vec![sent]));
         let failed = gather_records::<_, 3>(&mut Alone, PROTOCOL, None);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_sizes_are_refused() {
+    fn refuses_invalid_sizes() {
         let valid = Sizes { window_words: 1, slots: 1, slot_words: 8, depth: 16 };
         assert_eq!(check_sizes(&valid, 16), Ok(()));
         for invalid in [
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_more_memory_than_the_machine_has() {
+    fn refuses_more_than_installed_memory() {
         let installed = installed_bytes().unwrap();
         let sizes = Sizes { window_words: installed / 16, slots: 1, slot_words: 8, depth: 1 };
         assert_eq!(check_sizes(&sizes, 1), Ok(()));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_owners_are_refused() {
+    fn refuses_too_many_owners() {
         assert_eq!(check_owners(MAX_OWNERS), Ok(()));
         let error = check_owners(MAX_OWNERS + 1).unwrap_err();
         let text = "the job has 4097 ranks, at most 4096 can be connected: start fewer ranks";

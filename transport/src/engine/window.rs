@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lost_owner_is_read_as_it_was_written() {
+    fn encode_then_read_lost_owner() {
         let words = [0, lost_word(Owner(0)), lost_word(Owner(6)), u64::MAX].map(AtomicU64::new);
         let names = words.each_ref().map(|word| lost_owner(word, 7));
         assert_eq!(names, [None, Some(Owner(0)), Some(Owner(6)), None]);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_own_window_is_shown() {
+    fn shows_only_own_window() {
         let window = [0, 1, 2].map(AtomicU64::new);
         let geometry =
             Geometry { me: Owner(1), owners: 2, window_words: 3, slots: 1, slot_words: 8 };

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_that_does_not_exist_is_refused() {
+    fn refuses_more_than_available_memory() {
         let refused = |builder: Builder| builder.allocate().err().map(|error| error.to_string());
         assert_eq!(refused(Builder::new(Sizes::new(64))), None);
         let too_long = refused(Builder::new(Sizes::new(64).with_slots(1, 1 << 31))).unwrap();
@@ -172,7 +172,7 @@ mod tests {
 
     /// No call of MPI is made, which would end this process.
     #[test]
-    fn too_many_owners_are_refused() {
+    fn refuses_too_many_owners() {
         let mut members = core::mem::ManuallyDrop::new(Members::without_mpi(MAX_OWNERS + 1));
         let error = Builder::new(Sizes::new(64)).open(&mut members).unwrap_err();
         let too_many = SetupError::TooManyOwners { found: MAX_OWNERS + 1 };

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_completes_earlier_operations_on_its_owner() {
+    fn flush_completes_operations_on_owner() {
         let mut in_flight = InFlight::new(4, 3);
         for (owner, token) in [(2, 1), (0, 2), (2, 3), (0, 4)] {
             assert!(!in_flight.is_full());
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_belongs_to_one_operation_at_a_time() {
+    fn operations_never_share_places() {
         let mut in_flight = InFlight::new(3, 2);
         for round in 0..7_u64 {
             let mut places = Vec::new();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn an_awaited_owner_is_found_after_completed_operations() {
+    fn finds_awaited_owner_behind_completed() {
         let mut in_flight = InFlight::new(4, 3);
         for owner in [1, 2, 1] {
             push(&mut in_flight, owner, 0);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_the_error_of_one_owners_operations() {
+    fn failure_affects_one_owner() {
         const BROKEN: OpError = OpError::Device { code: 5 };
         let mut in_flight = InFlight::new(8, 3);
         push(&mut in_flight, 0, 1);
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn operands_are_disjoint_and_zero() {
+    fn operands_start_disjoint_and_zero() {
         let operands = Operands::new(2).unwrap();
         assert_eq!([0, 1].map(|place| operands.result(place)), [0, 0]);
         assert!(operands.at(0)[2] < operands.at(1)[0]);

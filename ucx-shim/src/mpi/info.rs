@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_out_of_their_texts() {
+    fn parses_library_versions() {
         let open = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, May 26, 2022";
         assert_eq!(name(open), "Open MPI 4.1.4");
         let mpich = "MPICH Version:\t4.0.2\nMPICH Release date:\tThu\nMPICH Device:\tch4:ucx\n";
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_no_choice_that_the_component_lacks() {
+    fn omits_choice_without_component_support() {
         use AccSingleIntrinsic::{NoChoice, Requested, Window};
         let [ucx, sm] = ["ucx", "sm"].map(|name| Component::Osc(name.to_owned()));
         let (window, requested) = (Some(Window(false)), Some(Requested(true)));
@@ -280,13 +280,13 @@ mod tests {
     }
 
     #[test]
-    fn the_library_reports_its_name_before_mpi_is_initialized() {
+    fn library_version_before_mpi_init() {
         let version = library_version();
         assert!(version.contains("MPI"), "{version}");
     }
 
     #[test]
-    fn unmapped_memory_is_no_error() {
+    fn tolerates_unmapped_memory() {
         let memory = File::open("/proc/self/mem").unwrap();
         for address in [0, 8, usize::MAX - 7, 1 << 63] {
             assert_eq!(read::<1>(&memory, address), None);

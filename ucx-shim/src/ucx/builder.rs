@@ -183,7 +183,7 @@ mod tests {
     use crate::SetupError;
 
     #[test]
-    fn too_many_owners_are_refused_before_any_collective_call() {
+    fn refuses_too_many_owners() {
         let error = Builder::new(Sizes::new(64))
             .open(&mut probeline_exchange::testing::TooManyOwners)
             .unwrap_err();

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_info_arrives_as_it_was_sent() {
+    fn gathers_connection_info_unchanged() {
         let sent = info();
         let all = ConnectionInfo::gather(Some(&sent), &mut Alone).unwrap();
         assert_eq!(all, core::slice::from_ref(&sent));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn other_sizes_and_modes_are_named() {
+    fn names_differing_sizes_and_modes() {
         let mine = info();
         assert_eq!(mine.agree(Owner(1), &mine), Ok(()));
         for (what, other) in [

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_named_as_in_the_release() {
+    fn names_variables_by_release() {
         assert_eq!(name_in_release("1.13.1", "IB_GID_INDEX"), "GID_INDEX");
         assert_eq!(name_in_release("1.16.0-rc1", "IB_GID_INDEX"), "GID_INDEX");
         assert_eq!(name_in_release("1.17.0", "IB_GID_INDEX"), "IB_GID_INDEX");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_must_not_contradict() {
+    fn refuses_contradicting_environment() {
         let mut settings = Settings::default();
         settings.set("TLS", "tcp");
         settings.set("ATOMIC_MODE", "cpu");

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transports_are_read_from_the_printed_lanes() {
+    fn parses_transports_from_lanes() {
         let posix = "#                 lane[1]:  2:posix/memory.0 md[2]           -> \
                      md[2]/posix/sysdev[255] amo#1";
         assert_eq!(transport(posix).unwrap(), "posix/memory (amo#1)");

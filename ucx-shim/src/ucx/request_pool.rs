@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_completes_once_and_fails_if_a_request_fails() {
+    fn write_fails_with_any_request() {
         let pool = RequestPool::new(1, 100).unwrap();
         for order in [EndOrder::PutInFlush, EndOrder::PutFirst, EndOrder::FlushFirst] {
             for put in Answer::all(PUT_FAILED) {

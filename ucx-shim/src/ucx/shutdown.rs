@@ -130,13 +130,13 @@ mod tests {
 
     /// UCX may still use the keys: their memory stays registered too.
     #[test]
-    fn no_key_is_destroyed_while_an_operation_uses_it() {
+    fn keeps_keys_in_use() {
         assert_eq!(drop_busy(false), 0);
     }
 
     /// Either all keys are destroyed or, if the other owner got no CPU in time, none.
     #[test]
-    fn operations_in_flight_complete_before_keys_are_destroyed() {
+    fn completes_operations_before_destroying_keys() {
         let destroyed = (0..TRIES).map(|_| drop_busy(true)).find(|&destroyed| destroyed != 0);
         assert_eq!(destroyed, Some(2));
     }

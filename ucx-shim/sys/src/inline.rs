@@ -68,7 +68,7 @@ mod tests {
     use crate::bindings::{UCS_ERR_CANCELED, UCS_ERR_NO_MESSAGE, UCS_OK};
 
     #[test]
-    fn requests_and_statuses_are_distinguished() {
+    fn distinguishes_requests_from_statuses() {
         let status = |status: isize| ptr::without_provenance_mut(status.cast_unsigned());
         for (pointer, is_err, is_ptr, found) in [
             (status(0), false, false, UCS_OK),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datatype_has_its_size_above_its_class() {
+    fn contiguous_datatype_encodes_size() {
         assert_eq!(ucp_dt_make_contig(8), 64);
     }
 }

@@ -10,7 +10,7 @@ fn in_c(name: &str) -> String {
 }
 
 #[test]
-fn the_compiler_and_the_header_agree_with_the_bindings() {
+fn bindings_match_header() {
     let expected = expressions(include_str!("../src/bindings.rs"), in_c);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let found = compiled(expected.keys(), ["ucp/api/ucp.h", "libucx-dev"], folder);

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_owner_has_a_control_word() {
+    fn every_owner_has_control_word() {
         for owners in [1, 2, 504, 505, 4096] {
             let words = control_words(owners);
             assert!(words.is_multiple_of(512) && shutdown_word(Owner(owners - 1)) < words);

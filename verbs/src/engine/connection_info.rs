@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn each_owner_learns_the_queue_pairs_that_are_for_it() {
+    fn owners_learn_their_queue_pairs() {
         for (me, found) in (0..).zip(gather_all(5, None)) {
             let expected = (0..5)
                 .map(|owner| ConnectionInfo { queue_pair: number(owner, me), ..info_of(owner) })
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_failed_ends_the_opening_of_all() {
+    fn failed_owner_ends_opening() {
         for end in gather_all(3, Some(1)) {
             assert_eq!(end, Err(SetupError::PeerFailed(Owner(1))));
         }
@@ -244,7 +244,7 @@ mod tests {
 
     /// A test of `exchange` shows that calls of this length work with this number of ranks.
     #[test]
-    fn the_exchange_fits_the_maximum_number_of_owners() {
+    fn gathers_from_maximum_owners() {
         let mut job = Largest { gathered: 0, to_all: 0 };
         let me = job.me().0;
         let mine = (&info(), &numbers(me, MAX_OWNERS)[..]);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_addresses_that_differ_are_refused() {
+    fn refuses_differing_sizes_and_addresses() {
         let mine = info();
         mine.agree(Owner(1), &mine).unwrap();
         let wrong = [

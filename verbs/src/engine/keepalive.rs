@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fast_device_gets_a_keepalive_every_millisecond() {
+    fn fast_device_keepalive_every_millisecond() {
         let keepalive = keepalive(2, us(7000));
         assert_eq!(keepalive.next, us(8000));
         let count = count(keepalive, us(3), us(7000), us(107_000));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn keepalives_take_at_most_a_64th_of_the_time() {
+    fn bounds_keepalive_time_share() {
         for took in [us(50), us(300), us(1500)] {
             let count = count(keepalive(2, us(0)), took, us(0), us(1_000_000));
             let share = f64::from(count) * took.as_secs_f64();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_device_does_not_delay_a_round_beyond_its_limit() {
+    fn slow_device_keeps_round_limit() {
         for (owners, interval) in [(2, 117_500), (47, 5000), (4096, 1000)] {
             let mut keepalive = keepalive(owners, us(0));
             keepalive.start_turn(us(1000));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skipped_owner_delays_the_next_one_by_a_millisecond() {
+    fn skipped_owner_delays_one_millisecond() {
         let mut keepalive = keepalive(3, us(0));
         assert_eq!(keepalive.start_turn(us(1000)), Owner(1));
         assert_eq!(keepalive.completed(us(2000)), Owner(1));

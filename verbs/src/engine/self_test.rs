@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_byte_order_is_named() {
+    fn names_other_byte_order() {
         assert_eq!(same("x", KNOWN, KNOWN), Ok(()));
         let swapped = same("x", KNOWN, KNOWN.swap_bytes());
         assert_eq!(swapped, Err(PortError::ByteOrder { operation: "x" }));

@@ -16,7 +16,7 @@ fn port_attr() -> ibv_port_attr {
 }
 
 #[test]
-fn a_port_query_calls_the_provider_of_an_extended_context() {
+fn port_query_calls_extended_provider() {
     let mut stand_in = StandIn::new();
     stand_in.extended().query_port = Some(stand_in::provider_query_port);
     answer(libc::EIO);
@@ -31,7 +31,7 @@ fn a_port_query_calls_the_provider_of_an_extended_context() {
 }
 
 #[test]
-fn a_port_query_calls_the_library_if_the_provider_has_no_such_operation() {
+fn port_query_falls_back() {
     let no_extension = |extended: &mut verbs_context| {
         extended.context.abi_compat = ptr::null_mut();
         extended.query_port = Some(stand_in::provider_query_port);
@@ -57,7 +57,7 @@ fn a_port_query_calls_the_library_if_the_provider_has_no_such_operation() {
 }
 
 #[test]
-fn a_device_query_calls_the_provider_or_else_the_library() {
+fn device_query_falls_back() {
     let mut stand_in = StandIn::new();
     stand_in.extended().query_device_ex = Some(stand_in::provider_query_device);
     let context = stand_in.context();
@@ -84,7 +84,7 @@ fn a_device_query_calls_the_provider_or_else_the_library() {
 }
 
 #[test]
-fn a_device_query_with_an_unknown_input_is_refused() {
+fn refuses_unknown_device_query_input() {
     let stand_in = StandIn::new();
     let input = ibv_query_device_ex_input { comp_mask: 1 };
     let mut attr: ibv_device_attr_ex = zeroed();
@@ -97,7 +97,7 @@ fn a_device_query_with_an_unknown_input_is_refused() {
 }
 
 #[test]
-fn a_gid_query_passes_the_size_of_an_entry() {
+fn gid_query_passes_entry_size() {
     let stand_in = StandIn::new();
     let (context, mut entry) = (stand_in.context(), zeroed());
     answer(libc::ENODATA);
@@ -110,7 +110,7 @@ fn a_gid_query_passes_the_size_of_an_entry() {
 }
 
 #[test]
-fn refuses_posts_and_polls_without_a_provider() {
+fn refuses_calls_without_provider() {
     let stand_in = StandIn::new();
     let (mut send, mut wc) = (zeroed::<ibv_send_wr>(), zeroed::<ibv_wc>());
     let mut bad_send = ptr::null_mut();

@@ -13,7 +13,7 @@ const BINDINGS: &str = include_str!("../src/bindings.rs");
 const LONGER: [&str; 2] = ["sizeof(struct ibv_port_attr)", "sizeof(struct ibv_qp_ex)"];
 
 #[test]
-fn the_compiler_and_the_header_agree_with_the_bindings() {
+fn bindings_match_header() {
     let keywords: BTreeMap<&str, &str> = types(BINDINGS).collect();
     let mut expected = expressions(BINDINGS, |name| format!("{} {name}", keywords[name]));
     let grh = probeline_verbs_sys::IBV_QPF_GRH_REQUIRED.into();

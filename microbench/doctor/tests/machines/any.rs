@@ -177,7 +177,7 @@ fn check(doctor: &Doctor, facts: Facts) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn any_file_may_be_missing_or_random(
+    fn survives_missing_and_random_files(
         fates in vec(fate(), 90),
         facts in facts(),
     ) {

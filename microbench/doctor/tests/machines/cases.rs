@@ -413,7 +413,7 @@ without sys/class/infiniband/mlx5_0/ports/1/hw_counters
 "#;
 
 #[test]
-fn cases_have_their_findings() {
+fn cases_yield_expected_findings() {
     let mut ward = None;
     let mut seen = 0;
     let lines = CASES.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));

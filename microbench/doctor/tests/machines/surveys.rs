@@ -12,7 +12,7 @@ use probeline_verbs::{
 use crate::ward::{Ward, expect};
 
 #[test]
-fn healthy_machine_is_fine() {
+fn reports_healthy_machine_as_fine() {
     let findings = Ward::healthy().findings();
     for finding in &findings {
         let unseen = ["firmware-settings", "lossless", "read-request", "relaxed-ordering"];
@@ -46,7 +46,7 @@ fn healthy_machine_is_fine() {
 }
 
 #[test]
-fn facts_that_no_simulated_device_has() {
+fn reports_unsimulated_facts() {
     let expect = |change: fn(&mut Facts), expected| {
         let ward = Ward::healthy();
         let Survey::Devices(mut devices) = ward.survey() else { panic!("no devices") };
@@ -75,7 +75,7 @@ fn facts_that_no_simulated_device_has() {
 }
 
 #[test]
-fn library_is_missing_fails_or_hangs() {
+fn reports_missing_failing_hanging_library() {
     let install = "apt-get install libibverbs1 ibverbs-providers";
     let missing = || {
         let options = Query::default();
@@ -104,7 +104,7 @@ fn library_is_missing_fails_or_hangs() {
 }
 
 #[test]
-fn empty_root_is_unknown() {
+fn reports_empty_root_as_unknown() {
     let ward = Ward::healthy();
     for root in ["/nowhere/at/all".into(), ward.tree.root().join("dev/shm")] {
         for finding in Doctor::new(root).machine() {
@@ -115,7 +115,7 @@ fn empty_root_is_unknown() {
 
 /// Examines the machine that runs the test.
 #[test]
-fn real_machine_is_known() {
+fn examines_real_machine() {
     for finding in Doctor::new("/").machine() {
         let seen = ["cores", "load", "memory", "huge-pages", "locked-memory", "clock"];
         let unseen = seen.contains(&finding.check) && finding.verdict == Unknown;

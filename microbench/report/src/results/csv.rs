@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_keep_their_order_and_lists_are_left_out() {
+    fn keeps_field_order_omits_lists() {
         let histogram = vec![[1, 2]];
         let rows = [
             Two { name: "a,b", share: Some(1.0), histogram: histogram.clone(), operations: 7 },

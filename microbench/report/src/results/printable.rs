@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn dangerous_characters_become_visible() {
+    fn escapes_dangerous_characters() {
         for c in dangerous() {
             let shown = format!("a\\u{{{:x}}}b", u32::from(c));
             assert_eq!(line(&format!("a{c}b")), shown);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_text_stays_unchanged() {
+    fn keeps_ordinary_text() {
         for text in
             ["", "C = 8", r"a\b", "größe", "数", "नमस्ते", "שלום", "1\u{202f}000", "👩\u{200d}💻"]
         {
@@ -101,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_dangerous_is_left(text in "[\\PC\\x00-\\x1f\\x7f-\\u{9f}\\u{2028}-\\u{202e}]{0,40}") {
+        fn leaves_no_dangerous_character(text in "[\\PC\\x00-\\x1f\\x7f-\\u{9f}\\u{2028}-\\u{202e}]{0,40}") {
             let danger: Vec<char> = dangerous().collect();
             prop_assert!(!line(&text).contains(&danger[..]));
             prop_assert!(!lines(&text).replace(['\n', '\t'], "").contains(&danger[..]));

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn the_short_table_has_the_columns_that_matter_for_a_row() {
+    fn brief_table_omits_empty_columns() {
         assert_eq!(Sample::full(&[sample(None)]).0, ["name", "M/s", "share", "x"]);
         assert_eq!(Sample::brief(&[sample(None)]).0, ["name", "M/s"]);
         let (head, lines) = Sample::brief(&[sample(None), sample(Some(0.25))]);
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_takes_one_line_of_the_json() {
+    fn lists_take_one_json_line() {
         let json = serde_json::to_string_pretty(&sample(None)).unwrap();
         assert!(json.contains("\"histogram\": [[1,2],[3,4]]"), "{json}");
         let back: Sample = serde_json::from_str(&json).unwrap();
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_are_those_of_the_columns() {
+    fn notes_follow_columns() {
         let notes = Sample::notes();
         let texts: Vec<String> = notes.iter().map(Note::to_string).collect();
         assert_eq!(texts, ["M/s: of all ranks", "x: times the floor"]);

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_that_were_not_put_are_detected() {
+    fn detects_values_never_put() {
         assert!(check(7, None).is_ok());
         assert!(check(7, Some(&value(7, 9))).is_ok());
         assert!(check(7, Some(&value(8, 9))).is_err());
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_gets_and_puts_add_up() {
+    fn sums_get_and_put_times() {
         let limit = Limit { get: 40.0, put: 10.0 };
         assert!((limit.per_second(0.0) - 40.0).abs() < 1e-9);
         assert!((limit.per_second(0.5) - 16.0).abs() < 1e-9);

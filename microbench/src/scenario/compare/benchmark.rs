@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_named_by_their_rows() {
+    fn names_figures_by_row() {
         let [latency, blocking, _] = &BENCHMARKS;
         let row = |name: &str, load_factor: Option<f64>| json!({ "operation": name, "load_factor": load_factor, "p50_ns": 120, "mean_ns": 140.5 });
         let rows = [row("READ 8 B", None), row("floor READ 64 B", None), row("found", Some(0.1))];

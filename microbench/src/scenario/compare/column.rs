@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_uses_the_transport_of_its_name() {
+    fn column_requires_named_transport() {
         let alone = "ucx, 1 ranks, UCX 1.13.1, self/memory0 (amo#0 am), atomic mode cpu, with \
                      UCX_TLS=posix,sysv,tcp,rc_verbs";
         let missing = [
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_component_must_be_the_chosen_one() {
+    fn column_requires_chosen_component() {
         for column in ColumnName::value_variants() {
             let Some((_, [("osc", component), ..])) = column.mpi() else { continue };
             assert_eq!(lacks(*column, ""), Some(format!("osc {component}")));

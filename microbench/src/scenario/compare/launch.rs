@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_get_the_options_of_their_transport() {
+    fn passes_only_transport_options() {
         let line = "--columns shm,verbs --device=rxe0 --step-timeout 5 --pin none -C 8 --json a \
                     --sim-roundtrip-ns 5 --direct on --ucx-device rxe0:1 --rendezvous-timeout 9";
         let all = "--direct";
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_are_named_by_their_library() {
+    fn names_workers_by_library() {
         let worker = Worker { mpi: &OPEN_MPI, path: "a=b".into() };
         assert_eq!("openmpi=a=b".parse(), Ok(worker));
         for text in ["", "openmpi", "mpich=", "other=a"] {

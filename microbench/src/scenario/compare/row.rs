@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_of_the_same_round() {
+    fn compares_within_round() {
         // In the last round the machine is ten times slower for both.
         let columns = [
             column(ColumnName::OscSm, &[200.0, 210.0, 2_000.0]),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_that_failed_early_is_not_the_fastest() {
+    fn early_failure_is_never_fastest() {
         let columns = [column(ColumnName::OscUcx, &[50.0]), column(ColumnName::Shm, &[100.0; 3])];
         let ratios: Vec<_> = rows(&columns).iter().map(|row| row.times_fastest).collect();
         assert_eq!(ratios, [Some(0.5), Some(1.0)]);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_is_a_line_and_absent_ones_are_named() {
+    fn summary_names_absent_columns() {
         let failed = |name, requested| {
             let error = Some("there is no mpirun".to_owned());
             Column { error, ..Column::new(name, requested) }

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_ends_with_a_report_or_a_reason() {
+    fn ends_with_report_or_reason() {
         let limit = Duration::from_secs(30);
         assert_eq!(told("echo '[1]' > $2", limit).unwrap()[0], 1);
         let failed = told("echo ----; echo why >&2; exit 3", limit).unwrap_err();

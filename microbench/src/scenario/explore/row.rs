@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_can_be_quoted() {
+    fn summary_fits_one_line() {
         let answer = "kanban:5: 2,546,432 states, 24,460,016 arcs, 0 deadlocks in 1.20 s on 2 ranks \
                       (2.12 M states/s)";
         assert_eq!(row().summary(&Ending::Complete, None), [answer]);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_comes_after_the_answer() {
+    fn growth_follows_summary_line() {
         let row = ExploreRow { growths: 2, growth_seconds: 0.05, ..row() };
         let summary = row.summary(&Ending::Complete, None);
         assert_eq!(summary[1..], ["the table grew 2 times to 128MiB in 50.0 ms"]);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_incomplete_result_is_marked_first() {
+    fn marks_incomplete_result_first() {
         let row = ExploreRow { complete: false, levels: 12, states_not_expanded: 45_678, ..row() };
         let summary = row.summary(&Ending::Stopped(2), None);
         let first = "stopped by SIGINT after level 12: 2,546,432 states found, 45,678 of them not \
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn only_columns_that_matter_are_printed() {
+    fn prints_only_relevant_columns() {
         let has = |row: &ExploreRow, head: &str| {
             let (heads, lines) = Row::brief(core::slice::from_ref(row));
             assert!(lines.iter().all(|line| line.len() == heads.len()));

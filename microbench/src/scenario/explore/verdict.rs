@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counterexample_can_be_quoted() {
+    fn prints_counterexample() {
         let lines = summary(&verdict(&["t", "u"], &[("p", 2), ("q", 1)]));
         let expected =
             ["violated: p <= 1, after 2 transitions", "  path: t, u", "  marked: p = 2, q"];
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_property_without_a_violation_holds() {
+    fn unviolated_property_holds() {
         let holds = Verdict { holds: Some(true), path: None, marking: None, ..verdict(&[], &[]) };
         assert_eq!(summary(&holds), ["holds: p <= 1"]);
         let open = Verdict { holds: None, ..holds };
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlocks_are_named_as_such() {
+    fn names_deadlocks() {
         let property = NO_DEADLOCK.to_owned();
         let found = Verdict { property: property.clone(), ..verdict(&["t"], &[("p", 2)]) };
         let lines = ["deadlock after 1 transition", "  path: t", "  marked: p = 2"];
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn long_paths_are_wrapped() {
+    fn wraps_long_paths() {
         let path: Vec<String> = (100..200).map(|number| format!("step_{number}")).collect();
         let lines = wrapped("path", &path);
         assert!(lines.len() > 5 && lines.iter().all(|line| line.len() <= LINE_WIDTH));

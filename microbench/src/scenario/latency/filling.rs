@@ -94,7 +94,7 @@ mod tests {
     /// find-or-put finds every key that the owners stored. Filling one by one and by owners
     /// occupies the same buckets if these do not depend on the order of inserts.
     #[test]
-    fn owners_store_keys_where_operations_find_them() {
+    fn fills_where_operations_find() {
         for probing in [Probing::Linear, Probing::Lines, Probing::Jump] {
             let config = Config { probing, chunk_buckets: 8, max_chunks: 1024, ..Config::new(512) };
             let shape = probeline::sim::Config {

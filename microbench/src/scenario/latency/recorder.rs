@@ -195,7 +195,7 @@ mod tests {
     const UNLIMITED: u64 = u64::MAX;
 
     #[test]
-    fn mean_and_distribution_are_those_of_the_operations() {
+    fn records_mean_and_distribution() {
         let mut clock = 0_u64;
         let mut recorder = Recorder::new(0).unwrap();
         let mut count = 0_u64;
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn few_operations_have_a_distribution() {
+    fn records_few_operations() {
         for operations in [2, 3, 100, BATCH + 1] {
             let (mut clock, mut recorder) = (0, Recorder::new(0).unwrap());
             let tick = |clock: &mut u64, _| {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_operations_stop_soon_after_the_limit() {
+    fn stops_soon_after_limit() {
         for (each_ns, limit_ns) in [(500_000, 50_000_000), (20_000, 1_000_000), (100, 10)] {
             let (mut clock, mut recorder) = (0, Recorder::new(0).unwrap());
             let tick = |clock: &mut u64, _| {

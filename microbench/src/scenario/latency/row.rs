@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_fits_a_terminal() {
+    fn summary_fits_terminal() {
         let many: Vec<f64> = (1..40).map(|step| f64::from(step) * 0.02).collect();
         let chunks: Vec<u32> = (1..40).map(|c| c * 8).collect();
         for (chunks, load_factors) in [
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_have_the_numbers_of_their_rows() {
+    fn line_contains_row_figures() {
         let row = LatencyRow {
             p50_ns: 120,
             p99_ns: 1_500,

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_of_finds_and_inserts_add_up() {
+    fn sums_find_and_insert_times() {
         let limit = TableLimit { ranks: vec![[40.0, 10.0]; 3], over: TransportName::Shm };
         // Each of three ranks takes 1/10 s for an insert and 1/40 s for a find.
         for (inserted_share, expected) in [(0.0, 120.0), (1.0, 30.0), (0.5, 48.0)] {

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_run_at_once_if_the_two_largest_fit() {
+    fn parallelism_follows_two_largest() {
         const GIB: u64 = 1 << 30;
         for (bytes, available, at_once) in [
             (&mut [][..], 0, Some(2)),

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn candidates_differ_and_have_the_probe_limit() {
+    fn distinct_candidates_reach_probe_limit() {
         let probe_limit = probe_limit(1 << 24, 0.5);
         assert_eq!(probe_limit, 158);
         let space = |direct| Space { probe_limit, depths: vec![1, 32], cache_entries: 64, direct };
@@ -119,7 +119,7 @@ mod tests {
     /// Fills a table by linear probing up to the load factor.
     #[allow(clippy::cast_possible_truncation)]
     #[test]
-    fn no_insert_exceeds_the_probe_limit() {
+    fn inserts_stay_within_probe_limit() {
         const BUCKETS: usize = 1 << 16;
         for load_factor in [0.1, 0.5, 0.9] {
             let mut taken = vec![false; BUCKETS];

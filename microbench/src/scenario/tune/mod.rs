@@ -281,7 +281,7 @@ mod tests {
 
     /// A batch that the CPU executes has a fixed number in flight, whatever depth it is given.
     #[test]
-    fn depths_without_effect_are_no_candidates() {
+    fn omits_depths_without_effect() {
         for (goal, in_flight, by_cpu) in
             [("latency", "2", &[1][..]), ("throughput", "2", &[1]), ("throughput", "48", &[1, 32])]
         {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_are_smaller_than_the_table() {
+    fn cache_stays_below_table_size() {
         let entries = |given: &[&str]| tune(given).cache_entries();
         let sim = ["--transport", "sim", "--table-size"];
         assert_eq!(entries(&["--table-size", "128MiB"]), 1 << 14);

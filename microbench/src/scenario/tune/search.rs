@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_simplest_within_noise_is_the_best() {
+    fn chooses_simplest_within_noise() {
         let unbounded = Goal::Throughput { max_latency_ns: f64::INFINITY };
         assert_eq!(chosen(unbounded, &[(16, 100.0), (8, 101.9), (4, 102.1)]), Some(8));
         assert_eq!(chosen(Goal::Latency, &[(16, 100.0), (8, 101.9), (4, 202.0)]), Some(4));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_on_the_latency_is_kept() {
+    fn keeps_latency_bound() {
         let bounded = |max_latency_ns| Goal::Throughput { max_latency_ns };
         let all = [(16, 100.0), (8, 110.0), (1, 600.0)];
         assert_eq!(chosen(bounded(900.0), &all), Some(8));

@@ -105,7 +105,7 @@ mod tests {
     proptest! {
         /// A diff arrives whole, in however many messages.
         #[test]
-        fn diffs_arrive(
+        fn splits_and_applies_diff(
             twin in proptest::collection::vec(0..3_u32, 40),
             page in proptest::collection::vec(0..3_u32, 40),
             room in HEAD + RUN_HEAD + 1..60,

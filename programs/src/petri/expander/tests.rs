@@ -92,7 +92,7 @@ fn search_in<const W: usize>(
 /// Published sizes, with more and with fewer transitions than a block has bits, and than the
 /// spare bits of a node can number; in one word, and in several of few places each.
 #[test]
-fn most_successors_are_left_out_of_concurrent_nets() {
+fn omits_successors_of_concurrent_nets() {
     for (model, states, share, words) in [
         ("philosophers:9", 19_683, 0.25, 1),
         ("kanban:3", 58_400, 0.4, 1),
@@ -116,7 +116,7 @@ fn most_successors_are_left_out_of_concurrent_nets() {
 }
 
 #[test]
-fn transitions_of_all_blocks_are_enabled() {
+fn enables_transitions_of_all_blocks() {
     // 150 transitions that do the same.
     let net =
         net(&[1, 1, 0], &(0..150).map(|_| (&[(0, 1)][..], &[(2, 1)][..])).collect::<Vec<_>>());
@@ -130,14 +130,14 @@ fn overflowed(place: usize, tokens: u64, transition: u32) -> Overflow {
 }
 
 #[test]
-fn one_arc_for_each_transition() {
+fn one_arc_per_transition() {
     let net = net(&[1, 0], &[(&[(0, 1)], &[(1, 1)]), (&[(0, 1)], &[(1, 1)])]);
     let packing = Packing::from_widths(&[1, 1]);
     assert_eq!(fire(&net, &packing, &[1, 0]), Ok(vec![vec![0, 1]; 2]));
 }
 
 #[test]
-fn a_transition_without_inputs_is_always_enabled() {
+fn always_enables_transition_without_inputs() {
     let net = net(&[0], &[(&[], &[]), (&[], &[(0, 1)])]);
     let packing = Packing::from_widths(&[1]);
     assert_eq!(fire(&net, &packing, &[0]), Ok(vec![vec![0], vec![1]]));
@@ -145,7 +145,7 @@ fn a_transition_without_inputs_is_always_enabled() {
 }
 
 #[test]
-fn tokens_of_a_neighbour_enable_nothing() {
+fn neighbour_tokens_enable_nothing() {
     let net = net(&[0, 0], &[(&[(0, 1)], &[]), (&[(0, 2)], &[])]);
     let packing = Packing::from_widths(&[2, 2]);
     assert_eq!(fire(&net, &packing, &[0, 1]), Ok(vec![]));
@@ -153,7 +153,7 @@ fn tokens_of_a_neighbour_enable_nothing() {
 }
 
 #[test]
-fn a_field_without_bits_never_has_enough_and_cannot_gain() {
+fn zero_width_field_stays_empty() {
     let packing = Packing::from_widths(&[1, 0]);
     let takes = net(&[1, 0], &[(&[(1, 1)], &[])]);
     assert_eq!(fire(&takes, &packing, &[1, 0]), Ok(vec![]));
@@ -167,7 +167,7 @@ fn a_field_without_bits_never_has_enough_and_cannot_gain() {
 }
 
 #[test]
-fn tokens_that_come_back_do_not_overflow() {
+fn returned_tokens_do_not_overflow() {
     let net = net(&[3], &[(&[(0, 3)], &[(0, 3)]), (&[(0, 3)], &[(0, 1)])]);
     let packing = Packing::from_widths(&[2]);
     assert_eq!(fire(&net, &packing, &[3]), Ok(vec![vec![3], vec![1]]));
@@ -175,7 +175,7 @@ fn tokens_that_come_back_do_not_overflow() {
 }
 
 #[test]
-fn counts_of_2_to_62_are_fired_and_overflow() {
+fn fires_and_overflows_max_tokens() {
     let net = net(&[MAX_TOKENS], &[(&[(0, MAX_TOKENS)], &[]), (&[], &[(0, MAX_TOKENS)])]);
     let packing = Packing::from_widths(&[63]);
     assert_eq!(fire(&net, &packing, &[5]), Ok(vec![vec![MAX_TOKENS + 5]]));
@@ -183,7 +183,7 @@ fn counts_of_2_to_62_are_fired_and_overflow() {
 }
 
 #[test]
-fn the_top_bit_of_a_word_is_used() {
+fn uses_top_bit_of_word() {
     // Two fields fill each of two words.
     let ends = [[(0, 1)], [(1, 3)], [(2, MAX_TOKENS)], [(3, 1)]];
     let net = net(
@@ -226,7 +226,7 @@ proptest! {
     /// only if the naive one exceeds a field, and then reports the transition, a place and its
     /// count.
     #[test]
-    fn packed_and_naive_rule_agree(
+    fn packed_matches_naive_rule(
         (packing, net) in packed_nets(),
         markings in vec(vec(any::<u64>(), 7), 4),
     ) {
@@ -262,7 +262,7 @@ proptest! {
     /// Every level has the markings and arcs of a plain search, found by all arcs and by the needed
     /// ones, however many transitions the spare bits of a node can number.
     #[test]
-    fn levels_are_those_of_a_plain_search(
+    fn levels_match_plain_search(
         net in naive::nets(),
         bits in prop_oneof![2_u32..=10, Just(40)],
         spare in 0_u32..=5,

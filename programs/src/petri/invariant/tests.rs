@@ -42,7 +42,7 @@ fn relations_compare() {
 }
 
 #[test]
-fn terms_on_both_sides_with_and_without_factors_are_summed() {
+fn sums_terms_of_both_sides() {
     assert!(holds("2 * p0 + 3p1 - p2 <= 1", &[2, 1, 6]));
     assert!(!holds("2*p0 + 3 p1 - p2 <= 1", &[2, 1, 5]));
     assert!(holds("-p0 + 7 == p1 + p0 - 1", &[3, 2]));
@@ -52,7 +52,7 @@ fn terms_on_both_sides_with_and_without_factors_are_summed() {
 }
 
 #[test]
-fn large_counts_and_factors_are_exact() {
+fn computes_large_sums_exactly() {
     let large = u64::MAX;
     assert!(holds("1099511627776 * p0 - 1099511627776 * p1 == 0", &[large, large]));
     assert!(holds("1099511627776 * p0 - 1099511627776 * p1 >= 1099511627776", &[large, large - 1]));
@@ -73,7 +73,7 @@ fn places_have_identifiers_or_names() {
 
 /// Each part of an inequality changes its encoding, and names that mean the same place do not.
 #[test]
-fn encodings_are_those_of_the_resolved_parts() {
+fn encoding_covers_resolved_parts() {
     let net = places(&[("a", "one"), ("b", "two")]);
     let encoded = |text: &str| Invariant::parse(text, &net).unwrap().encoding();
     let texts = [
@@ -109,7 +109,7 @@ fn refused(text: &str, position: usize, part: &str) {
 }
 
 #[test]
-fn faults_have_a_position_and_an_advice() {
+fn faults_have_position_and_advice() {
     refused("", 1, "found the end; write, for example");
     refused("work_1", 7, "one of <=, >=, ==");
     refused("work_1 + <= 1", 10, "a place or a number, found '<'");
@@ -141,7 +141,7 @@ fn unknown_places_suggest_near_ones() {
 proptest! {
     /// A random inequality has the truth that its numbers say.
     #[test]
-    fn truth_is_that_of_the_sums(
+    fn truth_matches_sums(
         left in vec((any::<bool>(), 0..=MAX_NUMBER, 0_usize..4), 1..5),
         number in 0..=MAX_NUMBER,
         marking in vec(any::<u64>(), 4),
@@ -169,7 +169,7 @@ proptest! {
 
     /// Any text is an inequality or an error at a position in it.
     #[test]
-    fn any_text_ends(text in "[p0-3 +*<=>!\"é-]{0,20}") {
+    fn error_position_stays_within_text(text in "[p0-3 +*<=>!\"é-]{0,20}") {
         let net = net(&[0; 4], &[]);
         if let Err(error) = Invariant::parse(&text, &net) {
             prop_assert!(error.position <= text.chars().count() + 1);

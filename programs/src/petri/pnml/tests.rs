@@ -75,13 +75,13 @@ fn write(net: &Net) -> String {
 
 proptest! {
     #[test]
-    fn a_written_net_reads_back(net in nets()) {
+    fn write_then_parse(net in nets()) {
         prop_assert_eq!(parse(&write(&net)), Ok(net));
     }
 
     /// A damaged file gives a net, or an error with one of its lines.
     #[test]
-    fn damaged_files_are_accepted_or_rejected(
+    fn damaged_files_never_panic(
         net in nets(),
         at in any::<prop::sample::Index>(),
         length in 0_usize..40,
@@ -99,7 +99,7 @@ proptest! {
 }
 
 #[test]
-fn the_writer_splits_arcs() {
+fn writer_splits_arcs() {
     let text = write(&net(&[1], &[(&[(0, 3)], &[])]));
     assert_eq!(text.matches("<arc ").count(), 2);
 }

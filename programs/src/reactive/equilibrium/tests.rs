@@ -29,7 +29,7 @@ fn calcite_in_closed_water() {
 /// Calcite in water under the atmosphere, with CO2 at 10^-3.5 atm: the textbooks' pH 8.3 and 0.5 mmol/l
 /// of calcium.
 #[test]
-fn calcite_under_the_atmosphere() {
+fn calcite_under_atmosphere() {
     let target = 10_f64.powf(LOG_HENRY - 3.5);
     // The CO2 that was added increases with the carbon, so halving intervals finds it.
     let (mut min, mut max) = (0.0, 1e-2);
@@ -45,7 +45,7 @@ fn calcite_under_the_atmosphere() {
 }
 
 #[test]
-fn pure_water_is_neutral() {
+fn pure_water_has_ph_7() {
     let (_, result) = solved(&Cell::default());
     assert!((result.ph - 7.0).abs() < 1e-3, "{result:?}");
 }
@@ -65,7 +65,7 @@ fn magnesium_turns_calcite_into_dolomite() {
 }
 
 #[test]
-fn what_is_no_water_is_refused() {
+fn refuses_invalid_input() {
     let water = Cell::with_calcite(Water::with_magnesium()).chemistry_input(1.0);
     for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1e-9] {
         for (at, name) in NAMES.into_iter().enumerate() {
@@ -83,7 +83,7 @@ fn what_is_no_water_is_refused() {
 
 /// Amounts that rounding in the flow leaves below 0 are treated as 0.
 #[test]
-fn rounding_below_zero_is_zero() {
+fn treats_rounding_residue_as_zero() {
     let cell = Cell::with_calcite(Water::with_magnesium());
     let below = Water { calcium: -1e-16, carbon: -1e-18, ..cell.water };
     assert_eq!(solved(&Cell { water: below, ..cell }).1, solved(&cell).1);
@@ -91,7 +91,7 @@ fn rounding_below_zero_is_zero() {
 
 /// The equation of Davies holds to 0.5 mol/l: what dissolves counts too.
 #[test]
-fn brines_are_refused() {
+fn refuses_brines() {
     let brine = |chloride: f64| Cell {
         water: Water { chloride, sodium: chloride, ..Water::pure() },
         ..Cell::default()
@@ -188,7 +188,7 @@ proptest! {
     /// Every water has an equilibrium, in which balances and charges are right, present minerals are
     /// saturated and absent ones are not supersaturated.
     #[test]
-    fn equilibria_are_right(cell in cells()) {
+    fn equilibria_balance_and_saturate(cell in cells()) {
         let (after, result) = solved(&cell);
         prop_assert!(after.calcite >= 0.0 && after.dolomite >= 0.0);
         let minerals = [

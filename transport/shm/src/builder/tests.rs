@@ -40,7 +40,7 @@ fn too_large() -> Builder {
 }
 
 #[test]
-fn sizes_that_differ_are_reported_on_both_sides() {
+fn both_sides_report_differing_sizes() {
     let results = open_all(&[small(), small(), Builder::new(Sizes::new(72).with_slots(2, 8))]);
     let what = "words in the window";
     let differs = |owner, mine, theirs| {
@@ -59,7 +59,7 @@ fn sizes_that_differ_are_reported_on_both_sides() {
 }
 
 #[test]
-fn depth_slots_and_memory_may_differ() {
+fn allows_differing_depth_slots_memory() {
     let never = MemoryPolicy { node: None, huge: HugePages::Never };
     let results =
         open_all(&[small(), Builder::new(SMALL.with_depth(9).with_slots(7, 8)).memory(never)]);
@@ -67,7 +67,7 @@ fn depth_slots_and_memory_may_differ() {
 }
 
 #[test]
-fn the_failure_of_one_owner_is_reported_to_all_at_once() {
+fn all_learn_of_failed_owner() {
     let results = open_all(&[small(), too_large(), small()]);
     assert!(matches!(results[1], Err(OpenError::Setup(SetupError::Memory { .. }))), "{results:?}");
     assert_eq!(results[0], Err(SetupError::PeerFailed(Owner(1)).into()));
@@ -75,7 +75,7 @@ fn the_failure_of_one_owner_is_reported_to_all_at_once() {
 }
 
 #[test]
-fn invalid_sizes_are_refused() {
+fn refuses_invalid_sizes() {
     let refused = |builder: Builder| builder.open(&mut Alone).unwrap_err();
     for sizes in [
         Sizes::new(0),
@@ -106,7 +106,7 @@ fn invalid_sizes_are_refused() {
 
 /// A system-call filter refuses the call as a container does.
 #[test]
-fn the_engine_reports_a_refused_policy() {
+fn reports_refused_policy() {
     let open = |node| {
         let policy = MemoryPolicy { node, huge: HugePages::Never };
         small().memory(policy).open(&mut Alone).unwrap().policy_refused().cloned()
@@ -149,7 +149,7 @@ impl<F: FnOnce(&[u8])> Exchange for Observed<F> {
 }
 
 #[test]
-fn too_many_owners_are_refused_before_any_call() {
+fn refuses_too_many_owners() {
     let error = small().open(&mut TooManyOwners).unwrap_err();
     assert_eq!(error, SetupError::TooManyOwners { found: MAX_OWNERS + 1 }.into());
 }
@@ -169,7 +169,7 @@ fn map_changed(change: impl Fn(&mut ConnectionInfo)) -> OpenError {
 }
 
 #[test]
-fn memory_of_another_file_is_refused() {
+fn refuses_memory_of_other_file() {
     let wrong = OpenError::WrongMemory { owner: Owner(1), pid: u64::from(std::process::id()) };
     assert_eq!(map_changed(|info| info.nonce ^= 1), wrong);
     // Some open file, such as standard input, but no sealed memfd.
@@ -185,7 +185,7 @@ fn memory_of_another_file_is_refused() {
 }
 
 #[test]
-fn peers_map_the_memory_by_its_record_and_its_file_is_closed() {
+fn closes_file_after_peers_map() {
     let mut file = (String::new(), 0);
     let inode = |path: &str| fs::metadata(path).map_or(0, |file| file.ino());
     let look = |all: &[u8]| {

@@ -150,7 +150,7 @@ mod tests {
 
     /// Every line is read, and the figures of the paper's Table 1 are among them.
     #[test]
-    fn figures_equal_those_of_the_paper() {
+    fn figures_match_paper() {
         let latencies = latencies();
         assert_eq!(latencies.len(), 5 * 46);
         let at = |c, percent| {

@@ -7,7 +7,7 @@ use probeline_profile::{Given, Kind, Profile, ProfileError, QUANTITIES, Shape};
 const TWO: Shape = Shape { machines: 2, ranks_per_machine: 1 };
 
 #[test]
-fn built_in_profiles_have_sources_and_round_trip() {
+fn built_in_profiles_round_trip() {
     let names: Vec<_> = Profile::built_in_names().collect();
     assert_eq!(names, ["das5-fdr", "connectx6-200g", "pik-ndr", "soft-roce", "shm"]);
     for name in names {
@@ -30,7 +30,7 @@ fn built_in_profiles_have_sources_and_round_trip() {
 }
 
 #[test]
-fn das5_has_atomics_by_cpu_only_in_the_papers_program() {
+fn paper_model_omits_atomics_rate() {
     let das5 = Profile::built_in("das5-fdr").unwrap();
     let shape = Shape { machines: 48, ranks_per_machine: 16 };
     let (nic, paper) = (das5.model(shape).unwrap(), das5.paper_model(shape).unwrap());
@@ -61,7 +61,7 @@ fn measured_profiles_convert_to_models() {
 
 /// No source states these quantities of that NIC; a profile with assumed values gives a model.
 #[test]
-fn a_missing_quantity_is_named_and_can_be_assumed() {
+fn names_missing_quantity() {
     let mut connectx6 = Profile::built_in("connectx6-200g").unwrap();
     let missing = connectx6.model(TWO).unwrap_err();
     let groups: [&[&str]; 2] =
@@ -115,7 +115,7 @@ fn prefetch_quantities_require_each_other() {
 }
 
 #[test]
-fn an_invalid_text_is_refused_with_its_line() {
+fn names_line_of_invalid_text() {
     let head = "name = \"a\"\nabout = \"b\"\n";
     let value = |text: &str| format!("{head}[remote]\natomic_ns = {text}\n");
     for (text, line, what) in [
@@ -158,7 +158,7 @@ fn an_invalid_text_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_missing_file_is_named() {
+fn names_missing_file() {
     let error = Profile::load("/no/such/file.toml".as_ref()).unwrap_err().to_string();
     assert!(error.contains("/no/such/file.toml") && error.contains("another file"), "{error}");
     assert!(Profile::new("a", "b").set("nic.colour", given(1, "x")).is_err());
@@ -166,7 +166,7 @@ fn a_missing_file_is_named() {
 
 /// A limit or a roundtrip of 0 makes no sense; a file leaves the quantity out instead.
 #[test]
-fn values_out_of_range_are_refused() {
+fn refuses_values_out_of_range() {
     let check = |name, value| probeline_profile::Quantity::named(name).unwrap().check(value);
     for name in ["nic.reads_per_s", "rank.atomics_per_s", "nic.bytes_per_s"] {
         let message = check(name, 0).unwrap_err().to_string();
@@ -214,7 +214,7 @@ proptest! {
 
     /// Parsing never panics, and an error's line is a line of the text.
     #[test]
-    fn any_text_is_parsed_or_refused(text in "(name|about|nic|remote|[\\[\\]={}\"\\n. 0-9a-z_]){0,60}") {
+    fn any_text_never_panics(text in "(name|about|nic|remote|[\\[\\]={}\"\\n. 0-9a-z_]){0,60}") {
         if let Err(error) = Profile::parse(&text) {
             prop_assert!((1..=1 + text.matches('\n').count()).contains(&line_of(&error)));
         }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_whole_net() {
+fn whole_net() {
     let net = read(
         r#"<place id="p0"><name><text> Fork </text></name>
              <initialMarking><text> 7
@@ -23,7 +23,7 @@ fn a_whole_net() {
 }
 
 #[test]
-fn arcs_between_two_nodes_add_up() {
+fn adds_up_parallel_arcs() {
     let net = read(
         r#"<place id="p"/><transition id="t"/>
            <arc id="a" source="p" target="t"/>
@@ -36,7 +36,7 @@ fn arcs_between_two_nodes_add_up() {
 }
 
 #[test]
-fn labels_without_a_text_have_the_default_value() {
+fn labels_without_text_use_default() {
     let net = read(
         r#"<place id="p"><initialMarking><graphics/></initialMarking></place>
            <transition id="t"/>
@@ -47,7 +47,7 @@ fn labels_without_a_text_have_the_default_value() {
 }
 
 #[test]
-fn arcs_may_come_before_their_nodes_and_cross_pages() {
+fn accepts_arcs_anywhere() {
     let net = read(
         r#"<arc id="a" source="t" target="p"/>
            <page id="inner"><page id="innermost"><place id="p"/></page></page>
@@ -57,14 +57,14 @@ fn arcs_may_come_before_their_nodes_and_cross_pages() {
 }
 
 #[test]
-fn pages_may_be_nested_to_any_depth() {
+fn deeply_nested_pages() {
     let depth = 100_000;
     let body = format!("{}{NODES}{}", "<page>".repeat(depth), "</page>".repeat(depth));
     assert_eq!(read(&body).places().len(), 1);
 }
 
 #[test]
-fn references_are_replaced_by_their_targets() {
+fn resolves_references() {
     let net = read(
         r#"<referencePlace id="r2" ref="r1"/>
            <page id="inner">
@@ -82,7 +82,7 @@ fn references_are_replaced_by_their_targets() {
 }
 
 #[test]
-fn a_long_chain_of_references_is_followed_once() {
+fn resolves_long_reference_chain() {
     let count = 20_000;
     let mut body = String::from(r#"<place id="r0"/>"#);
     for number in (1..=count).rev() {
@@ -93,7 +93,7 @@ fn a_long_chain_of_references_is_followed_once() {
 }
 
 #[test]
-fn layout_and_tool_specific_elements_are_ignored() {
+fn ignores_layout_and_tool_elements() {
     let tool = r#"<toolspecific tool="x" version="1">
         <place id="p"/><net/><arc xmlns="urn:other" source="?"/>text<capacity>1</capacity>
         </toolspecific>"#;
@@ -111,7 +111,7 @@ fn layout_and_tool_specific_elements_are_ignored() {
 }
 
 #[test]
-fn comments_and_cdata_are_accepted() {
+fn accepts_comments_and_cdata() {
     let net = read(
         r#"<!-- <place id="gone"/> --><?tool ignore?>
            <place id="p"><initialMarking><text>1<!-- 0 -->2</text></initialMarking></place>
@@ -122,7 +122,7 @@ fn comments_and_cdata_are_accepted() {
 }
 
 #[test]
-fn character_entities_in_ids_are_decoded() {
+fn decodes_character_entities_in_ids() {
     let net = read(
         r#"<place id="a&amp;b"/><place id="&lt;&#233;&gt;"/><transition id="t"/>
            <arc source="a&#38;b" target="t"/><arc source="t" target="&#60;é&#x3e;"/>"#,
@@ -133,7 +133,7 @@ fn character_entities_in_ids_are_decoded() {
 }
 
 #[test]
-fn byte_order_marks_line_ends_and_prefixes_are_ignored() {
+fn ignores_bom_crlf_and_prefixes() {
     let plain = page(NODES);
     let with_prefix = plain.replace("xmlns=", "xmlns:p=").replace('<', "<p:");
     let with_prefix = with_prefix.replace("<p:/", "</p:").replace("<p:?", "<?");
@@ -148,13 +148,13 @@ fn byte_order_marks_line_ends_and_prefixes_are_ignored() {
 }
 
 #[test]
-fn nodes_outside_pages_are_accepted() {
+fn accepts_nodes_outside_pages() {
     let text = format!("{}{NODES}</net></pnml>", HEAD.replace("<page id=\"page\">\n", ""));
     assert_eq!(parse(&text).unwrap().places().len(), 1);
 }
 
 #[test]
-fn arcs_of_kind_normal_are_accepted() {
+fn accepts_normal_arcs() {
     for (attribute, label) in [
         (r#"type="normal""#, ""),
         ("", r#"<type value="normal"/>"#),
@@ -166,7 +166,7 @@ fn arcs_of_kind_normal_are_accepted() {
 }
 
 #[test]
-fn the_largest_counts() {
+fn largest_counts() {
     let net = read(&format!(
         r#"<place id="p"><initialMarking><text>{MAX_TOKENS}</text></initialMarking></place>
            <transition id="t"/>

@@ -17,7 +17,7 @@ fn malformed_xml() {
 }
 
 #[test]
-fn a_file_cut_short_in_its_last_line() {
+fn truncated_last_line() {
     let (line, fault) = fault_of_text(&format!("{HEAD}\n\n<place id=\"p\"/>"));
     assert!(matches!(fault, PnmlFault::Malformed { .. }), "{fault}");
     assert_eq!(line, 7);
@@ -25,7 +25,7 @@ fn a_file_cut_short_in_its_last_line() {
 }
 
 #[test]
-fn entities_that_expand() {
+fn expanding_entities() {
     let bomb = r#"<?xml version="1.0"?>
         <!DOCTYPE pnml [
           <!ENTITY a "aaaaaaaaaa">
@@ -36,7 +36,7 @@ fn entities_that_expand() {
 }
 
 #[test]
-fn more_elements_than_the_bound() {
+fn too_many_elements() {
     let text = "<".repeat(MAX_ELEMENTS as usize + 1);
     assert_eq!(fault_of_text(&text), (1, PnmlFault::TooManyElements));
 }
@@ -50,7 +50,7 @@ fn other_documents() {
 }
 
 #[test]
-fn no_net_or_several() {
+fn no_or_several_nets() {
     let empty = HEAD.lines().nth(1).unwrap();
     assert_eq!(fault_of_text(&format!("\n{empty}</pnml>")), (2, PnmlFault::NoNet));
     let second = page(NODES).replace("</pnml>", "\n<net id=\"m\" type=\"\"/></pnml>");
@@ -207,7 +207,7 @@ fn dangling_arcs_and_references() {
 }
 
 #[test]
-fn arcs_between_nodes_of_one_kind() {
+fn arcs_between_same_kind() {
     for arc in ["source=\"p\" target=\"p\"", "source=\"t\" target=\"t\""] {
         assert_eq!(fault(&format!("{NODES}\n<arc {arc}/>")), (7, PnmlFault::SameKind));
     }
@@ -227,13 +227,13 @@ fn cyclic_and_wrong_references() {
 }
 
 #[test]
-fn a_net_without_places() {
+fn net_without_places() {
     let no_place = PnmlFault::Net(NetError::NoPlace);
     assert_eq!(fault("<transition id=\"t\"/>"), (3, no_place));
 }
 
 #[test]
-fn messages_start_with_the_line() {
+fn messages_start_with_line() {
     let message = parse(&page("\n<place/>")).unwrap_err().to_string();
     assert_eq!(message, "6: this <place> needs an attribute 'id'");
 }
