@@ -1,9 +1,10 @@
 //! The README, the documentation and the notes: links resolve, and commands parse as written.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+use std::{env, fs};
 
-use crate::common::{Ended, run};
+use crate::common::{Ended, Running, run};
 use serde_json::Value;
 
 fn top() -> PathBuf {
@@ -134,6 +135,24 @@ fn figures_match_recorded_run() {
             if program == "probeline" { format!("{shown} s") } else { format!("{shown:.1} times") };
         assert!(readme.contains(&shown), "README.md lacks {shown} for {work} by {program}");
     }
+}
+
+/// The first shell block of a page prints the text block after it.
+#[test]
+fn guide_of_kmers_runs() {
+    let page = fs::read_to_string(top().join("docs/guide/k-mers.md")).unwrap();
+    let blocks: Vec<&str> = page.split("```").skip(1).step_by(2).collect();
+    let [shell, text] =
+        [(0, "sh\n"), (1, "text\n")].map(|(at, kind)| blocks[at].strip_prefix(kind).unwrap());
+    let folder = env::temp_dir().join(format!("probeline-guide-{}", process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_probeline")).parent().unwrap();
+    let path = format!("{}:{}", program.display(), env::var("PATH").unwrap());
+    let mut command = Command::new("sh");
+    command.args(["-ec", shell]).current_dir(&folder).env("PATH", path);
+    let Ended { code, stdout, stderr, .. } = Running::start(&mut command).end();
+    fs::remove_dir_all(folder).unwrap();
+    assert_eq!((code, stdout.as_str()), (Some(0), text), "{stderr}");
 }
 
 /// Words and phrases for which the field has plainer ones.

@@ -17,7 +17,7 @@ use crate::agreement::Input;
 use crate::cli::{JobArgs, with_several_engines};
 use crate::failure::{Failure, Result};
 use crate::job::{Open, Scenario};
-use crate::units::thousands;
+use crate::units::{counted, thousands};
 
 #[derive(Args, Clone, Debug)]
 #[command(mut_arg("table_size_asked", |option| option.help(TABLE_SIZE_HELP)))]
@@ -84,8 +84,8 @@ pub(crate) fn run(mut args: ContigsArgs) -> Result<()> {
     report.parameter("filter_bytes", search.options.kmers.filter_bytes);
     let ContigsRow { k, kmers, unitigs, n50, seconds, .. } = row;
     report.summary = vec![format!(
-        "contigs: {} unitigs of {} {k}-mers, N50 {}, in {seconds:.2} s",
-        thousands(unitigs),
+        "contigs: {} of {} {k}-mers, N50 {}, in {seconds:.2} s",
+        counted(unitigs, "unitig"),
         thousands(kmers),
         thousands(n50),
     )];
