@@ -72,6 +72,7 @@ fn refuses_unused_options() {
         (&["bale", "triangles", "--kron", "1:65535x65535"], "up to 2^26 edges"),
         (&["isx", "--total-keys", "3", "--ranks", "8"], "a rank would make 0 keys"),
         (&["isx", "--ranks", "1025"], "take queues"),
+        (&["bench-queue", "--ranks", "4096", "--values", "16777216"], "give fewer --ranks"),
         (&["bale", "randperm", "--aggregated", "--ranks", "1025"], "take direct operations"),
         (&["dsm", "is", "--side", "64"], "--side is not for is"),
         (&["dsm", "lu", "--class", "s"], "--class is not for lu"),

@@ -168,9 +168,18 @@ impl JobArgs {
     }
 
     /// Takes the memory of the windows for the size of the table, of a command without one.
-    pub(crate) fn take_windows(&mut self, sizes: &Sizes) {
+    pub(crate) fn take_windows(&mut self, sizes: &Sizes) -> Result<()> {
         let words = sizes.window_words.saturating_mul(self.ranks.into());
         self.table_size = Size(words.saturating_mul(WORD_BYTES as u64));
+        match less_than(self.bytes_here(self.table_size.0)) {
+            Some(available) => Err(Failure::usage(format!(
+                "the windows of {} ranks take {}, and this machine has {available} of memory \
+                 available: give fewer --ranks, or less work for each",
+                self.ranks,
+                Size(self.bytes_here(self.table_size.0)).rounded()
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Replaces the default size of the table.

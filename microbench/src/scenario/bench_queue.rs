@@ -66,7 +66,7 @@ pub(crate) fn run(mut args: QueueArgs) -> Result<()> {
     let ranks = args.job.ranks;
     let config = Config { in_flight: IN_FLIGHT, ..Config::new(args.values * u64::from(ranks)) };
     let sizes = config.sizes::<u64>(ranks, IN_FLIGHT);
-    args.job.take_windows(&sizes);
+    args.job.take_windows(&sizes)?;
     let work = |engine: &mut dyn Timed, exchange: &mut dyn Exchange| {
         let operations = vec![Operation::EMPTY; IN_FLIGHT as usize];
         let mut queue = Queue::open(engine, config, operations, exchange)?;
